@@ -41,7 +41,7 @@ impl Machine for Untouched {
         self.clock.now_ns()
     }
 
-    fn stolen_ns(&mut self, took_ns: u64) -> u64 {
+    fn steal_ns(&mut self, took_ns: u64) -> u64 {
         self.worked.stolen_ns(&self.clock, self.clock.now_ns(), took_ns)
     }
 

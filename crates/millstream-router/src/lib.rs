@@ -10,10 +10,10 @@
 //! ```
 //!
 //! A process is *eligible* while its input is not empty and its output not full. Among eligible
-//! processes WF²Q+ chooses by their reservations of cycles, charged with the time that each run
-//! took. The same code runs on two kinds of [`Machine`]: on [`model::ModelMachine`], where time is
-//! what the costs add up to, and on [`live::LiveMachine`], on real ports and by the processor's time
-//! stamp counter.
+//! processes WF²Q+ chooses by their reservations of cycles, and charges each run with its duration.
+//! The same code runs on two kinds of [`Machine`]: on [`model::ModelMachine`], where time is the
+//! sum of costs, and on [`live::LiveMachine`], on real ports and the processor's time stamp
+//! counter.
 //!
 //! Source: Bavier, Karlin, Peterson and Qie, *Scheduling Computations on a Programmable Router*.
 
@@ -28,7 +28,7 @@ mod router;
 
 pub use router::counters::{InputCounters, PathCounters, ProcessCounters};
 pub use router::cpu::Cpu;
-pub use router::machine::{Machine, Place, Verdict};
+pub use router::machine::{Machine, QueueId, Verdict};
 pub use router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull};
 pub use router::throttle::{Estimator, Throttle, ThrottlePlan};
-pub use router::{Elsewhere, Process, Router, Step};
+pub use router::{Process, RemoteOwnership, Router, Step};

@@ -5,7 +5,7 @@
 //!
 //! | port | receives and transmits |
 //! |---|---|
-//! | [`interface`](InterfacePort) | a Linux interface: AF_XDP, a call for a batch sent; or AF_PACKET, a call for each packet sent |
+//! | [`interface`](InterfacePort) | a Linux interface, by AF_XDP or AF_PACKET |
 //! | [`tap`](TapPort) | a TAP device that it makes |
 //! | [`tun`](TunPort) | a TUN device that it makes |
 //! | [`capture`](CapturePort) | pcap files |
@@ -14,13 +14,13 @@
 //! A path may have an extension, a WebAssembly module that sees its packets before they are routed
 //! ([`Extensions`]).
 //!
-//! It may have a proxy, which stands between both ends of its TCP connections ([`ProxyCounters`]).
+//! A path may have a TCP proxy ([`ProxyCounters`]).
 //!
-//! What packets a path takes its rules say ([`Classifier`]), and its filter ([`Filters`]).
+//! Rules ([`Classifier`]) and filters ([`Filters`]) select the packets of a path.
 //!
-//! One thread does everything, or one a core that the file says (`cores`), each with processes, a scheduler and
-//! buffers of its own. A queue holds numbers of buffers, so a packet is copied where it comes in and where it leaves,
-//! and nowhere between but where it goes to another core (`crossing`).
+//! One thread runs per configured core (`cores`), each with its own processes, scheduler and
+//! buffers. Queues hold buffer handles; a packet is copied on receive, on transmit, and between
+//! cores.
 
 mod admission;
 mod assemble;

@@ -174,11 +174,11 @@ impl Machine for ModelMachine {
 pub struct Outcome {
     /// Packets a second that each path sent after the warm-up.
     pub sent_pps: Vec<u64>,
-    /// The router as it stands at the end.
+    /// The router at the end.
     pub router: Router<ModelMachine>,
 }
 
-/// Runs the router of `plan` on `machine` to `end_ns`, inputs polled; rates are counted from `warm_up_ns` on.
+/// Runs the router of `plan` on `machine` to `end_ns`; rates are measured from `warm_up_ns`.
 ///
 /// # Errors
 /// If a path's contract lacks what an output's discipline needs.

@@ -1,8 +1,8 @@
-//! Processes and queues: who is eligible, who runs, and what a run does.
+//! Processes and queues: eligibility, selection and runs.
 //!
 //! | process | eligible while |
 //! |---|---|
-//! | input | it does not sleep, and is polled; with [`WhenFull::Wait`], while every path's input queue has room |
+//! | input | it is awake and polled; with [`WhenFull::Wait`], every input queue has room |
 //! | forwarding | its input queue is not empty and none of its output queues is full |
 //! | output | a packet waits for the port, the port has room, and it does not sleep |
 //!
@@ -10,16 +10,16 @@
 //! finished packet is dropped at a full queue. Nothing is allocated once all queues have been
 //! full.
 
+mod batch_wait;
 pub(crate) mod counters;
 pub(crate) mod cpu;
-mod elsewhere;
-mod gather;
 mod interrupts;
 mod link;
 mod link_time;
 pub(crate) mod machine;
 pub(crate) mod plan;
 mod reload;
+mod remote_ownership;
 mod runs;
 mod sleep;
 pub(crate) mod throttle;
@@ -29,21 +29,20 @@ use std::collections::VecDeque;
 
 use crate::router::counters::{InputCounters, PathCounters, ProcessCounters};
 use crate::router::cpu::Cpu;
-use crate::router::machine::{Machine, Place, Verdict};
+use crate::router::machine::{Machine, QueueId, Verdict};
 use crate::router::plan::{Batch, Plan, Stages, WhenFull};
 use crate::router::throttle::Throttle;
-pub use elsewhere::Elsewhere;
 use interrupts::Interrupts;
 use link::Link;
 use link_time::LinkTime;
+pub use remote_ownership::RemoteOwnership;
 
 /// Never.
 const NEVER: u64 = u64::MAX;
-/// A run that took longer may have been interrupted, ns: few do, and nobody is interrupted for less than
-/// this and some.
+/// Runs longer than this are checked for steal time, ns.
 const LONG_RUN_NS: u64 = 200_000;
-/// No run works for longer, ns: the machine itself stood still, as a virtual one does that is moved or starved. Who
-/// was running then would wait for all others to have as much.
+/// The longest run that is charged, ns. A virtual machine may be suspended; the process that ran
+/// then must not pay for it.
 const LONGEST_RUN_NS: u64 = 100_000_000;
 /// What a packet took is averaged over about 2^3 batches.
 const AVERAGE_SHIFT: u32 = 3;
@@ -62,7 +61,7 @@ pub enum Process {
 /// What a step came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A process ran and moved so many packets.
+    /// A process ran and moved this many packets.
     Ran(Process, u32),
     /// No process is eligible, and none will be before this time, ns, by time alone.
     Idle {
@@ -73,7 +72,7 @@ pub enum Step {
 
 struct Input {
     /// Another core's router reads it.
-    elsewhere: bool,
+    is_remote: bool,
     throttle: Option<Throttle>,
     when_full: WhenFull,
     counters: InputCounters,
@@ -82,7 +81,7 @@ struct Input {
 struct Path {
     drops: bool,
     /// Another core's router runs its function.
-    elsewhere: bool,
+    is_remote: bool,
     queue: VecDeque<u64>,
     limit: usize,
     /// Packets that the machine holds.
@@ -92,26 +91,28 @@ struct Path {
     /// The outputs at which it has a queue.
     outputs: Vec<usize>,
     output_limit: usize,
-    /// For how many packets each output queue is to have room before it runs: one, or a batch that is gathered.
+    /// Packets that each output queue must have room for before the process runs: one,
+    /// or a batch.
     fit: usize,
-    /// It stands in the router's list of paths that have room at an output again.
+    /// Listed among the paths that have room at an output again.
     freed: bool,
-    /// It stands in the router's list of paths whose function wants to run at some time.
+    /// Listed among the paths whose function has a deadline.
     timed: bool,
     /// What one packet took of late, ns.
     packet_ns: u64,
-    gathering: Gathering,
+    waiting_for_batch: BatchWait,
     /// For how many packets it does: no more than half its queue, which would be full at once.
     whole: usize,
-    /// The input queue holds more than `brim`: it has no room, or none for a batch where batches are gathered.
+    /// The input queue holds more than `high_watermark` packets: it has no room, or none for
+    /// a whole batch.
     full: bool,
-    brim: usize,
+    high_watermark: usize,
     counters: PathCounters,
 }
 
 /// Whether a path waits for a whole batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Gathering {
+enum BatchWait {
     #[default]
     No,
     /// It did, and had it before its time was over; the router's list still has it.
@@ -132,7 +133,7 @@ impl Path {
 
 struct Output {
     /// Another core's router writes to it.
-    elsewhere: bool,
+    is_remote: bool,
     /// When it last chose, rate caps held back all that waited.
     held_back: bool,
     throttle: Option<Throttle>,
@@ -176,7 +177,7 @@ impl Parts {
             let throttle = output.throttle.map(Throttle::new);
             let (time, paths) = (LinkTime::new(output, capped), Vec::new());
             outputs.push(Output {
-                elsewhere: false,
+                is_remote: false,
                 held_back: false,
                 throttle,
                 link,
@@ -192,7 +193,7 @@ impl Parts {
         let mut paths = Vec::new();
         for (number, path) in plan.paths.iter().enumerate() {
             let whole = path.input_queue.div_ceil(2).min(plan.batch.packets) as usize;
-            let gathers = plan.batch.gather_ns > 0;
+            let waits_for_batch = plan.batch.gather_ns > 0;
             // What is never filled is never full, and keeps no input waiting.
             let limit = if path.drops { usize::MAX } else { path.input_queue as usize };
             let queues = path.input_queue > 0 && path.output_queue > 0;
@@ -206,21 +207,25 @@ impl Parts {
             }
             paths.push(Path {
                 drops: path.drops,
-                elsewhere: false,
+                is_remote: false,
                 queue: VecDeque::with_capacity(path.input_queue as usize),
                 limit,
                 held: 0,
                 streams,
                 outputs: path.outputs.iter().map(|(output, _)| *output).collect(),
                 output_limit: path.output_queue as usize,
-                fit: if gathers { whole.min(path.output_queue.div_ceil(2) as usize) } else { 1 },
+                fit: if waits_for_batch {
+                    whole.min(path.output_queue.div_ceil(2) as usize)
+                } else {
+                    1
+                },
                 freed: false,
                 timed: false,
                 packet_ns: 1,
-                gathering: Gathering::No,
+                waiting_for_batch: BatchWait::No,
                 whole,
                 full: false,
-                brim: limit - if gathers { whole.max(1) } else { 1 },
+                high_watermark: limit - if waits_for_batch { whole.max(1) } else { 1 },
                 counters: PathCounters::default(),
             });
         }
@@ -228,7 +233,7 @@ impl Parts {
             cpu.add(output.reservation)?;
         }
         let inputs = plan.inputs.iter().map(|input| Input {
-            elsewhere: false,
+            is_remote: false,
             throttle: input.throttle.map(Throttle::new),
             when_full: input.when_full,
             counters: InputCounters::default(),
@@ -246,8 +251,8 @@ pub struct Router<M> {
     parted: bool,
     cpu: Cpu,
     now_ns: u64,
-    /// The CPU scheduler's time: what all runs took together, ns. In time that others took from the router nobody here
-    /// was served, so nobody is owed any of it.
+    /// The CPU's virtual time: the sum of all runs, ns. Excludes steal time: no process was served
+    /// in it.
     worked_ns: u64,
     inputs: Vec<Input>,
     interrupts: Interrupts,
@@ -264,13 +269,13 @@ pub struct Router<M> {
     processes: Vec<ProcessCounters>,
     /// Paths whose input queue is full.
     full: usize,
-    /// Every input queue has room for so many packets, or more.
+    /// Every input queue has room for at least this many packets.
     room: usize,
     /// Paths that gather a batch, and when all of them have waited for long enough, ns.
-    gathering: Vec<usize>,
-    gathered_ns: u64,
+    waiting_for_batch: Vec<usize>,
+    batch_wait_ends_ns: u64,
     /// Runs in a row that moved no packet.
-    fruitless: usize,
+    empty_runs: usize,
     read: Vec<(usize, u64)>,
     chosen: Vec<u64>,
     /// Packets at their function, and what it says of them.
@@ -313,9 +318,9 @@ impl<M: Machine> Router<M> {
             processes: vec![ProcessCounters::default(); processes],
             full: 0,
             room: 0,
-            gathering: Vec::with_capacity(plan.paths.len()),
-            gathered_ns: NEVER,
-            fruitless: 0,
+            waiting_for_batch: Vec::with_capacity(plan.paths.len()),
+            batch_wait_ends_ns: NEVER,
+            empty_runs: 0,
             read: Vec::new(),
             chosen: Vec::new(),
             at_work: Vec::new(),
@@ -344,10 +349,10 @@ impl<M: Machine> Router<M> {
         {
             return read;
         }
-        if self.gathered_ns <= self.now_ns {
-            self.gathered();
+        if self.batch_wait_ends_ns <= self.now_ns {
+            self.end_batch_waits();
         }
-        let Some(number) = self.cpu.choose(self.worked_ns).or_else(|| self.choose_gathering())
+        let Some(number) = self.cpu.choose(self.worked_ns).or_else(|| self.choose_batch_waiting())
         else {
             let look_again_ns = self.interrupts.look_again_ns(self.now_ns);
             return Step::Idle { until_ns: self.next_wake_ns.min(look_again_ns) };
@@ -363,7 +368,7 @@ impl<M: Machine> Router<M> {
         self.now_ns = self.machine.now_ns();
         let mut took_ns = self.now_ns - began_ns;
         if took_ns > LONG_RUN_NS {
-            took_ns -= self.machine.stolen_ns(took_ns).min(took_ns);
+            took_ns -= self.machine.steal_ns(took_ns).min(took_ns);
             if !M::FREE_CLOCK {
                 took_ns = took_ns.min(LONGEST_RUN_NS);
             }
@@ -375,14 +380,16 @@ impl<M: Machine> Router<M> {
             self.paths[path].took(took_ns / u64::from(moved));
         }
         self.rest(process, number, moved);
-        // By its own will, and for nothing else.
-        let gathers =
-            matches!(process, Process::Forward(path) if self.gather(path) && self.has_room(path));
-        self.found(moved);
+        // The process waits for its batch only, not for room.
+        let waits_for_batch = match process {
+            Process::Forward(path) => self.wait_for_batch(path) && self.has_room(path),
+            _ => false,
+        };
+        self.count_empty_runs(moved);
         let eligible = self.is_eligible(process, number);
         self.worked_ns += took_ns;
         self.cpu.finish(number, self.worked_ns, took_ns, eligible);
-        if gathers && !eligible && self.asleep_until_ns[number] == 0 {
+        if waits_for_batch && !eligible && self.asleep_until_ns[number] == 0 {
             self.cpu.pause(number);
         }
         let counters = &mut self.processes[number];
@@ -431,15 +438,14 @@ impl<M: Machine> Router<M> {
         self.paths[path].counters
     }
 
-    /// Packets that wait in a path's input queue or are held by its function, and those in its output
-    /// queues; none of those that are elsewhere.
+    /// Returns the packets in a path's input queue or held, and those in its local output queues.
     ///
     /// # Panics
     /// If there is no such path.
     #[must_use]
     pub fn waiting(&self, path: usize) -> (usize, usize) {
         let of = &self.paths[path];
-        let here = of.outputs.iter().filter(|output| !self.outputs[**output].elsewhere);
+        let here = of.outputs.iter().filter(|output| !self.outputs[**output].is_remote);
         let at_output = |output: &usize| self.output_waiting(path, *output);
         (of.queue.len() + of.held, here.map(at_output).sum())
     }
@@ -504,8 +510,8 @@ impl<M: Machine> Router<M> {
 
     #[inline]
     fn output_waiting(&self, path: usize, output: usize) -> usize {
-        if self.outputs[output].elsewhere {
-            return self.machine.waiting_elsewhere(Place::Output { path, output });
+        if self.outputs[output].is_remote {
+            return self.machine.waiting_remote(QueueId::Output { path, output });
         }
         let stream = self.paths[path].streams[output];
         stream.map_or(0, |stream| self.outputs[output].link.waiting(stream) as usize)
@@ -529,11 +535,12 @@ impl<M: Machine> Router<M> {
             Process::Input(input) => {
                 let of = &self.inputs[input];
                 let has_room = self.full == 0 || of.when_full == WhenFull::Drop;
-                has_room && !of.elsewhere && !self.interrupts.on()
+                has_room && !of.is_remote && !self.interrupts.on()
             }
             Process::Forward(path) => {
                 let of = &self.paths[path];
-                (!of.queue.is_empty() && of.gathering != Gathering::Yes || self.is_due(path))
+                (!of.queue.is_empty() && of.waiting_for_batch != BatchWait::Yes
+                    || self.is_due(path))
                     && self.has_room(path)
             }
             Process::Output(output) => {

@@ -10,18 +10,18 @@ use crate::router::plan::{
 };
 use crate::router::throttle::ThrottlePlan;
 
-/// Cycles a second that one unit of a reservation stands for in the CPU scheduler.
+/// Cycles per second per unit of reservation in the CPU scheduler.
 const CYCLES_A_UNIT: u64 = 1_000;
-/// So much of the processor is left for each process without a reservation, or more is reserved than fits.
+/// The least CPU share of a process without a reservation is 1/100; reservations beyond it are
+/// refused.
 const LEAST_PART: u64 = 100;
-/// All input processes without a reservation together have this part of what another process without one
-/// has: the rate that overload can cost.
+/// All input processes without a reservation share 1/32 of the share of one other process without
+/// one. It bounds the cost of overload.
 const INPUT_PART: u64 = 32;
 
-/// What each process reserves of its core, cycles a second, in the router's order. Of those without a reservation,
-/// forwarding and output processes have equal parts of what is left, and input processes next to nothing:
-/// they run in what the others do not use, so no more is read than can be forwarded, and what is too much
-/// is lost on the device, where that costs nothing.
+/// Returns the reservation of each process, cycles per second, in the router's order. Forwarding
+/// and output processes without a reservation share the remainder equally. Input processes without
+/// one run in unused cycles, so excess packets are dropped by the device at no cost.
 pub(super) fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64>, PortError> {
     let mut reserved = vec![0; 2 * scenario.ports.len() + scenario.paths.len()];
     for core in 0..scenario.cores {
@@ -60,7 +60,7 @@ fn asked(scenario: &RouterScenario, frequency: u64) -> Vec<Asked> {
     inputs.chain(paths).chain(outputs).collect()
 }
 
-/// The same of the processes of one core.
+/// Admits the processes of one core.
 fn admit_on(
     scenario: &RouterScenario,
     frequency: u64,
@@ -84,7 +84,8 @@ fn admit_on(
             (total - have).div_ceil(1_000_000)
         );
         let help = format!(
-            "the processor has {} Mcps; each of {without} processes without a reservation keeps 1 %",
+            "the processor has {} Mcps; each of {without} processes without a reservation keeps \
+             1 %",
             frequency / 1_000_000
         );
         return Err(PortError::new(&scenario.ports[0].name, message).help(help));
@@ -99,8 +100,8 @@ fn admit_on(
     Ok(())
 }
 
-/// How inputs of `scenario` are read. By interrupts a router with nothing to do looks at all devices as often as the port
-/// that allows the shortest sleep.
+/// Returns how the inputs of `scenario` are read. In interrupt mode, the port with the shortest
+/// sleep limit sets the interval at which an idle router polls its devices.
 pub fn reading(scenario: &RouterScenario) -> Reading {
     let longest = scenario.ports.iter().map(|port| port.longest_sleep_ns);
     match scenario.input {

@@ -14,10 +14,10 @@ use crate::io::tun::{self, TunPort};
 use crate::io::vlan::open_ports;
 use crate::live::admission::admit;
 use crate::live::control::{Changed, Control};
-use crate::live::core::{Core, Parts, board, part};
+use crate::live::core::{Core, Parts, occupancy, part};
 use crate::live::cores::{Worker, pin, processors};
 use crate::live::extension::Extensions;
-use crate::live::inter_core::{Board, Crossing, PortState, RemotePort};
+use crate::live::inter_core::{InterCoreLinks, RemotePort, RemotePortState, SharedOccupancy};
 use crate::live::netlink;
 use crate::live::report::{Ended, Report};
 use crate::live::snapshot::{Frame, report};
@@ -61,22 +61,22 @@ impl LiveRouter {
     /// Opens the ports of `scenario` and makes the router.
     ///
     /// # Errors
-    /// If a port cannot be opened, an extension cannot be loaded, a filter is wrong, more is reserved than a
-    /// processor has, or there are not so many processors.
+    /// If a port cannot be opened, an extension cannot be loaded, a filter is invalid, reservations
+    /// exceed a core's cycles, or the machine has too few cores.
     pub fn open(scenario: &RouterScenario) -> Result<Self, PortError> {
         let clock = Clock::default();
         // What cannot be is said before a port is opened.
         admit(scenario, clock.cycles_per_second())?;
         Extensions::load(scenario)?;
         Filters::load(scenario)?;
-        let board = board(scenario);
-        let mut ends = Crossing::all(&board, scenario.cores)
+        let occupancy = occupancy(scenario);
+        let mut ends = InterCoreLinks::all(&occupancy, scenario.cores)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
         let own_end = ends.remove(0);
         let processors = processors_for(scenario)?;
         let others = ends.iter().zip(processors.iter().skip(1));
         let others = others.map(|(end, processor)| {
-            let worker = Worker::start(end.core, Arc::clone(&end.bell), *processor)?;
+            let worker = Worker::start(end.core, Arc::clone(&end.waker), *processor)?;
             let (scenario, clock, ports) =
                 (scenario.clone(), clock.clone(), Arc::clone(&end.ports));
             let core = end.core;
@@ -98,8 +98,8 @@ impl LiveRouter {
             });
             made??;
         }
-        let crossing = (scenario.cores > 1).then_some(own_end);
-        let router = Self::with(scenario, devices, macs, clock, crossing, others)?;
+        let links = (scenario.cores > 1).then_some(own_end);
+        let router = Self::with(scenario, devices, macs, clock, links, others)?;
         Ok(Self { processor: processors[0], ..router })
     }
 
@@ -118,12 +118,12 @@ impl LiveRouter {
         ports: Vec<Box<dyn Port>>,
         macs: Vec<[u8; 6]>,
         clock: Clock,
-        crossing: Option<Crossing>,
+        links: Option<InterCoreLinks>,
         others: Vec<Worker>,
     ) -> Result<Self, PortError> {
         let parts = Parts::load(scenario, &macs, &clock, 0)?;
         let reserved = parts.reserved.clone();
-        let core = Core::new(0, parts, ports, clock.clone(), crossing)?;
+        let core = Core::new(0, parts, ports, clock.clone(), links)?;
         let (scenario, frequency) = (scenario.clone(), clock.cycles_per_second());
         let (going, began_ns, reloads, removed) = (false, 0, 0, None);
         Ok(Self {
@@ -142,12 +142,12 @@ impl LiveRouter {
         })
     }
 
-    /// Runs on by a changed file. Paths keep their packets and counters by name; what ports are made
-    /// of, `cores`, `buffers`, and which core ports and kept paths are on, must not change.
+    /// Reloads the configuration. Paths keep their packets and counters by name. Devices of ports,
+    /// `cores`, `buffers`, and the cores of ports and kept paths must not change.
     ///
     /// # Errors
-    /// If something differs that must not, an extension cannot be loaded, a filter is wrong, or more is reserved
-    /// than the processor has. Nothing has changed then.
+    /// If an immutable key differs, an extension cannot be loaded, a filter is invalid, or
+    /// reservations exceed a core's cycles. The router is unchanged then.
     pub fn reload(&mut self, scenario: &RouterScenario) -> Result<(), PortError> {
         self.take_over(Changed::load(scenario.clone())?)
     }
@@ -187,9 +187,9 @@ impl LiveRouter {
         });
         let Some(own) = parts.next() else { return Ok(()) };
         let parts: Vec<Parts> = parts.collect();
-        let board = (!self.others.is_empty()).then(|| board(&scenario));
+        let occupancy = (!self.others.is_empty()).then(|| occupancy(&scenario));
         let going = self.hold()?;
-        let gone = self.each_takes_over(own, parts, &kept, board.as_ref());
+        let gone = self.each_takes_over(own, parts, &kept, occupancy.as_ref());
         if going {
             self.go()?;
         }
@@ -209,19 +209,20 @@ impl LiveRouter {
         own: Parts,
         parts: Vec<Parts>,
         kept: &[Option<usize>],
-        board: Option<&Arc<Board>>,
+        occupancy: Option<&Arc<SharedOccupancy>>,
     ) -> Result<PathCounters, PortError> {
-        let mut gone = self.core.take_over(own, kept, board)?;
+        let mut gone = self.core.take_over(own, kept, occupancy)?;
         for (worker, parts) in self.others.iter().zip(parts) {
-            let (kept, board) = (kept.to_vec(), board.cloned());
-            let taken = worker.core(move |core| core.take_over(parts, &kept, board.as_ref()))?;
+            let (kept, occupancy) = (kept.to_vec(), occupancy.cloned());
+            let taken =
+                worker.core(move |core| core.take_over(parts, &kept, occupancy.as_ref()))?;
             gone.add(&taken?);
         }
         Ok(gone)
     }
 
-    /// From now on the kernel's routes and neighbours count, too, as they change while the router runs
-    /// under `control`.
+    /// Follows the kernel's routes and neighbours from now on, while the router runs under
+    /// `control`.
     ///
     /// # Errors
     /// If the kernel does not tell them.
@@ -230,7 +231,7 @@ impl LiveRouter {
         let interfaces = ports.filter_map(|(at, port)| match &port.kind {
             // To the kernel a VLAN is an interface of its own.
             PortKind::Interface(name, _) if port.vlan.is_none() => Some((name.clone(), at)),
-            // The kernel stands on the other side of a TAP or TUN device.
+            // The kernel is the peer of a TAP or TUN device.
             PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Tun(_) | PortKind::Pcap(..) => {
                 None
             }
@@ -263,7 +264,7 @@ impl LiveRouter {
         Ok(())
     }
 
-    /// Other cores forward nothing when this returns, and nothing is on its way between cores; whether they did.
+    /// Pauses the other cores and drains the links between them; returns whether they were running.
     fn hold(&mut self) -> Result<bool, PortError> {
         let going = std::mem::take(&mut self.going);
         for worker in &self.others {
@@ -289,7 +290,7 @@ impl LiveRouter {
         self.others.iter().try_for_each(Worker::go)
     }
 
-    /// Starts the threads that ports may need later. To be called when privileges have been given up.
+    /// Starts the threads that ports need later. Call it after dropping privileges.
     ///
     /// # Errors
     /// If there can be no thread.
@@ -300,8 +301,8 @@ impl LiveRouter {
         self.core.prepare()
     }
 
-    /// Does `what` in every thread that ports were opened in, this one first: of privileges each has its own. Returns
-    /// what came of it in each.
+    /// Runs `what` in every thread that opened ports, this one first: privileges are per thread.
+    /// Returns each thread's result.
     ///
     /// # Errors
     /// If a thread has ended.
@@ -317,8 +318,8 @@ impl LiveRouter {
         Ok(outcomes)
     }
 
-    /// Forwards until `control` says so, `for_ns` have passed, or every port has ended; then lets the
-    /// queues drain, for a second at most.
+    /// Forwards until `control` stops it, `for_ns` have passed, or every port has ended. Then
+    /// drains the queues for up to a second.
     ///
     /// # Errors
     /// If a port fails.
@@ -397,13 +398,13 @@ impl LiveRouter {
         Ok(empty)
     }
 
-    /// How it stands.
+    /// Returns the report so far.
     fn report(&mut self, ended: Ended) -> Result<Report, PortError> {
         let going = self.hold()?;
-        let mut standing = self.core.standing(&self.scenario);
+        let mut snapshot = self.core.snapshot(&self.scenario);
         for worker in &self.others {
             let scenario = self.scenario.clone();
-            standing.add(worker.core(move |core| core.standing(&scenario))?);
+            snapshot.add(worker.core(move |core| core.snapshot(&scenario))?);
         }
         let frame = Frame {
             scenario: &self.scenario,
@@ -414,7 +415,7 @@ impl LiveRouter {
             reloads: self.reloads,
             removed: self.removed,
         };
-        let report = report(&frame, standing);
+        let report = report(&frame, snapshot);
         if going {
             self.go()?;
         }
@@ -458,7 +459,7 @@ fn open_devices(
     scenario: &RouterScenario,
     core: usize,
     clock: &Clock,
-    states: &Arc<[PortState]>,
+    states: &Arc<[RemotePortState]>,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
     open_ports(scenario, |port| {
         if port.core == core {
@@ -535,7 +536,10 @@ pub(super) fn processes(scenario: &RouterScenario) -> Vec<(String, Process, usiz
     let paths = paths.map(|(at, path)| (format!("path {}", path.name), Process::Forward(at)));
     let outputs = ports().map(|(at, port)| (format!("output {}", port.name), Process::Output(at)));
     let all = inputs.chain(paths).chain(outputs).enumerate();
-    let runs = |process: &Process| !matches!(process, Process::Forward(at) if scenario.paths[*at].action == PathAction::Drop);
+    let runs = |process: &Process| match process {
+        Process::Forward(at) => scenario.paths[*at].action != PathAction::Drop,
+        _ => true,
+    };
     all.filter(|(_, (_, process))| runs(process))
         .map(|(number, (name, process))| (name, process, number))
         .collect()

@@ -1,8 +1,8 @@
-//! What each function of a router's file costs on this machine: the `cost` that reservations in packets need.
+//! Measures the cost of each path's function on this machine, for reservations in packets (`cost`).
 //!
-//! The file's own router forwards, from memory to memory, packets made for one path after the other, and
-//! what its CPU scheduler charges is read. Of several rounds the least counts: what else the machine does
-//! only adds. What a device costs comes on top.
+//! The configured router forwards generated packets, one path after the other, from memory to
+//! memory. The result is what its CPU scheduler charges: the minimum of several rounds, as
+//! interference only adds. Device costs are not included.
 
 use etherparse::{IpDscp, IpNumber, Ipv4Header, Ipv6Header};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -288,8 +288,9 @@ fn host(net: IpNet) -> IpAddr {
     net.hosts().nth(6).or_else(|| net.hosts().next()).unwrap_or(net.addr())
 }
 
-/// Where packets to `destination` come from; by 192.0.2.0/24 (RFC 5737) or 2001:db8::/32 (RFC 3849) where the path
-/// does not care. `None` if it wants another family.
+/// Returns a source address for packets to `destination`: from 192.0.2.0/24 (RFC 5737) or
+/// 2001:db8::/32 (RFC 3849) unless the path matches on it. `None` if the path matches another
+/// family.
 fn source(wanted: &Match, port: usize, destination: IpAddr) -> Option<IpAddr> {
     let last = u8::try_from(port % 200 + 1).unwrap_or(1);
     let any = if destination.is_ipv6() {
@@ -335,7 +336,7 @@ fn frame(sample: &Sample, to: [u8; 6], bytes: usize) -> Vec<u8> {
     if let Some((source, destination)) = sample.ports {
         frame.extend(source.to_be_bytes());
         frame.extend(destination.to_be_bytes());
-        // UDP's length, or TCP's number: nobody looks at it.
+        // UDP length or TCP sequence number: not checked.
         frame.extend([0; 2]);
     }
     frame.resize(bytes, 0);
@@ -397,16 +398,21 @@ mod tests {
 
     fn scenario(paths: &str) -> RouterScenario {
         let text = format!(
-            "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\naddress = \"10.1.0.1/24\"\n\
-             [[port]]\nname = \"b\"\nkind = \"tap\"\nrate = \"1 Gbps\"\ndiscipline = \"wf2q+\"\n{paths}\n\
+            "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+             address = \"10.1.0.1/24\"\n\
+             [[port]]\nname = \"b\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+             discipline = \"wf2q+\"\n{paths}\n\
              [[route]]\nprefix = \"10.2.0.0/16\"\nport = \"b\"\nneighbour = \"02:00:00:00:02:01\"\n\
-             [[route]]\nprefix = \"2001:db8:2::/48\"\nport = \"b\"\nneighbour = \"02:00:00:00:02:01\"\n"
+             [[route]]\nprefix = \"2001:db8:2::/48\"\nport = \"b\"\n\
+             neighbour = \"02:00:00:00:02:01\"\n"
         );
         RouterScenario::parse("test.toml", &text, Path::new("")).unwrap()
     }
 
-    const PATHS: &str = "[[path]]\nname = \"web\"\nmatch = { protocol = \"tcp\", source-port = 80 }\nto = \"a\"\n\
-        [[path]]\nname = \"voice\"\nto = \"b\"\nmatch = { port = \"a\", dscp = 46, destination = \"10.0.0.0/8\" }\n\
+    const PATHS: &str = "[[path]]\nname = \"web\"\n\
+        match = { protocol = \"tcp\", source-port = 80 }\nto = \"a\"\n\
+        [[path]]\nname = \"voice\"\nto = \"b\"\n\
+        match = { port = \"a\", dscp = 46, destination = \"10.0.0.0/8\" }\n\
         [[path]]\nname = \"never\"\nmatch = { protocol = \"tcp\", source-port = 80, dscp = 3 }\n\
         [[path]]\nname = \"nowhere\"\nmatch = { destination = \"192.168.0.0/16\" }\n\
         [[path]]\nname = \"nobody\"\nmatch = { protocol = \"7\" }\naction = \"drop\"\n\

@@ -59,8 +59,8 @@ impl Control {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// The router is to run on as `scenario` says; of several orders the last counts. Extensions are loaded,
-    /// and filters compiled, here, while the router forwards.
+    /// Requests a reload of `scenario`; the last request wins. Loads extensions and compiles
+    /// filters here, while the router forwards.
     ///
     /// # Errors
     /// If an extension cannot be loaded, or a filter is wrong.
@@ -71,7 +71,7 @@ impl Control {
         Ok(())
     }
 
-    /// How the router stands; `None` if it does not answer within `patience`, as when it has ended.
+    /// Returns a report; `None` without an answer within `patience`, as after the end.
     #[must_use]
     pub fn report(&self, patience: Duration) -> Option<Report> {
         let until = Instant::now() + patience;
@@ -126,13 +126,13 @@ impl Control {
         self.requests().reload.take()
     }
 
-    /// Whether somebody asked how the router stands.
+    /// Returns whether a report was requested.
     pub(super) fn is_asked(&self) -> bool {
         let requests = self.requests();
         requests.answered < requests.asked
     }
 
-    /// Answers those who asked how the router stands.
+    /// Sends a report to every requester.
     pub(super) fn answer(&self, report: impl FnOnce() -> Report) {
         let mut requests = self.requests();
         if requests.answered < requests.asked {

@@ -13,27 +13,27 @@ use crate::io::port::Port;
 use crate::live::admission::{plan, reading};
 use crate::live::assemble::{processes, rules};
 use crate::live::extension::Extensions;
-use crate::live::idle_detector::Quiet;
-use crate::live::inter_core::{Board, Crossing};
+use crate::live::idle_detector::IdleDetector;
+use crate::live::inter_core::{InterCoreLinks, SharedOccupancy};
 use crate::live::machine::{Arrived, LiveMachine};
 use crate::live::netlink::Change;
-use crate::live::sleep_calibrator::Naps;
-use crate::live::snapshot::{PathStanding, PortStanding, Standing};
+use crate::live::sleep_calibrator::SleepCalibrator;
+use crate::live::snapshot::{CoreSnapshot, PathSnapshot, PortSnapshot};
 use crate::net::filter::Filters;
 use crate::net::pool::Pool;
 use crate::router::counters::PathCounters;
-use crate::router::machine::{Machine, Place};
+use crate::router::machine::{Machine, QueueId};
 use crate::router::{Router, Step};
 
-/// After so many steps it is asked whether to stop.
+/// Steps between checks for a stop.
 const STEPS: u32 = 64;
-/// After so many other cores are looked at.
+/// Steps between exchanges with other cores.
 const CROSSING_STEPS: u32 = 16;
 /// So long after packets moved a core that others hand packets to does not sleep.
 const SPIN_NS: u64 = 20_000;
 /// How long a core that waits for another sleeps at most, ns.
 const OTHERS_NS: u64 = 50_000;
-/// Buffers for packets from other cores beside those for their queues: at neighbours that are asked for, at ports.
+/// Buffers for packets from other cores beyond their queues: held for neighbours, or at ports.
 const BESIDE: usize = 1_024;
 
 /// What a file says, loaded.
@@ -59,8 +59,8 @@ pub(super) struct Core {
     number: usize,
     paths: usize,
     router: Router<LiveMachine<Box<dyn Port>>>,
-    quiet: Quiet,
-    naps: Naps,
+    idle_detector: IdleDetector,
+    sleep_calibrator: SleepCalibrator,
     arrived: Vec<Arrived>,
 }
 
@@ -73,11 +73,11 @@ pub(super) fn part(scenario: &RouterScenario, core: usize) -> RouterScenario {
     part
 }
 
-/// Who has what of `scenario`.
-pub(super) fn board(scenario: &RouterScenario) -> Arc<Board> {
+/// Returns an empty occupancy table with the owners of the paths and ports of `scenario`.
+pub(super) fn occupancy(scenario: &RouterScenario) -> Arc<SharedOccupancy> {
     let paths = scenario.paths.iter().map(|path| path.core);
     let ports = scenario.ports.iter().map(|port| port.core);
-    Arc::new(Board::new(paths.collect(), ports.collect()))
+    Arc::new(SharedOccupancy::new(paths.collect(), ports.collect()))
 }
 
 /// Buffers that packets from other cores may need at `core`.
@@ -102,7 +102,7 @@ impl Core {
         parts: Parts,
         ports: Vec<Box<dyn Port>>,
         clock: Clock,
-        crossing: Option<Crossing>,
+        links: Option<InterCoreLinks>,
     ) -> Result<Self, PortError> {
         let Parts { scenario, reserved, macs, extensions, filters } = parts;
         let (classifier, function) = rules(&scenario, &macs, filters);
@@ -111,9 +111,9 @@ impl Core {
         for ((port, mac), of) in ports.into_iter().zip(macs).zip(&scenario.ports) {
             machine.add(port, mac, of.rate_bps, of.overhead_bytes);
         }
-        let elsewhere = crossing.as_ref().map(|crossing| crossing.board.elsewhere(number));
-        if let Some(crossing) = crossing {
-            machine.cross(crossing, buffers_for_others(&scenario, number));
+        let remote = links.as_ref().map(|links| links.occupancy.remote(number));
+        if let Some(links) = links {
+            machine.cross(links, buffers_for_others(&scenario, number));
         }
         machine.extend(extensions, &[]);
         machine.proxy(&scenario, &[]);
@@ -121,19 +121,21 @@ impl Core {
         let mut router = Router::new(&plan(&scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
         router.read_by(reading(&scenario));
-        if let Some(elsewhere) = elsewhere {
-            router.part(&elsewhere);
+        if let Some(remote) = remote {
+            router.part(&remote);
         }
-        let (paths, quiet, naps) = (scenario.paths.len(), Quiet::default(), Naps::default());
-        Ok(Self { number, paths, router, quiet, naps, arrived: Vec::new() })
+        let (paths, idle_detector, sleep_calibrator) =
+            (scenario.paths.len(), IdleDetector::default(), SleepCalibrator::default());
+        Ok(Self { number, paths, router, idle_detector, sleep_calibrator, arrived: Vec::new() })
     }
 
-    /// Runs on by a changed file, whose path `n` was `kept[n]`. Returns what paths counted that are gone.
+    /// Reloads the configuration, whose path `n` was `kept[n]`. Returns the counters of removed
+    /// paths.
     pub(super) fn take_over(
         &mut self,
         parts: Parts,
         kept: &[Option<usize>],
-        board: Option<&Arc<Board>>,
+        occupancy: Option<&Arc<SharedOccupancy>>,
     ) -> Result<PathCounters, PortError> {
         let Parts { scenario, reserved, macs, extensions, filters } = parts;
         self.router.resume();
@@ -151,27 +153,27 @@ impl Core {
         }
         set_ports(machine, &scenario);
         self.paths = scenario.paths.len();
-        if let Some(board) = board {
-            self.part_by(&scenario, board);
+        if let Some(occupancy) = occupancy {
+            self.part_by(&scenario, occupancy);
         }
         Ok(gone)
     }
 
-    /// What waits here and came from other cores is counted on the new board.
-    fn part_by(&mut self, scenario: &RouterScenario, board: &Arc<Board>) {
-        let elsewhere = board.elsewhere(self.number);
+    /// Moves the occupancy of queues fed by other cores to a reloaded file's table.
+    fn part_by(&mut self, scenario: &RouterScenario, occupancy: &Arc<SharedOccupancy>) {
+        let remote = occupancy.remote(self.number);
         let buffers = buffers_for_others(scenario, self.number);
-        self.router.machine_mut().cross_by(board, buffers);
-        self.router.part(&elsewhere);
+        self.router.machine_mut().cross_by(occupancy, buffers);
+        self.router.part(&remote);
         for path in 0..self.paths {
-            if !elsewhere.paths[path] {
+            if !remote.paths[path] {
                 let came = self.router.queued(path).filter(|packet| Pool::from_remote(*packet));
-                board.set(Place::Path(path), came.count());
+                occupancy.set(QueueId::Path(path), came.count());
                 continue;
             }
-            for output in (0..scenario.ports.len()).filter(|output| !elsewhere.outputs[*output]) {
+            for output in (0..scenario.ports.len()).filter(|output| !remote.outputs[*output]) {
                 let waiting = self.router.waiting_at(path, output);
-                board.set(Place::Output { path, output }, waiting);
+                occupancy.set(QueueId::Output { path, output }, waiting);
             }
         }
     }
@@ -201,12 +203,12 @@ impl Core {
 
     /// Forwarding begins, or goes on; returns the time, ns.
     pub(super) fn begin(&mut self) -> u64 {
-        // Linux lets threads sleep 50 us longer than they ask for unless told otherwise: as long as a whole sleep. Refused, packets wait longer.
+        // The default timer slack of 50 us is as long as a whole sleep. Failure only adds latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         self.router.machine_mut().rested();
         self.router.resume();
         let now_ns = self.router.machine_mut().now_ns();
-        self.quiet.ended(now_ns);
+        self.idle_detector.ended(now_ns);
         now_ns
     }
 
@@ -228,13 +230,13 @@ impl Core {
             && self.router.machine().is_crossed()
     }
 
-    /// Takes what other cores gave to this one, and gives them what is theirs; returns whether anything came.
+    /// Exchanges packets with other cores; returns whether any arrived.
     fn exchange(&mut self) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         self.router.machine_mut().exchange(&mut arrived);
         let any = !arrived.is_empty();
         for of in arrived.drain(..) {
-            self.router.arrived(of.place, of.packet, of.refused);
+            self.router.arrived(of.queue, of.packet, of.refused);
         }
         self.arrived = arrived;
         self.router.look_again();
@@ -272,7 +274,7 @@ impl Core {
         }
         let now_ns = machine.now_ns();
         if moved {
-            self.quiet.ended(now_ns);
+            self.idle_detector.ended(now_ns);
         }
         Ok(Round { now_ns, idle_until_ns })
     }
@@ -282,13 +284,13 @@ impl Core {
         if self.router.machine().is_parted() && self.exchange() {
             return self.router.resume();
         }
-        let may_sleep_ns = if self.quiet.is_long(now_ns) && self.is_empty() {
+        let may_sleep_ns = if self.idle_detector.is_long(now_ns) && self.is_empty() {
             let due_ns = (0..self.paths).map(|path| self.router.machine().due_ns(path));
             due_ns.min().unwrap_or(u64::MAX).min(end_ns).saturating_sub(now_ns)
         } else {
             0
         };
-        if self.quiet.wait(self.router.machine_mut(), now_ns, may_sleep_ns)
+        if self.idle_detector.wait(self.router.machine_mut(), now_ns, may_sleep_ns)
             || self.wait(now_ns, until_ns.min(end_ns).saturating_sub(now_ns))
         {
             self.router.machine_mut().rested();
@@ -299,45 +301,45 @@ impl Core {
     /// Nothing to do for so long; returns whether the thread slept.
     fn wait(&mut self, now_ns: u64, for_ns: u64) -> bool {
         let machine = self.router.machine();
-        let (for_ns, soon) = match machine.bell() {
+        let (for_ns, soon) = match machine.waker() {
             // What just came is often followed by more.
-            Some(_) => (for_ns.min(OTHERS_NS), self.quiet.for_ns(now_ns) <= SPIN_NS),
+            Some(_) => (for_ns.min(OTHERS_NS), self.idle_detector.for_ns(now_ns) <= SPIN_NS),
             None => (for_ns, false),
         };
         // Rather late than busy where nothing comes that the kernel does not tell of.
-        let quiet = self.quiet.is_long(now_ns);
-        let asked_ns = if soon { None } else { self.naps.length_ns(for_ns, quiet) };
+        let idle = self.idle_detector.is_long(now_ns);
+        let asked_ns = if soon { None } else { self.sleep_calibrator.length_ns(for_ns, idle) };
         let Some(asked_ns) = asked_ns else {
             std::hint::spin_loop();
             return false;
         };
         let began_ns = machine.clock_ns();
-        let (slept, in_time) = match machine.bell() {
+        let (slept, in_time) = match machine.waker() {
             None => {
                 thread::sleep(Duration::from_nanos(asked_ns));
                 (true, true)
             }
-            Some(bell) => {
+            Some(waker) => {
                 let sleeps = machine.announce();
-                let rung = sleeps && bell.wait(asked_ns);
+                let rung = sleeps && waker.wait(asked_ns);
                 machine.awake();
                 (sleeps, sleeps && !rung)
             }
         };
         if in_time {
             let took_ns = self.router.machine().clock_ns() - began_ns;
-            self.naps.took(asked_ns, took_ns);
+            self.sleep_calibrator.took(asked_ns, took_ns);
         }
         slept
     }
 
     /// Whether there are orders for this core, once.
     pub(super) fn ordered(&self) -> bool {
-        self.router.machine().bell().is_some_and(|bell| bell.ordered())
+        self.router.machine().waker().is_some_and(|waker| waker.ordered())
     }
 
-    /// How it stands.
-    pub(super) fn standing(&mut self, scenario: &RouterScenario) -> Standing {
+    /// Returns the counters of this core.
+    pub(super) fn snapshot(&mut self, scenario: &RouterScenario) -> CoreSnapshot {
         let router = &mut self.router;
         let mut ports = Vec::new();
         for at in 0..scenario.ports.len() {
@@ -352,7 +354,7 @@ impl Core {
             let (strays, went_away, away) = (port.strays(), port.went_away(), port.is_away());
             let lost = port.lost();
             let unclassified = router.input(at).unclassified;
-            ports.push(PortStanding {
+            ports.push(PortSnapshot {
                 counters,
                 unclassified,
                 strays,
@@ -363,7 +365,7 @@ impl Core {
                 refused_source,
             });
         }
-        let paths = (0..self.paths).map(|at| PathStanding {
+        let paths = (0..self.paths).map(|at| PathSnapshot {
             counters: router.path(at),
             waiting: router.waiting(at),
             extension: router.machine().extension(at),
@@ -376,7 +378,7 @@ impl Core {
             used[number] = router.used(process);
         }
         let staged = (0..outputs).map(|output| router.staged(output) as u64).sum();
-        Standing { ports, paths, processes: used, staged }
+        CoreSnapshot { ports, paths, processes: used, staged }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The threads of cores beside the first.
 //!
-//! Each opens its ports itself and keeps them: what a port is made of may not be for other threads. It *holds* until
-//! it is to go on, and does what it is told: while it holds at once, while it forwards some dozen steps later.
+//! Each thread opens its own ports, as devices need not be `Send`. It starts *on hold*. Orders run
+//! at once while on hold, and within some dozen steps while forwarding.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use crate::error::PortError;
 use crate::io::port::Port;
 use crate::live::core::Core;
-use crate::live::waker::Bell;
+use crate::live::waker::Waker;
 
 /// What a core's thread has.
 #[derive(Default)]
@@ -32,17 +32,17 @@ enum Order {
 pub(super) struct Worker {
     number: usize,
     orders: Option<Sender<Order>>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     /// Why it holds without having been told to.
     failed: Arc<Mutex<Option<PortError>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Starts the thread of core `number`, whose bell is `bell`, on processor `processor`.
+    /// Starts the thread of core `number`, whose waker is `waker`, on processor `processor`.
     pub(super) fn start(
         number: usize,
-        bell: Arc<Bell>,
+        waker: Arc<Waker>,
         processor: usize,
     ) -> Result<Self, PortError> {
         let (orders, received) = channel();
@@ -56,13 +56,13 @@ impl Worker {
         };
         let thread = thread::Builder::new().name(format!("core {number}")).spawn(work);
         let thread = thread.map_err(|error| gone(number, &error.to_string()))?;
-        Ok(Self { number, orders: Some(orders), bell, failed, thread: Some(thread) })
+        Ok(Self { number, orders: Some(orders), waker, failed, thread: Some(thread) })
     }
 
     fn order(&self, order: Order) -> Result<(), PortError> {
         let sent = self.orders.as_ref().and_then(|orders| orders.send(order).ok());
         sent.ok_or_else(|| gone(self.number, "it has ended"))?;
-        self.bell.order();
+        self.waker.order();
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Worker {
     ) -> Result<R, PortError> {
         let (answer, answered) = channel();
         let work = move |seat: &mut Seat| {
-            // Who asked waits for it.
+            // The caller waits for the result.
             let _ = answer.send(what(seat));
         };
         self.order(Order::Do(Box::new(work)))?;
@@ -111,7 +111,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         // Without orders it ends.
         self.orders = None;
-        self.bell.order();
+        self.waker.order();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -122,7 +122,7 @@ fn gone(core: usize, why: &str) -> PortError {
     PortError { of: "core", ..PortError::new(&core.to_string(), why) }
 }
 
-/// Does what it is told until there is nobody any more who could.
+/// Executes orders until the channel closes.
 fn work(orders: &Receiver<Order>, failed: &Mutex<Option<PortError>>) {
     let mut seat = Seat::default();
     while let Ok(order) = orders.recv() {

@@ -1,14 +1,14 @@
 //! Extensions: WebAssembly modules that see the packets of a path before they are routed.
 //!
-//! A module exports a memory `memory`, a global `packet` (i32), the address of [`BUFFER_BYTES`] bytes of
-//! that memory, and a function `process` (i32) -> i32; it imports nothing. For each packet its Ethernet
-//! frame is copied to `packet`, and `process` is called with its length. It returns the length of the
-//! frame that is to be routed, which it may have changed, or 0: the packet is dropped.
+//! A module exports a memory `memory`, a global `packet` (i32), the address of [`BUFFER_BYTES`]
+//! bytes in it, and a function `process` (i32) -> i32; it imports nothing. The router copies each
+//! Ethernet frame to `packet` and calls `process` with its length. `process` may change the frame;
+//! it returns the new length, or 0 to drop the packet.
 //!
-//! What a module may compute for a packet (fuel), and what its memory may grow to, is limited. It has
-//! failed at a packet when it meets one of these limits, traps, or returns a length that is none: that
-//! packet is dropped. After so many failures in a row it is stopped, and every packet is dropped until
-//! it is loaded again. Source: the Router paper, section 2.1 (extensions as forwarding functions).
+//! Fuel per packet and memory size are limited. A call fails if it exceeds a limit, traps, or
+//! returns an invalid length; the packet is dropped. Consecutive failures stop the module, and
+//! every packet is dropped until it is loaded again. Source: the Router paper, section 2.1
+//! (extensions as forwarding functions).
 
 use millstream_extension::{Buffer, Fault, Function, Limits, Module, Unusable};
 use millstream_scenario::{PathExtension, RouterScenario};
@@ -65,12 +65,14 @@ impl Extension {
         let refused = |error: Unusable| {
             let help = match error {
                 Unusable::Invalid(_) => {
-                    "a WebAssembly module (.wasm) that imports nothing; its memory at the start is within \
-                     `memory`"
+                    "a WebAssembly module (.wasm) that imports nothing; its memory at the start is \
+                     within `memory`"
                         .to_owned()
                 }
                 Unusable::MissingExport(_) => {
-                    "the book says what a module exports: The programmable router, Extensions".to_owned()
+                    "the book says what a module exports: The programmable router, \
+                     Extensions"
+                        .to_owned()
                 }
                 Unusable::BufferOutOfBounds { bytes, .. } => {
                     format!("an address with {bytes} bytes of memory behind it")
@@ -87,7 +89,7 @@ impl Extension {
         Ok(Self { path, limits, wasm, module, process, packet, counters })
     }
 
-    /// Lets the module see a packet; returns the packet to be routed, or `None` if it is to be dropped.
+    /// Runs the module on a packet; returns the packet to route, or `None` to drop it.
     pub(super) fn run(&mut self, pool: &mut Pool, packet: u64) -> Option<u64> {
         if self.counters.stopped {
             self.counters.while_stopped += 1;
@@ -141,8 +143,7 @@ impl Extension {
 pub struct Extensions(Vec<Option<Extension>>);
 
 impl Extensions {
-    /// Loads every module that the file names. It takes the time of compiling them, and what they compute
-    /// when they are loaded.
+    /// Loads every configured module: compiles it and runs its start function.
     ///
     /// # Errors
     /// If a module cannot be read or used.
@@ -157,8 +158,8 @@ impl Extensions {
         Ok(Self(if loaded.iter().any(Option::is_some) { loaded } else { Vec::new() }))
     }
 
-    /// Takes over from `old`; path `n` was path `kept[n]`. Counters go on; an extension of which nothing has
-    /// changed, and that is not stopped, goes on with all that it remembers.
+    /// Takes over from `old`; path `n` was path `kept[n]`. Counters carry over, and so does the
+    /// state of an unchanged extension that is not stopped.
     pub(super) fn replace(&mut self, mut old: Self, kept: &[Option<usize>]) {
         for (new, was) in self.0.iter_mut().zip(kept) {
             let was = was.and_then(|was| old.0.get_mut(was)).and_then(Option::take);

@@ -1,7 +1,8 @@
 //! A router by which nothing comes sleeps until something does.
 //!
-//! Looking at every device after each of the longest sleeps costs some percent of a processor. When no packet has moved for
-//! a while, none waits, and every port has something that tells of arrivals, the kernel is asked to wake the router.
+//! Polling every device after each of the longest sleeps costs some percent of a core. After an
+//! idle period, with no packet queued and a file descriptor for every port, the core blocks in
+//! poll(2).
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -10,19 +11,19 @@ use crate::io::port::Port;
 use crate::live::machine::LiveMachine;
 
 /// After how long without a packet, ns.
-const QUIET_NS: u64 = 50_000;
-/// How long at most before everything is looked at again, ns: interfaces that went away, what is to be stopped.
+const IDLE_NS: u64 = 50_000;
+/// The longest block, ns: bounds the delay of re-plugged interfaces and of shutdown.
 const LONGEST_NS: u64 = 10_000_000;
 /// What is worth asking for, ns.
 const SHORTEST_NS: u64 = 50_000;
 
 /// Since when nothing has moved, ns.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Quiet {
+pub(crate) struct IdleDetector {
     since_ns: u64,
 }
 
-impl Quiet {
+impl IdleDetector {
     /// At `now_ns` packets had just moved.
     #[inline]
     pub(crate) fn ended(&mut self, now_ns: u64) {
@@ -32,7 +33,7 @@ impl Quiet {
     /// Whether nothing has moved for long, at `now_ns`.
     #[inline]
     pub(crate) fn is_long(&self, now_ns: u64) -> bool {
-        self.for_ns(now_ns) >= QUIET_NS
+        self.for_ns(now_ns) >= IDLE_NS
     }
 
     /// For how long nothing has moved at `now_ns`, ns.
@@ -41,8 +42,8 @@ impl Quiet {
         now_ns - self.since_ns
     }
 
-    /// Waits until something comes to a port or from another core, or for `for_ns` from `now_ns` on; returns whether it did wait. To be asked
-    /// when no packet waits.
+    /// Blocks until a port or another core has packets, or for `for_ns` from `now_ns`; returns
+    /// whether it blocked. Call it only with no packet queued.
     pub(crate) fn wait<P: Port>(
         &mut self,
         machine: &mut LiveMachine<P>,
@@ -75,14 +76,14 @@ impl Quiet {
 }
 
 impl<P: Port> LiveMachine<P> {
-    /// What becomes readable when something comes to a port, of every port, or from another core; `None` if one has no such thing, or packets wait
-    /// for neighbours.
+    /// Returns the descriptors that signal arrivals at ports or from other cores; `None` if a port
+    /// has none, or packets are held for neighbours.
     fn arrivals(&self) -> Option<Vec<RawFd>> {
         if self.waits_for_neighbours() {
             return None;
         }
         let ports = self.ports().map(Port::arrivals).collect::<Option<Vec<_>>>()?;
-        Some(ports.into_iter().flatten().chain(self.bell_event()).collect())
+        Some(ports.into_iter().flatten().chain(self.wake_event()).collect())
     }
 }
 
@@ -129,18 +130,18 @@ mod tests {
         let (told, mut tell) = pipe().unwrap();
         let (silent, _held) = pipe().unwrap();
         let mut all = machine(vec![Told(Some(told.into())), Told(Some(silent.into()))]);
-        let mut quiet = Quiet::default();
-        assert!(!quiet.wait(&mut all, QUIET_NS - 1, u64::MAX), "packets moved just before");
-        assert!(!quiet.wait(&mut all, QUIET_NS, SHORTEST_NS - 1), "not worth it");
-        assert!(quiet.wait(&mut all, QUIET_NS, SHORTEST_NS));
-        assert_eq!(quiet.since_ns, 0, "nothing came");
+        let mut idle_detector = IdleDetector::default();
+        assert!(!idle_detector.wait(&mut all, IDLE_NS - 1, u64::MAX), "packets moved just before");
+        assert!(!idle_detector.wait(&mut all, IDLE_NS, SHORTEST_NS - 1), "not worth it");
+        assert!(idle_detector.wait(&mut all, IDLE_NS, SHORTEST_NS));
+        assert_eq!(idle_detector.since_ns, 0, "nothing came");
         tell.write_all(&[1]).unwrap();
-        assert!(quiet.wait(&mut all, QUIET_NS, u64::MAX));
-        assert!(quiet.since_ns > 0, "something came");
+        assert!(idle_detector.wait(&mut all, IDLE_NS, u64::MAX));
+        assert!(idle_detector.since_ns > 0, "something came");
         let (told, _tell) = pipe().unwrap();
         let mut some = machine(vec![Told(Some(told.into())), Told(None)]);
-        assert!(!Quiet::default().wait(&mut some, QUIET_NS, u64::MAX), "one cannot tell");
+        assert!(!IdleDetector::default().wait(&mut some, IDLE_NS, u64::MAX), "one cannot tell");
         let mut memory = machine(vec![MemoryPort::default()]);
-        assert!(!Quiet::default().wait(&mut memory, QUIET_NS, u64::MAX));
+        assert!(!IdleDetector::default().wait(&mut memory, IDLE_NS, u64::MAX));
     }
 }

@@ -1,15 +1,15 @@
-//! Packets that go from one core to another, and what each knows of the others' queues.
+//! Frame rings between cores, and the shared occupancy of the queues that they feed.
 //!
 //! ```text
 //! core 0                                    core 1
-//! handle ──copy──> parcel ──ring──────────> copy ──> buffer for others ──> queue
-//!                    └<────────ring of empty parcels──┘
+//! handle ──copy──> slot ──ring──────────────> copy ──> buffer for others ──> queue
+//!                    └<────────ring of empty slots──┘
 //! ```
 //!
-//! Every core has buffers of its own, so a packet is copied into a parcel and out of it. Parcels are made beforehand. With none
-//! at hand packets wait in an outbox, for as long as the other core needs to take some; never for one queue's sake,
-//! as what is handed over has room where it goes. What waits there, or is on its way, is counted on a [`Board`] for
-//! all to see.
+//! Each core owns its buffers, so a frame is copied into a preallocated slot and out of it. Without
+//! a free slot, packets wait in an outbox until the other core returns slots. The sender reserves
+//! room in the destination queue first, so no single queue blocks the ring. [`SharedOccupancy`]
+//! counts packets in a queue and packets in flight to it.
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use std::collections::VecDeque;
@@ -18,98 +18,101 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::error::PortError;
 use crate::io::port::Port;
-use crate::live::waker::Bell;
+use crate::live::waker::Waker;
 use crate::net::pool::{BUFFER_BYTES, Pool};
-use crate::router::Elsewhere;
-use crate::router::machine::Place;
+use crate::router::RemoteOwnership;
+use crate::router::machine::QueueId;
 
-/// Parcels from one core to another.
-const PARCELS: usize = 512;
-/// Parcels taken from one core at a time.
+/// Slots from one core to another; preallocated.
+const SLOTS: usize = 512;
+/// The most slots that [`InterCoreLinks::exchange`] takes from one core.
 const AT_ONCE: usize = 64;
 
-/// What is to be done with a parcel.
+/// What the receiving core does with a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Errand {
-    /// To be queued.
-    Queue(Place),
-    /// To be sent by this port at once.
+pub(crate) enum CrossCoreDestination {
+    /// Enqueues it.
+    Queue(QueueId),
+    /// Sends it by this port, ahead of the port's queues.
     Say(usize),
-    /// This port heard it: who has which hardware address.
+    /// Learns the neighbour that it announces at this port.
     Heard(usize),
 }
 
 #[derive(Debug)]
-struct Parcel {
-    errand: Errand,
+struct FrameSlot {
+    destination: CrossCoreDestination,
     handle: u64,
     frame: [u8; BUFFER_BYTES],
 }
 
-/// Whose everything is, and what waits where: of the paths and ports of one file.
+/// The core of each path and port of one file, and the occupancy of queues fed by other cores.
 #[derive(Debug)]
-pub(crate) struct Board {
+pub(crate) struct SharedOccupancy {
     path_core: Vec<usize>,
     port_core: Vec<usize>,
-    /// Packets from other cores in the input queue of each path, or on their way there.
+    /// Packets from other cores in the input queue of each path, or in flight to it.
     at_path: Vec<AtomicU32>,
-    /// Packets from other cores in the output queue of each path at each port, ports of a path side by side.
+    /// Packets from other cores in each output queue, or in flight to it; row by path, column by
+    /// port.
     at_output: Vec<AtomicU32>,
 }
 
-impl Board {
-    /// Of these paths and ports, each with its core.
+impl SharedOccupancy {
+    /// Creates empty queues for paths and ports, each given by its core.
     pub(crate) fn new(path_core: Vec<usize>, port_core: Vec<usize>) -> Self {
         let counts = |many: usize| (0..many).map(|_| AtomicU32::new(0)).collect();
         let (at_path, at_output) = (path_core.len(), path_core.len() * port_core.len());
         Self { at_path: counts(at_path), at_output: counts(at_output), path_core, port_core }
     }
 
-    /// What is elsewhere for `core`.
-    pub(crate) fn elsewhere(&self, core: usize) -> Elsewhere {
+    /// Returns what other cores than `core` own.
+    pub(crate) fn remote(&self, core: usize) -> RemoteOwnership {
         let other = |of: &[usize]| of.iter().map(|of| *of != core).collect::<Vec<_>>();
         let ports = other(&self.port_core);
-        Elsewhere { inputs: ports.clone(), paths: other(&self.path_core), outputs: ports }
+        RemoteOwnership { inputs: ports.clone(), paths: other(&self.path_core), outputs: ports }
     }
 
-    /// Packets wait at a place that a core has taken over from another file.
-    pub(crate) fn set(&self, place: Place, packets: usize) {
+    /// Sets the occupancy of a queue that a reload kept.
+    pub(crate) fn set(&self, queue: QueueId, packets: usize) {
         let packets = u32::try_from(packets).unwrap_or(u32::MAX);
-        self.count(place).store(packets, Ordering::Relaxed);
+        self.count(queue).store(packets, Ordering::Relaxed);
     }
 
     #[inline]
-    fn count(&self, place: Place) -> &AtomicU32 {
-        match place {
-            Place::Path(path) => &self.at_path[path],
-            Place::Output { path, output } => &self.at_output[path * self.port_core.len() + output],
+    fn count(&self, queue: QueueId) -> &AtomicU32 {
+        match queue {
+            QueueId::Path(path) => &self.at_path[path],
+            QueueId::Output { path, output } => {
+                &self.at_output[path * self.port_core.len() + output]
+            }
         }
     }
 
     #[inline]
-    fn core(&self, place: Place) -> usize {
-        match place {
-            Place::Path(path) => self.path_core[path],
-            Place::Output { output, .. } => self.port_core[output],
+    fn core(&self, queue: QueueId) -> usize {
+        match queue {
+            QueueId::Path(path) => self.path_core[path],
+            QueueId::Output { output, .. } => self.port_core[output],
         }
     }
 }
 
-/// What a core knows of ports of other cores.
+/// The state of a port that its core publishes to the others.
 #[derive(Debug)]
-pub(crate) struct PortState {
+pub(crate) struct RemotePortState {
     pub(crate) ended: AtomicBool,
     pub(crate) longest_bytes: AtomicU32,
 }
 
-impl Default for PortState {
+impl Default for RemotePortState {
     fn default() -> Self {
         Self { ended: AtomicBool::new(false), longest_bytes: AtomicU32::new(u32::MAX) }
     }
 }
 
-/// A port of another core: nothing comes in by it here.
-pub(crate) struct RemotePort(pub(crate) Arc<[PortState]>, pub(crate) usize);
+/// Stands in for a port of another core: receives nothing.
+pub(crate) struct RemotePort(pub(crate) Arc<[RemotePortState]>, pub(crate) usize);
 
 impl Port for RemotePort {
     fn receive(&mut self, _: &mut Pool, _: usize, _: &mut Vec<u64>) -> Result<usize, PortError> {
@@ -130,189 +133,214 @@ impl Port for RemotePort {
     }
 }
 
-/// The way to and from another core.
-struct Way {
+/// The rings to and from another core.
+struct InterCoreLink {
     core: usize,
-    to: Producer<Box<Parcel>>,
-    empty: Consumer<Box<Parcel>>,
-    from: Consumer<Box<Parcel>>,
-    emptied: Producer<Box<Parcel>>,
-    // A parcel changes hands by its box.
+    to: Producer<Box<FrameSlot>>,
+    empty: Consumer<Box<FrameSlot>>,
+    from: Consumer<Box<FrameSlot>>,
+    emptied: Producer<Box<FrameSlot>>,
+    // The rings move boxes, so that a frame is not copied again.
     #[allow(clippy::vec_box)]
-    spare: Vec<Box<Parcel>>,
-    outbox: VecDeque<(Errand, u64)>,
-    /// Something was sent since the bell was rung.
+    spare: Vec<Box<FrameSlot>>,
+    outbox: VecDeque<(CrossCoreDestination, u64)>,
+    /// Frames were sent since the last wake-up.
     sent: bool,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
 }
 
-impl Way {
-    /// Sends a packet, if there is a parcel for it.
+impl InterCoreLink {
+    /// Sends a frame; returns false without a free slot.
     #[inline]
-    fn send(&mut self, pool: &Pool, errand: Errand, handle: u64) -> bool {
-        let Some(mut parcel) = self.spare.pop().or_else(|| self.empty.pop().ok()) else {
+    fn send(&mut self, pool: &Pool, destination: CrossCoreDestination, handle: u64) -> bool {
+        let Some(mut slot) = self.spare.pop().or_else(|| self.empty.pop().ok()) else {
             return false;
         };
         let frame = pool.frame(handle);
-        parcel.frame[..frame.len()].copy_from_slice(frame);
-        (parcel.errand, parcel.handle) = (errand, handle);
-        // There are as many places as parcels.
-        let sent = self.to.push(parcel);
+        slot.frame[..frame.len()].copy_from_slice(frame);
+        (slot.destination, slot.handle) = (destination, handle);
+        // The ring has as many entries as there are slots.
+        let sent = self.to.push(slot);
         debug_assert!(sent.is_ok());
         self.sent = true;
         true
     }
 }
 
-/// One core's end of all ways.
-pub(crate) struct Crossing {
-    pub(crate) board: Arc<Board>,
-    pub(crate) ports: Arc<[PortState]>,
-    pub(crate) bell: Arc<Bell>,
+/// One core's ends of the links to all other cores.
+pub(crate) struct InterCoreLinks {
+    pub(crate) occupancy: Arc<SharedOccupancy>,
+    pub(crate) ports: Arc<[RemotePortState]>,
+    pub(crate) waker: Arc<Waker>,
     pub(crate) core: usize,
-    ways: Vec<Way>,
+    links: Vec<InterCoreLink>,
 }
 
-impl Crossing {
-    /// The ends of `cores` cores.
+impl InterCoreLinks {
+    /// Connects `cores` cores; returns the ends by core.
     ///
     /// # Errors
-    /// If there can be no eventfd.
-    pub(crate) fn all(board: &Arc<Board>, cores: usize) -> std::io::Result<Vec<Self>> {
-        let bells = (0..cores).map(|_| Ok(Arc::new(Bell::new()?)));
-        let bells: Vec<_> = bells.collect::<std::io::Result<_>>()?;
-        let ports: Arc<[PortState]> =
-            board.port_core.iter().map(|_| PortState::default()).collect();
+    /// If eventfd(2) fails.
+    pub(crate) fn all(
+        occupancy: &Arc<SharedOccupancy>,
+        cores: usize,
+    ) -> std::io::Result<Vec<Self>> {
+        let wakers = (0..cores).map(|_| Ok(Arc::new(Waker::new()?)));
+        let wakers: Vec<_> = wakers.collect::<std::io::Result<_>>()?;
+        let ports: Arc<[RemotePortState]> =
+            occupancy.port_core.iter().map(|_| RemotePortState::default()).collect();
         let end = |core: usize| Self {
-            board: Arc::clone(board),
+            occupancy: Arc::clone(occupancy),
             ports: Arc::clone(&ports),
-            bell: Arc::clone(&bells[core]),
+            waker: Arc::clone(&wakers[core]),
             core,
-            ways: Vec::new(),
+            links: Vec::new(),
         };
         let mut ends: Vec<Self> = (0..cores).map(end).collect();
         for one in 0..cores {
             for other in one + 1..cores {
-                let [there, back] = [(); 2].map(|()| RingBuffer::new(PARCELS));
-                let [emptied_there, emptied_back] = [(); 2].map(|()| RingBuffer::new(PARCELS));
-                let way = |core: usize, to, empty, from, emptied| Way {
+                let [there, back] = [(); 2].map(|()| RingBuffer::new(SLOTS));
+                let [emptied_there, emptied_back] = [(); 2].map(|()| RingBuffer::new(SLOTS));
+                let link = |core: usize, to, empty, from, emptied| InterCoreLink {
                     core,
                     to,
                     empty,
                     from,
                     emptied,
-                    spare: (0..PARCELS).map(|_| Box::new(Parcel::default())).collect(),
+                    spare: (0..SLOTS).map(|_| Box::new(FrameSlot::default())).collect(),
                     outbox: VecDeque::new(),
                     sent: false,
-                    bell: Arc::clone(&bells[core]),
+                    waker: Arc::clone(&wakers[core]),
                 };
-                let out = way(other, there.0, emptied_there.1, back.1, emptied_back.0);
-                ends[one].ways.push(out);
-                let home = way(one, back.0, emptied_back.1, there.1, emptied_there.0);
-                ends[other].ways.push(home);
+                let out = link(other, there.0, emptied_there.1, back.1, emptied_back.0);
+                ends[one].links.push(out);
+                let home = link(one, back.0, emptied_back.1, there.1, emptied_there.0);
+                ends[other].links.push(home);
             }
         }
         Ok(ends)
     }
 
-    /// What waits at `place`.
+    /// Returns the packets in `queue` that came from other cores, or are in flight.
     #[inline]
-    pub(crate) fn waiting(&self, place: Place) -> usize {
-        self.board.count(place).load(Ordering::Relaxed) as usize
+    pub(crate) fn waiting(&self, queue: QueueId) -> usize {
+        self.occupancy.count(queue).load(Ordering::Relaxed) as usize
     }
 
-    /// Packets have left `place`.
+    /// Subtracts packets that have left `queue`.
     #[inline]
-    pub(crate) fn left(&self, place: Place, packets: u32) {
-        self.board.count(place).fetch_sub(packets, Ordering::Relaxed);
+    pub(crate) fn left(&self, queue: QueueId, packets: u32) {
+        self.occupancy.count(queue).fetch_sub(packets, Ordering::Relaxed);
     }
 
-    /// Gives a packet to the core that `place` belongs to.
+    /// Sends a packet to the core that owns `queue`.
     #[inline]
-    pub(crate) fn hand_over(&mut self, pool: &mut Pool, place: Place, handle: u64) {
-        self.board.count(place).fetch_add(1, Ordering::Relaxed);
-        let core = self.board.core(place);
-        self.give(pool, core, Errand::Queue(place), handle);
+    pub(crate) fn hand_over(&mut self, pool: &mut Pool, queue: QueueId, handle: u64) {
+        self.occupancy.count(queue).fetch_add(1, Ordering::Relaxed);
+        let core = self.occupancy.core(queue);
+        self.give(pool, core, CrossCoreDestination::Queue(queue), handle);
     }
 
     #[inline]
-    fn give(&mut self, pool: &mut Pool, core: usize, errand: Errand, handle: u64) {
-        let Some(way) = self.ways.iter_mut().find(|way| way.core == core) else {
+    fn give(
+        &mut self,
+        pool: &mut Pool,
+        core: usize,
+        destination: CrossCoreDestination,
+        handle: u64,
+    ) {
+        let Some(link) = self.links.iter_mut().find(|link| link.core == core) else {
             return pool.release(handle);
         };
-        if way.outbox.is_empty() && way.send(pool, errand, handle) {
+        if link.outbox.is_empty() && link.send(pool, destination, handle) {
             pool.release(handle);
         } else {
-            way.outbox.push_back((errand, handle));
+            link.outbox.push_back((destination, handle));
         }
     }
 
-    /// Has the core of `port` send a frame at once; without a buffer, or when much waits, it is not sent.
+    /// Asks the core of `port` to send a frame; drops it without a buffer or with a backlog.
     pub(crate) fn say(&mut self, pool: &mut Pool, port: usize, frame: &[u8]) {
-        self.tell(pool, Some(self.board.port_core[port]), Errand::Say(port), frame);
+        self.tell(
+            pool,
+            Some(self.occupancy.port_core[port]),
+            CrossCoreDestination::Say(port),
+            frame,
+        );
     }
 
     /// Has all others know what `port` heard, if little waits.
     pub(crate) fn spread(&mut self, pool: &mut Pool, port: usize, frame: &[u8]) {
-        self.tell(pool, None, Errand::Heard(port), frame);
+        self.tell(pool, None, CrossCoreDestination::Heard(port), frame);
     }
 
-    /// To one core, or all.
-    fn tell(&mut self, pool: &mut Pool, core: Option<usize>, errand: Errand, frame: &[u8]) {
-        for way in &mut self.ways {
-            let meant = core.is_none_or(|core| core == way.core);
-            // Packets come first: whoever is to be told can ask again.
-            if !meant || !way.outbox.is_empty() {
+    /// Sends a frame to one core, or to all.
+    fn tell(
+        &mut self,
+        pool: &mut Pool,
+        core: Option<usize>,
+        destination: CrossCoreDestination,
+        frame: &[u8],
+    ) {
+        for link in &mut self.links {
+            let meant = core.is_none_or(|core| core == link.core);
+            // Packets take precedence: neighbour resolution retries.
+            if !meant || !link.outbox.is_empty() {
                 continue;
             }
             let Some(handle) = pool.copy(frame) else { return };
-            way.send(pool, errand, handle);
+            link.send(pool, destination, handle);
             pool.release(handle);
         }
     }
 
-    /// Sends what waits to be, rings bells, and takes what has come: its handles here.
-    pub(crate) fn exchange(&mut self, pool: &mut Pool, into: &mut Vec<(Errand, u64)>) {
-        for way in &mut self.ways {
-            while let Some((errand, handle)) = way.outbox.front().copied() {
-                if !way.send(pool, errand, handle) {
+    /// Flushes outboxes, takes arrived frames into `pool`, and wakes the cores written to.
+    pub(crate) fn exchange(
+        &mut self,
+        pool: &mut Pool,
+        into: &mut Vec<(CrossCoreDestination, u64)>,
+    ) {
+        for link in &mut self.links {
+            while let Some((destination, handle)) = link.outbox.front().copied() {
+                if !link.send(pool, destination, handle) {
                     break;
                 }
-                way.outbox.pop_front();
+                link.outbox.pop_front();
                 pool.release(handle);
             }
             for _ in 0..AT_ONCE {
                 if !pool.has_remote_buffer() {
                     break;
                 }
-                let Ok(parcel) = way.from.pop() else { break };
-                let bytes = Pool::length(parcel.handle) as usize;
-                let crossed = matches!(parcel.errand, Errand::Queue(Place::Path(_)));
-                if let Some(here) = pool.import(&parcel.frame[..bytes], parcel.handle, crossed) {
-                    into.push((parcel.errand, here));
+                let Ok(slot) = link.from.pop() else { break };
+                let bytes = Pool::length(slot.handle) as usize;
+                let crossed =
+                    matches!(slot.destination, CrossCoreDestination::Queue(QueueId::Path(_)));
+                if let Some(here) = pool.import(&slot.frame[..bytes], slot.handle, crossed) {
+                    into.push((slot.destination, here));
                 }
-                let back = way.emptied.push(parcel);
+                let back = link.emptied.push(slot);
                 debug_assert!(back.is_ok());
             }
-            if std::mem::take(&mut way.sent) {
-                way.bell.ring();
+            if std::mem::take(&mut link.sent) {
+                link.waker.wake();
             }
         }
     }
 
-    /// Whether something has come that was not taken yet.
+    /// Returns whether arrived frames have not been taken yet.
     pub(crate) fn has_come(&self) -> bool {
-        self.ways.iter().any(|way| !way.from.is_empty())
+        self.links.iter().any(|link| !link.from.is_empty())
     }
 
-    /// Whether nothing is on its way, either way.
+    /// Returns whether no frame is in flight in either direction.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.has_come() && self.ways.iter().all(|way| way.outbox.is_empty())
+        !self.has_come() && self.links.iter().all(|link| link.outbox.is_empty())
     }
 }
 
-impl Default for Parcel {
+impl Default for FrameSlot {
     fn default() -> Self {
-        Self { errand: Errand::Say(0), handle: 0, frame: [0; BUFFER_BYTES] }
+        Self { destination: CrossCoreDestination::Say(0), handle: 0, frame: [0; BUFFER_BYTES] }
     }
 }

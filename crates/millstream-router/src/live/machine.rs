@@ -1,9 +1,10 @@
 //! Real ports and real time, as the router's processes use them.
 
-mod others;
-mod own;
-mod proxied;
-mod translation;
+mod local_services;
+mod nat;
+mod proxy;
+mod receive;
+mod remote_cores;
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use millstream_scenario::RouterScenario;
@@ -13,31 +14,30 @@ use crate::clock::{Clock, Worked};
 use crate::error::PortError;
 use crate::io::port::Port;
 use crate::live::extension::{ExtensionCounters, Extensions};
-use crate::live::inter_core::{Crossing, Errand};
-use crate::live::netlink::{Change, Way};
-use crate::live::paced_link::Line;
+use crate::live::inter_core::{CrossCoreDestination, InterCoreLinks};
+use crate::live::netlink::{Change, NextHopKind};
+use crate::live::paced_link::PacedLink;
 use crate::net::classifier::Classifier;
-use crate::net::fib::NextHopKind;
+use crate::net::fib;
 use crate::net::flow_cache::{FlowCache, FlowKey};
 use crate::net::forwarder::Forwarder;
-use crate::net::header::Header;
-use crate::net::nat::{Met, Nat};
+use crate::net::nat::Nat;
 use crate::net::ndp;
 use crate::net::pending_neighbours::PendingNeighbours;
 use crate::net::pool::Pool;
 use crate::proxy::{Proxies, ProxyCounters};
-use crate::router::machine::{Machine, Place, Verdict};
-pub(super) use others::Arrived;
-use own::Whose;
+use crate::router::machine::{Machine, QueueId, Verdict};
+use receive::Destination;
+pub(super) use remote_cores::Arrived;
 
-/// Where a port's packets went, beside what its processes count.
+/// Packet counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Taken from the device.
     pub received: u64,
     /// Of them, dropped for want of a buffer, or because they are longer than one.
     pub unfit: u64,
-    /// Of those taken, for the router itself: ARP, neighbour discovery, and packets to its own addresses.
+    /// Received for the router: ARP, neighbour discovery, packets to its own addresses.
     pub for_router: u64,
     /// Given to the device.
     pub transmitted: u64,
@@ -46,23 +46,23 @@ pub struct PortCounters {
     pub originated: u64,
 }
 
-struct Side<P> {
+struct PortState<P> {
     port: P,
-    /// Another core has it.
-    elsewhere: bool,
+    /// Another core owns the port.
+    is_remote: bool,
     mac: [u8; 6],
     /// The router's own address on this network, if it has one.
     address: Option<Ipv4Net>,
     /// The kernel's, in whose name the router speaks where it has none; the kernel answers for it.
     kernel: Option<Ipv4Net>,
-    /// The same of IPv6, link-local ones among them.
+    /// The router's IPv6 addresses, link-local ones included.
     addresses_v6: Vec<Ipv6Net>,
     kernel_v6: Vec<Ipv6Net>,
-    /// Hides who sends IPv4 by it behind `address`.
+    /// Translates IPv4 sources to `address`.
     nat: Option<Nat>,
     /// Packets for it that this core dropped because their source belongs to another port.
     refused_source: u64,
-    line: Line,
+    link: PacedLink,
     /// The last run is still in the device's transmit ring.
     pending: bool,
     /// The longest frame that it carries, bytes.
@@ -70,13 +70,13 @@ struct Side<P> {
     counters: PortCounters,
 }
 
-impl<P> Side<P> {
+impl<P> PortState<P> {
     /// Where requests and errors of the router come from.
     fn speaker(&self) -> Option<Ipv4Net> {
         self.address.or(self.kernel)
     }
 
-    /// The same by IPv6, to `target`: the address of the network that it lies in, or one that is known beyond it.
+    /// Returns the source address for IPv6 to `target`: on its network, else a global one.
     fn speaker_v6(&self, target: Ipv6Addr) -> Option<Ipv6Net> {
         let own = &self.addresses_v6;
         let ours = if own.is_empty() { &self.kernel_v6 } else { own };
@@ -96,15 +96,15 @@ impl<P> Side<P> {
 pub struct LiveMachine<P> {
     clock: Clock,
     pool: Pool,
-    sides: Vec<Side<P>>,
+    port_states: Vec<PortState<P>>,
     /// Some port translates and checks sources.
     checks_source: bool,
     classifier: Classifier,
     flows: FlowCache,
     function: Forwarder,
     /// The ways to other cores, if there are some.
-    crossing: Option<Crossing>,
-    come: Vec<(Errand, u64)>,
+    links: Option<InterCoreLinks>,
+    come: Vec<(CrossCoreDestination, u64)>,
     extensions: Extensions,
     proxies: Proxies,
     /// Packets that a proxy has just made.
@@ -122,7 +122,7 @@ pub struct LiveMachine<P> {
     worked: Worked,
     /// When the last ICMP error that may be sent has made room for another, ns.
     error_ns: u64,
-    /// The same of what other cores are told of neighbours.
+    /// Rate limit of neighbour announcements to other cores, ns.
     spread_ns: u64,
 }
 
@@ -130,7 +130,7 @@ impl<P: Port> LiveMachine<P> {
     /// A machine without ports.
     #[must_use]
     pub fn new(clock: Clock, pool: Pool, classifier: Classifier, function: Forwarder) -> Self {
-        let (sides, received) = (Vec::new(), Vec::new());
+        let (port_states, received) = (Vec::new(), Vec::new());
         let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
         let (held, ask_again_ns) = (PendingNeighbours::new(pool.free()), 0);
         // What the thread did before is none of this machine's.
@@ -138,12 +138,12 @@ impl<P: Port> LiveMachine<P> {
         Self {
             clock,
             pool,
-            sides,
+            port_states,
             checks_source: false,
             classifier,
             flows: FlowCache::default(),
             function,
-            crossing: None,
+            links: None,
             come: Vec::new(),
             extensions: Extensions::default(),
             proxies: Proxies::default(),
@@ -164,9 +164,9 @@ impl<P: Port> LiveMachine<P> {
     /// `overhead_bytes` more than their length. Input and output of its number are this port.
     pub fn add(&mut self, port: P, mac: [u8; 6], rate_bps: u64, overhead_bytes: u32) {
         let (counters, longest_bytes) = (PortCounters::default(), port.longest_bytes());
-        self.sides.push(Side {
+        self.port_states.push(PortState {
             port,
-            elsewhere: false,
+            is_remote: false,
             mac,
             address: None,
             kernel: None,
@@ -174,7 +174,7 @@ impl<P: Port> LiveMachine<P> {
             kernel_v6: Vec::new(),
             nat: None,
             refused_source: 0,
-            line: Line::new(rate_bps, overhead_bytes),
+            link: PacedLink::new(rate_bps, overhead_bytes),
             pending: false,
             longest_bytes,
             counters,
@@ -188,21 +188,20 @@ impl<P: Port> LiveMachine<P> {
         self.function.replace_routes(function);
     }
 
-    /// Packets of path `n` are seen by extension `n` of these from now on; it was path `kept[n]`, whose
-    /// extension is replaced.
+    /// Replaces the extensions of paths; path `n` was path `kept[n]`.
     pub fn extend(&mut self, mut extensions: Extensions, kept: &[Option<usize>]) {
         extensions.replace(std::mem::take(&mut self.extensions), kept);
         self.extensions = extensions;
     }
 
-    /// What the extension of a path did, if it has one.
+    /// Returns the counters of the path's extension, if it has one.
     #[must_use]
     pub fn extension(&self, path: usize) -> Option<ExtensionCounters> {
         self.extensions.counters(path)
     }
 
-    /// Paths have the proxies that `scenario` gives them from now on; its path `n` was path `kept[n]`, whose
-    /// connections go on.
+    /// Sets the proxies of paths from `scenario`; path `n` was path `kept[n]`, whose connections
+    /// stay.
     pub fn proxy(&mut self, scenario: &RouterScenario, kept: &[Option<usize>]) {
         if kept.is_empty() {
             self.proxies = Proxies::new(scenario);
@@ -211,40 +210,40 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// What the proxy of a path did, if it has one.
+    /// Returns the counters of the path's proxy, if it has one.
     #[must_use]
     pub fn proxied_by(&self, path: usize) -> Option<ProxyCounters> {
         self.proxies.counters(path)
     }
 
-    /// The router has these addresses on the networks at `port`, one of IPv4 at most, of which the last counts: it
-    /// answers ARP or neighbour discovery and echo requests, and its errors come from there. With IPv6 it has a
-    /// link-local address, too, made of the hardware address unless one is given.
+    /// Sets the router's addresses at `port`, of IPv4 the last one. The router answers ARP,
+    /// neighbour discovery and echo requests for them, and sends errors from them. With IPv6 it has
+    /// a link-local address, derived from the hardware address unless given.
     ///
     /// # Panics
     /// If there is no such port.
     pub fn set_address(&mut self, port: usize, addresses: impl IntoIterator<Item = IpNet>) {
         self.flows.clear();
-        let side = &mut self.sides[port];
-        side.address = None;
-        side.addresses_v6.clear();
+        let state = &mut self.port_states[port];
+        state.address = None;
+        state.addresses_v6.clear();
         for net in addresses {
             match net {
-                IpNet::V4(net) => side.address = Some(net),
-                IpNet::V6(net) => side.addresses_v6.push(net),
+                IpNet::V4(net) => state.address = Some(net),
+                IpNet::V6(net) => state.addresses_v6.push(net),
             }
         }
-        let v6 = &mut side.addresses_v6;
+        let v6 = &mut state.addresses_v6;
         if !v6.is_empty() && !v6.iter().any(|net| net.addr().is_unicast_link_local()) {
-            v6.push(ndp::link_local(side.mac));
+            v6.push(ndp::link_local(state.mac));
         }
         let mut groups: Vec<_> = v6.iter().map(|net| ndp::solicited_node(net.addr())).collect();
         groups.sort_unstable();
         groups.dedup();
-        side.port.join(&groups);
+        state.port.join(&groups);
     }
 
-    /// The kernel's routes, neighbours and addresses are different now.
+    /// Applies changes of the kernel's routes, neighbours and addresses.
     pub(super) fn kernel_changed(&mut self, changes: &[Change]) {
         if changes.is_empty() {
             return;
@@ -254,19 +253,19 @@ impl<P: Port> LiveMachine<P> {
             match *change {
                 Change::Route(prefix, way) => {
                     let next = way.map(|way| match way {
-                        Way::Port(port, via) => {
-                            NextHopKind::Resolve(port, self.sides[port].mac, via)
+                        NextHopKind::Port(port, via) => {
+                            fib::NextHopKind::Resolve(port, self.port_states[port].mac, via)
                         }
-                        Way::Nowhere => NextHopKind::Unreachable,
+                        NextHopKind::Nowhere => fib::NextHopKind::Unreachable,
                     });
                     self.function.set_kernel_route(prefix, next);
                 }
                 Change::Neighbour(port, address, mac) => {
                     self.function.set_kernel_neighbour(port, address, mac);
                 }
-                Change::Address(port, net) => self.sides[port].kernel = net,
+                Change::Address(port, net) => self.port_states[port].kernel = net,
                 Change::AddressV6(port, net, there) => {
-                    let known = &mut self.sides[port].kernel_v6;
+                    let known = &mut self.port_states[port].kernel_v6;
                     known.retain(|other| *other != net);
                     known.extend(there.then_some(net));
                 }
@@ -276,24 +275,24 @@ impl<P: Port> LiveMachine<P> {
         self.held.release(|_| true);
     }
 
-    /// Packets leave by `port` at another rate, and take another part of the wire beyond their length.
+    /// Sets the rate of `port`, and the wire overhead per packet.
     ///
     /// # Panics
     /// If there is no such port.
     pub fn set_rate(&mut self, port: usize, rate_bps: u64, overhead_bytes: u32) {
-        self.sides[port].line.set_rate(rate_bps, overhead_bytes);
+        self.port_states[port].link.set_rate(rate_bps, overhead_bytes);
     }
 
-    /// Packets that `port` is given at once take its line `burst_ns` at most, or are one; 100 µs
+    /// Packets that `port` is given at once take its link `burst_ns` at most, or are one; 100 µs
     /// unless it is set.
     ///
     /// # Panics
     /// If there is no such port.
     pub fn set_line_burst(&mut self, port: usize, burst_ns: u64) {
-        self.sides[port].line.set_burst(burst_ns);
+        self.port_states[port].link.set_burst(burst_ns);
     }
 
-    /// The thread has slept, by its own will: no work was taken from it.
+    /// Restarts the steal-time sample after a voluntary sleep.
     pub(super) fn rested(&mut self) {
         self.worked = Worked::until_now(&self.clock);
     }
@@ -306,7 +305,7 @@ impl<P: Port> LiveMachine<P> {
     /// Whether nothing will come in any more.
     #[must_use]
     pub fn ended(&self) -> bool {
-        self.closed || self.sides.iter().all(|side| side.port.ended())
+        self.closed || self.port_states.iter().all(|state| state.port.ended())
     }
 
     /// The first failure of a port, once.
@@ -314,13 +313,13 @@ impl<P: Port> LiveMachine<P> {
         self.failed.take()
     }
 
-    /// What a port's device did.
+    /// Returns the counters of a port.
     ///
     /// # Panics
     /// If there is no such port.
     #[must_use]
     pub fn counters(&self, port: usize) -> PortCounters {
-        self.sides[port].counters
+        self.port_states[port].counters
     }
 
     /// A port.
@@ -328,12 +327,12 @@ impl<P: Port> LiveMachine<P> {
     /// # Panics
     /// If there is no such port.
     pub fn port_mut(&mut self, port: usize) -> &mut P {
-        &mut self.sides[port].port
+        &mut self.port_states[port].port
     }
 
     /// All ports of this core.
     pub(super) fn ports(&self) -> impl Iterator<Item = &P> {
-        self.sides.iter().filter(|side| !side.elsewhere).map(|side| &side.port)
+        self.port_states.iter().filter(|state| !state.is_remote).map(|state| &state.port)
     }
 
     /// Whether packets are held until their neighbours are known.
@@ -363,7 +362,7 @@ impl<P: Port> Machine for LiveMachine<P> {
     }
 
     #[cold]
-    fn stolen_ns(&mut self, took_ns: u64) -> u64 {
+    fn steal_ns(&mut self, took_ns: u64) -> u64 {
         self.worked.stolen_ns(&self.clock, self.now_ns, took_ns)
     }
 
@@ -372,10 +371,10 @@ impl<P: Port> Machine for LiveMachine<P> {
         if self.closed {
             return 0;
         }
-        let side = &mut self.sides[input];
-        // A device that has come back may carry others.
-        side.longest_bytes = side.port.longest_bytes();
-        let count = match side.port.receive(&mut self.pool, most, &mut self.received) {
+        let state = &mut self.port_states[input];
+        // The MTU may have changed after a re-plug.
+        state.longest_bytes = state.port.longest_bytes();
+        let count = match state.port.receive(&mut self.pool, most, &mut self.received) {
             Ok(count) => count,
             Err(error) => {
                 self.failed.get_or_insert(error);
@@ -383,78 +382,20 @@ impl<P: Port> Machine for LiveMachine<P> {
                 self.received.len()
             }
         };
-        side.counters.received += count as u64;
-        side.counters.unfit += (count - self.received.len()) as u64;
-        let mac = side.mac;
+        state.counters.received += count as u64;
+        state.counters.unfit += (count - self.received.len()) as u64;
+        let mac = state.mac;
         let mut received = std::mem::take(&mut self.received);
         for packet in received.drain(..) {
-            let mut flow = FlowKey::parse(self.pool.frame(packet), Pool::tag(packet), input, mac);
-            if let Some(path) = flow.and_then(|flow| self.flows.get(flow)) {
-                into.push((path, packet));
-                continue;
-            }
-            let header = Header::parse(self.pool.frame(packet));
-            let header = header.filter(|header| header.to == mac);
-            let Some(mut header) = header else {
-                if let Some(path) = self.receive_v6(input, packet) {
-                    into.push((path, packet));
-                }
-                continue;
+            let flow = FlowKey::parse(self.pool.frame(packet), Pool::tag(packet), input, mac);
+            let destination = match flow.and_then(|flow| self.flows.get(flow)) {
+                Some(path) => Destination::Path(path),
+                None => self.destination(input, mac, packet, flow),
             };
-            if self.has_foreign_source(input, &header) {
-                self.pool.release(packet);
-                continue;
-            }
-            let mut to = self.whose(header.destination);
-            // What it says itself, and what paths go by: who reaches a host by the router's address has its own.
-            let mut said = header;
-            if to == Some(Whose::Router) {
-                match self.meet(input, header.destination, packet) {
-                    Met::No => {}
-                    Met::Host => {
-                        let Some(translated) = Header::parse(self.pool.frame(packet)) else {
-                            self.pool.release(packet);
-                            continue;
-                        };
-                        said = translated;
-                        let ports = translated.ports.zip(header.ports);
-                        let ports = ports.map(|(new, old)| (old.0, new.1));
-                        header = Header { source: header.source, ports, ..translated };
-                        flow = None;
-                        // A proxy's own connection has a flow, too.
-                        to = self.whose(header.destination);
-                    }
-                    Met::Refused => {
-                        self.pool.release(packet);
-                        continue;
-                    }
-                }
-            } else if to.is_none() && self.is_hidden(input) {
-                self.pool.release(packet);
-                continue;
-            }
-            if self.proxies.any() {
-                let path = || self.classifier.path(input, &header, self.pool.frame(packet));
-                if let Some(path) = self.proxied(&said, to, path) {
-                    into.push((path, packet));
-                    continue;
-                }
-            }
-            if to.is_some() {
-                self.hear(input, packet, to);
-                continue;
-            }
-            header.tag = Pool::tag(packet);
-            match self.classifier.path(input, &header, self.pool.frame(packet)) {
-                Some(path) => {
-                    // Connections that proxies know come and go.
-                    let stays = self.classifier.looks_at_headers() && !self.proxies.any();
-                    if let Some(flow) = flow.filter(|_| stays) {
-                        self.flows.insert(flow, path);
-                    }
-                    into.push((path, packet));
-                }
-                None => self.pool.release(packet),
+            match destination {
+                Destination::Path(path) => into.push((path, packet)),
+                Destination::Local(owner) => self.hear(input, packet, owner),
+                Destination::Drop => self.pool.release(packet),
             }
         }
         self.received = received;
@@ -463,7 +404,7 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[inline]
     fn backlog(&self, input: usize) -> usize {
-        self.sides[input].port.backlog().unwrap_or(0)
+        self.port_states[input].port.backlog().unwrap_or(0)
     }
 
     #[inline]
@@ -487,7 +428,7 @@ impl<P: Port> Machine for LiveMachine<P> {
             self.ask(ask);
         }
         match sent {
-            Ok(output) if Pool::length(*packet) > self.sides[output].longest_bytes => {
+            Ok(output) if Pool::length(*packet) > self.port_states[output].longest_bytes => {
                 self.too_long(path, *packet, output)
             }
             Ok(output) if !self.translated(output, *packet) => Verdict::Drop,
@@ -525,15 +466,15 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[inline]
     fn room(&mut self, output: usize, now_ns: u64) -> usize {
-        let side = &mut self.sides[output];
-        if side.pending {
-            side.pending = side.port.retry_pending();
-            if side.pending {
+        let state = &mut self.port_states[output];
+        if state.pending {
+            state.pending = state.port.retry_pending();
+            if state.pending {
                 return 0;
             }
-            side.line.run_left(self.clock.now_ns());
+            state.link.run_left(self.clock.now_ns());
         }
-        if side.line.has_room(now_ns) { usize::MAX } else { 0 }
+        if state.link.has_room(now_ns) { usize::MAX } else { 0 }
     }
 
     #[inline]
@@ -545,16 +486,16 @@ impl<P: Port> Machine for LiveMachine<P> {
         longest_bytes: u32,
         most: usize,
     ) -> usize {
-        self.sides[output].line.fits(now_ns, given, longest_bytes, most)
+        self.port_states[output].link.fits(now_ns, given, longest_bytes, most)
     }
 
     #[inline]
     fn idle_ns(&self, output: usize, now_ns: u64) -> u64 {
-        self.sides[output].line.idle_ns(now_ns)
+        self.port_states[output].link.idle_ns(now_ns)
     }
 
     fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
-        self.sides[output].line.room_at_ns(now_ns)
+        self.port_states[output].link.room_at_ns(now_ns)
     }
 
     #[inline]
@@ -562,30 +503,30 @@ impl<P: Port> Machine for LiveMachine<P> {
         if packets.is_empty() {
             return 0;
         }
-        let side = &mut self.sides[output];
-        let taken = match side.port.transmit(&mut self.pool, packets) {
+        let state = &mut self.port_states[output];
+        let taken = match state.port.transmit(&mut self.pool, packets) {
             Ok(taken) => taken,
             Err(error) => {
                 self.failed.get_or_insert(error);
                 0
             }
         };
-        side.counters.transmitted += taken as u64;
+        state.counters.transmitted += taken as u64;
         let lengths = packets[..taken].iter().map(|packet| Pool::length(*packet));
-        side.line.carry(self.clock.now_ns(), lengths);
-        side.pending = taken > 0 && side.port.retry_pending();
+        state.link.carry(self.clock.now_ns(), lengths);
+        state.pending = taken > 0 && state.port.retry_pending();
         taken
     }
 
     #[inline]
-    fn waiting_elsewhere(&self, place: Place) -> usize {
-        self.crossing.as_ref().map_or(0, |crossing| crossing.waiting(place))
+    fn waiting_remote(&self, queue: QueueId) -> usize {
+        self.links.as_ref().map_or(0, |links| links.waiting(queue))
     }
 
     #[inline]
-    fn hand_over(&mut self, place: Place, packet: u64) {
-        match &mut self.crossing {
-            Some(crossing) => crossing.hand_over(&mut self.pool, place, packet),
+    fn hand_over(&mut self, queue: QueueId, packet: u64) {
+        match &mut self.links {
+            Some(links) => links.hand_over(&mut self.pool, queue, packet),
             None => self.pool.release(packet),
         }
     }
@@ -597,8 +538,8 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[inline]
     fn left_output(&self, path: usize, output: usize) {
-        if let Some(crossing) = &self.crossing {
-            crossing.left(Place::Output { path, output }, 1);
+        if let Some(links) = &self.links {
+            links.left(QueueId::Output { path, output }, 1);
         }
     }
 

@@ -126,21 +126,21 @@ pub fn metrics(report: &Report) -> String {
             (vec![("port", of.name.clone()), ("event", event.to_owned())], count)
         })
     });
-    let help = "Packets at a port: received, of them unclassified, unfit, of no port's VLAN, for the router; lost before; transmitted";
+    let help = "Packets at a port: received, of them unclassified, unfit, of no port's VLAN, for \
+                the router; lost before; transmitted";
     counters(&mut registry, "port_packets", help, ports);
 
     let translations = || report.ports.iter().filter_map(|of| Some((of, of.nat?)));
     let flows = translations().map(|(of, nat)| (vec![("port", of.name.clone())], nat.flows));
-    gauges(&mut registry, "port_nat_flows", "Flows whose addresses are translated", flows);
+    gauges(&mut registry, "port_nat_flows", "FlowCache whose addresses are translated", flows);
     let begun = translations().flat_map(|(of, nat)| {
         let begun = [("inside", nat.opened - nat.forwarded), ("outside", nat.forwarded)];
         begun.map(|(by, count)| (vec![("port", of.name.clone()), ("by", by.to_owned())], count))
     });
-    let help =
-        "Flows that were begun: by hosts inside, or at ports that are forwarded, as from outside";
+    let help = "FlowCache that were begun: by hosts inside, or at ports that are forwarded, as from outside";
     counters(&mut registry, "port_nat_flows_begun", help, begun);
     let evicted = translations().map(|(of, nat)| (vec![("port", of.name.clone())], nat.evicted));
-    let help = "Flows that nobody had answered, and that made room for others";
+    let help = "FlowCache that nobody had answered, and that made room for others";
     counters(&mut registry, "port_nat_flows_evicted", help, evicted);
     let events = translations().flat_map(|(of, nat)| {
         let events = [

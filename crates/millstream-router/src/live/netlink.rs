@@ -1,12 +1,12 @@
 //! The kernel's routes, neighbours and addresses, read by rtnetlink and followed as they change.
 //!
-//! [`follow`] reads the tables once, and then a thread of its own hears of every change. The router is
-//! told of both as [`Change`]s, by [`Control`]. Only the main table counts, and only what lies at an interface
-//! of a port; of routes with the same prefix the one with the least metric. A route that leads elsewhere, or
-//! that forbids, stands as [`Way::Nowhere`]: a shorter prefix must not take its packets.
+//! [`follow`] reads the tables once; then its own thread receives every change. The router is
+//! told of both as [`Change`]s, by [`Control`]. Only the main table counts, and only ports'
+//! interfaces; among routes with the same prefix, the lowest metric. Other routes, and those that
+//! forbid, become [`NextHopKind::Nowhere`]: a shorter prefix must not take their packets.
 //!
-//! The kernel does not say which routes went with a link or an address. After such a change, and when
-//! messages were lost, all is read again and the differences are told. Source: RFC 3549.
+//! The kernel does not announce routes that vanish with a link or an address. After such a change,
+//! and after lost messages, the tables are read again. Source: RFC 3549.
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use netlink_packet_core::{
@@ -48,7 +48,7 @@ const HEADER: usize = 16;
 
 /// Where a route leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum NextHopKind {
     /// Out by a port, to this gateway or to the destination itself.
     Port(usize, Option<IpAddr>),
     /// By none of the router's ports.
@@ -59,7 +59,7 @@ pub(crate) enum Way {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A route.
-    Route(IpNet, Option<Way>),
+    Route(IpNet, Option<NextHopKind>),
     /// The hardware address of a neighbour at a port.
     Neighbour(usize, IpAddr, Option<[u8; 6]>),
     /// The kernel's own IPv4 address at a port, with its network's length.
@@ -74,14 +74,14 @@ struct Tables {
     /// Ports by the index of their interface.
     ports: HashMap<u32, usize>,
     /// Routes by metric.
-    routes: HashMap<IpNet, Vec<(u32, Way)>>,
+    routes: HashMap<IpNet, Vec<(u32, NextHopKind)>>,
     neighbours: HashMap<(usize, IpAddr), [u8; 6]>,
     addresses: HashMap<usize, Ipv4Net>,
     addresses_v6: HashSet<(usize, Ipv6Net)>,
 }
 
 impl Tables {
-    fn best(&self, prefix: IpNet) -> Option<Way> {
+    fn best(&self, prefix: IpNet) -> Option<NextHopKind> {
         let routes = self.routes.get(&prefix)?;
         routes.iter().min_by_key(|(metric, _)| *metric).map(|(_, way)| *way)
     }
@@ -137,8 +137,8 @@ impl Tables {
         let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?.trunc();
         let port = interface.and_then(|index| self.ports.get(&index));
         let way = match port {
-            Some(port) if header.kind == RouteType::Unicast => Way::Port(*port, gateway),
-            _ => Way::Nowhere,
+            Some(port) if header.kind == RouteType::Unicast => NextHopKind::Port(*port, gateway),
+            _ => NextHopKind::Nowhere,
         };
         let before = self.best(prefix);
         let routes = self.routes.entry(prefix).or_default();
@@ -188,8 +188,7 @@ impl Tables {
         (before != mac).then_some(Change::Neighbour(key.0, key.1, mac))
     }
 
-    /// The first IPv4 address of a port that is not a second one of its network; every one of IPv6 that the kernel
-    /// knows to be its own.
+    /// Returns the change of the first primary IPv4 address of a port, or of any IPv6 address.
     fn address(&mut self, message: &AddressMessage) -> Option<Change> {
         let port = *self.ports.get(&message.header.index)?;
         let unsure = AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed;
@@ -329,8 +328,8 @@ fn read(interfaces: &[(String, usize)]) -> io::Result<Tables> {
     Ok(tables)
 }
 
-/// Tells `control` what the kernel's tables hold, and from now on what changes in them. `interfaces` are
-/// those of ports, by number.
+/// Sends the kernel's tables, and then their changes, to `control`. `interfaces` are those of
+/// ports, by number.
 ///
 /// # Errors
 /// If the kernel's tables cannot be read.

@@ -1,40 +1,40 @@
-//! The line that a port sends by: what it carries, until when, and when it is given more.
+//! The link that a port sends by: what it carries, until when, and when it is given more.
 //!
-//! Packets are given to the line in *runs*: one packet, or as many as the line carries in its
+//! Packets are given to the link in *runs*: one packet, or as many as the link carries in its
 //! `burst` time (100 µs unless the port's file says otherwise).
 //!
 //! ```text
-//!  line      |-- packet --|-- packet --|-- packet --|
-//!  given     ^            ^ not before 0.9 of the last run's line time has passed,
-//!                           nor earlier than `burst` before the line is free
+//!  link      |-- packet --|-- packet --|-- packet --|
+//!  given     ^            ^ not before 0.9 of the last run's link time has passed,
+//!                           nor earlier than `burst` before the link is free
 //! ```
 //!
-//! A decision is taken when a packet is given to the line, so a packet of high priority waits for
-//! the last run and for nothing else. A run that is given late is made up for: the line counts as
+//! A decision is taken when a packet is given to the link, so a packet of high priority waits for
+//! the last run and for nothing else. A run that is given late is made up for: the link counts as
 //! busy while it is given packets up to `burst` ahead, and runs then follow each other at 10/9 of
-//! the line rate. What is lost beyond `burst` is lost: the line was idle.
+//! the link rate. What is lost beyond `burst` is lost: the link was idle.
 
-/// The default of `burst`, ns. A sleeping thread often wakes some 60 000 late, and the line is not
+/// The default of `burst`, ns. A sleeping thread often wakes some 60 000 late, and the link is not
 /// to lie idle meanwhile.
 pub(crate) const BURST_NS: u64 = 100_000;
 /// After how long a port that took nothing is tried again, ns.
 const RETRY_NS: u64 = 10_000;
-/// The shortest time from run to run, in tenths of the line time of the first.
+/// The shortest time from run to run, in tenths of the link time of the first.
 const CATCH_UP_TENTHS: u64 = 9;
 
-/// A line of a given rate.
+/// A link of a given rate.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Line {
+pub(crate) struct PacedLink {
     rate_bps: u64,
     overhead_bytes: u32,
     burst_ns: u64,
-    /// What the line carries in `burst_ns`, bytes with their overhead.
+    /// What the link carries in `burst_ns`, bytes with their overhead.
     burst_bytes: u64,
     /// When it is done with all that it was given, ns.
     free_ns: u64,
     /// How long it had nothing to carry before that, ns.
     idle_ns: u64,
-    /// When the last run began, ns; how long the line takes for it, ns, and its bytes with their
+    /// When the last run began, ns; how long the link takes for it, ns, and its bytes with their
     /// overhead.
     run_ns: u64,
     run_takes_ns: u64,
@@ -43,10 +43,10 @@ pub(crate) struct Line {
     next_run_ns: u64,
 }
 
-impl Line {
-    /// An idle line; a packet takes `overhead_bytes` more than its length.
+impl PacedLink {
+    /// An idle link; a packet takes `overhead_bytes` more than its length.
     pub(crate) fn new(rate_bps: u64, overhead_bytes: u32) -> Self {
-        let mut line = Self {
+        let mut link = Self {
             rate_bps,
             overhead_bytes,
             burst_ns: BURST_NS,
@@ -58,8 +58,8 @@ impl Line {
             run_bytes: 0,
             next_run_ns: 0,
         };
-        line.set_rate(rate_bps, overhead_bytes);
-        line
+        link.set_rate(rate_bps, overhead_bytes);
+        link
     }
 
     /// Packets that are given to it from now on leave at another rate.
@@ -69,7 +69,7 @@ impl Line {
         self.set_burst(self.burst_ns);
     }
 
-    /// Runs of several packets take the line this long at most, ns.
+    /// Runs of several packets take the link this long at most, ns.
     pub(crate) fn set_burst(&mut self, burst_ns: u64) {
         self.burst_ns = burst_ns;
         let bytes = u128::from(burst_ns) * u128::from(self.rate_bps) / 8_000_000_000;

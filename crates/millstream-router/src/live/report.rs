@@ -4,7 +4,7 @@ use crate::live::extension::ExtensionCounters;
 use crate::net::nat::NatCounters;
 use crate::proxy::ProxyCounters;
 
-/// How a router stands.
+/// Counters and configuration of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
@@ -32,11 +32,11 @@ pub struct PortReport {
     /// Of those received, dropped because they are of a VLAN that no port is, or have several tags.
     #[serde(default)]
     pub strays: u64,
-    /// Of those received, for the router itself: ARP, neighbour discovery, and packets to its own addresses.
+    /// Received for the router: ARP, neighbour discovery, packets to its own addresses.
     pub for_router: u64,
     /// Packets given to the device.
     pub transmitted: u64,
-    /// Given to the device beside these, made by the router: ARP, neighbour discovery, echo replies, ICMP errors.
+    /// Sent by the router itself: ARP, neighbour discovery, echo replies, ICMP errors.
     pub originated: u64,
     /// Packets that the device lost before they could be received, where it says so.
     pub lost_by_device: u64,
@@ -61,7 +61,7 @@ pub struct PathReport {
     pub dropped_by_action: u64,
     /// Dropped at its full input queue.
     pub dropped_full: u64,
-    /// Dropped by its function: no route, no hops left, a wrong checksum, too long, or by its extension.
+    /// Dropped by the function: no route, hop limit, checksum, length, or extension.
     pub dropped_by_function: u64,
     /// Routed to a port that the path does not leave by.
     pub dropped_elsewhere: u64,
@@ -122,15 +122,13 @@ pub struct Report {
     pub ended: Ended,
     /// Ports, in the order of the file.
     pub ports: Vec<PortReport>,
-    /// Paths, in the order of the file; then, if some have been taken out of it while the router ran,
-    /// these added up, as `(removed)`.
+    /// Paths in file order; then `(removed)`, the sum of paths removed by reloads.
     pub paths: Vec<PathReport>,
     /// How often the file was read again.
     pub reloads: u64,
     /// Processes.
     pub processes: Vec<ProcessReport>,
-    /// Packets received, or made by paths, that are neither sent, nor dropped and counted, nor consumed, nor queued:
-    /// always 0.
+    /// Packets received or made, less those sent, dropped, consumed or queued: always 0.
     pub unaccounted: i64,
 }
 

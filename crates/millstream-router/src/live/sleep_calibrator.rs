@@ -1,7 +1,7 @@
 //! Short sleeps that end in time.
 //!
-//! Linux wakes a thread later than it asked for: by some microseconds, in a virtual machine by tens of them. How much later is
-//! learnt from sleep to sleep, and so much less is asked for; what is left to wait is waited for with the processor.
+//! Linux wakes a thread some microseconds late, in a virtual machine tens of them. The calibrator
+//! learns the delay, sleeps that much less, and leaves the rest to spinning.
 
 /// No sleep is asked for that is shorter, ns.
 const SHORTEST_NS: u64 = 5_000;
@@ -10,30 +10,31 @@ const LATEST_NS: u64 = 40_000;
 
 /// How late sleeps end.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Naps {
+pub(crate) struct SleepCalibrator {
     late_ns: u64,
 }
 
-impl Default for Naps {
+impl Default for SleepCalibrator {
     fn default() -> Self {
         Self { late_ns: 10_000 }
     }
 }
 
-impl Naps {
-    /// How long a sleep to ask for to be awake in `for_ns`, or soon after if that `may_be_late`, ns; `None`: none.
+impl SleepCalibrator {
+    /// Returns the sleep that ends in `for_ns`, or soon after if it `may_be_late`, ns; `None`:
+    /// spin.
     pub(crate) fn length_ns(&mut self, for_ns: u64, may_be_late: bool) -> Option<u64> {
         let in_time_ns = for_ns.saturating_sub(self.late_ns);
         let ask_ns = if may_be_late { in_time_ns.max(SHORTEST_NS) } else { in_time_ns };
         let ask_ns = Some(ask_ns).filter(|ask_ns| (SHORTEST_NS..=for_ns).contains(ask_ns));
         if ask_ns.is_none() {
-            // Who never sleeps does not learn that sleeps end earlier now.
+            // Decays the estimate while sleeping is skipped; otherwise it never recovers.
             self.late_ns = self.late_ns.saturating_sub(1);
         }
         ask_ns
     }
 
-    /// A sleep of `asked_ns` took `took_ns`. Later than was thought counts a quarter, sooner a sixteenth: rather awake too soon.
+    /// Records a sleep. A longer delay weighs 1/4, a shorter one 1/16: waking early is safe.
     pub(crate) fn took(&mut self, asked_ns: u64, took_ns: u64) {
         let late_ns = took_ns.saturating_sub(asked_ns).min(LATEST_NS);
         self.late_ns = if late_ns > self.late_ns {
@@ -51,39 +52,42 @@ mod tests {
     #[test]
     fn sleeps_end_in_time_once_it_is_known_how_late_they_are() {
         for late_ns in [0, 3_000, 28_000, LATEST_NS] {
-            let mut naps = Naps::default();
+            let mut sleep_calibrator = SleepCalibrator::default();
             for _ in 0..200 {
-                let ask_ns = naps.length_ns(50_000, false).unwrap();
-                naps.took(ask_ns, ask_ns + late_ns);
+                let ask_ns = sleep_calibrator.length_ns(50_000, false).unwrap();
+                sleep_calibrator.took(ask_ns, ask_ns + late_ns);
             }
-            let ends_ns = naps.length_ns(50_000, false).unwrap() + late_ns;
+            let ends_ns = sleep_calibrator.length_ns(50_000, false).unwrap() + late_ns;
             assert!((49_900..=50_000).contains(&ends_ns), "{late_ns}: {ends_ns}");
         }
     }
 
     #[test]
     fn a_lost_processor_is_not_a_late_wake_up() {
-        let mut naps = Naps::default();
+        let mut sleep_calibrator = SleepCalibrator::default();
         for _ in 0..100 {
-            naps.took(10_000, 5_000_000);
+            sleep_calibrator.took(10_000, 5_000_000);
         }
-        assert_eq!(naps.length_ns(50_000, false), Some(50_000 - LATEST_NS));
+        assert_eq!(sleep_calibrator.length_ns(50_000, false), Some(50_000 - LATEST_NS));
     }
 
     #[test]
     fn who_may_be_late_sleeps_all_the_same() {
-        let mut naps = Naps::default();
-        naps.took(10_000, 40_000);
-        assert_eq!(naps.length_ns(20_000, true), Some(SHORTEST_NS));
-        assert_eq!(naps.length_ns(60_000, true), naps.length_ns(60_000, false));
-        assert_eq!(naps.length_ns(SHORTEST_NS - 1, true), None, "not for so short");
+        let mut sleep_calibrator = SleepCalibrator::default();
+        sleep_calibrator.took(10_000, 40_000);
+        assert_eq!(sleep_calibrator.length_ns(20_000, true), Some(SHORTEST_NS));
+        assert_eq!(
+            sleep_calibrator.length_ns(60_000, true),
+            sleep_calibrator.length_ns(60_000, false)
+        );
+        assert_eq!(sleep_calibrator.length_ns(SHORTEST_NS - 1, true), None, "not for so short");
     }
 
     #[test]
     fn who_does_not_sleep_for_being_late_tries_again() {
-        let mut naps = Naps::default();
-        naps.took(10_000, u64::MAX);
-        let tries = (1..100_000).find(|_| naps.length_ns(15_000, false).is_some());
+        let mut sleep_calibrator = SleepCalibrator::default();
+        sleep_calibrator.took(10_000, u64::MAX);
+        let tries = (1..100_000).find(|_| sleep_calibrator.length_ns(15_000, false).is_some());
         assert!(tries.is_some_and(|tries| tries > 1_000), "{tries:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! How each core stands, and what that comes to for the router.
+//! Per-core counter snapshots and their sum.
 
 use millstream_scenario::RouterScenario;
 
@@ -13,7 +13,7 @@ use crate::router::counters::{PathCounters, ProcessCounters};
 
 /// A port, as its core knows it; the others know only whom they refused.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PortStanding {
+pub(crate) struct PortSnapshot {
     pub(crate) counters: PortCounters,
     /// Packets that no path is for, those that did not fit or were for the router among them.
     pub(crate) unclassified: u64,
@@ -29,7 +29,7 @@ pub(crate) struct PortStanding {
 
 /// A path, as a core knows it: packets are received on one, and sent on another.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PathStanding {
+pub(crate) struct PathSnapshot {
     pub(crate) counters: PathCounters,
     /// Before its function, and after.
     pub(crate) waiting: (usize, usize),
@@ -39,16 +39,16 @@ pub(crate) struct PathStanding {
 
 /// A core.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Standing {
-    pub(crate) ports: Vec<PortStanding>,
-    pub(crate) paths: Vec<PathStanding>,
+pub(crate) struct CoreSnapshot {
+    pub(crate) ports: Vec<PortSnapshot>,
+    pub(crate) paths: Vec<PathSnapshot>,
     /// In the router's order.
     pub(crate) processes: Vec<ProcessCounters>,
     /// Packets that outputs have selected and ports have not taken.
     pub(crate) staged: u64,
 }
 
-impl Standing {
+impl CoreSnapshot {
     /// Adds another core of the same router.
     pub(crate) fn add(&mut self, other: Self) {
         for (port, other) in self.ports.iter_mut().zip(other.ports) {
@@ -97,38 +97,38 @@ pub(crate) struct Frame<'a> {
 }
 
 /// The router, whose cores together stand so.
-pub(crate) fn report(of: &Frame, standing: Standing) -> Report {
+pub(crate) fn report(of: &Frame, snapshot: CoreSnapshot) -> Report {
     let scenario = of.scenario;
-    let ports = scenario.ports.iter().zip(standing.ports).map(|(port, standing)| {
-        let counters = standing.counters;
+    let ports = scenario.ports.iter().zip(snapshot.ports).map(|(port, snapshot)| {
+        let counters = snapshot.counters;
         // Those that the port dropped itself are among what did not fit, for the machine.
-        let unfit = counters.unfit.saturating_sub(standing.strays);
+        let unfit = counters.unfit.saturating_sub(snapshot.strays);
         PortReport {
             name: port.name.clone(),
             received: counters.received,
-            unclassified: standing.unclassified - counters.unfit - counters.for_router,
+            unclassified: snapshot.unclassified - counters.unfit - counters.for_router,
             unfit,
-            strays: standing.strays,
+            strays: snapshot.strays,
             for_router: counters.for_router,
             transmitted: counters.transmitted,
             originated: counters.originated,
-            went_away: standing.went_away,
-            away: standing.away,
-            lost_by_device: standing.lost,
-            nat: standing
+            went_away: snapshot.went_away,
+            away: snapshot.away,
+            lost_by_device: snapshot.lost,
+            nat: snapshot
                 .nat
-                .map(|nat| NatCounters { refused_source: standing.refused_source, ..nat }),
+                .map(|nat| NatCounters { refused_source: snapshot.refused_source, ..nat }),
         }
     });
     let ports: Vec<_> = ports.collect();
-    let paths = scenario.paths.iter().zip(standing.paths);
-    let paths = paths.map(|(path, standing)| path_report(&path.name, &standing));
+    let paths = scenario.paths.iter().zip(snapshot.paths);
+    let paths = paths.map(|(path, snapshot)| path_report(&path.name, &snapshot));
     let removed = of.removed.map(|counters| {
-        path_report("(removed)", &PathStanding { counters, ..PathStanding::default() })
+        path_report("(removed)", &PathSnapshot { counters, ..PathSnapshot::default() })
     });
     let paths: Vec<_> = paths.chain(removed).collect();
     let processes = processes(scenario).into_iter().map(|(name, process, number)| {
-        let used = standing.processes[number];
+        let used = snapshot.processes[number];
         let cycles = u128::from(used.busy_ns) * u128::from(of.frequency);
         let cycles = cycles / u128::from(of.elapsed_ns.max(1));
         let core = match process {
@@ -146,13 +146,13 @@ pub(crate) fn report(of: &Frame, standing: Standing) -> Report {
         }
     });
     let processes = processes.collect();
-    let unaccounted = Report::account(&ports, &paths, standing.staged);
+    let unaccounted = Report::account(&ports, &paths, snapshot.staged);
     let router = scenario.name.clone();
     let (elapsed_ns, ended, reloads) = (of.elapsed_ns, of.ended, of.reloads);
     Report { router, elapsed_ns, ended, ports, paths, reloads, processes, unaccounted }
 }
 
-fn path_report(name: &str, of: &PathStanding) -> PathReport {
+fn path_report(name: &str, of: &PathSnapshot) -> PathReport {
     let (counters, (before, after)) = (of.counters, of.waiting);
     PathReport {
         name: name.to_owned(),

@@ -1,4 +1,4 @@
-//! How a router stands, by HTTP: a dashboard, `/status` as JSON, `/metrics` for Prometheus.
+//! Router status by HTTP: a dashboard, `/status` as JSON, `/metrics` for Prometheus.
 //!
 //! The router itself is only asked for its counters.
 

@@ -1,24 +1,24 @@
-//! How a core's thread sleeps until something comes to one of its ports or from another core.
+//! Wake-ups of a core's thread by its ports and by other cores.
 //!
-//! The sleeper announces itself, *looks once more*, and only then polls; who rings publishes, then looks for the
-//! announcement. Of the fences between one comes first: either the ringer sees the announcement, or the second look
-//! sees what was published. While nobody sleeps, ringing is a fence and a load.
+//! The sleeper announces itself, checks for work again, and only then polls. The waking thread
+//! publishes work, then checks the announcement. One of the two fences comes first, so either side
+//! sees the other. Waking a running core costs a fence and a load.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-/// The bell of one core; any thread may ring it.
+/// The waker of one core; any thread may wake it.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub(crate) struct Waker {
     asleep: AtomicBool,
-    /// Somebody wants more than that packets are looked at.
+    /// An order waits besides packets.
     ordered: AtomicBool,
     event: OwnedFd,
 }
 
-impl Bell {
+impl Waker {
     pub(crate) fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self { asleep: AtomicBool::new(false), ordered: AtomicBool::new(false), event })
@@ -26,23 +26,23 @@ impl Bell {
 
     /// Wakes the core if it sleeps or is about to, for what this thread published before.
     #[inline]
-    pub(crate) fn ring(&self) {
+    pub(crate) fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
-            self.wake();
+            self.signal();
         }
     }
 
     #[cold]
-    fn wake(&self) {
-        // It cannot be full: who sleeps has emptied it.
+    fn signal(&self) {
+        // The write cannot block: the sleeper has drained the counter.
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
     /// Has the core look for orders.
     pub(crate) fn order(&self) {
         self.ordered.store(true, Ordering::Release);
-        self.ring();
+        self.wake();
     }
 
     /// Whether there are orders, once.
@@ -51,7 +51,8 @@ impl Bell {
         self.ordered.load(Ordering::Relaxed) && self.ordered.swap(false, Ordering::Acquire)
     }
 
-    /// The core is about to sleep: it is to look once more whether there is anything for it. Returns whether it may.
+    /// Announces a sleep; the caller must check for work again. Returns false with an order
+    /// pending.
     pub(crate) fn announce(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -85,14 +86,14 @@ mod tests {
     use std::sync::atomic::AtomicU64;
     use std::thread;
 
-    /// Would hang if a wake-up were lost: the waits are for seconds.
+    /// A lost wake-up makes a wait time out after a second.
     #[test]
-    fn no_ring_is_lost() {
+    fn no_wake_is_lost() {
         const TURNS: u64 = 20_000;
-        let bells = [(); 2].map(|()| Arc::new(Bell::new().unwrap()));
+        let wakers = [(); 2].map(|()| Arc::new(Waker::new().unwrap()));
         let ball = Arc::new(AtomicU64::new(0));
         let player = |side: usize| {
-            let (mine, theirs) = (Arc::clone(&bells[side]), Arc::clone(&bells[1 - side]));
+            let (mine, theirs) = (Arc::clone(&wakers[side]), Arc::clone(&wakers[1 - side]));
             let ball = Arc::clone(&ball);
             thread::spawn(move || {
                 let mut slept = 0;
@@ -103,7 +104,7 @@ mod tests {
                     }
                     if at % 2 == side as u64 {
                         ball.store(at + 1, Ordering::Release);
-                        theirs.ring();
+                        theirs.wake();
                         continue;
                     }
                     if mine.announce() && ball.load(Ordering::Acquire) == at {
@@ -121,12 +122,12 @@ mod tests {
 
     #[test]
     fn orders_are_seen_once_and_keep_it_awake() {
-        let bell = Bell::new().unwrap();
-        assert!(bell.announce());
-        bell.order();
-        assert!(!bell.announce());
-        assert!(bell.ordered());
-        assert!(!bell.ordered());
-        assert!(bell.announce());
+        let waker = Waker::new().unwrap();
+        assert!(waker.announce());
+        waker.order();
+        assert!(!waker.announce());
+        assert!(waker.ordered());
+        assert!(!waker.ordered());
+        assert!(waker.announce());
     }
 }

@@ -80,7 +80,7 @@ enum Refusal {
 
 /// Result for a packet to the router's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Met {
+pub(crate) enum NatLookup {
     /// It belongs to no flow and is unchanged.
     No,
     /// It is translated and goes to a host.
@@ -247,14 +247,14 @@ impl Nat {
 
     /// Translates the destination of a packet received for `us` if it belongs to a flow or opens
     /// one at a forwarded port.
-    pub(crate) fn inbound(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
+    pub(crate) fn inbound(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> NatLookup {
         // A packet from `us` itself is spoofed.
         let ours = |ip: &Transport| {
             let (from, to) = packet::addresses(frame, *ip);
             to == us && from != us
         };
-        let Some(ip) = transport(frame).filter(ours) else { return Met::No };
-        if self.deliver(frame, ip, us, now_ns) { Met::Host } else { Met::No }
+        let Some(ip) = transport(frame).filter(ours) else { return NatLookup::No };
+        if self.deliver(frame, ip, us, now_ns) { NatLookup::Host } else { NatLookup::No }
     }
 
     fn deliver(&mut self, frame: &mut [u8], ip: Transport, us: Ipv4Addr, now_ns: u64) -> bool {
@@ -265,8 +265,8 @@ impl Nat {
 
     /// Translates a packet from a host behind `us` to `us` in both directions (hairpinning, RFC
     /// 4787, REQ-9).
-    pub(crate) fn reflect(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> Met {
-        let Some(ip) = transport(frame) else { return Met::No };
+    pub(crate) fn reflect(&mut self, frame: &mut [u8], us: Ipv4Addr, now_ns: u64) -> NatLookup {
+        let Some(ip) = transport(frame) else { return NatLookup::No };
         let of_flow = match (packet::fragment_kind(frame, ip), packet::ends(frame, ip)) {
             (FragmentKind::Later, _) => {
                 self.fragments.get(&packet::fragment_key(frame, ip), now_ns).is_some()
@@ -278,10 +278,10 @@ impl Nat {
             (_, None) => packet::quoted(frame, ip).is_some(),
         };
         if !of_flow || packet::addresses(frame, ip).0 == us {
-            return Met::No;
+            return NatLookup::No;
         }
         let goes_on = self.outbound(frame, us, now_ns) && self.deliver(frame, ip, us, now_ns);
-        if goes_on { Met::Host } else { Met::Refused }
+        if goes_on { NatLookup::Host } else { NatLookup::Refused }
     }
 
     fn translate_destination(

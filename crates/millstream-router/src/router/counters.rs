@@ -2,7 +2,7 @@
 
 /// Where the packets of one path went.
 ///
-/// Conservation: `received` and `made` are together the sum of all others and of what the path's queues hold.
+/// Conservation: `received` + `made` is the sum of all others and of the path's queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathCounters {
     /// Packets classified to the path.

@@ -1,10 +1,10 @@
 //! Which process runs next: WF²Q+ over reservations of cycles, charged afterwards.
 //!
-//! The engine's WF²Q+ takes a nanosecond of CPU time for a byte and the CPU for a link of one byte
-//! a nanosecond. How long a run takes is known only when it has ended: a process is tagged with what
-//! its runs took of late, and where its next one starts is corrected afterwards. A process that is
-//! not eligible stands behind a closed gate; what it does not use is shared by the others, and it
-//! saves nothing for later. Source: Router paper, sections 2.2 and 3.1.
+//! The engine's WF²Q+ takes a nanosecond of CPU time for a byte, and the CPU for a link of one byte
+//! a nanosecond. The length of a run is known only when it ends: a process is tagged with the
+//! average of its recent runs, and its next start tag is corrected afterwards. A process that is
+//! not eligible waits behind a closed gate: the others share its time, and it accumulates no
+//! credit. Source: Router paper, sections 2.2 and 3.1.
 
 use millstream::selector::{NewHead, Select, Selector};
 use millstream::{
@@ -109,7 +109,7 @@ impl Cpu {
                 self.selector.idle();
             }
             self.eligible += 1;
-            // Who has waited for more work keeps its place, and is owed what it left to others meanwhile.
+            // A process that waited for its batch keeps its tag, and the service that it yielded.
             let paused = std::mem::take(&mut self.slots[process].paused);
             let opened = Activation::Opened { waiting: ONE_RUN };
             self.selector.open(stream, if paused { Activation::Next } else { opened });
@@ -119,7 +119,7 @@ impl Cpu {
         }
     }
 
-    /// `process`, which is not eligible, has work, and is so by its own will: it loses nothing by that.
+    /// Pauses `process`, which is not eligible by choice: it keeps its tag.
     ///
     /// # Panics
     /// If it was not added.

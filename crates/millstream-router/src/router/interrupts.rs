@@ -1,9 +1,9 @@
 //! Input by interrupts: packets are read as soon as they are there, before any process is chosen.
 //!
-//! It is what a router without scheduled input does, for comparison: reading goes before everything else, no
-//! reservation holds it back and nobody is charged for it. From some load on all the processor's time goes into reading packets that are dropped
-//! at full queues later: receive livelock. Polled input cannot do that, for an input process has its share and no
-//! more. Source: Router paper, section 4.1 and Figure 5; Mogul and Ramakrishnan, *Eliminating Receive Livelock in an
+//! Models a router without scheduled input, for comparison: reading precedes all else, and no
+//! process is charged. Above some load, all cycles go into reading packets that full queues drop
+//! later: receive livelock. Polled input is bounded by its reservation. Source: Router paper,
+//! section 4.1 and Figure 5; Mogul and Ramakrishnan, *Eliminating Receive Livelock in an
 //! Interrupt-driven Kernel*.
 
 use super::{NEVER, Process, Router, Step};

@@ -4,11 +4,10 @@ use crate::router::plan::OutputPlan;
 
 /// That time.
 ///
-/// The clocks of fair queueing take it that a link on which packets wait carries them. When the router is
-/// kept from its work the line lies idle meanwhile, and such a clock would run ahead of what was sent: who
-/// waited all the time would be owed it, and be served before whoever comes. So that time does not pass.
-/// Where deadlines count it does, and where a path has a rate cap: a line that lies idle because of caps would keep
-/// them from ever being used.
+/// Fair queueing assumes that a backlogged link is busy. While the router is preempted the link is
+/// idle, and virtual time would run ahead of service: backlogged flows would be owed that time and
+/// delay new ones. So idle time of a backlogged link is subtracted, except with deadlines or rate
+/// caps: idle time due to caps must keep passing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkTime {
     /// It passes as all time does.
@@ -26,7 +25,7 @@ impl LinkTime {
         Self { real: by_deadlines || capped, lost_ns: 0, idle_ns: 0 }
     }
 
-    /// The line has been idle for `idle_ns` in all; since that was last said, packets waited or not.
+    /// Updates the link's total idle time; `waiting`: packets waited since the last update.
     #[inline]
     pub(super) fn idle(&mut self, idle_ns: u64, waiting: bool) {
         if waiting && !self.real {

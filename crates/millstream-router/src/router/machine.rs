@@ -7,15 +7,15 @@ pub enum Verdict {
     Send(usize),
     /// Nowhere.
     Drop,
-    /// Nowhere: it was for the function itself, which may [make](Machine::make) others in its stead.
+    /// Consumed by the function, which may [make](Machine::make) other packets.
     Consume,
-    /// Nowhere yet: the machine keeps the packet until it [gives it back](Machine::give_back).
+    /// Deferred: the machine keeps the packet until it [returns it](Machine::give_back).
     Hold,
 }
 
 /// A queue of another core's router, that a packet goes on to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum QueueId {
     /// The input queue of a path.
     Path(usize),
     /// The output queue of a path at an output.
@@ -27,12 +27,11 @@ pub enum Place {
     },
 }
 
-/// Ports, functions and time, as the router's processes use them.
+/// Ports, functions and time of a router's processes.
 ///
-/// A packet is the machine's own number, its *handle*: what it stands for the machine knows. Every
-/// handle that [`receive`](Self::receive) or [`give_back`](Self::give_back) gives out comes back once, by
-/// [`transmit`](Self::transmit), [`discard`](Self::discard) or as held by the function. Ports are numbered as in the plan,
-/// inputs and outputs apart.
+/// A packet is a *handle* of the machine. Each handle from [`receive`](Self::receive) or
+/// [`give_back`](Self::give_back) ends in [`transmit`](Self::transmit), [`discard`](Self::discard),
+/// or with the function. Inputs and outputs are numbered separately, as in the plan.
 pub trait Machine {
     /// Whether asking for the time costs nothing. If not, it is asked once a run, and a batch's
     /// limit in time is kept by what packets took before.
@@ -41,10 +40,10 @@ pub trait Machine {
     /// Nanoseconds since the start; never goes back.
     fn now_ns(&mut self) -> u64;
 
-    /// Of a run that has just taken `took_ns`, the time in which the processor worked for others, ns; such a
-    /// run is not charged for it. Only long runs are asked about.
+    /// Returns the steal time of a run of `took_ns`, ns, which is not charged. Called for long runs
+    /// only.
     #[inline]
-    fn stolen_ns(&mut self, _took_ns: u64) -> u64 {
+    fn steal_ns(&mut self, _took_ns: u64) -> u64 {
         0
     }
 
@@ -60,8 +59,8 @@ pub trait Machine {
     /// its path. Returns how many were read; those that no path is for are dropped by the machine.
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize;
 
-    /// Packets that waited at input `input` after the last [`receive`](Self::receive) beyond those it took, as far as
-    /// its device tells; the throttle then need not find out by reading.
+    /// Returns the packets left at `input` after [`receive`](Self::receive), if the device knows;
+    /// saves the throttle a read.
     #[inline]
     fn backlog(&self, _input: usize) -> usize {
         0
@@ -76,19 +75,19 @@ pub trait Machine {
         verdicts.extend(packets.iter_mut().map(|packet| self.forward(path, packet)));
     }
 
-    /// Packets that were held and are to be forwarded now, each with its path, the oldest first; with
-    /// `all` every one that is held. It is asked after each run of an input process.
+    /// Returns held packets to forward now, oldest first, with their paths; `all` returns every
+    /// one. Called after each run of an input process.
     #[inline]
     fn give_back(&mut self, _all: bool, _into: &mut Vec<(usize, u64)>) {}
 
-    /// When the function of `path` wants to run though no packet has come for it, ns; a time that has passed: now.
+    /// Returns when the function of `path` must run without a packet, ns; the past means now.
     #[inline]
     fn due_ns(&self, _path: usize) -> u64 {
         u64::MAX
     }
 
-    /// Packets that the function of `path` makes itself, `most` at most, and what it says of each. It is asked after
-    /// each run of the path's process, and when one is [due](Self::due_ns).
+    /// Appends up to `most` packets that the function of `path` makes, with verdicts. Called after
+    /// each run of the path's process, and when it is [due](Self::due_ns).
     #[inline]
     fn make(&mut self, _path: usize, _most: usize, _into: &mut Vec<(Verdict, u64)>) {}
 
@@ -113,8 +112,8 @@ pub trait Machine {
         most
     }
 
-    /// How long the line of output `output` has had nothing to carry until `now_ns`, ns in all; 0 if its time
-    /// passes whatever it carries.
+    /// Returns the total idle time of the link of `output` until `now_ns`, ns; 0 if idle time is
+    /// not subtracted.
     #[inline]
     fn idle_ns(&self, _output: usize, _now_ns: u64) -> u64 {
         0
@@ -126,20 +125,20 @@ pub trait Machine {
     /// Sends packets, in order; returns how many were taken. The others stay the router's.
     fn transmit(&mut self, output: usize, packets: &[u64]) -> usize;
 
-    /// Packets that wait at `place`, or are on their way to it.
+    /// Packets that wait at `queue`, or are on their way to it.
     #[inline]
-    fn waiting_elsewhere(&self, _place: Place) -> usize {
+    fn waiting_remote(&self, _place: QueueId) -> usize {
         0
     }
 
-    /// Gives a packet to the router that `place` belongs to. Only asked where a router is
+    /// Gives a packet to the router that `queue` belongs to. Only asked where a router is
     /// [parted](crate::Router::part).
     #[inline]
-    fn hand_over(&mut self, _place: Place, packet: u64) {
+    fn hand_over(&mut self, _place: QueueId, packet: u64) {
         self.discard(packet);
     }
 
-    /// Packets have left the input queue of `path`; some may have been handed over by other routers.
+    /// Called when packets leave the input queue of `path`; other cores may have sent some.
     #[inline]
     fn left_queue(&mut self, _path: usize, _packets: &mut [u64]) {}
 

@@ -20,13 +20,13 @@ pub enum Stages {
 /// How long a process runs before another is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// At most so many packets, at least 1.
+    /// The most packets per run, at least 1.
     pub packets: u32,
     /// No packet is begun after so long, ns. It limits forwarding processes, whose packets may take
     /// any time; what input and output do is bounded by the number of packets.
     pub time_ns: u64,
-    /// While there is other work a forwarding process waits for so long at most, ns, until it has a whole batch: a run
-    /// costs as much as some packets. 0: it does not wait.
+    /// The longest wait of a forwarding process for a whole batch while others have work, ns. 0:
+    /// none.
     pub gather_ns: u64,
 }
 
@@ -46,10 +46,10 @@ pub enum Reading {
     /// By input processes that are scheduled as all others are.
     #[default]
     Polled,
-    /// As by interrupts: before any process is chosen, whatever that costs the others, and charged to nobody.
+    /// By interrupts: before any process, whatever the cost, and charged to none.
     Interrupt {
-        /// The longest that a router with nothing to do leaves its devices alone, ns; `None` if the machine tells when
-        /// packets are there.
+        /// The longest interval between polls of an idle router, ns; `None` if the machine signals
+        /// arrivals.
         longest_sleep_ns: Option<u64>,
     },
 }
@@ -70,8 +70,7 @@ pub struct InputPlan {
 pub struct PathPlan {
     /// Its forwarding process' share of the CPU.
     pub reservation: u32,
-    /// Its packets are dropped as they are classified: it has no queues, and its forwarding process never
-    /// runs.
+    /// Drops packets on classification: the path has no queues and its process never runs.
     pub drops: bool,
     /// How many packets its input queue holds, at least 1 unless it drops.
     pub input_queue: u32,

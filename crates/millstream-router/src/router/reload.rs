@@ -9,14 +9,14 @@ use crate::router::machine::Machine;
 use crate::router::plan::Plan;
 
 impl<M: Machine> Router<M> {
-    /// Runs on by another plan with the same inputs and outputs. Path `n` of the new plan is the old
-    /// plan's path `kept[n]`, if that is given: it keeps its packets and its counters. A kept queue
-    /// that holds more packets than it should keeps room for them. Packets in an output queue come
-    /// to the new discipline in the order in which the old one would have sent them.
+    /// Switches to a plan with the same inputs and outputs. Path `n` of the new plan is the old
+    /// plan's path `kept[n]`, if any: it keeps its packets and its counters. A kept queue may
+    /// exceed its new limit until it drains. Queued output packets are enqueued again in the old
+    /// discipline's order.
     ///
-    /// Packets of paths that are not kept or drop now, and those at an output that their path has left, are
-    /// dropped. What is elsewhere is to be said [anew](Self::part). Returns the counters of the paths that are gone,
-    /// added up.
+    /// Drops packets of paths that are removed or now drop, and those at outputs that their path
+    /// has left. Call [`part`](Self::part) again afterwards. Returns the summed counters of removed
+    /// paths.
     ///
     /// # Errors
     /// If a path's contract lacks what an output's discipline needs. Nothing has changed then.
@@ -103,10 +103,10 @@ impl<M: Machine> Router<M> {
         }
         self.renumber_processes(kept);
         self.room = 0;
-        self.gathering.clear();
-        self.gathered_ns = NEVER;
+        self.waiting_for_batch.clear();
+        self.batch_wait_ends_ns = NEVER;
         for path in &mut self.paths {
-            path.full = path.queue.len() > path.brim;
+            path.full = path.queue.len() > path.high_watermark;
         }
         self.full = self.paths.iter().filter(|path| path.full).count();
         self.asleep_until_ns = vec![0; self.processes.len()];

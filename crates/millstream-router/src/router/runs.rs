@@ -3,7 +3,7 @@
 use millstream::Packet;
 
 use super::{Process, Router};
-use crate::router::machine::{Machine, Place, Verdict};
+use crate::router::machine::{Machine, QueueId, Verdict};
 use crate::router::plan::{Stages, WhenFull};
 
 impl<M: Machine> Router<M> {
@@ -29,7 +29,7 @@ impl<M: Machine> Router<M> {
         for (path, packet) in read.drain(..) {
             let of = &mut self.paths[path];
             of.counters.received += 1;
-            if of.drops | of.elsewhere {
+            if of.drops | of.is_remote {
                 self.not_queued(input, path, packet);
                 continue;
             }
@@ -57,8 +57,8 @@ impl<M: Machine> Router<M> {
     #[inline]
     fn queue_room(&self, path: usize) -> usize {
         let of = &self.paths[path];
-        let waiting = if of.elsewhere {
-            self.machine.waiting_elsewhere(Place::Path(path))
+        let waiting = if of.is_remote {
+            self.machine.waiting_remote(QueueId::Path(path))
         } else {
             of.queue.len()
         };
@@ -70,15 +70,15 @@ impl<M: Machine> Router<M> {
         let of = &mut self.paths[path];
         of.queue.push_back(packet);
         let (waiting, whole) = (of.queue.len(), of.whole);
-        if waiting > of.brim {
+        if waiting > of.high_watermark {
             self.filled(path);
         }
         // One that waits for room at an output is refreshed when there is.
         if waiting == 1 {
-            self.gather(path);
+            self.wait_for_batch(path);
             self.refresh_path(path);
         } else if waiting == whole {
-            self.has_gathered(path);
+            self.batch_complete(path);
         }
     }
 
@@ -95,7 +95,7 @@ impl<M: Machine> Router<M> {
             }
             of.queue.push_front(packet);
             self.room = 0;
-            if of.queue.len() > of.brim {
+            if of.queue.len() > of.high_watermark {
                 self.filled(path);
             }
             self.refresh_path(path);
@@ -145,7 +145,8 @@ impl<M: Machine> Router<M> {
         u32::try_from(moved).unwrap_or(u32::MAX)
     }
 
-    /// Takes what the function of `path` makes itself, as far as there is room; returns how much.
+    /// Takes packets that the function of `path` makes, up to the output's room; returns their
+    /// number.
     #[inline]
     fn make(&mut self, path: usize) -> usize {
         let due_ns = self.machine.due_ns(path);
@@ -204,7 +205,7 @@ impl<M: Machine> Router<M> {
         self.at_work = packets;
     }
 
-    /// The input queue of `path` is full to the brim.
+    /// Marks the input queue of `path` as above its high watermark.
     #[inline]
     pub(super) fn filled(&mut self, path: usize) {
         if !std::mem::replace(&mut self.paths[path].full, true) {
@@ -219,7 +220,7 @@ impl<M: Machine> Router<M> {
     #[inline]
     fn left_queue(&mut self, path: usize) {
         let of = &mut self.paths[path];
-        if of.full && of.queue.len() <= of.brim {
+        if of.full && of.queue.len() <= of.high_watermark {
             self.no_longer_full(path);
         }
     }
@@ -266,7 +267,7 @@ impl<M: Machine> Router<M> {
                 path.counters.sent += 1;
                 path.counters.sent_bytes += u64::from(departure.bytes);
                 chosen.push(departure.tag);
-                if path.elsewhere {
+                if path.is_remote {
                     machine.left_output(number, output);
                 }
                 let wants = !path.queue.is_empty() || machine.due_ns(number) <= now_ns;
@@ -294,7 +295,7 @@ impl<M: Machine> Router<M> {
         let taken = self.machine.transmit(output, &chosen);
         let idle_ns = self.machine.idle_ns(output, self.now_ns);
         let of = &mut self.outputs[output];
-        // Those just sent waited until then: the processor may have been taken away after they were chosen.
+        // Packets just chosen waited until now: the thread may have been preempted since.
         of.time.idle(idle_ns, !chosen.is_empty());
         for packet in chosen.drain(..).skip(taken).rev() {
             of.longest_bytes = of.longest_bytes.max(self.machine.bytes(packet));
@@ -320,7 +321,7 @@ impl<M: Machine> Router<M> {
         while let Some((stream, packet)) = self.late.0.pop() {
             let path = self.outputs[output].paths[stream.index()];
             self.paths[path].counters.dropped_late += 1;
-            if self.paths[path].elsewhere {
+            if self.paths[path].is_remote {
                 self.machine.left_output(path, output);
             }
             self.machine.discard(packet);
@@ -351,7 +352,7 @@ impl<M: Machine> Router<M> {
         if M::FREE_CLOCK { self.machine.now_ns() } else { self.now_ns }
     }
 
-    /// Packets that their function says the same of go to an output queue, or are dropped.
+    /// Enqueues packets with the same verdict at an output, or drops them.
     #[inline]
     fn put_by_verdict(&mut self, path: usize, now_ns: u64, verdict: Verdict, packets: &[u64]) {
         let of = &mut self.paths[path];
@@ -380,9 +381,9 @@ impl<M: Machine> Router<M> {
         let Some((output, stream)) = stream else {
             return packets.iter().for_each(|packet| self.machine.discard(*packet));
         };
-        if self.outputs[output].elsewhere {
-            let place = Place::Output { path, output };
-            return packets.iter().for_each(|packet| self.machine.hand_over(place, *packet));
+        if self.outputs[output].is_remote {
+            let queue = QueueId::Output { path, output };
+            return packets.iter().for_each(|packet| self.machine.hand_over(queue, *packet));
         }
         let link_ns = self.link_time(output, now_ns);
         let (machine, of) = (&mut self.machine, &mut self.outputs[output]);
@@ -446,3 +447,6 @@ impl<M: Machine> Router<M> {
         room
     }
 }
+
+#[cfg(test)]
+mod tests;

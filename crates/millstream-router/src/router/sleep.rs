@@ -1,4 +1,4 @@
-//! Processes that sleep, and who wakes them.
+//! Sleeping processes and their wake-ups.
 
 use super::{NEVER, Process, Router};
 use crate::router::machine::Machine;
@@ -26,7 +26,7 @@ impl<M: Machine> Router<M> {
     pub(super) fn wake(&mut self) {
         self.next_wake_ns = NEVER;
         let mut sleepers = std::mem::take(&mut self.sleepers);
-        // In the order of their numbers, whoever slept first.
+        // In process order, not in the order of sleeps.
         sleepers.sort_unstable();
         sleepers.retain(|&number| {
             let until_ns = self.asleep_until_ns[number];

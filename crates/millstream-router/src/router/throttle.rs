@@ -1,10 +1,10 @@
 //! How many packets wait on a device, and how long a process may leave them there.
 //!
-//! The receive queue is on the device, where the scheduler cannot see it. The [`Estimator`] takes
-//! a weighted average of what the process found whenever it ran. The [`Throttle`] puts the process to
-//! sleep after each run: longer while the estimate is below its target range, shorter while it is
-//! above, never longer than the cap. That makes batches larger and gives back what the process
-//! does not need. Source: Router paper, sections 3.3 and 3.4.
+//! The receive queue is on the device, where the scheduler cannot see it. The [`Estimator`]
+//! averages the packets found per run, with weights. The [`Throttle`] suspends the process after
+//! each run: longer while the estimate is below its target range, shorter while it is above, never
+//! longer than the cap. That makes batches larger and returns unused cycles. Source: Router paper,
+//! sections 3.3 and 3.4.
 
 /// Binary places of the estimate.
 const FRACTION_BITS: u32 = 8;
@@ -44,9 +44,9 @@ impl Estimator {
 /// The target of a throttle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThrottlePlan {
-    /// x: below so many packets a run, the process sleeps longer.
+    /// x: below this many packets a run, the sleep grows.
     pub least: u32,
-    /// y: above so many, shorter.
+    /// y: above this many, it shrinks.
     pub most: u32,
     /// The longest sleep, ns.
     pub cap_ns: u64,

@@ -11,10 +11,10 @@ use crate::error::PortError;
 use crate::io::port::Port;
 use crate::live::assemble::LiveRouter;
 use crate::live::control::Control;
-use crate::live::core::{Core, Parts, board, part};
-use crate::live::inter_core::{Crossing, PortState, RemotePort};
+use crate::live::core::{Core, Parts, occupancy, part};
+use crate::live::inter_core::{InterCoreLinks, RemotePort, RemotePortState};
 use crate::live::report::{Ended, Report};
-use crate::live::snapshot::{Frame, Standing, report};
+use crate::live::snapshot::{CoreSnapshot, Frame, report};
 use crate::net::pool::Pool;
 
 const CORES: usize = 4;
@@ -117,7 +117,8 @@ fn scenario(of: &Places, kind: &str) -> RouterScenario {
     }
     for (prefix, port) in [(2, "b"), (3, "c")] {
         text += &format!(
-            "[[route]]\nprefix = \"10.{prefix}.0.0/16\"\nport = \"{port}\"\nneighbour = \"02:00:00:00:09:01\"\n"
+            "[[route]]\nprefix = \"10.{prefix}.0.0/16\"\nport = \"{port}\"\n\
+             neighbour = \"02:00:00:00:09:01\"\n"
         );
     }
     // Every core has something.
@@ -144,9 +145,9 @@ impl Cores {
         let scenario = scenario(of, kind);
         let (clock, hand) = Clock::by_hand();
         let sent: [Sent; 3] = Default::default();
-        let ends = Crossing::all(&board(&scenario), scenario.cores).unwrap();
+        let ends = InterCoreLinks::all(&occupancy(&scenario), scenario.cores).unwrap();
         let cores = ends.into_iter().map(|end| {
-            let states: Arc<[PortState]> = Arc::clone(&end.ports);
+            let states: Arc<[RemotePortState]> = Arc::clone(&end.ports);
             let port = |at: usize| -> Box<dyn Port> {
                 if scenario.ports[at].core != end.core {
                     return Box::new(RemotePort(Arc::clone(&states), at));
@@ -181,10 +182,10 @@ impl Cores {
     fn report(&mut self) -> Report {
         self.settle();
         let scenario = &self.scenario;
-        let mut all = self.cores.iter_mut().map(|core| core.standing(scenario));
-        let mut standing: Standing = all.next().unwrap();
-        all.for_each(|other| standing.add(other));
-        let processes = standing.processes.len();
+        let mut all = self.cores.iter_mut().map(|core| core.snapshot(scenario));
+        let mut snapshot: CoreSnapshot = all.next().unwrap();
+        all.for_each(|other| snapshot.add(other));
+        let processes = snapshot.processes.len();
         let frame = Frame {
             scenario,
             reserved: &vec![0; processes],
@@ -194,7 +195,7 @@ impl Cores {
             reloads: 0,
             removed: None,
         };
-        report(&frame, standing)
+        report(&frame, snapshot)
     }
 
     fn is_over(&self) -> bool {
@@ -246,7 +247,7 @@ proptest! {
         prop_assert_eq!(seen, 2 * PACKETS as usize, "{:?}", report);
     }
 
-    /// Inputs read whatever comes: what is too much is dropped before it costs anything, and queues stay bounded.
+    /// Inputs drop on overload before a packet costs anything; queues stay bounded.
     #[test]
     fn no_finished_packet_is_dropped_and_queues_are_bounded(
         of in places(),
@@ -265,14 +266,14 @@ proptest! {
         prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
         for (path, report) in report.paths.iter().enumerate().take(of.paths.len()) {
             prop_assert_eq!(report.dropped_by_function + report.dropped_elsewhere, 0);
-            // Some input queue, some at links: no more than is allowed, and what is under way to them.
+            // Packets in the input queue, at outputs, and in flight to them.
             let bound = u64::from(of.queue) * 4 + u64::from(of.batch) * 8 + 8;
             prop_assert!(report.queued <= bound, "path {}: {} of {}", path, report.queued, bound);
         }
     }
 }
 
-/// A changed file while packets are between cores: nothing is lost but what the paths had that are gone.
+/// A reload with packets in flight between cores loses only packets of removed paths.
 #[test]
 fn cores_take_over_a_changed_file_together() {
     let of = Places { ports: [0, 1, 2], paths: vec![3, 2, 1], queue: 16, batch: 4 };
@@ -291,13 +292,13 @@ fn cores_take_over_a_changed_file_together() {
         }
         let names = |name: &str| cores.scenario.paths.iter().position(|path| path.name == name);
         let kept: Vec<_> = changed.paths.iter().map(|path| names(&path.name)).collect();
-        let board = board(&changed);
+        let occupancy = occupancy(&changed);
         let before = cores.report();
         let mut gone = 0;
         for number in 0..cores.cores.len() {
             let part = part(&changed, number);
             let parts = Parts::load(&part, &[MAC; 3], &clock, number).unwrap();
-            let of = cores.cores[number].take_over(parts, &kept, Some(&board)).unwrap();
+            let of = cores.cores[number].take_over(parts, &kept, Some(&occupancy)).unwrap();
             gone += of.dropped_by_reload;
         }
         cores.scenario = changed;
@@ -324,7 +325,8 @@ fn what_cannot_be_on_these_cores_is_refused() {
              [[port]]\nname = \"a\"\nkind = \"pcap\"\noutput = \"a.pcap\"\nrate = \"1 Gbps\"\n\
              mac = \"02:00:00:00:00:01\"\ncore = {port}\n\
              [[path]]\nname = \"moves\"\ncore = {path}\n\
-             {}[[route]]\nprefix = \"0.0.0.0/0\"\nport = \"a\"\nneighbour = \"02:00:00:00:09:01\"\n",
+             {}[[route]]\nprefix = \"0.0.0.0/0\"\nport = \"a\"\n\
+             neighbour = \"02:00:00:00:09:01\"\n",
             (0..cores)
                 .map(|core| format!("[[path]]\nname = \"{core}\"\ncore = {core}\n"))
                 .collect::<String>()

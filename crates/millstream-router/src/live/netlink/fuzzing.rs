@@ -30,8 +30,8 @@ fn model(changes: &[Change]) -> BTreeMap<String, String> {
     model
 }
 
-/// Takes in what came by a socket, for a router whose ports have the interfaces 7 and 8. Returns how
-/// many messages were about links, addresses, neighbours or routes.
+/// Parses bytes of a socket for a router with interfaces 7 and 8. Returns the number of messages
+/// about links, addresses, neighbours or routes.
 ///
 /// # Panics
 /// If the changes that were told do not lead to the tables that are there.

@@ -32,8 +32,8 @@ fn the_route_of_the_least_metric_counts_and_only_what_differs_is_told() {
     let mut tables = tables();
     let told = |way| Some(Change::Route(net(), way));
     let (far, near) = (route(7, Some([10, 0, 0, 9]), 100), route(8, None, 10));
-    let by_far = Some(Way::Port(0, Some([10, 0, 0, 9].into())));
-    let by_near = Some(Way::Port(1, None));
+    let by_far = Some(NextHopKind::Port(0, Some([10, 0, 0, 9].into())));
+    let by_near = Some(NextHopKind::Port(1, None));
     assert_eq!(tables.hear(&Message::NewRoute(far.clone()), false), told(by_far));
     assert_eq!(tables.hear(&Message::NewRoute(near.clone()), false), told(by_near));
     assert_eq!(tables.hear(&Message::DelRoute(far.clone()), false), None);
@@ -41,7 +41,7 @@ fn the_route_of_the_least_metric_counts_and_only_what_differs_is_told() {
     assert_eq!(tables.hear(&Message::DelRoute(near), false), told(by_far));
     // By an interface that is no port.
     let elsewhere = route(99, None, 100);
-    let nowhere = Some(Way::Nowhere);
+    let nowhere = Some(NextHopKind::Nowhere);
     assert_eq!(tables.hear(&Message::NewRoute(elsewhere.clone()), true), told(nowhere));
     assert_eq!(tables.hear(&Message::DelRoute(elsewhere), false), told(None));
     assert!(tables.routes.is_empty());
@@ -55,7 +55,7 @@ fn other_tables_and_forbidding_routes_lead_nowhere() {
     assert_eq!(tables.hear(&Message::NewRoute(other), false), None);
     let mut hole = route(7, None, 0);
     hole.header.kind = RouteType::BlackHole;
-    let told = Some(Change::Route(net(), Some(Way::Nowhere)));
+    let told = Some(Change::Route(net(), Some(NextHopKind::Nowhere)));
     assert_eq!(tables.hear(&Message::NewRoute(hole), false), told);
 }
 
@@ -132,7 +132,7 @@ fn ipv6_is_followed_as_ipv4_is() {
     let gateway = six("fe80::9");
     route.attributes[0] = RouteAttribute::Destination(RouteAddress::Inet6(six("2001:db8:2::")));
     route.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet6(gateway)));
-    let way = Some(Way::Port(0, Some(gateway.into())));
+    let way = Some(NextHopKind::Port(0, Some(gateway.into())));
     let told = Some(Change::Route("2001:db8:2::/48".parse().unwrap(), way));
     assert_eq!(tables.hear(&Message::NewRoute(route.clone()), false), told);
     // No destination is any.

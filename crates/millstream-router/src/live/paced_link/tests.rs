@@ -14,14 +14,14 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// How many packets of these lengths a run of `line` takes at `now_ns`, the longest known.
-fn run(line: &mut Line, now_ns: u64, lengths: &[u32]) -> usize {
+/// How many packets of these lengths a run of `link` takes at `now_ns`, the longest known.
+fn run(link: &mut PacedLink, now_ns: u64, lengths: &[u32]) -> usize {
     let longest = lengths.iter().copied().max().unwrap_or(0);
     let (mut given, mut bytes) = (0, 0);
     loop {
-        let more = line.fits(now_ns, (given, bytes), longest, lengths.len() - given);
+        let more = link.fits(now_ns, (given, bytes), longest, lengths.len() - given);
         if more == 0 {
-            line.carry(now_ns, lengths[..given].iter().copied());
+            link.carry(now_ns, lengths[..given].iter().copied());
             return given;
         }
         bytes += lengths[given..given + more].iter().map(|of| u64::from(*of)).sum::<u64>();
@@ -44,56 +44,56 @@ fn a_run_is_one_packet_or_what_the_line_carries_in_its_burst() {
         (1_000 * MBPS, 60, 32),
         (10_000 * MBPS, 1_500, 32),
     ] {
-        let mut line = Line::new(rate_bps, 0);
-        assert_eq!(run(&mut line, 0, &[bytes; 32]), expected, "{rate_bps} bits/s, {bytes} bytes");
+        let mut link = PacedLink::new(rate_bps, 0);
+        assert_eq!(run(&mut link, 0, &[bytes; 32]), expected, "{rate_bps} bits/s, {bytes} bytes");
     }
-    let mut line = Line::new(100 * MBPS, 0);
+    let mut link = PacedLink::new(100 * MBPS, 0);
     // 1,250 bytes: after three short ones the next might be the long one.
-    assert_eq!(run(&mut line, 0, &[60, 60, 60, 60, 1_100]), 3);
-    let mut line = Line::new(1_000 * MBPS, 38);
-    assert_eq!(run(&mut line, 0, &[1_500; 32]), 8, "12,304 bytes with their overhead");
-    line.set_burst(0);
-    assert_eq!(run(&mut line, 1_000_000, &[1_500; 32]), 1);
-    assert!(!line.has_room(1_000_001), "nothing is given ahead");
-    line.set_burst(1_000_000);
-    assert_eq!(run(&mut line, 2_000_000, &[1_500; 128]), 81);
+    assert_eq!(run(&mut link, 0, &[60, 60, 60, 60, 1_100]), 3);
+    let mut link = PacedLink::new(1_000 * MBPS, 38);
+    assert_eq!(run(&mut link, 0, &[1_500; 32]), 8, "12,304 bytes with their overhead");
+    link.set_burst(0);
+    assert_eq!(run(&mut link, 1_000_000, &[1_500; 32]), 1);
+    assert!(!link.has_room(1_000_001), "nothing is given ahead");
+    link.set_burst(1_000_000);
+    assert_eq!(run(&mut link, 2_000_000, &[1_500; 128]), 81);
 }
 
 /// A run that the batch cut short goes on until the burst is used up.
 #[test]
 fn runs_in_a_row_are_one_until_it_is_full() {
-    let mut line = Line::new(1_000_000_000, 0);
+    let mut link = PacedLink::new(1_000_000_000, 0);
     let mut packets = 0;
     for now_ns in 0..6 {
-        packets += run(&mut line, now_ns, &[500; 5]);
+        packets += run(&mut link, now_ns, &[500; 5]);
     }
     assert_eq!(packets, 25, "100 us at 4 us each");
-    assert!(!line.has_room(5));
-    assert_eq!(line.room_at_ns(5), 90_000);
-    assert_eq!(run(&mut line, 90_000, &[500; 25]), 25);
+    assert!(!link.has_room(5));
+    assert_eq!(link.room_at_ns(5), 90_000);
+    assert_eq!(run(&mut link, 90_000, &[500; 25]), 25);
 }
 
-/// 1,500 bytes at 20 Mbit/s take 600 us. A run that is late by up to the burst costs no line time:
-/// those after it follow each other after nine tenths of it until the line is ahead again.
+/// 1,500 bytes at 20 Mbit/s take 600 us. A run that is late by up to the burst costs no link time:
+/// those after it follow each other after nine tenths of it until the link is ahead again.
 #[test]
 fn a_late_run_is_made_up_for_and_never_in_one_burst() {
-    let mut line = Line::new(20_000_000, 0);
+    let mut link = PacedLink::new(20_000_000, 0);
     let mut now_ns = 0;
     let mut gaps = Vec::new();
     for number in 0..12_u64 {
-        assert_eq!(run(&mut line, now_ns, &[1_500; 32]), 1);
+        assert_eq!(run(&mut link, now_ns, &[1_500; 32]), 1);
         let late_ns = if number == 4 { 100_000 } else { 0 };
-        let next_ns = line.room_at_ns(now_ns) + late_ns;
+        let next_ns = link.room_at_ns(now_ns) + late_ns;
         gaps.push((next_ns - now_ns) / 1_000);
         now_ns = next_ns;
     }
     assert_eq!(gaps, [540, 560, 600, 600, 700, 540, 560, 600, 600, 600, 600, 600]);
-    assert_eq!(line.idle_ns(0), 0);
-    // What is beyond the burst is lost: the line was idle.
+    assert_eq!(link.idle_ns(0), 0);
+    // What is beyond the burst is lost: the link was idle.
     let next_ns = now_ns + 5_000_000;
-    run(&mut line, next_ns, &[1_500]);
-    assert_eq!(line.idle_ns(0), 4_900_000);
-    assert_eq!(line.room_at_ns(next_ns) - next_ns, 540_000);
+    run(&mut link, next_ns, &[1_500]);
+    assert_eq!(link.idle_ns(0), 4_900_000);
+    assert_eq!(link.room_at_ns(next_ns) - next_ns, 540_000);
 }
 
 /// A port whose transmit ring is full until `sends` is set.
@@ -150,7 +150,7 @@ const WEIGHTS: [u32; 2] = [3, 5];
 /// is taken away for as long as `away_ns` says, anywhere.
 struct Interrupted {
     now_ns: u64,
-    line: Line,
+    link: PacedLink,
     away_ns: Vec<u64>,
     at: usize,
     burst: u64,
@@ -190,7 +190,7 @@ impl Machine for Interrupted {
     }
 
     fn room(&mut self, _: usize, now_ns: u64) -> usize {
-        if self.line.has_room(now_ns) { usize::MAX } else { 0 }
+        if self.link.has_room(now_ns) { usize::MAX } else { 0 }
     }
 
     fn fits(
@@ -201,15 +201,15 @@ impl Machine for Interrupted {
         longest_bytes: u32,
         most: usize,
     ) -> usize {
-        self.line.fits(now_ns, given, longest_bytes, most)
+        self.link.fits(now_ns, given, longest_bytes, most)
     }
 
     fn idle_ns(&self, _: usize, now_ns: u64) -> u64 {
-        self.line.idle_ns(now_ns)
+        self.link.idle_ns(now_ns)
     }
 
     fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
-        self.line.room_at_ns(now_ns)
+        self.link.room_at_ns(now_ns)
     }
 
     fn transmit(&mut self, _: usize, packets: &[u64]) -> usize {
@@ -217,7 +217,7 @@ impl Machine for Interrupted {
         for packet in packets {
             self.sent[usize::from(*packet == 1)] += 1;
         }
-        self.line.carry(self.now_ns, packets.iter().map(|_| BYTES));
+        self.link.carry(self.now_ns, packets.iter().map(|_| BYTES));
         packets.len()
     }
 
@@ -261,8 +261,8 @@ fn step(router: &mut Router<Interrupted>) {
 fn nobody_pays_for_a_machine_that_stood_still() {
     let mut away_ns = vec![0; 10_000];
     away_ns[5_000] = 60_000_000_000;
-    let line = Line::new(1_000_000_000, 0);
-    let machine = Interrupted { now_ns: 0, line, away_ns, at: 0, burst: 0, sent: [0; 2] };
+    let link = PacedLink::new(1_000_000_000, 0);
+    let machine = Interrupted { now_ns: 0, link, away_ns, at: 0, burst: 0, sent: [0; 2] };
     let mut router = Router::new(&plan(1_000_000_000), machine).unwrap();
     while router.machine().now_ns < 60_000_000_000 {
         step(&mut router);
@@ -287,7 +287,7 @@ fn nobody_pays_for_a_machine_that_stood_still() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// However the processor comes and goes, a path that comes back has its share of the line at
+    /// However the processor comes and goes, a path that comes back has its share of the link at
     /// once.
     #[test]
     fn who_comes_back_does_not_wait_for_time_that_nobody_had(
@@ -296,8 +296,8 @@ proptest! {
             prop_oneof![3 => Just(0), 1 => 0..200_000u64, 1 => 0..30_000_000u64], 1..50),
         rounds in 1..6usize,
     ) {
-        let line = Line::new(rate_bps, 0);
-        let machine = Interrupted { now_ns: 0, line, away_ns, at: 0, burst: 0, sent: [0; 2] };
+        let link = PacedLink::new(rate_bps, 0);
+        let machine = Interrupted { now_ns: 0, link, away_ns, at: 0, burst: 0, sent: [0; 2] };
         let mut router = Router::new(&plan(rate_bps), machine).unwrap();
         for _ in 0..rounds {
             let before = router.path(0).sent;

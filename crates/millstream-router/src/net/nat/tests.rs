@@ -131,7 +131,7 @@ fn send(nat: &mut Nat, protocol: u8, from: End, to: End, now_ns: u64) -> Option<
 fn answer(nat: &mut Nat, protocol: u8, from: End, port: u16, now_ns: u64) -> Option<End> {
     let mut frame = frame(protocol, from, (US, port), b"answer");
     let untouched = frame.clone();
-    if nat.inbound(&mut frame, US, now_ns) != Met::Host {
+    if nat.inbound(&mut frame, US, now_ns) != NatLookup::Host {
         assert_eq!(frame, untouched);
         return None;
     }
@@ -315,7 +315,7 @@ fn a_forwarded_port_is_one_host_s_in_both_directions() {
         assert_eq!(answer(&mut nat, protocol, client, port, 0), None);
     }
     let mut to_another = frame(TCP, client, (host(9, 0).0, 8_080), b"");
-    assert_eq!(nat.inbound(&mut to_another, US, 0), Met::No, "not for us");
+    assert_eq!(nat.inbound(&mut to_another, US, 0), NatLookup::No, "not for us");
     // A flow that the host opens leaves by its forwarded port, which no other host gets.
     assert_eq!(send(&mut nat, TCP, web, server(2), 0), Some(8_080));
     assert_ne!(send(&mut nat, TCP, host(7, 8_080), server(2), 0), Some(8_080));
@@ -350,24 +350,28 @@ fn who_only_knocks_is_forgotten_soon() {
         syn[14 + 20 + 16..14 + 20 + 18].fill(0);
         let met = nat.inbound(&mut syn, US, now_ns);
         // The host's answer goes to the spoofed address.
-        assert!(met == Met::No || send(nat, TCP, web, client, now_ns) == Some(80));
+        assert!(met == NatLookup::No || send(nat, TCP, web, client, now_ns) == Some(80));
         met
     };
     for number in 0..100 {
-        assert_eq!(knock(&mut nat, number, 0), Met::Host);
+        assert_eq!(knock(&mut nat, number, 0), NatLookup::Host);
     }
     // New flows, from outside or from the host, evict those.
     for number in 100..200 {
-        assert_eq!(knock(&mut nat, number, 5 * SECOND), Met::Host);
+        assert_eq!(knock(&mut nat, number, 5 * SECOND), NatLookup::Host);
     }
     assert!(send(&mut nat, UDP, web, server(2), 10 * SECOND).is_some());
     assert_eq!((nat.counters().flows, nat.counters().evicted), (100, 101));
     // All expire, wherever they are in the table.
-    assert_eq!(knock(&mut nat, 200, 16 * SECOND), Met::Host);
+    assert_eq!(knock(&mut nat, 200, 16 * SECOND), NatLookup::Host);
     assert_eq!((nat.counters().refused_full, nat.counters().evicted), (0, 102));
     let mut ours = frame(UDP, (US, 53), (US, 53), b"an echo for ever");
-    assert_eq!(nat.inbound(&mut ours, US, 11 * SECOND), Met::No, "nobody else has our address");
-    assert_eq!(nat.reflect(&mut ours, US, 11 * SECOND), Met::No);
+    assert_eq!(
+        nat.inbound(&mut ours, US, 11 * SECOND),
+        NatLookup::No,
+        "nobody else has our address"
+    );
+    assert_eq!(nat.reflect(&mut ours, US, 11 * SECOND), NatLookup::No);
 }
 
 #[test]
@@ -376,7 +380,7 @@ fn who_asks_from_outside_by_an_echo_asks_us() {
     let other = (server(1).0, 0);
     assert_eq!(send(&mut nat, ICMP, host(1, 0), other, 0), Some(0));
     let mut request = frame(ICMP, (other.0, 0), (US, 0), b"question");
-    assert_eq!(nat.inbound(&mut request, US, 0), Met::No);
+    assert_eq!(nat.inbound(&mut request, US, 0), NatLookup::No);
 }
 
 #[test]
@@ -393,7 +397,7 @@ fn hosts_reach_each_other_by_a_forwarded_port() {
     let mut nat = Nat::new(&port(8, 4, &[(UDP, 8_080, server)]));
     let mut reflected = |from: End, to: End, payload: &[u8], now_ns| {
         let mut parts = parts(&frame(UDP, from, to, payload), 9, 1_000);
-        let sent = parts.iter_mut().all(|part| nat.reflect(part, US, now_ns) == Met::Host);
+        let sent = parts.iter_mut().all(|part| nat.reflect(part, US, now_ns) == NatLookup::Host);
         sent.then(|| read(&joined(&parts).0))
     };
     for payload in [&b"question"[..], &[7; 3_000]] {
@@ -409,9 +413,9 @@ fn hosts_reach_each_other_by_a_forwarded_port() {
     // The client receives an error about the translated packet.
     let mut question = frame(UDP, client, (US, 8_080), b"question");
     let asked = question.clone();
-    assert_eq!(nat.reflect(&mut question, US, 2), Met::Host);
+    assert_eq!(nat.reflect(&mut question, US, 2), NatLookup::Host);
     let mut error = error(server.0, US, &question[14..]);
-    assert_eq!(nat.reflect(&mut error, US, 2), Met::Host);
+    assert_eq!(nat.reflect(&mut error, US, 2), NatLookup::Host);
     assert_eq!(read_error(&error), (US, client.0, asked[14..].to_vec()));
     assert_eq!(nat.counters().flows, 2);
 }
@@ -507,9 +511,9 @@ fn later_parts_go_where_the_first_went() {
         let mut answers = parts(&frame(protocol, to, (US, 4_000), &question), 10, 32);
         let mut late = answers[1].clone();
         for part in &mut answers {
-            assert_eq!(nat.inbound(part, US, 0), Met::Host);
+            assert_eq!(nat.inbound(part, US, 0), NatLookup::Host);
         }
-        assert_eq!(nat.inbound(&mut late, US, 31 * SECOND), Met::No);
+        assert_eq!(nat.inbound(&mut late, US, 31 * SECOND), NatLookup::No);
         let (whole, identification) = joined(&answers);
         assert_eq!(identification, 10);
         assert_eq!(
@@ -550,13 +554,13 @@ fn an_error_finds_the_host_whose_packet_it_quotes() {
             let router = Ipv4Addr::new(198, 51, 100, 7);
             let mut error = error(router, US, &sent[14..14 + quoted]);
             let mut broken = error.clone();
-            assert_eq!(nat.inbound(&mut error, US, 0), Met::Host);
+            assert_eq!(nat.inbound(&mut error, US, 0), NatLookup::Host);
             // The host sees its packet as it sent it.
             let expected = (router, host(2, 0).0, before[14..14 + quoted].to_vec());
             assert_eq!(read_error(&error), expected, "{protocol} {quoted}");
 
             *broken.last_mut().unwrap() ^= 1;
-            assert_eq!(nat.inbound(&mut broken, US, 0), Met::No, "a wrong checksum");
+            assert_eq!(nat.inbound(&mut broken, US, 0), NatLookup::No, "a wrong checksum");
         }
     }
 }
@@ -569,7 +573,7 @@ fn an_error_about_what_came_in_is_understood_outside() {
         let mut nat = Nat::new(&port(4, 4, &[(protocol, 8_080, web)]));
         let mut came = frame(protocol, client, (US, 8_080), &[7; 200]);
         let before = came.clone();
-        assert_eq!(nat.inbound(&mut came, US, 0), Met::Host);
+        assert_eq!(nat.inbound(&mut came, US, 0), NatLookup::Host);
         // From the host, a router before it, or this router: the client sees the external address.
         for from in [web.0, host(200, 0).0, US] {
             let mut error = error(from, client.0, &came[14..14 + quoted]);

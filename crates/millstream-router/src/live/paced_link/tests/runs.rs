@@ -1,4 +1,4 @@
-//! What a router gives to its line, on a simulated clock: how far apart, and how soon the highest
+//! What a router gives to its link, on a simulated clock: how far apart, and how soon the highest
 //! priority.
 
 use millstream::catalogue::DISCIPLINES;
@@ -20,7 +20,7 @@ struct Coming {
     bytes: u32,
 }
 
-/// A packet that the line was given.
+/// A packet that the link was given.
 #[derive(Clone, Copy, Debug)]
 struct Given {
     at_ns: u64,
@@ -29,10 +29,10 @@ struct Given {
     number: usize,
 }
 
-/// Packets that come at given times, and a line; handles are positions in `coming`.
+/// Packets that come at given times, and a link; handles are positions in `coming`.
 struct Wire {
     now_ns: u64,
-    line: Line,
+    link: PacedLink,
     coming: Vec<Coming>,
     next: usize,
     calls: usize,
@@ -65,7 +65,7 @@ impl Machine for Wire {
     }
 
     fn room(&mut self, _: usize, now_ns: u64) -> usize {
-        if self.line.has_room(now_ns) { usize::MAX } else { 0 }
+        if self.link.has_room(now_ns) { usize::MAX } else { 0 }
     }
 
     fn fits(
@@ -76,15 +76,15 @@ impl Machine for Wire {
         longest_bytes: u32,
         most: usize,
     ) -> usize {
-        self.line.fits(now_ns, given, longest_bytes, most)
+        self.link.fits(now_ns, given, longest_bytes, most)
     }
 
     fn idle_ns(&self, _: usize, now_ns: u64) -> u64 {
-        self.line.idle_ns(now_ns)
+        self.link.idle_ns(now_ns)
     }
 
     fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
-        self.line.room_at_ns(now_ns)
+        self.link.room_at_ns(now_ns)
     }
 
     fn transmit(&mut self, _: usize, packets: &[u64]) -> usize {
@@ -95,7 +95,7 @@ impl Machine for Wire {
         self.calls += 1;
         let lengths = packets.iter().map(|packet| self.bytes(*packet));
         let lengths: Vec<u32> = lengths.collect();
-        self.line.carry(self.now_ns, lengths.into_iter());
+        self.link.carry(self.now_ns, lengths.into_iter());
         packets.len()
     }
 
@@ -130,11 +130,11 @@ fn paced_plan(discipline: &str, rate_bps: u64, batch: u32) -> Plan {
     }
 }
 
-/// All that the line is given; the router wakes late by `late_ns`, in turn.
+/// All that the link is given; the router wakes late by `late_ns`, in turn.
 fn given(plan: &Plan, coming: &[Coming], late_ns: &[u64]) -> Vec<Given> {
-    let line = Line::new(plan.outputs[0].options.link.rate_bps, 0);
+    let link = PacedLink::new(plan.outputs[0].options.link.rate_bps, 0);
     let coming = coming.to_vec();
-    let wire = Wire { now_ns: 0, line, coming, next: 0, calls: 0, given: Vec::new() };
+    let wire = Wire { now_ns: 0, link, coming, next: 0, calls: 0, given: Vec::new() };
     let mut router = Router::new(plan, wire).unwrap();
     let mut late_ns = late_ns.iter().cycle();
     loop {
@@ -145,8 +145,8 @@ fn given(plan: &Plan, coming: &[Coming], late_ns: &[u64]) -> Vec<Given> {
         if ran {
             continue;
         }
-        // Inputs are asked without end: time goes on to when a packet comes or the line has room.
-        let room_ns = machine.line.room_at_ns(machine.now_ns);
+        // Inputs are asked without end: time goes on to when a packet comes or the link has room.
+        let room_ns = machine.link.room_at_ns(machine.now_ns);
         let waits = (0..PATHS).any(|path| router.waiting(path) != (0, 0));
         let machine = router.machine_mut();
         let soon_ns = match (next_ns, waits) {
@@ -161,13 +161,13 @@ fn given(plan: &Plan, coming: &[Coming], late_ns: &[u64]) -> Vec<Given> {
     }
 }
 
-/// How long the line takes for a packet, ns.
+/// How long the link takes for a packet, ns.
 fn takes_ns(bytes: u32, rate_bps: u64) -> u64 {
     u64::from(bytes) * 8_000_000_000 / rate_bps
 }
 
-/// Asserts that no two packets are closer than nine tenths of what the line takes for the first and
-/// those between them, save for packets of one run, which takes the line the burst at most.
+/// Asserts that no two packets are closer than nine tenths of what the link takes for the first and
+/// those between them, save for packets of one run, which takes the link the burst at most.
 fn assert_apart(given: &[Given], coming: &[Coming], rate_bps: u64) -> Result<(), TestCaseError> {
     let takes = |of: &Given| takes_ns(coming[of.number].bytes, rate_bps);
     let (mut run_ns, mut before_ns) = (0, 0);
@@ -197,7 +197,12 @@ fn assert_apart(given: &[Given], coming: &[Coming], rate_bps: u64) -> Result<(),
 
 fn any_coming() -> impl Strategy<Value = Vec<Coming>> {
     let bytes = prop_oneof![Just(60_u32), Just(200), Just(1_500), 60..1_500_u32];
-    let pause_ns = prop_oneof![4 => Just(0_u64), 3 => 0..20_000_u64, 2 => 0..700_000_u64, 1 => 0..9_000_000_u64];
+    let pause_ns = prop_oneof![
+        4 => Just(0_u64),
+        3 => 0..20_000_u64,
+        2 => 0..700_000_u64,
+        1 => 0..9_000_000_u64,
+    ];
     vec((pause_ns, 0..PATHS, bytes), 1..300).prop_map(|all| {
         let mut at_ns = 1_000_000;
         let come = all.into_iter().map(|(pause_ns, path, bytes)| {
@@ -227,7 +232,10 @@ proptest! {
         coming in any_coming(),
         rate_bps in any_rate(),
         batch in prop_oneof![Just(1_u32), Just(32), 1..64_u32],
-        late_ns in vec(prop_oneof![4 => Just(0_u64), 2 => 0..60_000_u64, 1 => 0..3_000_000_u64], 1..9),
+        late_ns in vec(
+            prop_oneof![4 => Just(0_u64), 2 => 0..60_000_u64, 1 => 0..3_000_000_u64],
+            1..9,
+        ),
     ) {
         let fit = |row: &&DisciplineRow| row.fits_port();
         for row in DISCIPLINES.iter().filter(fit) {
@@ -237,7 +245,7 @@ proptest! {
     }
 
     /// The highest priority under overload waits for the packet in transmission and one more at
-    /// most, or for a run of the line's burst, beside what the router itself takes.
+    /// most, or for a run of the link's burst, beside what the router itself takes.
     #[test]
     fn voice_waits_for_the_packet_in_transmission_and_one_more(
         rate_bps in any_rate(),
@@ -246,7 +254,7 @@ proptest! {
     ) {
         let longest_ns = takes_ns(1_500, rate_bps);
         let voice_bytes = 200;
-        // Twice what the line carries, on two paths.
+        // Twice what the link carries, on two paths.
         let flood_ns = 40_000_000;
         let mut coming: Vec<Coming> = Vec::new();
         let mut at_ns = 1_000_000;

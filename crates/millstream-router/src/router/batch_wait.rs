@@ -1,65 +1,66 @@
-//! Forwarding processes that wait for a whole batch while others have work.
+//! Forwarding processes wait for a whole batch while others have work.
 //!
-//! A run costs as much as some packets: with many paths each would be run for a packet or two, and the processor would do
-//! little but choose. Nobody waits for longer than the plan says, nor while there is nothing else to do.
+//! A run has a fixed cost of some packets, which small batches do not amortise. The wait is bounded
+//! by the plan, and ends when no other process has work.
 
-use super::{Gathering, NEVER, Router};
+use super::{BatchWait, NEVER, Router};
 use crate::router::machine::Machine;
 
 impl<M: Machine> Router<M> {
-    /// `path` waits for a batch from now on if it has packets, but no whole batch; whether it does.
+    /// Starts the batch wait of `path` if it has packets, but no whole batch; returns whether it
+    /// did.
     #[inline]
-    pub(super) fn gather(&mut self, path: usize) -> bool {
+    pub(super) fn wait_for_batch(&mut self, path: usize) -> bool {
         let of = &mut self.paths[path];
         let waiting = of.queue.len();
         if self.batch.gather_ns == 0 || waiting == 0 || waiting >= of.whole {
             return false;
         }
-        if of.gathering == Gathering::No {
-            self.gathering.push(path);
-            if self.gathered_ns == NEVER {
-                self.gathered_ns = self.now_ns.saturating_add(self.batch.gather_ns);
+        if of.waiting_for_batch == BatchWait::No {
+            self.waiting_for_batch.push(path);
+            if self.batch_wait_ends_ns == NEVER {
+                self.batch_wait_ends_ns = self.now_ns.saturating_add(self.batch.gather_ns);
             }
         }
-        of.gathering = Gathering::Yes;
+        of.waiting_for_batch = BatchWait::Yes;
         true
     }
 
-    /// `path` has a whole batch.
+    /// Ends the batch wait of `path`: its batch is complete.
     #[inline]
-    pub(super) fn has_gathered(&mut self, path: usize) {
+    pub(super) fn batch_complete(&mut self, path: usize) {
         let of = &mut self.paths[path];
-        if of.gathering == Gathering::Yes {
-            of.gathering = Gathering::Done;
+        if of.waiting_for_batch == BatchWait::Yes {
+            of.waiting_for_batch = BatchWait::Done;
             self.refresh_path(path);
         }
     }
 
-    /// All that gather have waited for long enough.
+    /// Ends all batch waits.
     #[inline]
-    pub(super) fn gathered(&mut self) {
-        while let Some(path) = self.gathering.pop() {
+    pub(super) fn end_batch_waits(&mut self) {
+        while let Some(path) = self.waiting_for_batch.pop() {
             let of = &mut self.paths[path];
-            if std::mem::take(&mut of.gathering) == Gathering::Yes {
+            if std::mem::take(&mut of.waiting_for_batch) == BatchWait::Yes {
                 self.refresh_path(path);
             }
         }
-        self.gathered_ns = NEVER;
+        self.batch_wait_ends_ns = NEVER;
     }
 
-    /// A run moved so many packets. When every input may have been asked in vain nothing comes that is worth waiting for.
+    /// Counts runs that moved nothing. After one per input, nothing worth waiting for arrives.
     #[inline]
-    pub(super) fn found(&mut self, moved: u32) {
-        self.fruitless = if moved == 0 { self.fruitless + 1 } else { 0 };
-        if self.fruitless > self.inputs.len() && !self.gathering.is_empty() {
-            self.gathered();
+    pub(super) fn count_empty_runs(&mut self, moved: u32) {
+        self.empty_runs = if moved == 0 { self.empty_runs + 1 } else { 0 };
+        if self.empty_runs > self.inputs.len() && !self.waiting_for_batch.is_empty() {
+            self.end_batch_waits();
         }
     }
 
-    /// Nobody else has work: who comes first of those that gather.
+    /// Ends all batch waits and chooses again: no other process has work.
     #[cold]
-    pub(super) fn choose_gathering(&mut self) -> Option<usize> {
-        self.gathered();
+    pub(super) fn choose_batch_waiting(&mut self) -> Option<usize> {
+        self.end_batch_waits();
         self.cpu.choose(self.worked_ns)
     }
 }
@@ -85,20 +86,20 @@ mod tests {
         room: usize,
         /// For how long the processor is taken away in the next run, and was in the last, ns.
         away_ns: u64,
-        stolen_ns: u64,
+        steal_ns: u64,
     }
 
     impl Machine for Scripted {
         const FREE_CLOCK: bool = false;
 
         fn now_ns(&mut self) -> u64 {
-            self.stolen_ns = std::mem::take(&mut self.away_ns);
-            self.now_ns += RUN_NS + self.stolen_ns;
+            self.steal_ns = std::mem::take(&mut self.away_ns);
+            self.now_ns += RUN_NS + self.steal_ns;
             self.now_ns
         }
 
-        fn stolen_ns(&mut self, _: u64) -> u64 {
-            self.stolen_ns
+        fn steal_ns(&mut self, _: u64) -> u64 {
+            self.steal_ns
         }
 
         fn receive(&mut self, _: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
@@ -161,7 +162,7 @@ mod tests {
         };
         Router::new(
             &plan,
-            Scripted { now_ns: 0, reads, at: 0, room: usize::MAX, away_ns: 0, stolen_ns: 0 },
+            Scripted { now_ns: 0, reads, at: 0, room: usize::MAX, away_ns: 0, steal_ns: 0 },
         )
         .expect("contracts are whole")
     }
@@ -176,7 +177,7 @@ mod tests {
         assert_eq!(router.path(0).sent, 1);
     }
 
-    /// Inputs that were asked in vain meanwhile are owed nothing of the time that was nobody's.
+    /// Inputs that were polled during steal time are owed none of it.
     #[test]
     fn who_has_work_after_the_processor_was_away_does_not_wait_for_that_time() {
         let mut router = router([vec![[0, 0]; 30], vec![[8, 0]]].concat());
@@ -225,7 +226,10 @@ mod tests {
     proptest! {
         #[test]
         fn nobody_waits_for_longer_than_the_plan_says(
-            reads in proptest::collection::vec((0..9usize, 0..9usize).prop_map(<[_; 2]>::from), 1..300),
+            reads in proptest::collection::vec(
+                (0..9usize, 0..9usize).prop_map(<[_; 2]>::from),
+                1..300,
+            ),
         ) {
             let many = reads.len();
             let mut router = router(reads);
@@ -242,7 +246,7 @@ mod tests {
                     let since = since_ns[path].filter(|_| waits && !ran);
                     since_ns[path] = since.or(waits.then_some(now_ns));
                     let waited_ns = since_ns[path].map_or(0, |since_ns| now_ns - since_ns);
-                    // Once eligible each of the four processes may run before it, some of them twice.
+                    // Once eligible, each of the four processes may run before it, some twice.
                     prop_assert!(waited_ns <= GATHER_NS + 8 * RUN_NS, "{waited_ns}");
                 }
             }

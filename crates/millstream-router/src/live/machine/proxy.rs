@@ -2,7 +2,8 @@
 
 use std::net::IpAddr;
 
-use super::{LiveMachine, Side, Whose};
+use super::local_services::LocalDestination;
+use super::{LiveMachine, PortState};
 use crate::io::port::Port;
 use crate::net::forwarder::{ForwardError, Forwarder};
 use crate::net::header::{Header, is_v6};
@@ -10,19 +11,19 @@ use crate::proxy::{SourceAddresses, TCP, Tuple};
 use crate::router::machine::Verdict;
 
 /// The router's addresses, by its routes.
-struct Around<'a, P> {
+struct ConnectionContext<'a, P> {
     function: &'a mut Forwarder,
-    sides: &'a [Side<P>],
+    port_states: &'a [PortState<P>],
 }
 
-impl<P> SourceAddresses for Around<'_, P> {
+impl<P> SourceAddresses for ConnectionContext<'_, P> {
     fn own_address(&mut self, destination: IpAddr) -> Option<IpAddr> {
-        let side = self.sides.get(self.function.egress(destination)?)?;
+        let state = self.port_states.get(self.function.egress(destination)?)?;
         match destination {
-            IpAddr::V4(_) => side.address.map(|net| net.addr().into()),
+            IpAddr::V4(_) => state.address.map(|net| net.addr().into()),
             IpAddr::V6(to) => {
                 let far =
-                    side.addresses_v6.iter().filter(|net| !net.addr().is_unicast_link_local());
+                    state.addresses_v6.iter().filter(|net| !net.addr().is_unicast_link_local());
                 let beside = far.clone().find(|net| net.contains(&to));
                 beside.or_else(|| far.clone().next()).map(|net| net.addr().into())
             }
@@ -31,12 +32,12 @@ impl<P> SourceAddresses for Around<'_, P> {
 }
 
 impl<P: Port> LiveMachine<P> {
-    /// The path of a packet that belongs to a proxy by its connection, or because it goes to an address of the router
-    /// and would take a proxy's path.
+    /// Returns the path of a packet of a proxied connection, or to a local address that a proxy
+    /// serves.
     pub(super) fn proxied<A: Into<IpAddr> + Copy>(
         &self,
         header: &Header<A>,
-        to: Option<Whose>,
+        to: Option<LocalDestination>,
         path: impl FnOnce() -> Option<usize>,
     ) -> Option<usize> {
         let (from, into) = header.ports.filter(|_| header.protocol == TCP)?;
@@ -46,12 +47,12 @@ impl<P: Port> LiveMachine<P> {
         };
         let known = self.proxies.path(&tuple);
         known.or_else(|| {
-            let ours = (to == Some(Whose::Router)).then(path).flatten();
+            let ours = (to == Some(LocalDestination::Router)).then(path).flatten();
             ours.filter(|path| self.proxies.is_host(*path))
         })
     }
 
-    /// Makes what the proxy of `path` has to say.
+    /// Appends the segments that the proxy of `path` sends.
     #[cold]
     pub(super) fn make_proxied(
         &mut self,
@@ -60,16 +61,17 @@ impl<P: Port> LiveMachine<P> {
         into: &mut Vec<(Verdict, u64)>,
     ) {
         let mut made = std::mem::take(&mut self.made);
-        let mut around = Around { function: &mut self.function, sides: &self.sides };
+        let mut context =
+            ConnectionContext { function: &mut self.function, port_states: &self.port_states };
         let room = (&mut self.pool, most);
-        self.proxies.make(path, room, &mut around, self.now_ns, &mut made);
+        self.proxies.make(path, room, &mut context, self.now_ns, &mut made);
         for packet in made.drain(..) {
             into.push((self.send_made(path, packet), packet));
         }
         self.made = made;
     }
 
-    /// Routes a packet that was made here; nobody is told if it has no way.
+    /// Routes a packet that a proxy made; drops it silently without a route.
     fn send_made(&mut self, path: usize, packet: u64) -> Verdict {
         let mut ask = None;
         let frame = self.pool.frame_mut(packet);
@@ -88,7 +90,12 @@ impl<P: Port> LiveMachine<P> {
     }
 
     /// The path of a packet of IPv6, as [`proxied`](Self::proxied).
-    pub(super) fn proxied_v6(&self, input: usize, packet: u64, to: Option<Whose>) -> Option<usize> {
+    pub(super) fn proxied_v6(
+        &self,
+        input: usize,
+        packet: u64,
+        to: Option<LocalDestination>,
+    ) -> Option<usize> {
         let frame = self.pool.frame(packet);
         let header = Header::parse_v6(frame).filter(|_| is_v6(frame))?;
         self.proxied(&header, to, || self.classifier.path_v6(input, &header, frame))

@@ -1,11 +1,11 @@
-//! What the machine hears for the router itself, and says in its own name: ARP and neighbour discovery, echo
-//! replies, ICMP errors; and the packets that wait for neighbours.
+//! The router's own services: ARP, neighbour discovery, echo replies, ICMP errors, and packets held
+//! for neighbours.
 
 use etherparse::ArpOperation;
 use ipnet::{Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::{LiveMachine, Side};
+use super::{LiveMachine, PortState};
 use crate::io::port::Port;
 use crate::net::forwarder::ForwardError;
 use crate::net::header::{ETHERNET_BYTES, Header, is_v6};
@@ -13,82 +13,61 @@ use crate::net::icmpv6;
 use crate::net::ipv4_control::{self, Endpoint, IcmpError};
 use crate::net::ndp::{self, Message};
 use crate::net::neighbours::{NeighbourKey, NeighbourState, NeighbourUpdate, PROBE_NS};
-use crate::net::pool::Pool;
 use crate::router::machine::Verdict;
 
-/// The router sends an ICMP error for so long at most, ns on average,
+/// The mean interval between ICMP errors, ns.
 const ERROR_NS: u64 = 1_000_000;
-/// and so many at once.
+/// The burst of ICMP errors.
 const ERRORS: u64 = 50;
 
-/// Whose address a packet goes to.
+/// The owner of the local address that a packet goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Whose {
+pub(super) enum LocalDestination {
     Router,
     /// The kernel has the packet, too, and answers.
     Kernel,
 }
 
-/// What the router says in its own name.
+/// Packets that the router originates.
 impl<P: Port> LiveMachine<P> {
     #[inline]
-    pub(super) fn whose(&self, destination: Ipv4Addr) -> Option<Whose> {
+    pub(super) fn local_destination(&self, destination: Ipv4Addr) -> Option<LocalDestination> {
         let is = |net: Option<Ipv4Net>| net.is_some_and(|net| net.addr() == destination);
-        let owner = self.sides.iter().find(|side| is(side.address) || is(side.kernel))?;
-        Some(if is(owner.address) { Whose::Router } else { Whose::Kernel })
+        let owner = self.port_states.iter().find(|state| is(state.address) || is(state.kernel))?;
+        Some(if is(owner.address) { LocalDestination::Router } else { LocalDestination::Kernel })
     }
 
-    /// The same by IPv6. A link-local address is that of the port's own network.
-    fn whose_v6(&self, input: usize, destination: Ipv6Addr) -> Option<Whose> {
+    /// Looks up an IPv6 destination; a link-local address belongs to the input's network.
+    pub(super) fn local_destination_v6(
+        &self,
+        input: usize,
+        destination: Ipv6Addr,
+    ) -> Option<LocalDestination> {
         let is = |nets: &[Ipv6Net]| nets.iter().any(|net| net.addr() == destination);
-        let whose = |side: &Side<P>| {
-            let kernel = is(&side.kernel_v6).then_some(Whose::Kernel);
-            is(&side.addresses_v6).then_some(Whose::Router).or(kernel)
+        let of_port = |state: &PortState<P>| {
+            let kernel = is(&state.kernel_v6).then_some(LocalDestination::Kernel);
+            is(&state.addresses_v6).then_some(LocalDestination::Router).or(kernel)
         };
         if destination.is_unicast_link_local() {
-            whose(&self.sides[input])
+            of_port(&self.port_states[input])
         } else {
-            self.sides.iter().find_map(whose)
+            self.port_states.iter().find_map(of_port)
         }
     }
 
-    /// Whose address a packet of IPv6 goes to that came by `input`.
-    pub(super) fn destination_v6(&self, input: usize, packet: u64) -> Option<Whose> {
+    /// Returns the owner of the local address that an IPv6 packet from `input` goes to.
+    pub(super) fn packet_destination_v6(
+        &self,
+        input: usize,
+        packet: u64,
+    ) -> Option<LocalDestination> {
         let header = Header::parse_v6(self.pool.frame(packet))?;
-        self.whose_v6(input, header.destination)
+        self.local_destination_v6(input, header.destination)
     }
 
-    /// The path of a packet that is none of IPv4 for this port's hardware address, if it is one of IPv6; others
-    /// are heard.
-    #[inline]
-    pub(super) fn receive_v6(&mut self, input: usize, packet: u64) -> Option<usize> {
-        let side = &self.sides[input];
-        let header = Header::parse_v6(self.pool.frame(packet));
-        let header = header.filter(|header| header.to == side.mac);
-        let to = header.as_ref().and_then(|header| self.whose_v6(input, header.destination));
-        if self.proxies.any()
-            && header.is_some()
-            && let Some(path) = self.proxied_v6(input, packet, to)
-        {
-            return Some(path);
-        }
-        if to.is_some() || header.is_none() && side.speaks() {
-            self.hear(input, packet, to);
-            return None;
-        }
-        let tag = Pool::tag(packet);
-        let header = header.map(|header| Header { tag, ..header });
-        let path = header
-            .and_then(|header| self.classifier.path_v6(input, &header, self.pool.frame(packet)));
-        if path.is_none() {
-            self.pool.release(packet);
-        }
-        path
-    }
-
-    /// A packet for the router itself, or none that can be forwarded.
+    /// Processes a packet for the router itself, or one that cannot be forwarded.
     #[cold]
-    pub(super) fn hear(&mut self, input: usize, packet: u64, to: Option<Whose>) {
+    pub(super) fn hear(&mut self, input: usize, packet: u64, to: Option<LocalDestination>) {
         self.spread(input, packet);
         let reply = if is_v6(self.pool.frame(packet)) {
             self.hear_v6(input, packet, to)
@@ -101,56 +80,57 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Hears a packet; returns what is to be said.
+    /// Processes an IPv4 or ARP packet for the router; returns the reply.
     pub(super) fn hear_v4(
         &mut self,
         input: usize,
         packet: u64,
-        to: Option<Whose>,
+        to: Option<LocalDestination>,
     ) -> Option<Vec<u8>> {
-        let side = &mut self.sides[input];
+        let state = &mut self.port_states[input];
         let frame = self.pool.frame(packet);
-        if let Some(whose) = to {
-            side.counters.for_router += 1;
-            return (whose == Whose::Router)
-                .then(|| ipv4_control::echo_reply(frame, side.mac))
+        if let Some(destination) = to {
+            state.counters.for_router += 1;
+            return (destination == LocalDestination::Router)
+                .then(|| ipv4_control::echo_reply(frame, state.mac))
                 .flatten();
         }
-        let (arp, net) = ipv4_control::arp(frame).zip(side.speaker())?;
-        side.counters.for_router += 1;
-        let us = Endpoint { mac: side.mac, address: net.addr() };
+        let (arp, net) = ipv4_control::arp(frame).zip(state.speaker())?;
+        state.counters.for_router += 1;
+        let us = Endpoint { mac: state.mac, address: net.addr() };
         let them = Endpoint { mac: arp.sender_mac, address: Ipv4Addr::from(arp.sender_ipv4) };
         let solicits_us = arp.target_ipv4 == us.address.octets();
         let Endpoint { mac, address } = them;
         let word = NeighbourUpdate { address, mac, solicits_us, overrides: true };
         self.function.learn(input, net, word, self.now_ns);
         self.held.release(|neighbour| neighbour == (input, address.into()));
-        let answers = solicits_us && mac[0] & 1 == 0 && side.address.is_some();
+        let answers = solicits_us && mac[0] & 1 == 0 && state.address.is_some();
         (answers && arp.operation == ArpOperation::REQUEST)
             .then(|| ipv4_control::arp_reply(us, them))
     }
 
-    /// The same by IPv6.
+    /// Processes an IPv6 packet for the router; returns the reply.
     pub(super) fn hear_v6(
         &mut self,
         input: usize,
         packet: u64,
-        to: Option<Whose>,
+        to: Option<LocalDestination>,
     ) -> Option<Vec<u8>> {
-        let side = &mut self.sides[input];
+        let state = &mut self.port_states[input];
         let frame = self.pool.frame(packet);
-        let speaks = !(side.addresses_v6.is_empty() && side.kernel_v6.is_empty());
+        let speaks = !(state.addresses_v6.is_empty() && state.kernel_v6.is_empty());
         let message = ndp::message(frame).filter(|_| speaks);
-        side.counters.for_router += u64::from(to.is_some() || message.is_some());
+        state.counters.for_router += u64::from(to.is_some() || message.is_some());
         let Some(message) = message else {
-            return (to == Some(Whose::Router)).then(|| icmpv6::echo_reply(frame, side.mac))?;
+            return (to == Some(LocalDestination::Router))
+                .then(|| icmpv6::echo_reply(frame, state.mac))?;
         };
         let (word, reply) = match message {
             Message::Solicitation { target, from, mac } => {
                 let is = |nets: &[Ipv6Net]| nets.iter().any(|net| net.addr() == target);
-                let answers = is(&side.addresses_v6);
-                let solicits_us = answers || is(&side.kernel_v6);
-                let us = Endpoint { mac: side.mac, address: target };
+                let answers = is(&state.addresses_v6);
+                let solicits_us = answers || is(&state.kernel_v6);
+                let us = Endpoint { mac: state.mac, address: target };
                 // One that knows our hardware address may leave its own out.
                 let sender = *frame[6..].first_chunk()?;
                 let to = mac.unwrap_or(sender);
@@ -164,7 +144,7 @@ impl<P: Port> LiveMachine<P> {
                 });
                 (word, reply)
             }
-            // What nobody asked for is not believed.
+            // Unsolicited advertisements are ignored: they can be spoofed.
             Message::Advertisement { solicited: false, .. } => return None,
             Message::Advertisement { target, mac, overrides, .. } => {
                 let mac = mac.filter(|_| to.is_some())?;
@@ -175,7 +155,7 @@ impl<P: Port> LiveMachine<P> {
             }
         };
         if let Some(word) = word
-            && let Some(net) = side.speaker_v6(word.address)
+            && let Some(net) = state.speaker_v6(word.address)
         {
             self.function.learn_v6(input, net, word, self.now_ns);
             self.held.release(|neighbour| neighbour == (input, word.address.into()));
@@ -183,17 +163,17 @@ impl<P: Port> LiveMachine<P> {
         reply
     }
 
-    /// Asks who has an address.
+    /// Sends a neighbour request for an address.
     #[cold]
     pub(super) fn ask(&mut self, (output, address): NeighbourKey) {
-        let side = &self.sides[output];
-        let mac = side.mac;
+        let state = &self.port_states[output];
+        let mac = state.mac;
         let question = match address {
-            IpAddr::V4(address) => side.speaker().map(|net| {
+            IpAddr::V4(address) => state.speaker().map(|net| {
                 let us = Endpoint { mac, address: net.addr() };
                 ipv4_control::arp_request(us, address)
             }),
-            IpAddr::V6(address) => side.speaker_v6(address).map(|net| {
+            IpAddr::V6(address) => state.speaker_v6(address).map(|net| {
                 let us = Endpoint { mac, address: net.addr() };
                 ndp::solicitation(us, address)
             }),
@@ -203,7 +183,7 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Asks again for those that packets are held for, and gives up those that do not answer.
+    /// Retries requests of neighbours with held packets, and gives up after the last.
     #[cold]
     pub(super) fn ask_again(&mut self) {
         self.ask_again_ns = self.now_ns + PROBE_NS / 2;
@@ -218,7 +198,7 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// A packet that does not go on now.
+    /// Holds a packet for its neighbour, or drops it with an ICMP error.
     #[cold]
     pub(super) fn undelivered(&mut self, path: usize, packet: u64, why: ForwardError) -> Verdict {
         match why {
@@ -233,14 +213,14 @@ impl<P: Port> LiveMachine<P> {
         Verdict::Drop
     }
 
-    /// A packet is too long for the link of `output`.
+    /// Drops a packet that exceeds the MTU of `output`, with an ICMP error.
     #[cold]
     pub(super) fn too_long(&mut self, path: usize, packet: u64, output: usize) -> Verdict {
-        let mtu = self.sides[output].longest_bytes.saturating_sub(ETHERNET_BYTES);
+        let mtu = self.port_states[output].longest_bytes.saturating_sub(ETHERNET_BYTES);
         self.undelivered(path, packet, ForwardError::Icmp(IcmpError::TooBig(mtu)))
     }
 
-    /// Tells the sender of a packet why it does not go on, if that may be said now.
+    /// Sends an ICMP error about a packet, within the rate limit.
     #[cold]
     fn complain(&mut self, packet: u64, why: IcmpError) {
         if self.error_ns > self.now_ns + ERRORS * ERROR_NS {
@@ -253,19 +233,19 @@ impl<P: Port> LiveMachine<P> {
             ipv4_control::error_recipient(frame).map(IpAddr::V4)
         };
         let Some(source) = source else { return };
-        // Who reached a host by the router's address cannot be told.
-        if matches!(source, IpAddr::V4(source) if self.whose(source).is_some()) {
+        // NAT reflection: the sender used the router's address, so no error can be sent.
+        if matches!(source, IpAddr::V4(source) if self.local_destination(source).is_some()) {
             return;
         }
         let mut ask = None;
         if let Ok(next) = self.function.next(source, self.now_ns, &mut ask) {
-            let (side, mac) = (&self.sides[next.output], next.from);
+            let (state, mac) = (&self.port_states[next.output], next.from);
             let error = match source {
-                IpAddr::V4(address) => side.speaker().and_then(|net| {
+                IpAddr::V4(address) => state.speaker().and_then(|net| {
                     let us = Endpoint { mac, address: net.addr() };
                     ipv4_control::error(frame, why, us, Endpoint { mac: next.to, address })
                 }),
-                IpAddr::V6(address) => side.speaker_v6(address).and_then(|net| {
+                IpAddr::V6(address) => state.speaker_v6(address).and_then(|net| {
                     let us = Endpoint { mac, address: net.addr() };
                     icmpv6::error(frame, why, us, Endpoint { mac: next.to, address })
                 }),
@@ -280,22 +260,21 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Sends a frame at once, before all that waits; without a buffer, or room at the device, it is
-    /// not sent.
+    /// Sends a frame ahead of the queues; drops it without a buffer or room at the device.
     pub(super) fn say(&mut self, output: usize, frame: &[u8]) {
-        if self.sides[output].elsewhere {
-            if let Some(crossing) = &mut self.crossing {
-                crossing.say(&mut self.pool, output, frame);
+        if self.port_states[output].is_remote {
+            if let Some(links) = &mut self.links {
+                links.say(&mut self.pool, output, frame);
             }
             return;
         }
         let Some(packet) = self.pool.copy(frame) else { return };
-        let side = &mut self.sides[output];
-        if let Some((nat, net)) = side.nat.as_mut().zip(side.address) {
+        let state = &mut self.port_states[output];
+        if let Some((nat, net)) = state.nat.as_mut().zip(state.address) {
             nat.translate_own_error(self.pool.frame_mut(packet), net.addr());
         }
-        match side.port.transmit(&mut self.pool, &[packet]) {
-            Ok(1) => side.counters.originated += 1,
+        match state.port.transmit(&mut self.pool, &[packet]) {
+            Ok(1) => state.counters.originated += 1,
             Ok(_) => self.pool.release(packet),
             Err(error) => {
                 self.failed.get_or_insert(error);

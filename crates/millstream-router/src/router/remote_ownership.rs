@@ -1,4 +1,4 @@
-//! A router among several, one a core: some inputs, paths and outputs of the plan belong to the others.
+//! One router per core: other cores own some inputs, paths and outputs of the plan.
 //!
 //! ```text
 //!  core 0                core 1                      core 2
@@ -6,20 +6,20 @@
 //!                      └─ room: what waits there     └─ room: what waits there
 //! ```
 //!
-//! Every router has the whole plan, and of each process only one runs it. A packet that goes on elsewhere is handed over by
-//! the machine. Queues stay bounded as they are on one core: who hands over knows what waits, or is on its way, so
-//! what arrives always has room. Therefore nothing but its own queue keeps a packet waiting between cores, whoever floods, and
-//! taking in what arrives is work that is bounded by what processes here have done.
+//! Every router has the whole plan, and exactly one runs each process. The machine hands packets
+//! for remote queues over. The sender checks the occupancy of the remote queue, in-flight packets
+//! included, so queues stay bounded and arrivals have room. Traffic to one queue therefore never
+//! delays another, and taking arrivals is bounded work.
 
 use millstream::Packet;
 
 use super::Router;
-use crate::router::machine::{Machine, Place};
+use crate::router::machine::{Machine, QueueId};
 use crate::router::plan::WhenFull;
 
-/// What of a plan belongs to other routers, by the plan's numbers.
+/// The parts of a plan that other routers own, by the plan's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Elsewhere {
+pub struct RemoteOwnership {
     /// Inputs.
     pub inputs: Vec<bool>,
     /// Paths: their input queues and functions.
@@ -29,22 +29,22 @@ pub struct Elsewhere {
 }
 
 impl<M: Machine> Router<M> {
-    /// What is `elsewhere` other routers of the same plan do from now on.
+    /// Leaves what is `remote` to the other routers of the same plan from now on.
     ///
     /// # Panics
     /// If the numbers are not the plan's.
-    pub fn part(&mut self, elsewhere: &Elsewhere) {
-        assert_eq!(elsewhere.inputs.len(), self.inputs.len(), "all inputs");
-        assert_eq!(elsewhere.paths.len(), self.paths.len(), "all paths");
-        assert_eq!(elsewhere.outputs.len(), self.outputs.len(), "all outputs");
-        for (input, elsewhere) in self.inputs.iter_mut().zip(&elsewhere.inputs) {
-            input.elsewhere = *elsewhere;
+    pub fn part(&mut self, remote: &RemoteOwnership) {
+        assert_eq!(remote.inputs.len(), self.inputs.len(), "all inputs");
+        assert_eq!(remote.paths.len(), self.paths.len(), "all paths");
+        assert_eq!(remote.outputs.len(), self.outputs.len(), "all outputs");
+        for (input, remote) in self.inputs.iter_mut().zip(&remote.inputs) {
+            input.is_remote = *remote;
         }
-        for (path, elsewhere) in self.paths.iter_mut().zip(&elsewhere.paths) {
-            path.elsewhere = *elsewhere;
+        for (path, remote) in self.paths.iter_mut().zip(&remote.paths) {
+            path.is_remote = *remote;
         }
-        for (output, elsewhere) in self.outputs.iter_mut().zip(&elsewhere.outputs) {
-            output.elsewhere = *elsewhere;
+        for (output, remote) in self.outputs.iter_mut().zip(&remote.outputs) {
+            output.is_remote = *remote;
         }
         self.parted = true;
         for number in 0..self.processes.len() {
@@ -52,18 +52,18 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// A packet that another router handed over is at its place; with `refused` it is one that may not leave there.
+    /// Enqueues a packet that another router handed over; `refused`: the output's NAT drops it.
     ///
     /// # Panics
-    /// If there is no such place.
-    pub fn arrived(&mut self, place: Place, packet: u64, refused: bool) {
-        match place {
-            Place::Path(path) => {
+    /// If `queue` does not exist.
+    pub fn arrived(&mut self, queue: QueueId, packet: u64, refused: bool) {
+        match queue {
+            QueueId::Path(path) => {
                 // Inputs here may have found more room than there is now.
                 self.room = 0;
                 self.put_into_queue(path, packet);
             }
-            Place::Output { path, output } => {
+            QueueId::Output { path, output } => {
                 let stream = self.paths[path].streams[output].filter(|_| !refused);
                 let Some(stream) = stream else {
                     self.paths[path].counters.dropped_by_function += 1;
@@ -82,36 +82,38 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// Other routers may have made room. To be called every few steps.
+    /// Checks remote queues for room. Call it every few steps.
     pub fn look_again(&mut self) {
         for path in 0..self.paths.len() {
             let of = &self.paths[path];
-            if !of.elsewhere {
+            if !of.is_remote {
                 if !of.queue.is_empty() {
                     self.refresh_path(path);
                 }
-            } else if of.full && self.machine.waiting_elsewhere(Place::Path(path)) <= of.brim {
+            } else if of.full
+                && self.machine.waiting_remote(QueueId::Path(path)) <= of.high_watermark
+            {
                 self.no_longer_full(path);
             }
         }
     }
 
-    /// A packet that was just received, and does not wait here.
+    /// Drops a received packet by action, or hands it over to the core of its path.
     pub(super) fn not_queued(&mut self, input: usize, path: usize, packet: u64) {
         let of = &mut self.paths[path];
         if of.drops {
             of.counters.dropped_by_action += 1;
             return self.machine.discard(packet);
         }
-        let waiting = self.machine.waiting_elsewhere(Place::Path(path));
-        // An input that waits has seen that there was room; inputs of other cores may have taken it meanwhile.
+        let waiting = self.machine.waiting_remote(QueueId::Path(path));
+        // A waiting input has checked for room; inputs of other cores may have used it since.
         if waiting >= of.limit && self.inputs[input].when_full == WhenFull::Drop {
             of.counters.dropped_full += 1;
             return self.machine.discard(packet);
         }
-        let brim = of.brim;
-        self.machine.hand_over(Place::Path(path), packet);
-        if waiting + 1 > brim {
+        let high_watermark = of.high_watermark;
+        self.machine.hand_over(QueueId::Path(path), packet);
+        if waiting + 1 > high_watermark {
             self.filled(path);
         }
     }

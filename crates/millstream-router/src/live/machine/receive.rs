@@ -1,0 +1,126 @@
+//! The destination of a received packet.
+//!
+//! The first row that applies decides; a flow in the flow cache has passed all of them before.
+//!
+//! | packet | IPv4 | IPv6 |
+//! |---|---|---|
+//! | not for the port's hardware address, or not IP | local | local |
+//! | its source belongs to another port, and the output checks sources | drop | - |
+//! | to the router's address, of a flow that NAT knows | translated, then as below | - |
+//! | to the router's address, refused by NAT | drop | - |
+//! | to a host that NAT hides, by its own address | drop | - |
+//! | of a proxied connection, or for a proxy's listener | the proxy's path | the proxy's path |
+//! | to an address of the router or of the kernel | local | local |
+//! | a rule matches | the rule's path | the rule's path |
+//! | any other | drop | drop |
+//!
+//! A port without any address drops the packets of the first row.
+
+use super::LiveMachine;
+use super::local_services::LocalDestination;
+use crate::io::port::Port;
+use crate::net::flow_cache::FlowKey;
+use crate::net::header::Header;
+use crate::net::nat::NatLookup;
+use crate::net::pool::Pool;
+
+/// Where a received packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// The input queue of a path.
+    Path(usize),
+    /// The router's own services; the owner of its destination address, if that is a local one.
+    Local(Option<LocalDestination>),
+    /// Nowhere.
+    Drop,
+}
+
+impl<P: Port> LiveMachine<P> {
+    /// Returns the destination of a packet from `input`, which has the hardware address `mac`.
+    /// May translate the packet, and learns its `flow`.
+    #[inline]
+    pub(super) fn destination(
+        &mut self,
+        input: usize,
+        mac: [u8; 6],
+        packet: u64,
+        mut flow: Option<FlowKey>,
+    ) -> Destination {
+        let header = Header::parse(self.pool.frame(packet));
+        let Some(mut header) = header.filter(|header| header.to == mac) else {
+            return self.destination_v6(input, packet);
+        };
+        if self.has_foreign_source(input, &header) {
+            return Destination::Drop;
+        }
+        let mut owner = self.local_destination(header.destination);
+        // Rules see the addresses that the sender used, a proxy those after translation: a host
+        // that reaches another by the router's address has its own source there.
+        let mut translated = header;
+        if owner == Some(LocalDestination::Router) {
+            match self.nat_lookup(input, header.destination, packet) {
+                NatLookup::No => {}
+                NatLookup::Host => {
+                    let Some(parsed) = Header::parse(self.pool.frame(packet)) else {
+                        return Destination::Drop;
+                    };
+                    translated = parsed;
+                    let ports = parsed.ports.zip(header.ports);
+                    let ports = ports.map(|(new, old)| (old.0, new.1));
+                    header = Header { source: header.source, ports, ..parsed };
+                    // The cache knows nothing of translation.
+                    flow = None;
+                    // A proxy's own connection has a NAT flow, too.
+                    owner = self.local_destination(header.destination);
+                }
+                NatLookup::Refused => return Destination::Drop,
+            }
+        } else if owner.is_none() && self.is_hidden(input) {
+            return Destination::Drop;
+        }
+        if self.proxies.any() {
+            let path = || self.classifier.path(input, &header, self.pool.frame(packet));
+            if let Some(path) = self.proxied(&translated, owner, path) {
+                return Destination::Path(path);
+            }
+        }
+        if owner.is_some() {
+            return Destination::Local(owner);
+        }
+        header.tag = Pool::tag(packet);
+        let Some(path) = self.classifier.path(input, &header, self.pool.frame(packet)) else {
+            return Destination::Drop;
+        };
+        // A filter may match on bytes beyond the flow; a proxied connection may begin or end.
+        let cacheable = self.classifier.looks_at_headers() && !self.proxies.any();
+        if let Some(flow) = flow.filter(|_| cacheable) {
+            self.flows.insert(flow, path);
+        }
+        Destination::Path(path)
+    }
+
+    /// Returns the destination of a packet that is not IPv4 for the hardware address of `input`.
+    #[inline]
+    fn destination_v6(&self, input: usize, packet: u64) -> Destination {
+        let state = &self.port_states[input];
+        let header = Header::parse_v6(self.pool.frame(packet));
+        let Some(header) = header.filter(|header| header.to == state.mac) else {
+            return if state.speaks() { Destination::Local(None) } else { Destination::Drop };
+        };
+        let owner = self.local_destination_v6(input, header.destination);
+        if self.proxies.any()
+            && let Some(path) = self.proxied_v6(input, packet, owner)
+        {
+            return Destination::Path(path);
+        }
+        if owner.is_some() {
+            return Destination::Local(owner);
+        }
+        let header = Header { tag: Pool::tag(packet), ..header };
+        let path = self.classifier.path_v6(input, &header, self.pool.frame(packet));
+        path.map_or(Destination::Drop, Destination::Path)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+use millstream::catalogue::{DisciplineRow, Options, StructureName};
+use millstream::{Contract, Link};
+
+use crate::router::machine::{Machine, Verdict};
+use crate::router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
+use crate::router::{Process, Router};
+
+const INPUT_QUEUE: u32 = 4;
+const OUTPUT_QUEUE: u32 = 2;
+
+/// A machine at time 0, whose output takes `accepts` packets a call.
+struct Idle {
+    accepts: usize,
+    /// When the function of the path is due, ns.
+    due_ns: u64,
+}
+
+impl Machine for Idle {
+    const FREE_CLOCK: bool = false;
+
+    fn now_ns(&mut self) -> u64 {
+        0
+    }
+
+    fn receive(&mut self, _: usize, _: usize, _: &mut Vec<(usize, u64)>) -> usize {
+        0
+    }
+
+    fn forward(&mut self, _: usize, _: &mut u64) -> Verdict {
+        Verdict::Send(0)
+    }
+
+    fn due_ns(&self, _: usize) -> u64 {
+        self.due_ns
+    }
+
+    fn bytes(&self, _: u64) -> u32 {
+        64
+    }
+
+    fn room(&mut self, _: usize, _: u64) -> usize {
+        usize::MAX
+    }
+
+    fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
+        now_ns
+    }
+
+    fn transmit(&mut self, _: usize, packets: &[u64]) -> usize {
+        packets.len().min(self.accepts)
+    }
+
+    fn discard(&mut self, _: u64) {}
+}
+
+/// A router of one input, one path and one output.
+fn router(machine: Idle) -> Router<Idle> {
+    let link = Link { rate_bps: 1 << 40, overhead_bytes: 0 };
+    let plan = Plan {
+        stages: Stages::Three,
+        batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 0 },
+        inputs: vec![InputPlan { reservation: 1, throttle: None, when_full: WhenFull::Wait }],
+        paths: vec![PathPlan {
+            drops: false,
+            reservation: 1,
+            input_queue: INPUT_QUEUE,
+            output_queue: OUTPUT_QUEUE,
+            outputs: vec![(0, Contract::new())],
+        }],
+        outputs: vec![OutputPlan {
+            reservation: 1,
+            throttle: None,
+            discipline: DisciplineRow::parse("wf2q+").expect("in the catalogue"),
+            options: Options { link, ..Options::default() },
+            structure: StructureName::Scan,
+        }],
+    };
+    Router::new(&plan, machine).expect("the plan is valid")
+}
+
+#[test]
+fn an_input_queue_at_its_high_watermark_has_room() {
+    let mut router = router(Idle { accepts: 8, due_ns: u64::MAX });
+    assert_eq!(router.paths[0].high_watermark, INPUT_QUEUE as usize - 1);
+    for packet in 0..u64::from(INPUT_QUEUE) {
+        assert!(!router.paths[0].full, "{packet} packets");
+        router.put_into_queue(0, packet);
+    }
+    assert!(router.paths[0].full);
+}
+
+#[test]
+fn packets_given_back_precede_the_queue_in_their_order() {
+    let mut router = router(Idle { accepts: 8, due_ns: u64::MAX });
+    router.put_into_queue(0, 4);
+    router.paths[0].held = 3;
+    router.take_back(&mut vec![(0, 1), (0, 2), (0, 3)]);
+    assert_eq!(router.paths[0].queue, [1, 2, 3, 4]);
+}
+
+#[test]
+fn packets_that_the_port_refuses_stay_first_in_their_order() {
+    let mut router = router(Idle { accepts: 1, due_ns: u64::MAX });
+    router.outputs[0].staged.extend(1..12);
+    assert_eq!(router.run_output(0), 1);
+    assert!(router.outputs[0].staged.iter().copied().eq(2..12));
+}
+
+#[test]
+fn room_at_an_output_makes_a_path_eligible_whose_function_is_due() {
+    for (due_ns, eligible) in [(0, true), (u64::MAX, false)] {
+        let mut router = router(Idle { accepts: 8, due_ns });
+        let process = router.number(Process::Forward(0));
+        router.put_by_verdict(0, 0, Verdict::Send(0), &[1, 2]);
+        router.refresh(process);
+        assert!(!router.cpu.eligible(process), "the output queue is full");
+        assert_eq!(router.run_output(0), OUTPUT_QUEUE);
+        assert_eq!(router.cpu.eligible(process), eligible, "due at {due_ns} ns");
+    }
+}
