@@ -21,7 +21,8 @@ const FILTER: &[u8] = include_bytes!("../../../examples/media/thin.wasm");
 fn main() {
     let scenario = scenario("host");
     println!(
-        "| clients | scheduling (ns a frame) | with a filter | and packets | and sending, the kernel apart | kernel |"
+        "| clients | scheduling (ns a frame) | with a filter | and packets | and sending, the \
+         kernel apart | kernel |"
     );
     println!("|--:|--:|--:|--:|--:|--:|");
     for clients in [1, 10, 100, 1_000] {

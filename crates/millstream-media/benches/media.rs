@@ -39,7 +39,8 @@ fn main() {
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
     println!(
-        "| placement | clients | busy loops | frames | lost | ns a frame | kernel, ns a frame | p50 late (µs) | p99 | worst |"
+        "| placement | clients | busy loops | frames | lost | ns a frame | kernel, ns a frame | \
+         p50 late (µs) | p99 | worst |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     let mut trusted = true;
@@ -54,7 +55,8 @@ fn main() {
                     account.late.iter().chain(&account.full).sum::<u64>() + account.lost;
                 let at = |part: usize| late.get(late.len() * part / 100).copied().unwrap_or(0);
                 println!(
-                    "| {placement} | {clients} | {busy} | {sent} | {lost} | {} | {} | {} | {} | {} |",
+                    "| {placement} | {clients} | {busy} | {sent} | {lost} | {} | {} | {} | {} | \
+                     {} |",
                     report.scheduling_ns / sent.max(1),
                     report.sending_ns / sent.max(1),
                     at(50),

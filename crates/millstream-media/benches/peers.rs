@@ -187,7 +187,8 @@ fn main() {
     let (peer, clients) = rest.split_at(split.expect("how many clients"));
     let cores = thread::available_parallelism().map_or(1, usize::from);
     println!(
-        "| server | clients | host load (%) | frames | lost | p50 late (µs) | p99 | worst | streams a core |"
+        "| server | clients | host load (%) | frames | lost | p50 late (µs) | p99 | worst | \
+         streams a core |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
     let mut trusted = true;

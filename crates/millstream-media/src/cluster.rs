@@ -79,7 +79,7 @@ struct Status {
 
 /// A session of another server.
 #[derive(Clone, Debug)]
-struct Told {
+struct ReportedSession {
     session: Shared,
     round: u64,
     /// When, ns.
@@ -97,13 +97,13 @@ struct Member {
     last: (Run, u64),
     status: Option<Status>,
     /// By what sessions are called.
-    sessions: BTreeMap<u64, Told>,
+    sessions: BTreeMap<u64, ReportedSession>,
 }
 
 /// A session whose server is dead.
 #[derive(Debug)]
 struct Orphan {
-    told: Told,
+    told: ReportedSession,
     /// From when on it may be gone on with, ns.
     from_ns: u64,
 }
@@ -435,7 +435,7 @@ impl Cluster {
     }
 
     /// Whether the player of a session has come again since it was told of; each time counts once.
-    fn came_again(&mut self, told: &Told) -> bool {
+    fn came_again(&mut self, told: &ReportedSession) -> bool {
         let came = self.begun.iter().position(|begun| {
             let title = u32::try_from(begun.title) == Ok(told.session.title);
             title && begun.peer == told.session.address && begun.at_ns > told.at_ns
@@ -514,7 +514,7 @@ impl Cluster {
 
 impl Member {
     /// Its sessions, which it has no more.
-    fn abandon(&mut self) -> impl Iterator<Item = Told> + use<> {
+    fn abandon(&mut self) -> impl Iterator<Item = ReportedSession> + use<> {
         std::mem::take(&mut self.sessions).into_values()
     }
 
@@ -549,7 +549,7 @@ impl Member {
                     let at_ns = at_ns.saturating_sub(session.since_ns());
                     begun.push(Begun { at_ns, peer: session.address, title });
                 }
-                self.sessions.insert(session.id, Told { session, round, at_ns });
+                self.sessions.insert(session.id, ReportedSession { session, round, at_ns });
             }
         }
         begun
@@ -572,7 +572,8 @@ fn secret(path: &Path) -> Result<Vec<u8>, MediaError> {
     let place = format!("[media.cluster], `secret` = \"{}\"", path.display());
     let wrong = |why: String| {
         MediaError::new(format!("{place}: {why}")).help(format!(
-            "a file of at least {SECRET} bytes, the same for all servers, that its owner alone may read: \
+            "a file of at least {SECRET} bytes, the same for all servers, that its owner alone \
+             may read: \
              head -c 32 /dev/urandom > FILE; chmod 600 FILE"
         ))
     };

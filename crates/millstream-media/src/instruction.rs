@@ -2,8 +2,8 @@
 //! and removed while clients play.
 //!
 //! ```text
-//!  host program ── HTTP ──> desk ── board, in the region ──> running      a call, and each frame's release
-//!                           (host)                           └ building   compiles, in a thread of its own
+//!  host program ── HTTP ──> API ── table in shared memory ──> runtime   a call; each frame
+//!                          (host)                             └ compiler   in its own thread
 //! ```
 //! The board holds the modules themselves, so a processor that takes the place of a dead one, and a
 //! server that does, find what was loaded. Desk and processor each check what the other may have
@@ -12,7 +12,7 @@
 //! A module exports a memory `memory` and one or both of
 //! - a function `filter` (i32) -> i32 and a global `frame` (i32), the address of [`FRAME_BYTES`]
 //!   bytes: called as each frame of its streams is released, with the length of what stands there,
-//!   a [`FrameView`](frame_view::FrameView). It returns 0: the frame is dropped; 1: it goes its way; 2:
+//!   a [`FrameView`](frame_view::FrameView). It returns 0: the frame is dropped; 1: it is sent; 2:
 //!   it goes as an optional frame.
 //! - a function `call` (i32) -> i32 and a global `message` (i32), the address of [`MESSAGE_BYTES`]
 //!   bytes: called by a host program with the length of what stands there. It returns the length of

@@ -1,8 +1,8 @@
 //! Live streams: video that somebody publishes while it is played.
 //!
 //! ```text
-//! publisher ── RTP ──> reorder ── in order ──> assemble ── frames ──> ingest: cut, policed, released
-//!                                                                        │ frames: rings in shared memory
+//! publisher ── RTP ──> reorder ──> assemble ── frames ──> ingest: cut, policed, released
+//!                                                           │ frames: rings in shared memory
 //! players <── RTP ── dispatch <── followers: who waits for a frame ──────┘
 //! ```
 //! The host takes a publisher's packets, puts frames together, cuts them into packets as those of

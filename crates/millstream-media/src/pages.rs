@@ -110,8 +110,10 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
     let admission = &sessions.admission;
     let mut text = format!(
         "link: {} bits/s; reserved: {} bits/s; {} sessions, {} refused\n\n\
-         A client is admitted if in no stretch of time more frames that must go can be due than the link \
-         carries in it. NAME/x/y is NAME under a looser window, at most x of y frames lost, which whoever \
+         A client is admitted if in no stretch of time more frames that must go can be due than \
+         the link \
+         carries in it. NAME/x/y is NAME under a looser window, at most x of y frames lost, which \
+         whoever \
          is refused may ask for.\n\n",
         admission.link_bps,
         admission.reserved_bps,
@@ -224,7 +226,8 @@ impl Collector for Snapshot {
         }
         let mut family = encoder.encode_descriptor(
             "millstream_media_lateness_frames",
-            "Frames of present clients whose last packet went out less than so many µs after release",
+            "Frames of present clients whose last packet went out less than so many µs after \
+             release",
             None,
             ConstCounter::new(0u64).metric_type(),
         )?;

@@ -2,7 +2,7 @@
 //!
 //! | kind | does |
 //! |---|---|
-//! | [transparent] | reads the first bytes of a connection, then splices it: rewrites headers only |
+//! | [transparent] | reads the first bytes of a connection, then splices it by its headers |
 //! | [classical] | terminates the connection, opens one to a server and copies bytes between them |
 //!
 //! A packet goes to a proxy in three cases: it belongs to one of its connections, it takes the

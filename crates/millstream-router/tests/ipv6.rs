@@ -147,10 +147,15 @@ proptest! {
         let protocol = extensions.get(read).map_or(upper, Extension::number);
         let seen = stop.is_none() && read == extensions.len() && matches!(upper, 6 | 17);
         let ports = payload.first_chunk::<4>().filter(|_| seen);
-        let ports = ports.map(|p| (u16::from_be_bytes([p[0], p[1]]), u16::from_be_bytes([p[2], p[3]])));
+        let port = |a, b| u16::from_be_bytes([a, b]);
+        let ports = ports.map(|p| (port(p[0], p[1]), port(p[2], p[3])));
         let (source, destination) = (host(1, 9), host(2, 9));
         let dscp = class >> 2;
-        prop_assert_eq!(header, Header { to: ROUTER, tag: None, dscp, protocol, source, destination, ports });
+        let to = ROUTER;
+        prop_assert_eq!(
+            header,
+            Header { to, tag: None, dscp, protocol, source, destination, ports }
+        );
         // A truncated packet is refused.
         let whole = frame.len() - padding;
         prop_assert_eq!(Header::parse_v6(&frame[..whole - 1]), None);

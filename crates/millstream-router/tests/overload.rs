@@ -171,7 +171,8 @@ fn holds_its_rate(inputs: usize, costs: Costs) {
     let at_overload = *rates[2..].iter().min().unwrap();
     assert!(
         at_overload * 100 >= peak * 95,
-        "{inputs} inputs, {costs:?}: packets forwarded at {offered:?} percent of what fits: {rates:?}"
+        "{inputs} inputs, {costs:?}: packets forwarded at {offered:?} percent of what fits: \
+         {rates:?}"
     );
 }
 

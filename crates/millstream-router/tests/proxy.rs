@@ -34,7 +34,13 @@ address = ["10.0.0.1/24", "fd00::1/64"]
 [[path]]
 name = "classical"
 match = { protocol = "tcp", destination-port = 80 }
-proxy = { kind = "classical", to = "10.0.0.9:80", hosts = { "b.example" = "[fd00::9]:80" }, connections = 6, host-connections = 4, buffer = "4 KiB" }
+[path.proxy]
+kind = "classical"
+to = "10.0.0.9:80"
+hosts = { "b.example" = "[fd00::9]:80" }
+connections = 6
+host-connections = 4
+buffer = "4 KiB"
 [[path]]
 name = "transparent"
 match = { protocol = "tcp", destination-port = 81 }

@@ -65,7 +65,8 @@ proptest! {
     ) {
         let frames: Vec<_> = (0..3_000u32).map(|k| frame((k % 6) as u16, k)).collect();
         let mut names: Vec<u16> = plans[0].0[..plans[0].1].to_vec();
-        let (first, classifier, function) = plan(&names, plans[0].5, plans[0].2, DISCIPLINES[plans[0].3]);
+        let discipline = DISCIPLINES[plans[0].3];
+        let (first, classifier, function) = plan(&names, plans[0].5, plans[0].2, discipline);
         let clock = Clock::default();
         let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
         machine.add(MemoryPort::new(frames, 3_000), ROUTER, 1_000_000_000, 0);
@@ -87,7 +88,8 @@ proptest! {
             let before: Vec<_> = kept.iter().map(|old| old.map(|old| {
                 (held(&router, old), router.path(old))
             })).collect();
-            let (plan, classifier, function) = plan(&next, *drops, *queue, DISCIPLINES[*discipline]);
+            let discipline = DISCIPLINES[*discipline];
+            let (plan, classifier, function) = plan(&next, *drops, *queue, discipline);
             gone.add(&router.reload(&plan, &kept).unwrap());
             router.machine_mut().reconfigure(classifier, function);
             for (path, before) in before.into_iter().enumerate() {

@@ -231,7 +231,9 @@ proptest! {
     /// priority. Frames of unknown VLANs are counted, and no buffer leaks.
     #[test]
     fn every_frame_is_at_the_port_of_its_vlan_or_counted(
-        kinds in vec((prop_oneof![Just(None), Just(Some(0)), Just(Some(10)), Just(Some(20)), (1..4096u16).prop_map(Some)],
+        kinds in vec((prop_oneof![
+            Just(None), Just(Some(0)), Just(Some(10)), Just(Some(20)),
+            (1..4096u16).prop_map(Some)],
             0..8u8, 0..3u8, prop::bool::weighted(0.1)), 0..200),
     ) {
         let tags = |vlan: Option<u16>, pcp: u8, twice: bool| -> Vec<_> {
@@ -243,7 +245,9 @@ proptest! {
         let frames: Vec<_> = kinds.iter().map(make).collect();
         let mut bench = bench(vec![Match::default()], frames, PcpSource::Keep);
         bench.run();
-        let owner = |vlan: Option<u16>| VLANS.iter().position(|of| of.unwrap_or(0) == vlan.unwrap_or(0));
+        let owner = |vlan: Option<u16>| {
+            VLANS.iter().position(|of| of.unwrap_or(0) == vlan.unwrap_or(0))
+        };
         let stray = |(vlan, _, _, twice): &(Option<u16>, u8, u8, bool)| {
             owner(*vlan).is_none() || *twice && vlan.is_some()
         };

@@ -30,7 +30,8 @@ fn scenario_by(placement: &str, path: &str) -> Scenario {
     let text = format!(
         "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"127.0.0.1:0\"\n\
          placement = \"{placement}\"\nframe-path = \"{path}\"\n\
-         sessions-per-address = 256\nconnections-per-address = 512\n[link]\nrate = \"1 Gbps\"\noverhead = 28\n\
+         sessions-per-address = 256\nconnections-per-address = 512\n[link]\nrate = \"1 Gbps\"\n\
+         overhead = 28\n\
          [scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"clip\"\nperiod = \"40 ms\"\n\
          window = \"2/12\"\nfirst-deadline = \"200 ms\"\nlate = \"drop\"\n\
          source = {{ kind = \"mpeg\", file = \"clip.mpg\", repeat = true }}\n"

@@ -143,7 +143,8 @@ impl Library {
         let shelf = films.shape().bytes(sessions);
         if !films.files.is_empty() && shelf > room {
             let message = format!(
-                "frames that are read ahead for {sessions} sessions need {shelf} bytes of memory, {room} are left"
+                "frames that are read ahead for {sessions} sessions need {shelf} bytes of memory, \
+                 {room} are left"
             );
             return Err(MediaError::new(message)
                 .help("a larger `store` in [media], fewer `sessions` or a shorter `read-ahead`"));
@@ -187,7 +188,8 @@ fn add(
         &stream.source
     else {
         return Err(wrong("only video files and live streams are served").help(
-            "source = { kind = \"mpeg\", file = \"clip.mpg\", repeat = true }, or { kind = \"live\", rate = \"2 \
+            "source = { kind = \"mpeg\", file = \"clip.mpg\", repeat = true }, or { kind \
+             = \"live\", rate = \"2 \
              Mbps\" }",
         ));
     };
@@ -450,7 +452,8 @@ fn packed(
             let least = RTP_HEADER + mpeg_ts::PACKET;
             if packet_bytes < least {
                 return Err(format!(
-                    "`packet-bytes` of {packet_bytes} B hold no transport packet; at least {least} B do"
+                    "`packet-bytes` of {packet_bytes} B hold no transport packet; at least \
+                     {least} B do"
                 ));
             }
             let wrapped = mpeg_ts::wrap(video, deadline_ns, room)?;

@@ -2,7 +2,7 @@
 //! HTTP.
 //!
 //! ```text
-//! PUT    /instructions/NAME?streams=A,B&memory=BYTES&fuel=N&faults=N   application/wasm: load or replace
+//! PUT    /instructions/NAME?streams=A,B&memory=BYTES&fuel=N&faults=N   application/wasm: load
 //! DELETE /instructions/NAME                                            remove
 //! POST   /instructions/NAME                                application/octet-stream: call
 //! ```
@@ -194,7 +194,8 @@ impl<W: Fn()> ExtensionApi<W> {
             return Answer::Refused(405, "GET only, but for /instructions/NAME".to_owned());
         };
         let Some(board) = &self.board else {
-            let why = "programs may not load or call instructions here: `instructions = true` in [media] lets them";
+            let why = "programs may not load or call instructions here: `instructions = true` in \
+             [media] lets them";
             return Answer::Refused(403, why.to_owned());
         };
         // Whoever panicked changed nothing but the board, which is read with care.

@@ -283,7 +283,8 @@ mod tests {
 
         #[test]
         fn no_payloads_make_it_panic(
-            payloads in proptest::collection::vec(proptest::collection::vec(proptest::num::u8::ANY, 0..20), 1..20),
+            payloads in proptest::collection::vec(
+                proptest::collection::vec(proptest::num::u8::ANY, 0..20), 1..20),
         ) {
             for codec in [Codec::H264, Codec::Mpeg] {
                 let _ = assembled(codec, &payloads, None);

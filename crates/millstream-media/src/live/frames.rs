@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header | ring 0: head, reserved | slots, one a frame | words of frames | ring 1 …
-//! a frame: one word a packet (the format's header, its bytes, the payload's), then payloads end to end
+//! a frame: one word a packet (format's header, its bytes, the payload's), then the payloads
 //! ```
 //! Frames are numbered from 0 for as long as the memory lasts; frame n has slot n modulo the slots,
 //! and its words lie where n − 1's ended. The host overwrites the oldest without asking: rings are

@@ -190,13 +190,15 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn each_packet_is_delivered_once_at_most_and_few_are_held(
-            numbers in proptest::collection::vec(proptest::prop_oneof![0u16..600, 0u16..=65_535], 0..800),
+            numbers in proptest::collection::vec(
+                proptest::prop_oneof![0u16..600, 0u16..=65_535], 0..800),
         ) {
             let mut reorder = Reorder::default();
             let found = out(&mut reorder, &numbers).len() as u64;
             let held = reorder.held.len();
             proptest::prop_assert!(held <= MOST_HELD);
-            proptest::prop_assert_eq!(found + held as u64 + reorder.order.late, numbers.len() as u64);
+            let counted = found + held as u64 + reorder.order.late;
+            proptest::prop_assert_eq!(counted, numbers.len() as u64);
         }
     }
 }

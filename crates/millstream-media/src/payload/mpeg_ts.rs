@@ -333,7 +333,10 @@ mod tests {
             }).collect();
             let codec = if h264 { Codec::H264 } else { Codec::Mpeg };
             let video = VideoPayload {
-                codec, rate: FrameRate { frames, seconds }, frames: coded, bytes: vec![3; start].into(),
+                codec,
+                rate: FrameRate { frames, seconds },
+                frames: coded,
+                bytes: vec![3; start].into(),
             };
             let wrapped = wrap(&video, u64::MAX, 1 << 24).unwrap();
             proptest::prop_assert_eq!(wrapped.frames.len(), sizes.len());

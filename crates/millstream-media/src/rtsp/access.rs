@@ -170,7 +170,8 @@ impl Access {
         for (number, line) in lines(text) {
             let wrong = |what: &str| {
                 MediaError::new(format!("{}, line {number}: {what}", path.display())).help(format!(
-                    "NAME:{}:DIGEST, as `htdigest` writes it: the MD5 or SHA-256 of NAME:{}:PASSWORD in \
+                    "NAME:{}:DIGEST, as `htdigest` writes it: the MD5 or SHA-256 of \
+                     NAME:{}:PASSWORD in \
                      hexadecimal, one of the two in all lines",
                     self.realm, self.realm
                 ))

@@ -239,9 +239,12 @@ pub(crate) fn announced(body: &[u8], codec: Codec) -> Result<Announced, String> 
 mod tests {
     use super::*;
 
-    const FFMPEG: &str = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=No Name\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
-        a=tool:libavformat 59.27.100\r\nm=video 0 RTP/AVP 96\r\nb=AS:600\r\na=rtpmap:96 H264/90000\r\n\
-        a=fmtp:96 packetization-mode=1; sprop-parameter-sets=Z2QADQU=,aAc=; profile-level-id=64000D\r\n\
+    const FFMPEG: &str = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=No Name\r\nc=IN IP4 127.0.0.1\r\n\
+     t=0 0\r\n\
+        a=tool:libavformat 59.27.100\r\nm=video 0 RTP/AVP 96\r\nb=AS:600\r\na=rtpmap:96 \
+        H264/90000\r\n\
+        a=fmtp:96 packetization-mode=1; sprop-parameter-sets=Z2QADQU=,aAc=; \
+        profile-level-id=64000D\r\n\
         a=control:streamid=0\r\n";
 
     fn of(text: &str, codec: Codec) -> Result<Announced, String> {

@@ -78,7 +78,8 @@ impl Admission {
         if free <= 0 {
             let percent = (WHOLE_LINK - free) * 100 / WHOLE_LINK;
             return Err(format!(
-                "the frames that must go, where they are densest, would want {percent} % of the link's \
+                "the frames that must go, where they are densest, would want {percent} % of the \
+                 link's \
                  {} bits/s",
                 self.link_bps
             ));

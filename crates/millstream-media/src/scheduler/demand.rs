@@ -200,7 +200,9 @@ mod tests {
         ) {
             let film: Vec<_> = works
                 .into_iter()
-                .map(|(work_ns, kind)| FrameDemand { work_ns, importance: Importance::from_number(kind) })
+                .map(|(work_ns, kind)| {
+                    FrameDemand { work_ns, importance: Importance::from_number(kind) }
+                })
                 .collect();
             let window = (lost, lost + more);
             let demand = Demand::new(&film, window, repeats, period_ns, deadline_ns);

@@ -30,7 +30,8 @@ impl TunDevice {
             match error.raw_os_error() {
                 Some(libc::EPERM) => what.help("run as root, or give the program CAP_NET_ADMIN"),
                 Some(libc::EACCES) => what.help(
-                    "run as root, or let this user open /dev/net/tun, and give the program CAP_NET_ADMIN",
+                    "run as root, or let this user open /dev/net/tun, and give the program \
+                     CAP_NET_ADMIN",
                 ),
                 Some(libc::ENOENT) => what.help("there is no /dev/net/tun: `modprobe tun`"),
                 _ => what,

@@ -80,8 +80,8 @@ impl LiveRouter {
             let (scenario, clock, ports) =
                 (scenario.clone(), clock.clone(), Arc::clone(&end.ports));
             let core = end.core;
-            let opened = worker.seat(move |seat| {
-                seat.ports = open_devices(&scenario, core, &clock, &ports)?;
+            let opened = worker.state(move |state| {
+                state.ports = open_devices(&scenario, core, &clock, &ports)?;
                 Ok(())
             });
             opened?.map(|()| worker)
@@ -91,9 +91,9 @@ impl LiveRouter {
         let macs = scenario.ports.iter().map(hardware_address).collect::<Result<Vec<_>, _>>()?;
         for (worker, end) in others.iter().zip(ends) {
             let (parts, clock) = (Parts::load(scenario, &macs, &clock, end.core)?, clock.clone());
-            let made = worker.seat(move |seat| {
-                let ports = std::mem::take(&mut seat.ports);
-                seat.core = Some(Core::new(end.core, parts, ports, clock, Some(end))?);
+            let made = worker.state(move |state| {
+                let ports = std::mem::take(&mut state.ports);
+                state.core = Some(Core::new(end.core, parts, ports, clock, Some(end))?);
                 Ok(())
             });
             made??;
@@ -313,7 +313,7 @@ impl LiveRouter {
         let mut outcomes = vec![what()];
         for worker in &self.others {
             let what = what.clone();
-            outcomes.push(worker.seat(move |_| what())?);
+            outcomes.push(worker.state(move |_| what())?);
         }
         Ok(outcomes)
     }

@@ -14,13 +14,13 @@ use crate::live::waker::Waker;
 
 /// What a core's thread has.
 #[derive(Default)]
-pub(super) struct Seat {
+pub(super) struct WorkerState {
     /// Ports that are open, before the core is made.
     pub(super) ports: Vec<Box<dyn Port>>,
     pub(super) core: Option<Core>,
 }
 
-type Work = Box<dyn FnOnce(&mut Seat) + Send>;
+type Work = Box<dyn FnOnce(&mut WorkerState) + Send>;
 
 enum Order {
     Do(Work),
@@ -67,14 +67,14 @@ impl Worker {
     }
 
     /// Has the thread do something, and waits for what comes of it.
-    pub(super) fn seat<R: Send + 'static>(
+    pub(super) fn state<R: Send + 'static>(
         &self,
-        what: impl FnOnce(&mut Seat) -> R + Send + 'static,
+        what: impl FnOnce(&mut WorkerState) -> R + Send + 'static,
     ) -> Result<R, PortError> {
         let (answer, answered) = channel();
-        let work = move |seat: &mut Seat| {
+        let work = move |state: &mut WorkerState| {
             // The caller waits for the result.
-            let _ = answer.send(what(seat));
+            let _ = answer.send(what(state));
         };
         self.order(Order::Do(Box::new(work)))?;
         answered.recv().map_err(|_| gone(self.number, "it has ended"))
@@ -86,8 +86,8 @@ impl Worker {
         what: impl FnOnce(&mut Core) -> R + Send + 'static,
     ) -> Result<R, PortError> {
         let number = self.number;
-        let what = move |seat: &mut Seat| seat.core.as_mut().map(what);
-        self.seat(what)?.ok_or_else(|| gone(number, "it has no ports"))
+        let what = move |state: &mut WorkerState| state.core.as_mut().map(what);
+        self.state(what)?.ok_or_else(|| gone(number, "it has no ports"))
     }
 
     /// It forwards from now on.
@@ -98,7 +98,7 @@ impl Worker {
     /// It does not forward when this returns.
     pub(super) fn hold(&self) -> Result<(), PortError> {
         self.order(Order::Hold)?;
-        self.seat(|_| ())
+        self.state(|_| ())
     }
 
     /// What failed, once.
@@ -124,13 +124,13 @@ fn gone(core: usize, why: &str) -> PortError {
 
 /// Executes orders until the channel closes.
 fn work(orders: &Receiver<Order>, failed: &Mutex<Option<PortError>>) {
-    let mut seat = Seat::default();
+    let mut state = WorkerState::default();
     while let Ok(order) = orders.recv() {
         match order {
-            Order::Do(work) => work(&mut seat),
+            Order::Do(work) => work(&mut state),
             Order::Hold => {}
             Order::Go => {
-                if let Err(error) = forward(&mut seat, orders) {
+                if let Err(error) = forward(&mut state, orders) {
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }
             }
@@ -139,15 +139,15 @@ fn work(orders: &Receiver<Order>, failed: &Mutex<Option<PortError>>) {
 }
 
 /// Forwards until it is to hold.
-fn forward(seat: &mut Seat, orders: &Receiver<Order>) -> Result<(), PortError> {
-    if let Some(core) = &mut seat.core {
+fn forward(state: &mut WorkerState, orders: &Receiver<Order>) -> Result<(), PortError> {
+    if let Some(core) = &mut state.core {
         core.begin();
     }
     loop {
-        if seat.core.as_ref().is_none_or(Core::ordered) {
+        if state.core.as_ref().is_none_or(Core::ordered) {
             loop {
                 match orders.try_recv() {
-                    Ok(Order::Do(work)) => work(seat),
+                    Ok(Order::Do(work)) => work(state),
                     Ok(Order::Go) => {}
                     Ok(Order::Hold) => return Ok(()),
                     Err(std::sync::mpsc::TryRecvError::Empty) => break,
@@ -155,7 +155,7 @@ fn forward(seat: &mut Seat, orders: &Receiver<Order>) -> Result<(), PortError> {
                 }
             }
         }
-        let Some(core) = &mut seat.core else { return Ok(()) };
+        let Some(core) = &mut state.core else { return Ok(()) };
         let round = core.round()?;
         if let Some(until_ns) = round.idle_until_ns {
             core.rest(round.now_ns, until_ns, u64::MAX);

@@ -95,9 +95,9 @@ mod tests {
     use std::os::fd::{AsRawFd, OwnedFd};
 
     /// A port by which something has come when its pipe says so.
-    struct Told(Option<OwnedFd>);
+    struct PipePort(Option<OwnedFd>);
 
-    impl Port for Told {
+    impl Port for PipePort {
         fn receive(
             &mut self,
             _: &mut Pool,
@@ -129,7 +129,7 @@ mod tests {
     fn it_waits_when_it_has_been_quiet_and_every_port_tells() {
         let (told, mut tell) = pipe().unwrap();
         let (silent, _held) = pipe().unwrap();
-        let mut all = machine(vec![Told(Some(told.into())), Told(Some(silent.into()))]);
+        let mut all = machine(vec![PipePort(Some(told.into())), PipePort(Some(silent.into()))]);
         let mut idle_detector = IdleDetector::default();
         assert!(!idle_detector.wait(&mut all, IDLE_NS - 1, u64::MAX), "packets moved just before");
         assert!(!idle_detector.wait(&mut all, IDLE_NS, SHORTEST_NS - 1), "not worth it");
@@ -139,7 +139,7 @@ mod tests {
         assert!(idle_detector.wait(&mut all, IDLE_NS, u64::MAX));
         assert!(idle_detector.since_ns > 0, "something came");
         let (told, _tell) = pipe().unwrap();
-        let mut some = machine(vec![Told(Some(told.into())), Told(None)]);
+        let mut some = machine(vec![PipePort(Some(told.into())), PipePort(None)]);
         assert!(!IdleDetector::default().wait(&mut some, IDLE_NS, u64::MAX), "one cannot tell");
         let mut memory = machine(vec![MemoryPort::default()]);
         assert!(!IdleDetector::default().wait(&mut memory, IDLE_NS, u64::MAX));

@@ -137,7 +137,8 @@ pub fn metrics(report: &Report) -> String {
         let begun = [("inside", nat.opened - nat.forwarded), ("outside", nat.forwarded)];
         begun.map(|(by, count)| (vec![("port", of.name.clone()), ("by", by.to_owned())], count))
     });
-    let help = "FlowCache that were begun: by hosts inside, or at ports that are forwarded, as from outside";
+    let help = "FlowCache that were begun: by hosts inside, or at ports that are forwarded, as \
+     from outside";
     counters(&mut registry, "port_nat_flows_begun", help, begun);
     let evicted = translations().map(|(of, nat)| (vec![("port", of.name.clone())], nat.evicted));
     let help = "FlowCache that nobody had answered, and that made room for others";

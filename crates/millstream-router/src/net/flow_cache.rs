@@ -129,7 +129,8 @@ mod tests {
                 }
             }
             if let [Some(one), Some(other)] = flows {
-                let alike = headers[0] == headers[1] && inputs[0] == inputs[1] && tags[0] == tags[1];
+                let alike =
+                    headers[0] == headers[1] && inputs[0] == inputs[1] && tags[0] == tags[1];
                 // Rules ignore two bits of the type of service.
                 prop_assert!(alike || one != other, "{one:?}");
             }

@@ -253,7 +253,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_frame_makes_it_panic(at in 12..86usize, bytes in vec(any::<u8>(), 0..40), cut in 0..90usize) {
+        fn no_frame_makes_it_panic(
+            at in 12..86usize, bytes in vec(any::<u8>(), 0..40), cut in 0..90usize
+        ) {
             let mut frame = solicitation(THEM, US.address);
             let end = frame.len().min(at + bytes.len());
             frame[at..end].copy_from_slice(&bytes[..end - at]);

@@ -122,7 +122,9 @@ mod tests {
         }
 
         #[test]
-        fn no_frame_makes_it_panic_and_what_is_not_split_is_known(frame in vec(any::<u8>(), 0..40), kind in 0..3usize) {
+        fn no_frame_makes_it_panic(
+            frame in vec(any::<u8>(), 0..40), kind in 0..3usize
+        ) {
             let mut frame = frame;
             if let Some(at) = frame.get_mut(12..14) {
                 at.copy_from_slice(&[TAGGED, PROVIDER, [8, 0]][kind]);

@@ -242,7 +242,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_it_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0..3u8) {
+        fn no_bytes_make_it_panic(
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..300), kind in 0..3u8
+        ) {
             if kind == 1 {
                 let mut record = hello("a.example");
                 for (at, byte) in bytes.iter().enumerate().take(4) {

@@ -240,7 +240,8 @@ mod tests {
             server_shift in proptest::option::of(0..15u8),
         ) {
             let meta = SegmentMeta { sequence, acknowledgement, window, sack, rest };
-            let spliced = SplicedFlow { seq_offset, client_shift, server_shift: client_shift.and(server_shift) };
+            let server_shift = client_shift.and(server_shift);
+            let spliced = SplicedFlow { seq_offset, client_shift, server_shift };
             let before = segment(&meta, v6, padding, syn);
             let parsed = Segment::parse(&before).unwrap();
             prop_assert_eq!(parsed.sequence(&before), sequence);
@@ -263,7 +264,8 @@ mod tests {
             let mut frame = before.clone();
             spliced.rewrite_to_client(&mut frame, &parsed);
             let bytes = (u64::from(window) << spliced.server_shift.unwrap_or(0)) >> ROUTER_SHIFT;
-            let bytes = if spliced.client_shift.is_some() && !syn { bytes } else { u64::from(window) };
+            let scaled = spliced.client_shift.is_some() && !syn;
+            let bytes = if scaled { bytes } else { u64::from(window) };
             let expected = SegmentMeta {
                 sequence: sequence.wrapping_add(seq_offset),
                 window: u16::try_from(bytes).unwrap_or(u16::MAX),
@@ -273,20 +275,24 @@ mod tests {
         }
 
         #[test]
-        fn no_frame_makes_it_panic(mut bytes in vec(any::<u8>(), 0..120), kind in 0..3u8, seq_offset in any::<u32>()) {
+        fn no_frame_makes_it_panic(
+            mut bytes in vec(any::<u8>(), 0..120), kind in 0..3u8, seq_offset in any::<u32>()
+        ) {
             if bytes.len() > 34 && kind > 0 {
                 let total = u16::try_from(bytes.len() - 14).unwrap().to_be_bytes();
                 if kind == 1 {
                     bytes[12..18].copy_from_slice(&[8, 0, 0x45, 0, total[0], total[1]]);
                     (bytes[20], bytes[21], bytes[23]) = (0, 0, 6);
                 } else {
-                    let total = u16::try_from(bytes.len().saturating_sub(54)).unwrap().to_be_bytes();
+                    let total = u16::try_from(bytes.len().saturating_sub(54)).unwrap();
+                    let total = total.to_be_bytes();
                     bytes[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
                     (bytes[18], bytes[19], bytes[20]) = (total[0], total[1], 6);
                 }
             }
             if let Some(parsed) = Segment::parse(&bytes) {
-                let spliced = SplicedFlow { seq_offset, client_shift: Some(14), server_shift: None };
+                let client_shift = Some(14);
+                let spliced = SplicedFlow { seq_offset, client_shift, server_shift: None };
                 let _ = options(&bytes, &parsed).count();
                 spliced.rewrite_to_server(&mut bytes, &parsed);
                 spliced.rewrite_to_client(&mut bytes, &parsed);

@@ -1,7 +1,7 @@
 //! The shelf: memory in which a reader puts films' frames and from which the processor takes them.
 //!
 //! ```text
-//! header | place 0: turn, media, from | reserved | slots, one a frame | words of frames | place 1 …
+//! header | place 0: turn, media, from | reserved | slots, one a frame | words | place 1 …
 //!                   the processor's     the reader's
 //! ```
 //! A session has the place of its row's number. Frame n of it, counted over all repeats, has slot n

@@ -1,7 +1,8 @@
 //! The producer: a process that reads films' frames ahead of need, and the server's side of it.
 //!
 //! ```text
-//!  server ── standard input: store, region, shelf, films ──> producer ── shelf ──> network interface processor
+//! server ── standard input: store, region, frame cache, files ──> producer
+//! producer ── frame cache ──> data plane
 //! ```
 //! It lives as long as somebody plays: past its server's death until the processor is gone. The
 //! server starts another when it dies; so does a server that takes the place of a dead one, and

@@ -131,7 +131,9 @@ fn what_was_overheard_is_of_no_use() {
     let mut mine = pass("n");
     let by_count = |count| answer(algorithm, "Circle Of Life", "DESCRIBE", "n", Some(count));
     assert_eq!(judge(&access, &mut mine, &by_count(3), 0), Verdict::Allowed);
-    let is_stale = |verdict: Verdict| matches!(verdict, Verdict::Asked(Some(text)) if text.contains("stale=true"));
+    let stale = "stale=true";
+    let is_stale =
+        |verdict: Verdict| matches!(verdict, Verdict::Asked(Some(text)) if text.contains(stale));
     // The same count again, an old nonce, another connection's.
     assert!(is_stale(judge(&access, &mut mine, &by_count(3), 0)));
     assert!(is_stale(judge(&access, &mut pass("n"), &by_count(1), NONCE_NS)));

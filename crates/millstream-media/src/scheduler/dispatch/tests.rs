@@ -414,7 +414,8 @@ proptest::proptest! {
         for session in 0..admitted {
             let (sent, row) = (bench.counts(session, SessionField::Sent), bench.row(session));
             proptest::prop_assert!(sent[0] > 0);
-            proptest::prop_assert_eq!(row.get(SessionField::Violations), 0, "{} of {} clients", session, admitted);
+            proptest::prop_assert_eq!(row.get(SessionField::Violations), 0, "{} of {} \
+             clients", session, admitted);
         }
     }
 }

@@ -88,7 +88,8 @@ impl Shared {
     pub(super) fn open(redirect: &Redirect, index: u32, queues: u32) -> Result<Self, String> {
         if queues > MAX_QUEUES {
             return Err(format!(
-                "it has {queues} receive queues; at most {MAX_QUEUES} are supported: see `ethtool -L`"
+                "it has {queues} receive queues; at most {MAX_QUEUES} are supported: see `ethtool \
+                 -L`"
             ));
         }
         let mut failed = String::new();

@@ -147,7 +147,8 @@ proptest! {
                     let from = (server(from).0, if protocol == ICMP { 0 } else { 80 });
                     let reached = answer(&mut nat, protocol, from, port, now_ns);
                     list.retain(|flow| !flow.is_expired(now_ns));
-                    let found = list.iter_mut().find(|flow| flow.outside() == (protocol, port, from));
+                    let outside = (protocol, port, from);
+                    let found = list.iter_mut().find(|flow| flow.outside() == outside);
                     let forward = forwards.iter().find(|of| (of.0, of.1) == (protocol, port));
                     match (found, forward) {
                         (Some(flow), _) => {
@@ -202,7 +203,9 @@ proptest! {
     }
 
     #[test]
-    fn no_frame_makes_it_panic(mut bytes in vec(any::<u8>(), 0..160), kind in 0..4u8, flow in any::<bool>()) {
+    fn no_frame_makes_it_panic(
+        mut bytes in vec(any::<u8>(), 0..160), kind in 0..4u8, flow in any::<bool>()
+    ) {
         let mut nat = Nat::new(&port(2, 2, &[(UDP, 0x0f_a0, host(2, 53))]));
         if flow {
             send(&mut nat, UDP, host(1, 4_000), server(1), 0);
