@@ -1,4 +1,5 @@
 # make run      schedule real packets, print who got what, write a report
+# make check    the quick loop: format, lints and unit tests of what changed
 # make test     every check: format, lints, licences, documentation, tests, conformance
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/
@@ -12,13 +13,16 @@
 # make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run test bench figures paper-coprocessor paper-router book fuzz soak rtl-full rtl-report traces clean
+.PHONY: run check test bench figures paper-coprocessor paper-router book fuzz soak rtl-full rtl-report traces clean
 
 # Sets up what the machine lacks, and tells the linker where it is.
 SETUP := source scripts/setup.sh
 
 run:
 	@$(SETUP); scripts/run.sh
+
+check:
+	@$(SETUP); scripts/check.sh $(BASE)
 
 test:
 	@$(SETUP); scripts/test.sh
@@ -36,7 +40,8 @@ paper-router:
 	@$(SETUP); scripts/paper-router.sh
 
 book:
-	@$(SETUP); source scripts/python-env.sh; mdbook build docs
+	@$(SETUP); cargo run --release --quiet -p millstream-papers -- --redraw; \
+		source scripts/python-env.sh; mdbook build docs
 
 fuzz:
 	@$(SETUP); scripts/fuzz.sh

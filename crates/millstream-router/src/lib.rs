@@ -32,3 +32,10 @@ pub use router::machine::{Machine, QueueId, Verdict};
 pub use router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull};
 pub use router::throttle::{Estimator, Throttle, ThrottlePlan};
 pub use router::{Process, RemoteOwnership, Router, Step};
+
+/// Deprecated alias of [`RemoteOwnership`].
+#[deprecated(note = "renamed to `RemoteOwnership`")]
+pub type Elsewhere = RemoteOwnership;
+/// Deprecated alias of [`QueueId`].
+#[deprecated(note = "renamed to `QueueId`")]
+pub type Place = QueueId;
