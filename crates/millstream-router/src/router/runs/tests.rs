@@ -1,3 +1,5 @@
+//! One run of each kind of process, by cases: full queues, order, packets given back, times due.
+
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
 
