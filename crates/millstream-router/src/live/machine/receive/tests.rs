@@ -1,3 +1,5 @@
+//! Received packets by cases: which go to a path, to the router itself, or nowhere.
+
 use etherparse::PacketBuilder;
 use millstream_scenario::{Match, RouterScenario};
 use std::net::{IpAddr, Ipv4Addr};
