@@ -188,7 +188,7 @@ impl Core {
         self.each_port(Port::prepare)
     }
 
-    /// Everything transmitted is to be where it belongs.
+    /// Flushes every port: transmitted packets reach their device or file.
     pub(super) fn flush(&mut self) -> Result<(), PortError> {
         self.each_port(Port::flush)
     }

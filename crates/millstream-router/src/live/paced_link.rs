@@ -76,7 +76,7 @@ impl PacedLink {
         self.burst_bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
     }
 
-    /// Whether it is to be given packets.
+    /// Whether the link accepts packets at `now_ns`.
     #[inline]
     pub(crate) fn has_room(&self, now_ns: u64) -> bool {
         self.free_ns <= now_ns.saturating_add(self.burst_ns)

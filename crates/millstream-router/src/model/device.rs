@@ -73,7 +73,7 @@ impl InputDevice {
         Some(self.path)
     }
 
-    /// Whether the processor is to be interrupted for a packet, which is read thereby.
+    /// Whether a packet interrupts the CPU; the interrupt handler reads the packet.
     pub(super) fn interrupt(&mut self, now_ns: u64) -> bool {
         self.fill(now_ns);
         let Some(rest) = self.ring.checked_sub(1) else { return false };

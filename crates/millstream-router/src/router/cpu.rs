@@ -52,7 +52,7 @@ pub struct Cpu {
     selector: Selector<Wf2qPlus, Heap<<Wf2qPlus as Discipline>::Rank>>,
     slots: Vec<Slot>,
     eligible: usize,
-    /// Whose run is in progress; whether it may run again is said when that ends.
+    /// The process that runs; its eligibility is updated when the run ends.
     running: Option<usize>,
 }
 

@@ -17,7 +17,7 @@ const SHORTEST_SLEEP_NS: u64 = 1_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interrupts {
     reading: Reading,
-    /// Whose turn it is to be looked at first.
+    /// The input that is polled first in the next round.
     next: usize,
     /// How long the router last slept, ns.
     slept_ns: u64,
@@ -29,7 +29,7 @@ impl Interrupts {
         self.reading != Reading::Polled
     }
 
-    /// Nothing is to be done at `now_ns`: when devices are looked at again, ns.
+    /// Returns when an idle router polls its devices again, ns.
     #[inline]
     pub(super) fn look_again_ns(&mut self, now_ns: u64) -> u64 {
         let Reading::Interrupt { longest_sleep_ns: Some(longest_ns) } = self.reading else {

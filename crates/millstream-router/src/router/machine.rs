@@ -97,9 +97,9 @@ pub trait Machine {
     /// How many packets output `output` would take at `now_ns`.
     fn room(&mut self, output: usize, now_ns: u64) -> usize;
 
-    /// How many more packets a run at `now_ns` may give to output `output`, `most` at most, after
-    /// `given`: so many packets, of so many bytes in all. No packet is longer than
-    /// `longest_bytes`. A slow line takes one at a time.
+    /// Returns how many more packets a run at `now_ns` may pass to output `output`, at most `most`,
+    /// after `given` (packets, bytes). No packet is longer than `longest_bytes`. A paced link with
+    /// a low rate accepts one packet at a time.
     #[inline]
     fn fits(
         &self,

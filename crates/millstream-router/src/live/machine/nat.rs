@@ -9,7 +9,7 @@ use crate::net::header::{Header, is_v6};
 use crate::net::nat::{Nat, NatCounters, NatLookup};
 
 impl<P: Port> LiveMachine<P> {
-    /// Sets NAT at `port`: IPv4 leaves from the port's address. FlowCache stay unless the limits
+    /// Sets NAT at `port`: IPv4 leaves from the port's address. NAT flows stay unless the limits
     /// shrink.
     ///
     /// # Panics
