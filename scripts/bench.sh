@@ -33,8 +33,8 @@ awk -v folder="$scratch" 'BEGIN {
     csv = folder "/a.csv"
     print "time_ns,stream,bytes" > csv
     srand(1)
-        for (k = 0; k < 10000000; k++)
-            printf "%.0f,s%d,%d\n", k * 600, int(rand() * 1000), 64 + int(rand() * 1400) > csv
+    for (k = 0; k < 10000000; k++)
+        printf "%.0f,s%d,%d\n", k * 600, int(rand() * 1000), 64 + int(rand() * 1400) > csv
 }'
 echo "ten million packets, 1,000 streams, CSV in, table out:"
 start=$(date +%s.%N)

@@ -38,6 +38,8 @@ cargo fmt --all --check
 
 step "lints"
 cargo clippy --workspace --all-targets --quiet -- -D warnings
+# The command as `make run` builds it.
+cargo clippy --package millstream-cli --no-default-features --quiet -- -D warnings
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet

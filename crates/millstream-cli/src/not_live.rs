@@ -26,7 +26,7 @@ pub(crate) mod serve {
     use millstream_scenario::{Answer, Scenario};
     use serde::Serialize;
 
-    /// No build without the media server has one.
+    /// Has no values: only the media server computes an admission.
     #[derive(Serialize)]
     pub(crate) enum TitleAdmission {}
 

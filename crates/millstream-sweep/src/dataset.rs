@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::SweepError;
 use crate::grid::Grid;
 use crate::outcome::Cell;
+#[cfg(feature = "parquet")]
 use crate::parquet_file::write_parquet;
 use crate::run::Made;
 use crate::setting::shown;
@@ -71,6 +72,7 @@ impl Output {
         if let Some(path) = &self.csv {
             replace(path, |file| write_csv(file, grid, runs)).map_err(SweepError::file(path))?;
         }
+        #[cfg(feature = "parquet")]
         if let Some(path) = &self.parquet {
             replace(path, |file| write_parquet(file, grid, runs))
                 .map_err(SweepError::file(path))?;

@@ -23,20 +23,6 @@ mod journal;
 mod outcome;
 #[cfg(feature = "parquet")]
 mod parquet_file;
-#[cfg(not(feature = "parquet"))]
-mod parquet_file {
-    //! Stands in for the writer in builds without Parquet, which reject such outputs.
-
-    use std::io;
-
-    pub(crate) fn write_parquet(
-        _: &mut (impl io::Write + Send),
-        _: &crate::grid::Grid,
-        _: &[crate::run::Made],
-    ) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-}
 mod place;
 mod run;
 mod seeds;
