@@ -88,8 +88,7 @@ pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome
                 free_ns = now_ns + link.transmission_ns(bytes);
                 link.outcome.end_ns = free_ns;
             }
-            // Nobody is eligible yet: look again when somebody may be, which an arrival can be
-            // first.
+            // No stream is eligible: decide again at the next eligibility time or arrival.
             None => {
                 let arrival_ns = arrivals.peek().map(|a| a.time_ns).filter(|at| *at > now_ns);
                 let wake_ns = [link.next_eligible_ns(now_ns), arrival_ns].into_iter().flatten();

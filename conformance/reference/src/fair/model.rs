@@ -97,7 +97,7 @@ pub struct CreditReturn {
     pub time_ns: u64,
     /// The stream's number.
     pub stream: u32,
-    /// How many; no effect on a stream whose credits are not limited.
+    /// Number of credits; ignored by a stream without a credit limit.
     pub credits: u64,
 }
 

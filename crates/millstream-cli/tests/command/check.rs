@@ -32,8 +32,7 @@ fn backlogged(discipline: &str, streams: &[(&str, &str)]) -> String {
     for (at, (period, window)) in streams.iter().enumerate() {
         text += &format!(
             "[[stream]]\nname = \"s{at}\"\nperiod = \"{period}\"\nwindow = \"{window}\"\nsource = \
-             {{ \
-             kind = \"backlog\", packets = 50, bytes = 1000 }}\n"
+             {{ kind = \"backlog\", packets = 50, bytes = 1000 }}\n"
         );
     }
     text

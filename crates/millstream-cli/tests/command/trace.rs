@@ -182,8 +182,7 @@ fn wrong_selections_are_told_what_there_is() {
     }
     let alone = "[scenario]\nduration = \"1 ms\"\n[link]\nrate = \"1 Gbps\"\n[scheduler]\n\
                  discipline = \"fifo\"\n[[stream]]\nname = \"a\"\nsource = { kind = \"cbr\", \
-                 bytes = \
-                 100, rate = \"1 Mbps\" }\n";
+                 bytes = 100, rate = \"1 Mbps\" }\n";
     let (status, error, _) = trace(alone, &[]);
     assert_eq!(status, 2);
     assert!(error.contains("--trace is for a fabric"), "{error}");

@@ -261,7 +261,7 @@ fn one_address_has_so_many_connections_and_sessions_and_no_more() {
     let mut beyond = TcpStream::connect(server.rtsp).unwrap();
     assert_eq!(beyond.read(&mut [0; 10]).unwrap(), 0);
     assert_eq!(server.line(), "refused: 127.0.0.1: too many connections of its address");
-    // Whoever goes makes room.
+    // A closed session frees its slot.
     assert_eq!(players[0].ask(Method::Teardown, &[]).status(), StatusCode::Ok);
     assert_eq!(players[2].set_up(false).status(), StatusCode::Ok);
     drop(players);

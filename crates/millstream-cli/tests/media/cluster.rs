@@ -1,5 +1,5 @@
-//! Media servers on several hosts that share their clients: who is sent where, what a death and a
-//! cut cost.
+//! Clusters of media servers on several hosts: redirection of clients, and the frames lost by a
+//! dead server and by a network partition.
 
 use crate::player::{self, Player, Server};
 use nix::sched::{CloneFlags, setns};
@@ -176,7 +176,7 @@ fn watch(players: &mut [Player], time: Duration) {
     }
 }
 
-/// The same, until so many more packets have come to each.
+/// Watches until each player has received `packets` more packets.
 fn watch_more(players: &mut [Player], packets: usize) {
     let enough: Vec<usize> =
         players.iter().map(|player| player.sources().len() + packets).collect();
@@ -216,7 +216,7 @@ fn clients_go_where_most_room_is_until_there_is_none() {
             if let Some(location) = &location {
                 assert_eq!(location, "rtsp://10.77.0.2:8554/placed/film");
                 player = Player::open(servers[1].rtsp, "placed/film");
-                // Whoever was sent is not sent on.
+                // A redirected client is not redirected again.
                 assert_eq!(sent(&mut player, Method::Describe), None);
             }
             let answer = player.set_up(false);
@@ -229,7 +229,7 @@ fn clients_go_where_most_room_is_until_there_is_none() {
             assert_eq!(sent(&mut player, Method::Describe), None);
             assert_eq!(player.set_up(false).status(), StatusCode::NotEnoughBandwidth);
         }
-        // A full server sends whoever did not ask for a description, too.
+        // A full server also redirects a SETUP without DESCRIBE.
         assert_eq!(players[4].ask(Method::Teardown, &[]).status(), StatusCode::Ok);
         drop(players.remove(1));
         await_metric(&servers[0], "sessions", 1);

@@ -9,8 +9,8 @@ pub(crate) struct Films {
 }
 
 impl Films {
-    /// Films of so many frames at `rate`; H.264 has an I-frame every `group` frames, MPEG-1 every
-    /// twelve.
+    /// Makes files of `frames` frames at `rate`; H.264 has an I-frame every `group` frames, MPEG-1
+    /// every twelve.
     pub(crate) fn make(frames: usize, rate: &str, group: &str) -> Self {
         let films = Self { folder: tempfile::tempdir().unwrap() };
         let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");

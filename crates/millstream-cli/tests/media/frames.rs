@@ -1,6 +1,6 @@
-//! Films whose frames are read while they play, by the processor itself or by a producer: whoever
-//! dies, and whatever becomes of a film's file. (That ffmpeg sees the file's pictures by each frame
-//! path: `players.rs`.)
+//! Read-ahead: frames are read during playback, by the data plane or by the frame reader process.
+//! Covers the death of each process and changes to the media file. (`players.rs` compares the
+//! pictures that ffmpeg decodes.)
 
 use crate::player::{Player, Server, assert_conserved, film};
 use nix::sys::signal::{Signal, kill};
@@ -42,7 +42,7 @@ fn await_producer(server: &Server, before: Option<u64>) -> u64 {
     }
 }
 
-/// Waits until a process has ended; whoever is its parent by now may not have heard of it.
+/// Waits until a process has ended; its new parent may not have reaped it yet.
 fn await_gone(id: u64) {
     let end = Instant::now() + LONG;
     let runs = || {
@@ -66,7 +66,7 @@ fn lost(server: &Server) -> u64 {
     status["clients"].as_array().unwrap().iter().map(|client| unread(&client["frames"])).sum()
 }
 
-/// Watches so many more frames of each.
+/// Receives more frames on each player.
 fn go_on(players: &mut [Player]) {
     for player in players {
         player.frames();
@@ -75,7 +75,7 @@ fn go_on(players: &mut [Player]) {
 }
 
 #[test]
-fn whoever_reads_every_frame_arrives_whole_by_either_transport() {
+fn every_frame_arrives_whole_by_each_reader_and_transport() {
     for path in ["host", "producer", "ni"] {
         let media = format!(
             "placement = \"ni\"\nframe-path = \"{path}\"\nhttp = \"127.0.0.1:0\"\nsessions = 4"

@@ -306,7 +306,7 @@ fn it_outlives_processor_and_server() {
         await_instruction(server, "filter", at_least("dropped", before + 20));
         let answer = order(server, "POST", "filter", BYTES, b"there?");
         assert_eq!(answer, (200, b"there?".to_vec()));
-        // Stopped ones stay so, whoever dies.
+        // A stopped instruction stays stopped after a restart.
         assert_eq!(instruction(server, "stopped").unwrap()["state"], "stopped");
     };
     put(&server, "stopped?streams=&faults=1", &module(PASS, TRAPS));

@@ -1,5 +1,5 @@
-//! Whoever is killed at whatever moment: every frame stands in the account once, and nothing is
-//! left behind. (A server of a cluster that is killed: `cluster.rs`.)
+//! Kills of each process at random moments: every frame is counted once, and no process, socket or
+//! file remains. (`cluster.rs` kills servers of a cluster.)
 
 use crate::player::{Player, Server, assert_conserved, await_files, files};
 use nix::sys::signal::{Signal, kill};
@@ -57,7 +57,7 @@ fn metric(server: &Server, name: &str) -> String {
     page.lines().find_map(|line| line.strip_prefix(&prefix)).unwrap().to_owned()
 }
 
-/// Waits until there are so many sessions. Returns whether there are.
+/// Waits for `count` sessions; returns whether the server reached it.
 fn await_sessions(server: &Server, count: u64) -> bool {
     let end = Instant::now() + LONG;
     while metric(server, "sessions") != count.to_string() && Instant::now() < end {

@@ -41,7 +41,7 @@ impl Films {
         self.decode_some(input, options, to, "1000000")
     }
 
-    /// The same of so many pictures at most.
+    /// Decodes at most `most` pictures.
     fn decode_some(&self, input: &str, options: &[&str], to: &str, most: &str) -> Child {
         let mut ffmpeg = Command::new("ffmpeg");
         ffmpeg
@@ -323,7 +323,7 @@ fn who_plays_goes_on_when_the_publisher_returns_and_there_is_but_one() {
         }
     });
     assert_whole(&server.status()["live"][0]);
-    // A goodbye to whoever waits.
+    // The server sends RTCP BYE to waiting clients.
     server.end();
     let (seen, once) = (films.pictures(player, "seen"), films.all_pictures("clip.mp4"));
     let expected = [&once[..], &once[..]].concat();

@@ -20,8 +20,7 @@ use std::time::{Duration, Instant};
 pub(crate) const PATTERN: [(u8, usize); 6] =
     [(1, 6000), (3, 1200), (3, 1200), (2, 3000), (3, 1200), (3, 1200)];
 
-/// MPEG-1 video of so many frames: headers and slices as they stand in a file, nothing to be
-/// decoded.
+/// Returns MPEG-1 video of `frames` frames with valid headers and slices, but undecodable data.
 pub(crate) fn film(frames: usize) -> Vec<u8> {
     let mut film = Vec::new();
     for (number, (kind, bytes)) in (0..frames).map(|number| (number, PATTERN[number % 6])) {
@@ -93,8 +92,8 @@ fn open_files(id: u32) -> usize {
     std::fs::read_dir(format!("/proc/{id}/fd")).unwrap().count()
 }
 
-/// Files that a process keeps open: the fewest of a while, as whoever was answered last may still
-/// be closing.
+/// Counts the open files of a process: the minimum of several samples, as connections may still be
+/// closing.
 pub(crate) fn files(id: u32) -> usize {
     let counts = (0..25).map(|_| {
         std::thread::sleep(Duration::from_millis(20));
@@ -128,7 +127,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves a film of so many frames as `/film`; `media` and `stream` are added to the file.
+    /// Serves a file of `frames` frames as `/film`; `media` and `stream` are added to the file.
     pub(crate) fn start(
         frames: usize,
         rate: &str,
@@ -513,7 +512,7 @@ impl Player {
         }
     }
 
-    /// Takes packets until those of so many frames came.
+    /// Receives packets until they complete the given number of frames.
     ///
     /// # Panics
     /// If they do not, for half a minute.

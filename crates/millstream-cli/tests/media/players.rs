@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Bytes of a picture of the films.
 const PICTURE: usize = 176 * 144 * 3 / 2;
 
-/// Films of so many frames, H.264 in three containers.
+/// Makes files of `frames` frames, H.264 in three containers.
 fn films(frames: usize) -> Films {
     let films = Films::make(frames, "600k", "24");
     films.ffmpeg(&["-i", "clip.mp4", "-c", "copy", "clip.ts"]);
@@ -67,8 +67,7 @@ impl Films {
         Server::serve(&scenario, folder)
     }
 
-    /// Begins to decode `input` with ffmpeg, which writes a checksum of each picture, of so many at
-    /// most.
+    /// Starts ffmpeg on `input`; it writes a checksum for each of at most `pictures` pictures.
     ///
     /// By UDP it takes a goodbye before packets that it has not read; what has no end is safe from
     /// that.
@@ -147,7 +146,7 @@ fn ffmpeg_gets_every_frame_as_it_stands_in_the_file() {
 }
 
 #[test]
-fn ffmpeg_gets_every_frame_whoever_reads_the_film() {
+fn ffmpeg_receives_every_frame_by_each_reader() {
     if !is_there("ffmpeg") {
         return;
     }
@@ -300,7 +299,7 @@ fn ended(mut child: Child, to: &Path, bytes: usize) -> (Vec<u8>, String) {
     (std::fs::read(to).unwrap(), String::from_utf8_lossy(&said).into_owned())
 }
 
-/// Each player plays both films of so many frames, by each payload that it knows, all at once.
+/// Plays both files with every player and payload format that it supports, in parallel.
 fn all_play(frames: usize) {
     let players = ["ffmpeg", "gst-launch-1.0", "cvlc"].map(is_there);
     // Decoders differ in what they show last before a film begins anew.

@@ -106,7 +106,7 @@ fn who_does_not_fit_is_refused_with_a_reason() {
     assert_eq!(refused.status(), StatusCode::NotEnoughBandwidth);
     let why = String::from_utf8(refused.body().clone()).unwrap();
     assert!(why.contains("of the link's 2600000 bits/s"), "{why}");
-    // A looser window has room: whoever asks for it has it.
+    // Admission offers a looser window, and accepts it.
     let offered = rtsp_types::HeaderName::try_from("X-Offered-Window").unwrap();
     let offered = refused.header(&offered).expect("an offer").as_str();
     assert!(["3/6", "4/6", "5/6"].contains(&offered), "{offered}");
@@ -131,7 +131,7 @@ fn who_does_not_fit_is_refused_with_a_reason() {
     );
     assert!(server.page("/metrics").contains("millstream_media_refused_total 1"));
     assert!(server.page("/else").starts_with("HTTP/1.1 404"));
-    // Whoever goes makes room.
+    // A closed session frees its slot.
     assert_eq!(admitted[0].ask(Method::Teardown, &[]).status(), StatusCode::Ok);
     assert_eq!(third.set_up(false).status(), StatusCode::Ok);
     let account = server.end();

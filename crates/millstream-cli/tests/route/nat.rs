@@ -83,7 +83,7 @@ fn a_server_behind_the_router_s_address_is_reached_by_a_port_that_is_forwarded()
     router.hang_up();
     let reloaded = || network.get("router", STATUS, "/metrics").contains("reloads_total{} 1\n");
     network.until("the file is read again", reloaded);
-    // The host says that nobody listens there.
+    // The host answers with a port unreachable error.
     assert!(network.is_refused("sink", "10.2.0.1:8081"));
     let server = ("source", "10.1.0.2:80");
     let (sent, received) = network.transfer_by("sink", server, "10.2.0.1:8080", 4 << 20);

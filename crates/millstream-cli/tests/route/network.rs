@@ -357,8 +357,7 @@ impl Network {
         run(&["-n", &of, "route", "add", "default", "via", gateway]);
     }
 
-    /// Whether a datagram to `address`, where nobody listens, is answered by an error that its
-    /// sender gets.
+    /// Whether the sender of a datagram to the closed port `address` receives an error.
     pub(crate) fn is_refused(&self, from: &str, address: &'static str) -> bool {
         let asking = self.within(from, move || {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();

@@ -63,7 +63,7 @@ fn transfer(network: &Network) {
     }
 }
 
-/// A datagram of so many bytes leaves by one call that asks for several; returns those that came.
+/// Sends `all` bytes in one call as datagrams of `each` bytes; returns the received datagrams.
 fn datagrams(network: &Network, each: usize, all: usize) -> Vec<Vec<u8>> {
     let (ready, listening) = mpsc::channel();
     let receiving = network.within("sink", move || {

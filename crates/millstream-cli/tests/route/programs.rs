@@ -30,7 +30,7 @@ const SMALL: u64 = 60;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// What TCP may have under way, bytes: less than a path's queues hold.
 const IN_FLIGHT: &str = "4096 65536 2097152";
-/// Requests, of which so many at once, each on a connection of its own.
+/// HTTP requests, their concurrency and page size; each request opens a connection.
 const PAGES: usize = 20;
 const AT_ONCE: &str = "4";
 const PAGE_BYTES: usize = 20_000;

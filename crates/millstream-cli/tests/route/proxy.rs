@@ -56,7 +56,7 @@ fn sum(network: &Network, url: &str, more: &str) -> String {
     network.execute("source", &["sh", "-c", &command])
 }
 
-/// The same of so many bytes at its beginning; the client then hangs up.
+/// Returns the checksum of the first `bytes` bytes; the client then closes the connection.
 fn part_sum(network: &Network, url: &str, bytes: usize) -> String {
     let command = format!("curl -s -m 30 '{url}' | head -c {bytes} | sha256sum");
     network.execute("source", &["sh", "-c", &command])
