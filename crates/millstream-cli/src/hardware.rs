@@ -139,10 +139,8 @@ pub(crate) fn note(cost: &Cost) -> String {
     };
     format!(
         "end-system card at {} MHz on {}: bus busy {share:.1} % of {}, {} ns a packet (arrivals \
-         pulled \
-         {}, pushed or offered {}, winners {}, counters {}); {} packets/s left; the bus could \
-         carry {} \
-         packets/s, the card decide {}",
+         pulled {}, pushed or offered {}, winners {}, counters {}); {} packets/s left; the bus \
+         could carry {} packets/s, the card decide {}",
         cost.clock_hz as f64 / 1e6,
         cost.bus.title,
         human::time(cost.span_ns),

@@ -37,8 +37,7 @@ pub(crate) fn selection(
         let (from_ns, until_ns) = (selection.time_ns.start, selection.time_ns.end);
         return Err(Failure::Input(miette!(
             "--trace-packets: from={from_ns}ns is not before until={until_ns}ns; without from= \
-             packets \
-             are taken from the end of the warm-up on, {warm_up_ns} ns"
+             packets are taken from the end of the warm-up on, {warm_up_ns} ns"
         )));
     }
     let streams = match selection.classes.len() {

@@ -214,8 +214,7 @@ fn text(report: &Report) -> String {
         let _ = writeln!(
             text,
             "in the cluster: {redirected} requests sent elsewhere; of dead servers {taken_in} \
-             sessions taken in, \
-             {unplaced} placed nowhere; {yielded} left to who had them first"
+             sessions taken in, {unplaced} placed nowhere; {yielded} left to who had them first"
         );
     }
     let rows = ["I", "P", "B"].iter().enumerate().map(|(kind, name)| {
@@ -240,8 +239,7 @@ fn text(report: &Report) -> String {
         let _ = writeln!(
             text,
             "published {publications} times: of {frames} frames {} released, {incomplete} \
-             incomplete, \
-             {before_entry} before one to begin with, {beyond} beyond what was allowed",
+             incomplete, {before_entry} before one to begin with, {beyond} beyond what was allowed",
             released.iter().sum::<u64>()
         );
     }

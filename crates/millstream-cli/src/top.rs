@@ -68,8 +68,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
 fn look(address: SocketAddr) -> Result<(StatusSnapshot, String), Failure> {
     let failed = |error: String| {
         let help = "give the router a `status` address, or the media server an `http` one, and \
-         this \
-                    command the same";
+         this command the same";
         Failure::Run(miette!(
             help = help,
             "no router or media server answers at {address}: {error}"

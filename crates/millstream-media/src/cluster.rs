@@ -573,8 +573,7 @@ fn secret(path: &Path) -> Result<Vec<u8>, MediaError> {
     let wrong = |why: String| {
         MediaError::new(format!("{place}: {why}")).help(format!(
             "a file of at least {SECRET} bytes, the same for all servers, that its owner alone \
-             may read: \
-             head -c 32 /dev/urandom > FILE; chmod 600 FILE"
+             may read: head -c 32 /dev/urandom > FILE; chmod 600 FILE"
         ))
     };
     let mut file = File::open(path).map_err(|error| wrong(error.to_string()))?;

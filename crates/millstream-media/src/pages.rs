@@ -111,10 +111,8 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
     let mut text = format!(
         "link: {} bits/s; reserved: {} bits/s; {} sessions, {} refused\n\n\
          A client is admitted if in no stretch of time more frames that must go can be due than \
-         the link \
-         carries in it. NAME/x/y is NAME under a looser window, at most x of y frames lost, which \
-         whoever \
-         is refused may ask for.\n\n",
+         the link carries in it. NAME/x/y is NAME under a looser window, at most x of y frames \
+         lost, which whoever is refused may ask for.\n\n",
         admission.link_bps,
         admission.reserved_bps,
         sessions.iter().count(),

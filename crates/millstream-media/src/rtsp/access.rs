@@ -171,8 +171,7 @@ impl Access {
             let wrong = |what: &str| {
                 MediaError::new(format!("{}, line {number}: {what}", path.display())).help(format!(
                     "NAME:{}:DIGEST, as `htdigest` writes it: the MD5 or SHA-256 of \
-                     NAME:{}:PASSWORD in \
-                     hexadecimal, one of the two in all lines",
+                     NAME:{}:PASSWORD in hexadecimal, one of the two in all lines",
                     self.realm, self.realm
                 ))
             };

@@ -79,8 +79,7 @@ impl Admission {
             let percent = (WHOLE_LINK - free) * 100 / WHOLE_LINK;
             return Err(format!(
                 "the frames that must go, where they are densest, would want {percent} % of the \
-                 link's \
-                 {} bits/s",
+                 link's {} bits/s",
                 self.link_bps
             ));
         }

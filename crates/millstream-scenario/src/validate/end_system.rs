@@ -93,8 +93,7 @@ pub(super) fn check(
         };
         problems.push(Problem::new(span, message).help(format!(
             "it counts packet-times of {tick_ns} ns (`packet-time`), by default what \
-             {PACKET_BYTES} \
-             bytes take on the link; {near}"
+             {PACKET_BYTES} bytes take on the link; {near}"
         )));
     };
     if let (Some(period), Some(period_ns)) = (&stream.period, terms.period_ns) {

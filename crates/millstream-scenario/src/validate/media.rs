@@ -162,8 +162,7 @@ fn page_address(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> 
     if !found.ip().is_loopback() {
         let message = format!("`http` of {found}, which other machines can reach");
         let help = "the pages ask nobody who he is: an address of loopback, as 127.0.0.1; let a \
-         proxy that asks \
-                    show them to others";
+         proxy that asks show them to others";
         problems.push(Problem::new(text?.span(), message).help(help));
     }
     Some(found)

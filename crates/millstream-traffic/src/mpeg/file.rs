@@ -22,8 +22,7 @@ pub struct VideoFile {
 }
 
 pub(super) const EXPECTED: &str = "expected MPEG-1/2 or H.264 video: an elementary, program or \
- transport \
-                        stream, or MP4";
+ transport stream, or MP4";
 
 /// Where a stream has no timing information.
 pub(super) const DEFAULT_RATE: FrameRate = FrameRate { frames: 25, seconds: 1 };
