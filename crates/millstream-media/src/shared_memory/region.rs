@@ -401,6 +401,12 @@ impl Row {
         (rtp != 0).then(|| (SocketAddr::new(address, rtp), SocketAddr::new(address, rtcp)))
     }
 
+    /// Whether the transport is interleaved: no RTP port. Cheaper than
+    /// [`destinations`](Self::destinations), for what every frame asks.
+    pub(crate) fn is_interleaved(&self) -> bool {
+        self.get(SessionField::Ports) >> 16 & 0xffff == 0
+    }
+
     /// Frames that were sent, dropped, lost or taken out: all that were released and do not wait.
     pub(crate) fn resolved(&self) -> u64 {
         (SessionField::Sent as usize..=SessionField::Lost as usize)
@@ -424,6 +430,7 @@ mod tests {
         let expected = ("10.1.2.3:5000".parse().unwrap(), "10.1.2.3:5001".parse().unwrap());
         assert_eq!(there.session(2).destinations(), Some(expected));
         assert_eq!(there.session(1).destinations(), None);
+        assert_eq!([1, 2].map(|at| there.session(at).is_interleaved()), [true, false]);
         assert!(here.notices().push([7, 0, 0, 0]));
         assert_eq!(there.notices().pop(), Some([7, 0, 0, 0]));
         assert_eq!(there.orders().pop(), None);

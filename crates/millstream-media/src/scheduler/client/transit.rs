@@ -21,7 +21,7 @@ pub(super) struct PassedOn {
 impl Client {
     /// Whether its packets go by its RTSP connection.
     pub(crate) fn is_interleaved(&self) -> bool {
-        self.row.destinations().is_none()
+        self.row.is_interleaved()
     }
 
     /// What tells it from every other client in messages between host and processor: RTP source <<
