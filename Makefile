@@ -4,11 +4,12 @@
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/
 # make paper-coprocessor  the media server beside a load, live; five minutes, as root
-# make paper-router  the Router paper with the live router, between network namespaces; seven minutes, as root
+# make paper-router  the Router paper with the live router, between network namespaces; seven
+#               minutes, as root
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target, and how many inputs passed its first parser
-# make soak     the same, after advisories, threads under ThreadSanitizer, the unit under a systemd, a minute of
-#               each player and two hours of the router (as root)
+# make soak     the same, after advisories, threads under ThreadSanitizer, the unit under a systemd,
+#               a minute of each player and two hours of the router (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
 # make rtl-full all hardware configurations and proofs, ten million decisions compared
 SHELL := /bin/bash
@@ -54,9 +55,11 @@ rtl-report:
 
 soak:
 	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/unit.sh; \
-		MILLSTREAM_PROMISES=100000 cargo test --quiet --release -p millstream-sim --test promises; \
+		MILLSTREAM_PROMISES=100000 \
+			cargo test --quiet --release -p millstream-sim --test sim promises; \
 		for io in packet xdp; do SOAK_IO=$$io scripts/soak.sh $(SOAK_SECONDS); done; \
-		scripts/test-tools.sh players; cargo test --quiet -p millstream-cli --test media players -- --ignored; \
+		scripts/test-tools.sh players; \
+		cargo test --quiet -p millstream-cli --test media players -- --ignored; \
 		scripts/fuzz.sh
 
 traces:

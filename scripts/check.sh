@@ -46,7 +46,7 @@ if [ "${#packages[@]}" -gt 0 ]; then
 fi
 if [ -n "${crates[millstream]:-}" ]; then
     step "the engine's laws"
-    cargo test -p millstream --test laws
+    cargo test -p millstream --test engine laws
 fi
 
 step "the tree's form"

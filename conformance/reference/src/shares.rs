@@ -2,7 +2,7 @@
 //!
 //! All disciplines get the same streams: coprime weights, mixed lengths, a rate and an overhead
 //! without whole transmission times, a queue limit, a rate cap. So a trace distinguishes its
-//! discipline from every other, which `tests/shares.rs` checks.
+//! discipline from every other, which `tests/reference/shares.rs` checks.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! For any sequence of events, `hilq-exact` decides as `scan` does.
 
-#[path = "../../../millstream/tests/support/duel.rs"]
+#[path = "../../../millstream/tests/engine/support/duel.rs"]
 mod duel;
 
 use duel::{Choose, duel};

@@ -1,0 +1,11 @@
+//! Tests of the simulated realisations, in one program.
+
+#![allow(clippy::unwrap_used)]
+#![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
+
+mod conformance;
+mod fabric_simulation;
+mod fabric_topology;
+mod fabric_traffic;
+mod network_processor;
+mod promises;

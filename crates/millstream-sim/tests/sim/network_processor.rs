@@ -1,0 +1,187 @@
+//! The network-processor model against computations by hand.
+
+use millstream_sim::network_processor::constants::{CLOCK_HZ, CONTEXTS, SWAP_CYCLES};
+use millstream_sim::network_processor::experiment::{
+    Throughput, budget, scheduling_delay, throughput, throughput_at_cost,
+};
+use millstream_sim::network_processor::pipeline::{SCHEDULING_ENGINE, pipeline, scheduler_alone};
+use millstream_sim::network_processor::{
+    Latency, Machine, Memory, Operation, Parts, Program, QueueId, Scheduler, Source, Unit,
+    line_rate_bits_per_s, wire_cycles,
+};
+
+/// Engines of so many contexts that compute and then access an SRAM of fixed latency for each of
+/// `packets` packets; the cycle at which all are done.
+fn duration(contexts: &[usize], compute: u64, latency: u64, occupancy: u64, packets: u64) -> u64 {
+    let body = vec![Operation::Compute(compute), Operation::Access(Unit::Sram)];
+    let program = Program::for_each(QueueId(0), body);
+    let memory = |latency, occupancy| Memory::new(Latency::fixed(latency), occupancy);
+    let mut machine = Machine::new(Parts {
+        engines: contexts.iter().map(|count| vec![program.clone(); *count]).collect(),
+        queues: vec![(0, usize::try_from(packets).unwrap())],
+        arrivals: None,
+        bytes: 64,
+        sram: memory(latency, occupancy),
+        sdram: memory(0, 0),
+        scratch: memory(0, 0),
+        hash: memory(0, 0),
+    });
+    machine.run_while(|machine| machine.totals().consumed < packets);
+    for (engine, count) in contexts.iter().enumerate() {
+        let shares = (0..*count).map(|place| machine.finished(engine, place));
+        let (least, most) = (shares.clone().min().unwrap(), shares.max().unwrap());
+        assert!(most - least <= 1, "round robin serves contexts alike: {least} to {most}");
+    }
+    machine.now()
+}
+
+#[test]
+fn one_context_waits_for_every_access() {
+    assert_eq!(duration(&[1], 30, 20, 2, 1000), 1000 * (30 + SWAP_CYCLES + 20));
+}
+
+#[test]
+fn four_contexts_hide_latency_behind_computation() {
+    // Three contexts' computation covers the fourth's latency: the engine is always busy, and only
+    // the last access shows.
+    let computing = 30 + SWAP_CYCLES;
+    assert_eq!(duration(&[CONTEXTS], 30, 20, 2, 1000), 1000 * computing + 20);
+    // Here it does not: four packets every turn of one context, the last context 3 behind.
+    let (computing, turn) = (10 + SWAP_CYCLES, 10 + SWAP_CYCLES + 100);
+    assert_eq!(duration(&[CONTEXTS], 10, 100, 2, 1000), 250 * turn + 3 * computing);
+}
+
+#[test]
+fn engines_that_share_a_memory_wait_for_it() {
+    // Two engines offer a command every 16 cycles; the memory begins one every 40.
+    let alone = duration(&[CONTEXTS], 30, 40, 40, 500);
+    let together = duration(&[CONTEXTS, CONTEXTS], 30, 40, 40, 1000);
+    assert!((40_000..40_200).contains(&together), "{together}");
+    assert!(together > alone * 19 / 10);
+}
+
+/// A machine whose memories answer at once.
+fn machine(engines: Vec<Vec<Program>>, queues: Vec<(usize, usize)>) -> Machine {
+    let memory = || Memory::new(Latency::fixed(0), 0);
+    Machine::new(Parts {
+        engines,
+        queues,
+        arrivals: None,
+        bytes: 64,
+        sram: memory(),
+        sdram: memory(),
+        scratch: memory(),
+        hash: memory(),
+    })
+}
+
+/// Packets that a context has finished by each of `cycles`, whose sweep takes 1,000 cycles and
+/// covers `most` packets, each of which takes 10. Four wait at first; another comes every 100.
+fn swept(most: usize, cycles: [u64; 3]) -> [u64; 3] {
+    let made = vec![Operation::Compute(100), Operation::Enqueue(QueueId(0))];
+    let maker = Program { source: Source::Made, prologue: Vec::new(), body: made };
+    let (prologue, body) = (vec![Operation::Compute(1000)], vec![Operation::Compute(10)]);
+    let sweeper = Program { source: Source::Queue(QueueId(0), most), prologue, body };
+    let mut machine = machine(vec![vec![maker], vec![sweeper]], vec![(1000, 4)]);
+    cycles.map(|cycle| {
+        machine.run_while(|machine| machine.now() < cycle);
+        machine.finished(1, 0)
+    })
+}
+
+#[test]
+fn a_sweep_covers_what_waits_when_it_begins() {
+    // Sweeps begin at 0 with 4 packets, at 1,040 with the 10 that came by then, at 2,140 with 11.
+    assert_eq!(swept(1000, [2039, 3139, 3251]), [4, 14, 25]);
+    // Three packets each: at 0, 1,030 and 2,060.
+    assert_eq!(swept(3, [2029, 3059, 3091]), [3, 6, 9]);
+}
+
+#[test]
+fn a_timer_starts_its_program_every_period() {
+    let body = vec![Operation::Compute(10)];
+    let timed = Program { source: Source::Every(100), prologue: Vec::new(), body };
+    let mut machine = machine(vec![vec![timed]], Vec::new());
+    machine.run_while(|machine| machine.now() < 950);
+    // At 0, 100, …, 900.
+    assert_eq!(machine.finished(0, 0), 10);
+}
+
+/// Schedulers that leave the port idle, fill it, and hold it up.
+const SCHEDULERS: [Scheduler; 4] =
+    [Scheduler::Given(0), Scheduler::Given(700), Scheduler::Hilq(50), Scheduler::Heap(500)];
+
+#[test]
+fn packets_are_conserved_and_the_line_rate_is_never_exceeded() {
+    for scheduler in SCHEDULERS {
+        for bytes in [64, 128, 512, 1500] {
+            let mut machine = pipeline(scheduler, bytes, 1);
+            for step in 1..=40 {
+                machine.run_while(|machine| machine.now() < step * 23_000);
+                let totals = machine.totals();
+                let accounted = totals.lost + totals.transmitted + machine.inside();
+                assert_eq!(totals.entered, accounted, "{scheduler:?} {bytes} {totals:?}");
+                assert_eq!(totals.consumed, 0);
+                let wire =
+                    totals.transmitted * (u64::from(bytes) + 20) * 8 * (CLOCK_HZ / 1_000_000);
+                assert!(wire <= machine.now() * 1000, "{scheduler:?} {bytes} {totals:?}");
+            }
+            let totals = machine.totals();
+            assert!(totals.transmitted > 0);
+            assert!(totals.lost > 0 || bytes > 64, "{scheduler:?} keeps up with 64 bytes");
+        }
+    }
+}
+
+#[test]
+fn a_seed_gives_one_run() {
+    let run = |seed| {
+        let mut machine = scheduler_alone(Scheduler::Hilq(50), seed);
+        machine.run_while(|machine| machine.finished(SCHEDULING_ENGINE, 0) < 1000);
+        machine.now()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+    let run = |seed| {
+        let mut machine = pipeline(Scheduler::Hilq(50), 256, seed);
+        machine.run_while(|machine| machine.now() < 1_000_000);
+        (machine.totals(), machine.sram_busy())
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn the_scheduler_is_the_only_bottleneck() {
+    // Handing over takes three SRAM accesses of 17 + 1 + 20.9 cycles and one of the scratchpad.
+    let handover = 138;
+    for bytes in [128, 256, 512, 1024] {
+        for cost in [0, 200, 500, 900, 1500] {
+            let Throughput { packets_per_s, .. } = throughput_at_cost(cost, bytes);
+            let expected = CLOCK_HZ / wire_cycles(bytes).max(cost + handover);
+            let off = packets_per_s.abs_diff(expected) * 1000 / expected;
+            assert!(off <= 10, "{bytes} {cost}: {packets_per_s} for {expected}");
+        }
+        let expected = wire_cycles(bytes) - handover;
+        assert!(budget(bytes).unwrap().abs_diff(expected) <= 15, "{bytes}");
+    }
+}
+
+#[test]
+fn scheduling_alone_takes_its_accesses() {
+    for streams in [10, 100, 2000] {
+        for scheduler in [Scheduler::Hilq(streams), Scheduler::Heap(streams)] {
+            let expected = scheduler.accesses_per_packet() * (17.0 + 1.0 + 20.855);
+            #[allow(clippy::cast_precision_loss)]
+            let measured = scheduling_delay(scheduler) as f64 / 100.0;
+            assert!((measured / expected - 1.0).abs() < 0.01, "{scheduler:?}: {measured}");
+        }
+    }
+}
+
+#[test]
+fn hilq_fills_the_port_where_the_heap_does_not() {
+    let hilq = throughput(Scheduler::Hilq(500), 512);
+    assert!(hilq.at_line_rate() && hilq.bits_per_s() <= line_rate_bits_per_s(512) + 1_000_000);
+    assert!(!throughput(Scheduler::Heap(500), 512).at_line_rate());
+}

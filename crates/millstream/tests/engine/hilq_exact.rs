@@ -1,0 +1,65 @@
+//! `hilq-exact` equals `scan`, packet for packet: overload, drops, sparse arrivals, huge gaps,
+//! ties, closed gates, and time near its end.
+
+use crate::support::duel::{Choose, duel};
+use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+use millstream::{Contract, Packet, StreamId};
+
+/// SplitMix64 (Steele, Lea and Flood 2014).
+struct Random(u64);
+
+impl Choose for Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}
+
+#[test]
+fn a_hundred_thousand_random_lives_equal_those_of_a_scan() {
+    for seed in 0..100_000 {
+        duel(&mut Random(seed), 60);
+    }
+}
+
+/// Long enough for the ring to be rearranged, to grow and to fall behind.
+#[test]
+fn long_lives_equal_those_of_a_scan() {
+    for seed in 0..200 {
+        duel(&mut Random(1 << 40 | seed), 20_000);
+    }
+}
+
+/// Streams of equal deadlines, many of which are removed and reinserted before a decision.
+#[test]
+fn gates_that_close_in_a_crowd_leave_the_schedule_that_of_a_scan() {
+    for seed in 0..200 {
+        let mut random = Random(2 << 40 | seed);
+        let row = DisciplineRow::parse("dwcs").expect("in the catalogue");
+        let build = |structure| -> Box<dyn DynScheduler + Send> {
+            row.build(&Options::default(), structure)
+        };
+        let mut pair = [build(StructureName::Scan), build(StructureName::HilqExact)];
+        for scheduler in &mut pair {
+            for stream in 0..200 {
+                let contract = Contract::new().period_ns(1000).expect("positive");
+                scheduler.add_stream(contract).expect("complete");
+                scheduler.enqueue(0, StreamId(stream), Packet::new(100)).expect("room");
+            }
+        }
+        for _ in 0..400 {
+            let stream = StreamId(u32::try_from(random.below(200)).expect("few"));
+            let open = random.below(3) == 0;
+            for scheduler in &mut pair {
+                scheduler.set_eligible(0, stream, open);
+            }
+        }
+        for _ in 0..200 {
+            let sent = pair.each_mut().map(|scheduler| scheduler.decide(0, &mut ()));
+            assert_eq!(sent[0], sent[1], "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! A minimal link around the engine, and scenarios to run it on.
+
+pub mod duel;
+pub mod fair;
+
+use millstream::catalogue::{DisciplineRow, DwcsOrder, DynScheduler, Options, StructureName};
+use millstream::{
+    Contract, Departure, DwcsOptions, Late, Link, Observer, Packet, Rules, StreamId, Window,
+    ZeroWindow,
+};
+use millstream_reference::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
+use proptest::prelude::*;
+
+/// Collects events in the reference's form.
+#[derive(Default)]
+pub struct Collector {
+    pub outcome: Outcome,
+}
+
+impl Collector {
+    pub fn new(streams: usize) -> Self {
+        let zeros = || vec![0; streams];
+        let outcome = Outcome { missed: zeros(), violations: zeros(), ..Outcome::default() };
+        Self { outcome }
+    }
+
+    pub fn row(&mut self, departure: &Departure) {
+        self.outcome.rows.push(Row {
+            time_ns: departure.time_ns,
+            stream: departure.stream.0,
+            packet: departure.packet,
+            bytes: departure.bytes,
+            arrival_ns: departure.arrival_ns,
+            deadline_ns: departure.deadline_ns,
+            event: departure.event.name(),
+        });
+    }
+}
+
+impl Observer for Collector {
+    fn missed(&mut self, stream: StreamId, _: u64, missed: u64, violations: u64) {
+        self.outcome.missed[stream.index()] += missed;
+        self.outcome.violations[stream.index()] += violations;
+    }
+
+    fn dropped(&mut self, departure: &Departure) {
+        self.row(departure);
+    }
+}
+
+/// Returns the contract of a stream of the reference.
+pub fn contract(spec: &StreamSpec) -> Contract {
+    let window = Window::new(spec.window.0, spec.window.1).unwrap();
+    let mut contract = Contract::new().window(window).priority(spec.priority);
+    if spec.period_ns > 0 {
+        contract = contract.period_ns(spec.period_ns).unwrap();
+    }
+    if let Some(deadline_ns) = spec.first_deadline_ns {
+        contract = contract.first_deadline_ns(deadline_ns);
+    }
+    if let Some(limit) = spec.queue {
+        contract = contract.queue(limit);
+    }
+    contract.late(if spec.drop_late { Late::Drop } else { Late::Send })
+}
+
+/// Runs the engine on `structure`; the outcome has no decisions.
+pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -> Outcome {
+    let (name, options) = settings(spec);
+    run_named(name, &options, spec, arrivals, structure)
+}
+
+/// Returns the discipline of `spec` and its settings.
+pub fn settings(spec: &Spec) -> (&'static str, Options) {
+    let link = Link { rate_bps: spec.rate_bps, overhead_bytes: spec.overhead };
+    let options = Options { link, ..Options::default() };
+    match spec.discipline {
+        Discipline::Dwcs { loss_first, rtas99, lowest_denominator } => {
+            let rules = if rtas99 { Rules::Rtas99 } else { Rules::Standard };
+            let zero_window = if lowest_denominator {
+                ZeroWindow::LowestDenominator
+            } else {
+                ZeroWindow::HighestDenominator
+            };
+            let order = if loss_first { DwcsOrder::LossFirst } else { DwcsOrder::EdfFirst };
+            let dwcs = DwcsOptions { rules, zero_window };
+            (spec.discipline.name(), Options { dwcs, order, ..options })
+        }
+        plain => (plain.name(), options),
+    }
+}
+
+/// Runs the engine under the discipline called `name` instead of that of `spec`.
+pub fn run_named(
+    name: &str,
+    options: &Options,
+    spec: &Spec,
+    arrivals: &[Arrival],
+    structure: StructureName,
+) -> Outcome {
+    let mut scheduler = DisciplineRow::parse(name).unwrap().build(options, structure);
+    run_scheduler(scheduler.as_mut(), spec, arrivals)
+}
+
+/// Runs a scheduler without streams.
+pub fn run_scheduler(
+    scheduler: &mut dyn DynScheduler,
+    spec: &Spec,
+    arrivals: &[Arrival],
+) -> Outcome {
+    for stream in &spec.streams {
+        scheduler.add_stream(contract(stream)).unwrap();
+    }
+    let mut collector = Collector::new(spec.streams.len());
+    let mut arrivals = arrivals.iter().peekable();
+    let mut free_ns = 0;
+    loop {
+        let now_ns = match arrivals.peek() {
+            _ if scheduler.total_waiting() > 0 => free_ns,
+            Some(arrival) => free_ns.max(arrival.time_ns),
+            None => break,
+        };
+        while let Some(arrival) = arrivals.next_if(|arrival| arrival.time_ns <= now_ns) {
+            let packet = Packet::new(arrival.bytes);
+            if let Err(full) = scheduler.enqueue(arrival.time_ns, StreamId(arrival.stream), packet)
+            {
+                collector.row(&full);
+            }
+        }
+        free_ns = now_ns;
+        if let Some(departure) = scheduler.decide(now_ns, &mut collector) {
+            collector.row(&departure);
+            let bits = (u128::from(departure.bytes) + u128::from(spec.overhead)) * 8_000_000_000;
+            free_ns += u64::try_from(bits.div_ceil(u128::from(spec.rate_bps))).unwrap();
+            collector.outcome.end_ns = free_ns;
+        }
+    }
+    collector.outcome
+}
+
+/// A random discipline of the catalogue with random settings.
+fn disciplines() -> impl Strategy<Value = Discipline> {
+    let dwcs = any::<[bool; 3]>().prop_map(|[loss_first, rtas99, lowest_denominator]| {
+        Discipline::Dwcs { loss_first, rtas99, lowest_denominator }
+    });
+    let plain: Vec<_> = Discipline::PLAIN.iter().map(|(_, discipline)| *discipline).collect();
+    prop_oneof![4 => dwcs, 1 => proptest::sample::select(plain)]
+}
+
+fn streams() -> impl Strategy<Value = StreamSpec> {
+    let window = (0u32..6).prop_flat_map(|of| (0..=of, Just(of)));
+    let first = proptest::option::weighted(0.2, 0u64..9_000);
+    let queue = proptest::option::weighted(0.2, 0u32..5);
+    (1u64..8, window, first, any::<bool>(), 0u32..3, queue).prop_map(
+        |(slots, window, first_deadline_ns, drop_late, priority, queue)| StreamSpec {
+            first_deadline_ns,
+            drop_late,
+            priority,
+            queue,
+            ..StreamSpec::new(slots * 500, window)
+        },
+    )
+}
+
+/// Random scenarios, contended, with many ties in time.
+pub fn scenarios() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
+    let load = (0u64..16, prop_oneof![4 => Just(125u32), 1 => 0u32..400], any::<u32>());
+    let loads = proptest::collection::vec(load, 1..60);
+    let specs = proptest::collection::vec(streams(), 1..9);
+    (disciplines(), specs, loads, 0u32..2, prop_oneof![Just(1_000_000_000u64), 1u64 << 29..1 << 31])
+        .prop_map(|(discipline, streams, loads, overhead, rate_bps)| {
+            let mut time_ns = 0;
+            let arrivals = loads
+                .into_iter()
+                .map(|(gap, bytes, stream)| {
+                    // Gaps of 0 most of the time, otherwise whole packet-times or halves.
+                    time_ns += gap.saturating_sub(11) * 500;
+                    let stream = stream % u32::try_from(streams.len()).unwrap();
+                    Arrival { time_ns, stream, bytes }
+                })
+                .collect();
+            (Spec { discipline, rate_bps, overhead, streams }, arrivals)
+        })
+}
