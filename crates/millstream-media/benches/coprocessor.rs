@@ -1,27 +1,26 @@
-//! The Co-processor paper's Figures 6 to 10 with the real server: two clients, a web server's load
-//! beside them, scheduler and dispatch in the host and in a process of their own.
+//! The Co-processor paper's Figures 6 to 10 with the real server, for two clients under web load.
 //!
-//! The load is ten workers, as the paper's web server has processes, which share requests: each
-//! computes for a time (exponential, 5 ms in the mean) and comes at random, so often that the share
-//! of both cores is what the experiment asks for. Requests of the first seconds are left out, to
-//! show what changes.
+//! Scheduler and dispatch run in the host, or in a separate process. The load is ten workers that
+//! share requests, like the processes of the paper's web server. A request computes for an
+//! exponential time of 5 ms in the mean. Requests arrive at random, at the rate that gives the
+//! wanted utilisation of all cores. The first seconds have no load, to show what changes.
 //!
-//! Before that, what a frame costs by each of the paper's frame paths (Figure 3, Table 4), in the
-//! server.
+//! Before that, the benchmark measures the cost of a frame on each of the paper's frame paths
+//! (Figure 3, Table 4), in the server.
 //!
 //! `cargo bench --profile release -p millstream-media --bench coprocessor -- FOLDER` writes
-//! `frame-paths.csv` (with `paths` behind it, that alone), `live.csv` and `live-summary.csv`; `make
-//! paper-coprocessor` calls it and draws them.
+//! `frame-paths.csv`, `live.csv` and `live-summary.csv`; with `paths` after FOLDER, only the first
+//! of them. `make paper-coprocessor` calls it and draws the figures.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_precision_loss)]
 
 mod load;
-mod player;
+mod playing;
 
 use load::ticks;
 use millstream_media::{frame_producer, network_interface_processor};
 use millstream_traffic::Random;
-use player::{Playing, lateness};
+use playing::{Playing, lateness};
 use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -30,24 +29,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long each experiment goes on, and from when on there is load.
+/// The duration of each experiment. The load starts after [`LOADED`].
 const WHOLE: Duration = Duration::from_secs(30);
 const LOADED: Duration = Duration::from_secs(6);
 
-/// The first part of a second is left out: clients begin.
+/// The time at the start that is not evaluated, because clients are starting.
 const SETTLED: Duration = Duration::from_secs(1);
 
 const WORKERS: usize = 10;
 const REQUEST: Duration = Duration::from_millis(5);
 
-/// A request: when it comes, after the load began, and what it computes.
+/// A request: its arrival time after the start of the load, and its computation time.
 #[derive(Clone, Copy)]
 struct Request {
     comes: Duration,
     takes: Duration,
 }
 
-/// Requests that take the part `load` of `cores`.
+/// Returns requests that use the fraction `load` of `cores`.
 fn requests(load: f64, cores: f64) -> Vec<Request> {
     let mut random = Random::new(1, 0);
     let mut comes = Duration::ZERO;
@@ -59,12 +58,12 @@ fn requests(load: f64, cores: f64) -> Vec<Request> {
     all
 }
 
-/// Processor time of this thread.
+/// Returns the CPU time of this thread.
 fn used() -> Duration {
     clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
 }
 
-/// A worker: takes requests as they come until `end`.
+/// Runs a worker: processes requests at their arrival times until `end`.
 fn work(requests: &[Request], next: &AtomicUsize, from: Instant, end: Instant) {
     while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
         thread::sleep((from + request.comes).saturating_duration_since(Instant::now()));
@@ -78,7 +77,9 @@ fn work(requests: &[Request], next: &AtomicUsize, from: Instant, end: Instant) {
     }
 }
 
-/// One experiment: appends a row a second, and one of the time under load to `summary`.
+/// Runs one experiment. Appends a row per second to `series`, and a row under load to `summary`.
+///
+/// Returns whether the receiver had real-time priority.
 fn experiment(placement: &str, percent: u32, series: &mut String, summary: &mut String) -> bool {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let requests = Arc::new(requests(f64::from(percent) / 100.0, cores as f64));
@@ -104,10 +105,10 @@ fn experiment(placement: &str, percent: u32, series: &mut String, summary: &mut 
     }
     let (arrivals, report, permitted) = playing.end();
     workers.into_iter().for_each(|worker| worker.join().unwrap());
+    let late = lateness(&arrivals, SETTLED);
     let arrivals: Vec<_> = arrivals.into_iter().filter(|arrival| arrival.at >= SETTLED).collect();
-    let late = lateness(&arrivals);
     let mut sources: Vec<u32> = late.keys().copied().collect();
-    sources.sort_by_key(|source| late[source][0].0);
+    sources.sort_by_key(|source| late[source][0].at);
     assert_eq!(sources.len(), 2, "both clients hear something");
     for (second, used) in utilisation.iter().enumerate().skip(1) {
         let _ = write!(series, "{placement},{percent},{second},{used:.1}");
@@ -115,8 +116,8 @@ fn experiment(placement: &str, percent: u32, series: &mut String, summary: &mut 
             let inside = |at: Duration| at.as_secs() as usize == second;
             let bytes = arrivals.iter().filter(|a| a.source == *source && inside(a.at));
             let bits = 8 * bytes.map(|arrival| arrival.bytes).sum::<usize>();
-            let waits = late[source].iter().filter(|(at, _)| inside(*at)).map(|(_, late)| late);
-            let waits: Vec<f64> = waits.map(|late| late.as_secs_f64() * 1e3).collect();
+            let waits = late[source].iter().filter(|frame| inside(frame.at));
+            let waits: Vec<f64> = waits.map(|frame| frame.late.as_secs_f64() * 1e3).collect();
             let mean = waits.iter().sum::<f64>() / waits.len().max(1) as f64;
             let worst = waits.iter().copied().fold(0.0, f64::max);
             let _ = write!(series, ",{:.1},{mean:.3},{worst:.3}", bits as f64 / 1e3);
@@ -127,8 +128,8 @@ fn experiment(placement: &str, percent: u32, series: &mut String, summary: &mut 
     let mut waits: Vec<f64> = late
         .values()
         .flatten()
-        .filter(|(at, _)| under_load(*at))
-        .map(|(_, late)| late.as_secs_f64() * 1e3)
+        .filter(|frame| under_load(frame.at))
+        .map(|frame| frame.late.as_secs_f64() * 1e3)
         .collect();
     waits.sort_by(f64::total_cmp);
     let part = |percent: usize| waits[(waits.len() - 1) * percent / 100];
@@ -150,11 +151,11 @@ fn experiment(placement: &str, percent: u32, series: &mut String, summary: &mut 
     permitted
 }
 
-/// How long each frame path is measured, and for how many clients.
+/// The duration of the measurement of each frame path, for [`PATH_CLIENTS`] clients.
 const PATH: Duration = Duration::from_secs(10);
 const PATH_CLIENTS: usize = 20;
 
-/// Time that a process has run, all its threads, ns.
+/// Returns the CPU time of all threads of a process, ns.
 fn ran(process: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
     let ran = tasks.into_iter().flatten().flatten().filter_map(|task| {
@@ -164,15 +165,17 @@ fn ran(process: u32) -> u64 {
     ran.sum()
 }
 
-/// What a frame costs the processor and the producer by a path, and how late it is: a row.
+/// Measures a frame's cost and lateness on a path. Returns a row of `frame-paths.csv`.
+///
+/// The cost is that of the data plane and that of the producer.
 fn path(path: &str) -> String {
     let playing = Playing::by(path, PATH_CLIENTS, Instant::now());
     thread::sleep(PATH);
     let ran_ns: Vec<u64> = playing.apart.iter().map(|process| process.map_or(0, ran)).collect();
     let (arrivals, report, _) = playing.end();
-    let late = lateness(&arrivals);
+    let late = lateness(&arrivals, Duration::ZERO);
     let mut late: Vec<u64> =
-        late.values().flatten().map(|(_, late)| late.as_nanos() as u64).collect();
+        late.values().flatten().map(|frame| frame.late.as_nanos() as u64).collect();
     late.sort_unstable();
     let at = |part: usize| late[(late.len() - 1) * part / 100];
     let account = report.account;
@@ -189,7 +192,7 @@ fn path(path: &str) -> String {
     )
 }
 
-/// The frame paths of a server: A, C and B of the paper.
+/// Measures the server's frame paths, A, C and B of the paper, and writes `frame-paths.csv`.
 fn paths(folder: &Path) {
     let mut text = "path,scheduling_ns,kernel_ns,processor_ns,producer_ns,p50_late_ns,p99_late_ns,\
                     sent,missed\n"

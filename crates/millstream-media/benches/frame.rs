@@ -1,21 +1,23 @@
-//! What a frame costs the processor, part by part and by clients: scheduling alone, the same with
-//! an instruction that looks at every frame, with its RTP packets written, and sent. No clock is
-//! waited for: frames follow one another, so caches are as warm as so many clients leave them.
+//! The cost of a frame in the data plane, part by part and by the number of clients.
+//!
+//! The parts are scheduling only, scheduling with an instruction that filters every frame, writing
+//! the RTP packets, and sending them. The benchmark does not wait for a clock: frames follow each
+//! other, so the caches are as warm as that number of clients leaves them.
 //!
 //! `cargo bench -p millstream-media --bench frame`
 
 #![allow(clippy::unwrap_used)]
 
-mod player;
+mod playing;
 
 use millstream_media::measuring::{Part, frame};
-use player::scenario;
+use playing::scenario;
 
-/// Frames of a measurement, and how many are made: the quickest counts.
+/// The number of frames per measurement. The fastest of [`ROUNDS`] measurements counts.
 const FRAMES: u64 = 20_000;
 const ROUNDS: usize = 5;
 
-/// The example, as it is loaded: it lets every frame go.
+/// The example module with its default settings, with which it passes every frame.
 const FILTER: &[u8] = include_bytes!("../../../examples/media/thin.wasm");
 
 fn main() {

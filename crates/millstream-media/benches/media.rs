@@ -1,33 +1,37 @@
-//! What a frame costs and how late it arrives: clients by clients, unloaded and with a busy loop
-//! for each core, scheduler and dispatch in the host or in a process of their own.
+//! The cost and the lateness of frames, by the number of clients, without load and with busy loops.
 //!
-//! All clients are one receiver, told apart by their RTP source; it has real-time priority where
-//! that is permitted, so that what is late is the server. Lateness is the time of a frame's last
-//! packet after its number × the period, the client's best one being 0.
+//! The load is one busy loop per core. Scheduler and dispatch run in the host or in a separate
+//! process.
+//!
+//! One receiver plays all clients and distinguishes them by their RTP source. It has real-time
+//! priority where permitted, so that the lateness is the server's. Lateness is the arrival time of
+//! a frame's last packet minus its number × the period, relative to the client's best frame.
 
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 mod load;
-mod player;
+mod playing;
 
 use load::BusyLoops;
 use millstream_media::{Report, network_interface_processor};
-use player::{Playing, lateness};
+use playing::{Playing, lateness};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const MEASURED: Duration = Duration::from_secs(6);
 
-/// Serves `clients` for a while; lateness sorted, µs, what the server says, whether time is to be
-/// trusted.
+/// Serves `clients` clients for [`MEASURED`].
+///
+/// Returns the sorted lateness, µs, the server's report, and whether the receiver had real-time
+/// priority.
 fn measure(placement: &str, clients: usize, busy: usize) -> (Vec<u64>, Report, bool) {
     let loops = BusyLoops::start(busy);
     let playing = Playing::start(placement, clients, Instant::now());
     thread::sleep(MEASURED);
     let (arrivals, report, permitted) = playing.end();
     loops.stop();
-    let late = lateness(&arrivals);
-    let late = late.values().flatten().map(|(_, late)| late.as_micros() as u64);
+    let late = lateness(&arrivals, Duration::ZERO);
+    let late = late.values().flatten().map(|frame| frame.late.as_micros() as u64);
     let mut late: Vec<u64> = late.collect();
     late.sort_unstable();
     (late, report, permitted)

@@ -1,19 +1,20 @@
-//! The media server, host and NI, beside a peer: the same film, the same receiver, unloaded and
-//! with a busy loop for each core.
+//! The media server, host and NI, beside a peer with one media file and one receiver.
 //!
-//! Servers are processes of their own, whose processor time the system counts. Lateness is the time
-//! of a frame's last packet after its RTP time, the client's best one being 0. A frame is lost if
-//! its last packet did not come, but those of frames before and after it did.
+//! Each server is measured without load and with a busy loop per core. It is a separate process, so
+//! the system accounts for its CPU time. Lateness is the arrival time of a frame's last packet
+//! minus its RTP time, relative to the client's best frame. A frame is lost if its last packet did
+//! not arrive, but those of earlier and later frames did.
 //!
 //! `benches/peers/media.sh` calls it: `MILLSTREAM FILM PEER [ARGUMENT...] CLIENTS...`.
 
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 
 mod load;
-mod player;
+mod playing;
 
 use load::{BusyLoops, ticks};
-use player::{Arrival, PERIOD, client_of, receive};
+use millstream_player::{Arrival, receive};
+use playing::{PERIOD, client};
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
@@ -26,13 +27,13 @@ use std::time::{Duration, Instant};
 
 const MEASURED: Duration = Duration::from_secs(10);
 
-/// Clients begin, pipelines are built.
+/// The time before the measurement, in which clients start and pipelines are built.
 const SETTLED: Duration = Duration::from_secs(3);
 
-/// RTP time of a frame, 1/90,000 s.
+/// The RTP time between two frames, 1/90,000 s.
 const FRAME: u32 = 3_600;
 
-/// A server that runs.
+/// A running server.
 struct Server {
     child: Child,
     address: SocketAddr,
@@ -41,7 +42,7 @@ struct Server {
 }
 
 impl Server {
-    /// Ours.
+    /// Starts Millstream's media server.
     fn ours(program: &str, film: &Path, placement: &str) -> Self {
         let scenario = film.with_file_name(format!("{placement}.toml"));
         let text = format!(
@@ -76,7 +77,7 @@ impl Server {
         Self { child, address: address(&line), processes, track: "/stream=0" }
     }
 
-    /// Processor time so far, of all its processes, ticks of 10 ms.
+    /// Returns the CPU time of all its processes so far, in ticks of 10 ms.
     fn used(&self) -> u64 {
         let of = |id: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
@@ -100,19 +101,19 @@ fn address(line: &str) -> SocketAddr {
     rest.split('/').next().unwrap().parse().unwrap()
 }
 
-/// What was measured.
+/// The results of a measurement.
 struct Outcome {
     frames: usize,
     lost: usize,
-    /// Sorted, µs.
+    /// The sorted lateness, µs.
     late: Vec<u128>,
-    /// Share of a core that the server took.
+    /// The server's CPU use, in cores.
     share: f64,
     busy_percent: f64,
     trusted: bool,
 }
 
-/// Lateness and losses of one client's packets.
+/// Returns the number of frames, the losses and the lateness, µs, from one client's packets.
 fn frames(arrivals: &[Arrival]) -> (usize, usize, Vec<u128>) {
     let first = arrivals[0].time;
     let number = |arrival: &Arrival| arrival.time.wrapping_sub(first) / FRAME;
@@ -138,9 +139,9 @@ fn measure(server: &Server, clients: usize, loops: usize) -> Outcome {
     let ports = ports.join("-");
     let controls: Vec<_> = (0..clients)
         .map(|_| {
-            // Clients do not all begin at one instant.
+            // Staggers the clients' start times.
             thread::sleep(PERIOD * 7 / 5 / 10);
-            client_of(server.address, server.track, &ports)
+            client(server.address, server.track, &ports)
         })
         .collect();
     let busy = BusyLoops::start(loops);

@@ -44,6 +44,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("millstream-pipeline", &["millstream"]),
     ("millstream-sim", &["millstream", "millstream-traffic", "millstream-scenario"]),
     ("millstream-extension", &[]),
+    ("millstream-player", &[]),
     ("millstream-tidy", &[]),
     (
         "millstream-router",

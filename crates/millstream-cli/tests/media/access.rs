@@ -248,7 +248,7 @@ fn mangled_credentials_and_greetings_are_refused_or_closed_and_others_served() {
 fn one_address_has_so_many_connections_and_sessions_and_no_more() {
     let media = "connections-per-address = 3\nsessions-per-address = 2\nhttp = \"127.0.0.1:0\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
-    let mut players: Vec<Player> = (0..3).map(|_| Player::connect(&server)).collect();
+    let mut players: Vec<Player> = (0..3).map(|_| Player::open(server.rtsp, "film")).collect();
     for player in &mut players[..2] {
         assert_eq!(player.set_up(false).status(), StatusCode::Ok);
     }

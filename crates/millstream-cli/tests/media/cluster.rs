@@ -277,11 +277,11 @@ fn dies(media: &str) {
         assert_eq!(taken(&servers[1..]), 4);
         // Its session is found by whichever server it asks.
         let player = &mut players[0];
-        player.reconnect(&servers[1]);
+        player.reconnect(servers[1].rtsp, "film");
         let answer = player.ask(Method::GetParameter, &[]);
         if let Some(location) = answer.header(&LOCATION) {
             assert_eq!(location.as_str(), "rtsp://10.77.0.3:8554/placed/film");
-            player.reconnect(&servers[2]);
+            player.reconnect(servers[2].rtsp, "film");
         }
         assert_eq!(player.ask(Method::Teardown, &[]).status(), StatusCode::Ok);
         // Who has gone leaves nothing behind.

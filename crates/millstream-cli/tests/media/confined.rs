@@ -60,7 +60,7 @@ fn assert_confined(id: u32, permitted: u64) {
 
 /// Plays some frames.
 fn play(server: &Server) {
-    let mut player = Player::connect(server);
+    let mut player = Player::open(server.rtsp, "film");
     assert_eq!(player.set_up(false).status(), StatusCode::Ok);
     player.play();
     player.watch_frames(10);

@@ -81,7 +81,7 @@ fn every_frame_arrives_whole_by_each_reader_and_transport() {
             "placement = \"ni\"\nframe-path = \"{path}\"\nhttp = \"127.0.0.1:0\"\nsessions = 4"
         );
         let server = Server::start(60, "50 Mbps", &media, STREAM, "");
-        let mut players = Player::both_ways(&server);
+        let mut players = Player::both_ways(server.rtsp, "film");
         let reading = server.status()["reading"].clone();
         assert_eq!(reading["path"], path, "{reading}");
         assert_eq!(reading["by"].as_str().unwrap().is_empty(), path == "host", "{reading}");
@@ -107,7 +107,7 @@ fn the_processor_the_host_and_the_producer_may_die() {
              sessions = 4\nidle-timeout = \"20 s\""
         );
         let mut server = Server::start(60, "50 Mbps", &media, STREAM, ", repeat = true");
-        let mut players = Player::both_ways(&server);
+        let mut players = Player::both_ways(server.rtsp, "film");
         go_on(&mut players);
         let old = server.processor.unwrap();
         kill_9(old.into());

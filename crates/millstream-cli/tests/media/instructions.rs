@@ -2,7 +2,7 @@
 //! clients play, and modules that mean harm. What they do, they do to their own streams; every
 //! frame stands in the account.
 
-use crate::player::{PATTERN, Player, Seen, Server, assert_conserved, await_files, files};
+use crate::player::{self, PATTERN, Player, Seen, Server, assert_conserved, await_files, files};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rtsp_types::StatusCode;
@@ -142,7 +142,7 @@ fn watch_while(players: &mut [Player; 2], what: impl FnOnce()) -> [Vec<Seen>; 2]
 /// was whole.
 fn missing(seen: &[Seen]) -> Vec<u8> {
     assert!(seen.iter().all(|frame| frame.whole));
-    let numbers: HashSet<u32> = Player::numbers(seen);
+    let numbers: HashSet<u32> = player::coding_numbers(seen);
     let last = *numbers.iter().max().unwrap();
     (0..last).filter(|n| !numbers.contains(n)).map(|n| PATTERN[n as usize % 6].0).collect()
 }

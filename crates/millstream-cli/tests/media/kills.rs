@@ -79,7 +79,7 @@ fn a_client_in_the_middle_of_a_frame() {
             format!("placement = \"{placement}\"\nhttp = \"127.0.0.1:0\"\nidle-timeout = \"60 s\"");
         let server = Server::start(60, "50 Mbps", &media, STREAM, ", repeat = true");
         // Once through, so that whatever is opened at the start is open.
-        let mut first = Player::connect(&server);
+        let mut first = Player::open(server.rtsp, "film");
         assert_eq!(first.set_up(false).status(), StatusCode::Ok);
         first.play();
         first.watch_frames(1);
@@ -87,7 +87,7 @@ fn a_client_in_the_middle_of_a_frame() {
         await_nobody(&server);
         let before = files(server.child.id());
         let processor = server.processor.map(|id| (id, files(id)));
-        let mut other = Player::connect(&server);
+        let mut other = Player::open(server.rtsp, "film");
         assert_eq!(other.set_up(false).status(), StatusCode::Ok);
         other.play();
         other.watch_frames(1);
@@ -134,7 +134,7 @@ fn the_processor_in_the_middle_of_a_frame_and_again() {
     let mut server = Server::start(60, "4.8 Mbps", media, STREAM, ", repeat = true");
     metric(&server, "sessions");
     let before = files(server.child.id());
-    let mut players: Vec<Player> = (0..3).map(|_| Player::connect(&server)).collect();
+    let mut players: Vec<Player> = (0..3).map(|_| Player::open(server.rtsp, "film")).collect();
     for player in &mut players {
         assert_eq!(player.set_up(false).status(), StatusCode::Ok);
         player.play();
@@ -165,7 +165,7 @@ fn the_host_and_then_its_clients() {
      = \"2 s\"";
     let mut server = Server::start(60, "50 Mbps", media, STREAM, ", repeat = true");
     let processor = server.processor.unwrap();
-    let mut players = Player::both_ways(&server);
+    let mut players = Player::both_ways(server.rtsp, "film");
     players[0].watch_frames(5);
     // It has all that it opens at its start; clients are no files of it.
     let before = files(processor);

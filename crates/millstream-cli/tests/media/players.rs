@@ -218,7 +218,7 @@ fn a_browser_shows_each_client_s_numbers() {
         "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"",
         ", repeat = true",
     );
-    let mut player = Player::connect(&server);
+    let mut player = Player::open(server.rtsp, "film");
     player.set_up(false);
     player.play();
     player.watch_frames(30);

@@ -40,7 +40,7 @@ fn every_frame_arrives_whole_by_either_transport_and_placement() {
     for placement in ["host", "ni"] {
         let media = format!("placement = \"{placement}\"");
         let server = Server::start(60, "50 Mbps", &media, DEADLINE, "");
-        let mut players = Player::both_ways(&server);
+        let mut players = Player::both_ways(server.rtsp, "film");
         for player in &mut players {
             player.watch(LONG);
             assert!(player.bye, "the film's end is told");
@@ -59,7 +59,7 @@ fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
     // may go: 0.95 Mb/s must come.
     let stream = format!("{DEADLINE}\nwindow = \"2/6\"");
     let server = Server::start(180, "3.1 Mbps", "", &stream, "");
-    let mut players: Vec<Player> = (0..3).map(|_| Player::connect(&server)).collect();
+    let mut players: Vec<Player> = (0..3).map(|_| Player::open(server.rtsp, "film")).collect();
     for player in &mut players {
         assert_eq!(player.set_up(false).status(), StatusCode::Ok);
         player.play();
@@ -84,7 +84,7 @@ fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
     // A machine that stops the server for longer than a millisecond can cost more.
     if frames["violations"] == 0 {
         for frames in &clients {
-            let there = Player::numbers(frames);
+            let there = player::coding_numbers(frames);
             let missing = (0..180).filter(|number| !there.contains(number));
             // Of each block of six the last two B-frames may go, and nothing else does.
             assert!(missing.clone().all(|number| matches!(number % 6, 4 | 5)), "{account}");
@@ -97,11 +97,11 @@ fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
 fn who_does_not_fit_is_refused_with_a_reason() {
     let stream = format!("{DEADLINE}\nwindow = \"2/6\"");
     let server = Server::start(60, "2.6 Mbps", "http = \"127.0.0.1:0\"", &stream, "");
-    let mut admitted: Vec<Player> = (0..2).map(|_| Player::connect(&server)).collect();
+    let mut admitted: Vec<Player> = (0..2).map(|_| Player::open(server.rtsp, "film")).collect();
     for player in &mut admitted {
         assert_eq!(player.set_up(false).status(), StatusCode::Ok);
     }
-    let mut third = Player::connect(&server);
+    let mut third = Player::open(server.rtsp, "film");
     let refused = third.set_up(false);
     assert_eq!(refused.status(), StatusCode::NotEnoughBandwidth);
     let why = String::from_utf8(refused.body().clone()).unwrap();
@@ -111,8 +111,8 @@ fn who_does_not_fit_is_refused_with_a_reason() {
     let offered = refused.header(&offered).expect("an offer").as_str();
     assert!(["3/6", "4/6", "5/6"].contains(&offered), "{offered}");
     assert!(why.contains(&format!("/film/{offered} has room: at most")), "{why}");
-    let mut other = Player::connect(&server);
-    other.turn_to(&server, &format!("film/{offered}"));
+    let mut other = Player::open(server.rtsp, "film");
+    other.turn_to(server.rtsp, &format!("film/{offered}"));
     let described = other.ask(Method::Describe, &[]);
     assert_eq!(described.status(), StatusCode::Ok);
     assert_eq!(other.set_up(false).status(), StatusCode::Ok);
@@ -141,7 +141,7 @@ fn who_does_not_fit_is_refused_with_a_reason() {
 #[test]
 fn a_player_may_pause_and_go_on() {
     let server = Server::start(60, "50 Mbps", "", DEADLINE, "");
-    let mut player = Player::connect(&server);
+    let mut player = Player::open(server.rtsp, "film");
     let described = player.ask(Method::Describe, &[]);
     let description = String::from_utf8(described.body().clone()).unwrap();
     assert!(description.contains("a=rtpmap:32 MPV/90000"), "{description}");
@@ -163,7 +163,7 @@ fn a_player_may_pause_and_go_on() {
 fn a_processor_that_dies_is_replaced_and_clients_play_on() {
     let media = "placement = \"ni\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
-    let mut player = Player::connect(&server);
+    let mut player = Player::open(server.rtsp, "film");
     player.set_up(false);
     player.play();
     player.watch_frames(1);
@@ -186,7 +186,7 @@ fn a_processor_that_dies_is_replaced_and_clients_play_on() {
 fn clients_play_on_when_the_host_dies_as_long_as_they_are_there() {
     let media = "placement = \"ni\"\nidle-timeout = \"1 s\"";
     let mut server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
-    let mut player = Player::connect(&server);
+    let mut player = Player::open(server.rtsp, "film");
     player.set_up(false);
     player.play();
     player.watch(Duration::from_millis(200));
@@ -207,7 +207,7 @@ fn a_server_that_is_started_again_takes_its_clients_over() {
     let media = "placement = \"ni\"\nsocket = \"processor\"\nidle-timeout = \"20 s\"";
     let mut server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
     let processor = server.processor.unwrap();
-    let mut players = Player::both_ways(&server);
+    let mut players = Player::both_ways(server.rtsp, "film");
     let player = &mut players[0];
     player.watch(Duration::from_millis(200));
     server.crash();
@@ -242,7 +242,7 @@ fn a_server_that_is_started_again_takes_its_clients_over() {
     assert!(error.contains("the server of the processor there runs"), "{error}");
 
     // The session is asked for by a new connection, and ends with it.
-    player.reconnect(&server);
+    player.reconnect(server.rtsp, "film");
     assert_eq!(player.ask(Method::Pause, &[]).status(), StatusCode::Ok);
     player.watch(Duration::from_millis(300));
     player.frames();
@@ -287,7 +287,7 @@ fn what_is_no_request_is_answered_or_closed_and_others_are_served() {
     for mut stream in idle {
         assert_eq!(stream.read(&mut [0; 10]).unwrap(), 0);
     }
-    let mut player = Player::connect(&server);
+    let mut player = Player::open(server.rtsp, "film");
     assert_eq!(player.set_up(false).status(), StatusCode::Ok);
     server.end();
 }
@@ -311,7 +311,7 @@ fn a_thousand_idle_connections_cost_little_and_disturb_nobody() {
         DEADLINE,
         "",
     );
-    let mut player = Player::connect(&server);
+    let mut player = Player::open(server.rtsp, "film");
     assert_eq!(player.set_up(false).status(), StatusCode::Ok);
     let before = resident(server.child.id());
     let mut idle: Vec<TcpStream> =
@@ -381,7 +381,7 @@ fn a_scanners_worth_of_requests_is_answered_or_closed() {
     }
     assert_eq!(closed + refused + done, 1_000);
     assert!(closed > 50 && refused > 200 && done > 50, "{closed} {refused} {done}");
-    let mut player = Player::connect(&server);
+    let mut player = Player::open(server.rtsp, "film");
     assert_eq!(player.set_up(false).status(), StatusCode::Ok);
     player.play();
     player.watch(LONG);
@@ -392,13 +392,13 @@ fn a_scanners_worth_of_requests_is_answered_or_closed() {
 #[test]
 fn a_client_that_goes_away_without_a_word_is_forgotten() {
     let server = Server::start(60, "1.3 Mbps", "", DEADLINE, ", repeat = true");
-    let mut player = Player::connect(&server);
+    let mut player = Player::open(server.rtsp, "film");
     player.set_up(false);
     player.play();
     player.watch(Duration::from_millis(200));
     drop(player);
     let end = Instant::now() + LONG;
-    let mut next = Player::connect(&server);
+    let mut next = Player::open(server.rtsp, "film");
     while next.set_up(false).status() != StatusCode::Ok {
         assert!(Instant::now() < end);
     }
@@ -463,7 +463,7 @@ fn each_client_s_numbers_are_shown_while_it_plays() {
         let server = Server::start(60, "50 Mbps", &media, &stream, ", repeat = true");
         let page = server.page("/");
         assert!(page.contains("text/html") && page.contains("script-src 'sha256-"), "{page}");
-        let mut players = Player::both_ways(&server);
+        let mut players = Player::both_ways(server.rtsp, "film");
         players.iter_mut().for_each(|player| player.watch_frames(20));
         players.iter_mut().for_each(|player| {
             assert_eq!(player.ask(Method::Pause, &[]).status(), StatusCode::Ok);
@@ -518,14 +518,14 @@ fn each_client_s_numbers_are_shown_while_it_plays() {
 #[test]
 fn a_server_that_is_to_terminate_lets_films_play_out_and_begins_none() {
     let server = Server::start(120, "50 Mbps", "http = \"127.0.0.1:0\"", DEADLINE, "");
-    let mut players = Player::both_ways(&server);
+    let mut players = Player::both_ways(server.rtsp, "film");
     // One that does not play is not waited for.
-    let mut idle = Player::connect(&server);
+    let mut idle = Player::open(server.rtsp, "film");
     assert_eq!(idle.set_up(false).status(), StatusCode::Ok);
     players[0].watch_frames(5);
     server.signal(Signal::SIGTERM);
     assert_eq!(server.line(), "draining: 2 clients play on, for at most 30s");
-    let mut late = Player::connect(&server);
+    let mut late = Player::open(server.rtsp, "film");
     let refused = late.set_up(false);
     assert_eq!(refused.status(), StatusCode::ServiceUnavailable);
     let why = String::from_utf8(refused.body().clone()).unwrap();
@@ -553,7 +553,7 @@ fn films_that_do_not_end_are_cut_off_when_the_drain_has_lasted_long_enough() {
     for placement in ["host", "ni"] {
         let media = format!("placement = \"{placement}\"\ndrain-timeout = \"500 ms\"");
         let server = Server::start(60, "50 Mbps", &media, DEADLINE, ", repeat = true");
-        let mut player = Player::connect(&server);
+        let mut player = Player::open(server.rtsp, "film");
         player.set_up(false);
         player.play();
         player.watch_frames(5);
@@ -570,7 +570,7 @@ fn films_that_do_not_end_are_cut_off_when_the_drain_has_lasted_long_enough() {
 #[test]
 fn a_terminal_that_goes_away_ends_it_as_ctrl_c_does() {
     let server = Server::start(60, "50 Mbps", "", DEADLINE, ", repeat = true");
-    let mut player = Player::connect(&server);
+    let mut player = Player::open(server.rtsp, "film");
     player.set_up(false);
     player.play();
     player.watch_frames(5);

@@ -39,10 +39,10 @@ fn a_player_that_stops_reading_is_charged_and_closed_and_others_play_on() {
         let media =
             format!("placement = \"{placement}\"\nhttp = \"127.0.0.1:0\"\nstall-timeout = \"1 s\"");
         let server = Server::start(60, "50 Mbps", &media, DEADLINE, ", repeat = true");
-        let mut honest = Player::connect(&server);
+        let mut honest = Player::open(server.rtsp, "film");
         assert_eq!(honest.set_up(true).status(), StatusCode::Ok);
         honest.play();
-        let mut stalled = Player::over(narrow(&server), &server);
+        let mut stalled = Player::over(narrow(&server), server.rtsp, "film");
         assert_eq!(stalled.set_up(true).status(), StatusCode::Ok);
         stalled.play();
         let done = AtomicBool::new(false);
@@ -109,7 +109,7 @@ fn narrow_rest(player: Player) -> TcpStream {
 fn one_address_has_a_sixteenth_of_all_places_where_the_file_does_not_say() {
     let media = "connections = 96\nsessions = 80\nhttp = \"127.0.0.1:0\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
-    let mut players: Vec<Player> = (0..6).map(|_| Player::connect(&server)).collect();
+    let mut players: Vec<Player> = (0..6).map(|_| Player::open(server.rtsp, "film")).collect();
     let status: Vec<StatusCode> =
         players.iter_mut().map(|player| player.set_up(true).status()).collect();
     assert_eq!(status[..5], [StatusCode::Ok; 5]);
@@ -134,7 +134,7 @@ fn one_address_has_a_sixteenth_of_all_places_where_the_file_does_not_say() {
 fn a_player_that_reads_at_half_the_rate_gets_frames_in_time_and_is_not_closed() {
     let media = "http = \"127.0.0.1:0\"\nstall-timeout = \"1 s\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
-    let mut player = Player::over(narrow(&server), &server);
+    let mut player = Player::over(narrow(&server), server.rtsp, "film");
     assert_eq!(player.set_up(true).status(), StatusCode::Ok);
     player.play();
     let mut stream = player.into_control();

@@ -1,4 +1,4 @@
-//! What else a machine does while a server is measured.
+//! Background load and CPU accounting during the measurement of a server.
 
 #![allow(dead_code)]
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// Threads that do nothing, as fast as they can.
+/// Threads that spin without useful work.
 pub(crate) struct BusyLoops {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -34,7 +34,7 @@ impl BusyLoops {
     }
 }
 
-/// The machine's time so far, all cores: busy, and all of it, in ticks.
+/// Returns the machine's CPU time of all cores in ticks: busy, and total.
 pub(crate) fn ticks() -> (u64, u64) {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let first = stat.lines().next().unwrap();

@@ -1,0 +1,161 @@
+//! Packets of many sessions with their arrival times, for measurements.
+
+use rtp_types::RtpPacket;
+use std::collections::HashMap;
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// RTP clock of video, Hz (RFC 3551, 5).
+const RTP_HZ: u128 = 90_000;
+
+/// A received RTP packet.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrival {
+    /// Time since the receiver's time 0.
+    pub at: Duration,
+    /// RTP source.
+    pub source: u32,
+    /// RTP time.
+    pub time: u32,
+    /// UDP payload, bytes.
+    pub bytes: usize,
+    /// The last packet of its frame (marker bit).
+    pub last: bool,
+}
+
+/// Requests real-time priority for the calling thread; returns whether the kernel grants it.
+#[allow(unsafe_code)]
+fn real_time() -> bool {
+    let parameters = libc::sched_param { sched_priority: 2 };
+    // SAFETY: the call only reads `parameters`; 0 is this thread.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) == 0 }
+}
+
+/// Receives packets until `stop`. Returns them, and whether the thread had real-time priority, so
+/// that delays of the receiver itself are short.
+///
+/// # Panics
+/// If a packet is not RTP.
+pub fn receive(socket: &UdpSocket, begun: Instant, stop: &AtomicBool) -> (Vec<Arrival>, bool) {
+    let permitted = real_time();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let mut arrivals = Vec::new();
+    let mut packet = [0; 65536];
+    while !stop.load(Ordering::Relaxed) {
+        let Ok(bytes) = socket.recv(&mut packet) else { continue };
+        let at = begun.elapsed();
+        let packet = RtpPacket::parse(&packet[..bytes]).unwrap();
+        let (source, time, last) = (packet.ssrc(), packet.timestamp(), packet.marker_bit());
+        arrivals.push(Arrival { at, source, time, bytes, last });
+    }
+    (arrivals, permitted)
+}
+
+/// A frame whose last packet arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameArrival {
+    /// Its number in coding order, from the session's first frame.
+    pub number: u64,
+    /// Arrival of its last packet.
+    pub at: Duration,
+    /// Delay after its period, relative to the source's earliest frame.
+    pub late: Duration,
+}
+
+/// Returns each source's frames with their lateness.
+///
+/// RTP time numbers a frame, so a lost frame does not shift those after it. RTP time is in display
+/// order and frames are sent in coding order: `display` holds the display index of each frame of
+/// the file in coding order. The first packet of a source must belong to the file's first frame.
+/// Frames before `settled` are left out.
+///
+/// # Panics
+/// If the numbers of a source do not increase, as when its first frame was lost.
+pub fn lateness(
+    arrivals: &[Arrival],
+    display: &[u32],
+    period: Duration,
+    settled: Duration,
+) -> HashMap<u32, Vec<FrameArrival>> {
+    let mut sources: HashMap<u32, Vec<&Arrival>> = HashMap::new();
+    for arrival in arrivals {
+        sources.entry(arrival.source).or_default().push(arrival);
+    }
+    let mut coding = vec![0; display.len()];
+    for (number, shown) in display.iter().enumerate() {
+        coding[*shown as usize] = number as u64;
+    }
+    let ticks = u32::try_from(period.as_nanos() * RTP_HZ / 1_000_000_000).unwrap();
+    let frames_of = |packets: Vec<&Arrival>| {
+        let base = packets[0].time.wrapping_sub(display[0] * ticks);
+        let number = |time: u32| {
+            let shown = time.wrapping_sub(base) / ticks;
+            let (round, within) = (shown as usize / coding.len(), shown as usize % coding.len());
+            (round * coding.len()) as u64 + coding[within]
+        };
+        let ends: Vec<(u64, Duration)> =
+            packets.iter().filter(|p| p.last).map(|p| (number(p.time), p.at)).collect();
+        assert!(ends.windows(2).all(|pair| pair[0].0 < pair[1].0), "frame numbers do not increase");
+        let offset = |(number, at): (u64, Duration)| {
+            at.as_nanos() as i128 - i128::from(number) * period.as_nanos() as i128
+        };
+        let ends: Vec<_> = ends.into_iter().filter(|(_, at)| *at >= settled).collect();
+        let best = ends.iter().copied().map(offset).min().unwrap_or(0);
+        let late = |end| Duration::from_nanos(u64::try_from(offset(end) - best).unwrap());
+        ends.iter().map(|end| FrameArrival { number: end.0, at: end.1, late: late(*end) }).collect()
+    };
+    sources.into_iter().map(|(source, packets)| (source, frames_of(packets))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD: Duration = Duration::from_millis(40);
+    /// I P B B, as MPEG-1 sends them.
+    const DISPLAY: [u32; 4] = [0, 3, 1, 2];
+
+    /// The frames of one source by number, of two packets each; `late_us` delays each.
+    fn arrivals(numbers: &[u32], first: u32, late_us: impl Fn(u32) -> u64) -> Vec<Arrival> {
+        let frame = |number: &u32| {
+            let shown = number / 4 * 4 + DISPLAY[*number as usize % 4];
+            let time = first.wrapping_add(shown * 3_600);
+            let at = PERIOD * (number + 5) + Duration::from_micros(late_us(*number));
+            [false, true].map(|last| Arrival { at, source: 7, time, bytes: 100, last })
+        };
+        numbers.iter().flat_map(frame).collect()
+    }
+
+    fn late_us(arrivals: &[Arrival], settled: Duration) -> Vec<(u64, u128)> {
+        let frames = &lateness(arrivals, &DISPLAY, PERIOD, settled)[&7];
+        frames.iter().map(|frame| (frame.number, frame.late.as_micros())).collect()
+    }
+
+    #[test]
+    fn a_lost_frame_does_not_delay_those_after_it() {
+        // RTP time wraps between frames 1 and 2.
+        let all = arrivals(&[0, 1, 3, 4, 6, 7, 9], u32::MAX - 4_000, |n| 10 + u64::from(n == 6));
+        let expected = [(0, 0), (1, 0), (3, 0), (4, 0), (6, 1), (7, 0), (9, 0)];
+        assert_eq!(late_us(&all, Duration::ZERO), expected);
+    }
+
+    #[test]
+    fn a_frame_without_its_last_packet_is_not_counted() {
+        let mut all = arrivals(&[0, 1, 2, 3], 0, |_| 0);
+        all.remove(3);
+        assert_eq!(late_us(&all, Duration::ZERO), [(0, 0), (2, 0), (3, 0)]);
+    }
+
+    #[test]
+    fn frames_before_the_settled_time_do_not_set_the_best() {
+        let all = arrivals(&[0, 1, 2, 3], 9, |n| [0, 0, 30, 50][n as usize]);
+        assert_eq!(late_us(&all, PERIOD * 7), [(2, 0), (3, 20)]);
+    }
+
+    #[test]
+    #[should_panic(expected = "frame numbers do not increase")]
+    fn a_lost_first_frame_is_noticed() {
+        late_us(&arrivals(&[1, 2, 3, 4], 0, |_| 0), Duration::ZERO);
+    }
+}

@@ -1,0 +1,12 @@
+//! An RTSP player for tests and benchmarks: RTSP by `rtsp-types`, RTP by `rtp-types`.
+//!
+//! [`Player`] keeps the packets of one session; [`receive`] records those of many sessions at one
+//! socket, with arrival times from which [`lateness`] follows. Errors panic: a test shows them.
+
+#![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
+
+mod arrivals;
+mod player;
+
+pub use arrivals::{Arrival, FrameArrival, lateness, receive};
+pub use player::{Player, Seen};
