@@ -1,8 +1,9 @@
-//! What fuzz targets call: a server of a cluster that is told anything by two others.
+//! Entry points of fuzz targets: one cluster server that receives arbitrary datagrams from two
+//! peers.
 //!
-//! An input is a list of parts, each of which is a datagram or a time that passes. Its first byte
-//! says which, see [`Part`]; the others are what is sealed. So mutants reach what is behind the
-//! seal.
+//! An input is a list of parts; each is a datagram or a passage of time. Its first byte selects the
+//! kind, see [`Part`]. The remaining bytes are the plaintext: the target encrypts them, so mutated
+//! inputs pass authentication and reach the parsers.
 
 use mio::net::{UdpSocket, UnixStream};
 use std::cell::Cell;
@@ -16,32 +17,32 @@ use crate::shared_memory::region::SessionField;
 
 const SECRET_TEXT: &[u8] = b"a secret of the fuzz targets' own";
 
-/// When the server begins, ns.
+/// The start time of the server, ns.
 const BEGIN_NS: u64 = 1 << 50;
 
-/// Parts of one input that are looked at.
+/// The most parts of one input that are used.
 const MOST_PARTS: usize = 64;
 
-/// Bits of a part's first byte.
+/// The bits of a part's first byte.
 #[derive(Clone, Copy)]
 pub struct Part(pub u8);
 
 impl Part {
-    /// A time passes: each byte that follows is 10 ms.
+    /// Time passes: 10 ms per unit of each of the next two bytes.
     pub const TIME: u8 = 3;
-    /// Kinds of datagrams, in the lowest two bits.
+    /// A membership message. The lowest two bits select the kind.
     pub const MEMBERSHIP: u8 = 0;
-    /// What a server has room for, behind the digest of what is served.
+    /// A status message, without the leading catalogue digest.
     pub const STATUS: u8 = 1;
-    /// Sessions.
+    /// A sessions message.
     pub const SESSIONS: u8 = 2;
-    /// The second of the two other servers sends it.
+    /// The second peer sends the datagram.
     pub const SECOND: u8 = 4;
-    /// It goes out as it is, without a seal.
+    /// The datagram is sent without encryption.
     pub const RAW: u8 = 8;
-    /// It is sealed for another run of the recipient.
+    /// The datagram names another run of the recipient.
     pub const STALE: u8 = 16;
-    /// Its sender has been started again.
+    /// The sender restarts first.
     pub const AGAIN: u8 = 32;
 
     fn is(self, bit: u8) -> bool {
@@ -50,16 +51,16 @@ impl Part {
 }
 
 fn others() -> [SocketAddr; 2] {
-    // The discard port: answers go nowhere.
+    // The discard port: replies go nowhere.
     [SocketAddr::from(([127, 0, 0, 2], 9)), SocketAddr::from(([127, 0, 0, 3], 9))]
 }
 
 thread_local! {
-    /// A digest of all that is served, which takes long.
+    /// The digest of the catalogue, computed once because it is expensive.
     static CATALOGUE: [u8; 32] = catalogue(&estate().0);
 }
 
-/// A server without others in sight.
+/// Creates a server that knows no member to be alive.
 fn server() -> Cluster {
     let me = SocketAddr::from(([127, 0, 0, 1], 0));
     let seal = Seal::new(SECRET_TEXT, me, 99);
@@ -90,16 +91,16 @@ fn server() -> Cluster {
     }
 }
 
-/// What is sealed of a value.
+/// Returns the plaintext of a value.
 fn plain(value: &impl Serialize) -> Vec<u8> {
     let mut buffer = [0; PAYLOAD];
     postcard::to_slice(value, &mut buffer).expect("it fits").to_vec()
 }
 
-/// What the two others tell a server. Returns whether it could read any of it.
+/// Feeds the parts of an input to a server. Returns whether it parsed any of them.
 ///
 /// # Panics
-/// If a session is called like another one, or more sessions play than there is room for.
+/// If two sessions have the same id, or a session has id 0.
 #[must_use]
 pub fn cluster(parts: &[&[u8]]) -> bool {
     let library = &estate().0;
@@ -116,7 +117,7 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
     let seal = |of: SocketAddr| {
         random.set(random.get() + 1);
         let mut seal = Seal::new(SECRET_TEXT, of, random.get());
-        // Later than the run before, whatever the clock says.
+        // Later than the previous run, whatever the clock reads.
         seal.run.began_ns = BEGIN_NS + random.get();
         seal
     };
@@ -160,8 +161,7 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
                 Kind::Sessions => postcard::take_from_bytes::<(u64, Shared)>(&plain).is_ok(),
             };
     }
-    // Whoever is told of is dead by now, and its sessions are taken in, or were waited for long
-    // enough.
+    // By the end every peer is dead; its sessions are taken over or have waited long enough.
     for _ in 0..24 {
         now_ns += 300_000_000;
         step(&mut cluster, &mut sessions, &bell, now_ns);
@@ -171,29 +171,28 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
 
 fn step(cluster: &mut Cluster, sessions: &mut Sessions, bell: &UnixStream, now_ns: u64) {
     let library = &estate().0;
-    let mut ground = ClusterContext { library, sessions, bell, idle_timeout_ns: 60_000_000_000 };
-    cluster.step_at(now_ns, &mut ground);
-    let ids: Vec<u64> = ground.sessions.playing().map(|(_, id, _)| id).collect();
+    let mut context = ClusterContext { library, sessions, bell, idle_timeout_ns: 60_000_000_000 };
+    cluster.step_at(now_ns, &mut context);
+    let ids: Vec<u64> = context.sessions.playing().map(|(_, id, _)| id).collect();
     for (at, id) in ids.iter().enumerate() {
         assert!(*id != 0 && !ids[..at].contains(id), "two sessions are called {id:x}");
     }
     for title in 0..library.titles.len() {
-        let _ = cluster.elsewhere(library, ground.sessions, title, false);
+        let _ = cluster.elsewhere(library, context.sessions, title, false);
     }
-    let _ = ground.sessions.total();
+    let _ = context.sessions.total();
 }
 
-/// What others may tell a server: that they are there, what they have room for, their sessions;
-/// then they die.
+/// Returns seed inputs: two peers announce themselves, report status and sessions, then die.
 ///
 /// # Panics
-/// If the clock does not go.
+/// If the clock does not advance.
 #[must_use]
 pub fn cluster_parts() -> Vec<Vec<Vec<u8>>> {
     let me = SocketAddr::from(([127, 0, 0, 1], 0));
     let mut membership = Vec::new();
     for (at, other) in others().into_iter().enumerate() {
-        // Talks to a server like the one that is fuzzed; what it says is kept.
+        // Talks to a server configured like the fuzzed one and records the messages.
         let mut members = [
             Membership::new(other, 5, 3, 1_000_000_000),
             Membership::new(me, BEGIN_NS, 4, 1_000_000_000),

@@ -1,16 +1,19 @@
-//! What host and network interface processor (NI) tell each other: words of shared memory.
+//! The shared memory region: words that the host and the data plane (NI) exchange.
 //!
 //! ```text
 //! settings | notices, outcomes: host to NI | orders: NI to host | sessions: one row a client | …
 //! ```
-//! A session's row holds what the host *wants* of it and what the NI has made of it: its state,
-//! where it is in its file, its counters. A notice only says which row to look at, so a lost one
-//! costs time and nothing else, and an NI that takes the place of a dead one finds everything it
-//! needs. Each word has one writer: the host the upper part of a row while the session is set up
-//! and what it wants, the NI the rest.
+//! A session's row holds the state that the host requests and the state that the data plane has
+//! reached, with its file position and counters. A notice only names a row to check, so a lost
+//! notice only costs time. The rows hold everything that a replacement of a dead data plane needs.
+//!
+//! Each word has one writer. The host writes its request, and the first part of a row during
+//! session setup; the data plane writes the rest.
 
 use memmap2::MmapMut;
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+use rustix::fs::{
+    MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
+};
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -24,141 +27,142 @@ const MAGIC: u64 = 0x4d53_5452_4541_4e08;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
 const OUTCOMES: usize = 1024;
-/// Words of a session's row.
+/// The number of words of a session's row.
 pub(crate) const ROW: usize = 96;
-/// Where the first row begins.
+/// The index of the first row's first word.
 pub(crate) const FIRST_ROW: usize =
     SETTINGS + ring::words(NOTICES) + ring::words(ORDERS) + ring::words(OUTCOMES);
 
-/// What both sides must know from the start.
+/// The words that belong to no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum GlobalField {
     Magic,
-    /// Rows of the session table.
+    /// The number of rows of the session table.
     Sessions,
-    /// Bits/s.
+    /// The link's rate, bits/s.
     LinkRate,
-    /// Bytes a packet takes beyond its length.
+    /// The link's overhead per packet, bytes.
     LinkOverhead,
-    /// A [`Schedule`](crate::data_plane::Schedule) as a number.
+    /// A [`Schedule`](crate::scheduler::Schedule) as a number.
     Schedule,
-    /// How many NIs have run; the current one's number.
+    /// The number of data planes so far, which numbers the current one.
     Generation,
-    /// 1: the NI is to look at every row.
+    /// 1: the data plane must check every row.
     LookAtAll,
-    /// 1: the NI is to end.
+    /// 1: the data plane must end.
     End,
-    /// Decisions that the NI made.
+    /// The number of scheduling decisions.
     Decisions,
-    /// How long decisions and dispatch took in all, ns; without the kernel's sending.
+    /// The total time of decisions and dispatch without the kernel's sending, ns.
     SchedulingNs,
-    /// How long the kernel took to send, ns.
+    /// The total time that the kernel took to send, ns.
     SendingNs,
-    /// Datagrams that the kernel refused.
+    /// The number of datagrams that the kernel refused.
     SendErrors,
-    /// A client heard of nothing for so long ends, ns, if the host is gone.
+    /// The silence after which a client ends if the host is gone, ns.
     IdleTimeoutNs,
-    /// The NI's process.
+    /// The identifier of the data plane's process.
     Process,
-    /// For how long it plays on without its host, ns, until it leaves its clients to other servers;
-    /// 0: as long as they are heard of.
+    /// The time after which a data plane without a host hands its clients over, ns.
+    ///
+    /// 0: it serves them as long as they send RTCP.
     HandOverNs,
-    /// 1: there is a board of instructions.
+    /// 1: the region has an instruction table.
     InstructionTable,
-    /// 1: the NI is to look at it.
+    /// 1: the data plane must check the instruction table.
     LookAtBoard,
-    /// The way of films' frames, a [`FramePath`](millstream_scenario::FramePath) as a number.
+    /// The path of media files' frames: a [`FramePath`](millstream_scenario::FramePath) as a
+    /// number.
     FramePath,
 }
 
-/// Words of the settings.
+/// The number of words of the settings.
 pub(crate) const SETTINGS: usize = 32;
 
-/// Words of a session's row.
+/// The words of a session's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum SessionField {
-    // The host's.
+    // Written by the host.
     /// A [`Want`] as a number.
     Want,
-    /// The file, by number.
+    /// The number of the media file.
     Media,
-    /// The client's address as an IPv6 one, upper half.
+    /// The upper half of the client's address as an IPv6 address.
     AddressHigh,
-    /// Lower half.
+    /// The lower half of the address.
     AddressLow,
-    /// RTP port << 16 | RTCP port; 0 for interleaved transport.
+    /// The RTP port << 16 | RTCP port; 0 for interleaved transport.
     Ports,
-    /// The RTP source.
+    /// The RTP source (SSRC).
     Ssrc,
-    /// What RTP time stamps begin at.
+    /// The base of the session's RTP timestamps.
     TimestampBase,
     /// The first RTP sequence number.
     SequenceBase,
-    /// When the RTSP connection last said something, ns.
+    /// The time of the last activity on the RTSP connection, ns.
     HostHeardNs,
-    // The NI's.
-    /// Frames late or dropped because an interleaved client read too slowly.
+    // Written by the data plane.
+    /// The number of frames late or dropped because an interleaved client read too slowly.
     Slow,
     /// A [`State`] as a number.
     State,
-    /// RTP packets numbered so far, from 0: the next one's number, sequence base not counted.
+    /// The next RTP sequence number without the sequence base; counts reserved numbers from 0.
     Sequence,
-    /// The frame that is released next, over all repeats.
+    /// The number of the next released frame, over all repeats.
     Next,
-    /// When frame 0 was or would have been released, ns.
+    /// The time at which frame 0 was, or would have been, released, ns.
     PhaseNs,
-    /// When the client last sent RTCP, ns.
+    /// The time of the client's last RTCP packet, ns.
     HeardNs,
-    /// When the last sender report was sent, ns.
+    /// The time of the last sender report, ns.
     ReportNs,
     Packets,
     Octets,
-    /// Frames sent: I, P, B.
+    /// The numbers of sent frames: I, P, B.
     Sent = 18,
-    /// Dropped because their deadline passed: I, P, B.
+    /// The numbers of frames dropped because their deadline passed: I, P, B.
     Late = 21,
-    /// Dropped at a full queue: I, P, B.
+    /// The numbers of frames dropped because the queue was full: I, P, B.
     Full = 24,
-    /// Discarded because the client went away.
+    /// The number of frames discarded because the client left.
     Discarded = 27,
-    /// Lost while no NI ran, or queued in one that died.
+    /// The number of frames lost while no data plane ran, or queued in one that died.
     Lost,
-    /// Frames lost beyond x in a block of y.
+    /// The number of frames lost beyond x in a block of y.
     Violations,
-    /// The latest that a frame's last packet went out after its release, ns.
+    /// The largest time from a frame's release to the sending of its last packet, ns.
     WorstNs,
-    /// Frames whose last packet went out less than 2^n µs after their release; see [`LATENESS`].
+    /// A histogram of that time: bucket n counts frames with less than 2^n µs; see [`LATENESS`].
     Lateness,
-    /// The host's: what the session is called; 0: nobody's row.
+    /// The session's identifier, written by the host; 0 in a free row.
     Id = 55,
-    /// Frames lost in the last block of y with an even number, and in that with an odd one:
-    /// the block's number << 32 | how many.
+    /// The losses in the last block of y frames with an even number, and in the last odd one.
+    ///
+    /// Each word is block number << 32 | number of lost frames.
     Blocks,
-    /// The host's: how many servers have gone on with the session, or with one whose place it
-    /// takes.
+    /// The number of servers that have continued the session or its predecessor; the host's.
     Epoch = 58,
-    // The NI's.
-    /// Live: by how much the stream's number of a frame is above the client's.
+    // Written by the data plane.
+    /// Live streams: the stream's number of a frame minus the client's number.
     Offset,
-    /// Live: from which of the stream's frames on one to begin with is looked for, + 1; 0: it has
-    /// begun.
+    /// Live streams: the first frame in the search for an entry frame, + 1; 0: it was found.
     From,
-    /// Taken out by an instruction: I, P, B.
+    /// The numbers of frames filtered by an instruction: I, P, B.
     Filtered,
-    /// Dropped because their bytes were not read in time, or could not be: I, P, B.
+    /// The numbers of frames dropped because their bytes were not read in time or at all: I, P, B.
     Unread = 64,
 }
 
-/// Buckets of [`SessionField::Lateness`]: the last holds all that is later.
+/// The number of buckets of [`SessionField::Lateness`]; the last one holds all larger values.
 pub(crate) const LATENESS: usize = 24;
 const _: () = assert!(SessionField::Lateness as usize + LATENESS <= SessionField::Id as usize);
 const _: () = assert!(SessionField::Blocks as usize + 2 <= SessionField::Epoch as usize);
 const _: () = assert!(SessionField::Filtered as usize + 3 <= SessionField::Unread as usize);
 const _: () = assert!(SessionField::Unread as usize + 3 <= ROW);
 
-/// What the host wants of a session.
+/// The state that the host requests for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Want {
@@ -166,25 +170,25 @@ pub(crate) enum Want {
     Play,
     Pause,
     Stop,
-    /// As `Stop`, and without a word to the client: another server goes on with it.
+    /// Like `Stop`, but without a goodbye to the client: another server continues the session.
     Yield,
 }
 
-/// What the NI has made of it.
+/// The state that a session has reached in the data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum State {
-    /// Nobody's row, or set up and not begun.
+    /// The row is free, or the session is set up but not started.
     Ready,
     Playing,
     Paused,
-    /// Its file is at its end.
+    /// The session is at the end of its file.
     Ended,
-    /// Stopped as wanted: the row is the host's again.
+    /// The session is stopped as requested, and the row belongs to the host again.
     Stopped,
 }
 
-/// The shared words.
+/// The mapped shared memory region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {
     words: &'static [AtomicU64],
@@ -192,8 +196,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// A new region for `sessions` clients, without instructions, and the memory file that holds
-    /// it.
+    /// Creates a region for `sessions` clients, without instructions, in a memory file.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -201,7 +204,7 @@ impl Region {
         Self::create_with(sessions, false)
     }
 
-    /// The same, with a board of instructions if there is to be one.
+    /// Creates a region for `sessions` clients, with an instruction table if `board`.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -218,18 +221,18 @@ impl Region {
         Ok((region, file))
     }
 
-    /// Maps a region that another process made.
+    /// Maps a region that another process created.
     ///
     /// # Errors
-    /// If `file` is none.
+    /// If `file` holds no region.
     pub(crate) fn open(file: &File) -> io::Result<Self> {
         Self::of(map(file)?)
     }
 
-    /// The region in `words`.
+    /// Returns the region in `words`.
     ///
     /// # Errors
-    /// If there is none in them.
+    /// If `words` hold no region.
     pub(crate) fn of(words: &'static [AtomicU64]) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a shared region");
         let region = Self { words, sessions: 0 };
@@ -248,7 +251,7 @@ impl Region {
         FIRST_ROW + sessions * ROW + board
     }
 
-    /// The board of instructions, if there is one.
+    /// Returns the instruction table, if the region has one.
     pub(crate) fn board(&self) -> Option<InstructionTable> {
         let words = &self.words[Self::words(self.sessions, false)..];
         (!words.is_empty()).then(|| InstructionTable::new(words))
@@ -262,44 +265,47 @@ impl Region {
         self.words[setting as usize].store(value, Ordering::Release);
     }
 
-    /// Adds to a word that the caller alone writes.
+    /// Adds to a word that only the caller writes.
     pub(crate) fn add(&self, setting: GlobalField, more: u64) {
         let word = &self.words[setting as usize];
         word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
     }
 
-    /// Sets to 0 and tells what it was.
+    /// Sets a word to 0. Returns its previous value.
     pub(crate) fn take(&self, setting: GlobalField) -> u64 {
         self.words[setting as usize].swap(0, Ordering::AcqRel)
     }
 
-    /// Rows that the NI is to look at: `[session, …]`.
+    /// Returns the ring of rows that the data plane must check: `[session, …]`.
     pub(crate) fn notices(&self) -> Ring {
         Ring::new(&self.words[SETTINGS..][..ring::words(NOTICES)])
     }
 
-    /// Frames that the host is to send on an RTSP connection:
-    /// `[RTP source << 32 | session, frame, first sequence number, deadline]`.
+    /// Returns the ring of frames that the host must send on an RTSP connection.
+    ///
+    /// Messages are `[RTP source << 32 | session, frame, first sequence number, deadline]`.
     pub(crate) fn orders(&self) -> Ring {
         Ring::new(&self.words[SETTINGS + ring::words(NOTICES)..][..ring::words(ORDERS)])
     }
 
-    /// What became of them: `[RTP source << 32 | session, frame, when it was on its way, 0]`, the
-    /// time 0 of a frame that was late. Nothing is left out: what finds no room is told later.
+    /// Returns the ring of the outcomes of orders.
+    ///
+    /// Messages are `[RTP source << 32 | session, frame, time sent, 0]`. The time is 0 for a late
+    /// frame. No outcome is left out: the host sends it later if the ring is full.
     pub(crate) fn outcomes(&self) -> Ring {
         let before = SETTINGS + ring::words(NOTICES) + ring::words(ORDERS);
         Ring::new(&self.words[before..][..ring::words(OUTCOMES)])
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub(crate) fn sessions(&self) -> usize {
         self.sessions
     }
 
-    /// The row of a session.
+    /// Returns the row of a session.
     ///
     /// # Panics
-    /// If there is no such row.
+    /// If the region has no such row.
     pub(crate) fn session(&self, session: usize) -> Row {
         assert!(session < self.sessions, "row {session}");
         let first = FIRST_ROW + session * ROW;
@@ -309,17 +315,20 @@ impl Region {
 
 #[allow(unsafe_code)]
 fn map(file: &File) -> io::Result<&'static [AtomicU64]> {
-    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is
-    // ever made of them is atomic words, which other processes may change at any time.
+    if !fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a region without a seal"));
+    }
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist. They are
+    // accessed only as atomic words, which other processes may change at any time.
     let map = unsafe { MmapMut::map_mut(file)? };
-    // One a server run, needed to its end.
+    // One mapping per server run, used until the process ends.
     let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
     <[AtomicU64]>::mut_from_bytes(&mut bytes[..])
         .map(|words| &*words)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "not a shared region"))
 }
 
-/// A session's row.
+/// The words of one session's row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
     words: &'static [AtomicU64],
@@ -334,12 +343,12 @@ impl Row {
         self.words[word as usize].store(value, Ordering::Release);
     }
 
-    /// Adds to a word that the caller alone writes.
+    /// Adds to a word that only the caller writes.
     pub(crate) fn add(&self, word: SessionField, more: u64) {
         self.add_at(word, 0, more);
     }
 
-    /// The same of the `at`th word from `word` on.
+    /// Adds to the `at`th word from `word` on; only the caller may write it.
     pub(crate) fn add_at(&self, word: SessionField, at: usize, more: u64) {
         let word = &self.words[word as usize + at];
         word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Release);
@@ -354,7 +363,7 @@ impl Row {
         self.words[word as usize + at].load(Ordering::Acquire)
     }
 
-    /// Every word 0: a row that nobody has.
+    /// Frees the row: sets every word to 0.
     pub(crate) fn clear(&self) {
         for word in self.words {
             word.store(0, Ordering::Release);
@@ -391,7 +400,7 @@ impl Row {
         self.set(SessionField::Ports, u64::from(rtp) << 16 | u64::from(rtcp));
     }
 
-    /// Where RTP and RTCP go; `None` for interleaved transport.
+    /// Returns the destinations of RTP and RTCP, or `None` for interleaved transport.
     pub(crate) fn destinations(&self) -> Option<(SocketAddr, SocketAddr)> {
         let port = |shift: u32| u16::try_from(self.get(SessionField::Ports) >> shift & 0xffff).ok();
         let (rtp, rtcp) = (port(16)?, port(0)?);
@@ -401,13 +410,16 @@ impl Row {
         (rtp != 0).then(|| (SocketAddr::new(address, rtp), SocketAddr::new(address, rtcp)))
     }
 
-    /// Whether the transport is interleaved: no RTP port. Cheaper than
-    /// [`destinations`](Self::destinations), for what every frame asks.
+    /// Returns whether the transport is interleaved, that is, without an RTP port.
+    ///
+    /// Cheaper than [`destinations`](Self::destinations), because it is called for every frame.
     pub(crate) fn is_interleaved(&self) -> bool {
         self.get(SessionField::Ports) >> 16 & 0xffff == 0
     }
 
-    /// Frames that were sent, dropped, lost or taken out: all that were released and do not wait.
+    /// Returns the number of frames that were sent, dropped, lost or filtered.
+    ///
+    /// Those are all released frames that do not wait.
     pub(crate) fn resolved(&self) -> u64 {
         (SessionField::Sent as usize..=SessionField::Lost as usize)
             .chain(SessionField::Filtered as usize..SessionField::Filtered as usize + 3)
@@ -420,6 +432,15 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A file that shrinks after it is mapped raises SIGBUS.
+    #[test]
+    fn a_region_without_the_shrink_seal_is_refused() {
+        let file = File::from(memfd_create("unsealed", MemfdFlags::ALLOW_SEALING).unwrap());
+        ftruncate(&file, 1 << 20).unwrap();
+        let error = Region::open(&file).err().unwrap();
+        assert_eq!(error.to_string(), "a region without a seal");
+    }
 
     #[test]
     fn two_mappings_are_one_region() {
@@ -444,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_region_is_refused() {
+    fn a_file_that_is_no_region_is_refused() {
         let file = File::from(memfd_create("test", MemfdFlags::empty()).unwrap());
         ftruncate(&file, 4096).unwrap();
         assert!(Region::open(&file).is_err());

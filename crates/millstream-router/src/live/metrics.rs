@@ -1,4 +1,4 @@
-//! A report as Prometheus reads it.
+//! Converts a report to the OpenMetrics text format, for Prometheus.
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -10,7 +10,7 @@ use crate::live::report::Report;
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Counters of one name, by labels.
+/// Registers a family of counters, one per set of labels.
 fn counters(
     registry: &mut Registry,
     name: &str,
@@ -37,7 +37,7 @@ fn gauges(
     registry.register(name, help, family);
 }
 
-/// What proxies did.
+/// Registers the metrics of all proxies.
 fn proxies(registry: &mut Registry, report: &Report) {
     let proxies = || report.paths.iter().filter_map(|of| Some((of.name.clone(), of.proxy?)));
     let now = proxies().map(|(name, of)| (vec![("path", name)], of.connections));
@@ -62,7 +62,7 @@ fn proxies(registry: &mut Registry, report: &Report) {
     counters(registry, "path_proxy_bytes", "Bytes that a proxy carried", bytes);
 }
 
-/// `report` in the OpenMetrics text format.
+/// Returns `report` in the OpenMetrics text format.
 #[must_use]
 pub fn metrics(report: &Report) -> String {
     let mut registry = Registry::with_prefix("millstream");
@@ -132,16 +132,15 @@ pub fn metrics(report: &Report) -> String {
 
     let translations = || report.ports.iter().filter_map(|of| Some((of, of.nat?)));
     let flows = translations().map(|(of, nat)| (vec![("port", of.name.clone())], nat.flows));
-    gauges(&mut registry, "port_nat_flows", "FlowCache whose addresses are translated", flows);
+    gauges(&mut registry, "port_nat_flows", "Translated flows", flows);
     let begun = translations().flat_map(|(of, nat)| {
         let begun = [("inside", nat.opened - nat.forwarded), ("outside", nat.forwarded)];
         begun.map(|(by, count)| (vec![("port", of.name.clone()), ("by", by.to_owned())], count))
     });
-    let help = "FlowCache that were begun: by hosts inside, or at ports that are forwarded, as \
-     from outside";
+    let help = "Translated flows opened, by hosts inside or at forwarded ports";
     counters(&mut registry, "port_nat_flows_begun", help, begun);
     let evicted = translations().map(|(of, nat)| (vec![("port", of.name.clone())], nat.evicted));
-    let help = "FlowCache that nobody had answered, and that made room for others";
+    let help = "Unanswered translated flows evicted for new ones";
     counters(&mut registry, "port_nat_flows_evicted", help, evicted);
     let events = translations().flat_map(|(of, nat)| {
         let events = [
