@@ -18,19 +18,19 @@ use std::io;
 use crate::failure::Failure;
 
 /// A scheduler and its first fault.
-pub(crate) struct Chosen {
+pub(crate) struct Backend {
     scheduler: Box<dyn DynScheduler + Send>,
     fault: FirstFault,
 }
 
-impl Chosen {
+impl Backend {
     /// Returns the first fault, if any.
     pub(crate) fn check(&self) -> Result<(), Failure> {
         self.fault.first().map_or(Ok(()), |what| Err(Failure::Run(miette!("{what}"))))
     }
 }
 
-impl Deref for Chosen {
+impl Deref for Backend {
     type Target = Box<dyn DynScheduler + Send>;
 
     fn deref(&self) -> &Self::Target {
@@ -38,21 +38,21 @@ impl Deref for Chosen {
     }
 }
 
-impl DerefMut for Chosen {
+impl DerefMut for Backend {
     fn deref_mut(&mut self) -> &mut Self::Target {
         &mut self.scheduler
     }
 }
 
 /// Builds the scenario's scheduler with its streams.
-pub(crate) fn scheduler(scenario: &Scenario) -> Result<Chosen, Failure> {
+pub(crate) fn scheduler(scenario: &Scenario) -> Result<Backend, Failure> {
     if !scenario.hardware {
-        return Ok(Chosen { scheduler: scenario.scheduler(), fault: FirstFault::default() });
+        return Ok(Backend { scheduler: scenario.scheduler(), fault: FirstFault::default() });
     }
     let (settings, contracts) = end_system::scenario::settings(scenario);
     let (scheduler, fault) =
         rtl::scheduler(settings, &contracts).map_err(|error| Failure::Run(miette!("{error}")))?;
-    Ok(Chosen { scheduler, fault })
+    Ok(Backend { scheduler, fault })
 }
 
 /// Forwards events of the host.
@@ -86,18 +86,18 @@ pub(crate) fn run(
     card: &EndSystem,
     feed: &mut dyn Feed,
     listener: &mut impl Listener,
-) -> Result<(End, Cost), Broken> {
+) -> Result<(End, Cost), BackendError> {
     let end = end_system::scenario::run(scenario, card, feed, &mut Host(listener));
     let end = end.map_err(|error| match error {
-        EndSystemError::Arrival(error) => Broken::Run(error.into()),
-        EndSystemError::Output(error) => Broken::Run(error.into()),
-        error => Broken::Card(error.to_string()),
+        EndSystemError::Arrival(error) => BackendError::Run(error.into()),
+        EndSystemError::Output(error) => BackendError::Run(error.into()),
+        error => BackendError::Card(error.to_string()),
     })?;
     Ok((End { end_ns: end.end_ns, waiting: end.waiting }, end.cost))
 }
 
 /// Why a run failed.
-pub(crate) enum Broken {
+pub(crate) enum BackendError {
     /// An input or an output.
     Run(RunError),
     /// A fault of the card.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::arguments::RunArguments;
 use crate::fabric;
 use crate::failure::Failure;
-use crate::hardware::{self, Broken};
+use crate::hardware::{self, BackendError};
 use crate::interrupt::watch_interrupts;
 use crate::outputs::{self, Output, Outputs, inputs, refuse_collisions};
 use crate::print;
@@ -76,7 +76,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         (None, scheduler) => {
             let scheduler = scheduler.as_mut().expect("made above").as_mut();
             let ended = link::run_on(&scenario, scheduler, feed, &mut outputs);
-            ended.map(|end| (end, None)).map_err(Broken::Run)
+            ended.map(|end| (end, None)).map_err(BackendError::Run)
         }
     };
     outputs.progress.finish();
@@ -86,13 +86,15 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             let failed = outputs.failed;
             outputs.keep_partial();
             return Err(match (broken, failed) {
-                (Broken::Run(RunError::Output(error)), Some(name)) => Failure::output(name, &error),
-                (Broken::Run(error), _) => error.into(),
-                (Broken::Card(what), _) => Failure::Run(miette!("{what}")),
+                (BackendError::Run(RunError::Output(error)), Some(name)) => {
+                    Failure::output(name, &error)
+                }
+                (BackendError::Run(error), _) => error.into(),
+                (BackendError::Card(what), _) => Failure::Run(miette!("{what}")),
             });
         }
     };
-    if let Err(failure) = scheduler.as_ref().map_or(Ok(()), hardware::Chosen::check) {
+    if let Err(failure) = scheduler.as_ref().map_or(Ok(()), hardware::Backend::check) {
         outputs.keep_partial();
         return Err(failure);
     }

@@ -1,7 +1,7 @@
 //! `millstream sweep FILE`: runs every combination of settings with every seed, on threads.
 
 use millstream_sweep::{
-    Grid, Output, Plan, Progress, Setting, SweepError, Swept, Until, parse_seeds,
+    Grid, Output, Plan, Progress, Setting, StopRule, SweepError, Swept, parse_seeds,
 };
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
@@ -35,8 +35,11 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         arguments.settings.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
     let seeds = arguments.seeds.as_deref().map(parse_seeds).transpose()?;
     let grid = Grid::load(&arguments.file, settings)?;
-    let until: Vec<Until> =
-        arguments.until.iter().map(|text| Until::parse(text, &grid)).collect::<Result<_, _>>()?;
+    let until: Vec<StopRule> = arguments
+        .until
+        .iter()
+        .map(|text| StopRule::parse(text, &grid))
+        .collect::<Result<_, _>>()?;
     let output = arguments.out.as_deref().map(Output::at).transpose()?;
     if let Some(output) = &output {
         let inputs: Vec<PathBuf> = grid.inputs().map(PathBuf::from).collect();

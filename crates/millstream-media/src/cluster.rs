@@ -1,14 +1,15 @@
-//! Servers on several hosts that share their clients.
+//! A cluster of servers on several hosts that share their clients.
 //!
 //! ```text
-//!  server ─┬─ membership: who is alive (SWIM) ─────────────┬─ server
-//!          ├─ status: what each has room for, ten a second ─┤
-//!          └─ sessions: their rows, told to every other ────┘     all by UDP, sealed
+//!  server ─┬─ membership: the servers that are alive (SWIM) ─┬─ server
+//!          ├─ status: spare capacity, ten a second ──────────┤
+//!          └─ sessions: their rows, to every other server ───┘     all by UDP, encrypted
 //! ```
-//! A new client is sent to the server that has most room, once. When a server dies, each of its
-//! sessions is gone on with by one of the others: the first, in an order that all reckon alike,
-//! that has room. If two play one session, because a cut between them has healed, the one that was
-//! not first to have it yields. Every server decides by itself what it admits.
+//! A server redirects a new client once, to the server with the most spare capacity. When a server
+//! dies, another server takes over each of its sessions. All servers rank the candidates alike; the
+//! first one with spare capacity takes the session. If two servers play one session after a network
+//! partition has healed, the server that took it over later yields. Each server decides on its own
+//! which clients it admits.
 
 pub(crate) mod fuzzing;
 mod membership;
@@ -36,67 +37,67 @@ use membership::{Event, Membership};
 use seal::{DATAGRAM, Kind, Opened, PAYLOAD, Run, SECRET, Seal};
 pub(crate) use shared::Shared;
 
-/// How often servers tell what they have room for, ns.
+/// The interval between status messages, ns.
 const STATUS_NS: u64 = 100_000_000;
 
-/// How often a server that is not there is looked for, ns.
+/// The interval between announcements to a server that is not alive, ns.
 const LOOK_NS: u64 = 1_000_000_000;
 
-/// How long the next in order waits for the one before it to go on with a session, ns.
+/// The delay per rank before the next server in the order takes over a session, ns.
 const TURN_NS: u64 = 300_000_000;
 
-/// How long a session that nobody has room for waits for some, ns.
+/// How long an orphaned session waits for a server with spare capacity, ns.
 const PATIENCE_NS: u64 = 5_000_000_000;
 
-/// Datagrams of sessions that are told each time.
+/// The most session datagrams sent per status interval.
 const DATAGRAMS: usize = 16;
 
-/// Datagrams that are read in a row.
+/// The most datagrams read per step.
 const READ_AT_ONCE: usize = 256;
 
-/// Sessions of one server that are remembered.
+/// The most sessions remembered per server.
 const MOST_SESSIONS: usize = 65_536;
 
-/// How long it is remembered that a client began, ns, and how many are.
+/// How long a client's start is remembered, ns, and the most starts remembered.
 const BEGUN_NS: u64 = 10_000_000_000;
 const MOST_BEGUN: usize = 4_096;
 
-/// Streams whose room is told.
+/// The most streams in a status message.
 const MOST_TITLES: usize = 512;
 
-/// What a server says of itself.
+/// The status message of a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Status {
-    /// Of all that must be the same: the files as they are cut, contracts and names.
+    /// The digest of what all servers must share: stream names, packetized files and contracts.
     catalogue: [u8; 32],
-    /// Where it speaks RTSP.
+    /// The address of its RTSP listener.
     rtsp: SocketAddr,
-    /// Rounds of telling its sessions that are complete.
+    /// The number of complete rounds in which it reported its sessions.
     rounds: u64,
-    /// How many more clients it would admit, by stream.
+    /// The number of further clients that it would admit, by stream.
     rooms: Vec<u32>,
 }
 
-/// A session of another server.
+/// A session of another server, as last reported.
 #[derive(Clone, Debug)]
 struct ReportedSession {
     session: Shared,
     round: u64,
-    /// When, ns.
+    /// When the report arrived, ns.
     at_ns: u64,
 }
 
-/// Another server.
+/// Another server of the cluster.
 #[derive(Debug)]
 struct Member {
     address: SocketAddr,
     alive: bool,
-    /// It was told of that it does not serve the same.
+    /// The log already says that its catalogue differs.
     differs: bool,
-    /// Its run and its last datagram's number.
+    /// Its run and the number of its last datagram.
     last: (Run, u64),
     status: Option<Status>,
-    /// By what sessions are called.
+    /// Its sessions, by id.
     sessions: BTreeMap<u64, ReportedSession>,
 }
 
@@ -104,12 +105,11 @@ struct Member {
 #[derive(Debug)]
 struct Orphan {
     told: ReportedSession,
-    /// From when on it may be gone on with, ns.
+    /// The earliest time of a takeover, ns.
     from_ns: u64,
 }
 
-/// A session that has begun, here or elsewhere: a player whose server died may have come again by
-/// it.
+/// The start of a session on any server. It shows that a player whose server died has reconnected.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     at_ns: u64,
@@ -117,22 +117,22 @@ struct Begun {
     title: usize,
 }
 
-/// What became of clients by the cluster.
+/// The number of clients that the cluster redirected or moved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClusterMoves {
-    /// Requests that were answered with another server's address.
+    /// Requests answered with the address of another server.
     pub redirected: u64,
-    /// Sessions of dead servers that went on here.
+    /// Sessions of dead servers that this server took over.
     pub taken_in: u64,
-    /// Sessions that were left to the server that had them first.
+    /// Sessions yielded to the server that had them first.
     pub yielded: u64,
-    /// Sessions of dead servers that no server went on with in time, as far as is known here.
+    /// Sessions of dead servers that no server took over in time, as far as this server knows.
     pub unplaced: u64,
     /// Other servers that are alive.
     pub members: u64,
 }
 
-/// What the cluster changes at its server.
+/// The state of the server that the cluster reads and changes.
 pub(crate) struct ClusterContext<'a> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a mut Sessions,
@@ -140,7 +140,7 @@ pub(crate) struct ClusterContext<'a> {
     pub(crate) idle_timeout_ns: u64,
 }
 
-/// This server's part of the cluster.
+/// This server's membership in the cluster.
 pub(crate) struct Cluster {
     pub(crate) socket: UdpSocket,
     me: SocketAddr,
@@ -151,11 +151,11 @@ pub(crate) struct Cluster {
     members: Vec<Member>,
     orphans: Vec<Orphan>,
     begun: VecDeque<Begun>,
-    /// What `rooms` were reckoned from.
+    /// The inputs from which `rooms` was computed.
     reckoned: Option<(Admission, usize, bool)>,
     rooms: Vec<u32>,
     rounds: u64,
-    /// The session that is told next.
+    /// The next session to report.
     next_session: usize,
     told_ns: u64,
     looked_ns: u64,
@@ -168,11 +168,12 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// Joins the others, who may not be there yet and have the secret of that file; this one speaks
-    /// RTSP at `rtsp`.
+    /// Joins the cluster. The other servers need not run yet; all share the secret in
+    /// `secret_file`. This server's RTSP listener is at `rtsp`.
     ///
     /// # Errors
-    /// If the secret cannot be read or everybody may read it, or the port is taken.
+    /// If the secret cannot be read or users other than its owner may read it, or the port is
+    /// taken.
     pub(crate) fn open(
         cluster: &millstream_scenario::Cluster,
         secret_file: &Path,
@@ -215,15 +216,15 @@ impl Cluster {
         })
     }
 
-    /// Reads what has come and does what is due. Returns when there is more to do, ns.
-    pub(crate) fn step(&mut self, ground: &mut ClusterContext<'_>) -> u64 {
+    /// Reads pending datagrams and runs due tasks. Returns the time of the next task, ns.
+    pub(crate) fn step(&mut self, context: &mut ClusterContext<'_>) -> u64 {
         let now_ns = now_ns();
-        self.read(now_ns, ground.library);
-        self.step_at(now_ns, ground)
+        self.read(now_ns, context.library);
+        self.step_at(now_ns, context)
     }
 
-    /// Does what is due by `now_ns`. Returns when there is more to do, ns.
-    fn step_at(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) -> u64 {
+    /// Runs the tasks due by `now_ns`. Returns the time of the next task, ns.
+    fn step_at(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) -> u64 {
         let next_ns = self.membership.step(now_ns);
         if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
             self.looked_ns = now_ns;
@@ -239,11 +240,11 @@ impl Cluster {
         }
         if now_ns.saturating_sub(self.told_ns) >= STATUS_NS {
             self.told_ns = now_ns;
-            self.end_left(now_ns, ground);
-            self.yield_to_others(ground);
-            self.take_in(now_ns, ground);
-            self.tell(now_ns, ground);
-            ground.sessions.moves.members =
+            self.end_left(now_ns, context);
+            self.yield_to_others(context);
+            self.take_in(now_ns, context);
+            self.tell(now_ns, context);
+            context.sessions.moves.members =
                 self.members.iter().filter(|member| member.alive).count() as u64;
         }
         next_ns.min(self.told_ns + STATUS_NS)
@@ -252,7 +253,7 @@ impl Cluster {
     fn send(&mut self, to: SocketAddr, kind: Kind, payload: &[u8]) {
         let Some(member) = self.members.iter().find(|member| member.address == to) else { return };
         let datagram = self.seal.seal(to, kind, member.last.0, payload);
-        // What is lost is told again.
+        // A lost datagram needs no retry: later ones repeat its content.
         let _ = self.socket.send_to(&datagram, to);
     }
 
@@ -264,8 +265,8 @@ impl Cluster {
         }
     }
 
-    /// Takes in a datagram. Returns whether it is new and comes from a member; one about membership
-    /// must also be readable.
+    /// Processes a datagram. Returns whether it is new and comes from a member; a membership
+    /// message must also be well-formed.
     fn take(&mut self, from: SocketAddr, datagram: &[u8], now_ns: u64, library: &Library) -> bool {
         let Some(member) = self.members.iter_mut().find(|member| member.address == from) else {
             return false;
@@ -276,14 +277,14 @@ impl Cluster {
             return false;
         }
         if run != member.last.0 {
-            // Restarted: unless it claims its sessions again, they are unowned.
+            // The member restarted: its sessions are orphans unless it reports them again.
             let from_ns = now_ns + TURN_NS;
             self.orphans.extend(member.abandon().map(|told| Orphan { told, from_ns }));
             member.status = None;
             member.differs = false;
         }
         member.last = (run, counter);
-        // What could have been recorded before this run changes no session.
+        // A datagram recorded before this run must not change sessions.
         let mine = of == self.seal.run;
         match kind {
             Kind::Membership => return self.membership.take(&payload, now_ns),
@@ -316,10 +317,10 @@ impl Cluster {
         member.status = None;
     }
 
-    /// Tells the others what there is room for, and the sessions, some at a time.
-    fn tell(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) {
-        self.reckon(ground.library, ground.sessions);
-        let sessions = ground.sessions.region.sessions();
+    /// Sends this server's status and part of its sessions to every member that is alive.
+    fn tell(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) {
+        self.reckon(context.library, context.sessions);
+        let sessions = context.sessions.region.sessions();
         let mut datagrams = Vec::new();
         while datagrams.len() < DATAGRAMS && self.next_session < sessions {
             let mut buffer = [0; PAYLOAD];
@@ -327,7 +328,7 @@ impl Cluster {
                 postcard::to_slice(&self.rounds, &mut buffer).map_or(0, |round| round.len());
             let empty = used;
             while self.next_session < sessions {
-                if let Some(session) = ground.sessions.shared(self.next_session, now_ns) {
+                if let Some(session) = context.sessions.shared(self.next_session, now_ns) {
                     match postcard::to_slice(&session, &mut buffer[used..]) {
                         Ok(written) => used += written.len(),
                         Err(_) => break,
@@ -362,7 +363,7 @@ impl Cluster {
         }
     }
 
-    /// How many more clients of each stream would be admitted here.
+    /// Computes the number of further clients that this server would admit, by stream.
     fn reckon(&mut self, library: &Library, sessions: &Sessions) {
         let free = sessions.region.sessions() - sessions.iter().count();
         let basis = (sessions.admission.clone(), free, sessions.draining);
@@ -378,8 +379,9 @@ impl Cluster {
         self.reckoned = Some(basis);
     }
 
-    /// Where a new client of `title` is to go instead: to the server that has most room, if that is
-    /// more than here; if `full`, only if here is none.
+    /// Returns the RTSP address to which a new client of `title` is redirected. That is the server
+    /// with the most spare capacity, if it has more than this server. With `full`, redirects only
+    /// if this server has none.
     pub(crate) fn elsewhere(
         &mut self,
         library: &Library,
@@ -399,13 +401,14 @@ impl Cluster {
         if room(best) <= here {
             return None;
         }
-        // Until it says more: clients that come at once do not all go there.
+        // Holds until its next status: simultaneous clients must not all be redirected there.
         best.rooms[title] -= 1;
         sessions.moves.redirected += 1;
         Some(best.rtsp)
     }
 
-    /// Which other server plays the session `id` to the client at `peer`.
+    /// Returns the RTSP address of the other server that plays session `id` to the client at
+    /// `peer`.
     pub(crate) fn owner(&self, id: u64, peer: IpAddr) -> Option<SocketAddr> {
         let there = self.members.iter().filter(|member| member.alive);
         let mut owners = there.filter(|member| {
@@ -414,7 +417,7 @@ impl Cluster {
         Some(owners.next()?.status.as_ref()?.rtsp)
     }
 
-    /// A client at `peer` has begun to play `title`, anywhere.
+    /// Records that a client at `peer` began to play `title`, on any server.
     pub(crate) fn begun(&mut self, peer: IpAddr, title: usize, at_ns: u64) {
         if self.begun.len() == MOST_BEGUN {
             self.begun.pop_front();
@@ -422,19 +425,19 @@ impl Cluster {
         self.begun.push_back(Begun { at_ns, peer, title });
     }
 
-    /// Ends sessions that go on here for players who have come again, and forgets who came long
-    /// ago.
-    fn end_left(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) {
+    /// Ends taken-over sessions whose players have reconnected, and forgets old starts.
+    fn end_left(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) {
         self.begun.retain(|begun| {
-            let left = ground.sessions.unheard(begun.peer, begun.title, begun.at_ns);
+            let left = context.sessions.unheard(begun.peer, begun.title, begun.at_ns);
             if let Some(number) = left {
-                ground.sessions.want(number, Want::Yield, ground.bell);
+                context.sessions.want(number, Want::Yield, context.bell);
             }
             left.is_none() && now_ns.saturating_sub(begun.at_ns) < BEGUN_NS
         });
     }
 
-    /// Whether the player of a session has come again since it was told of; each time counts once.
+    /// Returns whether the session's player began another session after the report. Consumes the
+    /// start.
     fn came_again(&mut self, told: &ReportedSession) -> bool {
         let came = self.begun.iter().position(|begun| {
             let title = u32::try_from(begun.title) == Ok(told.session.title);
@@ -443,10 +446,10 @@ impl Cluster {
         came.is_some_and(|came| self.begun.remove(came).is_some())
     }
 
-    /// Leaves sessions to servers that play them, too, and had them before.
-    fn yield_to_others(&mut self, ground: &mut ClusterContext<'_>) {
+    /// Yields sessions that a member that is alive also plays and had first.
+    fn yield_to_others(&mut self, context: &mut ClusterContext<'_>) {
         let mut left = Vec::new();
-        for (number, id, epoch) in ground.sessions.playing() {
+        for (number, id, epoch) in context.sessions.playing() {
             let first = self.members.iter().filter(|member| member.alive).any(|member| {
                 let told = member.sessions.get(&id);
                 told.is_some_and(|told| (told.session.epoch, member.address) < (epoch, self.me))
@@ -456,51 +459,51 @@ impl Cluster {
             }
         }
         for number in left {
-            ground.sessions.want(number, Want::Yield, ground.bell);
-            ground.sessions.moves.yielded += 1;
+            context.sessions.want(number, Want::Yield, context.bell);
+            context.sessions.moves.yielded += 1;
         }
     }
 
-    /// Goes on with sessions of dead servers, where it is this server's turn and it has room.
-    fn take_in(&mut self, now_ns: u64, ground: &mut ClusterContext<'_>) {
+    /// Takes over sessions of dead servers when this server's turn has come and it has capacity.
+    fn take_in(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) {
         let mut taken = 0;
         let orphans = std::mem::take(&mut self.orphans);
         for orphan in orphans {
             let Orphan { told, from_ns } = &orphan;
             let id = told.session.id;
-            let placed = ground.sessions.is_called(id)
+            let placed = context.sessions.is_called(id)
                 || self.members.iter().any(|member| member.sessions.contains_key(&id));
             let ago_ns = now_ns.saturating_sub(told.at_ns);
             let placed = placed || self.came_again(told);
-            if placed || told.session.heard_ago_ns(ago_ns) > ground.idle_timeout_ns {
+            if placed || told.session.heard_ago_ns(ago_ns) > context.idle_timeout_ns {
                 continue;
             }
             let turn_ns = from_ns.saturating_add(self.turn(id).saturating_mul(TURN_NS));
             if now_ns >= turn_ns
-                && ground.sessions.take_in(
-                    ground.library,
+                && context.sessions.take_in(
+                    context.library,
                     &told.session,
                     told.at_ns,
                     now_ns,
-                    ground.bell,
+                    context.bell,
                 )
             {
                 taken += 1;
             } else if now_ns.saturating_sub(*from_ns) < PATIENCE_NS {
                 self.orphans.push(orphan);
             } else {
-                ground.sessions.moves.unplaced += 1;
+                context.sessions.moves.unplaced += 1;
             }
         }
         if taken > 0 {
-            ground.sessions.moves.taken_in += taken;
+            context.sessions.moves.taken_in += taken;
             eprintln!("cluster: {taken} clients of dead servers go on here");
         }
     }
 
-    /// The place of this server in the order of those that may go on with a session: by a hash of
-    /// both, so that all reckon alike and sessions spread (rendezvous hashing; Thaler and
-    /// Ravishankar, 1998).
+    /// Returns this server's rank among the servers that may take over a session. The order is by a
+    /// hash of session and address: all servers compute the same ranks, and sessions spread
+    /// (rendezvous hashing; Thaler and Ravishankar, 1998).
     fn turn(&self, id: u64) -> u64 {
         let weight = |address: SocketAddr| {
             let text = format!("{id:016x} {address}");
@@ -513,7 +516,7 @@ impl Cluster {
 }
 
 impl Member {
-    /// Its sessions, which it has no more.
+    /// Removes and returns its sessions.
     fn abandon(&mut self) -> impl Iterator<Item = ReportedSession> + use<> {
         std::mem::take(&mut self.sessions).into_values()
     }
@@ -527,15 +530,15 @@ impl Member {
             self.status = None;
             return;
         }
-        // What was not told in the last round but one is over.
+        // A session absent from the last two complete rounds is over.
         self.sessions.retain(|_, told| told.round + 2 >= status.rounds);
         self.status = Some(status);
     }
 
-    /// Takes what it tells of its sessions. Returns those that have begun a moment ago.
+    /// Stores the sessions that it reports. Returns those that began within [`BEGUN_NS`].
     fn take_sessions(&mut self, payload: &[u8], library: &Library, at_ns: u64) -> Vec<Begun> {
         let mut begun = Vec::new();
-        // Of one that serves the same.
+        // Sessions count only from a member with a matching catalogue.
         if self.status.is_none() {
             return begun;
         }
@@ -556,7 +559,7 @@ impl Member {
     }
 }
 
-/// What must be the same at all servers.
+/// Returns the digest of what all servers must share.
 fn catalogue(library: &Library) -> [u8; 32] {
     let mut hash = Sha256::new();
     for title in &library.titles {
@@ -567,7 +570,7 @@ fn catalogue(library: &Library) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// The secret that all servers share.
+/// Reads the shared secret of the cluster.
 fn secret(path: &Path) -> Result<Vec<u8>, MediaError> {
     let place = format!("[media.cluster], `secret` = \"{}\"", path.display());
     let wrong = |why: String| {

@@ -1,4 +1,4 @@
-//! The data plane's event loop: scheduler and dispatch, as a thread or a process.
+//! The data plane's event loop: runs scheduler and dispatch in a thread or a process.
 //!
 //! The loop sleeps until the next event is due, the host wakes it, or RTCP arrives. Without a host,
 //! clients that send RTCP keep playing; the data plane ends after the last one.
@@ -42,26 +42,28 @@ pub(crate) struct Parts {
     region: Region,
     /// The shared resources, for a server that adopts this data plane.
     estate: SharedResources,
-    /// The compiler of instructions, if the scenario allows any.
+    /// The compiler of instructions, if the scenario allows instructions.
     builder: Option<Builder>,
-    /// Threads that read films, if this processor does so itself: told to begin, and by its end to
-    /// end.
+    /// The channel to this data plane's own reader threads, if it reads media files itself.
+    ///
+    /// A message starts the threads; closing the channel ends them.
     films: Option<Sender<()>>,
-    /// The wake-up socket pair; closed when the other side ends.
+    /// This side of the wake-up socket pair; the other side closes when its process ends.
     bell: UnixStream,
 }
 
 impl Parts {
-    /// Builds the inputs from `estate`, with this side of the wake-up socket. New threads call
-    /// `begin` first.
+    /// Builds the inputs from `estate` and this side of the wake-up socket.
+    ///
+    /// New threads call `begin` first.
     ///
     /// # Errors
-    /// If the store is damaged.
+    /// If the store or the ring memory is damaged, or a thread cannot be started.
     pub(crate) fn new(estate: SharedResources, bell: UnixStream, begin: fn()) -> io::Result<Self> {
         let mut store = Store::open(&estate.store)?;
         store.rings = frames::read(&estate.live)?;
         let region = estate.region;
-        let builder = region.board().map(|board| Builder::start(board, begin)).transpose()?;
+        let builder = region.board().map(|table| Builder::start(table, begin)).transpose()?;
         let own = region.get(GlobalField::FramePath) == FramePath::Ni as u64;
         let films = if own && !estate.films.is_empty() {
             Some(reader::start_later(
@@ -77,10 +79,10 @@ impl Parts {
     }
 }
 
-/// Serves until told to end, or until the host and all clients are gone.
+/// Serves clients until the host ends it, or until the host and all clients are gone.
 ///
 /// # Errors
-/// If a socket cannot be set up or polled.
+/// If a socket cannot be set up or polled, or the frame cache is damaged.
 pub(crate) fn run(parts: Parts) -> io::Result<()> {
     match parts.region.get(GlobalField::Schedule) {
         1 => run_by(parts, || Selector::new(Edf, Heap::default())),
@@ -94,11 +96,11 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
     bell.set_nonblocking(true)?;
     let mut network = Network::new(estate.rtp.try_clone()?, estate.rtcp.try_clone()?, region)?;
     let mut dispatch = Dispatch::new(store, region, selector(), now_ns());
-    if let Some((board, builder)) = region.board().zip(builder) {
-        dispatch.instructions = Instructions::open(board, builder);
+    if let Some((table, builder)) = region.board().zip(builder) {
+        dispatch.instructions = Instructions::open(table, builder);
     }
     if !estate.films.is_empty() {
-        // Not before the memory was locked: of the shelf only what is used takes memory.
+        // Opens the frame cache after the memory was locked: only its used pages then take memory.
         dispatch.take_from(FrameCache::open(&estate.shelf)?);
     }
     if let Some(films) = &films {
@@ -123,14 +125,14 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
         let wait = timespec(sleep_ns);
         let (rung, heard, built) = {
             let events = PollFlags::IN;
-            // A host that is gone rings no more, but another may come.
+            // Without a host, waits for the connection of a new server instead.
             let host = match (host_is_there, &estate.listener) {
                 (true, _) => Some(bell.as_fd()),
                 (false, listener) => listener.as_ref().map(AsFd::as_fd),
             };
             let rtcp = network.rtcp();
             let builder = dispatch.instructions.bell().map(AsFd::as_fd);
-            // Where there is none, nothing of RTCP's is waited for in its place.
+            // Replaces a missing descriptor by one without events: `poll` gets a fixed-size array.
             let [host, builder] = [host, builder].map(|fd| match fd {
                 Some(fd) => PollFd::from_borrowed_fd(fd, events),
                 None => PollFd::new(rtcp, PollFlags::empty()),
@@ -159,7 +161,7 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
         if !host_is_there {
             dispatch.end_unheard(after_ns, region.get(GlobalField::IdleTimeoutNs));
             let alone_ns = after_ns.saturating_sub(alone_since_ns);
-            // Live frames arrive through a host only.
+            // Live frames arrive only through a host.
             if estate.listener.is_none() || alone_ns > region.get(GlobalField::IdleTimeoutNs) {
                 dispatch.end_live();
             }
@@ -175,7 +177,7 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
     Ok(())
 }
 
-/// Wakes the other side; a full socket already holds a wake-up.
+/// Wakes the other side. An error is ignored: a full socket already holds a wake-up.
 pub(crate) fn ring(mut bell: impl Write) {
     let _ = bell.write(&[1]);
 }

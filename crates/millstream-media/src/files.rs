@@ -1,4 +1,4 @@
-//! Media files: reading, description, and frames read ahead of need.
+//! Media files: loading, description (SDP), and read-ahead of frames.
 
 pub(crate) mod library;
 pub(crate) mod read_ahead;

@@ -1,6 +1,7 @@
-//! What fuzz targets and tests call: the reader of requests with a server behind it that plays
-//! nothing, and in modules of their own a cluster's server, a processor that takes over shared
-//! memory, and orders to the dashboard.
+//! Entry points for fuzz targets and tests: an RTSP server without playback, and others.
+//!
+//! Separate modules hold the server of a cluster, a data plane that takes over shared memory, and
+//! orders to the dashboard.
 
 mod orders;
 mod takeover;
@@ -52,22 +53,22 @@ source = { kind = \"live\", rate = \"2 Mbps\" }
 duration = \"1 s\"
 ";
 
-/// What a server with one stream, `film`, answers to what comes from an address.
+/// A server with one stream, `film`: maps the bytes received from an address to its answer.
 pub(crate) type Talk<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
 
-/// The answers to what a client of a server with one stream, `film`, may have sent.
+/// Returns the answers of a server with one stream, `film`, to the bytes of a client.
 ///
 /// # Panics
-/// If the repository's example clip is not there.
+/// If the repository's example clip is missing.
 #[must_use]
 pub fn requests(bytes: &[u8]) -> Vec<u8> {
     with_server(|talk| talk(IpAddr::V4(Ipv4Addr::LOCALHOST), bytes))
 }
 
-/// The same of a server that asks everybody who he is: nobody, as it knows no user and no token.
+/// Returns the answers of a server that authenticates every client, and knows no user and no token.
 ///
 /// # Panics
-/// If the repository's example clip is not there.
+/// If the repository's example clip is missing.
 #[must_use]
 pub fn guarded_requests(bytes: &[u8]) -> Vec<u8> {
     static NOBODY: OnceLock<Access> = OnceLock::new();
@@ -75,18 +76,19 @@ pub fn guarded_requests(bytes: &[u8]) -> Vec<u8> {
     with_guarded_server(access, |talk| talk(IpAddr::V4(Ipv4Addr::LOCALHOST), bytes))
 }
 
-/// The video of a file, whatever it holds, in a transport stream; `None` if there is none.
+/// Wraps the video of a file in a transport stream; `None` if the file holds no video.
 #[must_use]
 pub fn transport_stream(file: &[u8]) -> Option<Vec<u8>> {
     let video = VideoPayload::read(Cursor::new(file), 1 << 20).ok()?;
     mpeg_ts::wrap(&video, 200_000_000, 1 << 22).ok().map(|wrapped| wrapped.bytes)
 }
 
-/// Reads a file of users, of which `realm` is the realm, and one of tokens. Returns how many of
-/// both there are.
+/// Reads a file of users of the realm `realm`, and a file of tokens.
+///
+/// Returns the number of users and tokens.
 ///
 /// # Errors
-/// If a file is refused: what the user is told.
+/// If a file is refused; the error is the message for the user.
 pub fn access_files(
     users: Option<&Path>,
     tokens: Option<&Path>,
@@ -95,8 +97,10 @@ pub fn access_files(
     Access::read(users, tokens, realm).map(|access| access.len())
 }
 
-/// What a publisher's packets come to, each a byte of length and so many bytes, a packet a
-/// millisecond. Every frame is accounted for. Returns whether any packet was RTP of the stream.
+/// Publishes the packets in `bytes`, one per ms, and checks that every frame is accounted for.
+///
+/// Each packet is a byte of length and that number of bytes. Returns whether any packet was RTP of
+/// the stream.
 ///
 /// # Panics
 /// If a frame is not accounted for.
@@ -122,7 +126,7 @@ pub fn published(bytes: &[u8]) -> bool {
     of.packets > 0
 }
 
-/// What the server has: `film`, and rows for four clients.
+/// Returns the server's resources: the library with `film`, and rows for four clients.
 pub(crate) fn estate() -> &'static (Library, Region) {
     static SHARED: OnceLock<(Library, Region)> = OnceLock::new();
     SHARED.get_or_init(|| {
@@ -134,7 +138,7 @@ pub(crate) fn estate() -> &'static (Library, Region) {
 }
 
 thread_local! {
-    /// Rows and rings of this thread: targets run beside each other.
+    /// The rows and rings of this thread: targets run concurrently.
     static REGION: Region = Region::create(4).expect("shared memory").0;
     static RINGS: Vec<FrameRing> = {
         let shapes: Vec<_> = estate().0.live.iter().map(|live| live.shape).collect();
@@ -142,22 +146,22 @@ thread_local! {
     };
 }
 
-/// Rows for four clients, this thread's own.
+/// Returns this thread's own region of rows for four clients.
 pub(crate) fn own_region() -> Region {
     REGION.with(|region| *region)
 }
 
-/// The live stream of a new server, which nobody publishes.
+/// Returns the live stream of a new server, without a publisher.
 fn live() -> Publishing {
     Publishing::of(&estate().0.live, RINGS.with(Clone::clone), 60_000_000_000, None)
 }
 
-/// Talks to a new server; each call is a connection of its own.
+/// Runs `what` with a new server; each call of its argument is a separate connection.
 pub(crate) fn with_server<T>(what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
     with_guarded_server(&Access::open(), what)
 }
 
-/// The same, with a server that asks who it is.
+/// Runs `what` with a new server that authenticates clients by `access`.
 pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
     let (library, region) = (&estate().0, own_region());
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 554);
@@ -167,7 +171,7 @@ pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Tal
     let mut back_off = BackOff::default();
     what(&mut |peer, bytes| {
         let mut output = Vec::new();
-        let mut desk = RtspHandler {
+        let mut handler = RtspHandler {
             library,
             sessions: &mut sessions,
             access,
@@ -184,7 +188,7 @@ pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Tal
         let asker = Requester { peer, connection, secured: false };
         connection += 1;
         let mut pass = Pass::default();
-        desk.converse(&mut bytes.to_vec(), &mut output, &mut pass, 1 << 20, asker);
+        handler.converse(&mut bytes.to_vec(), &mut output, &mut pass, 1 << 20, asker);
         output
     })
 }

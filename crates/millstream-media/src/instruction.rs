@@ -1,27 +1,29 @@
-//! Instructions: WebAssembly modules that the processor runs for host programs, loaded, replaced
-//! and removed while clients play.
+//! Instructions: WebAssembly modules that the data plane runs for host programs.
+//!
+//! Programs load, replace and remove them while clients play.
 //!
 //! ```text
 //!  host program ── HTTP ──> API ── table in shared memory ──> runtime   a call; each frame
 //!                          (host)                             └ compiler   in its own thread
 //! ```
-//! The board holds the modules themselves, so a processor that takes the place of a dead one, and a
-//! server that does, find what was loaded. Desk and processor each check what the other may have
-//! written.
+//! The instruction table holds the modules themselves. So a replacement of the data plane or of the
+//! server finds the loaded modules. API and data plane each validate the words that the other
+//! writes.
 //!
 //! A module exports a memory `memory` and one or both of
 //! - a function `filter` (i32) -> i32 and a global `frame` (i32), the address of [`FRAME_BYTES`]
-//!   bytes: called as each frame of its streams is released, with the length of what stands there,
-//!   a [`FrameView`](frame_view::FrameView). It returns 0: the frame is dropped; 1: it is sent; 2:
-//!   it goes as an optional frame.
+//!   bytes. The data plane calls `filter` at the release of each frame of the module's streams,
+//!   with the length of the [`FrameView`](frame_view::FrameView) at that address. The result is 0:
+//!   drop the frame; 1: send it; 2: send it as an optional frame.
 //! - a function `call` (i32) -> i32 and a global `message` (i32), the address of [`MESSAGE_BYTES`]
-//!   bytes: called by a host program with the length of what stands there. It returns the length of
-//!   the answer, there.
+//!   bytes. A host program calls `call` with the length of the message at that address. The result
+//!   is the length of the answer at that address.
 //!
-//! A frame at which it fails goes its way; so do all when it is stopped.
+//! If a filter fails at a frame, the frame is sent unfiltered; so are all frames once the
+//! instruction is stopped.
 //!
 //! Source: the Co-processor paper, section 3 (the distributed virtual communication machine: host
-//! programs call instructions of the network interface, which extensions add to).
+//! programs call instructions of the network interface, and extensions add instructions).
 
 pub(crate) mod api;
 pub(crate) mod building;
@@ -32,16 +34,16 @@ pub(crate) mod running;
 use millstream_extension::{Buffer, Function, Limits, Module, Unusable};
 use millstream_scenario::Instruction;
 
-/// The most instructions.
+/// The largest number of instructions.
 pub(crate) const MOST: usize = Instruction::MOST;
 /// The largest module, bytes.
 pub(crate) const MODULE_BYTES: usize = 256 << 10;
-/// The longest message to an instruction, and the longest answer, bytes.
+/// The largest message to an instruction, and the largest answer, bytes.
 pub(crate) const MESSAGE_BYTES: usize = 4 << 10;
-/// What a module is told of a frame, bytes.
+/// The size of the frame view that a module gets, bytes.
 pub(crate) const FRAME_BYTES: usize = 64;
 
-/// A module, compiled and started, and what it can do.
+/// A compiled and started module, and its entry points.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) module: Module,
@@ -53,7 +55,7 @@ impl Loaded {
     /// Compiles and starts a module.
     ///
     /// # Errors
-    /// If it is none that can be used.
+    /// If the module cannot be used.
     pub(crate) fn start(wasm: &[u8], limits: Limits) -> Result<Self, Unusable> {
         let module = Module::start(wasm, limits)?;
         let hook = |function: &str, buffer: &str, bytes| {
@@ -71,14 +73,14 @@ impl Loaded {
     }
 }
 
-/// Modules for tests: a filter, and a message of any kind, of this body.
+/// Test modules.
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
 
     pub(crate) const LIMITS: Limits = Limits { memory_bytes: 1 << 17, fuel: 10_000, faults: 3 };
 
-    /// A module whose `filter` and `call` have these bodies.
+    /// Returns a module whose `filter` and `call` have these bodies.
     pub(crate) fn module(filter: &str, call: &str) -> Vec<u8> {
         let text = format!(
             "(module (memory (export \"memory\") 1)

@@ -1,4 +1,4 @@
-//! The media server: RTSP clients whose frames the engine schedules.
+//! The media server: serves RTSP clients and schedules their frames with the engine.
 //!
 //! ```text
 //!  players ── RTSP ──> session control          (server, rtsp, pages, cluster)
@@ -6,12 +6,12 @@
 //!                      data plane               (data_plane, scheduler)
 //!  players <── RTP ──────┘
 //! ```
-//! A publisher's frames (`live`) take the same path as frames of files.
-//! Files that are not kept in memory are read ahead during playback, by the data plane or a
-//! producer process (`files::read_ahead`).
-//! Session control and the data plane communicate through shared memory only, so either survives
-//! the other. The data plane is a thread of the server or a process of its own. `files::library`
-//! reads and packetises files once.
+//! A publisher's frames (`live`) take the path of frames from files. The data plane or a producer
+//! process reads files that are not kept in memory ahead of playback (`files::read_ahead`).
+//! `files::library` reads and packetises files once.
+//!
+//! Session control and the data plane communicate only through shared memory, so either survives
+//! the other. The data plane is a thread of the server or a separate process.
 //!
 //! Servers on several hosts share their clients (`cluster`). Host programs extend the running data
 //! plane (`instruction`).

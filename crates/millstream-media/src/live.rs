@@ -1,13 +1,13 @@
-//! Live streams: video that somebody publishes while it is played.
+//! Live streams: video that is played while a publisher sends it.
 //!
 //! ```text
-//! publisher ── RTP ──> reorder ──> assemble ── frames ──> ingest: cut, policed, released
-//!                                                           │ frames: rings in shared memory
-//! players <── RTP ── dispatch <── followers: who waits for a frame ──────┘
+//! publisher ── RTP ──> reorder ──> assemble ── frames ──> ingest: packetize, police, release
+//!                                                           │ frame rings in shared memory
+//! players <── RTP ── dispatch <── followers ────────────────┘
 //! ```
-//! The host takes a publisher's packets, puts frames together, cuts them into packets as those of
-//! files are, and says when each is released; the processor reads what is released from a ring that
-//! it cannot write.
+//! The host receives a publisher's packets, assembles frames, packetizes them like those of files
+//! and sets their release times. The data plane reads released frames from a ring that it maps
+//! read-only. Followers are sessions that wait for the next frame.
 
 pub(crate) mod assemble;
 pub(crate) mod followers;

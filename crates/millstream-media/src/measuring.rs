@@ -1,5 +1,7 @@
-//! What a frame costs, part by part, for the benchmark `frame`: the dispatcher without a clock, so
-//! that it works through its frames one after the other, with or without what follows a decision.
+//! The cost of a frame, part by part, for the benchmark `frame`.
+//!
+//! The dispatcher runs without a clock, so it processes its frames back to back, with or without
+//! the work after a decision.
 
 use millstream::selector::Selector;
 use millstream::{Dwcs, EdfFirst, Heap};
@@ -19,29 +21,29 @@ use crate::scheduler::client::Client;
 use crate::scheduler::dispatch::{Dispatch, PacketSender, Sending};
 use crate::shared_memory::region::{GlobalField, Region, SessionField, Want};
 
-/// What is done with a frame that was chosen.
+/// The work after a frame was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Nothing: scheduling alone.
+    /// No work: scheduling only.
     Scheduling,
-    /// Its RTP packets are written one behind the other, headers and payload.
+    /// Write the frame's RTP packets to memory, headers and payload.
     Packets,
-    /// It goes to a socket on loopback that nobody reads.
+    /// Send the frame to a socket on loopback that has no reader.
     Kernel,
 }
 
-/// What frames cost, ns.
+/// The mean cost of a frame, ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
-    /// Frames that were sent.
+    /// The number of processed frames.
     pub frames: u64,
-    /// The whole, a frame.
+    /// The time per frame, ns.
     pub frame_ns: u64,
-    /// The kernel's part of it.
+    /// The kernel's part of the time per frame, ns.
     pub kernel_ns: u64,
 }
 
-/// Packets are written and forgotten, or not even written.
+/// A packet sender that writes packets to memory if `written`, and discards them.
 struct Nowhere {
     written: bool,
     buffer: Vec<u8>,
@@ -64,14 +66,15 @@ impl PacketSender for Nowhere {
     fn report(&mut self, _: &Client, _: u32, _: bool) {}
 }
 
-/// Plays the scenario's first file to `clients` for so many periods; each frame is shown to the
-/// module `filter`, if there is one.
+/// Plays the scenario's first file to `clients` clients for `periods` periods.
+///
+/// If there is a module `filter`, it filters each frame.
 ///
 /// # Errors
-/// If there are no sockets.
+/// If a socket or the memory cannot be created.
 ///
 /// # Panics
-/// If the scenario cannot be served, or the module not be used.
+/// If the scenario cannot be served, or the module cannot be used.
 pub fn frame(
     scenario: &Scenario,
     clients: u32,
@@ -86,12 +89,12 @@ pub fn frame(
     let selector = Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
     let period_ns = library.store.media()[0].period_ns;
     let mut dispatch = Dispatch::new(library.store, region, selector, 0);
-    if let Some((board, wasm)) = region.board().zip(filter) {
+    if let Some((table, wasm)) = region.board().zip(filter) {
         let Allowance { memory_bytes, fuel, faults } = Allowance::default();
         let limits = Limits { memory_bytes, fuel, faults };
         let (name, streams, wasm) = ("filter".to_owned(), api::ALL, wasm.to_vec());
-        board.slot(0).write(&NewInstruction { name, limits, streams, wasm });
-        dispatch.instructions = Instructions::open(board, Builder::start(board, || ())?);
+        table.slot(0).write(&NewInstruction { name, limits, streams, wasm });
+        dispatch.instructions = Instructions::open(table, Builder::start(table, || ())?);
         assert!(dispatch.instructions.see(0), "a module that filters");
     }
     let sink = UdpSocket::bind("127.0.0.1:0")?;
@@ -109,7 +112,7 @@ pub fn frame(
         row.set_address(sink.ip(), sink.port(), sink.port());
         row.set(SessionField::Want, Want::Play as u64);
         region.notices().push([client.into(), 0, 0, 0]);
-        // Clients begin one after the other.
+        // The clients start at different phases of the period.
         step(u64::from(client) * period_ns / u64::from(clients));
     }
     let sent = || (0..clients as usize).map(|at| region.session(at).resolved()).sum::<u64>();
@@ -130,7 +133,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn every_frame_of_every_client_is_measured() {
+    fn each_part_measures_every_frame_of_every_client() {
         let text = "[link]\nrate = \"1 Gbps\"\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\n\
                     name = \"film\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
                     source = { kind = \"mpeg\", file = \"clip.mpg\" }\n";

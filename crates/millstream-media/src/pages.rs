@@ -1,8 +1,8 @@
-//! The HTTP pages: the dashboard and its `/status`; `/admission` explains who may play, `/metrics`
-//! is for Prometheus.
+//! The HTTP pages: the dashboard and its `/status`, `/admission` with the admission state, and
+//! `/metrics` for Prometheus.
 //!
-//! Session control knows what stands on them, another thread speaks HTTP: it asks, one question at
-//! a time.
+//! Session control has the data for the pages; another thread serves HTTP. That thread asks session
+//! control one question at a time.
 
 pub(crate) mod rejects;
 pub(crate) mod status;
@@ -34,7 +34,7 @@ use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, 
 /// How long session control may take to answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What may be asked for.
+/// A page that session control answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Page {
     Admission,
@@ -43,14 +43,14 @@ pub(crate) enum Page {
     Status,
 }
 
-/// Questions that session control is to answer when it is woken.
+/// The questions that session control answers when it is woken.
 pub(crate) type Questions = Receiver<(Page, SyncSender<Answer>)>;
 
-/// Serves the pages at `listener`; `waker` wakes session control. Programs may give orders about
-/// instructions of the region's board if so it says; `streams` are the scenario's.
+/// Serves the pages at `listener`; `waker` wakes session control. The flag beside `region` says
+/// whether programs may change the region's instruction table. `streams` are the scenario's.
 ///
 /// # Errors
-/// If the system has no thread for it.
+/// If the system cannot start a thread.
 pub(crate) fn serve(
     listener: TcpListener,
     waker: Waker,
@@ -60,11 +60,11 @@ pub(crate) fn serve(
     let (ask, questions) = sync_channel(1);
     let waker = Arc::new(waker);
     let wake = Arc::clone(&waker);
-    let desk = ExtensionApi::new(region, orders, streams, move || {
-        // A processor that is not woken looks at the board when it is next.
+    let extension_api = ExtensionApi::new(region, orders, streams, move || {
+        // If the wake-up fails, the data plane reads the table at its next one.
         let _ = wake.wake();
     });
-    let obey = Box::new(move |order| desk.obey(&order));
+    let obey = Box::new(move |order| extension_api.obey(&order));
     let orders = Orders { most_bytes: BODY_BYTES, obey };
     let paths = "/, /status, /admission, /instructions and /metrics";
     let answer = move |path: &str| {
@@ -84,7 +84,7 @@ pub(crate) fn serve(
     Ok(questions)
 }
 
-/// Answers what was asked.
+/// Answers the pending questions.
 pub(crate) fn answer(questions: &Questions, about: About<'_>) {
     let About { library, sessions, live, .. } = about;
     while let Ok((page, reply)) = questions.try_recv() {
@@ -96,7 +96,7 @@ pub(crate) fn answer(questions: &Questions, about: About<'_>) {
             }
             Page::Status => json(&about.status()),
         };
-        // Who has waited too long is gone.
+        // Fails only if the HTTP thread has stopped waiting.
         let _ = reply.try_send(answer);
     }
 }
@@ -105,7 +105,7 @@ fn json(what: &impl serde::Serialize) -> Answer {
     serde_json::to_string(what).map_or_else(|e| Answer::Unavailable(e.to_string()), Answer::Json)
 }
 
-/// Who may play, in words.
+/// Returns the admission state as text.
 fn admission(library: &Library, sessions: &Sessions) -> String {
     let admission = &sessions.admission;
     let mut text = format!(
@@ -136,7 +136,7 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
     text
 }
 
-/// What is counted of one client, or of all that are gone.
+/// The frame counts of one client, or of all former clients.
 #[derive(Debug)]
 struct ClientAccount {
     stream: String,
@@ -296,7 +296,7 @@ impl Collector for Snapshot {
 }
 
 impl Snapshot {
-    /// What came of live streams.
+    /// Encodes the metrics of live streams.
     fn encode_live(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let gauge = ConstGauge::new(0i64).metric_type();
         let help = "1 while somebody publishes the stream";

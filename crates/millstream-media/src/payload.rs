@@ -1,8 +1,9 @@
-//! RTP payload formats: from a coded frame to the pieces that its packets carry.
+//! RTP payload formats: cut a coded frame into the pieces that its packets carry.
 //!
-//! A frame is cut once, when its file is loaded; what is sent later is a fixed header, a few bytes
-//! of the payload format's own, and a range of the file. H.264 is RFC 6184 ([`h264`]), MPEG-1/2
-//! video RFC 2250 ([`mpeg_video`]); either in a transport stream is RFC 2250 too ([`mpeg_ts`]).
+//! A frame is cut once, when its file is loaded. A packet consists of a fixed header, a few bytes
+//! of the payload format's header, and a range of the file. The formats are H.264 (RFC 6184,
+//! [`h264`]), MPEG-1/2 video (RFC 2250, [`mpeg_video`]), and transport streams of either
+//! ([`mpeg_ts`], also RFC 2250).
 
 pub(crate) mod h264;
 pub(crate) mod mpeg_ts;
@@ -11,40 +12,42 @@ pub(crate) mod mpeg_video;
 use millstream_traffic::mpeg::Codec;
 use std::ops::Range;
 
-/// Bytes of an RTP header without lists or extensions (RFC 3550, 5.1).
+/// The size of an RTP header without lists or extensions, bytes (RFC 3550, 5.1).
 pub(crate) const RTP_HEADER: usize = 12;
 
-/// RTP time stamps of video count 90,000 a second.
+/// The rate of RTP timestamps of video, Hz.
 pub(crate) const CLOCK_RATE: u64 = 90_000;
 
-/// The payload type of transport streams. Their packets are stamped with when they are sent, and
-/// the marker says that these stamps jump, not that a frame ends.
+/// The payload type of transport streams.
+///
+/// Their packets carry the send time as timestamp. Their marker bit signals a timestamp
+/// discontinuity, not the end of a frame.
 pub(crate) const TRANSPORT_STREAM: u8 = 33;
 
-/// What one packet carries.
+/// The contents of one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// The payload format's own header: its first `header_bytes` bytes.
+    /// The payload format's header, in the first `header_bytes` bytes.
     pub(crate) header: [u8; 4],
-    /// How many bytes of `header` there are.
+    /// The number of used bytes of `header`.
     pub(crate) header_bytes: u8,
-    /// The range of the frame's bytes that follows.
+    /// The range of the frame's bytes that follows the header.
     pub(crate) range: Range<usize>,
 }
 
 /// A payload format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// RFC 6184.
+    /// H.264, RFC 6184.
     H264,
-    /// RFC 2250, section 3.
+    /// MPEG-1 and MPEG-2 video, RFC 2250, section 3.
     MpegVideo,
-    /// RFC 2250, section 2.
+    /// MPEG transport stream, RFC 2250, section 2.
     MpegTs,
 }
 
 impl Format {
-    /// The one that is a codec's own.
+    /// Returns a codec's own payload format.
     pub(crate) fn of(codec: Codec) -> Self {
         match codec {
             Codec::H264 => Self::H264,
@@ -62,7 +65,7 @@ impl Format {
         }
     }
 
-    /// The payload type: static for MPEG (RFC 3551, table 5), dynamic for H.264.
+    /// Returns the payload type: static for MPEG (RFC 3551, table 5), dynamic for H.264.
     pub(crate) fn payload_type(self) -> u8 {
         match self {
             Self::H264 => 96,
@@ -71,7 +74,7 @@ impl Format {
         }
     }
 
-    /// What it is called in SDP.
+    /// Returns the format's name in SDP.
     pub(crate) fn encoding(self) -> &'static str {
         match self {
             Self::H264 => "H264",

@@ -107,7 +107,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 continue;
             }
             let refused = match Message::<Vec<u8>>::parse(rest) {
-                // Also of one that came whole in one read.
+                // Applies also to a request that arrived complete in one read.
                 Ok((Message::Request(_), length)) if length > self.request_bytes => {
                     StatusCode::RequestMessageBodyTooLarge
                 }
@@ -126,7 +126,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                     self.live.interleaved(asker.connection, channel, &packet, self.now_ns);
                     continue;
                 }
-                // Answers.
+                // Responses to requests that the server never sends.
                 Ok((_, length)) => {
                     used += length;
                     continue;
@@ -148,7 +148,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
 
     /// Executes `request` and returns the response.
     fn answer(&mut self, request: &Request<Vec<u8>>, pass: &mut Pass, asker: Requester) -> Answer {
-        // A number (RFC 2326, section 12.17): whatever else is sent in its place is not sent back.
+        // Only a number is echoed (RFC 2326, section 12.17), never any other value of the header.
         let sequence = request.header(&CSEQ).and_then(|header| header.as_str().parse::<u32>().ok());
         let result = if request.version() != Version::V1_0 {
             refuse(StatusCode::RTSPVersionNotSupported, "RTSP/1.0 is spoken here")
@@ -325,7 +325,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             return refuse(StatusCode::UnsupportedTransport, why);
         };
         let Requester { peer, connection, .. } = asker;
-        // Its player has come again: what went on here for it goes on for nobody.
+        // The player has reconnected after a takeover: end the session that continued for it.
         let unheard = |sessions: &Sessions| sessions.unheard(peer, title, self.now_ns);
         let again = self.cluster.as_ref().and_then(|_| unheard(self.sessions));
         if let Some(number) = again {
@@ -355,7 +355,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             }
         };
         if again.is_some() {
-            // Others need not look for what it takes the place of.
+            // Epoch 1: the other servers need not look for the session that this one replaces.
             self.sessions.region.session(number).set(SessionField::Epoch, 1);
         } else if let Some(cluster) = &mut self.cluster {
             cluster.begun(peer, title, self.now_ns);
@@ -381,7 +381,8 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             .build(Vec::new()))
     }
 
-    /// What is told to whom the link has no room for, and what it might ask for instead.
+    /// Returns the response to a client for which the link lacks bandwidth, with a looser window as
+    /// an offer.
     fn no_bandwidth(&self, why: String, offer: Option<usize>) -> Answer {
         let answer = Response::builder(Version::V1_0, StatusCode::NotEnoughBandwidth)
             .header(CONTENT_TYPE, "text/plain");
@@ -440,15 +441,15 @@ fn about(request: &Request<Vec<u8>>) -> String {
     plain.unwrap_or_default()
 }
 
-/// What stands in a request's URL for the stream.
+/// Returns the stream's name in a request's URL.
 fn name_of(request: &Request<Vec<u8>>) -> &str {
     let path = request.request_uri().map(|uri| uri.path()).unwrap_or_default();
     let name = path.trim_matches('/');
     name.strip_suffix("/video").unwrap_or(name)
 }
 
-/// An offered transport, if it is one that is served: to nobody but the client itself, and as
-/// secure as what it asked by.
+/// Returns an offered transport if the server supports it. Packets may go only to the client's own
+/// address. A client connected over TLS gets no datagrams, as they would not be encrypted.
 fn acceptable(offer: &Offered, asker: Requester) -> Option<Transport> {
     let Offered::Rtp(RtpTransport { profile: RtpProfile::Avp, lower_transport, params }) = offer
     else {
@@ -483,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_answered_as_they_deserve() {
+    fn requests_get_the_expected_status() {
         let udp = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
         for (request, expected) in [
             ("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "200"),
@@ -517,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_too_long_is_refused_also_if_it_comes_whole() {
+    fn oversized_requests_are_rejected_even_in_one_read() {
         for (bytes, expected) in [(8 << 10, "RTSP/1.0 200"), ((8 << 10) + 1, "RTSP/1.0 413")] {
             let head = "OPTIONS * RTSP/1.0\r\nCSeq: 1\r\nX: ";
             let filling = "x".repeat(bytes - head.len() - 4);
@@ -531,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_go_to_nobody_but_the_client() {
+    fn packets_go_only_to_the_client() {
         for transport in [
             "RTP/AVP;multicast;client_port=5000-5001",
             "RTP/AVP;unicast;destination=10.9.9.9;client_port=5000-5001",
@@ -549,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn a_session_is_its_address_own_whatever_connection_asks() {
+    fn a_session_belongs_to_its_client_address() {
         with_server(|talk| {
             let [owner, other] = [[10, 0, 0, 1], [10, 0, 0, 2]].map(std::net::IpAddr::from);
             let set_up = b"SETUP rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\
@@ -568,7 +569,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_make_the_reader_panic(
+        fn arbitrary_bytes_do_not_panic(
             words in proptest::collection::vec(proptest::sample::select(vec![
                 "SETUP ", "PLAY ", "OPTIONS ", "rtsp://h/film", " RTSP/1.0\r\n", "CSeq: 1\r\n", "\r\n",
                 "Transport: ", "RTP/AVP", ";client_port=", "99999", "-", "5000", "$", "\0\u{1}",

@@ -174,7 +174,7 @@ impl MediaServer {
         let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
         let mut doors = ListenerSet::open(&media, &scenario.folder)?;
         let http = media.http.map(Listener::open).transpose()?;
-        let http_address = http.as_ref().map(|door| door.address);
+        let http_address = http.as_ref().map(|listener| listener.address);
         let (estate, running) = match find(&library, scenario)? {
             Some((processor, estate, bell)) => (estate, Some((processor, bell))),
             None => (new_estate(&library, scenario)?, None),
@@ -201,9 +201,9 @@ impl MediaServer {
         };
         register(&poll).map_err(|error| failed("a port", &error))?;
         let streams = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
-        let pages = |door: Listener| {
+        let pages = |listener: Listener| {
             let waker = Waker::new(poll.registry(), PAGES)?;
-            pages::serve(door.into_std(), waker, (region, media.instructions), streams)
+            pages::serve(listener.into_std(), waker, (region, media.instructions), streams)
         };
         let questions =
             http.map(pages).transpose().map_err(|error| failed("the HTTP pages", &error))?;
@@ -249,7 +249,7 @@ impl MediaServer {
     /// Returns the address of the RTSP listener over TLS, if configured.
     #[must_use]
     pub fn rtsps_address(&self) -> Option<SocketAddr> {
-        self.doors.rtsps.as_ref().map(|(door, _)| door.address)
+        self.doors.rtsps.as_ref().map(|(listener, _)| listener.address)
     }
 
     /// Returns the address of the HTTP pages, if configured.
@@ -282,17 +282,17 @@ impl MediaServer {
         own.map(|title| title.name.as_str())
     }
 
-    /// Runs the server, polling `course` at least every 100 ms. Ends every session when `course`
+    /// Runs the server, polling `mode` at least every 100 ms. Ends every session when `mode`
     /// says so or when the server has drained.
     ///
     /// # Errors
     /// If waiting for events fails or the data plane cannot be restarted.
-    pub fn run(mut self, course: &mut dyn FnMut() -> ShutdownMode) -> Result<Report, MediaError> {
+    pub fn run(mut self, mode: &mut dyn FnMut() -> ShutdownMode) -> Result<Report, MediaError> {
         let mut events = Events::with_capacity(256);
         let mut ticked = Instant::now();
         let mut drain = None;
         loop {
-            match course() {
+            match mode() {
                 ShutdownMode::Serve => {}
                 ShutdownMode::Drain => {
                     if drain.get_or_insert_with(|| Drain::begin(&mut self)).is_over(&self) {
@@ -310,11 +310,11 @@ impl MediaServer {
             }
             for event in &events {
                 match event.token() {
-                    door @ (RTSP | RTSPS) => self.accept(door),
+                    token @ (RTSP | RTSPS) => self.accept(token),
                     PAGES => self.answer_pages(),
                     BELL => self.rung()?,
                     PRODUCER => self.attend_producer()?,
-                    // Attended to every time.
+                    // `attend_cluster` reads the socket in every iteration.
                     CLUSTER => {}
                     token if self.take_in(token) => {}
                     Token(token) => self.serve(token - FIRST_CONNECTION),
@@ -415,7 +415,7 @@ impl MediaServer {
                 self.close(connection, place);
             }
         }
-        // Their last orders are goodbyes.
+        // The data plane's last orders for stopped sessions are RTCP BYE packets.
         let stopped = self.sessions.stopped();
         self.pass_on();
         self.sessions.sweep(&stopped);
@@ -483,7 +483,7 @@ fn find(
     Ok(Some((processor, estate, bell)))
 }
 
-/// Lists the global fields that identify a data plane of this scenario.
+/// Returns the global fields that identify a data plane of this scenario.
 fn settings(library: &Library, scenario: &Scenario) -> [(GlobalField, u64); 6] {
     [
         (GlobalField::Sessions, scenario.media.sessions.into()),
@@ -535,7 +535,8 @@ fn failed(what: &str, error: &io::Error) -> MediaError {
     MediaError::new(format!("{what}: {error}"))
 }
 
-/// `$`, channel, length, packet (RFC 2326, section 10.12). Packets are shorter than 64 KiB.
+/// Appends a packet in interleaved framing: `$`, channel, length, packet (RFC 2326, section 10.12).
+/// Packets are shorter than 64 KiB.
 fn interleave(output: &mut Vec<u8>, channel: u8, packet: &[u8]) {
     let length = u16::try_from(packet.len()).unwrap_or(u16::MAX);
     output.extend_from_slice(&[b'$', channel]);

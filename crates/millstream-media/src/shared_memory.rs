@@ -1,5 +1,4 @@
-//! Memory that the server and the data plane share: session rows, message rings and the frame
-//! store.
+//! Memory that server and data plane share: session rows, message rings and the frame store.
 
 pub(crate) mod region;
 pub(crate) mod ring;

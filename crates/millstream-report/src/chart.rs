@@ -1,14 +1,14 @@
 //! Line charts as SVG, for the report and for the papers' figures.
 //!
-//! Colours are Okabe and Ito's, which colour-blind readers can tell apart, without their yellow,
-//! which is too pale on white, and with a violet more. The eighth line takes the first colour
-//! again, dashed; so 28 lines can be told apart. A chart either stands alone, with a white ground
-//! and a legend, or is part of a page, which says beside it what the lines are.
+//! Colours are those of Okabe and Ito, which colour-blind readers can distinguish. The palette
+//! omits their yellow, which is too pale on white, and adds a violet. The eighth line has the first
+//! colour again, dashed, so that 28 lines are distinguishable. A standalone chart has a white
+//! background and a legend. A chart in a page has neither: the page has the legend.
 //!
-//! Ink is plain black and lines have the palette's colours as attributes, so that a page can
-//! recolour them for a dark theme with a rule on each. While drawing, every line has a colour of
-//! its own that means its number; these are replaced at the end, as the drawing library has no
-//! dashes that stay one line.
+//! Text and axes are plain black, and lines have the palette's colours as attributes. A page can
+//! therefore recolour them for a dark theme with a CSS rule per colour. While drawing, each line
+//! has a placeholder colour that encodes its index. The final step replaces these placeholders by
+//! colours and dashes, because the drawing library splits a dashed line into many elements.
 
 mod legend;
 
@@ -16,60 +16,60 @@ use plotters::prelude::*;
 
 use crate::table::printable;
 
-/// Line colours, in order.
+/// The colours of lines, in order.
 pub const PALETTE: [&str; 7] =
     ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F3C8D"];
 
 /// One line of a chart.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// What the legend calls it.
+    /// The name in the legend.
     pub name: String,
-    /// Its points, in the axes' units.
+    /// The points, in the units of the axes.
     pub points: Vec<(f64, f64)>,
 }
 
-/// Dashes of the lines, as SVG writes them: one more kind each time the colours run out.
+/// The `stroke-dasharray` values of lines; each repetition of the palette uses the next one.
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "9 3 2 3"];
 
-/// What a chart shows besides its lines.
+/// The settings of a chart: title, axes and size.
 #[derive(Clone, Copy, Debug)]
 pub struct Chart<'a> {
-    /// Above the chart; empty for none.
+    /// The title above the chart; empty for none.
     pub title: &'a str,
-    /// The horizontal axis, with its unit.
+    /// The label of the horizontal axis, with its unit.
     pub x_label: &'a str,
-    /// The vertical axis, with its unit.
+    /// The label of the vertical axis, with its unit.
     pub y_label: &'a str,
-    /// Horizontal axis by powers of ten; points at 0 or below are left out. A linear axis begins at
-    /// 0, or at the least value if that is negative.
+    /// Whether the horizontal axis is logarithmic, which omits points at 0 or below. A linear axis
+    /// begins at 0, or at the least value if that is negative.
     pub x_log: bool,
-    /// The same for the vertical axis.
+    /// Whether the vertical axis is logarithmic, with the rules of `x_log`.
     pub y_log: bool,
-    /// Draw a legend and a white ground, for a picture that stands alone.
+    /// Whether to draw a legend and a white background, for a standalone picture.
     pub alone: bool,
-    /// Width and height in pixels.
+    /// The width and height, pixels.
     pub size: (u32, u32),
 }
 
-/// The colour of line `index`.
+/// Returns the colour of line `index`.
 #[must_use]
 pub fn colour(index: usize) -> &'static str {
     PALETTE[index % PALETTE.len()]
 }
 
-/// The dashes of line `index` as a `stroke-dasharray`; empty for none.
+/// Returns the dashes of line `index` as a `stroke-dasharray`; empty for a solid line.
 pub(crate) fn dashes(index: usize) -> &'static str {
     DASHES[index / PALETTE.len() % DASHES.len()]
 }
 
-/// The colour that stands for line `index` while the chart is drawn.
+/// Returns the placeholder colour of line `index` while the chart is drawn.
 fn stand_in(index: usize) -> RGBColor {
     let [.., green, blue] = u32::try_from(index).unwrap_or(u32::MAX).to_be_bytes();
     RGBColor(1, green, blue)
 }
 
-/// Puts the palette's colours and dashes in place of what stands for them.
+/// Replaces the placeholder colours by the palette's colours and dashes.
 fn paint(svg: &str, lines: usize) -> String {
     let mut painted = svg.to_owned();
     for index in 0..lines {
@@ -83,27 +83,28 @@ fn paint(svg: &str, lines: usize) -> String {
     painted
 }
 
-/// Draws `lines`. The same input gives the same bytes; points that are not finite are left out.
+/// Returns an SVG of `lines`, without points that are not finite. The output is deterministic.
 ///
 /// # Errors
-/// If the drawing library refuses, which it has no reason to do.
+/// The errors of the drawing library, which are not expected.
 pub fn lines(chart: &Chart, lines: &[Line]) -> Result<String, String> {
     estimates(chart, lines, &[])
 }
 
-/// Draws `lines` with an error bar at each point: `halves` has, for each point of each line, how
-/// far its interval reaches up and down; the bars of several lines stand a little beside one
-/// another. The same input gives the same bytes.
+/// Returns an SVG of `lines` with an error bar at each point. The output is deterministic.
+///
+/// `halves` has the half-width of the interval of each point of each line. The bars of different
+/// lines have a small horizontal offset.
 ///
 /// # Errors
-/// If the drawing library refuses, which it has no reason to do.
+/// The errors of the drawing library, which are not expected.
 pub fn estimates(chart: &Chart, lines: &[Line], halves: &[Vec<f64>]) -> Result<String, String> {
     let mut svg = String::new();
     draw(chart, lines, halves, &mut svg).map_err(|error| error.to_string())?;
     Ok(describe(&paint(&svg, lines.len()), chart, lines))
 }
 
-/// The lower and the upper ends of a line's error bars.
+/// Returns the lower and the upper ends of a line's error bars.
 fn ends(line: &Line, halves: &[f64]) -> [Vec<(f64, f64)>; 2] {
     let reach = |sign: f64| {
         let ends = line.points.iter().zip(halves);
@@ -112,8 +113,9 @@ fn ends(line: &Line, halves: &[f64]) -> [Vec<(f64, f64)>; 2] {
     [reach(-1.0), reach(1.0)]
 }
 
-/// How far beside their points a line's error bars stand, in widths of the axis, so that those of
-/// several lines do not cover one another.
+/// Returns the horizontal offset of a line's error bars, as a share of the axis width.
+///
+/// The offset keeps the bars of different lines from covering each other.
 fn aside(index: usize, lines: usize) -> f64 {
     let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
     (number(index) - (number(lines) - 1.0) / 2.0) * 0.005
@@ -144,7 +146,7 @@ fn draw(
     if !chart.title.is_empty() {
         builder.caption(printed(chart.title), ("sans-serif", 17));
     }
-    // On a long logarithmic axis only whole powers of ten are labelled.
+    // Only whole powers of ten are labelled on a logarithmic axis of two decades or more.
     let decades = |range: &std::ops::Range<f64>| range.end - range.start >= 2.0;
     let (x_whole, y_whole) = (decades(&x_range), decades(&y_range));
     let label = |log: bool, whole: bool| {
@@ -214,7 +216,8 @@ fn transformed(chart: &Chart, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// From the least value (at most 0 on a linear axis) to a little beyond the greatest; never empty.
+/// Returns the range of an axis: from the least value, at most 0 on a linear axis, to slightly
+/// beyond the greatest. It is never empty.
 fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
     let (low, high) =
         values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
@@ -227,11 +230,11 @@ fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
     low.min(0.0)..if high > 0.0 { high * 1.04 } else { 1.0 }
 }
 
-/// A tick's label: plain numbers with at most four digits.
+/// Returns the label of a tick: a plain number with at most four digits.
 fn tick(value: f64, log: bool) -> String {
     let value = if log { 10f64.powf(value) } else { value };
     let magnitude = value.abs();
-    // A tenth of the smallest step that a label can tell counts as that step.
+    // Values within rounding of the next range use its format.
     if magnitude < 1e-12 {
         "0".into()
     } else if magnitude >= 1e15 {
@@ -255,26 +258,26 @@ fn tick(value: f64, log: bool) -> String {
     }
 }
 
-/// `value` with at most `most` decimals.
+/// Formats `value` with at most `most` decimals.
 fn decimals(value: f64, most: usize) -> String {
     let text = format!("{value:.most$}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// `text` without characters that no SVG may hold.
+/// Returns `text` without characters that SVG forbids.
 fn printed(text: &str) -> String {
     text.chars().map(printable).collect()
 }
 
-/// `text` as part of an SVG, between tags or in an attribute.
+/// Escapes `text` for an SVG, between tags or in an attribute.
 fn escaped(text: &str) -> String {
     let entities = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
     let escape = |text: String, (c, entity): (char, &str)| text.replace(c, entity);
     entities.into_iter().fold(printed(text), escape)
 }
 
-/// Adds what a screen reader says: the title, and in a page, which has no legend in the picture,
-/// the lines' names.
+/// Adds the description for screen readers: the title and, in a chart without a legend, the names
+/// of the lines.
 fn describe(svg: &str, chart: &Chart, lines: &[Line]) -> String {
     let Some((head, rest)) = svg.split_once('>') else { return svg.to_owned() };
     let axes = format!("{} by {}", chart.y_label, chart.x_label);
@@ -288,31 +291,32 @@ fn describe(svg: &str, chart: &Chart, lines: &[Line]) -> String {
     format!("{head} role=\"img\">\n<title>{title}</title>\n<desc>Lines: {names}</desc>{rest}")
 }
 
-/// A stretch of a band.
+/// An interval of a band.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
-    /// Where it begins.
+    /// The start, in the unit of the axis.
     pub from: f64,
-    /// Where it ends.
+    /// The end, in the unit of the axis.
     pub to: f64,
-    /// What it is: the number of a name, which gives its colour.
+    /// The kind, as an index into the names; it selects the colour.
     pub kind: usize,
 }
 
 /// A row of spans.
 #[derive(Clone, Debug)]
 pub struct Band {
-    /// Its name, beside it.
+    /// The name, drawn beside the band.
     pub name: String,
-    /// Its spans.
+    /// The spans of the band.
     pub spans: Vec<Span>,
 }
 
-/// Draws bands under one another on a common axis, a legend of `kinds` above. The same input gives
-/// the same bytes.
+/// Returns an SVG of stacked bands on a common axis, below a legend of `kinds`.
+///
+/// The output is deterministic.
 ///
 /// # Errors
-/// If the drawing library refuses, which it has no reason to do.
+/// The errors of the drawing library, which are not expected.
 pub fn bands(title: &str, label: &str, kinds: &[String], bands: &[Band]) -> Result<String, String> {
     const LEFT: i32 = 118;
     const ROW: i32 = 26;
@@ -322,7 +326,7 @@ pub fn bands(title: &str, label: &str, kinds: &[String], bands: &[Band]) -> Resu
     let height = TOP + rows * ROW + 52;
     let most = bands.iter().flat_map(|band| &band.spans).map(|span| span.to).fold(0.0, f64::max);
     let most = if most > 0.0 { most } else { 1.0 };
-    // Within the picture, so it fits.
+    // The result is a pixel position within the picture, so it fits `i32`.
     #[allow(clippy::cast_possible_truncation)]
     let across = |value: f64| LEFT + (value / most * f64::from(WIDTH - LEFT - 24)).round() as i32;
     let colour = |kind: usize| {
@@ -383,7 +387,7 @@ mod tests {
     };
 
     #[test]
-    fn charts_are_well_formed_and_hostile_names_are_text() {
+    fn charts_are_well_formed_and_escape_names() {
         let line = Line { name: "</svg><script>".into(), points: vec![(0.0, 1.0), (1.0, 2.0)] };
         let svg = lines(&CHART, &[line]).unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
@@ -391,7 +395,8 @@ mod tests {
         assert!(svg.contains("#0072B2"));
     }
 
-    /// Heights of horizontal strokes of the first line's colour: where error bars end.
+    /// Returns the y positions of horizontal strokes in the first line's colour: the ends of error
+    /// bars.
     fn caps(svg: &str) -> Vec<i32> {
         let ours = svg.lines().filter(|line| line.starts_with("<line") && line.contains("#0072B2"));
         let number = |line: &str, key: &str| -> i32 {
@@ -403,13 +408,13 @@ mod tests {
     }
 
     #[test]
-    fn error_bars_reach_as_far_as_their_halves() {
+    fn error_bars_have_the_given_half_widths() {
         let points = vec![(0.0, 10.0), (1.0, 20.0)];
         let line = Line { name: "a".into(), points };
         let plain = lines(&CHART, std::slice::from_ref(&line)).unwrap();
         assert!(caps(&plain).is_empty());
         let svg = estimates(&CHART, &[line], &[vec![10.0, 5.0]]).unwrap();
-        // From 0 to 20 and from 15 to 25: half as far.
+        // The bars reach from 0 to 20 and from 15 to 25; the second is half as long.
         let mut caps = caps(&svg);
         caps.sort_unstable();
         let [top, near, bottom] = [caps[0], caps[1], caps[caps.len() - 1]];
@@ -419,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_is_an_empty_chart() {
+    fn chart_without_data_is_empty() {
         for (x_log, y_log) in [(false, false), (true, true)] {
             let chart = Chart { x_log, y_log, ..CHART };
             assert!(lines(&chart, &[]).unwrap().contains("</svg>"));
@@ -452,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_of_the_report_looks_different() {
+    fn all_lines_of_the_report_are_distinguishable() {
         let of = |k: u32| Line { name: k.to_string(), points: vec![(0.0, 0.0), (1.0, k.into())] };
         let all: Vec<_> = (0..24).map(of).collect();
         let svg = lines(&Chart { alone: false, ..CHART }, &all).unwrap();
@@ -466,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn bands_have_names_and_every_span() {
+    fn bands_show_their_names_and_all_spans() {
         let spans =
             vec![Span { from: 0.0, to: 2.0, kind: 0 }, Span { from: 2.0, to: 6.0, kind: 1 }];
         let band = Band { name: "a<b".into(), spans };
@@ -477,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_drawn_is_left_out_and_below_zero_is_drawn() {
+    fn non_finite_points_are_omitted_and_negative_points_are_drawn() {
         let points = vec![(0.0, -4.0), (f64::NAN, 1.0), (0.5, f64::INFINITY), (1.0, 2.0)];
         let svg = lines(&CHART, &[Line { name: "\u{1b}a".into(), points }]).unwrap();
         assert!(svg.contains("-4") && !svg.contains("NaN") && !svg.contains('\u{1b}'));

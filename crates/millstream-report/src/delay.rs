@@ -1,15 +1,15 @@
-//! The delays of one stream: exact while they are few, a histogram beyond.
+//! The delays of one stream: a list of up to [`EXACT`] delays, then a histogram.
 //!
-//! Mean and maximum are always exact. Percentiles are exact up to [`EXACT`] delays; then the
-//! histogram keeps two significant digits, so a percentile is never too low and at most 1 % too
+//! Mean and maximum are always exact. Percentiles are exact up to [`EXACT`] delays. Beyond that,
+//! the histogram keeps two significant digits: a percentile is never too low and at most 1 % too
 //! high. The p-th percentile is the smallest delay that at least p % of the packets do not exceed.
 //!
-//! A histogram takes 512 bytes for each doubling of the longest delay beyond 256 ns, and is
-//! allocated only when a stream has more than [`EXACT`] delays: most of a million streams never do.
+//! A histogram takes 512 bytes for each doubling of the longest delay beyond 256 ns. Only a stream
+//! with more than [`EXACT`] delays allocates one; most of a million streams never do.
 
 use hdrhistogram::Histogram;
 
-/// So many delays are kept one by one.
+/// The largest number of delays that are kept individually.
 const EXACT: usize = 64;
 
 /// The delays of one stream, ns.
@@ -23,7 +23,7 @@ pub(crate) struct Delays {
 }
 
 impl Delays {
-    /// Records one delay.
+    /// Records one delay, ns.
     #[inline]
     pub(crate) fn record(&mut self, delay_ns: u64) {
         self.count += 1;
@@ -32,14 +32,15 @@ impl Delays {
         self.place(delay_ns, 1);
     }
 
-    /// Adds what `other` recorded.
+    /// Adds the delays of `other`.
     pub(crate) fn absorb(&mut self, other: &Self) {
         self.count += other.count;
         self.sum += other.sum;
         self.max = self.max.max(other.max);
         match &other.many {
             Some(histogram) => histogram.iter_recorded().for_each(|bucket| {
-                // The bucket's end falls into the same bucket here.
+                // All histograms have equal bucket limits, so the end of the bucket is in the
+                // corresponding bucket of this histogram.
                 let packets = bucket.count_since_last_iteration();
                 self.place(bucket.value_iterated_to(), u32::try_from(packets).unwrap_or(u32::MAX));
             }),
@@ -59,7 +60,7 @@ impl Delays {
         if self.few.len() + packets as usize <= EXACT {
             self.few.extend(std::iter::repeat_n(delay_ns, packets as usize));
         } else if let Ok(mut histogram) = Histogram::new(2) {
-            // Two digits are always allowed, so this branch is always taken.
+            // `Histogram::new` accepts two digits, so this branch is always taken.
             histogram.auto(true);
             self.few.iter().for_each(|delay_ns| record(&mut histogram, *delay_ns, 1));
             record(&mut histogram, delay_ns, packets);
@@ -82,7 +83,7 @@ impl Delays {
         self.max
     }
 
-    /// The `percent`-th percentile, ns; 0 without delays.
+    /// Returns the `percent`-th percentile, ns; 0 without delays.
     pub(crate) fn percentile_ns(&self, percent: u32) -> u64 {
         if let Some(histogram) = &self.many {
             return histogram.value_at_percentile(f64::from(percent)).min(self.max);
@@ -93,8 +94,8 @@ impl Delays {
         sorted.get(rank - 1).copied().unwrap_or(0)
     }
 
-    /// Points of the cumulative distribution: delay in ns, share of packets not above it.
-    // Shares are for a picture: what a float cannot count is less than a pixel.
+    /// Returns points of the cumulative distribution: delay in ns, and share of packets up to it.
+    // Shares are only drawn: their rounding error is less than a pixel.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn distribution(&self) -> Vec<(u64, f64)> {
         let total = self.count.max(1) as f64;
@@ -118,11 +119,11 @@ impl Delays {
     }
 }
 
-/// Records into a histogram that grows with its values.
+/// Records `packets` equal delays in a histogram that grows with its values.
 #[inline]
 fn record(histogram: &mut Histogram<u32>, delay_ns: u64, packets: u32) {
     if histogram.record_n(delay_ns, packets).is_err() {
-        // Beyond 2^63 ns, some 300 years: counts as the longest that is known.
+        // Delays beyond 2^63 ns, about 300 years, are recorded as the largest supported value.
         histogram.saturating_record_n(delay_ns, packets);
     }
 }
@@ -131,7 +132,7 @@ fn record(histogram: &mut Histogram<u32>, delay_ns: u64, packets: u32) {
 mod tests {
     use super::*;
 
-    /// Delays of many magnitudes, the same at every call.
+    /// Returns deterministic delays of many magnitudes.
     fn invented(count: usize, seed: u64) -> (Delays, Vec<u64>) {
         let mut state = seed;
         let mut delays = Delays::default();
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_equal_a_sorted_list_within_what_is_promised() {
+    fn percentiles_match_a_sorted_list_within_the_error_bound() {
         for count in [1, 2, 63, 64, 65, 5000] {
             let (delays, all) = invented(count, 7);
             check(&delays, all);
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn delays_together_are_those_of_all_streams() {
+    fn absorbed_delays_match_recorded_ones() {
         for (first, second) in [(3, 4), (40, 40), (5000, 10), (10, 5000), (3000, 2000)] {
             let (mut delays, mut all) = invented(first, 1);
             let (other, others) = invented(second, 2);
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_delay_there_is_does_not_panic() {
+    fn largest_delay_does_not_panic() {
         let mut delays = Delays::default();
         (0..100).for_each(|_| delays.record(u64::MAX));
         assert_eq!([delays.max_ns(), delays.mean_ns()], [u64::MAX; 2]);

@@ -1,13 +1,13 @@
-//! The departures CSV: one row an event, in the order they happen.
+//! The writer of the departures CSV file: one row per event, in the order of the events.
 //!
 //! ```text
 //! time_ns,stream,packet,bytes,arrival_ns,deadline_ns,event
 //! 0,video,0,1316,0,40000000,sent
 //! ```
 //!
-//! Names are made CSV fields once, at the start; a row is then digits and copies, some 30 ns. The
-//! writer has no buffer of its own, so nothing can be lost when it is dropped: every error of the
-//! output comes back from the call that met it.
+//! The writer converts names to CSV fields once, at the start. Writing a row then takes about 30 ns
+//! of formatting and copying. The writer does not buffer, so dropping it loses no data: the call
+//! that causes an error of the output returns it.
 
 use millstream::Departure;
 use std::io::{self, Write};
@@ -18,30 +18,32 @@ const HEADER: &[u8] = b"time_ns,stream,packet,bytes,arrival_ns,deadline_ns,event
 #[derive(Debug)]
 pub struct DeparturesWriter<W> {
     output: W,
-    /// The streams' names as CSV fields.
+    /// The names of the streams as CSV fields.
     names: Vec<Vec<u8>>,
     row: Vec<u8>,
 }
 
 impl<W: Write> DeparturesWriter<W> {
-    /// Writes the header. `names` are those of the streams, in the order of their numbers.
+    /// Creates a writer and writes the header. `names` has the names of the streams by number.
     ///
-    /// `output` should be buffered, as every row is one write; call [`flush`](Self::flush) at the
-    /// end, since a buffer that is dropped cannot report a full disk.
+    /// `output` should be buffered: every row is one write. Call [`flush`](Self::flush) at the end,
+    /// because a dropped buffer cannot report a full disk.
     ///
     /// # Errors
-    /// Those of `output`.
+    /// The errors of `output`.
     pub fn new(mut output: W, names: Vec<String>) -> io::Result<Self> {
         output.write_all(HEADER)?;
         let names = names.iter().map(|name| field(name)).collect::<io::Result<_>>()?;
         Ok(Self { output, names, row: Vec::with_capacity(256) })
     }
 
-    /// Writes one row. The stream must be one of those named; a number beyond is an error of the
-    /// program and asserted.
+    /// Writes one row.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
+    ///
+    /// # Panics
+    /// Panics if the number of the stream is not below the number of names.
     #[inline]
     pub fn write(&mut self, departure: &Departure) -> io::Result<()> {
         let row = &mut self.row;
@@ -66,21 +68,21 @@ impl<W: Write> DeparturesWriter<W> {
         self.output.write_all(row)
     }
 
-    /// The output, what is buffered in it not yet written out.
+    /// Returns the output without flushing it.
     pub fn into_inner(self) -> W {
         self.output
     }
 
-    /// Writes out what is buffered.
+    /// Flushes the output.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
     }
 }
 
-/// `name` as a CSV field, quoted where it must be.
+/// Returns `name` as a CSV field, quoted if necessary.
 fn field(name: &str) -> io::Result<Vec<u8>> {
     let mut writer = csv::WriterBuilder::new().has_headers(false).from_writer(Vec::new());
     writer.write_record([name])?;
@@ -95,7 +97,7 @@ mod tests {
     use millstream::{Event, StreamId};
 
     #[test]
-    fn rows_are_the_file_format_and_awkward_names_are_quoted() {
+    fn rows_match_the_file_format_and_quote_names() {
         let names = vec!["plain".to_owned(), "a,\"b\"".to_owned()];
         let mut writer = DeparturesWriter::new(Vec::new(), names).unwrap();
         let mut departure = Departure {
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn names_read_back_as_they_were() {
+    fn names_survive_a_round_trip() {
         let names = ["", " ", "a,b", "a\"b", "a\nb", "größe", "#x"].map(str::to_owned);
         let mut text = HEADER.to_vec();
         for name in &names {
@@ -137,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_reported() {
+    fn full_disk_is_reported() {
         #[derive(Debug)]
         struct Full;
         impl Write for Full {
@@ -150,7 +152,7 @@ mod tests {
         }
         let error = DeparturesWriter::new(Full, vec![]).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
-        // What a buffer held back is reported by the flush.
+        // The flush reports the error of the buffered header.
         let buffered = io::BufWriter::with_capacity(1 << 16, Full);
         let mut writer = DeparturesWriter::new(buffered, vec![]).unwrap();
         assert_eq!(writer.flush().unwrap_err().kind(), io::ErrorKind::StorageFull);

@@ -1,7 +1,7 @@
-//! A fabric's run in numbers: the summary JSON and the table.
+//! The summary JSON and the table of a fabric's run.
 //!
-//! Names end in their units and integers are exact, as in the summary of a link. What was injected
-//! and delivered is counted from the end of the warm-up to the end of the run.
+//! Names end in their units and integers are exact, as in the summary of a link. Injected and
+//! delivered packets are counted from the end of the warm-up to the end of the run.
 
 use serde::Serialize;
 
@@ -9,71 +9,71 @@ use crate::human;
 use crate::summary::DelaySummary;
 use crate::table::text_table;
 
-/// A run in numbers.
+/// The summary of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct FabricSummary {
     /// The scenario's name.
     pub scenario: String,
-    /// The fabric as a whole.
+    /// The totals of the fabric.
     pub fabric: FabricNumbers,
-    /// The streams in file order.
+    /// The summaries of the streams in file order.
     pub streams: Vec<FabricStream>,
 }
 
-/// The fabric in numbers.
+/// The totals of a fabric.
 #[derive(Clone, Debug, Serialize)]
 pub struct FabricNumbers {
-    /// End-points.
+    /// The number of end-points.
     pub end_points: u32,
-    /// Switches.
+    /// The number of switches.
     pub switches: u32,
-    /// One-way links.
+    /// The number of unidirectional links.
     pub links: usize,
-    /// Where counting begins, ns.
+    /// The end of the warm-up, when counting begins, ns.
     pub warm_up_ns: u64,
     /// The end of the run, ns.
     pub end_ns: u64,
-    /// Transmissions begun, on all links, in the whole run.
+    /// The number of transmissions begun on all links in the whole run.
     pub packet_hops: u64,
-    /// Packets still waiting at end-points or on their way at the end.
+    /// The number of packets queued at end-points or in flight at the end.
     pub under_way: usize,
-    /// Mean share of the run that links transmitted, six decimals.
+    /// The mean utilisation of the links as a share of the run, six decimals.
     pub mean_utilisation: f64,
-    /// The same of the busiest link.
+    /// The utilisation of the busiest link as a share of the run, six decimals.
     pub highest_utilisation: f64,
-    /// The busiest link.
+    /// The name of the busiest link.
     pub busiest_link: String,
 }
 
-/// A stream, over all end-points.
+/// The summary of a stream over all end-points.
 #[derive(Clone, Debug, Serialize)]
 pub struct FabricStream {
-    /// Its name.
+    /// The stream's name.
     pub name: String,
-    /// Connections that were asked for; 0 for sources without connections.
+    /// The number of requested connections; 0 for sources without connections.
     pub connections_asked: u64,
-    /// Connections that found room on every link of their way.
+    /// The number of connections admitted on every link of their path.
     pub connections_admitted: u64,
-    /// Packets injected.
+    /// The number of injected packets.
     pub injected: u64,
-    /// Their bytes.
+    /// The bytes of the injected packets.
     pub injected_bytes: u64,
-    /// Packets delivered.
+    /// The number of delivered packets.
     pub delivered: u64,
-    /// Their bytes.
+    /// The bytes of the delivered packets.
     pub delivered_bytes: u64,
-    /// Bytes injected as a share of all end-points' links, six decimals.
+    /// The injected bytes as a share of the capacity of all end-points' links, six decimals.
     pub offered: f64,
-    /// Bytes delivered as the same.
+    /// The delivered bytes as a share of the capacity of all end-points' links, six decimals.
     pub throughput: f64,
-    /// From injection until the last byte arrived; null if nothing did.
+    /// The delay from injection to the arrival of the last byte; null without delivered packets.
     pub delay_ns: Option<DelaySummary>,
-    /// Largest difference of delay between successive packets of a connection; null for sources
-    /// without connections.
+    /// The largest difference of delay between successive packets of a connection, ns; null for
+    /// sources without connections.
     pub jitter_max_ns: Option<u64>,
 }
 
-/// Heads of the table.
+/// The column headings of the table.
 pub(crate) const HEADER: [&str; 10] = [
     "stream",
     "connections",
@@ -87,7 +87,7 @@ pub(crate) const HEADER: [&str; 10] = [
     "max jitter",
 ];
 
-/// A stream's row of the table.
+/// Returns the cells of a stream's row.
 pub(crate) fn row(stream: &FabricStream) -> Vec<String> {
     let time = |pick: fn(&DelaySummary) -> u64| {
         stream.delay_ns.as_ref().map_or("–".into(), |delay| human::time(pick(delay)))
@@ -110,7 +110,7 @@ pub(crate) fn row(stream: &FabricStream) -> Vec<String> {
     ]
 }
 
-/// The table of a run.
+/// Returns the text table of a run.
 #[must_use]
 pub fn fabric_table(summary: &FabricSummary) -> String {
     let of = &summary.fabric;

@@ -1,8 +1,8 @@
-//! The report of a fabric's run: table, curves over time, distribution of delays, the fabric drawn,
-//! its busiest links and fullest buffers.
+//! The HTML report of a fabric's run.
 //!
-//! Made as the report of a link is: one page without script or network, everything that comes from
-//! a scenario escaped by the template engine.
+//! It has the table, curves over time, the distribution of delays, a drawing of the fabric, the
+//! busiest links and the fullest buffers. As in the report of a link, the page uses neither scripts
+//! nor the network, and the template engine escapes all text of the scenario.
 
 use askama::Template;
 use std::io::{self, Write};
@@ -14,16 +14,18 @@ use crate::html::palettes;
 use crate::human;
 use crate::table::{printable, shortened};
 
-/// A fabric is drawn if it has no more links.
+/// The largest number of links of a fabric that is drawn.
 const LINKS_DRAWN: usize = 4_000;
-/// How many of the busiest links are listed.
+/// The number of listed busiest links.
 const LISTED: usize = 10;
-/// A drawing's height, and its least width, SVG units.
+/// The least height of a drawing, SVG units.
 const HEIGHT: u32 = 420;
+/// The least width of a drawing, SVG units.
 const WIDTH: u32 = 960;
 const MARGIN: u32 = 16;
 
-/// Colours of links by utilisation up to so many per cent, light to dark, and the full ones apart.
+/// The colours of links by the upper limit of utilisation, per cent, from light to dark; nearly
+/// saturated links have a distinct colour.
 const SCALE: [(u32, &str); 6] = [
     (20, "#C6DBEF"),
     (40, "#9ECAE1"),
@@ -36,73 +38,73 @@ const SCALE: [(u32, &str); 6] = [
 /// A node of the drawing.
 #[derive(Clone, Debug)]
 pub struct DrawnNode {
-    /// What it is called.
+    /// The name of the node.
     pub name: String,
-    /// A switch, not an end-point.
+    /// Whether the node is a switch instead of an end-point.
     pub switch: bool,
-    /// Its column and row, from the left and the top.
+    /// The column from the left and the row from the top.
     pub place: (u32, u32),
 }
 
-/// A one-way link of the drawing.
+/// A unidirectional link of the drawing.
 #[derive(Clone, Copy, Debug)]
 pub struct DrawnLink {
-    /// The sender's index among the nodes.
+    /// The index of the sender among the nodes.
     pub from: usize,
-    /// The receiver's index.
+    /// The index of the receiver among the nodes.
     pub to: usize,
-    /// Share of the run that it transmitted, 0 to 1.
+    /// The utilisation as a share of the run, 0 to 1.
     pub utilisation: f64,
-    /// Bytes that waited for it on average over the run.
+    /// The mean backlog of the link over the run, bytes.
     pub waiting_mean_bytes: f64,
-    /// Bytes that waited for it at most.
+    /// The largest backlog of the link, bytes.
     pub waiting_most_bytes: u64,
 }
 
-/// A stream over time.
+/// The curves of a stream over time.
 #[derive(Clone, Debug, Default)]
 pub struct FabricCurve {
-    /// Time in ms, and per cent of all end-points' links that was delivered.
+    /// Time in ms, and delivered traffic in per cent of all end-points' links.
     pub throughput: Vec<(f64, f64)>,
-    /// Time in ms, and the mean delay in µs of what was delivered.
+    /// Time in ms, and the mean delay of delivered packets in µs.
     pub delay: Vec<(f64, f64)>,
 }
 
-/// A buffer behind a link, of one stream's channel.
+/// The buffer of one stream's virtual channel at the end of a link.
 #[derive(Clone, Debug)]
 pub struct FullBuffer {
-    /// The link.
+    /// The name of the link.
     pub link: String,
-    /// The stream.
+    /// The name of the stream.
     pub stream: String,
-    /// How much of it was taken on average over the run, 0 to 1.
+    /// The mean occupancy over the run, 0 to 1.
     pub mean: f64,
-    /// How much at most.
+    /// The highest occupancy, 0 to 1.
     pub most: f64,
 }
 
-/// What a fabric's report is about.
+/// The input of a fabric's report.
 #[derive(Clone, Copy, Debug)]
 pub struct FabricReportInput<'a> {
-    /// The run in numbers.
+    /// The summary of the run.
     pub summary: &'a FabricSummary,
-    /// Delay in µs and per cent of packets that took no longer, for each stream, rising.
+    /// The delay distribution of each stream: delay in µs and per cent of packets up to it, rising.
     pub delays: &'a [Vec<(f64, f64)>],
-    /// End-points and switches.
+    /// The end-points and switches.
     pub nodes: &'a [DrawnNode],
-    /// Links between them.
+    /// The links between the nodes.
     pub links: &'a [DrawnLink],
-    /// Each stream over time, the warm-up included.
+    /// The curves of each stream over time, including the warm-up.
     pub over_time: &'a [FabricCurve],
-    /// The fullest buffers behind links, fullest first; empty where there are none.
+    /// The fullest buffers at the ends of links, fullest first; empty for a fabric without buffers.
     pub buffers: &'a [FullBuffer],
     /// The discipline's name.
     pub discipline: &'a str,
-    /// The links' rate, bits/s.
+    /// The rate of each link, bits/s.
     pub link_rate_bps: u64,
     /// The scenario file's text.
     pub scenario_text: &'a str,
-    /// What the reader should know beside the numbers.
+    /// The notes for the reader.
     pub notes: &'a [String],
 }
 
@@ -148,10 +150,10 @@ struct Link {
     title: String,
 }
 
-/// Writes the page to `output`. The same input gives the same bytes.
+/// Writes the page to `output`. The output is deterministic.
 ///
 /// # Errors
-/// Those of `output`.
+/// The errors of `output`.
 pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -> io::Result<()> {
     let summary = input.summary;
     let drawn = input.links.len() <= LINKS_DRAWN;
@@ -267,15 +269,15 @@ fn scale() -> Vec<(String, &'static str)> {
         .to_vec()
 }
 
-/// A buffer's row.
+/// Returns the row of a buffer.
 fn full(buffer: &FullBuffer) -> [String; 4] {
     let name = |text: &str| text.chars().map(printable).collect::<String>();
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
     [name(&buffer.link), shortened(&buffer.stream), percent(buffer.mean), percent(buffer.most)]
 }
 
-/// Rows of the busiest links.
-// Shown with one decimal.
+/// Returns the rows of the busiest links.
+// The row has one decimal, so rounding to `f64` is not visible.
 #[allow(clippy::cast_precision_loss)]
 fn busiest(input: &FabricReportInput) -> Vec<[String; 4]> {
     let mut links: Vec<&DrawnLink> = input.links.iter().collect();
@@ -296,7 +298,7 @@ fn kilobytes(bytes: f64) -> String {
     format!("{:.1} KB", bytes / 1e3)
 }
 
-/// Where nodes are drawn.
+/// The positions of the nodes in the drawing.
 struct Places {
     size: (u32, u32),
     places: Vec<(u32, u32)>,
@@ -329,7 +331,9 @@ impl Places {
             .collect()
     }
 
-    /// Links, the busiest on top; two ways between the same nodes lie beside each other.
+    /// Returns the links in drawing order: the busiest are last, on top.
+    ///
+    /// An offset separates the two directions between a pair of nodes.
     fn links(&self, input: &FabricReportInput) -> Vec<Link> {
         let mut order: Vec<&DrawnLink> = input.links.iter().collect();
         order.sort_by(|one, other| one.utilisation.total_cmp(&other.utilisation));

@@ -1,9 +1,9 @@
-//! The report's charts: what the recorder kept, as lines in units that fit.
+//! The charts of a link's report.
 //!
-//! A line is a series: a stream, or all streams beyond the first 23 together. The last bin of a run
-//! is rarely full; it is drawn as long as the run lasted, and its rate is over that time, so that a
-//! steady stream stays level to the end. Times, rates and delays are shown in the unit that suits
-//! the longest or greatest, and the axis says which.
+//! A line is a series: one stream, or all streams beyond the first 23 together. The last bin of a
+//! run is rarely full: its line ends with the run, and its rate is averaged over that shorter time.
+//! A steady stream is therefore level to the end. The largest value selects the unit of times,
+//! rates and delays, and the axis label shows it.
 
 use std::ops::Range;
 
@@ -13,36 +13,38 @@ use crate::recorder::Results;
 use crate::series::{BINS, Bin, Series};
 use crate::table::shortened;
 
-/// A chart with its words.
+/// A chart with its title and caption.
 pub(crate) struct Figure {
     pub(crate) title: &'static str,
     pub(crate) caption: String,
     pub(crate) svg: String,
 }
 
-/// Steps that a chart over time has at most: more would be a thicket.
+/// The largest number of steps of a chart over time; more are not legible.
 const STEPS: usize = 60;
-/// Packets of the busiest stream that a step of the rate chart holds at least, on average: bytes
-/// count when service starts, so a step shorter than a packet would show more than the link has.
+/// The least mean number of the busiest stream's packets per step of the rate chart.
+///
+/// Bytes are counted when service starts, so a step shorter than a packet would exceed the link's
+/// rate.
 const PACKETS: u64 = 8;
-/// Delays span at most so many times the shortest drawn; a logarithmic axis has no zero.
+/// The largest ratio of the longest to the shortest drawn delay; a logarithmic axis has no zero.
 const DELAY_SPAN: u64 = 10_000;
 
 const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
 const RATES: [(f64, &str); 4] = [(1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")];
 
-/// The largest unit of which `most` has at least one, or the smallest.
+/// Returns the largest unit that does not exceed `most`, or the smallest unit.
 fn unit(units: &[(f64, &'static str); 4], most: f64) -> (f64, &'static str) {
     units.iter().find(|unit| most >= unit.0).copied().unwrap_or(units[3])
 }
 
-// Charts are a few hundred pixels wide: what a float cannot hold is far below one.
+// Charts are a few hundred pixels wide: the rounding error is far below a pixel.
 #[allow(clippy::cast_precision_loss)]
 fn float(value: u64) -> f64 {
     value as f64
 }
 
-/// The charts of a run, none if there is nothing to draw.
+/// Returns the charts of a run; empty without time series or data.
 pub(crate) fn figures(results: &Results) -> Result<Vec<Figure>, String> {
     let Some(series) = &results.series else { return Ok(Vec::new()) };
     if results.end_ns == 0 || series.streams().is_empty() {
@@ -68,7 +70,7 @@ pub(crate) fn figures(results: &Results) -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
-/// A chart of events that are counted over time.
+/// A chart of event counts over time.
 struct Counted {
     title: &'static str,
     caption: &'static str,
@@ -97,15 +99,17 @@ const COUNTED: [Counted; 3] = [
     },
 ];
 
-/// A stretch of time that is drawn level.
+/// An interval of a chart over time, drawn as a level line.
 struct Step {
     start_ns: u64,
     end_ns: u64,
     bins: Range<usize>,
 }
 
-/// At most `most` steps of a run: whole groups of bins, the last to the end of the run with all
-/// that is left. At least one, of at least 1 ns, as the run has a length.
+/// Returns at least one and at most `most` steps of a run, each a group of whole bins.
+///
+/// The last step has all remaining bins and ends with the run. Each step is at least 1 ns long,
+/// because `end_ns` is not 0.
 fn steps(series: &Series, end_ns: u64, most: usize) -> Vec<Step> {
     let width_ns = series.width_ns();
     let bins = usize::try_from(end_ns.div_ceil(width_ns)).unwrap_or(BINS).clamp(1, BINS);
@@ -124,8 +128,9 @@ fn steps(series: &Series, end_ns: u64, most: usize) -> Vec<Step> {
         .collect()
 }
 
-/// Two points a step, so that it is level and not a slope. A series of nothing but zeros has no
-/// points: drawn, it would hide the line below.
+/// Returns a line per series with two points per step, so that each step is level.
+///
+/// A series of zeros only has no points: its line would hide another one on the axis.
 fn lines_over_time(
     results: &Results,
     series: &Series,
@@ -147,12 +152,12 @@ fn lines_over_time(
     series.streams().iter().enumerate().map(line).collect()
 }
 
-/// What a series is called beside charts.
+/// Returns the name of a series in legends, shortened.
 pub(crate) fn name(results: &Results, series: usize) -> String {
     shortened(&Series::name(series, &results.names))
 }
 
-/// Draws lines whose horizontal axis is in ns.
+/// Draws lines whose x values are in ns.
 fn over_time(end_ns: u64, y_label: &str, mut drawn: Vec<Line>) -> Result<String, String> {
     let (scale, unit) = unit(&TIMES, float(end_ns));
     for point in drawn.iter_mut().flat_map(|line| &mut line.points) {
@@ -201,7 +206,7 @@ fn delays(results: &Results, series: &Series) -> Result<Figure, String> {
             points.extend([(delay, previous), (delay, share)]);
             previous = share;
         }
-        // Level to the right end: every packet's delay is below what comes there.
+        // The line stays level to the right end: all delays are at most the longest one.
         if !points.is_empty() {
             points.push((float(longest_ns.max(floor_ns)) / scale, previous));
         }
@@ -227,7 +232,7 @@ mod tests {
     use crate::{Recorder, RecorderOptions};
     use millstream::{Departure, Event, StreamId};
 
-    /// One packet of 125 bytes a µs: 1 Gb/s.
+    /// Returns a run with one packet of 125 bytes per µs: 1 Gb/s.
     fn steady(streams: u32, packets: u64) -> Results {
         let names = (0..streams).map(|k| k.to_string()).collect();
         let mut recorder = Recorder::new(names, RecorderOptions { series: true });
@@ -265,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_steady_stream_is_level_to_the_end() {
+    fn steady_stream_is_level_to_the_end() {
         let results = steady(1, 7_777);
         let series = results.series.as_ref().unwrap();
         let steps = steps(series, results.end_ns, STEPS);
@@ -288,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn units_fit_what_is_shown() {
+    fn units_match_the_largest_value() {
         let found = [5.0, 2_000.0, 9.99e5, 3e12].map(|most| unit(&TIMES, most).1);
         assert_eq!(found, ["ns", "µs", "µs", "s"]);
         let svg = &figures(&steady(1, 100)).unwrap()[0].svg;

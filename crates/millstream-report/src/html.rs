@@ -1,12 +1,12 @@
-//! The report: one HTML page with table and charts that needs no network and no script.
+//! The report of a run: one HTML page with table and charts, without network access or scripts.
 //!
-//! Whatever comes from a scenario is hostile until escaped. The template engine escapes all text
-//! of the page; charts carry names only in the description that a screen reader reads, and the
-//! chart module escapes those. As a second wall the page's own policy forbids scripts and every
-//! request.
+//! All text of a scenario is untrusted. The template engine escapes all text of the page. Charts
+//! contain names only in the description for screen readers, which the chart module escapes. As a
+//! second line of defence, the content security policy of the page forbids scripts and all
+//! requests.
 //!
-//! Charts are drawn once in the colours of a light page; rules on the colour attributes replace
-//! them in a dark theme.
+//! Charts are drawn once, in the colours of a light page; CSS rules on the colour attributes
+//! replace them in a dark theme.
 
 use askama::Template;
 use std::io::{self, Write};
@@ -18,30 +18,30 @@ use crate::recorder::{Results, StreamResults};
 use crate::series::Series;
 use crate::table::{cells, printable, shortened};
 
-/// What a report is about.
+/// The input of a report.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportInput<'a> {
-    /// What the run came to, time series included.
+    /// The results of the run, including time series.
     pub results: &'a Results,
     /// The scenario's name.
     pub scenario_name: &'a str,
     /// The scenario file's text.
     pub scenario_text: &'a str,
-    /// The discipline's name.
+    /// The name of the discipline.
     pub discipline: &'a str,
-    /// The structure's name.
+    /// The name of the queue structure.
     pub structure: &'a str,
-    /// The link's rate, bits/s.
+    /// The rate of the link, bits/s.
     pub link_rate_bps: u64,
-    /// What the reader should know beside the numbers.
+    /// The notes for the reader.
     pub notes: &'a [String],
 }
 
-/// Streams that the table lists.
+/// The largest number of streams in the table.
 const LISTED: usize = 200;
-/// Characters of a name that its tooltip shows.
+/// The largest number of characters of a name in its tooltip.
 const TOOLTIP: usize = 400;
-/// The palette on a dark page: the same hues, the dark ones lighter.
+/// The palette on a dark page: the hues of [`PALETTE`] with lighter dark colours.
 const DARK: [&str; PALETTE.len()] =
     ["#4AA3DF", "#F0803C", "#2BC49A", "#DD97BC", "#F0B23C", "#7CC7F2", "#B98BC9"];
 
@@ -52,12 +52,12 @@ struct Page<'a> {
     facts: Vec<(&'static str, String)>,
     rows: Vec<Row>,
     left_out: usize,
-    /// Light and dark colours of the lines.
+    /// The light and dark colours of the lines.
     colours: Vec<(&'static str, &'static str)>,
     keys: Vec<Key>,
     charts: Vec<Figure>,
     sent_any: bool,
-    /// What is said in place of charts, or of those that are missing.
+    /// The reason why charts are missing; empty if none is.
     silence: &'static str,
     notes: &'a [String],
     scenario: &'a str,
@@ -72,41 +72,41 @@ struct Row {
     share: String,
 }
 
-/// A line of the legend and a bar of the shares.
+/// An entry of the legend with its bar of the share chart.
 struct Key {
     name: String,
     colour: &'static str,
     dashes: &'static str,
-    /// Of all bytes sent, in per cent.
+    /// The share of all bytes sent, per cent.
     share: String,
-    /// The bar's length, SVG units.
+    /// The length of the bar, SVG units.
     bar: f64,
 }
 
-/// Where the bars of the shares begin, and how long one of 100 % is, SVG units.
+/// The start of the bars of the share chart, and the length of a bar of 100 %, SVG units.
 const BAR: (u32, u32) = (220, 660);
 
 impl Page<'_> {
-    /// The position of `percent` on the axis of the shares.
+    /// Returns the position of `percent` on the axis of the share chart, SVG units.
     fn bar_x(&self, percent: &u32) -> u32 {
         BAR.0 + BAR.1 * percent / 100
     }
 
-    /// The height of the shares, axis included.
+    /// Returns the height of the share chart with its axis, SVG units.
     fn bars_height(&self) -> usize {
         self.keys.len() * 22 + 50
     }
 }
 
-/// Every line colour with what stands for it on a dark page.
+/// Returns every line colour with its counterpart on a dark page.
 pub(crate) fn palettes() -> Vec<(&'static str, &'static str)> {
     PALETTE.into_iter().zip(DARK).collect()
 }
 
-/// Writes the page to `output`. The same input gives the same bytes.
+/// Writes the page to `output`. The output is deterministic.
 ///
 /// # Errors
-/// Those of `output`.
+/// The errors of `output`.
 pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<()> {
     let results = input.results;
     let total = results.combined(0..results.streams.len());
@@ -148,13 +148,13 @@ fn facts(input: &ReportInput, total: &StreamResults) -> Vec<(&'static str, Strin
     ]
 }
 
-/// Which series a stream is drawn in.
+/// Returns the index of the series that contains a stream.
 fn series_of(results: &Results, stream: usize) -> usize {
     results.series.as_ref().map_or(stream, |series| stream.min(series.streams().len().max(1) - 1))
 }
 
-/// Bytes sent as a share of all, in per cent.
-// A share is shown with one decimal.
+/// Returns the bytes sent as a share of all, per cent.
+// The page shows one decimal, so rounding to `f64` is not visible.
 #[allow(clippy::cast_precision_loss)]
 fn share(stream: &StreamResults, total: &StreamResults) -> f64 {
     100.0 * stream.sent_bytes as f64 / total.sent_bytes.max(1) as f64
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_names_are_text_and_the_page_stands_alone() {
+    fn names_are_escaped_and_the_page_is_self_contained() {
         let long = format!("{}end", "x".repeat(300));
         let names = vec![
             "<script>alert(1)</script>".into(),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_run_gives_the_same_page() {
+    fn report_is_deterministic() {
         let names = || (0..40).map(|k| format!("s{k}")).collect();
         let first = page(&run(names(), Event::Sent, true), "n");
         assert!(first == page(&run(names(), Event::Sent, true), "n"));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_in_which_nothing_was_sent_says_so() {
+    fn report_states_that_nothing_was_sent() {
         let recorder = Recorder::new(vec!["a".into()], RecorderOptions { series: true });
         assert!(page(&recorder.finish(0), "idle").contains("Nothing was sent"));
         let none = Recorder::new(Vec::new(), RecorderOptions { series: true });
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_series_is_not_said_to_be_silent() {
+    fn report_states_that_series_were_not_recorded() {
         let html = page(&run(vec!["a".into()], Event::Sent, false), "n");
         assert!(html.contains("were not recorded") && !html.contains("Nothing was sent"));
     }

@@ -1,13 +1,12 @@
-//! Pages of a running program by HTTP/1.1: its dashboard, counters for Prometheus, its state as
-//! JSON.
+//! The HTTP/1.1 server of a running program: dashboard, counters for Prometheus, state as JSON.
 //!
-//! One thread for all of it, besides what the program does. What a client may take is bounded: so
-//! many connections at once, one request on each, so many bytes of header, and a time for the
-//! header and for all of it. Bodies are read of orders alone, where a program takes any, up to a
-//! length that it sets.
+//! The server runs in one thread, separate from the threads of the program. It limits the number of
+//! concurrent connections, the requests per connection (one) and the size of the header. The header
+//! and the whole connection have timeouts. The server reads bodies only of orders (PUT, POST and
+//! DELETE), if the program accepts them, up to a length set by the program.
 //!
-//! When all connections are taken, the one whose request has been incomplete for longest is closed
-//! for the next (`places`): clients that send nothing keep no other out.
+//! At the limit of connections, the server closes the one with the oldest incomplete request to
+//! accept another (`places`): idle clients cannot block other clients.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -31,83 +30,85 @@ mod places;
 
 use places::{Place, Places};
 
-/// Connections at once.
+/// The limit of concurrent connections.
 const CONNECTIONS: usize = 32;
-/// The longest header of a request, bytes; the least that the library takes.
+/// The length of the longest request header, bytes; the minimum that `hyper` accepts.
 const HEADER_BYTES: usize = 8_192;
-/// The most fields in it.
+/// The largest number of header fields.
 const HEADER_FIELDS: usize = 64;
-/// How long a request's header may take to come.
+/// The timeout for receiving a request's header.
 const HEADER_TIME: Duration = Duration::from_secs(2);
-/// How long a connection may last: the answer must have been read by then.
+/// The timeout of a connection, including the time in which the client reads the answer.
 const CONNECTION_TIME: Duration = Duration::from_secs(10);
 
-/// What a program answers to a request for one of its pages.
+/// The answer of a program to a request for one of its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// A page for people or scripts that is only text.
+    /// A page of plain text.
     Text(String),
     /// A JSON document.
     Json(String),
     /// Counters in the OpenMetrics text format.
     Metrics(String),
-    /// Bytes that only the program and who asked know the meaning of.
+    /// Bytes in a format known to the program and the client.
     Bytes(Vec<u8>),
-    /// It does not answer now: why.
+    /// Temporarily unavailable (HTTP status 503), with the reason.
     Unavailable(String),
-    /// It will not: an HTTP status from 400 on, and why.
+    /// Refused, with an HTTP status of 400 or above and the reason.
     Refused(u16, String),
-    /// There is no such page.
+    /// The page does not exist (HTTP status 404).
     NotFound,
 }
 
-/// What a program is asked to do.
+/// The method of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Put the body there.
+    /// Store the body under the path.
     Put,
-    /// Work on the body.
+    /// Process the body.
     Post,
-    /// Take away what is there.
+    /// Delete the object at the path.
     Delete,
 }
 
-/// A request that is more than a question.
+/// A request that changes the state of the program or passes it a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
-    /// What is to be done.
+    /// The method.
     pub verb: Verb,
-    /// With what, as in the URL.
+    /// The path, as in the URL.
     pub path: String,
-    /// What stands behind `?`, or nothing.
+    /// The query after `?`; empty without one.
     pub query: String,
-    /// The body's kind, as the client says.
+    /// The `Content-Type` of the body, as sent by the client.
     pub content_type: String,
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// Who does what is ordered.
+/// The handler of orders and its limit.
 pub struct Orders {
-    /// The longest body, bytes.
+    /// The length of the longest body, bytes.
     pub most_bytes: usize,
-    /// Does it, in a thread in which it may wait for some seconds.
+    /// Executes an order, in a thread where it may block for some seconds.
     pub obey: Box<dyn Fn(Order) -> Answer + Send + Sync>,
 }
 
-/// Threads that orders are done in at once.
+/// The number of threads that execute orders concurrently.
 const ORDERS_AT_ONCE: usize = 4;
 
-/// Answers GET and HEAD requests at `listener`, from a thread of its own that ends with the
-/// program: `/` with the dashboard, which asks for `/status`, and every other path with what
-/// `answer` says, which may take a second or so and no more. `paths` are those that there are, for
-/// whoever asks for another.
+/// Answers GET and HEAD requests on `listener`, in a separate thread that runs until the program
+/// ends.
 ///
-/// At a loopback address it answers only who asked for such an address or `localhost`: otherwise a
-/// page of the web could have a browser on this machine read this one (DNS rebinding).
+/// `/` is the dashboard, which fetches `/status`. `answer` handles every other path and must return
+/// within about a second. A response with status 404 lists the existing `paths`.
+///
+/// On a loopback address, the server accepts only requests whose host is a loopback address or
+/// `localhost`. Otherwise a web page could read these pages through a local browser (DNS
+/// rebinding).
 ///
 /// # Errors
-/// If the system has no thread or no poller for it.
+/// Fails if the system cannot create the thread or the poller.
 pub fn serve(
     listener: TcpListener,
     paths: &'static str,
@@ -116,12 +117,13 @@ pub fn serve(
     serve_with(listener, paths, answer, None)
 }
 
-/// The same for a program that takes orders by PUT, POST and DELETE.
+/// Serves pages like [`serve`], and accepts orders by PUT, POST and DELETE.
 ///
-/// Browsers are refused: whoever sends `Origin` or `Sec-Fetch-Site`, as they do with such requests.
+/// The server refuses orders from browsers: requests with `Origin` or `Sec-Fetch-Site`, which
+/// browsers add to these methods.
 ///
 /// # Errors
-/// As [`serve`].
+/// See [`serve`].
 pub fn serve_with(
     listener: TcpListener,
     paths: &'static str,
@@ -146,13 +148,13 @@ pub fn serve_with(
     Ok(())
 }
 
-/// The dashboard of every program that has one; it shows what `/status` says.
+/// The dashboard page, which shows the values of `/status`.
 const DASHBOARD: &str = include_str!("../templates/dashboard.html");
 
 struct Site<F> {
     loopback: bool,
     paths: &'static str,
-    /// The dashboard's content security policy.
+    /// The content security policy of the dashboard.
     policy: HeaderValue,
     answer: F,
     orders: Option<Arc<Orders>>,
@@ -165,7 +167,7 @@ async fn accept<F: Fn(&str) -> Answer + 'static>(
     let places = Places::new(CONNECTIONS);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
-            // Out of descriptors, say: do not spin.
+            // The error may persist, for example without free file descriptors: do not spin.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
@@ -178,14 +180,14 @@ async fn accept<F: Fn(&str) -> Answer + 'static>(
                 async move { Ok::<_, Infallible>(site.respond(request, place).await) }
             });
             let connection = connections().serve_connection(TokioIo::new(stream), service);
-            // What a client did wrong is the client's to know.
+            // Errors of a connection concern only its client.
             let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
         });
         places.begins(number, connection.abort_handle());
     }
 }
 
-/// How connections are served.
+/// Returns the settings of connections.
 fn connections() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
@@ -208,9 +210,9 @@ impl<F: Fn(&str) -> Answer> Site<F> {
         let answer = if let Err(why) = host {
             Answer::Refused(StatusCode::BAD_REQUEST.as_u16(), why.to_owned())
         } else if self.loopback && !is_local(&request, host.unwrap_or_default()) {
-            let said =
+            let message =
                 "this address is for its own machine only: ask for it by number, or as localhost";
-            Answer::Refused(StatusCode::MISDIRECTED_REQUEST.as_u16(), said.to_owned())
+            Answer::Refused(StatusCode::MISDIRECTED_REQUEST.as_u16(), message.to_owned())
         } else if let Some((orders, verb)) = ordered {
             order(orders, verb, request, place).await
         } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -236,8 +238,8 @@ impl<F: Fn(&str) -> Answer> Site<F> {
                 (status, text, (why + "\n").into_bytes())
             }
             Answer::NotFound => {
-                let there_are = format!("there are {}\n", self.paths);
-                (StatusCode::NOT_FOUND, text, there_are.into_bytes())
+                let message = format!("there are {}\n", self.paths);
+                (StatusCode::NOT_FOUND, text, message.into_bytes())
             }
         };
         self.response(status, kind, body.into())
@@ -260,7 +262,7 @@ impl<F: Fn(&str) -> Answer> Site<F> {
     }
 }
 
-/// What a method orders.
+/// Returns the order of an HTTP method; `None` if it is not an order.
 fn verb(method: &Method) -> Option<Verb> {
     match *method {
         Method::PUT => Some(Verb::Put),
@@ -270,7 +272,7 @@ fn verb(method: &Method) -> Option<Verb> {
     }
 }
 
-/// Has an order done that no browser gave.
+/// Executes an order, unless a browser sent it.
 async fn order(
     orders: &Arc<Orders>,
     verb: Verb,
@@ -304,7 +306,7 @@ async fn order(
 /// allows (RFC 9112, section 3.2).
 ///
 /// # Errors
-/// Why the request is a bad one: no `Host` in HTTP/1.1, more than one, or one that is no host.
+/// The reason why the request is invalid: no `Host` in HTTP/1.1, several, or an invalid one.
 fn host(request: &Request<Incoming>) -> Result<Option<String>, &'static str> {
     let mut fields = request.headers().get_all(header::HOST).iter();
     let Some(field) = fields.next() else {
@@ -318,7 +320,7 @@ fn host(request: &Request<Incoming>) -> Result<Option<String>, &'static str> {
     }
     let authority = field.to_str().ok().and_then(|field| field.parse::<Authority>().ok());
     let plain = |authority: &Authority| {
-        // No user, and a port that is a number or nothing.
+        // The authority must have no user, and its port must be a number or empty.
         let port = authority.as_str().strip_prefix(authority.host());
         let digits = port.and_then(|port| port.strip_prefix(':')).unwrap_or_default();
         !authority.host().is_empty()
@@ -331,7 +333,7 @@ fn host(request: &Request<Incoming>) -> Result<Option<String>, &'static str> {
     }
 }
 
-/// Whether a request names this machine as only a program on it does, or nothing.
+/// Returns whether the hosts of a request are loopback addresses, `localhost` or missing.
 fn is_local(request: &Request<Incoming>, host: Option<String>) -> bool {
     host.is_none_or(|host| is_local_name(&host)) && request.uri().host().is_none_or(is_local_name)
 }
@@ -342,7 +344,7 @@ fn is_local_name(host: &str) -> bool {
         || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// The policy that allows `page` its own script, its own style and this server, and nothing else.
+/// Returns the policy that allows `page` only its own script, its own style and this server.
 fn policy(page: &str) -> io::Result<HeaderValue> {
     let hash = |tag: &str| {
         let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));

@@ -1,23 +1,23 @@
-//! Quantities as people read them: `1.50 Mb/s`, `12.3 ms`.
+//! Formatting of quantities for display, such as `1.50 Mb/s` and `12.3 ms`.
 //!
-//! Three significant digits in the largest unit that leaves at least 1: enough to compare by eye.
-//! Exact values are in the summary JSON. Prefixes are powers of ten, as links are sold.
+//! Values have three significant digits in the largest unit that keeps them at 1 or above. The
+//! summary JSON has the exact values. Prefixes are powers of ten, as in the nominal rates of links.
 
-/// A rate in bits/s.
+/// Formats a rate given in bits/s.
 #[must_use]
 pub fn rate(bits_per_second: u64) -> String {
     let units = [(1_000_000_000, "Gb/s"), (1_000_000, "Mb/s"), (1_000, "kb/s"), (1, "b/s")];
     scaled(bits_per_second, &units)
 }
 
-/// A time in ns.
+/// Formats a time given in ns.
 #[must_use]
 pub fn time(nanoseconds: u64) -> String {
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns")];
     scaled(nanoseconds, &units)
 }
 
-/// Three significant digits in the largest unit that leaves at least 1.
+/// Formats three significant digits in the largest unit that keeps the value at 1 or above.
 #[allow(clippy::cast_precision_loss)]
 fn scaled(value: u64, units: &[(u64, &str)]) -> String {
     let &(scale, unit) =

@@ -1,14 +1,15 @@
-//! From what happens in a run to what a person reads.
+//! Recording of a run, and its output as tables, JSON, CSV, charts and HTML pages.
 //!
 //! ```text
 //! arrivals, departures, misses ──> Recorder ──> Results ──> table, Summary (JSON), HTML page
 //!                         └──> DeparturesWriter (CSV)
 //! ```
 //!
-//! With the feature `http`, also the dashboard of a program that runs, and its other pages.
+//! The feature `http` adds the HTTP server for the dashboard and other pages of a running program.
 //!
-//! The [`Recorder`] is told of every packet and allocates nothing in the steady state; memory grows
-//! with streams, not with packets. Everything is deterministic: same run, same bytes.
+//! The [`Recorder`] gets every packet and allocates nothing in the steady state; its memory grows
+//! with the number of streams, not of packets. The output is deterministic: equal runs give equal
+//! bytes.
 
 pub mod chart;
 mod delay;

@@ -1,16 +1,18 @@
-//! Counts and delays of every stream while a run goes on.
+//! The recorder of counts and delays of every stream during a run.
 //!
-//! The recorder is told of each packet as it arrives and as it leaves, and of each missed deadline.
-//! It adds to counters and, for a packet that was sent, to the stream's delays; what a person reads
-//! is worked out at the end from [`Results`].
+//! The caller reports each arrival, each departure and each missed deadline. The recorder updates
+//! counters and, for a sent packet, the delays of the stream. Output is computed from [`Results`]
+//! at the end.
 //!
-//! Cost: no allocation per packet once a stream has its histogram and time has stopped doubling the
-//! bins; some 10 ns a packet with 1,000 streams. Memory: 160 bytes a stream and its name, up to 512
-//! more while its delays are kept one by one, and then a histogram of 2 to 20 kB, depending on its
-//! longest delay. Two million streams of five packets each take some 520 MB.
+//! Cost: about 10 ns per packet with 1,000 streams. A packet causes no allocation once its stream
+//! has a histogram and the bins no longer double.
 //!
-//! Invariant: arrived = sent + dropped late + dropped full + still waiting, for every stream, as
-//! long as the caller reports every arrival and every departure.
+//! Memory per stream: 160 bytes, the name and its delays. Delays take up to 512 bytes while they
+//! are kept individually, then a histogram of 2 to 20 kB, depending on the longest delay. Two
+//! million streams of five packets each take about 520 MB.
+//!
+//! Invariant for every stream: arrived = sent + dropped late + dropped full + queued, if the caller
+//! reports every arrival and every departure.
 
 use millstream::{Departure, Event, StreamId};
 use std::ops::Range;
@@ -18,64 +20,63 @@ use std::ops::Range;
 use crate::delay::Delays;
 use crate::series::Series;
 
-/// What is recorded beside the counts.
+/// Options of the recorder in addition to counts and delays.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecorderOptions {
-    /// Keep time series, for the report.
+    /// Whether to record time series, which the report needs.
     pub series: bool,
 }
 
-/// One stream's record.
+/// The results of one stream.
 #[derive(Clone, Debug, Default)]
 pub struct StreamResults {
-    /// Packets that arrived.
+    /// The number of packets that arrived.
     pub arrived: u64,
-    /// Packets whose service started.
+    /// The number of packets whose service started.
     pub sent: u64,
-    /// Their bytes, without the link's overhead.
+    /// The bytes of these packets, without the link's overhead.
     pub sent_bytes: u64,
-    /// Packets dropped because their deadline passed.
+    /// The number of packets dropped because their deadline passed.
     pub dropped_late: u64,
-    /// Packets dropped at a full queue.
+    /// The number of packets dropped at a full queue.
     pub dropped_full: u64,
-    /// Deadlines missed.
+    /// The number of missed deadlines.
     pub missed: u64,
-    /// Misses with no loss left in the window.
+    /// The number of misses with no loss left in the window.
     pub violations: u64,
     pub(crate) delays: Delays,
     last_delay_ns: u64,
-    /// Pairs of successive packets that `jitter_sum_ns` adds up.
+    /// The number of pairs of successive packets in `jitter_sum_ns`.
     jitter_pairs: u64,
     jitter_sum_ns: u128,
     jitter_max_ns: u64,
 }
 
-/// Is told what happens; gives the [`Results`] at the end.
+/// Records the events of a run and returns the [`Results`] at the end.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     results: Results,
 }
 
-/// What a run came to.
+/// The results of a run.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// The streams' names.
+    /// The names of the streams.
     pub names: Vec<String>,
-    /// The streams, in the same order.
+    /// The results of the streams, in the order of `names`.
     pub streams: Vec<StreamResults>,
-    /// Time series, if they were recorded.
+    /// The time series, if they were recorded.
     pub series: Option<Series>,
-    /// How long the link transmitted, ns.
+    /// The time that the link transmitted, ns.
     pub busy_ns: u64,
     /// The end of the last transmission, ns.
     pub end_ns: u64,
 }
 
 impl Recorder {
-    /// A recorder for streams of these names, in the order of their [`StreamId`]s.
+    /// Returns a recorder for streams with these names, in the order of their [`StreamId`]s.
     ///
-    /// The other methods assert that a stream is one of these: a number beyond is an error of the
-    /// program.
+    /// The other methods panic if the [`StreamId`] is not below the number of names.
     #[must_use]
     pub fn new(names: Vec<String>, options: RecorderOptions) -> Self {
         let streams = vec![StreamResults::default(); names.len()];
@@ -83,13 +84,13 @@ impl Recorder {
         Self { results: Results { names, streams, series, busy_ns: 0, end_ns: 0 } }
     }
 
-    /// A packet of `_bytes` bytes arrived at `_time_ns`, whether or not its queue had room.
+    /// Records the arrival of a packet of `_bytes` bytes at `_time_ns`, also at a full queue.
     #[inline]
     pub fn arrived(&mut self, stream: StreamId, _time_ns: u64, _bytes: u32) {
         self.results.streams[stream.index()].arrived += 1;
     }
 
-    /// A packet left: sent, or dropped and why.
+    /// Records the departure of a packet: sent, or dropped with the reason.
     #[inline]
     pub fn departed(&mut self, departure: &Departure) {
         let at = departure.stream.index();
@@ -112,8 +113,9 @@ impl Recorder {
         }
     }
 
-    /// A stream missed `missed` deadlines at `time_ns`, `violations` of them with no loss left in
-    /// its window.
+    /// Records `missed` deadline misses of a stream at `time_ns`.
+    ///
+    /// `violations` of them occurred with no loss left in the window.
     #[inline]
     pub fn missed(&mut self, stream: StreamId, time_ns: u64, missed: u64, violations: u64) {
         let record = &mut self.results.streams[stream.index()];
@@ -126,13 +128,13 @@ impl Recorder {
         }
     }
 
-    /// The link transmitted from `from_ns` to `to_ns`.
+    /// Records that the link transmitted from `from_ns` to `to_ns`.
     #[inline]
     pub fn busy(&mut self, from_ns: u64, to_ns: u64) {
         self.results.busy_ns += to_ns.saturating_sub(from_ns);
     }
 
-    /// The run ended at `end_ns`, the time that rates and utilisation are measured over.
+    /// Ends the run at `end_ns`, the time base of rates and utilisation, and returns the results.
     #[must_use]
     pub fn finish(self, end_ns: u64) -> Results {
         Results { end_ns, ..self.results }
@@ -140,8 +142,9 @@ impl Recorder {
 }
 
 impl Results {
-    /// Some streams as if they were one. Jitter stays within streams: packets of different streams
-    /// are no successors.
+    /// Returns the combined results of some streams.
+    ///
+    /// Jitter is computed within each stream: packets of different streams are not successive.
     pub(crate) fn combined(&self, streams: Range<usize>) -> StreamResults {
         let mut sum = StreamResults::default();
         for stream in self.streams.get(streams).unwrap_or_default() {
@@ -162,7 +165,7 @@ impl Results {
 }
 
 impl StreamResults {
-    /// Packets that neither left nor were dropped: still waiting when the run ended.
+    /// Returns the number of packets that were still queued when the run ended.
     #[must_use]
     pub fn queued(&self) -> u64 {
         self.arrived.saturating_sub(self.sent + self.dropped_late + self.dropped_full)
@@ -180,20 +183,20 @@ impl StreamResults {
         self.delays.record(delay_ns);
     }
 
-    /// The largest difference of delay between successive packets, ns.
+    /// Returns the largest difference of delay between successive packets, ns.
     #[must_use]
     pub fn jitter_max_ns(&self) -> u64 {
         self.jitter_max_ns
     }
 
-    /// The mean difference of delay between successive packets, ns, rounded down.
+    /// Returns the mean difference of delay between successive packets, ns, rounded down.
     #[must_use]
     pub fn jitter_mean_ns(&self) -> u64 {
         let mean = self.jitter_sum_ns.checked_div(u128::from(self.jitter_pairs));
         u64::try_from(mean.unwrap_or(0)).unwrap_or(u64::MAX)
     }
 
-    /// Mean rate over a run of `end_ns`, bits/s, rounded down; 0 if `end_ns` is 0.
+    /// Returns the mean rate over a run of `end_ns`, bits/s, rounded down; 0 if `end_ns` is 0.
     #[must_use]
     pub fn rate_bps(&self, end_ns: u64) -> u64 {
         let bits = u128::from(self.sent_bytes) * 8_000_000_000;
@@ -212,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn every_arrival_is_counted_once_and_series_and_streams_agree() {
+    fn arrivals_are_counted_once_and_series_match_streams() {
         let names = (0..30).map(|k| k.to_string()).collect();
         let mut recorder = Recorder::new(names, RecorderOptions { series: true });
         let events = [Event::Sent, Event::DroppedLate, Event::Sent, Event::DroppedFull];
@@ -241,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_is_between_successive_sent_packets_of_one_stream() {
+    fn jitter_compares_successive_sent_packets_of_one_stream() {
         let mut recorder = Recorder::new(vec!["a".into(), "b".into()], RecorderOptions::default());
         recorder.departed(&departure(0, 0, 100, Event::Sent));
         recorder.departed(&departure(1, 0, 9_000, Event::Sent));
@@ -256,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_over_the_whole_run_and_never_overflow() {
+    fn rates_cover_the_whole_run_and_never_overflow() {
         let stream = StreamResults { sent_bytes: 125, ..StreamResults::default() };
         assert_eq!(stream.rate_bps(1_000_000_000), 1000);
         assert_eq!(stream.rate_bps(0), 0);

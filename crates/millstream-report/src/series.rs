@@ -1,32 +1,32 @@
-//! What happened over time, in a fixed number of bins whose width doubles as time goes on.
+//! Time series with a fixed number of bins, whose width doubles as the run gets longer.
 //!
 //! ```text
-//! |a|b|c|d|e|f|  time runs past the last bin
-//! |a+b|c+d|e+f|   |   |   |  neighbours merge: nothing is lost, bins are twice as wide
+//! |a|b|c|d|e|f|  time exceeds the last bin
+//! |a+b|c+d|e+f|   |   |   |  neighbours merge: bins are twice as wide, all counts are kept
 //! ```
 //!
-//! Memory does not depend on the length of a run: when time runs past the last bin, neighbours are
-//! merged. Only the first streams have a series of their own; the others share one.
+//! Memory does not depend on the length of a run: when time exceeds the last bin, neighbours are
+//! merged. Each of the first 23 streams has its own series; all further streams share one.
 
 use std::ops::Range;
 
-/// Streams with a series of their own.
+/// The number of streams with their own series.
 const OWN: usize = 23;
-/// Bins; even, so that they merge in pairs.
+/// The number of bins of a series; even, so that they merge in pairs.
 pub(crate) const BINS: usize = 240;
-/// The width at the start, ns.
+/// The initial width of a bin, ns.
 const FIRST_WIDTH_NS: u64 = 1 << 10;
 
 /// One bin of one series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bin {
-    /// Bytes whose service started.
+    /// The bytes of packets whose service started.
     pub sent_bytes: u64,
-    /// Deadlines missed.
+    /// The number of missed deadlines.
     pub missed: u64,
-    /// Violations among them.
+    /// The number of violations among them.
     pub violations: u64,
-    /// Packets dropped, late or at a full queue.
+    /// The number of packets dropped late or at a full queue.
     pub dropped: u64,
 }
 
@@ -39,7 +39,7 @@ impl Bin {
     }
 }
 
-/// Time series of a run.
+/// The time series of a run.
 #[derive(Clone, Debug)]
 pub struct Series {
     width_ns: u64,
@@ -47,7 +47,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Empty series for so many streams.
+    /// Returns empty series for `streams` streams.
     pub(crate) fn new(streams: usize) -> Self {
         Self {
             width_ns: FIRST_WIDTH_NS,
@@ -55,7 +55,7 @@ impl Series {
         }
     }
 
-    /// The bin of `stream` at `time_ns`.
+    /// Returns the bin of `stream` at `time_ns`.
     #[inline]
     pub(crate) fn at(&mut self, stream: usize, time_ns: u64) -> &mut Bin {
         while time_ns / self.width_ns >= BINS as u64 {
@@ -81,20 +81,20 @@ impl Series {
         }
     }
 
-    /// The width of every bin, ns; bin k covers the time from k widths to k + 1.
+    /// Returns the width of every bin, ns; bin k covers the time from k to k + 1 widths.
     #[must_use]
     pub fn width_ns(&self) -> u64 {
         self.width_ns
     }
 
-    /// The series: one a stream, the last shared by all streams beyond the first 23.
+    /// Returns the series: one per stream; all streams beyond the first 23 share the last.
     #[must_use]
     pub fn streams(&self) -> &[[Bin; BINS]] {
         &self.streams
     }
 
-    /// What the series number `index` is called, `names` being those of all streams; empty if
-    /// there is no such series.
+    /// Returns the name of series `index`, given the `names` of all streams; empty if the series
+    /// does not exist.
     #[must_use]
     pub fn name(index: usize, names: &[String]) -> String {
         if Self::members(index, names.len()).len() > 1 {
@@ -104,7 +104,7 @@ impl Series {
         }
     }
 
-    /// The streams of the series number `index`, when there are `streams` in all.
+    /// Returns the streams of series `index` in a run of `streams` streams.
     pub(crate) fn members(index: usize, streams: usize) -> Range<usize> {
         if index == OWN { OWN..streams.max(OWN) } else { index..index + 1 }
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging_bins_loses_nothing_and_keeps_the_place() {
+    fn merging_bins_keeps_counts_and_times() {
         let mut series = Series::new(30);
         let times: Vec<u64> = (0..2000).map(|k| k * k * 31).collect();
         for (stream, time_ns) in times.iter().enumerate() {
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_beyond_the_first_share_a_series() {
+    fn streams_beyond_23_share_a_series() {
         let names: Vec<String> = (0..30).map(|k| format!("s{k}")).collect();
         assert_eq!(Series::name(22, &names), "s22");
         assert_eq!(Series::name(23, &names), "7 other streams");
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_time_has_a_bin() {
+    fn the_largest_time_has_a_bin() {
         let mut series = Series::new(1);
         series.at(0, 5).dropped = 1;
         series.at(0, u64::MAX).dropped = 1;

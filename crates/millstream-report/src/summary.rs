@@ -1,135 +1,135 @@
-//! The summary JSON; field names and order are the file format.
+//! The summary JSON; field names and their order define the file format.
 //!
-//! Whatever serialises [`Summary`] writes the format: names end in their units, integers are exact,
-//! and the one fraction, utilisation, is rounded to six decimals so that it prints the same
-//! everywhere. A stream of which nothing was sent has no delay: null, not 0.
+//! Every serialiser of [`Summary`] writes this format. Names end in their units and integers are
+//! exact. The only fraction, utilisation, is rounded to six decimals, so that its text does not
+//! depend on the platform. The delay of a stream without sent packets is null, not 0.
 
 use serde::Serialize;
 
 use crate::recorder::{Results, StreamResults};
 
-/// A run in numbers.
+/// The summary of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
     /// The scenario's name.
     pub scenario: String,
-    /// The link.
+    /// The summary of the link.
     pub link: LinkSummary,
-    /// The streams in file order.
+    /// The summaries of the streams in file order.
     pub streams: Vec<StreamSummary>,
-    /// The end-system card, if the run had one.
+    /// The summary of the end-system card; `None` for a run without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_system: Option<EndSystemSummary>,
 }
 
-/// An end-system card and its bus in numbers.
+/// The summary of an end-system card and its bus.
 #[derive(Clone, Debug, Serialize)]
 pub struct EndSystemSummary {
-    /// The bus.
+    /// The name of the bus.
     pub bus: &'static str,
-    /// The card's clock.
+    /// The card's clock, Hz.
     pub clock_hz: u64,
-    /// Packets that left the card, sent or dropped late.
+    /// The number of packets that left the card, sent or dropped late.
     pub packets: u64,
-    /// Decisions, those without a winner included.
+    /// The number of decisions, including those without a winner.
     pub decisions: u64,
-    /// Cycles from one decision to the next, where nothing is waited for.
+    /// The number of cycles from one decision to the next without waiting.
     pub decision_cycles: u64,
-    /// From the first arrival until the last winner was read, ns.
+    /// The time from the first arrival until the last winner was read, ns.
     pub span_ns: u64,
-    /// Packets by that time; null if there is none.
+    /// `packets` per second of `span_ns`; null if `span_ns` is 0.
     pub packets_per_second: Option<u64>,
-    /// What the bus could carry; null if transfers cost nothing.
+    /// The capacity of the bus, packets per second; null if transfers cost nothing.
     pub bus_packets_per_second: Option<u64>,
-    /// What the card could decide.
+    /// The decision capacity of the card, packets per second.
     pub card_packets_per_second: Option<u64>,
-    /// Time on the bus, ns; that of the four below.
+    /// The time that the bus was busy with the four kinds of transfers below, ns.
     pub bus_busy_ns: u64,
-    /// Bursts of arrivals that the card pulled.
+    /// The bursts of arrivals that the card pulled.
     pub arrivals_pulled: TransferSummary,
-    /// Arrivals pushed, and offers of those to be pulled.
+    /// The arrivals that the host pushed, and its offers of arrivals to pull.
     pub arrivals_written: TransferSummary,
-    /// Bursts of winners.
+    /// The bursts of winners.
     pub winners_read: TransferSummary,
-    /// Counters of missed deadlines.
+    /// The reads of counters of missed deadlines.
     pub counters_read: TransferSummary,
 }
 
-/// Transfers of a kind.
+/// The totals of one kind of bus transfer.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TransferSummary {
-    /// How many.
+    /// The number of transfers.
     pub transfers: u64,
-    /// Bytes.
+    /// The bytes transferred.
     pub bytes: u64,
-    /// Time on the bus, ns.
+    /// The time on the bus, ns.
     pub busy_ns: u64,
 }
 
-/// The link in numbers.
+/// The summary of the link.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkSummary {
-    /// Time transmitting, ns.
+    /// The time that the link transmitted, ns.
     pub busy_ns: u64,
     /// The end of the last transmission, ns.
     pub end_ns: u64,
-    /// The first as a share of the second, rounded to six decimals; 0 if the second is 0.
+    /// `busy_ns` as a share of `end_ns`, rounded to six decimals; 0 if `end_ns` is 0.
     pub utilisation: f64,
 }
 
-/// A stream in numbers.
+/// The summary of a stream.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamSummary {
-    /// Its name.
+    /// The stream's name.
     pub name: String,
-    /// Packets that arrived.
+    /// The number of packets that arrived.
     pub arrived: u64,
-    /// Packets sent.
+    /// The number of packets sent.
     pub sent: u64,
-    /// Bytes sent, without the link's overhead.
+    /// The bytes sent, without the link's overhead.
     pub sent_bytes: u64,
-    /// Packets dropped late.
+    /// The number of packets dropped late.
     pub dropped_late: u64,
-    /// Packets dropped at a full queue.
+    /// The number of packets dropped at a full queue.
     pub dropped_full: u64,
-    /// Packets still waiting at the end: without credits, or of an interrupted run.
+    /// The number of packets queued at the end: without credits, or in an interrupted run.
     pub queued: u64,
-    /// Deadlines missed.
+    /// The number of missed deadlines.
     pub missed: u64,
-    /// Misses with no loss left in the window.
+    /// The number of misses with no loss left in the window.
     pub violations: u64,
-    /// Mean rate over the whole run, bits/s, rounded down.
+    /// The mean rate over the whole run, bits/s, rounded down.
     pub rate_bps: u64,
-    /// Delay of sent packets; null if none was sent.
+    /// The delay of sent packets; null if none was sent.
     pub delay_ns: Option<DelaySummary>,
-    /// Difference of delay between successive packets; null if fewer than two were sent.
+    /// The difference of delay between successive packets; null if fewer than two were sent.
     pub jitter_ns: Option<JitterSummary>,
 }
 
-/// Delays, ns.
+/// The statistics of delays, ns.
 #[derive(Clone, Debug, Serialize)]
 pub struct DelaySummary {
-    /// Mean, rounded down.
+    /// The mean, rounded down.
     pub mean: u64,
-    /// Median: exact up to 64 packets, then at most 1 % too high.
+    /// The median: exact up to 64 packets, then at most 1 % too high.
     pub p50: u64,
-    /// 99th percentile, as exact as the median.
+    /// The 99th percentile, with the accuracy of the median.
     pub p99: u64,
-    /// Longest.
+    /// The longest delay.
     pub max: u64,
 }
 
-/// Jitter, ns.
+/// The statistics of jitter, ns.
 #[derive(Clone, Debug, Serialize)]
 pub struct JitterSummary {
-    /// Mean, rounded down.
+    /// The mean, rounded down.
     pub mean: u64,
-    /// Largest.
+    /// The largest value.
     pub max: u64,
 }
 
 impl Results {
-    /// The summary under the scenario's name.
+    /// Returns the summary of the run of the scenario called `scenario`.
     #[must_use]
     pub fn summary(&self, scenario: &str) -> Summary {
         let streams = self.names.iter().zip(&self.streams);
@@ -145,7 +145,7 @@ impl Results {
         }
     }
 
-    /// Time transmitting as a share of the run; 0 if the run took no time.
+    /// Returns the link's busy time as a share of the run; 0 if the run took no time.
     #[allow(clippy::cast_precision_loss)]
     #[must_use]
     pub fn utilisation(&self) -> f64 {
@@ -184,7 +184,7 @@ mod tests {
     use millstream::{Departure, Event, StreamId};
 
     #[test]
-    fn the_json_is_the_file_format() {
+    fn json_matches_the_file_format() {
         let mut recorder =
             Recorder::new(vec!["a".into(), "b".into()], RecorderOptions { series: true });
         for (packet, (time_ns, event)) in
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn one_packet_has_a_delay_and_no_jitter() {
+    fn single_packet_has_a_delay_and_no_jitter() {
         let mut recorder = Recorder::new(vec!["a".into()], RecorderOptions::default());
         recorder.departed(&Departure {
             time_ns: 7,

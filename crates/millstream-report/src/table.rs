@@ -1,27 +1,27 @@
-//! Text tables for a terminal or a pipe.
+//! Text tables for terminals, logs and mail.
 //!
-//! Plain text without colours or lines, so that it reads the same in a terminal, a log and a mail.
-//! Names to the left, numbers to the right. The per-stream table fits [`WIDTH`] columns where its
-//! numbers allow: first the gaps between columns close to one space, then names are cut.
+//! Tables are plain text without colours or lines. Names are left-aligned and numbers are
+//! right-aligned. The per-stream table fits [`WIDTH`] columns if its numbers allow: it first
+//! reduces the gaps between columns to one space, then shortens names.
 //!
-//! Beyond [`LISTED`] rows a table says how many it leaves out and how to get them.
+//! A table of more than [`LISTED`] rows ends with the number of omitted rows and how to get them.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use crate::human;
 use crate::recorder::{Results, StreamResults};
 
-/// Streams that are listed one by one.
+/// The largest number of listed streams.
 const LISTED: usize = 40;
-/// Characters of a name that are shown, where there is room.
+/// The largest number of characters of a name.
 const NAME: usize = 32;
-/// Characters of a name that are shown in any case: names often differ in their ends, so a line
-/// that is too long is the lesser evil.
+/// The least number of characters to which a name is shortened, even if the line gets too long:
+/// names often differ only at their ends.
 const SHORT_NAME: usize = 20;
-/// Columns that a terminal or a page of text has at least.
+/// The target width of the per-stream table, columns.
 const WIDTH: usize = 100;
 
-/// Heads of the per-stream table, a line break where they take two lines.
+/// The column headings of the per-stream table, with a line break in headings of two lines.
 const HEADER: [&str; 12] = [
     "stream",
     "arrived",
@@ -37,9 +37,10 @@ const HEADER: [&str; 12] = [
     "max\njitter",
 ];
 
-/// A table of `rows` under `header`: the first column to the left, the others to the right.
+/// Returns a table of `rows` under `header`; the first column is left-aligned, the rest
+/// right-aligned.
 ///
-/// Rows beyond the first 40 are left out, and the last line says so.
+/// The table omits rows beyond the first 40, and its last line has their number.
 #[must_use]
 pub fn text_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut rows: Vec<_> = rows.into_iter().collect();
@@ -52,13 +53,13 @@ pub fn text_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) 
     text
 }
 
-/// The same with every row.
+/// Returns the table of [`text_table`] without a limit on rows.
 #[must_use]
 pub fn whole_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     aligned(header, rows.into_iter().collect(), 2)
 }
 
-/// The per-stream table of a run, its totals, and how busy the link was.
+/// Returns the per-stream table of a run with totals and the utilisation of the link.
 #[must_use]
 pub fn table(results: &Results) -> String {
     let count = results.streams.len();
@@ -94,14 +95,14 @@ pub fn table(results: &Results) -> String {
 }
 
 fn row(name: &str, stream: &StreamResults, end_ns: u64) -> Vec<String> {
-    // The median is for the page, which has room.
+    // The HTML page shows the median; the text table has no space for it.
     let shown = cells(stream, end_ns).into_iter().enumerate().filter(|cell| cell.0 != 8);
     std::iter::once(name.to_owned()).chain(shown.map(|cell| cell.1)).collect()
 }
 
-/// A stream's numbers as text: counts, rate, then delay mean, median, p99, max and jitter max.
+/// Returns a stream's values as text: counts, rate, delay mean, median, p99 and max, jitter max.
 pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 12] {
-    // There is no delay without a packet, and no jitter without two.
+    // A delay needs one packet, and jitter needs two.
     let after = |packets: u64, value_ns: u64| {
         if stream.sent < packets { "–".to_owned() } else { human::time(value_ns) }
     };
@@ -121,7 +122,7 @@ pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 12] {
     ]
 }
 
-/// The widest cell of a column, its head included.
+/// Returns the width of the widest cell of a column, including its heading.
 fn width(rows: &[Vec<String>], column: usize) -> usize {
     let head = HEADER[column].lines().map(|line| line.chars().count()).max();
     rows.iter().map(|row| row[column].chars().count()).chain(head).max().unwrap_or(0)
@@ -136,7 +137,7 @@ fn aligned(header: &[&str], rows: Vec<Vec<String>>, gap: u16) -> String {
             Cell::new(text).set_alignment(alignment)
         })
     };
-    // Heads of one line stand beside the second line of the others.
+    // Headings of one line are aligned with the second line of the taller ones.
     let tall = header.iter().any(|text| text.contains('\n'));
     let head = |text: &&str| {
         if tall && !text.contains('\n') { format!(" \n{text}") } else { (*text).to_owned() }
@@ -151,7 +152,7 @@ fn aligned(header: &[&str], rows: Vec<Vec<String>>, gap: u16) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// `name` cut to what fits a column, without characters that steer a terminal.
+/// Returns `name` shortened to fit a column, without terminal control characters.
 pub(crate) fn shortened(name: &str) -> String {
     shortened_to(name, NAME)
 }
@@ -164,7 +165,7 @@ fn shortened_to(name: &str, longest: usize) -> String {
     }
 }
 
-/// Control characters, and those that turn the writing direction, as one that shows.
+/// Replaces control characters and characters that change the writing direction by U+FFFD.
 pub(crate) fn printable(c: char) -> char {
     let turns =
         matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_units_totals_and_the_link() {
+    fn table_has_units_totals_and_the_link() {
         let expected = "\
                          dropped  dropped          viola-              mean    p99    max  max
 stream  arrived  sent     late     full  missed   tions       rate   delay  delay  delay jitter
@@ -222,7 +223,7 @@ stream  arrived  sent     late     full  missed   tions       rate   delay  dela
     }
 
     #[test]
-    fn a_usual_table_fits_a_terminal() {
+    fn typical_table_fits_the_width() {
         let name = "camera-9-of-hall".to_owned();
         let text = table(&run(vec![name, "größe".into()], 90_000));
         for line in text.lines() {
@@ -231,7 +232,7 @@ stream  arrived  sent     late     full  missed   tions       rate   delay  dela
     }
 
     #[test]
-    fn many_streams_are_cut_and_names_cannot_spoil_the_terminal() {
+    fn many_streams_are_omitted_and_names_have_no_control_characters() {
         let names = (0..50).map(|k| format!("\u{1b}[31m{k}\u{202e}{}", "x".repeat(300))).collect();
         let text = table(&run(names, 50));
         assert!(text.contains("and 10 more"));
@@ -242,7 +243,7 @@ stream  arrived  sent     late     full  missed   tions       rate   delay  dela
     }
 
     #[test]
-    fn no_streams_are_a_table_without_rows() {
+    fn table_without_streams_has_no_rows() {
         let results = Recorder::new(Vec::new(), RecorderOptions::default()).finish(0);
         assert!(table(&results).contains("0 of 0 packets sent"));
     }

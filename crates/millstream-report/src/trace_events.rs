@@ -1,30 +1,30 @@
-//! Spans of time as a trace file, for <https://ui.perfetto.dev> and `chrome://tracing`.
+//! The writer of trace files for <https://ui.perfetto.dev> and `chrome://tracing`.
 //!
 //! Source: the *Trace Event Format* (JSON object form): complete slices (`X`), counters (`C`),
-//! flows (`s`, `t`, `f`) and names (`M`). Its times are µs; ns are their three decimals, so none is
-//! lost. Events are written as they come, one a line.
+//! flows (`s`, `t`, `f`) and names (`M`). Its times are µs with three decimals, which keep the ns.
+//! The writer outputs each event immediately, one per line.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
-/// A row of the trace: a process, and a thread in it.
+/// A row of the trace: a thread of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceRow {
-    /// The process: a group of rows.
+    /// The number of the process, which is a group of rows.
     pub group: u32,
-    /// The thread: a row's number in its group. It is also its place.
+    /// The number of the thread, which is the position of the row in its group.
     pub row: u32,
 }
 
-/// Where an arrow's point is.
+/// The position of a point within its arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArrowPart {
-    /// It begins here.
+    /// The first point.
     Begin,
-    /// It passes here.
+    /// An intermediate point.
     Step,
-    /// It ends here.
+    /// The last point.
     End,
 }
 
@@ -55,26 +55,26 @@ struct Event<'a> {
     args: Option<Value>,
 }
 
-/// µs, exact to the ns for eleven days.
+/// Converts ns to µs, exact to the ns for eleven days.
 #[allow(clippy::cast_precision_loss)]
 fn us(time_ns: u64) -> Option<f64> {
     Some(time_ns as f64 / 1e3)
 }
 
 impl<W: Write> TraceEventsWriter<W> {
-    /// Begins a file.
+    /// Creates a writer and writes the start of the file.
     ///
     /// # Errors
-    /// Those of `output`.
+    /// The errors of `output`.
     pub fn new(mut output: W) -> io::Result<Self> {
         output.write_all(b"{\"displayTimeUnit\": \"ns\", \"traceEvents\": [")?;
         Ok(Self { output, empty: true })
     }
 
-    /// Names a group of rows; groups stand in the order of their numbers.
+    /// Names a group of rows; viewers sort groups by number.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub fn group(&mut self, group: u32, name: &str) -> io::Result<()> {
         self.metadata("process_name", group, 0, json!({ "name": name }))?;
         self.metadata("process_sort_index", group, 0, json!({ "sort_index": group }))
@@ -83,17 +83,18 @@ impl<W: Write> TraceEventsWriter<W> {
     /// Names a row.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub fn row(&mut self, at: TraceRow, name: &str) -> io::Result<()> {
         self.metadata("thread_name", at.group, at.row, json!({ "name": name }))?;
         self.metadata("thread_sort_index", at.group, at.row, json!({ "sort_index": at.row }))
     }
 
-    /// Something that lasts from one time to another, ns, with what else is to be said of it.
-    /// Slices of a row lie apart or within one another.
+    /// Writes a slice from `begins_ns` to `ends_ns` with the arguments `more`.
+    ///
+    /// The slices of a row must be disjoint or nested.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub fn slice(
         &mut self,
         at: TraceRow,
@@ -107,11 +108,12 @@ impl<W: Write> TraceEventsWriter<W> {
         self.write(&Event { ph, name, cat: category, pid, tid, ts, dur, args, ..Event::default() })
     }
 
-    /// A point of the arrow number `id`, in the slice of its row at that time, ns. An arrow's
-    /// points share name and category.
+    /// Writes a point of arrow `id`, attached to the slice of its row at `time_ns`.
+    ///
+    /// All points of an arrow must have equal names and categories.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub fn arrow(
         &mut self,
         at: TraceRow,
@@ -129,10 +131,10 @@ impl<W: Write> TraceEventsWriter<W> {
         self.write(&Event { ph, name, cat: category, pid, tid, ts, id, bp, ..Event::default() })
     }
 
-    /// From a time on, ns, a quantity of a group is so much.
+    /// Writes the value of a counter of a group, valid from `time_ns`.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub fn counter(
         &mut self,
         group: u32,
@@ -146,10 +148,10 @@ impl<W: Write> TraceEventsWriter<W> {
         self.write(&Event { ph: "C", name, pid, ts, args, ..Event::default() })
     }
 
-    /// Ends the file, with what is to be said of all of it.
+    /// Writes the end of the file with `more` as metadata, and flushes the output.
     ///
     /// # Errors
-    /// Those of the output.
+    /// The errors of the output.
     pub fn finish(mut self, more: &Value) -> io::Result<()> {
         write!(self.output, "\n], \"otherData\": {more}}}\n")?;
         self.output.flush()
@@ -172,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_json_and_its_times_are_exact_to_the_ns() {
+    fn file_is_json_with_times_exact_to_the_ns() {
         let mut bytes = Vec::new();
         let mut writer = TraceEventsWriter::new(&mut bytes).unwrap();
         let at = TraceRow { group: 1, row: 7 };
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_events_is_json() {
+    fn file_without_events_is_json() {
         let mut bytes = Vec::new();
         TraceEventsWriter::new(&mut bytes).unwrap().finish(&json!({})).unwrap();
         let file: Value = serde_json::from_slice(&bytes).unwrap();

@@ -1,13 +1,13 @@
 //! The router on real ports and real time.
 //!
-//! [`LiveRouter::open`] makes a router of a validated file and opens its ports;
-//! [`LiveRouter::run`] forwards until it is told to stop or every capture has ended, then drains.
+//! [`LiveRouter::open`] builds a router from a validated file and opens its ports.
+//! [`LiveRouter::run`] forwards until it is stopped or every capture has ended, then drains.
 //!
 //! | port | receives and transmits |
 //! |---|---|
-//! | [`interface`](InterfacePort) | a Linux interface, by AF_XDP or AF_PACKET |
-//! | [`tap`](TapPort) | a TAP device that it makes |
-//! | [`tun`](TunPort) | a TUN device that it makes |
+//! | [`interface`](InterfacePort) | a Linux interface, through AF_XDP or AF_PACKET |
+//! | [`tap`](TapPort) | a TAP device that the port creates |
+//! | [`tun`](TunPort) | a TUN device that the port creates |
 //! | [`capture`](CapturePort) | pcap files |
 //! | [`memory`](MemoryPort) | frames in memory: benches and tests |
 //!

@@ -1,9 +1,8 @@
-//! A router in simulated time: what every step costs is given, and nothing else takes time.
+//! A router in simulated time: every step has a given cost, and nothing else takes time.
 //!
 //! [`ModelMachine`] has devices with receive and transmit rings, sources at constant packet rates,
-//! and a processor whose time is the sum of its [`Costs`]. [`run`] drives a [`Router`] on it and
-//! says what each path forwarded. It is deterministic: the only randomness, costs that depend on
-//! the packet, comes from a seed.
+//! and a CPU whose time is the sum of its [`Costs`]. [`run`] drives a [`Router`] on it and returns
+//! the rate of each path. It is deterministic: random costs of packets come from a seed.
 
 mod device;
 
@@ -16,12 +15,12 @@ use crate::router::machine::{Machine, Verdict};
 use crate::router::plan::{Plan, Reading};
 use crate::router::{Router, Step};
 
-/// What the steps of processes cost, ns.
+/// The costs of the steps of processes, ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// Switching to a process and back.
     pub dispatch_ns: u64,
-    /// Asking a device that has nothing.
+    /// Polling a device that has no packets.
     pub poll_ns: u64,
     /// Reading and classifying a packet.
     pub input_ns: u64,
@@ -29,21 +28,25 @@ pub struct Costs {
     pub handover_ns: u64,
     /// Selecting and writing a packet.
     pub output_ns: u64,
-    /// An interrupt for every packet that arrives, if devices interrupt; it goes before everything
-    /// else.
+    /// The interrupt of every arriving packet, which precedes all other work; `None` if devices do
+    /// not interrupt.
     pub interrupt_ns: Option<u64>,
 }
 
-/// What a path's function costs, ns a packet.
+/// The cost of a path's function, ns per packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Work {
-    /// Always this.
+pub enum FunctionCost {
+    /// A constant.
     Fixed(u64),
-    /// Anything from the first to the second, all alike.
+    /// Uniformly distributed between two bounds, both included.
     Uniform(u64, u64),
 }
 
-/// A processor and devices in simulated time.
+/// Deprecated alias of [`FunctionCost`].
+#[deprecated(note = "renamed to `FunctionCost`")]
+pub type Work = FunctionCost;
+
+/// A CPU and devices in simulated time.
 #[derive(Debug)]
 pub struct ModelMachine {
     now_ns: u64,
@@ -52,19 +55,19 @@ pub struct ModelMachine {
     inputs: Vec<InputDevice>,
     outputs: Vec<OutputDevice>,
     /// Each path's function and its output.
-    functions: Vec<(Work, usize)>,
+    functions: Vec<(FunctionCost, usize)>,
     packet_bytes: u32,
     random: Random,
 }
 
 impl ModelMachine {
-    /// A machine at time 0 with devices and, for each path, its function and output.
+    /// Creates a machine at time 0 with devices and, for each path, its function and output.
     #[must_use]
     pub fn new(
         costs: Costs,
         inputs: Vec<InputDevice>,
         outputs: Vec<OutputDevice>,
-        functions: Vec<(Work, usize)>,
+        functions: Vec<(FunctionCost, usize)>,
         seed: u64,
     ) -> Self {
         let random = Random::new(seed, 0);
@@ -72,11 +75,11 @@ impl ModelMachine {
         Self { now_ns, end_ns, costs, inputs, outputs, functions, packet_bytes: 64, random }
     }
 
-    /// The processor works for `cost_ns`, and for what interrupts meanwhile.
+    /// Advances the time by `cost_ns`, and by the interrupts that occur meanwhile.
     fn work(&mut self, cost_ns: u64) {
         self.now_ns += cost_ns;
         let Some(interrupt_ns) = self.costs.interrupt_ns else { return };
-        // Interrupts while interrupts are served are served, too: that is livelock.
+        // Interrupts that occur while an interrupt is handled are handled, too: that is livelock.
         while self.now_ns < self.end_ns
             && self.inputs.iter_mut().any(|input| input.interrupt(self.now_ns))
         {
@@ -84,7 +87,7 @@ impl ModelMachine {
         }
     }
 
-    /// Nothing runs until `until_ns`; or, if devices interrupt, until a packet arrives.
+    /// Idles until `until_ns`; if `interrupted`, at most until a packet arrives.
     fn wait(&mut self, until_ns: u64, interrupted: bool) {
         let arrival = self.inputs.iter().filter_map(InputDevice::next_ns).min();
         let until_ns = match arrival {
@@ -95,10 +98,10 @@ impl ModelMachine {
         self.work(0);
     }
 
-    /// The device of an input.
+    /// Returns the device of an input.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no such input.
     #[must_use]
     pub fn input(&self, input: usize) -> &InputDevice {
         &self.inputs[input]
@@ -138,8 +141,8 @@ impl Machine for ModelMachine {
     fn forward(&mut self, path: usize, _: &mut u64) -> Verdict {
         let (work, output) = self.functions[path];
         let cost_ns = match work {
-            Work::Fixed(cost_ns) => cost_ns,
-            Work::Uniform(least, most) => least + self.random.below(most - least + 1),
+            FunctionCost::Fixed(cost_ns) => cost_ns,
+            FunctionCost::Uniform(least, most) => least + self.random.below(most - least + 1),
         };
         self.work(cost_ns);
         Verdict::Send(output)
@@ -170,18 +173,18 @@ impl Machine for ModelMachine {
     fn discard(&mut self, _: u64) {}
 }
 
-/// What a run came to.
+/// The result of a run.
 pub struct Outcome {
-    /// Packets a second that each path sent after the warm-up.
+    /// The rate of each path after the warm-up, packets/s.
     pub sent_pps: Vec<u64>,
-    /// The router at the end.
+    /// The router at the end of the run.
     pub router: Router<ModelMachine>,
 }
 
 /// Runs the router of `plan` on `machine` to `end_ns`; rates are measured from `warm_up_ns`.
 ///
 /// # Errors
-/// If a path's contract lacks what an output's discipline needs.
+/// If a path's contract lacks a field that an output's discipline needs.
 ///
 /// # Panics
 /// If the warm-up is as long as the run.
@@ -194,13 +197,13 @@ pub fn run(
     run_by(Reading::Polled, plan, machine, warm_up_ns, end_ns)
 }
 
-/// The same with inputs read in this way.
+/// Runs the router as [`run`] does, with inputs read by `reading`.
 ///
 /// # Errors
-/// As for [`run`].
+/// See [`run`].
 ///
 /// # Panics
-/// As for [`run`].
+/// See [`run`].
 pub fn run_by(
     reading: Reading,
     plan: &Plan,

@@ -2,13 +2,12 @@
 //!
 //! | process | eligible while |
 //! |---|---|
-//! | input | it is awake and polled; with [`WhenFull::Wait`], every input queue has room |
+//! | input | it is awake and polled; with [`WhenFull::Wait`], no input queue is full |
 //! | forwarding | its input queue is not empty and none of its output queues is full |
 //! | output | a packet waits for the port, the port has room, and it does not sleep |
 //!
-//! A forwarding process never takes more packets than its output queues have room for, so no
-//! finished packet is dropped at a full queue. Nothing is allocated once all queues have been
-//! full.
+//! A forwarding process never takes more packets than its output queues can hold, so no finished
+//! packet is dropped at a full queue. The router stops allocating once all queues have been full.
 
 mod batch_wait;
 pub(crate) mod counters;
@@ -37,17 +36,17 @@ use link::Link;
 use link_time::LinkTime;
 pub use remote_ownership::RemoteOwnership;
 
-/// Never.
+/// A time that is never reached, ns.
 const NEVER: u64 = u64::MAX;
 /// Runs longer than this are checked for steal time, ns.
 const LONG_RUN_NS: u64 = 200_000;
-/// The longest run that is charged, ns. A virtual machine may be suspended; the process that ran
-/// then must not pay for it.
+/// The longest run that is charged, ns. A virtual machine may be suspended during a run; the
+/// process must not be charged for it.
 const LONGEST_RUN_NS: u64 = 100_000_000;
-/// What a packet took is averaged over about 2^3 batches.
+/// The time per packet is averaged over about 2^3 batches.
 const AVERAGE_SHIFT: u32 = 3;
 
-/// A process.
+/// A process of the router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Process {
     /// The input process of this input.
@@ -58,20 +57,21 @@ pub enum Process {
     Output(usize),
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A process ran and moved this many packets.
     Ran(Process, u32),
-    /// No process is eligible, and none will be before this time, ns, by time alone.
+    /// No process is eligible.
     Idle {
-        /// The time; the greatest number if there is none.
+        /// The earliest time at which a process becomes eligible without an arrival, ns;
+        /// `u64::MAX` if there is none.
         until_ns: u64,
     },
 }
 
 struct Input {
-    /// Another core's router reads it.
+    /// Whether another core's router reads it.
     is_remote: bool,
     throttle: Option<Throttle>,
     when_full: WhenFull,
@@ -80,48 +80,47 @@ struct Input {
 
 struct Path {
     drops: bool,
-    /// Another core's router runs its function.
+    /// Whether another core's router runs its function.
     is_remote: bool,
     queue: VecDeque<u64>,
     limit: usize,
-    /// Packets that the machine holds.
+    /// The number of packets that the machine holds.
     held: usize,
-    /// Its stream at each output; `None` where it has no queue.
+    /// The path's stream at each output; `None` where it has no queue.
     streams: Vec<Option<StreamId>>,
     /// The outputs at which it has a queue.
     outputs: Vec<usize>,
     output_limit: usize,
-    /// Packets that each output queue must have room for before the process runs: one,
-    /// or a batch.
+    /// The room that each output queue must have before the process runs, packets: one, or a batch.
     fit: usize,
-    /// Listed among the paths that have room at an output again.
+    /// Whether `Router::freed` lists the path.
     freed: bool,
-    /// Listed among the paths whose function has a deadline.
+    /// Whether `Router::timed` lists the path.
     timed: bool,
-    /// What one packet took of late, ns.
+    /// The recent average time per packet, ns.
     packet_ns: u64,
     waiting_for_batch: BatchWait,
-    /// For how many packets it does: no more than half its queue, which would be full at once.
+    /// The size of a whole batch: at most half the input queue, so that waiting does not fill it.
     whole: usize,
-    /// The input queue holds more than `high_watermark` packets: it has no room, or none for
-    /// a whole batch.
+    /// Whether the input queue holds more than `high_watermark` packets: it cannot hold another
+    /// packet, or another whole batch.
     full: bool,
     high_watermark: usize,
     counters: PathCounters,
 }
 
-/// Whether a path waits for a whole batch.
+/// The state of a path's wait for a whole batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum BatchWait {
     #[default]
     No,
-    /// It did, and had it before its time was over; the router's list still has it.
+    /// The batch was complete in time; `Router::waiting_for_batch` still lists the path.
     Done,
     Yes,
 }
 
 impl Path {
-    /// Averages what a packet takes over some batches.
+    /// Updates the average time per packet.
     #[inline]
     fn took(&mut self, packet_ns: u64) {
         let (more, less) =
@@ -132,18 +131,19 @@ impl Path {
 }
 
 struct Output {
-    /// Another core's router writes to it.
+    /// Whether another core's router writes to it.
     is_remote: bool,
-    /// When it last chose, rate caps held back all that waited.
+    /// Whether rate caps held back all waiting packets at the last decision.
     held_back: bool,
     throttle: Option<Throttle>,
     link: Link,
     time: LinkTime,
     /// The path of each of the link's streams.
     paths: Vec<usize>,
-    /// Packets selected that the port did not take yet.
+    /// Selected packets that the port has not taken yet.
     staged: VecDeque<u64>,
-    /// No packet that waits is longer, bytes: the longest since none waited.
+    /// The length of the longest packet since the queues were last empty, bytes: no waiting packet
+    /// is longer.
     longest_bytes: u32,
 }
 
@@ -157,7 +157,7 @@ impl Observer for Late {
     }
 }
 
-/// What a plan is made into.
+/// The state that a router builds from a plan.
 struct Parts {
     cpu: Cpu,
     inputs: Vec<Input>,
@@ -194,7 +194,7 @@ impl Parts {
         for (number, path) in plan.paths.iter().enumerate() {
             let whole = path.input_queue.div_ceil(2).min(plan.batch.packets) as usize;
             let waits_for_batch = plan.batch.gather_ns > 0;
-            // What is never filled is never full, and keeps no input waiting.
+            // The queue of a dropping path stays empty: an infinite limit never blocks an input.
             let limit = if path.drops { usize::MAX } else { path.input_queue as usize };
             let queues = path.input_queue > 0 && path.output_queue > 0;
             assert!(path.drops || queues, "a queue of no packets");
@@ -242,12 +242,12 @@ impl Parts {
     }
 }
 
-/// A router on a machine.
+/// A router: the processes of a plan, scheduled on a machine.
 pub struct Router<M> {
     machine: M,
     stages: Stages,
     batch: Batch,
-    /// Some of all that belongs to other cores' routers.
+    /// Whether other cores' routers own parts of the plan.
     parted: bool,
     cpu: Cpu,
     now_ns: u64,
@@ -258,44 +258,46 @@ pub struct Router<M> {
     interrupts: Interrupts,
     paths: Vec<Path>,
     outputs: Vec<Output>,
-    /// Until when each process sleeps, ns; 0 if it does not.
+    /// The time until which each process sleeps, ns; 0 if it does not sleep.
     asleep_until_ns: Vec<u64>,
-    /// Those that sleep.
+    /// The processes that sleep.
     sleepers: Vec<usize>,
-    /// The least of the times, and of those at which a path's function wants to run.
+    /// The earliest time in `asleep_until_ns`, and of the times at which a path's function is due.
     next_wake_ns: u64,
-    /// Paths whose function may want to run at some time without a packet.
+    /// The paths whose function may become due without a packet.
     timed: Vec<usize>,
     processes: Vec<ProcessCounters>,
-    /// Paths whose input queue is full.
+    /// The number of paths whose input queue is full.
     full: usize,
-    /// Every input queue has room for at least this many packets.
+    /// A lower bound of the packets that every input queue can still hold.
     room: usize,
-    /// Paths that gather a batch, and when all of them have waited for long enough, ns.
+    /// The paths that wait for a whole batch.
     waiting_for_batch: Vec<usize>,
+    /// The time when all batch waits end, ns.
     batch_wait_ends_ns: u64,
-    /// Runs in a row that moved no packet.
+    /// The number of consecutive runs that moved no packet.
     empty_runs: usize,
     read: Vec<(usize, u64)>,
     chosen: Vec<u64>,
-    /// Packets at their function, and what it says of them.
+    /// The packets of a batch at their function.
     at_work: Vec<u64>,
+    /// The function's verdicts on the packets of a batch.
     verdicts: Vec<Verdict>,
-    /// Packets that a function made, and what it says of them.
+    /// The packets that a function made, with its verdicts.
     made: Vec<(Verdict, u64)>,
-    /// Paths that have room at an output again.
+    /// The paths that gained room at an output; their eligibility is updated after the decision.
     freed: Vec<usize>,
     late: Late,
 }
 
 impl<M: Machine> Router<M> {
-    /// A router as `plan` says, on `machine`.
+    /// Creates the router of `plan` on `machine`.
     ///
     /// # Errors
-    /// If a path's contract lacks what an output's discipline needs.
+    /// If a path's contract lacks a field that an output's discipline needs.
     ///
     /// # Panics
-    /// If the plan names an output that it does not have, or a queue or batch of none.
+    /// If the plan names an output that it does not have, or has a queue or batch of no packets.
     pub fn new(plan: &Plan, mut machine: M) -> Result<Self, ContractError> {
         let Parts { cpu, inputs, paths, outputs } = Parts::new(plan)?;
         let processes = plan.inputs.len() + plan.paths.len() + plan.outputs.len();
@@ -338,7 +340,7 @@ impl<M: Machine> Router<M> {
         Ok(router)
     }
 
-    /// Runs the process that comes first, if one is eligible.
+    /// Runs the eligible process that the CPU scheduler selects, if any is eligible.
     #[inline]
     pub fn step(&mut self) -> Step {
         if self.next_wake_ns <= self.now_ns {
@@ -380,7 +382,7 @@ impl<M: Machine> Router<M> {
             self.paths[path].took(took_ns / u64::from(moved));
         }
         self.rest(process, number, moved);
-        // The process waits for its batch only, not for room.
+        // A process that also waits for output room must not keep its tag.
         let waits_for_batch = match process {
             Process::Forward(path) => self.wait_for_batch(path) && self.has_room(path),
             _ => false,
@@ -399,28 +401,28 @@ impl<M: Machine> Router<M> {
         Step::Ran(process, moved)
     }
 
-    /// Reads the machine's clock, after time has passed without a step.
+    /// Reads the machine's clock. Call it after time has passed without a step.
     pub fn resume(&mut self) {
         self.now_ns = self.machine.now_ns();
     }
 
-    /// The machine.
+    /// Returns the machine.
     pub fn machine(&self) -> &M {
         &self.machine
     }
 
-    /// The machine, to change what lies outside the router.
+    /// Returns the machine, mutably: for changes outside the router.
     pub fn machine_mut(&mut self) -> &mut M {
         &mut self.machine
     }
 
-    /// How many inputs, paths and outputs there are.
+    /// Returns the numbers of inputs, paths and outputs.
     #[must_use]
     pub fn sizes(&self) -> (usize, usize, usize) {
         (self.inputs.len(), self.paths.len(), self.outputs.len())
     }
 
-    /// What an input process read.
+    /// Returns the counters of an input.
     ///
     /// # Panics
     /// If there is no such input.
@@ -429,7 +431,7 @@ impl<M: Machine> Router<M> {
         self.inputs[input].counters
     }
 
-    /// Where the packets of a path went.
+    /// Returns the counters of a path.
     ///
     /// # Panics
     /// If there is no such path.
@@ -450,16 +452,17 @@ impl<M: Machine> Router<M> {
         (of.queue.len() + of.held, here.map(at_output).sum())
     }
 
-    /// Packets that wait in the queue of `path` at an output that is here.
+    /// Returns the number of packets in the queue of `path` at `output`.
     ///
     /// # Panics
-    /// If there is no such path, or output.
+    /// If there is no such path or output.
     #[must_use]
     pub fn waiting_at(&self, path: usize, output: usize) -> usize {
         self.output_waiting(path, output)
     }
 
-    /// Packets that an output has selected and its port has not taken. They count as sent.
+    /// Returns the number of packets that an output has selected and its port has not taken. They
+    /// count as sent.
     ///
     /// # Panics
     /// If there is no such output.
@@ -468,7 +471,7 @@ impl<M: Machine> Router<M> {
         self.outputs[output].staged.len()
     }
 
-    /// What a process used.
+    /// Returns the counters of a process.
     ///
     /// # Panics
     /// If there is no such process.
@@ -499,7 +502,7 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// The time that the link of `output` is told at `now_ns`.
+    /// Updates and returns the link time of `output` at `now_ns`, ns.
     #[inline]
     fn link_time(&mut self, output: usize, now_ns: u64) -> u64 {
         let of = &mut self.outputs[output];
@@ -517,7 +520,7 @@ impl<M: Machine> Router<M> {
         stream.map_or(0, |stream| self.outputs[output].link.waiting(stream) as usize)
     }
 
-    /// For how many more packets each output queue of `path` has room.
+    /// Returns how many more packets every output queue of `path` can hold.
     #[inline]
     fn output_room(&self, path: usize) -> usize {
         let of = &self.paths[path];
@@ -550,19 +553,19 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// Whether the output queues of `path` have room for what it is to have room for.
+    /// Returns whether the output queues of `path` have enough room for it to run.
     #[inline]
     fn has_room(&self, path: usize) -> bool {
         self.stages != Stages::Three || self.output_room(path) >= self.paths[path].fit
     }
 
-    /// Whether the function of `path` wants to run without a packet.
+    /// Returns whether the function of `path` is due without a packet.
     #[inline]
     fn is_due(&self, path: usize) -> bool {
         self.machine.due_ns(path) <= self.now_ns
     }
 
-    /// Makes a process eligible or not, as its queues are now.
+    /// Updates the eligibility of a process from its queues.
     #[inline]
     fn refresh(&mut self, number: usize) {
         let eligible = self.is_eligible(self.process(number), number);

@@ -1,23 +1,23 @@
-//! What is wrong with a scenario file, shown where it stands.
+//! Errors of a scenario file, with their places in the text.
 //!
-//! A [`ScenarioError`] holds every problem found, each with the place in the text; `miette` draws
-//! line, caret and help. It needs no terminal and no colours to be read.
+//! A [`ScenarioError`] holds every problem of the file, each with its span; `miette` renders line,
+//! caret and help. The output is readable without a terminal and without colours.
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use std::ops::Range;
 
-/// One thing that is wrong.
+/// One problem of a scenario file.
 #[derive(Clone, Debug, thiserror::Error, Diagnostic)]
 #[error("{message}")]
 pub struct Problem {
-    /// What is wrong, with the value.
+    /// The error message, with the offending value.
     pub message: String,
-    /// Where; `None` for what concerns the whole file.
+    /// The place in the text; `None` if the problem concerns the whole file.
     #[label("{label}")]
     pub span: Option<SourceSpan>,
-    /// What stands under the caret.
+    /// The label under the caret.
     pub label: String,
-    /// What would be right.
+    /// A suggestion that fixes the problem.
     #[help]
     pub help: Option<String>,
 }
@@ -48,10 +48,10 @@ impl Problem {
 pub struct ScenarioError {
     /// The file's name.
     pub name: String,
-    /// The file's text, for the carets.
+    /// The file's text, from which `miette` renders the lines with carets.
     #[source_code]
     pub text: NamedSource<String>,
-    /// Everything that was found.
+    /// All problems of the file.
     #[related]
     pub problems: Vec<Problem>,
 }
@@ -70,7 +70,9 @@ fn count(problems: usize) -> String {
     }
 }
 
-/// The nearest of `known` to `word`, if one is near enough to be what was meant.
+/// Returns the word of `known` nearest to `word`, or `None` if none is close enough to suggest.
+///
+/// The limit is an edit distance of 1 plus a quarter of the candidate's length.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
@@ -80,7 +82,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// "`a`, `b` or `c`".
+/// Returns the words as a list: "`a`, `b` or `c`".
 pub(crate) fn list<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
     let words: Vec<String> = words.into_iter().map(|word| format!("`{word}`")).collect();
     match words.split_last() {

@@ -1,6 +1,6 @@
-//! The fabric of a scenario: plain data, checked.
+//! The validated fabric of a scenario, as plain data.
 
-/// A place that a cable joins.
+/// An end of a cable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CableEnd {
     /// An end-point.
@@ -9,88 +9,90 @@ pub enum CableEnd {
     Switch(u32, u16),
 }
 
-/// Who is joined with whom.
+/// The topology of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FabricTopology {
-    /// k-ary n-tree.
+    /// A k-ary n-tree.
     FoldedShuffle {
-        /// Ports down, and as many up.
+        /// The number of down ports of each switch, and of its up ports.
         arity: u32,
-        /// Levels of switches.
+        /// The number of levels of switches.
         levels: u32,
     },
-    /// One-way perfect shuffle.
+    /// A unidirectional perfect shuffle.
     Shuffle {
-        /// Inputs, and as many outputs.
+        /// The number of inputs of each switch, and of its outputs.
         radix: u32,
-        /// Stages of switches.
+        /// The number of stages of switches.
         stages: u32,
     },
-    /// Three-level fat tree.
+    /// A three-level fat tree.
     FatTree {
-        /// Ports of each switch.
+        /// The number of ports of each switch.
         ports: u32,
     },
-    /// A grid, whose ends are joined if it is `wrapped`.
+    /// A mesh, or a torus if it is `wrapped`.
     Grid {
-        /// Switches in each dimension.
+        /// The number of switches in each dimension.
         sizes: Vec<u32>,
-        /// End-points of each switch.
+        /// The number of end-points of each switch.
         concentration: u32,
-        /// A torus, not a mesh.
+        /// Whether links join the ends of each dimension: a torus.
         wrapped: bool,
     },
-    /// Groups of switches, all joined to all.
+    /// A dragonfly: fully connected groups of switches.
     Dragonfly {
-        /// End-points of each switch.
+        /// The number of end-points of each switch.
         end_points: u32,
-        /// Switches of each group.
+        /// The number of switches of each group.
         switches: u32,
-        /// Links of each switch to other groups.
+        /// The number of links from each switch to other groups.
         globals: u32,
     },
-    /// What the cables say.
+    /// A topology defined by its cables.
     Custom {
-        /// How many end-points there are.
+        /// The number of end-points.
         end_points: u32,
-        /// How many ports each switch has.
+        /// The number of ports of each switch.
         switches: Vec<u16>,
-        /// What each two-way cable joins.
+        /// The two ends of each bidirectional cable.
         cables: Vec<(CableEnd, CableEnd)>,
     },
 }
 
-/// A crossbar in every switch, and credits on every link.
+/// The crossbar of every switch, with credits on every link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricCrossbar {
-    /// Rate of each of its ports, bits/s.
+    /// The rate of each port of the crossbar, bits/s.
     pub rate_bps: u64,
-    /// Buffer of each stream at each input, credits of 64 bytes.
+    /// The buffer of each stream at each input, in credits of 64 bytes.
     pub input_credits: u32,
-    /// The same at each output.
+    /// The buffer of each stream at each output, in credits of 64 bytes.
     pub output_credits: u32,
-    /// One queue at an input, not one for each output.
+    /// Whether an input has a single queue instead of one queue per output.
     pub fifo: bool,
-    /// iSLIP, not plain round robin.
+    /// Whether the arbiter is iSLIP instead of plain round robin.
     pub islip: bool,
 }
 
-/// A fabric. Each of its links has the scenario's rate; each stream is a service class of all
-/// end-points, with a virtual channel of its own.
+/// A fabric of switches.
+///
+/// Each link has the scenario's rate. Each stream is a service class of all end-points, with its
+/// own virtual channel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fabric {
-    /// Who is joined with whom.
+    /// The topology.
     pub topology: FabricTopology,
-    /// How long a bit is on its way on a link, ns.
+    /// The propagation delay of a link, ns.
     pub delay_ns: u64,
-    /// From a bit's arrival at a switch until it can leave, ns.
+    /// The delay from a bit's arrival at a switch to its earliest departure, ns.
     pub latency_ns: u64,
-    /// A switch may send a packet on before all of it has come.
+    /// Whether a switch forwards a packet before it has received all of it.
     pub cut_through: bool,
-    /// `None` for unlimited output queues.
+    /// The crossbar; `None` for unlimited output queues.
     pub crossbar: Option<FabricCrossbar>,
     /// The largest packet, bytes.
     pub largest_bytes: u32,
-    /// What statistics leave out, ns.
+    /// The time at the start of the run that statistics exclude, ns.
     pub warm_up_ns: u64,
 }

@@ -1,7 +1,7 @@
-//! From a scenario's sources to one feed of arrivals.
+//! Conversion of a scenario's sources into one feed of arrivals.
 //!
-//! Streams that name the same file share one pass over it. Files are read in a thread of their own,
-//! so that parsing overlaps scheduling.
+//! Streams that name the same trace or capture share one pass over it. A separate thread reads each
+//! of these files, so that parsing overlaps scheduling.
 
 use millstream_traffic::mpeg::{FrameKinds, FrameRate, Mpeg4Model, MpegFeed, Packets, VideoFile};
 use millstream_traffic::{
@@ -17,27 +17,27 @@ use std::sync::atomic::Ordering;
 use crate::scenario::Scenario;
 use crate::source::{Pace, Source, VideoInput};
 
-/// Between the frames of a live source whose stream has no period, ns.
+/// The interval between the frames of a live source whose stream has no period, ns.
 const FRAME_NS: u64 = 40_000_000;
 
-/// A capture that a scenario reads.
+/// A capture among the inputs of a scenario.
 pub struct CaptureInput {
-    /// Its file.
+    /// The path of the file.
     pub path: PathBuf,
     counts: Arc<CaptureCounts>,
 }
 
-/// A scenario's arrivals.
+/// The arrivals of a scenario.
 pub struct Input {
-    /// All streams' arrivals in time order.
+    /// The arrivals of all streams in time order.
     pub feed: Box<dyn Feed>,
-    /// How far its files have been read.
+    /// The progress of reading its files.
     pub reading: Arc<Reading>,
     captures: Vec<CaptureInput>,
 }
 
 impl Input {
-    /// What the user should know of the inputs, once they have been read.
+    /// Returns notes for the user about unmatched and reordered packets; call it after reading.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
@@ -62,12 +62,12 @@ impl Input {
 }
 
 impl Scenario {
-    /// The path of an input file that the scenario calls `file`.
+    /// Returns the path of the input file that the scenario calls `file`.
     fn input_path(&self, file: &str) -> PathBuf {
         self.folder.join(file)
     }
 
-    /// Every file that the sources read.
+    /// Returns every file that the sources read.
     #[must_use]
     pub fn input_files(&self) -> BTreeSet<PathBuf> {
         let file = |source: &Source| match source {
@@ -81,10 +81,10 @@ impl Scenario {
         self.streams.iter().filter_map(|stream| file(&stream.source)).collect()
     }
 
-    /// A writer of captures of the link type of this scenario's.
+    /// Returns a writer of captures with the link type of this scenario's first capture.
     ///
     /// # Errors
-    /// If no source is a capture.
+    /// Fails if no source is a capture, or if the capture cannot be opened.
     pub fn capture_writer(&self, file: OutputFile) -> Result<CaptureWriter, TrafficError> {
         let capture = self.streams.iter().find_map(|stream| match &stream.source {
             Source::Pcap { file, .. } => Some(self.input_path(file)),
@@ -111,7 +111,7 @@ pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficErro
     let mut captures = Vec::new();
     let reading = Arc::<Reading>::default();
     let mut videos = BTreeMap::new();
-    // Streams of one file, the file standing where its first stream does.
+    // Each file gives one feed, at the position of its first stream.
     let mut shared: BTreeSet<&str> = BTreeSet::new();
     for (stream, table) in (0u32..).zip(&scenario.streams) {
         match &table.source {
@@ -141,19 +141,21 @@ fn trace(
     reading: &Arc<Reading>,
 ) -> Result<CsvTrace<FollowedFile>, TrafficError> {
     let mut streams = Vec::new();
-    let mut elsewhere = Vec::new();
+    let mut other_streams = Vec::new();
     for (stream, table) in (0u32..).zip(&scenario.streams) {
         match &table.source {
             Source::Trace { file: other } if other == file => {
                 streams.push((table.name.clone(), stream));
             }
-            _ => elsewhere.push(table.name.clone()),
+            _ => other_streams.push(table.name.clone()),
         }
     }
-    CsvTrace::open(&scenario.input_path(file), streams, elsewhere, Arc::clone(reading))
+    CsvTrace::open(&scenario.input_path(file), streams, other_streams, Arc::clone(reading))
 }
 
-/// Who takes which packets of a capture: expressions in file order, then who takes the rest.
+/// Returns each stream of the capture with its filter expression, in file order.
+///
+/// The first matching stream takes a packet; a stream without an expression matches all packets.
 fn claims(scenario: &Scenario, file: &str) -> Vec<(u32, Option<String>)> {
     (0u32..)
         .zip(&scenario.streams)

@@ -1,8 +1,8 @@
-//! The file as TOML, before it is known to make sense.
+//! The TOML tables of a scenario file, before validation.
 //!
-//! These types are the format: `serde` parses by them and `schemars` makes the JSON Schema from
-//! them. Values that validation may have to point at carry their span. The `doc` comments become
-//! the descriptions that an editor shows.
+//! These types define the format: `serde` parses them, and `schemars` derives the JSON Schema from
+//! them. Values that validation can reject carry their span. The doc comments become the
+//! descriptions in the schema, which editors and `docs/src/keys.md` show.
 
 pub(crate) mod fabric;
 pub(crate) mod media;
@@ -380,7 +380,7 @@ fn structure_names() -> Vec<Option<&'static str>> {
     std::iter::once("auto").chain(named).chain(["rtl"]).map(Some).chain([None]).collect()
 }
 
-/// The scenario file as a JSON Schema (draft 2020-12), pretty-printed.
+/// Returns the JSON Schema (draft 2020-12) of the scenario file, pretty-printed.
 #[must_use]
 pub fn schema() -> String {
     let schema = schemars::schema_for!(File);

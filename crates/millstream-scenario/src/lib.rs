@@ -1,14 +1,15 @@
-//! The scenario file: parse, validate, explain.
+//! The scenario and router files: parsing, validation and explanation.
 //!
-//! Everything a user may write is here. The way of a file:
+//! The crate defines every key that a user can write. A file passes these stages:
 //!
 //! ```text
 //! text ─ file (serde types, spans) ─ validate ─> Scenario ─ feeds ─> arrivals
-//!                                        └─> ScenarioError: line, caret, what would be right
+//!                                        └─> ScenarioError: line, caret, suggestion
 //! ```
 //!
-//! [`Scenario::load`] and [`Scenario::parse`] are the ways in; a [`Scenario`] that exists can be
-//! run. [`schema`] is the file format as a JSON Schema, made from the same types that parse it.
+//! The entry points are [`Scenario::load`] and [`Scenario::parse`]; every [`Scenario`] value can
+//! be run. [`schema`] returns the file format as a JSON Schema, derived from the types that parse
+//! it.
 
 mod error;
 mod explain;

@@ -1,37 +1,38 @@
-//! How a scenario's streams are served to players: its media section, checked, defaults filled in.
+//! The validated `[media]` section, with defaults filled in: how players get the streams.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-/// Where scheduler and dispatch run.
+/// Where the data plane (scheduler and dispatch) runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Placement {
-    /// In a thread of the server's process.
+    /// A thread of the server's process.
     #[default]
     Host,
-    /// In a process of their own, the network interface processor.
+    /// A separate data plane process: the network interface processor of the papers.
     Ni {
-        /// The core that it is pinned to; `None`: the last, where there are two or more.
+        /// The core that the process is pinned to; `None` selects the last core of a machine with
+        /// two or more.
         core: Option<u16>,
     },
 }
 
-/// The way of a film's frames from its file to the processor that sends them: the paths of the
-/// Co-processor paper's Figure 3.
+/// The path of frames from the media file to the data plane, named after Figure 3 of the
+/// Co-processor paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FramePath {
-    /// A: the server reads whole films into memory that it shares with the processor.
+    /// Path A: the server reads whole media files into memory that it shares with the data plane.
     #[default]
     Host,
-    /// B: a process of its own reads frames ahead of need and hands them to the processor.
+    /// Path B: a producer process reads frames ahead and passes them to the data plane.
     Producer,
-    /// C: the network interface processor reads frames ahead of need itself.
+    /// Path C: the data plane process reads frames ahead itself.
     Ni,
 }
 
 impl FramePath {
-    /// What it is called in the file.
+    /// Returns its name in the file.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -42,92 +43,96 @@ impl FramePath {
     }
 }
 
-/// RTSP over TLS.
+/// The settings of RTSP over TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// Where it is spoken.
+    /// The address of the listener.
     pub listen: SocketAddr,
-    /// The server's certificate and those that lead to it, a PEM file, relative to the scenario's
-    /// folder.
+    /// The PEM file of the server's certificate chain, relative to the scenario's folder.
     pub certificate: PathBuf,
-    /// Its private key, a PEM file, relative to the scenario's folder.
+    /// The PEM file of the server's private key, relative to the scenario's folder.
     pub key: PathBuf,
 }
 
-/// The media section.
+/// The settings of the `[media]` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
-    /// Where RTSP is spoken.
+    /// The address of the RTSP listener.
     pub listen: SocketAddr,
-    /// Where `/admission` and `/metrics` are, if anywhere.
+    /// The address of the HTTP pages such as `/admission` and `/metrics`; `None` disables them.
     pub http: Option<SocketAddr>,
-    /// Where scheduler and dispatch run.
+    /// Where the data plane (scheduler and dispatch) runs.
     pub placement: Placement,
-    /// The way of films' frames to the processor.
+    /// The path of frames to the data plane.
     pub frame_path: FramePath,
-    /// By the producer or the NI: frames are read so long before they are due, ns.
+    /// With the producer or NI frame path, how long before its due time a frame is read, ns.
     pub read_ahead_ns: u64,
-    /// By the producer or the NI: where films are unpacked that cannot be read from as they are,
-    /// relative to the scenario's folder; `None`: where the system keeps temporary files.
+    /// With the producer or NI frame path, the folder for unpacked media files that are not
+    /// elementary streams, relative to the scenario's folder; `None` is the system's folder for
+    /// temporary files.
     pub frame_folder: Option<PathBuf>,
-    /// Where a server that is started again finds its processor, if anywhere.
+    /// The Unix socket where a restarted server finds the running data plane; `None` disables this.
     pub socket: Option<PathBuf>,
-    /// Clients at once.
+    /// The limit of concurrent clients.
     pub sessions: u32,
-    /// Connections at once.
+    /// The limit of concurrent connections.
     pub connections: u32,
-    /// Connections at once from one address, if given; see [`Media::most_connections_per_address`].
+    /// The limit of concurrent connections per address, if given; see
+    /// [`Media::most_connections_per_address`].
     pub connections_per_address: Option<u32>,
-    /// Clients at once at one address, if given; see [`Media::most_sessions_per_address`].
+    /// The limit of concurrent clients per address, if given; see
+    /// [`Media::most_sessions_per_address`].
     pub sessions_per_address: Option<u32>,
-    /// The longest request, bytes.
+    /// The length of the longest request, bytes.
     pub request_bytes: usize,
-    /// A client that says nothing for so long is gone, ns.
+    /// The timeout after which a silent client is removed, ns.
     pub idle_timeout_ns: u64,
-    /// A connection whose client takes nothing of what waits for it for so long is closed, ns.
+    /// The timeout after which a connection is closed if its client reads none of the queued data,
+    /// ns.
     pub stall_timeout_ns: u64,
-    /// How long clips that run when the server is asked to terminate may go on, ns.
+    /// How long running clips may continue after a request to terminate the server, ns.
     pub drain_timeout_ns: u64,
-    /// The longest RTP packet, its header included, bytes.
+    /// The length of the longest RTP packet with its header, bytes.
     pub packet_bytes: usize,
-    /// Memory for the files of all streams together, bytes.
+    /// The memory for the files of all streams together, bytes.
     pub store_bytes: usize,
-    /// Who may ask by Digest, in a file as `htdigest` writes it, relative to the scenario's folder.
+    /// The file of users for Digest authentication, in the format of `htdigest`, relative to the
+    /// scenario's folder.
     pub users: Option<PathBuf>,
-    /// Who may ask by a token in the URL: a file of names and the tokens' SHA-256, relative to the
+    /// The file of names and SHA-256 token digests for authentication by URL, relative to the
     /// scenario's folder.
     pub tokens: Option<PathBuf>,
-    /// What users are asked their passwords for.
+    /// The realm of Digest authentication.
     pub realm: String,
-    /// RTSP over TLS, if it is spoken.
+    /// The settings of RTSP over TLS; `None` disables it.
     pub tls: Option<Tls>,
-    /// The servers that it shares its clients with, if any.
+    /// The cluster of servers that share their clients; `None` for a single server.
     pub cluster: Option<Cluster>,
-    /// Whether programs of this machine may load, replace, remove and call instructions by `http`.
+    /// Whether local programs may load, replace, remove and call instructions through `http`.
     pub instructions: bool,
-    /// Those that are there from the start; at most [`Instruction::MOST`].
+    /// The instructions that the server loads when it starts; at most [`Instruction::MOST`].
     pub instruction: Vec<Instruction>,
 }
 
-/// A WebAssembly module that sees streams' frames before they are scheduled, and that programs may
+/// A WebAssembly module that processes frames before they are scheduled, and that programs may
 /// call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What it is called.
+    /// The name of the instruction.
     pub name: String,
-    /// The module's file, relative to the scenario's folder.
+    /// The file of the module, relative to the scenario's folder.
     pub module: PathBuf,
-    /// What it may use.
+    /// The resource limits.
     pub allowance: Allowance,
-    /// The places in the file of the streams whose frames it sees; `None`: of all.
+    /// The indices, in file order, of the streams whose frames it processes; `None` for all.
     pub streams: Option<Vec<usize>>,
 }
 
 impl Instruction {
-    /// How many there may be.
+    /// The largest number of instructions.
     pub const MOST: usize = 16;
 
-    /// Whether one may be called so: up to 64 letters, digits, - _ and .
+    /// Returns whether `name` is valid: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
     #[must_use]
     pub fn is_name(name: &str) -> bool {
         let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
@@ -135,25 +140,23 @@ impl Instruction {
     }
 }
 
-/// What an instruction may use.
+/// The resource limits of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// What its memory may grow to, bytes.
+    /// The largest size of its memory, bytes.
     pub memory_bytes: u64,
-    /// What it may compute for a frame or a call, in units of fuel: about one a WebAssembly
-    /// instruction.
+    /// The fuel for one frame or call; a WebAssembly instruction uses about one unit.
     pub fuel: u32,
-    /// It is stopped after so many failures in a row.
+    /// The number of consecutive failures after which it is stopped.
     pub faults: u32,
 }
 
 impl Allowance {
-    /// The least and the most memory, bytes.
+    /// The range of `memory_bytes`, bytes.
     pub const MEMORY_BYTES: RangeInclusive<u64> = 64 << 10..=64 << 20;
-    /// The least and the most fuel: ten million take about a tenth of a second, in which no frame
-    /// goes.
+    /// The range of `fuel`. Ten million units take about 0.1 s, and no frame is sent in that time.
     pub const FUEL: RangeInclusive<u32> = 1..=10_000_000;
-    /// The fewest and the most failures in a row.
+    /// The range of `faults`.
     pub const FAULTS: RangeInclusive<u32> = 1..=1_000_000;
 }
 
@@ -163,39 +166,40 @@ impl Default for Allowance {
     }
 }
 
-/// Servers that share their clients.
+/// A cluster of servers that share their clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
-    /// Where this server hears the others, and what they know it by (UDP).
+    /// The UDP address where this server receives from the other members; it also identifies the
+    /// server.
     pub listen: SocketAddr,
-    /// The others; none twice, not this one.
+    /// The addresses of the other members, without duplicates.
     pub others: Vec<SocketAddr>,
-    /// The file of the secret that all share, relative to the scenario's folder.
+    /// The file of the secret that all members share, relative to the scenario's folder.
     pub secret: PathBuf,
-    /// Where clients of others are sent to; `None`: where RTSP is spoken.
+    /// The RTSP address to which other members redirect clients; `None` is [`Media::listen`].
     pub address: Option<SocketAddr>,
-    /// About how long a server may be silent until it is taken for dead, ns.
+    /// The approximate silence after which the members declare a server dead, ns.
     pub dead_after_ns: u64,
 }
 
-/// Of all places, one in so many is one address's where the file does not say.
+/// The divisor that gives the default limit per address from the limit of all addresses.
 const PLACES_TO_ONE_ADDRESS: u32 = 16;
 
-/// An address may have so many places in any case: a household with several players must work on a
-/// small server.
+/// The smallest default limit per address: a household with several players must work on a small
+/// server.
 const FEWEST_TO_ONE_ADDRESS: u32 = 4;
 
 impl Media {
-    /// Connections that one address may have at once: as the file says, or a 16th of all, but not
-    /// fewer than 4.
+    /// Returns the limit of concurrent connections per address: the file's, or by default a 16th of
+    /// [`Media::connections`] and at least 4.
     #[must_use]
     pub fn most_connections_per_address(&self) -> u32 {
         let share = (self.connections / PLACES_TO_ONE_ADDRESS).max(FEWEST_TO_ONE_ADDRESS);
         self.connections_per_address.unwrap_or(share)
     }
 
-    /// Clients that one address may be at once: as the file says, or a 16th of all, but not fewer
-    /// than 4.
+    /// Returns the limit of concurrent clients per address: the file's, or by default a 16th of
+    /// [`Media::sessions`] and at least 4.
     #[must_use]
     pub fn most_sessions_per_address(&self) -> u32 {
         let share = (self.sessions / PLACES_TO_ONE_ADDRESS).max(FEWEST_TO_ONE_ADDRESS);

@@ -1,7 +1,7 @@
-//! A live router as its file says: ports, switching paths and routes.
+//! The validated configuration of a live router: ports, switching paths and routes.
 //!
-//! [`RouterScenario::load`] is the way in. Nothing is opened here: whether an interface exists is
-//! found when the router starts.
+//! The entry point is [`RouterScenario::load`]. This module opens no device: the router reports a
+//! missing interface when it starts.
 
 use ipnet::IpNet;
 use macaddr::MacAddr6;
@@ -18,19 +18,19 @@ use crate::file::router::RouterFile;
 use crate::scenario::load_text;
 use crate::validate::validate_router;
 
-/// The most IPv6 addresses of a port.
+/// The largest number of IPv6 addresses of a port.
 pub const MOST_IPV6: usize = 8;
 
-/// A share of the CPU that is asked for.
+/// A reservation of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reservation {
-    /// Cycles a second.
+    /// Cycles per second.
     Cycles(u64),
-    /// Packets a second, each of which costs so much, ns.
+    /// Packets per second at a given cost per packet.
     Packets {
-        /// Packets a second.
+        /// Packets per second.
         pps: u64,
-        /// ns a packet.
+        /// The cost of a packet, ns.
         cost_ns: u64,
     },
 }
@@ -48,7 +48,7 @@ pub enum InterfaceIo {
     Packet,
 }
 
-/// What packets come from and go to.
+/// The device or files of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortKind {
     /// A network interface, by name.
@@ -57,7 +57,7 @@ pub enum PortKind {
     Tap(String),
     /// A TUN device, by name.
     Tun(String),
-    /// Captures: read from, written to.
+    /// The capture that is read, and the capture that is written.
     Pcap(Option<PathBuf>, Option<PathBuf>),
 }
 
@@ -83,89 +83,90 @@ pub enum PcpSource {
     Dscp,
 }
 
-/// Many hosts behind a port's address (RFC 3022).
+/// Network address translation behind a port's address (RFC 3022).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortNat {
-    /// Flows at once; at least 1.
+    /// The limit of concurrent flows; at least 1.
     pub flows: u32,
-    /// Flows of one host at once; at least 1.
+    /// The limit of concurrent flows per host; at least 1.
     pub host_flows: u32,
-    /// Packets are dropped whose source does not belong to the port that they came by.
+    /// Whether packets are dropped if their source does not belong to the ingress port.
     pub check_source: bool,
-    /// Ports of the address that hosts behind it serve.
+    /// The ports of the address that are forwarded to hosts behind it.
     pub forwards: Vec<PortForward>,
 }
 
-/// A port of an address that a host behind it serves.
+/// A port of a translated address that is forwarded to a host behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortForward {
-    /// IP protocol number: TCP's or UDP's.
+    /// The IP protocol number, of TCP or UDP.
     pub protocol: u8,
-    /// The port of the address; at least 1. Of one protocol each is another.
+    /// The port of the address; at least 1 and unique within a protocol.
     pub port: u16,
-    /// The host, and its port.
+    /// The address and port of the host.
     pub to: SocketAddrV4,
 }
 
-/// A port.
+/// A port of the router.
 #[derive(Clone, Debug)]
 pub struct RouterPort {
-    /// Its name.
+    /// The port's name.
     pub name: String,
-    /// What stands behind it.
+    /// The device or files behind it.
     pub kind: PortKind,
-    /// Which of the router's cores reads and writes it.
+    /// The index of the core that reads and writes it.
     pub core: usize,
-    /// The VLAN of the device that it is, from 1 to 4094; `None` for frames without one. Of ports
-    /// of one kind each is another.
+    /// The VLAN ID on the device, from 1 to 4094; `None` for untagged frames. Each port of a device
+    /// has a different one.
     pub vlan: Option<u16>,
-    /// Where the priority of frames in its VLAN is from.
+    /// The source of the priority code point of its tagged frames.
     pub pcp: PcpSource,
-    /// The speed that packets leave at, bits/s.
+    /// The egress rate, bits/s.
     pub rate_bps: u64,
-    /// Bytes that a packet takes on the wire beyond its length; a VLAN's tag is among them.
+    /// Bytes on the wire per packet in addition to its length, including a VLAN tag.
     pub overhead_bytes: u32,
-    /// How long the line takes for packets that it is given at once, unless it is one, ns.
+    /// The longest transmission time of packets sent to the device at once, ns; a single packet may
+    /// take longer.
     pub line_burst_ns: u64,
-    /// Its hardware address, if the file gives one.
+    /// The hardware address, if the file gives one.
     pub mac: Option<MacAddr6>,
-    /// The router's own addresses on the port's networks, with each network's length: at most one
-    /// of IPv4 and [`MOST_IPV6`] of IPv6.
+    /// The router's own addresses on the port's networks with the prefix lengths: at most one IPv4
+    /// address and [`MOST_IPV6`] IPv6 addresses.
     pub addresses: Vec<IpNet>,
-    /// Whoever sends IPv4 by it does so from its IPv4 address.
+    /// The translation of IPv4 packets that leave by this port; they get its IPv4 address.
     pub nat: Option<PortNat>,
-    /// How paths share it.
+    /// The discipline that schedules the paths on the link.
     pub discipline: &'static DisciplineRow,
-    /// How the first path in that order is found.
+    /// The queue structure of the discipline.
     pub structure: StructureName,
-    /// Of the input process.
+    /// The reservation of the input process.
     pub input: Option<Reservation>,
-    /// Of the output process.
+    /// The reservation of the output process.
     pub output: Option<Reservation>,
-    /// The longest that the input process sleeps, ns.
+    /// The longest sleep of the input process, ns.
     pub longest_sleep_ns: u64,
 }
 
-/// What packets a path takes; all that is given must hold.
+/// The match of a path; a packet must satisfy every given field.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Match {
-    /// The port's position in the file.
+    /// The ingress port, as an index in file order.
     pub port: Option<usize>,
-    /// IP protocol number; of IPv6 what stands behind extension headers.
+    /// The IP protocol number; for IPv6, the protocol after all extension headers.
     pub protocol: Option<u8>,
-    /// Differentiated services code point.
+    /// The differentiated services code point.
     pub dscp: Option<u8>,
-    /// Priority code point of their VLAN tag.
+    /// The priority code point of the VLAN tag.
     pub pcp: Option<u8>,
-    /// The VLAN that they came by.
+    /// The VLAN ID of the ingress port.
     pub vlan: Option<u16>,
-    /// Source prefix.
+    /// The source prefix.
     pub source: Option<IpNet>,
-    /// Destination prefix.
+    /// The destination prefix.
     pub destination: Option<IpNet>,
-    /// TCP or UDP source port.
+    /// The TCP or UDP source port.
     pub source_port: Option<u16>,
-    /// TCP or UDP destination port.
+    /// The TCP or UDP destination port.
     pub destination_port: Option<u16>,
 }
 
@@ -180,16 +181,16 @@ pub enum PathAction {
     Drop,
 }
 
-/// A WebAssembly module that sees a path's packets before they are routed, and what it may use.
+/// A WebAssembly module that processes a path's packets before they are routed, with its limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathExtension {
-    /// The module's file.
+    /// The file of the module.
     pub module: PathBuf,
-    /// What its memory may grow to, bytes.
+    /// The largest size of its memory, bytes.
     pub memory_bytes: u64,
-    /// What it may compute for a packet, in units of fuel: about one a WebAssembly instruction.
+    /// The fuel for one packet; a WebAssembly instruction uses about one unit.
     pub fuel: u32,
-    /// It is stopped after so many packets in a row at which it failed; at least 1.
+    /// The number of consecutive failed packets after which it is stopped; at least 1.
     pub faults: u32,
 }
 
@@ -204,38 +205,38 @@ pub enum ProxyKind {
     Classical,
 }
 
-/// What stands between both ends of a path's TCP connections.
+/// The TCP proxy of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathProxy {
-    /// What kind of proxy.
+    /// The kind of proxy.
     pub kind: ProxyKind,
-    /// Of the classical one: where connections go whose name is not in `hosts`.
+    /// Classical: the server for connections whose host name is not in `hosts`.
     pub to: Option<SocketAddr>,
-    /// Of the classical one: where those go that begin by a name.
+    /// Classical: the server for each host name that a client sends first.
     pub hosts: Vec<(HostPattern, SocketAddr)>,
-    /// If there are any, only connections to these names are let through,
+    /// The host names that the proxy accepts; an empty list accepts all names.
     pub allow: Vec<HostPattern>,
-    /// and none to these.
+    /// The host names that the proxy refuses.
     pub deny: Vec<HostPattern>,
-    /// Connections at once; at least 1.
+    /// The limit of concurrent connections; at least 1.
     pub connections: u32,
-    /// Connections of one client at once; at least 1.
+    /// The limit of concurrent connections per client; at least 1.
     pub host_connections: u32,
-    /// Of the classical one: the size of each of a connection's four buffers, bytes.
+    /// Classical: the size of each of a connection's four buffers, bytes.
     pub buffer_bytes: u32,
 }
 
-/// A name of a host, or all names below a domain.
+/// A host name, or all names below a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostPattern {
-    /// In lower case, without a point at the end.
+    /// The name in lower case, without a trailing dot.
     pub name: String,
-    /// All names below it, and not itself.
+    /// Whether the pattern matches all names below `name`, but not `name` itself.
     pub below: bool,
 }
 
 impl HostPattern {
-    /// Whether `host` is meant, in any case and with a point at its end or not.
+    /// Returns whether the pattern matches `host`, ignoring case and a trailing dot.
     #[must_use]
     pub fn holds(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
@@ -249,91 +250,93 @@ impl HostPattern {
 /// A switching path.
 #[derive(Clone, Debug)]
 pub struct RouterPath {
-    /// Its name.
+    /// The path's name.
     pub name: String,
-    /// What packets it takes.
+    /// The match fields of its packets.
     pub matches: Match,
-    /// A pcap-filter expression that must hold of their frames, too.
+    /// A pcap-filter expression that the frames must also match.
     pub filter: Option<String>,
-    /// What becomes of them. With [`PathAction::Drop`] nothing that follows is of use.
+    /// The action on its packets. [`PathAction::Drop`] ignores the fields below.
     pub action: PathAction,
-    /// Which of the router's cores its function runs on.
+    /// The index of the core where its forwarding process runs.
     pub core: usize,
-    /// Of its forwarding process.
+    /// The reservation of its forwarding process.
     pub reservation: Option<Reservation>,
-    /// What sees its packets before they are routed.
+    /// The WebAssembly extension that processes its packets before they are routed.
     pub extension: Option<PathExtension>,
-    /// What stands between both ends of its TCP connections.
+    /// The proxy of its TCP connections.
     pub proxy: Option<PathProxy>,
-    /// Packets in its input queue, and in each output queue.
+    /// The capacity of its input queue and of each output queue, packets.
     pub queue: u32,
-    /// The only port that it leaves by, by position in the file.
+    /// The only egress port, as an index in file order; `None` allows any.
     pub to: Option<usize>,
-    /// Its contract on links.
+    /// The service contract on the links.
     pub contract: Contract,
 }
 
-/// Who is next on the way of a route.
+/// The next hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextHop {
-    /// The neighbour of this hardware address.
+    /// The neighbour with this hardware address.
     Neighbour(MacAddr6),
-    /// The gateway of this address, on the port's network.
+    /// The gateway with this address, on the port's network.
     Gateway(IpAddr),
     /// The destination itself.
     Connected,
 }
 
-/// A route.
+/// A static route.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// Destinations.
+    /// The destination prefix.
     pub prefix: IpNet,
-    /// The port that leads there, by position in the file.
+    /// The egress port, as an index in file order.
     pub port: usize,
-    /// Who is next on the way.
+    /// The next hop.
     pub next: NextHop,
 }
 
-/// A live router.
+/// The configuration of a live router.
 #[derive(Clone, Debug)]
 pub struct RouterScenario {
-    /// Its name.
+    /// The router's name.
     pub name: String,
-    /// Packets that a process moves before another is chosen.
+    /// The largest number of packets that a process moves before the next scheduling decision.
     pub batch: u32,
-    /// How long a forwarding process runs, ns.
+    /// The time slice of a forwarding process, ns.
     pub slice_ns: u64,
-    /// How long a forwarding process waits for a whole batch while others have work, ns.
+    /// The longest wait of a forwarding process for a full batch while other processes have work,
+    /// ns.
     pub gather_ns: u64,
-    /// How ports are read.
+    /// How the router reads its ports.
     pub input: InputMode,
-    /// On how many processors its processes run, at least 1.
+    /// The number of cores that run its processes, at least 1.
     pub cores: usize,
-    /// Packets that all queues of a core hold together.
+    /// The number of packets that all queues of a core hold together.
     pub buffers: u32,
-    /// Whether the kernel's routes and neighbours count, too.
+    /// Whether the router also uses the kernel's routes and neighbours.
     pub kernel_routes: bool,
-    /// Where counters are shown by HTTP; a loopback address.
+    /// The loopback address of the HTTP page of counters; `None` disables it.
     pub status: Option<SocketAddr>,
-    /// Ports, in the order of the file.
+    /// The ports in file order.
     pub ports: Vec<RouterPort>,
-    /// Paths, in the order that packets are matched in.
+    /// The paths in the order of matching.
     pub paths: Vec<RouterPath>,
-    /// Routes.
+    /// The static routes.
     pub routes: Vec<Route>,
 }
 
 impl RouterScenario {
-    /// Whether the file at `path` is a router's: it has a `[router]` table. `false` if it cannot be
-    /// read, which [`load`](Self::load) says better.
+    /// Returns whether the file at `path` is a router file: it has a `[router]` table.
+    ///
+    /// Returns `false` if the file is unreadable; [`load`](Self::load) reports the reason.
     #[must_use]
     pub fn is_one(path: &Path) -> bool {
         let Ok((_, text)) = load_text(path) else { return false };
         toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("router"))
     }
 
-    /// Reads and validates the file at `path`.
+    /// Reads and validates the router file at `path`.
     ///
     /// # Errors
     /// [`ScenarioError`] with every problem found.
@@ -342,7 +345,7 @@ impl RouterScenario {
         Self::parse(&name, &text, path.parent().unwrap_or(Path::new("")))
     }
 
-    /// Validates the text of a router's file called `name` whose captures are relative to `folder`.
+    /// Validates the text of a router file called `name` whose captures are relative to `folder`.
     ///
     /// # Errors
     /// [`ScenarioError`] with every problem found.
@@ -352,14 +355,14 @@ impl RouterScenario {
     }
 }
 
-/// The JSON Schema of a router's file.
+/// Returns the JSON Schema of a router file, pretty-printed.
 #[must_use]
 pub fn router_schema() -> String {
     let schema = schemars::schema_for!(RouterFile);
     serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
 }
 
-/// The cap of a path on its links.
+/// Returns the rate cap of a path on its links; `None` if `rate_bps` is 0.
 pub(crate) fn max_rate(rate_bps: u64, burst_bytes: u64) -> Option<MaxRate> {
     Some(MaxRate { rate_bps: NonZeroU64::new(rate_bps)?, burst_bytes })
 }
@@ -369,7 +372,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_core_has_something_and_what_belongs_together_is_on_one() {
+    fn cores_must_be_used_and_shared_devices_need_one_core() {
         let parse = |router: &str, port: &str, other: &str, path: &str| {
             let text = format!(
                 "[router]\n{router}\n\
@@ -413,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_extension_may_use_is_within_bounds() {
+    fn limits_of_extensions_are_validated() {
         let parse = |extension: &str| {
             let text = format!(
                 "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
@@ -443,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_gateways_may_be_of_both_families() {
+    fn ports_accept_addresses_and_gateways_of_both_families() {
         let parse = |address: &str, route: &str| {
             let text = format!(
                 "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
@@ -480,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn quanta_are_as_weights_and_a_path_without_one_has_weight_1() {
+    fn quanta_are_proportional_to_weights_with_default_1() {
         let quantum = |weights: &[&str]| -> Vec<_> {
             let path =
                 |(at, weight): (usize, &&str)| format!("[[path]]\nname = \"{at}\"\n{weight}\n");

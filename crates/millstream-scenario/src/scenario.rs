@@ -1,4 +1,4 @@
-//! A scenario that can be run: everything checked, every default filled in.
+//! A validated scenario, with every default filled in.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{ClassId, Contract, Tree};
@@ -12,40 +12,42 @@ use crate::media::Media;
 use crate::source::Source;
 use crate::validate::validate;
 
-/// The largest scenario file that is read, bytes: room for about two million streams.
+/// Returns the size of the largest accepted scenario file, bytes: about two million streams.
 #[must_use]
 pub const fn largest_file_bytes() -> u64 {
     512 << 20
 }
 
-/// What packets leave through.
+/// The output link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Line speed, bits/s; never 0.
     pub rate_bps: u64,
-    /// Bytes a packet takes on the wire beyond its length.
+    /// Bytes on the wire per packet in addition to its length.
     pub overhead: u32,
-    /// Credit-based flow control, if the receiver has it.
+    /// The receiver's credit-based flow control; `None` without flow control.
     pub credits: Option<LinkCredits>,
 }
 
-/// A receiver that returns credits. How many each stream has at first is in its contract.
+/// Credit-based flow control of the receiver. Each stream's initial credits are in its contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkCredits {
-    /// How long after the end of a packet's transmission its credits are back, ns.
+    /// The delay from the end of a packet's transmission to the return of its credits, ns.
     pub return_delay_ns: u64,
 }
 
 impl Link {
-    /// How long a packet of `bytes` bytes occupies the link: ceil((bytes + overhead) × 8 × 10⁹ /
-    /// rate) ns.
+    /// Returns the transmission time of a packet of `bytes` bytes, ns.
+    ///
+    /// It is ceil((bytes + overhead) × 8 × 10⁹ / rate).
     #[inline]
     #[must_use]
     pub fn transmission_ns(&self, bytes: u32) -> u64 {
         let bits = (u64::from(bytes) + u64::from(self.overhead)) * 8;
         match bits.checked_mul(1_000_000_000) {
             Some(scaled) => scaled.div_ceil(self.rate_bps),
-            // Packets of gigabytes; at 1 bit/s even 2³³ bytes fit 64 bits of nanoseconds.
+            // The product overflows 64 bits for packets beyond 2.3 GB. The quotient saturates, but
+            // only on links below 4 bit/s.
             None => u64::try_from(
                 (u128::from(bits) * 1_000_000_000).div_ceil(u128::from(self.rate_bps)),
             )
@@ -54,90 +56,91 @@ impl Link {
     }
 }
 
-/// The end-system card, and what it is plugged into.
+/// The end-system card and its bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EndSystem {
     /// The bus's name in the file.
     pub bus: &'static str,
     /// The card's clock, Hz; never 0.
     pub clock_hz: u64,
-    /// A tick of the card's time, ns; never 0. Periods are multiples of it.
+    /// The tick of the card's clock counter, ns; never 0. Periods are multiples of it.
     pub packet_time_ns: u64,
 }
 
-/// A stream: its name, its contract, its source.
+/// A stream: its name, contract and source.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Unique.
+    /// The name, unique among streams.
     pub name: String,
-    /// What it is promised.
+    /// The service contract.
     pub contract: Contract,
     /// The request period T, ns, if given.
     pub period_ns: Option<u64>,
     /// The window-constraint x/y.
     pub window: (u32, u32),
-    /// Where its packets come from.
+    /// The source of its packets.
     pub source: Source,
-    /// The class it stands in: its index in [`Scenario::classes`]; `None` for the root.
+    /// The class that contains it, as an index into [`Scenario::classes`]; `None` for the root.
     pub class: Option<usize>,
-    /// In a fabric, the share of each end-point's link that connections like its source make up; 0
-    /// for a single connection.
+    /// In a fabric, the share of each end-point's link that connections of this kind fill; 0 for a
+    /// single connection.
     pub load: f64,
 }
 
 /// A class of the tree.
 #[derive(Clone, Debug)]
 pub struct Class {
-    /// Unique among classes.
+    /// The name, unique among classes.
     pub name: String,
-    /// The class it stands in: its index in [`Scenario::classes`], less than its own; `None` for
-    /// the root.
+    /// The parent class, as an index into [`Scenario::classes`]; `None` for the root. Parents come
+    /// before their children.
     pub parent: Option<usize>,
-    /// What it is promised in its parent.
+    /// The service contract with its parent.
     pub contract: Contract,
-    /// How it shares what it gets.
+    /// How it shares its service among its children.
     pub sharing: Sharing,
 }
 
-/// How the root or a class shares what it gets.
+/// How the root or a class shares its service among its children.
 #[derive(Clone, Debug)]
 pub struct Sharing {
     /// The discipline.
     pub discipline: &'static DisciplineRow,
-    /// The structure; "auto" already decided.
+    /// The queue structure; "auto" is already resolved.
     pub structure: StructureName,
-    /// The discipline's settings.
+    /// The options of the discipline.
     pub options: Options,
 }
 
 /// A valid scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Its name.
+    /// The scenario's name.
     pub name: String,
-    /// Where all randomness comes from.
+    /// The seed of all random numbers.
     pub seed: u64,
-    /// When sources stop, ns; `None` if they all end by themselves.
+    /// The time when sources stop, ns; `None` if every source ends by itself.
     pub duration_ns: Option<u64>,
-    /// The link, or every link of the fabric.
+    /// The link; in a fabric, the parameters of every link.
     pub link: Link,
-    /// The fabric, if it is more than one link.
+    /// The fabric; `None` for a single link.
     pub fabric: Option<Fabric>,
-    /// How the streams are served to players.
+    /// The settings for serving the streams to players.
     pub media: Media,
-    /// Whether the file has a `[media]` section: it is meant for `millstream serve`.
+    /// Whether the file has a `[media]` section, which `millstream serve` uses.
     pub has_media: bool,
-    /// How the link is shared: among the streams, or the children of the root.
+    /// How the link is shared among the streams or, with classes, among the root's children.
     pub scheduler: Sharing,
-    /// The winner is found by the hardware, structure `rtl`; `scheduler` is its equal in software.
+    /// Whether the hardware core selects the winner (structure `rtl`); `scheduler` is then the
+    /// equivalent software scheduler.
     pub hardware: bool,
-    /// The hardware is the end-system card, in a host.
+    /// The end-system card that contains the hardware core; `None` for the bare core.
     pub end_system: Option<EndSystem>,
-    /// The classes, parents before their children; none if all streams stand in the root.
+    /// The classes, parents before their children; empty if the root contains all streams.
     pub classes: Vec<Class>,
     /// The streams in file order.
     pub streams: Vec<Stream>,
-    /// What the file gives and this discipline does not use.
+    /// Notes about attributes of the file that the discipline does not use.
     pub notes: Vec<String>,
     /// The file's text.
     pub text: String,
@@ -149,7 +152,7 @@ impl Scenario {
     /// Reads and validates a scenario file.
     ///
     /// # Errors
-    /// [`ScenarioError`] with every problem found, the unreadable file included.
+    /// [`ScenarioError`] with every problem found; an unreadable file is also one.
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         let (name, text) = load_text(path)?;
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
@@ -164,13 +167,13 @@ impl Scenario {
         validate(name, text, folder).map_err(|problems| ScenarioError::new(name, text, problems))
     }
 
-    /// The structure's name in the file, "auto" already decided.
+    /// Returns the structure's name in the file; "auto" is already resolved.
     #[must_use]
     pub fn structure_name(&self) -> &'static str {
         if self.hardware { "rtl" } else { self.scheduler.structure.name() }
     }
 
-    /// The scheduler of this scenario, in software, its streams added.
+    /// Builds the software scheduler of this scenario and adds its streams.
     #[must_use]
     pub fn scheduler(&self) -> Box<dyn DynScheduler + Send> {
         let valid = "validation found every attribute that the discipline needs";
@@ -202,7 +205,7 @@ impl Scenario {
     }
 }
 
-/// The name and text of the file at `path`.
+/// Returns the name and text of the file at `path`.
 pub(crate) fn load_text(path: &Path) -> Result<(String, String), ScenarioError> {
     let name = path.display().to_string();
     let unreadable =

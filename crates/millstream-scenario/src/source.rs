@@ -1,7 +1,7 @@
-//! The kinds of source: which keys each has, and what they come to once validated.
+//! The kinds of source, their keys, and the validated sources.
 //!
-//! [`SourceKind::ALL`] is the one place that says which key belongs to which kind; validation, the
-//! JSON Schema and the error messages derive from it.
+//! Only [`SourceKind::ALL`] assigns keys to kinds; validation, the JSON Schema and the error
+//! messages derive from it.
 
 use schemars::Schema;
 use serde_json::json;
@@ -15,18 +15,18 @@ use crate::file::SourceTable;
 pub struct SourceKind {
     /// The value of `kind`.
     pub name: &'static str,
-    /// What it is, in one line.
+    /// A description in one line, shown in the schema and in error messages.
     pub summary: &'static str,
-    /// Keys it cannot do without.
+    /// The required keys.
     pub required: &'static [&'static str],
-    /// Pairs of keys of which exactly one is needed.
+    /// Pairs of keys; the file must give exactly one of each pair.
     pub one_of: &'static [(&'static str, &'static str)],
-    /// Keys it may have.
+    /// The optional keys.
     pub optional: &'static [&'static str],
 }
 
 impl SourceKind {
-    /// Every kind.
+    /// All kinds of source.
     pub const ALL: &'static [Self] = &[
         Self {
             name: "cbr",
@@ -110,7 +110,7 @@ impl SourceKind {
         self.required.iter().copied().chain(pairs).chain(self.optional.iter().copied())
     }
 
-    /// Finds the table's kind and checks that it has that kind's keys and no others.
+    /// Returns the table's kind after checking its keys; `None` if a key is missing or unknown.
     pub(crate) fn check(
         table: &SourceTable,
         span: &Range<usize>,
@@ -159,7 +159,7 @@ impl SourceKind {
         self.required.iter().copied()
     }
 
-    /// Adds to the schema of a source what each kind requires and allows.
+    /// Adds the required and allowed keys of each kind to the schema of a source.
     pub(crate) fn narrow_schema(schema: &mut Schema) {
         let kinds: Vec<_> = Self::ALL.iter().map(|kind| kind.name).collect();
         let rules: Vec<_> = Self::ALL
@@ -192,7 +192,7 @@ impl SourceKind {
 }
 
 impl SourceTable {
-    /// The keys that were given, besides `kind`, with the spans of their values.
+    /// Returns the given keys except `kind`, with the spans of their values.
     fn present(&self) -> Vec<(&'static str, Range<usize>)> {
         macro_rules! given {
             ($($field:ident $key:literal),*) => {
@@ -213,74 +213,75 @@ impl SourceTable {
     }
 }
 
-/// How fast equal packets come.
+/// The pace of packets of equal size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// At this rate, bits/s.
+    /// The rate, bits/s.
     RateBps(u64),
-    /// One every so many ns.
+    /// The interval between packets, ns.
     IntervalNs(u64),
 }
 
-/// What the packets of a video file carry where it is served to players.
+/// The payload of the packets in which a video file is served to players.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum VideoCarrier {
-    /// The video as it is, by its codec's own payload format.
+    /// The elementary stream, in the payload format of its codec.
     #[default]
     Elementary,
-    /// The video in an MPEG transport stream.
+    /// An MPEG transport stream that contains the video.
     MpegTs,
 }
 
-/// Where video frames come from.
+/// The source of video frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VideoInput {
-    /// A file as written in the scenario, over and over if `repeat`.
+    /// A video file.
     File {
-        /// Its path, relative to the scenario file.
+        /// The path as written in the scenario, relative to the scenario file.
         file: String,
-        /// Start over at the end.
+        /// Whether the source restarts at the end of the file.
         repeat: bool,
-        /// What packets carry where it is served.
+        /// The payload of its packets when it is served.
         payload: VideoCarrier,
     },
     /// The MPEG-4 model.
     Model {
         /// Mean rate, bits/s.
         rate_bps: u64,
-        /// Frames a second.
+        /// Frames per second.
         frame_rate: u32,
     },
 }
 
-/// Video that somebody publishes to the media server while it is played.
+/// Video that a client publishes to the media server while other clients play it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Live {
-    /// The most that may come for long, on the link, bits/s.
+    /// The fill rate of the publisher's token bucket, on the link, bits/s.
     pub rate_bps: u64,
-    /// The most that may come at once, on the link, bytes: a token bucket's depth.
+    /// The depth of the publisher's token bucket, on the link, bytes.
     pub burst_bytes: u32,
-    /// What it is coded by.
+    /// The codec of the video.
     pub codec: millstream_traffic::mpeg::Codec,
-    /// Names of those who may publish; `None`: whoever asks from a loopback address.
+    /// The names of `users` and `tokens` that may publish; `None` allows any client on a loopback
+    /// address.
     pub publishers: Option<Vec<String>>,
-    /// How long clients wait for a publisher that is gone, ns.
+    /// How long players wait for a disconnected publisher to return, ns.
     pub wait_ns: u64,
-    /// When it stops where it is simulated, ns; `u64::MAX`: never.
+    /// The time when it stops in a simulation, ns; `u64::MAX` for never.
     pub stop_ns: u64,
 }
 
-/// Where a stream's packets come from; times in ns, `stop_ns` is `u64::MAX` without an end.
+/// The source of a stream's packets; times in ns, `stop_ns` is `u64::MAX` without an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Source {
-    /// Equal packets at equal intervals.
+    /// Packets of equal size at equal intervals.
     Cbr { bytes: u32, pace: Pace, start_ns: u64, stop_ns: u64 },
-    /// Equal packets at independent, exponentially distributed times.
+    /// Packets of equal size at independent, exponentially distributed intervals.
     Poisson { bytes: u32, rate_bps: u64, start_ns: u64, stop_ns: u64 },
     /// Superposed Pareto on/off sources.
     Pareto {
-        /// The size of all packets, or of the least if `largest` says more.
+        /// The size of all packets; the size of the smallest if `largest` is given.
         bytes: u32,
         largest: Option<u32>,
         rate_bps: u64,
@@ -292,29 +293,29 @@ pub enum Source {
     /// Video frames.
     Mpeg {
         input: VideoInput,
-        /// Subset of the letters I, P, B.
+        /// The selected frame types, a subset of the letters I, P and B.
         frames: String,
         packet_bytes: Option<u32>,
         spread: bool,
         start_ns: u64,
         stop_ns: u64,
     },
-    /// Video of a publisher; where it is simulated, equal frames at its rate.
+    /// Video of a publisher; in a simulation, frames of equal size at its rate.
     Live(Live),
-    /// Rows of an arrivals CSV.
+    /// Rows of an arrivals CSV file.
     Trace { file: String },
-    /// Packets of a capture.
+    /// Packets of a pcap or pcapng capture.
     Pcap { file: String, filter: Option<String> },
-    /// Packets that wait from the start.
+    /// Packets that all arrive at `start_ns`.
     Backlog { packets: u64, bytes: u32, start_ns: u64 },
     /// Packets of random sizes at equal intervals.
     Generator {
         packets: u64,
         bytes: u32,
-        /// At least `bytes`.
+        /// The size of the largest packet, at least `bytes`.
         largest: u32,
         interval_ns: u64,
-        /// Packets before the pause; `u64::MAX` if there is none.
+        /// The number of packets before the pause; `u64::MAX` without a pause.
         pause_after: u64,
         pause_ns: u64,
         start_ns: u64,
@@ -322,7 +323,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Whether the source ends without the scenario's duration.
+    /// Returns whether the source ends by itself, without the scenario's duration.
     #[must_use]
     pub fn ends(&self) -> bool {
         match self {

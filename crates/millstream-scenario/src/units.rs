@@ -1,8 +1,8 @@
-//! Quantities with units, as users write them: `"40 ms"`, `"1.5 Mbps"`, `"1/4"`.
+//! Parsers of quantities with units, such as `"40 ms"`, `"1.5 Mbps"` and `"1/4"`.
 //!
-//! Decimal fractions are read exactly, in integers: `"1.5 Mbps"` is 1,500,000 bits/s. A value
-//! that is not a whole number of the base unit (ns, bits/s) or does not fit 64 bits is an
-//! error, not rounded.
+//! Decimal fractions are parsed exactly, in integers: `"1.5 Mbps"` is 1,500,000 bits/s. A value
+//! that is not a whole number of the base unit (ns, bits/s), or that exceeds 64 bits, is an error.
+//! Values are never rounded.
 
 use millstream::Window;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -10,7 +10,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A unit's spellings and how many base units it has.
+/// A unit's spelling and its size in base units.
 type Unit = (&'static str, u64);
 
 const TIME_UNITS: &[Unit] = &[
@@ -46,18 +46,18 @@ const RESERVATION_UNITS: &[Unit] = &[
     ("Mpps", 1_000_000),
 ];
 
-/// Reads a duration such as `"40 ms"` as nanoseconds.
+/// Parses a duration such as `"40 ms"` and returns it in ns.
 ///
 /// # Errors
-/// What is wrong and what would be right.
+/// A message with the value, the accepted units and an example.
 pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
     parse_quantity(text, TIME_UNITS, "a duration", "40 ms")
 }
 
-/// Reads a rate such as `"1.5 Mbps"` as bits/s; 0 is an error.
+/// Parses a rate such as `"1.5 Mbps"` and returns it in bits/s; 0 is an error.
 ///
 /// # Errors
-/// What is wrong and what would be right.
+/// A message with the value, the accepted units and an example.
 pub fn parse_rate_bps(text: &str) -> Result<u64, String> {
     match parse_quantity(text, RATE_UNITS, "a rate", "100 Mbps")? {
         0 => Err(format!("`{text}` is a rate of 0; a rate must be at least 1 bps")),
@@ -65,10 +65,10 @@ pub fn parse_rate_bps(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a frequency such as `"23 MHz"` as Hz; 0 is an error.
+/// Parses a frequency such as `"23 MHz"` and returns it in Hz; 0 is an error.
 ///
 /// # Errors
-/// What is wrong and what would be right.
+/// A message with the value, the accepted units and an example.
 pub(crate) fn parse_frequency_hz(text: &str) -> Result<u64, String> {
     match parse_quantity(text, FREQUENCY_UNITS, "a frequency", "23 MHz")? {
         0 => Err(format!("`{text}` is a frequency of 0; it must be at least 1 Hz")),
@@ -76,10 +76,10 @@ pub(crate) fn parse_frequency_hz(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a size such as `"16 KB"` as bytes; 0 is an error.
+/// Parses a size such as `"16 KB"` and returns it in bytes; 0 is an error.
 ///
 /// # Errors
-/// What is wrong and what would be right.
+/// A message with the value, the accepted units and an example.
 pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
     match parse_quantity(text, SIZE_UNITS, "a size", "16 KB")? {
         0 => Err(format!("`{text}` is a size of 0; it must be at least 1 B")),
@@ -87,19 +87,19 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A share of the CPU as it is written.
+/// A CPU reservation in the unit of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservationText {
-    /// Cycles a second.
+    /// Cycles per second.
     Cycles(u64),
-    /// Packets a second.
+    /// Packets per second.
     Packets(u64),
 }
 
-/// Reads a reservation such as `"12 Mcps"` or `"90 Kpps"`; 0 is an error.
+/// Parses a reservation such as `"12 Mcps"` or `"90 Kpps"`; 0 is an error.
 ///
 /// # Errors
-/// What is wrong and what would be right.
+/// A message with the value, the accepted units and an example.
 pub fn parse_reservation(text: &str) -> Result<ReservationText, String> {
     match parse_quantity(text, RESERVATION_UNITS, "a reservation", "90 Kpps")? {
         0 => {
@@ -141,7 +141,7 @@ fn parse_quantity(text: &str, units: &[Unit], what: &str, example: &str) -> Resu
     u64::try_from(scaled / divisor).map_err(|_| too_large())
 }
 
-/// Reads `"x/y"`.
+/// Parses a window-constraint `"x/y"`.
 fn parse_window(text: &str) -> Result<Window, String> {
     let expected = "expected a window-constraint \"x/y\" with 0 ≤ x ≤ y, such as \"1/4\"";
     let parsed = text.split_once('/').and_then(|(lost, of)| {
@@ -164,7 +164,7 @@ macro_rules! quantity {
     };
 }
 
-/// How a quantity is read from a string and described in the schema.
+/// Implements `Deserialize` from a string and `JsonSchema` for a quantity.
 macro_rules! written {
     ($name:ident, $parse:expr, $schema_name:literal, $pattern:literal, $expecting:literal) => {
         impl<'de> Deserialize<'de> for $name {
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantities_are_read_exactly() {
+    fn quantities_are_parsed_exactly() {
         assert_eq!(parse_duration_ns("40 ms"), Ok(40_000_000));
         assert_eq!(parse_duration_ns("0.000000001 s"), Ok(1));
         assert_eq!(parse_duration_ns("33.333333ms"), Ok(33_333_333));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_the_value_and_what_would_be_right() {
+    fn errors_contain_the_value_and_a_correction() {
         for (error, parts) in [
             (parse_duration_ns("40").unwrap_err(), vec!["`40`", "no unit", "40 ms"]),
             (parse_duration_ns("0.5 ns").unwrap_err(), vec!["`0.5 ns`", "whole number of ns"]),
@@ -286,7 +286,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_makes_a_unit_parser_panic(text in "\\PC{0,24}") {
+        fn unit_parsers_never_panic(text in "\\PC{0,24}") {
             let _ = (parse_duration_ns(&text), parse_rate_bps(&text));
             let _ = (parse_size_bytes(&text), parse_window(&text));
         }

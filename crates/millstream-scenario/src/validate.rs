@@ -1,4 +1,4 @@
-//! From the file's tables to a [`Scenario`]: every rule of the format that types cannot say.
+//! Validation of the file's tables into a [`Scenario`]: the rules that types cannot express.
 
 use millstream::Window;
 use millstream::catalogue::StructureName;
@@ -25,7 +25,7 @@ mod rtl;
 mod sharing;
 mod source;
 
-/// Validates `text`; `name` is the file's name, `folder` what its inputs are relative to.
+/// Validates the text of a scenario file called `name` whose inputs are relative to `folder`.
 pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario, Vec<Problem>> {
     let file: File = toml::from_str(text).map_err(|error| vec![syntax_problem(&error, text)])?;
     let mut problems = Vec::new();
@@ -142,7 +142,7 @@ fn stem(name: &str) -> String {
     Path::new(name).file_stem().map_or_else(|| name.to_owned(), |s| s.to_string_lossy().into())
 }
 
-/// A TOML error as a problem: its place, and what was meant where a known word is near.
+/// Converts a TOML error into a problem with its span, and suggests the nearest known word.
 fn syntax_problem(error: &toml::de::Error, text: &str) -> Problem {
     let message = error.message().trim().to_owned();
     let span = error.span().map(|span| span.start.min(text.len())..span.end.min(text.len()));

@@ -1,9 +1,9 @@
-//! Simulated realisations: the scheduler in exact integer time.
+//! Simulated backends: run the scheduler in exact integer time.
 //!
-//! [`link`] is one transmission link fed by the scenario's sources. It has no output of its own:
-//! what happens goes to a [`Listener`], so a run needs memory for its backlog only.
-//! [`fabric`] is a network of switches and its traffic. [`network_processor`] is a model of the
-//! machine on which HILQ was measured.
+//! [`link`] simulates one transmission link fed by the scenario's sources. It writes no output:
+//! events go to a [`Listener`], so a run needs memory only for its backlog. [`fabric`] simulates a
+//! network of switches and its traffic. [`network_processor`] models the machine on which HILQ was
+//! measured.
 
 pub mod fabric;
 pub mod link;

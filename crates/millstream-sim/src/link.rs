@@ -1,17 +1,18 @@
-//! One link, simulated exactly.
+//! An exact simulation of one link.
 //!
 //! ```text
 //! feed ── arrivals up to now ──> scheduler ── decision at now ──> link busy until now + L/r
 //! ```
 //!
-//! A decision is made whenever the link is free and a packet waits; time then jumps to the end of
-//! the transmission, or, if nothing waits, to the next arrival. At one instant: end of
-//! transmission, credit returns, arrivals, decision. A transmission takes ceil((bytes + overhead) ×
-//! 8 × 10⁹ / rate) ns; the link never idles while a packet waits that may be sent.
+//! The scheduler decides whenever the link is idle and has a backlog. Time then advances to the end
+//! of the transmission or, with an empty backlog, to the next arrival. Events of one instant are
+//! processed in this order: end of transmission, credit returns, arrivals, decision. A transmission
+//! takes ceil((bytes + overhead) × 8 × 10⁹ / rate) ns. The link never idles while an eligible
+//! packet waits.
 //!
-//! Where all that waits is held back by a rate cap or for lack of credits, time jumps to whatever
-//! comes first: an arrival, credits, the cap's leave. Credits of a packet come back a fixed time
-//! after its transmission, so they come back in the order in which packets were sent.
+//! If rate caps or missing credits hold back the whole backlog, time advances to the earliest of:
+//! the next arrival, the next credit return, the next eligible time under a cap. A packet's credits
+//! return a fixed time after its transmission, so credits return in transmission order.
 
 use std::collections::VecDeque;
 
@@ -22,15 +23,15 @@ use millstream_traffic::{Arrival, Feed, FrameBytes, TrafficError};
 use slab::Slab;
 use std::io;
 
-/// Is told everything that happens, in the order it happens.
+/// An observer of a run; its methods are called in the order of events.
 pub trait Listener {
-    /// A packet arrived, whether or not its queue had room.
+    /// Called when a packet arrives, even if its queue is full and the packet is dropped.
     fn arrived(&mut self, stream: StreamId, time_ns: u64, bytes: u32) {
         let _ = (stream, time_ns, bytes);
     }
 
-    /// A packet was sent (its service starts) or dropped. `frame` is its captured bytes, if the
-    /// feed keeps them.
+    /// Called when a packet's service starts or the packet is dropped. `frame` holds its captured
+    /// bytes if the feed keeps them.
     ///
     /// # Errors
     /// An error ends the run.
@@ -39,52 +40,52 @@ pub trait Listener {
         Ok(())
     }
 
-    /// Deadlines were missed, `violations` of them with no loss left in the window.
+    /// Called when `missed` deadlines were missed; `violations` of them exceed the window's losses.
     fn missed(&mut self, stream: StreamId, time_ns: u64, missed: u64, violations: u64) {
         let _ = (stream, time_ns, missed, violations);
     }
 
-    /// The link transmits from `from_ns` to `to_ns`.
+    /// Called when the link transmits from `from_ns` to `to_ns`.
     fn busy(&mut self, from_ns: u64, to_ns: u64) {
         let _ = (from_ns, to_ns);
     }
 
-    /// Asked before each decision; `true` ends the run there, packets still waiting.
+    /// Called before each decision; `true` ends the run at this point, even with a backlog.
     fn stop(&mut self, now_ns: u64) -> bool {
         let _ = now_ns;
         false
     }
 }
 
-/// How a run ended.
+/// The result of a completed run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// The end of the last transmission, ns.
     pub end_ns: u64,
-    /// Packets still waiting; 0 unless the listener stopped the run, or they lack credits that
-    /// never come.
+    /// Packets still waiting. It is 0 unless the listener stopped the run, or the packets need
+    /// credits that never return.
     pub waiting: u64,
 }
 
-/// Why a run failed.
+/// The reason a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// An input is unreadable or malformed.
     #[error(transparent)]
     Traffic(#[from] TrafficError),
-    /// The scenario asks for the hardware.
+    /// The scenario selects the hardware backend, which only the command line runs.
     #[error("structure rtl is run by the command: `millstream run FILE`")]
     Hardware,
-    /// The listener could not write.
+    /// The listener failed to write.
     #[error(transparent)]
     Output(#[from] io::Error),
 }
 
-/// Runs `scenario` on its link with the packets of `feed` until all have left.
+/// Runs `scenario` on its link until all packets of `feed` have departed.
 ///
 /// # Errors
-/// The first unreadable input or failing output; what happened before has been told. A scenario
-/// with structure `rtl`, whose scheduler is to be brought to [`run_on`].
+/// Returns the first unreadable input or failed output; the listener has received all earlier
+/// events. Rejects a scenario with structure `rtl`: pass its scheduler to [`run_on`] instead.
 pub fn run(
     scenario: &Scenario,
     feed: &mut dyn Feed,
@@ -96,10 +97,10 @@ pub fn run(
     run_on(scenario, scenario.scheduler().as_mut(), feed, listener)
 }
 
-/// The same with a scheduler of the caller's, which has the scenario's streams.
+/// Runs `scenario` like [`run`], on a scheduler that already has the scenario's streams.
 ///
 /// # Errors
-/// As there.
+/// See [`run`]; structure `rtl` is accepted.
 pub fn run_on(
     scenario: &Scenario,
     scheduler: &mut (dyn DynScheduler + Send),
@@ -109,14 +110,14 @@ pub fn run_on(
     let mut observer = EventSink { listener, frames: Slab::new(), failed: None };
     let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
     let mut next = take(feed, until_ns)?;
-    let mut returns = Returns::default();
+    let mut returns = CreditReturns::default();
     let (mut free_ns, mut end_ns) = (0, 0);
     loop {
         let now_ns = match &next {
             _ if scheduler.total_waiting() > 0 => free_ns,
             Some(arrival) => {
                 if arrival.time_ns > free_ns {
-                    // The link is free and nothing waits: a busy period is over.
+                    // The link is idle with an empty backlog: this call ends the busy period.
                     scheduler.decide(free_ns, &mut observer);
                 }
                 free_ns.max(arrival.time_ns)
@@ -148,7 +149,7 @@ pub fn run_on(
             observer.listener.busy(now_ns, free_ns);
             observer.tell(&departure);
         } else if scheduler.total_waiting() > 0 {
-            // All that waits is held back, until something happens or for ever.
+            // No packet is eligible: wait for the next event, or end if there is none.
             let events = [
                 next.as_ref().map(|arrival| arrival.time_ns),
                 returns.next_ns(),
@@ -159,7 +160,7 @@ pub fn run_on(
                 None => break,
             }
         } else {
-            // Everything that waited was late and dropped.
+            // The whole backlog was late and has been dropped.
             free_ns = now_ns;
         }
         if let Some(error) = observer.failed {
@@ -169,12 +170,12 @@ pub fn run_on(
     Ok(End { end_ns, waiting: scheduler.total_waiting() })
 }
 
-/// Credits on their way back, by the time they arrive.
+/// Credits in flight back to the sender, in order of arrival time.
 #[derive(Default)]
-struct Returns(VecDeque<(u64, StreamId, u64)>);
+struct CreditReturns(VecDeque<(u64, StreamId, u64)>);
 
-impl Returns {
-    /// The packet's credits come back at `time_ns`, no earlier than any before.
+impl CreditReturns {
+    /// Schedules the return of a packet's credits at `time_ns`; times must not decrease.
     fn expect(&mut self, time_ns: u64, departure: &Departure) {
         let credits = u64::from(departure.bytes.div_ceil(CREDIT_BYTES));
         self.0.push_back((time_ns, departure.stream, credits));
@@ -184,7 +185,7 @@ impl Returns {
         self.0.front().map(|credits| credits.0)
     }
 
-    /// Hands over what is back by `time_ns`.
+    /// Gives the scheduler all credits that return by `time_ns`.
     #[inline]
     fn until(&mut self, time_ns: u64, scheduler: &mut (dyn DynScheduler + Send)) {
         while let Some((back_ns, stream, credits)) = self.0.pop_front_if(|c| c.0 <= time_ns) {
@@ -193,15 +194,15 @@ impl Returns {
     }
 }
 
-/// The next arrival before `until_ns`.
+/// Returns the next arrival before `until_ns`.
 fn take(feed: &mut dyn Feed, until_ns: u64) -> Result<Option<Arrival>, TrafficError> {
     Ok(feed.next_arrival()?.filter(|arrival| arrival.time_ns < until_ns))
 }
 
-/// A tag for packets whose frame is not kept.
+/// The tag of a packet without a captured frame.
 const NO_FRAME: u64 = u64::MAX;
 
-/// Passes on what happens, each departure with its captured frame.
+/// Forwards scheduler events to the listener, each departure with its captured frame.
 struct EventSink<'a, L> {
     listener: &'a mut L,
     frames: Slab<Box<FrameBytes>>,

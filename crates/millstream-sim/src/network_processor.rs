@@ -10,11 +10,11 @@
 //! Source: *Efficient implementation of a packet scheduling algorithm (DWCS) on high-speed
 //! programmable network processors* (MMNS 2002), sections 4 and 6.
 //!
-//! [`Machine`] is a discrete-event model in integer microengine cycles: engines of four hardware
-//! contexts, memories that serve one command at a time, and bounded queues between stages. What a
-//! context does is a [`Program`] of [`Operation`]s. [`pipeline`] builds the paper's receive,
-//! schedule and transmit programs, and [`experiment`] its Figures 6, 7 and 8. Every number the
-//! model takes is a constant in [`constants`], with where it comes from.
+//! [`Machine`] is a discrete-event model in integer microengine cycles. It has engines with four
+//! hardware contexts, memories that serve one command at a time, and bounded queues between stages.
+//! A context runs a [`Program`] of [`Operation`]s. [`pipeline`] builds the paper's receive,
+//! schedule and transmit programs, [`experiment`] runs its Figures 6, 7 and 8. [`constants`] lists
+//! all numbers of the model with their sources.
 
 pub mod constants;
 pub mod experiment;

@@ -1,4 +1,4 @@
-//! The dataset as CSV and Parquet: `point`, the settings, `seed`, then the columns of a run.
+//! The dataset as CSV and Parquet: `point`, the settings, `seed`, then the metrics of each run.
 
 use millstream_traffic::OutputFile;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use crate::parquet_file::write_parquet;
 use crate::run::Made;
 use crate::setting::shown;
 
-/// Where a sweep's dataset and journal are.
+/// The paths of a sweep's dataset and journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Output {
     csv: Option<PathBuf>,
@@ -21,11 +21,13 @@ pub struct Output {
 }
 
 impl Output {
-    /// `FILE.csv` or `FILE.parquet`, with `FILE.….journal` beside it; anything else is a folder
-    /// with `sweep.csv`, `sweep.parquet` and `sweep.journal`, which is made if it is not there.
+    /// Derives the paths from `FILE.csv`, `FILE.parquet` or a directory.
+    ///
+    /// The journal of a file is `FILE.….journal` next to it. Any other path is a directory with
+    /// `sweep.csv`, `sweep.parquet` and `sweep.journal`; it is created if it does not exist.
     ///
     /// # Errors
-    /// If the folder cannot be made.
+    /// Fails if the directory cannot be created, or the build cannot write Parquet.
     pub fn at(path: &Path) -> Result<Self, SweepError> {
         let extension = path.extension().and_then(|extension| extension.to_str());
         let mut journal = path.as_os_str().to_owned();
@@ -51,23 +53,23 @@ impl Output {
         })
     }
 
-    /// Every file that is written.
+    /// Returns all files that a sweep writes.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.datasets().chain([self.journal()])
     }
 
-    /// The files of the dataset.
+    /// Returns the files of the dataset.
     pub fn datasets(&self) -> impl Iterator<Item = &Path> {
         self.csv.iter().chain(&self.parquet).map(PathBuf::as_path)
     }
 
-    /// The journal.
+    /// Returns the path of the journal.
     #[must_use]
     pub fn journal(&self) -> &Path {
         &self.journal
     }
 
-    /// Writes the dataset; a file that is there is whole.
+    /// Writes the dataset; a reader never sees an incomplete file.
     pub(crate) fn write(&self, grid: &Grid, runs: &[Made]) -> Result<(), SweepError> {
         if let Some(path) = &self.csv {
             replace(path, |file| write_csv(file, grid, runs)).map_err(SweepError::file(path))?;
@@ -81,7 +83,7 @@ impl Output {
     }
 }
 
-/// All or nothing.
+/// Writes a file atomically: replaces it completely or not at all.
 fn replace(path: &Path, write: impl FnOnce(&mut OutputFile) -> io::Result<()>) -> io::Result<()> {
     let mut file = OutputFile::create(path)?;
     write(&mut file)?;

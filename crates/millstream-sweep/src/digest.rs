@@ -1,4 +1,4 @@
-//! What a sweep's scenario is, in few characters: a journal is not continued with another.
+//! Digests of a sweep's scenario and inputs, so a journal is not continued with different ones.
 
 use millstream_scenario::Scenario;
 use sha2::{Digest, Sha256};
@@ -9,7 +9,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use toml::Table;
 
-/// Of the scenario's tables, its seed apart, and of the name that it runs under.
+/// Returns the digest of the scenario's tables, without its seed, and of its name.
 pub(crate) fn of_scenario(scenario: &Scenario, table: &Table) -> String {
     let mut table = table.clone();
     if let Some(of) = table.get_mut("scenario").and_then(toml::Value::as_table_mut) {
@@ -22,13 +22,14 @@ pub(crate) fn of_scenario(scenario: &Scenario, table: &Table) -> String {
     text(hash)
 }
 
-/// Digests of input files, each read once.
+/// A cache of input file digests; each file is read once.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs(BTreeMap<PathBuf, Vec<u8>>);
 
 impl Inputs {
-    /// Of what these files hold; empty if there are none. Of one that cannot be read, nothing: the
-    /// run says why.
+    /// Returns a digest of the names and contents of these files; empty if there are none.
+    ///
+    /// A file that cannot be read counts as empty; the run reports its error.
     pub(crate) fn digest(&mut self, files: impl IntoIterator<Item = PathBuf>) -> String {
         let mut hash = Sha256::new();
         let mut any = false;
@@ -43,7 +44,7 @@ impl Inputs {
         if any { text(hash) } else { String::new() }
     }
 
-    /// The files that were read.
+    /// Returns the files that were read.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         self.0.keys().map(PathBuf::as_path)
     }

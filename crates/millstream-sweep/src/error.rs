@@ -1,29 +1,29 @@
-//! Why a sweep cannot be made.
+//! Errors of a sweep.
 
 use millstream_scenario::ScenarioError;
 use std::io;
 use std::path::Path;
 
-/// Why a sweep cannot be made, or cannot go on.
+/// The reason a sweep cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum SweepError {
-    /// What was asked for makes no sense.
+    /// An argument is invalid.
     #[error("{message}")]
     Asked {
-        /// What is wrong, with the value.
+        /// The problem, with the invalid value.
         message: String,
-        /// What would be right.
+        /// A valid alternative.
         help: Option<String>,
     },
-    /// The scenario file itself cannot be run.
+    /// The scenario file is invalid.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// A file of the sweep's cannot be read or written.
+    /// A file of the sweep cannot be read or written.
     #[error("{path}: {error}")]
     File {
-        /// Its path.
+        /// Path of the file.
         path: String,
-        /// Why.
+        /// The I/O error.
         error: io::Error,
     },
 }
@@ -33,7 +33,7 @@ impl SweepError {
         Self::Asked { message: message.into(), help: Some(help.into()) }
     }
 
-    /// How an I/O error at `path` becomes one of these.
+    /// Returns a function that converts an I/O error at `path`.
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.display().to_string();
         move |error| Self::File { path, error }

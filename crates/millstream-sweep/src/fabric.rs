@@ -1,5 +1,5 @@
-//! A fabric's run in numbers: its summary, and how busy each link was; its page; what it is
-//! beforehand.
+//! Runs a fabric and summarises it: numbers, link utilisation, report page, and a description of
+//! the fabric before it runs.
 
 mod explanation;
 mod page;
@@ -15,30 +15,30 @@ use millstream_sim::fabric::{
     prepare,
 };
 
-/// How often a run looks up, in parts of its duration.
+/// The number of steps of a run; [`FabricRun::step`] returns after each.
 const STEPS: u64 = 1_000;
 
-/// A fabric and what was counted in it.
+/// A fabric simulation and its statistics.
 pub struct FabricRun {
-    /// The fabric.
+    /// The simulation.
     pub simulation: Simulation,
-    /// Connections of each stream, over all end-points.
+    /// Number of connections of each stream, over all end-points.
     pub connections: Vec<ClassCount>,
-    /// What each stream got, from the end of the warm-up.
+    /// Statistics of each stream, from the end of the warm-up.
     pub statistics: Statistics,
-    /// How far it has run, ns.
+    /// Simulated time so far, ns.
     pub reached_ns: u64,
     end_ns: u64,
 }
 
 impl FabricRun {
-    /// The fabric of `scenario` at rest.
+    /// Creates the fabric of `scenario` at time 0.
     ///
     /// # Errors
-    /// If it cannot be simulated.
+    /// Fails if the fabric cannot be simulated.
     ///
     /// # Panics
-    /// If the scenario has none.
+    /// Panics if the scenario has no fabric.
     pub fn new(scenario: &Scenario) -> Result<Self, PrepareError> {
         let warm_up_ns = warm_up_ns(scenario);
         let end_ns = scenario.duration_ns.unwrap_or(u64::MAX);
@@ -48,18 +48,19 @@ impl FabricRun {
         Ok(Self { simulation, connections, statistics, reached_ns: 0, end_ns })
     }
 
-    /// Runs a thousandth of the duration. Whether there is more to come.
+    /// Runs a thousandth of the duration; returns whether the run continues.
     ///
     /// # Errors
-    /// If packets wait for one another for ever.
+    /// Fails if packets are deadlocked.
     pub fn step(&mut self) -> Result<bool, FabricError> {
         self.step_for(&mut ())
     }
 
-    /// The same; `listener` is told what happens.
+    /// Runs a thousandth of the duration like [`step`](Self::step), and reports events to
+    /// `listener`.
     ///
     /// # Errors
-    /// As there.
+    /// See [`step`](Self::step).
     pub fn step_for(&mut self, listener: &mut impl FabricListener) -> Result<bool, FabricError> {
         if self.reached_ns < self.end_ns {
             self.reached_ns = self.end_ns.min(self.reached_ns + (self.end_ns / STEPS).max(1));
@@ -68,7 +69,7 @@ impl FabricRun {
         Ok(self.reached_ns < self.end_ns)
     }
 
-    /// The run in numbers, so far.
+    /// Returns the summary of the run so far.
     #[must_use]
     pub fn summary(&self, scenario: &Scenario) -> FabricSummary {
         let Self { simulation, connections, statistics, reached_ns, .. } = self;
@@ -115,7 +116,7 @@ impl FabricRun {
         }
     }
 
-    /// The share of the run so far that each link transmitted, in the order of `Topology::links`,
+    /// Returns each link's share of busy time so far, in the order of `Topology::links`, rounded to
     /// six decimals.
     #[must_use]
     pub fn utilisation(&self) -> Vec<f64> {

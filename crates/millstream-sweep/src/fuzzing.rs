@@ -1,4 +1,4 @@
-//! What fuzz targets and tests call: a journal as another process may have left it.
+//! Entry points for fuzz targets and tests: reads a journal that may be damaged.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -8,14 +8,14 @@ use crate::grid::Grid;
 use crate::journal::Journal;
 use crate::single;
 
-/// Opens the journal at `path` for a sweep of `grid`, twice, and appends a run. Returns how many
-/// runs it held.
+/// Opens the journal at `path` for a sweep of `grid` twice and appends a run; returns the number of
+/// runs that it held.
 ///
 /// # Errors
-/// If the journal is refused.
+/// Fails if the journal is rejected.
 ///
 /// # Panics
-/// If the second look finds other runs than the first, or not the one that was appended.
+/// Panics if the second open returns other runs, or a third one lacks the appended run.
 pub fn journal(path: &Path, grid: &Grid) -> Result<usize, SweepError> {
     let (journal, entries) = Journal::open(path, grid)?;
     drop(journal);

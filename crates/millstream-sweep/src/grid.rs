@@ -1,4 +1,4 @@
-//! Every combination of settings, each a scenario.
+//! The grid of a sweep: every combination of settings, each a scenario.
 
 use millstream_scenario::{Scenario, ScenarioError};
 use millstream_sim::fabric::topology_of;
@@ -12,14 +12,16 @@ use crate::place;
 use crate::setting::{Setting, shown};
 use crate::single::RunFailure;
 
-/// Points at most.
+/// The maximum number of points.
 const MOST: usize = 100_000;
 
-/// Names that columns have already.
+/// Column names that settings cannot use.
 const TAKEN: [&str; 3] = ["point", "seed", "scenario"];
 
-/// A scenario and the settings that are varied: all combinations, the last setting changing
-/// fastest. Every one is a valid scenario.
+/// A scenario with varied settings.
+///
+/// Its points are all combinations of values; the last setting varies fastest. Every point is a
+/// valid scenario.
 #[derive(Debug)]
 pub struct Grid {
     name: String,
@@ -27,7 +29,7 @@ pub struct Grid {
     table: Table,
     settings: Vec<Setting>,
     points: usize,
-    /// The first point's, for all that does not differ among points.
+    /// Scenario of the first point, for all fields that do not vary.
     first: Scenario,
     columns: Vec<Column>,
     scenario_digest: String,
@@ -36,10 +38,10 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// The grid of a scenario file and settings; without settings, one point.
+    /// Loads a scenario file and builds its grid of settings; without settings it has one point.
     ///
     /// # Errors
-    /// If the file cannot be run, or some combination cannot: with the settings that are at fault.
+    /// Fails if the file or some combination cannot be run; the error names the faulty settings.
     pub fn load(file: &Path, settings: Vec<Setting>) -> Result<Self, SweepError> {
         let base = Scenario::load(file)?;
         let table: Table = toml::from_str(&base.text).map_err(|error| SweepError::Asked {
@@ -78,7 +80,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Every point is a scenario that can be run; notes what they read.
+    /// Checks that every point can be run, and records the digests of its input files.
     fn check(&mut self) -> Result<(), SweepError> {
         for setting in &self.settings {
             let mut table = self.table.clone();
@@ -110,7 +112,7 @@ impl Grid {
         Ok(())
     }
 
-    /// An error that names the settings at fault: those that are wrong alone, else all.
+    /// Returns an error that names the settings that fail on their own, or else all settings.
     fn blame(&self, indices: &[usize], why: &RunFailure) -> SweepError {
         let alone = |axis: &usize| {
             let mut table = self.table.clone();
@@ -131,19 +133,19 @@ impl Grid {
         SweepError::Asked { message, help: None }
     }
 
-    /// How many points there are.
+    /// Returns the number of points.
     #[must_use]
     pub fn points(&self) -> usize {
         self.points
     }
 
-    /// The settings.
+    /// Returns the settings.
     #[must_use]
     pub fn settings(&self) -> &[Setting] {
         &self.settings
     }
 
-    /// The value of each setting at `point`.
+    /// Returns the value of each setting at `point`.
     #[must_use]
     pub fn values(&self, point: usize) -> Vec<&Value> {
         self.settings
@@ -163,10 +165,10 @@ impl Grid {
         indices
     }
 
-    /// The scenario of `point`.
+    /// Returns the scenario of `point`.
     ///
     /// # Errors
-    /// If its files have gone since the grid was made.
+    /// Fails if its input files have disappeared since the grid was loaded.
     pub(crate) fn scenario(&self, point: usize) -> Result<Scenario, RunFailure> {
         let mut table = self.table.clone();
         for (setting, value) in self.settings.iter().zip(self.values(point)) {
@@ -186,29 +188,29 @@ impl Grid {
         Ok(scenario)
     }
 
-    /// The seed that the file gives.
+    /// Returns the seed of the scenario file.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.first.seed
     }
 
-    /// The streams' names, of the first point.
+    /// Returns the names of the first point's streams.
     pub(crate) fn streams(&self) -> impl Iterator<Item = &str> {
         self.first.streams.iter().map(|stream| stream.name.as_str())
     }
 
-    /// The dataset's columns behind point, settings and seed.
+    /// Returns the dataset's columns after point, settings and seed.
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
     }
 
-    /// Whether it is a fabric that is run.
+    /// Returns whether the scenario is a fabric.
     #[must_use]
     pub fn is_fabric(&self) -> bool {
         self.first.fabric.is_some()
     }
 
-    /// The scenario file, and every file that a point's sources read.
+    /// Returns the scenario file and all files that the sources of any point read.
     pub fn inputs(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(Path::new(&self.name)).chain(self.inputs.files())
     }
@@ -217,7 +219,7 @@ impl Grid {
         &self.scenario_digest
     }
 
-    /// Of the files that the sources of `point` read.
+    /// Returns the digest of the files that the sources of `point` read.
     pub(crate) fn inputs_digest(&self, point: usize) -> &str {
         &self.inputs_digests[point]
     }

@@ -2,23 +2,23 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The confidence of every interval.
+/// The confidence level of every interval.
 pub const CONFIDENCE: f64 = 0.9;
 
-/// The mean over runs, and how well it is known.
+/// A mean over runs with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// Runs that have a value.
+    /// Number of runs that have a value.
     pub runs: usize,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// Half of the interval that holds the true mean with [`CONFIDENCE`], by Student's t; `None`
-    /// for fewer than two runs.
+    /// Half-width of the interval that contains the true mean with [`CONFIDENCE`], by Student's t.
+    /// `None` for fewer than two runs.
     pub half_width: Option<f64>,
 }
 
 impl Interval {
-    /// The interval of these values; `None` if there are none.
+    /// Returns the interval of these values; `None` if there are none.
     #[allow(clippy::cast_precision_loss)]
     #[must_use]
     pub fn of(values: &[f64]) -> Option<Self> {
@@ -37,7 +37,7 @@ impl Interval {
     }
 }
 
-/// The quantile of Student's t that cuts off half of what the confidence leaves.
+/// Returns the two-sided quantile of Student's t for [`CONFIDENCE`].
 fn student(freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom)
         .expect("at least one degree of freedom")
@@ -50,8 +50,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn quantiles_are_those_of_the_printed_tables() {
-        // Two-sided 90 %, as every statistics book prints it.
+    fn quantiles_match_printed_tables() {
+        // Two-sided 90 %, as printed in statistics books.
         let table =
             [(1.0, 6.314), (2.0, 2.920), (4.0, 2.132), (9.0, 1.833), (29.0, 1.699), (1e6, 1.645)];
         for (freedom, expected) in table {
@@ -60,8 +60,8 @@ mod tests {
     }
 
     #[test]
-    fn mean_and_half_width_by_hand() {
-        // Mean 4, deviation 2, so 2.920 × 2 / √3.
+    fn mean_and_half_width_match_a_calculation_by_hand() {
+        // Mean 4, deviation 2, so the half-width is 2.920 × 2 / √3.
         let found = Interval::of(&[2.0, 4.0, 6.0]).unwrap();
         assert_eq!((found.runs, found.mean), (3, 4.0));
         assert!((found.half_width.unwrap() - 3.371_75).abs() < 1e-3);

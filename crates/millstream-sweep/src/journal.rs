@@ -1,10 +1,11 @@
-//! The runs that are done, one line each, written as they end: what a sweep continues from.
+//! The journal of completed runs, one line per run, from which an interrupted sweep continues.
 //!
-//! The first line says what the sweep is of; a journal of another is refused. A line that a killed
-//! process left unfinished is cut off. The file is locked while a sweep writes it.
+//! The first line identifies the sweep; [`Journal::open`] rejects the journal of another sweep. It
+//! also truncates a line that a killed process left incomplete. The file is locked while a sweep
+//! writes it.
 //!
-//! Rows are synced to the disk by batch: when [`BATCH_ROWS`] were written or [`BATCH_TIME`] has
-//! passed since the last sync, and at the sweep's end. A crash of the machine costs the runs since.
+//! Rows are synced to disk in batches: after [`BATCH_ROWS`] rows, after [`BATCH_TIME`] since the
+//! last sync, and at the end of the sweep. A machine crash loses the runs since the last sync.
 
 use millstream_traffic::sync_folder;
 use serde::{Deserialize, Serialize};
@@ -17,15 +18,15 @@ use crate::error::SweepError;
 use crate::grid::Grid;
 use crate::outcome::{Cell, Outcome};
 
-/// Rows between two syncs at most.
+/// The maximum number of rows between two syncs.
 const BATCH_ROWS: u32 = 64;
-/// Time between two syncs at most, as long as runs end.
+/// The maximum time between two syncs, as long as runs complete.
 const BATCH_TIME: Duration = Duration::from_secs(1);
 
-/// Told apart from any other file, and from journals of another form.
+/// The format tag: distinguishes journals from other files and from other journal versions.
 const FORMAT: &str = "millstream-sweep-1";
 
-/// What a sweep is of.
+/// The first line of a journal; it identifies the sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Header {
     format: String,
@@ -44,7 +45,7 @@ impl Header {
         }
     }
 
-    /// What tells `self`, a journal's, from what is wanted.
+    /// Describes the first difference between this journal's header and the wanted one.
     fn difference(&self, wanted: &Header) -> Option<String> {
         let settings = |of: &Header| {
             let list: Vec<String> = of.settings.iter().map(|s| format!("--set {s}")).collect();
@@ -63,42 +64,44 @@ impl Header {
     }
 }
 
-/// A run that is done.
+/// A completed run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Entry {
-    /// The point's number.
+    /// Index of the point.
     pub(crate) point: usize,
-    /// The run's seed.
+    /// Seed of the run.
     pub(crate) seed: u64,
-    /// What its input files held.
+    /// Digest of its input files.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) inputs: String,
-    /// A row for each stream.
+    /// One row per stream.
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
 impl Grid {
-    /// The entry of a run of `point`.
+    /// Creates the journal entry of a run of `point`.
     pub(crate) fn entry(&self, point: usize, seed: u64, outcome: &Outcome) -> Entry {
         Entry { point, seed, inputs: self.inputs_digest(point).into(), rows: outcome.rows() }
     }
 }
 
-/// A journal that is being written.
+/// A journal open for writing.
 #[derive(Debug)]
 pub(crate) struct Journal {
     file: File,
     path: PathBuf,
-    /// Rows that were written since the last sync.
+    /// Rows written since the last sync.
     unsynced: u32,
+    /// Time of the last sync.
     synced: Instant,
 }
 
 impl Journal {
-    /// Opens the journal at `path` for the sweep of `grid`, and reads what is done.
+    /// Opens the journal at `path` for the sweep of `grid`, and reads its completed runs.
     ///
     /// # Errors
-    /// If it cannot be read or written, is of another sweep, or another process writes it.
+    /// Fails if the journal cannot be read or written, belongs to another sweep, or is locked by
+    /// another process.
     pub(crate) fn open(path: &Path, grid: &Grid) -> Result<(Self, Vec<Entry>), SweepError> {
         let wanted = Header::of(grid);
         let mut options = OpenOptions::new();
@@ -153,7 +156,7 @@ impl Journal {
                     "remove that line",
                 ));
             }
-            // Of files that have changed since; made anew.
+            // Skip runs whose input files have changed since; the sweep repeats them.
             if entry.inputs == grid.inputs_digest(entry.point) {
                 entries.push(entry);
             }
@@ -162,16 +165,16 @@ impl Journal {
         Ok((journal, entries))
     }
 
-    /// Everything from `end` on, bytes, goes.
+    /// Truncates the file to `end` bytes.
     fn cut(&mut self, end: u64) -> io::Result<()> {
         self.file.set_len(end)?;
         self.file.seek(SeekFrom::Start(end)).map(|_| ())
     }
 
-    /// One more run is done.
+    /// Appends a completed run, and syncs if a batch is full.
     ///
     /// # Errors
-    /// If the row, or one before it, cannot be written.
+    /// Fails if this row or an earlier one cannot be written.
     pub(crate) fn append(&mut self, entry: &Entry) -> Result<(), SweepError> {
         self.file.write_all(&line(entry)).map_err(SweepError::file(&self.path))?;
         self.unsynced += 1;
@@ -181,10 +184,10 @@ impl Journal {
         Ok(())
     }
 
-    /// Waits until all rows are on the disk.
+    /// Waits until all rows are on disk.
     ///
     /// # Errors
-    /// If one cannot be written.
+    /// Fails if a row cannot be written.
     pub(crate) fn sync(&mut self) -> Result<(), SweepError> {
         if self.unsynced > 0 {
             self.file.sync_data().map_err(SweepError::file(&self.path))?;

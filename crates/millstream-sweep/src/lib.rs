@@ -1,15 +1,14 @@
-//! Runs of a scenario: one, or a grid of settings and seeds over threads, to one dataset.
+//! Runs one scenario, or a grid of settings and seeds over threads, and writes one dataset.
 //!
 //! ```text
 //! scenario file + settings ─ Grid ─> points × seeds ─ run ─> threads ─ single::run ─> rows
-//!                                                      ├ Journal: each run as it ends
-//!                                                      └ Until: enough seeds of a point?
+//!                                                      ├ Journal: each completed run
+//!                                                      └ StopRule: enough seeds of a point?
 //! rows in grid order ─ Swept ─> CSV, Parquet, table with confidence intervals, JSON
 //! ```
 //!
-//! The dataset is the same bytes whatever ran in which thread and however often the sweep was
-//! interrupted: rows stand in the order of points, seeds and streams, and whether a point has
-//! enough seeds is decided by its seeds in their order.
+//! The dataset's bytes do not depend on thread scheduling or on interruptions of the sweep. Rows
+//! are in the order of points, seeds and streams. The stop rules examine a point's seeds in order.
 
 mod dataset;
 mod digest;
@@ -29,8 +28,8 @@ mod seeds;
 mod setting;
 mod single;
 mod state;
+mod stop_rule;
 mod table;
-mod until;
 
 pub use dataset::Output;
 pub use error::SweepError;
@@ -42,4 +41,8 @@ pub use seeds::parse_seeds;
 pub use setting::Setting;
 pub use single::{RunFailure, run as run_one};
 pub use state::Progress;
-pub use until::Until;
+pub use stop_rule::StopRule;
+
+/// Deprecated alias of [`StopRule`].
+#[deprecated(note = "renamed to `StopRule`")]
+pub type Until = StopRule;

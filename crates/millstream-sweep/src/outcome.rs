@@ -1,24 +1,24 @@
-//! What a run came to, as rows of the dataset: one a stream.
+//! The result of a run as rows of the dataset, one per stream.
 
 use millstream_report::{FabricStream, FabricSummary, StreamSummary, Summary};
 use serde::{Deserialize, Serialize};
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// On one link.
+    /// The result of a run on one link.
     Link(Summary),
-    /// In a fabric.
+    /// The result of a run in a fabric.
     Fabric(FabricSummary),
 }
 
-/// One value of the dataset.
+/// A value of the dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Cell {
-    /// There is none: the delay of a stream of which nothing was sent.
+    /// No value, such as the delay of a stream that sent nothing.
     None,
-    /// A count, a time in ns, a length in bytes, a rate in bits/s.
+    /// A count, a time in ns, a length in bytes, or a rate in bits/s.
     Count(u64),
     /// A share, 0 to 1.
     Share(f64),
@@ -27,7 +27,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// As a number; `None` for names and for what is not there.
+    /// Returns the value as a number; `None` for names and missing values.
     #[allow(clippy::cast_precision_loss)]
     #[must_use]
     pub fn number(&self) -> Option<f64> {
@@ -39,7 +39,7 @@ impl Cell {
     }
 }
 
-/// What stands in a column.
+/// The type of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// [`Cell::Count`].
@@ -53,9 +53,9 @@ pub enum Kind {
 /// A column of the dataset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Its name, ending in its unit.
+    /// Name of the column, ending in its unit.
     pub name: &'static str,
-    /// What stands in it.
+    /// Type of its cells.
     pub kind: Kind,
 }
 
@@ -123,19 +123,19 @@ const FABRIC: [Column; 24] = [
 
 const FABRIC_JITTER: Column = count("jitter_max_ns");
 
-/// The columns of a link's dataset, or a fabric's, behind point, settings and seed.
+/// Returns the columns of a link's or a fabric's dataset after point, settings and seed.
 #[must_use]
 pub fn columns(fabric: bool) -> Vec<Column> {
     if fabric { FABRIC.into_iter().chain([FABRIC_JITTER]).collect() } else { LINK.to_vec() }
 }
 
-/// Where the stream's name stands in a row.
+/// Returns the index of the column with the stream's name.
 pub(crate) fn name_column(columns: &[Column]) -> usize {
     columns.iter().position(|column| column.name == "name").expect("every dataset has names")
 }
 
 impl Outcome {
-    /// A row for each stream, a cell for each column.
+    /// Returns a row for each stream, with a cell for each column.
     pub(crate) fn rows(&self) -> Vec<Vec<Cell>> {
         match self {
             Outcome::Link(summary) => {
@@ -243,7 +243,7 @@ mod tests {
     "#;
 
     #[test]
-    fn every_cell_is_of_its_columns_kind() {
+    fn every_cell_matches_the_kind_of_its_column() {
         for text in [LINK_TEXT, FABRIC_TEXT] {
             let (columns, rows) = rows(text);
             assert!(!rows.is_empty());
@@ -265,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn two_packets_by_hand() {
+    fn metrics_of_two_packets_match_a_calculation_by_hand() {
         let (columns, rows) = rows(LINK_TEXT);
         let cell = |row: usize, name: &str| {
             &rows[row][columns.iter().position(|column| column.name == name).unwrap()]
         };
-        // 1,000 bytes at 8 Mb/s are 1 ms.
+        // 1,000 bytes at 8 Mbit/s take 1 ms.
         assert_eq!(*cell(0, "busy_ns"), Cell::Count(2_000_000));
         assert_eq!(*cell(0, "utilisation"), Cell::Share(1.0));
         assert_eq!(*cell(0, "delay_max_ns"), Cell::Count(1_000_000));

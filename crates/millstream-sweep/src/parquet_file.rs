@@ -1,4 +1,4 @@
-//! The dataset as Parquet: one row group, Snappy, every column optional.
+//! The dataset as Parquet: one row group, Snappy compression, every column optional.
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
@@ -15,7 +15,7 @@ use crate::outcome::{Cell, Kind};
 use crate::run::Made;
 use crate::setting::shown;
 
-/// A column's values, `None` where there is none.
+/// The values of a column; `None` is null.
 enum Values {
     Integers(Vec<Option<i64>>),
     Counts(Vec<Option<u64>>),
@@ -24,7 +24,7 @@ enum Values {
     Texts(Vec<Option<String>>),
 }
 
-/// Writes `point`, the settings, `seed`, then the columns of a run.
+/// Writes the columns `point`, the settings, `seed`, then the metrics of each run.
 pub(crate) fn write_parquet(
     file: &mut (impl Write + Send),
     grid: &Grid,
@@ -83,7 +83,7 @@ fn columns<'a>(grid: &'a Grid, runs: &[Made]) -> Vec<(&'a str, Values)> {
     columns
 }
 
-/// A setting's column, of the one type that all its values have; of several, text.
+/// Returns a setting's column with the common type of all its values, or text for mixed types.
 #[allow(clippy::cast_precision_loss)]
 fn settings<'a>(all: &[Value], values: impl Iterator<Item = &'a Value>) -> Values {
     let number = |value: &Value| match value {
@@ -120,7 +120,7 @@ impl Values {
     fn write<W: Write + Send>(&self, rows: &mut SerializedRowGroupWriter<'_, W>) -> Result<()> {
         match self {
             Self::Integers(values) => column::<Int64Type, _, _>(rows, values, |value| *value),
-            // An unsigned count has the bits of a signed one.
+            // Parquet stores an unsigned count as a signed integer with equal bits.
             Self::Counts(values) => column::<Int64Type, _, _>(rows, values, |v| v.cast_signed()),
             Self::Numbers(values) => column::<DoubleType, _, _>(rows, values, |value| *value),
             Self::Truths(values) => column::<BoolType, _, _>(rows, values, |value| *value),

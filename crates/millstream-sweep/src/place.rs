@@ -1,7 +1,7 @@
-//! Places in a scenario file: `link.rate`, `stream.video.weight`, `stream.*.queue`,
+//! Paths in a scenario file: `link.rate`, `stream.video.weight`, `stream.*.queue`,
 //! `stream.0.queue`.
 //!
-//! The names are those of Python's `Scenario.replace`.
+//! Python's `Scenario.replace` uses these names too.
 
 use toml::{Table, Value};
 
@@ -9,13 +9,13 @@ use crate::error::SweepError;
 
 const HEADS: [&str; 4] = ["scenario", "link", "scheduler", "fabric"];
 
-/// Rows that an error lists by name.
+/// The maximum number of row names that an error lists.
 const LISTED: usize = 20;
 
-/// Puts `value` wherever `place` means.
+/// Sets every location that `place` denotes to `value`.
 ///
 /// # Errors
-/// If there is no such place.
+/// Fails if there is no such location.
 pub(crate) fn set(table: &mut Table, place: &str, value: &Value) -> Result<(), SweepError> {
     let steps: Vec<&str> = place.split('.').collect();
     match steps.as_slice() {
@@ -43,7 +43,7 @@ pub(crate) fn set(table: &mut Table, place: &str, value: &Value) -> Result<(), S
     }
 }
 
-/// The streams or classes that `wanted` means: all, one by its name, or one by its number.
+/// Returns the streams or classes that `wanted` selects: all (`*`), one by name, or one by number.
 fn rows<'a>(
     table: &'a mut Table,
     head: &str,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_by_name_by_number_and_all() {
+    fn rows_are_selected_by_name_number_or_wildcard() {
         assert_eq!(weights("stream.a.weight"), [9, 1]);
         assert_eq!(weights("stream.0.weight"), [1, 9], "a name goes before a number");
         assert_eq!(weights("stream.1.weight"), [1, 9]);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_made_where_they_are_missing() {
+    fn missing_tables_are_created() {
         assert_eq!(changed("scheduler.quantum").unwrap()["scheduler"]["quantum"], 9.into());
         assert_eq!(
             changed("stream.a.source.bytes").unwrap()["stream"][0]["source"]["bytes"],
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_place_says_what_there_is() {
+    fn a_wrong_place_lists_the_valid_ones() {
         assert_eq!(
             changed("stream.b.weight").unwrap_err(),
             "`stream.b.weight`: there is no stream called `b`; there is `a`, `0`; `*` means all, a \

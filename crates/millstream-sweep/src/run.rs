@@ -1,4 +1,4 @@
-//! A sweep: every point with every seed, over threads, each run kept as it ends.
+//! The execution of a sweep: every point with every seed, over threads, with a journal.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,35 +14,35 @@ use crate::outcome::Cell;
 use crate::setting::shown;
 use crate::single;
 use crate::state::{Progress, State};
-use crate::until::Until;
+use crate::stop_rule::StopRule;
 
-/// What is run of a grid, and how.
+/// The parameters of a sweep over a grid.
 #[derive(Debug)]
 pub struct Plan {
-    /// The seeds, in the order in which they are added.
+    /// The seeds, in the order in which they run.
     pub seeds: Vec<u64>,
-    /// What ends a point before its last seed; all of them must hold. If empty, every seed is run.
-    pub until: Vec<Until>,
-    /// Threads, at least 1.
+    /// Rules that end a point before its last seed once all hold. If empty, every seed runs.
+    pub until: Vec<StopRule>,
+    /// Number of threads, at least 1.
     pub workers: usize,
-    /// Where runs and dataset are kept; `None` keeps nothing.
+    /// Paths of journal and dataset; `None` writes no files.
     pub output: Option<Output>,
 }
 
-/// A run that failed; all others are not affected.
+/// A failed run; it does not affect other runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The point's number.
+    /// Index of the point.
     pub point: usize,
-    /// Its settings, `link.rate=10 Mbps scheduler.discipline=drr`.
+    /// Settings of the point, `link.rate=10 Mbps scheduler.discipline=drr`.
     pub settings: String,
-    /// The seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// Why.
+    /// Error message.
     pub why: String,
 }
 
-/// A run of the dataset.
+/// A completed run of the dataset.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Made {
     pub(crate) point: usize,
@@ -50,24 +50,24 @@ pub(crate) struct Made {
     pub(crate) rows: Vec<Vec<Cell>>,
 }
 
-/// What a sweep came to.
+/// The result of a sweep.
 #[derive(Debug)]
 pub struct Swept {
-    /// The runs that count, in the order of points and seeds.
+    /// Counted runs, in the order of points and seeds.
     pub(crate) runs: Vec<Made>,
-    /// Runs that failed, in the same order; they are tried again the next time.
+    /// Failed runs, in the order of points and seeds; the next sweep repeats them.
     pub failures: Vec<Failure>,
-    /// Runs that were found done.
+    /// Number of completed runs read from the journal.
     pub found: usize,
-    /// Runs that were made now.
+    /// Number of runs executed now.
     pub made: usize,
-    /// Whether it was stopped before its end; the dataset is then not written.
+    /// Whether the sweep was stopped before its end; the dataset is then not written.
     pub interrupted: bool,
-    /// How far it came.
+    /// Progress at the end.
     pub progress: Progress,
 }
 
-/// What threads share.
+/// State shared by the threads.
 struct Shared<'a> {
     state: State<'a>,
     journal: Option<Journal>,
@@ -75,12 +75,13 @@ struct Shared<'a> {
     broken: Option<SweepError>,
 }
 
-/// Makes the runs of `grid` that `plan` asks for and its journal has not. `stop` ends it early,
-/// what is done being kept; `progress` is told of each run's end. A run that panics is a failure of
-/// its own.
+/// Executes the runs of `grid` that `plan` requires and its journal lacks.
+///
+/// Setting `stop` ends the sweep early and keeps the completed runs. `progress` is called after
+/// each run. A run that panics counts as failed.
 ///
 /// # Errors
-/// If the journal is of another sweep, or a file cannot be read or written.
+/// Fails if the journal belongs to another sweep, or a file cannot be read or written.
 pub fn run(
     grid: &Grid,
     plan: &Plan,
@@ -181,7 +182,7 @@ impl Shared<'_> {
     }
 }
 
-/// A point's settings in one line.
+/// Formats a point's settings in one line.
 pub(crate) fn settings(grid: &Grid, point: usize) -> String {
     let one = |(setting, value): (&crate::Setting, &toml::Value)| {
         format!("{}={}", setting.place, shown(value))

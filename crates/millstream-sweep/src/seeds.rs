@@ -1,14 +1,14 @@
-//! Which seeds: a count, a range, or a list.
+//! The parser of `--seeds`: a count, a range, or a list.
 
 use crate::error::SweepError;
 
-/// Seeds at most, so that a slip of the finger is no year of runs.
+/// The maximum number of seeds, so that a typing error does not start a year of runs.
 const MOST: u64 = 1_000_000;
 
-/// `10` is the seeds 1 to 10, `5..8` is 5, 6, 7 and 8, `3,1,7` is these in this order.
+/// Parses seeds: `10` means 1 to 10, `5..8` means 5 to 8, `3,1,7` means these in this order.
 ///
 /// # Errors
-/// If it is none of these, is empty, or names a seed twice.
+/// Fails if `text` has none of these forms, is empty, or repeats a seed.
 pub fn parse_seeds(text: &str) -> Result<Vec<u64>, SweepError> {
     let wrong = |what: &str| {
         SweepError::asked(
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_count_a_range_and_a_list() {
+    fn a_count_a_range_and_a_list_are_parsed() {
         assert_eq!(parse_seeds("3").unwrap(), [1, 2, 3]);
         assert_eq!(parse_seeds("5..7").unwrap(), [5, 6, 7]);
         assert_eq!(parse_seeds("7..7").unwrap(), [7]);
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_seeds_is_refused() {
+    fn invalid_seeds_are_rejected() {
         for text in ["0", "", "x", "3..1", "1,", "1,1", "0..1000000", "-1", "1..x"] {
             let error = parse_seeds(text).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{text}`: ")), "{error}");

@@ -1,4 +1,4 @@
-//! One setting of a sweep, `PLACE=VALUE,…`: a place in the scenario file and its values.
+//! A setting of a sweep, `PLACE=VALUE,…`: a location in the scenario file and its values.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,20 +9,22 @@ use crate::error::SweepError;
 const FORM: &str = "PLACE=VALUE,… such as link.rate=\"10 Mbps,20 Mbps\" or \
                     scheduler.discipline=fifo,drr";
 
-/// A place in the scenario file and the values that it takes.
+/// A location in the scenario file and its values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    /// Where: `link.rate`, `stream.NAME.weight`, `stream.*.queue`, `stream.0.source.rate`.
+    /// The location: `link.rate`, `stream.NAME.weight`, `stream.*.queue`, `stream.0.source.rate`.
     pub place: String,
-    /// The values, in the order given.
+    /// The values, in the given order.
     pub values: Vec<Value>,
 }
 
 impl FromStr for Setting {
     type Err = SweepError;
 
-    /// Values are separated by commas. One that is a TOML number, truth value, quoted string, array
-    /// or inline table is that; any other is a string, so `20 Mbps` and `fifo` need no quotes.
+    /// Parses `PLACE=VALUE,…` with values separated by commas.
+    ///
+    /// A TOML number, boolean, quoted string, array or inline table keeps its type. Any other value
+    /// is a string, so `20 Mbps` and `fifo` need no quotes.
     fn from_str(text: &str) -> Result<Self, SweepError> {
         let wrong = |what: &str| SweepError::asked(format!("`{text}`: {what}"), FORM);
         let (place, values) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
@@ -47,7 +49,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// A value as people write it: strings without quotes.
+/// Formats a value, strings without quotes.
 pub(crate) fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -55,7 +57,7 @@ pub(crate) fn shown(value: &Value) -> String {
     }
 }
 
-/// Cuts at the commas that are outside quotes, brackets and braces.
+/// Splits at the commas outside quotes, brackets and braces.
 fn pieces(text: &str) -> Vec<&str> {
     let (mut quote, mut depth, mut from, mut escaped) = (None, 0u32, 0, false);
     let mut pieces = Vec::new();
@@ -82,7 +84,7 @@ fn pieces(text: &str) -> Vec<&str> {
     pieces
 }
 
-/// What `piece` says; `None` if it begins like a string, an array or a table and is none.
+/// Parses one value; `None` if it starts like a string, an array or a table but is invalid.
 fn value(piece: &str) -> Option<Value> {
     let plain = || Value::String(piece.to_owned());
     match piece.parse::<Value>() {
@@ -104,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_toml_where_they_can_be_and_strings_elsewhere() {
+    fn values_are_toml_or_else_strings() {
         let expected = [Value::Integer(10), Value::Float(0.5), Value::Boolean(true)];
         assert_eq!(values("a.b=10,0.5,true"), expected);
         let strings =
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_setting_says_why() {
+    fn invalid_settings_explain_the_error() {
         let why = |text: &str| text.parse::<Setting>().unwrap_err().to_string();
         assert_eq!(why("link.rate"), "`link.rate`: there is no `=`");
         assert_eq!(why("=1"), "`=1`: there is no place before the `=`");

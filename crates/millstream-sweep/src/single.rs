@@ -1,4 +1,4 @@
-//! One run of a scenario, link or fabric, to its summary.
+//! Runs one scenario, link or fabric, and returns its summary.
 
 use millstream::{Departure, StreamId};
 use millstream_report::{Recorder, RecorderOptions};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::fabric::FabricRun;
 use crate::outcome::Outcome;
 
-/// Why a run failed, in one line.
+/// The reason a run failed, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RunFailure(String);
@@ -63,6 +63,7 @@ impl From<ScenarioError> for RunFailure {
     }
 }
 
+/// A listener that records a run and stops it on request.
 struct Recording<'a> {
     recorder: Recorder,
     stop: &'a AtomicBool,
@@ -96,10 +97,10 @@ impl Listener for Recording<'_> {
     }
 }
 
-/// Runs `scenario` to its end; `None` if `stop` was raised before.
+/// Runs `scenario` to its end; returns `None` if `stop` was set before that.
 ///
 /// # Errors
-/// If an input cannot be read or the fabric cannot be simulated.
+/// Fails if an input cannot be read or the fabric cannot be simulated.
 pub fn run(scenario: &Scenario, stop: &AtomicBool) -> Result<Option<Outcome>, RunFailure> {
     let outcome = if scenario.fabric.is_some() {
         let mut run = FabricRun::new(scenario)?;

@@ -1,22 +1,22 @@
-//! Which runs wait, are under way and have ended, and which point has enough seeds.
+//! The state of a sweep: waiting, running and completed runs, and the points with enough seeds.
 //!
-//! A point's seeds are begun in their order. It has enough at the first number of seeds whose runs
-//! have all ended and whose intervals are tight; runs of later seeds, which threads that had
-//! nothing else to do may have made, do not count. So the same seeds count whatever the threads
-//! did.
+//! A point's seeds start in order. The point is complete at the first number of seeds whose runs
+//! have all ended with narrow enough intervals. Idle threads may have run later seeds by then; they
+//! do not count. The counted seeds are therefore independent of thread timing.
 
 use crate::outcome::{Cell, Column};
-use crate::until::{FEWEST, Until};
+use crate::stop_rule::{FEWEST, StopRule};
 
-/// How far a sweep is.
+/// The progress of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Runs that have ended and count.
+    /// Counted runs that have ended.
     pub ended: usize,
-    /// Runs that count, or may yet.
+    /// Runs that count or may still count.
     pub of: usize,
 }
 
+/// The state of one run.
 #[derive(Clone, Debug)]
 enum Run {
     Waiting,
@@ -25,33 +25,33 @@ enum Run {
     Failed(String),
 }
 
-/// A point's runs, in the order of seeds.
+/// The runs of a point, in the order of seeds.
 struct Point {
     runs: Vec<Run>,
-    /// No run before this one waits.
+    /// Index before which no run waits.
     begun: usize,
-    /// The first runs that have all ended, and were found not to be enough.
+    /// Length of the prefix of ended runs that the stop rules have checked.
     judged: usize,
-    /// How many of the first runs count, once it is known.
+    /// Number of runs that count, once known.
     enough: Option<usize>,
 }
 
-/// All runs of a sweep.
+/// The state of all runs of a sweep.
 pub(crate) struct State<'a> {
     points: Vec<Point>,
-    until: &'a [Until],
+    until: &'a [StopRule],
     columns: &'a [Column],
-    /// No point before this one has a run that waits and may count.
+    /// Index before which no point has a waiting run that may count.
     open: usize,
     progress: Progress,
 }
 
 impl<'a> State<'a> {
-    /// Nothing of so many points with so many seeds each has begun.
+    /// Creates the state of a sweep that has not started, with `seeds` seeds for each point.
     pub(crate) fn new(
         points: usize,
         seeds: usize,
-        until: &'a [Until],
+        until: &'a [StopRule],
         columns: &'a [Column],
     ) -> Self {
         let point = || Point { runs: vec![Run::Waiting; seeds], begun: 0, judged: 0, enough: None };
@@ -64,15 +64,15 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The next run to make, as the point's number and the seed's.
+    /// Starts the next run; returns the index of its point and of its seed.
     ///
-    /// First those that are needed whatever comes of the runs under way; if there are none, one
-    /// that may be in vain.
+    /// Runs that are certainly needed come first. If there are none, starts a speculative run,
+    /// which may turn out not to count.
     pub(crate) fn next(&mut self) -> Option<(usize, usize)> {
         while self.points.get_mut(self.open).is_some_and(|point| !point.waits()) {
             self.open += 1;
         }
-        let mut perhaps = None;
+        let mut speculative = None;
         for at in self.open..self.points.len() {
             let until = !self.until.is_empty();
             let point = &mut self.points[at];
@@ -82,9 +82,9 @@ impl<'a> State<'a> {
             if !until || point.begun < (point.judged + 1).max(FEWEST) {
                 return Some((at, self.begin(at)));
             }
-            perhaps = perhaps.or(Some(at));
+            speculative = speculative.or(Some(at));
         }
-        perhaps.map(|at| (at, self.begin(at)))
+        speculative.map(|at| (at, self.begin(at)))
     }
 
     fn begin(&mut self, at: usize) -> usize {
@@ -93,17 +93,17 @@ impl<'a> State<'a> {
         point.begun
     }
 
-    /// A run is done. Whether it was not before.
+    /// Records a completed run; returns whether it was not completed before.
     pub(crate) fn done(&mut self, point: usize, seed: usize, rows: Vec<Vec<Cell>>) -> bool {
         !matches!(self.end(point, seed, Run::Done(rows)), Run::Done(_))
     }
 
-    /// A run has failed.
+    /// Records a failed run.
     pub(crate) fn failed(&mut self, point: usize, seed: usize, why: String) {
         self.end(point, seed, Run::Failed(why));
     }
 
-    /// What the run was before.
+    /// Ends a run; returns its previous state.
     fn end(&mut self, at: usize, seed: usize, run: Run) -> Run {
         let before = self.points[at].progress();
         let was = std::mem::replace(&mut self.points[at].runs[seed], run);
@@ -114,6 +114,7 @@ impl<'a> State<'a> {
         was
     }
 
+    /// Extends the checked prefix of a point, and completes the point if the stop rules hold.
     fn judge(&mut self, at: usize) {
         let point = &mut self.points[at];
         while point.enough.is_none() {
@@ -132,7 +133,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The runs of `point` that count, by the seed's number, each with its rows or why it failed.
+    /// Returns the counted runs of `point`: index of the seed, and the rows or the error.
     pub(crate) fn counted(
         &self,
         point: usize,
@@ -146,7 +147,7 @@ impl<'a> State<'a> {
         })
     }
 
-    /// How far the sweep is.
+    /// Returns the progress of the sweep.
     pub(crate) fn progress(&self) -> Progress {
         self.progress
     }
@@ -159,7 +160,7 @@ impl Point {
         Progress { ended: self.runs[..of].iter().filter(ended).count(), of }
     }
 
-    /// Whether there is a run to begin; moves to it.
+    /// Returns whether a run can start, and advances `begun` to it.
     fn waits(&mut self) -> bool {
         while self.runs.get(self.begun).is_some_and(|run| !matches!(run, Run::Waiting)) {
             self.begun += 1;
@@ -182,10 +183,10 @@ mod tests {
     use super::*;
     use crate::outcome::{columns, name_column};
 
-    /// A point has enough once the first three delays are equal.
-    fn until() -> Vec<Until> {
+    /// Returns a rule that holds once the first three delays are equal.
+    fn until() -> Vec<StopRule> {
         let column = columns(false).iter().position(|column| column.name == "delay_mean_ns");
-        vec![Until::of(None, column.unwrap_or(0), 0.01)]
+        vec![StopRule::of(None, column.unwrap_or(0), 0.01)]
     }
 
     fn rows(delay_ns: u64) -> Vec<Vec<Cell>> {
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_end_runs_are_begun_in_the_order_of_the_grid() {
+    fn without_stop_rules_runs_start_in_grid_order() {
         let columns = columns(false);
         let mut state = State::new(2, 2, &[], &columns);
         state.done(0, 1, rows(1));
@@ -206,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_may_be_in_vain_come_last() {
+    fn speculative_runs_come_last() {
         let (columns, until) = (columns(false), until());
         let mut state = State::new(2, 5, &until, &columns);
         let begun: Vec<_> = (0..6).filter_map(|_| state.next()).collect();
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_seeds_that_are_enough_count_in_whatever_order_they_end() {
+    fn the_shortest_sufficient_prefix_of_seeds_counts_in_any_order() {
         let (columns, until) = (columns(false), until());
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
             let mut state = State::new(1, 5, &until, &columns);
@@ -234,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_run_counts_for_nothing_but_is_told() {
+    fn a_failed_run_is_reported_but_does_not_count_for_stop_rules() {
         let (columns, until) = (columns(false), until());
         let mut state = State::new(1, 5, &until, &columns);
         state.failed(0, 1, "lost".into());

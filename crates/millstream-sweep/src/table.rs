@@ -1,4 +1,4 @@
-//! What a sweep came to, for people and as JSON: means over seeds with their intervals.
+//! The result of a sweep as a text table and as JSON: means over seeds with their intervals.
 
 use millstream_report::{human, text_table};
 use serde::Serialize;
@@ -9,24 +9,24 @@ use crate::interval::Interval;
 use crate::outcome::{Cell, Column, Kind, name_column};
 use crate::run::Swept;
 use crate::setting::shown;
-use crate::until::Until;
+use crate::stop_rule::StopRule;
 
-/// Columns that the table shows of a link's sweep.
+/// Columns of a link's sweep that the table shows.
 const LINK: [&str; 5] =
     ["rate_bps", "delay_mean_ns", "delay_p99_ns", "dropped_late", "dropped_full"];
 
-/// The same of a fabric's.
+/// Columns of a fabric's sweep that the table shows.
 const FABRIC: [&str; 4] = ["offered", "throughput", "delay_mean_ns", "delay_max_ns"];
 
-/// A stream of a point.
+/// The metrics of one stream at one point.
 #[derive(Debug, Serialize)]
 struct Line {
     point: usize,
     settings: BTreeMap<String, toml::Value>,
     stream: String,
-    /// Runs that count.
+    /// Number of counted runs.
     runs: usize,
-    /// Of each metric, over the runs that have one; null if none has.
+    /// Estimate of each metric over the runs with a value; null if there are none.
     metrics: BTreeMap<&'static str, Option<Estimate>>,
 }
 
@@ -38,10 +38,12 @@ struct Estimate {
 }
 
 impl Swept {
-    /// The table: a line for each stream of each point, the mean over its seeds and half of the
-    /// 90 % confidence interval. Shows a metric of `until` whatever it is.
+    /// Returns the table: for each stream of each point, mean over seeds and half-width of the
+    /// 90 % confidence interval.
+    ///
+    /// It also shows the metrics of `until`, even if the table omits them by default.
     #[must_use]
-    pub fn table(&self, grid: &Grid, until: &[Until]) -> String {
+    pub fn table(&self, grid: &Grid, until: &[StopRule]) -> String {
         let shown_always: &[&str] = if grid.is_fabric() { &FABRIC } else { &LINK };
         let wanted = |at: &usize| {
             shown_always.contains(&grid.columns()[*at].name)
@@ -65,7 +67,7 @@ impl Swept {
         text_table(&header, rows)
     }
 
-    /// The same with every metric, as a JSON array.
+    /// Returns a JSON array with all metrics of each stream of each point.
     #[must_use]
     pub fn json(&self, grid: &Grid) -> String {
         let mut lines = Vec::new();
@@ -92,7 +94,7 @@ impl Swept {
         serde_json::to_string_pretty(&lines).unwrap_or_default() + "\n"
     }
 
-    /// Calls back with each stream of each point and its rows, one a run.
+    /// Calls `call` for each stream of each point with its rows, one per run.
     fn by_stream(&self, grid: &Grid, mut call: impl FnMut(usize, &str, &[&Vec<Cell>])) {
         let name = name_column(grid.columns());
         for runs in self.runs.chunk_by(|one, other| one.point == other.point) {
@@ -113,7 +115,7 @@ fn interval(rows: &[&Vec<Cell>], column: usize) -> Option<Interval> {
     Interval::of(&values)
 }
 
-/// `12.3 ms ± 120 µs`.
+/// Formats a mean and its half-width, such as `12.3 ms ± 120 µs`.
 fn words(column: &Column, interval: Interval) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let rounded = |value: f64| value.round() as u64;

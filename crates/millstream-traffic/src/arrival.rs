@@ -1,49 +1,49 @@
-//! The contract between sources and whoever consumes them.
+//! The interface between traffic sources and their consumers.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// One packet arriving at the scheduler.
+/// A packet's arrival at the scheduler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When it arrives, ns since the start of the run.
+    /// Arrival time, ns since the start of the run.
     pub time_ns: u64,
-    /// The stream's position in the scenario file, from 0.
+    /// Position of the stream in the scenario file, from 0.
     pub stream: u32,
     /// Length in bytes.
     pub bytes: u32,
-    /// The captured frame, when the source is a capture file and the consumer asked to keep it.
+    /// The captured frame, if the source is a capture file and the consumer requested it.
     pub frame: Option<Box<FrameBytes>>,
 }
 
-/// A frame as it stands in a capture file.
+/// A frame of a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameBytes {
-    /// The captured bytes; shorter than the packet where the capture was cut by its snap length.
+    /// The captured bytes; shorter than the packet if the snap length truncated it.
     pub captured: Vec<u8>,
-    /// The length the packet had on the wire, bytes.
+    /// Length of the packet on the wire, bytes.
     pub original_bytes: u32,
 }
 
 /// A source of arrivals in time order.
 pub trait Feed: Send {
-    /// The next arrival; `None` when the source has ended. Times never decrease.
+    /// Returns the next arrival, or `None` when the source has ended. Times never decrease.
     ///
     /// # Errors
-    /// When the input behind the source is unreadable or malformed.
+    /// Fails if the source's input is unreadable or malformed.
     fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError>;
 }
 
-/// What is wrong with an input, where, and what would be right.
+/// An error of an input: what is wrong, where, and a valid alternative.
 #[derive(Debug)]
 pub struct TrafficError {
-    /// The file, where the source reads one.
+    /// The file, if the source reads one.
     pub path: Option<PathBuf>,
-    /// Where in the file: `line 7`, `packet 12`, `byte 4096`.
+    /// Position in the file: `line 7`, `packet 12`, `byte 4096`.
     pub place: Option<String>,
-    /// What was found, with the value.
+    /// The problem, with the invalid value.
     pub message: String,
-    /// What would be right.
+    /// A valid alternative.
     pub help: Option<String>,
 }
 

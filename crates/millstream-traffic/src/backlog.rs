@@ -1,12 +1,12 @@
-//! A backlog: packets that are all there at once, as the papers' scheduler experiments have them.
+//! A backlog: packets that all arrive at once, as in the papers' scheduler experiments.
 //!
-//! Every stream is then backlogged from the start until it has been served, so that a run measures
-//! the discipline alone: no decision depends on when a packet came.
-//! Costs nothing a packet but a counter, however long the backlog.
+//! Every stream is backlogged from the start until all its packets are served. A run then measures
+//! the discipline alone: no decision depends on an arrival time. The memory use does not depend on
+//! the number of packets, and a packet costs one counter update.
 
 use crate::arrival::{Arrival, Feed, TrafficError};
 
-/// Equal packets that all arrive at one instant.
+/// A feed of equal packets that all arrive at one instant.
 #[derive(Clone, Debug)]
 pub struct Backlog {
     left: u64,
@@ -14,7 +14,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// `packets` packets of `bytes` bytes for `stream`, all at `start_ns`.
+    /// Creates `packets` packets of `bytes` bytes for `stream`, all at `start_ns`.
     #[must_use]
     pub fn new(stream: u32, packets: u64, bytes: u32, start_ns: u64) -> Self {
         let arrival = Arrival { time_ns: start_ns, stream, bytes, frame: None };
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_packets_arrive_at_the_start_whatever_their_length() {
+    fn all_packets_arrive_at_the_start_for_any_length() {
         for bytes in [0, 65_535] {
             let mut feed = Backlog::new(2, 3, bytes, 9);
             for _ in 0..3 {

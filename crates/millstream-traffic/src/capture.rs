@@ -1,13 +1,14 @@
-//! Captures: pcap and pcapng files read by libpcap, packets matched by pcap-filter expressions.
+//! Captures: pcap and pcapng files read by libpcap, with packets matched by pcap-filter
+//! expressions.
 //!
-//! One pass serves every stream that names the file: a packet goes to the first stream, in
-//! scenario order, whose expression matches; a stream without an expression takes all that is
-//! left. What nobody takes is counted, not lost in silence. The first packet arrives at time 0, the
-//! others as much later as they were captured; where a capture's times go back (captures of several
-//! queues do) the time is held and the packet counted.
+//! One pass serves every stream that names the file. A packet goes to the first stream, in scenario
+//! order, with a matching expression; a stream without an expression matches every packet.
+//! Unmatched packets are counted. The first packet arrives at time 0; later ones keep their
+//! distance from it. Timestamps can go back in captures of several queues: the packet then arrives
+//! at the latest time so far and is counted as reordered.
 //!
-//! A packet's length is the one it had on the wire. Expressions see the captured bytes, filled with
-//! zeros to that length, so that `greater 500` works on captures of headers only.
+//! A packet's length is its length on the wire. Expressions see the captured bytes padded with
+//! zeros to that length, so `greater 500` works on header-only captures.
 
 mod writer;
 
@@ -22,27 +23,27 @@ use crate::arrival::{Arrival, Feed, FrameBytes, TrafficError};
 use crate::output_file::OutputFile;
 use crate::reading::Reading;
 
-/// What a capture held beside the packets that arrived; readable while and after it is read.
+/// Counters of unmatched and reordered packets; other threads may read them at any time.
 #[derive(Debug, Default)]
 pub struct CaptureCounts {
-    /// Packets that no stream's expression matched.
+    /// Number of packets that no stream's expression matched.
     pub unmatched_packets: AtomicU64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub unmatched_bytes: AtomicU64,
-    /// Packets whose timestamp was before that of a packet ahead of them.
+    /// Number of packets with a timestamp before that of an earlier packet.
     pub reordered_packets: AtomicU64,
 }
 
-/// What a pcap file holds of a packet besides its bytes; pcapng a little more.
+/// Bytes of a pcap record in addition to the packet's bytes; a pcapng record has slightly more.
 const RECORD_HEADER_BYTES: u64 = 16;
 
-/// Who takes a packet.
+/// A stream's claim to matching packets.
 struct Claim {
     stream: u32,
     filter: Option<BpfProgram>,
 }
 
-/// Packets of a capture file.
+/// A feed of the packets of a capture file.
 pub struct CaptureFeed {
     capture: Capture<Offline>,
     claims: Vec<Claim>,
@@ -57,17 +58,19 @@ pub struct CaptureFeed {
 }
 
 impl CaptureFeed {
-    /// Opens the capture at `path` for `claims`: stream numbers with their pcap-filter expression
-    /// (`None` takes what is left), in scenario order. `keep_frames` hands the captured bytes on.
+    /// Opens the capture at `path` for `claims`.
+    ///
+    /// A claim is a stream number with its pcap-filter expression, in scenario order; `None`
+    /// matches all packets. `keep_frames` stores the captured bytes in the arrivals.
     ///
     /// # Errors
-    /// If the file is not a capture, or an expression does not compile for its link type.
+    /// Fails if the file is not a capture, or an expression does not compile for its link type.
     pub fn open(
         path: &Path,
         claims: &[(u32, Option<String>)],
         keep_frames: bool,
     ) -> Result<Self, TrafficError> {
-        // libpcap's own words for a missing or empty file are poor.
+        // libpcap's own messages for a missing or empty file are unclear.
         let metadata = File::open(path).and_then(|file| file.metadata());
         let metadata = metadata.map_err(|e| TrafficError::new(e.to_string()).path(path))?;
         if metadata.is_file() && metadata.len() == 0 {
@@ -105,7 +108,7 @@ impl CaptureFeed {
         })
     }
 
-    /// Tells `reading` how far the file is read, from now on.
+    /// Reports the read progress to `reading` from now on.
     #[must_use]
     pub fn following(mut self, reading: Arc<Reading>) -> Self {
         reading.expect(std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len()));
@@ -113,13 +116,13 @@ impl CaptureFeed {
         self
     }
 
-    /// What is counted beside the arrivals.
+    /// Returns the counters of this capture.
     #[must_use]
     pub fn counts(&self) -> Arc<CaptureCounts> {
         Arc::clone(&self.counts)
     }
 
-    /// A writer of captures of the same link type.
+    /// Creates a writer of captures with this capture's link type.
     #[must_use]
     pub fn writer(&self, file: OutputFile) -> CaptureWriter {
         CaptureWriter::new(file, self.capture.get_datalink())
@@ -164,10 +167,10 @@ impl Feed for CaptureFeed {
     }
 }
 
-/// The largest packet that is filled up for a filter: no link carries longer ones.
+/// The maximum length to which a packet is padded for a filter: no link carries longer packets.
 const LONGEST_PACKET: u32 = 1 << 18;
 
-/// The captured bytes, filled with zeros to the length the packet had.
+/// Returns the captured bytes, padded with zeros to the packet's length on the wire.
 fn as_on_the_wire<'a>(captured: &'a [u8], bytes: u32, padded: &'a mut Vec<u8>) -> &'a [u8] {
     let length = bytes.min(LONGEST_PACKET) as usize;
     if captured.len() >= length {
@@ -181,14 +184,14 @@ fn as_on_the_wire<'a>(captured: &'a [u8], bytes: u32, padded: &'a mut Vec<u8>) -
 
 #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
 fn timestamp_ns(header: &PacketHeader) -> i128 {
-    // With nanosecond precision libpcap keeps nanoseconds where the name says microseconds.
+    // With nanosecond precision libpcap stores nanoseconds in `tv_usec`.
     i128::from(header.ts.tv_sec as i64) * 1_000_000_000 + i128::from(header.ts.tv_usec as i64)
 }
 
-/// Whether `expression` is a pcap-filter expression, on Ethernet.
+/// Checks that `expression` is a valid pcap-filter expression for Ethernet.
 ///
 /// # Errors
-/// libpcap's own message.
+/// Returns libpcap's message.
 pub fn validate_filter(expression: &str) -> Result<(), String> {
     if expression.contains('\0') {
         return Err("it contains a NUL character".into());
@@ -204,7 +207,7 @@ pub fn validate_filter(expression: &str) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// A pcap file with nanosecond timestamps: (seconds, ns, captured bytes, length).
+    /// Returns a pcap file with nanosecond timestamps: (seconds, ns, captured bytes, length).
     fn pcap(packets: &[(u32, u32, Vec<u8>, u32)]) -> Vec<u8> {
         let mut file = Vec::new();
         for word in [0xa1b2_3c4du32, 0x0004_0002, 0, 0, 65_535, 1] {
@@ -220,7 +223,7 @@ mod tests {
         file
     }
 
-    /// An Ethernet frame with the headers of a UDP packet to `port`.
+    /// Returns an Ethernet frame with the headers of a UDP packet to `port`.
     fn udp(port: u16) -> Vec<u8> {
         let mut frame = vec![0; 12];
         frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_written_capture_reads_back_unchanged() {
         let capture = file(&pcap(&[(1, 0, udp(5004), 60), (2, 7, udp(5004), 70)]));
         let mut feed = CaptureFeed::open(capture.path(), &[(0, None)], true).unwrap();
         let copy = tempfile::NamedTempFile::new().unwrap();
@@ -289,7 +292,7 @@ mod tests {
         };
         let words = |words: &[u32]| words.iter().flat_map(|w| w.to_le_bytes()).collect::<Vec<_>>();
         let section = block(0x0a0d_0d0a, &words(&[0x1a2b_3c4d, 1, u32::MAX, u32::MAX]));
-        // Ethernet, with option 9 (resolution), of one byte: 10^-9 s.
+        // Ethernet, with the one-byte option 9 (resolution): 10^-9 s.
         let interface = block(1, &words(&[1, 0, 0x0001_0009, 9, 0]));
         let packet = |ns: u32, length: u32| {
             block(6, &[words(&[0, 0, ns, 4, length]), b"abcd".to_vec()].concat())
@@ -311,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_errors_that_say_where() {
+    fn errors_of_damaged_files_name_the_position() {
         let whole = pcap(&[(1, 0, udp(1), 60), (1, 1, udp(1), 60)]);
         let cut = file(&whole[..whole.len() - 5]);
         let mut feed = CaptureFeed::open(cut.path(), &[(0, None)], false).unwrap();

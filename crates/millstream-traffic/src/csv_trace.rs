@@ -1,8 +1,8 @@
-//! The arrivals CSV: `time_ns,stream,bytes`, rows in time order.
+//! The arrivals CSV: `time_ns,stream,bytes`, with rows in time order.
 //!
-//! One pass over the file serves every stream that names it. Rows of equal time keep file order. A
-//! row that cannot be used is an error that names its line: nothing is skipped. A row is at most
-//! 1 MiB, so that an open quote or a file without lines is not read whole into memory.
+//! One pass over the file serves every stream that names it. Rows of equal time keep file order. An
+//! invalid row is an error that names its line; no row is skipped. A row has at most 1 MiB, so an
+//! open quote or a file without newlines cannot fill the memory.
 
 use rustc_hash::FxHashMap;
 use std::io::{self, Read};
@@ -14,10 +14,10 @@ use crate::reading::{FollowedFile, Reading};
 
 const HEADER: [&str; 3] = ["time_ns", "stream", "bytes"];
 
-/// Bytes that may be read for one row.
+/// The maximum number of bytes read for one row.
 const LONGEST_ROW: usize = 1 << 20;
 
-/// An input that fails when one row takes too much of it.
+/// An input that fails when one row exceeds [`LONGEST_ROW`].
 struct Limited<R> {
     input: R,
     since_row: usize,
@@ -35,7 +35,7 @@ impl<R: Read> Read for Limited<R> {
     }
 }
 
-/// Rows of an arrivals CSV.
+/// A feed of the rows of an arrivals CSV.
 pub struct CsvTrace<R> {
     rows: csv::Reader<Limited<R>>,
     row: csv::ByteRecord,
@@ -46,11 +46,13 @@ pub struct CsvTrace<R> {
 }
 
 impl CsvTrace<FollowedFile> {
-    /// Opens the trace at `path` for `streams` (name and number); `elsewhere` are the names of the
-    /// scenario's other streams, for the error message; `reading` is told how far the file is read.
+    /// Opens the trace at `path` for `streams` (name and number).
+    ///
+    /// `elsewhere` holds the names of the scenario's other streams, for error messages. `reading`
+    /// receives the read progress.
     ///
     /// # Errors
-    /// If the file cannot be read or does not begin with the header.
+    /// Fails if the file cannot be read or does not start with the header.
     pub fn open(
         path: &Path,
         streams: impl IntoIterator<Item = (String, u32)>,
@@ -64,10 +66,10 @@ impl CsvTrace<FollowedFile> {
 }
 
 impl<R: Read> CsvTrace<R> {
-    /// Reads the trace from `input`; otherwise as [`CsvTrace::open`].
+    /// Reads the trace from `input`; see [`CsvTrace::open`] for the other arguments.
     ///
     /// # Errors
-    /// As there.
+    /// See [`CsvTrace::open`].
     pub fn new(
         input: R,
         path: &Path,
@@ -107,7 +109,7 @@ impl<R: Read> CsvTrace<R> {
         self.rows.read_byte_record(&mut self.row).map_err(|error| self.error(&error.to_string()))
     }
 
-    /// An error about the row that was read last.
+    /// Creates an error about the last row read.
     #[cold]
     fn error(&self, message: &str) -> TrafficError {
         let line = self.row.position().map_or(1, csv::Position::line);
@@ -174,7 +176,7 @@ fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(field).into_owned()
 }
 
-/// A decimal number of at most `largest`, digits only.
+/// Parses a decimal number of at most `largest`, digits only.
 #[inline]
 fn number(field: &[u8], largest: u64) -> Option<u64> {
     let (value, used) = <u64 as atoi::FromRadix10Checked>::from_radix_10_checked(field);
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn every_unusable_row_is_named() {
+    fn errors_name_the_invalid_row() {
         for (rows, parts) in [
             ("", vec!["a.csv", "empty"]),
             ("a,b\n", vec!["line 1", "`a,b`"]),
@@ -235,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_without_end_is_an_error_and_a_long_file_is_not() {
+    fn an_endless_row_is_an_error_but_a_long_file_is_not() {
         let endless = io::repeat(b'7');
         let open = |input| CsvTrace::new(input, Path::new("a.csv"), [], vec![]).err().unwrap();
         assert!(open(Box::new(endless) as Box<dyn Read>).to_string().contains("quote"));
@@ -247,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_and_quotes_are_read_past() {
+    fn a_byte_order_mark_and_quotes_are_ignored() {
         let rows = "\u{feff}time_ns,stream,bytes\n\"5\",\"video\",1\n";
         assert_eq!(read(rows).unwrap(), [(5, 0, 1)]);
     }

@@ -1,30 +1,33 @@
-//! A frame generator: packets of random sizes at equal intervals, with one pause, as ShareStreams'
-//! producers fill the queues of an end-system.
+//! A frame generator: packets of random sizes at equal intervals, with one pause.
+//!
+//! It models the producers of ShareStreams, which fill the queues of an end-system.
 
 use crate::arrival::{Arrival, Feed, TrafficError};
 use crate::random::Random;
 
-/// So many packets, one every `interval_ns`, and after the first `pause_after` of them nothing for
-/// `pause_ns` more. Sizes from `bytes` to `largest` are all alike.
+/// A feed of packets, one every `interval_ns`, with an extra pause of `pause_ns` after the first
+/// `pause_after`.
+///
+/// Sizes are uniform from `bytes` to `largest`.
 #[derive(Clone, Debug)]
 pub struct Generator {
-    /// Its stream.
+    /// Stream of the packets.
     pub stream: u32,
-    /// Packets still to come.
+    /// Number of packets left.
     pub packets: u64,
-    /// The smallest.
+    /// Smallest size, bytes.
     pub bytes: u32,
-    /// The largest; at least `bytes`.
+    /// Largest size, bytes; at least `bytes`.
     pub largest: u32,
-    /// When the next one comes, ns.
+    /// Time of the next packet, ns.
     pub time_ns: u64,
-    /// Time from one to the next, ns.
+    /// Time between packets, ns.
     pub interval_ns: u64,
-    /// Packets until the pause.
+    /// Number of packets until the pause.
     pub pause_after: u64,
-    /// How long it is beyond the interval, ns.
+    /// Length of the pause in addition to the interval, ns.
     pub pause_ns: u64,
-    /// Where the sizes come from.
+    /// Random sequence of the sizes.
     pub random: Random,
 }
 
@@ -35,7 +38,7 @@ impl Feed for Generator {
         }
         self.packets -= 1;
         let more = self.random.below(u64::from(self.largest - self.bytes) + 1);
-        // Below `largest`, which is of 32 bits.
+        // At most `largest`, which has 32 bits.
         let bytes = self.bytes + u32::try_from(more).unwrap_or(0);
         let arrival = Arrival { time_ns: self.time_ns, stream: self.stream, bytes, frame: None };
         self.time_ns = self.time_ns.saturating_add(self.interval_ns);
@@ -70,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pause_comes_once_and_sizes_are_random_and_repeatable() {
+    fn the_pause_occurs_once_and_sizes_are_random_and_repeatable() {
         let arrivals = all(generator(1));
         let times: Vec<u64> = arrivals.iter().map(|arrival| arrival.time_ns).collect();
         assert_eq!(times, [5, 15, 125, 135, 145, 155]);
@@ -80,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_alike_over_all_that_is_allowed() {
+    fn sizes_are_uniform_over_the_allowed_range() {
         let many = Generator { packets: 30_000, largest: 66, ..generator(1) };
         let sizes = all(many);
         for bytes in 64..=66 {

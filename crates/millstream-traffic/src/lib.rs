@@ -1,10 +1,10 @@
-//! Where packets come from.
+//! Traffic sources: generators, models and readers of packet arrivals.
 //!
-//! Every source is a [`Feed`]: it hands out [`Arrival`]s in time order until it ends. One feed may
-//! serve many streams (a capture matched by filters, a CSV trace); [`Merge`] joins feeds into one;
-//! [`Threaded`] lets one read ahead in a thread of its own.
+//! Every source is a [`Feed`]: it yields [`Arrival`]s in time order until it ends. One feed may
+//! serve many streams (a capture matched by filters, a CSV trace). [`Merge`] joins feeds into one;
+//! [`Threaded`] reads ahead in its own thread.
 //!
-//! | source | what it makes |
+//! | source | packets |
 //! |---|---|
 //! | [`Cbr`] | equal packets at equal intervals |
 //! | [`ParetoOnOff`] | self-similar traffic |
@@ -15,10 +15,10 @@
 //! | [`CaptureFeed`] | packets of a pcap or pcapng file, matched by pcap-filter expressions |
 //! | [`mpeg`] | video frames of a file or a model |
 //!
-//! [`OutputFile`] is how every command and crate above writes a file, captures first of all.
+//! All commands and dependent crates write their files, including captures, with [`OutputFile`].
 //!
-//! [`OnOff`], [`mpeg::Mpeg4Model`] and [`Random`] are what sources are made of, for a realisation
-//! whose packets are no stream's.
+//! [`OnOff`], [`mpeg::Mpeg4Model`] and [`Random`] are the building blocks of sources. Backends with
+//! packets outside streams use them directly.
 
 mod arrival;
 mod backlog;

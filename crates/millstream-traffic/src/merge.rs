@@ -1,9 +1,8 @@
-//! Many feeds as one, in time order.
+//! Merges many feeds into one, in time order.
 //!
-//! At equal times the feed that was given earlier comes first, and arrivals of one feed keep their
-//! order. Each feed holds one arrival here, so memory grows with feeds, not with packets; an
-//! arrival costs one replacement at the top of a heap. A feed's error comes after its arrivals
-//! before it.
+//! At equal times, feeds keep the order in which they were given; arrivals of one feed keep their
+//! order. The merge holds one arrival per feed, so memory grows with feeds, not with packets. An
+//! arrival costs one replacement at the top of a heap. A feed's error follows its earlier arrivals.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -11,20 +10,20 @@ use std::collections::binary_heap::PeekMut;
 
 use crate::arrival::{Arrival, Feed, TrafficError};
 
-/// Feeds merged by time.
+/// A merge of feeds by time.
 pub struct Merge {
     feeds: Vec<Box<dyn Feed>>,
     heads: Vec<Option<Arrival>>,
     order: BinaryHeap<Reverse<(u64, usize)>>,
-    /// What the next call returns: a feed failed while its next arrival was fetched.
+    /// Error of a feed's lookahead; the next call returns it.
     failed: Option<TrafficError>,
 }
 
 impl Merge {
-    /// Merges `feeds`. One feed is passed through.
+    /// Merges `feeds`. A single feed is returned as is.
     ///
     /// # Errors
-    /// The first error of a feed's first arrival.
+    /// Returns the first error of any feed's first arrival.
     pub fn of(mut feeds: Vec<Box<dyn Feed>>) -> Result<Box<dyn Feed>, TrafficError> {
         if feeds.len() == 1 {
             return Ok(feeds.remove(0));
@@ -95,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_comes_after_the_arrival_before_it() {
+    fn an_error_follows_the_preceding_arrival() {
         struct Failing(u64);
         impl Feed for Failing {
             fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {

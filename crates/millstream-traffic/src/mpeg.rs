@@ -1,4 +1,4 @@
-//! Video frames: from a real file or from a model, paced at their frame rate.
+//! Video frames, from a file or from a model, paced at their frame rate.
 //!
 //! ```text
 //! file ── container (PS, TS, MP4 or none) ── codec (MPEG-1/2, H.264) ──> frames: type, bytes
@@ -6,8 +6,8 @@
 //!                                       arrivals <── MpegFeed (frame rate, packets)
 //! ```
 //!
-//! Frames come in coding order, one each frame time, as a server would send them. Only headers are
-//! read; nothing is decoded.
+//! Frames arrive in coding order, one per frame time, as from a media server. Only headers are
+//! parsed; no video is decoded.
 
 mod codec;
 mod container;
@@ -26,19 +26,19 @@ pub use model::Mpeg4Model;
 pub use payload::{CodedFrame, VideoBytes, VideoPayload, units};
 pub use picture::{Picture, picture};
 
-/// How a frame is coded.
+/// The coding type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameKind {
-    /// By itself.
+    /// Intra-coded: does not depend on other frames.
     I,
     /// Predicted from an earlier frame.
     P,
-    /// Predicted from both sides; nothing depends on it.
+    /// Predicted from an earlier and a later frame; not a reference for other frames.
     B,
 }
 
 impl FrameKind {
-    /// Its letter.
+    /// Returns the letter of the type.
     #[must_use]
     pub fn letter(self) -> char {
         match self {
@@ -49,26 +49,26 @@ impl FrameKind {
     }
 }
 
-/// One coded frame.
+/// A coded frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// How it is coded.
+    /// Coding type.
     pub kind: FrameKind,
-    /// Its bytes in the elementary stream, headers included.
+    /// Length in the elementary stream, bytes, headers included.
     pub bytes: u32,
 }
 
-/// Frames a second as a fraction, neither part 0.
+/// A frame rate as a fraction, neither part 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRate {
-    /// Frames …
+    /// Number of frames in `seconds` seconds.
     pub frames: u32,
-    /// … in so many seconds.
+    /// Number of seconds for `frames` frames.
     pub seconds: u32,
 }
 
 impl FrameRate {
-    /// When frame `index` comes, ns after frame 0.
+    /// Returns the time of frame `index`, ns after frame 0.
     #[must_use]
     pub fn time_ns(self, index: u64) -> u128 {
         u128::from(index) * 1_000_000_000 * u128::from(self.seconds)

@@ -1,10 +1,12 @@
 //! Superposed on/off sources with Pareto periods, packet by packet.
 //!
-//! While on, a source sends packets back to back at its peak rate. On and off periods are Pareto
-//! with shapes 1.4 and 1.2, so that the sum is self-similar with H = (3 − 1.2)/2 = 0.9 (Willinger
-//! and others 1997). The laws are cut at three decades and each source starts inside a period, as
-//! seen at a random instant: without both, the load of a run strays far from the one asked for. It
-//! still strays; whoever counts the packets says what it came to.
+//! While on, a source sends packets back to back at its peak rate. On and off periods have Pareto
+//! distributions of shapes 1.4 and 1.2. The sum is therefore self-similar with H = (3 − 1.2)/2 =
+//! 0.9 (Willinger and others 1997).
+//!
+//! The distributions are cut at three decades, and each source starts inside a period, in its
+//! steady state. Without both measures a run's load deviates far from the requested rate. Some
+//! deviation remains; count the packets to get the actual load.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,29 +15,33 @@ use crate::random::{BoundedPareto, Random};
 
 const SHAPE_ON: f64 = 1.4;
 const SHAPE_OFF: f64 = 1.2;
-/// Mean packets in an on period.
+/// The mean number of packets in an on period.
 const MEAN_BURST_PACKETS: f64 = 20.0;
 
-/// How large packets are.
+/// The distribution of packet lengths.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PacketBytes {
-    /// All alike: so many bytes, not 0.
+    /// All packets have this length in bytes, not 0.
     Fixed(u32),
-    /// Independent, Pareto with the given shape (above 0) between two sizes: many small packets and
-    /// a few large ones. One size is left if `most` is not above `least`.
+    /// Independent lengths with a bounded Pareto distribution: many small packets and a few large
+    /// ones.
+    ///
+    /// All packets have `least` bytes if `most` is not above it.
     Pareto {
-        /// The exponent: the smaller, the more large packets.
+        /// Shape, above 0: a smaller shape gives more large packets.
         shape: f64,
-        /// The smallest size in bytes, not 0.
+        /// The smallest length in bytes, not 0.
         least: u32,
-        /// The largest size in bytes.
+        /// The largest length in bytes.
         most: u32,
     },
 }
 
 impl PacketBytes {
-    /// From `least` to `most` bytes by a Pareto law of shape 1.4, that of on periods, or all of
-    /// `least` bytes without a `most`.
+    /// Returns a Pareto distribution from `least` to `most` bytes, or the fixed length `least`
+    /// without `most`.
+    ///
+    /// The shape is 1.4, like that of on periods.
     #[must_use]
     pub fn up_to(least: u32, most: Option<u32>) -> Self {
         match most {
@@ -45,7 +51,7 @@ impl PacketBytes {
     }
 }
 
-/// [`PacketBytes`] made ready to be drawn from.
+/// A [`PacketBytes`] with precomputed distribution parameters.
 #[derive(Clone, Copy, Debug)]
 enum Sizes {
     Fixed(u32),
@@ -80,7 +86,7 @@ impl Sizes {
         }
     }
 
-    /// How many bytes are left of the packet that is being sent at a random instant.
+    /// Draws the remaining bytes of the packet in transmission at a random instant.
     fn residual(&self, random: &mut Random) -> f64 {
         match self {
             Self::Fixed(bytes) => random.uniform() * f64::from(*bytes),
@@ -92,21 +98,22 @@ impl Sizes {
 /// A packet of one of the sources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnOffPacket {
-    /// When it is sent, ns.
+    /// Time at which it is sent, ns.
     pub time_ns: u64,
-    /// Which source sends it, from 0.
+    /// Number of its source, from 0.
     pub source: u32,
-    /// Its bytes.
+    /// Length in bytes.
     pub bytes: u32,
-    /// Whether it is the first of its on period.
+    /// Whether it is the first packet of its on period.
     pub first: bool,
 }
 
-/// When a source sends next (ns as ordered bits), its number, the end of its on period, and whether
-/// the packet is the period's first.
+/// A source's next packet: time, source number, end of its on period, whether it is the first.
+///
+/// Both times are the bits of a float in ns, which order like the float.
 type Next = Reverse<(u64, u32, u64, bool)>;
 
-/// Endless packets of superposed on/off sources in time order.
+/// An endless iterator over the packets of superposed on/off sources, in time order.
 #[derive(Clone, Debug)]
 pub struct OnOff {
     sizes: Sizes,
@@ -118,9 +125,12 @@ pub struct OnOff {
 }
 
 impl OnOff {
-    /// `sources` sources from `start_ns` on, each sending at `peak_rate_bps` while on, at a mean of
-    /// `rate_bps` in all. A rate that is not below `sources` × `peak_rate_bps` is cut to about
-    /// that (2 % less): the sources are all but always on. A rate of 0 is no packets.
+    /// Creates `sources` sources that send from `start_ns` on, with a mean rate of `rate_bps` in
+    /// all.
+    ///
+    /// While on, each sends at `peak_rate_bps`. A rate of `sources` × `peak_rate_bps` or more is
+    /// limited to about 2 % below that; the sources are then almost always on. A rate of 0 sends no
+    /// packets.
     #[allow(clippy::cast_precision_loss)]
     #[must_use]
     pub fn new(
@@ -135,7 +145,7 @@ impl OnOff {
         let peak_rate_bps = peak_rate_bps.max(1) as f64;
         let mean_on_ns = MEAN_BURST_PACKETS * (sizes.mean() * 8e9 / peak_rate_bps);
         let load = rate_bps as f64 / (peak_rate_bps * f64::from(sources.max(1)));
-        // Off periods of no length at all would have no law.
+        // A Pareto distribution needs a mean above 0, so off periods have a minimum mean.
         let mean_off_ns = mean_on_ns * (1.0 / load - 1.0).max(1e-9);
         let mut superposed = Self {
             sizes,
@@ -145,7 +155,7 @@ impl OnOff {
             random,
             next: BinaryHeap::new(),
         };
-        // Without load the off periods are endless.
+        // Without load the off periods are infinite, so no source ever sends.
         let sources = if load > 0.0 { sources } else { 0 };
         for source in 0..sources {
             let first = superposed.start(start_ns as f64, source, load);
@@ -154,8 +164,8 @@ impl OnOff {
         superposed
     }
 
-    /// The first packet of `source`, which is found inside a period: on with the probability
-    /// `load`.
+    /// Starts `source` at a random instant in its steady state, on with probability `load`; returns
+    /// its first packet.
     fn start(&mut self, at_ns: f64, source: u32, load: f64) -> Next {
         if self.random.uniform() < load {
             let end = at_ns + self.on.residual(&mut self.random);
@@ -166,20 +176,22 @@ impl OnOff {
         }
     }
 
-    /// The first packet of the on period of `source` that begins at `at_ns`.
+    /// Returns the first packet of the on period of `source` that begins at `at_ns`.
     fn begin(&mut self, at_ns: f64, source: u32) -> Next {
         let end = at_ns + self.on.sample(&mut self.random);
         self.first(at_ns, source, end)
     }
 
-    /// The first packet of an on period comes as if the source had been sending before: sent at its
-    /// very beginning, a period would hold half a packet too many on average.
+    /// Returns the first packet of an on period, as if the source had been sending before.
+    ///
+    /// A packet sent at the very start of each period would add half a packet per period on
+    /// average.
     fn first(&mut self, from_ns: f64, source: u32, end_ns: f64) -> Next {
         let phase = self.sizes.residual(&mut self.random) * 8e9 / self.peak_rate_bps;
         next(from_ns + phase, source, end_ns, true)
     }
 
-    /// The source that is first sends again as `next` says.
+    /// Replaces the entry of the source with the earliest packet by its next packet.
     fn replace_first(&mut self, next: Next) {
         if let Some(mut head) = self.next.peek_mut() {
             *head = next;
@@ -188,7 +200,7 @@ impl OnOff {
 }
 
 fn next(at_ns: f64, source: u32, end_ns: f64, first: bool) -> Next {
-    // Bits of positive floats order like the floats.
+    // The bit patterns of positive floats have the order of the floats.
     Reverse((at_ns.to_bits(), source, end_ns.to_bits(), first))
 }
 
@@ -207,7 +219,7 @@ impl Iterator for OnOff {
                 return Some(OnOffPacket { time_ns: at_ns as u64, source, bytes, first });
             }
             let off = self.off.sample(&mut self.random);
-            // Never before now: other sources have been served up to here.
+            // Never before `at_ns`: packets of other sources up to this time have been returned.
             let begin = self.begin(at_ns.max(end_ns + off), source);
             self.replace_first(begin);
         }
@@ -226,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_keep_between_their_bounds_and_have_the_laws_mean() {
+    fn sizes_stay_within_bounds_and_have_the_mean_of_the_distribution() {
         let mut random = Random::new(1, 0);
         let sizes = Sizes::new(SIZES);
         let drawn: Vec<u32> = (0..200_000).map(|_| sizes.sample(&mut random)).collect();
@@ -236,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_that_leave_one_size_are_that_size() {
+    fn bounds_that_allow_one_size_give_that_size() {
         for bytes in [
             PacketBytes::Fixed(100),
             PacketBytes::Pareto { shape: 1.4, least: 100, most: 100 },
@@ -247,14 +259,14 @@ mod tests {
     }
 
     #[test]
-    fn the_load_is_the_one_asked_for_whatever_the_sizes() {
+    fn the_load_matches_the_requested_rate_for_all_sizes() {
         for bytes in [PacketBytes::Fixed(1000), SIZES] {
             let runs = 60;
             let sent: u64 = (0..runs)
                 .flat_map(|seed| packets(bytes, 8_000_000, seed))
                 .map(|packet| u64::from(packet.bytes))
                 .sum();
-            // 8 Mb/s for 20 s is 20 MB.
+            // 20 s at 8 Mbit/s are 20 MB.
             let load = sent as f64 / runs as f64 / 20e6;
             assert!((load - 1.0).abs() < 0.05, "{load} of the load asked for");
         }
@@ -265,12 +277,12 @@ mod tests {
         let sent: u64 = packets(PacketBytes::Fixed(1000), 64_000_000, 1)
             .map(|packet| u64::from(packet.bytes))
             .sum();
-        // 16 sources of 2 Mb/s for 20 s.
+        // 16 sources of 2 Mbit/s for 20 s.
         assert!((sent as f64 / 80e6 - 0.98).abs() < 0.01, "{sent}");
     }
 
     #[test]
-    fn a_burst_keeps_to_its_sources_peak_rate() {
+    fn a_burst_is_sent_at_the_peak_rate() {
         let mut last: [Option<OnOffPacket>; 16] = [None; 16];
         for packet in packets(SIZES, 8_000_000, 1) {
             let before = last[packet.source as usize].replace(packet);

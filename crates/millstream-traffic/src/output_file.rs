@@ -3,55 +3,57 @@
 //! ```text
 //! create ──> .millstream-a1b2c3 in the same directory
 //!        ── finish: fsync, rename, fsync of the directory ──> FILE
-//!                                                    └── dropped: removed, FILE is as it was
+//!                                                    └── dropped: removed, FILE is unchanged
 //! ```
-//! A reader sees the old file or the whole new one, also after a crash. Pipes, devices and this
-//! process's standard output have no name to rename: they are written directly.
+//! A reader sees either the old file or the complete new one, even after a crash. Pipes, devices
+//! and this process's standard output cannot be renamed, so they are written directly.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// Symbolic links that are followed in a row, as in Linux.
+/// The maximum number of symbolic links followed in a row, as in Linux.
 const MOST_LINKS: usize = 40;
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// A file that appears under its name once it is whole.
+/// A file that appears under its name only when complete.
 ///
-/// Dropped before [`finish`](Self::finish) it is removed, and an older file of its name stays.
+/// If it is dropped before [`finish`](Self::finish), it is removed and an older file of its name
+/// remains.
 #[derive(Debug)]
 pub struct OutputFile {
-    /// What is written; before `temporary`, so that it is closed first.
+    /// Buffered writer; declared before `temporary`, so it is closed first.
     file: BufWriter<File>,
-    /// The temporary file and what it becomes; `None` where the file is written directly.
+    /// The temporary file and its final path; `None` if the file is written directly.
     temporary: Option<(NamedTempFile<()>, PathBuf)>,
     path: PathBuf,
 }
 
 impl OutputFile {
-    /// Opens the file that becomes `path`. A symbolic link there stays and its target is replaced;
-    /// the mode of an older file is kept.
+    /// Opens an output file for `path`.
+    ///
+    /// A symbolic link remains and its target is replaced. The mode of an older file is kept.
     ///
     /// # Errors
-    /// If there is no such directory, or no file can be made in it.
+    /// Fails if the directory does not exist, or no file can be created in it.
     pub fn create(path: &Path) -> io::Result<Self> {
         let opened = |file, temporary| {
             let file = BufWriter::with_capacity(BUFFER_BYTES, file);
             Self { file, temporary, path: path.to_owned() }
         };
-        let there = std::fs::metadata(path).ok();
-        if let Some(there) = &there {
-            if there.is_dir() {
+        let existing = std::fs::metadata(path).ok();
+        if let Some(existing) = &existing {
+            if existing.is_dir() {
                 return Err(io::ErrorKind::IsADirectory.into());
             }
-            if let Some(standard) = standard_output(there) {
+            if let Some(standard) = standard_output(existing) {
                 return Ok(opened(standard?, None));
             }
-            if !there.is_file() || is_descriptor(path) {
+            if !existing.is_file() || is_descriptor(path) {
                 return Ok(opened(OpenOptions::new().append(true).open(path)?, None));
             }
-            // A file that its owner protected is not replaced.
+            // Open the old file for writing first: a write-protected file must not be replaced.
             OpenOptions::new().append(true).open(path)?;
         }
         let path = destination(path)?;
@@ -66,17 +68,18 @@ impl OutputFile {
                 Ok(())
             })?;
         let file = file.ok_or(io::ErrorKind::NotFound)?;
-        if let Some(there) = there {
-            file.set_permissions(there.permissions())?;
+        if let Some(existing) = existing {
+            file.set_permissions(existing.permissions())?;
         }
         Ok(opened(file, Some((temporary, path))))
     }
 
-    /// Empties the file at `path` and writes it under its own name: for a reader who follows it,
-    /// and for what has no end.
+    /// Truncates the file at `path` and writes it directly under its own name.
+    ///
+    /// Use it for output that a reader follows, or that has no end.
     ///
     /// # Errors
-    /// If the file cannot be opened.
+    /// Fails if the file cannot be opened.
     pub fn create_in_place(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         if file.metadata()?.is_file() {
@@ -86,24 +89,25 @@ impl OutputFile {
         Ok(Self { file, temporary: None, path: path.to_owned() })
     }
 
-    /// Where the bytes are until [`finish`](Self::finish).
+    /// Returns the path that holds the bytes until [`finish`](Self::finish).
     pub(crate) fn written_path(&self) -> &Path {
         self.temporary.as_ref().map_or(&self.path, |(temporary, _)| temporary.path())
     }
 
-    /// Syncs the file and gives it its name.
+    /// Syncs the file and renames it to its final name.
     ///
     /// # Errors
-    /// If not everything reached the disk; then an older file stays as it was.
+    /// Fails if not all bytes reached the disk; an older file then remains unchanged.
     pub fn finish(self) -> io::Result<()> {
         self.rename(|path| path)
     }
 
-    /// Keeps what was written so far as `FILE.partial`: a run that fails leaves no file that passes
-    /// for a whole one.
+    /// Syncs the bytes written so far and keeps them as `FILE.partial`.
+    ///
+    /// A failed run therefore leaves no file that looks complete.
     ///
     /// # Errors
-    /// If not everything reached the disk; then nothing is kept.
+    /// Fails if not all bytes reached the disk; no file is kept then.
     pub fn keep_partial(self) -> io::Result<()> {
         self.rename(|path| {
             let mut partial = path.into_os_string();
@@ -136,21 +140,20 @@ impl Write for OutputFile {
     }
 }
 
-/// Writes all of `bytes` to `path`, or nothing.
+/// Writes all of `bytes` to `path`, atomically.
 ///
 /// # Errors
-/// As [`OutputFile::create`] and [`OutputFile::finish`].
+/// See [`OutputFile::create`] and [`OutputFile::finish`].
 pub fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = OutputFile::create(path)?;
     file.write_all(bytes)?;
     file.finish()
 }
 
-/// Syncs the directory of `path`, so that a file that was made or renamed there survives a crash of
-/// the machine.
+/// Syncs the directory of `path`, so a file created or renamed in it survives a machine crash.
 ///
 /// # Errors
-/// If the directory cannot be opened or synced.
+/// Fails if the directory cannot be opened or synced.
 pub fn sync_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if folder != Path::new("") => folder,
@@ -160,9 +163,9 @@ pub fn sync_folder(path: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
 
-/// Returns whether writing `a` and `b` would write one file: by path, symbolic link or hard link.
+/// Returns whether writing to `a` and `b` would write one file: by path, symbolic or hard link.
 ///
-/// Character devices such as `/dev/null` are never one file: what is written to them does not mix.
+/// Character devices such as `/dev/null` never count as one file: their output does not mix.
 #[must_use]
 pub fn is_same_file(a: &Path, b: &Path) -> bool {
     match (std::fs::metadata(a), std::fs::metadata(b)) {
@@ -178,8 +181,9 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// The path of the file that is written if `path` is: symbolic links are followed, the last one
-/// also if its target is not there yet.
+/// Returns the path that a write to `path` would create or replace.
+///
+/// Follows symbolic links, also a last one with a missing target.
 fn destination(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..MOST_LINKS {
@@ -191,7 +195,7 @@ fn destination(path: &Path) -> io::Result<PathBuf> {
         let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let whole = folder.join(name);
         match std::fs::read_link(&whole) {
-            // An absolute target replaces the folder.
+            // `join` replaces `folder` if the target is absolute.
             Ok(target) => path = folder.join(target),
             Err(_) => return Ok(whole),
         }
@@ -199,7 +203,8 @@ fn destination(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many symbolic links"))
 }
 
-/// Whether `path` names a file descriptor of this process: a rename would not reach its reader.
+/// Returns whether `path` names a file descriptor of this process: a rename would not reach its
+/// reader.
 fn is_descriptor(path: &Path) -> bool {
     ["/dev/fd", "/proc"].iter().any(|folder| path.starts_with(folder))
 }
@@ -226,15 +231,16 @@ fn is_character_device(_: &Metadata) -> bool {
     false
 }
 
-/// A second handle of standard output or standard error if that is the file described by `there`:
-/// it shares the position, so that later output goes behind what is written here.
+/// Returns a duplicate of standard output or standard error if `existing` describes that file.
+///
+/// The duplicate shares the file position, so later output follows the bytes written here.
 #[cfg(unix)]
-fn standard_output(there: &Metadata) -> Option<io::Result<File>> {
+fn standard_output(existing: &Metadata) -> Option<io::Result<File>> {
     use std::os::fd::AsFd;
     let of = |handle: std::os::fd::BorrowedFd<'_>| {
         let file = File::from(handle.try_clone_to_owned().ok()?);
-        let same = identity(&file.metadata().ok()?) == identity(there);
-        (same && !is_character_device(there)).then_some(file)
+        let same = identity(&file.metadata().ok()?) == identity(existing);
+        (same && !is_character_device(existing)).then_some(file)
     };
     of(io::stdout().as_fd()).or_else(|| of(io::stderr().as_fd())).map(Ok)
 }
@@ -259,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_replaced_when_it_is_finished_and_not_before() {
+    fn a_file_is_replaced_only_when_finished() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("out");
         fs::write(&path, "old").unwrap();
@@ -280,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_that_are_missing_and_names_that_are_directories_are_errors() {
+    fn missing_directories_and_directory_names_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         let error = OutputFile::create(&folder.path().join("no/out")).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::NotFound);

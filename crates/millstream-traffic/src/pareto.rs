@@ -4,7 +4,7 @@ use crate::arrival::{Arrival, Feed, TrafficError};
 use crate::on_off::{OnOff, PacketBytes};
 use crate::random::Random;
 
-/// Superposed Pareto on/off sources; [`OnOff`] says how.
+/// A feed of superposed Pareto on/off sources; see [`OnOff`].
 #[derive(Clone, Debug)]
 pub struct ParetoOnOff {
     stream: u32,
@@ -13,9 +13,10 @@ pub struct ParetoOnOff {
 }
 
 impl ParetoOnOff {
-    /// `sources` on/off sources for `stream`, each sending packets of size `bytes` at
-    /// `peak_rate_bps` while on, at a mean of `rate_bps` in all. `rate_bps` must be less than
-    /// `sources` × `peak_rate_bps`.
+    /// Creates `sources` on/off sources for `stream`, with a mean rate of `rate_bps` in all.
+    ///
+    /// While on, a source sends packets of `bytes` bytes at `peak_rate_bps`. `rate_bps` must be
+    /// less than `sources` × `peak_rate_bps`.
     #[allow(clippy::too_many_arguments)]
     #[must_use]
     pub fn new(
@@ -59,13 +60,13 @@ mod tests {
     }
 
     #[test]
-    fn times_never_decrease_and_the_load_is_near_the_one_asked_for() {
+    fn times_never_decrease_and_the_load_is_near_the_requested_rate() {
         let mut loads = Vec::new();
         for seed in 0..5 {
             let times = times(seed);
             assert!(times.is_sorted());
             assert!(times.iter().all(|time_ns| *time_ns < 100_000_000_000));
-            // 8 Mb/s of 1000-byte packets for 100 s is 100,000 packets.
+            // 100 s at 8 Mbit/s in 1000-byte packets are 100,000 packets.
             loads.push(times.len());
         }
         let mean = loads.iter().sum::<usize>() / loads.len();
@@ -73,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_load_of_many_runs_is_the_one_asked_for() {
+    fn the_mean_load_of_many_runs_matches_the_requested_rate() {
         let runs = 100;
         let packets: usize = (0..runs).map(|seed| times(seed).len()).sum();
         let mean = packets as f64 / runs as f64 / 100_000.0;
@@ -81,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn no_rate_is_no_traffic() {
+    fn zero_rate_sends_no_packets() {
         for (rate, peak) in [(0, 1000), (0, 0)] {
             let mut feed =
                 ParetoOnOff::new(0, PacketBytes::Fixed(100), rate, peak, 4, 0, u64::MAX, 1);

@@ -1,9 +1,10 @@
-//! Poisson traffic: equal packets at independent, exponentially distributed gaps.
+//! Poisson traffic: equal packets with independent, exponentially distributed gaps.
 
 use crate::arrival::{Arrival, Feed, TrafficError};
 use crate::random::Random;
 
-/// Times of a Poisson process, ns, rounded down; none without a finite mean gap.
+/// An iterator over the times of a Poisson process, ns, rounded down; empty for an infinite mean
+/// gap.
 #[derive(Clone, Debug)]
 pub struct PoissonTimes {
     mean_gap_ns: f64,
@@ -12,7 +13,7 @@ pub struct PoissonTimes {
 }
 
 impl PoissonTimes {
-    /// Times after `start_ns`, `mean_gap_ns` apart on average.
+    /// Creates a process after `start_ns` with a mean gap of `mean_gap_ns`.
     #[allow(clippy::cast_precision_loss)]
     #[must_use]
     pub fn new(mean_gap_ns: f64, start_ns: u64, random: Random) -> Self {
@@ -26,13 +27,13 @@ impl Iterator for PoissonTimes {
     #[inline]
     fn next(&mut self) -> Option<u64> {
         self.time_ns += self.mean_gap_ns * self.random.exponential();
-        // Times beyond 2^53 ns (104 days) are only as exact as a float is.
+        // Beyond 2^53 ns (104 days) times have the precision of a float.
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         self.time_ns.is_finite().then_some(self.time_ns as u64)
     }
 }
 
-/// Packets of `bytes` bytes at random times from `start_ns` until before `stop_ns`.
+/// A feed of packets of `bytes` bytes at random times, from `start_ns` until before `stop_ns`.
 #[derive(Clone, Debug)]
 pub struct Poisson {
     stream: u32,
@@ -42,7 +43,7 @@ pub struct Poisson {
 }
 
 impl Poisson {
-    /// Packets for `stream` at a mean of `rate_bps` bits/s (not 0).
+    /// Creates packets for `stream` with a mean rate of `rate_bps` bits/s (not 0).
     #[allow(clippy::cast_precision_loss)]
     #[must_use]
     pub fn new(
@@ -72,8 +73,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_have_the_mean_and_the_variance_of_an_exponential_law() {
-        // 100,000 packets of 10 µs.
+    fn gaps_have_mean_and_variance_of_an_exponential_distribution() {
+        // 100,000 packets of 10 µs each.
         let mut feed = Poisson::new(0, 1_250, 1_000_000_000, 0, 1_000_000_000, 7);
         let times: Vec<u64> = std::iter::from_fn(|| feed.next_arrival().unwrap())
             .map(|arrival| arrival.time_ns)

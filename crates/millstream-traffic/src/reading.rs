@@ -1,4 +1,4 @@
-//! How far the input files have been read, for progress on long runs.
+//! Read progress of the input files, for the progress display of long runs.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Bytes read of all input files together; readable from another thread while they are read.
+/// Counters of bytes read over all input files; another thread may query them.
 #[derive(Debug, Default)]
 pub struct Reading {
     read: AtomicU64,
@@ -14,7 +14,7 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Bytes read so far and bytes in all; `None` when no file of known length is read.
+    /// Returns bytes read and total bytes; `None` if no file of known length is being read.
     #[must_use]
     pub fn bytes(&self) -> Option<(u64, u64)> {
         let total = self.total.load(Ordering::Relaxed);
@@ -22,19 +22,19 @@ impl Reading {
         (total > 0).then_some((read, total))
     }
 
-    /// One more file to read. Pipes and devices have no length and add none.
+    /// Adds a file of `bytes` bytes to the total. Pipes and devices have no length and add none.
     pub(crate) fn expect(&self, bytes: u64) {
         self.total.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// So many bytes more were read.
+    /// Adds `bytes` to the bytes read.
     #[inline]
     pub(crate) fn advance(&self, bytes: u64) {
         self.read.fetch_add(bytes, Ordering::Relaxed);
     }
 }
 
-/// A file whose reading is followed.
+/// A file that reports its read progress.
 #[derive(Debug)]
 pub struct FollowedFile {
     file: File,
@@ -42,10 +42,10 @@ pub struct FollowedFile {
 }
 
 impl FollowedFile {
-    /// Opens `path` and adds its length to what is to be read.
+    /// Opens `path` and adds its length to the total of `reading`.
     ///
     /// # Errors
-    /// Those of opening it.
+    /// Fails if the file cannot be opened.
     pub fn open(path: &Path, reading: Arc<Reading>) -> io::Result<Self> {
         let file = File::open(path)?;
         reading.expect(file.metadata()?.len());
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn files_that_are_read_to_the_end_are_read_whole() {
+    fn reading_to_the_end_reaches_the_total() {
         let reading = Arc::<Reading>::default();
         assert_eq!(reading.bytes(), None, "no file, no share");
         let mut rows = tempfile::NamedTempFile::new().unwrap();

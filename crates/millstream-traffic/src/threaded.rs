@@ -1,9 +1,9 @@
-//! A feed that reads ahead in a thread of its own, so that parsing overlaps scheduling.
+//! A feed that reads ahead in its own thread, so parsing overlaps with scheduling.
 //!
-//! Arrivals cross in batches over a bounded channel: the reader is at most a few batches ahead,
-//! so memory stays bounded, and the cost of crossing is paid once a batch. Empty batches go back to
-//! be filled again. A reader that stops without saying so has panicked: that is an error, not the
-//! end of the feed.
+//! Arrivals cross a bounded channel in batches. The reader is at most a few batches ahead, so
+//! memory is bounded, and the synchronisation cost is paid once per batch. Empty batches return to
+//! the reader for reuse. If the reader stops without a final message, it has panicked: that is an
+//! error, not the end of the feed.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread;
@@ -13,14 +13,16 @@ use crate::arrival::{Arrival, Feed, TrafficError};
 const BATCH: usize = 4096;
 const BATCHES_AHEAD: usize = 8;
 
-/// Another feed, read by a thread that ends with it or, once this is dropped, with its batch. The
-/// drop does not wait for that: the feed may be reading from a pipe that stays silent.
+/// A wrapper that reads another feed in a thread.
+///
+/// The thread ends with the feed or, after this is dropped, at the end of its batch. The drop does
+/// not wait for the thread: the feed may block on a silent pipe.
 pub struct Threaded {
     full: Receiver<Message>,
     empty: Sender<Vec<Arrival>>,
-    /// Arrivals in reverse: the next is the last.
+    /// Arrivals in reverse order: the next one is last.
     batch: Vec<Arrival>,
-    /// What comes after `batch` when the reader has stopped: an error once, then the end.
+    /// Result after `batch` once the reader has stopped: an error once, then the end.
     stopped: Option<Result<(), TrafficError>>,
 }
 
@@ -30,7 +32,7 @@ enum Message {
 }
 
 impl Threaded {
-    /// Starts reading `feed`. If no thread can be had, the first arrival is an error.
+    /// Starts a thread that reads `feed`. If no thread can start, the first arrival is an error.
     #[must_use]
     pub fn new(feed: Box<dyn Feed>) -> Self {
         let (sender, full) = sync_channel(BATCHES_AHEAD);
@@ -44,13 +46,13 @@ impl Threaded {
         Self { full, empty, batch: Vec::new(), stopped }
     }
 
-    /// Takes the next message, or the end.
+    /// Receives the next message, or the end of the feed.
     #[cold]
     fn refill(&mut self) {
         match self.full.recv() {
             Ok(Message::Batch(batch)) => {
                 let used = std::mem::replace(&mut self.batch, batch);
-                // A reader that has stopped needs none.
+                // The send fails if the reader has stopped; it then needs no batches.
                 let _ = self.empty.send(used);
             }
             Ok(Message::Stopped(how)) => self.stopped = Some(how),
@@ -62,7 +64,7 @@ impl Threaded {
     }
 }
 
-/// Reads until the feed ends or fails, or nobody listens.
+/// Reads until the feed ends or fails, or the receiver is dropped.
 fn read(mut feed: Box<dyn Feed>, full: &SyncSender<Message>, empty: &Receiver<Vec<Arrival>>) {
     loop {
         let mut batch = empty.try_recv().unwrap_or_default();
@@ -82,7 +84,7 @@ fn read(mut feed: Box<dyn Feed>, full: &SyncSender<Message>, empty: &Receiver<Ve
             return;
         }
         if let Some(how) = stopped {
-            // Nobody listening any more is no reason to complain.
+            // A dropped receiver is not an error.
             let _ = full.send(Message::Stopped(how));
             return;
         }
@@ -110,7 +112,7 @@ mod tests {
     use crate::Cbr;
 
     #[test]
-    fn nothing_is_lost_or_reordered_and_dropping_early_is_fine() {
+    fn arrivals_keep_their_order_and_early_drop_is_allowed() {
         let cbr = || Box::new(Cbr::with_interval(3, 7, 1, 0, 20_001));
         let (mut direct, mut threaded) = (cbr(), Threaded::new(cbr()));
         for _ in 0..=20_001 {
@@ -146,13 +148,13 @@ mod tests {
         let mut threaded = Threaded::new(Box::new(Endless(alive)));
         assert!(threaded.next_arrival().unwrap().is_some());
         drop(threaded);
-        // The feed is dropped by its thread, and with it the channel's other end.
+        // The reader thread drops the feed, and with it the channel's other end.
         let gone = ended.recv_timeout(std::time::Duration::from_secs(10));
         assert_eq!(gone, Err(std::sync::mpsc::RecvTimeoutError::Disconnected));
     }
 
     #[test]
-    fn an_error_comes_after_the_arrivals_before_it() {
+    fn an_error_follows_the_preceding_arrivals() {
         struct Failing(u64);
         impl Feed for Failing {
             fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {

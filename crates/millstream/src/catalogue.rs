@@ -120,7 +120,7 @@ pub(crate) const TURNS: &[StructureName] =
 
 macro_rules! structures {
     (
-        joined { $($variant:ident $type:ident $name:literal $summary:literal;)* }
+        composed { $($variant:ident $type:ident $name:literal $summary:literal;)* }
         own { $($own:ident $own_name:literal $own_summary:literal;)* }
     ) => {
         /// A structure by name.
@@ -192,7 +192,7 @@ where
 }
 
 structures! {
-    joined {
+    composed {
         Scan Scan "scan" "linear scan: the executable definition";
         Heap Heap "heap" "indexed 4-ary heap";
         Ring Ring "ring" "ring of turns, for disciplines that take turns";

@@ -10,12 +10,12 @@
 //! | [`HilqExact`] | by DWCS, earliest deadline first; the fastest |
 //! | [`ManagedFirst`] | management channels before the streams of another selector: MinBW |
 
+mod composed;
 mod hilq_exact;
-mod joined;
 mod managed;
 
+pub use composed::Selector;
 pub use hilq_exact::HilqExact;
-pub use joined::Selector;
 pub(crate) use managed::MINBW;
 pub use managed::{ManagedFirst, MinBwAlgorithm};
 

@@ -63,7 +63,7 @@ impl ClassId {
 
 /// A position among a class's children.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct ChildIndex {
     class: ClassId,
     child: StreamId,
 }
@@ -72,7 +72,7 @@ struct Place {
 struct Class {
     node: Box<dyn Node>,
     /// `None` for the root.
-    parent: Option<Place>,
+    parent: Option<ChildIndex>,
     children: Vec<Child>,
     /// The backlog of its subtree.
     waiting: Waiting,
@@ -108,7 +108,7 @@ struct Class {
 pub struct Tree {
     classes: Vec<Class>,
     /// Each stream's place.
-    leaves: Vec<Place>,
+    leaves: Vec<ChildIndex>,
     backlog: ClassBacklog,
     clock: LinkClock,
     /// The classes whose children have deadlines.
@@ -157,8 +157,12 @@ impl Tree {
         // A class has no packets of its own to drop.
         let contract = contract.late(Late::Send);
         let child = self.classes[parent.index()].node.add_child(&contract)?;
-        let class =
-            self.push_class(Some(Place { class: parent, child }), discipline, structure, options);
+        let class = self.push_class(
+            Some(ChildIndex { class: parent, child }),
+            discipline,
+            structure,
+            options,
+        );
         self.classes[parent.index()].children.push(Child::Class(class));
         self.backlog.class_gates.add_stream(class.gate(), &contract);
         Ok(class)
@@ -166,7 +170,7 @@ impl Tree {
 
     fn push_class(
         &mut self,
-        parent: Option<Place>,
+        parent: Option<ChildIndex>,
         discipline: &DisciplineRow,
         structure: StructureName,
         options: &Options,
@@ -204,7 +208,7 @@ impl Tree {
         let stream = StreamId(number.ok_or(ContractError::TooManyStreams)?);
         let child = self.classes[class.index()].node.add_child(&contract)?;
         self.classes[class.index()].children.push(Child::Stream(stream));
-        self.leaves.push(Place { class, child });
+        self.leaves.push(ChildIndex { class, child });
         self.backlog.queues.add_stream(contract.queue);
         self.backlog.stream_gates.add_stream(stream, &contract);
         Ok(stream)
@@ -401,7 +405,7 @@ impl Tree {
 
     /// Passes the backlog of a child to its class, if the class's discipline ranks by backlogs.
     #[inline]
-    fn backlog_changed(&mut self, place: Place, waiting: Waiting) {
+    fn backlog_changed(&mut self, place: ChildIndex, waiting: Waiting) {
         let Class { node, tracks_backlog, .. } = &mut self.classes[place.class.index()];
         if *tracks_backlog {
             node.backlog_changed(place.child, waiting);
@@ -445,7 +449,7 @@ impl Tree {
         let at_ns = self.advance(now_ns);
         let mut place = Some(self.leaves[stream.index()]);
         let mut charged = true;
-        while let Some(Place { class, child }) = place {
+        while let Some(ChildIndex { class, child }) = place {
             self.advance_class(class, at_ns);
             charged &= self.classes[class.index()].node.charge_extra(child, extra_bytes);
             place = self.classes[class.index()].parent;

@@ -1,6 +1,6 @@
 //! The experiments of the paper's section 4.
 
-use millstream_router::model::{Costs, Work};
+use millstream_router::model::{Costs, FunctionCost};
 use millstream_router::{Process, Reading, Stages, WhenFull};
 
 use super::machine::{
@@ -38,7 +38,7 @@ pub(super) fn overhead(router: usize, offered_pps: u64) -> f64 {
 fn equal_shares(router: usize, offered_pps: u64) -> Setup {
     let flow = |output| Flow {
         offered_pps: offered_pps / 3,
-        work: Work::Fixed(FORWARD_NS),
+        work: FunctionCost::Fixed(FORWARD_NS),
         output,
         input: 1_000,
         forward: 1_000,
@@ -83,7 +83,7 @@ pub(super) fn mean_batches() -> [f64; 3] {
 pub(super) fn best_effort(forward_ns: u64, share: u32, throttled: bool) -> f64 {
     let flow = Flow {
         offered_pps: LINE_PPS,
-        work: Work::Fixed(forward_ns - OUTPUT_NS),
+        work: FunctionCost::Fixed(forward_ns - OUTPUT_NS),
         output: 0,
         input: 1_000,
         forward: 1_000 * share,
@@ -103,7 +103,7 @@ pub(super) fn best_effort(forward_ns: u64, share: u32, throttled: bool) -> f64 {
 pub(super) fn idle_ports(estimator: bool) -> f64 {
     let flow = |offered_pps| Flow {
         offered_pps,
-        work: Work::Fixed(6_000 - OUTPUT_NS),
+        work: FunctionCost::Fixed(6_000 - OUTPUT_NS),
         output: 0,
         input: 1_600,
         forward: 6_000,
@@ -130,7 +130,7 @@ pub(super) fn mixed(offered_pps: u64, work_ns: u64, batching: Batching) -> Vec<f
     let outputs = vec![reserved(OUTPUT_NS), each(LINE_PPS, OUTPUT_NS)];
     let qos = |output| Flow {
         offered_pps: RESERVED_PPS,
-        work: Work::Fixed(FORWARD_NS),
+        work: FunctionCost::Fixed(FORWARD_NS),
         output,
         input: reserved(INPUT_NS),
         forward: reserved(FORWARD_NS),
@@ -141,7 +141,7 @@ pub(super) fn mixed(offered_pps: u64, work_ns: u64, batching: Batching) -> Vec<f
     let rest = reservation(1_000_000_000, 1).saturating_sub(taken + input);
     let a = Flow {
         offered_pps,
-        work: Work::Fixed(work_ns),
+        work: FunctionCost::Fixed(work_ns),
         output: 1,
         input,
         forward: rest.max(LEAST),
@@ -167,7 +167,8 @@ pub(super) enum Batching {
 /// Section 4.5: a flow of 50 Kpps with 8 µs a packet, or 4 to 12; and best effort at full speed, on
 /// another link or the same. Returns both rates, the reserved first.
 pub(super) fn data_dependent(varying: bool, one_link: bool, output_queue: u32) -> Vec<f64> {
-    let work = if varying { Work::Uniform(4_000, 12_000) } else { Work::Fixed(8_000) };
+    let work =
+        if varying { FunctionCost::Uniform(4_000, 12_000) } else { FunctionCost::Fixed(8_000) };
     let each = |pps, stage_ns| reservation(pps, with_overhead(stage_ns, THROTTLED));
     let qos = Flow {
         offered_pps: 50_000,
@@ -179,7 +180,7 @@ pub(super) fn data_dependent(varying: bool, one_link: bool, output_queue: u32) -
     };
     let best = Flow {
         offered_pps: LINE_PPS,
-        work: Work::Fixed(FORWARD_NS),
+        work: FunctionCost::Fixed(FORWARD_NS),
         output: usize::from(!one_link),
         input: each(BEST_EFFORT_PPS, INPUT_NS),
         forward: each(BEST_EFFORT_PPS, FORWARD_NS),

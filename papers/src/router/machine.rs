@@ -8,7 +8,7 @@
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
 use millstream_router::model::{
-    Costs, InputDevice, ModelMachine, Outcome, OutputDevice, Work, run_by,
+    Costs, FunctionCost, InputDevice, ModelMachine, Outcome, OutputDevice, run_by,
 };
 use millstream_router::{
     Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, ThrottlePlan, WhenFull,
@@ -69,7 +69,7 @@ pub(super) fn reservation(pps: u64, cost_ns: u64) -> u32 {
 #[derive(Clone, Copy)]
 pub(super) struct Flow {
     pub(super) offered_pps: u64,
-    pub(super) work: Work,
+    pub(super) work: FunctionCost,
     pub(super) output: usize,
     /// Reservations of its input and forwarding process, thousands of cycles a second.
     pub(super) input: u32,

@@ -1,5 +1,5 @@
-//! Who is alive: the SWIM protocol by the crate `foca`, which has neither sockets nor clocks of its
-//! own.
+//! Membership and failure detection: the SWIM protocol, by the crate `foca`, which uses neither
+//! sockets nor clocks.
 
 use foca::{
     AccumulatingRuntime, Config, Foca, NoCustomBroadcast, OwnedNotification, PeriodicParams,
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use super::seal::PAYLOAD;
 
-/// A server as others know it: where, and which of its lives; a later one takes the place of one
-/// that is held for dead.
+/// A server's identity: its address and incarnation. A later incarnation replaces one that was
+/// declared dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     pub(super) address: SocketAddr,
@@ -38,23 +38,23 @@ impl foca::Identity for Identity {
     }
 }
 
-/// What happened to a member.
+/// A change of a member's liveness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {
     Up(SocketAddr),
     Down(SocketAddr),
 }
 
-/// The members as this server knows them.
+/// The cluster's members as this server sees them.
 pub(super) struct Membership {
     foca: Foca<Identity, PostcardCodec, SmallRng, NoCustomBroadcast>,
     runtime: AccumulatingRuntime<Identity>,
-    /// When each is due, ns.
+    /// The pending timers and when each is due, ns.
     timers: Vec<(u64, Timer<Identity>)>,
 }
 
 impl Membership {
-    /// This server alone; its life is numbered by `life`.
+    /// A cluster of this server alone; `life` is its incarnation.
     pub(super) fn new(address: SocketAddr, life: u64, seed: u64, dead_after_ns: u64) -> Self {
         let identity = Identity { address, life };
         let random = SmallRng::seed_from_u64(seed);
@@ -62,21 +62,22 @@ impl Membership {
         Self { foca, runtime: AccumulatingRuntime::new(), timers: Vec::new() }
     }
 
-    /// Asks a server that may be there to let this one in.
+    /// Asks the server at `to`, which may not run, to let this one join.
     pub(super) fn announce(&mut self, to: SocketAddr, now_ns: u64) {
-        // Whichever life it is in: announcements are for an address.
+        // Announcements go to an address, whatever the incarnation.
         let _ = self.foca.announce(Identity { address: to, life: 0 }, &mut self.runtime);
         self.schedule(now_ns);
     }
 
-    /// Takes what another one sent; what is no message changes nothing. Returns whether it was one.
+    /// Processes another member's message. Returns whether it is well-formed; a malformed one
+    /// changes nothing.
     pub(super) fn take(&mut self, payload: &[u8], now_ns: u64) -> bool {
         let taken = self.foca.handle_data(payload, &mut self.runtime).is_ok();
         self.schedule(now_ns);
         taken
     }
 
-    /// Does what is due. Returns when the next is, ns.
+    /// Runs the timers that are due. Returns when the next one is due, ns.
     pub(super) fn step(&mut self, now_ns: u64) -> u64 {
         loop {
             let first = (0..self.timers.len()).min_by_key(|at| &self.timers[*at]);
@@ -97,13 +98,13 @@ impl Membership {
         }
     }
 
-    /// The next message to be sent.
+    /// Returns the next message to send.
     pub(super) fn message(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
         let (to, payload) = self.runtime.to_send()?;
         Some((to.address, payload.to_vec()))
     }
 
-    /// What happened since.
+    /// Returns the next change of a member's liveness.
     pub(super) fn event(&mut self) -> Option<Event> {
         loop {
             match self.runtime.to_notify()? {
@@ -115,8 +116,9 @@ impl Membership {
     }
 }
 
-/// A server that is silent is suspected after one probe, asked by others, and dead after about
-/// `dead_after_ns` in all. One that comes back, or was beyond a cut, is let in again.
+/// The protocol's parameters. A silent server is suspected after one direct and several indirect
+/// probes. It is dead after about `dead_after_ns` in total. A server that returns, or was behind a
+/// network partition, joins again.
 fn config(dead_after_ns: u64) -> Config {
     let part = |parts: u64| Duration::from_nanos((dead_after_ns / parts).max(1));
     let [one, three, most] = [1, 3, 32].map(|n| NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN));
@@ -143,7 +145,8 @@ mod tests {
     const DEAD_AFTER_NS: u64 = 1_000_000_000;
     const STEP_NS: u64 = 5_000_000;
 
-    /// Lets the members `there` talk for so long; what happened, by member.
+    /// Exchanges messages between the members in `there` for `for_ns`. Returns the events by
+    /// member.
     fn talk(
         members: &mut [Membership],
         there: &[bool],
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_silent_is_dead_in_time_and_who_comes_back_is_let_in() {
+    fn a_silent_member_is_declared_dead_and_rejoins_after_a_restart() {
         let new = |port, life| Membership::new(address(port), life, 7 + life, DEAD_AFTER_NS);
         let mut members: Vec<Membership> = (0..3).map(|port| new(port, 1)).collect();
         members[1].announce(address(0), 0);
@@ -190,7 +193,7 @@ mod tests {
         let events = talk(&mut members, &[true, false, true], now_ns, 2 * DEAD_AFTER_NS);
         assert_eq!(events[0], [Event::Down(address(1))]);
         assert_eq!(events[2], [Event::Down(address(1))]);
-        // Started again, a new life.
+        // A restart is a new incarnation.
         now_ns += 2 * DEAD_AFTER_NS;
         members[1] = new(1, 2);
         members[1].announce(address(0), now_ns);
@@ -201,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_changes_nothing() {
+    fn malformed_messages_change_nothing() {
         let mut member = Membership::new(address(0), 1, 7, DEAD_AFTER_NS);
         for length in 0..200 {
             member.take(&vec![0xa5; length], 0);

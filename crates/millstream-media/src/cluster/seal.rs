@@ -1,13 +1,13 @@
-//! Datagrams between servers: encrypted and authenticated by the secret that all share.
+//! Datagrams between servers, encrypted and authenticated with the shared secret.
 //!
 //! ```text
 //! run: began, random | counter | encrypted: [kind | run of the recipient | payload], tag
 //! └──────── nonce ─────────────┘            authenticated too: both addresses
 //! ```
-//! A nonce is never used twice: a run is one start of a server, and counts its datagrams. A
-//! recipient takes a datagram only if its nonce is above all before it from that address, and what
-//! changes sessions only if it names the recipient's own run: what was recorded is of no use,
-//! neither now nor after a restart.
+//! A nonce is never used twice: a run is one start of a server, and its counter numbers the
+//! datagrams. A recipient accepts a datagram only if its nonce is above all earlier ones from that
+//! address. A datagram changes sessions only if it names the recipient's current run. So a recorded
+//! datagram is useless, both now and after a restart.
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
@@ -16,10 +16,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, SocketAddr};
 
-/// The longest payload, bytes: what is sent fits into one packet of Ethernet.
+/// The longest payload, bytes: the datagram fits into one Ethernet packet.
 pub(super) const PAYLOAD: usize = 1_200;
 
-/// The longest datagram that is read, bytes.
+/// The size of the receive buffer, bytes.
 pub(super) const DATAGRAM: usize = 2_048;
 
 /// The shortest secret, bytes.
@@ -27,36 +27,36 @@ pub(super) const SECRET: usize = 32;
 
 const NONCE: usize = 24;
 
-/// One start of a server: when, by its own clock, ns, and a number that nobody can guess.
+/// One start of a server: its time by the server's own clock, ns, and an unpredictable number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Run {
     pub(super) began_ns: u64,
     pub(super) random: u64,
 }
 
-/// What a datagram is about.
+/// The kind of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Kind {
-    /// Who is a member, by the membership engine.
+    /// A message of the membership protocol.
     Membership,
-    /// What a server has room for.
+    /// A server's status.
     Status,
-    /// Sessions.
+    /// A server's sessions.
     Sessions,
 }
 
-/// A datagram that was opened.
+/// A decrypted datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Opened {
     pub(super) run: Run,
     pub(super) counter: u64,
     pub(super) kind: Kind,
-    /// The run of the recipient that the sender knows.
+    /// The recipient's run as the sender knows it.
     pub(super) of: Run,
     pub(super) payload: Vec<u8>,
 }
 
-/// This server's end.
+/// The encryption state of this server.
 pub(super) struct Seal {
     cipher: XChaCha20Poly1305,
     me: SocketAddr,
@@ -65,7 +65,7 @@ pub(super) struct Seal {
 }
 
 impl Seal {
-    /// For the server at `me`; `random` is this run's.
+    /// The state of the server at `me`; `random` is the random part of its run.
     pub(super) fn new(secret: &[u8], me: SocketAddr, random: u64) -> Self {
         let key: [u8; 32] = Sha256::digest([b"millstream cluster 1:", secret].concat()).into();
         let now = clock_gettime(ClockId::Realtime);
@@ -75,7 +75,7 @@ impl Seal {
         Self { cipher, me, run: Run { began_ns, random }, counter: 0 }
     }
 
-    /// A datagram for the server at `to`, whose run is `of` as far as is known.
+    /// Encrypts a datagram for the server at `to`, whose last known run is `of`.
     pub(super) fn seal(&mut self, to: SocketAddr, kind: Kind, of: Run, payload: &[u8]) -> Vec<u8> {
         self.counter += 1;
         let mut datagram = Vec::with_capacity(NONCE + payload.len() + 64);
@@ -83,7 +83,7 @@ impl Seal {
             datagram.extend_from_slice(&word.to_le_bytes());
         }
         let mut head = [0; 64];
-        // A kind and two numbers fit.
+        // The buffer holds a kind and two numbers.
         let Ok(head) = postcard::to_slice(&(kind, of), &mut head) else { return Vec::new() };
         let plain = [&*head, payload].concat();
         let about = about(self.me, to);
@@ -93,7 +93,7 @@ impl Seal {
         datagram
     }
 
-    /// What came from `from`; `None` if it is not of one who knows the secret, to us, from there.
+    /// Decrypts a datagram from `from`. `None`: it is not authentic for this pair of addresses.
     pub(super) fn open(&self, from: SocketAddr, datagram: &[u8]) -> Option<Opened> {
         let nonce = nonce(datagram)?;
         let word = |at: usize| Some(u64::from_le_bytes(datagram.get(at..at + 8)?.try_into().ok()?));
@@ -111,7 +111,7 @@ fn nonce(datagram: &[u8]) -> Option<XNonce> {
     Some(bytes.into())
 }
 
-/// Both addresses, as bytes.
+/// Returns both addresses as bytes.
 fn about(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     let bytes = |address: SocketAddr| {
         let ip = match address.ip().to_canonical() {
@@ -135,14 +135,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_opens_at_its_recipient_alone() {
+    fn a_datagram_opens_only_at_its_recipient() {
         let (a, b, mut one, two) = two();
         let of = Run { began_ns: 5, random: 6 };
         let sealed = one.seal(b, Kind::Status, of, b"payload");
         let opened = two.open(a, &sealed).unwrap();
         assert_eq!((opened.run, opened.counter, opened.of), (one.run, 1, of));
         assert_eq!((opened.kind, &opened.payload[..]), (Kind::Status, &b"payload"[..]));
-        // From another address, to another one, by another secret.
+        // Wrong sender, wrong recipient, wrong secret.
         assert_eq!(two.open(b, &sealed), None);
         assert_eq!(one.open(a, &sealed), None);
         assert_eq!(Seal::new(&[7; 32], b, 2).open(a, &sealed), None);
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_can_be_changed_or_left_out() {
+    fn changed_or_truncated_datagrams_are_rejected() {
         let (a, b, mut one, two) = two();
         let sealed = one.seal(b, Kind::Sessions, Run::default(), b"payload");
         for at in 0..sealed.len() {

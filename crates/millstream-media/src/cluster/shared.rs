@@ -1,7 +1,7 @@
-//! What servers tell each other of a session: enough to go on with it.
+//! The state of a session that servers report to each other, sufficient for a takeover.
 //!
-//! A row of the region, but for what another server cannot know: times are told as how long ago,
-//! since clocks of two hosts have nothing in common.
+//! It is a row of the shared memory region without the parts that are valid on one host only. Times
+//! are ages, because the clocks of two hosts are unrelated.
 
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -11,7 +11,8 @@ use crate::rtsp::LOWEST_PORT;
 use crate::scheduler::client::{Client, low_bits};
 use crate::shared_memory::region::{Row, SessionField, State};
 
-/// Counters that go on where the session goes on; those of frames that are dealt with come first.
+/// Counters that a takeover carries over. The first [`RESOLVED`] count frames whose outcome is
+/// known.
 const COUNTERS: [(SessionField, usize); 22] = [
     (SessionField::Sent, 0),
     (SessionField::Sent, 1),
@@ -38,18 +39,18 @@ const COUNTERS: [(SessionField, usize); 22] = [
 ];
 const RESOLVED: usize = 17;
 
-/// Frames that a session may seem to be behind its own clock.
+/// The most frames by which a session may lag behind its own clock.
 const MOST_BEHIND: u64 = 10_000;
 
-/// A session by UDP that plays.
+/// The reported state of a playing UDP session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Shared {
     pub(crate) id: u64,
-    /// How many servers have gone on with it.
+    /// The number of servers that have taken it over.
     pub(crate) epoch: u64,
     pub(crate) title: u32,
     pub(crate) address: IpAddr,
-    /// RTP, RTCP.
+    /// The client's RTP and RTCP ports.
     pub(crate) ports: (u16, u16),
     ssrc: u32,
     timestamp_base: u32,
@@ -57,21 +58,21 @@ pub(crate) struct Shared {
     counters: [u64; 22],
     next: u64,
     sequence: u64,
-    /// How long ago frame 0 was or would have been released, ns.
+    /// The time since frame 0 was due, ns.
     since_ns: u64,
-    /// How long ago the client was heard of, ns.
+    /// The time since the client was last heard, ns.
     heard_ago_ns: u64,
 }
 
 impl Shared {
-    /// What there is to be told of a row; `None` if it is no session by UDP that plays.
+    /// Returns the state to report of a row; `None` unless it is a playing UDP session.
     pub(crate) fn of(row: Row, now_ns: u64) -> Option<Self> {
         let (rtp, rtcp) = row.destinations()?;
         let id = row.get(SessionField::Id);
         if id == 0 || row.state() != State::Playing {
             return None;
         }
-        // Before `Next`: the processor releases a frame first and counts what became of it then.
+        // Read before `Next`: the data plane counts a frame's outcome after its release.
         let counters = COUNTERS.map(|(word, at)| row.get_at(word, at));
         let next = row.get(SessionField::Next);
         let heard_ns = row.get(SessionField::HeardNs).max(row.get(SessionField::HostHeardNs));
@@ -92,7 +93,7 @@ impl Shared {
         })
     }
 
-    /// Whether it can be gone on with by whoever serves `library`.
+    /// Returns whether a server of `library` can take over this session.
     pub(crate) fn is_sound(&self, library: &Library) -> bool {
         let title = usize::try_from(self.title).unwrap_or(usize::MAX);
         let Some(media) = library.store.media().get(title) else { return false };
@@ -111,19 +112,19 @@ impl Shared {
             && self.since_ns / media.period_ns.max(1) <= self.next.saturating_add(MOST_BEHIND)
     }
 
-    /// How long ago frame 0 was or would have been released, when this was told, ns.
+    /// Returns the time since frame 0 was due at the time of the report, ns.
     pub(crate) fn since_ns(&self) -> u64 {
         self.since_ns
     }
 
-    /// How long ago the client was heard of, if this was told `ago_ns` ago, ns.
+    /// Returns the time since the client was last heard, for a report of age `ago_ns`, ns.
     pub(crate) fn heard_ago_ns(&self, ago_ns: u64) -> u64 {
         self.heard_ago_ns.saturating_add(ago_ns)
     }
 
-    /// Makes of a row, nobody's until now, that of the session, told at `told_ns`, which is gone on
-    /// with now. Frames due meanwhile are lost, and their RTP numbers are left out: they may have
-    /// been used.
+    /// Takes over the session in a free row; its report arrived at `told_ns`. Frames due since then
+    /// count as lost. Their RTP sequence numbers are skipped because the dead server may have used
+    /// them.
     pub(crate) fn go_on(
         &self,
         row: Row,
@@ -143,7 +144,7 @@ impl Shared {
             (SessionField::Epoch, self.epoch + 1),
             (SessionField::Next, self.next),
             (SessionField::PhaseNs, told_ns.wrapping_sub(self.since_ns)),
-            // Whoever says nothing has as long as any client to say something.
+            // A silent client gets the full idle timeout to say something.
             (SessionField::HostHeardNs, now_ns),
             (SessionField::HeardNs, now_ns),
             (SessionField::ReportNs, 0),
@@ -179,7 +180,7 @@ mod tests {
 
     const PERIOD_NS: u64 = 40_000_000;
 
-    /// A row that has played for 100 periods at `now_ns`, 3 frames waiting.
+    /// A row at `now_ns` that has played 100 frames, 3 of which wait.
     fn played(now_ns: u64) -> Row {
         let row = Region::create(1).unwrap().0.session(0);
         row.set_address("10.1.2.3".parse().unwrap(), 5_000, 5_001);
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn another_server_goes_on_where_this_one_would_be() {
+    fn a_takeover_continues_at_the_current_frame() {
         let (library, _) = estate();
         // The clocks of two hosts.
         let (there_ns, here_ns) = (1_000_000_000_000, 7_000_000_000);
@@ -217,7 +218,7 @@ mod tests {
             (77, 5, 5)
         );
         assert_eq!(row.state(), State::Playing);
-        // Frames 100 to 124 were due meanwhile, three waited: all are lost, and nothing else.
+        // Frames 100 to 124 were due since and three waited: exactly these are lost.
         assert_eq!((row.get(SessionField::Next), row.get(SessionField::Lost)), (125, 2 + 25 + 3));
         assert_eq!(row.resolved(), 125);
         let frames = library.store.frames(&library.store.media()[0]);
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_gone_on_with_is_told_from_what_can() {
+    fn unsound_sessions_are_rejected() {
         let (library, _) = estate();
         let sound = Shared::of(played(1 << 50), 1 << 50).unwrap();
         let change = |what: &dyn Fn(&mut Shared)| {
@@ -257,7 +258,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_make_a_session_that_cannot_be_gone_on_with(
+        fn every_sound_report_can_be_taken_over(
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
             id in 1u64.., since_ns: u64, next: u64, counters: [u64; 22], sequence: u64,
         ) {

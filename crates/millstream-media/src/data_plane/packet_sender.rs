@@ -1,8 +1,8 @@
-//! Where frames go: datagrams to a client's ports, or an order to the host that has its connection.
+//! The packet sender: sends frames as datagrams, or orders the host to send them over RTSP.
 //!
-//! Packets of one length that are due together go to the kernel in one call (UDP segmentation
-//! offload), the last of them may be shorter. The kernel gathers them from where they lie: headers
-//! from here, payload from the store, which is not copied before.
+//! Due packets of one length go to the kernel in one call (UDP segmentation offload); the last of
+//! them may be shorter. The kernel gathers the headers from a local buffer and the payload directly
+//! from the store.
 
 use rtcp_types::{Bye, Compound, RtcpPacketWriterExt, Sdes, SdesChunk, SdesItem, SenderReport};
 use rtp_types::RtpPacketBuilder;
@@ -18,55 +18,57 @@ use crate::scheduler::dispatch::{PacketSender, Sending};
 use crate::shared_memory::region::{GlobalField, Region, SessionField};
 use crate::shared_memory::store::PacketRecord;
 
-/// The most that goes to the kernel in one call: a datagram's limit.
+/// The largest number of bytes per call: the limit of a UDP datagram.
 const LARGEST_CALL: usize = 65_507;
 
-/// Packets of one call; every kernel that segments takes as many.
+/// The largest number of packets per call; all kernels with segmentation offload accept it.
 const SEGMENTS: usize = 32;
 
-/// Bytes of a packet's headers: RTP's and the payload format's.
+/// The largest size of a packet's headers, bytes: RTP's and the payload format's.
 const HEADER: usize = 16;
 
-/// Bytes of the control message that says how long segments are: its header, the number, padding.
+/// The size of the header of the control message with the segment length, bytes.
 const CONTROL_HEADER: usize = size_of::<usize>() + 8;
 const CONTROL: usize = CONTROL_HEADER + size_of::<usize>();
 
-/// In an order, in a frame's place: a report; the next word is whether it is a goodbye << 32 | RTP
-/// time.
+/// The frame number in an order that requests an RTCP report.
+///
+/// The next word of the order is the goodbye flag << 32 | RTP time.
 pub(crate) const REPORT: u64 = u64::MAX;
 
-/// The sockets of all clients, and the way to the host.
+/// The sockets for all clients, and the order queue to the host.
 pub(crate) struct Network {
     rtp: UdpSocket,
     rtcp: UdpSocket,
     region: Region,
-    /// Several packets may go in one call.
+    /// Whether one call may send several packets.
     segments: bool,
-    /// Orders were given that the host is to be told of.
+    /// Whether there are new orders that the host must be woken for.
     pub(crate) ordered: bool,
 }
 
 impl Network {
-    /// Sends by these two sockets.
+    /// Creates a packet sender on two sockets.
     ///
     /// # Errors
-    /// If the sockets cannot be set up.
+    /// If a socket's blocking mode cannot be set.
     pub(crate) fn new(rtp: UdpSocket, rtcp: UdpSocket, region: Region) -> io::Result<Self> {
-        // A kernel without room holds dispatch up, as a link does that is slower than was said: a
+        // Blocking mode: a full socket buffer delays dispatch as a slower link does, because a
         // frame that was begun is sent whole.
         rtp.set_nonblocking(false)?;
         rtcp.set_nonblocking(true)?;
-        // Room for a burst; what the kernel does not grant costs only more calls.
+        // Requests a buffer for a burst; a smaller buffer only costs more calls.
         let _ = SockRef::from(&rtp).set_send_buffer_size(4 << 20);
         Ok(Self { rtp, rtcp, region, segments: true, ordered: false })
     }
 
-    /// The RTCP socket, to hear from clients.
+    /// Returns the RTCP socket, on which clients' reports arrive.
     pub(crate) fn rtcp(&self) -> &UdpSocket {
         &self.rtcp
     }
 
-    /// Sends these packets of a frame in one call; what the kernel refuses is counted and given up.
+    /// Sends packets `which` of a frame in one call; counts and drops those that the kernel
+    /// refuses.
     fn send(&mut self, to: SocketAddr, of: &Sending<'_>, which: Range<usize>) {
         let all = of.packets.records;
         let mut headers = [[0; HEADER]; SEGMENTS];
@@ -87,7 +89,8 @@ impl Network {
         let before_ns = now_ns();
         let segment = (which.len() > 1).then(|| all[which.start].length());
         if let Err(error) = gather(&self.rtp, to, parts, segment) {
-            // A device that cannot, where the kernel does not do it in its place.
+            // Neither device nor kernel supports segmentation offload: sends each packet
+            // separately.
             let cannot = segment.is_some()
                 && matches!(
                     error.raw_os_error(),
@@ -101,7 +104,9 @@ impl Network {
         self.region.add(GlobalField::SendingNs, now_ns() - before_ns);
     }
 
-    /// How many of `packets` go in one call: as long as each but the last is as long as the first.
+    /// Returns the number of leading `packets` that fit one call.
+    ///
+    /// All of them have the length of the first, except that the last may be shorter.
     fn together(&self, packets: &[PacketRecord]) -> usize {
         let Some(first) = packets.first().filter(|_| self.segments) else { return 1 };
         let segment = first.length();
@@ -113,7 +118,7 @@ impl Network {
     }
 }
 
-/// One call: `parts` one behind the other, cut into datagrams of `segment` bytes.
+/// Sends the concatenated `parts` in one call, cut into datagrams of `segment` bytes.
 fn gather(
     socket: &UdpSocket,
     to: SocketAddr,
@@ -139,7 +144,7 @@ fn gather(
     }
 }
 
-/// The RTP header of packet `at` of a frame; `last` marks the end of the frame.
+/// Returns a builder of the RTP header of packet `at`; `last` marks the end of the frame.
 fn builder<'a>(of: &Sending<'_>, at: usize, last: bool) -> RtpPacketBuilder<&'a [u8], &'a [u8]> {
     let row = of.client.row;
     let payload_type = u8::try_from(of.client.media.payload_type & 127).unwrap_or(0);
@@ -153,7 +158,7 @@ fn builder<'a>(of: &Sending<'_>, at: usize, last: bool) -> RtpPacketBuilder<&'a 
         .ssrc(low_bits(row.get(SessionField::Ssrc)))
 }
 
-/// Writes packet `at` of a frame to the end of `buffer`; `last` marks the end of the frame.
+/// Appends packet `at` of a frame to `buffer`; `last` marks the end of the frame.
 pub(crate) fn write_packet(
     buffer: &mut Vec<u8>,
     of: &Sending<'_>,
@@ -208,7 +213,9 @@ impl PacketSender for Network {
     }
 }
 
-/// A compound RTCP packet: sender report, canonical name, and goodbye at the end (RFC 3550, 6.1).
+/// Writes a compound RTCP packet: sender report, canonical name, and a goodbye if `bye`.
+///
+/// Returns its length in bytes, or `None` if `buffer` is too small. Source: RFC 3550, 6.1.
 pub(crate) fn write_report(
     buffer: &mut [u8],
     client: &Client,

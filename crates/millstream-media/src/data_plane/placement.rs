@@ -1,13 +1,14 @@
-//! Where the processor runs: in a thread of the server, or in a process of its own.
+//! The placement of the data plane: in a thread of the server, or in a process of its own.
 //!
-//! The process is this program again. It is given the shared memory and the sockets over its
-//! standard input, a socket that stays the bell between the two. It outlives the server's crash,
-//! and the server starts another when it crashes; what a crash loses is only what waited in it.
+//! The process runs this same program. Its standard input is a socket. The server sends the shared
+//! memory and the sockets over it; later both sides use it to wake each other. The process survives
+//! a crash of the server. The server restarts the process after a crash of the process, which loses
+//! only the frames that waited in it.
 //!
 //! ```text
-//!  server ── standard input: memory, sockets ──> processor      the bell from then on
-//!  server is gone; another ── connects to the socket file ──> processor
-//!                          <── memory, sockets ──             the new bell
+//!  server ── standard input: memory, sockets ──> data plane     then: the wake-up socket
+//!  server is gone; another ── connects to the socket file ──> data plane
+//!                          <── memory, sockets ──              then: the new wake-up socket
 //! ```
 
 use millstream_scenario::Placement;
@@ -36,19 +37,19 @@ use crate::clock::timespec;
 use crate::data_plane::{self, Parts};
 use crate::shared_memory::region::{GlobalField, Region};
 
-/// No core to be pinned to.
+/// The core number that means "not pinned".
 const NO_CORE: u16 = u16::MAX;
 
-/// Files that go in one message.
+/// The largest number of files per message.
 const AT_ONCE: usize = 64;
 
-/// How long a processor that is found has to answer.
+/// The time within which a discovered data plane must answer.
 const ANSWER: Duration = Duration::from_secs(2);
 
-/// How long a processor that was told to end has for it, ns.
+/// The time that a data plane has to end after the request, ns.
 const ENDING_NS: u64 = 5_000_000_000;
 
-/// What a processor is given; kept to give it to the next.
+/// The resources of a data plane; the server keeps them to start the next data plane.
 #[derive(Debug)]
 pub(crate) struct SharedResources {
     pub(crate) store: File,
@@ -56,13 +57,15 @@ pub(crate) struct SharedResources {
     pub(crate) region: Region,
     /// The rings of live frames.
     pub(crate) live: File,
-    /// Frames of films that are read ahead,
+    /// The frame cache of media files that are read ahead.
     pub(crate) shelf: File,
-    /// and what they are read from.
+    /// The media files that are read ahead.
     pub(crate) films: Vec<File>,
     pub(crate) rtp: UdpSocket,
     pub(crate) rtcp: UdpSocket,
-    /// Where a server that is started again asks for all of this; the processor has it, too.
+    /// The listener on which a restarted server asks for these resources.
+    ///
+    /// The data plane has it, too.
     pub(crate) listener: Option<UnixListener>,
 }
 
@@ -81,7 +84,7 @@ impl SharedResources {
         })
     }
 
-    /// What was given at the other end of `from`, and the core.
+    /// Receives the resources and the core number from the other end of `from`.
     fn take(from: &UnixStream) -> io::Result<(Self, Option<u16>)> {
         let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not a processor's memory");
         let (given, core) = take(from)?;
@@ -97,29 +100,29 @@ impl SharedResources {
     }
 }
 
-/// A processor that runs.
+/// A running data plane.
 #[derive(Debug)]
 pub(crate) enum Processor {
     Thread(Option<JoinHandle<io::Result<()>>>),
     Process(Child),
-    /// Started by a server that is no more.
+    /// A process that an earlier server started.
     Found(Pid),
 }
 
 impl Processor {
-    /// Starts a processor; returns it and our end of the bell.
+    /// Starts a data plane. Returns it and the server's end of the wake-up socket.
     ///
     /// # Errors
     /// If there is no memory, or the process cannot be started.
     pub(crate) fn start(
         placement: Placement,
-        estate: &SharedResources,
+        shared: &SharedResources,
     ) -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
-        estate.region.add(GlobalField::Generation, 1);
+        shared.region.add(GlobalField::Generation, 1);
         let processor = match placement {
             Placement::Host => {
-                let parts = Parts::new(estate.try_clone()?, theirs, || ())?;
+                let parts = Parts::new(shared.try_clone()?, theirs, || ())?;
                 let thread = std::thread::Builder::new().name("dispatch".to_owned());
                 Self::Thread(Some(thread.spawn(move || data_plane::run(parts))?))
             }
@@ -128,10 +131,10 @@ impl Processor {
                     .arg("ni")
                     .stdin(Stdio::from(OwnedFd::from(theirs)))
                     .stdout(Stdio::null())
-                    // Ctrl-C is for the server, which tells the processor to end.
+                    // Keeps Ctrl-C from the process: the server handles it and ends the data plane.
                     .process_group(0)
                     .spawn()?;
-                give(&ours, estate, core)?;
+                give(&ours, shared, core)?;
                 Self::Process(child)
             }
         };
@@ -139,7 +142,7 @@ impl Processor {
         Ok((processor, ours))
     }
 
-    /// The process, if it is one of its own.
+    /// Returns the process identifier if the data plane is a process of its own.
     pub(crate) fn id(&self) -> Option<u32> {
         match self {
             Self::Thread(_) => None,
@@ -148,7 +151,9 @@ impl Processor {
         }
     }
 
-    /// Waits for its end, which was asked for or has happened; why it ended, if it failed.
+    /// Waits until the data plane has ended; it must have been told to end, or have ended already.
+    ///
+    /// Returns the reason if it failed.
     pub(crate) fn wait(&mut self) -> Option<String> {
         match self {
             Self::Thread(thread) => match thread.take()?.join() {
@@ -162,7 +167,7 @@ impl Processor {
                 Err(error) => Some(error.to_string()),
             },
             Self::Found(process) => {
-                // One that is gone already cannot be opened, nor asked how it ended.
+                // A process that is gone cannot be opened, and its exit status is unknown.
                 if let Ok(ending) = pidfd_open(*process, PidfdFlags::empty()) {
                     let mut waited = [PollFd::new(&ending, PollFlags::IN)];
                     let _ = poll(&mut waited, Some(&timespec(ENDING_NS)));
@@ -172,11 +177,12 @@ impl Processor {
         }
     }
 
-    /// The processor that a server before this one left at `path`, what it plays from, and our end
-    /// of the bell; `None` if there is none.
+    /// Finds the data plane that an earlier server left at `path`.
+    ///
+    /// Returns it, its resources and this end of the wake-up socket, or `None` if there is none.
     ///
     /// # Errors
-    /// If it does not answer, as one whose server still runs, or is another user's.
+    /// If the data plane does not answer, as while its server runs, or belongs to another user.
     pub(crate) fn find(path: &Path) -> io::Result<Option<(Self, SharedResources, UnixStream)>> {
         let bell = match UnixStream::connect(path) {
             Ok(bell) => bell,
@@ -194,25 +200,25 @@ impl Processor {
             return Err(io::Error::other("the processor there is another user's"));
         }
         bell.set_read_timeout(Some(ANSWER))?;
-        let (estate, _) = SharedResources::take(&bell).map_err(|error| match error.kind() {
+        let (shared, _) = SharedResources::take(&bell).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => io::Error::other("the server of the processor there runs"),
             _ => error,
         })?;
         bell.set_nonblocking(true)?;
-        // Not the socket's peer: that is whoever bound it.
-        let process = i32::try_from(estate.region.get(GlobalField::Process)).ok();
+        // Not the peer credentials of the socket: they name the process that bound it.
+        let process = i32::try_from(shared.region.get(GlobalField::Process)).ok();
         let process = process.and_then(Pid::from_raw);
         let unknown = || io::Error::other("the processor there does not say who it is");
-        Ok(Some((Self::Found(process.ok_or_else(unknown)?), estate, bell)))
+        Ok(Some((Self::Found(process.ok_or_else(unknown)?), shared, bell)))
     }
 }
 
-/// A socket file for a server that is started again, of this user alone.
+/// Creates the socket file for a restarted server, accessible only to this user.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If the socket file cannot be created.
 pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
-    // Of a processor that is gone. Any other file is somebody's.
+    // Removes the socket of a data plane that is gone, but no other file.
     if std::fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
         std::fs::remove_file(path)?;
     }
@@ -222,34 +228,35 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     Ok(listener)
 }
 
-/// A server of the same user that asks for what the processor plays from is given it; our end of
-/// the bell between the two.
-pub(crate) fn welcome(estate: &SharedResources) -> Option<UnixStream> {
-    let (stream, _) = estate.listener.as_ref()?.accept().ok()?;
+/// Accepts a new server of the same user and sends it the data plane's resources.
+///
+/// Returns this end of the wake-up socket between the two.
+pub(crate) fn welcome(shared: &SharedResources) -> Option<UnixStream> {
+    let (stream, _) = shared.listener.as_ref()?.accept().ok()?;
     if socket_peercred(&stream).ok()?.uid != geteuid() {
         return None;
     }
-    give(&stream, estate, None).ok()?;
+    give(&stream, shared, None).ok()?;
     stream.set_nonblocking(true).ok()?;
     Some(stream)
 }
 
-/// Sends the shared memory, the sockets and the films.
-fn give(to: &UnixStream, estate: &SharedResources, core: Option<u16>) -> io::Result<()> {
+/// Sends the shared memory, the sockets and the media files.
+fn give(to: &UnixStream, shared: &SharedResources, core: Option<u16>) -> io::Result<()> {
     let mut given = vec![
-        estate.store.as_fd(),
-        estate.region_file.as_fd(),
-        estate.live.as_fd(),
-        estate.shelf.as_fd(),
-        estate.rtp.as_fd(),
-        estate.rtcp.as_fd(),
+        shared.store.as_fd(),
+        shared.region_file.as_fd(),
+        shared.live.as_fd(),
+        shared.shelf.as_fd(),
+        shared.rtp.as_fd(),
+        shared.rtcp.as_fd(),
     ];
-    given.extend(estate.listener.as_ref().map(AsFd::as_fd));
+    given.extend(shared.listener.as_ref().map(AsFd::as_fd));
     send(to, &given, core.unwrap_or(NO_CORE))?;
-    give_films(to, &estate.films)
+    give_films(to, &shared.films)
 }
 
-/// Sends films: how many, then so many at a time.
+/// Sends media files: first their number, then the files in batches.
 pub(crate) fn give_films(to: &UnixStream, films: &[File]) -> io::Result<()> {
     let too_many = |_| io::Error::other("more films than can be read ahead");
     send(to, &[], u16::try_from(films.len()).map_err(too_many)?)?;
@@ -259,10 +266,10 @@ pub(crate) fn give_films(to: &UnixStream, films: &[File]) -> io::Result<()> {
     Ok(())
 }
 
-/// Films that were sent so.
+/// Receives the media files that [`give_films`] sends.
 ///
 /// # Errors
-/// If there are fewer than was said.
+/// If fewer files arrive than announced.
 pub(crate) fn take_films(from: &UnixStream) -> io::Result<Vec<File>> {
     let (_, count) = receive(from)?;
     let mut films = Vec::new();
@@ -276,10 +283,10 @@ pub(crate) fn take_films(from: &UnixStream) -> io::Result<Vec<File>> {
     Ok(films)
 }
 
-/// Sends files and a number.
+/// Sends files and a number in one message.
 ///
 /// # Errors
-/// If they cannot be sent.
+/// If the message cannot be sent.
 pub(crate) fn send(to: &UnixStream, given: &[BorrowedFd<'_>], number: u16) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -296,10 +303,10 @@ fn take(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<u16>)> {
     Ok((given, (core != NO_CORE).then_some(core)))
 }
 
-/// Files and a number that were sent.
+/// Receives the files and the number that [`send`] sends.
 ///
 /// # Errors
-/// If the other end is gone.
+/// If the other end is closed.
 pub(crate) fn receive(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, u16)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -316,40 +323,41 @@ pub(crate) fn receive(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, u16)> {
     Ok((taken.flatten().collect(), u16::from_le_bytes(number)))
 }
 
-/// The network interface processor: what this program does when it was started as one.
+/// Runs the data plane as a process ("network interface processor") that a server has started.
 ///
 /// # Errors
-/// If it was not started by a server, or cannot wait for its sockets.
+/// If a server did not start this process, or the process cannot wait for its sockets.
 pub fn network_interface_processor() -> io::Result<()> {
     confined_processor(Confined { thread: || (), process: || () })
 }
 
-/// How a network interface processor confines itself.
+/// The functions with which a data plane process confines itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Confined {
-    /// Called first in each thread that it starts.
+    /// Called first in each thread that the process starts.
     pub thread: fn(),
-    /// Called when it has its core, priority and memory.
+    /// Called once the process has its core, priority and memory.
     pub process: fn(),
 }
 
-/// The same, confined.
+/// Runs [`network_interface_processor`] with confinement.
 ///
 /// # Errors
-/// As [`network_interface_processor`].
+/// See [`network_interface_processor`].
 pub fn confined_processor(confined: Confined) -> io::Result<()> {
     let bell = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let wrong = || io::Error::other("this command is started by `millstream serve` alone");
-    let (estate, core) = SharedResources::take(&bell).map_err(|_| wrong())?;
-    estate.region.set(GlobalField::Process, std::process::id().into());
-    let parts = Parts::new(estate, bell, confined.thread)?;
+    let (shared, core) = SharedResources::take(&bell).map_err(|_| wrong())?;
+    shared.region.set(GlobalField::Process, std::process::id().into());
+    let parts = Parts::new(shared, bell, confined.thread)?;
     settle(core);
     (confined.process)();
     data_plane::run(parts)
 }
 
-/// Takes a core, real-time priority and locked memory, as far as the system permits; without, the
-/// processor works, and is disturbed by others.
+/// Takes a core, real-time priority and locked memory as far as the system permits.
+///
+/// Without them the data plane works, but other processes disturb it.
 fn settle(core: Option<u16>) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let core = core.map(usize::from).or_else(|| (cores > 1).then(|| cores - 1));
@@ -367,10 +375,10 @@ fn settle(core: Option<u16>) {
     }
 }
 
-/// Pins this thread, and those that it starts from now on, to a core.
+/// Pins this thread, and the threads that it starts later, to a core.
 ///
 /// # Errors
-/// If there is no such core, or this process may not use it.
+/// If the core does not exist, or this process may not use it.
 pub(crate) fn pin(core: usize) -> io::Result<()> {
     if core >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -380,7 +388,7 @@ pub(crate) fn pin(core: usize) -> io::Result<()> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// SCHED_FIFO at its lowest priority, which is above every ordinary process.
+/// Sets SCHED_FIFO at its lowest priority, which is above every ordinary process.
 #[allow(unsafe_code)]
 fn real_time() -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 1 };

@@ -1,4 +1,4 @@
-//! The files that are served: read, cut into packets, put into the store; and their descriptions.
+//! The library of streams: reads their files, cuts them into packets, and describes them in SDP.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -25,53 +25,55 @@ use crate::scheduler::demand::{Demand, FrameDemand};
 use crate::scheduler::optional_frames::{Choice, Importance};
 use crate::shared_memory::store::{MediaRecord, NewFrame, Store, StoreBuilder};
 
-/// The longest window that is kept account of, frames.
+/// The longest supported loss window, frames.
 pub(crate) const LONGEST_WINDOW: u32 = 4_096;
 
-/// The most frames that may wait in a client's queue.
+/// The upper limit of a client's queue, frames.
 pub(crate) const LONGEST_QUEUE: u32 = 1 << 16;
 
-/// Frames that may wait where the file does not say.
+/// The default limit of a client's queue, frames.
 const QUEUE: u32 = 64;
 
-/// How much longer than it can be sent a live frame is kept, ns: for a processor that is late, and
-/// one that takes another's place.
+/// The time that a live frame stays in its ring after it can last be sent, ns.
+///
+/// It covers a data plane that is late, and one that replaces another.
 const LIVE_SLACK_NS: u64 = 2_000_000_000;
 
-/// How long frames are kept that were sent, ns: the host passes them on to interleaved clients.
+/// The time that sent frames stay in the frame cache, ns.
+///
+/// The host forwards them to interleaved clients during that time.
 const BEHIND_NS: u64 = 250_000_000;
 
-/// Looser windows that a stream may be had under besides its own: so many steps between the two
-/// ends.
+/// The number of looser windows besides a stream's own, at equal steps below total loss.
 const LOOSER: u32 = 3;
 
-/// A file that clients may ask for, under one window.
+/// A stream that clients may request, under one loss window.
 #[derive(Clone, Debug)]
 pub(crate) struct Title {
-    /// What stands in its URL: the stream's name; with the window behind it, as in `clip/4/12`, if
-    /// that is looser than the stream's.
+    /// The name in its URL: the stream's name, or `clip/4/12` for a looser window than the
+    /// stream's.
     pub(crate) name: String,
-    /// The stream of which this is the same under a looser window.
+    /// The title with the stream's own window, if this one has a looser window.
     pub(crate) looser_than: Option<usize>,
-    /// Of y frames at most x may be lost: x, y.
+    /// The loss window: x and y, of y frames at most x may be lost.
     pub(crate) window: (u32, u32),
     format: Format,
-    /// H.264: profile and level, and the parameter sets.
+    /// The profile and level, and the parameter sets (H.264 only).
     parameters: Option<(String, String)>,
     /// The mean rate of its mandatory frames on the link, bits/s.
     pub(crate) reserved_bps: u64,
     /// The mean rate of all its frames on the link, bits/s.
     pub(crate) mean_bps: u64,
-    /// What a client of it can ask of the link in any stretch of time.
+    /// The demand bound of one client on the link.
     pub(crate) demand: Demand,
-    /// Seconds of one round, rounded.
+    /// The duration of one round, s, rounded down.
     seconds: u64,
     repeat: bool,
-    /// Of a live stream, its number among them.
+    /// The index among the live streams, if it is one.
     pub(crate) live: Option<usize>,
 }
 
-/// Everything that is served.
+/// All streams that the server offers, and their packets.
 #[derive(Debug)]
 pub(crate) struct Library {
     pub(crate) titles: Vec<Title>,
@@ -80,27 +82,27 @@ pub(crate) struct Library {
     pub(crate) store: Store,
     /// The live streams.
     pub(crate) live: Vec<LiveSpec>,
-    /// What the frames of films are read from that are not in the store.
+    /// The media files whose frames are not in the store.
     pub(crate) films: MediaFiles,
 }
 
-/// Films whose frames are read ahead of need.
+/// The media files whose frames are read ahead.
 #[derive(Debug, Default)]
 pub(crate) struct MediaFiles {
-    /// Their files, in the order of their numbers.
+    /// The files, in the order of their numbers.
     pub(crate) files: Vec<File>,
-    /// Frames of a session that may have to be kept: how many at most, and their words.
+    /// The largest number of frames that a session may have in the cache. `words` is their size.
     frames: u64,
     words: u64,
 }
 
 impl MediaFiles {
-    /// What each session needs of the shelf.
+    /// Returns the shape of each session's place in the frame cache.
     pub(crate) fn shape(&self) -> FrameCacheShape {
         FrameCacheShape::new(self.frames, self.words)
     }
 
-    /// Adds a film of frames of `sizes` bytes in `file`, of which `ahead` in a row are kept.
+    /// Adds a media file of frames of `sizes` bytes; the cache holds `ahead` consecutive ones.
     fn add(&mut self, file: File, sizes: &[u32], ahead: u64) {
         let words: Vec<u64> = sizes.iter().map(|bytes| FrameCacheShape::words_of(*bytes)).collect();
         let frames = words.len() as u64;
@@ -121,7 +123,7 @@ impl MediaFiles {
 }
 
 impl Library {
-    /// Reads every file of the scenario.
+    /// Reads every file of the scenario and builds the store.
     pub(crate) fn open(scenario: &Scenario) -> Result<Self, MediaError> {
         let schedule = schedule(scenario)?;
         let mut room = scenario.media.store_bytes;
@@ -156,7 +158,7 @@ impl Library {
     }
 }
 
-/// How frames are scheduled, if the scenario's way is one that media are served by.
+/// Returns the scheduling discipline, or an error if the scenario's cannot serve media.
 fn schedule(scenario: &Scenario) -> Result<Schedule, MediaError> {
     if scenario.fabric.is_some() || !scenario.classes.is_empty() || scenario.hardware {
         return Err(MediaError::new("media are served over one link, without fabric or classes")
@@ -173,7 +175,7 @@ fn schedule(scenario: &Scenario) -> Result<Schedule, MediaError> {
     }
 }
 
-/// Adds a stream's file under its window and under looser ones; the file's bytes.
+/// Adds a stream's file under its own window and looser ones. Returns the file's bytes in memory.
 fn add(
     scenario: &Scenario,
     stream: &Stream,
@@ -273,14 +275,15 @@ fn add(
     Ok(memory)
 }
 
-/// Where films are unpacked that cannot be read from as they are.
+/// Returns the directory for unpacked copies of media files that cannot be read in place.
 fn frame_folder(scenario: &Scenario) -> PathBuf {
     let folder = scenario.media.frame_folder.as_ref();
     folder.map_or_else(std::env::temp_dir, |folder| scenario.folder.join(folder))
 }
 
-/// Says in a film's record that its frames are read from a file, of which they begin at a byte, and
-/// how.
+/// Registers `file`, whose video begins at byte `first_byte`, for read-ahead.
+///
+/// Sets the fields of the media file's record that the frame cache needs.
 fn put_in_file(
     scenario: &Scenario,
     (file, first_byte): (File, u64),
@@ -290,7 +293,7 @@ fn put_in_file(
 ) {
     let frames_in = |time_ns: u64| time_ns.div_ceil(record.period_ns.max(1));
     let behind = frames_in(BEHIND_NS) + 1;
-    // Frames wait for up to their deadline; beyond that is what is read ahead.
+    // A frame waits for up to its deadline; the configured read-ahead is added to that.
     let ahead = behind + frames_in(record.deadline_ns) + frames_in(scenario.media.read_ahead_ns);
     let sizes: Vec<u32> =
         frames.iter().map(|frame| u32::try_from(frame.range.len()).unwrap_or(u32::MAX)).collect();
@@ -301,7 +304,7 @@ fn put_in_file(
     record.ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
 }
 
-/// Whether a stream can be called so.
+/// Checks that a stream's name can be part of a URL.
 fn check_name(name: &str) -> Result<(), MediaError> {
     let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     if name.chars().all(fit) && !name.starts_with('.') {
@@ -311,7 +314,9 @@ fn check_name(name: &str) -> Result<(), MediaError> {
         .help("letters, digits, - _ and ."))
 }
 
-/// x and y of a stream's window, if it can be served so.
+/// Returns x and y of a stream's loss window.
+///
+/// Fails if late frames are not dropped, or if the window is too long.
 fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
     let wrong = |message: &str| MediaError::new(format!("stream `{}`: {message}", stream.name));
     if stream.contract.terms().late != Late::Drop {
@@ -326,8 +331,7 @@ fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
     Ok((lost, of))
 }
 
-/// The record of a stream that follows those of `titles`: its frames come over and over, and not
-/// from a file.
+/// Returns a record for the stream after those of `titles`: repeated, and without frames of a file.
 fn record(
     stream: &Stream,
     (period_ns, deadline_ns): (u64, u64),
@@ -357,8 +361,10 @@ fn record(
     }
 }
 
-/// Adds a live stream; the bytes of its ring. What of it may be lost is not known before it comes,
-/// so all that it may send is reserved, and a looser window would reserve no less.
+/// Adds a live stream. Returns the bytes of its ring.
+///
+/// Its optional frames are not known in advance. So the full rate that it may send is reserved, and
+/// a looser window would reserve as much.
 fn add_live(
     scenario: &Scenario,
     stream: &Stream,
@@ -416,7 +422,7 @@ fn add_live(
     Ok(shape.bytes())
 }
 
-/// Windows of as many frames of which more may be lost, but not all, the strictest first.
+/// Returns the looser windows of `of` frames, the strictest first; none allows to lose all frames.
 fn looser((lost, of): (u32, u32)) -> impl Iterator<Item = (u32, u32)> {
     let more = u64::from(of.saturating_sub(lost));
     let steps = (1..=LOOSER).map(move |step| more * u64::from(step) / u64::from(LOOSER + 1));
@@ -425,15 +431,15 @@ fn looser((lost, of): (u32, u32)) -> impl Iterator<Item = (u32, u32)> {
     steps.map(move |more| (lost + u32::try_from(more).unwrap_or(0), of))
 }
 
-/// A film as its packets carry it.
+/// A media file in the form that its packets carry.
 struct Packed<'a> {
     format: Format,
     bytes: Cow<'a, [u8]>,
-    /// Each frame's range of the bytes, and its place among the time stamps.
+    /// The range of bytes of each frame, and its position in display order.
     frames: Vec<(Range<usize>, u32)>,
 }
 
-/// The film as it is, or wrapped in a transport stream.
+/// Returns the media file's video as it is, or wrapped in an MPEG transport stream.
 fn packed(
     video: &VideoPayload,
     carrier: VideoCarrier,
@@ -463,7 +469,7 @@ fn packed(
     }
 }
 
-/// The lengths of a frame's RTP packets, bytes.
+/// Returns the lengths of a frame's RTP packets, bytes.
 fn packets(frame: &NewFrame) -> impl Iterator<Item = u32> {
     frame.pieces.iter().map(|piece| {
         let bytes = RTP_HEADER + usize::from(piece.header_bytes) + piece.range.len();
@@ -471,7 +477,7 @@ fn packets(frame: &NewFrame) -> impl Iterator<Item = u32> {
     })
 }
 
-/// Mean rates on the link of the mandatory frames, and of all, bits/s.
+/// Returns the mean rates on the link of the mandatory frames and of all frames, bits/s.
 fn rates(frames: &[NewFrame], window: (u32, u32), link: Link, duration_ns: u128) -> [u64; 2] {
     let mut choice = Choice::new(window.0, window.1);
     let importance = |number: u64| {
@@ -492,8 +498,9 @@ fn rates(frames: &[NewFrame], window: (u32, u32), link: Link, duration_ns: u128)
     })
 }
 
-/// What SDP says of H.264's parameter sets (RFC 6184, section 8.1): `profile-level-id` and
-/// `sprop-parameter-sets`.
+/// Returns the SDP parameters of H.264's parameter sets (RFC 6184, section 8.1).
+///
+/// They are `profile-level-id` and `sprop-parameter-sets`.
 fn parameters(video: &VideoPayload) -> Option<(String, String)> {
     let start = video.frames.first().filter(|_| video.codec == Codec::H264)?;
     let frame = video.frame(start);
@@ -505,15 +512,16 @@ fn parameters(video: &VideoPayload) -> Option<(String, String)> {
 }
 
 impl Library {
-    /// Every title's demand.
+    /// Returns the demand bound of every title.
     pub(crate) fn demands(&self) -> Vec<&Demand> {
         self.titles.iter().map(|title| &title.demand).collect()
     }
 }
 
 impl Title {
-    /// Its description (RFC 8866) for a client of the server at `address`.
-    /// `published` are the parameters of a live stream's publisher, as those of a file.
+    /// Returns the SDP description (RFC 8866) for a client of the server at `address`.
+    ///
+    /// `published` holds the H.264 parameters of a live stream's publisher.
     pub(crate) fn sdp(&self, address: IpAddr, published: Option<(String, String)>) -> Vec<u8> {
         let attribute = |name: &str, value: String| sdp_types::Attribute {
             attribute: name.to_owned(),
@@ -582,7 +590,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn looser_windows_lose_more_but_not_all_of_as_many() {
+    fn looser_windows_allow_more_losses_but_not_all_frames() {
         let windows = |window| looser(window).map(|(lost, _)| lost).collect::<Vec<_>>();
         assert_eq!(windows((2, 12)), [4, 7, 9]);
         assert_eq!(windows((0, 4)), [1, 2, 3]);

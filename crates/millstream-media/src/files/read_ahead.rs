@@ -1,12 +1,12 @@
-//! Frames read ahead of need: how they come from films' files to the processor.
+//! Read-ahead: moves frames from media files to the data plane before they are due.
 //!
 //! ```text
-//! film's file ── reader ──> shelf (shared memory): a ring of frames a session ──> processor
-//!                thread         <── how far each session is ──
+//! media file ── reader ──> frame cache (shared memory): a ring per session ──> data plane
+//!               thread         <── the position of each session ──
 //! ```
-//! The reader is threads of the network interface processor (the Co-processor paper's path C) or a
-//! process of its own, the producer (path B); neither the processor nor the reader knows which. Who
-//! reads can be as slow as it likes: the processor looks at what is there and waits for nothing.
+//! The reader is a set of threads of the data plane process (path C of the Co-processor paper), or
+//! a separate process, the producer (path B). Neither side knows which. The reader may be
+//! arbitrarily slow: the data plane uses the frames that are present and never waits for it.
 
 pub(crate) mod frame_cache;
 pub(crate) mod media_file;

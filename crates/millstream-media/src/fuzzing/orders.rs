@@ -1,4 +1,4 @@
-//! Orders to a server's dashboard, with a processor that carries them out at once.
+//! Orders to a server's dashboard, with a data plane that carries them out immediately.
 
 use millstream_report::http::{Answer, Order, Orders, fuzzing};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -10,10 +10,10 @@ use crate::instruction::instruction_table::InstructionTable;
 use crate::instruction::running::Instructions;
 use crate::shared_memory::region::Region;
 
-/// How long the processor has to compile what was ordered.
+/// The time limit of the data plane for compiling an order's module.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A server that takes orders, one input at a time.
+/// A server that accepts orders; it processes one input at a time.
 struct Server {
     board: InstructionTable,
     orders: Arc<Orders>,
@@ -29,12 +29,12 @@ fn server() -> Server {
     let instructions = Arc::new(Mutex::new(Instructions::open(board, builder)));
     let by_order = Arc::clone(&instructions);
     let names = ["film", "live"].map(str::to_owned).to_vec();
-    let desk = ExtensionApi::new(region, true, names, move || attend(board, &by_order));
-    let obey = Box::new(move |order: Order| desk.obey(&order));
+    let api = ExtensionApi::new(region, true, names, move || attend(board, &by_order));
+    let obey = Box::new(move |order: Order| api.obey(&order));
     Server { board, orders: Arc::new(Orders { most_bytes: BODY_BYTES, obey }), instructions }
 }
 
-/// The processor looks at the board until it has dealt with all that is on it.
+/// Runs the data plane until it has processed all changes of the table.
 fn attend(board: InstructionTable, instructions: &Mutex<Instructions>) {
     let mut instructions = instructions.lock().unwrap_or_else(PoisonError::into_inner);
     instructions.attend();
@@ -46,11 +46,10 @@ fn attend(board: InstructionTable, instructions: &Mutex<Instructions>) {
     }
 }
 
-/// What a server without instructions answers to what comes on connections of HTTP, one after the
-/// other: the answer to the last.
+/// Sends connections to a server without instructions, in turn. Returns the last answer.
 ///
 /// # Panics
-/// If the processor does not deal with an order, or an instruction cannot be shown.
+/// If the data plane does not process an order in time, or an instruction cannot be shown.
 #[must_use]
 pub fn orders(connections: &[&[u8]]) -> Vec<u8> {
     let server = SERVER.get_or_init(|| Mutex::new(server()));

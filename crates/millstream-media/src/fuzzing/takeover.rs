@@ -1,9 +1,9 @@
-//! Shared memory that a processor takes over, as a dead one may have left it.
+//! A data plane that takes over shared memory as a dead data plane may have left it.
 //!
-//! The memory is right but for edits: words of the region, the rings of live frames, the shelf and
-//! the instructions' board, and bytes of the store. Then a processor begins, plays for a while by a
-//! clock of its own, and is left without a host; then a server adopts the sessions. The memory is
-//! not mapped from files, since a mapping is never undone.
+//! The memory is valid except for edits of the region, the rings of live frames, the frame cache,
+//! the instruction table and the store. A data plane starts, plays for a while on a simulated
+//! clock, and loses its host. Then a server adopts the sessions. The memory is not mapped from
+//! files, because a mapping is never removed.
 
 use millstream::selector::Selector;
 use millstream::{Dwcs, EdfFirst, Heap};
@@ -31,38 +31,42 @@ use crate::shared_memory::region::{
 };
 use crate::shared_memory::store::{MediaRecord, NewFrame, Store, StoreBuilder};
 
-/// When the processor begins, ns.
+/// The start time of the data plane, ns.
 const BEGIN_NS: u64 = 1 << 50;
 const PERIOD_NS: u64 = 40_000_000;
 const SESSIONS: u32 = 8;
-/// Frames of each file.
+/// The number of frames of each file.
 const FRAMES: usize = 12;
-/// Edits of one input that are made.
+/// The largest number of edits that are made per input.
 const MOST_EDITS: usize = 256;
-/// Words of a slot of the board that are edited: all but a module's, and its first.
+/// The number of words of a table slot that edits may change.
+///
+/// They are the words before the module, and the module's first words.
 const SLOT_EDITED: usize = 256;
-/// Steps of the processor, and the most that its clock goes on by at each, ns.
+/// The number of steps of the data plane. Its clock advances by at most [`STEP_NS`] per step.
 const STEPS: u64 = 48;
 const STEP_NS: u64 = 20_000_000;
 
-/// One change of the memory: of which part, where, to what.
+/// One change of the memory: its part, its position and its value.
 #[derive(Clone, Copy, Debug)]
 pub struct Edit {
-    /// 0: a setting; 1: a session's word; 2: any word of the region; 3: of the rings of live
-    /// frames; 4: of the shelf; 5: of the board; 6: eight bytes of the store; 7: how long a part
-    /// is; 8: a notice; else a session's word while the processor plays.
+    /// The part of the memory that changes.
+    ///
+    /// 0: a setting; 1: a session's word; 2: any word of the region; 3: the rings of live frames;
+    /// 4: the frame cache; 5: the instruction table; 6: eight bytes of the store; 7: the length of
+    /// a part; 8: a notice; else a session's word while the data plane plays.
     pub part: u8,
-    /// Which word, modulo how many there are.
+    /// The index of the word, modulo the number of words.
     pub at: u16,
-    /// What it becomes.
+    /// The new value.
     pub value: u64,
 }
 
 impl Edit {
-    /// Bytes of an edit.
+    /// The size of an encoded edit, bytes.
     pub const BYTES: usize = 11;
 
-    /// The edit in some bytes, if there are enough.
+    /// Decodes an edit from the start of `bytes`, if there are enough.
     #[must_use]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let (&[part, low, high, ref value @ ..], _) =
@@ -70,14 +74,14 @@ impl Edit {
         Some(Self { part, at: u16::from_le_bytes([low, high]), value: u64::from_le_bytes(*value) })
     }
 
-    /// The bytes of an edit.
+    /// Returns the encoded edit.
     #[must_use]
     pub fn bytes(self) -> Vec<u8> {
         [&[self.part][..], &self.at.to_le_bytes(), &self.value.to_le_bytes()].concat()
     }
 }
 
-/// Memory of this thread that inputs use one after the other.
+/// This thread's memory, which all inputs reuse.
 struct Memory {
     image: Image,
     region: &'static [AtomicU64],
@@ -86,7 +90,7 @@ struct Memory {
     bell: &'static AtomicU32,
 }
 
-/// What the parts hold before they are edited.
+/// The contents of the parts before the edits.
 struct Image {
     region: Vec<u64>,
     live: Vec<u64>,
@@ -105,8 +109,9 @@ thread_local! {
     };
 }
 
-/// A store of a file, a film that is read ahead of need and a live stream, with clients that play
-/// each.
+/// Creates memory with a file in the store, a file that is read ahead, and a live stream.
+///
+/// Clients play each of them.
 fn image() -> Image {
     let mut builder = StoreBuilder::default();
     for media in [media(0, 0, 1), media(1, 0, 0)] {
@@ -137,7 +142,7 @@ fn image() -> Image {
     ] {
         region.set(setting, value);
     }
-    // Session, file, state, next frame; interleaved where there is no port.
+    // Session, file, request, state, RTP port; 0 for interleaved transport.
     for (session, media, want, state, port) in [
         (0, 0, Want::Play, State::Playing, 5_000),
         (1, 1, Want::Play, State::Playing, 5_002),
@@ -165,7 +170,7 @@ fn image() -> Image {
         }
     }
     let board = region.board().expect("it has one");
-    // A module that passes every frame; its bytes are those of `(func (export "filter") …)`.
+    // A module that passes every frame; its code is `(func (export "filter") …)`.
     let wasm = PASS.to_vec();
     let (limits, streams) = (api::limits(Allowance::default()), api::ALL);
     board.slot(0).write(&NewInstruction { name: "pass".to_owned(), limits, streams, wasm });
@@ -174,12 +179,12 @@ fn image() -> Image {
         let bytes = bytes_of(file);
         bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect::<Vec<_>>()
     };
-    // Behind the shelf's bell.
+    // Skips the cache's wake-up counter.
     let shelf = words(&shelf_file).split_off(8);
     Image { region: words(&region_file), live: words(&live), shelf, store }
 }
 
-/// A module with a memory, a global `frame` and a function `filter` that returns 1.
+/// The binary of a module with a memory, a global `frame` and a function `filter` that returns 1.
 const PASS: &[u8] = b"\0asm\x01\0\0\0\
     \x01\x06\x01\x60\x01\x7f\x01\x7f\
     \x03\x02\x01\0\
@@ -228,7 +233,7 @@ fn file_frames() -> Vec<NewFrame> {
     (0..FRAMES).map(frame).collect()
 }
 
-/// Two packets of a frame of 100 bytes.
+/// Returns the pieces of the two packets of a frame of 100 bytes.
 fn pieces() -> Vec<Piece> {
     let piece = |range| Piece { header: [1, 2, 3, 4], header_bytes: 4, range };
     vec![piece(0..60), piece(60..100)]
@@ -243,7 +248,7 @@ fn put(ring: &FrameRing, number: u64) {
     assert!(ring.put(about, &[9; 100], &pieces));
 }
 
-/// Where packets go: nowhere, but they are written as they would be sent.
+/// A packet sender that writes packets to memory as they would be sent, and discards them.
 #[derive(Default)]
 struct Nowhere(Vec<u8>);
 
@@ -263,7 +268,7 @@ impl PacketSender for Nowhere {
     }
 }
 
-/// Lets a processor take over memory with these edits. Returns whether it accepted the memory.
+/// Lets a data plane take over memory with these edits. Returns whether it accepted the memory.
 #[must_use]
 pub fn takeover(edits: &[Edit]) -> bool {
     MEMORY.with(|memory| with_memory(memory, &edits[..edits.len().min(MOST_EDITS)]))
@@ -271,7 +276,7 @@ pub fn takeover(edits: &[Edit]) -> bool {
 
 fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
     let Image { region, live, shelf, store } = &memory.image;
-    // Of the board what is written: the rest of a slot is room for a module.
+    // Restores the written words of the table only: the rest of a slot is space for a module.
     let board = FIRST_ROW + ROW * SESSIONS as usize;
     let slots = (board + instruction_table::HEADER..region.len()).step_by(instruction_table::SLOT);
     let parts = slots
@@ -294,7 +299,7 @@ fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
         Ok((region, store, FrameCache::of(memory.bell, shelf)?))
     });
     let Ok((region, store, shelf)) = opened else { return false };
-    // Periods are the operator's choice; one of a nanosecond keeps any processor busy.
+    // Rejects tiny periods: the operator chooses them, and 1 ns keeps any data plane busy.
     if store.media().iter().any(|media| media.period_ns < PERIOD_NS / 100) {
         return false;
     }
@@ -317,7 +322,7 @@ fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], sto
         3 => set(memory.live, at),
         4 => set(memory.shelf, at),
         5 => {
-            // The call, or what is before the module of a slot.
+            // Edits the call, or the words of a slot before its module.
             let board = &memory.region[rows.end..];
             let slot = at >> 8;
             let first = if slot == 0 {
@@ -328,7 +333,7 @@ fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], sto
             set(&board[first..first + SLOT_EDITED], at & 255);
         }
         6 if !store.is_empty() => {
-            // The value's eight bytes, wherever they fit.
+            // Writes the value's eight bytes as far as they fit.
             let at = at % store.len();
             for (to, from) in store[at..].iter_mut().zip(edit.value.to_le_bytes()) {
                 *to = from;
@@ -355,12 +360,12 @@ fn play(region: Region, store: Store, shelf: FrameCache, edits: &[Edit]) {
         dispatch.instructions = Instructions::open(board, builder);
     }
     dispatch.take_from(shelf);
-    let mut outlet = Nowhere::default();
+    let mut sender = Nowhere::default();
     let mut later = edits.iter().filter(|edit| edit.part >= 8);
     for step in 0..STEPS {
-        let next_ns = dispatch.step(now_ns, &mut outlet);
+        let next_ns = dispatch.step(now_ns, &mut sender);
         now_ns = next_ns.clamp(now_ns + 1, now_ns + STEP_NS);
-        // The host goes on writing what is its own.
+        // The host continues to write its own words.
         if let Some(edit) = later.next() {
             let session = usize::from(edit.at) % (region.sessions() + 1);
             if session < region.sessions() {
@@ -388,7 +393,7 @@ fn play(region: Region, store: Store, shelf: FrameCache, edits: &[Edit]) {
     }
 }
 
-/// A server that takes the place of a dead one looks at the sessions.
+/// Adopts the sessions as a server does that replaces a dead one.
 fn adopt(region: Region) {
     let library = &estate().0;
     let mut sessions = Sessions::new(region, 20_000_000);

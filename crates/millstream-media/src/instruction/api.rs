@@ -1,15 +1,14 @@
-//! The host's side of instructions: those of the file, and what programs of this machine order by
-//! HTTP.
+//! The host's side of instructions: loads those of the scenario, and serves programs over HTTP.
 //!
 //! ```text
 //! PUT    /instructions/NAME?streams=A,B&memory=BYTES&fuel=N&faults=N   application/wasm: load
 //! DELETE /instructions/NAME                                            remove
 //! POST   /instructions/NAME                                application/octet-stream: call
 //! ```
-//! Orders are done one at a time, in a thread of HTTP's: what is ordered is written on the board,
-//! and the processor's answer stands there, too. A module is tried here before it takes the place
-//! of another, so one that cannot be used changes nothing. The two kinds of body are none that a
-//! page of the web could send elsewhere without asking.
+//! A thread of the HTTP server carries out one order at a time. It writes the order to the
+//! instruction table, and the data plane writes its answer there. The API tries a module before it
+//! replaces another one, so an unusable module changes nothing. A web page cannot send either
+//! content type to another origin without a CORS preflight request.
 
 use millstream_extension::Limits;
 use millstream_report::http::{Answer, Order, Verb};
@@ -25,54 +24,54 @@ use super::{Loaded, MESSAGE_BYTES, MODULE_BYTES};
 use crate::MediaError;
 use crate::shared_memory::region::{GlobalField, Region};
 
-/// How long the processor may take to load a module, and to answer a call.
+/// The time that the data plane has to load a module or to answer a call.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often the board is looked at meanwhile.
+/// The interval at which the API polls the table meanwhile.
 const LOOK: Duration = Duration::from_micros(200);
 
-/// The longest body of an order, bytes.
+/// The largest body of an order, bytes.
 pub(crate) const BODY_BYTES: usize = MODULE_BYTES;
 
-/// An instruction of the network interface processor, and what it did.
+/// The state and counters of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InstructionStatus {
-    /// What it is called.
+    /// The name of the instruction.
     pub name: String,
     /// `loading`, `running`, `stopped` or `refused`.
     pub state: String,
-    /// Why it was stopped or refused; empty otherwise.
+    /// The reason why it was stopped or refused; empty otherwise.
     pub why: String,
-    /// The streams whose frames it sees.
+    /// The streams whose frames it filters.
     pub streams: Vec<String>,
-    /// The module, bytes.
+    /// The size of the module, bytes.
     pub module_bytes: usize,
-    /// What its memory may grow to, bytes.
+    /// The limit of its memory, bytes.
     pub memory_bytes: u64,
-    /// What it may compute for a frame or a call, in units of fuel.
+    /// The limit of its computation per frame or call, in units of fuel.
     pub fuel: u32,
-    /// It is stopped after so many failures in a row.
+    /// The number of consecutive failures after which it is stopped.
     pub faults: u32,
-    /// Frames that it was asked about.
+    /// The number of frames that it was called for.
     pub frames: u64,
-    /// Of them, dropped because it said so.
+    /// The number of frames that it dropped.
     pub dropped: u64,
-    /// Made optional because it said so.
+    /// The number of frames that it made optional.
     pub loosened: u64,
-    /// Calls by programs.
+    /// The number of calls by programs.
     pub calls: u64,
-    /// Frames and calls at which it computed too long.
+    /// The number of frames and calls at which it used up its fuel.
     pub out_of_fuel: u64,
-    /// At which its memory was to grow beyond its limit.
+    /// The number of frames and calls at which its memory would have exceeded its limit.
     pub over_memory: u64,
-    /// At which it trapped in another way.
+    /// The number of frames and calls at which it trapped in another way.
     pub trapped: u64,
-    /// At which its answer was none.
+    /// The number of frames and calls at which its answer was invalid.
     pub bad_answer: u64,
 }
 
-/// Every instruction; `streams` are the scenario's.
-pub(crate) fn list(board: InstructionTable, streams: &[&str]) -> Vec<InstructionStatus> {
-    board.slots().filter(|slot| !slot.is_empty()).map(|slot| status(slot, streams)).collect()
+/// Returns the status of every instruction; `streams` are the scenario's.
+pub(crate) fn list(table: InstructionTable, streams: &[&str]) -> Vec<InstructionStatus> {
+    table.slots().filter(|slot| !slot.is_empty()).map(|slot| status(slot, streams)).collect()
 }
 
 fn status(slot: Slot, streams: &[&str]) -> InstructionStatus {
@@ -109,21 +108,21 @@ fn status(slot: Slot, streams: &[&str]) -> InstructionStatus {
     }
 }
 
-/// Whether there is to be a board: for the file's instructions, or for those that programs load.
+/// Returns whether the scenario needs an instruction table, for its own instructions or programs.
 pub(crate) fn is_wanted(scenario: &Scenario) -> bool {
     scenario.media.instructions || !scenario.media.instruction.is_empty()
 }
 
-/// Puts the file's instructions on a new board.
+/// Writes the scenario's instructions to a new table.
 ///
 /// # Errors
-/// If a module cannot be read or used, or there are more streams than can be told apart.
-pub(crate) fn load(board: InstructionTable, scenario: &Scenario) -> Result<(), MediaError> {
+/// If a module cannot be read or used, or there are more streams than the table supports.
+pub(crate) fn load(table: InstructionTable, scenario: &Scenario) -> Result<(), MediaError> {
     if scenario.streams.len() > STREAMS {
         let message = format!("instructions, and {} streams", scenario.streams.len());
         return Err(MediaError::new(message).help(format!("at most {STREAMS}")));
     }
-    for (slot, instruction) in board.slots().zip(&scenario.media.instruction) {
+    for (slot, instruction) in table.slots().zip(&scenario.media.instruction) {
         let Instruction { name, module, allowance, streams } = instruction;
         let file = scenario.folder.join(module);
         let wrong = |message: String| {
@@ -141,10 +140,10 @@ pub(crate) fn load(board: InstructionTable, scenario: &Scenario) -> Result<(), M
     Ok(())
 }
 
-/// Every stream.
+/// The set of every stream.
 pub(crate) const ALL: Streams = [u64::MAX; STREAMS / 64];
 
-/// Streams by their places.
+/// Returns the set of the streams with these indices.
 fn bits(places: &[usize]) -> Streams {
     let mut streams = [0; STREAMS / 64];
     for place in places {
@@ -158,68 +157,68 @@ pub(crate) fn limits(allowance: Allowance) -> Limits {
     Limits { memory_bytes, fuel, faults }
 }
 
-/// Where programs give their orders.
+/// The HTTP API for programs' orders.
 pub(crate) struct ExtensionApi<W> {
     region: Region,
-    /// The board if programs may; one order at a time.
+    /// The table if programs may give orders; the lock allows one order at a time.
     board: Option<Mutex<InstructionTable>>,
     streams: Vec<String>,
-    /// Has the processor look at the board.
+    /// Makes the data plane check the table.
     wake: W,
 }
 
-/// An order that is not carried out: HTTP status and why.
+/// The HTTP status and reason of a refused order.
 type Refusal = (u16, String);
 
 impl<W: Fn()> ExtensionApi<W> {
-    /// `streams` are the scenario's; programs may give orders if `allowed`.
+    /// Creates the API; `streams` are the scenario's, and programs may give orders if `allowed`.
     pub(crate) fn new(region: Region, allowed: bool, streams: Vec<String>, wake: W) -> Self {
-        let board = region.board().filter(|_| allowed);
-        // As a server leaves it that dies while it writes.
-        for slot in board
+        let table = region.board().filter(|_| allowed);
+        // A server that died during a write leaves an odd version.
+        for slot in table
             .into_iter()
             .flat_map(InstructionTable::slots)
             .filter(|slot| slot.version() % 2 == 1)
         {
             slot.remove();
         }
-        let desk = Self { region, board: board.map(Mutex::new), streams, wake };
-        desk.ring();
-        desk
+        let api = Self { region, board: table.map(Mutex::new), streams, wake };
+        api.ring();
+        api
     }
 
-    /// Carries an order out.
+    /// Carries out an order and returns the answer.
     pub(crate) fn obey(&self, order: &Order) -> Answer {
         let Some(name) = order.path.strip_prefix("/instructions/") else {
             return Answer::Refused(405, "GET only, but for /instructions/NAME".to_owned());
         };
-        let Some(board) = &self.board else {
+        let Some(table) = &self.board else {
             let why = "programs may not load or call instructions here: `instructions = true` in \
              [media] lets them";
             return Answer::Refused(403, why.to_owned());
         };
-        // Whoever panicked changed nothing but the board, which is read with care.
-        let board = *board.lock().unwrap_or_else(PoisonError::into_inner);
+        // A panic under the lock can have changed only the table, whose readers validate it.
+        let table = *table.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match order.verb {
-            Verb::Put => self.put(board, name, order),
-            Verb::Post => self.call(board, name, order),
-            Verb::Delete => self.remove(board, name),
+            Verb::Put => self.put(table, name, order),
+            Verb::Post => self.call(table, name, order),
+            Verb::Delete => self.remove(table, name),
         };
         done.unwrap_or_else(|(status, why)| Answer::Refused(status, why))
     }
 
-    /// Loads a module under a name, in the place of what had it.
-    fn put(&self, board: InstructionTable, name: &str, order: &Order) -> Result<Answer, Refusal> {
+    /// Loads a module under a name, and replaces the instruction of that name.
+    fn put(&self, table: InstructionTable, name: &str, order: &Order) -> Result<Answer, Refusal> {
         of_kind(order, "application/wasm")?;
         if !Instruction::is_name(name) {
             return Err((400, format!("`{name}` is no name: up to 64 letters, digits, - _ and .")));
         }
-        let found = find(board, name);
-        let slot = found.or_else(|| board.slots().find(|slot| slot.is_empty()));
+        let found = find(table, name);
+        let slot = found.or_else(|| table.slots().find(|slot| slot.is_empty()));
         let Some(slot) = slot else {
             return Err((409, format!("there are {} instructions; remove one", Instruction::MOST)));
         };
-        // What is not said stays as it was.
+        // Parameters that the query does not name keep their values.
         let (mut limits, mut streams) = match found {
             Some(slot) => (slot.limits(), slot.streams()),
             None => (limits(Allowance::default()), ALL),
@@ -248,27 +247,27 @@ impl<W: Fn()> ExtensionApi<W> {
         serde_json::to_string(&status).map(Answer::Json).map_err(|error| (500, error.to_string()))
     }
 
-    fn remove(&self, board: InstructionTable, name: &str) -> Result<Answer, Refusal> {
-        let slot = find(board, name).ok_or_else(|| none(name))?;
+    fn remove(&self, table: InstructionTable, name: &str) -> Result<Answer, Refusal> {
+        let slot = find(table, name).ok_or_else(|| none(name))?;
         let version = slot.remove();
         self.ring();
         self.until(|| (slot.seen() == version).then_some(()))?;
         Ok(Answer::Text("removed\n".to_owned()))
     }
 
-    fn call(&self, board: InstructionTable, name: &str, order: &Order) -> Result<Answer, Refusal> {
+    fn call(&self, table: InstructionTable, name: &str, order: &Order) -> Result<Answer, Refusal> {
         of_kind(order, "application/octet-stream")?;
         if order.body.len() > MESSAGE_BYTES {
             return Err((413, format!("a message of more than {MESSAGE_BYTES} bytes")));
         }
-        let (at, slot) = board
+        let (at, slot) = table
             .slots()
             .enumerate()
             .find(|(_, slot)| is(*slot, name))
             .ok_or_else(|| none(name))?;
-        let number = board.call(at, slot.version(), &order.body);
+        let number = table.call(at, slot.version(), &order.body);
         self.ring();
-        let (outcome, answer) = self.until(|| board.answer(number))?;
+        let (outcome, answer) = self.until(|| table.answer(number))?;
         let failed = |why: &str| Err((500, format!("`{name}` {why}")));
         match outcome {
             Outcome::Answered => Ok(Answer::Bytes(answer)),
@@ -282,7 +281,7 @@ impl<W: Fn()> ExtensionApi<W> {
         }
     }
 
-    /// The streams of a list of names.
+    /// Returns the set of the streams in a comma-separated list of names.
     fn named(&self, list: &str) -> Result<Streams, Refusal> {
         let names = list.split(',').filter(|name| !name.is_empty());
         let place = |name: &str| {
@@ -302,7 +301,7 @@ impl<W: Fn()> ExtensionApi<W> {
         (self.wake)();
     }
 
-    /// What `there` finds on the board within [`PATIENCE`].
+    /// Polls `there` until it returns a value, for at most [`PATIENCE`].
     fn until<T>(&self, there: impl Fn() -> Option<T>) -> Result<T, Refusal> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -317,8 +316,8 @@ impl<W: Fn()> ExtensionApi<W> {
     }
 }
 
-fn find(board: InstructionTable, name: &str) -> Option<Slot> {
-    board.slots().find(|slot| is(*slot, name))
+fn find(table: InstructionTable, name: &str) -> Option<Slot> {
+    table.slots().find(|slot| is(*slot, name))
 }
 
 fn is(slot: Slot, name: &str) -> bool {
@@ -329,7 +328,10 @@ fn none(name: &str) -> Refusal {
     (404, format!("no instruction is called `{name}`"))
 }
 
-/// Bodies of one kind: browsers ask before they send such elsewhere, and are not answered.
+/// Checks the content type of an order.
+///
+/// A browser sends a preflight request before it sends this type to another origin; the server does
+/// not answer that.
 fn of_kind(order: &Order, kind: &str) -> Result<(), Refusal> {
     if order.content_type == kind {
         return Ok(());

@@ -1,5 +1,4 @@
-//! The thread that compiles modules, so that frames do not wait for it, and takes apart what is
-//! replaced.
+//! The compiler thread: compiles modules and drops replaced ones, in parallel to the frames.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -9,15 +8,15 @@ use super::instruction_table::{InstructionTable, NewInstruction};
 use super::{Loaded, MOST};
 use crate::data_plane::ring;
 
-/// What the thread is to do.
+/// A job of the compiler thread.
 pub(crate) enum Job {
-    /// Compile what is in a slot.
+    /// Compile the module in a slot.
     Build(usize),
-    /// Give back its memory.
+    /// Drop a replaced module and free its memory.
     Forget(Box<Loaded>),
 }
 
-/// A module that was compiled, or why not.
+/// A compiled module, or the reason why it cannot be used.
 pub(crate) struct Built {
     pub(crate) slot: usize,
     pub(crate) version: u64,
@@ -25,23 +24,24 @@ pub(crate) struct Built {
     pub(crate) loaded: Result<Box<Loaded>, String>,
 }
 
-/// The processor's end of the thread, which ends with it.
+/// The data plane's end of the compiler thread; the thread ends when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Builder {
     pub(crate) jobs: SyncSender<Job>,
     pub(crate) built: Receiver<Built>,
-    /// Rung when something was built.
+    /// Readable when a module was compiled.
     pub(crate) bell: UnixStream,
 }
 
 impl Builder {
-    /// Starts the thread, which calls `begin` first. Its priority is that of the caller: a
-    /// processor takes its own afterwards.
+    /// Starts the thread, which calls `begin` first.
+    ///
+    /// It inherits the caller's priority; a data plane raises its own priority afterwards.
     ///
     /// # Errors
-    /// If the system has no thread for it.
-    pub(crate) fn start(board: InstructionTable, begin: fn()) -> io::Result<Self> {
-        // As many jobs as there can be at once: what is in a slot, and what was.
+    /// If the system cannot start a thread or create a socket pair.
+    pub(crate) fn start(table: InstructionTable, begin: fn()) -> io::Result<Self> {
+        // Holds all possible jobs: per slot, one module to compile and one to drop.
         let (jobs, work) = sync_channel(2 * MOST);
         let (done, built) = sync_channel(MOST);
         let (bell, theirs) = UnixStream::pair()?;
@@ -52,7 +52,7 @@ impl Builder {
             begin();
             while let Ok(job) = work.recv() {
                 let new = match job {
-                    Job::Build(slot) => build(board, slot),
+                    Job::Build(slot) => build(table, slot),
                     Job::Forget(old) => {
                         drop(old);
                         None
@@ -69,10 +69,12 @@ impl Builder {
     }
 }
 
-/// What is in a slot, compiled; `None` if there is nothing, or it is being written: then whoever
-/// writes it says when it is there.
-pub(crate) fn build(board: InstructionTable, slot: usize) -> Option<Built> {
-    let (version, given) = board.slot(slot).read()?;
+/// Compiles the module in a slot.
+///
+/// Returns `None` if the slot is empty or is being written; the host notifies the data plane again
+/// when it has written the slot.
+pub(crate) fn build(table: InstructionTable, slot: usize) -> Option<Built> {
+    let (version, given) = table.slot(slot).read()?;
     if given.wasm.is_empty() {
         return None;
     }

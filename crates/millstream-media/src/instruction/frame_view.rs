@@ -1,4 +1,4 @@
-//! What an instruction is told of a frame, as it stands in the module's memory.
+//! The description of a frame in an instruction's memory.
 
 use zerocopy::little_endian::{I64, U32, U64};
 use zerocopy::{Immutable, IntoBytes};
@@ -6,33 +6,33 @@ use zerocopy::{Immutable, IntoBytes};
 use super::FRAME_BYTES;
 use crate::scheduler::client::{Client, Descriptor};
 
-/// A frame that is released. Little-endian; later versions may know more, behind this.
+/// The description of a released frame. Little-endian; later versions may append fields.
 #[derive(Clone, Copy, Debug, Immutable, IntoBytes)]
 #[repr(C)]
 pub(crate) struct FrameView {
-    /// The stream's place in the scenario, from 0.
+    /// The index of the stream in the scenario, from 0.
     stream: U32,
-    /// 0: I, 1: P, 2: B.
+    /// The frame type. 0: I, 1: P, 2: B.
     kind: U32,
-    /// Bytes of its RTP packets.
+    /// The size of the frame's RTP packets, bytes.
     bytes: U32,
-    /// The client's number, as in `/status`.
+    /// The number of the client, as in `/status`.
     client: U32,
-    /// Its number among the client's frames, from 0.
+    /// The frame's number among the client's frames, from 0.
     number: U64,
-    /// How long until its deadline, ns; less than 0 behind it.
+    /// The time to the deadline, ns; negative after the deadline.
     left_ns: I64,
-    /// x: of each block of y frames so many may be lost.
+    /// The loss window's x: at most x frames of each block of y may be lost.
     may_lose: U32,
-    /// y.
+    /// The loss window's y.
     of: U32,
-    /// Its place in its block, from 0.
+    /// The position of the frame in its block, from 0.
     place: U32,
-    /// Frames of the block that were lost.
+    /// The number of lost frames in the block.
     lost: U32,
-    /// 1: it is optional.
+    /// 1 if the frame is optional, else 0.
     optional: U32,
-    /// The client's frames that wait.
+    /// The number of the client's waiting frames.
     waiting: U32,
     reserved: [U32; 2],
 }
@@ -40,7 +40,7 @@ pub(crate) struct FrameView {
 const _: () = assert!(size_of::<FrameView>() == FRAME_BYTES);
 
 impl FrameView {
-    /// Of a frame of `client`, of which `waiting` others wait.
+    /// Describes a frame of `client`, which has `waiting` other frames waiting.
     pub(crate) fn new(
         client: &Client,
         frame: &Descriptor,

@@ -1,34 +1,34 @@
-//! The board: instructions and calls as they stand in the shared region.
+//! The instruction table: instructions and calls in the shared region.
 //!
 //! ```text
 //! call: number, slot, version, bytes | answer: number, outcome, bytes | message | answer's bytes
 //! slot 0: version, limits, name, streams | seen, state, counters, why | module      slot 1 …
 //! ```
-//! Each word has one writer: the host the upper part of a slot and the call, the processor the
-//! rest. A slot is written under an odd version and can be read under an even one; whoever reads
-//! looks at the version before and after. A slot without a module is empty.
+//! Each word has one writer. The host writes the call, and the first part and the module of a slot;
+//! the data plane writes the rest. The host writes a slot under an odd version. A reader checks
+//! that the version is even, and equal before and after. A slot without a module is empty.
 
 use millstream_extension::Limits;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{MESSAGE_BYTES, MODULE_BYTES, MOST};
 
-/// The longest name, bytes.
+/// The largest name, bytes.
 pub(crate) const NAME_BYTES: usize = 64;
-/// Streams that can be told apart, by their places in the scenario.
+/// The largest number of streams in a set; bit n is stream n of the scenario.
 pub(crate) const STREAMS: usize = 4_096;
 const WHY_BYTES: usize = 256;
 
-/// Words of the call and its answer.
+/// The words of the call and its answer.
 #[derive(Clone, Copy)]
 #[repr(usize)]
 enum Call {
-    // The host's.
+    // Written by the host.
     Number,
     Slot,
     Version,
     Bytes,
-    // The processor's.
+    // Written by the data plane.
     Answered,
     Outcome,
     AnswerBytes,
@@ -36,18 +36,18 @@ enum Call {
     Answer = 8 + MESSAGE_BYTES / 8,
 }
 
-/// Words before the slots.
+/// The number of words before the slots.
 pub(crate) const HEADER: usize = Call::Answer as usize + MESSAGE_BYTES / 8;
 
 const NAME_AT: usize = 5;
 const STREAMS_AT: usize = NAME_AT + NAME_BYTES / 8;
 const SEEN_AT: usize = STREAMS_AT + STREAMS / 64;
 
-/// Words of a slot.
+/// The words of a slot.
 #[derive(Clone, Copy)]
 #[repr(usize)]
 enum SlotField {
-    // The host's.
+    // Written by the host.
     Version,
     Bytes,
     Memory,
@@ -55,69 +55,69 @@ enum SlotField {
     Faults,
     Name = NAME_AT,
     Streams = STREAMS_AT,
-    // The processor's.
+    // Written by the data plane.
     Seen = SEEN_AT,
     State,
     Counters,
     WhyBytes = SEEN_AT + 2 + COUNTERS,
     Why,
-    // The host's.
+    // Written by the host.
     Module = 128,
 }
 
 const _: () = assert!(SlotField::Why as usize + WHY_BYTES / 8 <= SlotField::Module as usize);
-/// Words of a slot.
+/// The number of words of a slot.
 pub(crate) const SLOT: usize = SlotField::Module as usize + MODULE_BYTES / 8;
 const COUNTERS: usize = 8;
 
-/// What an instruction did, counted since it was loaded first under its name.
+/// A counter of an instruction. It counts from the first load under the instruction's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub(crate) enum Counter {
-    /// Frames that it was called for.
+    /// The frames that it was called for.
     Frames,
-    /// Of them, dropped because it said so.
+    /// The frames that it dropped.
     Dropped,
-    /// Made optional because it said so.
+    /// The frames that it made optional.
     Loosened,
-    /// Calls by host programs.
+    /// The calls by host programs.
     Calls,
-    /// Frames and calls at which it computed too long,
+    /// The frames and calls at which it used up its fuel.
     OutOfFuel,
-    /// at which its memory was to grow beyond its limit,
+    /// The frames and calls at which its memory would have exceeded its limit.
     OverMemory,
-    /// at which it trapped in another way,
+    /// The frames and calls at which it trapped in another way.
     Trapped,
-    /// and at which its answer was none.
+    /// The frames and calls at which its answer was invalid.
     BadAnswer,
 }
 
-/// What the processor has made of an instruction.
+/// The state of an instruction in the data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum State {
-    /// It has not looked at it yet.
+    /// The data plane has not processed it yet.
     Loading,
     Running,
     /// Stopped after too many failures in a row.
     Stopped,
-    /// Not loaded, as the board says why.
+    /// Not loaded; the table holds the reason.
     Refused,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub(crate) enum Outcome {
     Answered,
-    /// There is no such instruction, or it takes no calls.
+    /// The instruction does not exist, or it takes no calls.
     None,
     Stopped,
     OutOfFuel,
     OverMemory,
     Trapped,
     BadAnswer,
-    /// It was under way, or had not begun, when the processor died.
+    /// The data plane died before or during the call.
     Lost,
 }
 
@@ -132,10 +132,10 @@ const OUTCOMES: [Outcome; 8] = [
     Outcome::Lost,
 ];
 
-/// Streams by their places in the scenario, as bits.
+/// A set of streams: bit n is stream n of the scenario.
 pub(crate) type Streams = [u64; STREAMS / 64];
 
-/// An instruction as it is given.
+/// An instruction as the host loads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewInstruction {
     pub(crate) name: String,
@@ -144,27 +144,27 @@ pub(crate) struct NewInstruction {
     pub(crate) wasm: Vec<u8>,
 }
 
-/// The board of a region.
+/// The instruction table of a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InstructionTable {
     words: &'static [AtomicU64],
 }
 
 impl InstructionTable {
-    /// Words that a board of [`MOST`] slots takes.
+    /// The number of words of a table of [`MOST`] slots.
     pub(crate) const WORDS: usize = HEADER + MOST * SLOT;
 
-    /// The board in `words`, of which there are [`WORDS`](Self::WORDS).
+    /// Returns the table in `words`, which must be at least [`WORDS`](Self::WORDS).
     pub(crate) fn new(words: &'static [AtomicU64]) -> Self {
         Self { words: &words[..Self::WORDS] }
     }
 
-    /// Every slot.
+    /// Returns every slot.
     pub(crate) fn slots(self) -> impl ExactSizeIterator<Item = Slot> {
         (0..MOST).map(move |at| self.slot(at))
     }
 
-    /// One slot; there are [`MOST`].
+    /// Returns a slot; there are [`MOST`].
     pub(crate) fn slot(self, at: usize) -> Slot {
         Slot { words: &self.words[HEADER + at * SLOT..][..SLOT] }
     }
@@ -177,7 +177,7 @@ impl InstructionTable {
         self.words[word as usize].store(value, Ordering::Release);
     }
 
-    /// Host: calls what `version` of a slot is; the call's number.
+    /// Host: calls `version` of a slot's instruction. Returns the call's number.
     pub(crate) fn call(self, slot: usize, version: u64, message: &[u8]) -> u64 {
         put(&self.words[Call::Message as usize..], message);
         self.set(Call::Slot, slot as u64);
@@ -188,7 +188,7 @@ impl InstructionTable {
         number
     }
 
-    /// Host: what became of call `number`; `None` if it is not answered yet.
+    /// Host: returns the outcome of call `number`, or `None` if it is not answered yet.
     pub(crate) fn answer(self, number: u64) -> Option<(Outcome, Vec<u8>)> {
         if self.get(Call::Answered) != number {
             return None;
@@ -199,8 +199,9 @@ impl InstructionTable {
         Some((*outcome, take(&self.words[Call::Answer as usize..], bytes)))
     }
 
-    /// Processor: the call that is not answered: its number, slot and version; its message goes to
-    /// `message`.
+    /// Data plane: returns the pending call's number, slot and version.
+    ///
+    /// Writes the call's message to `message`.
     pub(crate) fn called(self, message: &mut Vec<u8>) -> Option<(u64, usize, u64)> {
         let number = self.get(Call::Number);
         if self.get(Call::Answered) == number {
@@ -213,7 +214,7 @@ impl InstructionTable {
         Some((number, slot, self.get(Call::Version)))
     }
 
-    /// Processor: call `number` is answered.
+    /// Data plane: answers call `number`.
     pub(crate) fn reply(self, number: u64, outcome: Outcome, bytes: &[u8]) {
         put(&self.words[Call::Answer as usize..Call::Answer as usize + MESSAGE_BYTES / 8], bytes);
         self.set(Call::AnswerBytes, bytes.len() as u64);
@@ -222,7 +223,7 @@ impl InstructionTable {
     }
 }
 
-/// A place for an instruction.
+/// A slot for an instruction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Slot {
     words: &'static [AtomicU64],
@@ -237,7 +238,7 @@ impl Slot {
         self.words[word as usize].store(value, Ordering::Release);
     }
 
-    /// Its version: even, or being written.
+    /// Returns the version of the slot; odd while it is being written.
     pub(crate) fn version(self) -> u64 {
         self.get(SlotField::Version)
     }
@@ -246,7 +247,7 @@ impl Slot {
         self.get(SlotField::Bytes) == 0
     }
 
-    /// What the instruction is called.
+    /// Returns the name of the instruction.
     pub(crate) fn name(self) -> String {
         let bytes = take(&self.words[SlotField::Name as usize..], NAME_BYTES);
         String::from_utf8_lossy(&bytes).trim_end_matches('\0').to_owned()
@@ -258,7 +259,7 @@ impl Slot {
         Limits { memory_bytes, fuel: small(SlotField::Fuel), faults: small(SlotField::Faults) }
     }
 
-    /// The module's bytes.
+    /// Returns the size of the module, bytes.
     pub(crate) fn bytes(self) -> usize {
         length(self.get(SlotField::Bytes), MODULE_BYTES)
     }
@@ -269,8 +270,9 @@ impl Slot {
         })
     }
 
-    /// Host: puts an instruction here; the version by which it is known. Names are of
-    /// [`NAME_BYTES`] and modules of [`MODULE_BYTES`] at most.
+    /// Host: writes an instruction to the slot. Returns its version.
+    ///
+    /// The name has at most [`NAME_BYTES`], the module at most [`MODULE_BYTES`].
     pub(crate) fn write(self, given: &NewInstruction) -> u64 {
         let version = self.begin();
         self.set(SlotField::Memory, given.limits.memory_bytes);
@@ -288,7 +290,7 @@ impl Slot {
         version
     }
 
-    /// Host: empties it; the version by which that is known.
+    /// Host: empties the slot. Returns the version of the empty slot.
     pub(crate) fn remove(self) -> u64 {
         let version = self.begin();
         self.set(SlotField::Bytes, 0);
@@ -296,14 +298,14 @@ impl Slot {
         version
     }
 
-    /// The version is odd until the one that is returned is set, whoever left it odd before.
+    /// Makes the version odd and returns the next even one. Works also if a dead host left it odd.
     fn begin(self) -> u64 {
         let odd = self.version() | 1;
         self.set(SlotField::Version, odd);
         odd.wrapping_add(1)
     }
 
-    /// Processor: the version and what it is; `None` if it is being written.
+    /// Data plane: returns the version and the instruction, or `None` if it is being written.
     pub(crate) fn read(self) -> Option<(u64, NewInstruction)> {
         let version = self.version();
         let given = NewInstruction {
@@ -315,12 +317,12 @@ impl Slot {
         (version.is_multiple_of(2) && self.version() == version).then_some((version, given))
     }
 
-    /// The version that the processor has dealt with last.
+    /// Returns the version that the data plane processed last.
     pub(crate) fn seen(self) -> u64 {
         self.get(SlotField::Seen)
     }
 
-    /// Processor: it has dealt with `version`.
+    /// Data plane: records that `version` was processed, and its state.
     pub(crate) fn dealt_with(self, version: u64, state: State, why: &str) {
         let why = why.as_bytes();
         let why = &why[..why.len().min(WHY_BYTES)];
@@ -330,7 +332,7 @@ impl Slot {
         self.set(SlotField::Seen, version);
     }
 
-    /// What the processor made of it, and why.
+    /// Returns the instruction's state, and the reason for it.
     pub(crate) fn state(self) -> (State, String) {
         let why = take(
             &self.words[SlotField::Why as usize..],
@@ -346,13 +348,13 @@ impl Slot {
         (state, String::from_utf8_lossy(&why).into_owned())
     }
 
-    /// Processor: counts one more.
+    /// Data plane: increments a counter.
     pub(crate) fn count(self, what: Counter) {
         let word = &self.words[SlotField::Counters as usize + what as usize];
         word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Processor: all counters from 0.
+    /// Data plane: resets all counters to 0.
     pub(crate) fn clear_counters(self) {
         for word in &self.words[SlotField::Counters as usize..][..COUNTERS] {
             word.store(0, Ordering::Relaxed);
@@ -364,7 +366,7 @@ impl Slot {
     }
 }
 
-/// A length that another process wrote, within bounds.
+/// Returns a length that another process wrote, limited to `most`.
 fn length(words: u64, most: usize) -> usize {
     usize::try_from(words).unwrap_or(most).min(most)
 }
@@ -402,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_there_is_there_whole_or_not_at_all() {
+    fn a_slot_is_read_whole_or_not_at_all() {
         let slot = board().slot(MOST - 1);
         assert!(slot.is_empty());
         let mut streams = [0; STREAMS / 64];
@@ -421,7 +423,7 @@ mod tests {
         let short = NewInstruction { name: "y".to_owned(), wasm: vec![1; 9], ..given };
         assert_eq!(slot.write(&short), version + 2);
         assert_eq!(slot.read().unwrap().1, short);
-        // As a host leaves it that dies while it writes.
+        // A host that died during a write leaves an odd version.
         slot.set(SlotField::Version, version + 3);
         assert_eq!(slot.read(), None);
         assert_eq!(slot.remove(), version + 4);
@@ -430,31 +432,31 @@ mod tests {
 
     #[test]
     fn a_call_is_answered_once() {
-        let (board, mut message) = (board(), Vec::new());
-        assert_eq!(board.called(&mut message), None);
-        let number = board.call(3, 8, b"hello");
-        assert_eq!(board.answer(number), None);
-        assert_eq!(board.called(&mut message), Some((number, 3, 8)));
+        let (table, mut message) = (board(), Vec::new());
+        assert_eq!(table.called(&mut message), None);
+        let number = table.call(3, 8, b"hello");
+        assert_eq!(table.answer(number), None);
+        assert_eq!(table.called(&mut message), Some((number, 3, 8)));
         assert_eq!(message, b"hello");
-        board.reply(number, Outcome::Answered, b"good day");
-        assert_eq!(board.answer(number), Some((Outcome::Answered, b"good day".to_vec())));
-        assert_eq!(board.called(&mut message), None);
-        assert_ne!(board.call(0, 0, &[]), number);
+        table.reply(number, Outcome::Answered, b"good day");
+        assert_eq!(table.answer(number), Some((Outcome::Answered, b"good day".to_vec())));
+        assert_eq!(table.called(&mut message), None);
+        assert_ne!(table.call(0, 0, &[]), number);
     }
 
     #[test]
-    fn whatever_another_process_writes_nothing_panics() {
-        let board = board();
-        for word in board.words {
+    fn no_words_of_another_process_cause_a_panic() {
+        let table = board();
+        for word in table.words {
             word.store(u64::MAX - 1, Ordering::Relaxed);
         }
-        let slot = board.slot(0);
+        let slot = table.slot(0);
         assert_eq!(slot.read().unwrap().1.wasm.len(), MODULE_BYTES);
         slot.state();
-        board.call(1, 2, &[3]);
-        let (number, slot, _) = board.called(&mut Vec::new()).unwrap();
+        table.call(1, 2, &[3]);
+        let (number, slot, _) = table.called(&mut Vec::new()).unwrap();
         assert_eq!(slot, 1);
-        board.reply(number, Outcome::Lost, &[1; MESSAGE_BYTES]);
-        assert_eq!(board.answer(number).unwrap().1, [1; MESSAGE_BYTES]);
+        table.reply(number, Outcome::Lost, &[1; MESSAGE_BYTES]);
+        assert_eq!(table.answer(number).unwrap().1, [1; MESSAGE_BYTES]);
     }
 }

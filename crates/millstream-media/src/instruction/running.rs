@@ -1,7 +1,7 @@
-//! The processor's side of instructions: what is loaded, and what it says of frames.
+//! The data plane's side of instructions: the running modules, and their verdicts on frames.
 //!
-//! What an instruction computes, it computes between two decisions, in the processor's own thread:
-//! fuel bounds by how much it can delay frames. Everything else about it is another thread's
+//! An instruction runs between two scheduling decisions, in the data plane's thread. Its fuel
+//! bounds how much it can delay frames. All other work on instructions happens in another thread
 //! (`building`).
 
 use millstream_extension::Fault;
@@ -14,16 +14,16 @@ use super::instruction_table::{Counter, InstructionTable, Outcome, STREAMS, Slot
 use super::{Loaded, MESSAGE_BYTES, MOST};
 use crate::data_plane::drain;
 
-/// What is to become of a frame.
+/// The verdict of the instructions on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Drop,
     Pass,
-    /// As an optional frame.
+    /// Send it as an optional frame.
     Loosen,
 }
 
-/// An instruction that runs.
+/// A running instruction.
 #[derive(Debug)]
 struct Running {
     slot: Slot,
@@ -32,15 +32,15 @@ struct Running {
     loaded: Box<Loaded>,
 }
 
-/// All instructions of a processor; none by default.
+/// All instructions of a data plane; none by default.
 #[derive(Debug)]
 pub(crate) struct Instructions {
     work: Option<(InstructionTable, Builder)>,
-    /// By slot.
+    /// The running instruction of each slot.
     running: Vec<Option<Running>>,
-    /// The version of each slot that was given to be built.
+    /// The last version of each slot that was handed to the compiler.
     asked: Vec<u64>,
-    /// Streams of which some instruction sees the frames.
+    /// The streams whose frames at least one instruction filters.
     seen: Streams,
     message: Vec<u8>,
 }
@@ -58,26 +58,27 @@ impl Default for Instructions {
 }
 
 impl Instructions {
-    /// Those on `board`, compiled now, so that the first frame already finds them; one that was
-    /// stopped stays so.
-    pub(crate) fn open(board: InstructionTable, builder: Builder) -> Self {
+    /// Compiles the instructions in `table` now, so that they already see the first frame.
+    ///
+    /// An instruction that was stopped stays stopped.
+    pub(crate) fn open(table: InstructionTable, builder: Builder) -> Self {
         let mut instructions = Self {
-            work: Some((board, builder)),
+            work: Some((table, builder)),
             running: (0..MOST).map(|_| None).collect(),
             asked: vec![0; MOST],
             message: Vec::with_capacity(MESSAGE_BYTES + 8),
             ..Self::default()
         };
-        // Of a processor that is no more: nobody knows how far it came.
-        if let Some((number, ..)) = board.called(&mut instructions.message) {
-            board.reply(number, Outcome::Lost, &[]);
+        // A pending call is from an earlier data plane, and its progress is unknown.
+        if let Some((number, ..)) = table.called(&mut instructions.message) {
+            table.reply(number, Outcome::Lost, &[]);
         }
-        for (at, slot) in board.slots().enumerate() {
+        for (at, slot) in table.slots().enumerate() {
             instructions.asked[at] = slot.version();
             if slot.state().0 == State::Stopped {
                 continue;
             }
-            match build(board, at) {
+            match build(table, at) {
                 Some(built) => instructions.adopt(built),
                 None => instructions.remove(at),
             }
@@ -85,22 +86,22 @@ impl Instructions {
         instructions
     }
 
-    /// Whether there can be any.
+    /// Returns whether this data plane has an instruction table.
     pub(crate) fn is_open(&self) -> bool {
         self.work.is_some()
     }
 
-    /// Rings when a module was compiled.
+    /// Returns the socket that is readable when a module was compiled.
     pub(crate) fn bell(&self) -> Option<&UnixStream> {
         self.work.as_ref().map(|(_, builder)| &builder.bell)
     }
 
-    /// Looks at what the host changed, and answers its call.
+    /// Processes the host's changes of the table, and answers its call.
     pub(crate) fn attend(&mut self) {
-        let Some((board, _)) = self.work else { return };
-        for (at, slot) in board.slots().enumerate() {
+        let Some((table, _)) = self.work else { return };
+        for (at, slot) in table.slots().enumerate() {
             let version = slot.version();
-            // One that is being written is told of again.
+            // The host notifies again once it has written a slot with an odd version.
             if version % 2 == 1 || version == self.asked[at] {
                 continue;
             }
@@ -111,14 +112,14 @@ impl Instructions {
                 self.asked[at] = u64::MAX;
             }
         }
-        self.answer(board);
+        self.answer(table);
     }
 
     fn job(&self, job: Job) -> bool {
         self.work.as_ref().is_some_and(|(_, builder)| builder.jobs.try_send(job).is_ok())
     }
 
-    /// Takes what was compiled.
+    /// Installs the modules that the compiler thread has finished.
     pub(crate) fn take_built(&mut self) {
         if let Some(bell) = self.bell() {
             drain(bell);
@@ -128,15 +129,15 @@ impl Instructions {
         {
             self.adopt(built);
         }
-        // What found no room among the jobs does now.
+        // Retries jobs that did not fit into the compiler's queue.
         self.attend();
     }
 
-    /// From the next frame on it is what was compiled that runs.
+    /// Installs a compiled module, which runs from the next frame on.
     fn adopt(&mut self, built: Built) {
-        let Some((board, _)) = self.work else { return };
-        let slot = board.slot(built.slot);
-        // Replaced or removed meanwhile.
+        let Some((table, _)) = self.work else { return };
+        let slot = table.slot(built.slot);
+        // The slot was replaced or removed during the compilation.
         if built.version < self.asked[built.slot] && self.asked[built.slot] != u64::MAX {
             return;
         }
@@ -159,9 +160,9 @@ impl Instructions {
     }
 
     fn remove(&mut self, at: usize) {
-        let Some((board, _)) = self.work else { return };
+        let Some((table, _)) = self.work else { return };
         self.put(at, None);
-        let slot = board.slot(at);
+        let slot = table.slot(at);
         if slot.is_empty() && slot.seen() != slot.version() {
             slot.clear_counters();
             slot.dealt_with(slot.version(), State::Loading, "");
@@ -170,7 +171,7 @@ impl Instructions {
 
     fn put(&mut self, at: usize, new: Option<Running>) {
         if let Some(old) = std::mem::replace(&mut self.running[at], new) {
-            // Where it finds no room, its memory is given back here.
+            // If the queue is full, the module is dropped in this thread.
             let _ = self.job(Job::Forget(old.loaded));
         }
         self.seen = [0; STREAMS / 64];
@@ -181,15 +182,14 @@ impl Instructions {
         }
     }
 
-    /// Whether any sees the frames of a stream.
+    /// Returns whether any instruction filters the frames of a stream.
     #[inline]
     pub(crate) fn see(&self, stream: usize) -> bool {
         has(&self.seen, stream)
     }
 
-    /// What becomes of a frame of a stream: each instruction of its stream in turn is asked until
-    /// one drops it.
-    pub(crate) fn judge(&mut self, stream: usize, look: &FrameView) -> Verdict {
+    /// Returns the verdict on a frame: calls the stream's instructions in turn until one drops it.
+    pub(crate) fn judge(&mut self, stream: usize, view: &FrameView) -> Verdict {
         let mut verdict = Verdict::Pass;
         for at in 0..self.running.len() {
             let Some(running) = &mut self.running[at] else { continue };
@@ -199,8 +199,8 @@ impl Instructions {
             };
             let module = &mut running.loaded.module;
             running.slot.count(Counter::Frames);
-            module.write(filter.1, look.as_bytes());
-            let length = i32::try_from(look.as_bytes().len()).unwrap_or(0);
+            module.write(filter.1, view.as_bytes());
+            let length = i32::try_from(view.as_bytes().len()).unwrap_or(0);
             match module.call(filter.0, length) {
                 Ok(0) => {
                     module.record_success();
@@ -229,7 +229,9 @@ impl Instructions {
         verdict
     }
 
-    /// It failed; after too many failures in a row it is gone until it is loaded again.
+    /// Records a failure. Stops the instruction after too many consecutive ones.
+    ///
+    /// A stopped instruction runs again only after it is loaded again.
     #[cold]
     fn failed(&mut self, at: usize, why: &str) {
         let Some(running) = &mut self.running[at] else { return };
@@ -239,16 +241,16 @@ impl Instructions {
         }
     }
 
-    /// Answers the host's call, if there is one.
-    fn answer(&mut self, board: InstructionTable) {
-        let Some((number, at, version)) = board.called(&mut self.message) else { return };
+    /// Answers the host's pending call, if there is one.
+    fn answer(&mut self, table: InstructionTable) {
+        let Some((number, at, version)) = table.called(&mut self.message) else { return };
         let Some(running) = self.running.get_mut(at).and_then(Option::as_mut) else {
-            let stopped = at < MOST && board.slot(at).state().0 == State::Stopped;
+            let stopped = at < MOST && table.slot(at).state().0 == State::Stopped;
             let outcome = if stopped { Outcome::Stopped } else { Outcome::None };
-            return board.reply(number, outcome, &[]);
+            return table.reply(number, outcome, &[]);
         };
         let Some(call) = running.loaded.call.filter(|_| running.version == version) else {
-            return board.reply(number, Outcome::None, &[]);
+            return table.reply(number, Outcome::None, &[]);
         };
         running.slot.count(Counter::Calls);
         let module = &mut running.loaded.module;
@@ -257,7 +259,7 @@ impl Instructions {
         let result = module.call(call.0, length);
         let answer = result.as_ref().ok().and_then(|length| usize::try_from(*length).ok());
         if let Some(answer) = answer.and_then(|length| module.read(call.1, length)) {
-            board.reply(number, Outcome::Answered, answer);
+            table.reply(number, Outcome::Answered, answer);
             return module.record_success();
         }
         let (outcome, counter, why) = match &result {
@@ -268,7 +270,7 @@ impl Instructions {
             Err(fault) => (outcome(fault), counter(fault), fault.to_string()),
         };
         running.slot.count(counter);
-        board.reply(number, outcome, &[]);
+        table.reply(number, outcome, &[]);
         self.failed(at, &why);
     }
 }
@@ -304,8 +306,9 @@ mod tests {
     use crate::shared_memory::store::tests::{media, store};
     use std::io::Read;
 
-    /// Drops B-frames, makes P-frames optional, fails at those of 112 bytes, one packet, with any
-    /// other type.
+    /// A filter that drops B-frames and makes P-frames optional.
+    ///
+    /// It traps at other frames of 112 bytes, which is one packet.
     const FILTER: &str =
         "(if (i32.eq (i32.load (i32.const 68)) (i32.const 2)) (then (return (i32.const 0))))
         (if (i32.eq (i32.load (i32.const 72)) (i32.const 112)) (then unreachable))
@@ -322,11 +325,11 @@ mod tests {
         NewInstruction { name: "x".to_owned(), limits: LIMITS, streams: all, wasm }
     }
 
-    fn open(board: InstructionTable) -> Instructions {
-        Instructions::open(board, Builder::start(board, || ()).unwrap())
+    fn open(table: InstructionTable) -> Instructions {
+        Instructions::open(table, Builder::start(table, || ()).unwrap())
     }
 
-    /// A frame of so important a kind and so many packets.
+    /// Returns the view of a frame of this importance and number of packets.
     fn look(importance: Importance, packets: u32) -> FrameView {
         let store = store(media(40, 1, 3), &[(importance, packets)]);
         let row = Region::create(1).unwrap().0.session(0);
@@ -336,7 +339,7 @@ mod tests {
         FrameView::new(&client, &frame, optional, 0, 0)
     }
 
-    /// What was changed is there.
+    /// Waits until a change of the table has been compiled and installed.
     fn wait(instructions: &mut Instructions) {
         instructions.attend();
         let mut bell = instructions.bell().unwrap().try_clone().unwrap();
@@ -347,26 +350,26 @@ mod tests {
     }
 
     #[test]
-    fn what_a_filter_says_is_done_to_frames_of_its_streams() {
-        let board = board();
-        board.slot(3).write(&given(0b10, FILTER, "(i32.const 0)"));
-        let mut instructions = open(board);
+    fn a_filter_decides_on_the_frames_of_its_streams_only() {
+        let table = board();
+        table.slot(3).write(&given(0b10, FILTER, "(i32.const 0)"));
+        let mut instructions = open(table);
         assert!(instructions.see(1) && !instructions.see(0) && !instructions.see(STREAMS));
         let [i, p, b] = [Importance::I, Importance::P, Importance::B].map(|kind| look(kind, 3));
         assert_eq!(instructions.judge(1, &i), Verdict::Pass);
         assert_eq!(instructions.judge(1, &p), Verdict::Loosen);
         assert_eq!(instructions.judge(1, &b), Verdict::Drop);
         assert_eq!(instructions.judge(0, &b), Verdict::Pass);
-        let count = |what| board.slot(3).counter(what);
+        let count = |what| table.slot(3).counter(what);
         assert_eq!([Counter::Frames, Counter::Dropped, Counter::Loosened].map(count), [3, 1, 1]);
-        assert_eq!(board.slot(3).state().0, State::Running);
+        assert_eq!(table.slot(3).state().0, State::Running);
     }
 
     #[test]
-    fn after_failures_in_a_row_frames_go_as_if_it_were_not_there() {
-        let board = board();
-        let version = board.slot(0).write(&given(1, FILTER, "(i32.const 0)"));
-        let mut instructions = open(board);
+    fn consecutive_failures_stop_an_instruction() {
+        let table = board();
+        let version = table.slot(0).write(&given(1, FILTER, "(i32.const 0)"));
+        let mut instructions = open(table);
         let (bad, good, b) =
             (look(Importance::I, 1), look(Importance::I, 2), look(Importance::B, 1));
         for frame in [&bad, &bad, &good, &bad, &bad] {
@@ -378,22 +381,22 @@ mod tests {
         }
         assert!(!instructions.see(0));
         assert_eq!(instructions.judge(0, &b), Verdict::Pass);
-        assert_eq!(board.slot(0).counter(Counter::Trapped), 7);
-        assert_eq!((board.slot(0).state().0, board.slot(0).seen()), (State::Stopped, version));
-        // A processor after this one leaves it so, until it is loaded again.
-        let mut next = open(board);
+        assert_eq!(table.slot(0).counter(Counter::Trapped), 7);
+        assert_eq!((table.slot(0).state().0, table.slot(0).seen()), (State::Stopped, version));
+        // A new data plane keeps it stopped until it is loaded again.
+        let mut next = open(table);
         assert!(!next.see(0));
-        board.slot(0).write(&given(1, FILTER, "(i32.const 0)"));
+        table.slot(0).write(&given(1, FILTER, "(i32.const 0)"));
         wait(&mut next);
         assert_eq!(next.judge(0, &b), Verdict::Drop);
     }
 
     #[test]
-    fn the_old_one_goes_on_until_the_new_one_is_there() {
-        let board = board();
-        let slot = board.slot(0);
+    fn the_old_module_runs_until_the_new_one_is_compiled() {
+        let table = board();
+        let slot = table.slot(0);
         slot.write(&given(1, "(i32.const 0)", "(i32.const 0)"));
-        let mut instructions = open(board);
+        let mut instructions = open(table);
         let frame = look(Importance::I, 1);
         slot.write(&given(1, "(i32.const 1)", "(i32.const 0)"));
         assert_eq!(instructions.judge(0, &frame), Verdict::Drop);
@@ -403,7 +406,7 @@ mod tests {
         instructions.attend();
         assert!(!instructions.see(0) && slot.seen() == slot.version());
         assert_eq!(slot.counter(Counter::Frames), 0);
-        // One that cannot be used is nobody's harm.
+        // An unusable module is refused without further effect.
         slot.write(&NewInstruction {
             wasm: vec![1, 2, 3],
             ..given(1, "(i32.const 0)", "(i32.const 0)")
@@ -413,17 +416,17 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_answered_between_frames_or_lost_with_the_processor() {
-        let board = board();
+    fn calls_are_answered_or_lost_with_the_data_plane() {
+        let table = board();
         let call = "(i32.store8 (i32.const 1024) (i32.const 7)) (local.get $length)";
-        let version = board.slot(2).write(&given(1, "(i32.const 1)", call));
-        let lost = board.call(2, version, b"abc");
-        let mut instructions = open(board);
-        assert_eq!(board.answer(lost), Some((Outcome::Lost, vec![])));
+        let version = table.slot(2).write(&given(1, "(i32.const 1)", call));
+        let lost = table.call(2, version, b"abc");
+        let mut instructions = open(table);
+        assert_eq!(table.answer(lost), Some((Outcome::Lost, vec![])));
         let mut ask = |slot, version| {
-            let number = board.call(slot, version, b"abc");
+            let number = table.call(slot, version, b"abc");
             instructions.attend();
-            board.answer(number).unwrap()
+            table.answer(number).unwrap()
         };
         assert_eq!(ask(2, version), (Outcome::Answered, b"\x07bc".to_vec()));
         assert_eq!(ask(2, version + 2).0, Outcome::None);

@@ -1,48 +1,48 @@
-//! From RTP payloads to coded frames: H.264 (RFC 6184, packetization modes 0 and 1) and MPEG-1/2
-//! video (RFC 2250, section 3).
+//! Assembles RTP payloads into coded frames: H.264 (RFC 6184, packetization modes 0 and 1) and
+//! MPEG-1/2 video (RFC 2250, section 3).
 //!
-//! A frame is what one time stamp covers, up to the marker. What comes out is an elementary
-//! stream's bytes with start codes, as from a file. A frame of which a packet is missing or wrong
-//! is told of and thrown away whole.
+//! A frame is the data of one timestamp, up to the marker. The output is an elementary stream with
+//! start codes, as in a file. A frame with a missing or malformed packet is reported and dropped as
+//! a whole.
 
 use millstream_traffic::mpeg::Codec;
 
 use super::reorder::Packet;
 
-/// Types of NAL units that are no NAL units, RFC 6184, section 5.2.
+/// NAL unit types that mark an aggregate or a fragment (RFC 6184, section 5.2).
 const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
 
 const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
-/// What became of the packets of one time stamp.
+/// The outcome of the packets of one timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Assembled<'a> {
-    /// A frame, as far as the packets tell.
+    /// A frame that is complete as far as the packets tell.
     Frame {
         /// Its bytes.
         bytes: &'a [u8],
-        /// Its RTP time.
+        /// Its RTP timestamp.
         timestamp: u32,
     },
-    /// Packets of it are missing or not as they should be.
+    /// A packet of the frame is missing or malformed.
     Incomplete,
-    /// It has more bytes than a frame may.
+    /// The frame exceeds the size limit.
     TooLarge,
 }
 
-/// Puts a source's packets together, which come in order.
+/// Assembles the packets of one source, which must be pushed in order.
 #[derive(Debug)]
 pub(crate) struct Assembler {
     codec: Codec,
     /// The most bytes of a frame.
     most: usize,
     bytes: Vec<u8>,
-    /// The open frame's.
+    /// The timestamp of the open frame.
     timestamp: Option<u32>,
     incomplete: bool,
     too_large: bool,
-    /// A fragment has begun and not ended.
+    /// A fragmented NAL unit has started and not ended.
     fragment: bool,
 }
 
@@ -59,7 +59,7 @@ impl Assembler {
         }
     }
 
-    /// Takes in a packet, before which others are missing if `gap`.
+    /// Adds a packet. `gap`: packets before it are missing. Calls `each` for every frame that ends.
     pub(crate) fn packet(
         &mut self,
         packet: Packet<'_>,
@@ -81,7 +81,7 @@ impl Assembler {
         }
     }
 
-    /// Nothing more comes: what is open stays incomplete.
+    /// Ends the stream: an open frame is incomplete.
     pub(crate) fn finish(&mut self, each: &mut impl FnMut(Assembled<'_>)) {
         if self.timestamp.is_some() {
             self.incomplete = true;
@@ -109,7 +109,7 @@ impl Assembler {
         }
     }
 
-    /// `None`: the payload is not as it should be.
+    /// Appends an H.264 payload. `None`: it is malformed.
     fn h264(&mut self, payload: &[u8]) -> Option<()> {
         let (header, rest) = payload.split_first()?;
         let kind = header & 31;
@@ -154,9 +154,9 @@ impl Assembler {
         Some(())
     }
 
-    /// `None`: the payload is not as it should be.
+    /// Appends an MPEG video payload. `None`: it is malformed.
     fn mpeg_video(&mut self, payload: &[u8]) -> Option<()> {
-        // T: an extension for MPEG-2 follows the header.
+        // The T bit: an MPEG-2 extension follows the header.
         let header = if payload.first()? & 4 == 0 { 4 } else { 8 };
         self.append(payload.get(header..).filter(|part| !part.is_empty())?);
         Some(())
@@ -169,7 +169,7 @@ mod tests {
     use crate::payload::Format;
     use millstream_traffic::mpeg::units;
 
-    /// The packets of a frame as a server sends them.
+    /// Packetizes a frame as a server does.
     fn packets(format: Format, frame: &[u8], packet_bytes: usize) -> Vec<Vec<u8>> {
         let pieces = format.cut(frame, packet_bytes);
         let payload = |piece: crate::payload::Piece| {
@@ -178,7 +178,7 @@ mod tests {
         pieces.into_iter().map(payload).collect()
     }
 
-    /// What comes out of `packets` of one time stamp, the last with the marker.
+    /// Assembles `packets` of one timestamp, the last with the marker.
     fn assembled(
         codec: Codec,
         packets: &[Vec<u8>],
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn an_aggregate_is_its_nal_units() {
+    fn an_aggregate_yields_its_nal_units() {
         let aggregate = vec![24, 0, 2, 0x67, 5, 0, 1, 0x68];
         let frame = assembled(Codec::H264, &[aggregate], None).unwrap();
         assert_eq!(frame, [0, 0, 0, 1, 0x67, 5, 0, 0, 0, 1, 0x68]);
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fragment_without_its_beginning_or_end_spoils_its_frame_alone() {
+    fn a_fragment_without_start_or_end_drops_only_its_frame() {
         let frame = [&[0, 0, 1, 0x65][..], &[9; 200]].concat();
         let sent = packets(Format::H264, &frame, 90);
         for lost in 0..sent.len() {
@@ -248,13 +248,13 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_may_not_grow_for_ever() {
+    fn oversized_frames_are_dropped() {
         let sent = vec![vec![0x65; 6_000], vec![0x65; 6_000]];
         assert_eq!(assembled(Codec::H264, &sent, None), Err("TooLarge".to_owned()));
     }
 
     #[test]
-    fn the_extension_of_mpeg_2_is_no_video() {
+    fn the_mpeg_2_extension_header_is_skipped() {
         let sent = vec![vec![4, 0, 0, 0, 9, 9, 9, 9, 0, 0, 1, 0], vec![0, 0, 0, 0, 7]];
         assert_eq!(assembled(Codec::Mpeg, &sent, None).unwrap(), [0, 0, 1, 0, 7]);
         assert!(assembled(Codec::Mpeg, &[vec![0, 0, 0, 0]], None).is_err());
@@ -262,7 +262,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_was_cut_is_put_together_again(
+        fn packetized_frames_are_reassembled(
             bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 1u8..=255], 1..300),
             packet_bytes in 30usize..90,
         ) {
@@ -282,7 +282,7 @@ mod tests {
         }
 
         #[test]
-        fn no_payloads_make_it_panic(
+        fn arbitrary_payloads_do_not_panic(
             payloads in proptest::collection::vec(
                 proptest::collection::vec(proptest::num::u8::ANY, 0..20), 1..20),
         ) {

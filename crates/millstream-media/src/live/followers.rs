@@ -1,5 +1,5 @@
-//! Who waits for a frame: in the processor, the sessions of each live stream that have been given
-//! all there is.
+//! Followers: the sessions that have played every frame of a live stream and wait for the next.
+//! The data plane keeps these lists.
 
 use super::frames::FrameRing;
 
@@ -12,15 +12,15 @@ pub(crate) struct Followers {
 #[derive(Debug)]
 struct Waiting {
     ring: FrameRing,
-    /// Frames that there were when it was looked last.
+    /// The ring's frame count at the last check.
     seen: u64,
     sessions: Vec<usize>,
-    /// By session: whether it is among them.
+    /// Whether a session is in `sessions`, by session.
     listed: Vec<bool>,
 }
 
 impl Followers {
-    /// Of `sessions` sessions at most, none of which waits yet.
+    /// Creates empty lists for `rings` and up to `sessions` sessions.
     pub(crate) fn new(rings: &[FrameRing], sessions: usize) -> Self {
         let waiting = |ring: &FrameRing| Waiting {
             ring: *ring,
@@ -31,7 +31,7 @@ impl Followers {
         Self { rings: rings.iter().map(waiting).collect() }
     }
 
-    /// A session waits for the next frame of a ring; it may do so already.
+    /// Adds a session to those that wait for a ring's next frame, unless it is listed already.
     pub(crate) fn wait(&mut self, ring: usize, session: usize) {
         let Some(of) = self.rings.get_mut(ring) else { return };
         if !std::mem::replace(&mut of.listed[session], true) {
@@ -39,7 +39,7 @@ impl Followers {
         }
     }
 
-    /// Appends to `to` who waited for frames that are there now; they wait no more.
+    /// Moves the sessions of rings with new frames to `to`.
     pub(crate) fn come(&mut self, to: &mut Vec<usize>) {
         for of in &mut self.rings {
             let head = of.ring.head();

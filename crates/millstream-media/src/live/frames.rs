@@ -1,16 +1,18 @@
-//! The rings of live frames, in memory that the host writes and the processor reads.
+//! Rings of live frames in shared memory: the host writes, the data plane reads.
 //!
 //! ```text
 //! header | ring 0: head, reserved | slots, one a frame | words of frames | ring 1 …
 //! a frame: one word a packet (format's header, its bytes, the payload's), then the payloads
 //! ```
-//! Frames are numbered from 0 for as long as the memory lasts; frame n has slot n modulo the slots,
-//! and its words lie where n − 1's ended. The host overwrites the oldest without asking: rings are
-//! as long as frames can be wanted (see [`Shape::new`]). Invariant (a sequence lock, Lameter,
-//! *Effective synchronization on Linux/NUMA systems*, 2005): before a frame's words are written,
-//! `reserved` says that those of older frames are gone, and the slot's stamp is 0; the stamp is the
-//! number + 1 once all is written. A reader copies, then looks whether both still allow it. All
-//! words are atomic, so whatever is written meanwhile makes frames wrong, never undefined.
+//! Frames are numbered from 0 for the lifetime of the memory. Frame n uses slot n modulo the slot
+//! count; its words follow those of frame n − 1. The host overwrites the oldest frame without
+//! coordination: a ring holds frames for as long as a client can need them (see [`Shape::new`]).
+//!
+//! Invariant (a sequence lock, Lameter, *Effective synchronization on Linux/NUMA systems*, 2005):
+//! before the writer stores a frame's words, it advances `reserved` past them and sets the slot's
+//! stamp to 0. After the last word it sets the stamp to the number + 1. A reader copies a frame,
+//! then checks `reserved` and the stamp. All words are atomic: a concurrent write can garble a
+//! frame but is not undefined behaviour.
 
 use memmap2::{Mmap, MmapMut};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -23,47 +25,47 @@ use crate::payload::{Piece, RTP_HEADER};
 use crate::scheduler::client::low_bits;
 use crate::shared_memory::store::{FrameRecord, PacketRecord};
 
-/// "MSTREAM" and the layout's version.
+/// "MSTREAM" and the layout version.
 const MAGIC: u64 = 0x4d53_5452_4541_4c01;
 
-/// Words before the rings: the magic number and how many rings there are.
+/// The number of words before the rings: the magic number and the number of rings.
 const HEADER: usize = 8;
 
-/// Words of a ring before its slots.
+/// The number of words of a ring before its slots.
 const RING_HEADER: usize = 16;
 
-/// Words of a slot.
+/// The number of words of a slot.
 const SLOT: usize = 8;
 
-/// The most rings, packets of a frame, slots and words that are believed.
+/// Sanity limits for the numbers of rings, packets of a frame, slots and words.
 const MOST_RINGS: u64 = 1 << 16;
 const MOST_PACKETS: u64 = 1 << 20;
 const MOST_WORDS: u64 = 1 << 37;
 
-/// The most frames that a ring may say there have been.
+/// The most frames that a ring may claim to have received.
 const MOST_FRAMES: u64 = 1 << 48;
 
-/// How long a ring is.
+/// The size of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Frames; a power of two.
+    /// The number of frame slots; a power of two.
     slots: u64,
-    /// Words for what they hold.
+    /// The number of words for the frames' content.
     words: u64,
 }
 
 impl Shape {
-    /// For frames at least `spacing_ns` apart and of at most `rate_bps` and `burst_bytes` on the
-    /// link, each of which may be wanted for `kept_ns`.
+    /// Computes the size for frames at least `spacing_ns` apart, limited to `rate_bps` and
+    /// `burst_bytes` on the link. A client can need each frame for `kept_ns`.
     pub(crate) fn new(spacing_ns: u64, rate_bps: u64, burst_bytes: u32, kept_ns: u64) -> Self {
         let slots = (kept_ns / spacing_ns.max(1) + 8).next_power_of_two();
         let bits = u128::from(rate_bps) * u128::from(kept_ns) / 1_000_000_000;
         let bytes = u64::try_from(bits / 8).unwrap_or(u64::MAX).saturating_add(burst_bytes.into());
-        // A packet's word takes less than its RTP header did; each frame ends on a whole word.
+        // A packet's word is smaller than its RTP header; each frame ends on a word boundary.
         Self { slots, words: (bytes / 8).saturating_add(slots) }
     }
 
-    /// Bytes of the whole ring.
+    /// Returns the size of the whole ring, bytes.
     pub(crate) fn bytes(&self) -> usize {
         usize::try_from(self.all_words().saturating_mul(8)).unwrap_or(usize::MAX)
     }
@@ -73,28 +75,28 @@ impl Shape {
     }
 }
 
-/// What a frame is, besides its bytes.
+/// The attributes of a frame, without its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LiveFrame {
-    /// When it is released to whoever plays the stream, ns of the machine's clock.
+    /// When the frame is released to the stream's clients, ns of the machine's clock.
     pub(crate) release_ns: u64,
-    /// A client can begin with it.
+    /// Whether a client can begin with it.
     pub(crate) entry: bool,
-    /// Its packets, its importance, and in `display` when it is shown, by the RTP clock.
+    /// Its packets and importance; `display` is its RTP timestamp.
     pub(crate) record: FrameRecord,
 }
 
-/// The packets of one frame, copied: nothing changes them while they are sent.
+/// A private copy of one frame's packets: it cannot change while they are sent.
 #[derive(Debug, Default)]
 pub(crate) struct Copied {
-    /// Ring and frame.
+    /// The ring and the frame number.
     which: Option<(usize, u64)>,
     pub(crate) packets: Vec<PacketRecord>,
     pub(crate) bytes: Vec<u8>,
 }
 
 impl Copied {
-    /// The bytes, empty, for a frame that is of no ring.
+    /// Empties the buffer for a frame that comes from no ring, and returns it.
     pub(crate) fn replace(&mut self) -> &mut Vec<u8> {
         self.which = None;
         self.bytes.clear();
@@ -102,7 +104,7 @@ impl Copied {
     }
 }
 
-/// One ring. Only one writer may exist.
+/// A ring of live frames. At most one writer may exist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameRing {
     number: usize,
@@ -110,10 +112,10 @@ pub(crate) struct FrameRing {
     shape: Shape,
 }
 
-/// Rings of these shapes, and the memory file that holds them.
+/// Creates rings of these shapes in a new memory file.
 ///
 /// # Errors
-/// If there is no memory for them.
+/// If memory is short.
 pub(crate) fn create(shapes: &[Shape]) -> io::Result<File> {
     let file = File::from(memfd_create(
         "millstream-live",
@@ -134,18 +136,18 @@ pub(crate) fn create(shapes: &[Shape]) -> io::Result<File> {
     Ok(file)
 }
 
-/// The rings in `file`, to be written.
+/// Maps the rings in `file` for writing.
 ///
 /// # Errors
-/// If there are none in it.
+/// If `file` holds no valid rings.
 pub(crate) fn write(file: &File) -> io::Result<Vec<FrameRing>> {
     rings(writable(file)?)
 }
 
-/// The rings in `file`, to be read alone.
+/// Maps the rings in `file` read-only.
 ///
 /// # Errors
-/// If there are none in it.
+/// If `file` holds no valid rings.
 #[allow(unsafe_code)]
 pub(crate) fn read(file: &File) -> io::Result<Vec<FrameRing>> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
@@ -154,9 +156,9 @@ pub(crate) fn read(file: &File) -> io::Result<Vec<FrameRing>> {
     // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; see below.
     let map: &'static Mmap = Box::leak(Box::new(unsafe { Mmap::map(file)? }));
     let words = map.len() / size_of::<AtomicU64>();
-    // SAFETY: a map begins with a page, so the words are aligned, and it is never undone. Nothing
-    // but atomic loads is made of them here, which read-only pages permit; other processes may
-    // change them at any time.
+    // SAFETY: a mapping is page-aligned, so the words are aligned, and it is never unmapped. Only
+    // atomic loads access the words here, which read-only pages permit. Other processes may change
+    // the words at any time.
     rings(unsafe { std::slice::from_raw_parts(map.as_ptr().cast::<AtomicU64>(), words) })
 }
 
@@ -165,8 +167,8 @@ fn writable(file: &File) -> io::Result<&'static [AtomicU64]> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
         return Err(damaged());
     }
-    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is
-    // ever made of them is atomic words.
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist. The mapping
+    // is only ever accessed as atomic words.
     let map = unsafe { MmapMut::map_mut(file)? };
     let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
     <[AtomicU64]>::mut_from_bytes(&mut bytes[..]).map(|words| &*words).map_err(|_| damaged())
@@ -176,10 +178,10 @@ fn damaged() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "not rings of live frames")
 }
 
-/// The rings in `all`.
+/// Parses the rings in `all`.
 ///
 /// # Errors
-/// If there are none in it.
+/// If `all` holds no valid rings.
 pub(crate) fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
     let word = |at: usize| all.get(at).map(|word| word.load(Ordering::Acquire));
     let count = word(1).filter(|count| word(0) == Some(MAGIC) && *count <= MOST_RINGS);
@@ -203,24 +205,24 @@ pub(crate) fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
     Ok(found)
 }
 
-/// Words of a slot.
+/// The words of a slot.
 #[repr(usize)]
 enum FrameField {
     Stamp,
     ReleaseNs,
     RtpTime,
-    /// Importance; whether clients can begin with it << 8.
+    /// The importance, and bit 8: whether clients can begin with it.
     About,
     Packets,
-    /// Bytes of the RTP packets.
+    /// The size of its RTP packets, bytes.
     Bytes,
-    /// Where its words begin, of all that were ever written.
+    /// The position of its first word, counted over all words ever written.
     At,
     Length,
 }
 
 impl FrameRing {
-    /// How long it is.
+    /// Returns the ring's size.
     pub(crate) fn shape(&self) -> Shape {
         self.shape
     }
@@ -233,12 +235,12 @@ impl FrameRing {
         &self.words[3]
     }
 
-    /// How many frames there have been: the next one's number.
+    /// Returns the number of frames so far, which is the number of the next frame.
     pub(crate) fn head(&self) -> u64 {
         self.head_word().load(Ordering::Acquire)
     }
 
-    /// The oldest frame that may still be there.
+    /// Returns the number of the oldest frame that may still be in the ring.
     pub(crate) fn oldest(&self) -> u64 {
         self.head().saturating_sub(self.shape.slots)
     }
@@ -254,7 +256,8 @@ impl FrameRing {
         &self.words[RING_HEADER + slots * SLOT + at]
     }
 
-    /// Writer: appends a frame cut into `pieces` of `frame`; `false` if it is larger than the ring.
+    /// Appends a frame, packetized into `pieces` of `frame`. Returns `false` if the ring cannot
+    /// hold it. For the writer only.
     pub(crate) fn put(&self, about: LiveFrame, frame: &[u8], pieces: &[Piece]) -> bool {
         let bytes: usize = pieces.iter().map(|piece| piece.range.len()).sum();
         let length = (pieces.len() + bytes.div_ceil(8)) as u64;
@@ -306,7 +309,7 @@ impl FrameRing {
         true
     }
 
-    /// Whether a slot still is that frame's, and its words were not overwritten.
+    /// Returns whether the slot still belongs to frame `number` and its words are not overwritten.
     fn is_there(&self, number: u64, at: u64) -> bool {
         fence(Ordering::Acquire);
         let reserved = self.reserved().load(Ordering::Relaxed);
@@ -314,7 +317,7 @@ impl FrameRing {
             && reserved.wrapping_sub(at) <= self.shape.words
     }
 
-    /// What a frame is; `None` if it is not there yet or any more.
+    /// Returns a frame's attributes; `None` if it is not in the ring, yet or any more.
     pub(crate) fn frame(&self, number: u64) -> Option<LiveFrame> {
         let slot = self.slot(number);
         if slot[FrameField::Stamp as usize].load(Ordering::Acquire) != number.checked_add(1)? {
@@ -338,8 +341,8 @@ impl FrameRing {
         (self.is_there(number, get(FrameField::At)) && sound).then_some(frame)
     }
 
-    /// Copies a frame's packets into `to`, if they are not there already; what the frame is. `None`
-    /// if it is not there any more.
+    /// Copies a frame's packets into `to`, unless `to` already holds them. Returns its attributes;
+    /// `None` if it is not in the ring any more.
     pub(crate) fn copy(&self, number: u64, to: &mut Copied) -> Option<LiveFrame> {
         let frame = self.frame(number)?;
         if to.which == Some((self.number, number)) {
@@ -366,7 +369,7 @@ impl FrameRing {
             let word = self.word(at.wrapping_add(word)).load(Ordering::Relaxed);
             to.bytes.extend_from_slice(&word.to_ne_bytes());
         }
-        // Whatever the words are, every packet lies inside the bytes.
+        // Whatever the words hold, every packet must lie within the bytes.
         if !self.is_there(number, at) || start > to.bytes.len() as u64 {
             return None;
         }
@@ -378,7 +381,7 @@ impl FrameRing {
     }
 }
 
-/// What the record of a frame cut so is.
+/// Returns the record of a frame packetized into `pieces`.
 pub(crate) fn record(pieces: &[Piece], rtp_time: u32, importance: u32) -> FrameRecord {
     let length = |piece: &Piece| RTP_HEADER + usize::from(piece.header_bytes) + piece.range.len();
     FrameRecord {
@@ -395,7 +398,7 @@ pub(crate) fn record(pieces: &[Piece], rtp_time: u32, importance: u32) -> FrameR
 pub(crate) mod tests {
     use super::*;
 
-    /// Rings to be written and the same to be read.
+    /// Creates rings and maps them for writing and for reading.
     pub(crate) fn pair(shapes: &[Shape]) -> (Vec<FrameRing>, Vec<FrameRing>) {
         let file = create(shapes).unwrap();
         (write(&file).unwrap(), read(&file).unwrap())
@@ -410,7 +413,7 @@ pub(crate) mod tests {
         (0..packets).map(piece).collect()
     }
 
-    /// Puts a frame of `packets` packets of `bytes` bytes, all of them `fill`.
+    /// Puts a frame of `packets` packets of 101 bytes, all of them `fill`.
     pub(crate) fn put(ring: &FrameRing, release_ns: u64, entry: bool, packets: usize, fill: u8) {
         let (pieces, bytes) = (pieces(packets, 101), vec![fill; packets * 101]);
         let record = record(&pieces, u32::from(fill) * 3_600, if entry { 3 } else { 2 });
@@ -418,7 +421,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_what_is_overwritten_is_not() {
+    fn written_frames_are_read_and_overwritten_ones_are_not() {
         let shape = Shape { slots: 4, words: 100 };
         let (writers, readers) = pair(&[Shape { slots: 8, words: 50 }, shape]);
         let (writer, reader) = (writers[1], readers[1]);
@@ -438,7 +441,7 @@ pub(crate) mod tests {
             };
             assert_eq!(store.payload(&copied.packets[1]), (&[9, 8][..], &[number; 101][..]));
         }
-        // Frames of 28 words: three of them are there.
+        // A frame has 28 words: the ring holds three.
         assert_eq!((reader.head(), reader.oldest()), (20, 16));
         assert!((0..17).all(|number| reader.frame(number).is_none()));
         assert!((17..20).all(|number| reader.copy(number, &mut copied).is_some()));
@@ -450,7 +453,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_reader_beside_the_writer_sees_whole_frames_or_none() {
+    fn a_concurrent_reader_sees_whole_frames_or_none() {
         let (writers, readers) = pair(&[Shape { slots: 4, words: 200 }]);
         let (writer, reader) = (writers[0], readers[0]);
         let writing = std::thread::spawn(move || {
@@ -476,7 +479,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn whatever_another_process_writes_nothing_panics() {
+    fn arbitrary_ring_contents_do_not_panic() {
         let file = create(&[Shape { slots: 4, words: 30 }]).unwrap();
         let (all, reader) = (writable(&file).unwrap(), read(&file).unwrap()[0]);
         let mut copied = Copied::default();
@@ -491,7 +494,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_are_no_rings_is_refused() {
+    fn invalid_rings_are_rejected() {
         let file = File::from(memfd_create("test", MemfdFlags::empty()).unwrap());
         ftruncate(&file, 4096).unwrap();
         assert!(read(&file).is_err() && write(&file).is_err());

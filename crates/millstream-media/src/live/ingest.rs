@@ -1,4 +1,4 @@
-//! One live stream's way from a publisher's RTP packets to the ring that clients are served from.
+//! Ingest of one live stream: from a publisher's RTP packets to the ring that serves the clients.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,40 +14,40 @@ use super::reorder::{Packet, Reorder};
 use crate::payload::{CLOCK_RATE, Format, RTP_HEADER};
 use crate::scheduler::optional_frames::Importance;
 
-/// The longest parameter set that is kept, bytes.
+/// The longest parameter set that is stored, bytes.
 const LONGEST_SET: usize = 1_024;
 
-/// What became of what a stream's publishers sent; all since the server began.
+/// Ingest counters of a live stream, over all its publishers since the server started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ingested {
-    /// Times that somebody began to publish.
+    /// Publications that began.
     pub publications: u64,
-    /// RTP packets that came.
+    /// RTP packets received.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
-    /// Packets that never came, or too late.
+    /// Packets that never arrived or arrived too late.
     pub lost_packets: u64,
-    /// Packets that came too early and were put in their place.
+    /// Packets that arrived out of order and were reordered.
     pub reordered_packets: u64,
-    /// Packets that came again or too late.
+    /// Packets that arrived twice or too late.
     pub late_packets: u64,
-    /// Packets that were no RTP of the stream.
+    /// Packets that are no RTP of the stream: malformed, or of another payload type or source.
     pub strange_packets: u64,
-    /// Frames that came, whole or not: the sum of the following.
+    /// Frames received, complete or not: the sum of the following counters.
     pub frames: u64,
     /// Frames released to clients: I, P, B.
     pub released: [u64; 3],
-    /// Frames without all of their packets.
+    /// Frames with missing packets.
     pub incomplete: u64,
-    /// Frames that came before the first that a decoder can begin with.
+    /// Frames before the first one at which a decoder can start.
     pub before_entry: u64,
-    /// Frames beyond what the stream may send.
+    /// Frames that exceed the stream's allowance.
     pub beyond: u64,
 }
 
 impl Ingested {
-    /// The two together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let mut released = self.released;
@@ -71,11 +71,11 @@ impl Ingested {
     }
 }
 
-/// Before a NAL unit.
+/// The start code of a NAL unit.
 const START: [u8; 4] = [0, 0, 0, 1];
 
-/// What decoders need to begin, last seen: H.264's parameter sets; of MPEG-1/2 the sequence header
-/// and its extensions.
+/// The latest headers that a decoder needs to start. H.264: the parameter sets; MPEG-1/2: the
+/// sequence header and its extensions.
 #[derive(Clone, Debug, Default)]
 struct Sets {
     sequence: Vec<u8>,
@@ -83,7 +83,8 @@ struct Sets {
 }
 
 impl Sets {
-    /// Notes what a frame has of it. Returns whether it has its sequence's.
+    /// Stores the parameter sets of an H.264 frame. Returns whether it has a sequence parameter
+    /// set.
     fn h264(&mut self, frame: &[u8]) -> bool {
         let mut has = false;
         for nal in units(frame) {
@@ -93,7 +94,7 @@ impl Sets {
         has
     }
 
-    /// The same of MPEG-1/2.
+    /// Stores the sequence header of an MPEG-1/2 frame. Returns whether it has one.
     fn mpeg(&mut self, frame: &[u8]) -> bool {
         let mut headers = units(frame).map(|unit| (unit.start, frame[unit.start]));
         let Some((start, _)) = headers.find(|(_, code)| *code == 0xb3) else { return false };
@@ -119,18 +120,18 @@ impl Sets {
     }
 }
 
-/// How time stamps of one publisher after the other make one clock.
+/// Maps the timestamps of successive publishers to one continuous RTP clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct Timeline {
-    /// The publisher's time and ours for it.
+    /// The publisher's first timestamp and the stream's timestamp for it.
     base: Option<(u32, u32)>,
-    /// The latest time shown.
+    /// The latest timestamp of the stream.
     latest: u32,
     released_ns: u64,
 }
 
 impl Timeline {
-    /// Our time of a frame that is released at `release_ns`.
+    /// Returns the stream's timestamp of a frame that is released at `release_ns`.
     fn map(&mut self, timestamp: u32, release_ns: u64) -> u32 {
         let ticks = |ns: u64| {
             let ticks = u128::from(ns) * u128::from(CLOCK_RATE) / 1_000_000_000;
@@ -150,7 +151,7 @@ impl Timeline {
     }
 }
 
-/// What takes frames.
+/// The stages after assembly: policing, timestamps and the ring.
 #[derive(Debug)]
 struct Sink {
     codec: Codec,
@@ -161,14 +162,14 @@ struct Sink {
     police: Police,
     sets: Sets,
     timeline: Timeline,
-    /// A frame that a decoder can begin with has come.
+    /// Whether a frame was released since this publisher began.
     begun: bool,
     counts: Ingested,
-    /// A frame with parameter sets before it.
+    /// Buffer for a frame with its parameter sets prepended.
     whole: Vec<u8>,
 }
 
-/// One live stream.
+/// The ingest pipeline of one live stream.
 #[derive(Debug)]
 pub(crate) struct Ingest {
     payload_type: u8,
@@ -180,8 +181,8 @@ pub(crate) struct Ingest {
 }
 
 impl Ingest {
-    /// Of a stream that may send what `allowance` says, `burst_bytes` at once, into `ring`, in
-    /// packets of at most `packet_bytes`.
+    /// Creates the pipeline of a stream into `ring`, limited to `allowance` with bursts of
+    /// `burst_bytes`. It packetizes frames into packets of at most `packet_bytes`.
     pub(crate) fn new(
         codec: Codec,
         allowance: Allowance,
@@ -208,7 +209,7 @@ impl Ingest {
         Self { payload_type: 0, source: None, most_bytes, reorder, assembler, sink }
     }
 
-    /// Somebody publishes from now on: packets of this type, with these parameter sets.
+    /// Begins a publication with this payload type and these parameter sets.
     pub(crate) fn begin(&mut self, payload_type: u8, sets: &[Vec<u8>]) {
         (self.payload_type, self.source) = (payload_type, None);
         self.sink.begun = false;
@@ -220,7 +221,7 @@ impl Ingest {
         }
     }
 
-    /// Nobody publishes any more.
+    /// Ends the publication and delivers the packets that still wait.
     pub(crate) fn end(&mut self, now_ns: u64) {
         let Self { reorder, assembler, sink, .. } = self;
         let deliver = &mut |packet: Packet<'_>, gap| {
@@ -233,7 +234,7 @@ impl Ingest {
         self.assembler = Assembler::new(self.sink.codec, self.most_bytes);
     }
 
-    /// Takes in what came of the publisher. Returns whether a frame was released by it.
+    /// Processes a packet of the publisher. Returns whether it released a frame.
     pub(crate) fn packet(&mut self, bytes: &[u8], now_ns: u64) -> bool {
         let before = self.sink.ring.head();
         let packet = RtpPacket::parse(bytes).ok();
@@ -262,8 +263,7 @@ impl Ingest {
         self.sink.ring.head() != before
     }
 
-    /// Gives up packets that were waited for long enough. Returns whether a frame was released by
-    /// it.
+    /// Gives up missing packets whose waiting time is over. Returns whether it released a frame.
     pub(crate) fn expire(&mut self, now_ns: u64) -> bool {
         let before = self.sink.ring.head();
         let Self { reorder, assembler, sink, .. } = self;
@@ -282,12 +282,13 @@ impl Ingest {
         counts.late_packets += order.late;
     }
 
-    /// What became of what came.
+    /// Returns the counters.
     pub(crate) fn counts(&self) -> Ingested {
         self.sink.counts
     }
 
-    /// H.264: profile and level, and the parameter sets, as SDP says them (RFC 6184, section 8.1).
+    /// Returns profile and level, and the parameter sets, as in SDP (RFC 6184, section 8.1); `None`
+    /// unless the stream is H.264 and both sets are known.
     pub(crate) fn parameters(&self) -> Option<(String, String)> {
         let Sets { sequence, picture } = &self.sink.sets;
         let [_, profile, constraints, level, ..] = sequence[..] else { return None };
@@ -296,7 +297,7 @@ impl Ingest {
         (!picture.is_empty()).then_some((id, sets))
     }
 
-    /// The ring that frames go to.
+    /// Returns the ring that receives the frames.
     pub(crate) fn ring(&self) -> FrameRing {
         self.sink.ring
     }
@@ -334,7 +335,8 @@ impl Sink {
         }
     }
 
-    /// What a decoder needs to begin goes with every frame that it can begin with.
+    /// Prepends the stored parameter sets to a frame at which a decoder can start and that lacks
+    /// them.
     fn with_parameters<'a>(
         &mut self,
         frame: &'a [u8],
@@ -359,7 +361,7 @@ impl Sink {
         whole
     }
 
-    /// Puts a frame into the ring, if it may: its type as an index.
+    /// Puts a frame into the ring if policing permits it. Returns its type as an index.
     fn release(
         &mut self,
         frame: &[u8],
@@ -406,7 +408,7 @@ mod tests {
         ingest
     }
 
-    /// Frame `number`, each sixth of which is IDR, as one packet.
+    /// Frame `number` as one packet; every sixth frame is IDR.
     fn packet(number: u16, bytes: usize) -> Vec<u8> {
         let nal = if number.is_multiple_of(6) { [0x65, 0x88] } else { [0x41, 0x98] };
         let payload = [&nal[..], &vec![5; bytes]].concat();
@@ -431,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_released_from_the_first_that_can_be_decoded_on_with_what_that_needs() {
+    fn release_begins_at_a_decodable_frame_with_its_parameter_sets() {
         let mut ingest = ingest();
         for number in 3..20 {
             let now_ns = u64::from(number) * PERIOD_NS;
@@ -455,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn of_mpeg_the_sequence_header_goes_with_every_i_frame() {
+    fn mpeg_sequence_headers_precede_every_i_frame() {
         let mut ingest = ingest_of(Codec::Mpeg);
         ingest.begin(32, &[]);
         let sequence = [0, 0, 1, 0xb3, 0x16, 1, 0x20, 0x13, 9, 0, 0, 1, 0xb5, 0x14];
@@ -475,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn who_returns_goes_on_with_the_clock_at_a_frame_that_can_be_decoded() {
+    fn a_second_publication_continues_the_clock_at_a_decodable_frame() {
         let mut ingest = ingest();
         ingest.packet(&packet(0, 500), PERIOD_NS);
         ingest.end(PERIOD_NS);
@@ -491,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_or_no_packet_of_the_stream_is_counted_and_nothing_else() {
+    fn excess_frames_and_strange_packets_are_only_counted() {
         let mut ingest = ingest();
         ingest.packet(&packet(0, 500), PERIOD_NS);
         assert!(!ingest.packet(&packet(1, 20_500), 2 * PERIOD_NS), "more than comes at once");
@@ -513,7 +515,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_comes_all_frames_are_accounted_for(
+        fn every_frame_is_accounted_for(
             packets in proptest::collection::vec(
                 (0u16..40, 0u64..100, 0usize..9, proptest::num::u8::ANY, 0usize..40), 0..200),
         ) {

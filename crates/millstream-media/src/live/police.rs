@@ -1,22 +1,21 @@
-//! What a publisher may send: frames at least a period apart, and a token bucket of link time.
+//! Policing of publishers: a minimum frame spacing and a token bucket of link time.
 //!
-//! A frame is released as soon as it is there, but not before a period less [`FASTER`] has gone by
-//! since the one before it: what came at once is spread, and a publisher's clock may be a little
-//! faster than ours. A frame that would have to wait longer than [`AHEAD_NS`], or for whose link
-//! time the bucket has no room when it is released, is *beyond*: dropped. So of what is released in
-//! any stretch of time, the link time is at most the bucket's, which is what admission reckons with
-//! (the generic cell rate algorithm of ITU-T I.371, twice).
+//! A frame is released on arrival, but at least one period less [`FASTER`] after its predecessor.
+//! That spreads bursts and tolerates a publisher clock that is slightly fast. A frame is dropped as
+//! *beyond* if it would wait longer than [`AHEAD_NS`], or if the bucket lacks link time for it at
+//! its release. So in any interval, the released link time is at most the bucket's. Admission
+//! relies on this bound (the generic cell rate algorithm of ITU-T I.371, applied twice).
 
 use crate::scheduler::demand::Demand;
 use millstream_scenario::Link;
 
-/// By which part of its period a publisher may be faster than it said: 1/100.
+/// The tolerance for a fast publisher: 1/100 of its period.
 const FASTER: u64 = 100;
 
-/// How long before its time a frame may come, ns.
+/// The longest time a frame may arrive before its release, ns.
 pub(crate) const AHEAD_NS: u64 = 1_000_000_000;
 
-/// What is allowed of a stream.
+/// The limits of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
     /// The least time between two releases, ns.
@@ -25,13 +24,13 @@ pub(crate) struct Allowance {
     pub(crate) rate_bps: u64,
     /// The link's rate, bits/s.
     link_bps: u64,
-    /// The bucket's depth, ns of the link.
+    /// The bucket's depth, ns of link time.
     burst_ns: u64,
 }
 
 impl Allowance {
-    /// Of a stream of a frame each `period_ns` and of at most `rate_bps`, `burst_bytes` of which at
-    /// once, on `link`.
+    /// Creates the limits of a stream with a frame each `period_ns`, at most `rate_bps`, and bursts
+    /// of `burst_bytes`, on `link`.
     pub(crate) fn new(period_ns: u64, rate_bps: u64, burst_bytes: u32, link: Link) -> Self {
         let bare = Link { overhead: 0, ..link };
         Self {
@@ -42,13 +41,13 @@ impl Allowance {
         }
     }
 
-    /// Link time that comes into the bucket in `time_ns`, ns, rounded up.
+    /// Returns the link time added to the bucket in `time_ns`, ns, rounded up.
     fn filled_ns(&self, time_ns: u64) -> u64 {
         let filled = u128::from(time_ns) * u128::from(self.rate_bps);
         u64::try_from(filled.div_ceil(u128::from(self.link_bps))).unwrap_or(u64::MAX)
     }
 
-    /// What a client of the stream can ask of the link.
+    /// Returns the link demand that a client of the stream can cause.
     pub(crate) fn demand(&self, deadline_ns: u64) -> Demand {
         let of = |frames: u64| {
             let bucket = self
@@ -60,7 +59,7 @@ impl Allowance {
     }
 }
 
-/// What has been released of a stream.
+/// The policing state of a stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Police {
     allowance: Allowance,
@@ -75,12 +74,12 @@ impl Police {
         Self { allowance, last_ns: 0, full_ns: 0 }
     }
 
-    /// When a frame of `work_ns` link time that is there at `now_ns` is released, ns; `None` if it
-    /// is beyond what is allowed.
+    /// Returns the release time of a frame that arrives at `now_ns` and needs `work_ns` of link
+    /// time, ns; `None` if it exceeds the limits.
     pub(crate) fn release_ns(&mut self, work_ns: u64, now_ns: u64) -> Option<u64> {
         let Allowance { spacing_ns, rate_bps, link_bps, burst_ns } = self.allowance;
         let release_ns = now_ns.max(self.last_ns.saturating_add(spacing_ns));
-        // How long the bucket takes for what is drawn from it.
+        // The time the bucket needs to refill `work_ns`, ns.
         let takes = |work_ns: u64| {
             let time = u128::from(work_ns) * u128::from(link_bps);
             u64::try_from(time.div_ceil(u128::from(rate_bps))).unwrap_or(u64::MAX)
@@ -100,53 +99,53 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Frames each 40 ms on a link of 8 Mb/s: 1 µs a byte; 1 Mb/s, 10 kB at once.
+    /// Frames each 40 ms on a link of 8 Mb/s: 1 µs a byte; 1 Mb/s, bursts of 10 kB.
     fn allowance() -> Allowance {
         let link = Link { rate_bps: 8_000_000, overhead: 0, credits: None };
         Allowance::new(40 * MS, 1_000_000, 10_000, link)
     }
 
     #[test]
-    fn frames_in_time_go_at_once_and_those_that_come_together_are_spread() {
+    fn frames_in_time_are_released_on_arrival_and_bursts_are_spread() {
         let mut police = Police::new(allowance());
         let mut release = |now_ns| police.release_ns(MS / 10, now_ns);
         assert_eq!(release(1_000 * MS), Some(1_000 * MS));
         assert_eq!(release(1_040 * MS), Some(1_040 * MS));
         assert_eq!(release(1_040 * MS), Some(1_040 * MS + 39_600_000));
         assert_eq!(release(1_041 * MS), Some(1_040 * MS + 2 * 39_600_000));
-        // A second ahead and no more.
+        // At most one second ahead.
         let taken = (0..100).filter(|_| release(1_041 * MS).is_some()).count();
         assert_eq!(taken, 23);
     }
 
     #[test]
-    fn what_the_bucket_has_no_room_for_is_beyond() {
+    fn frames_beyond_the_bucket_are_dropped() {
         let mut police = Police::new(allowance());
         assert_eq!(police.release_ns(10 * MS + 1, 0), None, "larger than the bucket");
         assert!(police.release_ns(10 * MS, 1_000 * MS).is_some());
-        // An eighth of the time comes back: 5 ms in 40.
+        // The bucket refills at an eighth of the time: 5 ms in 40.
         assert_eq!(police.release_ns(6 * MS, 1_040 * MS), None);
         assert!(police.release_ns(5 * MS, 1_040 * MS).is_some());
         assert!(police.release_ns(10 * MS, 1_120 * MS).is_some(), "full again");
     }
 
     #[test]
-    fn for_each_client_all_that_may_come_is_reserved() {
+    fn every_client_reserves_the_largest_demand() {
         let link = Link { rate_bps: 20_000_000, overhead: 28, credits: None };
         let room = |burst, deadline_ms| {
             let demand = Allowance::new(40 * MS, 2_000_000, burst, link).demand(deadline_ms * MS);
             crate::scheduler::admission::Admission::new(1).room(&[&demand], 0, 100)
         };
-        // The whole rate: nine of ten, as one frame may have begun and the dispatcher wake late.
+        // At the full rate: nine of ten, as one frame may have begun and the dispatcher may wake
+        // late.
         assert_eq!(room(10_000, 2_000), 9);
-        // 50 kB take 20 ms: with one that has begun, three within 80 ms beside what comes
-        // meanwhile.
+        // 50 kB take 20 ms. 80 ms hold three bursts beside the refill; one of them has begun.
         assert_eq!((room(50_000, 80), room(50_000, 20)), (2, 0));
     }
 
     proptest::proptest! {
         #[test]
-        fn whatever_comes_what_is_released_is_within_the_demand(
+        fn released_frames_stay_within_the_demand(
             frames in proptest::collection::vec((0u64..60 * MS, 0u64..12 * MS), 1..80),
         ) {
             let demand = allowance().demand(0);

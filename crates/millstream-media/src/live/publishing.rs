@@ -1,4 +1,4 @@
-//! Who publishes which live stream: one publisher a stream, from ANNOUNCE until it leaves or falls
+//! Publishers of live streams: at most one per stream, from ANNOUNCE until it leaves or falls
 //! silent.
 
 use millstream_scenario::Link;
@@ -14,34 +14,34 @@ use crate::rtsp::session::Transport;
 use crate::shared_memory::region::{Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, Packets};
 
-/// How long a publisher may say nothing before RECORD, ns.
+/// How long a publisher may be silent before RECORD, ns.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-/// A live stream as its file says it is.
+/// A live stream as configured.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveSpec {
-    /// What stands in its URL.
+    /// The name in its URL.
     pub(crate) name: String,
-    /// Its title's number.
+    /// The index of its title.
     pub(crate) title: usize,
     pub(crate) codec: Codec,
     pub(crate) allowance: Allowance,
     pub(crate) burst_bytes: u32,
     pub(crate) link: Link,
     pub(crate) packet_bytes: usize,
-    /// Names of those who may publish; `None`: whoever asks from a loopback address.
+    /// The users and tokens that may publish. `None`: any client with a loopback address.
     pub(crate) publishers: Option<Vec<String>>,
-    /// How long its clients wait for a publisher that is gone, ns.
+    /// How long its clients wait for a new publisher, ns.
     pub(crate) wait_ns: u64,
     pub(crate) shape: Shape,
 }
 
-/// Somebody who publishes, or is about to.
+/// A publisher, from ANNOUNCE on.
 #[derive(Clone, Debug)]
 pub(crate) struct Publisher {
     pub(crate) connection: usize,
     pub(crate) peer: IpAddr,
-    /// What the session is called in RTSP, once it is set up.
+    /// Its RTSP session id; empty before SETUP.
     pub(crate) id: String,
     pub(crate) transport: Option<Transport>,
     pub(crate) recording: bool,
@@ -57,9 +57,9 @@ pub(crate) struct LiveStream {
     pub(crate) spec: LiveSpec,
     pub(crate) ingest: Ingest,
     pub(crate) publisher: Option<Publisher>,
-    /// Since when its clients wait for a publisher, ns; 0: nobody waits.
+    /// Since when its clients wait for a publisher, ns; 0: they do not wait.
     waits_since_ns: u64,
-    /// Where RTP and RTCP of publishers come to, once the ports are open.
+    /// The ports that receive the publisher's RTP and RTCP, once they are open.
     pub(crate) ports: (u16, u16),
 }
 
@@ -68,18 +68,18 @@ pub(crate) struct LiveStream {
 pub(crate) struct Publishing {
     pub(crate) streams: Vec<LiveStream>,
     idle_timeout_ns: u64,
-    /// Frames were released that the processor does not know of.
+    /// Whether frames were released since the data plane was last woken.
     news: bool,
-    /// The frame that went to an interleaved client last.
+    /// The last frame copied for an interleaved client.
     copied: Copied,
 }
 
 impl Publishing {
-    /// Of streams whose rings are in `memory`; `adopted`: clients of a server before may wait for
-    /// them.
+    /// Opens the streams with the rings in `memory`. `adopted`: when this server adopted a running
+    /// data plane, whose clients may wait for publishers.
     ///
     /// # Errors
-    /// If other rings are in it.
+    /// If the rings do not match `specs`.
     pub(crate) fn open(
         specs: &[LiveSpec],
         memory: &File,
@@ -94,7 +94,7 @@ impl Publishing {
         Ok(Self::of(specs, rings, idle_timeout_ns, adopted))
     }
 
-    /// The same of these rings, one a stream.
+    /// Creates the streams with these rings, one per stream.
     pub(crate) fn of(
         specs: &[LiveSpec],
         rings: Vec<FrameRing>,
@@ -116,12 +116,12 @@ impl Publishing {
         Self { streams, idle_timeout_ns, news: false, copied: Copied::default() }
     }
 
-    /// The live stream called so.
+    /// Returns the index of the live stream named `name`.
     pub(crate) fn called(&self, name: &str) -> Option<usize> {
         self.streams.iter().position(|stream| stream.spec.name == name)
     }
 
-    /// The stream that a connection publishes or is about to.
+    /// Returns the stream that a connection publishes or has announced.
     pub(crate) fn of_connection(&self, connection: usize) -> Option<usize> {
         let of = |stream: &LiveStream| {
             stream.publisher.as_ref().is_some_and(|who| who.connection == connection)
@@ -129,8 +129,7 @@ impl Publishing {
         self.streams.iter().position(of)
     }
 
-    /// Somebody announces a stream that nobody has: packets of this type, with these parameter
-    /// sets.
+    /// Registers a publisher for a stream that has none, with its payload type and parameter sets.
     pub(crate) fn announce(
         &mut self,
         stream: usize,
@@ -151,7 +150,7 @@ impl Publishing {
         });
     }
 
-    /// Packets of the publisher are taken from now on.
+    /// Begins to accept the publisher's packets.
     pub(crate) fn record(&mut self, stream: usize, now_ns: u64) {
         let LiveStream { publisher, ingest, waits_since_ns, .. } = &mut self.streams[stream];
         let Some(publisher) = publisher.as_mut().filter(|who| !who.recording) else { return };
@@ -160,7 +159,7 @@ impl Publishing {
         ingest.begin(publisher.payload_type, &publisher.sets);
     }
 
-    /// The publisher goes, or never began.
+    /// Removes the publisher, whether or not it records.
     pub(crate) fn leave(&mut self, stream: usize, now_ns: u64) {
         let LiveStream { publisher, ingest, waits_since_ns, .. } = &mut self.streams[stream];
         if publisher.take().is_some_and(|who| who.recording) {
@@ -169,14 +168,14 @@ impl Publishing {
         }
     }
 
-    /// A connection is closed, and whoever published by it gone.
+    /// Removes the publisher of a closed connection, if it has one.
     pub(crate) fn closed(&mut self, connection: usize, now_ns: u64) {
         if let Some(stream) = self.of_connection(connection) {
             self.leave(stream, now_ns);
         }
     }
 
-    /// Takes in what came interleaved on a connection.
+    /// Processes an interleaved packet of a connection.
     pub(crate) fn interleaved(
         &mut self,
         connection: usize,
@@ -195,7 +194,7 @@ impl Publishing {
         }
     }
 
-    /// Takes in a datagram that came for a stream; from anybody but its publisher it is nothing.
+    /// Processes a datagram for a stream; ignores it unless it comes from the publisher.
     pub(crate) fn datagram(&mut self, stream: usize, from: SocketAddr, packet: &[u8], now_ns: u64) {
         let LiveStream { publisher, ingest, .. } = &mut self.streams[stream];
         let Some(publisher) = publisher.as_mut().filter(|who| who.recording) else { return };
@@ -206,8 +205,8 @@ impl Publishing {
         }
     }
 
-    /// Gives up packets that were waited for, and publishers that fell silent. Returns the
-    /// connections of these.
+    /// Gives up overdue packets and removes silent publishers. Returns the connections of these
+    /// publishers.
     pub(crate) fn tick(&mut self, now_ns: u64) -> Vec<usize> {
         let mut silent = Vec::new();
         for (number, stream) in self.streams.iter_mut().enumerate() {
@@ -224,7 +223,7 @@ impl Publishing {
         silent.into_iter().map(|(_, connection)| connection).collect()
     }
 
-    /// The titles of streams whose clients have waited long enough for a publisher.
+    /// Returns the titles of streams whose clients have waited too long for a publisher.
     pub(crate) fn given_up(&mut self, now_ns: u64) -> Vec<usize> {
         let over = |stream: &mut LiveStream| {
             let LiveStream { waits_since_ns, spec, publisher, .. } = stream;
@@ -240,19 +239,19 @@ impl Publishing {
         self.streams.iter_mut().filter_map(over).collect()
     }
 
-    /// Whether there are frames of a stream, or will be again soon.
+    /// Returns whether a stream is being published, or its clients wait for a publisher.
     pub(crate) fn is_on(&self, stream: usize) -> bool {
         let stream = &self.streams[stream];
         stream.waits_since_ns != 0 || stream.publisher.as_ref().is_some_and(|who| who.recording)
     }
 
-    /// What became of what came, of all streams together.
+    /// Returns the ingest counters of all streams together.
     pub(crate) fn total(&self) -> Ingested {
         self.standing().fold(Ingested::default(), |sum, (.., of)| sum.plus(of))
     }
 
-    /// Frames of a live stream, by its number + 1 (0: a file), that a client has begun to play and
-    /// that are not released to it yet.
+    /// Returns the number of frames in the ring that are not released to a playing client yet.
+    /// `live` is the stream's number + 1 (0: a file).
     pub(crate) fn unreleased(&self, live: u32, row: Row) -> u64 {
         let stream = (live as usize).checked_sub(1).and_then(|stream| self.streams.get(stream));
         let Some(stream) = stream.filter(|_| row.state() == State::Playing) else { return 0 };
@@ -266,8 +265,7 @@ impl Publishing {
         }
     }
 
-    /// A frame of a stream that an interleaved client is to get; `None` if it is not there any
-    /// more.
+    /// Copies a frame for an interleaved client; `None` if it is not in the ring any more.
     pub(crate) fn copy(
         &mut self,
         stream: usize,
@@ -279,12 +277,12 @@ impl Publishing {
         Some((record, Packets { records: packets, bytes }))
     }
 
-    /// Whether the processor is to be told of frames; once.
+    /// Returns whether to wake the data plane for new frames, and resets it.
     pub(crate) fn take_news(&mut self) -> bool {
         std::mem::take(&mut self.news)
     }
 
-    /// Each stream, its publisher, and what became of what came.
+    /// Returns each stream with its recording publisher and ingest counters.
     pub(crate) fn standing(
         &self,
     ) -> impl Iterator<Item = (&LiveSpec, Option<&Publisher>, Ingested)> {

@@ -1,21 +1,21 @@
-//! A publisher's packets in order again (RFC 3550, appendix A.1): those that come too early are
-//! held until the ones before them have come, or for so long that they are taken for lost. Bounded
-//! in packets, bytes and time.
+//! Reorder buffer for a publisher's packets (RFC 3550, appendix A.1). A packet that arrives early
+//! is held until its predecessors arrive or are given up as lost. Bounded in packets, bytes and
+//! time.
 
 use std::collections::BTreeMap;
 
-/// How long a packet waits for one before it, ns.
+/// How long a packet waits for its predecessors, ns.
 const HOLD_NS: u64 = 100_000_000;
 
-/// Packets that wait, and their bytes.
+/// The most packets held, and the most bytes held.
 const MOST_HELD: usize = 256;
 const MOST_BYTES: usize = 1 << 20;
 
-/// A number so far ahead of what is expected, or so far behind, is a new beginning.
+/// A sequence number further ahead or behind than this restarts the sequence.
 const FAR_AHEAD: i16 = 3_000;
 const FAR_BEHIND: i16 = -300;
 
-/// What is left of an RTP packet.
+/// The parts of an RTP packet that later stages need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Packet<'a> {
     pub(crate) timestamp: u32,
@@ -24,37 +24,37 @@ pub(crate) struct Packet<'a> {
 }
 
 #[derive(Debug)]
-struct Held {
+struct Buffered {
     since_ns: u64,
     timestamp: u32,
     marker: bool,
     payload: Vec<u8>,
 }
 
-/// What became of packets.
+/// Counters of packet order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Order {
-    /// Never came, or too late.
+    /// Packets that never arrived or arrived too late.
     pub(crate) lost: u64,
-    /// Came before one that was sent earlier, and were put in their place.
+    /// Packets that arrived before a predecessor and were delivered in order.
     pub(crate) reordered: u64,
-    /// Came again, or when they had been given up.
+    /// Packets that arrived twice, or after they were given up.
     pub(crate) late: u64,
 }
 
-/// One source's packets.
+/// The reorder buffer of one source.
 #[derive(Debug, Default)]
 pub(crate) struct Reorder {
-    /// The number that comes next, counted on beyond 16 bits.
+    /// The next sequence number, extended beyond 16 bits.
     next: Option<u64>,
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, Buffered>,
     bytes: usize,
     pub(crate) order: Order,
 }
 
 impl Reorder {
-    /// Takes in packet `number`; gives `deliver` those whose turn it is, and whether others are
-    /// missing before.
+    /// Adds packet `number`. Calls `deliver` with each packet whose turn it is; the flag says
+    /// whether packets before it are missing.
     pub(crate) fn push(
         &mut self,
         number: u16,
@@ -63,7 +63,7 @@ impl Reorder {
         deliver: &mut impl FnMut(Packet<'_>, bool),
     ) {
         let Some(next) = self.next else {
-            // Far from 0, so that those behind have numbers, too.
+            // Far from 0, so that packets behind have positive extended numbers.
             self.next = Some((1 << 32) + u64::from(number) + 1);
             return deliver(packet, false);
         };
@@ -78,7 +78,8 @@ impl Reorder {
             1..FAR_AHEAD => {
                 let at = next + u64::from(ahead.unsigned_abs());
                 let Packet { timestamp, marker, payload } = packet;
-                let held = Held { since_ns: now_ns, timestamp, marker, payload: payload.to_vec() };
+                let held =
+                    Buffered { since_ns: now_ns, timestamp, marker, payload: payload.to_vec() };
                 if self.held.contains_key(&at) {
                     self.order.late += 1;
                 } else {
@@ -98,16 +99,16 @@ impl Reorder {
         self.expire(now_ns, deliver);
     }
 
-    /// Gives up those missing that were waited for long enough.
+    /// Gives up missing packets whose waiting time is over or for which the buffer is too full.
     pub(crate) fn expire(&mut self, now_ns: u64, deliver: &mut impl FnMut(Packet<'_>, bool)) {
-        let old = |held: &Held| now_ns.saturating_sub(held.since_ns) > HOLD_NS;
+        let old = |held: &Buffered| now_ns.saturating_sub(held.since_ns) > HOLD_NS;
         while self.held.len() > MOST_HELD || self.bytes > MOST_BYTES || self.held.values().any(old)
         {
             self.give_up(deliver);
         }
     }
 
-    /// Goes on behind the first gap.
+    /// Skips the first gap.
     fn give_up(&mut self, deliver: &mut impl FnMut(Packet<'_>, bool)) {
         let Some((at, held)) = self.held.pop_first() else { return };
         self.order.lost += at.saturating_sub(self.next.unwrap_or(at));
@@ -117,7 +118,7 @@ impl Reorder {
         self.follow(deliver);
     }
 
-    /// Delivers what was held and is next.
+    /// Delivers held packets that are next in sequence.
     fn follow(&mut self, deliver: &mut impl FnMut(Packet<'_>, bool)) {
         while let Some(next) = self.next
             && let Some(held) = self.held.remove(&next)
@@ -130,7 +131,7 @@ impl Reorder {
     }
 }
 
-impl Held {
+impl Buffered {
     fn packet(&self) -> Packet<'_> {
         let Self { timestamp, marker, payload, .. } = self;
         Packet { timestamp: *timestamp, marker: *marker, payload }
@@ -141,7 +142,7 @@ impl Held {
 mod tests {
     use super::*;
 
-    /// Pushes numbers a ms apart; what comes out: numbers, and whether a gap was before them.
+    /// Pushes numbers 1 ms apart. Returns the numbers delivered and whether a gap preceded each.
     fn out(reorder: &mut Reorder, numbers: &[u16]) -> Vec<(u8, bool)> {
         let mut out = Vec::new();
         for (now_ms, number) in (0..).zip(numbers) {
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn packets_out_of_order_are_put_in_order_over_the_end_of_numbers() {
+    fn packets_are_reordered_across_the_sequence_wrap() {
         let mut reorder = Reorder::default();
         let found = out(&mut reorder, &[65_533, 65_535, 65_534, 1, 0, 2, 2, 0]);
         assert_eq!(found, fine(&[253, 254, 255, 0, 1, 2]));
@@ -166,21 +167,21 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_come_is_waited_for_but_not_for_ever() {
+    fn missing_packets_are_given_up_after_a_bounded_wait() {
         let mut reorder = Reorder::default();
         assert_eq!(out(&mut reorder, &[1, 2, 5, 6]), fine(&[1, 2]));
         let mut late = Vec::new();
         reorder.expire(HOLD_NS + 9_000_000, &mut |packet, gap| late.push((packet.payload[0], gap)));
         assert_eq!(late, [(5, true), (6, false)]);
         assert_eq!((reorder.order.lost, reorder.held.len(), reorder.bytes), (2, 0, 0));
-        // Too many wait.
+        // More packets wait than the buffer holds.
         let many: Vec<u16> = (8..8 + 300).collect();
         let found = out(&mut reorder, &many);
         assert_eq!((found[0], found.len()), ((8, true), 300));
     }
 
     #[test]
-    fn a_jump_is_a_new_beginning() {
+    fn a_jump_restarts_the_sequence() {
         let mut reorder = Reorder::default();
         let found = out(&mut reorder, &[10, 11, 13, 20_000, 20_001, 40]);
         let expected = [(10, false), (11, false), (13, true), (32, true), (33, false), (40, true)];
@@ -189,7 +190,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn each_packet_is_delivered_once_at_most_and_few_are_held(
+        fn every_packet_is_delivered_at_most_once_and_few_are_held(
             numbers in proptest::collection::vec(
                 proptest::prop_oneof![0u16..600, 0u16..=65_535], 0..800),
         ) {

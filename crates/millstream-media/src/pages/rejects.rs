@@ -4,8 +4,8 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use crate::pages::status::RefusalStatus;
 
-/// The shortest time between two lines about the same reason, ns: whoever is refused must not fill
-/// the log.
+/// The shortest time between two lines about one reason, ns: rejected clients must not fill the
+/// log.
 const QUIET_NS: u64 = 1_000_000_000;
 
 /// Why a request or connection was rejected.
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_ipv6_a_whole_network_is_one_holder() {
+    fn an_ipv6_network_is_one_holder() {
         let holders = ["2001:db8::1", "2001:db8::2:0:0:1", "2001:db8:0:1::1", "192.0.2.1"]
             .map(|text| holder(text.parse().unwrap()));
         assert_eq!(holders[0], holders[1]);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_counted_and_few_are_said() {
+    fn every_reject_is_counted_and_logging_is_rate_limited() {
         let mut refusals = RejectCounters::default();
         let peer = IpAddr::from([192, 0, 2, 1]);
         let mut line = |now_ns| refusals.line(Reason::Credentials, peer, now_ns);

@@ -1,4 +1,4 @@
-//! How a server stands, as `/status` says it: clients, their frames, and what the processors do.
+//! The server's state in the form of `/status`: clients, their frames, data plane and CPU usage.
 
 use millstream_scenario::FramePath;
 use serde::{Deserialize, Serialize};
@@ -7,115 +7,115 @@ use std::fs;
 use crate::clock::{now_ns, worked_ns};
 use crate::files::library::Library;
 use crate::files::read_ahead::frame_cache::{CacheField, FrameCache};
-use crate::files::read_ahead::media_file::Way;
+use crate::files::read_ahead::media_file::ReadMode;
 use crate::instruction::api::{self, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::{LiveSpec, Publisher, Publishing};
 use crate::rtsp::session::{Account, Sessions};
 use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
 
-/// A server that runs.
+/// The state of a running server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// The scenario's name.
     pub server: String,
-    /// How long it has run, ns.
+    /// The time since the server started, ns.
     pub elapsed_ns: u64,
     /// Where frames are scheduled: `host` or `ni`.
     pub placement: String,
     /// The link's rate, bits/s.
     pub link_bps: u64,
-    /// What clients have reserved of it, bits/s.
+    /// The rate reserved by clients, bits/s.
     pub reserved_bps: u64,
-    /// Clients that were admitted.
+    /// Clients admitted.
     pub admitted: u64,
-    /// Clients that were refused for lack of bandwidth.
+    /// Clients refused for lack of bandwidth.
     pub refused: u64,
-    /// Clients that came while it drained.
+    /// Clients refused while the server drained.
     pub turned_away: u64,
-    /// Connections that were closed because their clients took nothing for `stall-timeout`.
+    /// Connections closed because the client read nothing for `stall-timeout`.
     #[serde(default)]
     pub stalled: u64,
-    /// Who was refused for other reasons than bandwidth.
+    /// Requests and connections refused for reasons other than bandwidth.
     #[serde(default)]
     pub refusals: Vec<RefusalStatus>,
-    /// Whether it drains.
+    /// Whether the server is draining.
     pub draining: bool,
-    /// Processors that were started: 1 if none crashed.
+    /// Data planes started: 1 if none crashed.
     pub processors: u64,
     /// Scheduling decisions.
     pub decisions: u64,
-    /// Time of scheduler and dispatch, ns, without the kernel's sending.
+    /// Time spent in scheduler and dispatch, ns, without the kernel's send time.
     pub scheduling_ns: u64,
-    /// Time that the kernel took to send, ns.
+    /// Time spent in the kernel's send calls, ns.
     pub sending_ns: u64,
-    /// Datagrams that the kernel refused.
+    /// Datagrams that the kernel refused to send.
     pub send_errors: u64,
-    /// What the machine's processors did.
+    /// CPU usage of the machine and the server's processes.
     pub cpu: Cpu,
-    /// Clients that there are.
+    /// The current clients.
     pub clients: Vec<ClientStatus>,
-    /// The frames of clients that are gone.
+    /// The frame counts of former clients.
     pub gone: Account,
     /// The live streams.
     #[serde(default)]
     pub live: Vec<LiveStatus>,
-    /// How films' frames come to the processor.
+    /// How media files' frames reach the data plane.
     #[serde(default)]
     pub reading: Reading,
-    /// Instructions that there are.
+    /// The loaded instructions.
     pub instructions: Vec<InstructionStatus>,
 }
 
-/// A reason for which clients are refused, and how often they were.
+/// The number of rejects for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RefusalStatus {
-    /// As `/metrics` calls it.
+    /// The reason's label in `/metrics`.
     pub reason: String,
-    /// How often.
+    /// The number of rejects.
     pub count: u64,
 }
 
-/// A live stream.
+/// The state of a live stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveStatus {
-    /// What it is called.
+    /// The stream's name.
     pub stream: String,
-    /// Where its publisher is; empty: nobody publishes it.
+    /// The publisher's address; empty without a publisher.
     pub publisher: String,
-    /// How packets come: `udp` or `interleaved`; empty without a publisher.
+    /// The publisher's transport: `udp` or `interleaved`; empty without a publisher.
     pub transport: String,
-    /// What it may send for long, bits/s on the link.
+    /// The sustained rate that a publisher may use, bits/s on the link.
     pub allowed_bps: u64,
-    /// What came, and what became of it.
+    /// Packets and frames received, by outcome.
     pub ingested: Ingested,
 }
 
-/// How films' frames come to the processor.
+/// How media files' frames reach the data plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reading {
     /// The frame path: `host`, `producer` or `ni`.
     pub path: String,
-    /// How files are read ahead of need: `pread, O_DIRECT` past the file system's cache, or
-    /// `pread`; empty: not.
+    /// How files are read ahead: `pread, O_DIRECT` (bypasses the page cache) or `pread`; empty: not
+    /// read ahead.
     pub by: String,
-    /// Frames that could not be read, or were not those that were loaded.
+    /// Frames that could not be read, or that differ from those loaded at start.
     pub failures: u64,
-    /// The producer's process, if there is one.
+    /// The process id of the producer, if one runs.
     pub producer: Option<u64>,
-    /// The core that it is pinned to, if it is to one.
+    /// The core to which the producer is pinned, if any.
     pub producer_core: Option<u64>,
     /// Producers that this server started: 1 if none died.
     pub producers: u64,
 }
 
 impl Reading {
-    /// By this path, from this shelf if from one.
-    pub(crate) fn of(path: FramePath, shelf: Option<FrameCache>, producers: u64) -> Self {
-        let get = |of: CacheField| shelf.map(|shelf| shelf.get(of));
+    /// Returns the state of this frame path; `cache` is its frame cache, if it uses one.
+    pub(crate) fn of(path: FramePath, cache: Option<FrameCache>, producers: u64) -> Self {
+        let get = |of: CacheField| cache.map(|cache| cache.get(of));
         Self {
             path: path.name().to_owned(),
-            by: get(CacheField::Way).map_or("", Way::name).to_owned(),
+            by: get(CacheField::ReadMode).map_or("", ReadMode::name).to_owned(),
             failures: get(CacheField::Failures).unwrap_or(0),
             producer: get(CacheField::Reader).filter(|process| *process != 0),
             producer_core: get(CacheField::ReaderCore).and_then(|core| core.checked_sub(1)),
@@ -124,69 +124,69 @@ impl Reading {
     }
 }
 
-/// Use of the machine's processors, since its start or a program's; differences count.
+/// CPU usage, cumulative since the start of the machine or the process: use differences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Time of all cores together, in the kernel's ticks; 0 where the kernel does not say.
+    /// Time of all cores, in kernel ticks; 0 if the kernel does not report it.
     pub machine_ticks: u64,
-    /// Of it, what some program ran in.
+    /// Time of all cores that was neither idle nor iowait, in kernel ticks.
     pub machine_busy_ticks: u64,
-    /// Time that the server's process ran, ns; with `placement = "host"` the scheduler's is in it.
+    /// CPU time of the server's process, ns; includes the scheduler with `placement = "host"`.
     pub host_ns: u64,
-    /// Time that the network interface processor's process ran, ns, where it is one.
+    /// CPU time of the data-plane process, ns, if it is a separate process.
     pub ni_ns: Option<u64>,
 }
 
-/// A client.
+/// The state of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientStatus {
-    /// Its number; a later client may have it when it is gone.
+    /// Its session number, which a later client may reuse.
     pub client: usize,
-    /// When it was admitted or taken over, ns since the server began: tells it from one that had
-    /// its number before.
+    /// When it was admitted or taken over, ns since the server started. Distinguishes clients that
+    /// use one number in turn.
     pub since_ns: u64,
-    /// What it plays.
+    /// The stream that it plays.
     pub stream: String,
     /// Its address.
     pub peer: String,
-    /// How packets go to it: `udp` or `interleaved`.
+    /// The transport of its packets: `udp` or `interleaved`.
     pub transport: String,
     /// `ready`, `playing`, `paused` or `ended`.
     pub state: String,
     /// Payload sent, bytes.
     pub sent_bytes: u64,
-    /// Its frames.
+    /// Its frame counts.
     pub frames: Account,
-    /// Frames that wait to be sent; of a live stream also those that came too early.
+    /// Frames that wait to be sent; for a live stream, includes frames that arrived early.
     pub queued: u64,
-    /// Its window in the block of frames that is being released.
+    /// Its window in the current block of frames.
     pub window: WindowStatus,
-    /// The latest that a frame's last packet went out after its release, ns.
+    /// The longest time from a frame's release to the send of its last packet, ns.
     pub worst_ns: u64,
-    /// Frames by how long after their release they were out: less than 2ⁿ µs, not less than half of
-    /// that.
+    /// Frames by the time from release to the send of the last packet. Bucket n counts less than 2ⁿ
+    /// µs and at least half of that.
     pub lateness: Vec<u64>,
 }
 
-/// Where a client is in its window-constraint: at most `may_lose` of each block of `of` frames.
+/// The state of a window constraint: at most `may_lose` frames may be lost in each block of `of`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowStatus {
-    /// x.
+    /// x: the frames that a block may lose.
     pub may_lose: u64,
-    /// y.
+    /// y: the frames of a block.
     pub of: u64,
-    /// Frames of the block that were released.
+    /// Frames of the current block that were released.
     pub released: u64,
-    /// Frames of it that were dropped.
+    /// Frames of the current block that were dropped.
     pub lost: u64,
 }
 
-/// What a server is asked for.
+/// The state of the server from which pages are answered.
 #[derive(Clone, Debug)]
 pub(crate) struct About<'a> {
     pub(crate) name: &'a str,
     pub(crate) started_ns: u64,
-    /// Whether frames are scheduled in a process of its own.
+    /// Whether the data plane is a separate process.
     pub(crate) apart: bool,
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a Sessions,
@@ -195,15 +195,15 @@ pub(crate) struct About<'a> {
 }
 
 impl About<'_> {
-    /// The instructions.
+    /// Returns the loaded instructions.
     pub(crate) fn instructions(&self) -> Vec<InstructionStatus> {
         let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
         let streams: Vec<&str> = own.map(|title| title.name.as_str()).collect();
-        let board = self.sessions.region.board();
-        board.map(|board| api::list(board, &streams)).unwrap_or_default()
+        let table = self.sessions.region.board();
+        table.map(|table| api::list(table, &streams)).unwrap_or_default()
     }
 
-    /// How the server stands.
+    /// Returns the state of the server.
     pub(crate) fn status(&self) -> Status {
         let sessions = self.sessions;
         let region = sessions.region;
@@ -282,19 +282,18 @@ impl About<'_> {
     }
 }
 
-/// The window of a client that `released` frames were released of; `blocks` as in
-/// [`SessionField::Blocks`].
+/// Returns the window of a client after `released` frames; `blocks` as in [`SessionField::Blocks`].
 fn window(may_lose: u64, of: u64, released: u64, blocks: [u64; 2]) -> WindowStatus {
     let Some(block) = released.saturating_sub(1).checked_div(of) else {
         return WindowStatus::default();
     };
     let entry = blocks[usize::from(block % 2 == 1)];
-    // A block's number counts modulo 2³² there.
+    // The entry holds the block's number modulo 2³².
     let lost = if entry >> 32 == block & 0xffff_ffff { entry & 0xffff_ffff } else { 0 };
     WindowStatus { may_lose, of, released: released - block * of, lost }
 }
 
-/// What the processors did, that of process `ni` apart.
+/// Returns the CPU usage; `ni` is the process id of a separate data plane.
 fn cpu(ni: Option<u64>) -> Cpu {
     let (machine_ticks, machine_busy_ticks) =
         fs::read_to_string("/proc/stat").ok().and_then(|text| machine(&text)).unwrap_or_default();
@@ -303,10 +302,10 @@ fn cpu(ni: Option<u64>) -> Cpu {
     Cpu { machine_ticks, machine_busy_ticks, host_ns: worked_ns(), ni_ns }
 }
 
-/// All ticks and those in which programs ran, of `/proc/stat`.
+/// Parses total and busy ticks from `/proc/stat`.
 fn machine(text: &str) -> Option<(u64, u64)> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    // user nice system idle iowait irq softirq steal; guests' are in user's.
+    // user nice system idle iowait irq softirq steal; user includes guest time.
     let ticks: Vec<u64> =
         line.split_ascii_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
     let all: u64 = ticks.iter().sum();
@@ -319,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_window_is_that_of_the_block_being_released() {
+    fn the_window_is_that_of_the_current_block() {
         let blocks = [(4 << 32) | 2, (3 << 32) | 1];
         let window = |released| window(2, 12, released, blocks);
         assert_eq!(window(0), WindowStatus { may_lose: 2, of: 12, released: 0, lost: 0 });
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_is_what_is_neither_idle_nor_waiting() {
+    fn busy_ticks_exclude_idle_and_iowait() {
         let text = "cpu  10 2 3 100 7 1 1 4 9 9\ncpu0 1 1 1 1 1 1 1 1 0 0\n";
         assert_eq!(machine(text), Some((128, 21)));
         assert_eq!(machine("cpu  10 x"), None);

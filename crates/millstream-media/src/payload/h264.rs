@@ -1,21 +1,21 @@
-//! H.264 over RTP, RFC 6184, packetization mode 1: a NAL unit a packet, or in fragments (FU-A).
+//! H.264 over RTP, RFC 6184, packetization mode 1: one NAL unit per packet, or fragments (FU-A).
 
 use millstream_traffic::mpeg::units;
 use std::ops::Range;
 
 use super::Piece;
 
-/// The type of a fragment, section 5.8.
+/// The NAL unit type of a fragment, section 5.8.
 const FU_A: u8 = 28;
-/// FU header: the first fragment of its NAL unit.
+/// The flag in the FU header of a NAL unit's first fragment.
 const START: u8 = 0x80;
-/// FU header: the last.
+/// The flag in the FU header of a NAL unit's last fragment.
 const END: u8 = 0x40;
 
-/// Cuts a frame, a byte stream by annex B, into payloads of at most `room` bytes.
+/// Cuts a frame, a byte stream of annex B, into payloads of at most `room` bytes.
 pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    // Access unit delimiters (type 9) are not needed in RTP, whose marker bit says the same.
+    // RTP needs no access unit delimiters (type 9): its marker bit has that function.
     for nal in units(frame).filter(|nal| frame[nal.start] & 31 != 9) {
         if nal.len() <= room {
             pieces.push(Piece { header: [0; 4], header_bytes: 0, range: nal });
@@ -27,7 +27,7 @@ pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
 }
 
 fn fragments(nal_header: u8, nal: Range<usize>, room: usize, pieces: &mut Vec<Piece>) {
-    // The NAL header's bits travel in the FU indicator and header instead.
+    // The FU indicator and the FU header carry the NAL header's bits.
     let mut from = nal.start + 1;
     let mut position = START;
     while from < nal.end {
@@ -46,7 +46,7 @@ fn fragments(nal_header: u8, nal: Range<usize>, room: usize, pieces: &mut Vec<Pi
 mod tests {
     use super::*;
 
-    /// The NAL units that a receiver puts together again (RFC 6184, section 5.6 and 5.8).
+    /// Reassembles the NAL units as a receiver does (RFC 6184, sections 5.6 and 5.8).
     fn assembled(frame: &[u8], pieces: &[Piece]) -> Vec<Vec<u8>> {
         let mut nals: Vec<Vec<u8>> = Vec::new();
         for piece in pieces {
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn nal_units_come_whole_or_in_fragments() {
+    fn nal_units_are_sent_whole_or_in_fragments() {
         let slice: Vec<u8> = std::iter::once(0x65).chain(1..=100).collect();
         let frame = [&[0, 0, 0, 1, 9, 16, 0, 0, 0, 1, 0x67, 1, 2, 0, 0, 1][..], &slice].concat();
         let pieces = cut(&frame, 40);
@@ -81,7 +81,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn whatever_the_frame_what_arrives_is_its_nal_units(
+        fn every_nal_unit_of_a_frame_is_reassembled(
             bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 1u8..=255], 0..300),
             room in 16usize..64,
         ) {

@@ -1,12 +1,12 @@
-//! MPEG transport streams over RTP, RFC 2250, section 2: a film is wrapped once, when it is loaded.
+//! MPEG transport streams over RTP, RFC 2250, section 2: wraps a media file once, at loading.
 //!
 //! ```text
 //! I: tables (PAT, PMT) | clock (PCR) | video … video      P, B: clock (PCR) | video … video
 //! ```
-//! A frame is one PES packet in transport packets of its own, so that it can be left out whole.
-//! What left-out frames break is announced in every frame: the video's first packet says that its
-//! counter may jump. The clock has a PID of its own, whose packets carry nothing that is counted;
-//! it is said to start anew only where the film does.
+//! A frame is one PES packet in its own transport packets, so that it can be left out whole. A
+//! missing frame breaks the video's continuity counter; so each frame's first video packet sets the
+//! discontinuity indicator. The clock has its own PID, whose packets have no payload and do not
+//! count. It signals a discontinuity only at the start of the media file.
 
 use millstream_traffic::mpeg::{Codec, CodedFrame, FrameKind, VideoPayload, units};
 use mpeg2ts::es::{StreamId, StreamType};
@@ -27,37 +27,38 @@ const VIDEO: u16 = 0x100;
 const CLOCK: u16 = 0x101;
 const PROGRAM: u16 = 1;
 
-/// Transport packets in one RTP packet: more than these do not fit an Ethernet frame, and receivers
-/// of television expect no more.
+/// The largest number of transport packets in an RTP packet.
+///
+/// More do not fit an Ethernet frame, and television receivers expect no more.
 const TOGETHER: usize = 7;
 
-/// Bytes of a transport packet.
+/// The size of a transport packet, bytes.
 pub(crate) const PACKET: usize = TsPacket::SIZE;
 
-/// Bytes of a PES header with both time stamps.
+/// The size of a PES header with both timestamps, bytes.
 const PES_HEADER: usize = 19;
 
-/// Bytes of the shortest adaptation field: its length and its flags.
+/// The size of the shortest adaptation field, bytes: its length and its flags.
 const ADAPTATION: usize = 2;
 
-/// An access unit delimiter (H.264, 7.3.2.4), which transport streams must have before each
-/// picture.
+/// An access unit delimiter (H.264, 7.3.2.4); transport streams need one before each picture.
 const DELIMITER: [u8; 6] = [0, 0, 0, 1, 9, 0xf0];
 
-/// A film in a transport stream.
+/// A media file in a transport stream.
 #[derive(Debug)]
 pub(crate) struct Wrapped {
     /// The transport packets.
     pub(crate) bytes: Vec<u8>,
-    /// Those of each frame, in coding order.
+    /// The range of each frame's transport packets, in coding order.
     pub(crate) frames: Vec<Range<usize>>,
 }
 
-/// Wraps `video`, whose frames are decoded `buffer_ns` after they are released, into at most
-/// `limit` bytes.
+/// Wraps `video` in a transport stream of at most `limit` bytes.
+///
+/// A decoder decodes each frame `buffer_ns` after its release.
 ///
 /// # Errors
-/// Why not, in words.
+/// A description of the reason, for example that `limit` is exceeded.
 pub(crate) fn wrap(video: &VideoPayload, buffer_ns: u64, limit: usize) -> Result<Wrapped, String> {
     let refused = |error: mpeg2ts::Error| format!("in a transport stream: {error}");
     let reordering = (0..).zip(&video.frames).map(|(number, frame)| {
@@ -84,7 +85,7 @@ pub(crate) fn wrap(video: &VideoPayload, buffer_ns: u64, limit: usize) -> Result
     Ok(Wrapped { bytes: wrapper.writer.into_stream(), frames })
 }
 
-/// Cuts a frame's transport packets into payloads of whole ones, `room` bytes at most.
+/// Cuts a frame's transport packets into payloads of whole packets, at most `room` bytes each.
 pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
     let most = (room / TsPacket::SIZE).clamp(1, TOGETHER) * TsPacket::SIZE;
     let starts = (0..frame.len()).step_by(most);
@@ -97,7 +98,7 @@ pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
         .collect()
 }
 
-/// The two tables, which say that there is one program of one video.
+/// Returns the two tables (PAT, PMT), which announce one program of one video.
 fn tables(codec: Codec) -> Result<[TsPayload; 2], mpeg2ts::Error> {
     let association =
         ProgramAssociation { program_num: PROGRAM, program_map_pid: Pid::new(PROGRAM_MAP)? };
@@ -137,12 +138,12 @@ fn adaptation(discontinuity: bool, random_access: bool) -> AdaptationField {
 
 struct Wrapper {
     writer: TsPacketWriter<Vec<u8>>,
-    /// Of the association, the map and the video.
+    /// The continuity counters of the association table, the map table and the video.
     counters: [ContinuityCounter; 3],
     tables: [TsPayload; 2],
-    /// From a frame's release to its decoding, 1/90,000 s.
+    /// The time from a frame's release to its decoding, 1/90,000 s.
     buffer: u128,
-    /// How many frames later than decoded a frame is shown at least, so that none is shown before.
+    /// The delay from decoding to display, frames, so that no frame is shown before it is decoded.
     reordering: u32,
 }
 
@@ -194,7 +195,7 @@ impl Wrapper {
         let delimiter: &[u8] =
             if video.codec == Codec::H264 && !delimited { &DELIMITER } else { &[] };
         let contents = delimiter.len() + bytes.len();
-        // 0 says that the length is not told, as it cannot be beyond 16 bits.
+        // 0 means an unspecified length: the field has only 16 bits.
         let pes_packet_len = u16::try_from(contents + PES_HEADER - 6).unwrap_or(0);
         let first = contents.min(Bytes::MAX_SIZE - ADAPTATION - PES_HEADER) - delimiter.len();
         let data = Bytes::new(&[delimiter, &bytes[..first]].concat())?;
@@ -207,7 +208,7 @@ impl Wrapper {
         Ok(())
     }
 
-    /// One transport packet, counted by `counter` if it has a payload.
+    /// Writes one transport packet. `counter` selects its continuity counter, if it has a payload.
     fn packet(
         &mut self,
         pid: u16,
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrapped_is_read_again_the_same() {
+    fn a_wrapped_file_is_read_back_unchanged() {
         let video = clip();
         let wrapped = wrap(&video, 200_000_000, 1 << 24).unwrap();
         let again = VideoPayload::read(Cursor::new(&wrapped.bytes), 1 << 24).unwrap();
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_whole_packets_with_their_times_and_may_be_left_out() {
+    fn frames_are_whole_transport_packets_and_can_be_left_out() {
         let video = clip();
         let wrapped = wrap(&video, 200_000_000, 1 << 24).unwrap();
         let mut last = None;
@@ -293,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn h264_gets_delimiters_and_more_than_the_limit_is_an_error() {
+    fn h264_gets_delimiters_and_the_size_limit_is_checked() {
         let picture = [0, 0, 0, 1, 0x65, 0b1000_1000, 9];
         let frame =
             |start| CodedFrame { kind: FrameKind::I, start, bytes: 7, display: 0, reference: true };

@@ -3,17 +3,18 @@
 //! ```text
 //! | MBZ 5 | T | TR 10 | AN | N | S | B | E | P 3 | FBV | BFC 3 | FFV | FFC 3 |
 //! ```
-//! Headers begin a packet; a slice begins one, or follows headers or whole slices. A slice that is
-//! larger than a packet is continued. T stays 0: the MPEG-2 extension is optional.
+//! Headers are at the start of a packet. A slice starts a packet, or follows headers or whole
+//! slices. A slice that is larger than a packet continues in the next packets. T is 0: the MPEG-2
+//! extension is optional.
 
 use std::ops::Range;
 
 use super::Piece;
 
-/// Bytes of the header.
+/// The size of the payload format's header, bytes.
 const HEADER: usize = 4;
 
-/// What headers and slices of a frame are.
+/// The kind of a part of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Headers { sequence: bool },
@@ -23,7 +24,7 @@ enum Part {
 /// Cuts a frame into payloads of at most `room` bytes.
 pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
     let room = room - HEADER;
-    let mut cutter = Cutter { picture: 0, room, open: None, pieces: Vec::new() };
+    let mut cutter = Packetizer { picture: 0, room, open: None, pieces: Vec::new() };
     let mut parts: Vec<(Part, Range<usize>)> = Vec::new();
     let codes = frame.windows(4).enumerate().filter(|(_, window)| window[..3] == [0, 0, 1]);
     for (at, window) in codes {
@@ -38,7 +39,7 @@ pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
             cutter.picture = picture(&frame[at + 4..]);
         }
         match (parts.last_mut(), part) {
-            // Consecutive headers go together.
+            // Merges consecutive headers into one part.
             (Some((Part::Headers { sequence }, last)), Part::Headers { sequence: more }) => {
                 *sequence |= more;
                 last.end = frame.len();
@@ -56,10 +57,10 @@ pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
     cutter.pieces
 }
 
-/// The fields of the header that all packets of a picture share.
+/// Returns the header fields that all packets of a picture share.
 fn picture(header: &[u8]) -> u32 {
-    // Picture header: temporal reference 10, type 3, delay 16; then by type full_pel 1, f_code 3,
-    // for each direction.
+    // The picture header: temporal reference 10, type 3, delay 16 bits; then, depending on the
+    // type, full_pel 1 and f_code 3 bits for each direction.
     let mut bits = [0; 8];
     let known = header.len().min(bits.len());
     bits[..known].copy_from_slice(&header[..known]);
@@ -73,7 +74,7 @@ fn picture(header: &[u8]) -> u32 {
     reference << 16 | kind << 8 | backward << 4 | forward
 }
 
-/// A packet that is being filled.
+/// The packet that is being filled.
 struct Open {
     range: Range<usize>,
     sequence: bool,
@@ -81,14 +82,14 @@ struct Open {
     ends_slice: bool,
 }
 
-struct Cutter {
+struct Packetizer {
     picture: u32,
     room: usize,
     open: Option<Open>,
     pieces: Vec<Piece>,
 }
 
-impl Cutter {
+impl Packetizer {
     fn add(&mut self, part: Part, range: Range<usize>) {
         let slice = part == Part::Slice;
         if let Some(open) = &mut self.open
@@ -115,8 +116,8 @@ impl Cutter {
             }
             from = to;
         }
-        // The end of a slice that did not fit is not followed by another: a lost packet then costs
-        // no second slice.
+        // No slice follows the end of a continued slice in one packet: a lost packet then costs no
+        // second slice.
         if slice && range.len() > self.room {
             self.close();
         }
@@ -139,7 +140,9 @@ impl Cutter {
 mod tests {
     use super::*;
 
-    /// Sequence and picture header (P, temporal reference 5, forward f_code 3), three slices.
+    /// Returns a frame: sequence header, picture header and three slices.
+    ///
+    /// The picture is P, with temporal reference 5 and forward f_code 3.
     fn frame(slices: [usize; 3]) -> Vec<u8> {
         let mut frame = vec![0, 0, 1, 0xb3, 1, 2, 3, 0x13, 0, 0, 1, 0];
         // 0000000101 010 1111111111111111 0 011 ....
@@ -157,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_go_whole_where_they_fit_and_headers_first() {
+    fn headers_come_first_and_fitting_slices_are_sent_whole() {
         let frame = frame([20, 20, 20]);
         let pieces = cut(&frame, 74);
         let ranges: Vec<_> = pieces.iter().map(|piece| piece.range.clone()).collect();

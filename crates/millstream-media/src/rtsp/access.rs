@@ -1,9 +1,9 @@
-//! Who may ask: users by Digest (RFC 7616, and RFC 2069 for clients that know no more), or whoever
-//! has a token in the URL.
+//! Access control: users by Digest authentication (RFC 7616; RFC 2069 for older clients), or a
+//! token in the URL.
 //!
-//! A nonce belongs to one connection, so there are as many as connections, and what was overheard
-//! is of no use on another. No file holds a password or a token: of users there is what `htdigest`
-//! writes, of tokens their SHA-256.
+//! A nonce belongs to one connection. So the number of nonces is bounded by the number of
+//! connections, and a recorded response is useless on another connection. No file holds a password
+//! or a token: the users file is what `htdigest` writes, the tokens file holds SHA-256 digests.
 
 pub(crate) mod backoff;
 
@@ -19,16 +19,16 @@ use subtle::{Choice, ConstantTimeEq};
 use crate::MediaError;
 use crate::rtsp::session::random_word;
 
-/// How long a nonce may be used, ns.
+/// The lifetime of a nonce, ns.
 const NONCE_NS: u64 = 600_000_000_000;
 
-/// Wrong answers after which a connection is closed.
+/// The number of wrong credentials after which a connection is closed.
 const MOST_WRONG: u32 = 4;
 
 /// The longest file of users or tokens, bytes.
 const LONGEST_FILE: u64 = 16 << 20;
 
-/// What digests are made by.
+/// The hash of Digest authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algorithm {
     Md5,
@@ -43,7 +43,7 @@ impl Algorithm {
         }
     }
 
-    /// Digits of a digest.
+    /// Returns the number of hexadecimal digits of a digest.
     fn digits(self) -> usize {
         match self {
             Self::Md5 => 32,
@@ -52,7 +52,7 @@ impl Algorithm {
     }
 }
 
-/// Who may ask.
+/// The users and tokens that have access.
 #[derive(Debug)]
 pub(crate) struct Access {
     realm: String,
@@ -63,78 +63,78 @@ pub(crate) struct Access {
     tokens: Option<Vec<(String, String)>>,
 }
 
-/// What a connection has shown of itself.
+/// The authentication state of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Pass {
     nonce: String,
     made_ns: u64,
-    /// The last request's count with this nonce.
+    /// The nonce count of the last request.
     count: u32,
     by_token: bool,
-    /// The user or the token, by name, that was right last.
+    /// The name of the user or token that was last accepted.
     name: Option<String>,
     wrong: u32,
 }
 
 impl Pass {
-    /// The user or token by whose name the connection asks.
+    /// Returns the name of the user or token that was last accepted.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Whether all credentials that it has shown were right, and some were.
+    /// Returns whether the connection has shown right credentials and never wrong ones.
     pub(crate) fn is_trusted(&self) -> bool {
         self.name.is_some() && self.wrong == 0
     }
 
-    /// Credentials were refused unread.
+    /// Counts credentials that were refused unread.
     pub(crate) fn refuse(&mut self) {
         self.wrong += 1;
     }
 
-    /// Whether the connection has guessed often enough.
+    /// Returns whether the connection has shown too many wrong credentials.
     pub(crate) fn is_used_up(&self) -> bool {
         self.wrong >= MOST_WRONG
     }
 }
 
-/// Credentials that a request shows, right or wrong.
+/// The credentials of a request, right or wrong: the user name, if there is one.
 #[derive(Debug)]
 pub(crate) struct Shown(Option<String>);
 
 impl Shown {
-    /// The user that they name; tokens name none.
+    /// Returns the user that they name; a token names none.
     pub(crate) fn user(&self) -> Option<&str> {
         self.0.as_deref()
     }
 }
 
-/// Whether a request is done.
+/// The decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Allowed,
-    /// The client is to say who it is: what it is asked by, if it can be asked by Digest.
+    /// Credentials are missing. Holds the challenge, if Digest is configured.
     Asked(Option<String>),
-    /// It said something wrong.
+    /// Credentials are wrong. Holds the challenge, if Digest is configured.
     Wrong(Option<String>),
 }
 
 impl Access {
-    /// Everybody.
+    /// Allows every request.
     pub(crate) fn open() -> Self {
         Self { realm: String::new(), algorithm: Algorithm::Md5, users: None, tokens: None }
     }
 
-    /// Nobody, by whatever way.
+    /// Denies every request.
     pub(crate) fn nobody() -> Self {
         let (realm, users) = ("millstream".to_owned(), Some(BTreeMap::new()));
         Self { realm, algorithm: Algorithm::Md5, users, tokens: Some(Vec::new()) }
     }
 
-    /// Those that the two files name, or everybody without.
+    /// Reads the users and tokens files; allows every request if neither is given.
     ///
     /// # Errors
-    /// If a file cannot be read, may be used by everybody, or a line is none of its kind.
+    /// If a file cannot be read or has permissions for other users, or a line is malformed.
     pub(crate) fn read(
         users: Option<&Path>,
         tokens: Option<&Path>,
@@ -150,12 +150,12 @@ impl Access {
         Ok(access)
     }
 
-    /// How many users and tokens there are.
+    /// Returns the number of users and tokens.
     pub(crate) fn len(&self) -> usize {
         self.users.as_ref().map_or(0, BTreeMap::len) + self.tokens.as_ref().map_or(0, Vec::len)
     }
 
-    /// Whether a user or token is called so.
+    /// Returns whether a user or a token has this name.
     pub(crate) fn knows(&self, name: &str) -> bool {
         self.users.as_ref().is_some_and(|users| users.contains_key(name))
             || self.tokens.iter().flatten().any(|(of, _)| of == name)
@@ -194,7 +194,7 @@ impl Access {
         Ok(users)
     }
 
-    /// The credentials that a request shows, if it shows any and they matter.
+    /// Returns the credentials of a request, if it has any and access is restricted by their kind.
     pub(crate) fn shown(&self, request: &Request<Vec<u8>>) -> Option<Shown> {
         if self.tokens.is_some() && request.request_uri().and_then(token).is_some() {
             return Some(Shown(None));
@@ -211,7 +211,7 @@ impl Access {
         Some(Shown(user))
     }
 
-    /// Whether `request` is done for a connection that has shown `pass`.
+    /// Decides about `request` on a connection with the state `pass`.
     pub(crate) fn judge(
         &self,
         pass: &mut Pass,
@@ -224,7 +224,7 @@ impl Access {
         let token = self.tokens.as_ref().zip(request.request_uri().and_then(token));
         if let Some((tokens, token)) = token {
             let shown = hexadecimal(&Sha256::digest(&*token));
-            // All are looked at, whichever it is.
+            // Compares with every token, so that the time does not depend on the match.
             let mut name = None;
             for (of, token) in tokens {
                 if same(token, &shown).into() {
@@ -241,7 +241,7 @@ impl Access {
         match self.answer(users, request, header) {
             Some(answer) if answer.nonce == pass.nonce && !pass.nonce.is_empty() => {
                 let fresh = now_ns.saturating_sub(pass.made_ns) < NONCE_NS;
-                // A count that was there before is a request that was overheard.
+                // A count that is not above the last one is a replay.
                 let next = answer.count.is_none_or(|count| count > pass.count);
                 if !fresh || !next {
                     return Verdict::Asked(self.challenge(pass, true, now_ns));
@@ -250,7 +250,7 @@ impl Access {
                 pass.name = Some(answer.user);
                 Verdict::Allowed
             }
-            // The password is right, the nonce another connection's.
+            // The password is right, but the nonce is another connection's.
             Some(_) => Verdict::Asked(self.challenge(pass, true, now_ns)),
             None => self.wrong(pass, now_ns),
         }
@@ -261,12 +261,12 @@ impl Access {
         Verdict::Wrong(self.challenge(pass, false, now_ns))
     }
 
-    /// What a client is asked by, with a new nonce for its connection.
+    /// Returns a challenge with a new nonce for the connection; `None` if Digest is not configured.
     fn challenge(&self, pass: &mut Pass, stale: bool, now_ns: u64) -> Option<String> {
         self.users.as_ref()?;
         let nonce = format!("{:016x}{:016x}", random_word()?, random_word()?);
         let stale = if stale { ", stale=true" } else { "" };
-        // Clients that know MD5 only know it without its name.
+        // Clients that support only MD5 do not expect its name.
         let algorithm = match self.algorithm {
             Algorithm::Md5 => "",
             Algorithm::Sha256 => ", algorithm=SHA-256",
@@ -278,7 +278,7 @@ impl Access {
         Some(text)
     }
 
-    /// The answer in a header, if its digest is right for the nonce that it names.
+    /// Returns the Digest response of a header, if its digest is right for the nonce that it names.
     fn answer(
         &self,
         users: &BTreeMap<String, String>,
@@ -310,11 +310,11 @@ impl Access {
             return None;
         }
         let method: &str = request.method().into();
-        // Users that are not there take as long as those that are.
-        let nobody = "0".repeat(self.algorithm.digits());
+        // An unknown user takes as long as a known one.
+        let absent = "0".repeat(self.algorithm.digits());
         let known = users.get(&user);
         let what = self.algorithm.hash(&format!("{method}:{uri}"));
-        let who = known.unwrap_or(&nobody);
+        let who = known.unwrap_or(&absent);
         let (expected, count) = match field("qop").as_deref() {
             None => (self.algorithm.hash(&format!("{who}:{nonce}:{what}")), None),
             Some("auth") => {
@@ -330,11 +330,11 @@ impl Access {
     }
 }
 
-/// An answer whose digest is right.
+/// A Digest response whose digest is right.
 struct Answer {
     user: String,
     nonce: String,
-    /// Which request with this nonce it says to be; `None` in RFC 2069.
+    /// The nonce count that it claims; `None` in RFC 2069.
     count: Option<u32>,
 }
 
@@ -350,12 +350,12 @@ fn is_digest(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
-/// `token=` of a URL.
+/// Returns the `token` parameter of a URL.
 fn token(url: &Url) -> Option<String> {
     url.query_pairs().find(|(name, _)| name == "token").map(|(_, token)| token.into_owned())
 }
 
-/// A file that not everybody may read.
+/// Reads a file of at most [`LONGEST_FILE`] bytes without permissions for other users.
 pub(crate) fn secret_file(path: &Path) -> Result<String, MediaError> {
     let failed = |error| MediaError::new(format!("{}: {error}", path.display()));
     let about = std::fs::metadata(path).map_err(failed)?;
@@ -374,13 +374,13 @@ pub(crate) fn secret_file(path: &Path) -> Result<String, MediaError> {
     std::fs::read_to_string(path).map_err(failed)
 }
 
-/// Lines that say something, with their numbers.
+/// Returns the lines that are neither empty nor comments, with their numbers.
 fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let all = (1..).zip(text.lines().map(str::trim));
     all.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// The fields of a line, none of them empty.
+/// Splits a line into exactly `COUNT` fields; `None` if one is empty.
 fn fields<const COUNT: usize>(line: &str) -> Option<[&str; COUNT]> {
     let fields: Vec<&str> = line.split(':').collect();
     <[&str; COUNT]>::try_from(fields).ok().filter(|fields| fields.iter().all(|f| !f.is_empty()))

@@ -9,8 +9,8 @@ use crate::rtsp::access::{Pass, Verdict};
 use crate::rtsp::session::AsWakeSocket;
 
 impl<B: AsWakeSocket> RtspHandler<'_, B> {
-    /// The answer to a request that is not authenticated; `None`: the request is allowed. OPTIONS
-    /// needs no authentication.
+    /// Returns the response to a request that is not authenticated; `None`: the request is allowed.
+    /// OPTIONS needs no authentication.
     pub(super) fn admittance(
         &mut self,
         request: &Request<Vec<u8>>,
@@ -20,7 +20,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         if *request.method() == Method::Options {
             return None;
         }
-        // A connection whose credentials were right so far does not guess.
+        // A connection that has shown only right credentials does not guess.
         let shown = if pass.is_trusted() { None } else { self.access.shown(request) };
         if let Some(shown) = &shown
             && let Some(wait_ns) = self.back_off.wait_ns(asker.peer, shown.user(), self.now_ns)
@@ -54,7 +54,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     }
 }
 
-/// Credentials are not read for so long.
+/// Returns the response to credentials that are refused unread for another `wait_ns`.
 fn wait(wait_ns: u64) -> Answer {
     let seconds = wait_ns.div_ceil(1_000_000_000);
     Response::builder(Version::V1_0, StatusCode::ServiceUnavailable)

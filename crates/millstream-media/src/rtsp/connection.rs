@@ -1,5 +1,4 @@
-//! A TCP connection: what has come and is not read yet, what is to go and has not gone; both
-//! bounded.
+//! A TCP connection with bounded input and output buffers.
 
 pub(crate) mod transit;
 
@@ -12,47 +11,46 @@ use crate::rtsp::access::Pass;
 use crate::rtsp::tcp;
 use crate::rtsp::tls::Secured;
 
-/// What a client may leave unread, bytes. A frame for it that finds no room is dropped whole.
+/// The most bytes a client may leave unread. A frame beyond the limit is dropped whole.
 pub(crate) const UNREAD: usize = 1 << 20;
 
-/// A connection.
+/// A client's connection.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     tls: Option<Secured>,
     pub(crate) peer: IpAddr,
-    /// What has come and was not understood yet.
+    /// Bytes received and not parsed yet.
     pub(crate) input: Vec<u8>,
     output: Vec<u8>,
-    /// How much of `output` has gone.
+    /// The number of bytes of `output` already written.
     gone: usize,
-    /// Bytes that were before those in `output`, over the whole connection.
+    /// The number of bytes before those in `output`, over the whole connection.
     before: u64,
-    /// Bytes of the connection that the kernel has taken.
+    /// The number of bytes of the connection that the kernel has accepted.
     accepted: u64,
-    /// Frames whose outcome is not known.
+    /// Frames without an outcome.
     transit: Transit,
-    /// The kernel has refused bytes, and has not sent all that it has taken since.
+    /// The kernel has refused bytes, and has not sent all accepted bytes since.
     behind: bool,
-    /// What `accepted` was when the output last moved, and since when it has not, ns; 0: nothing
-    /// waits.
+    /// `accepted` at the last progress, and since when there is none, ns; 0: no bytes wait.
     stalled: (u64, u64),
-    /// When it last said something, ns.
+    /// When it last received something, ns.
     pub(crate) heard_ns: u64,
-    /// What it has shown of itself.
+    /// Its authentication state.
     pass: Pass,
-    /// When it came, ns.
+    /// When it was accepted, ns.
     since_ns: u64,
-    /// A request of it was answered.
+    /// Whether a request on it was answered.
     pub(crate) answered: bool,
-    /// To be closed once everything has gone.
+    /// Whether to close it once all output is written.
     pub(crate) closing: bool,
-    /// Since when a request has begun and is not whole, ns; 0 if none has.
+    /// Since when an incomplete request waits, ns; 0: none does.
     begun_ns: u64,
 }
 
-/// How long a client may take for one request, or to read the last answer, ns. Whoever sends a byte
-/// now and then must not hold a connection.
+/// How long a client may take to complete a request or to read the last answer, ns. A client that
+/// sends a byte now and then must not hold a connection.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
 impl Connection {
@@ -79,19 +77,19 @@ impl Connection {
         }
     }
 
-    /// The same, over TLS; whoever does not begin with it is closed as one who does not end a
-    /// request.
+    /// Adds TLS. A client that does not start the handshake is closed like one that does not
+    /// complete a request.
     pub(crate) fn secured(self, tls: Secured) -> Self {
         Self { tls: Some(tls), begun_ns: self.heard_ns, ..self }
     }
 
-    /// Whether what is said on it stays between the two.
+    /// Returns whether the connection is encrypted.
     pub(crate) fn is_secured(&self) -> bool {
         self.tls.is_some()
     }
 
-    /// Reads while there is something and room for it (`limit` bytes). `false`: the client has
-    /// closed.
+    /// Reads until no bytes are available or the input exceeds `limit` bytes. Returns `false` if
+    /// the client has closed.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -113,8 +111,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// To be called when what could be understood of the input has been, of it something whole if
-    /// `progress`: notes whether a request began.
+    /// Tracks how long a request has been incomplete. Call it after parsing the input; `progress`:
+    /// the parser consumed a complete message.
     pub(crate) fn understood(&mut self, progress: bool, now_ns: u64) {
         if progress {
             self.begun_ns = 0;
@@ -127,7 +125,8 @@ impl Connection {
         }
     }
 
-    /// Whether its client has taken too long for a request, or for reading the last answer.
+    /// Returns whether to close the connection. Its client takes too long for a request or for
+    /// reading the last answer, or all output of a closing connection is written.
     pub(crate) fn is_stuck(&self, now_ns: u64) -> bool {
         let since_ns = if self.closing { self.heard_ns } else { self.begun_ns };
         let written = self.unsent() == 0;
@@ -136,39 +135,40 @@ impl Connection {
         long || (self.closing && written)
     }
 
-    /// Since when it has been there without a complete request, ns.
+    /// Returns since when it has existed without an answered request, ns; `None` if one was
+    /// answered.
     pub(crate) fn incomplete_since_ns(&self) -> Option<u64> {
         (!self.answered).then_some(self.since_ns)
     }
 
-    /// Bytes that have not gone; those that TLS has taken count as one.
+    /// Returns the number of unsent bytes; bytes that TLS holds count as one.
     fn unsent(&self) -> usize {
         let taken = self.tls.as_ref().is_some_and(Secured::has_more);
         self.output.len() - self.gone + usize::from(taken)
     }
 
-    /// Bytes that may yet be left unread.
+    /// Returns the number of bytes that the client may still leave unread.
     pub(crate) fn room(&self) -> usize {
         UNREAD.saturating_sub(self.unsent())
     }
 
-    /// What has come, where what is to be sent is appended, and what it has shown of itself.
+    /// Returns the input, the output buffer and the authentication state.
     pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut Vec<u8>, &mut Pass) {
         (&mut self.input, &mut self.output, &mut self.pass)
     }
 
-    /// Where what is to be sent is appended.
+    /// Returns the output buffer, to which callers append.
     pub(crate) fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
 
-    /// Writes as much as goes now. `true`: everything has gone.
+    /// Writes as much as the kernel accepts. Returns whether all output is written.
     ///
     /// # Errors
     /// If the connection is broken.
     pub(crate) fn write(&mut self) -> io::Result<bool> {
         let written = self.write_now();
-        // TLS keeps records: that all of them have gone is known, and not how much of one.
+        // TLS holds records: it tells when all are written, but not how much of one is.
         let kept = self.tls.as_ref().is_some_and(Secured::has_more);
         if !kept {
             self.accepted = self.before + self.gone as u64;
@@ -209,17 +209,17 @@ impl Connection {
         self.before + self.output.len() as u64
     }
 
-    /// Frames whose outcome is not known.
+    /// Returns the frames without an outcome.
     pub(crate) fn transit(&mut self) -> &mut Transit {
         &mut self.transit
     }
 
-    /// Decides what became of frames and delivers it; to be called after each write, and every few
+    /// Decides the outcomes of frames and delivers them. Call it after each write, and every few
     /// milliseconds while the connection [needs care](Self::needs_care).
     ///
-    /// Costs a system call only while the client is behind: as long as the kernel takes every frame
-    /// whole, at most what `TCP_NOTSENT_LOWAT` and one segment allow is unsent, and each frame
-    /// counts as on its way.
+    /// Makes a system call only while the client is behind. As long as the kernel accepts every
+    /// frame whole, at most the bytes of `TCP_NOTSENT_LOWAT` and one segment are unsent. Each frame
+    /// then counts as sent.
     pub(crate) fn settle(&mut self, now_ns: u64, deliver: impl FnMut(&Frame, Outcome) -> bool) {
         let mut sent = self.accepted;
         if self.behind {
@@ -243,18 +243,18 @@ impl Connection {
         };
     }
 
-    /// Whether frames on it have to be looked at though nothing else happens.
+    /// Returns whether frames need further [`settle`](Self::settle) calls without other events.
     pub(crate) fn needs_care(&self) -> bool {
         self.behind || !self.transit.is_empty()
     }
 
-    /// Whether the kernel has taken nothing for `timeout_ns` of what waits.
+    /// Returns whether the kernel has accepted nothing for `timeout_ns` while output waits.
     pub(crate) fn is_stalled(&self, now_ns: u64, timeout_ns: u64) -> bool {
         let (_, since_ns) = self.stalled;
         since_ns > 0 && now_ns.saturating_sub(since_ns) > timeout_ns
     }
 
-    /// Says that nothing more comes, where that is said.
+    /// Sends the TLS close notification, if the connection uses TLS.
     pub(crate) fn end(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.end(&mut self.stream);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_byte_by_byte_does_not_hold_a_connection() {
+    fn a_slow_request_does_not_hold_a_connection() {
         let mut connection = connection();
         connection.understood(false, 1);
         assert!(!connection.is_stuck(u64::MAX), "idle is not stuck");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_answer_is_waited_for_but_not_for_ever() {
+    fn the_wait_for_the_last_answer_is_bounded() {
         let mut connection = connection();
         connection.closing = true;
         assert!(connection.is_stuck(1), "nothing is left to do");

@@ -1,9 +1,9 @@
-//! Publishers (RFC 2326, sections 10.3 and 10.11): ANNOUNCE says what comes, SETUP how, RECORD that
-//! it comes now.
+//! Requests of publishers (RFC 2326, sections 10.3 and 10.11). ANNOUNCE describes the stream, SETUP
+//! chooses the transport, RECORD starts it.
 //!
-//! A publication belongs to the connection that announced it and ends with it. It needs what
-//! players need to be admitted, and to be named where the stream names who may publish; else to
-//! come from this machine.
+//! A publication belongs to the connection that announced it and ends with it. A publisher
+//! authenticates like a player. If the stream names its publishers, it must be one of them;
+//! otherwise it must connect from this machine.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,19 +15,19 @@ use super::{Answer, Refusal, Requester, RtspHandler, acceptable, name_of, ok, re
 use crate::payload::{CLOCK_RATE, Format};
 use crate::rtsp::session::{AsWakeSocket, Transport, random_word};
 
-/// The parameter sets of an announcement that are looked at.
+/// The most parameter sets read from an announcement.
 const MOST_SETS: usize = 4;
 
-/// What an announcement says of a stream.
+/// The content of an announcement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Announced {
     payload_type: u8,
-    /// H.264: parameter sets.
+    /// The parameter sets of H.264.
     sets: Vec<Vec<u8>>,
 }
 
 impl<B: AsWakeSocket> RtspHandler<'_, B> {
-    /// Does what a publisher asks for; `None` if it is no publisher's request.
+    /// Executes a publisher's request; `None` if the request is not a publisher's.
     pub(super) fn published(
         &mut self,
         request: &Request<Vec<u8>>,
@@ -165,7 +165,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         Ok(answer)
     }
 
-    /// A request of a publication that is set up, with its session.
+    /// Checks the session of a request on a publication that is set up, and returns the response.
     fn publisher_asks(
         &mut self,
         stream: usize,
@@ -182,13 +182,13 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     }
 }
 
-/// Whether somebody may publish, and why not.
+/// Whether a client may publish, and the message if not.
 struct LiveRights {
     may: bool,
     why: &'static str,
 }
 
-/// What an announcement says of a stream coded so, or why it cannot be taken.
+/// Parses the announcement of a stream with this codec. Returns the reason if it is not acceptable.
 pub(crate) fn announced(body: &[u8], codec: Codec) -> Result<Announced, String> {
     let session = sdp_types::Session::parse(body)
         .map_err(|error| format!("the description is not SDP: {error}"))?;
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ffmpeg_announces_is_understood() {
+    fn announcements_of_ffmpeg_are_parsed() {
         let found = of(FFMPEG, Codec::H264).unwrap();
         let sets = vec![vec![0x67, 0x64, 0, 0x0d, 5], vec![0x68, 7]];
         assert_eq!(found, Announced { payload_type: 96, sets });
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_taken_is_refused_with_what_can() {
+    fn unsupported_announcements_are_rejected_with_the_supported_form() {
         let audio = "m=audio 0 RTP/AVP 14\r\n";
         for (text, codec, part) in [
             (FFMPEG.to_owned() + audio, Codec::H264, "-an"),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_has_one_publisher_from_this_machine_that_keeps_to_the_order() {
+    fn a_stream_has_one_local_publisher_that_follows_the_protocol() {
         use crate::fuzzing::with_server;
         use std::net::IpAddr;
         let announce = |stream: &str| {
@@ -303,7 +303,7 @@ mod tests {
         let setups = [setup("film", tcp), setup("live", "RTP/SAVP"), setup("live", tcp)];
         let records = [("RECORD", session), ("TEARDOWN", session)]
             .map(|(method, header)| request(&format!("{method} rtsp://h/live"), header));
-        // Each line is a connection.
+        // Each row is a connection.
         for (peer, said, expected) in [
             (elsewhere, announce("live"), "403"),
             (here, announce("film"), "404"),
@@ -312,7 +312,7 @@ mod tests {
         ] {
             let mut statuses = Vec::new();
             with_server(|talk| {
-                // Somebody else has it already.
+                // Another connection publishes the stream already.
                 if expected == "455" {
                     talk(here, announce("live").as_bytes());
                 }
@@ -335,7 +335,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_announcement_makes_it_panic(
+        fn arbitrary_announcements_do_not_panic(
             at in 0usize..400, bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..8),
         ) {
             let mut text = FFMPEG.as_bytes().to_vec();

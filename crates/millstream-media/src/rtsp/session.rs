@@ -1,4 +1,4 @@
-//! The host's side of sessions: who has which row, and what is reserved for them.
+//! Sessions as session control sees them: the rows in use and their bandwidth reservations.
 
 use std::net::IpAddr;
 
@@ -10,20 +10,20 @@ use crate::pages::rejects::{Reason, RejectCounters, holder};
 use crate::scheduler::admission::Admission;
 use crate::shared_memory::region::{GlobalField, Region, Row, SessionField, State, Want};
 
-/// No connection: that of a session's host that is no more.
+/// The connection of a session that has none: its host or server is gone.
 const NO_CONNECTION: usize = usize::MAX;
 
-/// How a client gets its packets.
+/// The transport of a client's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
-    /// Datagrams to these ports of it: RTP, RTCP.
+    /// UDP to these client ports: RTP, RTCP.
     Udp(u16, u16),
-    /// On its RTSP connection, on these channels: RTP, RTCP (RFC 2326, section 10.12).
+    /// Interleaved in the RTSP connection, on these channels: RTP, RTCP (RFC 2326, section 10.12).
     Interleaved(u8, u8),
 }
 
 impl Transport {
-    /// What it is called.
+    /// Returns its name in pages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Udp(..) => "udp",
@@ -35,51 +35,51 @@ impl Transport {
 /// A client's session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// What it is called in RTSP: hard to guess.
+    /// Its RTSP session id, which is hard to guess.
     pub(crate) id: String,
     pub(crate) title: usize,
     pub(crate) transport: Transport,
     pub(crate) peer: IpAddr,
-    /// The connection that it came by; it ends with it.
+    /// The connection that created it; the session ends with it.
     pub(crate) connection: usize,
     /// When it was admitted or taken over, ns.
     pub(crate) since_ns: u64,
     reserved_bps: u64,
-    /// Of a live stream.
+    /// Whether it plays a live stream.
     live: bool,
     stopping: bool,
 }
 
-/// All sessions; a session's number is its row's.
+/// All sessions; the number of a session is that of its row.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     pub(crate) region: Region,
     all: Vec<Option<Session>>,
     pub(crate) admission: Admission,
-    /// Clients that were refused for lack of bandwidth.
+    /// Clients refused for lack of bandwidth.
     pub(crate) refused: u64,
-    /// Clients that were admitted.
+    /// Clients admitted.
     pub(crate) admitted: u64,
-    /// No client is admitted any more: the server drains.
+    /// The server drains: it admits no more clients.
     pub(crate) draining: bool,
-    /// Clients that came while it drained.
+    /// Clients refused while the server drained.
     pub(crate) turned_away: u64,
-    /// Connections whose clients took nothing for too long.
+    /// Connections closed because their clients read nothing for too long.
     pub(crate) stalled: u64,
-    /// What sessions that have ended counted.
+    /// The frame counts of ended sessions.
     pub(crate) past: Account,
-    /// How many clients one address may be.
+    /// The most sessions per client address.
     pub(crate) per_address: usize,
-    /// Who was refused for what they are.
+    /// Rejects for reasons other than bandwidth.
     pub(crate) refusals: RejectCounters,
-    /// What became of clients by the cluster.
+    /// The number of clients that the cluster redirected or moved.
     pub(crate) moves: ClusterMoves,
 }
 
-/// The account of some sessions' frames.
+/// Frame counts of one or more sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Account {
-    /// Frames that became due.
+    /// Frames released.
     pub released: u64,
     /// Frames sent: I, P, B.
     pub sent: [u64; 3],
@@ -87,19 +87,18 @@ pub struct Account {
     pub late: [u64; 3],
     /// Frames dropped at a full queue: I, P, B.
     pub full: [u64; 3],
-    /// Frames taken out by an instruction: I, P, B.
+    /// Frames removed by an instruction: I, P, B.
     pub filtered: [u64; 3],
-    /// Frames dropped because their bytes were not read in time from the film's file, or could not
-    /// be: I, P, B.
+    /// Frames dropped because the media file was not read in time or could not be read: I, P, B.
     #[serde(default)]
     pub unread: [u64; 3],
-    /// Frames that waited for a client that went away.
+    /// Frames discarded because their client left.
     pub discarded: u64,
-    /// Frames lost with a processor that crashed, or due before the next one ran.
+    /// Frames lost in a crash of a data plane, or due before the next one ran.
     pub lost: u64,
     /// Frames lost beyond what the contract allows.
     pub violations: u64,
-    /// Frames among the late and dropped ones that an interleaved client read too slowly for.
+    /// Those of the late and dropped frames for which an interleaved client read too slowly.
     pub slow: u64,
     /// RTP packets sent.
     pub packets: u64,
@@ -123,7 +122,7 @@ impl Account {
         }
     }
 
-    /// The two together. Sums end at the largest number: a damaged row may say anything.
+    /// Returns the sum of both. Sums saturate, because a damaged row can hold any value.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let add = u64::saturating_add;
@@ -143,27 +142,26 @@ impl Account {
         }
     }
 
-    /// Frames sent, of all types.
+    /// Returns the number of frames sent, of all types.
     #[must_use]
     pub fn sent_frames(&self) -> u64 {
         sum(&self.sent)
     }
 
-    /// Frames that did not go in time: dropped late, at a full queue or unread, or lost with a
-    /// processor.
+    /// Returns the number of frames missed: late, dropped at a full queue, unread, or lost in a
+    /// crash.
     #[must_use]
     pub fn missed(&self) -> u64 {
         sum(&[sum(&self.late), sum(&self.full), sum(&self.unread), self.lost])
     }
 
-    /// Frames that an instruction took out, of all types.
+    /// Returns the number of frames removed by an instruction, of all types.
     #[must_use]
     pub fn filtered_frames(&self) -> u64 {
         sum(&self.filtered)
     }
 
-    /// Frames that were released and are neither sent nor counted as anything else: those that
-    /// wait.
+    /// Returns the number of released frames without an outcome: they wait.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         let resolved = [self.sent_frames(), self.missed(), self.filtered_frames(), self.discarded];
@@ -171,21 +169,22 @@ impl Account {
     }
 }
 
-/// The sum, or the largest number if that is less.
+/// Returns the saturating sum.
 fn sum(counters: &[u64]) -> u64 {
     counters.iter().fold(0, |sum, counter| sum.saturating_add(*counter))
 }
 
-/// Why a session cannot be had.
+/// Why a session is refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// The link has no room: why, in words, and under which looser window it would have.
+    /// The link lacks bandwidth: the reason, and the title of a looser window that would be
+    /// admitted.
     Bandwidth(String, Option<usize>),
     /// The server drains.
     Draining,
-    /// There are as many sessions as there may be.
+    /// The session table is full.
     Full,
-    /// There are as many of the client's address as there may be: so many.
+    /// The client's address has the most sessions allowed, which is this number.
     Address(usize),
     /// The system has no random numbers.
     NoRandom,
@@ -209,7 +208,7 @@ impl Sessions {
         }
     }
 
-    /// A session for a client, or why it cannot be.
+    /// Admits a client and returns its session number, or why it is refused.
     pub(crate) fn admit(
         &mut self,
         library: &Library,
@@ -266,7 +265,7 @@ impl Sessions {
         Ok(number)
     }
 
-    /// The strictest of the looser windows of `title` under which a client would be admitted now.
+    /// Returns the strictest looser window of `title` under which a client would be admitted now.
     pub(crate) fn looser(&self, library: &Library, title: usize) -> Option<usize> {
         let demands = library.demands();
         let own = &library.titles[title];
@@ -279,8 +278,8 @@ impl Sessions {
         })
     }
 
-    /// Takes over the clients of a host that is no more, which play on in the processor. Those who
-    /// had their packets by its connections are stopped. Returns how many there are.
+    /// Adopts the sessions of a dead host that continue in the data plane. Stops those interleaved
+    /// in the host's connections. Returns the number adopted.
     pub(crate) fn adopt(&mut self, library: &Library, bell: &impl AsWakeSocket) -> usize {
         let mut adopted = 0;
         for number in 0..self.all.len() {
@@ -312,7 +311,7 @@ impl Sessions {
                 self.want(number, row.want(), bell);
                 continue;
             }
-            // Whoever says nothing has as long as any client to say something.
+            // A silent client gets the full idle timeout to say something.
             row.set(SessionField::HostHeardNs, now_ns());
             self.admitted += 1;
             adopted += 1;
@@ -320,16 +319,16 @@ impl Sessions {
         adopted
     }
 
-    /// What another server must know of a session to go on with it.
+    /// Returns the state that another server needs to take over a session.
     pub(crate) fn shared(&self, number: usize, now_ns: u64) -> Option<Shared> {
         self.all.get(number)?.as_ref().filter(|session| !session.stopping)?;
         let row = self.region.session(number);
-        // The frames of a live stream come through this host alone.
+        // The frames of a live stream arrive only at this host.
         let live = self.all.get(number)?.as_ref().is_some_and(|session| session.live);
         if row.want() == Want::Play && !live { Shared::of(row, now_ns) } else { None }
     }
 
-    /// Sessions that are wanted: number, name and how many servers have gone on with it.
+    /// Returns the sessions that are not stopping: number, id and the number of takeovers.
     pub(crate) fn playing(&self) -> impl Iterator<Item = (usize, u64, u64)> {
         self.iter().filter(|(_, session)| !session.stopping).map(|(number, _)| {
             let row = self.region.session(number);
@@ -337,13 +336,13 @@ impl Sessions {
         })
     }
 
-    /// Whether there is a session called so, or was a moment ago.
+    /// Returns whether a session has this id, including one that is stopping.
     pub(crate) fn is_called(&self, id: u64) -> bool {
         self.iter().any(|(number, _)| self.region.session(number).get(SessionField::Id) == id)
     }
 
-    /// A session of a dead server that went on here before `by_ns`, of a client at `peer` who has
-    /// said nothing since.
+    /// Returns a session taken over from a dead server before `by_ns` whose client at `peer` has
+    /// been silent since.
     pub(crate) fn unheard(&self, peer: IpAddr, title: usize, by_ns: u64) -> Option<usize> {
         let of = |session: &Session| {
             let nobodys = session.connection == NO_CONNECTION && !session.stopping;
@@ -351,7 +350,7 @@ impl Sessions {
         };
         let mut found = self.iter().filter(|(number, session)| {
             let row = self.region.session(*number);
-            // Both are when it began to go on, until somebody is heard.
+            // Both fields hold the time of the takeover until the client is heard.
             let since_ns = row.get(SessionField::HostHeardNs);
             let heard = row.get(SessionField::HeardNs) != since_ns;
             of(session) && row.get(SessionField::Epoch) > 0 && !heard && since_ns < by_ns
@@ -359,8 +358,8 @@ impl Sessions {
         found.next().map(|(number, _)| number)
     }
 
-    /// Goes on with a session of a dead server, told at `told_ns`, if there is room. Returns
-    /// whether it does.
+    /// Takes over a session of a dead server, reported at `told_ns`. Returns whether a row is free
+    /// and admission allows it.
     pub(crate) fn take_in(
         &mut self,
         library: &Library,
@@ -385,7 +384,7 @@ impl Sessions {
         true
     }
 
-    /// A session of the host before, or of another server.
+    /// Enters a session of an earlier host or of another server.
     fn put(
         &mut self,
         number: usize,
@@ -410,7 +409,7 @@ impl Sessions {
         });
     }
 
-    /// A session without a connection is that connection's by which it is asked for.
+    /// Binds a session without a connection to the connection that names it.
     pub(crate) fn attach(&mut self, number: usize, connection: usize) {
         if let Some(Some(session)) = self.all.get_mut(number)
             && session.connection == NO_CONNECTION
@@ -423,7 +422,7 @@ impl Sessions {
         self.all.get(number)?.as_ref()
     }
 
-    /// The session called `id`, if the client at `peer` may use it.
+    /// Returns the session with this id, if it belongs to `peer` and is not stopping.
     pub(crate) fn find(&self, id: &str, peer: IpAddr) -> Option<usize> {
         self.iter().find(|(_, s)| s.id == id && s.peer == peer && !s.stopping).map(|(n, _)| n)
     }
@@ -432,13 +431,13 @@ impl Sessions {
         self.all.iter().enumerate().filter_map(|(n, session)| Some((n, session.as_ref()?)))
     }
 
-    /// Sessions that came by a connection.
+    /// Returns the sessions of a connection.
     pub(crate) fn of_connection(&self, connection: usize) -> Vec<usize> {
         let of = self.iter().filter(|(_, s)| s.connection == connection && !s.stopping);
         of.map(|(number, _)| number).collect()
     }
 
-    /// The rates of the streams that are interleaved in a connection, together, bits/s.
+    /// Returns the total rate of the streams interleaved in a connection, bits/s.
     pub(crate) fn interleaved_bps(&self, library: &Library, connection: usize) -> u64 {
         let of_it = self.iter().filter(|(_, session)| {
             session.connection == connection
@@ -448,7 +447,7 @@ impl Sessions {
         of_it.map(|(_, session)| library.titles[session.title].mean_bps).sum()
     }
 
-    /// Tells the processor what is wanted of a session.
+    /// Tells the data plane the wanted state of a session.
     pub(crate) fn want(&mut self, number: usize, want: Want, bell: &impl AsWakeSocket) {
         self.region.session(number).set(SessionField::Want, want as u64);
         if matches!(want, Want::Stop | Want::Yield)
@@ -463,14 +462,14 @@ impl Sessions {
         bell.ring();
     }
 
-    /// Sessions that have stopped; orders that the processor gave for them are given by now.
+    /// Returns the sessions that have stopped. The data plane has issued its last orders for them.
     pub(crate) fn stopped(&self) -> Vec<usize> {
         let stopped = |number: usize| self.region.session(number).state() == State::Stopped;
         let sessions = self.iter().filter(|(number, s)| s.stopping && stopped(*number));
         sessions.map(|(number, _)| number).collect()
     }
 
-    /// Takes back the rows of sessions that have stopped.
+    /// Frees the rows of stopped sessions and keeps their counts.
     pub(crate) fn sweep(&mut self, stopped: &[usize]) {
         for number in stopped {
             let row = self.region.session(*number);
@@ -480,23 +479,23 @@ impl Sessions {
         }
     }
 
-    /// The account of one session.
+    /// Returns the frame counts of one session.
     pub(crate) fn account(&self, number: usize) -> Account {
         Account::of(self.region.session(number))
     }
 
-    /// The account of all sessions there were.
+    /// Returns the frame counts of all sessions, current and ended.
     pub(crate) fn total(&self) -> Account {
         self.iter().fold(self.past, |sum, (number, _)| sum.plus(self.account(number)))
     }
 
-    /// Whether every row is free.
+    /// Returns whether every row is free.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.iter().all(Option::is_none)
     }
 }
 
-/// What the processor's attention is drawn by.
+/// A socket that wakes the data plane.
 pub(crate) trait AsWakeSocket {
     fn ring(&self);
 }
@@ -507,7 +506,7 @@ impl AsWakeSocket for mio::net::UnixStream {
     }
 }
 
-/// A random number of the system, that nobody can guess; `None` if there is none.
+/// Returns an unpredictable random number from the system; `None` if there is none.
 pub(crate) fn random_word() -> Option<u64> {
     let mut bytes = [0u8; 8];
     let count = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty()).ok()?;
@@ -519,7 +518,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_account_of_a_damaged_row_ends_at_the_largest_number() {
+    fn sums_over_damaged_rows_saturate() {
         let most = [u64::MAX; 3];
         let damaged = Account { sent: most, late: most, released: 9, ..Account::default() };
         let both = damaged.plus(damaged);

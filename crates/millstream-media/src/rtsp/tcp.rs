@@ -1,17 +1,18 @@
-//! Socket options of RTSP connections: what the kernel may keep for a client that does not read.
+//! Socket options of RTSP connections: they bound the data in the kernel for a client that does not
+//! read.
 //!
 //! ```text
 //! output ──write──> not sent yet | in flight ──> client's kernel ──> client
 //! (ours)            NOTSENT_LOWAT  SO_SNDBUF     its receive window
 //! ```
-//! Without these options the kernel takes megabytes for a client that has stopped reading, and a
-//! frame in its buffer looks like a frame on its way. `TCP_NOTSENT_LOWAT` makes the socket
-//! unwritable as soon as some kilobytes wait behind a closed window; `SO_SNDBUF` bounds what is in
-//! flight; `TCP_USER_TIMEOUT` ends a connection whose bytes nobody acknowledges or whose window
-//! stays closed.
+//! Without these options the kernel accepts megabytes for a client that has stopped reading, and a
+//! frame in its buffer looks sent. `TCP_NOTSENT_LOWAT` makes the socket unwritable once some
+//! kilobytes wait behind a closed window. `SO_SNDBUF` bounds the bytes in flight.
+//! `TCP_USER_TIMEOUT` ends a connection whose bytes stay unacknowledged or whose window stays
+//! closed.
 //!
-//! Keepalive is left off: `idle-timeout` already closes a connection that says nothing, whether or
-//! not its host is still there.
+//! Keepalive is off: `idle-timeout` already closes a silent connection, whether or not its host
+//! still exists.
 
 use mio::net::TcpStream;
 use socket2::SockRef;
@@ -20,23 +21,25 @@ use std::ops::RangeInclusive;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-/// How much of its streams' rate may wait in the kernel unsent before a write is refused: the delay
-/// of a frame behind it, at a client that reads at that rate. One more segment may go beyond.
+/// The share of the streams' rate that may wait unsent in the kernel before a write is refused, ns.
+/// It is the delay of a frame behind it if the client reads at that rate. One more segment may be
+/// unsent.
 const UNSENT_NS: u64 = 20_000_000;
 
-/// Its bounds, bytes. A write less often than once an acknowledgement would slow fast streams down.
+/// The bounds of the unsent bytes. Writing less often than once per acknowledgement would slow fast
+/// streams.
 const UNSENT_BYTES: RangeInclusive<u64> = 4 << 10..=64 << 10;
 
-/// How much of its streams' rate may be in flight to a client: enough for a round trip of half a
-/// second.
+/// The share of the streams' rate that may be in flight, ns: sufficient for a round trip of 0.5 s.
 const IN_FLIGHT_NS: u64 = 500_000_000;
 
-/// Its bounds, bytes: an I-frame at once, and no more than a connection may leave unread.
+/// The bounds of the bytes in flight: room for an I-frame, and at most the unread limit of a
+/// connection.
 const IN_FLIGHT_BYTES: RangeInclusive<u64> = 64 << 10..=1 << 20;
 
-/// Sets the options of a new connection, which is to end when its bytes have not been acknowledged
-/// for `stall_timeout_ns`. What the kernel does not grant costs precision only: a connection that
-/// takes nothing is closed by session control, too.
+/// Sets the options of a new connection; the kernel ends it after `stall_timeout_ns` without an
+/// acknowledgement. Failures cost only precision, because session control also closes a stalled
+/// connection.
 pub(crate) fn set_up(stream: &TcpStream, stall_timeout_ns: u64) {
     let socket = SockRef::from(stream);
     let _ = socket.set_tcp_nodelay(true);
@@ -44,7 +47,7 @@ pub(crate) fn set_up(stream: &TcpStream, stall_timeout_ns: u64) {
     let _ = socket.set_tcp_user_timeout(Some(Duration::from_nanos(stall_timeout_ns)));
 }
 
-/// Bounds what the kernel may hold for a client that plays streams of `rate_bps` together.
+/// Bounds the bytes in the kernel for a client whose streams have a total rate of `rate_bps`.
 pub(crate) fn bound(stream: &TcpStream, rate_bps: u64) {
     let socket = SockRef::from(stream);
     let _ = socket.set_tcp_notsent_lowat(bytes_of(rate_bps, UNSENT_NS, UNSENT_BYTES));
@@ -52,24 +55,23 @@ pub(crate) fn bound(stream: &TcpStream, rate_bps: u64) {
     let _ = socket.set_send_buffer_size(in_flight as usize);
 }
 
-/// What comes at a rate in so long, within bounds.
+/// Returns the bytes of `time_ns` at a rate, clamped to `bounds`.
 fn bytes_of(rate_bps: u64, time_ns: u64, bounds: RangeInclusive<u64>) -> u32 {
     let bytes = u128::from(rate_bps) * u128::from(time_ns) / 8_000_000_000;
     let bytes = u64::try_from(bytes).unwrap_or(u64::MAX).clamp(*bounds.start(), *bounds.end());
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// Ends a connection at once when it is closed next: the kernel forgets what the client has not
-/// read.
+/// Makes the next close abort the connection: the kernel discards unread bytes.
 pub(crate) fn abandon(stream: &TcpStream) {
     let _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }
 
-/// Bytes that the kernel has taken and has not sent once: `tcpi_notsent_bytes` of `TCP_INFO`. 0
-/// where it does not say.
+/// Returns the bytes that the kernel has accepted and never sent: `tcpi_notsent_bytes` of
+/// `TCP_INFO`; 0 if it does not report them.
 #[allow(unsafe_code)]
 pub(crate) fn not_sent_bytes(stream: &TcpStream) -> u64 {
-    // SAFETY: `tcp_info` is made of integers, for which all zeros are a value.
+    // SAFETY: `tcp_info` consists of integers, for which all-zero is a valid value.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let size = size_of::<libc::tcp_info>();
     let mut length = libc::socklen_t::try_from(size).unwrap_or(0);
@@ -83,8 +85,8 @@ pub(crate) fn not_sent_bytes(stream: &TcpStream) -> u64 {
     if result == 0 { info.tcpi_notsent_bytes.into() } else { 0 }
 }
 
-/// Whether an error says that the kernel gave the connection up: the client acknowledged nothing
-/// for too long.
+/// Returns whether an error means that the kernel gave up the connection: the client acknowledged
+/// nothing for too long.
 pub(crate) fn is_stall(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut
 }
@@ -95,7 +97,7 @@ mod tests {
     use std::io::Write;
 
     #[test]
-    fn the_kernel_holds_a_time_of_the_rate_within_bounds() {
+    fn kernel_buffers_are_a_time_of_the_rate_within_bounds() {
         let in_flight = |rate_bps| bytes_of(rate_bps, IN_FLIGHT_NS, IN_FLIGHT_BYTES) >> 10;
         assert_eq!([0, 1_000_000, 8 << 20, u64::MAX].map(in_flight), [64, 64, 512, 1024]);
         let unsent = |rate_bps| bytes_of(rate_bps, UNSENT_NS, UNSENT_BYTES);
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_takes_little_for_a_client_that_does_not_read() {
+    fn the_kernel_accepts_little_for_a_client_that_does_not_read() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let client =
             socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();

@@ -1,4 +1,4 @@
-//! TLS: what a server shows of itself, and a connection's way through it.
+//! TLS: the server's configuration, and the encrypted state of a connection.
 
 use mio::net::TcpStream;
 use rustls::ServerConnection;
@@ -12,17 +12,18 @@ use std::sync::Arc;
 use crate::MediaError;
 use crate::rtsp::access::secret_file;
 
-/// Bytes of records that wait to be written, at most: what is in a record has begun, and cannot be
-/// taken back.
+/// The most bytes of records that wait to be written. Data in a record has begun and cannot be
+/// removed any more.
 const UNSENT: usize = 16 << 10;
 
-/// What connections are secured by.
+/// The TLS configuration of connections.
 pub(crate) type Configuration = Arc<rustls::ServerConfig>;
 
-/// TLS 1.2 and 1.3 with a certificate and its key; clients need none.
+/// Creates a configuration for TLS 1.2 and 1.3 with a certificate and its key, without client
+/// certificates.
 ///
 /// # Errors
-/// If a file cannot be read, holds nothing of its kind, or the two do not belong together.
+/// If a file cannot be read or holds no certificate or key, or if the key does not match.
 pub(crate) fn configuration(certificate: &Path, key: &Path) -> Result<Configuration, MediaError> {
     let wrong = |path: &Path, error: &dyn std::fmt::Display, what: &str| {
         MediaError::new(format!("{}: {error}", path.display()))
@@ -44,15 +45,15 @@ pub(crate) fn configuration(certificate: &Path, key: &Path) -> Result<Configurat
         .map_err(|error| wrong(key, &error, "the private key of the certificate"))
 }
 
-/// A secured connection's state.
+/// The TLS state of a connection.
 #[derive(Debug)]
 pub(crate) struct Secured(Box<ServerConnection>);
 
 impl Secured {
-    /// A connection whose client has said nothing yet.
+    /// Creates the state of a connection before its handshake.
     ///
     /// # Errors
-    /// If the configuration is of no use.
+    /// If the configuration is invalid.
     pub(crate) fn new(configuration: &Configuration) -> io::Result<Self> {
         let mut connection =
             ServerConnection::new(configuration.clone()).map_err(io::Error::other)?;
@@ -60,20 +61,20 @@ impl Secured {
         Ok(Self(Box::new(connection)))
     }
 
-    /// Whether client and server do not yet know what they are secured by.
+    /// Returns whether the handshake is still in progress.
     pub(crate) fn is_beginning(&self) -> bool {
         self.0.is_handshaking()
     }
 
-    /// Whether something has not gone yet.
+    /// Returns whether records wait to be written.
     pub(crate) fn has_more(&self) -> bool {
         self.0.wants_write()
     }
 
-    /// Reads what the client said; 0: it has ended.
+    /// Reads decrypted bytes; 0: the client has closed.
     ///
     /// # Errors
-    /// If the connection is broken, has nothing now (`WouldBlock`), or what came is not TLS.
+    /// If the connection is broken, no bytes are available (`WouldBlock`), or the input is not TLS.
     pub(crate) fn read(&mut self, stream: &mut TcpStream, to: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.0.reader().read(to) {
@@ -85,15 +86,15 @@ impl Secured {
                 return Ok(0);
             }
             if let Err(error) = self.0.process_new_packets() {
-                // The client is told what was wrong.
+                // Sends the alert to the client.
                 let _ = self.0.write_tls(stream);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
         }
     }
 
-    /// Takes as much of `from` as there is room for, and writes what goes now. How much was taken,
-    /// and whether all of that has gone.
+    /// Accepts as much of `from` as the buffer holds, and writes what the kernel accepts. Returns
+    /// the number of bytes taken, and whether all of them are written.
     ///
     /// # Errors
     /// If the connection is broken.
@@ -125,7 +126,7 @@ impl Secured {
         }
     }
 
-    /// Says that nothing more comes.
+    /// Sends the close notification.
     pub(crate) fn end(&mut self, stream: &mut TcpStream) {
         self.0.send_close_notify();
         let _ = self.0.write_tls(stream);

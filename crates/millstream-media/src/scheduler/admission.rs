@@ -1,11 +1,14 @@
 //! Admission control: admits a client if the mandatory frames of every interval fit the link.
 //!
-//! Mandatory frames are served by earliest deadline, one frame whole at a time. So all of them
-//! leave by their deadlines if, for every t, what can be both released and due within t, the
-//! longest frame that may have begun before, and [`crate::scheduler::dispatch::SLACK_NS`] for a
-//! late wake-up take no longer than t (Jeffay, Stanat and Martel, *On non-preemptive scheduling of
-//! periodic and sporadic tasks*, 1991; the demand is [`Demand`]'s). It holds for clients that begin
-//! at any time. Disciplines that do not serve by deadline are promised nothing by it.
+//! Mandatory frames are served by earliest deadline first, without preemption within a frame. They
+//! all meet their deadlines if, for every interval length t, the sum of the following is at most t:
+//! - the link time of the frames that can be both released and due within t ([`Demand`]),
+//! - the longest frame that may already be in transmission,
+//! - [`crate::scheduler::dispatch::SLACK_NS`] for a late wake-up.
+//!
+//! The test is that of Jeffay, Stanat and Martel, *On non-preemptive scheduling of periodic and
+//! sporadic tasks*, 1991. It holds for every combination of start times. It guarantees nothing
+//! under a discipline that does not serve by deadline.
 
 use millstream_scenario::Scenario;
 
@@ -15,7 +18,7 @@ use crate::scheduler::Schedule;
 use crate::scheduler::demand::{Demand, WHOLE_LINK};
 use crate::scheduler::dispatch::SLACK_NS;
 
-/// The largest number of intervals examined per request.
+/// The largest number of intervals examined per admission test.
 const MOST_STEPS: u64 = 200_000;
 
 /// The link and its admitted clients.
@@ -25,17 +28,17 @@ pub(crate) struct Admission {
     pub(crate) link_bps: u64,
     /// The sum of the mean rates of mandatory frames, bits/s.
     pub(crate) reserved_bps: u64,
-    /// Admitted clients by title.
+    /// The number of admitted clients of each title.
     clients: Vec<u64>,
 }
 
 impl Admission {
-    /// Creates an empty link.
+    /// Creates a link without clients.
     pub(crate) fn new(link_bps: u64) -> Self {
         Self { link_bps, reserved_bps: 0, clients: Vec::new() }
     }
 
-    /// Adds a client of a title that needs `bps`.
+    /// Adds a client of a title whose mandatory frames have the mean rate `bps`, bits/s.
     pub(crate) fn add(&mut self, title: usize, bps: u64) {
         if self.clients.len() <= title {
             self.clients.resize(title + 1, 0);
@@ -44,13 +47,13 @@ impl Admission {
         self.reserved_bps += bps;
     }
 
-    /// Removes a client.
+    /// Removes a client of a title, with the `bps` that [`add`](Self::add) got.
     pub(crate) fn remove(&mut self, title: usize, bps: u64) {
         self.clients[title] -= 1;
         self.reserved_bps -= bps;
     }
 
-    /// Checks whether `more` clients of `title` can be admitted; `demands` are the titles'.
+    /// Checks whether `more` clients of `title` can be admitted; `demands` has one entry per title.
     ///
     /// # Errors
     /// The reason for the refusal.
@@ -83,7 +86,7 @@ impl Admission {
                 self.link_bps
             ));
         }
-        // From here on the lines above the demands are below the link's.
+        // Past this time the linear bound of the demand is below the link's capacity.
         let line = sum(&Demand::intercept) + i128::from(blocking_ns) * WHOLE_LINK;
         let end_ns = u64::try_from(line / free + 1).unwrap_or(u64::MAX);
         let steps = present.iter().map(|(demand, _)| demand.steps(end_ns));
@@ -107,7 +110,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Returns how many more clients of `title` can be admitted, at most `most`.
+    /// Returns the number of further clients of `title` that can be admitted, at most `most`.
     pub(crate) fn room(&self, demands: &[&Demand], title: usize, most: u64) -> u64 {
         let (mut fits, mut too_many) = (0, most + 1);
         while too_many - fits > 1 {
@@ -127,18 +130,18 @@ impl Admission {
 pub struct TitleAdmission {
     /// The stream's name.
     pub name: String,
-    /// Number of clients of this stream alone that are admitted, at most the session limit.
+    /// The number of admitted clients if all play this stream, at most the session limit.
     pub room: u64,
-    /// Whether the discipline serves by deadline, so that admission guarantees windows.
+    /// Whether the discipline serves by deadline; only then does admission guarantee loss windows.
     pub by_deadline: bool,
-    /// Why not even one client is admitted.
+    /// The reason for the refusal if the link admits not even one client.
     pub refused: Option<String>,
 }
 
 /// Computes the admission result of each stream of `scenario`, reading its files.
 ///
 /// # Errors
-/// If the scenario cannot be served.
+/// If the scenario cannot be served, or a media file cannot be read.
 pub fn admission_of(scenario: &Scenario) -> Result<Vec<TitleAdmission>, MediaError> {
     let library = Library::open(scenario)?;
     let demands = library.demands();
@@ -156,7 +159,7 @@ pub fn admission_of(scenario: &Scenario) -> Result<Vec<TitleAdmission>, MediaErr
         .collect())
 }
 
-/// Rounded up to microseconds.
+/// Formats `ns` as milliseconds, rounded up to microseconds.
 fn milliseconds(ns: u64) -> String {
     let us = ns.div_ceil(1_000);
     format!("{}.{:03} ms", us / 1_000, us % 1_000)
@@ -170,7 +173,9 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// An I-frame of `i` ms and three B-frames of 1 ms, every 40 ms, due after `deadline` ms.
+    /// Returns the demand of an I-frame of `i` ms and three B-frames of 1 ms.
+    ///
+    /// The period is 40 ms; the deadline is `deadline` ms after the release.
     fn film(i: u64, deadline: u64, window: (u32, u32)) -> Demand {
         let frame = |ms, importance| FrameDemand { work_ns: ms * MS, importance };
         let frames = [frame(i, I), frame(1, B), frame(1, B), frame(1, B)];
@@ -182,17 +187,17 @@ mod tests {
     }
 
     #[test]
-    fn i_frames_that_come_at_once_must_fit_into_one_deadline() {
-        // 1 ms of slack and a frame of 10 ms that has begun leave 29 of 40 ms, 69 of 80 ms.
+    fn coinciding_i_frames_must_fit_into_one_deadline() {
+        // 1 ms of slack and a blocking frame of 10 ms leave 29 of 40 ms, or 69 of 80 ms.
         assert_eq!(room(&film(10, 40, (0, 1))), 2);
         assert_eq!(room(&film(10, 80, (0, 1))), 6);
-        // With a longer deadline the mean counts: 13 ms of 160, or 10 if all B-frames may be lost.
+        // With a longer deadline the mean counts: 13 ms of 160, or 10 if all B-frames are optional.
         assert_eq!(room(&film(10, 400, (0, 1))), 12);
         assert_eq!(room(&film(10, 400, (3, 4))), 15);
     }
 
     #[test]
-    fn whoever_goes_makes_room_for_others() {
+    fn a_removed_client_frees_its_share_of_the_link() {
         let demands = [&film(10, 40, (0, 1)), &film(5, 400, (0, 1))];
         let mut admission = Admission::new(1);
         admission.add(0, 7);

@@ -1,8 +1,9 @@
-//! A client of the dispatcher: its position in its file and its frame accounts.
+//! A client of the dispatcher: its position in its file and its frame counters.
 //!
 //! Frame n of a client is frame n modulo the file's length. Frames are released one period apart.
-//! State that must survive the dispatcher is in the session's [`Row`]. A frame's RTP numbers are
-//! reserved there before its first packet is sent, so a crash never reuses one.
+//! The session's [`Row`] holds the state that must survive the dispatcher. The dispatcher reserves
+//! a frame's RTP sequence numbers there before it sends the frame's first packet, so a restart
+//! after a crash never reuses one.
 
 mod live;
 mod transit;
@@ -16,47 +17,48 @@ use crate::shared_memory::region::{LATENESS, Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};
 use std::collections::VecDeque;
 
-/// How often sender reports go out, ns (RFC 3550, section 6.2: at least 5 s apart).
+/// The interval between sender reports, ns (RFC 3550, section 6.2: at least 5 s).
 const REPORT_NS: u64 = 5_000_000_000;
 
-/// How long after a file's last period its goodbye is sent, ns: players stop at it and discard
-/// unread frames.
+/// The delay of the RTCP goodbye after a file's last period, ns.
+///
+/// Players stop at the goodbye and discard unread frames.
 const READING_NS: u64 = 500_000_000;
 
-/// The largest number of released frames that a row may hold: 89,000 years at 100 frames/s.
+/// The upper limit of released frames in a valid row: 89,000 years at 100 frames/s.
 const MOST_FRAMES: u64 = 1 << 48;
 
-/// The longest elapsed time that a row may hold, ns: 146 years.
+/// The upper limit of elapsed time in a valid row, ns: 146 years.
 const MOST_NS: u64 = 1 << 62;
 
-/// A frame in a queue.
+/// A queued frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptor {
-    /// Its number within the client's frames.
+    /// The frame's number within the client's frames.
     pub(crate) number: u64,
-    /// Its importance as a number.
+    /// The [`Importance`] as a number.
     importance: u32,
-    /// Bytes of its RTP packets.
+    /// The bytes of the frame's RTP packets.
     pub(crate) bytes: u32,
-    /// When it is released, ns.
+    /// The release time, ns.
     pub(crate) release_ns: u64,
-    /// Its deadline, ns: late from then on.
+    /// The deadline, ns; the frame is late from then on.
     pub(crate) deadline_ns: u64,
 }
 
 impl Descriptor {
-    /// Its frame type as an index: I, P, B.
+    /// Returns the frame type as an index: I, P, B.
     pub(crate) fn kind(&self) -> usize {
         Importance::from_number(self.importance).kind()
     }
 
-    /// Creates a descriptor with a number only.
+    /// Creates a descriptor that has only a number.
     pub(crate) fn numbered(number: u64) -> Self {
         Self { number, importance: 0, bytes: 0, release_ns: 0, deadline_ns: 0 }
     }
 }
 
-/// A client.
+/// A client and its release state.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) session: usize,
@@ -65,19 +67,19 @@ pub(crate) struct Client {
     pub(crate) row: Row,
     /// The RTP time of the last frame sent.
     pub(crate) last_rtp_time: u32,
-    /// Frames with lower numbers are not sent.
+    /// The number after the last chosen frame; frames with lower numbers are not sent.
     in_order_from: u64,
     choice: Choice,
-    /// Replaces `choice` for a live stream.
+    /// The choice of optional frames of a live stream, in place of `choice`.
     online: OnlineChoice,
     taken: bool,
-    /// Whether its frames are read ahead from a file.
+    /// Whether the client's frames are read ahead from a file.
     pub(crate) reads: bool,
-    /// When a client at its file's end, or of a live stream, is checked again, ns.
+    /// When the dispatcher checks the client again, ns; set at a file's end and for live streams.
     waits_until_ns: Option<u64>,
-    /// Losses in the last two blocks of y frames: block number and count.
+    /// The losses in the last two blocks of y frames: block number and count.
     losses: [(u64, u64); 2],
-    /// Interleaved transport: frames whose outcome the host has not reported.
+    /// Interleaved transport: the frames without an outcome from the host.
     passed_on: VecDeque<PassedOn>,
 }
 
@@ -114,7 +116,9 @@ impl Client {
         self.taken && self.row.state() == State::Playing
     }
 
-    /// The next frame is released now, or of a live stream when one comes to begin with.
+    /// Starts or resumes the client at `now_ns`.
+    ///
+    /// The next frame of a file is released at once. A live stream starts at its next entry frame.
     pub(crate) fn play(&mut self, now_ns: u64, store: &Store) {
         if let Some(ring) = self.ring().and_then(|ring| store.rings.get(ring)) {
             self.join(ring);
@@ -126,8 +130,9 @@ impl Client {
         self.row.set(SessionField::State, State::Playing as u64);
     }
 
-    /// What is wrong with the row that a dispatcher before this one left, if anything is: a release
-    /// time that is beyond the clock's range would be due again and again.
+    /// Returns a description of the damage in the row of an earlier dispatcher, if there is any.
+    ///
+    /// A release time beyond the clock's range would be due in an endless loop.
     pub(crate) fn damage(&self, now_ns: u64, store: &Store) -> Option<String> {
         let (row, next) = (self.row, self.row.get(SessionField::Next));
         let too_far = |name: &str, value: u64| Some(format!("{name} = {value}"));
@@ -149,7 +154,7 @@ impl Client {
         if far { too_far("first live frame", offset) } else { None }
     }
 
-    /// Starts from the row; frames queued in an earlier dispatcher are lost.
+    /// Continues from the row; frames queued in an earlier dispatcher are lost.
     pub(crate) fn take_over(&mut self, store: &Store) {
         let (row, next) = (self.row, self.row.get(SessionField::Next));
         row.add(SessionField::Lost, next.saturating_sub(row.resolved()));
@@ -161,7 +166,7 @@ impl Client {
         self.choice.resume(next, |number| importance(frames, number));
     }
 
-    /// Resumes a client of an earlier dispatcher; frames due in between are lost.
+    /// Resumes a client of an earlier dispatcher; frames due since then are lost.
     pub(crate) fn catch_up(&mut self, now_ns: u64, store: &Store) {
         if let Some(ring) = self.ring() {
             if let Some(ring) = store.rings.get(ring) {
@@ -186,8 +191,9 @@ impl Client {
         self.row.set(SessionField::State, State::Ended as u64);
     }
 
-    /// Frees the slot. Waiting frames are accounted as discarded now, and leave the queue when they
-    /// reach its head.
+    /// Frees the slot and counts the waiting frames as discarded.
+    ///
+    /// They leave the queue later, when they reach its head.
     pub(crate) fn leave(&mut self) {
         self.row.add(
             SessionField::Discarded,
@@ -197,7 +203,7 @@ impl Client {
         self.passed_on.clear();
     }
 
-    /// Returns the next release time, ns.
+    /// Returns the time of the next release or check, ns.
     pub(crate) fn next_release_ns(&self) -> u64 {
         self.waits_until_ns.unwrap_or_else(|| {
             let since_first = self.row.get(SessionField::Next).saturating_mul(self.period_ns());
@@ -205,13 +211,14 @@ impl Client {
         })
     }
 
-    /// Schedules the next check: at the end of its file, or at a live stream's next release.
+    /// Sets the time of the next check, ns: at the file's end, or a live stream's next release.
     pub(crate) fn wait_until(&mut self, at_ns: u64) {
         self.waits_until_ns = Some(at_ns);
     }
 
-    /// Whether the film is over at `at_ns`, when nothing of it is left to be released: every frame
-    /// is accounted for, and the client has had time to read the last.
+    /// Returns whether a client that is at its file's end has finished at `at_ns`.
+    ///
+    /// It has finished once every frame is accounted for and it has had time to read the last one.
     pub(crate) fn is_over(&self, at_ns: u64) -> bool {
         let next = self.row.get(SessionField::Next);
         let since_first = next.saturating_mul(self.period_ns());
@@ -219,8 +226,9 @@ impl Client {
         self.row.resolved() >= next && at_ns >= end_ns.saturating_add(READING_NS)
     }
 
-    /// Releases the next frame at `at_ns`. Returns it and whether it is optional; `None` at the
-    /// file's end.
+    /// Releases the next frame of a file at `at_ns`.
+    ///
+    /// Returns the frame and whether it is optional, or `None` at the file's end.
     pub(crate) fn release(&mut self, at_ns: u64, store: &Store) -> Option<(Descriptor, bool)> {
         let number = self.row.get(SessionField::Next);
         if self.media.repeat == 0 && number >= self.media.frames {
@@ -240,12 +248,12 @@ impl Client {
         Some((descriptor, optional))
     }
 
-    /// Returns the record of a frame of a file.
+    /// Returns the record of a media file's frame.
     pub(crate) fn frame(&self, frame: &Descriptor, store: &Store) -> FrameRecord {
         *at(store.frames(&self.media), frame.number)
     }
 
-    /// Returns the RTP timestamp of a record.
+    /// Returns the RTP timestamp of a frame.
     pub(crate) fn rtp_time(&self, frame: &Descriptor, record: &FrameRecord) -> u32 {
         let base = low_bits(self.row.get(SessionField::TimestampBase));
         if self.ring().is_some() {
@@ -258,12 +266,12 @@ impl Client {
         base.wrapping_add(low_bits(u64::try_from(ticks % (1 << 32)).unwrap_or(0)))
     }
 
-    /// Returns whether a later frame has been chosen.
+    /// Returns whether a later frame of the client has already been chosen.
     pub(crate) fn is_overtaken(&self, frame: &Descriptor) -> bool {
         frame.number < self.in_order_from
     }
 
-    /// Reserves RTP numbers for a chosen frame. Returns the first one.
+    /// Reserves RTP sequence numbers for a chosen frame. Returns the first one.
     pub(crate) fn reserve(&mut self, frame: &Descriptor, record: &FrameRecord) -> u64 {
         self.in_order_from = frame.number + 1;
         let sequence = self.row.get(SessionField::Sequence);
@@ -271,7 +279,9 @@ impl Client {
         sequence
     }
 
-    /// Records that a frame was sent whole or handed to the host. Returns whether it was the first.
+    /// Records that a frame was sent whole or handed to the host.
+    ///
+    /// Returns whether it was the client's first frame.
     pub(crate) fn sent(&mut self, frame: &Descriptor, record: &FrameRecord, now_ns: u64) -> bool {
         let row = self.row;
         if !self.taken {
@@ -279,7 +289,7 @@ impl Client {
         }
         let first = row.get(SessionField::Packets) == 0;
         row.add(SessionField::Packets, record.packets.into());
-        // Octets of payload (RFC 3550, section 6.4.1).
+        // Counts payload octets only (RFC 3550, section 6.4.1).
         let headers = u64::from(record.packets) * crate::payload::RTP_HEADER as u64;
         row.add(SessionField::Octets, u64::from(record.bytes).saturating_sub(headers));
         if !self.is_interleaved() {
@@ -288,7 +298,7 @@ impl Client {
         first
     }
 
-    /// Records that a frame was sent whole.
+    /// Counts a frame that was sent whole, and its lateness.
     fn count_sent(&self, frame: &Descriptor, now_ns: u64) {
         let row = self.row;
         row.add_at(SessionField::Sent, frame.kind(), 1);
@@ -298,7 +308,7 @@ impl Client {
         row.add_at(SessionField::Lateness, bucket.min(LATENESS - 1), 1);
     }
 
-    /// Records a dropped frame under the counter `how`.
+    /// Records a dropped frame under the counter `how` and as a loss of its block.
     pub(crate) fn dropped(&mut self, frame: &Descriptor, how: SessionField) {
         if !self.taken {
             return;
@@ -321,12 +331,12 @@ impl Client {
         }
     }
 
-    /// Removes a frame that an instruction filtered; not a loss, because it was not to be sent.
+    /// Counts a frame that an instruction filtered. It is no loss, because it need not be sent.
     pub(crate) fn filtered(&mut self, frame: &Descriptor) {
         self.row.add_at(SessionField::Filtered, frame.kind(), 1);
     }
 
-    /// Returns a frame's position in its block of y, and the block's losses.
+    /// Returns a frame's position in its block of y frames, and the losses of the block so far.
     pub(crate) fn in_block(&self, number: u64) -> (u64, u64) {
         let of = u64::from(self.media.of.max(1));
         let (block, place) = (number / of, number % of);
@@ -356,7 +366,7 @@ fn importance(frames: &[FrameRecord], number: u64) -> Importance {
     Importance::from_number(at(frames, number).importance)
 }
 
-/// Truncates to 32 bits: RTP counts modulo 2³².
+/// Truncates to 32 bits, because RTP counts modulo 2³².
 pub(crate) fn low_bits(value: u64) -> u32 {
     u32::try_from(value & u64::from(u32::MAX)).unwrap_or(0)
 }

@@ -1,23 +1,25 @@
 //! The link time that a file's mandatory frames can demand in any interval.
 //!
-//! A client's frames are released a period apart and are to have left by their deadline. In a
-//! stretch of t ns, those that are both released and due in it are at most n consecutive ones, n =
-//! 1 + floor((t - deadline) / period); [`Demand`] knows the most link time that any n of them take
-//! together. That is the demand bound of a sporadic task (Baruah, Mok and Rosier, *Preemptively
-//! scheduling hard-real-time sporadic tasks on one processor*, 1990), with the film's own sizes.
+//! A client releases its frames a period apart, and each must leave by its deadline. In an interval
+//! of t ns, at most n consecutive frames are both released and due. Here n = 1 + floor((t -
+//! deadline) / period). [`Demand`] holds the largest link time of any n consecutive frames.
+//!
+//! This is the demand bound of a sporadic task, computed from the media file's frame sizes. Source:
+//! Baruah, Mok and Rosier, *Preemptively scheduling hard-real-time sporadic tasks on one
+//! processor*, 1990.
 
 use crate::scheduler::optional_frames::{Choice, Importance};
 
-/// The longest run of frames examined; longer runs are bounded by sums of these.
+/// The longest run of frames examined; sums of such runs bound longer ones.
 const LONGEST_RUN: u64 = 1_024;
 
-/// The largest number of run sums formed for a file.
+/// The largest number of run sums computed for a file.
 const MOST_SUMS: u64 = 1 << 26;
 
-/// One unit of the rates here, as a part of the link.
+/// The rate of the whole link, in the unit of the rates in this module.
 pub(crate) const WHOLE_LINK: i128 = 1 << 40;
 
-/// A frame: link time, ns, and importance.
+/// A frame's link time, ns, and importance.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameDemand {
     pub(crate) work_ns: u64,
@@ -29,19 +31,22 @@ pub(crate) struct FrameDemand {
 pub(crate) struct Demand {
     period_ns: u64,
     deadline_ns: u64,
-    /// The largest link time of the mandatory frames among n consecutive ones, ns; n from 0.
+    /// The largest link time of the mandatory frames among n consecutive ones, ns, for n from 0.
     most_ns: Vec<u64>,
     /// The link time of the longest frame, mandatory or not, ns.
     pub(crate) longest_frame_ns: u64,
-    /// The densest run's part of the link, rounded up, of [`WHOLE_LINK`].
+    /// The mean rate of the densest run of maximum length, in parts of [`WHOLE_LINK`], rounded up.
     pub(crate) rate: i128,
-    /// For any n, `most_ns` of n is at most `rate` x n periods + this (in parts of [`WHOLE_LINK`]).
+    /// The intercept of a linear bound, in parts of [`WHOLE_LINK`].
+    ///
+    /// For any n, `most_ns` of n is at most `rate` x n periods + this value.
     burst: i128,
 }
 
 impl Demand {
-    /// The demand of a film with a window of `lost` of every `of` frames, played from its start,
-    /// over and over if it repeats.
+    /// Returns the demand of a media file with a window of `lost` of every `of` frames.
+    ///
+    /// The client plays the file from its start, and repeatedly if `repeats` is set.
     pub(crate) fn new(
         film: &[FrameDemand],
         (lost, of): (u32, u32),
@@ -52,7 +57,7 @@ impl Demand {
         let longest_frame_ns = film.iter().map(|frame| frame.work_ns).max().unwrap_or(0);
         let mandatory_ns = mandatory(film, (lost, of), repeats);
         let frames = mandatory_ns.len() as u64;
-        // Each frame begins a run, and runs go on over the film's end.
+        // Each frame begins a run; in a repeated file, runs continue past its end.
         let run = (MOST_SUMS / frames.max(1)).clamp(32, LONGEST_RUN);
         let run = if repeats { run } else { run.min(frames) };
         let mut sums = vec![0_u64; mandatory_ns.len()];
@@ -71,8 +76,10 @@ impl Demand {
         Self::of_runs(most_ns, longest_frame_ns, period_ns, deadline_ns)
     }
 
-    /// The demand of frames at least a period apart, of which any n in a row take at most `most(n)`
-    /// ns of the link, n from 1, and one at most `longest_frame_ns`.
+    /// Returns the demand of frames at least a period apart whose link times are bounded.
+    ///
+    /// Any n consecutive frames take at most `most(n)` ns of the link, n from 1. One frame takes at
+    /// most `longest_frame_ns`.
     pub(crate) fn bounded(
         most: impl Fn(u64) -> u64,
         longest_frame_ns: u64,
@@ -95,7 +102,7 @@ impl Demand {
         Self { period_ns, deadline_ns, most_ns, longest_frame_ns, rate, burst }
     }
 
-    /// The link time of frames that are released and due within some `time_ns`, at most, ns.
+    /// Returns the largest link time of frames released and due in an interval of `time_ns`, ns.
     pub(crate) fn within_ns(&self, time_ns: u64) -> u64 {
         let Some(more_ns) = time_ns.checked_sub(self.deadline_ns) else { return 0 };
         let run = self.most_ns.len() as u64 - 1;
@@ -108,26 +115,28 @@ impl Demand {
         (frames / run).saturating_mul(whole).saturating_add(rest)
     }
 
-    /// `within_ns` of any time t is at most `rate` x t + this (in parts of [`WHOLE_LINK`]).
+    /// Returns the intercept of the linear bound of `within_ns`, in parts of [`WHOLE_LINK`].
+    ///
+    /// For any time t, `within_ns` of t is at most `rate` x t + this value.
     pub(crate) fn intercept(&self) -> i128 {
         let early_ns = i128::from(self.period_ns) - i128::from(self.deadline_ns);
         self.burst + self.rate * early_ns.max(0)
     }
 
-    /// The times at which `within_ns` grows, up to `end_ns`.
+    /// Returns the times up to `end_ns` at which `within_ns` grows, ns.
     pub(crate) fn steps_ns(&self, end_ns: u64) -> impl Iterator<Item = u64> + use<> {
         let period_ns = self.period_ns.max(1);
         std::iter::successors(Some(self.deadline_ns), move |time| time.checked_add(period_ns))
             .take_while(move |time| *time <= end_ns)
     }
 
-    /// Returns the number of such times.
+    /// Returns the number of times that [`steps_ns`](Self::steps_ns) yields.
     pub(crate) fn steps(&self, end_ns: u64) -> u64 {
         end_ns.checked_sub(self.deadline_ns).map_or(0, |time| time / self.period_ns.max(1) + 1)
     }
 }
 
-/// Returns the link time of each mandatory frame, 0 of optional ones, until the choice repeats, ns.
+/// Returns the link time of each frame until the choice repeats, ns; 0 for optional frames.
 fn mandatory(film: &[FrameDemand], (lost, of): (u32, u32), repeats: bool) -> Vec<u64> {
     let frames = film.len() as u64;
     if frames == 0 {
@@ -142,7 +151,7 @@ fn mandatory(film: &[FrameDemand], (lost, of): (u32, u32), repeats: bool) -> Vec
     let rounds =
         if repeats { u64::from(of.max(1)) / common(frames, u64::from(of.max(1))) } else { 1 };
     let at = |number: u64| film[usize::try_from(number % frames).unwrap_or(0)];
-    // Where the choice takes too many rounds to repeat, no frame is taken for optional.
+    // If the choice takes too many rounds to repeat, every frame counts as mandatory.
     if frames * rounds > MOST_SUMS / 32 {
         return film.iter().map(|frame| frame.work_ns).collect();
     }
@@ -170,10 +179,10 @@ mod tests {
     ];
 
     #[test]
-    fn the_densest_frames_in_a_row_count_optional_ones_not() {
+    fn the_densest_run_excludes_optional_frames() {
         let all = Demand::new(&FILM, (0, 1), true, 100, 150);
         assert_eq!(all.most_ns[..7], [0, 40, 50, 70, 80, 120, 130]);
-        // One of each three may go: 40 - 20 | 10 40 - | 20 - 40 | 10 20 -.
+        // One of every three is optional: 40 - 20 | 10 40 - | 20 - 40 | 10 20 -.
         let some = Demand::new(&FILM, (1, 3), true, 100, 150);
         assert_eq!(some.most_ns[..7], [0, 40, 50, 70, 70, 110, 110]);
         let once = Demand::new(&FILM, (0, 1), false, 100, 150);
@@ -181,19 +190,19 @@ mod tests {
     }
 
     #[test]
-    fn in_a_stretch_are_the_frames_both_released_and_due_in_it() {
+    fn an_interval_counts_frames_both_released_and_due_in_it() {
         let demand = Demand::new(&FILM, (0, 1), true, 100, 150);
         let within = |time| demand.within_ns(time);
         assert_eq!([149, 150, 249, 250, 350].map(within), [0, 40, 40, 50, 70]);
         assert_eq!(demand.steps_ns(350).collect::<Vec<_>>(), [150, 250, 350]);
         assert_eq!((demand.steps(149), demand.steps(350)), (0, 3));
-        // Far out: 80 of every four frames, and the run's length does not matter.
+        // Beyond the longest run, every four frames take 80 ns.
         assert_eq!(within(150 + 100 * (4 * 5_000 - 1)), 80 * 5_000);
     }
 
     proptest::proptest! {
         #[test]
-        fn the_line_is_above_the_steps(
+        fn the_linear_bound_is_above_the_demand(
             works in proptest::collection::vec((0u64..1_000_000, 0u32..4), 1..40),
             lost in 0u32..5, more in 0u32..5, repeats: bool, period_ns in 1u64..1_000_000,
             deadline_ns in 0u64..3_000_000, time_ns in 0u64..10_000_000_000,

@@ -1,18 +1,18 @@
-//! Scheduler and dispatch: chooses the next frame and paces its packets to the link's rate.
+//! The dispatcher: chooses the next frame and paces its packets to the link's rate.
 //!
 //! ```text
 //! release (a frame each period) ─┬─> mandatory lane ─┐ first
 //!          a client's frames     └─> optional lane ──┴───────> link: packets, paced
 //! ```
-//! In each lane the engine's discipline chooses among the clients' head frames; a late frame is
-//! dropped whole. Optional frames (see [`optional_frames`](crate::scheduler::optional_frames)) are
-//! sent only while no mandatory frame waits. A client's frames leave in order: an optional frame
-//! overtaken by a later one is dropped. A chosen frame is sent whole: the next decision follows
-//! when the link is free again.
+//! In each lane the engine's discipline chooses among the clients' head frames. A lane drops a late
+//! frame whole. The dispatcher sends optional frames (see
+//! [`optional_frames`](crate::scheduler::optional_frames)) only while no mandatory frame waits. A
+//! client's frames leave in order: the dispatcher drops an optional frame if a later frame has
+//! overtaken it. It sends a chosen frame whole and decides again when the link is free.
 //!
 //! This module has no clock and no socket. The caller of [`Dispatch::step`] passes the time and a
-//! [`PacketSender`]. Events are processed at their due times, so the schedule does not depend on
-//! wake-up latency up to [`SLACK_NS`].
+//! [`PacketSender`]. The dispatcher processes events at their due times, so the schedule does not
+//! depend on a wake-up latency of up to [`SLACK_NS`].
 
 mod reading;
 
@@ -28,26 +28,28 @@ use crate::instruction::running::{Instructions, Verdict};
 use crate::live::followers::Followers;
 use crate::live::frames::Copied;
 use crate::scheduler::client::{Client, Descriptor, low_bits};
-use crate::scheduler::held::Held;
+use crate::scheduler::held_frames::HeldFrames;
 use crate::scheduler::lane::Lane;
 use crate::scheduler::loss_sharing::{EqualLoss, LossRank};
 use crate::shared_memory::region::{GlobalField, Region, SessionField, State, Want};
 use crate::shared_memory::store::{FrameRecord, Packets, Store};
 
-/// How early packets are sent, ns, so that several share one system call.
+/// The time by which packets leave early, ns, so that several share one system call.
 const AHEAD_NS: u64 = 250_000;
 
-/// The largest wake-up latency that is compensated, ns. A dispatcher that was stopped for longer
-/// must not assume that the link was busy in between.
+/// The largest wake-up latency that the dispatcher compensates, ns.
+///
+/// A dispatcher that was stopped for longer must not assume that the link was busy meanwhile.
 pub(crate) const SLACK_NS: u64 = 1_000_000;
 
 /// The transmit side of the dispatcher.
 pub(crate) trait PacketSender {
-    /// Sends `packets` packets of a client's frame, starting with packet `first`. Returns `false`
-    /// if the frame was refused whole; no outcome follows.
+    /// Sends `packets` packets of a client's frame, starting with packet `first`.
+    ///
+    /// Returns `false` if it refused the whole frame; no outcome follows then.
     fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool;
 
-    /// Sends a sender report, or a goodbye if `bye`.
+    /// Sends an RTCP sender report, or a goodbye if `bye` is set.
     fn report(&mut self, client: &Client, rtp_time: u32, bye: bool);
 }
 
@@ -58,7 +60,7 @@ pub(crate) struct Sending<'a> {
     pub(crate) frame: Descriptor,
     pub(crate) packets: Packets<'a>,
     pub(crate) rtp_time: u32,
-    /// The RTP sequence number of the first packet, without the sequence base.
+    /// The RTP sequence number of the frame's first packet, without the session's base.
     pub(crate) sequence: u64,
 }
 
@@ -69,7 +71,7 @@ struct InService {
     frame: Descriptor,
     record: FrameRecord,
     sequence: u64,
-    /// The next packet.
+    /// The index of the next packet.
     packet: usize,
     /// When the next packet is due, ns.
     next_ns: u64,
@@ -83,36 +85,37 @@ pub(crate) struct Dispatch<S> {
     link: Link,
     mandatory: Lane<S>,
     optional: Lane<Selector<EqualLoss, Heap<LossRank>>>,
-    /// Clients by slot. A slot has a stream in each lane and is reused once it is empty.
+    /// The clients by slot. A slot has a stream in each lane and is reused once it is empty.
     clients: Vec<Client>,
-    /// Slots by session.
+    /// The slot of each session.
     sessions: Vec<Option<usize>>,
-    /// Each playing client's next release time and session.
+    /// The next release time, ns, and session of each playing client.
     releases: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Sessions of live streams that wait for a frame.
+    /// The sessions of live streams that wait for a frame.
     followers: Followers,
-    /// Followers with a new frame; kept to avoid an allocation per step.
+    /// The followers with a new frame; kept to avoid an allocation per step.
     served: Vec<usize>,
-    /// The payload of the live frame chosen last.
+    /// The payload of the last chosen frame that is not in the store.
     copied: Copied,
     /// The cache of frames that are not in the store.
     shelf: Option<FrameCache>,
-    /// Frames released before they were read.
-    held: Held,
+    /// The released frames whose payload has not been read yet.
+    held: HeldFrames,
     /// When `held` frames are checked again, ns.
     again_ns: u64,
-    /// Instructions that run for each released frame.
+    /// The instructions that run for each released frame.
     pub(crate) instructions: Instructions,
     in_service: Option<InService>,
     /// When the link is free, ns.
     link_free_ns: u64,
-    /// The time of the last event; monotonic.
+    /// The time of the last event, ns; monotonic.
     time_ns: u64,
 }
 
 impl<S: Select<Stamp = ()>> Dispatch<S> {
-    /// Creates a dispatcher of `store`'s files to the clients of `region`, including those that
-    /// already play. `selector` schedules the mandatory lane.
+    /// Creates a dispatcher that serves the files of `store` to the clients of `region`.
+    ///
+    /// It resumes the clients that already play. `selector` schedules the mandatory lane.
     pub(crate) fn new(store: Store, region: Region, selector: S, now_ns: u64) -> Self {
         let overhead = u32::try_from(region.get(GlobalField::LinkOverhead)).unwrap_or(0);
         let rate_bps = region.get(GlobalField::LinkRate).max(1);
@@ -135,7 +138,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             sessions: vec![None; sessions],
             releases: BinaryHeap::with_capacity(sessions * 2),
             shelf: None,
-            held: Held::default(),
+            held: HeldFrames::default(),
             again_ns: u64::MAX,
             instructions: Instructions::default(),
             in_service: None,
@@ -144,11 +147,12 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// Processes events due by `now_ns`. Returns the next due time, ns; `u64::MAX` if only an
-    /// external event can create work.
-    pub(crate) fn step(&mut self, now_ns: u64, outlet: &mut impl PacketSender) -> u64 {
+    /// Processes the events due by `now_ns`.
+    ///
+    /// Returns the next due time, ns, or `u64::MAX` if only an external event can create work.
+    pub(crate) fn step(&mut self, now_ns: u64, sender: &mut impl PacketSender) -> u64 {
         self.take_outcomes();
-        self.take_notices(now_ns, outlet);
+        self.take_notices(now_ns, sender);
         self.take_frames();
         loop {
             let release_ns = self.releases.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
@@ -165,46 +169,46 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             if self.again_ns <= due_ns {
                 self.look_again();
             } else if release_ns <= service_ns {
-                self.release(outlet);
+                self.release(sender);
             } else if self.in_service.is_some() {
-                self.send(now_ns, outlet);
+                self.send(now_ns, sender);
             } else {
                 self.decide();
             }
         }
     }
 
-    /// Reads the session requests of the host.
-    fn take_notices(&mut self, now_ns: u64, outlet: &mut impl PacketSender) {
+    /// Applies the session requests in the host's notices.
+    fn take_notices(&mut self, now_ns: u64, sender: &mut impl PacketSender) {
         if self.instructions.is_open() && self.region.take(GlobalField::LookAtBoard) != 0 {
             self.instructions.attend();
         }
         if self.region.take(GlobalField::LookAtAll) != 0 {
             for session in 0..self.sessions.len() {
-                self.reconcile(session, now_ns, outlet);
+                self.reconcile(session, now_ns, sender);
             }
         }
         while let Some([session, ..]) = self.region.notices().pop() {
             if let Ok(session) = usize::try_from(session)
                 && session < self.sessions.len()
             {
-                self.reconcile(session, now_ns, outlet);
+                self.reconcile(session, now_ns, sender);
             }
         }
     }
 
-    /// Counts the outcomes of frames that the host forwarded.
+    /// Counts the outcomes that the host reported for forwarded frames.
     fn take_outcomes(&mut self) {
-        while let Some([who, frame, sent_ns, _]) = self.region.outcomes().pop() {
-            let slot = self.sessions.get(low_bits(who) as usize).copied().flatten();
+        while let Some([key, frame, sent_ns, _]) = self.region.outcomes().pop() {
+            let slot = self.sessions.get(low_bits(key) as usize).copied().flatten();
             let client = slot.map(|slot| &mut self.clients[slot]);
-            if let Some(client) = client.filter(|client| client.called() == who) {
+            if let Some(client) = client.filter(|client| client.called() == key) {
                 client.settled(frame, sent_ns);
             }
         }
     }
 
-    /// Releases the live frames that have arrived.
+    /// Schedules the live frames that have arrived.
     fn take_frames(&mut self) {
         let mut served = std::mem::take(&mut self.served);
         self.followers.come(&mut served);
@@ -219,7 +223,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// Applies the state that the host requests for a session.
-    fn reconcile(&mut self, session: usize, now_ns: u64, outlet: &mut impl PacketSender) {
+    fn reconcile(&mut self, session: usize, now_ns: u64, sender: &mut impl PacketSender) {
         let row = self.region.session(session);
         match (row.want(), row.state()) {
             (Want::Play, State::Ready | State::Paused) => {
@@ -228,7 +232,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 self.begin_reading(client);
                 self.schedule_release(session, client);
             }
-            // Left playing by an earlier data plane.
+            // An earlier data plane left this session playing.
             (Want::Play, State::Playing) if self.sessions[session].is_none() => {
                 let Some(client) = self.client_of(session, now_ns) else { return };
                 self.clients[client].catch_up(now_ns, &self.store);
@@ -244,12 +248,12 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             (want @ (Want::Stop | Want::Yield), state) => {
                 if let Some(client) = self.sessions[session].take() {
                     if state != State::Ended && want == Want::Stop {
-                        self.goodbye(client, outlet);
+                        self.goodbye(client, sender);
                     }
                     self.clients[client].leave();
                     self.end_reading(session, client);
                 } else {
-                    // Left playing by an earlier data plane, whose queued frames are lost.
+                    // An earlier data plane left this session; its queued frames are lost.
                     row.add(
                         SessionField::Lost,
                         row.get(SessionField::Next).wrapping_sub(row.resolved()),
@@ -261,8 +265,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// Returns the client slot of a session, reusing an empty slot if it has none. Returns `None`
-    /// if the session's row is damaged, which ends the session.
+    /// Returns the slot of a session's client; if it has none, reuses an empty one or adds one.
+    ///
+    /// Returns `None` if the session's row is damaged, which ends the session.
     fn client_of(&mut self, session: usize, now_ns: u64) -> Option<usize> {
         if let Some(client) = self.sessions[session] {
             return Some(client);
@@ -322,12 +327,12 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         self.releases.push(Reverse((client.next_release_ns(), session)));
     }
 
-    /// Releases the next frame of the client that is due.
-    fn release(&mut self, outlet: &mut impl PacketSender) {
+    /// Releases the frame of the earliest due client.
+    fn release(&mut self, sender: &mut impl PacketSender) {
         let Some(Reverse((at_ns, session))) = self.releases.pop() else { return };
         let Some(slot) = self.sessions[session] else { return };
         let client = &mut self.clients[slot];
-        // A release scheduled before a pause.
+        // Skips a release that was scheduled before a pause.
         if !client.is_playing() || client.next_release_ns() != at_ns {
             return;
         }
@@ -341,9 +346,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 self.schedule_release(session, slot);
             } else if client.is_over(at_ns) {
                 client.end();
-                self.goodbye(slot, outlet);
+                self.goodbye(slot, sender);
             } else {
-                // Checked again until the last frame has been sent and played.
+                // Checks again until the client has sent and played the last frame.
                 let again_ns = at_ns + client.period_ns();
                 client.wait_until(again_ns);
                 self.releases.push(Reverse((again_ns, session)));
@@ -380,11 +385,11 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return Verdict::Pass;
         }
         let waiting = self.mandatory.queued(slot) + self.optional.queued(slot) + self.held.of(slot);
-        let look = FrameView::new(client, frame, optional, waiting, self.time_ns);
-        self.instructions.judge(stream, &look)
+        let view = FrameView::new(client, frame, optional, waiting, self.time_ns);
+        self.instructions.judge(stream, &view)
     }
 
-    /// Makes one decision: the next frame, if any.
+    /// Chooses the next frame, if any, and puts it in service.
     fn decide(&mut self) {
         self.region.add(GlobalField::Decisions, 1);
         let mandatory = self.mandatory.decide(self.time_ns, &mut self.clients);
@@ -398,7 +403,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return client.dropped(&frame, SessionField::Late);
         }
         if client.is_choked() {
-            // Takes no RTP numbers: the client sees a gap in time, not in sequence numbers.
+            // Reserves no RTP numbers: the client sees a gap in time, not in sequence numbers.
             client.row.add(SessionField::Slow, 1);
             return client.dropped(&frame, SessionField::Full);
         }
@@ -417,8 +422,8 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             Some(InService { client: slot, frame, record, sequence, packet: 0, next_ns });
     }
 
-    /// Sends the packets of the frame in service that are due.
-    fn send(&mut self, now_ns: u64, outlet: &mut impl PacketSender) {
+    /// Sends the due packets of the frame in service.
+    fn send(&mut self, now_ns: u64, sender: &mut impl PacketSender) {
         let Some(mut service) = self.in_service else { return };
         let client = &self.clients[service.client];
         let record = service.record;
@@ -441,7 +446,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
         let sending =
             Sending { client, frame: service.frame, packets, rtp_time, sequence: service.sequence };
-        let passed = outlet.packets(&sending, service.packet, count);
+        let passed = sender.packets(&sending, service.packet, count);
         if service.packet == 0 && client.is_interleaved() {
             let client = &mut self.clients[service.client];
             if passed {
@@ -463,26 +468,26 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         let first = client.sent(&service.frame, &record, now_ns);
         if first || client.is_report_due(now_ns) {
             client.reported(now_ns);
-            outlet.report(&self.clients[service.client], rtp_time, false);
+            sender.report(&self.clients[service.client], rtp_time, false);
         }
     }
 
-    fn goodbye(&mut self, client: usize, outlet: &mut impl PacketSender) {
+    fn goodbye(&mut self, client: usize, sender: &mut impl PacketSender) {
         let client = &self.clients[client];
-        outlet.report(client, client.last_rtp_time, true);
+        sender.report(client, client.last_rtp_time, true);
     }
 
-    /// Returns the number of frames that wait or are in service.
+    /// Returns the number of frames that wait, are held or are in service.
     pub(crate) fn unresolved(&self) -> usize {
         self.waiting() + self.held.len() + usize::from(self.in_service.is_some())
     }
 
-    /// Returns the clients, to record received RTCP.
+    /// Returns the active clients, for the RTCP receiver.
     pub(crate) fn clients(&self) -> impl Iterator<Item = &Client> {
         self.clients.iter().filter(|client| client.is_taken())
     }
 
-    /// Stops every client that was silent for `timeout_ns`. Used when the host is gone.
+    /// Stops every client that was silent for more than `timeout_ns`; used when the host is gone.
     pub(crate) fn end_unheard(&mut self, now_ns: u64, timeout_ns: u64) {
         for session in 0..self.sessions.len() {
             let row = self.region.session(session);
@@ -494,7 +499,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// Releases every client to other servers of the cluster. Used when the host is gone.
+    /// Hands every client over to the other servers of the cluster; used when the host is gone.
     pub(crate) fn hand_over(&self) {
         for session in 0..self.sessions.len() {
             let row = self.region.session(session);
@@ -505,7 +510,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         self.region.set(GlobalField::LookAtAll, 1);
     }
 
-    /// Ends the clients of live streams. Used when the host, and with it their frames, is gone.
+    /// Stops the clients of live streams; used when the host, their source of frames, is gone.
     pub(crate) fn end_live(&self) {
         for session in 0..self.sessions.len() {
             let client = self.sessions[session].map(|client| &self.clients[client]);
@@ -516,7 +521,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// Returns whether any client plays.
+    /// Returns whether any client is playing.
     pub(crate) fn is_playing(&self) -> bool {
         self.clients.iter().any(Client::is_playing)
     }

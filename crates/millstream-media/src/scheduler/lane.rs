@@ -1,8 +1,7 @@
-//! A lane of the dispatcher: the engine's discipline over the clients' queues of one class of
-//! frames.
+//! A lane of the dispatcher: the engine's discipline over the clients' queues of one frame class.
 //!
-//! A client's stream has its slot's number in every lane. Queues are bounded ring buffers. The
-//! engine sees the heads only; frames stay here.
+//! A client's stream has the number of its slot in every lane. Each queue is a bounded ring buffer.
+//! The engine sees only the heads; the frames stay in the lane.
 
 use millstream::selector::{Backlog, NewHead, Observer, Select};
 use millstream::{Contract, ContractError, Head, StreamId};
@@ -11,7 +10,7 @@ use std::collections::VecDeque;
 use crate::scheduler::client::{Client, Descriptor};
 use crate::shared_memory::region::SessionField;
 
-/// The queues of one frame class, of all clients.
+/// The queues of one frame class, one per client.
 #[derive(Debug)]
 pub(crate) struct Lane<S> {
     selector: S,
@@ -19,7 +18,7 @@ pub(crate) struct Lane<S> {
     waiting: usize,
 }
 
-/// The queues as the selector sees them.
+/// The backlog of the lane as the selector sees it.
 struct Heads<'a> {
     clients: &'a mut [Client],
     queues: &'a mut [VecDeque<Descriptor>],
@@ -29,7 +28,8 @@ struct Heads<'a> {
 impl Heads<'_> {
     fn head(&self, slot: usize) -> Option<NewHead<()>> {
         let frame = self.queues[slot].front()?;
-        // The engine's deadline is arrival + period, whatever the frame before it had.
+        // The engine's deadline is the arrival + one period, independent of the previous frame's
+        // deadline.
         let arrival_ns = frame.deadline_ns.saturating_sub(self.clients[slot].period_ns());
         let head = Head { arrival_ns, bytes: frame.bytes };
         Some(NewHead { head, stamp: (), open: true })
@@ -62,14 +62,14 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         Self { selector, queues: Vec::new(), waiting: 0 }
     }
 
-    /// Adds the next slot's stream, of at most `limit` waiting frames.
+    /// Adds a stream for the next slot, with at most `limit` waiting frames.
     pub(crate) fn add(&mut self, contract: &Contract, limit: u32) -> Result<(), ContractError> {
         self.selector.add_stream(contract)?;
         self.queues.push(VecDeque::with_capacity(limit as usize));
         Ok(())
     }
 
-    /// Returns the number of waiting frames.
+    /// Returns the number of waiting frames of all slots.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
@@ -116,7 +116,7 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         }
     }
 
-    /// Returns the slot and the next frame, after dropping late ones.
+    /// Returns the next frame and its slot, after it drops late frames.
     pub(crate) fn decide(
         &mut self,
         now_ns: u64,
@@ -132,7 +132,7 @@ impl<S: Select<Stamp = ()>> Lane<S> {
         let slot = stream.index();
         let frame = heads.pop(slot)?;
         if heads.clients[slot].is_overtaken(&frame) {
-            // It will be dropped: no service for its client.
+            // The dispatcher drops this frame: it must not count as service for the client.
             self.selector.resize(stream, 0);
         }
         self.selector.served(stream, now_ns);
@@ -142,7 +142,7 @@ impl<S: Select<Stamp = ()>> Lane<S> {
     }
 }
 
-/// The stream of a slot; there are fewer than 2³² slots, as each has one.
+/// Returns a slot's stream. Each slot has a session, so there are fewer than 2³² slots.
 fn stream(slot: usize) -> StreamId {
     StreamId(u32::try_from(slot).unwrap_or(u32::MAX))
 }

@@ -1,21 +1,19 @@
-//! Order of the optional frames: the client that has lost the largest share of them lately goes
-//! first.
+//! The order of the optional frames: the client with the largest recent share of losses goes first.
 //!
 //! Deadlines alone do not share losses. Clients with equal contracts release their frames at fixed
-//! phases of a common period, so the same client is the last one in every round and loses every
-//! time. The order here has a memory instead, the share of its recent optional frames that each
-//! client lost:
+//! phases of a common period. So one client is the last in every round and bears every loss. This
+//! order remembers losses instead: the share of each client's recent optional frames that it lost.
 //!
 //! ```text
 //! rank:   highest share, then earliest deadline, then arrival, then slot
-//! sent:                                                                  share -= share / 64
-//! deadline passed, or a later frame of the client was chosen before:     the same, then += 1/64
+//! sent:                                                            share -= share / 64
+//! deadline passed, or a later frame of the client was chosen:      share -= share / 64, += 1/64
 //! ```
-//! The memory fades, so a loss under an earlier load does not count for ever, and a slot's next
-//! client soon has a share of its own. Shares are integers in units of 2⁻³²; rounding is far below
-//! the 1/64 of a frame.
+//! The share decays, so a loss under an earlier load fades, and the next client in a slot soon has
+//! a share of its own. Shares are integers in units of 2⁻³²; the rounding error is far below the
+//! 1/64 of a frame.
 //!
-//! Cost: one word a client, one comparison more than earliest deadline first.
+//! The cost is one word per client and one comparison more than earliest deadline first.
 
 use millstream::{
     ByRank, Contract, ContractError, Discipline, Expiry, Head, Missed, Rank, StreamId,
@@ -24,7 +22,7 @@ use millstream::{
 /// A share of 1.
 const ALL: u64 = 1 << 32;
 
-/// Optional frames after which a loss counts 1/e of what it did.
+/// The number of optional frames after which a loss has decayed to 1/e.
 const MEMORY: u64 = 64;
 
 /// The discipline of the optional lane.
@@ -36,7 +34,7 @@ pub(crate) struct EqualLoss;
 pub(crate) struct LossState {
     period_ns: u64,
     deadline_ns: u64,
-    /// The share of recent frames that were lost, at most [`ALL`].
+    /// The share of recent optional frames that were lost, at most [`ALL`].
     lost: u64,
 }
 
@@ -47,10 +45,10 @@ impl LossState {
     }
 }
 
-/// A head's place in the order; the derived comparison takes the fields in turn.
+/// A head's rank. The derived comparison takes the fields in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LossRank {
-    /// The share that was not lost: the least goes first.
+    /// The share that was not lost; the smallest goes first.
     kept: u64,
     deadline_ns: u64,
     arrival_ns: u64,
@@ -77,7 +75,7 @@ impl Discipline for EqualLoss {
     }
 
     fn became_head(&mut self, state: &mut LossState, head: Head) {
-        // The rule of EDF and DWCS: a frame has the same deadline in both lanes.
+        // Follows EDF and DWCS, so that a frame has one deadline in both lanes.
         let from_ns = state.deadline_ns.max(head.arrival_ns);
         state.deadline_ns = from_ns.saturating_add(state.period_ns);
     }
@@ -96,7 +94,7 @@ impl Discipline for EqualLoss {
         Missed { missed: 1, violations: 0, drop_head: true }
     }
 
-    /// A head of no bytes is one that is dropped in place of being sent.
+    /// Counts a sent frame; a head of 0 bytes marks a dropped frame.
     fn served(&mut self, state: &mut LossState, _: StreamId, head: Head, _: u64) -> bool {
         state.count(head.bytes == 0);
         false

@@ -1,29 +1,31 @@
-//! Which frames of a live stream may be lost: chosen as they come, as nobody knows those to come.
+//! The choice of a live stream's optional frames: made frame by frame, without the following ones.
 //!
-//! Of each block of y frames, B-frames that nothing refers to are optional until x are; then, so
-//! that there are always x, the last ones of the block, whatever they are. A file's frames are
-//! chosen with all of the block known ([`Choice`](crate::scheduler::optional_frames::Choice)); of
-//! frames that are all alike both choose as many.
+//! In each block of y frames, unreferenced B-frames are optional until x are. If fewer than x are
+//! found, the last frames of the block are optional, independent of their type, so that each block
+//! has exactly x. The choice for a file knows the whole block
+//! ([`Choice`](crate::scheduler::optional_frames::Choice)). For frames of one type, both choices
+//! make an equal number optional.
 
 use crate::scheduler::optional_frames::Importance;
 
-/// The choice for the block of frames that is being released.
+/// The choice for the block of frames in release.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OnlineChoice {
     lost: u64,
     of: u64,
-    /// Optional frames of the block so far.
+    /// The number of optional frames in the block so far.
     used: u64,
 }
 
 impl OnlineChoice {
-    /// For a window of `lost` of every `of` frames.
+    /// Creates the choice for a window of `lost` of every `of` frames.
     pub(crate) fn new(lost: u32, of: u32) -> Self {
         Self { lost: lost.into(), of: u64::from(of.max(1)), used: 0 }
     }
 
-    /// Whether frame `number` of the client is optional. Numbers rise by one from call to call, or
-    /// [`skip`](Self::skip) says so.
+    /// Returns whether frame `number` of the client is optional.
+    ///
+    /// Numbers rise by one from call to call, unless [`skip`](Self::skip) is called in between.
     pub(crate) fn is_optional(&mut self, number: u64, importance: Importance) -> bool {
         let place = number % self.of;
         if place == 0 {
@@ -35,7 +37,7 @@ impl OnlineChoice {
         optional
     }
 
-    /// Frames of the block were lost, nobody knows which: the rest of it must go.
+    /// Records that unknown frames of the block were lost: the rest of the block is mandatory.
     pub(crate) fn skip(&mut self) {
         self.used = self.lost;
     }
@@ -54,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn b_frames_come_first_and_where_there_are_few_the_last_of_the_block() {
+    fn b_frames_are_optional_first_then_the_last_of_the_block() {
         assert_eq!(optional((2, 6), &[I, B, B, P, B, B, I, P, P, B, P, P]), [1, 2, 9, 11]);
         assert_eq!(optional((1, 4), &[I, P, P, P, P, P, P, P]), [3, 7]);
         assert_eq!(optional((0, 0), &[B, B]), [0; 0]);

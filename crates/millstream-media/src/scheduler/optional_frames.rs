@@ -1,28 +1,29 @@
-//! Which frames may be lost: x of every y, the least important first.
+//! The choice of a file's optional frames: x of every y, the least important first.
 //!
-//! A client's contract says that at most x of any y consecutive frames (blocks of y from where it
-//! began to play) may be late or lost; it does not say which. The server chooses before it needs
-//! to: of each block, the x frames whose loss costs least are *optional*, the others *mandatory*.
-//! B-frames that nothing refers to come first, then other B-frames, P, I; among equals the later,
-//! which fewer frames depend on.
+//! A client's contract allows at most x of any y consecutive frames to be late or lost. The blocks
+//! of y frames count from the client's first frame. The contract does not name the frames, so the
+//! server chooses in advance. The x frames of a block with the cheapest loss are *optional*, all
+//! other frames are *mandatory*. Unreferenced B-frames are optional first, then other B-frames, P,
+//! I. Among frames of equal importance the later one is optional: fewer frames depend on it.
 //!
-//! Optional frames of any client go only where no client's mandatory frame waits. So mandatory
-//! frames are served by earliest deadline as if there were no others (but for one frame that has
-//! begun), and as long as they fit the link no client loses more than x of y; what is lost is what
-//! hurts least. Among optional frames, that of the client that lost most lately goes first
-//! ([`sharing`](crate::scheduler::loss_sharing)). The idea of fixing the optional ones beforehand
-//! is that of (m, k)-firm scheduling by patterns (Ramanathan, *Overload management in real-time
-//! control applications using (m, k)-firm guarantee*, 1999).
+//! The dispatcher sends an optional frame only while no mandatory frame of any client waits. So
+//! earliest deadline first serves mandatory frames as if no optional ones existed, except for one
+//! that is already in transmission. While the mandatory frames fit the link, no client loses more
+//! than x of y, and the losses hit the least important frames. Among optional frames, the client
+//! with the most recent losses goes first ([`sharing`](crate::scheduler::loss_sharing)).
+//!
+//! Fixing the optional frames in advance follows (m, k)-firm scheduling by patterns (Ramanathan,
+//! *Overload management in real-time control applications using (m, k)-firm guarantee*, 1999).
 
 use millstream_traffic::mpeg::FrameKind;
 
-/// What the loss of a frame costs; the order is that in which frames are given up.
+/// The importance of a frame; the order is the order in which frames become optional.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub(crate) enum Importance {
-    /// A B-frame; nothing depends on it.
+    /// A B-frame that no frame refers to.
     B = 0,
-    /// A B-frame that others refer to.
+    /// A B-frame that other frames refer to.
     ReferencedB = 1,
     /// A P-frame.
     P = 2,
@@ -31,7 +32,7 @@ pub(crate) enum Importance {
 }
 
 impl Importance {
-    /// That of a frame, another frame being predicted from it if `reference`.
+    /// Returns the importance of a frame; `reference` marks a frame that other frames refer to.
     pub(crate) fn of(kind: FrameKind, reference: bool) -> Self {
         match (kind, reference) {
             (FrameKind::I, _) => Self::I,
@@ -41,7 +42,7 @@ impl Importance {
         }
     }
 
-    /// The importance that a store's record says; what it cannot say is an I-frame.
+    /// Returns the importance of a store's record. An unknown number counts as an I-frame.
     pub(crate) fn from_number(number: u32) -> Self {
         match number {
             0 => Self::B,
@@ -51,7 +52,7 @@ impl Importance {
         }
     }
 
-    /// Its frame type as an index: I, P, B.
+    /// Returns the frame type as an index: I, P, B.
     pub(crate) fn kind(self) -> usize {
         match self {
             Self::I => 0,
@@ -61,30 +62,32 @@ impl Importance {
     }
 }
 
-/// The choice for the block of frames that is being released.
+/// The choice for the block of frames in release.
 #[derive(Debug)]
 pub(crate) struct Choice {
     optional: Vec<bool>,
-    /// Importance and place, kept to allocate once.
+    /// Importance and position of each frame; kept to allocate only once.
     order: Vec<(Importance, u32)>,
     lost: usize,
 }
 
 impl Choice {
-    /// For a window of `lost` of every `of` frames.
+    /// Creates the choice for a window of `lost` of every `of` frames.
     pub(crate) fn new(lost: u32, of: u32) -> Self {
         let of = of.max(1) as usize;
         let optional = vec![false; of];
         Self { optional, order: Vec::with_capacity(of), lost: lost as usize }
     }
 
-    /// y, at least 1.
+    /// Returns the block length y, at least 1.
     fn of(&self) -> u64 {
         self.optional.len() as u64
     }
 
-    /// Whether frame `number` of the client is optional, `importance` being that of each frame.
-    /// Numbers rise by one from call to call, or begin a block.
+    /// Returns whether frame `number` of the client is optional.
+    ///
+    /// `importance` returns the importance of each frame. Numbers rise by one from call to call, or
+    /// begin a block.
     pub(crate) fn is_optional(
         &mut self,
         number: u64,
@@ -97,7 +100,7 @@ impl Choice {
         self.optional[usize::try_from(place).unwrap_or(0)]
     }
 
-    /// Chooses for the block that `number` is in, as after a restart inside one.
+    /// Chooses for the block that contains `number`, for a restart inside a block.
     pub(crate) fn resume(&mut self, number: u64, importance: impl Fn(u64) -> Importance) {
         self.choose(number - number % self.of(), importance);
     }
@@ -136,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn among_equals_the_later_goes_first() {
+    fn among_equals_the_later_frame_is_optional_first() {
         assert_eq!(optional((1, 4), &[I, P, P, P], 8), [3, 7]);
     }
 

@@ -1,4 +1,4 @@
-//! The server's part in the cluster: it is attended to between whatever else the thread does.
+//! Cluster tasks of session control; they run on its thread, between other events.
 
 use millstream_scenario::Scenario;
 use mio::{Interest, Poll};
@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, ClusterContext};
 use crate::files::library::Library;
 use crate::shared_memory::region::{GlobalField, Region};
 
-/// Joins the scenario's cluster, if it names one, for a server that speaks RTSP at `rtsp`.
+/// Joins the scenario's cluster, if it names one. This server's RTSP listener is at `rtsp`.
 pub(super) fn join(
     scenario: &Scenario,
     library: &Library,
@@ -24,7 +24,8 @@ pub(super) fn join(
         region.set(GlobalField::HandOverNs, 0);
         return Ok(None);
     };
-    // Before others take it for dead: they go on with its clients then.
+    // A data plane without a host must stop first: the other servers take over its clients once
+    // they declare this server dead.
     region.set(GlobalField::HandOverNs, cluster.dead_after_ns / 2);
     let secret = scenario.folder.join(&cluster.secret);
     let mut joined = Cluster::open(cluster, &secret, library, rtsp)?;
@@ -34,7 +35,7 @@ pub(super) fn join(
 }
 
 impl MediaServer {
-    /// Does what is due in the cluster. Returns how long there is nothing more to do.
+    /// Runs the cluster tasks that are due. Returns the time until the next one.
     pub(super) fn attend_cluster(&mut self) -> Duration {
         let Some(cluster) = &mut self.cluster else { return TICK };
         let next_ns = cluster.step(&mut ClusterContext {

@@ -1,4 +1,4 @@
-//! Draining: clips that run go on, nothing new begins, and then the server ends.
+//! Draining: running clips continue, no new ones start; then the server ends.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use super::{MediaServer, TICK};
 use crate::rtsp::connection::UNREAD;
 use crate::shared_memory::region::{State, Want};
 
-/// A drain that has begun.
+/// The state of a drain.
 #[derive(Debug)]
 pub(super) struct Drain {
     until: Instant,
@@ -16,7 +16,7 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// From now on no client is admitted.
+    /// Stops admission and begins the drain.
     pub(super) fn begin(server: &mut MediaServer) -> Self {
         server.sessions.draining = true;
         let limit = Duration::from_nanos(server.media.drain_timeout_ns);
@@ -24,7 +24,7 @@ impl Drain {
         Self { until: Instant::now() + limit, quiet_since: None, cut_off: 0 }
     }
 
-    /// Whether the server may end: no clip runs, or they have had their time.
+    /// Returns whether the server may end: no clip runs, or `drain-timeout` has passed.
     pub(super) fn is_over(&mut self, server: &MediaServer) -> bool {
         let (now, running) = (Instant::now(), server.running());
         if running > 0 && now < self.until {
@@ -37,7 +37,7 @@ impl Drain {
             eprintln!("drained for {limit:?}: {running} clients are cut off");
             return true;
         }
-        // A goodbye follows the end of a clip, and may have to go by the client's connection.
+        // An RTCP BYE follows the end of a clip; the client's connection may still have to send it.
         let quiet = now.duration_since(*self.quiet_since.get_or_insert(now)) > TICK;
         if quiet {
             eprintln!("drained: no clip runs any more");
@@ -45,14 +45,15 @@ impl Drain {
         quiet
     }
 
-    /// How many clients still played when their time was over.
+    /// Returns the number of clients that still played when `drain-timeout` passed.
     pub(super) fn cut_off(&self) -> u64 {
         self.cut_off
     }
 }
 
 impl MediaServer {
-    /// Clients whose clip runs, or has not all gone by their connection.
+    /// Returns the number of clients whose clip still runs or whose connection still has unsent
+    /// bytes.
     fn running(&self) -> u64 {
         let runs = |number: usize, place: usize| {
             let row = self.sessions.region.session(number);

@@ -1,5 +1,5 @@
-//! What the processor has chosen for interleaved clients, passed on to their connections, and what
-//! became of it.
+//! Handover of frames for interleaved clients: from the data plane to their connections, and the
+//! outcomes back.
 
 use std::time::Duration;
 
@@ -19,7 +19,8 @@ use crate::shared_memory::store::Packets;
 const LOOK: Duration = Duration::from_millis(10);
 
 impl MediaServer {
-    /// Sends the frames of interleaved clients that the processor has chosen.
+    /// Writes the frames that the data plane scheduled for interleaved clients to their
+    /// connections.
     pub(super) fn pass_on(&mut self) {
         while let Some([who, frame, sequence, deadline_ns]) = self.sessions.region.orders().pop() {
             let number = low_bits(who) as usize;
@@ -79,7 +80,7 @@ impl MediaServer {
                     connection.transit().refuse(which);
                 }
             }
-            // What does not go now goes when the connection has room again.
+            // Unsent bytes follow when the connection becomes writable.
             if let Err(error) = connection.write() {
                 connection.closing = true;
                 self.sessions.stalled += u64::from(tcp::is_stall(&error));
@@ -90,7 +91,7 @@ impl MediaServer {
         }
     }
 
-    /// Looks at connections whose clients are behind. Returns how soon to look again, at most
+    /// Polls connections whose clients are behind. Returns the time until the next poll, at most
     /// `pause`.
     pub(super) fn attend_behind(&mut self, pause: Duration) -> Duration {
         let (connections, region) = (&mut self.connections, self.sessions.region);
@@ -101,7 +102,8 @@ impl MediaServer {
         if self.behind.is_empty() { pause } else { pause.min(LOOK) }
     }
 
-    /// No processor waits for the outcomes of frames any more: the next one counts them as lost.
+    /// Discards frames without an outcome after the data plane's end; the next one counts them as
+    /// lost.
     pub(super) fn forget_frames(&mut self) {
         for connection in self.connections.iter_mut().flatten() {
             connection.transit().clear();
@@ -109,7 +111,7 @@ impl MediaServer {
     }
 }
 
-/// Tells the processor what became of a connection's frames. Returns whether to look again soon.
+/// Reports a connection's frame outcomes to the data plane. Returns whether it needs another poll.
 pub(super) fn settle(connection: &mut Connection, region: Region) -> bool {
     connection.settle(now_ns(), |frame, outcome| {
         let sent_ns = match outcome {

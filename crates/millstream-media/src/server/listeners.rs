@@ -1,5 +1,5 @@
-//! Listeners: where connections come from, the limit per address, the connection evicted when all
-//! places are taken, and the UDP ports that media leave by.
+//! Listeners: accept connections, enforce the limit per address, evict when the connection table is
+//! full. Also opens the UDP ports that send media.
 
 use millstream_scenario::Media;
 use mio::net::TcpListener;
@@ -16,17 +16,17 @@ use crate::rtsp::connection::Connection;
 use crate::rtsp::tcp;
 use crate::rtsp::tls::{self, Secured};
 
-/// Files that are open besides connections, with room to spare.
+/// The number of open files besides connections, with a margin.
 const OTHER_FILES: u64 = 128;
 
-/// A port that is listened at.
+/// A listening TCP port.
 #[derive(Debug)]
 pub(super) struct Listener {
     listener: TcpListener,
     pub(super) address: SocketAddr,
 }
 
-/// Those of RTSP.
+/// The RTSP listeners, without and with TLS.
 #[derive(Debug)]
 pub(super) struct ListenerSet {
     pub(super) rtsp: Listener,
@@ -46,14 +46,14 @@ impl Listener {
         })
     }
 
-    /// For those who wait by themselves.
+    /// Returns the listener for a thread that blocks in accept.
     pub(super) fn into_std(self) -> std::net::TcpListener {
         self.listener.into()
     }
 }
 
 impl ListenerSet {
-    /// Opens the section's ports; `folder` is what its files are relative to.
+    /// Opens the ports of `[media]`; `folder` is the base of relative paths.
     pub(super) fn open(media: &Media, folder: &Path) -> Result<Self, MediaError> {
         let secured = |given: &millstream_scenario::Tls| {
             let files = [&given.certificate, &given.key].map(|file| folder.join(file));
@@ -67,10 +67,10 @@ impl ListenerSet {
     }
 
     pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
-        let rtsps = self.rtsps.as_mut().map(|(door, _)| door);
-        for (door, token) in [(Some(&mut self.rtsp), RTSP), (rtsps, RTSPS)] {
-            if let Some(door) = door {
-                registry.register(&mut door.listener, token, Interest::READABLE)?;
+        let rtsps = self.rtsps.as_mut().map(|(listener, _)| listener);
+        for (listener, token) in [(Some(&mut self.rtsp), RTSP), (rtsps, RTSPS)] {
+            if let Some(listener) = listener {
+                registry.register(&mut listener.listener, token, Interest::READABLE)?;
             }
         }
         Ok(())
@@ -78,15 +78,15 @@ impl ListenerSet {
 }
 
 impl MediaServer {
-    /// Takes everybody who waits at a door; those beyond what may be are closed at once.
+    /// Accepts all pending connections of a listener; closes those beyond the limits at once.
     pub(super) fn accept(&mut self, token: Token) {
         loop {
-            let (door, tls) = match (token, &self.doors) {
-                (RTSPS, ListenerSet { rtsps: Some((door, tls)), .. }) => (Some(door), Some(tls)),
+            let (listener, tls) = match (token, &self.doors) {
+                (RTSPS, ListenerSet { rtsps: Some((rtsps, tls)), .. }) => (Some(rtsps), Some(tls)),
                 (_, doors) => (Some(&doors.rtsp), None),
             };
             let tls = tls.cloned();
-            let Some(Ok((mut stream, peer))) = door.map(|door| door.listener.accept()) else {
+            let Some(Ok((mut stream, peer))) = listener.map(|from| from.listener.accept()) else {
                 return;
             };
             let (peer, now_ns) = (peer.ip().to_canonical(), now_ns());
@@ -115,12 +115,11 @@ impl MediaServer {
         }
     }
 
-    /// Closes the oldest of the connections that have not had a request answered yet. Returns its
-    /// place.
+    /// Closes the oldest connection without an answered request. Returns its index.
     ///
-    /// Clients ask as soon as they are connected, so what has been silent or slow for longest is
-    /// the least likely to be one. A flood of connections that say nothing then costs those
-    /// connections and not the clients.
+    /// A client sends a request as soon as it is connected. So the connection that has been silent
+    /// or slow for longest is the least likely to be a client. A flood of silent connections evicts
+    /// those connections and not the clients.
     fn evict(&mut self, now_ns: u64) -> Option<usize> {
         let there = self.connections.iter().enumerate();
         let incomplete = there.filter_map(|(place, connection)| {
@@ -134,8 +133,8 @@ impl MediaServer {
     }
 }
 
-/// Lets this process have a file each connection, as far as the system permits; without, those
-/// beyond wait to be accepted.
+/// Raises the limit of open files to one per connection, as far as the system permits. Connections
+/// beyond the limit wait to be accepted.
 pub(super) fn allow_files(connections: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -145,7 +144,7 @@ pub(super) fn allow_files(connections: u64) {
     }
 }
 
-/// An even port and the next one (RFC 3550, section 11).
+/// Binds an even port and the next one (RFC 3550, section 11).
 pub(super) fn port_pair(address: IpAddr) -> io::Result<[UdpSocket; 2]> {
     let mut last = io::Error::from(io::ErrorKind::AddrInUse);
     for _ in 0..100 {

@@ -1,5 +1,5 @@
-//! The server's part in live streams: the ports that publishers send to, those that fall silent,
-//! and the clients that wait for one.
+//! Live streams in session control: the publishers' UDP ports, silent publishers, and clients that
+//! wait for a publisher.
 
 use millstream_scenario::Media;
 use mio::net::UdpSocket;
@@ -17,21 +17,21 @@ use crate::live::publishing::Publishing;
 use crate::rtsp::access::Access;
 use crate::shared_memory::region::Want;
 
-/// The longest datagram.
+/// The longest datagram, bytes.
 const LONGEST: usize = 65_536;
 
-/// Where publishers' packets come by UDP: a pair of ports a live stream, RTP and RTCP.
+/// The UDP sockets for publishers: an RTP and an RTCP port per live stream.
 #[derive(Debug)]
 pub(super) struct PublisherSockets {
     sockets: Vec<[UdpSocket; 2]>,
-    /// The first of their tokens.
+    /// The first token of these sockets.
     first: usize,
     buffer: Vec<u8>,
 }
 
 impl PublisherSockets {
-    /// Opens a pair of ports for each stream, whose events have the tokens behind those of
-    /// `connections`.
+    /// Opens a pair of ports per stream. Their tokens follow those of the `connections`
+    /// connections.
     pub(super) fn open(
         live: &mut Publishing,
         address: IpAddr,
@@ -44,7 +44,7 @@ impl PublisherSockets {
             let pair = listeners::port_pair(address)?;
             let [rtp, rtcp] = [&pair[0], &pair[1]].map(std::net::UdpSocket::local_addr);
             stream.ports = (rtp?.port(), rtcp?.port());
-            // A frame comes at once.
+            // The packets of a frame arrive in one burst.
             let _ = socket2::SockRef::from(&pair[0]).set_recv_buffer_size(1 << 20);
             for socket in &pair {
                 socket.set_nonblocking(true)?;
@@ -60,13 +60,13 @@ impl PublisherSockets {
     }
 }
 
-/// The scenario's live streams, and where their publishers' packets come to; `found`: a processor
-/// that a server before this one left.
+/// Opens the scenario's live streams and their publisher ports. `found`: the server adopts a
+/// running data plane.
 pub(super) fn open(
     library: &Library,
     access: &Access,
     media: &Media,
-    estate: &SharedResources,
+    resources: &SharedResources,
     found: bool,
     poll: &Poll,
 ) -> Result<(Publishing, PublisherSockets), MediaError> {
@@ -79,7 +79,7 @@ pub(super) fn open(
         }
     }
     let adopted = found.then(now_ns);
-    let mut live = Publishing::open(&library.live, &estate.live, media.idle_timeout_ns, adopted)
+    let mut live = Publishing::open(&library.live, &resources.live, media.idle_timeout_ns, adopted)
         .map_err(|error| {
             failed("the live streams", &error)
                 .help("start the server with the file it was started with")
@@ -90,13 +90,13 @@ pub(super) fn open(
 }
 
 impl MediaServer {
-    /// Takes what publishers sent to a port. Returns whether the token is one's.
+    /// Reads the datagrams of a publisher port. Returns whether the token belongs to one.
     pub(super) fn take_in(&mut self, token: Token) -> bool {
         let Some(at) = token.0.checked_sub(self.inlets.first) else { return false };
         let (stream, rtcp) = (at / 2, at % 2 == 1);
         let PublisherSockets { sockets, buffer, .. } = &mut self.inlets;
         let Some(pair) = sockets.get(stream) else { return false };
-        // Edge-triggered: read until there is no more.
+        // Edge-triggered: read until the socket is empty.
         while let Ok((length, from)) = pair[usize::from(rtcp)].recv_from(buffer) {
             if !rtcp {
                 self.live.datagram(stream, from, &buffer[..length], now_ns());
@@ -106,14 +106,14 @@ impl MediaServer {
         true
     }
 
-    /// Tells the processor of frames that have come.
+    /// Wakes the data plane if frames were released.
     pub(super) fn tell(&mut self) {
         if self.live.take_news() {
             ring(&self.bell);
         }
     }
 
-    /// Ends publishers that fell silent, and clients that have waited for one long enough.
+    /// Ends silent publishers, and sessions that have waited too long for a publisher.
     pub(super) fn tick_live(&mut self, now_ns: u64) {
         for place in self.live.tick(now_ns) {
             if let Some(connection) = self.connections.get_mut(place).and_then(Option::take) {

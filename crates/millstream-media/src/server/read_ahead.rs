@@ -1,5 +1,5 @@
-//! The server's side of films that are read ahead of need: the shelf, and the producer where there
-//! is one.
+//! Read-ahead of media files in session control: the frame cache and, if configured, the producer
+//! process.
 
 use millstream_scenario::FramePath;
 use mio::net::UnixStream;
@@ -17,18 +17,18 @@ use crate::live::frames::Copied;
 use crate::pages::status::Reading;
 use crate::shared_memory::store::FrameRecord;
 
-/// Films that are read ahead; nothing where whole films are in the store.
+/// The read-ahead state; empty if all media files are in the store.
 #[derive(Debug, Default)]
 pub(super) struct ReadAhead {
     path: FramePath,
     shelf: Option<FrameCache>,
     copied: Copied,
     producer: Option<Running>,
-    /// Producers that were started.
+    /// The number of producers started.
     producers: u64,
 }
 
-/// A producer that runs.
+/// A running producer.
 #[derive(Debug)]
 struct Running {
     producer: Producer,
@@ -47,7 +47,7 @@ impl Running {
 }
 
 impl ReadAhead {
-    /// Those of `estate`; the producer is started if there is to be one.
+    /// Opens the frame cache of `estate` and starts the producer, if the path needs one.
     pub(super) fn open(
         estate: &SharedResources,
         path: FramePath,
@@ -67,12 +67,12 @@ impl ReadAhead {
         Ok(films)
     }
 
-    /// The producer's process, if there is one.
+    /// Returns the process id of the producer, if one runs.
     pub(super) fn producer_id(&self) -> Option<u32> {
         self.producer.as_ref().map(|running| running.producer.id())
     }
 
-    /// A session's frame, copied; `None` if it is not there any more.
+    /// Copies a session's frame; `None` if it is not in the cache any more.
     pub(super) fn copy(
         &mut self,
         session: usize,
@@ -84,12 +84,12 @@ impl ReadAhead {
         there.then_some(&self.copied.bytes[..])
     }
 
-    /// How films are read, for `/status`.
+    /// Returns the read-ahead state for `/status`.
     pub(super) fn reading(&self) -> Reading {
         Reading::of(self.path, self.shelf, self.producers)
     }
 
-    /// Waits for the producer's end, which was asked for.
+    /// Closes the producer's wake socket and waits for its end.
     pub(super) fn end(&mut self) {
         if let Some(running) = self.producer.take() {
             let Running { mut producer, bell, .. } = running;
@@ -100,7 +100,8 @@ impl ReadAhead {
 }
 
 impl MediaServer {
-    /// The producer says something, which is that it is gone: another is started.
+    /// Handles an event of the producer's wake socket: starts another producer if this one has
+    /// ended.
     pub(super) fn attend_producer(&mut self) -> Result<(), MediaError> {
         let Some(running) = &mut self.films.producer else { return Ok(()) };
         if drain(&mut running.bell) {

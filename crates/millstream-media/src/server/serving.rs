@@ -1,4 +1,4 @@
-//! What comes by connections: read, answered, closed.
+//! Serving of connections: read, answer, write and close.
 
 use super::{MediaServer, handover};
 use crate::clock::now_ns;
@@ -8,14 +8,13 @@ use crate::rtsp::{Requester, RtspHandler};
 use crate::shared_memory::region::Want;
 
 impl MediaServer {
-    /// Reads, answers and writes what can be on a connection.
+    /// Reads, answers and writes whatever is ready on a connection.
     pub(super) fn serve(&mut self, place: usize) {
         let Some(Some(mut connection)) = self.connections.get_mut(place).map(Option::take) else {
             return;
         };
         let limit = self.media.request_bytes;
-        // Edge-triggered: read until there is no more, taking what can be understood out of the
-        // way.
+        // Edge-triggered: read until the socket is empty, consuming complete messages in between.
         let open = loop {
             let open = match connection.read(limit) {
                 Ok(open) => open,
@@ -58,12 +57,12 @@ impl MediaServer {
         }
     }
 
-    /// Answers the requests that have come whole.
+    /// Answers the complete requests of a connection.
     fn understand(&mut self, connection: &mut Connection, place: usize) {
         let secured = connection.is_secured();
         let asker = Requester { peer: connection.peer, connection: place, secured };
         let room = connection.room();
-        let mut desk = RtspHandler {
+        let mut handler = RtspHandler {
             library: &self.library,
             sessions: &mut self.sessions,
             access: &self.access,
@@ -78,7 +77,7 @@ impl MediaServer {
             now_ns: now_ns(),
         };
         let (input, output, pass) = connection.parts();
-        connection.closing |= !desk.converse(input, output, pass, room, asker);
+        connection.closing |= !handler.converse(input, output, pass, room, asker);
     }
 
     pub(super) fn close(&mut self, mut connection: Connection, place: usize) {

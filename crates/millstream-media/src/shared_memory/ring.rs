@@ -1,32 +1,32 @@
-//! A ring of messages between two processes: one writes, one reads, neither waits.
+//! A ring of messages between two processes: one writes, one reads, and neither waits.
 //!
 //! ```text
 //! words:  [tail  …] [head …] [slot 0] [slot 1] … [slot n-1]
 //!          writer    reader   each of MESSAGE words; n a power of two
 //! ```
-//! Invariant: the writer alone stores `tail`, the reader alone stores `head`, both only grow, and
-//! `tail - head` messages are readable. A slot is written before the release of the tail that makes
-//! it readable, and read before the release of the head that makes it writable. Every word is
-//! atomic and checked: whatever the other process writes can make messages wrong, but nothing
-//! undefined.
+//! Invariant: only the writer stores `tail`, only the reader stores `head`, both only grow, and
+//! `tail - head` messages are readable. The writer fills a slot before it releases the tail that
+//! makes the slot readable. The reader reads a slot before it releases the head that makes it
+//! writable. Every word is atomic and checked, so a faulty peer can make messages wrong but never
+//! cause undefined behaviour.
 //!
-//! No kept crate has such a ring for memory that another process may scribble on: theirs hand out
-//! references to the slots.
+//! No crate in use has such a ring for memory that another process may overwrite: existing ones
+//! hand out references to the slots.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Words of a message.
+/// The number of words of a message.
 pub(crate) const MESSAGE: usize = 4;
 
-/// Words before the slots: head and tail, each in a cache line of its own.
+/// The number of words before the slots: head and tail, each in its own cache line.
 const HEADER: usize = 16;
 
-/// Words that a ring of `slots` messages takes.
+/// Returns the number of words that a ring of `slots` messages takes.
 pub(crate) const fn words(slots: usize) -> usize {
     HEADER + slots * MESSAGE
 }
 
-/// One ring; whoever writes it must not read it, and only one of each may exist.
+/// A ring. It may have only one writer and one reader, which must differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ring {
     words: &'static [AtomicU64],
@@ -34,7 +34,10 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// The ring in `words`, of a power of two of slots.
+    /// Returns the ring in `words`.
+    ///
+    /// # Panics
+    /// If the number of slots is not a power of two.
     pub(crate) fn new(words: &'static [AtomicU64]) -> Self {
         let slots = (words.len() - HEADER) / MESSAGE;
         assert!(slots.is_power_of_two(), "a ring of {slots} slots");
@@ -50,12 +53,12 @@ impl Ring {
     }
 
     fn slot(&self, at: u64) -> &[AtomicU64] {
-        // Below the number of words, which is a usize.
+        // The index is below the number of words, which is a usize.
         let at = usize::try_from(at & (self.slots - 1)).unwrap_or(0);
         &self.words[HEADER + at * MESSAGE..][..MESSAGE]
     }
 
-    /// Writer: appends a message; `false` if there is no room.
+    /// Writer: appends a message. Returns `false` if the ring is full.
     pub(crate) fn push(&self, message: [u64; MESSAGE]) -> bool {
         let tail = self.tail().load(Ordering::Relaxed);
         if tail.wrapping_sub(self.head().load(Ordering::Acquire)) >= self.slots {
@@ -68,7 +71,7 @@ impl Ring {
         true
     }
 
-    /// Reader: the oldest message.
+    /// Reader: removes and returns the oldest message.
     pub(crate) fn pop(&self) -> Option<[u64; MESSAGE]> {
         let head = self.head().load(Ordering::Relaxed);
         if self.tail().load(Ordering::Acquire) == head {
@@ -82,7 +85,7 @@ impl Ring {
         Some(message)
     }
 
-    /// Reader: forgets what waits, as a process does that takes the place of a dead one.
+    /// Reader: discards all messages, as a replacement of a dead reader does.
     pub(crate) fn clear(&self) {
         self.head().store(self.tail().load(Ordering::Acquire), Ordering::Release);
     }
@@ -98,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_come_in_order_and_a_full_ring_says_so() {
+    fn messages_arrive_in_order_and_a_full_ring_refuses_more() {
         let ring = ring(4);
         for round in 0..10 {
             for number in 0..4 {
@@ -135,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_another_process_writes_nothing_panics() {
+    fn no_words_of_another_process_cause_a_panic() {
         let ring = ring(4);
         for word in ring.words {
             word.store(u64::MAX - 1, Ordering::Relaxed);

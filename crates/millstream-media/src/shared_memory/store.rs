@@ -3,11 +3,12 @@
 //! ```text
 //! header | media records | frame records | packet records | the files' bytes
 //! ```
-//! Of films that are read ahead of need (`film`), the bytes stay in their files: the store says
-//! where each frame lies there, and what its checksum is. It is written once, into a memory file
-//! that is then sealed against every change. So what is mapped never changes under a reader,
-//! whichever process that is, and a copy of the frames outlives the process that loaded them.
-//! Frames are cut into packets here, not when they are sent.
+//! The bytes of media files that are read ahead (`film`) stay in their files. The store holds the
+//! position and the checksum of each of their frames.
+//!
+//! The store is written once, into a memory file that is then sealed against every change. So a
+//! mapping never changes under any reader, and the frames survive the process that loaded them.
+//! Frames are cut into packets when they are stored, not when they are sent.
 
 use memmap2::Mmap;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
@@ -21,7 +22,7 @@ use crate::live::frames::FrameRing;
 use crate::payload::{Piece, RTP_HEADER};
 use crate::scheduler::optional_frames::Importance;
 
-/// "MSTREAM" and the layout's version.
+/// The magic number: "MSTREAM" and the version of the layout.
 const MAGIC: u64 = 0x4d53_5452_4541_4d04;
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -33,77 +34,82 @@ struct Header {
     packets: u64,
 }
 
-/// A file that is served, and its contract.
+/// A stream and its contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct MediaRecord {
-    /// T: the time between frames, ns.
+    /// The period T between frames, ns.
     pub(crate) period_ns: u64,
-    /// How long after its release a frame is late, ns.
+    /// The time from a frame's release to its deadline, ns.
     pub(crate) deadline_ns: u64,
-    /// Where its frames begin among all.
+    /// The index of its first frame record.
     pub(crate) first_frame: u64,
-    /// How many it has; 0 of a live stream alone.
+    /// The number of its frames; 0 only for a live stream.
     pub(crate) frames: u64,
-    /// Where its bytes begin in the store's.
+    /// The offset of its bytes in the store. [`StoreBuilder::add`] takes the offset in the media
+    /// file instead if the bytes stay there.
     pub(crate) first_byte: u64,
-    /// The stream's place in the scenario, from 0,
+    /// The index of the stream in the scenario, from 0.
     pub(crate) stream: u32,
-    /// 0: its bytes are in the store; otherwise they are in the file of this number − 1.
+    /// 0: its bytes are in the store; n > 0: they are in media file n − 1.
     pub(crate) film: u32,
-    /// x of the window-constraint.
+    /// The x of the window constraint.
     pub(crate) lost: u32,
-    /// y.
+    /// The y of the window constraint.
     pub(crate) of: u32,
-    /// Frames that may wait in a client's queue.
+    /// The limit of a client's queue, frames.
     pub(crate) queue: u32,
-    /// RTP payload type.
+    /// The RTP payload type.
     pub(crate) payload_type: u32,
-    /// Frames a second: so many frames …
+    /// The numerator of the frame rate: frames …
     pub(crate) rate_frames: u32,
-    /// … in so many seconds.
+    /// … and its denominator: seconds.
     pub(crate) rate_seconds: u32,
-    /// 1: it starts over at its end.
+    /// 1: it repeats from its start at its end.
     pub(crate) repeat: u32,
-    /// 0: a file; otherwise its frames are those of the ring of this number − 1.
+    /// 0: a file; n > 0: the live stream of ring n − 1.
     pub(crate) live: u32,
-    /// Of a film in a file: frames that are read ahead of the oldest that may be wanted,
+    /// Media files outside the store: the number of cached frames from the oldest needed one on.
     pub(crate) ahead: u32,
-    /// and how many are kept behind the oldest that waits, for whoever still passes them on.
+    /// Media files outside the store: the number of frames kept before the oldest waiting one.
+    ///
+    /// The host may still forward them to interleaved clients.
     pub(crate) behind: u32,
 }
 
-/// A frame.
+/// A frame of a stream.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
 )]
 #[repr(C)]
 pub(crate) struct FrameRecord {
-    /// Where its packets begin among all.
+    /// The index of its first packet record.
     pub(crate) first_packet: u64,
-    /// How many it has; never 0.
+    /// The number of its packets; never 0.
     pub(crate) packets: u32,
-    /// Its RTP packets' bytes, headers included.
+    /// The size of its RTP packets, headers included, bytes.
     pub(crate) bytes: u32,
-    /// Its place in the order shown.
+    /// Its position in display order.
     pub(crate) display: u32,
-    /// What its loss would cost: an [`Importance`].
+    /// Its [`Importance`] as a number.
     pub(crate) importance: u32,
-    /// Of a film in a file: where it begins there,
+    /// Media files outside the store: the frame's offset in the file.
     pub(crate) at: u64,
-    /// its bytes there; 0: they are in the store; and its packets begin where it does,
+    /// Media files outside the store: the frame's length, bytes; 0: the bytes are in the store.
+    ///
+    /// The offsets of its packets count from the frame's start.
     pub(crate) length: u32,
-    /// and their CRC-32.
+    /// Media files outside the store: the CRC-32 of the frame's bytes.
     pub(crate) check: u32,
 }
 
-/// A packet's contents.
+/// The contents of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub(crate) struct PacketRecord {
-    /// Where its payload begins in the store's bytes, or in the frame's if that is in a file.
+    /// The offset of its payload in the store's bytes, or in a frame outside the store.
     start: u64,
-    /// The payload's bytes, the format's own header not counted.
+    /// The size of the payload without the payload format's header, bytes.
     bytes: u32,
     header: [u8; 4],
     header_bytes: u32,
@@ -111,35 +117,36 @@ pub(crate) struct PacketRecord {
 }
 
 impl PacketRecord {
-    /// Of `bytes` payload bytes from `start` on, behind the first `header_bytes` of a format's
-    /// header.
+    /// Creates a record of `bytes` payload bytes at offset `start`.
+    ///
+    /// The payload follows the first `header_bytes` bytes of the payload format's header.
     pub(crate) fn of(start: u64, bytes: u32, header: [u8; 4], header_bytes: u32) -> Self {
         Self { start, bytes, header, header_bytes, reserved: 0 }
     }
 
-    /// Whether it has no longer a header than there is.
+    /// Returns whether `header_bytes` is within the header.
     pub(crate) fn is_sound(&self) -> bool {
         self.header_bytes as usize <= self.header.len()
     }
 
-    /// Bytes of the whole RTP packet.
+    /// Returns the size of the whole RTP packet, bytes.
     pub(crate) fn length(&self) -> u32 {
         let headers = u32::try_from(RTP_HEADER).unwrap_or(u32::MAX);
         headers.saturating_add(self.header_bytes).saturating_add(self.bytes)
     }
 }
 
-/// A frame that is to be put into a store.
+/// A frame to be stored.
 pub(crate) struct NewFrame {
     pub(crate) importance: Importance,
     pub(crate) display: u32,
-    /// Its range of the file's bytes.
+    /// The frame's range of the file's bytes.
     pub(crate) range: Range<usize>,
-    /// What its packets carry; ranges are of the frame.
+    /// The pieces that its packets carry; their ranges are relative to the frame.
     pub(crate) pieces: Vec<Piece>,
 }
 
-/// What is to be put into a store.
+/// A builder of a store.
 #[derive(Default)]
 pub(crate) struct StoreBuilder {
     media: Vec<MediaRecord>,
@@ -149,8 +156,9 @@ pub(crate) struct StoreBuilder {
 }
 
 impl StoreBuilder {
-    /// Adds a file of `bytes`; where its frames and bytes begin is filled in. The bytes are kept if
-    /// they are in no film's file.
+    /// Adds a stream with the given frames of `bytes`, and sets its record's indices.
+    ///
+    /// Keeps the bytes unless they stay in a media file.
     pub(crate) fn add(&mut self, media: MediaRecord, frames: &[NewFrame], bytes: &[u8]) {
         let (first_frame, first_byte) = (self.frames.len() as u64, self.bytes.len() as u64);
         for frame in frames {
@@ -190,12 +198,12 @@ impl StoreBuilder {
         }
     }
 
-    /// Adds a file that is there, by number, once more: with `lost` as x of its window.
+    /// Adds stream number `file` once more, with `lost` as its window's x.
     pub(crate) fn add_window(&mut self, file: usize, lost: u32) {
         self.media.push(MediaRecord { lost, ..self.media[file] });
     }
 
-    /// The sealed memory file.
+    /// Writes the store into a sealed memory file.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -210,7 +218,7 @@ impl StoreBuilder {
         Self::sealed(&[header.as_bytes(), media, frames, self.packets.as_bytes(), &self.bytes])
     }
 
-    /// A sealed memory file of these bytes, one part behind the other.
+    /// Creates a sealed memory file of these concatenated parts.
     ///
     /// # Errors
     /// If there is no memory for it.
@@ -226,7 +234,7 @@ impl StoreBuilder {
     }
 }
 
-/// A sealed store, mapped.
+/// A mapped sealed store.
 #[derive(Debug)]
 pub(crate) struct Store {
     map: Mmap,
@@ -234,7 +242,7 @@ pub(crate) struct Store {
     frames: Range<usize>,
     packets: Range<usize>,
     bytes: Range<usize>,
-    /// Of live streams; none where nobody plays from it.
+    /// The rings of live streams; empty in a process that does not serve them.
     pub(crate) rings: Vec<FrameRing>,
 }
 
@@ -242,12 +250,12 @@ pub(crate) struct Store {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packets<'a> {
     pub(crate) records: &'a [PacketRecord],
-    /// What the records point into.
+    /// The bytes that the records point into.
     pub(crate) bytes: &'a [u8],
 }
 
 impl<'a> Packets<'a> {
-    /// What a packet of this frame carries: the payload format's header, then a part of the frame.
+    /// Returns a packet's payload: the payload format's header, then a part of the frame.
     pub(crate) fn payload(&self, packet: &'a PacketRecord) -> (&'a [u8], &'a [u8]) {
         let start = index(packet.start);
         let header = &packet.header[..packet.header_bytes as usize];
@@ -289,7 +297,7 @@ impl Store {
         if store.is_consistent() { Ok(store) } else { Err(damaged()) }
     }
 
-    /// Whether every record lies inside the store, so that no later look-up can fail.
+    /// Returns whether every record lies inside the store, so that no later lookup can fail.
     fn is_consistent(&self) -> bool {
         let inside = |first: u64, count: u64, all: usize| {
             first.checked_add(count).is_some_and(|end| end <= all as u64)
@@ -316,17 +324,17 @@ impl Store {
         })
     }
 
-    /// Whether it holds the same files, cut the same way.
+    /// Returns whether both stores hold the same streams in identical packets.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.map[..] == other.map[..]
     }
 
-    /// All of it, the header included.
+    /// Returns all bytes of the store, including the header.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.map
     }
 
-    /// Every file.
+    /// Returns the records of all streams.
     pub(crate) fn media(&self) -> &[MediaRecord] {
         <[MediaRecord]>::ref_from_bytes(&self.map[self.media.clone()]).unwrap_or_default()
     }
@@ -339,13 +347,15 @@ impl Store {
         <[PacketRecord]>::ref_from_bytes(&self.map[self.packets.clone()]).unwrap_or_default()
     }
 
-    /// The frames of a file of this store.
+    /// Returns the frames of a stream of this store.
     pub(crate) fn frames(&self, media: &MediaRecord) -> &[FrameRecord] {
         let first = index(media.first_frame);
         &self.all_frames()[first..first + index(media.frames)]
     }
 
-    /// The packets of a frame of this store; of one in a file, the bytes are elsewhere.
+    /// Returns the packets of a frame of this store.
+    ///
+    /// The bytes do not belong to the frame if its stream's bytes are in a media file.
     pub(crate) fn packets(&self, frame: &FrameRecord) -> Packets<'_> {
         let first = index(frame.first_packet);
         let records = &self.all_packets()[first..first + frame.packets as usize];
@@ -353,7 +363,7 @@ impl Store {
     }
 }
 
-/// A number that was checked when the store was opened.
+/// Converts a number that was checked when the store was opened.
 fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
@@ -362,7 +372,7 @@ fn index(number: u64) -> usize {
 pub(crate) mod tests {
     use super::*;
 
-    /// A store of one file: frames of `packets` packets each, of 100 payload bytes.
+    /// Returns a store of one stream: frames of `packets` packets of 100 payload bytes each.
     pub(crate) fn store(media: MediaRecord, frames: &[(Importance, u32)]) -> Store {
         let mut builder = StoreBuilder::default();
         builder.add_plain(media, frames);
@@ -414,7 +424,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out() {
+    fn a_store_returns_the_frames_that_were_added() {
         let store = store(media(40, 1, 3), &[(Importance::I, 3), (Importance::B, 1)]);
         let media = store.media()[0];
         let frames = store.frames(&media);
@@ -425,7 +435,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_file_that_can_still_change_or_is_no_store_is_refused() {
+    fn an_unsealed_or_invalid_store_is_refused() {
         let open = memfd_create("test", MemfdFlags::ALLOW_SEALING).unwrap();
         let mut file = File::from(open);
         file.write_all(&[1; 100]).unwrap();

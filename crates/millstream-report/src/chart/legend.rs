@@ -1,9 +1,8 @@
-//! Where a chart's legend goes: the corner or side where it hides least of the lines.
+//! Placement of a chart's legend in the corner or at the side where it hides least of the lines.
 
 use plotters::prelude::SeriesLabelPosition;
 
-/// Positions, best first among those that hide as much; and where that is, from 0 at the left and
-/// the bottom to 1.
+/// The positions in order of preference, with their coordinates from 0 (left, bottom) to 1.
 const POSITIONS: [(SeriesLabelPosition, f64, f64); 8] = [
     (SeriesLabelPosition::UpperRight, 1.0, 1.0),
     (SeriesLabelPosition::LowerRight, 1.0, 0.0),
@@ -15,14 +14,16 @@ const POSITIONS: [(SeriesLabelPosition, f64, f64); 8] = [
     (SeriesLabelPosition::LowerMiddle, 0.5, 0.0),
 ];
 
-/// Pixels beside and above the axes: margins, labels, the title.
+/// The pixels outside the axes, horizontally and vertically: margins, labels and title.
 const BESIDE: (f64, f64) = (98.0, 96.0);
 
-/// Points of a line that are looked at between two of its own.
+/// The number of interpolated steps between two points of a line.
 const BETWEEN: u32 = 16;
 
-/// The position for a legend of these names on a chart of `size` pixels, whose axes run over
-/// `frame` and whose lines go through `drawn`.
+/// Returns the position of a legend with these names that hides the fewest points of the lines.
+///
+/// `size` is the chart's size in pixels, `frame` the range of its axes, and `drawn` the points of
+/// its lines.
 pub(super) fn position(
     size: (u32, u32),
     names: &[&str],
@@ -30,7 +31,7 @@ pub(super) fn position(
     frame: [(f64, f64); 2],
 ) -> SeriesLabelPosition {
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
-    // From the fonts' sizes, generously.
+    // The size of the legend is estimated generously from the font sizes.
     let pixels = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
     let width = (60.0 + 7.5 * pixels(longest)) / (f64::from(size.0) - BESIDE.0);
     let height = (24.0 + 16.5 * pixels(names.len())) / (f64::from(size.1) - BESIDE.1);
@@ -45,7 +46,7 @@ pub(super) fn position(
     ranked.map_or(SeriesLabelPosition::UpperRight, |(position, ..)| position)
 }
 
-/// Points along a line, as shares of the frame.
+/// Returns interpolated points along a line, as shares of the frame.
 fn within(line: &[(f64, f64)], [x, y]: [(f64, f64); 2]) -> impl Iterator<Item = (f64, f64)> {
     let share = |value: f64, (low, high): (f64, f64)| (value - low) / (high - low);
     let at = move |point: (f64, f64)| (share(point.0, x), share(point.1, y));
@@ -67,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_legend_keeps_off_the_lines() {
+    fn legend_avoids_the_lines() {
         assert!(matches!(of(&[]), SeriesLabelPosition::UpperRight));
         let high = vec![(0.0, 0.9), (1.0, 0.9)];
         assert!(matches!(of(std::slice::from_ref(&high)), SeriesLabelPosition::LowerRight));

@@ -1,4 +1,4 @@
-//! What fuzz targets call: a connection whose bytes are all there at once.
+//! The entry point of fuzz targets: a connection in memory.
 
 use super::places::Places;
 use super::*;
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A connection: what is still to be read of it, and what was written.
+/// A connection in memory: the bytes to read, and the bytes written.
 struct Memory {
     rest: Vec<u8>,
     at: usize,
@@ -21,7 +21,7 @@ impl Read for Memory {
         _: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        // A few bytes at a time: headers and bodies come in pieces.
+        // Each read is short, so that headers and bodies arrive in parts.
         let length = buffer.remaining().min(self.rest.len() - self.at).min(1_000);
         buffer.put_slice(&self.rest[self.at..self.at + length]);
         self.at += length;
@@ -56,10 +56,10 @@ thread_local! {
         .expect("a poller");
 }
 
-/// What a program that takes orders answers to the bytes of one connection, at a loopback address.
+/// Returns the bytes that a server with orders on a loopback address answers to one connection.
 ///
 /// # Panics
-/// If the system has no poller.
+/// Panics if the system cannot create a poller.
 pub fn converse(
     bytes: &[u8],
     paths: &'static str,
@@ -77,10 +77,10 @@ pub fn converse(
             let service = service_fn(|request| async {
                 Ok::<_, Infallible>(site.respond(request, place).await)
             });
-            // The end of the bytes must not cancel an order that is being done.
+            // The end of the input must not cancel an order in progress.
             let mut connections = connections();
             connections.half_close(true);
-            // What a client did wrong is the client's to know.
+            // Errors of a connection concern only its client.
             let _ = connections.serve_connection(stream, service).await;
         });
     });

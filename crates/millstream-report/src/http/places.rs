@@ -1,11 +1,11 @@
-//! Places for connections: when all are taken, the oldest incomplete request gives its own up.
+//! The limit of connections: when all places are taken, the oldest incomplete request is closed.
 //!
 //! ```text
 //! accepted ── incomplete ── is_complete ──> being answered ──> done
-//!                 └── all places are taken, it is the oldest and had GRACE: closed
+//!                 └── no place is free, this is the oldest, GRACE has passed: closed
 //! ```
-//! Connections without a request (slowloris) otherwise hold every place until each times out. A
-//! client that sends its request at once needs less than [`GRACE`].
+//! Without this rule, connections without a request (slowloris) hold every place until they time
+//! out. A client that sends its request immediately needs less than [`GRACE`].
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,24 +14,24 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 
-/// How long a request may be incomplete however many others wait.
+/// The time during which an incomplete request is never closed for another connection.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// All places.
+/// The places for connections, shared by all tasks of the server.
 #[derive(Clone)]
 pub(super) struct Places(Rc<Shared>);
 
 struct Shared {
     state: RefCell<State>,
-    /// A place was given back.
+    /// Notified when a place becomes free.
     freed: Notify,
 }
 
 struct State {
     free: usize,
-    /// The connection that is taken next.
+    /// The number of the next connection.
     next: u64,
-    /// Connections whose request is incomplete, the oldest first.
+    /// The connections with an incomplete request, the oldest first.
     incomplete: Vec<Incomplete>,
 }
 
@@ -41,7 +41,7 @@ struct Incomplete {
     connection: AbortHandle,
 }
 
-/// The place of one connection; given back when it is dropped.
+/// The place of one connection; dropping it frees the place.
 pub(super) struct Place {
     places: Places,
     pub(super) number: u64,
@@ -53,7 +53,7 @@ impl Places {
         Self(Rc::new(Shared { state, freed: Notify::new() }))
     }
 
-    /// Takes a place; when none is free, waits for one or closes the oldest incomplete request.
+    /// Takes a place; if none is free, waits for one or closes the oldest incomplete request.
     pub(super) async fn take(&self) -> Place {
         loop {
             let oldest = {
@@ -72,7 +72,7 @@ impl Places {
                 Some(at) => {
                     if timeout_at(at, freed).await.is_err() {
                         self.evict_oldest();
-                        // One for one: the next is not closed before this one's place is free.
+                        // Waits for the place of the closed connection before closing another.
                         while self.0.state.borrow().free == 0 {
                             self.0.freed.notified().await;
                         }
@@ -82,15 +82,14 @@ impl Places {
         }
     }
 
-    /// The connection that has place `number` is served by the task `connection`; its request is
-    /// incomplete.
+    /// Registers the task `connection` that serves place `number`, with an incomplete request.
     pub(super) fn begins(&self, number: u64, connection: AbortHandle) {
         let since = Instant::now();
         self.0.state.borrow_mut().incomplete.push(Incomplete { number, since, connection });
     }
 
-    /// Closes the connection whose request has been incomplete for longest; its place is free when
-    /// its task ends.
+    /// Closes the connection with the oldest incomplete request. Its place is free once its task
+    /// ends.
     fn evict_oldest(&self) {
         let mut state = self.0.state.borrow_mut();
         if !state.incomplete.is_empty() {
@@ -100,7 +99,7 @@ impl Places {
 }
 
 impl Place {
-    /// The request has come whole: the connection is not closed for another.
+    /// Marks the request as complete: the connection is no longer closed for another one.
     pub(super) fn is_complete(&self) {
         let state = &mut *self.places.0.state.borrow_mut();
         state.incomplete.retain(|connection| connection.number != self.number);

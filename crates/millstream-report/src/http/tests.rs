@@ -1,4 +1,4 @@
-//! Requests, right, wrong and slow, and what is answered.
+//! Tests of the answers to valid, invalid and slow requests.
 
 use super::*;
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ fn get(address: SocketAddr, path: &str) -> String {
 }
 
 #[test]
-fn pages_come_with_their_kinds() {
+fn pages_have_their_content_types() {
     let address = site();
     let status = get(address, "/status");
     assert!(status.starts_with("HTTP/1.1 200 OK\r\n"), "{status}");
@@ -44,7 +44,7 @@ fn pages_come_with_their_kinds() {
 }
 
 #[test]
-fn the_dashboard_is_one_page_and_may_load_nothing_else() {
+fn dashboard_is_self_contained() {
     let page = get(site(), "/");
     assert!(page.contains("text/html") && page.contains("script-src 'sha256-"), "{page}");
     assert!(!page.contains("unsafe-inline"));
@@ -56,7 +56,7 @@ fn the_dashboard_is_one_page_and_may_load_nothing_else() {
 }
 
 #[test]
-fn other_requests_are_refused() {
+fn invalid_requests_and_foreign_hosts_are_refused() {
     let address = site();
     let post =
         ask(address, b"POST /status HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n");
@@ -90,7 +90,7 @@ fn other_requests_are_refused() {
 }
 
 #[test]
-fn requests_of_http_1_1_name_one_host() {
+fn requests_of_http_1_1_need_one_host() {
     let address = site();
     let none = ask(address, b"GET /status HTTP/1.1\r\n\r\n");
     assert!(none.starts_with("HTTP/1.1 400 "), "{none}");
@@ -101,7 +101,7 @@ fn requests_of_http_1_1_name_one_host() {
     assert!(absolute.starts_with("HTTP/1.1 421 "), "{absolute}");
 }
 
-/// Whether the other end has closed the connection, of which nothing is read yet.
+/// Returns whether the server has closed the connection; the client has not read from it before.
 fn is_closed(stream: &mut TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     match stream.read(&mut [0; 1]) {
@@ -111,7 +111,7 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 }
 
 #[test]
-fn half_open_requests_give_way_to_whole_ones_the_oldest_first() {
+fn oldest_incomplete_requests_are_closed_for_complete_ones() {
     let address = site();
     let mut half_open: Vec<_> = (0..200)
         .map(|_| {
@@ -122,14 +122,14 @@ fn half_open_requests_give_way_to_whole_ones_the_oldest_first() {
         .collect();
     let answer = get(address, "/status");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    // The answer came when this many had given way, and their ends were sent before it.
+    // The server closed this many connections before it sent the answer.
     let must = half_open.len() - CONNECTIONS + 1;
     let closed: Vec<bool> = half_open.iter_mut().map(is_closed).collect();
     assert!(closed[..must].iter().all(|closed| *closed), "{closed:?}");
 }
 
 #[test]
-fn orders_whose_bodies_do_not_come_give_way_too() {
+fn orders_with_missing_bodies_are_closed_for_complete_ones() {
     let address = obedient();
     let request = b"PUT /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc";
     let mut slow: Vec<_> = (0..CONNECTIONS)
@@ -144,15 +144,15 @@ fn orders_whose_bodies_do_not_come_give_way_too() {
 }
 
 #[test]
-fn those_who_say_nothing_do_not_keep_others_out() {
+fn idle_connections_do_not_block_requests() {
     let address = site();
-    // More than there are places for; none ends by itself.
+    // More connections than places; none ends by itself.
     let idle: Vec<_> = (0..CONNECTIONS + 8).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert!(get(address, "/status").ends_with("{\"a\":1}"));
     drop(idle);
 }
 
-/// A site that says what it was ordered.
+/// Starts a server that answers each order with its contents.
 fn obedient() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -176,7 +176,7 @@ fn give(address: SocketAddr, verb: &str, headers: &str, body: &str) -> String {
 }
 
 #[test]
-fn orders_come_whole_with_what_they_say() {
+fn orders_have_path_query_type_and_body() {
     let address = obedient();
     let put = give(address, "PUT", "Content-Type: application/wasm\r\n", "");
     assert!(

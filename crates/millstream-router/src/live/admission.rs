@@ -1,4 +1,4 @@
-//! What a router's file asks of the processor: whether it fits, and the plan that keeps it.
+//! Admission control: checks the configured CPU reservations and builds the router's plan.
 
 use millstream::Link;
 use millstream::catalogue::Options;
@@ -12,11 +12,11 @@ use crate::router::throttle::ThrottlePlan;
 
 /// Cycles per second per unit of reservation in the CPU scheduler.
 const CYCLES_A_UNIT: u64 = 1_000;
-/// The least CPU share of a process without a reservation is 1/100; reservations beyond it are
-/// refused.
+/// The divisor of the minimum CPU share of a process without a reservation: 1/100 of the frequency.
+/// Admission refuses reservations that leave less.
 const LEAST_PART: u64 = 100;
-/// All input processes without a reservation share 1/32 of the share of one other process without
-/// one. It bounds the cost of overload.
+/// The divisor of the input processes' share, which bounds the cost of overload. All input
+/// processes without a reservation together get 1/32 of the share of another process without one.
 const INPUT_PART: u64 = 32;
 
 /// Returns the reservation of each process, cycles per second, in the router's order. Forwarding
@@ -30,7 +30,7 @@ pub(super) fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64
     Ok(reserved)
 }
 
-/// What a process asks for, and on which core it is.
+/// The core of a process and its reservation, cycles per second; `None` without one.
 struct Asked {
     core: usize,
     cycles: Option<u64>,
@@ -110,7 +110,7 @@ pub fn reading(scenario: &RouterScenario) -> Reading {
     }
 }
 
-/// The plan of `scenario` whose processes have these reservations, cycles a second.
+/// Returns the plan of `scenario` with these reservations, cycles per second.
 pub(super) fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
     let unit = |cycles: &u64| u32::try_from(cycles / CYCLES_A_UNIT).unwrap_or(u32::MAX).max(1);
     let reservations: Vec<u32> = reserved.iter().map(unit).collect();
@@ -123,7 +123,7 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
             most: batch / 2,
             cap_ns: port.longest_sleep_ns,
         }),
-        // A capture waits, a device does not.
+        // A capture file can wait; a device cannot.
         when_full: match port.kind {
             PortKind::Pcap(..) => WhenFull::Wait,
             PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Tun(_) => WhenFull::Drop,
@@ -163,10 +163,10 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
     }
 }
 
-/// The plan of `scenario` on a processor of `frequency` cycles a second.
+/// Returns the plan of `scenario` on a CPU of `frequency` cycles per second.
 ///
 /// # Errors
-/// If more is reserved than the processor has.
+/// If the reservations exceed the CPU's cycles.
 pub fn admitted(scenario: &RouterScenario, frequency: u64) -> Result<Plan, PortError> {
     Ok(plan(scenario, &admit(scenario, frequency)?))
 }

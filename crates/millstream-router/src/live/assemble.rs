@@ -1,4 +1,4 @@
-//! From a router's file to a router that runs.
+//! Builds, runs and reloads the router of a validated file.
 
 use millstream_scenario::{NextHop, PathAction, PortKind, RouterPath, RouterPort, RouterScenario};
 use std::sync::Arc;
@@ -28,44 +28,45 @@ use crate::net::forwarder::Forwarder;
 use crate::router::Process;
 use crate::router::counters::PathCounters;
 
-/// How long queues may drain at the end, ns.
+/// The longest time that queues drain at the end, ns.
 const DRAIN_NS: u64 = 1_000_000_000;
-/// How often other cores are asked meanwhile, ns.
+/// The interval at which draining checks whether the other cores are empty, ns.
 const DRAINED_NS: u64 = 200_000;
-/// Changes of the kernel's tables that are taken at once.
+/// The most changes of the kernel's tables that a running router applies at once.
 const CHANGES: usize = 1_024;
 
 /// A router on real ports.
 pub struct LiveRouter {
     scenario: RouterScenario,
-    /// The core of the thread that runs the router, and those of threads of their own.
+    /// The first core: it runs in the caller's thread.
     core: Core,
+    /// The other cores, each in its own thread.
     others: Vec<Worker>,
-    /// Where it runs if there are several.
+    /// The CPU of the first core. Its thread is pinned there only if the router has several cores.
     processor: usize,
-    /// Other cores forward.
+    /// Whether the other cores are forwarding.
     going: bool,
-    /// Of each process, cycles a second.
+    /// The reservation of each process, cycles per second.
     reserved: Vec<u64>,
-    /// Of the processor, cycles a second.
+    /// The CPU's cycles per second.
     frequency: u64,
     clock: Clock,
     macs: Vec<[u8; 6]>,
     began_ns: u64,
     reloads: u64,
-    /// What paths counted that have been taken out of the file.
+    /// The summed counters of paths that reloads removed.
     removed: Option<PathCounters>,
 }
 
 impl LiveRouter {
-    /// Opens the ports of `scenario` and makes the router.
+    /// Opens the ports of `scenario` and builds the router.
     ///
     /// # Errors
-    /// If a port cannot be opened, an extension cannot be loaded, a filter is invalid, reservations
-    /// exceed a core's cycles, or the machine has too few cores.
+    /// If a port cannot be opened, an extension cannot be loaded, or a filter is invalid. Also if
+    /// reservations exceed a core's cycles, or the machine has too few cores.
     pub fn open(scenario: &RouterScenario) -> Result<Self, PortError> {
         let clock = Clock::default();
-        // What cannot be is said before a port is opened.
+        // Reports configuration errors before it opens a port.
         admit(scenario, clock.cycles_per_second())?;
         Extensions::load(scenario)?;
         Filters::load(scenario)?;
@@ -103,7 +104,7 @@ impl LiveRouter {
         Ok(Self { processor: processors[0], ..router })
     }
 
-    /// The router of `scenario` on these ports, opened, with their hardware addresses; on one core.
+    /// Builds the router of `scenario` on one core from open ports and their hardware addresses.
     pub(super) fn assemble(
         scenario: &RouterScenario,
         ports: Vec<(Box<dyn Port>, [u8; 6])>,
@@ -203,7 +204,8 @@ impl LiveRouter {
         Ok(())
     }
 
-    /// Every core runs on by its parts. What cannot be the first says before anything has changed.
+    /// Applies a reload to every core; returns the counters of removed paths. The first core goes
+    /// first: if it refuses the plan, no core has changed.
     fn each_takes_over(
         &mut self,
         own: Parts,
@@ -225,11 +227,11 @@ impl LiveRouter {
     /// `control`.
     ///
     /// # Errors
-    /// If the kernel does not tell them.
+    /// If the kernel's tables cannot be read or followed.
     pub fn follow_kernel(&self, control: &Arc<Control>) -> io::Result<()> {
         let ports = self.scenario.ports.iter().enumerate();
         let interfaces = ports.filter_map(|(at, port)| match &port.kind {
-            // To the kernel a VLAN is an interface of its own.
+            // The kernel has a separate interface for each VLAN.
             PortKind::Interface(name, _) if port.vlan.is_none() => Some((name.clone(), at)),
             // The kernel is the peer of a TAP or TUN device.
             PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Tun(_) | PortKind::Pcap(..) => {
@@ -239,7 +241,7 @@ impl LiveRouter {
         netlink::follow(interfaces.collect(), control)
     }
 
-    /// Does what was asked for.
+    /// Serves the pending requests of `control`: kernel changes, a reload, a report.
     #[cold]
     fn attend(&mut self, control: &Control) -> Result<(), PortError> {
         let most = if self.began_ns == 0 { usize::MAX } else { CHANGES };
@@ -270,7 +272,7 @@ impl LiveRouter {
         for worker in &self.others {
             worker.hold()?;
         }
-        // What one gives when all have been asked the next time finds.
+        // Two passes: a core may hand over packets to a core that has settled in this pass already.
         let mut settled = self.others.is_empty();
         while !settled {
             settled = true;
@@ -284,7 +286,7 @@ impl LiveRouter {
         Ok(going)
     }
 
-    /// Other cores forward.
+    /// Starts forwarding on the other cores.
     fn go(&mut self) -> Result<(), PortError> {
         self.going = true;
         self.others.iter().try_for_each(Worker::go)
@@ -293,7 +295,7 @@ impl LiveRouter {
     /// Starts the threads that ports need later. Call it after dropping privileges.
     ///
     /// # Errors
-    /// If there can be no thread.
+    /// If a thread cannot be started.
     pub fn prepare(&mut self) -> Result<(), PortError> {
         for worker in &self.others {
             worker.core(Core::prepare)??;
@@ -324,7 +326,7 @@ impl LiveRouter {
     /// # Errors
     /// If a port fails.
     pub fn run(&mut self, for_ns: Option<u64>, control: &Control) -> Result<Report, PortError> {
-        // What the kernel knows already is there before the first packet.
+        // Applies the kernel's current tables before the first packet.
         self.attend(control)?;
         if !self.others.is_empty() {
             pin(self.processor)?;
@@ -384,7 +386,7 @@ impl LiveRouter {
         }
     }
 
-    /// Whether no packet waits on any core, or between them.
+    /// Returns whether no packet is queued on a core or in flight between cores.
     fn are_empty(&mut self) -> Result<bool, PortError> {
         if self.others.is_empty() {
             return Ok(self.core.is_empty());
@@ -424,7 +426,7 @@ impl LiveRouter {
 }
 
 impl Parts {
-    /// What `core` of the router of `scenario` needs.
+    /// Loads the part of `scenario` that `core` needs: reservations, extensions and filters.
     pub(super) fn load(
         scenario: &RouterScenario,
         macs: &[[u8; 6]],
@@ -442,7 +444,7 @@ impl Parts {
     }
 }
 
-/// A processor for each core of `scenario`; none is needed where there is one core.
+/// Returns at least one CPU for each core of `scenario`. A single core is not pinned: its CPU is 0.
 fn processors_for(scenario: &RouterScenario) -> Result<Vec<usize>, PortError> {
     let processors = if scenario.cores > 1 { processors() } else { vec![0] };
     if processors.len() < scenario.cores {
@@ -454,7 +456,7 @@ fn processors_for(scenario: &RouterScenario) -> Result<Vec<usize>, PortError> {
     Ok(processors)
 }
 
-/// The devices of ports of `core`; others stand for those of other cores.
+/// Opens the devices of the ports of `core`; ports of other cores get a [`RemotePort`].
 fn open_devices(
     scenario: &RouterScenario,
     core: usize,
@@ -470,7 +472,7 @@ fn open_devices(
     })
 }
 
-/// The device of a port.
+/// Opens the device of a port.
 fn open(
     scenario: &RouterScenario,
     port: &RouterPort,
@@ -502,7 +504,7 @@ fn hardware_address(port: &RouterPort) -> Result<[u8; 6], PortError> {
     }
 }
 
-/// How packets are classified and forwarded, by ports of these hardware addresses.
+/// Returns the classifier and the forwarder of `scenario` for ports with these hardware addresses.
 pub(super) fn rules(
     scenario: &RouterScenario,
     macs: &[[u8; 6]],
@@ -528,7 +530,8 @@ pub(super) fn rules(
     (Classifier::new(rules).with_filters(filters), Forwarder::new(routes))
 }
 
-/// The processes that may run, in the router's order: their names, and their numbers among all.
+/// Returns the processes that can run, in the router's order: the name, the process, and its number
+/// among all processes.
 pub(super) fn processes(scenario: &RouterScenario) -> Vec<(String, Process, usize)> {
     let ports = || scenario.ports.iter().enumerate();
     let inputs = ports().map(|(at, port)| (format!("input {}", port.name), Process::Input(at)));
@@ -545,7 +548,8 @@ pub(super) fn processes(scenario: &RouterScenario) -> Vec<(String, Process, usiz
         .collect()
 }
 
-/// Why AF_XDP is not for an interface of this router, unless the file insists.
+/// Returns why AF_XDP is unsuitable for an interface of this router, if it is. The configuration
+/// can still require AF_XDP.
 fn objection(scenario: &RouterScenario, port: &RouterPort, interface: &str) -> Option<String> {
     if scenario.kernel_routes {
         return Some(
@@ -563,7 +567,7 @@ fn objection(scenario: &RouterScenario, port: &RouterPort, interface: &str) -> O
     xdp_conflict(interface)
 }
 
-/// The hardware address of an interface.
+/// Reads the hardware address of an interface from sysfs.
 fn interface_mac(port: &str, interface: &str) -> Result<[u8; 6], PortError> {
     let path = format!("/sys/class/net/{interface}/address");
     let unknown = |message: String| {

@@ -1,8 +1,8 @@
 //! Measures the cost of each path's function on this machine, for reservations in packets (`cost`).
 //!
 //! The configured router forwards generated packets, one path after the other, from memory to
-//! memory. The result is what its CPU scheduler charges: the minimum of several rounds, as
-//! interference only adds. Device costs are not included.
+//! memory. The result is the time that its CPU scheduler charges: the minimum of several rounds,
+//! because interference only adds time. Device costs are not included.
 
 use etherparse::{IpDscp, IpNumber, Ipv4Header, Ipv6Header};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
@@ -25,42 +25,42 @@ use crate::net::filter::Filters;
 use crate::net::header::Header;
 use crate::net::vlan_tag::{self, Tag};
 
-/// Frames that are measured: the shortest, and the longest of Ethernet, bytes.
+/// The measured frame lengths, bytes: the shortest and the longest of Ethernet.
 pub const FRAME_BYTES: [usize; 2] = [60, 1_514];
-/// How long packets of one length are forwarded, ns.
+/// How long a round forwards packets of one length, ns.
 const ROUND_NS: u64 = 20_000_000;
-/// So often.
+/// The number of rounds per measurement.
 const ROUNDS: usize = 5;
-/// Faster than any machine: no link is waited for.
+/// A link rate above the throughput of any machine, bits/s: the link never limits.
 const RATE_BPS: u64 = 1 << 46;
 const UDP: u8 = 17;
-/// Numbers of a filter that are tried as ports.
+/// The most numbers of a filter that are tried as ports.
 const FILTER_PORTS: usize = 8;
 
-/// What one function costs.
+/// The measured cost of one function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionCost {
-    /// "input lan", "path voice", "extension of voice", "output wan".
+    /// The function's name: "input lan", "path voice", "extension of voice", "output wan".
     pub function: String,
-    /// ns a packet, for each of [`FRAME_BYTES`]; `None` where no packet came to it.
+    /// The cost in ns per packet for each of [`FRAME_BYTES`]; `None` if no packet reached it.
     pub ns: Option<[u64; FRAME_BYTES.len()]>,
 }
 
-/// What a file's functions cost.
+/// The measured costs of a file's functions, ports and paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Calibration {
     /// All functions: inputs, paths, each with its extension, outputs.
     pub functions: Vec<FunctionCost>,
-    /// For each port what is to stand as its `cost`, ns: the dearer of input and output.
+    /// The value of each port's `cost` key, ns: the greater of input and output.
     pub ports: Vec<(String, Option<u64>)>,
-    /// For each path the same: its function, extension included.
+    /// The value of each path's `cost` key, ns: its function, extension included.
     pub paths: Vec<(String, Option<u64>)>,
 }
 
-/// The costs of each process, ns a packet, as far as they are known.
+/// The cost of each process in ns per packet for each frame length; `None` if unknown.
 type Costs = Vec<Option<[u64; FRAME_BYTES.len()]>>;
 
-/// The greater of two costs that may be unknown.
+/// Returns the greater of two costs for each frame length; ignores an unknown cost.
 fn dearer(
     one: Option<[u64; FRAME_BYTES.len()]>,
     other: Option<[u64; FRAME_BYTES.len()]>,
@@ -76,7 +76,7 @@ fn dearer(
 /// Measures the functions of `scenario`; opens none of its ports.
 ///
 /// # Errors
-/// If an extension cannot be loaded, or a filter is wrong.
+/// If an extension cannot be loaded, or a filter is invalid.
 pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     let open = in_memory(scenario);
     let (ports, paths) = (open.ports.len(), open.paths.len());
@@ -93,7 +93,7 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
                 if tagged.is_empty() { frame } else { tagged }
             });
             let measured = measure(&open, port, &frames)?;
-            // Paths and ports differ in what their packets cost: the dearest counts.
+            // The cost of a packet depends on its path and port: the greatest counts.
             for (cost, new) in costs.iter_mut().zip(measured) {
                 *cost = dearer(*cost, new);
             }
@@ -110,7 +110,7 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     for (at, port) in open.ports.iter().enumerate() {
         add(format!("input {}", port.name), costs[at]);
     }
-    // What a proxy costs is for its connections to say.
+    // The cost of a proxied path depends on its connections: it is not measured.
     let forwards = |path: &RouterPath| path.action == PathAction::Forward && path.proxy.is_none();
     for (at, path) in open.paths.iter().enumerate().filter(|(_, path)| forwards(path)) {
         let whole = costs[ports + at];
@@ -130,10 +130,11 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     Ok(Calibration { ports: port_costs.collect(), paths: path_costs.collect(), functions })
 }
 
-/// The same router with ports and neighbours that answer at once, and nothing reserved.
+/// Returns `scenario` on one core with static neighbours, an unlimited link rate and no
+/// reservations.
 fn in_memory(scenario: &RouterScenario) -> RouterScenario {
     let mut open = scenario.clone();
-    // What a packet costs on the way to another core is not in it.
+    // The cost of a transfer between cores is not measured.
     open.cores = 1;
     for port in &mut open.ports {
         port.core = 0;
@@ -154,14 +155,14 @@ fn in_memory(scenario: &RouterScenario) -> RouterScenario {
         }
     }
     if open.kernel_routes {
-        // Where the kernel would send packets is not known here; the last port is as good as any.
+        // The kernel's routes are unknown here: all packets leave by the last port.
         let port = open.ports.len() - 1;
         for prefix in [IpNet::V4(Ipv4Net::default()), IpNet::V6(Ipv6Net::default())] {
             open.routes.push(Route { prefix, port, next: neighbour() });
         }
     }
     open.kernel_routes = false;
-    // What input costs is the same, and charged.
+    // Polled input costs as much per packet, and is charged to its process.
     open.input = InputMode::Polled;
     open
 }
@@ -175,26 +176,27 @@ fn mac(port: usize) -> [u8; 6] {
     [2, 0, 0, 1, high, low]
 }
 
-/// What packets the paths of `scenario` take.
+/// Returns the classifier of the paths of `scenario`.
 fn classifier(scenario: &RouterScenario) -> Result<Classifier, PortError> {
     let rules = scenario.paths.iter().map(|path| path.matches).collect();
     Ok(Classifier::new(rules).with_filters(Filters::load(scenario)?))
 }
 
-/// A packet to be made.
+/// The headers of a generated packet.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
-    /// As the port's frames have it.
+    /// The VLAN tag of the port's frames, or a priority tag.
     tag: Option<Tag>,
     dscp: u8,
     protocol: u8,
     source: IpAddr,
-    /// Of the same family.
+    /// An address of the family of `source`.
     destination: IpAddr,
     ports: Option<(u16, u16)>,
 }
 
-/// A packet that takes path number `path` for each port that one may come in by, of each family.
+/// Returns packets that take path number `path`: one for each possible input port and address
+/// family, with the port's number.
 fn samples(
     scenario: &RouterScenario,
     classifier: &Classifier,
@@ -207,7 +209,8 @@ fn samples(
     found.filter_map(|(port, sample)| Some((port, sample?))).collect()
 }
 
-/// A packet that comes in by `port` and takes path number `path`, if there is one; of IPv6 or not.
+/// Returns a packet that arrives at `port` and takes path number `path`, if one is found. `v6`
+/// selects the address family.
 fn sample(
     scenario: &RouterScenario,
     classifier: &Classifier,
@@ -217,7 +220,7 @@ fn sample(
     let of = &scenario.paths[path];
     let wanted = &of.matches;
     let vlan = scenario.ports[port].vlan;
-    // A frame without a VLAN may have a tag for its priority.
+    // A frame without a VLAN may have a priority tag.
     let tag = (vlan.is_some() || wanted.pcp.is_some())
         .then(|| Tag::default().with_vlan(vlan.unwrap_or(0)).with_pcp(wanted.pcp.unwrap_or(0)));
     let leaves = |route: &&Route| of.to.is_none_or(|to| to == route.port);
@@ -229,7 +232,7 @@ fn sample(
         .map(host)
         .filter(|to| to.is_ipv6() == v6)
         .filter(|to| !matches!(to, IpAddr::V6(to) if to.is_unicast_link_local()));
-    // What a filter names may be a port; paths before this one may want what is usual.
+    // A number in a filter may be a port; earlier paths may match the usual ports.
     let words = of.filter.iter().flat_map(|text| text.split(|c: char| !c.is_ascii_digit()));
     let named: Vec<u16> = words.filter_map(|word| word.parse().ok()).take(FILTER_PORTS).collect();
     let usual = || [40_000, 9, 61_003].into_iter().chain(named.iter().copied()).collect();
@@ -258,7 +261,7 @@ fn sample(
     None
 }
 
-/// The path of a frame that comes in by `port` with this tag.
+/// Returns the path of a frame that arrives at `port` with this tag.
 fn classified(
     classifier: &Classifier,
     port: usize,
@@ -274,7 +277,7 @@ fn classified(
     }
 }
 
-/// What is within both prefixes.
+/// Returns the intersection of both prefixes; `None` if they are disjoint.
 fn narrower(route: IpNet, wanted: Option<IpNet>) -> Option<IpNet> {
     match wanted {
         Some(wanted) if route.contains(&wanted) => Some(wanted),
@@ -283,7 +286,7 @@ fn narrower(route: IpNet, wanted: Option<IpNet>) -> Option<IpNet> {
     }
 }
 
-/// An address in `net` that a host may have.
+/// Returns a host address in `net`.
 fn host(net: IpNet) -> IpAddr {
     net.hosts().nth(6).or_else(|| net.hosts().next()).unwrap_or(net.addr())
 }
@@ -301,7 +304,7 @@ fn source(wanted: &Match, port: usize, destination: IpAddr) -> Option<IpAddr> {
     Some(wanted.source.map_or(any, host)).filter(|from| from.is_ipv6() == destination.is_ipv6())
 }
 
-/// An Ethernet frame of `bytes` with this header, but for its tag.
+/// Returns an Ethernet frame of `bytes` bytes with the headers of `sample`, without its tag.
 fn frame(sample: &Sample, to: [u8; 6], bytes: usize) -> Vec<u8> {
     let mut frame = vec![0; 12];
     frame[..6].copy_from_slice(&to);
@@ -343,7 +346,7 @@ fn frame(sample: &Sample, to: [u8; 6], bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// What each process takes for packets like these that come in by `port`.
+/// Measures the cost of each process for these frames at `port`: the minimum of all rounds.
 fn measure(
     scenario: &RouterScenario,
     port: usize,
@@ -361,7 +364,7 @@ fn measure(
             let report = forward(scenario, port, frame)?;
             for (number, process) in numbers.iter().zip(&report.processes) {
                 let cost = &mut round[*number];
-                // Rounded up: a reservation of no cost is none.
+                // Rounded up: a cost of 0 would reserve nothing.
                 let each = (process.packets > 0).then(|| process.busy_ns.div_ceil(process.packets));
                 *cost = cost.zip(each).map(|(mut costs, each)| {
                     costs[length] = each.max(1);
@@ -420,7 +423,7 @@ mod tests {
         [[path]]\nname = \"rest\"";
 
     #[test]
-    fn packets_are_found_for_paths_that_can_have_some() {
+    fn packets_are_found_for_every_path_that_can_receive_any() {
         let open = in_memory(&scenario(PATHS));
         let classifier = classifier(&open).unwrap();
         for (path, found) in [true, true, false, false, true, true, true].into_iter().enumerate() {
@@ -437,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn every_function_that_packets_come_to_has_a_cost() {
+    fn every_function_that_packets_reach_has_a_cost() {
         let costs = calibrate(&scenario(PATHS)).unwrap();
         let known: Vec<_> =
             costs.functions.iter().map(|of| (of.function.as_str(), of.ns.is_some())).collect();

@@ -1,6 +1,6 @@
-//! What other threads ask of a router that runs.
+//! Requests of other threads to a running router: stop, reload, report, kernel changes.
 //!
-//! The router looks at one flag every few dozen runs; only if it is raised does it take a lock.
+//! The router reads one flag every few dozen steps. It takes a lock only if the flag is set.
 
 use millstream_scenario::RouterScenario;
 use std::collections::VecDeque;
@@ -15,10 +15,10 @@ use crate::live::netlink::Change;
 use crate::live::report::Report;
 use crate::net::filter::Filters;
 
-/// A changed file, and what was made of it while the router forwards.
+/// A changed file with its extensions and filters, loaded while the router forwards.
 pub(super) struct Changed {
     pub(super) scenario: RouterScenario,
-    /// For each core.
+    /// The extensions and filters of each core.
     pub(super) loaded: Vec<(Extensions, Filters)>,
 }
 
@@ -35,16 +35,17 @@ impl Changed {
 
 #[derive(Default)]
 struct Requests {
-    /// How many reports were asked for, and which of them the last one answers.
+    /// The number of report requests so far.
     asked: u64,
+    /// The number of report requests that the last report answers.
     answered: u64,
     report: Option<Report>,
     reload: Option<Box<Changed>>,
-    /// Of the kernel's tables, the oldest first.
+    /// Changes of the kernel's tables, the oldest first.
     changes: VecDeque<Change>,
 }
 
-/// Orders for a router, and its answers.
+/// A handle to stop, reload and query a running router from other threads.
 #[derive(Default)]
 pub struct Control {
     stop: AtomicBool,
@@ -54,7 +55,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// The router is to stop receiving, drain and end.
+    /// Stops the router: it stops receiving, drains and ends.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -63,7 +64,7 @@ impl Control {
     /// filters here, while the router forwards.
     ///
     /// # Errors
-    /// If an extension cannot be loaded, or a filter is wrong.
+    /// If an extension cannot be loaded, or a filter is invalid.
     pub fn reload(&self, scenario: RouterScenario) -> Result<(), PortError> {
         let changed = Changed::load(scenario)?;
         self.requests().reload = Some(Box::new(changed));
@@ -71,7 +72,8 @@ impl Control {
         Ok(())
     }
 
-    /// Returns a report; `None` without an answer within `patience`, as after the end.
+    /// Requests a report and waits for it. Returns `None` if the router does not answer within
+    /// `patience`, for example after its end.
     #[must_use]
     pub fn report(&self, patience: Duration) -> Option<Report> {
         let until = Instant::now() + patience;
@@ -87,7 +89,7 @@ impl Control {
         requests.report.clone()
     }
 
-    /// The kernel's tables have changed so.
+    /// Queues changes of the kernel's tables for the router.
     pub(super) fn kernel_changed(&self, changes: Vec<Change>) {
         if !changes.is_empty() {
             self.requests().changes.extend(changes);
@@ -95,12 +97,12 @@ impl Control {
         }
     }
 
-    /// Changes that have not been taken yet.
+    /// Returns the number of changes that have not been taken yet.
     pub(super) fn changes_pending(&self) -> usize {
         self.requests().changes.len()
     }
 
-    /// The oldest changes, `most` of them; if there are more, attention is asked for again.
+    /// Takes the oldest changes, at most `most` of them. If more remain, it sets the flag again.
     pub(super) fn take_changes(&self, most: usize) -> Vec<Change> {
         let mut requests = self.requests();
         let count = requests.changes.len().min(most);
@@ -111,17 +113,17 @@ impl Control {
         taken
     }
 
-    /// Whether the router was told to stop.
+    /// Returns whether the router was told to stop.
     pub(super) fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether anything was asked since this was called last.
+    /// Returns whether a request was made since the last call.
     pub(super) fn attention(&self) -> bool {
         self.attention.load(Ordering::Relaxed) && self.attention.swap(false, Ordering::Acquire)
     }
 
-    /// The order to reload, once.
+    /// Takes the pending reload, if any.
     pub(super) fn take_reload(&self) -> Option<Box<Changed>> {
         self.requests().reload.take()
     }

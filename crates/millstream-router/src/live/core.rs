@@ -29,32 +29,34 @@ use crate::router::{Router, Step};
 const STEPS: u32 = 64;
 /// Steps between exchanges with other cores.
 const CROSSING_STEPS: u32 = 16;
-/// So long after packets moved a core that others hand packets to does not sleep.
+/// How long after the last packet a core with links to other cores spins instead of sleeping, ns.
 const SPIN_NS: u64 = 20_000;
-/// How long a core that waits for another sleeps at most, ns.
+/// The longest sleep of a core with links to other cores, ns.
 const OTHERS_NS: u64 = 50_000;
-/// Buffers for packets from other cores beyond their queues: held for neighbours, or at ports.
+/// Buffers for packets from other cores that no queue holds: packets that wait for neighbour
+/// resolution, or at ports.
 const BESIDE: usize = 1_024;
 
-/// What a file says, loaded.
+/// A core's part of a file, loaded.
 pub(super) struct Parts {
     pub(super) scenario: RouterScenario,
-    /// Of each process, cycles a second.
+    /// The reservation of each process, cycles per second.
     pub(super) reserved: Vec<u64>,
-    /// Of ports.
+    /// The hardware address of each port.
     pub(super) macs: Vec<[u8; 6]>,
     pub(super) extensions: Extensions,
     pub(super) filters: Filters,
 }
 
-/// What came of some dozen steps.
+/// The result of a round of at most [`STEPS`] steps.
 pub(super) struct Round {
     pub(super) now_ns: u64,
-    /// No process is eligible, and none will be before this time by time alone, ns.
+    /// The time before which no process becomes eligible without an arrival, ns; `None` if a
+    /// process may be eligible now.
     pub(super) idle_until_ns: Option<u64>,
 }
 
-/// A core.
+/// A core of the router: its ports, processes and scheduler.
 pub(super) struct Core {
     number: usize,
     paths: usize,
@@ -64,7 +66,7 @@ pub(super) struct Core {
     arrived: Vec<Arrived>,
 }
 
-/// `scenario` without what runs on other cores than `core`.
+/// Returns `scenario` without the extensions and proxies of paths on other cores than `core`.
 pub(super) fn part(scenario: &RouterScenario, core: usize) -> RouterScenario {
     let mut part = scenario.clone();
     for path in part.paths.iter_mut().filter(|path| path.core != core) {
@@ -80,7 +82,7 @@ pub(super) fn occupancy(scenario: &RouterScenario) -> Arc<SharedOccupancy> {
     Arc::new(SharedOccupancy::new(paths.collect(), ports.collect()))
 }
 
-/// Buffers that packets from other cores may need at `core`.
+/// Returns the number of buffers that packets from other cores may need at `core`.
 fn buffers_for_others(scenario: &RouterScenario, core: usize) -> usize {
     let batches = scenario.batch as usize * scenario.cores;
     let of_path = |path: &millstream_scenario::RouterPath| {
@@ -89,14 +91,14 @@ fn buffers_for_others(scenario: &RouterScenario, core: usize) -> usize {
         }
         let queue = path.queue as usize + batches;
         let here = scenario.ports.iter().filter(|port| port.core == core).count();
-        // They wait for its function, and then at any port.
+        // A packet waits for the path's function first, then at any port.
         if path.core == core { queue * (1 + scenario.ports.len()) } else { queue * here }
     };
     BESIDE + batches + scenario.paths.iter().map(of_path).sum::<usize>()
 }
 
 impl Core {
-    /// Core `number` of the router of `parts`, on these ports.
+    /// Creates core `number` of the router of `parts` on these ports.
     pub(super) fn new(
         number: usize,
         parts: Parts,
@@ -178,7 +180,7 @@ impl Core {
         }
     }
 
-    /// The kernel's tables have changed so.
+    /// Applies changes of the kernel's tables.
     pub(super) fn kernel_changed(&mut self, changes: &[Change]) {
         self.router.machine_mut().kernel_changed(changes);
     }
@@ -201,9 +203,9 @@ impl Core {
         (0..ports).try_for_each(|port| what(self.router.machine_mut().port_mut(port)))
     }
 
-    /// Forwarding begins, or goes on; returns the time, ns.
+    /// Begins or resumes forwarding; returns the time, ns.
     pub(super) fn begin(&mut self) -> u64 {
-        // The default timer slack of 50 us is as long as a whole sleep. Failure only adds latency.
+        // The default timer slack of 50 µs is as long as a whole sleep. Failure only adds latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         self.router.machine_mut().rested();
         self.router.resume();
@@ -217,12 +219,12 @@ impl Core {
         self.router.machine_mut().close();
     }
 
-    /// Whether nothing will come in any more, by any port.
+    /// Returns whether no port will receive packets any more.
     pub(super) fn ended(&self) -> bool {
         self.router.machine().ended()
     }
 
-    /// Whether no packet waits here, or is on its way from here.
+    /// Returns whether no packet is queued on this core or in flight from it.
     pub(super) fn is_empty(&self) -> bool {
         let (_, paths, outputs) = self.router.sizes();
         (0..paths).all(|path| self.router.waiting(path) == (0, 0))
@@ -243,13 +245,14 @@ impl Core {
         any
     }
 
-    /// The same while no core forwards; returns whether nothing was, and is, on its way.
+    /// Exchanges packets with other cores while no core forwards. Returns whether no packet arrived
+    /// and none is in flight.
     pub(super) fn settle(&mut self) -> bool {
         self.router.machine_mut().make_room_for_others();
         !self.exchange() && self.router.machine().is_crossed()
     }
 
-    /// Some dozen steps.
+    /// Runs at most [`STEPS`] steps; stops at the first idle one.
     pub(super) fn round(&mut self) -> Result<Round, PortError> {
         let parted = self.router.machine().is_parted();
         let (mut idle_until_ns, mut moved) = (None, false);
@@ -279,7 +282,8 @@ impl Core {
         Ok(Round { now_ns, idle_until_ns })
     }
 
-    /// There is nothing to do from `now_ns` until `until_ns`, but for what comes.
+    /// Waits from `now_ns` until `until_ns` or `end_ns`, or until a packet arrives. Call it if no
+    /// process is eligible.
     pub(super) fn rest(&mut self, now_ns: u64, until_ns: u64, end_ns: u64) {
         if self.router.machine().is_parted() && self.exchange() {
             return self.router.resume();
@@ -298,15 +302,15 @@ impl Core {
         self.router.resume();
     }
 
-    /// Nothing to do for so long; returns whether the thread slept.
+    /// Sleeps or spins for at most `for_ns`; returns whether the thread slept.
     fn wait(&mut self, now_ns: u64, for_ns: u64) -> bool {
         let machine = self.router.machine();
         let (for_ns, soon) = match machine.waker() {
-            // What just came is often followed by more.
+            // Packets from other cores arrive in bursts: it spins for a while after each.
             Some(_) => (for_ns.min(OTHERS_NS), self.idle_detector.for_ns(now_ns) <= SPIN_NS),
             None => (for_ns, false),
         };
-        // Rather late than busy where nothing comes that the kernel does not tell of.
+        // An idle core prefers a late wake-up to spinning.
         let idle = self.idle_detector.is_long(now_ns);
         let asked_ns = if soon { None } else { self.sleep_calibrator.length_ns(for_ns, idle) };
         let Some(asked_ns) = asked_ns else {
@@ -321,9 +325,9 @@ impl Core {
             }
             Some(waker) => {
                 let sleeps = machine.announce();
-                let rung = sleeps && waker.wait(asked_ns);
+                let woken = sleeps && waker.wait(asked_ns);
                 machine.awake();
-                (sleeps, sleeps && !rung)
+                (sleeps, sleeps && !woken)
             }
         };
         if in_time {
@@ -333,7 +337,7 @@ impl Core {
         slept
     }
 
-    /// Whether there are orders for this core, once.
+    /// Returns whether orders for this core are pending; clears the flag.
     pub(super) fn ordered(&self) -> bool {
         self.router.machine().waker().is_some_and(|waker| waker.ordered())
     }
@@ -382,7 +386,7 @@ impl Core {
     }
 }
 
-/// Addresses, bursts and translation, as the file has them.
+/// Sets the configured addresses, bursts and address translation of every port.
 fn set_ports(machine: &mut LiveMachine<Box<dyn Port>>, scenario: &RouterScenario) {
     for (at, port) in scenario.ports.iter().enumerate() {
         machine.set_address(at, port.addresses.iter().copied());

@@ -1,7 +1,7 @@
-//! The threads of cores beside the first.
+//! The worker threads: one for each core but the first.
 //!
-//! Each thread opens its own ports, as devices need not be `Send`. It starts *on hold*. Orders run
-//! at once while on hold, and within some dozen steps while forwarding.
+//! Each thread opens its own ports, because devices need not be `Send`. It starts *on hold*. It
+//! executes orders immediately while on hold, and within some dozen steps while forwarding.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,34 +12,34 @@ use crate::io::port::Port;
 use crate::live::core::Core;
 use crate::live::waker::Waker;
 
-/// What a core's thread has.
+/// The state that a worker's thread owns.
 #[derive(Default)]
 pub(super) struct WorkerState {
-    /// Ports that are open, before the core is made.
+    /// The open ports, until the core is created.
     pub(super) ports: Vec<Box<dyn Port>>,
     pub(super) core: Option<Core>,
 }
 
-type Work = Box<dyn FnOnce(&mut WorkerState) + Send>;
+type Task = Box<dyn FnOnce(&mut WorkerState) + Send>;
 
 enum Order {
-    Do(Work),
+    Do(Task),
     Go,
     Hold,
 }
 
-/// The thread of a core.
+/// A handle to the thread of a core.
 pub(super) struct Worker {
     number: usize,
     orders: Option<Sender<Order>>,
     waker: Arc<Waker>,
-    /// Why it holds without having been told to.
+    /// The error that stopped forwarding without a `Hold` order.
     failed: Arc<Mutex<Option<PortError>>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    /// Starts the thread of core `number`, whose waker is `waker`, on processor `processor`.
+    /// Starts the thread of core `number`, pinned to CPU `processor`; `waker` wakes it.
     pub(super) fn start(
         number: usize,
         waker: Arc<Waker>,
@@ -66,21 +66,22 @@ impl Worker {
         Ok(())
     }
 
-    /// Has the thread do something, and waits for what comes of it.
+    /// Runs `what` in the thread and returns its result.
     pub(super) fn state<R: Send + 'static>(
         &self,
         what: impl FnOnce(&mut WorkerState) -> R + Send + 'static,
     ) -> Result<R, PortError> {
         let (answer, answered) = channel();
         let work = move |state: &mut WorkerState| {
-            // The caller waits for the result.
+            // The caller waits for the result, so sending does not fail.
             let _ = answer.send(what(state));
         };
         self.order(Order::Do(Box::new(work)))?;
         answered.recv().map_err(|_| gone(self.number, "it has ended"))
     }
 
-    /// The same with its core, which has been made.
+    /// Runs `what` on the thread's core and returns its result. Fails if the core does not exist
+    /// yet.
     pub(super) fn core<R: Send + 'static>(
         &self,
         what: impl FnOnce(&mut Core) -> R + Send + 'static,
@@ -90,18 +91,18 @@ impl Worker {
         self.state(what)?.ok_or_else(|| gone(number, "it has no ports"))
     }
 
-    /// It forwards from now on.
+    /// Starts forwarding.
     pub(super) fn go(&self) -> Result<(), PortError> {
         self.order(Order::Go)
     }
 
-    /// It does not forward when this returns.
+    /// Stops forwarding; the core is on hold when this returns.
     pub(super) fn hold(&self) -> Result<(), PortError> {
         self.order(Order::Hold)?;
         self.state(|_| ())
     }
 
-    /// What failed, once.
+    /// Takes the error that stopped forwarding, if any.
     pub(super) fn failure(&self) -> Option<PortError> {
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -109,7 +110,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Without orders it ends.
+        // The thread ends when the channel of orders closes.
         self.orders = None;
         self.waker.order();
         if let Some(thread) = self.thread.take() {
@@ -138,7 +139,7 @@ fn work(orders: &Receiver<Order>, failed: &Mutex<Option<PortError>>) {
     }
 }
 
-/// Forwards until it is to hold.
+/// Forwards until a `Hold` order arrives or the channel closes.
 fn forward(state: &mut WorkerState, orders: &Receiver<Order>) -> Result<(), PortError> {
     if let Some(core) = &mut state.core {
         core.begin();
@@ -163,13 +164,13 @@ fn forward(state: &mut WorkerState, orders: &Receiver<Order>) -> Result<(), Port
     }
 }
 
-/// Processors that this thread may run on, the lowest first.
+/// Returns the CPUs that this thread may run on, in ascending order.
 pub(super) fn processors() -> Vec<usize> {
     let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect()
 }
 
-/// This thread runs on `processor` from now on.
+/// Pins this thread to CPU `processor`.
 pub(super) fn pin(processor: usize) -> Result<(), PortError> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(processor);

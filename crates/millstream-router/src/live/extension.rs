@@ -19,35 +19,35 @@ use crate::net::pool::{BUFFER_BYTES, Pool};
 /// The largest module, bytes.
 const MODULE_BYTES: u64 = 4 << 20;
 
-/// What became of the packets that an extension was to see.
+/// The packet counters of an extension.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct ExtensionCounters {
-    /// Packets that it was called for.
+    /// Packets for which `process` was called.
     pub called: u64,
-    /// Of them, dropped because it said so.
+    /// Called packets dropped because `process` returned 0.
     pub dropped: u64,
-    /// Of those called for, dropped because it computed too long.
+    /// Called packets dropped because the call ran out of fuel.
     pub out_of_fuel: u64,
-    /// Dropped because its memory was to grow beyond its limit.
+    /// Called packets dropped because the module exceeded its memory limit.
     pub over_memory: u64,
-    /// Dropped because it trapped in another way.
+    /// Called packets dropped because the module trapped for another reason.
     pub trapped: u64,
-    /// Dropped because it returned a length that is negative or longer than a buffer.
+    /// Called packets dropped because `process` returned a negative length or one above a buffer's.
     pub bad_length: u64,
-    /// Dropped, without being called for, since it was stopped.
+    /// Packets dropped without a call because the module was stopped.
     pub while_stopped: u64,
-    /// Whether it is stopped now.
+    /// Whether the module is stopped now.
     pub stopped: bool,
 }
 
-/// A module, loaded.
+/// A loaded module.
 pub(super) struct Extension {
     path: String,
     limits: PathExtension,
     wasm: Vec<u8>,
     module: Module,
     process: Function,
-    /// Where in its memory packets lie.
+    /// The packet buffer in the module's memory.
     packet: Buffer,
     counters: ExtensionCounters,
 }
@@ -138,7 +138,7 @@ impl Extension {
     }
 }
 
-/// The extensions of all paths, in their order, loaded; none at all if no path has one.
+/// The loaded extensions of all paths, in path order; empty if no path has one.
 #[derive(Default)]
 pub struct Extensions(Vec<Option<Extension>>);
 
@@ -173,13 +173,13 @@ impl Extensions {
         }
     }
 
-    /// That of a path.
+    /// Returns the extension of a path, if it has one.
     #[inline]
     pub(super) fn of(&mut self, path: usize) -> Option<&mut Extension> {
         self.0.get_mut(path)?.as_mut()
     }
 
-    /// What became of the packets of a path, if it has an extension.
+    /// Returns the counters of a path's extension, if it has one.
     pub(super) fn counters(&self, path: usize) -> Option<ExtensionCounters> {
         Some(self.0.get(path)?.as_ref()?.counters)
     }

@@ -1,8 +1,7 @@
-//! A router by which nothing comes sleeps until something does.
+//! Blocks an idle core in `poll(2)` until a packet arrives.
 //!
-//! Polling every device after each of the longest sleeps costs some percent of a core. After an
-//! idle period, with no packet queued and a file descriptor for every port, the core blocks in
-//! poll(2).
+//! Polling every device after each of the longest sleeps costs a few percent of a core. A core
+//! blocks after an idle period if no packet is queued and every port has a file descriptor.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -10,33 +9,33 @@ use std::os::fd::{BorrowedFd, RawFd};
 use crate::io::port::Port;
 use crate::live::machine::LiveMachine;
 
-/// After how long without a packet, ns.
+/// The idle time after which a core may block, ns.
 const IDLE_NS: u64 = 50_000;
 /// The longest block, ns: bounds the delay of re-plugged interfaces and of shutdown.
 const LONGEST_NS: u64 = 10_000_000;
-/// What is worth asking for, ns.
+/// The shortest block that is worth a system call, ns.
 const SHORTEST_NS: u64 = 50_000;
 
-/// Since when nothing has moved, ns.
+/// Measures how long no packet has moved; holds the time of the last movement, ns.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct IdleDetector {
     since_ns: u64,
 }
 
 impl IdleDetector {
-    /// At `now_ns` packets had just moved.
+    /// Records that packets moved at `now_ns`: the idle period starts there.
     #[inline]
     pub(crate) fn ended(&mut self, now_ns: u64) {
         self.since_ns = now_ns;
     }
 
-    /// Whether nothing has moved for long, at `now_ns`.
+    /// Returns whether the idle time at `now_ns` is long enough to block.
     #[inline]
     pub(crate) fn is_long(&self, now_ns: u64) -> bool {
         self.for_ns(now_ns) >= IDLE_NS
     }
 
-    /// For how long nothing has moved at `now_ns`, ns.
+    /// Returns the idle time at `now_ns`, ns.
     #[inline]
     pub(crate) fn for_ns(&self, now_ns: u64) -> u64 {
         now_ns - self.since_ns
@@ -59,14 +58,14 @@ impl IdleDetector {
             machine.awake();
             return false;
         }
-        // SAFETY: they are those of ports, which stay open until this returns.
+        // SAFETY: the descriptors belong to `machine`, which keeps them open until this returns.
         #[allow(unsafe_code)]
         let borrowed = arrivals.into_iter().map(|of| unsafe { BorrowedFd::borrow_raw(of) });
         let borrowed: Vec<BorrowedFd> = borrowed.collect();
         let wanted = |of| PollFd::from_borrowed_fd(of, PollFlags::IN);
         let mut wanted: Vec<PollFd> = borrowed.into_iter().map(wanted).collect();
         let timeout = Timespec { tv_sec: 0, tv_nsec: for_ns.cast_signed() };
-        // Whatever it says, everything is looked at now.
+        // The caller polls every port next, whichever descriptor is ready.
         if poll(&mut wanted, Some(&timeout)).is_ok_and(|ready| ready > 0) {
             self.since_ns = machine.clock_ns();
         }
@@ -94,7 +93,7 @@ mod tests {
     use std::io::{Write, pipe};
     use std::os::fd::{AsRawFd, OwnedFd};
 
-    /// A port by which something has come when its pipe says so.
+    /// A port whose pipe signals arrivals; without a pipe it cannot signal them.
     struct PipePort(Option<OwnedFd>);
 
     impl Port for PipePort {
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn it_waits_when_it_has_been_quiet_and_every_port_tells() {
+    fn it_blocks_only_after_an_idle_period_and_if_every_port_signals_arrivals() {
         let (told, mut tell) = pipe().unwrap();
         let (silent, _held) = pipe().unwrap();
         let mut all = machine(vec![PipePort(Some(told.into())), PipePort(Some(silent.into()))]);

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! core 0                                    core 1
-//! handle ──copy──> slot ──ring──────────────> copy ──> buffer for others ──> queue
+//! handle ──copy──> slot ──ring──────────────> copy ──> remote buffer ──> queue
 //!                    └<────────ring of empty slots──┘
 //! ```
 //!
 //! Each core owns its buffers, so a frame is copied into a preallocated slot and out of it. Without
 //! a free slot, packets wait in an outbox until the other core returns slots. The sender reserves
-//! room in the destination queue first, so no single queue blocks the ring. [`SharedOccupancy`]
+//! space in the destination queue first, so no single queue blocks the ring. [`SharedOccupancy`]
 //! counts packets in a queue and packets in flight to it.
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -28,14 +28,14 @@ const SLOTS: usize = 512;
 /// The most slots that [`InterCoreLinks::exchange`] takes from one core.
 const AT_ONCE: usize = 64;
 
-/// What the receiving core does with a frame.
+/// The operation that the receiving core performs on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CrossCoreDestination {
     /// Enqueues it.
     Queue(QueueId),
     /// Sends it by this port, ahead of the port's queues.
     Say(usize),
-    /// Learns the neighbour that it announces at this port.
+    /// Learns the neighbour that the frame announces at this port.
     Heard(usize),
 }
 
@@ -66,7 +66,7 @@ impl SharedOccupancy {
         Self { at_path: counts(at_path), at_output: counts(at_output), path_core, port_core }
     }
 
-    /// Returns what other cores than `core` own.
+    /// Returns the paths and ports that other cores than `core` own.
     pub(crate) fn remote(&self, core: usize) -> RemoteOwnership {
         let other = |of: &[usize]| of.iter().map(|of| *of != core).collect::<Vec<_>>();
         let ports = other(&self.port_core);
@@ -98,7 +98,7 @@ impl SharedOccupancy {
     }
 }
 
-/// The state of a port that its core publishes to the others.
+/// The state of a port that its core publishes to the other cores.
 #[derive(Debug)]
 pub(crate) struct RemotePortState {
     pub(crate) ended: AtomicBool,
@@ -111,7 +111,7 @@ impl Default for RemotePortState {
     }
 }
 
-/// Stands in for a port of another core: receives nothing.
+/// A placeholder for a port of another core: it receives and transmits nothing.
 pub(crate) struct RemotePort(pub(crate) Arc<[RemotePortState]>, pub(crate) usize);
 
 impl Port for RemotePort {
@@ -120,7 +120,7 @@ impl Port for RemotePort {
     }
 
     fn transmit(&mut self, _: &mut Pool, _: &[u64]) -> Result<usize, PortError> {
-        // Packets for it are handed over.
+        // Packets for this port are handed over to its core.
         Ok(0)
     }
 
@@ -140,11 +140,11 @@ struct InterCoreLink {
     empty: Consumer<Box<FrameSlot>>,
     from: Consumer<Box<FrameSlot>>,
     emptied: Producer<Box<FrameSlot>>,
-    // The rings move boxes, so that a frame is not copied again.
+    // Boxes, because a ring then moves a pointer instead of a frame.
     #[allow(clippy::vec_box)]
     spare: Vec<Box<FrameSlot>>,
     outbox: VecDeque<(CrossCoreDestination, u64)>,
-    /// Frames were sent since the last wake-up.
+    /// Whether frames were sent since the last wake-up.
     sent: bool,
     waker: Arc<Waker>,
 }
@@ -221,7 +221,7 @@ impl InterCoreLinks {
         Ok(ends)
     }
 
-    /// Returns the packets in `queue` that came from other cores, or are in flight.
+    /// Returns the number of packets from other cores that are in `queue` or in flight to it.
     #[inline]
     pub(crate) fn waiting(&self, queue: QueueId) -> usize {
         self.occupancy.count(queue).load(Ordering::Relaxed) as usize
@@ -259,7 +259,8 @@ impl InterCoreLinks {
         }
     }
 
-    /// Asks the core of `port` to send a frame; drops it without a buffer or with a backlog.
+    /// Asks the core of `port` to send a frame. Drops it if no buffer is free or the link has a
+    /// backlog.
     pub(crate) fn say(&mut self, pool: &mut Pool, port: usize, frame: &[u8]) {
         self.tell(
             pool,
@@ -269,12 +270,14 @@ impl InterCoreLinks {
         );
     }
 
-    /// Has all others know what `port` heard, if little waits.
+    /// Sends a frame that `port` received to all other cores, to learn its neighbour. Skips cores
+    /// whose link has a backlog.
     pub(crate) fn spread(&mut self, pool: &mut Pool, port: usize, frame: &[u8]) {
         self.tell(pool, None, CrossCoreDestination::Heard(port), frame);
     }
 
-    /// Sends a frame to one core, or to all.
+    /// Sends a frame to `core`, or to all other cores if it is `None`. Skips cores whose link has a
+    /// backlog.
     fn tell(
         &mut self,
         pool: &mut Pool,

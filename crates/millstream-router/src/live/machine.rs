@@ -1,4 +1,4 @@
-//! Real ports and real time, as the router's processes use them.
+//! The machine of a live core: real ports and real time for the router's processes.
 
 mod local_services;
 mod nat;
@@ -33,45 +33,47 @@ pub(super) use remote_cores::Arrived;
 /// Packet counters of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
-    /// Taken from the device.
+    /// Packets taken from the device.
     pub received: u64,
-    /// Of them, dropped for want of a buffer, or because they are longer than one.
+    /// Received packets dropped because no buffer was free or they were longer than a buffer.
     pub unfit: u64,
-    /// Received for the router: ARP, neighbour discovery, packets to its own addresses.
+    /// Received packets for the router: ARP, neighbour discovery, packets to its own addresses.
     pub for_router: u64,
-    /// Given to the device.
+    /// Packets of paths given to the device.
     pub transmitted: u64,
-    /// Given to the device beside these, made by the router itself: ARP, neighbour discovery, echo
-    /// replies, errors.
+    /// Packets of the router itself given to the device: ARP, neighbour discovery, echo replies,
+    /// ICMP errors. `transmitted` excludes them.
     pub originated: u64,
 }
 
 struct PortState<P> {
     port: P,
-    /// Another core owns the port.
+    /// Whether another core owns the port.
     is_remote: bool,
     mac: [u8; 6],
     /// The router's own address on this network, if it has one.
     address: Option<Ipv4Net>,
-    /// The kernel's, in whose name the router speaks where it has none; the kernel answers for it.
+    /// The kernel's address on this network: the source of the router's packets if the router has
+    /// no address here. The kernel answers requests for it.
     kernel: Option<Ipv4Net>,
     /// The router's IPv6 addresses, link-local ones included.
     addresses_v6: Vec<Ipv6Net>,
+    /// The kernel's IPv6 addresses on this network.
     kernel_v6: Vec<Ipv6Net>,
     /// Translates IPv4 sources to `address`.
     nat: Option<Nat>,
     /// Packets for it that this core dropped because their source belongs to another port.
     refused_source: u64,
     link: PacedLink,
-    /// The last run is still in the device's transmit ring.
+    /// Whether the last run is still in the device's transmit ring.
     pending: bool,
-    /// The longest frame that it carries, bytes.
+    /// The longest frame that the port carries, bytes.
     longest_bytes: u32,
     counters: PortCounters,
 }
 
 impl<P> PortState<P> {
-    /// Where requests and errors of the router come from.
+    /// Returns the IPv4 source address of the router's requests and errors.
     fn speaker(&self) -> Option<Ipv4Net> {
         self.address.or(self.kernel)
     }
@@ -85,24 +87,24 @@ impl<P> PortState<P> {
         beside.or_else(|| ours.iter().find(far)).or(ours.first()).copied()
     }
 
-    /// Whether it speaks at all.
+    /// Returns whether the router or the kernel has an address on this network.
     fn speaks(&self) -> bool {
         let v6 = !(self.addresses_v6.is_empty() && self.kernel_v6.is_empty());
         v6 || self.speaker().is_some()
     }
 }
 
-/// A machine with ports of one kind; `Box<dyn Port>` is any kind.
+/// A machine with ports of type `P`; `Box<dyn Port>` permits any kind of port.
 pub struct LiveMachine<P> {
     clock: Clock,
     pool: Pool,
     port_states: Vec<PortState<P>>,
-    /// Some port translates and checks sources.
+    /// Whether any port's NAT checks sources.
     checks_source: bool,
     classifier: Classifier,
     flows: FlowCache,
     function: Forwarder,
-    /// The ways to other cores, if there are some.
+    /// The links to other cores; `None` on a single core.
     links: Option<InterCoreLinks>,
     come: Vec<(CrossCoreDestination, u64)>,
     extensions: Extensions,
@@ -111,29 +113,29 @@ pub struct LiveMachine<P> {
     made: Vec<u64>,
     received: Vec<u64>,
     held: PendingNeighbours,
-    /// When those that packets are held for are asked for again, ns.
+    /// The time of the next requests for neighbours of held packets, ns.
     ask_again_ns: u64,
-    /// No packet is received any more.
+    /// Whether receiving has stopped.
     closed: bool,
     failed: Option<PortError>,
-    /// The time when it was last asked for, ns.
+    /// The time at the last clock read, ns.
     now_ns: u64,
-    /// When what the processor worked for this thread was last asked for.
+    /// The last sample of the CPU time of this thread.
     worked: Worked,
-    /// When the last ICMP error that may be sent has made room for another, ns.
+    /// The state of the rate limit of ICMP errors, ns.
     error_ns: u64,
-    /// Rate limit of neighbour announcements to other cores, ns.
+    /// The state of the rate limit of neighbour announcements to other cores, ns.
     spread_ns: u64,
 }
 
 impl<P: Port> LiveMachine<P> {
-    /// A machine without ports.
+    /// Creates a machine without ports.
     #[must_use]
     pub fn new(clock: Clock, pool: Pool, classifier: Classifier, function: Forwarder) -> Self {
         let (port_states, received) = (Vec::new(), Vec::new());
         let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
         let (held, ask_again_ns) = (PendingNeighbours::new(pool.free()), 0);
-        // What the thread did before is none of this machine's.
+        // Excludes CPU time that the thread used before.
         let worked = Worked::until_now(&clock);
         Self {
             clock,
@@ -160,8 +162,8 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Adds a port with its hardware address; packets leave at `rate_bps` and take
-    /// `overhead_bytes` more than their length. Input and output of its number are this port.
+    /// Adds a port with its hardware address. Packets leave at `rate_bps` and take `overhead_bytes`
+    /// more than their length. The input and the output of the port's number are this port.
     pub fn add(&mut self, port: P, mac: [u8; 6], rate_bps: u64, overhead_bytes: u32) {
         let (counters, longest_bytes) = (PortCounters::default(), port.longest_bytes());
         self.port_states.push(PortState {
@@ -181,7 +183,7 @@ impl<P: Port> LiveMachine<P> {
         });
     }
 
-    /// Classifies and forwards by other rules and routes from now on; ports keep their own.
+    /// Replaces the rules and routes; ports keep their addresses and settings.
     pub fn reconfigure(&mut self, classifier: Classifier, function: Forwarder) {
         self.classifier = classifier;
         self.flows.clear();
@@ -216,9 +218,9 @@ impl<P: Port> LiveMachine<P> {
         self.proxies.counters(path)
     }
 
-    /// Sets the router's addresses at `port`, of IPv4 the last one. The router answers ARP,
-    /// neighbour discovery and echo requests for them, and sends errors from them. With IPv6 it has
-    /// a link-local address, derived from the hardware address unless given.
+    /// Sets the router's addresses at `port`; it uses only the last IPv4 address. The router
+    /// answers ARP, neighbour discovery and echo requests for them, and sends errors from them.
+    /// With IPv6 it has a link-local address, derived from the hardware address unless given.
     ///
     /// # Panics
     /// If there is no such port.
@@ -271,7 +273,7 @@ impl<P: Port> LiveMachine<P> {
                 }
             }
         }
-        // They may go another way now, or their neighbour is known.
+        // Held packets may have another route now, or their neighbour is known.
         self.held.release(|_| true);
     }
 
@@ -283,8 +285,8 @@ impl<P: Port> LiveMachine<P> {
         self.port_states[port].link.set_rate(rate_bps, overhead_bytes);
     }
 
-    /// Packets that `port` is given at once take its link `burst_ns` at most, or are one; 100 µs
-    /// unless it is set.
+    /// Sets the longest link time of a run of several packets at `port`, ns. The default is 100 µs.
+    /// A run of one packet may take longer.
     ///
     /// # Panics
     /// If there is no such port.
@@ -302,13 +304,13 @@ impl<P: Port> LiveMachine<P> {
         self.closed = true;
     }
 
-    /// Whether nothing will come in any more.
+    /// Returns whether no port will receive packets any more.
     #[must_use]
     pub fn ended(&self) -> bool {
         self.closed || self.port_states.iter().all(|state| state.port.ended())
     }
 
-    /// The first failure of a port, once.
+    /// Takes the first failure of a port, if any.
     pub fn failure(&mut self) -> Option<PortError> {
         self.failed.take()
     }
@@ -322,7 +324,7 @@ impl<P: Port> LiveMachine<P> {
         self.port_states[port].counters
     }
 
-    /// A port.
+    /// Returns a port.
     ///
     /// # Panics
     /// If there is no such port.
@@ -330,22 +332,22 @@ impl<P: Port> LiveMachine<P> {
         &mut self.port_states[port].port
     }
 
-    /// All ports of this core.
+    /// Returns all ports of this core.
     pub(super) fn ports(&self) -> impl Iterator<Item = &P> {
         self.port_states.iter().filter(|state| !state.is_remote).map(|state| &state.port)
     }
 
-    /// Whether packets are held until their neighbours are known.
+    /// Returns whether packets are held for neighbour resolution.
     pub(super) fn waits_for_neighbours(&self) -> bool {
         self.held.has_packets()
     }
 
-    /// The time, ns.
+    /// Returns the time, ns.
     pub(super) fn clock_ns(&self) -> u64 {
         self.clock.now_ns()
     }
 
-    /// Buffers that are free.
+    /// Returns the number of free buffers.
     #[must_use]
     pub fn free_buffers(&self) -> usize {
         self.pool.free()
@@ -378,7 +380,7 @@ impl<P: Port> Machine for LiveMachine<P> {
             Ok(count) => count,
             Err(error) => {
                 self.failed.get_or_insert(error);
-                // What was received before it failed.
+                // Packets received before the failure.
                 self.received.len()
             }
         };

@@ -1,9 +1,9 @@
 //! The kernel's routes, neighbours and addresses, read by rtnetlink and followed as they change.
 //!
-//! [`follow`] reads the tables once; then its own thread receives every change. The router is
-//! told of both as [`Change`]s, by [`Control`]. Only the main table counts, and only ports'
-//! interfaces; among routes with the same prefix, the lowest metric. Other routes, and those that
-//! forbid, become [`NextHopKind::Nowhere`]: a shorter prefix must not take their packets.
+//! [`follow`] reads the tables once; then its own thread receives every change. Both reach the
+//! router as [`Change`]s through [`Control`]. Only the main table and the ports' interfaces count.
+//! Among routes with one prefix, the lowest metric counts. Routes by other interfaces, and routes
+//! that forbid, become [`NextHopKind::Nowhere`]: a shorter prefix must not take their packets.
 //!
 //! The kernel does not announce routes that vanish with a link or an address. After such a change,
 //! and after lost messages, the tables are read again. Source: RFC 3549.
@@ -33,47 +33,48 @@ use std::time::Duration;
 
 use crate::live::control::Control;
 
-/// Links, neighbours, addresses and routes of IPv4, and of IPv6 (RTMGRP_… of linux/rtnetlink.h).
+/// The multicast groups of links, neighbours, and IPv4 and IPv6 addresses and routes (RTMGRP_… of
+/// linux/rtnetlink.h).
 const GROUPS: u32 = 0x1 | 0x4 | 0x10 | 0x40 | 0x100 | 0x400;
-/// What the router speaks.
+/// The address families that the router forwards.
 const FAMILIES: [AddressFamily; 2] = [AddressFamily::Inet, AddressFamily::Inet6];
 /// The longest message that is read, bytes; the kernel's are at most half as long.
 const MESSAGE_BYTES: usize = 65_536;
-/// Changes that the router has not taken yet; with more, the kernel has to wait.
+/// The most changes that the router has not taken yet; with more, the thread stops reading.
 const PENDING: usize = 65_536;
-/// How long links and addresses are left to settle before all is read again.
+/// The delay before the tables are read again: links and addresses change in bursts.
 const SETTLE: Duration = Duration::from_millis(20);
-/// What precedes every message, bytes.
+/// The length of a message header, bytes.
 const HEADER: usize = 16;
 
-/// Where a route leads.
+/// The next hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextHopKind {
-    /// Out by a port, to this gateway or to the destination itself.
+    /// A port, and the gateway; without a gateway the destination itself is the next hop.
     Port(usize, Option<IpAddr>),
-    /// By none of the router's ports.
+    /// None of the router's ports: its packets are dropped.
     Nowhere,
 }
 
-/// Something is different now; `None` where there is nothing any more.
+/// A change of the kernel's tables; `None` means removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// A route.
     Route(IpNet, Option<NextHopKind>),
     /// The hardware address of a neighbour at a port.
     Neighbour(usize, IpAddr, Option<[u8; 6]>),
-    /// The kernel's own IPv4 address at a port, with its network's length.
+    /// The kernel's own IPv4 address at a port, with its prefix length.
     Address(usize, Option<Ipv4Net>),
-    /// An IPv6 address of the kernel's at a port, and whether it has it.
+    /// An IPv6 address of the kernel at a port, and whether the kernel has it.
     AddressV6(usize, Ipv6Net, bool),
 }
 
-/// What the kernel knows that concerns the router.
+/// The kernel's tables, as far as they concern the router.
 #[derive(Debug, Default)]
 struct Tables {
-    /// Ports by the index of their interface.
+    /// The ports by interface index.
     ports: HashMap<u32, usize>,
-    /// Routes by metric.
+    /// The metric and next hop of each route, by prefix.
     routes: HashMap<IpNet, Vec<(u32, NextHopKind)>>,
     neighbours: HashMap<(usize, IpAddr), [u8; 6]>,
     addresses: HashMap<usize, Ipv4Net>,
@@ -86,7 +87,7 @@ impl Tables {
         routes.iter().min_by_key(|(metric, _)| *metric).map(|(_, way)| *way)
     }
 
-    /// Takes a message in; returns what is different now.
+    /// Applies a message; returns the resulting change, if any.
     fn hear(&mut self, message: &Message, replaces: bool) -> Option<Change> {
         match message {
             Message::NewRoute(route) => self.route(route, true, replaces),
@@ -110,7 +111,7 @@ impl Tables {
                 RouteAttribute::Priority(is) => metric = *is,
                 RouteAttribute::Gateway(is) => gateway = ip(is),
                 RouteAttribute::Oif(is) => interface = Some(*is),
-                // Of several ways the first.
+                // A multipath route: its first next hop counts.
                 RouteAttribute::MultiPath(ways) => {
                     let first = ways.first()?;
                     interface = Some(first.interface_index);
@@ -198,7 +199,7 @@ impl Tables {
                 | AddressAttribute::Address(IpAddr::V6(is)) => Some(*is),
                 _ => None,
             };
-            // Of a point-to-point link, the local end.
+            // On a point-to-point link, the local attribute is the kernel's address.
             let local = |of: &&AddressAttribute| matches!(of, AddressAttribute::Local(_));
             let (first, then) = (message.attributes.iter().find(local), &message.attributes);
             let address = first.into_iter().chain(then).find_map(is_v6);
@@ -220,7 +221,7 @@ impl Tables {
         })
     }
 
-    /// What `new` has that these tables have not, or have otherwise.
+    /// Returns the changes that lead from these tables to `new`.
     fn differences(&self, new: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
         for prefix in union(&self.routes, &new.routes) {
@@ -261,13 +262,13 @@ fn union<K: Copy + Eq + Hash, V>(one: &HashMap<K, V>, other: &HashMap<K, V>) -> 
     one.keys().chain(other.keys()).copied().collect()
 }
 
-/// Calls `each` with every message of `bytes`; returns whether all could be read.
+/// Calls `each` with every message of `bytes`; returns false at a truncated message.
 fn parse(bytes: &[u8], mut each: impl FnMut(NetlinkMessage<Message>)) -> bool {
     let mut rest = bytes;
     while let Some(length) = rest.first_chunk::<4>() {
         let length = u32::from_ne_bytes(*length) as usize;
         let Some(message) = rest.get(..length).filter(|_| length >= HEADER) else { return false };
-        // What this library cannot read concerns other things.
+        // Skips messages that the library cannot parse: the router needs none of them.
         if let Ok(message) = NetlinkMessage::deserialize(message) {
             each(message);
         }
@@ -301,9 +302,9 @@ fn dump(request: Message, mut each: impl FnMut(&Message)) -> io::Result<()> {
     ended.unwrap_or(Ok(()))
 }
 
-/// Reads all that concerns the router, whose ports have these interfaces.
+/// Reads the kernel's tables for a router whose ports have these interfaces.
 fn read(interfaces: &[(String, usize)]) -> io::Result<Tables> {
-    // One that is away has no index, and no routes.
+    // An interface that is away has no index and no routes.
     let ports = interfaces
         .iter()
         .filter_map(|(name, port)| Some((if_nametoindex(name.as_str()).ok()?, *port)));
@@ -328,14 +329,14 @@ fn read(interfaces: &[(String, usize)]) -> io::Result<Tables> {
     Ok(tables)
 }
 
-/// Sends the kernel's tables, and then their changes, to `control`. `interfaces` are those of
-/// ports, by number.
+/// Sends the kernel's tables, and then their changes, to `control`. `interfaces` has the interface
+/// and number of each port.
 ///
 /// # Errors
-/// If the kernel's tables cannot be read.
+/// If the kernel's tables cannot be read, or the thread cannot be started.
 pub(crate) fn follow(interfaces: Vec<(String, usize)>, control: &Arc<Control>) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
-    // Before the tables are read, so that no change is missed.
+    // Subscribes before it reads the tables: no change is missed.
     socket.bind(&SocketAddr::new(0, GROUPS))?;
     let tables = read(&interfaces)?;
     let changes = Tables::default().differences(&tables);
@@ -370,7 +371,7 @@ fn listen(
                     changes.extend(tables.hear(&inner, replaces));
                     stale |= match &inner {
                         Message::NewLink(link) | Message::DelLink(link) => {
-                            // One that has come may be a port's.
+                            // A new link may be the interface of a port that is away.
                             tables.ports.contains_key(&link.header.index)
                                 || tables.ports.len() < interfaces.len()
                         }

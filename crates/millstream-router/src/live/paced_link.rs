@@ -1,4 +1,4 @@
-//! The link that a port sends by: what it carries, until when, and when it is given more.
+//! Paces a port's output to its link rate: when the link is free, and when it accepts packets.
 //!
 //! Packets are given to the link in *runs*: one packet, or as many as the link carries in its
 //! `burst` time (100 µs unless the port's file says otherwise).
@@ -9,42 +9,43 @@
 //!                           nor earlier than `burst` before the link is free
 //! ```
 //!
-//! A decision is taken when a packet is given to the link, so a packet of high priority waits for
-//! the last run and for nothing else. A run that is given late is made up for: the link counts as
-//! busy while it is given packets up to `burst` ahead, and runs then follow each other at 10/9 of
-//! the link rate. What is lost beyond `burst` is lost: the link was idle.
+//! The scheduler decides when a packet is given to the link, so a packet of high priority waits
+//! only for the last run. The link catches up after a late run: it accepts packets up to `burst`
+//! ahead, and runs then follow each other at 10/9 of the link rate. Delay beyond `burst` is lost
+//! link time: the link was idle.
 
-/// The default of `burst`, ns. A sleeping thread often wakes some 60 000 late, and the link is not
-/// to lie idle meanwhile.
+/// The default of `burst`, ns. A sleeping thread often wakes about 60 000 ns late; the link must
+/// stay busy meanwhile.
 pub(crate) const BURST_NS: u64 = 100_000;
-/// After how long a port that took nothing is tried again, ns.
+/// The delay before a port that accepted nothing is tried again, ns.
 const RETRY_NS: u64 = 10_000;
-/// The shortest time from run to run, in tenths of the link time of the first.
+/// The shortest time from one run to the next, in tenths of the first run's link time.
 const CATCH_UP_TENTHS: u64 = 9;
 
-/// A link of a given rate.
+/// A link that transmits packets at a given rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacedLink {
     rate_bps: u64,
     overhead_bytes: u32,
     burst_ns: u64,
-    /// What the link carries in `burst_ns`, bytes with their overhead.
+    /// The bytes, overhead included, that the link carries in `burst_ns`.
     burst_bytes: u64,
-    /// When it is done with all that it was given, ns.
+    /// The time when the link has transmitted all packets given to it, ns.
     free_ns: u64,
-    /// How long it had nothing to carry before that, ns.
+    /// The link's total idle time before `free_ns`, ns.
     idle_ns: u64,
-    /// When the last run began, ns; how long the link takes for it, ns, and its bytes with their
-    /// overhead.
+    /// The time when the last run began, ns.
     run_ns: u64,
+    /// The link time of the last run, ns.
     run_takes_ns: u64,
+    /// The bytes of the last run, overhead included.
     run_bytes: u64,
     /// The earliest time of the next run, ns.
     next_run_ns: u64,
 }
 
 impl PacedLink {
-    /// An idle link; a packet takes `overhead_bytes` more than its length.
+    /// Creates an idle link; a packet takes `overhead_bytes` more than its length.
     pub(crate) fn new(rate_bps: u64, overhead_bytes: u32) -> Self {
         let mut link = Self {
             rate_bps,
@@ -62,29 +63,30 @@ impl PacedLink {
         link
     }
 
-    /// Packets that are given to it from now on leave at another rate.
+    /// Sets the rate and the overhead of packets given from now on.
     pub(crate) fn set_rate(&mut self, rate_bps: u64, overhead_bytes: u32) {
         self.rate_bps = rate_bps;
         self.overhead_bytes = overhead_bytes;
         self.set_burst(self.burst_ns);
     }
 
-    /// Runs of several packets take the link this long at most, ns.
+    /// Sets the longest link time of a run of several packets, ns.
     pub(crate) fn set_burst(&mut self, burst_ns: u64) {
         self.burst_ns = burst_ns;
         let bytes = u128::from(burst_ns) * u128::from(self.rate_bps) / 8_000_000_000;
         self.burst_bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
     }
 
-    /// Whether the link accepts packets at `now_ns`.
+    /// Returns whether the link accepts packets at `now_ns`.
     #[inline]
     pub(crate) fn has_room(&self, now_ns: u64) -> bool {
         self.free_ns <= now_ns.saturating_add(self.burst_ns)
             && (self.next_run_ns <= now_ns || self.run_bytes < self.burst_bytes)
     }
 
-    /// How many more packets a run at `now_ns` may have, `most` at most, that has `packets` of
-    /// `bytes` in all; none is longer than `longest_bytes`. The first of a run always fits.
+    /// Returns how many more packets a run at `now_ns` may have, at most `most`. The run has
+    /// `packets` packets of `bytes` in all; no packet is longer than `longest_bytes`. The first
+    /// packet of a run always fits.
     #[inline]
     pub(crate) fn fits(
         &self,
@@ -97,7 +99,7 @@ impl PacedLink {
         let begun = if now_ns < self.next_run_ns { self.run_bytes } else { 0 };
         let left = self.burst_bytes.saturating_sub(begun + bytes + packets as u64 * overhead);
         let longest = (u64::from(longest_bytes) + overhead).max(1);
-        // Spares fast lines the division.
+        // Avoids the division on fast links.
         if longest.saturating_mul(most as u64) <= left {
             return most;
         }
@@ -106,13 +108,14 @@ impl PacedLink {
         more.max(usize::from(first)).min(most)
     }
 
-    /// When that is worth asking again, ns.
+    /// Returns when to call [`has_room`](Self::has_room) again, ns.
     pub(crate) fn room_at_ns(&self, now_ns: u64) -> u64 {
         let room_ns = self.free_ns.saturating_sub(self.burst_ns).max(self.next_run_ns);
         if room_ns > now_ns { room_ns } else { now_ns + RETRY_NS }
     }
 
-    /// The last run left the device only at `now_ns`: the next keeps its distance from then.
+    /// Records that the last run left the device at `now_ns`; the next run keeps its distance from
+    /// that time.
     pub(crate) fn run_left(&mut self, now_ns: u64) {
         self.run_ns = now_ns;
         self.next_run_ns = now_ns + self.shortest_gap_ns();
@@ -122,13 +125,13 @@ impl PacedLink {
         (self.run_takes_ns * CATCH_UP_TENTHS).div_ceil(10)
     }
 
-    /// How long it has had nothing to carry until `now_ns`, ns in all.
+    /// Returns the link's total idle time until `now_ns`, ns.
     #[inline]
     pub(crate) fn idle_ns(&self, now_ns: u64) -> u64 {
         self.idle_ns + now_ns.saturating_sub(self.free_ns)
     }
 
-    /// It was given packets of these lengths, bytes, at `now_ns`.
+    /// Records that packets of these lengths, bytes, were given to the link at `now_ns`.
     #[inline]
     pub(crate) fn carry(&mut self, now_ns: u64, lengths: impl Iterator<Item = u32>) {
         let bytes = lengths.map(|bytes| u64::from(bytes + self.overhead_bytes)).sum::<u64>();

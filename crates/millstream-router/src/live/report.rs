@@ -1,139 +1,139 @@
-//! What a live router did: every packet accounted for.
+//! The report of a live router's run, which accounts for every packet.
 
 use crate::live::extension::ExtensionCounters;
 use crate::net::nat::NatCounters;
 use crate::proxy::ProxyCounters;
 
-/// Counters and configuration of a router.
+/// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
-    /// It runs.
+    /// The router is still running.
     Running,
-    /// It was told to.
+    /// The router was told to stop.
     Told,
-    /// Its time was over.
+    /// The time limit of the run passed.
     Time,
     /// Every port had ended.
     Input,
 }
 
-/// A port.
+/// The counters of a port.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PortReport {
-    /// Its name.
+    /// The port's name.
     pub name: String,
     /// Packets taken from the device.
     pub received: u64,
-    /// Of them, neither IPv4 nor IPv6, not for the port's address, or of no path.
+    /// Received packets that are neither IPv4 nor IPv6, not for the port's address, or of no path.
     pub unclassified: u64,
-    /// Of them, dropped for want of a buffer or because they were longer than one.
+    /// Received packets dropped because no buffer was free or they were longer than a buffer.
     pub unfit: u64,
-    /// Of those received, dropped because they are of a VLAN that no port is, or have several tags.
+    /// Received packets dropped because no port has their VLAN, or because they have several tags.
     #[serde(default)]
     pub strays: u64,
-    /// Received for the router: ARP, neighbour discovery, packets to its own addresses.
+    /// Received packets for the router: ARP, neighbour discovery, packets to its own addresses.
     pub for_router: u64,
-    /// Packets given to the device.
+    /// Packets of paths given to the device.
     pub transmitted: u64,
-    /// Sent by the router itself: ARP, neighbour discovery, echo replies, ICMP errors.
+    /// Packets sent by the router itself: ARP, neighbour discovery, echo replies, ICMP errors.
     pub originated: u64,
-    /// Packets that the device lost before they could be received, where it says so.
+    /// Packets that the device lost before the router received them, if the device counts them.
     pub lost_by_device: u64,
     /// How often the device went down or away.
     pub went_away: u64,
-    /// Whether it is down or away now.
+    /// Whether the device is down or away now.
     #[serde(default)]
     pub away: bool,
-    /// What the translation of addresses did, if there is one.
+    /// The counters of the port's NAT, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nat: Option<NatCounters>,
 }
 
-/// A path.
+/// The counters of a path.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct PathReport {
-    /// Its name.
+    /// The path's name.
     pub name: String,
-    /// Packets classified to it.
+    /// Packets classified to the path.
     pub received: u64,
-    /// Dropped as they were classified: the path's action is to drop.
+    /// Packets dropped on classification, because the path's action is to drop.
     pub dropped_by_action: u64,
-    /// Dropped at its full input queue.
+    /// Packets dropped because the path's input queue was full.
     pub dropped_full: u64,
-    /// Dropped by the function: no route, hop limit, checksum, length, or extension.
+    /// Packets dropped by the function: no route, hop limit, checksum, length, or extension.
     pub dropped_by_function: u64,
-    /// Routed to a port that the path does not leave by.
+    /// Packets dropped because their route leads to a port outside the path.
     pub dropped_elsewhere: u64,
-    /// Dropped by the link's discipline, too late.
+    /// Packets dropped by the link's discipline because their deadline had passed.
     pub dropped_late: u64,
-    /// Dropped because a changed file had no place for them.
+    /// Packets dropped by a reload that removed their path, or their output from the path.
     pub dropped_by_reload: u64,
-    /// Sent.
+    /// Packets sent.
     pub sent: u64,
-    /// Their bytes.
+    /// The bytes of the packets sent.
     pub sent_bytes: u64,
-    /// Still queued at the end, or held until a neighbour answers.
+    /// Packets that are queued at the end, or held for neighbour resolution.
     pub queued: u64,
-    /// Of them, those that only wait for a link.
+    /// Queued packets that only wait for a link.
     pub at_links: u64,
-    /// Made by its function: a proxy's own packets.
+    /// Packets made by the path's function: a proxy's own packets.
     #[serde(default)]
     pub made: u64,
-    /// Not forwarded, as they were for its function: what came for a proxy.
+    /// Packets consumed by the path's function: packets to a proxy.
     #[serde(default)]
     pub consumed: u64,
-    /// What its extension did, if it has one.
+    /// The counters of the path's extension, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub extension: Option<ExtensionCounters>,
-    /// What its proxy did, if it has one.
+    /// The counters of the path's proxy, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyCounters>,
 }
 
-/// A process.
+/// The counters of a process.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ProcessReport {
-    /// What it does: "input lan".
+    /// The process' kind and its port or path: "input lan".
     pub name: String,
-    /// Which of the router's cores it runs on.
+    /// The number of the core that runs the process.
     #[serde(default)]
     pub core: usize,
-    /// Its reservation, cycles a second.
+    /// The reservation, cycles per second.
     pub reserved_cycles: u64,
-    /// What it used, cycles a second on average.
+    /// The average use, cycles per second.
     pub used_cycles: u64,
-    /// How long it has run, ns.
+    /// The total CPU time of its runs, ns.
     pub busy_ns: u64,
-    /// Times it ran.
+    /// The number of runs.
     pub runs: u64,
-    /// Packets it moved.
+    /// The number of packets moved.
     pub packets: u64,
 }
 
-/// A run of a live router.
+/// The report of a live router's run.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Report {
     /// The router's name.
     pub router: String,
-    /// How long it ran, ns.
+    /// The duration of the run so far, ns.
     pub elapsed_ns: u64,
-    /// Why it stopped.
+    /// Why the run ended.
     pub ended: Ended,
-    /// Ports, in the order of the file.
+    /// The ports, in file order.
     pub ports: Vec<PortReport>,
-    /// Paths in file order; then `(removed)`, the sum of paths removed by reloads.
+    /// The paths, in file order; then `(removed)`, the sum of paths removed by reloads.
     pub paths: Vec<PathReport>,
-    /// How often the file was read again.
+    /// The number of reloads.
     pub reloads: u64,
-    /// Processes.
+    /// The processes that can run, in the router's order: inputs, paths, outputs.
     pub processes: Vec<ProcessReport>,
     /// Packets received or made, less those sent, dropped, consumed or queued: always 0.
     pub unaccounted: i64,
 }
 
 impl Report {
-    /// Packets received or made less all that became of them.
+    /// Returns packets received or made, less those sent, dropped, consumed, queued or `staged`.
     #[must_use]
     pub(super) fn account(ports: &[PortReport], paths: &[PathReport], staged: u64) -> i64 {
         let received: u64 = ports.iter().map(|port| port.received).sum();

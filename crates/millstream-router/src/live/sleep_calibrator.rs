@@ -1,14 +1,14 @@
-//! Short sleeps that end in time.
+//! Shortens sleeps by the measured wake-up delay, so that they end in time.
 //!
-//! Linux wakes a thread some microseconds late, in a virtual machine tens of them. The calibrator
-//! learns the delay, sleeps that much less, and leaves the rest to spinning.
+//! Linux wakes a thread some microseconds late; in a virtual machine, tens of microseconds. The
+//! calibrator learns the delay and shortens sleeps by it; the thread spins for the rest.
 
-/// No sleep is asked for that is shorter, ns.
+/// The shortest sleep that is requested, ns.
 const SHORTEST_NS: u64 = 5_000;
-/// A thread that came later was not late for sleeping: others had its processor. ns.
+/// The longest wake-up delay that is learned, ns. A longer one means that the thread was preempted.
 const LATEST_NS: u64 = 40_000;
 
-/// How late sleeps end.
+/// An estimate of how late sleeps end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SleepCalibrator {
     late_ns: u64,
@@ -21,8 +21,8 @@ impl Default for SleepCalibrator {
 }
 
 impl SleepCalibrator {
-    /// Returns the sleep that ends in `for_ns`, or soon after if it `may_be_late`, ns; `None`:
-    /// spin.
+    /// Returns the length of a sleep that ends in `for_ns`, or soon after if it `may_be_late`, ns.
+    /// `None` means that the thread must spin.
     pub(crate) fn length_ns(&mut self, for_ns: u64, may_be_late: bool) -> Option<u64> {
         let in_time_ns = for_ns.saturating_sub(self.late_ns);
         let ask_ns = if may_be_late { in_time_ns.max(SHORTEST_NS) } else { in_time_ns };
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sleeps_end_in_time_once_it_is_known_how_late_they_are() {
+    fn sleeps_end_in_time_once_the_delay_is_learned() {
         for late_ns in [0, 3_000, 28_000, LATEST_NS] {
             let mut sleep_calibrator = SleepCalibrator::default();
             for _ in 0..200 {
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_processor_is_not_a_late_wake_up() {
+    fn preemption_is_not_learned_as_a_late_wake_up() {
         let mut sleep_calibrator = SleepCalibrator::default();
         for _ in 0..100 {
             sleep_calibrator.took(10_000, 5_000_000);
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_be_late_sleeps_all_the_same() {
+    fn a_sleep_that_may_end_late_has_the_shortest_length_at_least() {
         let mut sleep_calibrator = SleepCalibrator::default();
         sleep_calibrator.took(10_000, 40_000);
         assert_eq!(sleep_calibrator.length_ns(20_000, true), Some(SHORTEST_NS));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_sleep_for_being_late_tries_again() {
+    fn the_estimate_decays_while_sleeps_are_skipped() {
         let mut sleep_calibrator = SleepCalibrator::default();
         sleep_calibrator.took(10_000, u64::MAX);
         let tries = (1..100_000).find(|_| sleep_calibrator.length_ns(15_000, false).is_some());

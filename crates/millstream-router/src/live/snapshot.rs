@@ -11,45 +11,45 @@ use crate::proxy::ProxyCounters;
 use crate::router::Process;
 use crate::router::counters::{PathCounters, ProcessCounters};
 
-/// A port, as its core knows it; the others know only whom they refused.
+/// A core's counters of a port. Cores other than the port's own only have `refused_source`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortSnapshot {
     pub(crate) counters: PortCounters,
-    /// Packets that no path is for, those that did not fit or were for the router among them.
+    /// Received packets of no path, including `unfit` packets and packets for the router.
     pub(crate) unclassified: u64,
     pub(crate) strays: u64,
     pub(crate) went_away: u64,
     pub(crate) away: bool,
     pub(crate) lost: u64,
-    /// What its core says of its translation,
+    /// The counters of the port's NAT; `None` on other cores.
     pub(crate) nat: Option<NatCounters>,
-    /// and packets that this core refused for their source.
+    /// Packets for the port that this core refused for their source.
     pub(crate) refused_source: u64,
 }
 
-/// A path, as a core knows it: packets are received on one, and sent on another.
+/// A core's counters of a path. A packet may be received on one core and sent on another.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PathSnapshot {
     pub(crate) counters: PathCounters,
-    /// Before its function, and after.
+    /// The packets that wait before the path's function, and those that wait after it.
     pub(crate) waiting: (usize, usize),
     pub(crate) extension: Option<ExtensionCounters>,
     pub(crate) proxy: Option<ProxyCounters>,
 }
 
-/// A core.
+/// The counters of a core, or the sum of several cores.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoreSnapshot {
     pub(crate) ports: Vec<PortSnapshot>,
     pub(crate) paths: Vec<PathSnapshot>,
-    /// In the router's order.
+    /// The counters of all processes, in the router's order.
     pub(crate) processes: Vec<ProcessCounters>,
     /// Packets that outputs have selected and ports have not taken.
     pub(crate) staged: u64,
 }
 
 impl CoreSnapshot {
-    /// Adds another core of the same router.
+    /// Adds the counters of another core of the router.
     pub(crate) fn add(&mut self, other: Self) {
         for (port, other) in self.ports.iter_mut().zip(other.ports) {
             let PortCounters { received, unfit, for_router, transmitted, originated } =
@@ -83,12 +83,12 @@ impl CoreSnapshot {
     }
 }
 
-/// What a report needs beside how cores stand.
+/// The data of a report that snapshots do not have.
 pub(crate) struct Frame<'a> {
     pub(crate) scenario: &'a RouterScenario,
-    /// Of each process, cycles a second.
+    /// The reservation of each process, cycles per second.
     pub(crate) reserved: &'a [u64],
-    /// Of a processor, cycles a second.
+    /// The CPU's cycles per second.
     pub(crate) frequency: u64,
     pub(crate) elapsed_ns: u64,
     pub(crate) ended: Ended,
@@ -96,12 +96,12 @@ pub(crate) struct Frame<'a> {
     pub(crate) removed: Option<PathCounters>,
 }
 
-/// The router, whose cores together stand so.
+/// Builds a report from the sum of all cores' snapshots.
 pub(crate) fn report(of: &Frame, snapshot: CoreSnapshot) -> Report {
     let scenario = of.scenario;
     let ports = scenario.ports.iter().zip(snapshot.ports).map(|(port, snapshot)| {
         let counters = snapshot.counters;
-        // Those that the port dropped itself are among what did not fit, for the machine.
+        // The machine counts packets that the port itself dropped as unfit, too.
         let unfit = counters.unfit.saturating_sub(snapshot.strays);
         PortReport {
             name: port.name.clone(),

@@ -1,6 +1,6 @@
-//! Router status by HTTP: a dashboard, `/status` as JSON, `/metrics` for Prometheus.
+//! Serves the router's status over HTTP: a dashboard, `/status` as JSON, `/metrics` for Prometheus.
 //!
-//! The router itself is only asked for its counters.
+//! A request takes only a report of the counters from the router.
 
 use millstream_report::http::{self, Answer};
 use std::io;
@@ -11,13 +11,13 @@ use std::time::Duration;
 use crate::live::control::Control;
 use crate::live::metrics::metrics;
 
-/// How long the router may take to answer: on a busy machine it may have to wait for the processor.
+/// The longest wait for the router's report: on a busy machine the router may wait for a CPU.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Answers requests at `address` from a thread of its own; returns the address it listens at.
+/// Serves requests at `address` in its own thread; returns the bound address.
 ///
 /// # Errors
-/// If the address cannot be listened at.
+/// If the address cannot be bound.
 pub fn serve(address: SocketAddr, control: Arc<Control>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;

@@ -1,8 +1,8 @@
 //! Wake-ups of a core's thread by its ports and by other cores.
 //!
 //! The sleeper announces itself, checks for work again, and only then polls. The waking thread
-//! publishes work, then checks the announcement. One of the two fences comes first, so either side
-//! sees the other. Waking a running core costs a fence and a load.
+//! publishes work, then checks the announcement. One of the two fences comes first, so at least one
+//! side sees the other. Waking a running core costs a fence and a load.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use std::io;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 #[derive(Debug)]
 pub(crate) struct Waker {
     asleep: AtomicBool,
-    /// An order waits besides packets.
+    /// Whether an order is pending.
     ordered: AtomicBool,
     event: OwnedFd,
 }
@@ -39,13 +39,13 @@ impl Waker {
         let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
     }
 
-    /// Has the core look for orders.
+    /// Marks an order as pending and wakes the core.
     pub(crate) fn order(&self) {
         self.ordered.store(true, Ordering::Release);
         self.wake();
     }
 
-    /// Whether there are orders, once.
+    /// Returns whether orders are pending; clears the mark.
     #[inline]
     pub(crate) fn ordered(&self) -> bool {
         self.ordered.load(Ordering::Relaxed) && self.ordered.swap(false, Ordering::Acquire)
@@ -59,23 +59,25 @@ impl Waker {
         !self.ordered.load(Ordering::Relaxed)
     }
 
-    /// It is awake.
+    /// Ends the announced sleep and clears the event.
     pub(crate) fn awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
         let _ = rustix::io::read(&self.event, &mut [0; 8]);
     }
 
-    /// What becomes readable when it is rung.
+    /// Returns the descriptor that becomes readable when the core is woken.
     pub(crate) fn event(&self) -> RawFd {
         self.event.as_raw_fd()
     }
 
-    /// Sleeps until it is rung, or for `for_ns`; returns whether it was rung. To be announced.
+    /// Sleeps until woken or for `for_ns`, less than 1 s; returns whether it was woken. Call
+    /// [`announce`](Self::announce) first.
     pub(crate) fn wait(&self, for_ns: u64) -> bool {
         let mut wanted = [PollFd::from_borrowed_fd(self.event.as_fd(), PollFlags::IN)];
         let for_ns = for_ns.min(999_999_999).cast_signed();
-        // Whatever it says, everything is looked at now.
-        poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: for_ns })).is_ok_and(|rung| rung > 0)
+        // An error counts as a time-out: the caller checks for work next in any case.
+        let ready = poll(&mut wanted, Some(&Timespec { tv_sec: 0, tv_nsec: for_ns }));
+        ready.is_ok_and(|ready| ready > 0)
     }
 }
 
@@ -121,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_seen_once_and_keep_it_awake() {
+    fn an_order_is_seen_once_and_prevents_a_sleep() {
         let waker = Waker::new().unwrap();
         assert!(waker.announce());
         waker.order();

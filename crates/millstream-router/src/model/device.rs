@@ -1,49 +1,49 @@
-//! Network devices in simulated time: a receive ring that a source fills, a transmit ring that the
-//! line empties.
+//! Network devices in simulated time: a receive ring that a source fills, and a transmit ring that
+//! the link empties.
 
 const SECOND_NS: u128 = 1_000_000_000;
 
-/// A receive ring and the source at its end of the line.
+/// A receive ring and the source that fills it.
 ///
-/// A device that interrupts has its packets taken from the ring, at once, into a queue of the same
-/// length; what finds that queue full is dropped when it has already cost its interrupt.
+/// If the device interrupts, the handler moves each packet from the ring to a queue of the ring's
+/// size. A packet that finds the queue full is dropped, after it has cost its interrupt.
 #[derive(Clone, Debug)]
 pub struct InputDevice {
     rate_pps: u64,
     phase_ns: u64,
-    /// How many packets have arrived.
+    /// The number of packets that have arrived.
     arrived: u64,
     path: usize,
     size: usize,
-    /// Packets in the ring.
+    /// The number of packets in the ring.
     ring: usize,
-    /// Packets read by interrupts.
+    /// The number of packets in the queue of the interrupt handler.
     announced: usize,
     lost: u64,
 }
 
 impl InputDevice {
-    /// A ring of `size` packets, and a source of `rate_pps` packets a second for `path`, the first
-    /// at `phase_ns`.
+    /// Creates a ring of `size` packets and a source of `rate_pps` packets/s for `path`. The first
+    /// packet arrives at `phase_ns`.
     #[must_use]
     pub fn new(size: usize, rate_pps: u64, phase_ns: u64, path: usize) -> Self {
         Self { rate_pps, phase_ns, arrived: 0, path, size, ring: 0, announced: 0, lost: 0 }
     }
 
-    /// Packets that arrived up to the last time that the device was looked at, and those of them
-    /// that were lost.
+    /// Returns the numbers of packets that arrived and that were lost, as of the last poll of the
+    /// device.
     #[must_use]
     pub fn counts(&self) -> (u64, u64) {
         (self.arrived, self.lost)
     }
 
-    /// Packets that wait to be read.
+    /// Returns the number of packets that wait to be read.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.ring + self.announced
     }
 
-    /// When the next packet arrives, ns.
+    /// Returns the arrival time of the next packet, ns; `None` without a source.
     pub(super) fn next_ns(&self) -> Option<u64> {
         if self.rate_pps == 0 {
             return None;
@@ -73,7 +73,8 @@ impl InputDevice {
         Some(self.path)
     }
 
-    /// Whether a packet interrupts the CPU; the interrupt handler reads the packet.
+    /// Handles one interrupt: reads a packet into the handler's queue. Returns false if none has
+    /// arrived.
     pub(super) fn interrupt(&mut self, now_ns: u64) -> bool {
         self.fill(now_ns);
         let Some(rest) = self.ring.checked_sub(1) else { return false };
@@ -87,25 +88,25 @@ impl InputDevice {
     }
 }
 
-/// A transmit ring and the line that empties it.
+/// A transmit ring and the link that empties it.
 #[derive(Clone, Debug)]
 pub struct OutputDevice {
     rate_pps: u64,
     size: u64,
-    /// When the line is done with all that it was given, in 1/`rate_pps` ns.
+    /// The time when the link has transmitted all packets of the ring, in 1/`rate_pps` ns.
     done: u128,
-    /// Packets put so far.
+    /// The number of packets put into the ring so far.
     sent: u64,
 }
 
 impl OutputDevice {
-    /// A ring of `size` packets on a line of `rate_pps` packets a second.
+    /// Creates a ring of `size` packets on a link of `rate_pps` packets/s.
     #[must_use]
     pub fn new(size: u64, rate_pps: u64) -> Self {
         Self { rate_pps, size, done: 0, sent: 0 }
     }
 
-    /// Packets put so far.
+    /// Returns the number of packets put into the ring so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.sent
@@ -120,7 +121,7 @@ impl OutputDevice {
         usize::try_from(u128::from(self.size).saturating_sub(waiting)).unwrap_or(usize::MAX)
     }
 
-    /// When a packet has left the ring, ns.
+    /// Returns the time when the ring can hold another packet, ns; later than `now_ns`.
     pub(super) fn room_at_ns(&self, now_ns: u64) -> u64 {
         let left = self.done.saturating_sub(u128::from(self.size - 1) * SECOND_NS);
         let at_ns = left.div_ceil(u128::from(self.rate_pps.max(1)));

@@ -1,4 +1,4 @@
-//! Forwarding processes wait for a whole batch while others have work.
+//! Forwarding processes wait for a whole batch while other processes have work.
 //!
 //! A run has a fixed cost of some packets, which small batches do not amortise. The wait is bounded
 //! by the plan, and ends when no other process has work.
@@ -8,7 +8,7 @@ use crate::router::machine::Machine;
 
 impl<M: Machine> Router<M> {
     /// Starts the batch wait of `path` if it has packets, but no whole batch; returns whether it
-    /// did.
+    /// waits.
     #[inline]
     pub(super) fn wait_for_batch(&mut self, path: usize) -> bool {
         let of = &mut self.paths[path];
@@ -48,7 +48,8 @@ impl<M: Machine> Router<M> {
         self.batch_wait_ends_ns = NEVER;
     }
 
-    /// Counts runs that moved nothing. After one per input, nothing worth waiting for arrives.
+    /// Counts consecutive runs that moved no packet. With more runs than inputs, no packet is
+    /// expected soon, and all batch waits end.
     #[inline]
     pub(super) fn count_empty_runs(&mut self, moved: u32) {
         self.empty_runs = if moved == 0 { self.empty_runs + 1 } else { 0 };
@@ -77,15 +78,17 @@ mod tests {
     const RUN_NS: u64 = 1_000;
     const BATCH: u32 = 8;
 
-    /// Each run takes a microsecond; what a read brings is said beforehand: packets of each path.
+    /// A machine whose runs take a microsecond and whose reads have given numbers of packets per
+    /// path.
     struct Scripted {
         now_ns: u64,
         reads: Vec<[usize; 2]>,
         at: usize,
-        /// What the port takes.
+        /// The number of packets that the port accepts.
         room: usize,
-        /// For how long the processor is taken away in the next run, and was in the last, ns.
+        /// The steal time of the next run, ns.
         away_ns: u64,
+        /// The steal time of the last run, ns.
         steal_ns: u64,
     }
 
@@ -168,18 +171,18 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_nothing_follows_does_not_wait() {
+    fn a_single_packet_does_not_wait_for_a_batch() {
         let mut router = router(vec![[1, 0]]);
         for _ in 0..5 {
             router.step();
         }
-        // Read, asked twice in vain, forwarded, sent.
+        // One read, two empty polls, forwarding, output.
         assert_eq!(router.path(0).sent, 1);
     }
 
-    /// Inputs that were polled during steal time are owed none of it.
+    /// Inputs that were polled during steal time are owed no service for it.
     #[test]
-    fn who_has_work_after_the_processor_was_away_does_not_wait_for_that_time() {
+    fn a_newly_backlogged_process_does_not_wait_for_steal_time() {
         let mut router = router([vec![[0, 0]; 30], vec![[8, 0]]].concat());
         for _ in 0..20 {
             router.step();
@@ -195,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn few_packets_of_a_path_are_forwarded_together_while_others_have_work() {
+    fn a_sparse_path_is_forwarded_in_batches_while_other_processes_have_work() {
         let mut router = router(vec![[7, 1]; 1_000]);
         while router.machine().at < 1_000 {
             router.step();
@@ -205,12 +208,12 @@ mod tests {
         assert!(used.packets >= 4 * used.runs, "{used:?}");
     }
 
-    /// Else it would be owed all the time in which it could not run.
+    /// A paused process would be owed all the time in which it could not run.
     #[test]
-    fn who_waits_for_room_does_not_keep_its_place() {
+    fn a_process_that_waits_for_output_room_is_not_paused() {
         let mut paused = 0;
         for packets in 1..=8 {
-            // Eight batches fill the output queue, and some are left.
+            // Eight batches fill the output queue; the reads have more packets than that.
             let mut router = router(vec![[packets, 0]; 66_usize.div_ceil(packets)]);
             router.machine_mut().room = 0;
             let process = router.number(Process::Forward(0));
@@ -225,7 +228,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_waits_for_longer_than_the_plan_says(
+        fn no_path_waits_longer_than_the_plan_allows(
             reads in proptest::collection::vec(
                 (0..9usize, 0..9usize).prop_map(<[_; 2]>::from),
                 1..300,
@@ -246,11 +249,11 @@ mod tests {
                     let since = since_ns[path].filter(|_| waits && !ran);
                     since_ns[path] = since.or(waits.then_some(now_ns));
                     let waited_ns = since_ns[path].map_or(0, |since_ns| now_ns - since_ns);
-                    // Once eligible, each of the four processes may run before it, some twice.
+                    // Before an eligible process, each of the four processes may run, some twice.
                     prop_assert!(waited_ns <= GATHER_NS + 8 * RUN_NS, "{waited_ns}");
                 }
             }
-            // Up to a batch is read at once: what does not fit is not there in this script.
+            // A read takes at most a batch; the script drops the rest without counting it.
             let received = [0, 1].map(|path| router.path(path).received);
             let sent = [0, 1].map(|path| router.path(path).sent);
             prop_assert_eq!(sent, received, "nothing is left behind");

@@ -1,36 +1,37 @@
-//! What is counted: where every packet went, and what every process used.
+//! Counters of paths, inputs and processes.
 
-/// Where the packets of one path went.
+/// The packet counters of a path.
 ///
-/// Conservation: `received` + `made` is the sum of all others and of the path's queues.
+/// Conservation: `received` + `made` is the sum of all other packet counters and of the packets in
+/// the path's queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathCounters {
     /// Packets classified to the path.
     pub received: u64,
-    /// Dropped as they were classified, because the path drops.
+    /// Packets dropped on classification, because the path drops.
     pub dropped_by_action: u64,
-    /// Dropped because the path's input queue was full.
+    /// Packets dropped because the path's input queue was full.
     pub dropped_full: u64,
-    /// Made by the forwarding function itself.
+    /// Packets made by the forwarding function itself.
     pub made: u64,
-    /// Not forwarded because they were for the function itself.
+    /// Packets consumed by the forwarding function.
     pub consumed: u64,
-    /// Dropped by the forwarding function.
+    /// Packets dropped by the forwarding function.
     pub dropped_by_function: u64,
-    /// Dropped because the function chose a port that the path has no queue at.
+    /// Packets dropped because the function chose an output at which the path has no queue.
     pub dropped_elsewhere: u64,
-    /// Dropped by the link's discipline, their deadline passed.
+    /// Packets dropped by the link's discipline because their deadline had passed.
     pub dropped_late: u64,
-    /// Dropped because a new plan had no place for them.
+    /// Packets dropped by a reload that removed their path, or their output from the path.
     pub dropped_by_reload: u64,
-    /// Handed to an output port.
+    /// Packets passed to an output port.
     pub sent: u64,
-    /// Their bytes.
+    /// The bytes of the packets in `sent`.
     pub sent_bytes: u64,
 }
 
 impl PathCounters {
-    /// Adds what `other` counted.
+    /// Adds the counters of `other`.
     pub fn add(&mut self, other: &Self) {
         self.received += other.received;
         self.dropped_by_action += other.dropped_by_action;
@@ -45,7 +46,7 @@ impl PathCounters {
         self.sent_bytes += other.sent_bytes;
     }
 
-    /// Packets that have left the path in any way.
+    /// Returns the number of packets that have left the path in any way.
     #[must_use]
     pub fn gone(&self) -> u64 {
         self.dropped_by_action
@@ -59,22 +60,22 @@ impl PathCounters {
     }
 }
 
-/// What an input process read.
+/// The packet counters of an input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputCounters {
     /// Packets read from the port.
     pub read: u64,
-    /// Of them, those that no path is for; dropped.
+    /// Packets read and dropped because no path is for them.
     pub unclassified: u64,
 }
 
-/// What a process used.
+/// The counters of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessCounters {
-    /// Times it ran.
+    /// The number of runs.
     pub runs: u64,
-    /// Packets it moved.
+    /// The number of packets moved.
     pub packets: u64,
-    /// CPU time, ns.
+    /// The CPU time used, ns.
     pub busy_ns: u64,
 }

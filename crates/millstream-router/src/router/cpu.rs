@@ -1,29 +1,29 @@
-//! Which process runs next: WF²Q+ over reservations of cycles, charged afterwards.
+//! The CPU scheduler: WF²Q+ over reservations of cycles, charged after each run.
 //!
-//! The engine's WF²Q+ takes a nanosecond of CPU time for a byte, and the CPU for a link of one byte
-//! a nanosecond. The length of a run is known only when it ends: a process is tagged with the
-//! average of its recent runs, and its next start tag is corrected afterwards. A process that is
-//! not eligible waits behind a closed gate: the others share its time, and it accumulates no
-//! credit. Source: Router paper, sections 2.2 and 3.1.
+//! The engine's WF²Q+ treats a nanosecond of CPU time as a byte, and the CPU as a link of one byte
+//! per nanosecond. The length of a run is known only when it ends: a process is tagged with the
+//! average of its recent runs, and its next start tag is corrected afterwards. The gate of a
+//! process that is not eligible is closed: the eligible processes share its time, and it
+//! accumulates no credit. Source: Router paper, sections 2.2 and 3.1.
 
 use millstream::selector::{NewHead, Select, Selector};
 use millstream::{
     Activation, Contract, ContractError, Discipline, Head, Heap, Link, StreamId, Waiting, Wf2qPlus,
 };
 
-/// A run's estimate moves by this part of what it was wrong by: 1/2^3.
+/// The weight of the last error in the estimate of the next run: 1/2^3.
 const ESTIMATE_SHIFT: u32 = 3;
-/// What a process is tagged with before it ever ran, ns.
+/// The estimate of a process' first run, ns.
 const FIRST_ESTIMATE_NS: u32 = 1_000;
-/// The head that stands for whatever runs of a process follow.
+/// The backlog of an eligible process: one run, whose length is unknown.
 const ONE_RUN: Waiting = Waiting { packets: 1, bytes: 0 };
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     eligible: bool,
-    /// What its next run is expected to take, ns.
+    /// The expected length of the next run, ns.
     estimate_ns: u32,
-    /// It has work, and waits for more before it is eligible again.
+    /// Whether the process has work, but waits for more before it is eligible again.
     paused: bool,
 }
 
@@ -69,8 +69,8 @@ impl Default for Cpu {
 }
 
 impl Cpu {
-    /// Adds a process that is not eligible yet; its number is the count of processes before it. The
-    /// reservation is in any unit that is common to all, for example thousands of cycles a second.
+    /// Adds a process that is not eligible yet; its number is the count of processes before it. All
+    /// reservations have one unit, for example thousands of cycles per second.
     ///
     /// # Errors
     /// If there are 2³² − 1 processes.
@@ -82,7 +82,7 @@ impl Cpu {
         Ok(stream.index())
     }
 
-    /// Whether `process` is eligible.
+    /// Returns whether `process` is eligible.
     ///
     /// # Panics
     /// If it was not added.
@@ -109,7 +109,7 @@ impl Cpu {
                 self.selector.idle();
             }
             self.eligible += 1;
-            // A process that waited for its batch keeps its tag, and the service that it yielded.
+            // A process that waited for its batch keeps its tag, so it does not lose service.
             let paused = std::mem::take(&mut self.slots[process].paused);
             let opened = Activation::Opened { waiting: ONE_RUN };
             self.selector.open(stream, if paused { Activation::Next } else { opened });
@@ -119,7 +119,7 @@ impl Cpu {
         }
     }
 
-    /// Pauses `process`, which is not eligible by choice: it keeps its tag.
+    /// Pauses `process`, which waits although it has work: it keeps its tag.
     ///
     /// # Panics
     /// If it was not added.
@@ -133,7 +133,8 @@ impl Cpu {
         self.slots[process].paused
     }
 
-    /// The process that runs from `now_ns` on. To be followed by [`finish`](Self::finish).
+    /// Selects the process that runs from `now_ns` on; `None` if none is eligible. Call
+    /// [`finish`](Self::finish) after its run.
     #[inline]
     pub fn choose(&mut self, now_ns: u64) -> Option<usize> {
         self.selector.advance(now_ns);
@@ -142,8 +143,8 @@ impl Cpu {
         self.running
     }
 
-    /// The run of `process`, chosen last, ended at `now_ns`. It took `took_ns`, and that is what it
-    /// is charged; `eligible` says whether it may run again.
+    /// Ends the run of `process`, chosen last, at `now_ns`, and charges it `took_ns`. `eligible`
+    /// tells whether it may run again.
     ///
     /// # Panics
     /// If the process was not added.
@@ -161,7 +162,7 @@ impl Cpu {
         slot.eligible = eligible;
         self.eligible -= usize::from(!eligible);
         self.running = None;
-        // The run stood in its place until now: what it took is known before it leaves it.
+        // The head is resized to the run's measured length before it departs.
         let stream = id(process);
         self.selector.resize(stream, took_ns);
         self.selector.served(stream, now_ns);

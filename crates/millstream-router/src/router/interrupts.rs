@@ -1,6 +1,6 @@
-//! Input by interrupts: packets are read as soon as they are there, before any process is chosen.
+//! Input by interrupts: packets are read as soon as they arrive, before any process is chosen.
 //!
-//! Models a router without scheduled input, for comparison: reading precedes all else, and no
+//! Models a router without scheduled input, for comparison: reading precedes all other work, and no
 //! process is charged. Above some load, all cycles go into reading packets that full queues drop
 //! later: receive livelock. Polled input is bounded by its reservation. Source: Router paper,
 //! section 4.1 and Figure 5; Mogul and Ramakrishnan, *Eliminating Receive Livelock in an
@@ -10,10 +10,10 @@ use super::{NEVER, Process, Router, Step};
 use crate::router::machine::Machine;
 use crate::router::plan::Reading;
 
-/// The shortest time after which an idle router looks at its devices again, ns.
+/// The shortest interval between polls of an idle router, ns.
 const SHORTEST_SLEEP_NS: u64 = 1_000;
 
-/// How inputs are read.
+/// The state of interrupt-driven input.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interrupts {
     reading: Reading,
@@ -41,7 +41,7 @@ impl Interrupts {
 }
 
 impl<M: Machine> Router<M> {
-    /// Reads inputs in this way from now on; polled if this was never said.
+    /// Sets how inputs are read from now on; the default is [`Reading::Polled`].
     pub fn read_by(&mut self, reading: Reading) {
         self.interrupts.reading = reading;
         for input in 0..self.inputs.len() {
@@ -49,13 +49,13 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// How inputs are read.
+    /// Returns how inputs are read.
     #[must_use]
     pub fn reading(&self) -> Reading {
         self.interrupts.reading
     }
 
-    /// Reads a batch from the next input that has packets, if any has.
+    /// Reads a batch from the next input that has packets; `None` if none has.
     #[cold]
     pub(super) fn interrupted(&mut self) -> Option<Step> {
         for _ in 0..self.inputs.len() {

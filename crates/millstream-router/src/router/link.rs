@@ -1,5 +1,5 @@
-//! The scheduler of a link: the usual disciplines compiled in, any other of the catalogue behind a
-//! virtual call an operation.
+//! The scheduler of a link: the common disciplines are compiled in, and any other of the catalogue
+//! costs a virtual call per operation.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::selector::Selector;
@@ -31,7 +31,7 @@ macro_rules! each {
 }
 
 impl Link {
-    /// `discipline` on `structure`, as the catalogue would build it.
+    /// Builds `discipline` on `structure`; the result behaves like the catalogue's.
     pub(super) fn new(
         discipline: &DisciplineRow,
         options: &Options,
@@ -56,7 +56,7 @@ impl Link {
         each!(self, link => link.add_stream(contract))
     }
 
-    /// Puts packets into the queue of `stream`, which has room for them.
+    /// Appends packets to the queue of `stream`.
     #[inline]
     pub(super) fn enqueue_all(
         &mut self,
@@ -70,7 +70,7 @@ impl Link {
         });
     }
 
-    /// Up to `most` decisions at `now_ns`.
+    /// Makes up to `most` decisions at `now_ns`.
     #[inline]
     pub(super) fn decide_all(
         &mut self,

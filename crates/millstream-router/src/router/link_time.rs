@@ -1,31 +1,31 @@
-//! The time that a link's discipline is told.
+//! The clock of a link's discipline: real time without the lost idle time of the link.
 
 use crate::router::plan::OutputPlan;
 
-/// That time.
+/// The clock of a link's discipline.
 ///
-/// Fair queueing assumes that a backlogged link is busy. While the router is preempted the link is
-/// idle, and virtual time would run ahead of service: backlogged flows would be owed that time and
-/// delay new ones. So idle time of a backlogged link is subtracted, except with deadlines or rate
-/// caps: idle time due to caps must keep passing.
+/// Fair queueing assumes that a backlogged link is busy. While the router is preempted, the link is
+/// idle and virtual time would run ahead of service: backlogged flows would be owed that time and
+/// delay new flows. So the clock stops while a backlogged link is idle. It does not stop with
+/// deadlines or rate caps: caps open by the passage of time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkTime {
-    /// It passes as all time does.
+    /// Whether the clock never stops.
     real: bool,
-    /// Time in which the line lay idle though packets waited, ns.
+    /// The total time in which the link was idle while packets waited, ns.
     pub(super) lost_ns: u64,
-    /// How long it had been idle in all when that was last counted, ns.
+    /// The link's total idle time at the last update, ns.
     idle_ns: u64,
 }
 
 impl LinkTime {
-    /// The time of `output`, at which a path is `capped` or none is.
+    /// Creates the clock of `output`; `capped`: some path has a rate cap there.
     pub(super) fn new(output: &OutputPlan, capped: bool) -> Self {
         let by_deadlines = output.discipline.needs.contains(&"period");
         Self { real: by_deadlines || capped, lost_ns: 0, idle_ns: 0 }
     }
 
-    /// Updates the link's total idle time; `waiting`: packets waited since the last update.
+    /// Updates the link's total idle time; `waiting`: packets have waited since the last update.
     #[inline]
     pub(super) fn idle(&mut self, idle_ns: u64, waiting: bool) {
         if waiting && !self.real {
@@ -34,7 +34,7 @@ impl LinkTime {
         self.idle_ns = idle_ns;
     }
 
-    /// The link's time at `now_ns`.
+    /// Returns the link time at `now_ns`, ns.
     #[inline]
     pub(super) fn at(&self, now_ns: u64) -> u64 {
         now_ns - self.lost_ns
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_s_time_stands_still_while_its_line_is_idle_and_packets_wait() {
+    fn link_time_stops_while_a_backlogged_link_is_idle() {
         let fair = LinkTime { real: false, lost_ns: 0, idle_ns: 0 };
         let mut time = fair;
         let mut told = |now_ns, idle_ns, waiting| {

@@ -1,11 +1,11 @@
-//! What the router runs on: ports, forwarding functions and time.
+//! The interface to the router's environment: ports, forwarding functions and time.
 
-/// What a forwarding function says of a packet.
+/// A forwarding function's decision about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// To the output of this number in the plan.
+    /// Send it to the output of this number in the plan.
     Send(usize),
-    /// Nowhere.
+    /// Drop it.
     Drop,
     /// Consumed by the function, which may [make](Machine::make) other packets.
     Consume,
@@ -13,7 +13,7 @@ pub enum Verdict {
     Hold,
 }
 
-/// A queue of another core's router, that a packet goes on to.
+/// A queue of another core's router: the destination of a packet that is handed over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueId {
     /// The input queue of a path.
@@ -33,11 +33,11 @@ pub enum QueueId {
 /// [`give_back`](Self::give_back) ends in [`transmit`](Self::transmit), [`discard`](Self::discard),
 /// or with the function. Inputs and outputs are numbered separately, as in the plan.
 pub trait Machine {
-    /// Whether asking for the time costs nothing. If not, it is asked once a run, and a batch's
-    /// limit in time is kept by what packets took before.
+    /// Whether reading the clock costs nothing. If not, the router reads it once per run, and keeps
+    /// a batch's time limit by the average time per packet.
     const FREE_CLOCK: bool;
 
-    /// Nanoseconds since the start; never goes back.
+    /// Returns the time since the start, ns; it is monotonic.
     fn now_ns(&mut self) -> u64;
 
     /// Returns the steal time of a run of `took_ns`, ns, which is not charged. Called for long runs
@@ -47,16 +47,16 @@ pub trait Machine {
         0
     }
 
-    /// A process is switched to.
+    /// Called when the router switches to a process.
     #[inline]
     fn dispatched(&mut self) {}
 
-    /// A packet enters a queue between two processes.
+    /// Called when a packet enters a queue between two processes.
     #[inline]
     fn handed_over(&mut self) {}
 
-    /// Reads up to `most` packets from input `input` and classifies them: each goes to `into` with
-    /// its path. Returns how many were read; those that no path is for are dropped by the machine.
+    /// Reads up to `most` packets from input `input` and classifies them: appends each to `into`
+    /// with its path. Returns how many it read; it drops packets that no path is for.
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize;
 
     /// Returns the packets left at `input` after [`receive`](Self::receive), if the device knows;
@@ -69,7 +69,7 @@ pub trait Machine {
     /// Applies the function of `path`.
     fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict;
 
-    /// Applies the function of `path` to packets in order; appends what it says of each.
+    /// Applies the function of `path` to packets in order; appends the verdict on each.
     #[inline]
     fn forward_all(&mut self, path: usize, packets: &mut [u64], verdicts: &mut Vec<Verdict>) {
         verdicts.extend(packets.iter_mut().map(|packet| self.forward(path, packet)));
@@ -91,10 +91,10 @@ pub trait Machine {
     #[inline]
     fn make(&mut self, _path: usize, _most: usize, _into: &mut Vec<(Verdict, u64)>) {}
 
-    /// The packet's length, bytes.
+    /// Returns the packet's length, bytes.
     fn bytes(&self, packet: u64) -> u32;
 
-    /// How many packets output `output` would take at `now_ns`.
+    /// Returns how many packets output `output` accepts at `now_ns`.
     fn room(&mut self, output: usize, now_ns: u64) -> usize;
 
     /// Returns how many more packets a run at `now_ns` may pass to output `output`, at most `most`,
@@ -119,19 +119,19 @@ pub trait Machine {
         0
     }
 
-    /// When an output without room is worth asking again, ns.
+    /// Returns when to call [`room`](Self::room) again for an output without room, ns.
     fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64;
 
-    /// Sends packets, in order; returns how many were taken. The others stay the router's.
+    /// Sends packets, in order; returns how many were taken. The rest stay with the router.
     fn transmit(&mut self, output: usize, packets: &[u64]) -> usize;
 
-    /// Packets that wait at `queue`, or are on their way to it.
+    /// Returns the number of packets in a queue of another router, or in flight to it.
     #[inline]
     fn waiting_remote(&self, _place: QueueId) -> usize {
         0
     }
 
-    /// Gives a packet to the router that `queue` belongs to. Only asked where a router is
+    /// Hands a packet over to the router that owns the queue. Called only if the router is
     /// [parted](crate::Router::part).
     #[inline]
     fn hand_over(&mut self, _place: QueueId, packet: u64) {
@@ -142,10 +142,10 @@ pub trait Machine {
     #[inline]
     fn left_queue(&mut self, _path: usize, _packets: &mut [u64]) {}
 
-    /// A packet that was handed over has left the queue of `path` at `output`.
+    /// Called when a packet that was handed over leaves the queue of `path` at `output`.
     #[inline]
     fn left_output(&self, _path: usize, _output: usize) {}
 
-    /// A packet is dropped.
+    /// Drops a packet and frees its handle.
     fn discard(&mut self, packet: u64);
 }

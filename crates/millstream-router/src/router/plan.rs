@@ -1,52 +1,52 @@
-//! What a router is made of: inputs, paths, outputs, and their limits.
+//! The plan of a router: inputs, paths, outputs, and their limits.
 
 use millstream::Contract;
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 
 use crate::router::throttle::ThrottlePlan;
 
-/// How many processes a packet passes (Router paper, Table 2).
+/// The number of processes that a packet passes (Router paper, Table 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stages {
     /// One: input, function and output together.
     One,
     /// Two: input; function and output. Links are not scheduled.
     Two,
-    /// Three, with queues between.
+    /// Three: input, function and output, with queues between them.
     #[default]
     Three,
 }
 
-/// How long a process runs before another is chosen.
+/// The limits of a run of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// The most packets per run, at least 1.
     pub packets: u32,
-    /// No packet is begun after so long, ns. It limits forwarding processes, whose packets may take
-    /// any time; what input and output do is bounded by the number of packets.
+    /// The time after which a forwarding process begins no packet, ns. The time per packet of input
+    /// and output is bounded, so `packets` limits them.
     pub time_ns: u64,
-    /// The longest wait of a forwarding process for a whole batch while others have work, ns. 0:
-    /// none.
+    /// The longest wait of a forwarding process for a whole batch while other processes have work,
+    /// ns. 0: it does not wait.
     pub gather_ns: u64,
 }
 
-/// What an input process does while a path's input queue is full.
+/// The behaviour of an input process while a path's input queue is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// It reads on, and packets of that path are dropped: other paths do not suffer.
+    /// The process keeps reading and drops packets of that path: other paths are not affected.
     #[default]
     Drop,
-    /// It is not eligible: packets are dropped by the device, at no cost.
+    /// The process is not eligible: the device drops packets, at no cost.
     Wait,
 }
 
-/// How inputs are read.
+/// The way in which inputs are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reading {
-    /// By input processes that are scheduled as all others are.
+    /// Input processes poll the devices; they are scheduled like all other processes.
     #[default]
     Polled,
-    /// By interrupts: before any process, whatever the cost, and charged to none.
+    /// Interrupts read packets before any process runs, at any cost, and charged to no process.
     Interrupt {
         /// The longest interval between polls of an idle router, ns; `None` if the machine signals
         /// arrivals.
@@ -54,58 +54,58 @@ pub enum Reading {
     },
 }
 
-/// An input process.
+/// The plan of an input process.
 #[derive(Clone, Copy, Debug)]
 pub struct InputPlan {
-    /// Its share of the CPU, in a unit common to all processes.
+    /// The process' share of the CPU, in a unit common to all processes.
     pub reservation: u32,
-    /// Its throttle, if it has one.
+    /// The process' throttle, if it has one.
     pub throttle: Option<ThrottlePlan>,
-    /// What it does while a queue is full.
+    /// The behaviour while a path's input queue is full.
     pub when_full: WhenFull,
 }
 
-/// A switching path.
+/// The plan of a switching path.
 #[derive(Clone, Debug)]
 pub struct PathPlan {
-    /// Its forwarding process' share of the CPU.
+    /// The forwarding process' share of the CPU, in a unit common to all processes.
     pub reservation: u32,
-    /// Drops packets on classification: the path has no queues and its process never runs.
+    /// Whether packets are dropped on classification: the path has no queues and never runs.
     pub drops: bool,
-    /// How many packets its input queue holds, at least 1 unless it drops.
+    /// The capacity of the input queue, packets; at least 1 unless the path drops.
     pub input_queue: u32,
-    /// How many packets each of its output queues holds, at least 1 unless it drops.
+    /// The capacity of each output queue, packets; at least 1 unless the path drops.
     pub output_queue: u32,
-    /// The outputs at which it has a queue, and its contract with the link's discipline there.
+    /// The outputs at which the path has a queue, and its contract with the discipline there.
     pub outputs: Vec<(usize, Contract)>,
 }
 
-/// An output process.
+/// The plan of an output process.
 #[derive(Clone, Debug)]
 pub struct OutputPlan {
-    /// Its share of the CPU.
+    /// The process' share of the CPU, in a unit common to all processes.
     pub reservation: u32,
-    /// Its throttle, if it has one.
+    /// The process' throttle, if it has one.
     pub throttle: Option<ThrottlePlan>,
-    /// How its link is shared among paths.
+    /// The discipline that shares the link among paths.
     pub discipline: &'static DisciplineRow,
-    /// The discipline's settings, the link's rate among them.
+    /// The discipline's options, including the link's rate.
     pub options: Options,
-    /// How the first path in that order is found.
+    /// The queue structure that finds the next path.
     pub structure: StructureName,
 }
 
-/// A router.
+/// The plan of a router.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How many processes a packet passes.
+    /// The number of processes that a packet passes.
     pub stages: Stages,
-    /// How long each process runs.
+    /// The limits of a run of a process.
     pub batch: Batch,
-    /// Input processes, one a port.
+    /// The input processes, one per port.
     pub inputs: Vec<InputPlan>,
-    /// Switching paths.
+    /// The switching paths.
     pub paths: Vec<PathPlan>,
-    /// Output processes, one a port.
+    /// The output processes, one per port.
     pub outputs: Vec<OutputPlan>,
 }

@@ -1,4 +1,4 @@
-//! A new plan for a router that runs.
+//! Switches a running router to a new plan.
 
 use millstream::{ContractError, Packet};
 use std::mem;
@@ -19,7 +19,8 @@ impl<M: Machine> Router<M> {
     /// paths.
     ///
     /// # Errors
-    /// If a path's contract lacks what an output's discipline needs. Nothing has changed then.
+    /// If a path's contract lacks a field that an output's discipline needs. The router is
+    /// unchanged then.
     ///
     /// # Panics
     /// If the number of inputs or outputs differs, or `kept` does not fit the plans.
@@ -61,7 +62,7 @@ impl<M: Machine> Router<M> {
                 old.link.decide_all(at_ns, usize::MAX, &mut late, |departure| {
                     waiting.push((old.paths[departure.stream.index()], departure));
                 });
-                // The rest is held back by rate caps; this link's time is its own from now on.
+                // Rate caps hold back the rest: advances the old link's time to the next opening.
                 match old.link.next_eligible_ns() {
                     Some(next_ns) => at_ns = at_ns.max(next_ns),
                     None => break,
@@ -111,7 +112,7 @@ impl<M: Machine> Router<M> {
         self.full = self.paths.iter().filter(|path| path.full).count();
         self.asleep_until_ns = vec![0; self.processes.len()];
         self.sleepers.clear();
-        // Functions may be due at other times now.
+        // Functions may have other due times now.
         self.next_wake_ns = 0;
         self.timed.clear();
         (0..self.paths.len()).for_each(|path| self.wants_time(path));
@@ -121,7 +122,7 @@ impl<M: Machine> Router<M> {
         Ok(gone)
     }
 
-    /// What processes used, by their new numbers.
+    /// Moves the counters of processes to their new numbers.
     fn renumber_processes(&mut self, kept: &[Option<usize>]) {
         let inputs = self.inputs.len();
         let outputs = self.processes.len() - self.outputs.len();

@@ -3,7 +3,7 @@
 //! ```text
 //!  core 0                core 1                      core 2
 //!  input ──classify──> │ path's queue ──function──> │ output queue ──link──> port
-//!                      └─ room: what waits there     └─ room: what waits there
+//!                      └─ checked: its occupancy     └─ checked: its occupancy
 //! ```
 //!
 //! Every router has the whole plan, and exactly one runs each process. The machine hands packets
@@ -20,19 +20,19 @@ use crate::router::plan::WhenFull;
 /// The parts of a plan that other routers own, by the plan's numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RemoteOwnership {
-    /// Inputs.
+    /// Whether another router owns each input.
     pub inputs: Vec<bool>,
-    /// Paths: their input queues and functions.
+    /// Whether another router owns each path: its input queue and function.
     pub paths: Vec<bool>,
-    /// Outputs, with all queues there.
+    /// Whether another router owns each output, with all queues there.
     pub outputs: Vec<bool>,
 }
 
 impl<M: Machine> Router<M> {
-    /// Leaves what is `remote` to the other routers of the same plan from now on.
+    /// Leaves the `remote` parts to the other routers of the plan from now on.
     ///
     /// # Panics
-    /// If the numbers are not the plan's.
+    /// If the numbers of inputs, paths or outputs are not the plan's.
     pub fn part(&mut self, remote: &RemoteOwnership) {
         assert_eq!(remote.inputs.len(), self.inputs.len(), "all inputs");
         assert_eq!(remote.paths.len(), self.paths.len(), "all paths");
@@ -59,7 +59,7 @@ impl<M: Machine> Router<M> {
     pub fn arrived(&mut self, queue: QueueId, packet: u64, refused: bool) {
         match queue {
             QueueId::Path(path) => {
-                // Inputs here may have found more room than there is now.
+                // The queue now has less room than the inputs here have computed.
                 self.room = 0;
                 self.put_into_queue(path, packet);
             }
@@ -118,7 +118,7 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// Packets in the input queue of `path`.
+    /// Returns the packets in the input queue of `path`.
     ///
     /// # Panics
     /// If there is no such path.

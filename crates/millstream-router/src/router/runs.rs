@@ -7,7 +7,7 @@ use crate::router::machine::{Machine, QueueId, Verdict};
 use crate::router::plan::{Stages, WhenFull};
 
 impl<M: Machine> Router<M> {
-    /// READ, CLASSIFY, ENQUEUE.
+    /// Runs an input process: READ, CLASSIFY, ENQUEUE. Returns the number of packets read.
     pub(super) fn run_input(&mut self, input: usize) -> u32 {
         let mut most = self.batch.packets as usize;
         if self.inputs[input].when_full == WhenFull::Wait {
@@ -53,7 +53,7 @@ impl<M: Machine> Router<M> {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
-    /// For how many more packets the input queue of `path` has room.
+    /// Returns how many more packets the input queue of `path` can hold.
     #[inline]
     fn queue_room(&self, path: usize) -> usize {
         let of = &self.paths[path];
@@ -73,7 +73,7 @@ impl<M: Machine> Router<M> {
         if waiting > of.high_watermark {
             self.filled(path);
         }
-        // One that waits for room at an output is refreshed when there is.
+        // A path that waits for output room is refreshed when an output has room again.
         if waiting == 1 {
             self.wait_for_batch(path);
             self.refresh_path(path);
@@ -82,7 +82,7 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// Packets that the machine held go to the head of their path's queue, for they came first.
+    /// Puts packets that the machine held at the head of their path's queue: they arrived first.
     #[cold]
     pub(super) fn take_back(&mut self, back: &mut Vec<(usize, u64)>) {
         for (path, packet) in back.drain(..).rev() {
@@ -102,7 +102,8 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// Takes packets from the input queue, applies the function, puts them into an output queue.
+    /// Runs a forwarding process: takes packets from the input queue, applies the function, and
+    /// puts them into output queues. Returns the number of packets moved.
     pub(super) fn run_forward(&mut self, path: usize) -> u32 {
         let of = &self.paths[path];
         let mut most = of.queue.len().min(self.batch.packets as usize);
@@ -124,7 +125,8 @@ impl<M: Machine> Router<M> {
         u32::try_from(most + made).unwrap_or(u32::MAX)
     }
 
-    /// One packet after the other, none begun after `until_ns`.
+    /// Forwards up to `most` packets one by one; begins no packet after `until_ns`, but at least
+    /// one. Returns the number of packets moved.
     fn forward_until(&mut self, path: usize, most: usize, until_ns: u64) -> u32 {
         let mut moved = 0;
         while moved < most && (moved == 0 || self.machine.now_ns() < until_ns) {
@@ -163,7 +165,8 @@ impl<M: Machine> Router<M> {
             self.put_by_verdict(path, self.now_ns, verdict, &[packet]);
         }
         self.made = made;
-        // What is due already makes the process eligible, or will when there is room.
+        // A function that is due already needs no wake-up: the process is eligible, or waits for
+        // room.
         let due_ns = self.machine.due_ns(path);
         if due_ns > self.now_ns {
             self.next_wake_ns = self.next_wake_ns.min(due_ns);
@@ -171,7 +174,7 @@ impl<M: Machine> Router<M> {
         count
     }
 
-    /// `most` packets at once.
+    /// Forwards `most` packets as one batch.
     #[inline]
     fn forward_batch(&mut self, path: usize, most: usize) {
         let mut packets = std::mem::take(&mut self.at_work);
@@ -216,7 +219,7 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// Packets have been taken from the input queue of `path`.
+    /// Updates `full` after packets have left the input queue of `path`.
     #[inline]
     fn left_queue(&mut self, path: usize) {
         let of = &mut self.paths[path];
@@ -234,7 +237,7 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// SELECT, DEQUEUE, WRITE.
+    /// Runs an output process: SELECT, DEQUEUE, WRITE. Returns the number of packets sent.
     pub(super) fn run_output(&mut self, output: usize) -> u32 {
         let number = self.number(Process::Output(output));
         let most = self.machine.room(output, self.now_ns).min(self.batch.packets as usize);
@@ -259,7 +262,7 @@ impl<M: Machine> Router<M> {
         let (of, paths, cpu) = (&mut self.outputs[output], &mut self.paths, &self.cpu);
         let (freed, forward, machine) = (&mut self.freed, self.inputs.len(), &self.machine);
         let mut fit = fit;
-        // As many as surely fit, then as many as fit beside what these turned out to be.
+        // First as many packets as fit at the longest length; then more, by their real lengths.
         while chosen.len() < fit {
             of.link.decide_all(link_ns, fit - chosen.len(), &mut self.late, |departure| {
                 let number = of.paths[departure.stream.index()];
@@ -295,7 +298,7 @@ impl<M: Machine> Router<M> {
         let taken = self.machine.transmit(output, &chosen);
         let idle_ns = self.machine.idle_ns(output, self.now_ns);
         let of = &mut self.outputs[output];
-        // Packets just chosen waited until now: the thread may have been preempted since.
+        // The chosen packets waited until now: the thread may have been preempted since.
         of.time.idle(idle_ns, !chosen.is_empty());
         for packet in chosen.drain(..).skip(taken).rev() {
             of.longest_bytes = of.longest_bytes.max(self.machine.bytes(packet));
@@ -303,7 +306,7 @@ impl<M: Machine> Router<M> {
         }
         self.chosen = chosen;
         if taken == 0 {
-            // Every path that waits is held back by its rate cap, or the port took nothing.
+            // Rate caps hold back every backlogged path, or the port took nothing.
             let of = &self.outputs[output];
             let until_ns = if of.staged.is_empty() {
                 of.link.next_eligible_ns().map_or(0, |at_ns| at_ns + of.time.lost_ns)
@@ -346,13 +349,13 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// The time of what happens within a run.
+    /// Returns the time within a run, ns: the start of the run if clock reads are not free.
     #[inline]
     fn clock_ns(&mut self) -> u64 {
         if M::FREE_CLOCK { self.machine.now_ns() } else { self.now_ns }
     }
 
-    /// Enqueues packets with the same verdict at an output, or drops them.
+    /// Applies one verdict to all `packets`: enqueues, hands over, drops or holds them.
     #[inline]
     fn put_by_verdict(&mut self, path: usize, now_ns: u64, verdict: Verdict, packets: &[u64]) {
         let of = &mut self.paths[path];
@@ -399,12 +402,12 @@ impl<M: Machine> Router<M> {
         self.may_send(output, first);
     }
 
-    /// Packets have come to a queue of `output`; they are the first there, or not.
+    /// Updates `output` after packets entered a queue there; `first`: the queue was empty.
     #[inline]
     pub(super) fn may_send(&mut self, output: usize, first: bool) {
         let number = self.number(Process::Output(output));
         if first && self.outputs[output].held_back && self.asleep_until_ns[number] != 0 {
-            // It sleeps until a cap opens, which is not theirs.
+            // The process sleeps until a cap opens; the cap of this queue may be open now.
             (self.asleep_until_ns[number], self.next_wake_ns) = (1, 0);
         }
         if !self.cpu.eligible(number) {
@@ -412,7 +415,7 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// Without an output process: to the port at once.
+    /// Forwards a packet to the port at once, without an output process.
     fn forward_direct(&mut self, path: usize, mut packet: u64) {
         let verdict = self.machine.forward(path, &mut packet);
         let counters = &mut self.paths[path].counters;
@@ -436,7 +439,8 @@ impl<M: Machine> Router<M> {
         self.machine.discard(packet);
     }
 
-    /// What the port takes of a process that writes to it itself; without room, the process sleeps.
+    /// Returns the number of packets that the port accepts from a process that writes to it
+    /// directly. Without room, the process sleeps.
     fn direct_room(&mut self, output: Option<usize>, number: usize) -> usize {
         let Some(output) = output else { return usize::MAX };
         let room = self.machine.room(output, self.now_ns);

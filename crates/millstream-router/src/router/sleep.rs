@@ -4,7 +4,7 @@ use super::{NEVER, Process, Router};
 use crate::router::machine::Machine;
 
 impl<M: Machine> Router<M> {
-    /// A process sleeps until `until_ns`.
+    /// Puts a process to sleep until `until_ns`.
     #[inline]
     pub(super) fn sleep(&mut self, number: usize, until_ns: u64) {
         let until_ns = until_ns.max(1);
@@ -14,7 +14,7 @@ impl<M: Machine> Router<M> {
         self.next_wake_ns = self.next_wake_ns.min(until_ns);
     }
 
-    /// The function of `path` wants to run at some time without a packet.
+    /// Lists `path` among those whose function may become due without a packet.
     #[inline]
     pub(super) fn wants_time(&mut self, path: usize) {
         if !std::mem::replace(&mut self.paths[path].timed, true) {
@@ -26,7 +26,7 @@ impl<M: Machine> Router<M> {
     pub(super) fn wake(&mut self) {
         self.next_wake_ns = NEVER;
         let mut sleepers = std::mem::take(&mut self.sleepers);
-        // In process order, not in the order of sleeps.
+        // Wakes in process order, which is independent of the order of sleeps.
         sleepers.sort_unstable();
         sleepers.retain(|&number| {
             let until_ns = self.asleep_until_ns[number];
@@ -55,7 +55,7 @@ impl<M: Machine> Router<M> {
         self.timed = timed;
     }
 
-    /// A run is over: its throttle says how long the process sleeps.
+    /// Puts a process to sleep after its run, for as long as its throttle requires.
     #[inline]
     pub(super) fn rest(&mut self, process: Process, number: usize, moved: u32) {
         let throttle = match process {

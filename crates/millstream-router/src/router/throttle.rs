@@ -1,4 +1,4 @@
-//! How many packets wait on a device, and how long a process may leave them there.
+//! Throttles device processes: estimates the packets that wait on a device, and sets the sleep.
 //!
 //! The receive queue is on the device, where the scheduler cannot see it. The [`Estimator`]
 //! averages the packets found per run, with weights. The [`Throttle`] suspends the process after
@@ -6,11 +6,11 @@
 //! longer than the cap. That makes batches larger and returns unused cycles. Source: Router paper,
 //! sections 3.3 and 3.4.
 
-/// Binary places of the estimate.
+/// The number of fraction bits of the estimate.
 const FRACTION_BITS: u32 = 8;
-/// The newest observation counts for 1/2^2.
+/// The weight of the newest observation: 1/2^2.
 const WEIGHT_SHIFT: u32 = 2;
-/// The least by which the sleep changes, ns.
+/// The smallest increase of the sleep, ns; a shorter sleep shrinks to 0.
 const STEP_NS: u64 = 1_000;
 
 /// Estimates the length of a queue that is seen only when it is read.
@@ -21,11 +21,11 @@ pub struct Estimator {
 }
 
 impl Estimator {
-    /// A run found `packets`.
+    /// Records that a run found `packets` packets.
     #[inline]
     pub fn observe(&mut self, packets: u32) {
         let found = u64::from(packets) << FRACTION_BITS;
-        // Up and down alike: the rest of the shift must not make it stick.
+        // Rounds up in both directions: the average must reach a constant observation.
         self.average = if found > self.average {
             self.average + (found - self.average).div_ceil(1 << WEIGHT_SHIFT)
         } else {
@@ -33,7 +33,7 @@ impl Estimator {
         };
     }
 
-    /// The estimate, in whole packets.
+    /// Returns the estimate, in whole packets.
     #[inline]
     #[must_use]
     pub fn packets(&self) -> u64 {
@@ -44,15 +44,15 @@ impl Estimator {
 /// The target of a throttle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThrottlePlan {
-    /// x: below this many packets a run, the sleep grows.
+    /// x: the lower end of the target range, packets per run. Below it, the sleep grows.
     pub least: u32,
-    /// y: above this many, it shrinks.
+    /// y: the upper end of the target range, packets per run. Above it, the sleep shrinks.
     pub most: u32,
     /// The longest sleep, ns.
     pub cap_ns: u64,
 }
 
-/// A process' sleep between its runs.
+/// Controls the sleep of a process between its runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Throttle {
     plan: ThrottlePlan,
@@ -61,13 +61,13 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// A throttle that does not sleep yet.
+    /// Creates a throttle that does not sleep yet.
     #[must_use]
     pub fn new(plan: ThrottlePlan) -> Self {
         Self { plan, estimator: Estimator::default(), sleep_ns: 0 }
     }
 
-    /// A run found `packets`; returns how long the process sleeps now, ns.
+    /// Records that a run found `packets` packets; returns how long the process sleeps now, ns.
     #[inline]
     pub fn ran(&mut self, packets: u32) -> u64 {
         self.estimator.observe(packets);

@@ -129,7 +129,7 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &Read, span_ns: u64) -> Ve
 }
 
 /// The guarantee and the verdict of one stream.
-pub(super) struct Said {
+pub(super) struct StreamPromise {
     pub(super) promise: Promise,
     pub(super) verdict: Verdict,
 }
@@ -151,7 +151,7 @@ pub(super) fn promises(
     read: &Read,
     span_ns: u64,
     assumed: Option<&'static str>,
-) -> Vec<Said> {
+) -> Vec<StreamPromise> {
     let mut limits = limits(scenario, &read.streams);
     for (limits, offered) in limits.iter_mut().zip(&read.streams) {
         let source = Source { rate_bps: offered.bucket_bps, burst_bytes: offered.burst_bytes() };
@@ -213,7 +213,7 @@ impl Case<'_> {
         proof: Option<&Proof>,
         overload: Option<u64>,
         stream: usize,
-    ) -> Said {
+    ) -> StreamPromise {
         let silent_because = |why: &str, change: Option<String>| {
             let mut checks = self.checks("none");
             checks.add("one-level", Some(Unmet { detail: why.into(), change }));
@@ -258,7 +258,7 @@ impl Case<'_> {
                 promise = kept;
             }
         }
-        Said { promise, verdict }
+        StreamPromise { promise, verdict }
     }
 
     fn overloaded(&self, ppm: u64) -> Verdict {

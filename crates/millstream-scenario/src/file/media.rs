@@ -1,5 +1,4 @@
-//! The media section of a scenario: what `millstream serve` needs beyond streams, scheduler and
-//! link.
+//! The `[media]` table of a scenario: the settings of `millstream serve`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! The file of a live router as TOML: `[router]`, `[[port]]`, `[[path]]`, `[[route]]`.
+//! The TOML tables of a router file: `[router]`, `[[port]]`, `[[path]]` and `[[route]]`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! The `[[class]]` tables: who stands where, and what each is promised.
+//! Validation of the `[[class]]` tables: the tree, and the contract of each class.
 
 use std::collections::HashMap;
 use toml::Spanned;
@@ -9,15 +9,15 @@ use crate::error::{Problem, list, nearest};
 use crate::file::File;
 use crate::scenario::{Class, Sharing};
 
-/// Who stands in which class. Classes are numbered parents first, else in file order.
+/// The tree of classes and streams. Classes are numbered by depth, then by file order.
 pub(super) struct Tree<'a> {
-    /// Positions in the file, by number.
+    /// The position in the file of each class, by number.
     order: Vec<usize>,
-    /// By number.
+    /// The parent of each class, by number; `None` for the root.
     parents: Vec<Option<usize>>,
-    /// By stream.
+    /// The class of each stream, in file order; `None` for the root.
     streams: Vec<Option<usize>>,
-    /// Names of the children of the root and of each class: classes, then streams.
+    /// The names of the children of the root and of each class: classes, then streams.
     children: Vec<Vec<&'a str>>,
 }
 
@@ -67,17 +67,17 @@ impl<'a> Tree<'a> {
         Self { order, parents, streams, children }
     }
 
-    /// The names of a class's children, or the root's.
+    /// Returns the names of the children of a class, or of the root.
     pub(super) fn children(&self, class: Option<usize>) -> &[&'a str] {
         &self.children[class.map_or(0, |class| class + 1)]
     }
 
-    /// The class of each stream.
+    /// Returns the class of each stream, in file order.
     pub(super) fn classes_of_streams(&self) -> impl Iterator<Item = Option<usize>> {
         self.streams.iter().copied()
     }
 
-    /// The classes, validated; none if one of them cannot be.
+    /// Validates the classes; returns none if one of them is invalid.
     pub(super) fn classes(
         &self,
         file: &File,
@@ -126,7 +126,7 @@ fn unknown_class(name: &Spanned<String>, known: &HashMap<&str, usize>) -> Proble
     Problem::new(name.span(), message).help(help)
 }
 
-/// The classes' positions, each after its parent's; those that are their own ancestors are told.
+/// Returns the positions of the classes, parents first; reports and omits classes in a cycle.
 fn parents_first(file: &File, above: &[Option<usize>], problems: &mut Vec<Problem>) -> Vec<usize> {
     let mut depths = Vec::with_capacity(above.len());
     for (position, class) in file.class.iter().enumerate() {

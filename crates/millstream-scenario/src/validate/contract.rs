@@ -1,4 +1,4 @@
-//! A stream's contract, and what the file gives that its discipline does not use.
+//! Validation of a stream's contract, and notes about attributes that its discipline ignores.
 
 use millstream::catalogue::DisciplineRow;
 use millstream::{CREDIT_BYTES, Contract, Late, MaxRate};
@@ -9,9 +9,9 @@ use crate::error::Problem;
 use crate::file::{ClassTable, File, LateName, SourceTable, StreamTable};
 use crate::units::{Duration, Rate, Size, WindowText};
 
-/// The keys of a stream or a class that say what it is promised.
+/// The keys of a stream or a class that define its contract.
 pub(super) struct Promise<'a> {
-    /// "stream" or "class".
+    /// The kind of table for messages: "stream" or "class".
     what: &'static str,
     name: &'a Spanned<String>,
     period: Option<&'a Spanned<Duration>>,
@@ -62,16 +62,16 @@ impl<'a> Promise<'a> {
     }
 }
 
-/// The largest packet of sources that do not say how long theirs are: an Ethernet frame.
+/// The assumed largest packet of sources without a packet length, bytes: an Ethernet frame.
 const USUAL_LARGEST_BYTES: u32 = 1514;
 
-/// What contracts take from the rest of the file.
+/// Values of the rest of the file that contracts depend on.
 pub(super) struct Defaults {
     largest_bytes: u32,
     overhead: u32,
     smallest_weight: u32,
     credits: Option<u64>,
-    /// There is a fabric, where a management channel goes before any discipline.
+    /// Whether the file has a fabric, which serves a management channel before any discipline.
     in_fabric: bool,
 }
 
@@ -89,7 +89,7 @@ impl Defaults {
         }
     }
 
-    /// weight × the largest packet on the wire / smallest weight.
+    /// Returns the default quantum, bytes: weight × largest packet on the wire / smallest weight.
     fn quantum(&self, promise: &Promise) -> u32 {
         let largest = u64::from(self.largest_bytes) + u64::from(self.overhead);
         let quantum = largest.max(1) * u64::from(weight(promise)) / u64::from(self.smallest_weight);
@@ -101,13 +101,13 @@ fn weight(promise: &Promise) -> u32 {
     promise.weight.map_or(1, |weight| *weight.get_ref())
 }
 
-/// The largest packet that a source is known to make, or may make.
+/// Returns the largest packet of a source, bytes; assumed if the file has no packet length.
 fn largest_bytes(source: &SourceTable) -> u32 {
-    let said = source.largest.as_ref().or(source.bytes.as_ref()).or(source.packet_bytes.as_ref());
-    said.map_or(USUAL_LARGEST_BYTES, |bytes| *bytes.get_ref())
+    let given = source.largest.as_ref().or(source.bytes.as_ref()).or(source.packet_bytes.as_ref());
+    given.map_or(USUAL_LARGEST_BYTES, |bytes| *bytes.get_ref())
 }
 
-/// The rate cap, if there is one.
+/// Returns the rate cap, or `None` without `max-rate`.
 fn max_rate(
     promise: &Promise,
     defaults: &Defaults,
@@ -128,7 +128,7 @@ fn max_rate(
     Some(MaxRate { rate_bps: NonZeroU64::new(rate.get_ref().0)?, burst_bytes })
 }
 
-/// Validates what a stream or class is promised by `discipline`.
+/// Validates the contract of a stream or class with `discipline`.
 pub(super) fn contract(
     promise: &Promise,
     discipline: Option<&DisciplineRow>,
@@ -188,14 +188,14 @@ pub(super) fn contract(
     (problems.len() == before).then_some(contract)
 }
 
-/// Attributes that are given and ignored by the discipline, with how many give them.
+/// Counts of given attributes that the discipline ignores.
 pub(super) struct Unused {
-    /// A management channel is used by any discipline: the scenario has a fabric.
+    /// Whether the scenario has a fabric; every discipline then uses a management channel.
     in_fabric: bool,
     ignored: Vec<(Ignored, usize)>,
 }
 
-/// What is given, the attribute, and the discipline that ignores it.
+/// The kind of table, the attribute, and the discipline that ignores it.
 type Ignored = (&'static str, &'static str, &'static str);
 
 impl Unused {
@@ -230,12 +230,12 @@ impl Unused {
 
     pub(super) fn into_notes(self) -> Vec<String> {
         let note = |((what, attribute, discipline), count): (Ignored, usize)| {
-            let who = match (count, what) {
+            let subject = match (count, what) {
                 (1, _) => format!("1 {what} gives"),
                 (_, "class") => format!("{count} classes give"),
                 _ => format!("{count} {what}s give"),
             };
-            format!("{who} `{attribute}`, which {discipline} does not use")
+            format!("{subject} `{attribute}`, which {discipline} does not use")
         };
         self.ignored.into_iter().map(note).collect()
     }

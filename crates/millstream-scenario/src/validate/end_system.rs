@@ -1,4 +1,4 @@
-//! What is around the hardware: the keys of the end-system, and what its card's fields cannot hold.
+//! Validation of the end-system's keys, and of contracts against the fields of its card.
 
 use millstream::Contract;
 use toml::Spanned;
@@ -8,16 +8,17 @@ use crate::error::Problem;
 use crate::file::{BusName, File, RealisationName, StreamTable};
 use crate::scenario::{EndSystem, Link};
 
-/// Periods and first deadlines are below this many packet-times: a quarter of what 16 bits count.
+/// The exclusive limit of periods and first deadlines, packet-times: a quarter of the range of 16
+/// bits.
 const TICKS: u64 = 1 << 14;
 
 /// The clock of the paper's card, Hz.
 const CLOCK_HZ: u64 = 23_000_000;
 
-/// The packet that a packet-time is for, bytes.
+/// The packet length that defines the default packet-time, bytes.
 const PACKET_BYTES: u32 = 1_500;
 
-/// The end-system that the file asks for, if it does.
+/// Returns the end-system of the file; `None` without `realisation = "end-system"`.
 pub(super) fn end_system(
     file: &File,
     link: &Link,
@@ -68,7 +69,7 @@ pub(super) fn end_system(
     })
 }
 
-/// A stream's contract must fit the card's registers.
+/// Checks that a stream's contract fits the registers of the card.
 pub(super) fn check(
     stream: &StreamTable,
     contract: &Contract,
@@ -129,7 +130,7 @@ mod tests {
     const CARD: &str = "structure = \"rtl\"\nrealisation = \"end-system\"\n";
 
     #[test]
-    fn the_defaults_are_the_paper_s_card_and_a_packet_time_of_the_link() {
+    fn defaults_are_the_papers_card_and_the_links_packet_time() {
         let card = EndSystem { bus: "pci-33", clock_hz: 23_000_000, packet_time_ns: 12_000 };
         assert_eq!(parse(CARD, "period = \"24 us\""), Ok(Some(card)));
         let keys = "bus = \"pcie-gen3-x4\"\nclock = \"100 MHz\"\npacket-time = \"1 us\"";
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_would_be_right() {
+    fn errors_contain_the_value_and_a_correction() {
         let card = |keys: &str| format!("{CARD}{keys}");
         let period = "period = \"24 us\"";
         for (scheduler, stream, parts) in [

@@ -1,4 +1,4 @@
-//! The `[fabric]` table, and what streams and link may not have beside it.
+//! Validation of the `[fabric]` table, and of streams and link in combination with it.
 
 use toml::Spanned;
 
@@ -11,15 +11,15 @@ use crate::file::{File, LateName, StreamTable};
 use crate::source::{Source, VideoInput};
 use crate::units::Size;
 
-/// The switch of the MinBW paper, ns.
+/// The default latency of a switch, from the MinBW paper, ns.
 const LATENCY_NS: u64 = 145;
-/// The largest packet of Advanced Switching, bytes.
+/// The default largest packet, of Advanced Switching, bytes.
 const LARGEST_BYTES: u32 = 2_176;
-/// Packets that a buffer holds unless its size is given.
+/// The default size of a buffer, in largest packets.
 const BUFFERED_PACKETS: u32 = 4;
 const CREDIT_BYTES: u64 = 64;
 
-/// Validates the fabric, if there is one.
+/// Validates the fabric; returns `None` without a valid one.
 pub(super) fn fabric(file: &File, problems: &mut Vec<Problem>) -> Option<Fabric> {
     let spanned = file.fabric.as_ref()?;
     let table = spanned.get_ref();
@@ -160,7 +160,7 @@ fn topology(table: &Spanned<TopologyTable>, problems: &mut Vec<Problem>) -> Opti
     })
 }
 
-/// Reads "e0" or "s0:3".
+/// Parses the end of a cable, such as "e0" or "s0:3".
 fn cable_end(text: &str) -> Option<CableEnd> {
     if let Some(number) = text.strip_prefix('e') {
         return number.parse().ok().map(CableEnd::EndPoint);
@@ -169,8 +169,9 @@ fn cable_end(text: &str) -> Option<CableEnd> {
     Some(CableEnd::Switch(switch.parse().ok()?, port.parse().ok()?))
 }
 
-/// Checks what a stream has that a fabric cannot give, and the other way round; returns its load as
-/// a share of each end-point's link, 0 for a single connection.
+/// Checks the keys of a stream that depend on the fabric, and returns its load.
+///
+/// The load is a share of each end-point's link; 0 is a single connection.
 pub(super) fn stream(
     table: &StreamTable,
     source: Option<&Source>,

@@ -1,4 +1,4 @@
-//! What the HILQ scheduler cannot honour is refused, not ignored.
+//! Rejection of attributes that the HILQ scheduler does not support.
 
 use millstream::{Contract, ContractError, Hilq, Sizes};
 use toml::Spanned;
@@ -7,7 +7,7 @@ use super::sharing::Keys;
 use crate::error::Problem;
 use crate::file::{OrderName, StreamTable};
 
-/// Whether a scheduler with these keys can be a HILQ.
+/// Checks the scheduler's keys for HILQ; returns whether they are valid.
 pub(super) fn settings(keys: &Keys, name: &Spanned<String>, problems: &mut Vec<Problem>) -> bool {
     let before = problems.len();
     let mut refuse = |message: &str, help: &str| {
@@ -34,7 +34,7 @@ pub(super) fn settings(keys: &Keys, name: &Spanned<String>, problems: &mut Vec<P
     problems.len() == before
 }
 
-/// Attributes that a HILQ cannot honour, each with its first stream.
+/// The unsupported attributes of contracts, each with its first stream.
 #[derive(Default)]
 pub(super) struct Unfit<'a>(Vec<(&'static str, Refused<'a>)>);
 
@@ -45,7 +45,7 @@ struct Refused<'a> {
 }
 
 impl<'a> Unfit<'a> {
-    /// Looks at a stream of a HILQ.
+    /// Records the unsupported attributes of a stream.
     pub(super) fn check(&mut self, stream: &'a StreamTable, contract: &Contract) {
         for error in Hilq::unfit(contract, &Sizes::PAPER) {
             let ContractError::Unfit { attribute, .. } = error else { continue };

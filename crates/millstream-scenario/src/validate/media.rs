@@ -1,4 +1,4 @@
-//! The media section: every rule that types cannot say.
+//! Validation of the `[media]` section: the rules that types cannot express.
 
 mod cluster;
 mod frames;
@@ -12,9 +12,9 @@ use crate::error::Problem;
 use crate::file::media::{MediaTable, PlacementName, TlsTable};
 use crate::media::{FramePath, Media, Placement, Tls};
 
-/// Validates the section; without one there are the defaults.
+/// Validates the section; returns the defaults without a section.
 ///
-/// `streams` are their names, in the file's order.
+/// `streams` has the names of the streams in file order.
 pub(super) fn media(
     table: Option<&Spanned<MediaTable>>,
     streams: &[&str],
@@ -108,7 +108,7 @@ fn tls(table: &TlsTable, problems: &mut Vec<Problem>) -> Tls {
     }
 }
 
-/// What stands between quotes in a header, and between colons in the file of users.
+/// Validates the realm, which headers quote and the file of users delimits with colons.
 fn realm(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Option<String> {
     let text = text?;
     let plain =
@@ -156,7 +156,9 @@ fn address(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Optio
     address
 }
 
-/// Pages show who plays what, to whoever asks: on this machine only.
+/// Parses the address of the HTTP pages, which must be a loopback address.
+///
+/// The pages show the clients and their streams without authentication.
 fn page_address(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Option<SocketAddr> {
     let found = address(text, problems)?;
     if !found.ip().is_loopback() {
@@ -188,14 +190,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_section_there_are_defaults_on_loopback() {
+    fn defaults_listen_on_loopback() {
         let media = parse("").unwrap();
         assert_eq!(media, Media::default());
         assert!(media.listen.ip().is_loopback() && media.http.is_none());
     }
 
     #[test]
-    fn every_key_is_read() {
+    fn every_key_is_parsed() {
         let media = parse(
             "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nplacement = \"ni\"\ncore = 3\n\
              frame-path = \"producer\"\nread-ahead = \"500 ms\"\nframe-folder = \"spool\"\n\
@@ -242,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_carried_as_they_say_and_models_not_at_all() {
+    fn payload_is_parsed_for_files_and_refused_for_models() {
         use crate::{Source, VideoCarrier, VideoInput};
         let carrier = |source: &str| {
             let text = format!(
@@ -269,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_would_be_right() {
+    fn errors_contain_the_value_and_a_correction() {
         for (section, parts) in [
             ("[media]\nlisten = \"here\"", ["`here`", "127.0.0.1:8554"]),
             ("[media]\nplacement = \"dvcm\"", ["dvcm", "host"]),

@@ -1,4 +1,4 @@
-//! A router's file: every rule that types cannot say.
+//! Validation of a router file: the rules that types cannot express.
 
 mod address;
 mod cores;
@@ -29,15 +29,15 @@ use crate::units::{Duration, ReservationText};
 
 const BATCH: u32 = 32;
 const SLICE_NS: u64 = 30_000;
-/// Some hundred packets at the rate of a fast port, and little beside what a packet waits for on a
-/// slow one.
+/// The default `gather`, ns: the time of some hundred packets on a fast port, and little compared
+/// with the queueing delay on a slow one.
 const GATHER_NS: u64 = 50_000;
 const BUFFERS: u32 = 16_384;
 const QUEUE: u32 = 256;
-/// What compilers give a module at the start, 17 pages, and some.
+/// The default memory of an extension, bytes: more than the 17 pages that compilers allocate.
 const MEMORY_BYTES: u64 = 2 << 20;
-/// A page of WebAssembly, the least that a module with a memory has, and the most that one may be
-/// given.
+/// The range of an extension's memory, bytes. The minimum is one WebAssembly page, the smallest
+/// memory of a module.
 const MEMORY_RANGE: std::ops::RangeInclusive<u64> = 1 << 16..=1 << 30;
 const FUEL: u32 = 20_000;
 const FAULTS: u32 = 8;
@@ -45,10 +45,10 @@ const FILTER_BYTES: usize = 4_096;
 const LONGEST_SLEEP_NS: u64 = 25_000;
 const LINE_BURST_NS: u64 = 100_000;
 const MOST_LINE_BURST_NS: u64 = 100_000_000;
-/// The largest packet, for defaults that depend on it.
+/// The assumed largest packet, bytes, for the defaults of quantum and burst.
 const LARGEST_BYTES: u32 = 1_514;
 
-/// Validates `text`; `name` is the file's name, `folder` what its captures are relative to.
+/// Validates the text of a router file called `name` whose captures are relative to `folder`.
 pub(crate) fn validate_router(
     name: &str,
     text: &str,
@@ -101,7 +101,7 @@ pub(crate) fn validate_router(
     let weights = queued.map(|path| path.get_ref().weight.as_ref());
     let weights = weights.map(|weight| weight.map_or(1, |weight| *weight.get_ref()));
     let smallest = weights.min().unwrap_or(1).max(1);
-    let needy = file.port.iter().zip(&ports).find_map(|(table, port)| {
+    let needs_period = file.port.iter().zip(&ports).find_map(|(table, port)| {
         let row = port.as_ref()?.discipline;
         row.needs.contains(&"period").then(|| (table.get_ref().name.get_ref().as_str(), row.name))
     });
@@ -115,7 +115,7 @@ pub(crate) fn validate_router(
                 extension.as_ref().map(|table| self::extension(table, folder, &mut problems));
             let proxy = table.proxy.as_ref();
             let proxy = proxy.and_then(|of| proxy::proxy(of, table, &ports, &mut problems));
-            let path = path(table, &known, smallest, needy, &mut problems)?;
+            let path = path(table, &known, smallest, needs_period, &mut problems)?;
             Some(RouterPath { extension, proxy, ..path })
         })
         .collect();
@@ -193,7 +193,7 @@ fn ranged(
     value
 }
 
-/// A name among `known`, as its position.
+/// Returns the position of a name among `known`.
 fn named(name: &Spanned<String>, known: &[&str], problems: &mut Vec<Problem>) -> Option<usize> {
     let text = name.get_ref().as_str();
     let found = known.iter().position(|port| *port == text);
@@ -251,7 +251,7 @@ fn reservation(
     }
 }
 
-/// A port that so many paths share.
+/// Validates a port that `paths` paths share.
 fn port(
     spanned: &Spanned<PortTable>,
     paths: usize,
@@ -319,7 +319,7 @@ fn port(
     let mac = table.mac.as_ref().and_then(|text| mac(text, problems));
     let addresses =
         table.address.as_ref().map_or_else(Vec::new, |given| address::addresses(given, problems));
-    // What cannot be read has been said.
+    // Invalid addresses have already been reported; they must not cause a second problem.
     let has_ipv4 = addresses.iter().any(|net| net.addr().is_ipv4());
     let addressed = has_ipv4 || table.address.is_some() && addresses.is_empty();
     let nat = table.nat.as_ref().map(|nat| self::nat::nat(nat, addressed, problems));
@@ -369,7 +369,7 @@ fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> M
     }
 }
 
-/// An expression of a length that can be meant; what it says is for the router to see.
+/// Checks the length of a filter expression; the router compiles it.
 fn filter(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<String> {
     let expression = text.get_ref().trim();
     let wrong = if expression.is_empty() {
@@ -412,7 +412,7 @@ fn path(
     table: &PathTable,
     known: &[&str],
     smallest_weight: u32,
-    needy: Option<(&str, &str)>,
+    needs_period: Option<(&str, &str)>,
     problems: &mut Vec<Problem>,
 ) -> Option<RouterPath> {
     let before = problems.len();
@@ -444,7 +444,7 @@ fn path(
     let quantum = u32::try_from(quantum).unwrap_or(u32::MAX);
     let mut contract = Contract::new().weight(weight).ok()?.quantum_bytes(quantum).ok()?;
     contract = contract.priority(table.priority.unwrap_or(0));
-    match (table.period, needy) {
+    match (table.period, needs_period) {
         (Some(period), _) => match contract.clone().period_ns(period.0) {
             Ok(with) => contract = with,
             Err(error) => {

@@ -1,4 +1,4 @@
-//! What the hardware's fields cannot hold is refused, not cut off.
+//! Rejection of contracts that exceed the fields of the hardware; values are never truncated.
 
 use millstream::Contract;
 use toml::Spanned;
@@ -7,21 +7,21 @@ use super::sharing::Keys;
 use crate::error::Problem;
 use crate::file::{File, OrderName, StreamTable};
 
-/// The name in the scenario file.
+/// The name of the structure in the scenario file.
 pub(super) const NAME: &str = "rtl";
 
-/// The disciplines that the decision block knows.
+/// The disciplines that the decision block supports.
 pub(super) const DISCIPLINES: [&str; 4] = ["dwcs", "edf", "static-priority", "fifo"];
 
-/// Streams of the largest core.
+/// The number of streams of the largest core.
 const MOST_STREAMS: usize = 64;
 
-/// Whether the scheduler of this file is the hardware.
+/// Returns whether the scheduler of this file is the hardware core.
 pub(super) fn asked_for(file: &File) -> bool {
     file.scheduler.structure.as_ref().is_some_and(|name| name.get_ref() == NAME)
 }
 
-/// Whether a scheduler with these keys, for so many streams, can be the hardware.
+/// Checks the scheduler's keys and number of streams for the core; returns whether they are valid.
 pub(super) fn settings(
     keys: &Keys,
     name: &Spanned<String>,
@@ -53,7 +53,7 @@ pub(super) fn settings(
     problems.len() == before
 }
 
-/// A stream's contract must fit the registers.
+/// Checks that a stream's contract fits the registers of the core.
 pub(super) fn check(stream: &StreamTable, contract: &Contract, problems: &mut Vec<Problem>) {
     let name = stream.name.get_ref();
     let window = contract.terms().window;

@@ -1,4 +1,4 @@
-//! How the root or a class shares what it gets: discipline, structure, settings.
+//! Validation of the discipline, queue structure and options of the root or a class.
 
 use millstream::catalogue::{
     DISCIPLINES, DisciplineRow, DwcsOrder, MinBwAlgorithm, Options, StructureName,
@@ -12,7 +12,7 @@ use crate::error::{Problem, list, nearest};
 use crate::file::{AlgorithmName, ClassTable, File, OrderName, RulesName, ZeroWindowName};
 use crate::scenario::Sharing;
 
-/// The keys of `[scheduler]` or a `[[class]]` that say so.
+/// The keys of `[scheduler]` or a `[[class]]` that define how it serves its children.
 pub(super) struct Keys<'a> {
     discipline: &'a Spanned<String>,
     pub(super) structure: Option<&'a Spanned<String>>,
@@ -22,7 +22,7 @@ pub(super) struct Keys<'a> {
     table: Option<&'a [Spanned<String>]>,
     algorithm: Option<AlgorithmName>,
     link: millstream::Link,
-    /// There are classes.
+    /// Whether the file has classes.
     pub(super) tree: bool,
 }
 
@@ -55,7 +55,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Validates how so many `children`, given by their names, are served.
+/// Validates how the root or a class serves its `children`, given by name.
 pub(super) fn sharing(
     keys: &Keys,
     children: &[&str],
@@ -105,7 +105,7 @@ fn discipline(keys: &Keys, problems: &mut Vec<Problem>) -> Option<&'static Disci
     row
 }
 
-/// The structure that is named, or the best for so many children.
+/// Returns the named structure, or the automatic choice for this number of children.
 fn structure(
     keys: &Keys,
     discipline: &DisciplineRow,
@@ -144,7 +144,7 @@ fn structure(
     None
 }
 
-/// The entries of the table scheduler, every child among them.
+/// Returns the entries of the table scheduler, and checks that they include every child.
 fn entries(
     keys: &Keys,
     discipline: &DisciplineRow,

@@ -1,4 +1,4 @@
-//! The `source` of a stream.
+//! Validation of the `source` of a stream.
 
 mod live;
 
@@ -11,7 +11,7 @@ use crate::file::media::PayloadName;
 use crate::source::{Pace, Source, SourceKind, VideoCarrier, VideoInput};
 use crate::units::{Duration, Rate};
 
-/// Validates a source; `duration_ns` is the scenario's.
+/// Validates a source; `duration_ns` is the duration of the scenario.
 pub(super) fn source(
     table: &Spanned<SourceTable>,
     duration_ns: Option<u64>,
@@ -111,7 +111,7 @@ pub(super) fn source(
     (problems.len() == before).then_some(source)
 }
 
-/// The `largest` size, at least `bytes`.
+/// Returns the `largest` size, and checks that it is at least `bytes`.
 fn largest(keys: &SourceTable, bytes: u32, problems: &mut Vec<Problem>) -> Option<u32> {
     let largest = keys.largest.as_ref()?;
     if *largest.get_ref() < bytes {
@@ -199,7 +199,7 @@ fn frames(keys: &SourceTable, problems: &mut Vec<Problem>) -> String {
     text.clone()
 }
 
-/// Packets of no bytes have no rate.
+/// Checks that packets are not empty: a source of empty packets has no rate.
 fn some_bytes(keys: &SourceTable, problems: &mut Vec<Problem>) {
     if let Some(bytes) = keys.bytes.as_ref().filter(|bytes| *bytes.get_ref() == 0) {
         problems.push(Problem::new(bytes.span(), "packets of 0 bytes have no rate"));

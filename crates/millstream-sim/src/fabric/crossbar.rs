@@ -1,14 +1,14 @@
-//! A switch with buffers at inputs and outputs and a crossbar in between.
+//! A switch with buffers at inputs and outputs and a crossbar between them.
 //!
 //! ```text
 //! link ─> input: a queue per (output, channel) ─crossbar─> output: egress scheduler ─> link
 //! ```
 //!
-//! Inputs and outputs transfer one packet at a time. Whenever something has changed (a packet is
-//! ready, a port of the crossbar is free, an output has room), the outputs concerned are matched
-//! with inputs in rounds: each free output *grants* one free input that has a packet for it which
-//! fits into its buffer; each input that has grants *accepts* one. Turns go round, among inputs at
-//! an output, among outputs at an input, among channels within a pair.
+//! Each input and each output transfers one packet at a time. Arbitration runs after every change:
+//! a packet is ready, a crossbar port is free, or an output buffer has free credits. It matches the
+//! affected outputs with inputs in rounds. In a round, each free output *grants* one free input
+//! whose packet fits into the output's buffer; each input with grants *accepts* one. Turns are
+//! round-robin: among inputs at an output, outputs at an input, channels within a pair.
 //!
 //! Source: the MinBW paper, section VI-A (combined input-output buffers, virtual output queues,
 //! round robin); McKeown, *The iSLIP scheduling algorithm for input-queued switches* (1999).
@@ -18,26 +18,26 @@ use millstream::CREDIT_BYTES;
 use super::packets::{Packets, Queue};
 use super::parameters::{Arbiter, Crossbar, Queueing};
 
-/// Credits that a packet takes.
+/// Returns the number of credits that a packet of `bytes` occupies.
 #[inline]
 pub(crate) fn credits(bytes: u32) -> u32 {
     bytes.div_ceil(CREDIT_BYTES)
 }
 
-/// A packet that an output gets from an input.
+/// A packet's transfer from an input to an output.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transfer {
     pub(crate) input: u8,
     pub(crate) output: u8,
-    /// Its channel at the input.
+    /// The packet's channel at the input.
     pub(crate) from_channel: u8,
-    /// Its channel at the output.
+    /// The packet's channel at the output.
     pub(crate) channel: u8,
     pub(crate) credits: u32,
     pub(crate) packet: u32,
 }
 
-/// The next 1 of `mask` at or above `from`, or else the lowest.
+/// Returns the lowest set bit of `mask` at or above `from`, or else the lowest set bit.
 #[inline]
 fn in_turn(mask: u64, from: u8) -> u8 {
     let above = mask & (u64::MAX << from);
@@ -50,46 +50,46 @@ fn after(turn: u8) -> u8 {
     (turn + 1) % 64
 }
 
-/// One switch.
+/// The buffers and the arbiter of one switch.
 #[derive(Debug)]
 pub(crate) struct Switch {
     ports: usize,
     channels: usize,
     queueing: Queueing,
     arbiter: Arbiter,
-    /// By input, output, channel at the output.
+    /// Queue heads by input, output, and channel at the output.
     queues: Box<[Queue]>,
-    /// What is behind the head of a first-in first-out input, by input and channel at the input;
-    /// and whether its head is in `queues`.
+    /// Packets behind the head of a FIFO input, by input and channel at the input. The flag says
+    /// whether the head is in `queues`.
     behind: Box<[(Queue, bool)]>,
-    /// Channels with a packet, by input and output.
+    /// Channels with a waiting packet, by input and output.
     channels_waiting: Box<[u64]>,
-    /// Inputs with a packet, by output.
+    /// Inputs with a waiting packet, by output.
     inputs_waiting: Box<[u64]>,
-    /// Outputs for which there is a packet, by input.
+    /// Outputs with a waiting packet, by input.
     outputs_wanted: Box<[u64]>,
-    /// Credits free in the output buffers, by output and channel.
+    /// Free credits of the output buffers, by output and channel.
     room: Box<[u32]>,
-    /// Channels with room for any packet, by output.
+    /// Channels whose output buffer fits the largest packet, by output.
     ample: Box<[u64]>,
     /// Credits of the largest packet.
     largest: u32,
     inputs_busy: u64,
     outputs_busy: u64,
-    /// What each output is getting.
+    /// Current transfer of each output.
     transfers: Box<[Option<Transfer>]>,
-    /// Whose turn it is: inputs at each output, outputs at each input, channels of each pair.
+    /// Round-robin turns: inputs at each output, outputs at each input, channels of each pair.
     grant_turn: Box<[u8]>,
     accept_turn: Box<[u8]>,
     channel_turn: Box<[u8]>,
-    /// Outputs that something has changed for.
+    /// Outputs that need arbitration.
     changed: u64,
-    /// Grants of a round, by input; 0 between rounds.
+    /// Outputs that granted each input in this round; 0 between rounds.
     grants: Box<[u64]>,
 }
 
 impl Switch {
-    /// `largest`: the credits of the largest packet, for which each buffer has room.
+    /// Creates an idle switch. `largest` is the largest packet in credits; every buffer fits it.
     pub(crate) fn new(ports: u16, channels: usize, crossbar: &Crossbar, largest: u32) -> Self {
         let ports = usize::from(ports);
         Self {
@@ -116,8 +116,10 @@ impl Switch {
         }
     }
 
-    /// A packet at `input` may go to `output` on `channel`; `route` says the same of packets behind
-    /// it in a first-in first-out input.
+    /// Makes a packet at `input` available for transfer to `output` on `channel`.
+    ///
+    /// In a FIFO input the packet may queue behind the head; the `route` argument of
+    /// [`arbitrate`](Self::arbitrate) must later return this output and channel for it.
     #[inline]
     pub(crate) fn ready(
         &mut self,
@@ -155,7 +157,7 @@ impl Switch {
         self.changed |= 1 << output;
     }
 
-    /// A packet has left the buffer of `output`.
+    /// Returns credits to a channel of `output` when a packet has left the output's buffer.
     #[inline]
     pub(crate) fn free_room(&mut self, output: usize, channel: usize, credits: u32) {
         let room = &mut self.room[output * self.channels + channel];
@@ -164,7 +166,7 @@ impl Switch {
         self.changed |= 1 << output;
     }
 
-    /// A packet takes its place in the buffer of `output`.
+    /// Reserves credits in a channel of `output` for a packet.
     #[inline]
     fn take_room(&mut self, output: usize, channel: usize, credits: u32) {
         let room = &mut self.room[output * self.channels + channel];
@@ -172,7 +174,7 @@ impl Switch {
         self.ample[output] &= !(u64::from(*room < self.largest) << channel);
     }
 
-    /// What `output` was getting has come through: both ends are free.
+    /// Completes the transfer to `output` and frees both ends of the crossbar.
     #[inline]
     pub(crate) fn transferred(&mut self, output: usize) -> Transfer {
         let transfer = self.transfers[output].take().expect("a transfer ends that has begun");
@@ -182,9 +184,10 @@ impl Switch {
         transfer
     }
 
-    /// Matches outputs that something has changed for with inputs; tells of each transfer that
-    /// begins. `route(packet)` is the output and channel of a packet that comes to the head of a
-    /// first-in first-out input.
+    /// Matches the outputs that need arbitration with inputs; calls `begin` for each new transfer.
+    ///
+    /// `route(packet)` returns the output and channel of a packet that reaches the head of a FIFO
+    /// input.
     #[inline]
     pub(crate) fn arbitrate(
         &mut self,
@@ -221,8 +224,9 @@ impl Switch {
         self.changed = 0;
     }
 
-    /// Each free output that something has changed for grants one input; returns the inputs.
-    /// Outputs without a candidate are not looked at again.
+    /// Runs the grant phase: each free output that needs arbitration grants one input.
+    ///
+    /// Returns the granted inputs. An output without a candidate is removed from `changed`.
     #[inline]
     fn grant(&mut self, packets: &Packets) -> u64 {
         self.changed &= !self.outputs_busy;
@@ -253,14 +257,14 @@ impl Switch {
         granted
     }
 
-    /// Channels whose head at `input` fits into the buffer of `output`.
+    /// Returns the channels whose head at `input` fits into the buffer of `output`.
     #[inline]
     fn fitting_channels(&self, input: usize, output: usize, packets: &Packets) -> u64 {
         let pair = input * self.ports + output;
         let waiting = self.channels_waiting[pair];
         let ample = self.ample[output];
         let mut fitting = waiting & ample;
-        // Only where room is scarce does it matter how long a packet is.
+        // The packet length matters only in channels that may not fit the largest packet.
         let mut scarce = waiting & !ample;
         while scarce != 0 {
             let channel = scarce.trailing_zeros() as usize;
@@ -306,7 +310,7 @@ impl Switch {
         Some(transfer)
     }
 
-    /// The packet behind one that was taken comes to the head of its first-in first-out input.
+    /// Moves the next packet of a FIFO input to the head, after `taken` has left it.
     fn bring_up(
         &mut self,
         taken: &Transfer,

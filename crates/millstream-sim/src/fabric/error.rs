@@ -1,35 +1,35 @@
-//! Why a fabric cannot be simulated.
+//! Errors of a fabric simulation.
 
 use millstream::ContractError;
 
 use super::parameters::PORTS_MOST;
 
-/// Why a fabric cannot be simulated.
+/// The reason a fabric cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FabricError {
-    /// A contract lacks what the discipline needs.
+    /// A contract lacks a field that the discipline needs.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// A switch is too large.
+    /// A switch has more than [`PORTS_MOST`] ports.
     #[error("switch {switch} has {ports} ports; a simulated switch has at most {PORTS_MOST}")]
     Ports {
-        /// The switch.
+        /// Number of the switch.
         switch: u32,
-        /// Its ports.
+        /// Number of ports of the switch.
         ports: u16,
     },
-    /// More channels than an arbiter's word holds.
+    /// More virtual channels than the 64 bits of an arbiter's word.
     #[error("{classes} classes on {layers} layers are more than 64 virtual channels")]
     Channels {
-        /// Service classes.
+        /// Number of service classes.
         classes: usize,
-        /// Layers of the routes.
+        /// Number of layers of the routes.
         layers: u8,
     },
-    /// A packet could leave a switch before it came.
+    /// Switch latency and link delay are both 0: a packet could leave a switch before it arrived.
     #[error("latency of the switches and delay of the links are both 0; one must be 1 ns at least")]
     NoLatency,
-    /// The crossbar could not keep a transmission fed.
+    /// The crossbar is slower than the link, so it cannot keep a transmission fed.
     #[error("a crossbar of {crossbar_bps} bits/s is slower than a link of {link_bps} bits/s")]
     SlowCrossbar {
         /// The crossbar's rate, bits/s.
@@ -37,22 +37,22 @@ pub enum FabricError {
         /// The link's rate, bits/s.
         link_bps: u64,
     },
-    /// A buffer that the largest packet does not fit into would stop its channel for ever.
+    /// A buffer is smaller than the largest packet, which would block its channel for ever.
     #[error("a buffer of {credits} credits holds no packet of {bytes} bytes, which needs {needed}")]
     SmallBuffer {
         /// The buffer's size, credits.
         credits: u32,
         /// The largest packet, bytes.
         bytes: u32,
-        /// The credits that it needs.
+        /// The credits that the largest packet needs.
         needed: u32,
     },
-    /// Packets wait for one another in a ring.
+    /// Packets wait for one another in a cycle.
     #[error("deadlock at {time_ns} ns: packets wait for one another along {cycle}")]
     Deadlock {
-        /// When nothing moved any more, ns.
+        /// Time of the last event, ns.
         time_ns: u64,
-        /// The links of the ring, or what is known of it.
+        /// The links of the cycle, or a note that there is none.
         cycle: String,
     },
 }

@@ -1,17 +1,18 @@
-//! Selected packets' journeys through a fabric, stage by stage.
+//! Journeys of selected packets through a fabric, stage by stage.
 //!
 //! ```text
 //! injected                                                                        delivered
 //!    | wait at source | link | wait at input | wait at output | link | … | last link  |
 //! ```
 //!
-//! Stages follow what comes through first, the head under cut-through: a stage *link* lasts until
-//! the packet may cross the switch behind, the switch's latency included, and the last until the
-//! last byte is there. So they add up to the latency. A transfer through a crossbar takes none of
-//! the head's time, since transmission may begin with it; [`Hop::crossing`] has it.
+//! Stages follow the first byte under cut-through. A stage *link* lasts until the packet may cross
+//! the switch behind the link, switch latency included. The stage *last link* lasts until the last
+//! byte arrives, so the stages add up to the latency. A crossbar transfer adds no stage, since
+//! transmission may begin together with it; [`Hop::crossing`] records it.
 //!
-//! Memory: at most [`JOURNEYS_MOST`] journeys, with about 80 bytes a hop, [`SAMPLES_MOST`] samples
-//! of buffers, and 4 bytes for each packet under way. What is not kept is counted.
+//! Memory: at most [`JOURNEYS_MOST`] journeys with about 80 bytes per hop, [`SAMPLES_MOST`] buffer
+//! samples, and 4 bytes for each packet in transit. Journeys and samples beyond the limits are only
+//! counted.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -19,27 +20,27 @@ use super::buffers::Buffers;
 use super::listener::{FabricListener, Passage, Step};
 use super::simulation::Simulation;
 
-/// The most journeys that are kept.
+/// The maximum number of journeys kept.
 pub const JOURNEYS_MOST: usize = 10_000;
-/// The most samples that are kept.
+/// The maximum number of samples kept.
 pub const SAMPLES_MOST: usize = 50_000;
 
-/// Which packets are followed. An empty list allows all.
+/// The packets to follow. An empty list allows all values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
-    /// Their service classes.
+    /// Service classes.
     pub classes: Vec<u8>,
-    /// Where they are injected.
+    /// Source end-points.
     pub sources: Vec<RangeInclusive<u32>>,
-    /// Where they are going.
+    /// Destination end-points.
     pub destinations: Vec<RangeInclusive<u32>>,
-    /// Their connections' numbers at their sources.
+    /// Connection numbers at the source.
     pub connections: Vec<RangeInclusive<u32>>,
-    /// When they are injected, ns.
+    /// Injection times, ns.
     pub time_ns: Range<u64>,
-    /// Of each class every so-manieth of what all this allows, beginning with the first; not 0.
+    /// Sampling interval: of each class, every `every`-th allowed packet from the first on; not 0.
     pub every: u64,
-    /// Of each class so many.
+    /// Maximum number of packets followed per class.
     pub first: usize,
 }
 
@@ -56,92 +57,92 @@ impl Selection {
     }
 }
 
-/// A transfer through a crossbar, ns.
+/// A transfer through a crossbar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing {
-    /// When it begins.
+    /// Start of the transfer, ns.
     pub begins_ns: u64,
-    /// When it ends.
+    /// End of the transfer, ns.
     pub ends_ns: u64,
 }
 
-/// A packet's transmission on a link, ns.
+/// A packet's transmission on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmission {
-    /// When it begins.
+    /// Start of the transmission, ns.
     pub begins_ns: u64,
-    /// When it ends.
+    /// End of the transmission, ns.
     pub ends_ns: u64,
-    /// When the packet may cross the switch behind the link, or its last byte is there.
+    /// Time at which the packet may cross the switch behind the link, or its last byte arrives, ns.
     pub through_ns: u64,
 }
 
-/// One link of a journey, and what was before it.
+/// One link of a journey, with the wait and the crossbar transfer before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The link, as a number in the order of
-    /// [`Topology::links`](super::topology::Topology::links).
+    /// The link, as an index in [`Topology::links`](super::topology::Topology::links).
     pub link: u32,
-    /// Since when it waited for the link, ns.
+    /// Start of the wait for the link, ns.
     pub waits_ns: u64,
-    /// Its way through the crossbar before the link, if there is one.
+    /// The transfer through the crossbar before the link, if there is a crossbar.
     pub crossing: Option<Crossing>,
-    /// Its transmission, if it has come to that.
+    /// The transmission, if it has begun.
     pub sent: Option<Transmission>,
 }
 
-/// What a packet does in a stage.
+/// The kind of a stage of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StageKind {
-    /// Waits at its end-point for the first link.
+    /// The packet waits at its end-point for the first link.
     SourceWait,
-    /// Waits in an input's buffer, behind a link, for the crossbar.
+    /// The packet waits in an input buffer, behind a link, for the crossbar.
     InputWait,
-    /// Waits at an output for its link.
+    /// The packet waits at an output for its link.
     OutputWait,
-    /// Is on a link and comes through the switch behind it.
+    /// The packet is on a link or passes through the switch behind it.
     Link,
-    /// Is on the link to its destination, until the last byte has arrived.
+    /// The packet is on the link to its destination, until its last byte arrives.
     LastLink,
 }
 
 /// A stage of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stage {
-    /// What it does.
+    /// The kind of the stage.
     pub kind: StageKind,
-    /// The link that it waits for, is on, or came by if it waits at an input.
+    /// The link that the packet waits for or is on; for an input wait, the link it arrived on.
     pub link: u32,
-    /// When it begins, ns.
+    /// Start of the stage, ns.
     pub begins_ns: u64,
-    /// When it ends, ns.
+    /// End of the stage, ns.
     pub ends_ns: u64,
 }
 
-/// A packet's journey.
+/// The journey of one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Journey {
-    /// Its service class.
+    /// Service class of the packet.
     pub class: u8,
-    /// Where it was injected.
+    /// Source end-point.
     pub source: u32,
-    /// Where it is going.
+    /// Destination end-point.
     pub destination: u32,
-    /// Its connection's number at its source.
+    /// Connection number at the source.
     pub connection: u32,
-    /// Its length, bytes.
+    /// Packet length, bytes.
     pub bytes: u32,
-    /// When it was injected, ns.
+    /// Injection time, ns.
     pub injected_ns: u64,
-    /// When its last byte arrives, ns; `None` if that was not known when the run ended.
+    /// Arrival time of the last byte, ns; `None` if it was unknown when the run ended.
     pub delivered_ns: Option<u64>,
-    /// Its links.
+    /// The links of its path, in order.
     pub hops: Vec<Hop>,
 }
 
 impl Journey {
-    /// Its stages, each from where the one before ends; those of no time are left out. A wait that
-    /// had not ended when the run did is not there.
+    /// Returns the stages in order, each from the end of the previous one.
+    ///
+    /// Omits stages of zero length, and a wait that had not ended when the run ended.
     #[must_use]
     pub fn stages(&self) -> Vec<Stage> {
         let mut stages = Vec::new();
@@ -170,53 +171,56 @@ impl Journey {
     }
 }
 
-/// What a sample is of.
+/// The quantity that a sample measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sampled {
-    /// Bytes that wait for the link.
+    /// Backlog of the link, bytes.
     WaitingBytes,
-    /// Credits that are taken of the room behind it, on all channels.
+    /// Occupied credits of the input buffer behind the link, over all channels.
     TakenCredits,
 }
 
-/// How full a link's buffer is from `time_ns` on; taken while some followed packet waits for the
-/// link, is on it, or is in the input behind it.
+/// The fill level of a link's buffer from `time_ns` on.
+///
+/// Samples are taken while a followed packet waits for the link, is on it, or is in the input
+/// buffer behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// When, ns.
+    /// Start time of the level, ns.
     pub time_ns: u64,
-    /// The link.
+    /// Link of the buffer.
     pub link: u32,
-    /// What.
+    /// The measured quantity.
     pub of: Sampled,
-    /// How much.
+    /// The level, in the unit of the quantity.
     pub amount: u64,
 }
 
 const NOBODY: u32 = u32::MAX;
 
-/// Listens to a fabric and follows packets.
+/// A listener that follows selected packets.
 #[derive(Clone, Debug)]
 pub struct Journeys {
     selection: Selection,
     journeys: Vec<Journey>,
-    /// The journey of each packet's place.
+    /// Index of the journey of each packet slot, or `NOBODY` (none).
     followed: Vec<u32>,
-    /// How many packets of each class the selection allows, and how many of them were taken.
+    /// Packets that the selection allows, per class.
     allowed: Vec<u64>,
+    /// Packets followed, per class.
     taken: Vec<usize>,
     buffers: Buffers,
-    /// How many followed packets are at each link.
+    /// Number of followed packets at each link.
     watched: Vec<u32>,
     samples: Vec<Sample>,
     samples_left_out: u64,
 }
 
 impl Journeys {
-    /// Journeys of packets of `simulation`, which has so many classes.
+    /// Creates a recorder of packets of `simulation`, which has `classes` service classes.
     ///
     /// # Panics
-    /// If the selection takes every 0th.
+    /// Panics if `selection.every` is 0.
     #[must_use]
     pub fn new(simulation: &Simulation, classes: u8, selection: Selection) -> Self {
         assert!(selection.every > 0, "every 0th packet is none");
@@ -233,31 +237,31 @@ impl Journeys {
         }
     }
 
-    /// The journeys, in order of injection.
+    /// Returns the journeys, in order of injection.
     #[must_use]
     pub fn journeys(&self) -> &[Journey] {
         &self.journeys
     }
 
-    /// Packets that the selection names, without regard to `every` and `first`.
+    /// Returns the number of packets that the selection allows, ignoring `every` and `first`.
     #[must_use]
     pub fn allowed(&self) -> u64 {
         self.allowed.iter().sum()
     }
 
-    /// How full buffers were on the way, in order of time for each link and quantity.
+    /// Returns the buffer samples, in time order for each link and quantity.
     #[must_use]
     pub fn samples(&self) -> &[Sample] {
         &self.samples
     }
 
-    /// Samples beyond [`SAMPLES_MOST`].
+    /// Returns the number of samples dropped beyond [`SAMPLES_MOST`].
     #[must_use]
     pub fn samples_left_out(&self) -> u64 {
         self.samples_left_out
     }
 
-    /// A packet enters: is it followed?
+    /// Starts a journey for an injected packet if the selection allows it and the limits permit.
     fn enters(&mut self, passage: &Passage) {
         let place = passage.packet as usize;
         if place >= self.followed.len() {
@@ -277,7 +281,7 @@ impl Journeys {
             return;
         }
         self.taken[class] += 1;
-        // Journeys are far fewer than 2^32.
+        // At most `JOURNEYS_MOST` journeys exist, so the index fits.
         self.followed[place] = u32::try_from(self.journeys.len()).unwrap_or(NOBODY);
         self.journeys.push(Journey {
             class: passage.class,
@@ -291,7 +295,7 @@ impl Journeys {
         });
     }
 
-    /// A step of a packet that is followed.
+    /// Records a step of a followed packet.
     fn steps(&mut self, journey: usize, passage: &Passage) {
         let journey = &mut self.journeys[journey];
         let watched = &mut self.watched;

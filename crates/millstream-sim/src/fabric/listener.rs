@@ -1,113 +1,115 @@
-//! Who is told what happens in a fabric.
+//! Listeners that observe a fabric, and the events they receive.
 
 use super::traffic::Injection;
 
 /// A packet that has reached its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// When its last byte arrived, ns.
+    /// Arrival time of the last byte, ns.
     pub time_ns: u64,
-    /// When it was injected, ns.
+    /// Injection time, ns.
     pub injected_ns: u64,
-    /// Its service class.
+    /// Service class of the packet.
     pub class: u8,
-    /// Where it was injected.
+    /// Source end-point.
     pub source: u32,
-    /// Where it is.
+    /// Destination end-point.
     pub destination: u32,
-    /// Its connection's number at its source.
+    /// Connection number at the source.
     pub connection: u32,
-    /// Its length, bytes.
+    /// Packet length, bytes.
     pub bytes: u32,
 }
 
-/// A packet on its way, and what happens to it.
+/// A packet in transit and its current step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// Its place: another packet's once it has been delivered.
+    /// Slot of the packet in the arena; another packet reuses it after delivery.
     pub packet: u32,
-    /// When it was injected, ns.
+    /// Injection time, ns.
     pub injected_ns: u64,
-    /// Its service class.
+    /// Service class of the packet.
     pub class: u8,
-    /// Where it was injected.
+    /// Source end-point.
     pub source: u32,
-    /// Where it is going.
+    /// Destination end-point.
     pub destination: u32,
-    /// Its connection's number at its source.
+    /// Connection number at the source.
     pub connection: u32,
-    /// Its length, bytes.
+    /// Packet length, bytes.
     pub bytes: u32,
-    /// What happens.
+    /// The step that the packet takes.
     pub step: Step,
 }
 
-/// What happens to a packet. Links are numbered as in
-/// [`Topology::links`](super::topology::Topology::links), times are ns.
+/// A step of a packet through the fabric.
+///
+/// Link numbers index [`Topology::links`](super::topology::Topology::links); times are in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It waits at an end-point for its first link from now on, its injection.
+    /// Injection: the packet starts to wait at an end-point for its first link.
     Injected {
-        /// The end-point's link.
+        /// The link out of the end-point.
         link: u32,
     },
-    /// It waits at an output, behind an ideal crossbar, for `link` from `time_ns` on.
+    /// The packet starts to wait at an output behind an ideal crossbar, at `time_ns`.
     Queued {
-        /// The link that it waits for.
+        /// The link that the packet waits for.
         link: u32,
-        /// Since when.
+        /// Start of the wait, ns.
         time_ns: u64,
     },
-    /// It crosses a switch, and waits for link `onto` from the beginning of its transfer on.
+    /// The packet crosses a switch; it waits for link `onto` from the start of the transfer.
     Crossed {
-        /// The link that it came by.
+        /// The link that the packet arrived on.
         from: u32,
-        /// The channel that it came on, whose room it leaves at the end.
+        /// The channel that the packet arrived on; the end of the transfer frees its credits.
         channel: u8,
-        /// The link that it is to leave by.
+        /// The link that the packet departs on.
         onto: u32,
-        /// When its transfer begins.
+        /// Start of the transfer, ns.
         begins_ns: u64,
-        /// When its transfer ends.
+        /// End of the transfer, ns.
         ends_ns: u64,
     },
-    /// It is transmitted. Told when its transmission begins, or, on links that do not decide, as
-    /// soon as that is known.
+    /// The packet is transmitted. Reported when transmission begins or, on links without
+    /// decisions, as soon as the start time is known.
     Sent {
-        /// The link.
+        /// The link of the transmission.
         link: u32,
-        /// The channel.
+        /// The packet's channel on the link.
         channel: u8,
-        /// When its transmission begins.
+        /// Start of the transmission, ns.
         begins_ns: u64,
-        /// When its transmission ends.
+        /// End of the transmission, ns.
         ends_ns: u64,
-        /// When it may cross the switch behind the link (under cut-through, long before all of it
-        /// is there), or its last byte reaches its destination.
+        /// Time at which the packet may cross the switch behind the link, or at which its last byte
+        /// reaches the destination, ns. Under cut-through it may precede the arrival of the last
+        /// byte.
         through_ns: u64,
-        /// Whether the link is its last.
+        /// Whether this is the last link of the packet's path.
         last: bool,
     },
 }
 
-/// Is told what happens in a fabric.
+/// An observer of a fabric simulation.
 pub trait FabricListener {
-    /// Whether it is told of every packet's steps; nothing is spent on them if not.
+    /// Whether [`passed`](Self::passed) is called; `false` removes the cost of reporting steps.
     const STEPS: bool = false;
 
-    /// Something happens to a packet. Told in the order of [`Simulation`](super::Simulation)'s
+    /// Called for each step of a packet, in the order of [`Simulation`](super::Simulation)'s
     /// instants.
     fn passed(&mut self, passage: &Passage) {
         let _ = passage;
     }
 
-    /// An end-point's application has injected a packet.
+    /// Called when an end-point's application injects a packet.
     fn injected(&mut self, source: u32, injection: &Injection) {
         let _ = (source, injection);
     }
 
-    /// A packet's last transmission has begun; it arrives at `delivery.time_ns`. At one instant in
-    /// no particular order.
+    /// Called when a packet's last transmission begins; the packet arrives at `delivery.time_ns`.
+    /// Deliveries of one instant come in no particular order.
     fn delivered(&mut self, delivery: &Delivery) {
         let _ = delivery;
     }
@@ -115,7 +117,7 @@ pub trait FabricListener {
 
 impl FabricListener for () {}
 
-/// Both are told.
+/// Forwards every event to both listeners.
 impl<A: FabricListener, B: FabricListener> FabricListener for (A, B) {
     const STEPS: bool = A::STEPS || B::STEPS;
 
@@ -138,7 +140,7 @@ impl<A: FabricListener, B: FabricListener> FabricListener for (A, B) {
     }
 }
 
-/// Whoever is there is told.
+/// Forwards every event to the listener, if there is one.
 impl<A: FabricListener> FabricListener for Option<A> {
     const STEPS: bool = A::STEPS;
 

@@ -1,28 +1,28 @@
-//! The packets in the fabric, in one arena.
+//! An arena of the packets in the fabric.
 
 use super::traffic::Injection;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// A packet on its way.
+/// A packet in transit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacketState {
     pub(crate) injected_ns: u64,
-    /// When its last byte can leave the switch that it is in, at the earliest, ns.
+    /// Earliest time at which its last byte can leave the current switch, ns.
     pub(crate) tail_ns: u64,
     pub(crate) bytes: u32,
     pub(crate) source: u32,
     pub(crate) destination: u32,
-    /// Its connection's number at its source.
+    /// Number of its connection at the source.
     pub(crate) connection: u32,
-    /// The packet behind it in a queue of a switch, or in the list of free places.
+    /// The packet behind it in a switch queue, or the next slot of the free list.
     next: u32,
     pub(crate) class: u8,
-    /// Virtual channel on the link that it came by.
+    /// Virtual channel on the link that it arrived on.
     pub(crate) channel: u8,
 }
 
-/// An arena of packets; places are used again.
+/// An arena of packets; freed slots are reused.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
     packets: Vec<PacketState>,
@@ -31,7 +31,7 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// A packet of `source` enters; returns its place.
+    /// Inserts a packet injected at `source`; returns its slot.
     #[inline]
     pub(crate) fn enter(&mut self, source: u32, injection: &Injection) -> u32 {
         let packet = PacketState {
@@ -56,7 +56,7 @@ impl Packets {
         u32::try_from(self.packets.len() - 1).expect("fewer than 2^32 packets are under way")
     }
 
-    /// A packet has left the fabric.
+    /// Removes a packet that has left the fabric and frees its slot.
     #[inline]
     pub(crate) fn leave(&mut self, place: u32) {
         self.alive -= 1;
@@ -64,7 +64,7 @@ impl Packets {
         self.free = Some(place);
     }
 
-    /// Packets that wait at end-points or are in the fabric.
+    /// Returns the number of packets that wait at end-points or are in the fabric.
     pub(crate) fn alive(&self) -> usize {
         self.alive
     }

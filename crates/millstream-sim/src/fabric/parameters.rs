@@ -1,118 +1,118 @@
-//! What a fabric is made of, apart from its topology and its traffic.
+//! Parameters of a fabric's links, switches and egress schedulers.
 
 use std::iter;
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{Contract, ContractError, StreamId};
 
-/// The most ports of a switch: an arbiter keeps them in one word.
+/// The maximum number of ports of a switch: an arbiter keeps them in one 64-bit word.
 pub const PORTS_MOST: u16 = 64;
 
-/// Every link of the fabric.
+/// Parameters of every link of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkParameters {
     /// Data rate, bits/s, after line coding.
     pub rate_bps: u64,
-    /// Bytes that a packet takes on a link beyond its length.
+    /// Bytes that a packet occupies on a link in addition to its length.
     pub overhead_bytes: u32,
-    /// How long a bit is on its way, ns; credits take as long to come back.
+    /// Propagation delay of a bit and of a returning credit, ns.
     pub delay_ns: u64,
 }
 
-/// When a switch may send on a packet.
+/// The time from which a switch may forward a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarding {
-    /// As soon as its head has come through (virtual cut-through): the buffer ahead has room for
-    /// all of it.
+    /// As soon as its head has arrived (virtual cut-through): the buffer ahead has room for the
+    /// whole packet.
     CutThrough,
-    /// When all of it has come.
+    /// When the whole packet has arrived.
     StoreAndForward,
 }
 
-/// Where packets wait in a switch.
+/// The location of a switch's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Buffering {
-    /// At the outputs only, without limit, behind an ideal crossbar; links without credits.
+    /// At outputs only, unbounded, behind an ideal crossbar; links have no credits.
     Output,
-    /// At inputs and outputs, with a crossbar in between and credits on every link.
+    /// At inputs and outputs, with a crossbar between them and credits on every link.
     Combined(Crossbar),
 }
 
 /// A crossbar between input and output buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossbar {
-    /// Rate of each of its ports, bits/s; 1.5 times the link's in the MinBW paper.
+    /// Rate of each port, bits/s; 1.5 times the link's rate in the MinBW paper.
     pub rate_bps: u64,
-    /// Buffer of each virtual channel at each input, credits of 64 bytes.
+    /// Input buffer of each virtual channel, credits of 64 bytes.
     pub input_credits: u32,
-    /// The same at each output.
+    /// Output buffer of each virtual channel, credits of 64 bytes.
     pub output_credits: u32,
-    /// How packets wait at an input.
+    /// Queue layout of an input.
     pub queueing: Queueing,
-    /// Who may use the crossbar.
+    /// Arbitration of the crossbar.
     pub arbiter: Arbiter,
 }
 
-/// How packets wait at an input, in each virtual channel.
+/// The queue layout of an input, in each virtual channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queueing {
-    /// In a queue for each output (virtual output queues), all of which share the channel's
-    /// credits.
+    /// A queue per output (virtual output queues); all queues share the channel's credits.
     VirtualOutput,
-    /// In one queue, whose head blocks what is behind it.
+    /// One queue, whose head blocks the packets behind it.
     Fifo,
 }
 
-/// How inputs and outputs are matched.
+/// The algorithm that matches inputs with outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arbiter {
-    /// Each free output grants in turn, each free input accepts in turn, until nothing fits.
+    /// Free outputs grant in turn and free inputs accept in turn, until no packet fits.
     RoundRobin,
-    /// The same, but a turn passes on only when a grant was accepted in the first round (iSLIP,
+    /// Like round robin, but a turn advances only on a grant accepted in the first round (iSLIP,
     /// McKeown 1999).
     Islip,
 }
 
-/// Every switch of the fabric.
+/// Parameters of every switch of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchParameters {
-    /// From a bit's arrival at an input until it can leave at an output, ns, if nothing is in its
-    /// way.
+    /// Time from a bit's arrival at an input to its earliest departure from an output, ns.
     pub latency_ns: u64,
-    /// When a packet may be sent on.
+    /// When the switch may forward a packet.
     pub forwarding: Forwarding,
-    /// Where packets wait.
+    /// Where the switch buffers packets.
     pub buffering: Buffering,
 }
 
-/// The scheduler of every link.
+/// Configuration of the scheduler of every link.
 #[derive(Clone, Debug)]
 pub struct Egress {
-    /// Its discipline.
+    /// The scheduling discipline.
     pub discipline: &'static DisciplineRow,
-    /// The discipline's settings; a table's turns are classes' numbers. The link is set by the
-    /// fabric.
+    /// The discipline's settings. A table's turns are class numbers; the fabric sets the link.
     pub options: Options,
-    /// Its structure; `None` for the fastest known.
+    /// The queue structure; `None` selects the fastest known one.
     pub structure: Option<StructureName>,
-    /// The contract of each service class, which has a virtual channel of its own (one for each
-    /// layer of the routes). Credits are set by the fabric. A management channel goes before all
-    /// others under any discipline.
+    /// The contract of each service class. Each class has its own virtual channel, one for each
+    /// layer of the routes.
+    ///
+    /// The fabric sets the credits. A management channel has priority over all other classes under
+    /// any discipline.
     pub classes: Vec<Contract>,
 }
 
 impl Egress {
-    /// Whether packets leave in the order in which they come.
+    /// Returns whether packets leave in order of arrival.
     pub(crate) fn is_first_come(&self) -> bool {
         let plain = |class: &Contract| !class.is_limited() && !class.is_fmc();
         self.discipline.name == "fifo" && self.classes.iter().all(plain)
     }
 
-    /// The scheduler of one link: a stream for each class and layer, class by class; each with
-    /// `credits`, or without flow control.
+    /// Creates the scheduler of one link: a stream for each class and layer, class by class.
+    ///
+    /// Each stream has `credits` credits, or no flow control if `None`.
     ///
     /// # Errors
-    /// If the discipline cannot keep a class's contract.
+    /// Fails if the discipline cannot keep a class's contract.
     pub fn scheduler(
         &self,
         link: &LinkParameters,
@@ -145,8 +145,9 @@ impl Egress {
         Ok(scheduler)
     }
 
-    /// A table's turns by channel: a class's are taken by its channels one after the other. A
-    /// management channel that stands above the table needs none.
+    /// Returns a table's turns by channel: the channels of a class take its turns consecutively.
+    ///
+    /// A management channel with priority over the table takes no turns.
     fn turns(&self, layers: u8, managed: bool) -> Vec<StreamId> {
         let above = |class: &Contract| managed && class.is_fmc();
         let channels = |class: &StreamId| {

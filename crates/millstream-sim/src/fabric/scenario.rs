@@ -1,4 +1,4 @@
-//! From a scenario with a fabric to its simulation.
+//! Builds the simulation of a scenario's fabric.
 
 use millstream_scenario::{CableEnd, Fabric, FabricTopology, Pace, Scenario, Source, VideoInput};
 use millstream_traffic::PacketBytes;
@@ -14,32 +14,32 @@ use super::topology::{
 };
 use super::traffic::{self, ClassCount, ClassTraffic, Kind};
 
-/// A scenario's fabric, ready to run.
+/// A fabric that is ready to run.
 pub struct Prepared {
-    /// The fabric at rest.
+    /// The simulation in its initial state.
     pub simulation: Simulation,
-    /// Connections of each stream, over all end-points.
+    /// Number of connections of each stream, over all end-points.
     pub connections: Vec<ClassCount>,
 }
 
-/// Why a scenario's fabric cannot be simulated.
+/// The reason a scenario's fabric cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PrepareError {
-    /// The topology.
+    /// The topology is invalid.
     #[error("fabric.topology: {0}")]
     Topology(#[from] TopologyError),
-    /// Anything else.
+    /// The fabric's parameters or contracts are invalid.
     #[error("fabric: {0}")]
     Fabric(#[from] FabricError),
-    /// Too many streams.
+    /// The scenario has more than 64 streams.
     #[error("a fabric has at most 64 streams, not {0}")]
     Streams(usize),
 }
 
-/// The topology that `fabric` asks for.
+/// Builds the topology of `fabric`.
 ///
 /// # Errors
-/// If there is none of these sizes.
+/// Fails if no topology of these sizes exists.
 pub fn topology(fabric: &Fabric) -> Result<Topology, TopologyError> {
     match &fabric.topology {
         FabricTopology::FoldedShuffle { arity, levels } => folded_shuffle(*arity, *levels),
@@ -69,10 +69,12 @@ pub fn topology(fabric: &Fabric) -> Result<Topology, TopologyError> {
     }
 }
 
-/// What each end-point sends of a stream whose source is `source` and whose load is `load`.
+/// Returns the traffic that each end-point sends of a stream with this source and load.
+///
+/// A load of 0 selects the source's own rate.
 ///
 /// # Panics
-/// If the source reads a file; validation lets none into a fabric.
+/// Panics if the source reads a file; validation rejects such sources in a fabric.
 #[allow(clippy::cast_precision_loss)]
 fn class(source: &Source, load: f64, link_bps: u64, largest_bytes: u32) -> ClassTraffic {
     let kind = match source {
@@ -105,16 +107,16 @@ fn class(source: &Source, load: f64, link_bps: u64, largest_bytes: u32) -> Class
     ClassTraffic { load: if load > 0.0 { load } else { rate_bps / link_bps as f64 }, kind }
 }
 
-/// Builds the fabric of `scenario`, which has one.
+/// Builds the fabric of `scenario`.
 ///
-/// Connections are admitted as long as every link on their way has rate left that no connection of
-/// any stream has reserved.
+/// A connection is admitted if every link on its path has enough rate that no connection of any
+/// stream has reserved.
 ///
 /// # Errors
-/// If it cannot be simulated.
+/// Fails if the fabric cannot be simulated.
 ///
 /// # Panics
-/// If the scenario has no fabric.
+/// Panics if the scenario has no fabric.
 pub fn prepare(scenario: &Scenario) -> Result<Prepared, PrepareError> {
     let fabric = scenario.fabric.as_ref().expect("the scenario has a fabric");
     let topology = topology(fabric)?;

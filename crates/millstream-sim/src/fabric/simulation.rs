@@ -1,9 +1,9 @@
-//! A fabric, simulated exactly.
+//! An exact simulation of a fabric.
 //!
-//! Whatever happens at one instant happens in this order, wherever it is: transmissions and
-//! transfers end and credits come back; packets arrive; crossbars are matched; links decide. So
-//! nothing depends on the order in which simultaneous events are found, and the same scheduler as
-//! on a single link serves every link.
+//! All events of one instant are processed in this order, across the whole fabric: transmissions
+//! and transfers end and credits return; packets arrive; crossbars arbitrate; links decide. Hence
+//! the result does not depend on the order in which simultaneous events are found. Every link has
+//! the scheduler that also serves a single link.
 //!
 //! ```text
 //! injection ─> scheduler ─link─> input ─crossbar─> scheduler ─link─> … ─link─> destination
@@ -11,18 +11,18 @@
 //!                  └── credits ────┘                   └ room of the output's buffer
 //! ```
 //!
-//! A packet whose transmission starts at t on a link of rate r and delay d, into a switch of
-//! latency c, may cross that switch from t + d + c on (virtual cut-through) or from t + L/r + d + c
-//! on (store and forward). A transfer lasts until all of the packet has come through, L over the
-//! crossbar's rate at least; its transmission may start as soon as its transfer does. The room that
-//! a packet takes at an input is free, and its credits set out, when its transfer ends; that at an
-//! output when its transmission ends. A destination takes what comes.
+//! Consider a packet with transmission start t on a link of rate r and delay d, into a switch of
+//! latency c. With virtual cut-through it may cross that switch from t + d + c on, with store and
+//! forward from t + L/r + d + c on. A transfer lasts until the whole packet has passed, at
+//! least L over the crossbar's rate. Transmission may start together with the transfer. The end of
+//! the transfer frees the packet's room at the input and sends its credits back. The end of the
+//! transmission frees its room at the output. A destination accepts every packet.
 
 use millstream::catalogue::DynScheduler;
 use millstream::{Packet, StreamId};
 
 mod assembly;
-mod ledger;
+mod credit_accounts;
 
 use super::crossbar::{Switch, Transfer, credits};
 use super::error::FabricError;
@@ -32,21 +32,22 @@ use super::parameters::{Forwarding, LinkParameters, SwitchParameters};
 use super::timeline::Timeline;
 use super::topology::{Node, Topology};
 use super::traffic::{EndPointTraffic, Injection};
-use ledger::Ledger;
+use credit_accounts::CreditAccounts;
 
+/// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The transmission on this link ends.
     Sent(u32),
-    /// The transfer to this switch's output ends.
+    /// The transfer to this output of the switch ends.
     Transferred(u32, u8),
     /// Credits of a channel reach the link's sender.
     Credits { link: u32, channel: u8, credits: u16 },
-    /// A packet that came by this link can leave the switch behind it.
+    /// A packet that arrived on this link may leave the switch behind it.
     Ready { link: u32, packet: u32 },
-    /// The next packet of this end-point.
+    /// This end-point injects its next packet.
     Injection(u32),
-    /// A rate cap at this link's sender gives leave.
+    /// A rate cap at this link's sender makes a packet eligible.
     Wake(u32),
 }
 
@@ -57,76 +58,81 @@ struct Transmitter {
     from_port: u8,
     to: Node,
     to_port: u8,
-    /// Whether a packet is being sent, and its channel and credits.
+    /// Whether a transmission is in progress.
     busy: bool,
+    /// Channel and credits of the packet in transmission.
     sending: (u8, u16),
-    /// Whether it is among those that decide at this instant.
+    /// Whether the link is on the list of links that decide at this instant.
     marked: bool,
-    /// When it will be woken, if it will.
+    /// Time of the scheduled [`Event::Wake`], ns, if any.
     wakes_ns: Option<u64>,
-    /// When what is being sent, or known to be sent, has been.
+    /// End of the last transmission that is in progress or known in advance, ns.
     free_ns: u64,
+    /// Total transmission time, ns.
     busy_ns: u64,
 }
 
-/// Which links are where, as numbers in the order of [`Topology::links`].
+/// Links by their place in the fabric, as indices in [`Topology::links`].
 struct Wiring {
-    /// Where each switch's ports begin in the two lists below.
+    /// Index of each switch's first port in `inputs` and `outputs`.
     first_port: Vec<u32>,
     inputs: Vec<u32>,
     outputs: Vec<u32>,
-    /// Out of each end-point.
+    /// The link out of each end-point.
     injections: Vec<u32>,
 }
 
 impl Wiring {
-    /// The link into a switch's port.
+    /// Returns the link into a switch's port.
     #[inline]
     fn input(&self, switch: u32, port: u8) -> u32 {
         self.inputs[(self.first_port[switch as usize] + u32::from(port)) as usize]
     }
 
-    /// The link out of a switch's port.
+    /// Returns the link out of a switch's port.
     #[inline]
     fn output(&self, switch: u32, port: u16) -> u32 {
         self.outputs[(self.first_port[switch as usize] + u32::from(port)) as usize]
     }
 }
 
-/// A fabric in motion.
+/// A running simulation of a fabric.
 pub struct Simulation {
     topology: Topology,
     link: LinkParameters,
     switch: SwitchParameters,
     layers: u8,
-    /// Links without flow control or caps that serve in order of arrival: when a packet is sent is
-    /// known as soon as it comes, so nobody need decide.
+    /// Whether links have no flow control and no caps, and serve in order of arrival. A packet's
+    /// transmission time is then known on arrival, so no decisions are needed.
     first_come: bool,
     timeline: Timeline<Event>,
     packets: Packets,
     transmitters: Vec<Transmitter>,
-    /// With crossbars.
+    /// The switches' crossbars; empty without crossbars.
     switches: Vec<Switch>,
     wiring: Wiring,
     sources: Vec<EndPointTraffic>,
-    /// What each source injects next.
+    /// The next injection of each source.
     upcoming: Vec<Option<Injection>>,
+    /// Transmission time on a link, by packet length, ns.
     link_ns: Box<[u64]>,
+    /// Transfer time through a crossbar, by packet length, ns.
     crossbar_ns: Box<[u64]>,
     moment: Moment,
-    ledger: Ledger,
-    /// Packets in switches, on their way into one included.
+    ledger: CreditAccounts,
+    /// Packets in switches or on a link into one.
     inside: u64,
+    /// End-points with a scheduled [`Event::Injection`].
     pending_injections: usize,
     hops: u64,
 }
 
-/// What is to be looked at, at one instant; kept to reuse its memory.
+/// Work of the current instant; kept between instants to reuse its memory.
 #[derive(Debug, Default)]
 struct Moment {
     events: Vec<Event>,
     injections: Vec<u32>,
-    /// By the link that they came by.
+    /// Pairs of link and packet that arrives on it.
     arrivals: Vec<(u32, u32)>,
     switches: Vec<u32>,
     switch_marked: Vec<bool>,
@@ -135,10 +141,10 @@ struct Moment {
 }
 
 impl Simulation {
-    /// Runs until `until_ns`, or until nothing is left to happen. Returns whether something is.
+    /// Runs until `until_ns`, or until no event is left. Returns whether events are left.
     ///
     /// # Errors
-    /// [`Deadlock`](FabricError::Deadlock) if packets are in the fabric and none can ever move.
+    /// Returns [`Deadlock`](FabricError::Deadlock) if the fabric holds packets that can never move.
     pub fn run(
         &mut self,
         until_ns: u64,
@@ -159,49 +165,49 @@ impl Simulation {
         Ok(false)
     }
 
-    /// The time that has been reached, ns.
+    /// Returns the current simulation time, ns.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.timeline.now_ns()
     }
 
-    /// Packets that wait at end-points or are on their way.
+    /// Returns the number of packets that wait at end-points or are in transit.
     #[must_use]
     pub fn packets_under_way(&self) -> usize {
         self.packets.alive()
     }
 
-    /// Transmissions begun on all links.
+    /// Returns the number of transmissions started on all links.
     #[must_use]
     pub fn hops(&self) -> u64 {
         self.hops
     }
 
-    /// How long each link has transmitted (up to the end of what it transmits now), ns, in the
-    /// order of [`Topology::links`].
+    /// Returns the total transmission time of each link, ns, in the order of [`Topology::links`].
+    /// A transmission in progress counts in full.
     pub fn busy_ns(&self) -> impl Iterator<Item = u64> {
         self.transmitters.iter().map(|transmitter| transmitter.busy_ns)
     }
 
-    /// The topology.
+    /// Returns the topology.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// Virtual channels of each link: one for each class and layer, class by class.
+    /// Returns the number of virtual channels per link: one per class and layer, class by class.
     #[must_use]
     pub fn channels(&self) -> usize {
         self.ledger.channels()
     }
 
-    /// Whether switches have crossbars, and links credits.
+    /// Returns whether switches have crossbars and links have credits.
     #[must_use]
     pub fn has_crossbars(&self) -> bool {
         !self.switches.is_empty()
     }
 
-    /// The traffic of each end-point.
+    /// Returns the traffic of each end-point.
     #[must_use]
     pub fn sources(&self) -> &[EndPointTraffic] {
         &self.sources
@@ -221,7 +227,7 @@ impl Simulation {
         FabricError::Deadlock { time_ns: self.now_ns(), cycle }
     }
 
-    /// All that happens at `now_ns`.
+    /// Processes all events at `now_ns`.
     #[inline]
     fn instant(&mut self, now_ns: u64, listener: &mut impl FabricListener) {
         let Self { timeline, moment, .. } = self;
@@ -248,7 +254,7 @@ impl Simulation {
             }
         }
         self.moment.events.clear();
-        // Where packets of several inputs reach one queue at once, the lower link goes first.
+        // Packets of several inputs can reach one queue at once; the lower link number goes first.
         if self.moment.arrivals.len() > 1 {
             self.moment.arrivals.sort_unstable();
         }
@@ -270,7 +276,7 @@ impl Simulation {
         }
     }
 
-    /// The transmission on `link` ends: the link is free, and so is the room at the output.
+    /// Ends the transmission on `link`: frees the link and the packet's room at the output.
     #[inline]
     fn sent(&mut self, link: u32) {
         let transmitter = &mut self.transmitters[link as usize];
@@ -286,7 +292,7 @@ impl Simulation {
         self.mark_link(link);
     }
 
-    /// A transfer ends: its packet has left the input's buffer.
+    /// Ends a transfer: the packet has left the input buffer, so its credits return.
     #[inline]
     fn transferred(&mut self, now_ns: u64, switch: u32, output: u8) {
         let transfer = self.switches[switch as usize].transferred(usize::from(output));
@@ -311,7 +317,7 @@ impl Simulation {
         self.mark_link(link);
     }
 
-    /// Where a packet goes that came by `link`: the switch, and its output port and channel there.
+    /// Returns the switch, output port and channel of a packet that arrived on `link`.
     #[inline]
     fn route(&self, link: u32, packet: u32) -> (u32, u16, u8) {
         let Node::Switch(switch) = self.transmitters[link as usize].to else {
@@ -322,7 +328,7 @@ impl Simulation {
         (switch, hop.port, channel(state.class, hop.layer, self.layers))
     }
 
-    /// A packet that came by `link` can cross the switch there.
+    /// Makes a packet that arrived on `link` available to the crossbar there.
     #[inline]
     fn ready(&mut self, link: u32, packet: u32) {
         let (switch, port, channel) = self.route(link, packet);
@@ -334,7 +340,7 @@ impl Simulation {
         self.mark_switch(switch);
     }
 
-    /// A packet that came by `link` reaches the output's queue behind an ideal crossbar.
+    /// Queues a packet that arrived on `link` at its output, behind an ideal crossbar.
     #[inline]
     fn arrive(&mut self, now_ns: u64, link: u32, packet: u32, listener: &mut impl FabricListener) {
         let (switch, port, channel) = self.route(link, packet);
@@ -343,7 +349,7 @@ impl Simulation {
         self.enqueue(now_ns, link, channel, packet, listener);
     }
 
-    /// A packet comes to the sending end of `link`.
+    /// Queues a packet at the sending end of `link`.
     #[inline]
     fn enqueue(
         &mut self,
@@ -363,7 +369,7 @@ impl Simulation {
         self.offer(now_ns, link, channel, packet, bytes);
     }
 
-    /// A packet is given to the scheduler of `link`.
+    /// Passes a packet to the scheduler of `link`.
     #[inline]
     fn offer(&mut self, now_ns: u64, link: u32, channel: u8, packet: u32, bytes: u32) {
         let offered = Packet { bytes, tag: u64::from(packet) };
@@ -373,7 +379,7 @@ impl Simulation {
         self.mark_link(link);
     }
 
-    /// The packets of `end_point` at this instant.
+    /// Injects the packets of `end_point` that are due at `now_ns`.
     #[inline]
     fn inject(&mut self, now_ns: u64, end_point: u32, listener: &mut impl FabricListener) {
         self.pending_injections -= 1;
@@ -393,7 +399,7 @@ impl Simulation {
         }
     }
 
-    /// Matches the crossbar of `switch`; transfers begin.
+    /// Arbitrates the crossbar of `switch` and starts the resulting transfers.
     #[inline]
     fn arbitrate<L: FabricListener>(&mut self, now_ns: u64, switch: u32, listener: &mut L) {
         let Self { topology, switches, packets, moment, .. } = self;
@@ -424,7 +430,7 @@ impl Simulation {
         }
     }
 
-    /// The link decides, if it is free, and the packet sets out.
+    /// Lets an idle link decide, and starts the transmission of its packet.
     #[inline]
     fn decide(&mut self, now_ns: u64, link: u32, listener: &mut impl FabricListener) {
         let transmitter = &mut self.transmitters[link as usize];
@@ -450,7 +456,7 @@ impl Simulation {
         self.send(now_ns, link, packet, departure.bytes, listener);
     }
 
-    /// A packet's transmission on `link` begins at `begins_ns`.
+    /// Starts a packet's transmission on `link` at `begins_ns`.
     #[inline]
     fn send<L: FabricListener>(
         &mut self,
@@ -505,7 +511,7 @@ impl Simulation {
         }
     }
 
-    /// Tells of a packet's step, if anybody listens to steps.
+    /// Reports a packet's step if the listener asks for steps.
     #[inline]
     fn tell<L: FabricListener>(&self, packet: u32, step: Step, listener: &mut L) {
         if L::STEPS {
@@ -532,7 +538,7 @@ impl Simulation {
         }
     }
 
-    /// A link has something to decide on, unless it is transmitting.
+    /// Marks a link for a decision at this instant, unless it transmits.
     #[inline]
     fn mark_link(&mut self, link: u32) {
         let transmitter = &mut self.transmitters[link as usize];
@@ -543,7 +549,7 @@ impl Simulation {
     }
 }
 
-/// The virtual channel of a class on a layer.
+/// Returns the virtual channel of a class on a layer.
 #[inline]
 fn channel(class: u8, layer: u8, layers: u8) -> u8 {
     class * layers + layer

@@ -1,10 +1,10 @@
-//! What each service class gets of a fabric.
+//! Statistics of a fabric by service class.
 //!
-//! As in section VII of the MinBW paper: throughput over all end-points, mean and maximum of
-//! latency, and the greatest jitter of any connection. Latency is from a packet's injection until
-//! its last byte has arrived; jitter is how much the latencies of successive packets of a
-//! connection differ. Counted is what is injected, and what arrives, within a window of time, so
-//! that the start of a run can be left out.
+//! The metrics are those of section VII of the MinBW paper: throughput over all end-points, mean
+//! and maximum latency, and the maximum jitter of any connection. Latency is the time from a
+//! packet's injection to the arrival of its last byte. Jitter is the difference between the
+//! latencies of successive packets of a connection. Only injections and arrivals within a time
+//! window count, so the start of a run can be excluded.
 
 use std::ops::Range;
 
@@ -13,28 +13,28 @@ use hdrhistogram::Histogram;
 use super::listener::{Delivery, FabricListener};
 use super::traffic::{EndPointTraffic, Injection};
 
-/// The greatest latency that distributions tell from greater ones, ns: a minute.
+/// The upper bound of the latency histograms, ns: one minute. Greater latencies count as this.
 const LATENCY_MOST_NS: u64 = 60_000_000_000;
 
-/// What one class got.
+/// Statistics of one class.
 #[derive(Clone, Debug)]
 pub struct ClassStatistics {
     /// Packets injected within the window.
     pub injected: u64,
-    /// Their bytes.
+    /// Bytes of the packets injected within the window.
     pub injected_bytes: u64,
     /// Packets that arrived within the window.
     pub delivered: u64,
-    /// Their bytes.
+    /// Bytes of the packets that arrived within the window.
     pub delivered_bytes: u64,
     /// Sum of the latencies of packets that arrived, ns.
     pub latency_sum_ns: u128,
-    /// The greatest of them, ns.
+    /// Maximum latency of packets that arrived, ns.
     pub latency_max_ns: u64,
-    /// Their distribution, ns, to two significant digits.
+    /// Distribution of the latencies of packets that arrived, ns, to two significant digits.
     pub latencies_ns: Histogram<u64>,
-    /// Greatest difference of latency of two successive packets of a connection, ns. Meaningless
-    /// for a class without connections.
+    /// Maximum difference between the latencies of two successive packets of a connection, ns.
+    /// Meaningless for a class without connections.
     pub jitter_max_ns: u64,
 }
 
@@ -53,7 +53,7 @@ impl ClassStatistics {
         }
     }
 
-    /// Mean latency, ns; 0 if nothing arrived.
+    /// Returns the mean latency, ns; 0 if no packet arrived.
     #[allow(clippy::cast_precision_loss)]
     #[must_use]
     pub fn latency_mean_ns(&self) -> f64 {
@@ -61,12 +61,13 @@ impl ClassStatistics {
     }
 }
 
-/// Listens to a fabric and counts by class.
+/// A listener that counts by class.
 #[derive(Clone, Debug)]
 pub struct Statistics {
     window_ns: Range<u64>,
     classes: Vec<ClassStatistics>,
-    /// Latency of each connection's last packet, ns, by end-point's first and connection.
+    /// Latency of each connection's last packet, ns. A connection's index is its number plus
+    /// `first_connection` of its source.
     last_ns: Vec<u64>,
     first_connection: Vec<usize>,
 }
@@ -74,7 +75,7 @@ pub struct Statistics {
 const NO_PACKET: u64 = u64::MAX;
 
 impl Statistics {
-    /// Statistics of `classes` classes within `window_ns`, of a fabric with these sources.
+    /// Creates statistics of `classes` classes within `window_ns`, for a fabric with `sources`.
     #[must_use]
     pub fn new(classes: u8, sources: &[EndPointTraffic], window_ns: Range<u64>) -> Self {
         let mut first_connection = Vec::with_capacity(sources.len());
@@ -92,13 +93,15 @@ impl Statistics {
         }
     }
 
-    /// What each class got.
+    /// Returns the statistics of each class.
     #[must_use]
     pub fn classes(&self) -> &[ClassStatistics] {
         &self.classes
     }
 
-    /// What `bytes` within the window are of all end-points' links of `rate_bps` bits/s, in 0 to 1.
+    /// Returns `bytes` within the window as a share of the capacity of all end-points' links.
+    ///
+    /// The share is in 0 to 1; each link has `rate_bps` bits/s.
     #[allow(clippy::cast_precision_loss)]
     #[must_use]
     pub fn share(&self, bytes: u64, rate_bps: u64) -> f64 {

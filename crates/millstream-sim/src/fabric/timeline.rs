@@ -1,21 +1,20 @@
-//! What is still to happen: a wheel of buckets one nanosecond wide, with a heap for what is far
-//! off.
+//! The event queue: a wheel of buckets one nanosecond wide, and a heap for distant events.
 //!
 //! ```text
 //! now                                   now + HORIZON
 //!  |  bucket | bucket | bucket | … | bucket  |   heap …
 //! ```
 //!
-//! Almost all events of a fabric lie within a transmission of a packet from now. For them
-//! scheduling and taking cost a few instructions: each bucket is a list in one arena, and a bitmap
-//! of two levels finds the next that is not empty. What is further off waits in a heap until the
-//! wheel has come near. Buckets hold one instant each, so nothing in them needs sorting; whoever
-//! takes an instant's events has to treat them as simultaneous.
+//! Almost all events of a fabric lie within one packet transmission from now. Scheduling and taking
+//! them costs a few instructions. Each bucket is a list in one arena, and a two-level bitmap finds
+//! the next bucket that is not empty. Later events wait in a heap until the wheel reaches them. A
+//! bucket holds one instant, so its events need no sorting; callers must treat them as
+//! simultaneous.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Buckets of the wheel, and so how far it sees, ns.
+/// The number of buckets of the wheel, hence its range in ns.
 const HORIZON: u64 = 1 << 14;
 const WORDS: usize = (HORIZON / 64) as usize;
 const NONE: u32 = u32::MAX;
@@ -26,14 +25,14 @@ struct Entry<E> {
     next: u32,
 }
 
-/// Events in order of time.
+/// A queue of events in order of time.
 #[derive(Debug)]
 pub(crate) struct Timeline<E> {
     now_ns: u64,
-    /// The first entry of each bucket's list.
+    /// First entry of each bucket's list.
     buckets: Box<[u32]>,
     occupied: Box<[u64; WORDS]>,
-    /// Which words of `occupied` are not 0.
+    /// Bitmap of the words of `occupied` that are not 0.
     summary: [u64; WORDS / 64],
     entries: Vec<Entry<E>>,
     free: u32,
@@ -55,13 +54,13 @@ impl<E: Copy + Ord> Timeline<E> {
         }
     }
 
-    /// The instant whose events were taken last, ns.
+    /// Returns the last instant whose events were taken, ns.
     #[inline]
     pub(crate) fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// Events to come.
+    /// Returns the number of scheduled events.
     #[inline]
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
@@ -98,14 +97,14 @@ impl<E: Copy + Ord> Timeline<E> {
         self.summary[bucket / 4096] |= 1 << (bucket / 64 % 64);
     }
 
-    /// When the next events happen, ns.
+    /// Returns the time of the next events, ns.
     #[inline]
     pub(crate) fn next_ns(&self) -> Option<u64> {
         let near = self.next_bucket().map(|bucket| {
             let ahead = (bucket as u64).wrapping_sub(self.now_ns) % HORIZON;
             self.now_ns + ahead
         });
-        // What is in the heap lies beyond the wheel, unless the wheel has moved since.
+        // Events in the heap lie beyond the wheel, unless the wheel has moved since.
         let far = self.far.peek().map(|&Reverse((time_ns, _))| time_ns);
         match (near, far) {
             (Some(near), Some(far)) => Some(near.min(far)),
@@ -113,8 +112,9 @@ impl<E: Copy + Ord> Timeline<E> {
         }
     }
 
-    /// Goes on to `time_ns`, which is [`next_ns`](Self::next_ns) or before it, and hands out the
-    /// events of that instant.
+    /// Advances to `time_ns` and passes the events of that instant to `each`.
+    ///
+    /// `time_ns` must not exceed [`next_ns`](Self::next_ns).
     #[inline]
     pub(crate) fn take(&mut self, time_ns: u64, mut each: impl FnMut(E)) {
         self.now_ns = time_ns;
@@ -147,7 +147,7 @@ impl<E: Copy + Ord> Timeline<E> {
         }
     }
 
-    /// The first bucket that is not empty, from now on, around the wheel.
+    /// Returns the first bucket that is not empty, searching from now around the wheel.
     #[inline]
     fn next_bucket(&self) -> Option<usize> {
         let from = (self.now_ns % HORIZON) as usize;
@@ -157,12 +157,12 @@ impl<E: Copy + Ord> Timeline<E> {
             return Some(word * 64 + rest.trailing_zeros() as usize);
         }
         self.word_from(word + 1).or_else(|| self.word_from(0)).map(|word| {
-            // Back at the first word, only what lies before `from` is left in it.
+            // After the wrap to the first word, it holds only buckets before `from`.
             word * 64 + self.occupied[word].trailing_zeros() as usize
         })
     }
 
-    /// The first word that is not 0, from `word` to the end.
+    /// Returns the first word that is not 0, from `word` to the end.
     #[inline]
     fn word_from(&self, word: usize) -> Option<usize> {
         let mut group = word / 64;
@@ -184,7 +184,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Like a sorted map, whatever the gaps.
+        /// The timeline returns events like a sorted map, for any gaps.
         #[test]
         fn events_come_in_order(
             gaps in prop::collection::vec(

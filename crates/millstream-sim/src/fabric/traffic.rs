@@ -1,32 +1,32 @@
-//! The traffic of a switched network: what each end-point's application hands to its interface.
+//! The traffic of a switched network: the packets of each end-point's application.
 //!
 //! ```text
-//! ClassTraffic ── Admission::admit ──> Admitted      who talks to whom, once for the network
+//! ClassTraffic ── Admission::admit ──> Admitted      connections, once per network
 //!      │                                   │
-//!      └──────> EndPointTraffic::new <─────┘         one for each end-point
+//!      └──────> EndPointTraffic::new <─────┘         one per end-point
 //!                      │
 //!                      └──> Injection, Injection, …  in time order
 //! ```
 //!
 //! Source: *Evaluating several implementations for the AS minimum bandwidth egress link scheduler*
-//! (Martínez, Alfaro and Sánchez), section VI-B and Table II, which [`table_ii`] builds. What that
-//! paper leaves open, and what is done here:
+//! (Martínez, Alfaro and Sánchez), section VI-B and Table II, which [`table_ii`] builds. This table
+//! lists what the paper leaves open and how this module fills it in:
 //!
 //! | open | here |
 //! |---|---|
-//! | shapes of the two Pareto laws | 1.4 on, 1.2 off ([`millstream_traffic::OnOff`]) |
-//! | sources of a class, their peak rate | [`SOURCES`] of the link's rate ([`PEAK_SHARE`]) |
-//! | sizes up to a maximum | control: [`CONTROL_BYTES`]; others: Pareto ([`PacketBytes::up_to`]) |
-//! | where a burst goes | one end-point for a whole on period, uniform over the others |
+//! | shapes of the two Pareto distributions | 1.4 on, 1.2 off ([`millstream_traffic::OnOff`]) |
+//! | number and peak rate of a class's sources | [`SOURCES`] at the link's rate ([`PEAK_SHARE`]) |
+//! | sizes up to a maximum | control: [`CONTROL_BYTES`]; else Pareto ([`PacketBytes::up_to`]) |
+//! | destination of a burst | one per on period, uniform over the other end-points |
 //! | the video traces | a model of one ([`millstream_traffic::mpeg::Mpeg4Model`]) |
-//! | the ends of connections | uniform over the other end-points ([`Admission`]) |
-//! | the order of admission | all end-points and classes keep pace ([`Admission`]) |
+//! | destinations of connections | uniform over the other end-points ([`Admission`]) |
+//! | the order of admission | interleaved over end-points and classes ([`Admission`]) |
 //! | when connections begin | all run from before time 0, each at a random phase |
 //!
-//! Every source runs as seen at a random instant, so that a class has its mean rate from time 0 on.
-//! Every connection, and every class without connections, has its own sequence of random numbers
-//! at each end-point: traffic changes only with the seed, with its own class's description, and
-//! with the connections that admission refused it.
+//! Every source starts in its steady state, so a class has its mean rate from time 0 on. Every
+//! connection, and every class without connections, has its own random sequence at each end-point.
+//! A class's traffic therefore changes only with the seed, with the class's own description, and
+//! with the connections that admission refused.
 
 mod admission;
 mod connections;
@@ -43,44 +43,47 @@ pub use end_point::EndPointTraffic;
 pub use millstream_traffic::PacketBytes;
 pub use table::{CONTROL_BYTES, PEAK_SHARE, SOURCES, table_ii};
 
-/// One packet that an end-point's application hands to its network interface.
+/// A packet that an end-point's application hands to its network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Injection {
-    /// When, ns.
+    /// Time of the injection, ns.
     pub time_ns: u64,
     /// Index of its service class.
     pub class: u8,
-    /// The end-point it is for, never the sender.
+    /// Destination end-point, never the sender.
     pub destination: u32,
-    /// Its bytes, headers included.
+    /// Length in bytes, headers included.
     pub bytes: u32,
-    /// Its connection's number within the end-point; see [`EndPointTraffic::connections`].
+    /// Number of its connection within the end-point; see [`EndPointTraffic::connections`].
     pub connection: u32,
 }
 
-/// What a service class sends from each end-point.
+/// The traffic of a service class from each end-point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClassTraffic {
-    /// Mean rate of the class as a share of the link's data rate, from 0 on.
+    /// Mean rate of the class as a share of the link's data rate, 0 or more.
     pub load: f64,
-    /// What makes up that rate.
+    /// The kind of sources that produce this rate.
     pub kind: Kind,
 }
 
-/// How a service class sends.
+/// The kind of sources of a service class.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
-    /// Constant-bit-rate connections, each to one destination: packet k of a connection comes at
-    /// phase + k × interval, the phase uniform within an interval.
+    /// Constant-bit-rate connections, each to one destination.
+    ///
+    /// Packet k of a connection arrives at phase + k × interval; the phase is uniform within an
+    /// interval.
     Connections {
         /// Bytes of each packet, not 0.
         bytes: u32,
         /// Time between packets, ns, not 0.
         interval_ns: u64,
     },
-    /// Video connections, each to one destination: frames of the MPEG-4 model, each cut into full
-    /// packets and a last one, spread evenly over the frame's time. Time 0 falls inside a frame,
-    /// whose earlier packets are left out.
+    /// Video connections, each to one destination, with frames of the MPEG-4 model.
+    ///
+    /// A frame is cut into full packets and a last one, spread evenly over the frame's time. Time 0
+    /// falls inside a frame; the packets before it are left out.
     Video {
         /// Mean rate of a connection, bits/s, not 0.
         mean_rate_bps: u64,
@@ -89,18 +92,19 @@ pub enum Kind {
         /// Bytes of the largest packet, not 0.
         packet_bytes: u32,
     },
-    /// Superposed on/off sources of bounded Pareto periods ([`millstream_traffic::OnOff`]). The
-    /// packets of an on period all go to one end-point, drawn uniformly for each period.
+    /// Superposed on/off sources of bounded Pareto periods ([`millstream_traffic::OnOff`]).
+    ///
+    /// All packets of an on period go to one end-point, drawn uniformly for each period.
     SelfSimilar {
-        /// How large packets are.
+        /// Distribution of packet lengths.
         packet_bytes: PacketBytes,
-        /// How many sources share the load.
+        /// Number of sources that share the load.
         sources: u32,
-        /// A source's rate while it is on, as a share of the link's. A load that is not below
-        /// `sources` × `peak_share` is cut to about that.
+        /// Rate of a source while it is on, as a share of the link's rate. A load of `sources` ×
+        /// `peak_share` or more is limited to about that.
         peak_share: f64,
     },
-    /// Poisson arrivals, each to an end-point of its own: the yardstick of queueing theory.
+    /// Poisson arrivals, each to an independently drawn end-point: the model of queueing theory.
     Poisson {
         /// Bytes of each packet, not 0.
         bytes: u32,
@@ -108,7 +112,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The mean rate in bits/s of one connection; `None` for classes that set up none.
+    /// Returns the mean rate of one connection, bits/s; `None` for classes without connections.
     #[allow(clippy::cast_precision_loss)]
     #[must_use]
     pub fn connection_rate_bps(&self) -> Option<f64> {
@@ -122,9 +126,10 @@ impl Kind {
     }
 }
 
-/// The traffic of every end-point of `topology`, whose links all have a data rate of `link_bps`,
-/// and what was admitted of its connections; as [`Admission::admit`] and [`EndPointTraffic::new`],
-/// in order of end-points.
+/// Creates the traffic of every end-point of `topology`, and the admitted connections.
+///
+/// All links have a data rate of `link_bps` bits/s. The result is in order of end-points; see
+/// [`Admission::admit`] and [`EndPointTraffic::new`].
 pub fn everywhere(
     topology: &Topology,
     link_bps: u64,

@@ -1,4 +1,4 @@
-//! The paper's Figures 6, 7 and 8 on the model.
+//! The experiments of the paper's Figures 6, 7 and 8, run on the model.
 
 use super::constants::CLOCK_HZ;
 use super::machine::Machine;
@@ -6,62 +6,65 @@ use super::pipeline::{SCHEDULING_ENGINE, pipeline, scheduler_alone};
 use super::port::line_rate_bits_per_s;
 use super::scheduler::Scheduler;
 
-/// The seed of every experiment.
+/// The random seed of every experiment.
 pub const SEED: u64 = 2002;
 
-/// Cycles before anything is measured: a millisecond, in which the pipeline fills.
+/// Cycles before the measurement: one millisecond, in which the pipeline fills.
 const WARM_UP: u64 = CLOCK_HZ / 1000;
 
-/// Cycles for which throughput is measured: five milliseconds.
+/// Cycles of a throughput measurement: five milliseconds.
 const MEASURED: u64 = 5 * CLOCK_HZ / 1000;
 
-/// Packets for which scheduling delay is measured, at least.
+/// Minimum number of packets of a scheduling-delay measurement.
 const SCHEDULED: u64 = 10_000;
 
-/// What a pipeline did while it was measured.
+/// The result of a throughput measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Throughput {
-    /// Bytes of a packet.
+    /// Bytes per packet.
     pub bytes: u32,
-    /// Packets a second that left.
+    /// Transmitted packets per second.
     pub packets_per_s: u64,
-    /// Cycles, of a thousand, for which the SRAM's command unit was busy.
+    /// Busy time of the SRAM's command unit, per mille of all cycles.
     pub sram_busy_per_mille: u64,
 }
 
 impl Throughput {
-    /// Bits/s of packets that left.
+    /// Returns the throughput in bits/s.
     #[must_use]
     pub fn bits_per_s(self) -> u64 {
         self.packets_per_s * u64::from(self.bytes) * 8
     }
 
-    /// Whether the port carried what it can, to the two in a thousand that cycles and packets of
-    /// the measured time allow.
+    /// Returns whether the port ran at line rate, within 0.2 %.
+    ///
+    /// The tolerance covers the rounding of the measured time to cycles and packets.
     #[must_use]
     pub fn at_line_rate(self) -> bool {
         self.bits_per_s() * 1000 >= line_rate_bits_per_s(self.bytes) * 998
     }
 }
 
-/// Figure 6: cycles a packet that the scheduler takes without packet traffic, in hundredths.
+/// Figure 6: returns the scheduler's cycles per packet without packet traffic, in hundredths.
 #[must_use]
 pub fn scheduling_delay(scheduler: Scheduler) -> u64 {
     let mut machine = scheduler_alone(scheduler, SEED);
     let streams = scheduler.streams().unwrap_or(1);
-    // Whole sweeps, so that each packet bears its share of them.
+    // Measure whole sweeps, so that each packet carries its share of them.
     let packets = SCHEDULED.next_multiple_of(streams as u64);
     machine.run_while(|machine| machine.finished(SCHEDULING_ENGINE, 0) < packets);
     machine.now() * 100 / packets
 }
 
-/// Figure 7: throughput when scheduling takes so many cycles a packet.
+/// Figure 7: returns the throughput if scheduling takes `cycles` cycles per packet.
 #[must_use]
 pub fn throughput_at_cost(cycles: u64, bytes: u32) -> Throughput {
     measure(pipeline(Scheduler::Given(cycles), bytes, SEED), bytes)
 }
 
-/// Figure 7 read the other way: the most cycles a packet, in tens, with which the port is full.
+/// Returns the maximum scheduling cycles per packet at line rate, to a multiple of 10.
+///
+/// Inverts Figure 7. Returns `None` if the port misses line rate even without scheduling cost.
 #[must_use]
 pub fn budget(bytes: u32) -> Option<u64> {
     let (mut fits, mut exceeds) = (0, 400);
@@ -79,14 +82,14 @@ pub fn budget(bytes: u32) -> Option<u64> {
     Some(fits * 10)
 }
 
-/// Figure 8: throughput with a scheduler, its number of streams active.
+/// Figure 8: returns the throughput with `scheduler` and its number of active streams.
 #[must_use]
 pub fn throughput(scheduler: Scheduler, bytes: u32) -> Throughput {
     measure(pipeline(scheduler, bytes, SEED), bytes)
 }
 
-/// Measures from the first packet that leaves after the warm-up to the first that leaves after the
-/// measured time, so that whole packets leave in whole packet-times.
+/// Measures from the first departure after the warm-up to the first departure after the measured
+/// time, so the interval holds whole packets.
 fn measure(mut machine: Machine, bytes: u32) -> Throughput {
     let first = next_departure_after(WARM_UP, &mut machine);
     let last = next_departure_after(first.now + MEASURED, &mut machine);
@@ -98,7 +101,7 @@ fn measure(mut machine: Machine, bytes: u32) -> Throughput {
     }
 }
 
-/// A machine's counters at a departure.
+/// The counters of a machine at a departure.
 struct Reading {
     now: u64,
     sent: u64,

@@ -1,9 +1,9 @@
-//! How long a memory takes to answer.
+//! Latency models of a memory.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
-/// How long a memory takes to answer a command, in cycles: drawn from a table.
+/// The latency of a memory command in cycles, drawn from a table.
 #[derive(Clone, Debug)]
 pub struct Latency {
     entries: Vec<(u64, u32)>,
@@ -12,21 +12,23 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// Always so many cycles.
+    /// Creates a constant latency of `cycles`.
     #[must_use]
     pub fn fixed(cycles: u64) -> Self {
         Self::drawn(&[(cycles, 1)], 0)
     }
 
-    /// Draws from `entries`, each a latency in cycles and its weight, by a generator of the given
-    /// seed. Weights need no particular sum (HILQ paper, Table 2: 99.4 %).
+    /// Creates a latency drawn from `entries`, each a latency in cycles and its weight.
+    ///
+    /// `seed` seeds the random generator. The weights may have any sum (HILQ paper, Table 2: 99.4
+    /// %).
     #[must_use]
     pub fn drawn(entries: &[(u64, u32)], seed: u64) -> Self {
         let total = entries.iter().map(|entry| entry.1).sum();
         Self { entries: entries.to_vec(), total, random: ChaCha8Rng::seed_from_u64(seed) }
     }
 
-    /// The next command's latency in cycles.
+    /// Returns the next command's latency in cycles.
     pub(super) fn next(&mut self) -> u64 {
         let mut left = (u64::from(self.random.next_u32()) * u64::from(self.total)) >> 32;
         for (cycles, weight) in &self.entries {
@@ -45,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_run_has_the_shares_of_table_2() {
+    fn frequencies_match_table_2() {
         let mut latency = Latency::drawn(&SRAM_LATENCY, 1);
         let draws = 1_000_000u32;
         let mut counts = [0u32; SRAM_LATENCY.len()];
@@ -56,14 +58,14 @@ mod tests {
         for ((cycles, weight), count) in SRAM_LATENCY.iter().zip(counts) {
             let (expected, share) =
                 (f64::from(*weight) / 994.0, f64::from(count) / f64::from(draws));
-            // Five standard deviations of the share of a million draws.
+            // Five standard deviations of the share in a million draws.
             let tolerance = 5.0 * (expected * (1.0 - expected) / f64::from(draws)).sqrt();
             assert!((share - expected).abs() < tolerance, "{cycles}: {share} for {expected}");
         }
     }
 
     #[test]
-    fn draws_depend_on_the_seed_alone() {
+    fn draws_depend_only_on_the_seed() {
         let draws = |seed| {
             let mut latency = Latency::drawn(&SRAM_LATENCY, seed);
             (0..100).map(|_| latency.next()).collect::<Vec<_>>()

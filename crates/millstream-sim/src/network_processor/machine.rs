@@ -1,4 +1,4 @@
-//! The machine: engines, memories, queues and ports, and the events between them.
+//! The machine: engines, memories, queues and ports, driven by events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,16 +10,16 @@ use super::port::Port;
 use super::program::{Operation, Program, QueueId, Source, Unit};
 use super::queue::Queue;
 
-/// What a machine is made of.
+/// The components of a machine.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// The programs of each engine's contexts, at most four an engine.
+    /// Programs of each engine's contexts, at most four per engine.
     pub engines: Vec<Vec<Program>>,
-    /// The room of each queue, and the packets in it at the start.
+    /// Capacity and initial length of each queue.
     pub queues: Vec<(usize, usize)>,
-    /// The queue that a port fills at line rate; what finds no room there is lost.
+    /// Queue that the receiving port fills at line rate; packets without room are lost.
     pub arrivals: Option<QueueId>,
-    /// Bytes of every packet.
+    /// Length of every packet, bytes.
     pub bytes: u32,
     /// The SRAM.
     pub sram: Memory,
@@ -31,39 +31,40 @@ pub struct Parts {
     pub hash: Memory,
 }
 
-/// What happened so far, in packets.
+/// Packet counters of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Came from the wire, were made by a program, or were there at the start.
+    /// Packets received from the wire, produced by a program, or present at the start.
     pub entered: u64,
-    /// Came from the wire and found no room.
+    /// Packets received from the wire that found no room.
     pub lost: u64,
-    /// Left by the wire.
+    /// Packets sent on the wire.
     pub transmitted: u64,
-    /// Were used up by a program that does not pass them on.
+    /// Packets consumed by a program that does not pass them on.
     pub consumed: u64,
 }
 
+/// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A packet has come in from the wire.
+    /// A packet has arrived from the wire.
     Arrived,
-    /// What the context of that engine and place waited for is there.
+    /// The wait of this engine's context has ended: engine, context.
     Woken(usize, usize),
-    /// The packet of the context of that engine and place has left by the wire.
+    /// The packet of this engine's context has left on the wire: engine, context.
     Sent(usize, usize),
-    /// The engine's context goes on.
+    /// The current context of this engine continues.
     Step(usize),
-    /// The engine is free for another context.
+    /// This engine is free for another context.
     Free(usize),
 }
 
-/// The model of a network processor.
+/// A model of a network processor.
 #[derive(Clone, Debug)]
 pub struct Machine {
     now: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    /// Events scheduled so far: of those at one cycle the first scheduled goes first.
+    /// Number of events scheduled so far; it orders the events of one cycle.
     scheduled: u64,
     engines: Vec<Microengine>,
     queues: Vec<Queue>,
@@ -77,18 +78,18 @@ pub struct Machine {
     totals: Totals,
 }
 
-/// Whether a context goes on after an operation.
+/// When a context continues after an operation.
 enum Next {
-    /// At once.
+    /// Immediately.
     Now,
-    /// After an event that the operation has scheduled; the context keeps its engine.
+    /// After a scheduled event; the context keeps its engine.
     Later,
-    /// Not before it is woken; the engine is free after so many cycles.
+    /// After it is woken; its engine is free after this number of cycles.
     Swapped(u64),
 }
 
 impl Machine {
-    /// A machine at cycle 0.
+    /// Creates a machine at cycle 0.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         let entered = parts.queues.iter().map(|(_, waiting)| *waiting as u64).sum();
@@ -117,19 +118,19 @@ impl Machine {
         machine
     }
 
-    /// The cycle.
+    /// Returns the current cycle.
     #[must_use]
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// What happened so far.
+    /// Returns the packet counters.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Packets inside: in queues and in contexts' hands.
+    /// Returns the number of packets in queues and contexts.
     #[must_use]
     pub fn inside(&self) -> u64 {
         let queued: usize = self.queues.iter().map(|queue| queue.waiting).sum();
@@ -137,19 +138,19 @@ impl Machine {
         (queued + contexts.filter(|context| context.holds).count()) as u64
     }
 
-    /// How often the context at `place` of `engine` has finished its program's body.
+    /// Returns the number of finished body runs of context `place` on `engine`.
     #[must_use]
     pub fn finished(&self, engine: usize, place: usize) -> u64 {
         self.engines[engine].contexts[place].finished
     }
 
-    /// Cycles for which the SRAM's command unit was busy.
+    /// Returns the cycles for which the SRAM's command unit was busy.
     #[must_use]
     pub fn sram_busy(&self) -> u64 {
         self.sram.busy()
     }
 
-    /// Runs while `condition` holds, or until nothing more can happen.
+    /// Runs while `condition` holds, or until no event is left.
     pub fn run_while(&mut self, condition: impl Fn(&Self) -> bool) {
         while condition(self) {
             let Some(Reverse((at, _, event))) = self.events.pop() else { break };
@@ -206,7 +207,7 @@ impl Machine {
         }
     }
 
-    /// Gives an idle engine to its next context that is ready.
+    /// Runs the next ready context on an idle engine.
     fn dispatch(&mut self, engine: usize) {
         if let Some(place) = self.engines[engine].next_ready() {
             self.engines[engine].current = place;
@@ -215,7 +216,7 @@ impl Machine {
         }
     }
 
-    /// Runs an engine's current context until time must pass.
+    /// Runs an engine's current context until it must wait.
     fn step(&mut self, engine: usize) {
         let id = ContextId { engine, place: self.engines[engine].current };
         loop {
@@ -231,7 +232,7 @@ impl Machine {
         }
     }
 
-    /// Takes the context one step on.
+    /// Executes one step of a context.
     fn advance(&mut self, id: ContextId) -> Next {
         let context = &mut self.engines[id.engine].contexts[id.place];
         match context.progress {
@@ -263,7 +264,7 @@ impl Machine {
         }
     }
 
-    /// Finds work for a context.
+    /// Requests work for a context from its source.
     fn ask(&mut self, id: ContextId) -> Next {
         let now = self.now;
         let context = &mut self.engines[id.engine].contexts[id.place];
@@ -301,7 +302,7 @@ impl Machine {
         match context.program.source {
             Source::Queue(QueueId(queue), _) => {
                 if self.queues[queue].waiting == 0 {
-                    // Another context was faster.
+                    // Another context took the packet first.
                     context.progress = Progress::Asking;
                     return Next::Now;
                 }
@@ -340,7 +341,7 @@ impl Machine {
             Operation::Enqueue(QueueId(queue)) => {
                 if self.queues[queue].full() {
                     self.queues[queue].wait_for_room(id);
-                    // It tries again when woken.
+                    // Repeat the operation when woken.
                     context.progress = match context.progress {
                         Progress::Body(at, after) => Progress::Body(at - 1, after),
                         other => other,

@@ -1,8 +1,8 @@
-//! A memory, or another unit that engines send commands to.
+//! A memory, or another unit that receives commands from engines.
 
 use super::latency::Latency;
 
-/// A memory that serves one command at a time, in the order in which they are issued.
+/// A memory that serves one command at a time, in order of issue.
 #[derive(Clone, Debug)]
 pub struct Memory {
     latency: Latency,
@@ -12,14 +12,14 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A memory that answers after `latency` and can begin the next command `occupancy` cycles
-    /// after the one before.
+    /// Creates a memory with an answer time of `latency` and `occupancy` cycles between the starts
+    /// of two commands.
     #[must_use]
     pub fn new(latency: Latency, occupancy: u64) -> Self {
         Self { latency, occupancy, free: 0, busy: 0 }
     }
 
-    /// Takes a command at `now`; the cycle at which it is answered.
+    /// Issues a command at `now`; returns the cycle of its answer.
     pub(super) fn issue(&mut self, now: u64) -> u64 {
         let start = self.free.max(now);
         self.free = start + self.occupancy;
@@ -27,7 +27,7 @@ impl Memory {
         start + self.latency.next()
     }
 
-    /// Cycles for which it was busy so far.
+    /// Returns the number of busy cycles so far.
     pub(super) fn busy(&self) -> u64 {
         self.busy
     }
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_waits_for_the_one_before() {
+    fn a_command_waits_for_the_previous_one() {
         let mut memory = Memory::new(Latency::fixed(20), 5);
         assert_eq!([memory.issue(100), memory.issue(100), memory.issue(102)], [120, 125, 130]);
         assert_eq!(memory.issue(500), 520);

@@ -2,23 +2,23 @@
 
 use super::program::Program;
 
-/// Where a context is: its engine and its place there.
+/// The location of a context: its engine and its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ContextId {
     pub(super) engine: usize,
     pub(super) place: usize,
 }
 
-/// How far a context's program is.
+/// The progress of a context in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It wants work from its source.
+    /// The context requests work from its source.
     Asking,
-    /// The operation of the prologue that is next, and the packets it is for.
+    /// In the prologue: index of the next operation, and the number of packets of the batch.
     Prologue(usize, usize),
-    /// It takes the next of so many packets.
+    /// The context takes the next packet; the number of packets left in the batch.
     Taking(usize),
-    /// The operation of the body that is next, and the packets that follow.
+    /// In the body: index of the next operation, and the number of packets left after this one.
     Body(usize, usize),
 }
 
@@ -27,27 +27,27 @@ pub(super) enum Progress {
 pub(super) struct Context {
     pub(super) program: Program,
     pub(super) progress: Progress,
-    /// Whether it waits for nothing but its engine.
+    /// Whether the context waits only for its engine.
     pub(super) ready: bool,
-    /// Whether it has a packet in hand.
+    /// Whether the context holds a packet.
     pub(super) holds: bool,
-    /// Bodies finished.
+    /// Number of finished runs of the body.
     pub(super) finished: u64,
-    /// When a timer next starts it, cycles.
+    /// Time of the next start by a timer, cycles.
     pub(super) timer: u64,
 }
 
-/// A microengine: runs one of its contexts until that waits, then the next that is ready.
+/// A microengine: runs one context until it waits, then the next ready one.
 #[derive(Clone, Debug)]
 pub(super) struct Microengine {
     pub(super) contexts: Vec<Context>,
-    /// The context that has the engine, or had it last.
+    /// The context that runs or ran last.
     pub(super) current: usize,
     pub(super) running: bool,
 }
 
 impl Microengine {
-    /// An engine whose contexts run the given programs, at most four.
+    /// Creates an engine with one context per program, at most four.
     pub(super) fn new(programs: &[Program]) -> Self {
         assert!(programs.len() <= super::constants::CONTEXTS, "an engine has four contexts");
         let context = |program: &Program| Context {
@@ -59,12 +59,12 @@ impl Microengine {
             timer: 0,
         };
         let contexts: Vec<_> = programs.iter().map(context).collect();
-        // So that the first to run is the first.
+        // The search starts after the current context, so context 0 runs first.
         let current = contexts.len().saturating_sub(1);
         Self { contexts, current, running: false }
     }
 
-    /// The next context after the current one that is ready, round robin.
+    /// Returns the next ready context after the current one, round robin.
     pub(super) fn next_ready(&self) -> Option<usize> {
         let count = self.contexts.len();
         (1..=count).map(|k| (self.current + k) % count).find(|place| self.contexts[*place].ready)
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_context_after_the_current_one_goes_first() {
+    fn contexts_run_round_robin_after_the_current_one() {
         let program = Program::for_each(QueueId(0), Vec::new());
         let mut engine = Microengine::new(&[program.clone(), program.clone(), program]);
         assert_eq!(engine.next_ready(), Some(0));

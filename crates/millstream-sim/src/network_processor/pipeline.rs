@@ -1,13 +1,13 @@
 //! The paper's pipeline (section 6): two engines receive, one schedules, two transmit.
 //!
 //! A receiving context takes a packet from the port's buffer piece by piece, finds its stream and
-//! inserts it (section 5.4.1). One context schedules and hands packets to the output queue. The
-//! transmitting contexts take them from there and put them on the wire; one of the eight collects
-//! garbage instead, every millisecond (section 5.4.3).
+//! inserts it (section 5.4.1). One context schedules and moves packets to the output queue. The
+//! transmitting contexts send them from there. One of these eight contexts collects garbage
+//! instead, every millisecond (section 5.4.3).
 //!
-//! *n* active streams are *n* streams with a packet waiting: the scheduler's queue has room for *n*
-//! packets and is full at the start. No stage but the port drops: where the next stage has no room
-//! a context waits.
+//! With *n* active streams, *n* streams always have a packet waiting: the scheduler's queue has
+//! room for *n* packets and is full at the start. Only the port drops packets; elsewhere a context
+//! waits until the next stage has room.
 
 use super::constants::{
     CONTEXTS, GARBAGE_PERIOD, HANDOVER_SCRATCH, HANDOVER_SRAM, HASH_LATENCY, INSERTION_ACCESSES,
@@ -25,10 +25,10 @@ const RECEIVED: QueueId = QueueId(0);
 const WAITING: QueueId = QueueId(1);
 const OUTPUT: QueueId = QueueId(2);
 
-/// The engine whose first context schedules, in [`scheduler_alone`] and [`pipeline`].
+/// The engine that schedules, on its first context, in [`scheduler_alone`] and [`pipeline`].
 pub const SCHEDULING_ENGINE: usize = 2;
 
-/// Packets of `bytes` at line rate through the paper's pipeline.
+/// Builds the paper's pipeline, with packets of `bytes` arriving at line rate.
 #[must_use]
 pub fn pipeline(scheduler: Scheduler, bytes: u32, seed: u64) -> Machine {
     let receive = vec![receiving(bytes); CONTEXTS];
@@ -44,8 +44,8 @@ pub fn pipeline(scheduler: Scheduler, bytes: u32, seed: u64) -> Machine {
     })
 }
 
-/// The scheduler without packet traffic (section 6, first test set): one engine makes the streams'
-/// requests, another schedules them.
+/// Builds the scheduler without packet traffic (section 6, first test set): one engine produces the
+/// streams' requests, another schedules them.
 #[must_use]
 pub fn scheduler_alone(scheduler: Scheduler, seed: u64) -> Machine {
     let mut body = accesses(1);
@@ -58,14 +58,16 @@ pub fn scheduler_alone(scheduler: Scheduler, seed: u64) -> Machine {
     })
 }
 
-/// The scheduler's queue, its room and what is in it at the start: a packet of each active stream,
-/// if the scheduler depends on their number.
+/// Returns capacity and initial length of the scheduler's queue.
+///
+/// It starts with a packet of each active stream if the scheduler's cost depends on their number.
 fn waiting(scheduler: Scheduler) -> (usize, usize) {
     scheduler.streams().map_or((OUTPUT_QUEUE, 0), |streams| (streams, streams))
 }
 
-/// Cycles that the scheduler spends on handing a packet to the output queue, when no command waits
-/// for another and the SRAM takes its mean latency.
+/// Returns the scheduler's cycles to move a packet to the output queue.
+///
+/// Assumes that no command waits for another and that the SRAM takes its mean latency.
 #[must_use]
 pub fn handover_cycles() -> f64 {
     let weights: u32 = SRAM_LATENCY.iter().map(|entry| entry.1).sum();
@@ -98,8 +100,8 @@ fn memories(bytes: u32, seed: u64) -> Parts {
     }
 }
 
-/// What moving a packet of `bytes` takes, piece by piece; a piece's computation is spread evenly
-/// before and between its commands.
+/// Returns the operations that move a packet of `bytes`, piece by piece. Each piece's computation
+/// is spread evenly before and between its commands.
 fn pieces(bytes: u32, work: PieceWork) -> Vec<Operation> {
     let commands: Vec<_> = [(Unit::Sdram, work.sdram), (Unit::Sram, work.sram)]
         .into_iter()
@@ -116,7 +118,7 @@ fn pieces(bytes: u32, work: PieceWork) -> Vec<Operation> {
     piece.repeat(bytes.div_ceil(PIECE_BYTES) as usize)
 }
 
-/// Puts a packet into a queue between stages, or takes it out.
+/// Returns the operations that put a packet into a queue between stages, or take one out.
 fn handover() -> Vec<Operation> {
     let mut operations = accesses(HANDOVER_SRAM);
     operations.extend(vec![Operation::Access(Unit::Scratch); HANDOVER_SCRATCH]);
@@ -129,9 +131,11 @@ fn handing_over() -> Vec<Operation> {
     operations
 }
 
-/// Section 5.4.1: a buffer from the free list; the pieces; a hash finds the stream; its D, x and y
-/// are read; the x/y table gives the slot; the slot's header is read, an element queue comes from
-/// the free list, and the element, the header and the bits of both index levels are written.
+/// Returns the receiving program of section 5.4.1.
+///
+/// It takes a buffer from the free list and receives the pieces. A hash finds the stream; its D, x
+/// and y are read, and the x/y table gives the slot. Then it reads the slot's header, takes an
+/// element queue from the free list, and writes element, header and both index levels' bits.
 fn receiving(bytes: u32) -> Program {
     let mut body = accesses(1);
     body.extend(pieces(bytes, RECEIVE_PIECE));
@@ -142,7 +146,8 @@ fn receiving(bytes: u32) -> Program {
     Program::for_each(RECEIVED, body)
 }
 
-/// Takes a packet from the output queue, moves its pieces, and gives its buffer back.
+/// Returns the program that takes a packet from the output queue, sends its pieces, and frees its
+/// buffer.
 fn transmitting(bytes: u32) -> Program {
     let mut body = handover();
     body.extend(pieces(bytes, TRANSMIT_PIECE));
@@ -151,7 +156,7 @@ fn transmitting(bytes: u32) -> Program {
     Program::for_each(OUTPUT, body)
 }
 
-/// Looks through the index of the segment that is over, in which nothing is left.
+/// Returns the program that scans the index of the expired segment, which is empty.
 fn collecting() -> Program {
     let mut body = vec![Operation::Access(Unit::Scratch)];
     body.extend(accesses(SEGMENT_LONGWORDS));

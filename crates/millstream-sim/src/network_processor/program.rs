@@ -1,9 +1,9 @@
-//! What a context does: a list of operations for each packet.
+//! The program of a context: a list of operations for each packet.
 
-/// A memory or unit that operations name.
+/// A memory or unit that operations access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Off-chip SRAM: the scheduler's structures, and the free lists' push and pop.
+    /// Off-chip SRAM: the scheduler's structures, and push and pop of the free lists.
     Sram,
     /// Off-chip SDRAM: the packets' bytes.
     Sdram,
@@ -20,42 +20,45 @@ pub struct QueueId(pub usize);
 /// One step of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Computes for so many cycles; the context keeps its engine.
+    /// Computes for this number of cycles; the context keeps its engine.
     Compute(u64),
-    /// Sends a command to a unit; the context gives up its engine until the answer.
+    /// Sends a command to a unit; the context yields its engine until the answer.
     Access(Unit),
-    /// Puts the packet into a queue; the context gives up its engine until there is room. What
-    /// that costs beyond waiting is operations before this one.
+    /// Puts the packet into a queue; the context yields its engine until there is room.
+    ///
+    /// This takes no cycles except waiting; separate operations before it model its cost.
     Enqueue(QueueId),
-    /// Puts the packet on the wire; the context gives up its engine until it has left.
+    /// Puts the packet on the wire; the context yields its engine until the packet has left.
     Transmit,
 }
 
-/// What starts a program.
+/// The trigger of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Packets of a queue: the context waits for one, runs the prologue once, and then the body for
-    /// each packet that waited when the prologue began, `most` at most.
+    /// Packets of a queue, with the maximum batch size.
+    ///
+    /// The context waits for a packet and runs the prologue once. Then it runs the body for each
+    /// packet that waited when the prologue began, up to the maximum.
     Queue(QueueId, usize),
-    /// A packet made on the spot, whenever the one before is done.
+    /// A packet produced on the spot, whenever the previous one is done.
     Made,
-    /// A timer, every so many cycles; there is no packet.
+    /// A timer with this period in cycles; there is no packet.
     Every(u64),
 }
 
-/// What a context does, for ever.
+/// The endless program of a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// What starts it.
+    /// The trigger of a run.
     pub source: Source,
-    /// Done once for every batch of packets.
+    /// Operations executed once per batch of packets.
     pub prologue: Vec<Operation>,
-    /// Done for every packet.
+    /// Operations executed once per packet.
     pub body: Vec<Operation>,
 }
 
 impl Program {
-    /// A program without a prologue that takes packets from `queue` one at a time.
+    /// Creates a program without a prologue that takes packets from `queue` one at a time.
     #[must_use]
     pub fn for_each(queue: QueueId, body: Vec<Operation>) -> Self {
         Self { source: Source::Queue(queue, 1), prologue: Vec::new(), body }

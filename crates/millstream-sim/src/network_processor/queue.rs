@@ -1,6 +1,6 @@
 //! A bounded queue between stages, and the contexts that wait for it.
 //!
-//! All packets of a run are alike, so a queue is a number.
+//! All packets of a run are equal, so a queue stores only their number.
 
 use std::collections::VecDeque;
 
@@ -11,8 +11,9 @@ use super::microengine::ContextId;
 pub(super) struct Queue {
     pub(super) waiting: usize,
     capacity: usize,
-    /// Contexts that wait for a packet, and for room, longest first.
+    /// Contexts that wait for a packet, longest wait first.
     takers: VecDeque<ContextId>,
+    /// Contexts that wait for room, longest wait first.
     putters: VecDeque<ContextId>,
 }
 
@@ -26,13 +27,13 @@ impl Queue {
         self.waiting >= self.capacity
     }
 
-    /// Puts a packet in, for which there is room; the context that this wakes.
+    /// Adds a packet to a queue that is not full; returns the context that this wakes.
     pub(super) fn put(&mut self) -> Option<ContextId> {
         self.waiting += 1;
         self.takers.pop_front()
     }
 
-    /// Takes a packet out, of which there is one; the context that this wakes.
+    /// Removes a packet from a queue that is not empty; returns the context that this wakes.
     pub(super) fn take(&mut self) -> Option<ContextId> {
         self.waiting -= 1;
         self.putters.pop_front()

@@ -1,23 +1,23 @@
-//! What a scheduler costs: HILQ, the heap, or a given number of cycles.
+//! Cost models of schedulers: HILQ, the heap, or a fixed number of cycles.
 
 use super::constants::{
     COMPUTE_PER_ACCESS, HEAP_ACCESSES, HEAP_ACCESSES_PER_LEVEL, HILQ_ACCESSES, HILQ_SWEEP_ACCESSES,
 };
 use super::program::{Operation, Program, QueueId, Source, Unit};
 
-/// A scheduler, by its cost.
+/// A scheduler, described by its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduler {
-    /// HILQ at so many active streams: a sweep over the index, then each packet found.
+    /// HILQ with this number of active streams: a sweep over the index, then each packet found.
     Hilq(usize),
-    /// The two heaps of DWCS at so many active streams.
+    /// The two heaps of DWCS with this number of active streams.
     Heap(usize),
-    /// So many cycles of computation a packet (HILQ paper, Figure 7).
+    /// A fixed number of cycles of computation per packet (HILQ paper, Figure 7).
     Given(u64),
 }
 
 impl Scheduler {
-    /// The active streams that its cost depends on.
+    /// Returns the number of active streams, if the cost depends on it.
     #[must_use]
     pub fn streams(self) -> Option<usize> {
         match self {
@@ -26,8 +26,9 @@ impl Scheduler {
         }
     }
 
-    /// Memory accesses a packet when every active stream has a packet waiting: 13 + 68/n for HILQ,
-    /// 12·log₂ n + 6 for the heap (HILQ paper, Table 3).
+    /// Returns the memory accesses per packet when every active stream has a packet waiting.
+    ///
+    /// They are 13 + 68/n for HILQ and 12·log₂ n + 6 for the heap (HILQ paper, Table 3).
     #[must_use]
     #[allow(clippy::cast_precision_loss)]
     pub fn accesses_per_packet(self) -> f64 {
@@ -42,8 +43,10 @@ impl Scheduler {
         }
     }
 
-    /// Its program: takes packets from `input`, does its work, and then `after` for each. The heap
-    /// makes whole accesses, so its number is rounded.
+    /// Returns the scheduler's program: takes packets from `input`, schedules, then runs `after`
+    /// for each.
+    ///
+    /// The heap's number of accesses is rounded to a whole number.
     pub(super) fn program(self, input: QueueId, after: &[Operation]) -> Program {
         let (most, prologue, mut body) = match self {
             Self::Hilq(streams) => {
@@ -57,12 +60,12 @@ impl Scheduler {
     }
 }
 
-/// So many accesses of SRAM, one after the other, each with the computation that goes with it.
+/// Returns `count` sequential SRAM accesses, each with its computation.
 pub(super) fn accesses(count: usize) -> Vec<Operation> {
     [Operation::Compute(COMPUTE_PER_ACCESS), Operation::Access(Unit::Sram)].repeat(count)
 }
 
-/// A small positive number, rounded.
+/// Rounds a small positive number.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn rounded(value: f64) -> usize {
     value.round() as usize
@@ -73,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accesses_are_those_of_table_3() {
+    fn accesses_match_table_3() {
         let table = [
             (10, 45.86, 19.8),
             (50, 73.73, 14.36),
@@ -84,7 +87,7 @@ mod tests {
             (2000, 137.58, 13.034),
         ];
         for (streams, heap, hilq) in table {
-            // The paper cuts rather than rounds.
+            // The paper truncates instead of rounding.
             let near = |ours: f64, paper: f64| (ours - paper).abs() < 0.01;
             assert!(near(Scheduler::Heap(streams).accesses_per_packet(), heap), "{streams}");
             assert!(near(Scheduler::Hilq(streams).accesses_per_packet(), hilq), "{streams}");

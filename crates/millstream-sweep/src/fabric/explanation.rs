@@ -1,53 +1,53 @@
-//! What a fabric is before it runs: its size, its connections, whether its routes can deadlock.
+//! A description of a fabric before it runs: its size, connections, and freedom from deadlock.
 
 use millstream_scenario::Scenario;
 use millstream_sim::fabric::{PrepareError, Prepared, prepare};
 use serde::Serialize;
 
-/// What `millstream check` says of a fabric.
+/// The output of `millstream check` for a fabric.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FabricExplanation {
-    /// The scenario's name.
+    /// Name of the scenario.
     pub scenario: String,
-    /// What orders the streams at each link.
+    /// Name of the discipline that orders the streams at each link.
     pub discipline: String,
-    /// Speed of each link, bits/s.
+    /// Rate of each link, bits/s.
     pub rate_bps: u64,
-    /// End-points.
+    /// Number of end-points.
     pub end_points: u32,
-    /// Switches.
+    /// Number of switches.
     pub switches: u32,
-    /// One-way links.
+    /// Number of one-way links.
     pub links: usize,
     /// The streams, in the order of the file.
     pub streams: Vec<FabricStreamExplanation>,
-    /// Links that wait for one another in a circle: the fabric may deadlock. 0: it cannot.
+    /// Number of links in a cycle of waiting packets; 0 if the fabric cannot deadlock.
     pub deadlock_links: usize,
-    /// Virtual layers that routes are spread over so that they cannot deadlock.
+    /// Number of virtual layers that the routes use to avoid deadlock.
     pub layers: u8,
-    /// What the user should know beside.
+    /// Further notes for the user.
     pub notes: Vec<String>,
 }
 
 /// The connections of a stream, over all end-points.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FabricStreamExplanation {
-    /// Its name.
+    /// Name of the stream.
     pub name: String,
-    /// How many its `load` asks for; 0 for sources that are no connections.
+    /// Number of connections that its `load` requests; 0 for sources without connections.
     pub connections_asked: u64,
-    /// How many of them found room on every link of their way.
+    /// Number of connections admitted: every link on their path has enough free rate.
     pub connections_admitted: u64,
 }
 
 impl FabricExplanation {
-    /// Of the fabric of `scenario`.
+    /// Describes the fabric of `scenario`.
     ///
     /// # Errors
-    /// If it cannot be simulated.
+    /// Fails if the fabric cannot be simulated.
     ///
     /// # Panics
-    /// If the scenario has none.
+    /// Panics if the scenario has no fabric.
     pub fn of(scenario: &Scenario) -> Result<Self, PrepareError> {
         let Prepared { simulation, connections } = prepare(scenario)?;
         let topology = simulation.topology();

@@ -1,5 +1,4 @@
-//! A fabric's page, and what only it shows: curves over time, how full buffers were, the fabric
-//! drawn.
+//! The report page of a fabric: curves over time, buffer occupancy, and a drawing of the fabric.
 
 use millstream_report::{
     DrawnLink, DrawnNode, FabricCurve, FabricReportInput, FullBuffer, write_fabric_report,
@@ -7,20 +6,20 @@ use millstream_report::{
 use millstream_scenario::Scenario;
 use millstream_sim::fabric::topology::{Node, Topology};
 use millstream_sim::fabric::{
-    Buffers, ClassStatistics, Curves, Delivery, FabricListener, Passage, Simulation,
+    Buffers, ClassStatistics, Delivery, FabricListener, Passage, Simulation, TimeSeries,
 };
 use std::io::{self, Write};
 
 use super::FabricRun;
 
-/// How many of the fullest buffers are listed.
+/// The number of fullest buffers listed.
 const LISTED: usize = 10;
 
-/// Listens for the page.
+/// A listener that records the data of the report page.
 pub struct Looks {
-    curves: Curves,
+    curves: TimeSeries,
     buffers: Buffers,
-    /// The end of the run, ns.
+    /// End of the run, ns.
     end_ns: u64,
 }
 
@@ -39,21 +38,21 @@ impl FabricListener for Looks {
 }
 
 impl Looks {
-    /// For a run that begins.
+    /// Creates a recorder for a run that has not started.
     #[must_use]
     pub fn new(run: &FabricRun) -> Self {
         let classes = u8::try_from(run.statistics.classes().len()).unwrap_or(u8::MAX);
         Self {
-            curves: Curves::new(classes, run.end_ns),
+            curves: TimeSeries::new(classes, run.end_ns),
             buffers: Buffers::of(&run.simulation, true),
             end_ns: run.end_ns,
         }
     }
 
-    /// Writes the page of `run` of `scenario`, of which this was told all steps.
+    /// Writes the page of `run` of `scenario`; this recorder must have observed the whole run.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// Fails if the page cannot be written.
     pub fn write_page(
         &self,
         out: &mut impl Write,
@@ -77,7 +76,7 @@ impl Looks {
         write_fabric_report(out, &input)
     }
 
-    /// Throughput and mean delay of each stream over time.
+    /// Returns throughput and mean delay of each stream over time.
     #[allow(clippy::cast_precision_loss)]
     fn over_time(&self, rate_bps: u64, end_points: u32) -> Vec<FabricCurve> {
         let width_ns = self.curves.width_ns();
@@ -102,7 +101,7 @@ impl Looks {
         self.curves.classes().iter().map(|bins| curve(bins)).collect()
     }
 
-    /// The fullest of the buffers behind links, on average over the run.
+    /// Returns the fullest buffers behind links, by average occupancy over the run.
     #[allow(clippy::cast_precision_loss)]
     fn fullest(
         &self,
@@ -143,7 +142,7 @@ impl Looks {
     }
 }
 
-/// Nodes and links as the report draws them.
+/// Returns nodes and links in the form that the report draws.
 fn drawing(
     topology: &Topology,
     utilisation: &[f64],
@@ -176,7 +175,7 @@ fn drawing(
     (nodes.collect(), links.collect())
 }
 
-/// Points of the distribution of delays: µs, and per cent of packets that took no longer.
+/// Returns points of the delay distribution: µs, and per cent of packets with at most this delay.
 #[allow(clippy::cast_precision_loss)]
 fn distribution(class: &ClassStatistics) -> Vec<(f64, f64)> {
     if class.delivered == 0 {

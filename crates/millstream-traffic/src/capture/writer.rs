@@ -1,8 +1,8 @@
 //! Writes captures: pcap files with nanosecond timestamps (draft-ietf-opsawg-pcap).
 //!
-//! libpcap writes the file's header, for it alone knows the link type's number in files. The
-//! packets are written here: libpcap's own writer forgets a failed write that it had buffered, and
-//! a capture cut by a full disk would pass for a whole one.
+//! libpcap writes the file header, since only it knows the link type's number in files. This module
+//! writes the packets: libpcap's own writer loses errors of buffered writes, so a capture truncated
+//! by a full disk would look complete.
 
 use pcap::{Capture, Linktype, Precision};
 use std::io::{self, Write};
@@ -10,19 +10,19 @@ use std::io::{self, Write};
 use crate::arrival::FrameBytes;
 use crate::output_file::OutputFile;
 
-/// Writes packets as a pcap file with nanosecond timestamps.
+/// A writer of pcap files with nanosecond timestamps.
 ///
-/// Failures are kept and show in [`flush`](Self::flush) and [`finish`](Self::finish).
+/// It stores write errors; [`flush`](Self::flush) and [`finish`](Self::finish) return them.
 pub struct CaptureWriter {
     file: OutputFile,
     failed: Option<io::Error>,
 }
 
 impl CaptureWriter {
-    /// Writes the header to `file`, to which nothing was written yet.
+    /// Writes the header to `file`, which must be empty.
     #[must_use]
     pub fn new(file: OutputFile, linktype: Linktype) -> Self {
-        // `file` is open already, so that the reader of a pipe sees one writer that stays.
+        // `file` stays open, so the reader of a pipe sees no end of file after the header.
         let write = || -> Result<(), pcap::Error> {
             let capture = Capture::dead_with_precision(linktype, Precision::Nano)?;
             capture.savefile(file.written_path())?.flush()
@@ -34,20 +34,21 @@ impl CaptureWriter {
         Self { file, failed }
     }
 
-    /// Writes one packet, stamped with `time_ns`. Failures show in [`flush`](Self::flush).
+    /// Writes one packet with timestamp `time_ns`; [`flush`](Self::flush) returns errors.
     pub fn write(&mut self, time_ns: u64, frame: &FrameBytes) {
         self.write_bytes(time_ns, &frame.captured, frame.original_bytes);
     }
 
-    /// Writes a packet of `original_bytes`, of which `captured` is the beginning.
+    /// Writes a packet of `original_bytes` bytes with its first bytes, `captured`.
     pub fn write_bytes(&mut self, time_ns: u64, captured: &[u8], original_bytes: u32) {
         if self.failed.is_none() {
             self.failed = self.write_packet(time_ns, captured, original_bytes).err();
         }
     }
 
-    /// A packet's record (draft-ietf-opsawg-pcap): four words in the order of the header's, which
-    /// is this machine's, then the captured bytes.
+    /// Writes a packet record (draft-ietf-opsawg-pcap): four words, then the captured bytes.
+    ///
+    /// The words have the header's byte order, which is this machine's.
     fn write_packet(
         &mut self,
         time_ns: u64,
@@ -69,10 +70,10 @@ impl CaptureWriter {
         self.file.write_all(captured)
     }
 
-    /// Writes out what is buffered.
+    /// Writes all buffered bytes to the file.
     ///
     /// # Errors
-    /// If anything written so far did not reach the file; from then on, always.
+    /// Fails if any earlier write failed; all later calls then fail too.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.failed.is_none() {
             self.failed = self.file.flush().err();
@@ -81,10 +82,10 @@ impl CaptureWriter {
         self.failed.as_ref().map_or(Ok(()), |error| Err(again(error)))
     }
 
-    /// Syncs the capture and gives it its name.
+    /// Syncs the capture and renames it to its final name.
     ///
     /// # Errors
-    /// If anything did not reach the disk; then an older file stays as it was.
+    /// Fails if not all bytes reached the disk; an older file then remains unchanged.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush()?;
         self.file.finish()
@@ -93,7 +94,7 @@ impl CaptureWriter {
     /// Keeps the packets written so far as `FILE.partial`.
     ///
     /// # Errors
-    /// As [`finish`](Self::finish); then nothing is kept.
+    /// See [`finish`](Self::finish); on failure no file is kept.
     pub fn keep_partial(mut self) -> io::Result<()> {
         self.flush()?;
         self.file.keep_partial()
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_write_is_never_taken_for_success() {
+    fn a_failed_write_is_always_reported() {
         // A device that is always full; absent outside Linux.
         let full = Path::new("/dev/full");
         if !full.exists() {

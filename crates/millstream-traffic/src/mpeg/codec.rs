@@ -1,27 +1,28 @@
-//! Frames in an elementary stream: MPEG-1/2 video (ISO 11172-2, 13818-2) and H.264 (14496-10).
+//! Frames of an elementary stream: MPEG-1/2 video (ISO 11172-2, 13818-2) and H.264 (14496-10).
 //!
-//! Both are sequences of units that begin with 00 00 01. [`Units`] cuts them apart and keeps only
-//! the first bytes of each; an [`Assembler`] decides which units make up a frame. A frame's bytes
-//! count from the first of its headers to the first of the next frame's. The two fields of an
-//! MPEG-2 frame are one frame, of the first one's kind; H.264 fields count as frames.
+//! Both codecs are sequences of units that start with 00 00 01. [`Units`] splits them and keeps
+//! only the first bytes of each. An [`Assembler`] combines units to frames. A frame's bytes count
+//! from its first header to the first header of the next frame. The two fields of an MPEG-2 frame
+//! form one frame, with the type of the first field; H.264 fields count as frames.
 
 use h264_reader::nal::sps::SeqParameterSet;
 use h264_reader::rbsp::{BitRead, BitReader, decode_nal};
 
 use super::{Frame, FrameKind, FrameRate};
 
-/// Bytes of a unit that are kept: enough for every header that is read.
-/// (a sequence parameter set with all its scaling lists is the longest).
+/// The number of bytes kept of a unit: enough for every parsed header.
+///
+/// The longest is a sequence parameter set with all its scaling lists.
 const KEPT: usize = 1024;
 
-/// The largest frame that is believed, bytes: larger ones come from damaged or hostile files.
+/// The maximum size of a frame, bytes: larger ones come from damaged or hostile files.
 pub(super) const LARGEST_FRAME: u64 = 16 << 20;
 
-/// Cuts a byte stream at its start codes.
+/// A splitter of a byte stream at its start codes.
 #[derive(Debug)]
 pub(super) struct Units {
     codec: Codec,
-    /// The last bytes seen, newest lowest.
+    /// The last four bytes, the newest in the low bits.
     recent: u32,
     kept: Vec<u8>,
     length: u64,
@@ -30,20 +31,21 @@ pub(super) struct Units {
 
 impl Units {
     pub(super) fn new(codec: Codec) -> Self {
-        // Not zeros: they would make a start code of a first byte 1.
+        // Not zeros: with a first byte of 1 they would look like a start code.
         let recent = u32::MAX;
         Self { codec, recent, kept: Vec::with_capacity(KEPT), length: 0, inside: false }
     }
 
-    /// Takes in `bytes`; calls `unit` with the first bytes of every unit that ends in them (start
-    /// code left out) and its length with the start code.
+    /// Parses `bytes`; calls `unit` for every unit that ends in them.
+    ///
+    /// The arguments are the unit's first bytes without the start code, and its length with it.
     pub(super) fn push(&mut self, bytes: &[u8], unit: &mut impl FnMut(&[u8], u64)) {
         for &byte in bytes {
             self.recent = self.recent << 8 | u32::from(byte);
             self.length += 1;
             if self.recent & 0x00ff_ffff == 1 {
-                // In H.264 a zero before a start code belongs to it (14496-10, B.1.1); in MPEG
-                // it is stuffing of what came before.
+                // In H.264 a zero before a start code belongs to the start code (14496-10, B.1.1).
+                // In MPEG it is stuffing of the previous unit.
                 let code = if self.codec == Codec::H264 && self.recent == 1 { 4 } else { 3 };
                 self.end(code, unit);
                 self.length = code;
@@ -54,13 +56,13 @@ impl Units {
         }
     }
 
-    /// The stream ends.
+    /// Ends the stream and its last unit.
     pub(super) fn finish(&mut self, unit: &mut impl FnMut(&[u8], u64)) {
         self.end(0, unit);
         self.inside = false;
     }
 
-    /// Ends a unit whose last `over` bytes belong to the next.
+    /// Ends a unit; its last `over` bytes belong to the next unit.
     fn end(&mut self, over: u64, unit: &mut impl FnMut(&[u8], u64)) {
         if self.inside && !self.kept.is_empty() {
             unit(&self.kept, self.length - over);
@@ -69,7 +71,7 @@ impl Units {
     }
 }
 
-/// The codecs whose frames are understood.
+/// The supported codecs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Codec {
     /// MPEG-1 or MPEG-2 video.
@@ -78,31 +80,31 @@ pub enum Codec {
     H264,
 }
 
-/// Puts units together to frames.
+/// An assembler of units into frames.
 #[derive(Debug)]
 pub(super) struct Assembler {
     codec: Codec,
     pub(super) frames: Vec<Frame>,
     pub(super) rate: Option<FrameRate>,
-    /// The first frame above [`LARGEST_FRAME`]: its number and bytes.
+    /// The first frame above [`LARGEST_FRAME`]: its number and size in bytes.
     pub(super) oversized: Option<(usize, u64)>,
     bytes: u64,
     kind: Option<FrameKind>,
-    /// The open picture is one field of a frame.
+    /// Whether the open picture is a field of a frame.
     field: bool,
-    /// The last frame is a field that waits for its other.
+    /// Whether the last frame is a first field that lacks its second one.
     unpaired: bool,
 }
 
-/// What a unit is to its frame.
+/// The role of a unit in its frame.
 enum Role {
-    /// It may stand before a picture, and so begins a new frame if one is open.
+    /// May precede a picture; starts a new frame if a picture is open.
     Header,
-    /// It begins a picture of this kind.
+    /// Starts a picture of this type.
     Picture(FrameKind),
-    /// It says that the open picture is a field: two make a frame.
+    /// Marks the open picture as a field; two fields form a frame.
     Field,
-    /// It goes on with what is open.
+    /// Continues the open picture or headers.
     More,
 }
 
@@ -120,7 +122,7 @@ impl Assembler {
         }
     }
 
-    /// Takes in a unit of `length` bytes that begins with `kept`.
+    /// Adds a unit of `length` bytes with the first bytes `kept`.
     pub(super) fn unit(&mut self, kept: &[u8], length: u64) {
         let role = match self.codec {
             Codec::Mpeg => mpeg_role(kept, &mut self.rate),
@@ -140,12 +142,12 @@ impl Assembler {
         self.bytes += length;
     }
 
-    /// Whether no picture is open.
+    /// Returns whether no picture is open.
     pub(super) fn is_between(&self) -> bool {
         self.kind.is_none()
     }
 
-    /// The stream ends, and with it the last frame.
+    /// Ends the open frame, if any; also called at the end of the stream.
     pub(super) fn end_frame(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         let Some(kind) = self.kind.take() else { return };
@@ -167,7 +169,7 @@ impl Assembler {
     }
 }
 
-/// Frames a second by the code in a sequence header (ISO 13818-2, table 6-4).
+/// Frame rates by the code in a sequence header (ISO 13818-2, table 6-4).
 const MPEG_RATES: [(u32, u32); 8] = [
     (24_000, 1_001),
     (24, 1),
@@ -198,8 +200,8 @@ fn mpeg_role(kept: &[u8], rate: &mut Option<FrameRate>) -> Role {
             3 => Role::Picture(FrameKind::B),
             _ => Role::More,
         },
-        // Picture coding extension: 4 bits of name, 16 of vector ranges, 2 of precision, then the
-        // structure, 3 being a whole frame.
+        // Picture coding extension: 4 bits of identifier, 16 of vector ranges, 2 of precision, then
+        // the picture structure; 3 is a whole frame.
         [0xb5, name, _, structure, ..] if name >> 4 == 8 && structure & 3 != 3 => Role::Field,
         _ => Role::More,
     }
@@ -222,10 +224,10 @@ fn h264_role(kept: &[u8], rate: &mut Option<FrameRate>) -> Role {
     }
 }
 
-/// Bytes of a slice that are read: more than its header's first two fields can take.
+/// The number of bytes parsed of a slice: more than the first two fields of its header need.
 const SLICE_START: usize = 16;
 
-/// The first macroblock and the kind of a slice NAL unit.
+/// Returns the first macroblock and the type of a slice NAL unit.
 pub(super) fn h264_slice(nal: &[u8]) -> Option<(u32, FrameKind)> {
     let payload = decode_nal(without_zeros(&nal[..nal.len().min(SLICE_START)])).ok()?;
     let mut bits = BitReader::new(&payload[..]);
@@ -238,7 +240,7 @@ pub(super) fn h264_slice(nal: &[u8]) -> Option<(u32, FrameKind)> {
     Some((first_macroblock, kind))
 }
 
-/// The frame rate in a sequence parameter set: a frame is two ticks.
+/// Returns the frame rate in a sequence parameter set; a frame lasts two ticks.
 fn h264_rate(nal: &[u8]) -> Option<FrameRate> {
     let payload = decode_nal(without_zeros(nal)).ok()?;
     let parameters = SeqParameterSet::from_bits(BitReader::new(&payload[..])).ok()?;
@@ -249,7 +251,8 @@ fn h264_rate(nal: &[u8]) -> Option<FrameRate> {
     (frames > 0 && seconds > 0).then_some(FrameRate { frames, seconds })
 }
 
-/// A NAL unit without the zeros after it: they belong to what follows, and its parser takes none.
+/// Returns a NAL unit without trailing zeros, which the parser rejects and which precede the next
+/// start code.
 fn without_zeros(nal: &[u8]) -> &[u8] {
     let end = nal.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     &nal[..end]
@@ -277,7 +280,7 @@ mod tests {
     ];
 
     #[test]
-    fn mpeg_pictures_and_their_headers_make_frames_however_the_bytes_come() {
+    fn mpeg_pictures_and_headers_form_frames_for_any_chunk_size() {
         for chunk in [1, 2, 3, 7, 1000] {
             let found = frames(Codec::Mpeg, MPEG, chunk);
             assert_eq!(found.rate, Some(FrameRate { frames: 25, seconds: 1 }));
@@ -287,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn h264_slices_of_one_picture_make_one_frame() {
+    fn h264_slices_of_one_picture_form_one_frame() {
         // First macroblock 0 is the bit 1; slice types 7, 5 and 6 are I, P and B.
         let stream = [
             0,
@@ -325,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn h264_has_the_frame_rate_of_its_parameters_however_units_are_parted() {
+    fn h264_takes_the_frame_rate_from_its_parameters_for_any_start_code() {
         // x264's parameter set for 320 × 240 at 30000/1001 frames/s.
         let parameters = [
             0x67, 0x64, 0x00, 0x0d, 0xac, 0xd9, 0x41, 0x41, 0xfb, 0x01, 0x10, 0x00, 0x00, 0x3e,
@@ -346,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn two_mpeg_2_fields_make_one_frame_of_the_first_ones_kind() {
+    fn two_mpeg_2_fields_form_one_frame_with_the_type_of_the_first() {
         let picture = |kind: u8, structure: u8| {
             let header = [0, 0, 1, 0, 0, kind << 3, 7, 0, 0, 1, 0xb5, 0x8f, 0xff, structure, 0x80];
             [&header[..], &[0, 0, 1, 1, 9]].concat()
@@ -358,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_too_large_to_be_one_is_noticed() {
+    fn an_oversized_frame_is_reported() {
         let (mut units, mut assembler) = (Units::new(Codec::Mpeg), Assembler::new(Codec::Mpeg));
         let mut unit = |kept: &[u8], length| assembler.unit(kept, length);
         units.push(MPEG, &mut unit);
@@ -372,7 +375,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_make_a_codec_panic_and_no_byte_counts_twice(
+        fn no_bytes_cause_a_panic_and_no_byte_counts_twice(
             bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 0u8..=255], 0..300),
             chunk in 1usize..40,
         ) {

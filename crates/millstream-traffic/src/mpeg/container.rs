@@ -1,7 +1,7 @@
 //! Containers: program streams (ISO 13818-1 and 11172-1) and transport streams (13818-1).
 //!
-//! Each hands the bytes of the first video stream to a sink; the program-stream reader is ours
-//! because no kept crate has one, and it only skips headers.
+//! Each reader passes the bytes of the first video stream to a sink. The program-stream reader is
+//! implemented here: no maintained crate has one, and it only skips headers.
 
 use mpeg2ts::es::StreamType;
 use mpeg2ts::ts::{Pid, ReadTsPacket, TsPacket, TsPacketReader, TsPayload};
@@ -11,7 +11,7 @@ use std::io::{BufRead, ErrorKind, Read};
 use super::codec::Codec;
 use crate::arrival::TrafficError;
 
-/// Takes the bytes of a program stream's first video stream; a cut last packet ends it.
+/// Reads the bytes of a program stream's first video stream; a truncated last packet ends it.
 pub(super) fn program_stream(
     mut input: impl BufRead,
     sink: &mut impl FnMut(&[u8]),
@@ -26,7 +26,7 @@ pub(super) fn program_stream(
         }
         recent = recent << 8 | u32::from(byte[0]);
         let Ok(identifier) = u8::try_from(recent ^ 0x0000_0100) else { continue };
-        // Pack headers and the end code have no length; what follows them is found by scanning.
+        // Pack headers and the end code have no length field; the scan finds the next start code.
         if identifier < 0xbb {
             continue;
         }
@@ -43,9 +43,9 @@ pub(super) fn program_stream(
     }
 }
 
-/// How many bytes of a packet's contents are header.
+/// Returns the length of a packet's header, bytes.
 fn pes_header_length(packet: &[u8]) -> usize {
-    // MPEG-2 packets begin with the bits 10; their third byte counts what follows it.
+    // MPEG-2 packets start with the bits 10; their third byte is the length of the rest.
     if let [first, _, more, ..] = packet
         && first & 0xc0 == 0x80
     {
@@ -62,14 +62,14 @@ fn pes_header_length(packet: &[u8]) -> usize {
     stuffing + buffer + stamps
 }
 
-/// A transport stream's packets, so that one that cannot be parsed can be left.
+/// A reader of a transport stream by packets, so that the parser can skip an invalid packet.
 struct Packets<R> {
     input: R,
     packet: [u8; TsPacket::SIZE],
-    /// Bytes of `packet` that were read; a `Cell` as the parser only lends its input out.
+    /// Bytes of `packet` already read; a `Cell` since the parser gives only shared access.
     used: Cell<usize>,
     count: u64,
-    /// Why the input could not be read: the parser's own errors do not say it well.
+    /// The I/O error: the parser's own errors lack its message.
     failed: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl<R: Read> Read for Packets<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         if self.used.get() == TsPacket::SIZE {
             match self.input.read_exact(&mut self.packet) {
-                // A recording may be cut inside its last packet.
+                // A recording may be truncated inside its last packet.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
                 Err(error) => {
                     self.failed = Some(error.to_string());
@@ -96,10 +96,10 @@ impl<R: Read> Read for Packets<R> {
     }
 }
 
-/// Takes the bytes of a transport stream's first video stream, from its first packet's start on.
+/// Reads the bytes of a transport stream's first video stream, from its first PES packet on.
 ///
-/// Packets that come before the tables which describe them (a recording may begin anywhere) or
-/// belong to other streams may be beyond understanding; those of the video may not.
+/// A recording may start anywhere. Invalid packets are skipped if they precede the tables that
+/// describe them, or belong to other streams. An invalid packet of the video is an error.
 pub(super) fn transport_stream(
     input: impl Read,
     sink: &mut impl FnMut(Codec, &[u8]),
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn program_stream_packets_lose_their_headers() {
+    fn program_stream_headers_are_removed() {
         let mpeg1 = [0, 0, 1, 0xe0, 0, 9, 0xff, 0x60, 0, 0x21, 0, 0, 0, 0, b'a'];
         let mpeg2 = [0, 0, 1, 0xe0, 0, 5, 0x80, 0, 1, 0, b'b'];
         let other = [0, 0, 1, 0xe1, 0, 2, 0x0f, b'x'];
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(video, b"ab");
     }
 
-    /// A section's check (ISO 13818-1, annex A).
+    /// Returns the CRC of a section (ISO 13818-1, annex A).
     fn crc(section: &[u8]) -> u32 {
         section.iter().fold(u32::MAX, |crc, byte| {
             (0..8).fold(crc ^ u32::from(*byte) << 24, |crc, _| {
@@ -181,7 +181,8 @@ mod tests {
         })
     }
 
-    /// A transport packet for `pid` that `contents` end, stuffed by an adaptation field.
+    /// Returns a transport packet for `pid` that ends with `contents`, padded by an adaptation
+    /// field.
     fn packet(pid: u8, start: bool, contents: &[u8]) -> Vec<u8> {
         let stuffing = 183 - contents.len();
         let adaptation = [u8::try_from(stuffing).unwrap(), 0];
@@ -199,7 +200,7 @@ mod tests {
         [&[0], &section[..], &check.to_be_bytes()].concat()
     }
 
-    /// Tables that give PID 0x101 as the program map's and 0x102 as MPEG-1 video.
+    /// Returns tables with PID 0x101 for the program map and 0x102 for MPEG-1 video.
     fn tables() -> Vec<u8> {
         let mut association = packet(0, true, &section(&[0, 0, 1, 0xc1, 0, 0, 0, 1, 0xe1, 1]));
         association[1] = 0x40;
@@ -217,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transport_stream_may_begin_anywhere_and_be_cut() {
+    fn a_transport_stream_may_start_anywhere_and_be_truncated() {
         let start = packet(2, true, &[0, 0, 1, 0xe0, 0, 0, 0x80, 0, 0, b'a']);
         let more = |byte| packet(2, false, &[byte]);
         let stream =
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(transport(&stream).unwrap(), b"ab");
         let cut = [&stream[..], &more(b'c')[..100]].concat();
         assert_eq!(transport(&cut).unwrap(), b"ab");
-        // Other streams may hold anything.
+        // Other streams may contain anything.
         let other = [&stream[..], &packet(9, true, &[7; 150])].concat();
         assert_eq!(transport(&other).unwrap(), b"ab");
     }
@@ -242,7 +243,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_make_a_container_panic(
+        fn no_bytes_cause_a_panic(
             bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 0xb9u8..=255], 0..200),
         ) {
             let _ = program_stream(&bytes[..], &mut |_| ());

@@ -1,9 +1,9 @@
-//! The order in which frames are shown, which is not the order in which they are coded.
+//! The display order of frames, which differs from their coding order.
 //!
-//! MPEG pictures say their place in the group (ISO 13818-2, 6.3.9: `temporal_reference`), H.264
-//! pictures an order count that starts again at each IDR picture (14496-10, 8.2.1). Where these
-//! make no order (damaged, or of a kind that is not read), the classic one is taken: an I or P
-//! frame is shown once the B frames behind it are.
+//! MPEG pictures carry their position in the group (ISO 13818-2, 6.3.9: `temporal_reference`).
+//! H.264 pictures carry an order count that restarts at each IDR picture (14496-10, 8.2.1). If
+//! these are damaged, unsupported or inconsistent, the conventional order applies: an I or P frame
+//! is displayed after the B frames that follow it in coding order.
 
 use h264_reader::Context;
 use h264_reader::nal::pps::PicParameterSet;
@@ -16,27 +16,27 @@ use super::codec::Codec;
 use super::payload::units;
 use super::{Frame, FrameKind};
 
-/// Bytes of a NAL unit that are parsed: parameter sets and slice headers end before.
+/// The number of bytes parsed of a NAL unit: more than parameter sets and slice headers need.
 const HEADER: usize = 1024;
 
-/// The place of each frame in the order shown: a permutation of their numbers.
+/// Returns the position of each frame in display order, a permutation of the frame numbers.
 pub(super) fn display_order(
     codec: Codec,
     frames: &[Frame],
     ranges: &[Range<usize>],
     stream: &[u8],
 ) -> Vec<u32> {
-    let told = match codec {
+    let stated = match codec {
         Codec::Mpeg => by_temporal_reference(ranges, stream),
         Codec::H264 => by_order_count(ranges, stream),
     };
-    match told {
+    match stated {
         Some(order) if is_permutation(&order) => order,
         _ => by_kind(frames),
     }
 }
 
-/// Whether another frame may be predicted from this one.
+/// Returns whether another frame may be predicted from this one.
 pub(super) fn is_reference(codec: Codec, kind: FrameKind, frame: &[u8]) -> bool {
     match codec {
         Codec::Mpeg => kind != FrameKind::B,
@@ -94,7 +94,7 @@ fn by_temporal_reference(ranges: &[Range<usize>], stream: &[u8]) -> Option<Vec<u
     Some(order)
 }
 
-/// A frame's order count and whether it begins a coded video sequence.
+/// Returns a frame's order count and whether it starts a coded video sequence.
 fn order_count(context: &mut Context, frame: &[u8], state: &mut (i64, i64)) -> Option<(i64, bool)> {
     let mut found = None;
     for unit in units(frame) {
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_without_a_stated_order_are_shown_in_the_classic_one() {
+    fn frames_without_a_stated_order_use_the_conventional_order() {
         use FrameKind::{B, I, P};
         let frames = [I, P, B, B, I, P].map(|kind| Frame { kind, bytes: 1 });
         assert_eq!(by_kind(&frames), [0, 3, 1, 2, 4, 5]);

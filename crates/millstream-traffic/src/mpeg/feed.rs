@@ -1,16 +1,16 @@
-//! Frames paced at their frame rate, each as one packet or as several.
+//! Frames paced at their frame rate, each as one or several packets.
 
 use std::sync::Arc;
 
 use super::{Frame, FrameKind, FrameRate, Mpeg4Model, VideoFile};
 use crate::arrival::{Arrival, Feed, TrafficError};
 
-/// Which kinds of frames a stream carries.
+/// The frame types that a stream carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameKinds([bool; 3]);
 
 impl FrameKinds {
-    /// The kinds whose letters are in `letters`.
+    /// Returns the frame types with letters in `letters`.
     #[must_use]
     pub fn new(letters: &str) -> Self {
         Self(['I', 'P', 'B'].map(|letter| letters.contains(letter)))
@@ -25,23 +25,23 @@ impl FrameKinds {
     }
 }
 
-/// How frames become packets.
+/// The packetisation of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Packets {
-    /// Frames are split into packets of at most this many bytes; `None`: one packet a frame.
+    /// Maximum packet size, bytes; `None` sends each frame as one packet.
     pub largest_bytes: Option<u32>,
-    /// A frame's packets are spread over its frame time instead of arriving at once.
+    /// Whether a frame's packets are spread over its frame time instead of arriving at once.
     pub spread: bool,
 }
 
-/// Where frames come from.
+/// The source of the frames.
 #[derive(Debug)]
 enum Frames {
     File { video: Arc<VideoFile>, repeat: bool },
     Model(Box<Mpeg4Model>),
 }
 
-/// Video frames as arrivals.
+/// A feed of video frames.
 #[derive(Debug)]
 pub struct MpegFeed {
     stream: u32,
@@ -51,7 +51,7 @@ pub struct MpegFeed {
     packets: Packets,
     start_ns: u64,
     stop_ns: u64,
-    /// The next frame's number, those of other kinds counted.
+    /// Number of the next frame, counting frames of all types.
     index: u64,
     frame_ns: u64,
     interval_ns: u64,
@@ -61,7 +61,7 @@ pub struct MpegFeed {
 }
 
 impl MpegFeed {
-    /// The frames of `video` for `stream`, over and over if `repeat`.
+    /// Creates a feed of the frames of `video` for `stream`, repeated endlessly if `repeat`.
     #[must_use]
     pub fn from_file(
         stream: u32,
@@ -76,7 +76,7 @@ impl MpegFeed {
         Self::new(stream, frames, rate, kinds, packets, start_ns, stop_ns)
     }
 
-    /// Frames of `model` for `stream`, without end.
+    /// Creates an endless feed of frames of `model` for `stream`.
     #[must_use]
     pub fn from_model(
         stream: u32,
@@ -126,9 +126,9 @@ impl MpegFeed {
         }
     }
 
-    /// Goes to the next frame of a wanted kind; `false` at the end.
+    /// Advances to the next frame of a wanted type; returns `false` at the end.
     fn advance(&mut self) -> bool {
-        // A repeated file without a wanted frame, or a model, would be searched for ever.
+        // The search in a repeated file, or in a model, never ends without a wanted frame.
         let wanted = |frame: &Frame| frame.bytes > 0 && self.kinds.has(frame.kind);
         let some_wanted = match &self.frames {
             Frames::File { video, .. } => video.frames.iter().any(wanted),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_at_their_rate_and_other_kinds_leave_gaps() {
+    fn frames_arrive_at_their_rate_and_other_types_leave_gaps() {
         let one = Packets::default();
         assert_eq!(
             arrivals(feed("IPB", false, one, u64::MAX)),

@@ -1,8 +1,8 @@
-//! A video file: which container and codec it is, told by its contents, and its frames.
+//! Video files: detects container and codec from the contents, and reads the frames.
 //!
-//! Files are read in chunks; what stays is eight bytes a frame, and the elementary stream for
-//! whoever wants it. A frame above 16 MiB is an error. A file cut inside a frame or a packet ends
-//! there, as recordings do.
+//! Files are read in chunks. The result takes eight bytes per frame, plus the elementary stream if
+//! requested. A frame above 16 MiB is an error. A file truncated inside a frame or a packet ends
+//! there without an error, since recordings often do.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Seek, Write};
@@ -15,19 +15,19 @@ use crate::arrival::TrafficError;
 /// The frames of a video file, in coding order.
 #[derive(Clone, Debug)]
 pub struct VideoFile {
-    /// The frames.
+    /// The frames, in coding order.
     pub frames: Vec<Frame>,
-    /// Frames a second; 25 where the file does not say.
+    /// Frame rate; 25 frames/s if the file has none.
     pub rate: FrameRate,
 }
 
 pub(super) const EXPECTED: &str = "expected MPEG-1/2 or H.264 video: an elementary, program or \
  transport stream, or MP4";
 
-/// Where a stream has no timing information.
+/// The frame rate of streams without timing information.
 pub(super) const DEFAULT_RATE: FrameRate = FrameRate { frames: 25, seconds: 1 };
 
-/// The containers that are told apart.
+/// The container formats that are recognised.
 enum Container {
     Elementary(Codec),
     Program,
@@ -39,7 +39,7 @@ impl VideoFile {
     /// Reads the frames of the file at `path`.
     ///
     /// # Errors
-    /// If the file cannot be read or holds no video that is understood.
+    /// Fails if the file cannot be read or contains no supported video.
     pub fn open(path: &Path) -> Result<Self, TrafficError> {
         let file =
             File::open(path).map_err(|error| TrafficError::new(error.to_string()).path(path))?;
@@ -49,13 +49,13 @@ impl VideoFile {
     /// Reads the frames of `input`.
     ///
     /// # Errors
-    /// As [`VideoFile::open`].
+    /// See [`VideoFile::open`].
     pub fn read(input: impl Read + Seek) -> Result<Self, TrafficError> {
         read_into(input, &mut None).map(|(_, video)| video)
     }
 }
 
-/// The elementary stream, as far as it is wanted.
+/// The part of the elementary stream that is kept.
 pub(super) struct Kept {
     to: To,
     length: usize,
@@ -68,7 +68,7 @@ enum To {
 }
 
 impl Kept {
-    /// Appends `bytes` while there is room; what is beyond is only noticed.
+    /// Appends `bytes` up to the limit; one byte beyond it marks the overflow.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let room = self.limit.saturating_add(1).saturating_sub(self.length);
         let bytes = &bytes[..bytes.len().min(room)];
@@ -80,14 +80,15 @@ impl Kept {
         }
     }
 
-    /// Whether no more of it is wanted.
+    /// Returns whether the limit is exceeded or a write failed; then no more bytes are needed.
     pub(super) fn is_full(&self) -> bool {
         self.length > self.limit || matches!(self.to, To::File(_, Some(_)))
     }
 }
 
-/// The codec, the frames and the elementary stream of `input`, from the first start code on; at
-/// most `limit` bytes of it.
+/// Reads codec, frames and elementary stream of `input`, from the first start code on.
+///
+/// Fails if the stream has more than `limit` bytes.
 pub(super) fn read_kept(
     input: impl Read + Seek,
     limit: usize,
@@ -104,7 +105,7 @@ pub(super) fn read_kept(
     Ok((codec, video, bytes))
 }
 
-/// The same, the stream going to `file`, which is at its start.
+/// Reads like [`read_kept`], but writes the stream to `file`, which must be at its start.
 pub(super) fn read_to_file(
     input: impl Read + Seek,
     file: File,
@@ -123,7 +124,7 @@ pub(super) fn read_to_file(
     }
 }
 
-/// Where the first start code is in a stream that was kept.
+/// Returns the offset of the first start code in a kept stream.
 pub(super) fn start(codec: Codec, bytes: &[u8]) -> usize {
     let code = bytes.windows(3).position(|window| window == [0, 0, 1]).unwrap_or(0);
     let long = codec == Codec::H264 && code > 0 && bytes[code - 1] == 0;
@@ -156,7 +157,7 @@ pub(super) fn unreadable(error: std::io::Error) -> TrafficError {
     TrafficError::new(error.to_string())
 }
 
-/// A frame, counted from 0, that is too large to be one.
+/// Returns the error of an oversized frame, counted from 0.
 pub(super) fn oversized(number: usize, bytes: u64) -> TrafficError {
     TrafficError::new(format!("a video frame of {bytes} bytes"))
         .place(format!("frame {number}"))
@@ -181,7 +182,7 @@ fn recognise(start: &[u8]) -> Option<Container> {
     }
 }
 
-/// Units and the frames they make.
+/// A parser of units and the frames that they form.
 struct Parser<'a> {
     units: Units,
     assembler: Assembler,
@@ -231,7 +232,7 @@ fn read_elementary(
 }
 
 fn read_program(input: impl BufRead, kept: &mut Option<Kept>) -> Result<VideoFile, TrafficError> {
-    // Program streams carry MPEG video; H.264 in them is rare enough to be left out.
+    // Program streams carry MPEG video; H.264 in them is rare and not supported.
     let mut parser = Parser::new(Codec::Mpeg, kept);
     container::program_stream(input, &mut |bytes| parser.push(bytes)).map_err(unreadable)?;
     parser.finish()
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_video_is_said_so() {
+    fn files_without_video_are_errors() {
         assert!(error(b"").contains("empty"));
         assert!(error(b"MZ\0\0").contains("not a video file"));
         assert!(error(&[0, 0, 1, 0xb3, 0, 0, 0, 0x13]).contains("no video frames"));
@@ -291,7 +292,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_file_makes_the_reader_panic(
+        fn no_file_causes_a_panic(
             head in proptest::sample::select(vec![
                 &b"\0\0\x01\xba"[..], b"\0\0\x01\xb3", b"\0\0\0\x01\x67", b"G",
                 b"\0\0\0\x18ftypmp42",

@@ -1,10 +1,12 @@
-//! A model of MPEG-4 video, for when no file is at hand.
+//! A model of MPEG-4 video, for use without a video file.
 //!
-//! Groups of pictures IBBPBBPBBPBB; a frame is level × {I 1.8, P 1.25, B 0.806} × lognormal(CoV
-//! 0.10). The level is lognormal per scene, varies within it by a CoV of 0.12, in all by 0.47;
-//! scenes last Pareto(1.4) groups, at least 4. Frames are cut at 4.4 × mean. Matches the published
-//! statistics of Jurassic Park in high quality: frame CoV 0.59, peak/mean 4.37, H 0.83
-//! (Fitzek and Reisslein 2001).
+//! Groups of pictures are IBBPBBPBBPBB. A frame's size is level × {I 1.8, P 1.25, B 0.806} ×
+//! lognormal (CoV 0.10). The level is lognormal per scene and varies within a scene with a CoV of
+//! 0.12; its overall CoV is 0.47. Scene lengths are Pareto(1.4) distributed, at least 4 groups.
+//! Frame sizes are limited to 4.4 × mean.
+//!
+//! The model matches the published statistics of Jurassic Park in high quality: frame CoV 0.59,
+//! peak/mean 4.37, H 0.83 (Fitzek and Reisslein 2001).
 
 use super::{Frame, FrameKind};
 use crate::random::Random;
@@ -18,10 +20,10 @@ const GROUP_VARIATION: f64 = 0.47;
 const PEAK: f64 = 4.4;
 const SCENE_SHAPE: f64 = 1.4;
 const SHORTEST_SCENE: f64 = 4.0;
-/// No scene is longer, so that one draw cannot make a whole run.
+/// The maximum length of a scene in groups, so a single scene cannot fill a whole run.
 const LONGEST_SCENE: f64 = 4000.0;
 
-/// Endless model frames.
+/// An endless iterator over model frames.
 #[derive(Clone, Debug)]
 pub struct Mpeg4Model {
     random: Random,
@@ -33,7 +35,7 @@ pub struct Mpeg4Model {
 }
 
 impl Mpeg4Model {
-    /// Frames of `mean_bytes` bytes on average for `stream` under `seed`.
+    /// Creates frames with a mean of `mean_bytes` bytes for `stream` and `seed`.
     #[must_use]
     pub fn new(mean_bytes: f64, seed: u64, stream: u64) -> Self {
         let random = Random::new(seed, stream);
@@ -41,13 +43,15 @@ impl Mpeg4Model {
         Self { random, mean_bytes, scene_level, scene_groups: 0, group_level, position: 0 }
     }
 
-    /// As [`Mpeg4Model::new`], but from a random place in a scene and in a group of pictures: many
-    /// films begun at their first frames would all send their I frames together.
+    /// Creates a model like [`Mpeg4Model::new`], at a random position in a scene and in a group of
+    /// pictures.
+    ///
+    /// Many videos that start at their first frames would send all their I frames at once.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     #[must_use]
     pub fn at_random_place(mean_bytes: f64, seed: u64, stream: u64) -> Self {
         let mut model = Self::new(mean_bytes, seed, stream);
-        // A random instant falls into a scene with a chance in proportion to its length.
+        // A random instant selects a scene with a probability proportional to its length.
         let groups = loop {
             let groups = model.scene_length();
             if model.random.uniform() * LONGEST_SCENE < groups {
@@ -63,14 +67,14 @@ impl Mpeg4Model {
         model
     }
 
-    /// How many groups a scene lasts, not rounded.
+    /// Draws the length of a scene in groups, not rounded.
     fn scene_length(&mut self) -> f64 {
         let length = SHORTEST_SCENE * libm::pow(self.random.uniform(), -1.0 / SCENE_SHAPE);
         length.min(LONGEST_SCENE)
     }
 
     fn draw_scene_level(&mut self) -> f64 {
-        // What is left to the scenes once the variation inside them is taken out.
+        // The variation between scenes is the overall variation without the part inside scenes.
         let in_all = 1.0 + GROUP_VARIATION * GROUP_VARIATION;
         let inside = 1.0 + IN_SCENE_VARIATION * IN_SCENE_VARIATION;
         self.random.lognormal(libm::sqrt(in_all / inside - 1.0))
@@ -113,23 +117,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn films_at_random_places_load_every_frame_time_alike() {
-        let films = 20_000;
+    fn videos_at_random_positions_load_every_frame_time_equally() {
+        let videos = 20_000;
         let mut times = [0.0; 13];
-        for film in 0..films {
-            let frames = Mpeg4Model::at_random_place(10_000.0, 1, film);
+        for video in 0..videos {
+            let frames = Mpeg4Model::at_random_place(10_000.0, 1, video);
             for (time, frame) in times.iter_mut().zip(frames) {
                 *time += f64::from(frame.bytes);
             }
         }
         for time in times {
-            let mean = time / films as f64 / 10_000.0;
+            let mean = time / videos as f64 / 10_000.0;
             assert!((mean - 1.0).abs() < 0.03, "{mean} of the mean");
         }
     }
 
     #[test]
-    fn the_statistics_are_those_of_the_film() {
+    fn the_statistics_match_the_published_ones() {
         let n = 400_000;
         let sizes: Vec<f64> = (0..4)
             .flat_map(|seed| Mpeg4Model::new(10_000.0, seed, 0).take(n / 4))

@@ -1,9 +1,9 @@
 //! MP4 (ISO 14496-12, 14496-15): the samples of the first H.264 track are its frames.
 //!
-//! `mp4parse` reads the sample tables; they are unfolded here because every figure in them may be
-//! a lie: a sample must lie inside the file and all samples together may not exceed it, which also
-//! bounds the memory that is used. A sync sample is an I frame; the others' slice headers are
-//! looked into. Files in fragments have no sample tables and are an error.
+//! `mp4parse` reads the sample tables. This module expands them itself, since their entries are
+//! untrusted. A sample must lie inside the file and all samples together must not exceed it, which
+//! also bounds the memory use. A sync sample is an I frame; for other samples the slice header
+//! gives the type. Fragmented files have no sample tables and are an error.
 
 use h264_reader::avcc::AvcDecoderConfigurationRecord;
 use mp4parse::{SampleEntry, Track, VideoCodecSpecific};
@@ -14,7 +14,7 @@ use super::file::{DEFAULT_RATE, EXPECTED, Kept, oversized, unreadable};
 use super::{Frame, FrameKind, FrameRate, VideoFile};
 use crate::arrival::TrafficError;
 
-/// The frames of the first H.264 track of `input`.
+/// Reads the frames of the first H.264 track of `input`.
 pub(super) fn read(
     mut input: impl BufRead + Seek,
     kept: &mut Option<Kept>,
@@ -43,7 +43,7 @@ pub(super) fn read(
     let mut sample = Vec::new();
     let mut stream = if kept.is_some() { parameter_sets(track) } else { Vec::new() };
     for (number, (offset, bytes)) in (1u32..).zip(samples) {
-        // Without a table of sync samples all are.
+        // Without a table of sync samples, all samples are sync samples.
         let is_sync = sync.as_ref().is_none_or(|sync| sync.binary_search(&number).is_ok());
         if kept.is_some() || !is_sync {
             input.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
@@ -63,7 +63,7 @@ pub(super) fn read(
             break;
         }
         kept.push(&stream);
-        // A sample of at most `LARGEST_FRAME` bytes, a start code for each length.
+        // Fits: a sample of at most `LARGEST_FRAME` bytes, with a start code for each length.
         let bytes = u32::try_from(stream.len()).unwrap_or(u32::MAX);
         frames.push(Frame { kind, bytes });
         stream.clear();
@@ -71,10 +71,10 @@ pub(super) fn read(
     Ok(VideoFile { frames, rate: rate(track).unwrap_or(DEFAULT_RATE) })
 }
 
-/// What stands before each NAL unit of a byte stream (14496-10, annex B).
+/// The start code before each NAL unit of a byte stream (14496-10, annex B).
 const START_CODE: &[u8] = &[0, 0, 0, 1];
 
-/// The decoder configuration record of an H.264 track.
+/// Returns the decoder configuration record of an H.264 track.
 fn configuration(track: &Track) -> Option<&[u8]> {
     track.stsd.as_ref()?.descriptions.iter().find_map(|entry| match entry {
         SampleEntry::Video(video) => match &video.codec_specific {
@@ -85,14 +85,15 @@ fn configuration(track: &Track) -> Option<&[u8]> {
     })
 }
 
-/// In an H.264 track, the bytes of the length before each NAL unit.
+/// Returns the size in bytes of the length field before each NAL unit of an H.264 track.
 fn nal_length_bytes(track: &Track) -> Option<usize> {
-    // The record's fifth byte ends in the length less one.
+    // The low two bits of the record's fifth byte hold the size minus one.
     configuration(track)?.get(4).map(|byte| usize::from(byte & 3) + 1)
 }
 
-/// The parameter sets of an H.264 track as a byte stream; those that are damaged are left out, as a
-/// stream may carry its own.
+/// Returns the parameter sets of an H.264 track as a byte stream.
+///
+/// Omits damaged sets, since the stream may carry its own.
 fn parameter_sets(track: &Track) -> Vec<u8> {
     let record = configuration(track).unwrap_or_default();
     let Ok(record) = AvcDecoderConfigurationRecord::try_from(record) else { return Vec::new() };
@@ -100,7 +101,7 @@ fn parameter_sets(track: &Track) -> Vec<u8> {
     sets.flatten().flat_map(|set| [START_CODE, set].concat()).collect()
 }
 
-/// The NAL units of a sample, each after its length in `length_bytes` bytes.
+/// Returns the NAL units of a sample; each follows its length in `length_bytes` bytes.
 fn nal_units(mut sample: &[u8], length_bytes: usize) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = sample.split_at_checked(length_bytes)?;
@@ -111,7 +112,7 @@ fn nal_units(mut sample: &[u8], length_bytes: usize) -> impl Iterator<Item = &[u
     })
 }
 
-/// Where each sample begins and its bytes.
+/// Returns offset and size of each sample, bytes.
 fn samples(track: &Track, file_bytes: u64) -> Result<Vec<(u64, u32)>, TrafficError> {
     let (Some(chunks), Some(runs), Some(sizes)) = (&track.stco, &track.stsc, &track.stsz) else {
         return Err(TrafficError::new("damaged MP4: a sample table is missing").help(EXPECTED));
@@ -152,7 +153,7 @@ fn samples(track: &Track, file_bytes: u64) -> Result<Vec<(u64, u32)>, TrafficErr
     Ok(samples)
 }
 
-/// The kind of a sample: that of its first slice.
+/// Returns the type of a sample, which is that of its first slice.
 fn sample_kind(sample: &[u8], length_bytes: usize) -> FrameKind {
     nal_units(sample, length_bytes)
         .filter(|nal| nal.first().is_some_and(|header| matches!(header & 31, 1 | 5)))
@@ -160,7 +161,7 @@ fn sample_kind(sample: &[u8], length_bytes: usize) -> FrameKind {
         .unwrap_or(FrameKind::P)
 }
 
-/// Samples a second, on average.
+/// Returns the average number of samples per second.
 fn rate(track: &Track) -> Option<FrameRate> {
     let timescale = u128::from(track.timescale.as_ref()?.0);
     let (mut count, mut ticks) = (0u128, 0u128);
@@ -171,7 +172,7 @@ fn rate(track: &Track) -> Option<FrameRate> {
     fraction(timescale.checked_mul(count)?, ticks)
 }
 
-/// `frames` / `seconds` in lowest terms; as near as 32 bits allow.
+/// Returns `frames` / `seconds` in lowest terms, rounded to 32-bit parts if necessary.
 fn fraction(mut frames: u128, mut seconds: u128) -> Option<FrameRate> {
     let (mut a, mut b) = (frames, seconds);
     while b > 0 {
@@ -199,8 +200,10 @@ mod tests {
         words.iter().flat_map(|word| word.to_be_bytes()).collect()
     }
 
-    /// An MP4 of one H.264 track at 30000/1001 frames/s: `sizes` as in its sample table, its
-    /// samples being `data`, in chunks of `in_chunk`, the first at `offset`, the first one sync.
+    /// Returns an MP4 with one H.264 track at 30000/1001 frames/s.
+    ///
+    /// `sizes` is the content of its sample table and `data` holds its samples. The single chunk
+    /// has `in_chunk` samples and starts at `offset`; only the first sample is a sync sample.
     fn mp4(sizes: &[u32], data: &[u8], in_chunk: u32, offset: u32) -> Vec<u8> {
         let count = sizes.last().map_or(0, |_| u32::try_from(sizes.len() - 2).unwrap());
         let avcc = boxed(b"avcC", &[&[1, 100, 0, 13, 0xff, 0xe0, 0]]);
@@ -229,14 +232,14 @@ mod tests {
         [ftyp, boxed(b"mdat", &[data]), boxed(b"moov", &[&mvhd, &trak])].concat()
     }
 
-    /// An IDR slice, then access-unit delimiter and B slice, then a P slice.
+    /// An IDR slice, then an access-unit delimiter and a B slice, then a P slice.
     const DATA: [u8; 21] = [0, 0, 0, 2, 0x65, 0x88, 0, 0, 0, 1, 9, 0, 0, 0, 2, 1, 0x9c, 0, 0, 0, 1];
     const SIZES: [u32; 5] = [0, 3, 6, 11, 4];
-    /// Where the contents of the `mdat` box begin.
+    /// Offset of the contents of the `mdat` box.
     const OFFSET: u32 = 28;
 
     #[test]
-    fn samples_are_frames_with_the_kinds_of_their_slices() {
+    fn samples_are_frames_with_the_types_of_their_slices() {
         let file = mp4(&SIZES, &DATA, 3, OFFSET);
         let video = read(Cursor::new(file), &mut None).unwrap();
         let expected = [(FrameKind::I, 6), (FrameKind::B, 11), (FrameKind::P, 4)];
@@ -255,22 +258,22 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_lie_are_errors() {
+    fn inconsistent_tables_are_errors() {
         let error = |file| read(Cursor::new(file), &mut None).unwrap_err().to_string();
         assert!(error(mp4(&SIZES, &DATA, 3, 1 << 20)).contains("frame 0: it lies beyond"));
         assert!(error(mp4(&[0, 1, 17 << 20], &DATA, 1, 0)).contains("17825792 bytes"));
-        // Four thousand million samples of one byte.
+        // About four billion samples of one byte.
         let many = mp4(&[1, u32::MAX], &DATA, u32::MAX, 0);
         assert!(error(many).contains("lies beyond the end of the file"));
         let whole = mp4(&SIZES, &DATA, 3, OFFSET);
         for length in 16..whole.len() {
-            // Never a panic; all is well only where the last box is complete.
+            // Never a panic; every truncated file is an error, since the last box is incomplete.
             assert!(read(Cursor::new(&whole[..length]), &mut None).is_err(), "cut at {length}");
         }
     }
 
     #[test]
-    fn rates_are_in_lowest_terms_and_fit() {
+    fn rates_are_in_lowest_terms_and_fit_into_32_bits() {
         let rate = |frames, seconds| Some(FrameRate { frames, seconds });
         assert_eq!(fraction(180 * 30_000, 180 * 1001), rate(30_000, 1001));
         assert_eq!(fraction(1 << 40, (1 << 35) + 1), rate(1 << 31, 1 << 26));
@@ -281,7 +284,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_change_of_a_byte_makes_the_reader_panic(
+        fn changed_bytes_never_cause_a_panic(
             changes in proptest::collection::vec((16usize..600, 0u8..=255), 1..4),
         ) {
             let mut file = mp4(&SIZES, &DATA, 3, OFFSET);

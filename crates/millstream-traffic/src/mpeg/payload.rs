@@ -1,8 +1,8 @@
-//! Frames with their bytes: what a server sends, where [`VideoFile`](super::VideoFile) only counts.
+//! Frames with their bytes, as a media server sends them.
 //!
-//! The elementary stream is kept whole and frames are ranges of it, one behind the other. H.264 is
-//! an Annex B byte stream whatever the container held: lengths in MP4 become start codes, and its
-//! parameter sets go before the first frame.
+//! [`VideoFile`](super::VideoFile) has only their sizes. The elementary stream is kept whole;
+//! frames are consecutive ranges of it. H.264 is always an Annex B byte stream. Lengths in MP4 are
+//! replaced by start codes, and the parameter sets precede the first frame.
 
 use memmap2::Mmap;
 use std::fs::File;
@@ -20,26 +20,26 @@ use crate::arrival::TrafficError;
 /// A frame of a [`VideoPayload`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodedFrame {
-    /// How it is coded.
+    /// Coding type.
     pub kind: FrameKind,
-    /// Where it begins in [`VideoPayload::bytes`].
+    /// Offset of the frame in [`VideoPayload::bytes`].
     pub start: usize,
-    /// Its length, bytes.
+    /// Length, bytes.
     pub bytes: u32,
-    /// Its place in the order in which frames are shown, from 0.
+    /// Position in display order, from 0.
     pub display: u32,
-    /// Another frame is predicted from it.
+    /// Whether another frame is predicted from it.
     pub reference: bool,
 }
 
-/// A video file's frames in coding order, and its elementary stream.
+/// The frames of a video file in coding order, with the elementary stream.
 #[derive(Clone, Debug)]
 pub struct VideoPayload {
-    /// What it is coded by.
+    /// Codec of the stream.
     pub codec: Codec,
-    /// Frames a second; 25 where the file does not say.
+    /// Frame rate; 25 frames/s if the file has none.
     pub rate: FrameRate,
-    /// The frames.
+    /// The frames, in coding order.
     pub frames: Vec<CodedFrame>,
     /// The elementary stream.
     pub bytes: VideoBytes,
@@ -47,21 +47,21 @@ pub struct VideoPayload {
 
 /// An elementary stream, in memory or in a file.
 #[derive(Clone, Debug)]
-pub struct VideoBytes(Place);
+pub struct VideoBytes(Storage);
 
 #[derive(Clone, Debug)]
-enum Place {
+enum Storage {
     Memory(Vec<u8>),
     File { map: Arc<Mmap>, start: usize, file: Arc<File> },
 }
 
 impl VideoBytes {
-    /// The file that it is in and where it begins there, if it is in one.
+    /// Returns the file that holds the stream and the stream's offset there, if it is in a file.
     #[must_use]
     pub fn file(&self) -> Option<(&File, u64)> {
         match &self.0 {
-            Place::Memory(_) => None,
-            Place::File { start, file, .. } => Some((file, *start as u64)),
+            Storage::Memory(_) => None,
+            Storage::File { start, file, .. } => Some((file, *start as u64)),
         }
     }
 }
@@ -71,45 +71,46 @@ impl Deref for VideoBytes {
 
     fn deref(&self) -> &[u8] {
         match &self.0 {
-            Place::Memory(bytes) => bytes,
-            Place::File { map, start, .. } => &map[*start..],
+            Storage::Memory(bytes) => bytes,
+            Storage::File { map, start, .. } => &map[*start..],
         }
     }
 }
 
 impl From<Vec<u8>> for VideoBytes {
     fn from(bytes: Vec<u8>) -> Self {
-        Self(Place::Memory(bytes))
+        Self(Storage::Memory(bytes))
     }
 }
 
 impl VideoPayload {
-    /// Reads the file at `path`, of whose elementary stream at most `limit` bytes are kept.
+    /// Reads the file at `path` into memory; its elementary stream has at most `limit` bytes.
     ///
     /// # Errors
-    /// If the file cannot be read, holds no video that is understood, or more than `limit` bytes of
-    /// it.
+    /// Fails if the file cannot be read, contains no supported video, or has more than `limit`
+    /// bytes of it.
     pub fn open(path: &Path, limit: usize) -> Result<Self, TrafficError> {
         let file =
             File::open(path).map_err(|error| TrafficError::new(error.to_string()).path(path))?;
         Self::read(file, limit).map_err(|error| error.path(path))
     }
 
-    /// The same of `input`.
+    /// Reads `input` into memory; its elementary stream has at most `limit` bytes.
     ///
     /// # Errors
-    /// As [`VideoPayload::open`].
+    /// See [`VideoPayload::open`].
     pub fn read(input: impl Read + Seek, limit: usize) -> Result<Self, TrafficError> {
         let (codec, video, bytes) = read_kept(input, limit)?;
         Ok(Self::of(codec, &video, bytes.into()))
     }
 
-    /// Reads the file at `path`, of which next to nothing stays in memory: its elementary stream
-    /// goes into a file without a name in `folder`. For films of any length.
+    /// Reads the file at `path` and unpacks its elementary stream into an unnamed file in `folder`.
+    ///
+    /// Use it for media files of any length: the stream does not stay in memory.
     ///
     /// # Errors
-    /// If the file cannot be read, holds no video that is understood, or more than `folder` has
-    /// room for.
+    /// Fails if the file cannot be read, contains no supported video, or `folder` has too little
+    /// space.
     pub fn unpack(path: &Path, folder: &Path) -> Result<Self, TrafficError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
@@ -120,7 +121,7 @@ impl VideoPayload {
         let (codec, video, file) = read_to_file(input, file).map_err(|error| error.path(path))?;
         let map = Arc::new(map(&file).map_err(failed(folder))?);
         let start = start(codec, &map);
-        let bytes = VideoBytes(Place::File { map, start, file: Arc::new(file) });
+        let bytes = VideoBytes(Storage::File { map, start, file: Arc::new(file) });
         Ok(Self::of(codec, &video, bytes))
     }
 
@@ -150,7 +151,7 @@ impl VideoPayload {
         Self { codec, rate: video.rate, frames, bytes }
     }
 
-    /// The bytes of a frame of this video.
+    /// Returns the bytes of a frame of this video.
     #[must_use]
     pub fn frame(&self, frame: &CodedFrame) -> &[u8] {
         &self.bytes[frame.start..frame.start + frame.bytes as usize]
@@ -159,13 +160,15 @@ impl VideoPayload {
 
 #[allow(unsafe_code)]
 fn map(file: &File) -> std::io::Result<Mmap> {
-    // SAFETY: the file has no name and nobody else writes it, so the mapped bytes exist and do not
-    // change.
+    // SAFETY: the file has no name and no other code writes to it, so the mapped bytes exist and
+    // do not change.
     unsafe { Mmap::map(file) }
 }
 
-/// The units of an elementary stream: ranges between start codes, these and zeros before them left
-/// out. Of H.264 they are NAL units; of MPEG video they begin with the start code's value.
+/// Returns the units of an elementary stream: the ranges between start codes.
+///
+/// A range excludes the start code and the zeros before the next one. In H.264 the units are NAL
+/// units; in MPEG video they start with the start code's value.
 ///
 /// ```
 /// use millstream_traffic::mpeg::units;
@@ -184,7 +187,7 @@ pub fn units(stream: &[u8]) -> impl Iterator<Item = Range<usize>> {
     .filter(|unit| !unit.is_empty())
 }
 
-/// Where the next 00 00 01 begins.
+/// Returns the offset of the next 00 00 01.
 fn next_code(stream: &[u8], from: usize) -> Option<usize> {
     let rest = stream.get(from..)?;
     rest.windows(3).position(|window| window == [0, 0, 1]).map(|at| from + at)
@@ -196,7 +199,7 @@ mod tests {
     use std::io::Cursor;
 
     #[test]
-    fn the_example_clip_is_cut_at_its_pictures_and_shown_in_order() {
+    fn the_example_clip_is_split_into_pictures_with_display_order() {
         let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
         let video = VideoPayload::open(&clip, 1 << 24).unwrap();
         assert_eq!((video.codec, video.frames.len()), (Codec::Mpeg, 200));
@@ -214,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn unpacked_into_a_file_it_is_the_same() {
+    fn unpacking_into_a_file_gives_equal_frames_and_bytes() {
         let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
         let folder = tempfile::tempdir().unwrap();
         let there = VideoPayload::unpack(&clip, folder.path()).unwrap();
@@ -229,14 +232,14 @@ mod tests {
     }
 
     #[test]
-    fn more_than_the_limit_is_an_error_that_says_so() {
+    fn exceeding_the_limit_is_an_error() {
         let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
         let error = VideoPayload::open(&clip, 1000).unwrap_err().to_string();
         assert!(error.contains("more than 1000 bytes"), "{error}");
     }
 
     #[test]
-    fn bytes_before_the_first_start_code_are_no_frames() {
+    fn zeros_of_a_long_start_code_belong_to_the_next_frame() {
         let stream = [0, 0, 0, 1, 0x65, 0b1000_1000, 9, 0, 0, 0, 1, 0x41, 0b1001_1000, 1];
         let video = VideoPayload::read(Cursor::new(stream), 100).unwrap();
         assert_eq!(video.bytes[..], stream);
@@ -245,7 +248,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_file_makes_the_reader_panic_and_frames_are_parts_of_it(
+        fn no_file_causes_a_panic_and_frames_lie_inside_it(
             head in proptest::sample::select(vec![
                 &b"\0\0\x01\xba"[..], b"\0\0\x01\xb3", b"\0\0\0\x01\x67", b"G",
             ]),

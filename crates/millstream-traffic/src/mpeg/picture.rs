@@ -1,24 +1,27 @@
-//! What one coded frame is, by its own headers: for frames that come one at a time, not in a file.
+//! Classification of single coded frames by their headers, for frames that do not come from a file.
 
 use super::FrameKind;
 use super::codec::{Assembler, Codec, h264_slice};
 use super::display::is_reference;
 use super::payload::units;
 
-/// One coded frame.
+/// The properties of a coded frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Picture {
-    /// How it is coded.
+    /// Coding type.
     pub kind: FrameKind,
-    /// Another frame is predicted from it.
+    /// Whether another frame is predicted from it.
     pub reference: bool,
-    /// A decoder can begin with it: an IDR picture of H.264, or an I-picture with its sequence's
-    /// parameters; any I-picture of MPEG-1/2.
+    /// Whether a decoder can start with it.
+    ///
+    /// For H.264 this is an IDR picture, or an I picture with its sequence parameters. For MPEG-1/2
+    /// it is any I picture.
     pub entry: bool,
 }
 
-/// What the frame in `frame` is, an elementary stream's bytes with start codes; `None` if no whole
-/// frame begins in it.
+/// Classifies the frame in `frame`, the bytes of an elementary stream with start codes.
+///
+/// Returns `None` if no whole frame starts in it.
 ///
 /// ```
 /// use millstream_traffic::mpeg::{Codec, FrameKind, picture};
@@ -34,7 +37,7 @@ pub fn picture(codec: Codec, frame: &[u8]) -> Option<Picture> {
         let unit = &frame[unit];
         if codec == Codec::H264 {
             let kind = unit[0] & 31;
-            // A frame whose first slice is missing is none.
+            // A frame without its first slice does not count.
             if matches!(kind, 1 | 5) && assembler.is_between() && h264_slice(unit)?.0 != 0 {
                 return None;
             }
@@ -60,7 +63,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn a_frame_by_itself_is_what_it_is_in_its_file() {
+    fn a_single_frame_is_classified_as_in_its_file() {
         let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
         let video = VideoPayload::open(&clip, 1 << 24).unwrap();
         for frame in &video.frames {
@@ -71,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn of_h264_a_frame_begins_with_its_first_slice_and_a_film_where_it_can_be_decoded() {
+    fn h264_frames_need_their_first_slice_and_entry_points_need_parameters() {
         let found = |frame: &[u8]| picture(Codec::H264, frame);
         let [idr, p, b] =
             [[0x65, 0x88], [0x41, 0x98], [0x01, 0x9c]].map(|nal| [&[0, 0, 1][..], &nal].concat());
@@ -92,7 +95,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_bytes_make_it_panic(
+        fn no_bytes_cause_a_panic(
             bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 0u8..=255], 0..200),
         ) {
             for codec in [Codec::Mpeg, Codec::H264] {

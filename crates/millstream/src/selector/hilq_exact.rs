@@ -13,7 +13,7 @@ mod width;
 
 use alloc::vec::Vec;
 
-use self::calendar::{Calendar, Line, Place};
+use self::calendar::{Calendar, Location, StreamEntry};
 use self::few::{Few, Key};
 use super::{Backlog, LAST_NS, NewHead, Observer, Select};
 use crate::contract::{Contract, ContractError, Late};
@@ -53,19 +53,19 @@ impl HilqExact {
     }
 
     #[inline]
-    fn line(&self, stream: StreamId) -> &Line {
+    fn line(&self, stream: StreamId) -> &StreamEntry {
         &self.calendar.lines[stream.index()]
     }
 
     #[inline]
-    fn line_mut(&mut self, stream: StreamId) -> &mut Line {
+    fn line_mut(&mut self, stream: StreamId) -> &mut StreamEntry {
         &mut self.calendar.lines[stream.index()]
     }
 
     /// Removes a stream from its location.
     #[inline(always)]
     fn remove(&mut self, stream: StreamId) {
-        if self.line(stream).place() == Place::Parked {
+        if self.line(stream).place() == Location::Parked {
             self.parked.remove(stream.0);
         } else if self.is_few {
             self.few.remove(stream.0);
@@ -117,7 +117,7 @@ impl HilqExact {
         self.is_few = false;
         self.calendar.make_ring();
         for stream in (0u32..).take(self.calendar.lines.len()) {
-            if self.line(StreamId(stream)).place() == Place::Placed {
+            if self.line(StreamId(stream)).place() == Location::Placed {
                 self.line_mut(StreamId(stream)).clear();
                 self.calendar.insert(stream);
             }
@@ -232,7 +232,7 @@ impl HilqExact {
         self.calendar.take_due_aside(now_ns, &mut due);
         self.parked.collect_while(|&deadline_ns| deadline_ns <= now_ns, &mut due);
         for stream in due.drain(..) {
-            let parked = self.line(StreamId(stream)).place() == Place::Parked;
+            let parked = self.line(StreamId(stream)).place() == Location::Parked;
             if self.charge(stream, now_ns, observer) {
                 self.dropping.push(stream);
             } else if parked {
@@ -278,7 +278,7 @@ impl Select for HilqExact {
             .ok()
             .filter(|&number| number < u32::MAX)
             .ok_or(ContractError::TooManyStreams)?;
-        self.calendar.lines.push(Line::new(self.dwcs.admit(contract)?));
+        self.calendar.lines.push(StreamEntry::new(self.dwcs.admit(contract)?));
         if self.is_few {
             if number as usize == few::MOST {
                 self.spread();
@@ -310,13 +310,13 @@ impl Select for HilqExact {
 
     #[inline]
     fn active(&self, stream: StreamId) -> bool {
-        self.line(stream).place() == Place::Placed
+        self.line(stream).place() == Location::Placed
     }
 
     #[inline]
     fn head(&self, stream: StreamId) -> Option<Head> {
         let line = self.line(stream);
-        (line.place() != Place::Absent).then(|| line.head())
+        (line.place() != Location::Absent).then(|| line.head())
     }
 
     #[inline]
@@ -328,7 +328,7 @@ impl Select for HilqExact {
     }
 
     fn open(&mut self, stream: StreamId, _: Activation) {
-        if self.line(stream).place() == Place::Parked {
+        if self.line(stream).place() == Location::Parked {
             self.remove(stream);
             self.insert(stream.0);
         }

@@ -1,17 +1,19 @@
-//! The shelf: memory in which a reader puts films' frames and from which the processor takes them.
+//! The frame cache: shared memory in which a reader stores frames for the data plane.
 //!
 //! ```text
 //! header | place 0: turn, media, from | reserved | slots, one a frame | words | place 1 …
-//!                   the processor's     the reader's
+//!                   the data plane's    the reader's
 //! ```
-//! A session has the place of its row's number. Frame n of it, counted over all repeats, has slot n
-//! modulo the slots; its words lie in the place's ring. A *turn* is one session's use of a place,
-//! odd while it lasts. The reader never overwrites what the session may still want (from frame
-//! `from` on). Invariant (a sequence lock, as of live frames): before a frame's words are written,
-//! `reserved` says that those of older frames are gone, and the slot's number is 0; it is the
-//! frame's number + 1 once all is written. Whoever takes a frame copies it, then looks whether both
-//! still allow it. All words are atomic, so whatever is written meanwhile makes frames wrong, never
-//! undefined.
+//! A session uses the place with the number of its row. Its frame n, counted over all repeats, has
+//! slot n modulo the slots; the words of the frame lie in the place's ring. A *turn* is the use of
+//! a place by one session; its number is odd while the session lasts. The reader never overwrites
+//! frames from number `from` on, which the session may still need.
+//!
+//! The frames are under a sequence lock, like live frames. Invariant: before the reader writes a
+//! frame's words, it sets the slot's number to 0 and advances `reserved` past them. The advance
+//! marks the overwritten words of older frames. The slot's number is the frame's number + 1 once
+//! all is written. The data plane copies a frame and then checks that both still hold. All words
+//! are atomic, so a concurrent write makes a frame wrong but is never undefined behaviour.
 
 use memmap2::MmapMut;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -23,49 +25,49 @@ use zerocopy::FromBytes;
 
 use crate::clock::timespec;
 
-/// "MSTREAM" and the layout's version.
+/// The magic number: "MSTREAM" and the version of the layout.
 const MAGIC: u64 = 0x4d53_5452_4541_4601;
 
-/// Bytes before everything else: what readers sleep by.
+/// The size of the wake-up counter before the header, bytes; readers sleep on it (futex).
 const BELL: usize = 64;
 
-/// Words before the places.
+/// The number of words of the header, before the places.
 const HEADER: usize = 16;
 
-/// Words of a place before its slots: the processor's and the reader's, a cache line each.
+/// The number of words of a place before its slots: a cache line each for data plane and reader.
 const PLACE_HEADER: usize = 16;
 
-/// Words of a slot.
+/// The number of words of a slot.
 const SLOT: usize = 4;
 
-/// The most places, slots and words that are believed.
+/// The largest numbers of places, slots and words that are accepted.
 const MOST_PLACES: u64 = 1 << 16;
 const MOST_WORDS: u64 = 1 << 37;
 
-/// In a length's place: the frame could not be read.
+/// The length value of a frame that could not be read.
 const FAILED: u64 = u64::MAX;
 
-/// How large a place is.
+/// The size of a place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// Frames; a power of two.
+    /// The number of frames; a power of two.
     slots: u64,
-    /// Words for what they hold.
+    /// The number of words for the frames' bytes.
     words: u64,
 }
 
 impl Shape {
-    /// For so many frames, whose words are at most `words`.
+    /// Creates a shape for `frames` frames that take at most `words` words together.
     pub(crate) fn new(frames: u64, words: u64) -> Self {
         Self { slots: frames.max(1).next_power_of_two(), words: words.max(1) }
     }
 
-    /// Words that a frame of `bytes` takes.
+    /// Returns the number of words that a frame of `bytes` bytes takes.
     pub(crate) fn words_of(bytes: u32) -> u64 {
         u64::from(bytes).div_ceil(8)
     }
 
-    /// Bytes of `places` places.
+    /// Returns the size of `places` places, bytes.
     pub(crate) fn bytes(self, places: u32) -> usize {
         usize::try_from(self.place_words().saturating_mul(u64::from(places)).saturating_mul(8))
             .unwrap_or(usize::MAX)
@@ -76,7 +78,7 @@ impl Shape {
     }
 }
 
-/// Words of the header.
+/// The words of the header.
 #[derive(Clone, Copy, Debug)]
 #[repr(usize)]
 pub(crate) enum CacheField {
@@ -84,61 +86,61 @@ pub(crate) enum CacheField {
     Places,
     Slots,
     Words,
-    /// Places that were ever used: those below this number.
+    /// The number of places that were ever used; all of them have lower numbers.
     Used,
-    /// The process that reads.
+    /// The identifier of the producer process.
     Reader,
-    /// The core that it is pinned to + 1; 0: none.
+    /// The core that the producer is pinned to, + 1; 0: none.
     ReaderCore,
-    /// Frames that could not be read.
+    /// The number of frames that could not be read.
     Failures,
-    /// How files are read: a [`Way`](super::media_file::Way) as a number.
-    Way,
+    /// How files are read: a [`ReadMode`](super::media_file::ReadMode) as a number.
+    ReadMode,
 }
 
-/// Words of a place.
+/// The words of a place.
 #[repr(usize)]
 enum At {
     Turn,
     Media,
     From,
-    /// The reader's: words that were ever written.
+    /// The number of words that were ever written; the reader's.
     Reserved = 8,
 }
 
-/// Words of a slot.
+/// The words of a slot.
 #[repr(usize)]
 enum In {
     /// The frame's number + 1.
     Number,
     Turn,
     Begin,
-    /// Bytes, or [`FAILED`].
+    /// The length, bytes, or [`FAILED`].
     Length,
 }
 
-/// What a session wants read.
+/// The demand of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     turn: u64,
-    /// The file, by number.
+    /// The number of the media file.
     pub(crate) media: usize,
-    /// The oldest frame that may be wanted.
+    /// The oldest frame that the session may still need.
     pub(crate) from: u64,
 }
 
-/// How a frame stands.
+/// The state of a frame in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EntryState {
-    /// It was not read yet.
+    /// The frame has not been read yet, or was overwritten.
     Away,
-    /// It is there.
+    /// The frame is in the cache.
     There,
-    /// It cannot be read.
+    /// The frame cannot be read.
     Failed,
 }
 
-/// The shelf, mapped. Each place has one reader at a time, and one processor.
+/// A mapped frame cache. Each place has one reader at a time, and one data plane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameCache {
     bell: &'static AtomicU32,
@@ -147,7 +149,7 @@ pub(crate) struct FrameCache {
     places: usize,
 }
 
-/// A shelf of `places` places, and the memory file that holds it.
+/// Creates a frame cache of `places` places in a memory file.
 ///
 /// # Errors
 /// If there is no memory for it.
@@ -171,10 +173,10 @@ fn map(file: &File) -> io::Result<(&'static AtomicU32, &'static [AtomicU64])> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
         return Err(damaged());
     }
-    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist; all that is
-    // ever made of them is atomic words, which other processes may change at any time.
+    // SAFETY: the file is a memory file sealed against shrinking, so the pages exist. They are
+    // accessed only as atomic words, which other processes may change at any time.
     let map = unsafe { MmapMut::map_mut(file)? };
-    // One a server run, needed to its end.
+    // One mapping per server run, used until the process ends.
     let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
     let (bell, words) = bytes.split_at_mut_checked(BELL).ok_or_else(damaged)?;
     let bells = <[AtomicU32]>::mut_from_bytes(bell).map_err(|_| damaged())?;
@@ -183,19 +185,19 @@ fn map(file: &File) -> io::Result<(&'static AtomicU32, &'static [AtomicU64])> {
 }
 
 impl FrameCache {
-    /// Maps the shelf in `file`.
+    /// Maps the frame cache in `file`.
     ///
     /// # Errors
-    /// If there is none in it.
+    /// If `file` holds no frame cache.
     pub(crate) fn open(file: &File) -> io::Result<Self> {
         let (bell, words) = map(file)?;
         Self::of(bell, words)
     }
 
-    /// The shelf in `words`, whose readers sleep by `bell`.
+    /// Returns the frame cache in `words`, whose readers sleep on `bell`.
     ///
     /// # Errors
-    /// If there is none in them.
+    /// If `words` hold no frame cache.
     pub(crate) fn of(bell: &'static AtomicU32, words: &'static [AtomicU64]) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "no shelf of frames");
         if words.len() < HEADER {
@@ -224,12 +226,12 @@ impl FrameCache {
         self.words[of as usize].store(value, Ordering::Release);
     }
 
-    /// How many places there are.
+    /// Returns the number of places.
     pub(crate) fn places(&self) -> usize {
         self.places
     }
 
-    /// Places that were ever used: those below this number.
+    /// Returns the number of places that were ever used; all of them have lower numbers.
     pub(crate) fn used(&self) -> usize {
         usize::try_from(self.get(CacheField::Used)).unwrap_or(usize::MAX).min(self.places)
     }
@@ -244,7 +246,7 @@ impl FrameCache {
         &place[PLACE_HEADER + at * SLOT..][..SLOT]
     }
 
-    /// The `length` words that were written from `begin` on, in order; no more than there are.
+    /// Returns the `length` words written from `begin` on, in order; at most the whole ring.
     fn span(
         &self,
         place: &'static [AtomicU64],
@@ -258,9 +260,9 @@ impl FrameCache {
         ring[start..start + first].iter().chain(&ring[..length - first])
     }
 
-    // The processor's.
+    // Functions for the data plane.
 
-    /// A session begins to want frames of a file, from number `from` on.
+    /// Starts a turn: a session needs the frames of a file from number `from` on.
     pub(crate) fn begin(&self, place: usize, media: usize, from: u64) {
         let words = self.place(place);
         let turn = words[At::Turn as usize].load(Ordering::Relaxed);
@@ -272,7 +274,7 @@ impl FrameCache {
         self.ring();
     }
 
-    /// A session wants no frame before number `from` any more.
+    /// Records that a session needs no frame before number `from` any more.
     pub(crate) fn want_from(&self, place: usize, from: u64) {
         let word = &self.place(place)[At::From as usize];
         if word.load(Ordering::Relaxed) < from {
@@ -280,7 +282,7 @@ impl FrameCache {
         }
     }
 
-    /// Nobody wants anything of a place any more.
+    /// Ends the turn of a place.
     pub(crate) fn end(&self, place: usize) {
         let word = &self.place(place)[At::Turn as usize];
         let turn = word.load(Ordering::Relaxed);
@@ -289,7 +291,7 @@ impl FrameCache {
         }
     }
 
-    /// How a session's frame stands.
+    /// Returns the state of a session's frame.
     pub(crate) fn stands(&self, place: usize, number: u64) -> EntryState {
         let words = self.place(place);
         self.look(words, words[At::Turn as usize].load(Ordering::Relaxed), number).0
@@ -311,7 +313,7 @@ impl FrameCache {
         (if gone { EntryState::Away } else { EntryState::There }, begin, length)
     }
 
-    /// Copies a session's frame of `length` bytes into `to`. Returns whether it is there whole.
+    /// Copies a session's frame of `length` bytes into `to`. Returns whether the copy is complete.
     pub(crate) fn copy(&self, place: usize, number: u64, length: u32, to: &mut Vec<u8>) -> bool {
         let words = self.place(place);
         let turn = words[At::Turn as usize].load(Ordering::Relaxed);
@@ -333,24 +335,24 @@ impl FrameCache {
     /// Wakes the readers.
     pub(crate) fn ring(&self) {
         self.bell.fetch_add(1, Ordering::Release);
-        // Nobody may be asleep, which is no error.
+        // It is no error if no reader sleeps.
         let _ = futex::wake(self.bell, futex::Flags::empty(), i32::MAX.unsigned_abs());
     }
 
-    // The reader's.
+    // Functions for the reader.
 
-    /// What the bell says now, to sleep by later.
+    /// Returns the wake-up counter, for a later [`sleep`](Self::sleep).
     pub(crate) fn rung(&self) -> u32 {
         self.bell.load(Ordering::Acquire)
     }
 
-    /// Sleeps until the bell says something else than `rung`, `time_ns` at most.
+    /// Sleeps until the wake-up counter differs from `rung`, for at most `time_ns`.
     pub(crate) fn sleep(&self, rung: u32, time_ns: u64) {
         let time = timespec(time_ns);
         let _ = futex::wait(self.bell, futex::Flags::empty(), rung, Some(&time));
     }
 
-    /// What the session at a place wants, if there is one.
+    /// Returns the demand of the session at a place, if there is one.
     pub(crate) fn wanted(&self, place: usize) -> Option<Wanted> {
         let words = self.place(place);
         let turn = words[At::Turn as usize].load(Ordering::Acquire);
@@ -361,12 +363,12 @@ impl FrameCache {
         (turn & 1 == 1 && same).then_some(Wanted { turn, media, from })
     }
 
-    /// Whether nothing is left to be done of a frame that is wanted.
+    /// Returns whether a frame has been read or has failed.
     pub(crate) fn is_done(&self, place: usize, wanted: &Wanted, number: u64) -> bool {
         self.look(self.place(place), wanted.turn, number).0 != EntryState::Away
     }
 
-    /// How many words can be written without overwriting what may be wanted.
+    /// Returns the number of words that can be written without overwriting a needed frame.
     pub(crate) fn room(&self, place: usize, wanted: &Wanted) -> u64 {
         let words = self.place(place);
         let reserved = words[At::Reserved as usize].load(Ordering::Relaxed);
@@ -377,13 +379,14 @@ impl FrameCache {
         self.shape.words.saturating_sub(reserved.wrapping_sub(oldest))
     }
 
-    /// How many frames have slots.
+    /// Returns the number of slots of a place.
     pub(crate) fn slots(&self) -> u64 {
         self.shape.slots
     }
 
-    /// Puts a frame there that is wanted; `None`: one that could not be read. Returns whether it
-    /// still is wanted.
+    /// Stores a frame of a session, or its failure if `frame` is `None`.
+    ///
+    /// Returns `false` if the session's turn is over or the frame is larger than the place.
     pub(crate) fn put(
         &self,
         place: usize,
@@ -431,56 +434,55 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_there_is_taken_by_whoever_wants_it() {
-        let (processor, reader) = pair(3, Shape::new(4, 100));
+    fn the_data_plane_gets_the_frames_that_the_reader_stores() {
+        let (consumer, reader) = pair(3, Shape::new(4, 100));
         assert_eq!(reader.wanted(1), None);
-        processor.begin(1, 7, 5);
+        consumer.begin(1, 7, 5);
         let wanted = reader.wanted(1).unwrap();
         assert_eq!((wanted.media, wanted.from, reader.used()), (7, 5, 2));
-        assert_eq!(processor.stands(1, 5), EntryState::Away);
+        assert_eq!(consumer.stands(1, 5), EntryState::Away);
         assert!(reader.put(1, &wanted, 5, Some(&[9; 101])) && reader.put(1, &wanted, 6, None));
-        assert_eq!(processor.stands(1, 5), EntryState::There);
-        assert_eq!(processor.stands(1, 6), EntryState::Failed);
+        assert_eq!(consumer.stands(1, 5), EntryState::There);
+        assert_eq!(consumer.stands(1, 6), EntryState::Failed);
         let mut copy = Vec::new();
-        assert!(processor.copy(1, 5, 101, &mut copy));
+        assert!(consumer.copy(1, 5, 101, &mut copy));
         assert_eq!(copy, [9; 101]);
-        assert!(!processor.copy(1, 5, 100, &mut copy), "another length");
-        assert!(!processor.copy(1, 6, 0, &mut copy), "not read");
-        // The next session of the place sees nothing of it, and what is read for the last is not
-        // put there.
-        processor.end(1);
+        assert!(!consumer.copy(1, 5, 100, &mut copy), "another length");
+        assert!(!consumer.copy(1, 6, 0, &mut copy), "not read");
+        // The next session of the place sees none of it; a late frame of the last turn is refused.
+        consumer.end(1);
         assert_eq!(reader.wanted(1), None);
-        processor.begin(1, 7, 5);
-        assert_eq!(processor.stands(1, 5), EntryState::Away);
+        consumer.begin(1, 7, 5);
+        assert_eq!(consumer.stands(1, 5), EntryState::Away);
         assert!(!reader.put(1, &wanted, 7, Some(&[1])));
-        assert_eq!(processor.stands(0, 5), EntryState::Away);
+        assert_eq!(consumer.stands(0, 5), EntryState::Away);
     }
 
     #[test]
-    fn there_is_room_for_what_nobody_wants_any_more() {
-        let (processor, reader) = pair(1, Shape::new(8, 30));
-        processor.begin(0, 0, 0);
+    fn frames_that_are_no_longer_needed_make_room() {
+        let (consumer, reader) = pair(1, Shape::new(8, 30));
+        consumer.begin(0, 0, 0);
         let wanted = reader.wanted(0).unwrap();
         assert_eq!(reader.room(0, &wanted), 30);
         for number in 0..3 {
             assert!(reader.put(0, &wanted, number, Some(&[3; 80])));
         }
         assert_eq!(reader.room(0, &wanted), 0);
-        processor.want_from(0, 2);
+        consumer.want_from(0, 2);
         let wanted = reader.wanted(0).unwrap();
         assert_eq!(reader.room(0, &wanted), 20);
         assert!(reader.put(0, &wanted, 3, Some(&[4; 160])));
         let mut copy = Vec::new();
-        assert!(processor.copy(0, 2, 80, &mut copy) && copy == [3; 80]);
-        assert!(processor.copy(0, 3, 160, &mut copy) && copy == [4; 160]);
-        assert_eq!(processor.stands(0, 1), EntryState::Away, "overwritten");
+        assert!(consumer.copy(0, 2, 80, &mut copy) && copy == [3; 80]);
+        assert!(consumer.copy(0, 3, 160, &mut copy) && copy == [4; 160]);
+        assert_eq!(consumer.stands(0, 1), EntryState::Away, "overwritten");
         assert!(!reader.put(0, &wanted, 4, Some(&[0; 241])), "larger than the place");
     }
 
     #[test]
-    fn beside_a_reader_that_overwrites_frames_are_whole_or_not_there() {
-        let (processor, reader) = pair(1, Shape::new(2, 60));
-        processor.begin(0, 0, 0);
+    fn a_concurrently_overwritten_frame_is_whole_or_missing() {
+        let (consumer, reader) = pair(1, Shape::new(2, 60));
+        consumer.begin(0, 0, 0);
         let wanted = reader.wanted(0).unwrap();
         let writing = std::thread::spawn(move || {
             for number in 0..20_000u64 {
@@ -490,8 +492,8 @@ mod tests {
         });
         let (mut copy, mut seen) = (Vec::new(), 0);
         for number in 0..20_000 {
-            while processor.stands(0, number) == EntryState::Away && !writing.is_finished() {}
-            if processor.copy(0, number, 200, &mut copy) {
+            while consumer.stands(0, number) == EntryState::Away && !writing.is_finished() {}
+            if consumer.copy(0, number, 200, &mut copy) {
                 seen += 1;
                 assert_eq!(copy, [u8::try_from(number % 251).unwrap(); 200]);
             }
@@ -501,28 +503,28 @@ mod tests {
     }
 
     #[test]
-    fn whatever_another_process_writes_nothing_panics() {
-        let (processor, reader) = pair(2, Shape::new(4, 30));
+    fn no_words_of_another_process_cause_a_panic() {
+        let (consumer, reader) = pair(2, Shape::new(4, 30));
         for value in [u64::MAX, 1, 5, 1 << 40 | 7, u64::MAX - 3] {
-            for word in &processor.words[HEADER..] {
+            for word in &consumer.words[HEADER..] {
                 word.store(value, Ordering::Relaxed);
             }
             let wanted = reader.wanted(0);
             for number in [0, 1, value.wrapping_sub(1), value] {
-                processor.stands(0, number);
-                processor.copy(0, number, 200, &mut Vec::new());
+                consumer.stands(0, number);
+                consumer.copy(0, number, 200, &mut Vec::new());
                 if let Some(wanted) = &wanted {
                     let _ = (reader.is_done(0, wanted, number), reader.room(0, wanted));
                     reader.put(0, wanted, number, Some(&[1; 50]));
                 }
             }
-            processor.begin(1, 0, value);
-            processor.end(1);
+            consumer.begin(1, 0, value);
+            consumer.end(1);
         }
     }
 
     #[test]
-    fn what_is_no_shelf_is_refused() {
+    fn a_file_that_is_no_frame_cache_is_refused() {
         let file = File::from(memfd_create("test", MemfdFlags::empty()).unwrap());
         ftruncate(&file, 4096).unwrap();
         assert!(FrameCache::open(&file).is_err());

@@ -1,8 +1,8 @@
-//! Files that films' frames are read from while they play.
+//! The media files whose frames are read during playback.
 //!
-//! A film that is an elementary stream is read where it is; of others, the video is unpacked once,
-//! into a file without a name. Reading goes past the file system's cache (O_DIRECT) where the file
-//! system can: what is read ahead is kept by the reader, and films are longer than caches.
+//! An elementary stream is read in place. The video of any other file is unpacked once, into a file
+//! without a name. Reads bypass the page cache (O_DIRECT) if the file system supports it. The
+//! reader keeps the frames that it reads ahead, and media files are larger than the page cache.
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
-/// What disks are read by.
+/// The block size of direct reads, bytes.
 const BLOCK: usize = 4_096;
 
 #[derive(Clone, FromBytes, IntoBytes, Immutable)]
@@ -21,33 +21,33 @@ struct Block([u8; BLOCK]);
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Way {
-    /// By the file system's cache.
+pub(crate) enum ReadMode {
+    /// Through the page cache.
     Cached,
-    /// Past it.
+    /// Direct, bypassing the page cache.
     Direct,
 }
 
-impl Way {
-    /// What it is called.
+impl ReadMode {
+    /// Returns the name of the mode with this number.
     pub(crate) fn name(number: u64) -> &'static str {
         if number == Self::Direct as u64 { "pread, O_DIRECT" } else { "pread" }
     }
 }
 
-/// What frames are read from.
+/// A source of frames.
 pub(crate) trait MediaFile: Send {
-    /// `length` bytes from `at` on; fewer where it ends before.
+    /// Reads `length` bytes at offset `at`, or fewer if the file ends earlier.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the file cannot be read.
     fn read(&mut self, at: u64, length: usize) -> io::Result<&[u8]>;
 
-    /// Where it is, for whoever is told of its failures.
+    /// Returns the location of the file, for error reports.
     fn name(&self) -> String;
 }
 
-/// A film in a file.
+/// A media file on disk.
 pub(crate) struct DiskFile {
     file: File,
     buffer: Vec<Block>,
@@ -58,10 +58,10 @@ impl DiskFile {
         Self { file, buffer: Vec::new() }
     }
 
-    /// How it is read.
-    pub(crate) fn way(&self) -> Way {
+    /// Returns the mode in which the file is read.
+    pub(crate) fn way(&self) -> ReadMode {
         let direct = fcntl_getfl(&self.file).is_ok_and(|flags| flags.contains(OFlags::DIRECT));
-        if direct { Way::Direct } else { Way::Cached }
+        if direct { ReadMode::Direct } else { ReadMode::Cached }
     }
 }
 
@@ -79,7 +79,8 @@ impl MediaFile for DiskFile {
             match self.file.read_at(&mut buffer[there..], start + there as u64) {
                 Ok(0) => break,
                 Ok(bytes) => there += bytes,
-                // Past the cache only whole blocks can be read: what was not one was the end.
+                // Direct reads need whole blocks: after a partial block, an error means the file's
+                // end.
                 Err(_) if there % BLOCK != 0 => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -96,12 +97,13 @@ impl MediaFile for DiskFile {
     }
 }
 
-/// The file that the frames of a film at `path` are read from, whose video is `video`, and where
-/// that begins in it: the film's own; or the one where it is `unpacked` already; or another in
-/// `folder`.
+/// Returns the file to read the frames of the media file at `path` from, and the offset of `video`.
+///
+/// That is the media file itself if it ends with `video`, else `unpacked` if there is one, else a
+/// new file in `folder`.
 ///
 /// # Errors
-/// If the film cannot be read any more, or there is no room in `folder`.
+/// If the media file cannot be read any more, or `folder` is full.
 pub(crate) fn file_of(
     path: &Path,
     video: &[u8],
@@ -126,7 +128,7 @@ pub(crate) fn file_of(
     Ok((unpacked, 0))
 }
 
-/// Where `video` begins in `file`, if that is what it ends with.
+/// Returns the offset of `video` in `file` if the file ends with it.
 fn find(file: &mut File, video: &[u8]) -> io::Result<Option<u64>> {
     let Some(at) = file.metadata()?.len().checked_sub(video.len() as u64) else { return Ok(None) };
     file.seek(SeekFrom::Start(at))?;
@@ -140,7 +142,7 @@ fn find(file: &mut File, video: &[u8]) -> io::Result<Option<u64>> {
     Ok(Some(at))
 }
 
-/// Reads past the cache from now on, if that can be done.
+/// Switches the file to direct reads if a trial read succeeds.
 fn go_direct(file: &File) {
     let Ok(flags) = fcntl_getfl(file) else { return };
     let mut block = [Block::new_zeroed()];
@@ -156,12 +158,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_part_of_a_film_is_read_and_its_end_is_noticed() {
+    fn any_part_of_a_media_file_is_read_and_its_end_is_detected() {
         let folder = tempfile::tempdir().unwrap();
         let bytes: Vec<u8> = (0..20_001u32).map(|at| u8::try_from(at % 251).unwrap()).collect();
         let path = folder.path().join("film");
         std::fs::write(&path, [&[0, 0][..], &bytes].concat()).unwrap();
-        // As it is, and unpacked: the file holds something else.
+        // Reads in place, and from an unpacked copy because the file does not end with the video.
         for (video, at) in [(&bytes[..], 2), (&bytes[1..20_000], 0)] {
             let (file, start) = file_of(&path, video, None, folder.path()).unwrap();
             assert_eq!(start, at);

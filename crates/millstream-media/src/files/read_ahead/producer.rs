@@ -1,13 +1,13 @@
-//! The producer: a process that reads films' frames ahead of need, and the server's side of it.
+//! The producer: a process that reads media files ahead, and the server's side of it.
 //!
 //! ```text
 //! server ── standard input: store, region, frame cache, files ──> producer
 //! producer ── frame cache ──> data plane
 //! ```
-//! It lives as long as somebody plays: past its server's death until the processor is gone. The
-//! server starts another when it dies; so does a server that takes the place of a dead one, and
-//! that one waits for the shelf's lock until the old one is gone. What was read stays on the shelf
-//! meanwhile.
+//! The producer survives the server's death and runs until the data plane is gone. The server
+//! starts another producer after a crash, and so does a server that replaces a dead one. The new
+//! producer waits until the old one releases the lock on the frame cache. The cache keeps its
+//! frames meanwhile.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, fcntl_lock};
@@ -27,17 +27,17 @@ use crate::data_plane::placement::{SharedResources, give_films, pin, receive, se
 use crate::shared_memory::region::{GlobalField, Region};
 use crate::shared_memory::store::Store;
 
-/// How often it looks whether it is still needed, ns.
+/// The interval at which the producer checks whether it is still needed, ns.
 const LOOK_NS: u64 = 100_000_000;
 
-/// The server's side of a producer that runs.
+/// The server's handle of a running producer.
 #[derive(Debug)]
 pub(crate) struct Producer {
     child: Child,
 }
 
 impl Producer {
-    /// Starts one; returns it and a socket that is closed when it is gone.
+    /// Starts a producer. Returns it and a socket that closes when the producer ends.
     ///
     /// # Errors
     /// If the process cannot be started.
@@ -47,7 +47,7 @@ impl Producer {
             .arg("producer")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
-            // Ctrl-C is for the server, which tells the producer to end.
+            // Keeps Ctrl-C from the process: the server gets it and tells the producer to end.
             .process_group(0)
             .spawn()?;
         let memory = [estate.store.as_fd(), estate.region_file.as_fd(), estate.shelf.as_fd()];
@@ -57,21 +57,21 @@ impl Producer {
         Ok((Self { child }, ours))
     }
 
-    /// Its process.
+    /// Returns the process identifier.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for its end, which was asked for or has happened; why it ended.
+    /// Waits until the producer has ended, on request or by itself. Returns the reason.
     pub(crate) fn wait(&mut self) -> String {
         self.child.wait().map_or_else(|error| error.to_string(), |status| status.to_string())
     }
 }
 
-/// What this program does when it was started as a producer.
+/// Runs the producer in a process that a server has started.
 ///
 /// # Errors
-/// If it was not started by a server, or cannot read.
+/// If a server did not start this process, or the memory or the files cannot be used.
 pub fn frame_producer() -> io::Result<()> {
     let bell = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let wrong = || io::Error::other("this command is started by `millstream serve` alone");
@@ -81,17 +81,17 @@ pub fn frame_producer() -> io::Result<()> {
     let films = take_films(&bell).map_err(|_| wrong())?;
     let region = Region::open(&region)?;
     bell.set_nonblocking(true)?;
-    // The lock is the process's, and goes with it.
+    // The lock belongs to the process and ends with it.
     while fcntl_lock(&shelf, FlockOperation::NonBlockingLockExclusive).is_err() {
         if !is_host_there(&bell)? || region.get(GlobalField::End) != 0 {
             return Ok(());
         }
     }
-    let on = FrameCache::open(&shelf)?;
+    let cache = FrameCache::open(&shelf)?;
     let core = own_core().filter(|core| pin(*core).is_ok());
-    on.set(CacheField::Reader, std::process::id().into());
-    on.set(CacheField::ReaderCore, core.map_or(0, |core| core as u64 + 1));
-    let _readers = Readers::start(Store::open(&store)?, on, films)?;
+    cache.set(CacheField::Reader, std::process::id().into());
+    cache.set(CacheField::ReaderCore, core.map_or(0, |core| core as u64 + 1));
+    let _readers = Readers::start(Store::open(&store)?, cache, films)?;
     let mut host_is_there = true;
     while region.get(GlobalField::End) == 0 {
         if host_is_there {
@@ -99,16 +99,15 @@ pub fn frame_producer() -> io::Result<()> {
             continue;
         }
         std::thread::sleep(std::time::Duration::from_nanos(LOOK_NS));
-        let processor =
-            i32::try_from(region.get(GlobalField::Process)).ok().and_then(Pid::from_raw);
-        if processor.is_none_or(|processor| test_kill_process(processor).is_err()) {
+        let process = i32::try_from(region.get(GlobalField::Process)).ok().and_then(Pid::from_raw);
+        if process.is_none_or(|process| test_kill_process(process).is_err()) {
             return Ok(());
         }
     }
     Ok(())
 }
 
-/// Whether the server lives, after a while unless it is gone.
+/// Waits for up to [`LOOK_NS`], or until the server is gone. Returns whether it is alive.
 fn is_host_there(bell: &UnixStream) -> io::Result<bool> {
     let mut waited = [PollFd::new(bell, PollFlags::IN)];
     match poll(&mut waited, Some(&timespec(LOOK_NS))) {
@@ -117,8 +116,9 @@ fn is_host_there(bell: &UnixStream) -> io::Result<bool> {
     }
 }
 
-/// A core of its own: the last but one, where the last is the processor's and another is left for
-/// the server.
+/// Returns a core for the producer: the last but one, or `None` with fewer than 3 cores.
+///
+/// The data plane uses the last core, and one remains for the server.
 fn own_core() -> Option<usize> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores > 2).then(|| cores - 2)

@@ -1,9 +1,8 @@
-//! Who reads: a thread a film, of ordinary priority, which puts what sessions will want onto the
-//! shelf.
+//! The readers: a thread of ordinary priority per media file, which fills the frame cache.
 //!
-//! A film whose disk is slow or gone holds up its own thread and no other. A frame whose checksum
-//! is not that of when the film was loaded, or that the file ends before, is not played: it is
-//! noted as failed, and said.
+//! A file on a slow or missing disk delays only its own thread. A reader verifies the checksum of
+//! each frame against the one from loading. A frame with another checksum, or past a truncated
+//! file's end, is marked as failed, reported and not played.
 
 use std::fs::File;
 use std::io;
@@ -16,19 +15,18 @@ use super::frame_cache::{CacheField, FrameCache, Shape, Wanted};
 use super::media_file::{DiskFile, MediaFile};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};
 
-/// How long a reader sleeps whose film is played, ns: a part of any `read-ahead`; and one whose
-/// film is not, as whoever begins wakes it.
+/// How long a reader sleeps while its file is played, ns; a fraction of any `read-ahead`. While the
+/// file is not played, it sleeps [`IDLE_NS`], because a client that starts wakes it.
 const PAUSE_NS: u64 = 10_000_000;
 const IDLE_NS: u64 = 1_000_000_000;
 
-/// The most that is read at once, if it is more than one frame, bytes.
+/// The largest read, bytes, unless a single frame is larger.
 const BATCH: u64 = 256 << 10;
 
-/// How often a film's failures are said at most.
+/// The minimum interval between two reports of a file's failures.
 const SAID: Duration = Duration::from_secs(1);
 
-/// Threads that read; they end when this is dropped, one that waits for a disk when the disk
-/// answers.
+/// The reader threads. Dropping it ends them, once a pending disk read has returned.
 #[derive(Debug)]
 pub(crate) struct Readers {
     stop: Arc<AtomicBool>,
@@ -43,19 +41,19 @@ impl Drop for Readers {
 }
 
 impl Readers {
-    /// Reads the films of `store` from `files`.
+    /// Starts threads that read the media files of `store` from `files`.
     ///
     /// # Errors
     /// If a thread cannot be started.
     pub(crate) fn start(store: Store, shelf: FrameCache, files: Vec<File>) -> io::Result<Self> {
         let films: Vec<DiskFile> = files.into_iter().map(DiskFile::new).collect();
         if let Some(film) = films.first() {
-            shelf.set(CacheField::Way, film.way() as u64);
+            shelf.set(CacheField::ReadMode, film.way() as u64);
         }
         Self::of(store, shelf, films)
     }
 
-    /// The same of any films.
+    /// Starts threads as [`start`](Self::start) does, for any implementation of [`MediaFile`].
     pub(crate) fn of(
         store: Store,
         shelf: FrameCache,
@@ -76,9 +74,11 @@ impl Readers {
     }
 }
 
-/// Starts threads that will read `films` for the store and the shelf in these files, once the
-/// sender says so; they end with it. The first of them calls `begin` before the others start. They
-/// are of this thread's class and on its cores, whatever becomes of it meanwhile.
+/// Starts a thread that will start the readers of `films` when the returned sender sends a message.
+///
+/// The readers end when the sender is dropped. The thread calls `begin` before it starts them. They
+/// inherit the scheduling class and the cores that the caller has now; its later changes do not
+/// affect them.
 ///
 /// # Errors
 /// If a thread cannot be started.
@@ -96,7 +96,7 @@ pub(crate) fn start_later(
             return;
         }
         match start() {
-            // Until the other end is gone.
+            // Runs until the sender is dropped.
             Ok(_readers) => while from.recv().is_ok() {},
             Err(error) => eprintln!("films cannot be read: {error}"),
         }
@@ -107,12 +107,12 @@ pub(crate) fn start_later(
 struct Reader<F> {
     store: Arc<Store>,
     shelf: FrameCache,
-    /// A place may change hands between two films: one thread at a time puts something there.
+    /// A lock per place: a place can pass to a session of another file, but has only one writer.
     places: Arc<[Mutex<()>]>,
-    /// The film's number + 1.
+    /// The media file's number, counted from 1.
     number: u32,
     film: F,
-    /// When its failures were said last.
+    /// The time of the last failure report.
     said: Option<Instant>,
 }
 
@@ -135,14 +135,14 @@ impl<F: MediaFile> Reader<F> {
         }
     }
 
-    /// What the session at a place wants, if it plays this film.
+    /// Returns the demand of the session at a place, if it plays this file.
     fn wanted(&self, place: usize) -> Option<Wanted> {
         let wanted = self.shelf.wanted(place)?;
         let media = self.store.media().get(wanted.media)?;
         (media.film == self.number).then_some(wanted)
     }
 
-    /// Reads what a session will want next. Returns whether there was something.
+    /// Reads the next frames that a session needs. Returns whether there were any.
     fn attend(&mut self, place: usize, wanted: &Wanted) -> bool {
         let Some(media) = self.store.media().get(wanted.media).copied() else { return false };
         let Some(batch) = self.next(place, wanted, &media) else { return false };
@@ -150,8 +150,7 @@ impl<F: MediaFile> Reader<F> {
         true
     }
 
-    /// The frames that are to be read next, which lie end to end in the film; `None` if enough are
-    /// there.
+    /// Returns the next frames to read, adjacent in the file, or `None` if enough are in the cache.
     fn next(&self, place: usize, wanted: &Wanted, media: &MediaRecord) -> Option<Vec<Due>> {
         let frames = self.store.frames(media);
         let ahead = u64::from(media.ahead).min(self.shelf.slots());
@@ -159,7 +158,7 @@ impl<F: MediaFile> Reader<F> {
         let end = if media.repeat == 0 { end.min(media.frames) } else { end };
         let missing = |number: &u64| !self.shelf.is_done(place, wanted, *number);
         let first = (wanted.from..end).find(missing)?;
-        // As long as more than half is there it can wait, to be read with others.
+        // While more than half is present, waits to read several frames at once.
         if first - wanted.from > ahead / 2 && end - first < ahead / 4 {
             return None;
         }
@@ -217,7 +216,7 @@ impl<F: MediaFile> Reader<F> {
         }
     }
 
-    /// Says that a frame could not be read, once a while.
+    /// Counts a frame that could not be read, and reports it at most once per [`SAID`].
     fn say(&mut self, due: &Due, why: &str) {
         self.shelf.set(CacheField::Failures, self.shelf.get(CacheField::Failures).wrapping_add(1));
         if self.said.is_some_and(|said| said.elapsed() < SAID) {
@@ -234,7 +233,7 @@ impl<F: MediaFile> Reader<F> {
     }
 }
 
-/// A frame that is to be read.
+/// A frame to be read.
 #[derive(Clone, Copy, Debug)]
 struct Due {
     number: u64,

@@ -1,7 +1,7 @@
-//! Delay after wrong passwords and tokens, over all connections.
+//! Back-off after wrong passwords and tokens, over all connections.
 //!
-//! Two things are counted: wrong answers of an address, and wrong answers of an address for one
-//! user. After some free ones each further one doubles the time for which the next is refused
+//! Two counters exist: wrong credentials of an address, and wrong credentials of an address for one
+//! user. After some free attempts, each further one doubles the time for which the next is refused
 //! unread:
 //!
 //! | of | free | first delay | longest delay |
@@ -9,12 +9,12 @@
 //! | an address and a user | 4 | 1 s | 64 s |
 //! | an address | 16 | 250 ms | 16 s |
 //!
-//! Wrong answers are not counted by user alone: that would let an attacker lock a user out.
-//! So a right password from an address that has not guessed is never refused. Behind one address
-//! (NAT), guesses for one user delay the others only once the address itself has guessed often.
+//! Wrong credentials are not counted by user alone: that would let an attacker lock a user out. So
+//! a right password from an address that has not guessed is never refused. Behind one address
+//! (NAT), guesses for one user delay the other users only after many guesses from that address.
 //!
-//! Users are kept as keyed hashes, [`ENTRIES`] entries at most. A full table drops what it has
-//! forgotten, then the entry whose delay ends first.
+//! Users are stored as keyed hashes, in at most [`ENTRIES`] entries. A full table drops expired
+//! entries first, then the entry whose delay ends first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -22,13 +22,13 @@ use std::net::IpAddr;
 
 use crate::pages::rejects::holder;
 
-/// Entries at most, some 64 bytes each.
+/// The most entries, about 64 bytes each.
 const ENTRIES: usize = 4096;
 
-/// An entry counts for nothing so long after its delay, ns.
+/// An entry expires this long after its delay, ns.
 const FORGET_NS: u64 = 600_000_000_000;
 
-/// How often one may be wrong, and what follows.
+/// The number of free attempts, and the delays after them.
 #[derive(Clone, Copy, Debug)]
 struct Patience {
     free: u32,
@@ -41,7 +41,7 @@ const OF_ADDRESS: Patience =
     Patience { free: 16, first_ns: 250_000_000, longest_ns: 16_000_000_000 };
 
 impl Patience {
-    /// The delay after so many wrong answers, ns.
+    /// Returns the delay after `wrong` wrong credentials, ns.
     fn delay_ns(self, wrong: u32) -> u64 {
         match wrong.checked_sub(self.free) {
             None | Some(0) => 0,
@@ -53,13 +53,13 @@ impl Patience {
     }
 }
 
-/// An address, or an address and a user's hash.
+/// An address, or an address and the hash of a user.
 type Key = (IpAddr, Option<u64>);
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     wrong: u32,
-    /// Until when nothing is read, ns.
+    /// The end of the delay, ns.
     until_ns: u64,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct BackOff {
 }
 
 impl BackOff {
-    /// How long credentials that name `user`, from `peer`, are still refused, ns; `None`: they may
+    /// Returns how long credentials for `user` from `peer` are still refused, ns; `None`: they may
     /// be read.
     pub(crate) fn wait_ns(&self, peer: IpAddr, user: Option<&str>, now_ns: u64) -> Option<u64> {
         let until = |(key, _): (Key, _)| self.entries.get(&key).map(|entry| entry.until_ns);
@@ -85,7 +85,7 @@ impl BackOff {
         until_ns.checked_sub(now_ns).filter(|wait_ns| *wait_ns > 0)
     }
 
-    /// Credentials that name `user`, from `peer`, were wrong.
+    /// Counts wrong credentials for `user` from `peer`.
     pub(crate) fn wrong(&mut self, peer: IpAddr, user: Option<&str>, now_ns: u64) {
         let keys: Vec<_> = self.keys(peer, user).collect();
         for (key, patience) in keys {
@@ -101,7 +101,8 @@ impl BackOff {
         }
     }
 
-    /// They were right. What its address guessed of others still counts.
+    /// Clears the entry of `user` and `peer` after right credentials. The entry of the address
+    /// still counts.
     pub(crate) fn right(&mut self, peer: IpAddr, user: &str) {
         let key = self.key(peer, user);
         self.entries.remove(&key);
@@ -140,8 +141,7 @@ mod tests {
         IpAddr::from([192, 0, 2, last])
     }
 
-    /// How many of the guesses that an address makes, one a millisecond, are read in so many
-    /// seconds.
+    /// Returns how many guesses of one address, one per millisecond, are read within `seconds`.
     fn read(back_off: &mut BackOff, seconds: u64, user: impl Fn(u64) -> Option<String>) -> u64 {
         let guesses = (0..seconds * 1_000).map(|ms| ms * 1_000_000);
         let is_read = |(number, now_ns): &(u64, u64)| {
@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn few_guesses_are_read_however_many_are_made() {
+    fn few_of_many_guesses_are_read() {
         // Five at once, then after 1, 2, 4 … 64 s.
         let one_user = |_| Some("ann".to_owned());
         assert_eq!(read(&mut BackOff::default(), 4, one_user), 5 + 2);
         assert_eq!(read(&mut BackOff::default(), 3_600, one_user), 5 + 6 + 55);
-        // Seventeen at once, then after 250 ms, 500 ms … 16 s; the same with a user each, and for
-        // tokens.
+        // Seventeen at once, then after 250 ms, 500 ms … 16 s, also with a new user per guess, and
+        // for tokens.
         let many_users = |number| Some(format!("user{number}"));
         assert_eq!(read(&mut BackOff::default(), 4, many_users), 17 + 4);
         assert_eq!(read(&mut BackOff::default(), 3_600, many_users), 17 + 6 + 224);
@@ -170,26 +170,26 @@ mod tests {
     }
 
     #[test]
-    fn guesses_lock_no_user_out_elsewhere() {
+    fn guesses_do_not_lock_a_user_out_at_other_addresses() {
         let mut back_off = BackOff::default();
         for _ in 0..1_000 {
             back_off.wrong(address(1), Some("ann"), 0);
         }
         assert_eq!(back_off.wait_ns(address(1), Some("ann"), SECOND), Some(63 * SECOND));
         assert_eq!(back_off.wait_ns(address(2), Some("ann"), SECOND), None);
-        // Its neighbours behind the same address wait for less, and only as it guessed so often.
+        // Other users behind the address wait less, and only because it guessed often.
         assert_eq!(back_off.wait_ns(address(1), Some("bob"), SECOND), Some(15 * SECOND));
         let mut few = BackOff::default();
         (0..8).for_each(|_| few.wrong(address(1), Some("ann"), 0));
         assert_eq!(few.wait_ns(address(1), Some("bob"), 0), None);
-        // An IPv6 client has its whole /64.
+        // An IPv6 client holds its whole /64.
         let [one, other] = ["2001:db8::1", "2001:db8::2:0:0:1"].map(|text| text.parse().unwrap());
         (0..20).for_each(|_| few.wrong(one, None, 0));
         assert!(few.wait_ns(other, None, 0).is_some());
     }
 
     #[test]
-    fn it_is_forgotten_after_a_while_or_once_the_password_is_right() {
+    fn entries_expire_or_are_cleared_by_right_credentials() {
         let mut back_off = BackOff::default();
         (0..5).for_each(|_| back_off.wrong(address(1), Some("ann"), 0));
         assert_eq!(back_off.wait_ns(address(1), Some("ann"), 0), Some(SECOND));

@@ -1,4 +1,4 @@
-//! Digests of the standards' own examples, and what else clients may send.
+//! Digests of the standards' examples, and malformed or replayed credentials.
 
 use super::*;
 use crate::fuzzing::with_guarded_server;
@@ -27,20 +27,20 @@ fn request(method: Method, url: &str, authorization: Option<&str>) -> Request<Ve
     request.build(Vec::new())
 }
 
-/// A pass with a nonce of one's choice.
+/// A pass with a given nonce.
 fn pass(nonce: &str) -> Pass {
     Pass { nonce: nonce.to_owned(), ..Pass::default() }
 }
 
 const FILM: &str = "rtsp://h/film";
 
-/// Mufasa, whose password is "Circle Of Life".
+/// Access for the user Mufasa with the password "Circle Of Life".
 fn mufasa(algorithm: Algorithm) -> Access {
     let digest = algorithm.hash("Mufasa:zoo:Circle Of Life");
     users(&format!("# the zoo\nMufasa:zoo:{digest}\n"), "zoo").unwrap()
 }
 
-/// What a client that knows `password` answers to `nonce`; RFC 2069 without a count.
+/// Returns the response of a client with `password` to `nonce`; without `count`, as in RFC 2069.
 fn answer(
     algorithm: Algorithm,
     password: &str,
@@ -70,7 +70,7 @@ fn judge(access: &Access, pass: &mut Pass, authorization: &str, now_ns: u64) -> 
 }
 
 #[test]
-fn guesses_are_read_ever_more_rarely_and_others_are_not_hindered() {
+fn guesses_are_backed_off_and_other_addresses_are_not() {
     let access = mufasa(Algorithm::Md5);
     let describe = |password: &str| {
         let text = answer(Algorithm::Md5, password, "DESCRIBE", "n", None);
@@ -81,13 +81,13 @@ fn guesses_are_read_ever_more_rarely_and_others_are_not_hindered() {
         let mut status = |peer, request: &str| {
             String::from_utf8(talk(peer, request.as_bytes())).unwrap()[9..12].to_owned()
         };
-        // Each a connection of its own; at one instant, five are read.
+        // Each request uses its own connection; at one instant, five are read.
         let answers: Vec<String> = (0..100).map(|_| status(guesser, &describe("guess"))).collect();
         assert!(answers[..5].iter().all(|status| status == "401"), "{answers:?}");
         assert!(answers[5..].iter().all(|status| status == "503"), "{answers:?}");
-        // Neither is the right password read, which would tell it from a wrong one.
+        // The right password is not read either: that would distinguish it from a wrong one.
         assert_eq!(status(guesser, &describe("Circle Of Life")), "503");
-        // From elsewhere it is read (401, stale: the nonce is not this connection's). A request
+        // At another address it is read (401, stale: the nonce is not this connection's). A request
         // without credentials gets a challenge.
         assert_eq!(status(other, &describe("Circle Of Life")), "401");
         assert_eq!(status(guesser, "DESCRIBE rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n"), "401");
@@ -95,8 +95,8 @@ fn guesses_are_read_ever_more_rarely_and_others_are_not_hindered() {
 }
 
 #[test]
-fn digests_are_those_of_the_standards_examples() {
-    // RFC 7616, section 3.9.1, by its own steps: the paths there are no RTSP URLs.
+fn digests_match_the_standards_examples() {
+    // RFC 7616, section 3.9.1, step by step: its paths are no RTSP URLs.
     for (algorithm, expected) in [
         (Algorithm::Md5, "8ca523f5e9506fed4657c9700eebdbec"),
         (Algorithm::Sha256, "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1"),
@@ -111,7 +111,7 @@ fn digests_are_those_of_the_standards_examples() {
 }
 
 #[test]
-fn who_knows_the_password_is_allowed_by_either_way_and_digest() {
+fn the_right_password_is_allowed_with_every_digest() {
     for algorithm in [Algorithm::Md5, Algorithm::Sha256] {
         let access = mufasa(algorithm);
         for count in [None, Some(1)] {
@@ -126,7 +126,7 @@ fn who_knows_the_password_is_allowed_by_either_way_and_digest() {
 }
 
 #[test]
-fn what_was_overheard_is_of_no_use() {
+fn replayed_credentials_are_rejected() {
     let (access, algorithm) = (mufasa(Algorithm::Md5), Algorithm::Md5);
     let mut mine = pass("n");
     let by_count = |count| answer(algorithm, "Circle Of Life", "DESCRIBE", "n", Some(count));
@@ -134,19 +134,19 @@ fn what_was_overheard_is_of_no_use() {
     let stale = "stale=true";
     let is_stale =
         |verdict: Verdict| matches!(verdict, Verdict::Asked(Some(text)) if text.contains(stale));
-    // The same count again, an old nonce, another connection's.
+    // A repeated count, an expired nonce, another connection's nonce.
     assert!(is_stale(judge(&access, &mut mine, &by_count(3), 0)));
     assert!(is_stale(judge(&access, &mut pass("n"), &by_count(1), NONCE_NS)));
     assert!(is_stale(judge(&access, &mut pass("m"), &by_count(1), 0)));
     assert!(is_stale(judge(&access, &mut Pass::default(), &by_count(1), 0)));
-    // Each challenge is another, and a connection has but one.
+    // Each challenge has a new nonce, and a connection accepts only the latest.
     let ask = |pass: &mut Pass| access.judge(pass, &request(Method::Describe, FILM, None), 0);
     let (one, two) = (ask(&mut mine), ask(&mut mine));
     assert!(one != two && matches!(&two, Verdict::Asked(Some(text)) if text.contains(&mine.nonce)));
 }
 
 #[test]
-fn answers_that_are_none_are_wrong_and_a_few_of_them_the_end() {
+fn malformed_credentials_are_wrong_and_a_few_end_the_connection() {
     let access = mufasa(Algorithm::Md5);
     let right = answer(Algorithm::Md5, "Circle Of Life", "DESCRIBE", "n", Some(1));
     for wrong in [
@@ -176,7 +176,7 @@ fn answers_that_are_none_are_wrong_and_a_few_of_them_the_end() {
 }
 
 #[test]
-fn a_token_lets_its_connection_in_and_no_other() {
+fn a_token_admits_only_its_connection() {
     let tokens = file(&format!("friends:{}\n", hexadecimal(&Sha256::digest("o/pen"))));
     let access = Access::read(None, Some(tokens.path()), "").unwrap();
     let ask = |pass: &mut Pass, url| access.judge(pass, &request(Method::Setup, url, None), 0);
@@ -189,7 +189,7 @@ fn a_token_lets_its_connection_in_and_no_other() {
 }
 
 #[test]
-fn nothing_is_told_to_whoever_does_not_say_who_it_is() {
+fn unauthenticated_requests_reveal_nothing() {
     let access = mufasa(Algorithm::Md5);
     with_guarded_server(&access, |talk| {
         let mut status = |request: String| {
@@ -204,14 +204,14 @@ fn nothing_is_told_to_whoever_does_not_say_who_it_is() {
             assert!(answer.contains("WWW-Authenticate: Digest realm=\"zoo\", nonce="), "{answer}");
         }
         assert!(status("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n".into()).starts_with("RTSP/1.0 200"));
-        // Guesses in one go: after a few the connection is closed.
+        // Repeated guesses: after a few the connection is closed.
         let guess = format!("DESCRIBE {FILM} RTSP/1.0\r\nCSeq: 1\r\nAuthorization: Digest\r\n\r\n");
         assert_eq!(status(guess.repeat(20)).matches("RTSP/1.0 401").count(), MOST_WRONG as usize);
     });
 }
 
 #[test]
-fn files_that_are_wrong_are_said_to_be_and_secrets_are_not() {
+fn errors_in_files_are_reported_without_secrets() {
     let secret = "0123456789abcdef0123456789abcdef";
     let long = format!("a:zoo:{secret}\nb:zoo:{secret}{secret}");
     for (text, parts) in [
@@ -236,7 +236,7 @@ fn files_that_are_wrong_are_said_to_be_and_secrets_are_not() {
 
 proptest::proptest! {
     #[test]
-    fn no_credentials_make_the_reader_panic(
+    fn arbitrary_credentials_do_not_panic(
         words in proptest::collection::vec(proptest::sample::select(vec![
             "Digest ", "Basic ", "username=", "\"a\"", "realm=\"zoo\"", ", ", "nonce=\"\"", "uri=\"rtsp://h/film\"",
             "response=", "nc=", "ffffffff", "qop=auth", "\\", "\"", "=", "\u{e4}", "algorithm=MD5",

@@ -1,61 +1,61 @@
-//! Frames on their way through a connection, and what becomes of each.
+//! Frames in transit through a connection, and their outcomes.
 //!
 //! ```text
 //! bytes of the connection:   …sent | not sent |  output  …
 //!                                  ^ accepted by the kernel
 //! frames:                    [ 1 ][ 2 ][  3  ][ 4 ]
 //! ```
-//! A frame is *sent* once the kernel has sent its last byte, which it does as the client's window
-//! allows. A frame of which that cannot be said when it is due is *late*. A frame that has not
-//! begun [`GOING_NS`] before, or when half of its time is over, is late, too, and taken out of the
-//! output; one that has begun goes to its end. Without that rule the connection of a slow client
-//! would always begin the frame that is due next, and finish every one too late.
+//! A frame is *sent* once the kernel has sent its last byte, as the client's window permits. A
+//! frame that is not sent when it is due is *late*. A frame must begin [`GOING_NS`] before it is
+//! due, or within half of its time if that is later. Otherwise it is late and removed from the
+//! output. A frame that has begun is sent to its end. Without that rule the connection of a slow
+//! client would always begin the next frame and finish each one too late.
 //!
-//! Outcomes are delivered in the frames' order; one that finds no room in the ring is delivered
-//! later.
+//! Outcomes are delivered in the order of the frames. An outcome that finds the ring full is
+//! delivered later.
 
 use std::collections::VecDeque;
 
-/// The least time that a connection has for a frame, ns. A frame may be chosen just before its
-/// deadline, and its way from the processor to the connection must not make it late.
+/// The least time that a connection has for a frame, ns. The data plane may schedule a frame just
+/// before its deadline; the handover to the connection must not make it late.
 const LEAST_NS: u64 = 100_000_000;
 
-/// How long a frame that has begun may take to be on its way, ns: it goes behind what the kernel
-/// holds, 20 ms of the stream's rate and a segment, at the rate at which the client reads.
+/// How long a frame that has begun may take to be sent, ns. It queues behind the kernel's unsent
+/// bytes: 20 ms of the stream's rate and one segment, at the client's read rate.
 const GOING_NS: u64 = 250_000_000;
 
-/// A frame on its way.
+/// A frame in transit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame {
-    /// Which session's, as its order and its outcome name it.
+    /// The session, as named in orders and outcomes.
     pub(crate) session: u64,
     pub(crate) number: u64,
-    /// From when on it is late, ns.
+    /// The time from which it is late, ns.
     due_ns: u64,
-    /// Until when it may begin, ns.
+    /// The latest time for its first byte to be written, ns.
     begin_ns: u64,
-    /// Its first byte and the one after its last, counted over the whole connection.
+    /// The position of its first byte and past its last, counted over the whole connection.
     first: u64,
     end: u64,
     outcome: Option<Outcome>,
 }
 
-/// What became of a frame.
+/// The outcome of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// On its way since then, ns.
+    /// Sent at this time, ns.
     Sent(u64),
     Late,
 }
 
-/// The frames of a connection that are on their way.
+/// The frames of a connection that are in transit.
 #[derive(Debug, Default)]
 pub(crate) struct Transit {
     frames: VecDeque<Frame>,
 }
 
 impl Transit {
-    /// A frame whose bytes are `first..end` of the connection; it was to go by `deadline_ns`.
+    /// Adds a frame in the bytes `first..end` of the connection with a deadline of `deadline_ns`.
     pub(crate) fn push(
         &mut self,
         (session, number): (u64, u64),
@@ -69,7 +69,7 @@ impl Transit {
         self.frames.push_back(Frame { session, number, due_ns, begin_ns, first, end, outcome });
     }
 
-    /// A frame that finds no room.
+    /// Adds a frame that finds no room in the output: it is late.
     pub(crate) fn refuse(&mut self, (session, number): (u64, u64)) {
         let outcome = Some(Outcome::Late);
         let (due_ns, begin_ns, first, end) = (0, 0, 0, 0);
@@ -80,14 +80,14 @@ impl Transit {
         self.frames.is_empty()
     }
 
-    /// Clears all frames: no processor is left to report outcomes to.
+    /// Clears all frames: no data plane is left to report outcomes to.
     pub(crate) fn clear(&mut self) {
         self.frames.clear();
     }
 
-    /// Decides what can be decided at `now_ns`, when the kernel has sent the bytes before `sent`
-    /// and was given those before `begun`. Calls `cut` with each range of bytes that is not to go,
-    /// given that earlier ones are gone.
+    /// Decides outcomes at `now_ns`; the kernel has sent the bytes before `sent`, and accepted
+    /// those before `begun`. Calls `cut` with each byte range to remove, at its position after
+    /// earlier removals.
     pub(crate) fn decide(
         &mut self,
         now_ns: u64,
@@ -115,7 +115,7 @@ impl Transit {
         }
     }
 
-    /// Delivers outcomes, oldest first, while `deliver` takes them.
+    /// Delivers outcomes, oldest first, while `deliver` accepts them.
     pub(crate) fn deliver(&mut self, mut deliver: impl FnMut(&Frame, Outcome) -> bool) {
         while let Some(frame) = self.frames.front()
             && let Some(outcome) = frame.outcome
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_is_sent_when_its_last_byte_is_and_late_when_it_is_not_in_time() {
+    fn a_frame_is_sent_with_its_last_byte_and_late_after_its_due_time() {
         let mut transit = Transit::default();
         for number in 0..4 {
             let due_ns = if number == 3 { 2 * DUE } else { DUE };
@@ -151,7 +151,7 @@ mod tests {
         let mut cuts = Vec::new();
         transit.decide(5, 150, 150, |first, end| cuts.push((first, end)));
         assert_eq!(outcomes(&mut transit), [(0, Outcome::Sent(5))]);
-        // Number 1 has begun, 2 has not; 3 may still begin.
+        // Frame 1 has begun, 2 has not; 3 may still begin.
         transit.decide(DUE - GOING_NS, 150, 150, |first, end| cuts.push((first, end)));
         assert_eq!((outcomes(&mut transit).len(), &cuts[..]), (0, &[(200, 300)][..]));
         transit.decide(DUE + 1, 150, 210, |_, _| panic!("3 stands at 200 by now"));
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn several_that_are_cut_are_cut_where_they_are_by_then() {
+    fn several_cuts_use_positions_after_earlier_cuts() {
         let mut transit = Transit::default();
         for number in 0..4 {
             let due_ns = if number == 2 { 4 * DUE } else { DUE };
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_has_a_tenth_of_a_second_and_what_is_not_taken_is_delivered_later() {
+    fn a_frame_has_100_ms_and_refused_outcomes_are_delivered_later() {
         let mut transit = Transit::default();
         transit.push((7, 1), (0, 10), DUE, 3 * DUE);
         transit.refuse((7, 2));

@@ -1,9 +1,8 @@
-//! A client of a live stream: which of the stream's frames are its own, and what becomes of those
-//! it missed.
+//! A client of a live stream: its mapping to the stream's frames, and the count of missed ones.
 //!
-//! Its frames are numbered from 0 like any client's, for its windows and its account; the row says
-//! how far that is from the stream's numbers. It begins, and begins again after a pause, with the
-//! next frame that a decoder can begin with.
+//! A client numbers its frames from 0 for its loss windows and its counters. The row holds the
+//! offset to the stream's numbers. After a start or a pause, the client begins at the next entry
+//! frame, a frame at which a decoder can start.
 
 use super::{Client, Descriptor};
 use crate::live::frames::{Copied, FrameRing};
@@ -12,23 +11,24 @@ use crate::shared_memory::region::SessionField;
 use crate::shared_memory::store::FrameRecord;
 
 impl Client {
-    /// The ring that its frames come from, by number, if they are of a live stream.
+    /// Returns the number of the ring with the client's frames, or `None` if it plays a file.
     pub(crate) fn ring(&self) -> Option<usize> {
         usize::try_from(self.media.live).ok()?.checked_sub(1)
     }
 
-    /// The stream's number of a frame of this client; of a file, its own.
+    /// Returns a frame's number in the live stream; for a file, the client's own number.
     pub(crate) fn stream_number(&self, frame: &Descriptor) -> u64 {
         frame.number.wrapping_add(self.row.get(SessionField::Offset))
     }
 
-    /// Begins with the next frame that it can begin with.
+    /// Makes the client begin at the next entry frame.
     pub(super) fn join(&self, ring: &FrameRing) {
         self.row.set(SessionField::From, ring.head() + 1);
     }
 
-    /// When its next frame is released, ns; `None` if that is not there yet. Frames that are not
-    /// there any more are lost.
+    /// Returns the next frame's release time, ns, or `None` if it has not arrived.
+    ///
+    /// Frames that the ring has already overwritten are lost.
     pub(crate) fn next_live_ns(&mut self, ring: &FrameRing) -> Option<u64> {
         let from = self.row.get(SessionField::From);
         if from > 0 {
@@ -48,7 +48,7 @@ impl Client {
             if let Some(frame) = ring.frame(number) {
                 return Some(frame.release_ns);
             }
-            // As much as can be gone at once; a number beyond all there are is not there yet.
+            // Skips all overwritten frames at once. A number at or beyond the head has not arrived.
             if number >= ring.head() {
                 return None;
             }
@@ -58,8 +58,9 @@ impl Client {
         }
     }
 
-    /// The next frame, released at `at_ns`: it and whether it is optional; `None` if it is not
-    /// there.
+    /// Releases the next frame of a live stream at `at_ns`.
+    ///
+    /// Returns the frame and whether it is optional, or `None` if it is not in the ring.
     pub(crate) fn release_live(
         &mut self,
         at_ns: u64,
@@ -75,8 +76,7 @@ impl Client {
         Some((descriptor, optional))
     }
 
-    /// Copies a frame that was chosen, so that it stays whatever becomes of the ring; `None` if it
-    /// is lost.
+    /// Copies a chosen frame, so that the ring may overwrite it. Returns `None` if it is lost.
     pub(crate) fn take_live(
         &mut self,
         frame: &Descriptor,
@@ -90,7 +90,7 @@ impl Client {
         found.map(|found| found.record)
     }
 
-    /// Goes on with what is there now: what came while nothing was released is lost.
+    /// Moves the client to the stream's head; the frames that arrived without a release are lost.
     pub(super) fn catch_up_live(&mut self, ring: &FrameRing) {
         if self.row.get(SessionField::From) == 0 {
             let now = ring.head().wrapping_sub(self.row.get(SessionField::Offset));

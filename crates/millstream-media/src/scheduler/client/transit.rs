@@ -1,41 +1,43 @@
-//! Frames of an interleaved client that the host has: they are sent or late when the host says so.
+//! Frames of an interleaved client in the host: they count as sent or late when the host says so.
 //!
-//! The host tells outcomes in the order in which it was given the frames. What it has not told when
-//! the client leaves is discarded, and lost if the processor dies: so every frame is counted once.
+//! The host reports outcomes in the order of the frames. Frames without an outcome are discarded if
+//! the client leaves, and lost if the data plane dies. So each frame counts exactly once.
 
 use super::{Client, Descriptor};
 use crate::shared_memory::region::SessionField;
 
-/// Frames that the host may have of one client, where its `queue` is not longer. A connection that
-/// keeps up has one or two.
+/// The largest number of one client's frames in the host, unless its `queue` is longer.
+///
+/// A connection that keeps up has one or two.
 const MOST: usize = 64;
 
-/// A frame that was passed on to the host.
+/// A frame that was handed to the host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PassedOn {
-    /// Its number in the stream, by which the host calls it.
+    /// The number in the stream that the host reports the frame under.
     stream_number: u64,
     frame: Descriptor,
 }
 
 impl Client {
-    /// Whether its packets go by its RTSP connection.
+    /// Returns whether the packets use the client's RTSP connection.
     pub(crate) fn is_interleaved(&self) -> bool {
         self.row.is_interleaved()
     }
 
-    /// What tells it from every other client in messages between host and processor: RTP source <<
-    /// 32 | session.
+    /// Returns the client's key in messages between host and data plane.
+    ///
+    /// It is RTP source << 32 | session.
     pub(crate) fn called(&self) -> u64 {
         self.ssrc() << 32 | self.session as u64
     }
 
-    /// Whether the host has so many of its frames that it is given no more.
+    /// Returns whether the host has as many frames of this client as it may have.
     pub(crate) fn is_choked(&self) -> bool {
         self.passed_on.len() >= MOST.max(self.media.queue as usize)
     }
 
-    /// The host has a frame.
+    /// Records that a frame was handed to the host.
     pub(crate) fn passed_on(&mut self, frame: &Descriptor) {
         if self.taken {
             let stream_number = self.stream_number(frame);
@@ -43,8 +45,7 @@ impl Client {
         }
     }
 
-    /// The host tells what became of the oldest frame that it has: on its way at `sent_ns`, or late
-    /// if that is 0.
+    /// Records the outcome of the oldest frame in the host: sent at `sent_ns`, or late if 0.
     pub(crate) fn settled(&mut self, stream_number: u64, sent_ns: u64) {
         let Some(oldest) = self.passed_on.front() else { return };
         if oldest.stream_number != stream_number {

@@ -1,5 +1,4 @@
-//! The dispatcher on a made-up clock: which frames go, which are lost, and that all are accounted
-//! for.
+//! Tests of the dispatcher on a simulated clock: sent frames, lost frames and their counters.
 
 mod interleaved;
 mod live;
@@ -16,7 +15,7 @@ use crate::shared_memory::region::{Row, State};
 use crate::shared_memory::store::MediaRecord;
 use crate::shared_memory::store::tests::{media, store};
 
-/// What was sent: time, session, frame, packets.
+/// A packet sender that records time, session, frame and packet of what it gets.
 #[derive(Default)]
 struct Record {
     now_ns: u64,
@@ -58,7 +57,7 @@ const T: u64 = 40_000_000;
 const FILM: [(Importance, u32); 6] = [(I, 4), (B, 1), (B, 1), (P, 2), (B, 1), (B, 1)];
 
 impl Bench {
-    /// A film of 10 packets of 112 bytes in 6 frames, at `rate_bps`, for so many clients.
+    /// Creates a bench with a media file of 10 packets of 112 bytes in 6 frames, at `rate_bps`.
     fn new(media: MediaRecord, rate_bps: u64, clients: u32) -> Self {
         Self::of(&FILM, media, rate_bps, clients)
     }
@@ -102,11 +101,11 @@ impl Bench {
     }
 }
 
-/// A round of the film takes 6 T; its 10 packets of 112 bytes in 240 ms are 37,333 bits/s.
+/// The rate of the media file, bits/s: 10 packets of 112 bytes in 6 T (240 ms), 37,333 bits/s.
 const FILM_BPS: u64 = 10 * 112 * 8 * 1_000_000_000 / (6 * T) + 1;
 
 #[test]
-fn with_room_every_frame_goes_in_its_period_and_paced() {
+fn without_overload_every_frame_is_sent_in_its_period_and_paced() {
     let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
     bench.want(0, Want::Play);
     bench.until(60 * T);
@@ -136,7 +135,7 @@ fn a_damaged_row_ends_its_session_and_no_other() {
         bench.until(12 * T);
         assert_eq!(row.state(), State::Ended, "{word:?} = {value}");
         assert_eq!(bench.counts(1, SessionField::Sent), [2, 2, 8], "{word:?} = {value}");
-        // The host stops it as any other.
+        // The host can stop the session like any other.
         bench.want(0, Want::Stop);
         bench.until(13 * T);
         assert_eq!(row.state(), State::Stopped, "{word:?} = {value}");
@@ -145,8 +144,8 @@ fn a_damaged_row_ends_its_session_and_no_other() {
 
 #[test]
 fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows() {
-    // Two of six frames may go: B-frames. The mandatory 8 packets of 3 clients fit, the rest do
-    // not.
+    // Two of six frames are optional: B-frames. The mandatory 8 packets of 3 clients fit the link;
+    // the other packets do not.
     for (rate, lost) in [(27, true), (31, false)] {
         let mut bench = Bench::new(media(T, 2, 6), rate * FILM_BPS / 10, 3);
         for session in 0..3 {
@@ -162,7 +161,7 @@ fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows
             assert!(late[2] <= 200);
         }
         bench.check_conservation(3);
-        // Of a frame all packets go, in order.
+        // All packets of a frame are sent, in order.
         let mut packets = bench.record.packets.iter();
         for (_, session, frame) in &bench.record.frames {
             let of_frame = FILM[usize::try_from(frame % 6).unwrap()].1 as usize;
@@ -171,7 +170,7 @@ fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows
                 assert_eq!((of, number, *at), (session, frame, packet));
             }
         }
-        // And of a client frames go in order.
+        // The frames of a client are sent in order.
         for session in 0..3 {
             let of = bench.record.frames.iter().filter(|frame| frame.1 == session);
             let numbers: Vec<u64> = of.map(|frame| frame.2).collect();
@@ -180,22 +179,23 @@ fn under_overload_only_b_frames_are_lost_and_never_more_than_the_contract_allows
     }
 }
 
-/// Numbers of a client's frames that are settled and were not sent.
+/// Returns the numbers of a client's settled frames that were not sent.
 fn missing(bench: &Bench, session: usize) -> Vec<u64> {
     let of_client = |frame: &&(u64, usize, u64)| frame.1 == session;
     let sent: std::collections::HashSet<u64> =
         bench.record.frames.iter().filter(of_client).map(|frame| frame.2).collect();
-    // What was released a deadline ago is sent or dropped.
+    // A frame is sent or dropped by its deadline.
     let settled = bench.row(session).get(SessionField::Next).saturating_sub(6);
     (0..settled).filter(|number| !sent.contains(number)).collect()
 }
 
-/// The rule: what is missing of a block are some of its x least important frames, among equals the
-/// later; all of them where the link has no time that mandatory frames leave over.
+/// The missing frames of a block are among its x least important; of equals, the later ones.
+///
+/// All x are missing if the mandatory frames take all of the link's time.
 #[test]
 fn under_overload_exactly_the_frames_that_the_contract_allows_are_missing() {
-    // So many packets a round of 6 T; mandatory are, by window, 10 - x or fewer of each of 3
-    // clients.
+    // The rate for a number of packets per round of 6 T. By window, each of 3 clients has 10 - x or
+    // fewer mandatory packets.
     let packets_bps = |packets: u64| packets * 112 * 8 * 1_000_000_000 / (6 * T);
     let with_reference = [I, B, B, P, Importance::ReferencedB, B];
     for (window, importance, optional, mandatory) in [
@@ -219,7 +219,7 @@ fn under_overload_exactly_the_frames_that_the_contract_allows_are_missing() {
                     format!("{window:?}, {packets} packets a round, client {session}: {missing:?}");
                 assert_eq!(bench.row(session).get(SessionField::Violations), 0, "{case}");
                 assert!(missing.iter().all(|number| optional.contains(&(number % 6))), "{case}");
-                // No I or P is missing where there are B-frames enough.
+                // No I- or P-frame is missing while enough B-frames are optional.
                 let kinds = [0, 1].map(|kind| bench.counts(session, SessionField::Late)[kind]);
                 assert!(kinds == [0, 0] || window.0 > 4, "{case}");
                 if expected == "all" {
@@ -234,7 +234,7 @@ fn under_overload_exactly_the_frames_that_the_contract_allows_are_missing() {
 }
 
 #[test]
-fn clients_share_what_is_left_for_optional_frames() {
+fn clients_share_the_link_time_left_for_optional_frames() {
     let mut bench = Bench::new(media(T, 2, 6), 36 * FILM_BPS / 10, 4);
     for session in 0..4 {
         bench.want(session, Want::Play);
@@ -246,7 +246,7 @@ fn clients_share_what_is_left_for_optional_frames() {
     assert!(*least > 0 && most - least <= most / 4, "{late:?}");
 }
 
-/// Optional losses of three clients with equal contracts that begin at these phases, ms.
+/// Returns the optional losses of three clients with equal contracts and these start times, ms.
 fn losses(tenths: u64, deadline: u64, phases: [u64; 3]) -> [u64; 3] {
     let record = MediaRecord { deadline_ns: deadline * T, ..media(T, 2, 6) };
     let mut bench = Bench::new(record, tenths * FILM_BPS / 10, 3);
@@ -260,10 +260,9 @@ fn losses(tenths: u64, deadline: u64, phases: [u64; 3]) -> [u64; 3] {
     [0, 1, 2].map(|session| bench.counts(session, SessionField::Late)[2])
 }
 
-/// By deadline alone the client that began last bears all losses at 2.9 of 3 films' rate: 0, 0,
-/// 498.
+/// Earliest deadline first alone gives all losses to the last client at 2.9 × the rate: 0, 0, 498.
 #[test]
-fn clients_that_began_apart_share_optional_losses_all_the_same() {
+fn clients_with_different_start_times_share_optional_losses() {
     for phases in [[0, 0, 0], [0, 3, 7], [0, 13, 26], [0, 1, 20], [0, 5, 5]] {
         for deadline in [3, 5] {
             assert_eq!(losses(25, deadline, phases), [831, 831, 832], "{phases:?}");
@@ -271,12 +270,12 @@ fn clients_that_began_apart_share_optional_losses_all_the_same() {
             assert_eq!(losses(29, deadline, phases), [166, 166, 166], "{phases:?}");
         }
     }
-    // With a deadline of one period hardly two optional frames wait at once: nothing can be chosen.
+    // With a deadline of one period, two optional frames rarely wait at once: there is no choice.
     assert_eq!(losses(29, 1, [0, 0, 0]), [0, 500, 0]);
 }
 
 #[test]
-fn more_than_fits_is_counted_as_violations() {
+fn mandatory_overload_is_counted_as_violations() {
     let mut bench = Bench::new(media(T, 1, 6), FILM_BPS, 3);
     for session in 0..3 {
         bench.want(session, Want::Play);
@@ -288,7 +287,7 @@ fn more_than_fits_is_counted_as_violations() {
 }
 
 #[test]
-fn a_file_that_is_not_repeated_ends_with_a_goodbye_once_all_is_sent() {
+fn a_file_without_repeat_ends_with_a_goodbye_after_its_last_frame() {
     let once = MediaRecord { repeat: 0, ..media(T, 1, 6) };
     let mut bench = Bench::new(once, 10 * FILM_BPS, 1);
     bench.want(0, Want::Play);
@@ -301,7 +300,7 @@ fn a_file_that_is_not_repeated_ends_with_a_goodbye_once_all_is_sent() {
 }
 
 #[test]
-fn a_paused_client_goes_on_where_it_was() {
+fn a_paused_client_resumes_at_its_position() {
     let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
     bench.want(0, Want::Play);
     bench.until(3 * T + T / 2);
@@ -316,7 +315,7 @@ fn a_paused_client_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_row_can_be_used_again_and_what_waited_is_accounted_for() {
+fn a_row_can_be_reused_and_its_waiting_frames_are_discarded() {
     let mut bench = Bench::new(media(T, 1, 6), FILM_BPS / 2, 1);
     bench.want(0, Want::Play);
     bench.until(9 * T + T / 2);
@@ -334,7 +333,7 @@ fn a_row_can_be_used_again_and_what_waited_is_accounted_for() {
 }
 
 #[test]
-fn a_new_processor_goes_on_with_the_clients_of_a_dead_one() {
+fn a_new_data_plane_resumes_the_clients_of_a_dead_one() {
     let mut bench = Bench::new(media(T, 1, 6), FILM_BPS * 3 / 2, 2);
     bench.want(0, Want::Play);
     bench.want(1, Want::Play);
@@ -355,7 +354,7 @@ fn a_new_processor_goes_on_with_the_clients_of_a_dead_one() {
 }
 
 #[test]
-fn what_waited_in_a_dead_processor_is_accounted_for_whatever_is_wanted_next() {
+fn frames_queued_in_a_dead_data_plane_are_lost_after_pause_or_stop() {
     for want in [Want::Pause, Want::Stop] {
         let mut bench = Bench::new(media(T, 1, 6), FILM_BPS / 2, 1);
         bench.want(0, Want::Play);
@@ -372,7 +371,7 @@ fn what_waited_in_a_dead_processor_is_accounted_for_whatever_is_wanted_next() {
 }
 
 #[test]
-fn a_dispatcher_that_was_stopped_drops_what_is_late() {
+fn a_dispatcher_that_was_stopped_drops_late_frames() {
     let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
     bench.want(0, Want::Play);
     bench.until(T / 2);
@@ -389,7 +388,7 @@ proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(60))]
 
     #[test]
-    fn whoever_is_admitted_loses_nothing_that_must_go(
+    fn an_admitted_client_loses_no_mandatory_frame(
         tenths in 12u64..90, deadline in 1u64..5, window in 0u32..4,
         starts in proptest::collection::vec(0u64..3 * T, 12),
     ) {

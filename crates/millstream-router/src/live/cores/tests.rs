@@ -1,4 +1,4 @@
-//! Cores that take turns as chance has it, in one thread: nothing is lost, doubled or overtaken.
+//! Cores that run in random order in one thread: no packet is lost, duplicated or reordered.
 
 use millstream_scenario::RouterScenario;
 use proptest::prelude::*;
@@ -19,17 +19,17 @@ use crate::net::pool::Pool;
 
 const CORES: usize = 4;
 const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
-/// Frames sent by a port, in order: the port that they came by, path, number.
+/// The frames sent by a port, in order: input port, path, number.
 type Sent = Arc<Mutex<Vec<(u8, u16, u32)>>>;
 
-/// Has packets of each path in turn, and keeps what it sends.
+/// A port that receives numbered packets of each path in turn, and records the frames it sends.
 struct Numbered {
     port: u8,
     paths: u16,
     next: u32,
     last: u32,
     sent: Sent,
-    /// Reading takes time, and so does writing.
+    /// The mock clock: receiving and transmitting each take 300 ns.
     hand: Arc<quanta::Mock>,
 }
 
@@ -37,7 +37,7 @@ fn frame(port: u8, path: u16, number: u32) -> Vec<u8> {
     let mut frame = vec![0; 60];
     frame[..6].copy_from_slice(&MAC);
     frame[12..14].copy_from_slice(&[8, 0]);
-    // To port b or c, by turns.
+    // Seven packets to port b, then seven to port c.
     let to = u8::try_from(2 + number / 7 % 2).unwrap();
     let ip = &mut frame[14..34];
     ip.copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 1, 0, 1, 10, to, 0, 1]);
@@ -87,7 +87,7 @@ impl Port for Numbered {
     }
 }
 
-/// The cores of ports a, b, c, and of paths.
+/// The cores of the ports a, b and c and of the paths, and the queue and batch sizes.
 #[derive(Clone, Debug)]
 struct Places {
     ports: [usize; 3],
@@ -121,7 +121,7 @@ fn scenario(of: &Places, kind: &str) -> RouterScenario {
              neighbour = \"02:00:00:00:09:01\"\n"
         );
     }
-    // Every core has something.
+    // Every core has a path.
     for core in 0..CORES {
         text += &format!(
             "[[path]]\nname = \"idle{core}\"\ncore = {core}\nmatch = {{ protocol = \"99\" }}\n"
@@ -172,7 +172,7 @@ impl Cores {
         self.cores[core].round().unwrap();
     }
 
-    /// Until nothing moves any more.
+    /// Exchanges packets until none is in flight between cores.
     fn settle(&mut self) {
         while !(0..2).fold(true, |settled, _| {
             self.cores.iter_mut().fold(settled, |settled, core| core.settle() & settled)
@@ -213,7 +213,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_packet_comes_out_once_and_in_order(
+    fn every_packet_is_sent_once_and_in_order(
         of in places(),
         turns in proptest::collection::vec(0..CORES, 16..64),
     ) {
@@ -221,7 +221,7 @@ proptest! {
         let mut cores = Cores::new(&of, LOSSLESS, PACKETS);
         let mut rounds = 0;
         while !cores.is_over() {
-            // All have a turn, some more than others.
+            // Every core gets turns, at random frequencies.
             cores.round(turns[rounds % turns.len()]);
             cores.round(rounds);
             rounds += 1;
@@ -247,7 +247,7 @@ proptest! {
         prop_assert_eq!(seen, 2 * PACKETS as usize, "{:?}", report);
     }
 
-    /// Inputs drop on overload before a packet costs anything; queues stay bounded.
+    /// On overload the inputs drop packets before they cost CPU time; queues stay bounded.
     #[test]
     fn no_finished_packet_is_dropped_and_queues_are_bounded(
         of in places(),
@@ -275,7 +275,7 @@ proptest! {
 
 /// A reload with packets in flight between cores loses only packets of removed paths.
 #[test]
-fn cores_take_over_a_changed_file_together() {
+fn a_reload_across_cores_loses_only_packets_of_removed_paths() {
     let of = Places { ports: [0, 1, 2], paths: vec![3, 2, 1], queue: 16, batch: 4 };
     let mut cores = Cores::new(&of, LOSSLESS, 4_000);
     let clock = Clock::default();
@@ -284,7 +284,7 @@ fn cores_take_over_a_changed_file_together() {
             cores.round(round * 7 % 5);
         }
         cores.settle();
-        // Other weights, and the last path is there or not.
+        // Every other reload removes the third path.
         let mut changed = scenario(&of, LOSSLESS);
         let old = cores.scenario.paths.len();
         if turn % 2 == 0 {
@@ -315,9 +315,10 @@ fn cores_take_over_a_changed_file_together() {
     assert!(cores.sent.iter().map(|sent| sent.lock().unwrap().len()).sum::<usize>() > 1_000);
 }
 
-/// What is open where stays there, and is said to.
+/// Opening fails with more cores than CPUs; a reload fails if it moves a port or path to another
+/// core, or changes the number of cores.
 #[test]
-fn what_cannot_be_on_these_cores_is_refused() {
+fn too_many_cores_and_moves_between_cores_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let parse = |cores: usize, port: usize, path: usize| {
         let text = format!(
@@ -346,7 +347,7 @@ fn what_cannot_be_on_these_cores_is_refused() {
         let (.., text, _) = refused(router.reload(&other).unwrap_err());
         assert!(text.contains("cannot change while the router runs"), "{text}");
     }
-    // It still runs.
+    // The router still runs after the refused reloads.
     let report = router.run(Some(1_000_000), &Control::default()).unwrap();
     assert_eq!((report.unaccounted, report.reloads), (0, 1));
 }

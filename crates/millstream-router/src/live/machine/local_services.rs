@@ -1,5 +1,5 @@
 //! The router's own services: ARP, neighbour discovery, echo replies, ICMP errors, and packets held
-//! for neighbours.
+//! for neighbour resolution.
 
 use etherparse::ArpOperation;
 use ipnet::{Ipv4Net, Ipv6Net};
@@ -24,7 +24,7 @@ const ERRORS: u64 = 50;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LocalDestination {
     Router,
-    /// The kernel has the packet, too, and answers.
+    /// The kernel receives a copy of the packet and answers it.
     Kernel,
 }
 
@@ -131,7 +131,7 @@ impl<P: Port> LiveMachine<P> {
                 let answers = is(&state.addresses_v6);
                 let solicits_us = answers || is(&state.kernel_v6);
                 let us = Endpoint { mac: state.mac, address: target };
-                // One that knows our hardware address may leave its own out.
+                // A solicitation to our hardware address may omit the sender's.
                 let sender = *frame[6..].first_chunk()?;
                 let to = mac.unwrap_or(sender);
                 let them = from.map(|address| Endpoint { mac: to, address });
@@ -260,7 +260,7 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Sends a frame ahead of the queues; drops it without a buffer or room at the device.
+    /// Sends a frame ahead of the queues. Drops it if no buffer is free or the device is full.
     pub(super) fn say(&mut self, output: usize, frame: &[u8]) {
         if self.port_states[output].is_remote {
             if let Some(links) = &mut self.links {

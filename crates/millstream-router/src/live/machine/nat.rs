@@ -1,4 +1,4 @@
-//! Translation at ports that have one: which packets it sees.
+//! NAT at ports: which packets are translated or refused.
 
 use millstream_scenario::PortNat;
 use std::net::Ipv4Addr;
@@ -45,7 +45,7 @@ impl<P: Port> LiveMachine<P> {
         state.map(|state| state.refused_source += 1).is_some()
     }
 
-    /// Packets for a port that were refused here for their source.
+    /// Returns the number of packets for a port that this core refused for their source.
     ///
     /// # Panics
     /// If there is no such port.
@@ -53,7 +53,7 @@ impl<P: Port> LiveMachine<P> {
         self.port_states[port].refused_source
     }
 
-    /// What the translation at a port did, if there is one.
+    /// Returns the counters of a port's NAT, if it has one.
     ///
     /// # Panics
     /// If there is no such port.
@@ -96,7 +96,7 @@ impl<P: Port> LiveMachine<P> {
     pub(super) fn translated(&mut self, output: usize, packet: u64) -> bool {
         let state = &mut self.port_states[output];
         if state.is_remote {
-            // It is there that it may leave, or not.
+            // The core of the port translates or refuses it.
             return true;
         }
         match state.nat.as_mut().zip(state.address) {

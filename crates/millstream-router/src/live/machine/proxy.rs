@@ -1,4 +1,4 @@
-//! Packets of proxies: which path they take, and those that proxies make.
+//! Packets of proxies: the path of received packets, and the routes of packets that proxies make.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::net::header::{Header, is_v6};
 use crate::proxy::{SourceAddresses, TCP, Tuple};
 use crate::router::machine::Verdict;
 
-/// The router's addresses, by its routes.
+/// Chooses the router's address for a connection by the route to its destination.
 struct ConnectionContext<'a, P> {
     function: &'a mut Forwarder,
     port_states: &'a [PortState<P>],
@@ -89,7 +89,7 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// The path of a packet of IPv6, as [`proxied`](Self::proxied).
+    /// Returns the proxied path of an IPv6 packet; see [`proxied`](Self::proxied).
     pub(super) fn proxied_v6(
         &self,
         input: usize,

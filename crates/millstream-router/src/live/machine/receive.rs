@@ -1,12 +1,12 @@
 //! The destination of a received packet.
 //!
-//! The first row that applies decides; a flow in the flow cache has passed all of them before.
+//! The first row that applies decides. A flow in the flow cache has passed all of them before.
 //!
 //! | packet | IPv4 | IPv6 |
 //! |---|---|---|
 //! | not for the port's hardware address, or not IP | local | local |
 //! | its source belongs to another port, and the output checks sources | drop | - |
-//! | to the router's address, of a flow that NAT knows | translated, then as below | - |
+//! | to the router's address, of a known NAT flow | translated, then the rows below | - |
 //! | to the router's address, refused by NAT | drop | - |
 //! | to a host that NAT hides, by its own address | drop | - |
 //! | of a proxied connection, or for a proxy's listener | the proxy's path | the proxy's path |
@@ -24,14 +24,14 @@ use crate::net::header::Header;
 use crate::net::nat::NatLookup;
 use crate::net::pool::Pool;
 
-/// Where a received packet goes.
+/// The destination of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
     /// The input queue of a path.
     Path(usize),
     /// The router's own services; the owner of its destination address, if that is a local one.
     Local(Option<LocalDestination>),
-    /// Nowhere.
+    /// No destination: the packet is dropped.
     Drop,
 }
 
@@ -54,8 +54,8 @@ impl<P: Port> LiveMachine<P> {
             return Destination::Drop;
         }
         let mut owner = self.local_destination(header.destination);
-        // Rules see the addresses that the sender used, a proxy those after translation: a host
-        // that reaches another by the router's address has its own source there.
+        // Rules match the addresses that the sender used; a proxy matches the translated ones. They
+        // differ if a host reaches another host by the router's address.
         let mut translated = header;
         if owner == Some(LocalDestination::Router) {
             match self.nat_lookup(input, header.destination, packet) {
@@ -68,7 +68,7 @@ impl<P: Port> LiveMachine<P> {
                     let ports = parsed.ports.zip(header.ports);
                     let ports = ports.map(|(new, old)| (old.0, new.1));
                     header = Header { source: header.source, ports, ..parsed };
-                    // The cache knows nothing of translation.
+                    // The flow cache does not translate.
                     flow = None;
                     // A proxy's own connection has a NAT flow, too.
                     owner = self.local_destination(header.destination);

@@ -1,4 +1,4 @@
-//! What the machine has to do with those of other cores.
+//! The machine's exchange of packets and neighbours with the machines of other cores.
 
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::net::ndp;
 use crate::net::pool::Pool;
 use crate::router::machine::QueueId;
 
-/// Other cores are told what a port heard once in so long at most, ns on average,
+/// The mean interval between neighbour announcements to other cores, ns.
 const SPREAD_NS: u64 = 100_000;
-/// and so often at once.
+/// The burst of neighbour announcements to other cores.
 const SPREADS: u64 = 64;
 
-/// A packet that has come from another core.
+/// A packet that arrived from another core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Arrived {
     pub(crate) queue: QueueId,
     pub(crate) packet: u64,
-    /// It may not leave by the port that it is for.
+    /// Whether the NAT of its output refused it.
     pub(crate) refused: bool,
 }
 
 impl<P: Port> LiveMachine<P> {
-    /// Connects to other cores by `links`; their packets have `buffers` buffers.
+    /// Connects to other cores by `links`; reserves `buffers` buffers for their packets.
     pub(crate) fn cross(&mut self, links: InterCoreLinks, buffers: usize) {
         let remote = links.occupancy.remote(links.core);
         for (state, remote) in self.port_states.iter_mut().zip(remote.outputs) {
@@ -39,7 +39,7 @@ impl<P: Port> LiveMachine<P> {
         self.links = Some(links);
     }
 
-    /// Uses the occupancy table of a reloaded file.
+    /// Switches to the occupancy table of a reloaded file; reserves `buffers` buffers.
     pub(crate) fn cross_by(&mut self, occupancy: &Arc<SharedOccupancy>, buffers: usize) {
         self.pool.reserve_remote(buffers);
         if let Some(links) = &mut self.links {
@@ -47,23 +47,23 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Whether there are other cores.
+    /// Returns whether the router has other cores.
     #[inline]
     pub(crate) fn is_parted(&self) -> bool {
         self.links.is_some()
     }
 
-    /// Whether no packet is on its way between this core and another, as far as it knows.
+    /// Returns whether no packet is in flight between this core and another, as seen from here.
     pub(crate) fn is_crossed(&self) -> bool {
         self.links.as_ref().is_none_or(InterCoreLinks::is_empty)
     }
 
-    /// There are buffers for what other cores gave to this one.
+    /// Ensures that a buffer for packets from other cores is free.
     pub(crate) fn make_room_for_others(&mut self) {
         self.pool.grow_remote();
     }
 
-    /// What other cores gave to this one goes to `into`, and what this one has for them to them.
+    /// Takes packets from other cores into `into`, and sends waiting packets to other cores.
     pub(crate) fn exchange(&mut self, into: &mut Vec<Arrived>) {
         let Some(links) = &mut self.links else { return };
         let mut come = std::mem::take(&mut self.come);
@@ -88,7 +88,7 @@ impl<P: Port> LiveMachine<P> {
         self.come = come;
     }
 
-    /// Other cores know how the ports here are.
+    /// Publishes the state of this core's ports to other cores.
     pub(crate) fn show_ports(&self) {
         let Some(links) = &self.links else { return };
         let here = self.port_states.iter().zip(&*links.ports).filter(|(state, _)| !state.is_remote);
@@ -98,7 +98,8 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Packets have left the input queue of `path`.
+    /// Subtracts packets that left the input queue of `path` from its shared occupancy, and clears
+    /// their remote marks.
     #[inline]
     pub(super) fn settle(&self, path: usize, packets: &mut [u64]) {
         let Some(links) = &self.links else { return };
@@ -112,7 +113,7 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// A neighbour spoke: other cores are to know, too.
+    /// Sends ARP and neighbour discovery messages on to other cores, within the rate limit.
     pub(super) fn spread(&mut self, input: usize, packet: u64) {
         let Some(links) = &mut self.links else { return };
         if self.spread_ns > self.now_ns + SPREADS * SPREAD_NS {
@@ -126,10 +127,10 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// What a port of another core heard.
+    /// Learns the neighbour in a frame that a port of another core received.
     fn overhear(&mut self, input: usize, packet: u64) {
         let counters = self.port_states[input].counters;
-        // It is that core that answers, and counts.
+        // The port's own core answers and counts the frame.
         if is_v6(self.pool.frame(packet)) {
             let to = self.packet_destination_v6(input, packet);
             let _ = self.hear_v6(input, packet, to);
@@ -145,17 +146,17 @@ impl<P: Port> LiveMachine<P> {
         self.links.as_ref().map(|links| &links.waker)
     }
 
-    /// What becomes readable when something comes from another core.
+    /// Returns the descriptor that becomes readable when another core wakes this one.
     pub(crate) fn wake_event(&self) -> Option<RawFd> {
         self.waker().map(|waker| waker.event())
     }
 
-    /// Says that this core is about to sleep; returns whether it may.
+    /// Announces that this core is about to sleep; returns whether it may.
     pub(crate) fn announce(&self) -> bool {
         self.links.as_ref().is_none_or(|links| links.waker.announce() && !links.has_come())
     }
 
-    /// It does not sleep any more.
+    /// Ends the announced sleep.
     pub(crate) fn awake(&self) {
         if let Some(waker) = self.waker() {
             waker.awake();

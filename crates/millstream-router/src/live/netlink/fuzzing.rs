@@ -1,4 +1,4 @@
-//! What fuzz targets call: messages of rtnetlink as a socket may hand them over.
+//! Entry points for fuzz targets: rtnetlink messages as a socket may deliver them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::*;
 use netlink_packet_route::link::LinkMessage;
 use netlink_packet_route::route::RouteNextHop;
 
-/// What a router believes that was told of these changes.
+/// Returns the state that results from these changes, as text by key.
 fn model(changes: &[Change]) -> BTreeMap<String, String> {
     let mut model = BTreeMap::new();
     for change in changes {
@@ -34,7 +34,7 @@ fn model(changes: &[Change]) -> BTreeMap<String, String> {
 /// about links, addresses, neighbours or routes.
 ///
 /// # Panics
-/// If the changes that were told do not lead to the tables that are there.
+/// If the reported changes do not lead to the resulting tables.
 #[must_use]
 pub fn rtnetlink(bytes: &[u8]) -> usize {
     let mut tables = Tables { ports: HashMap::from([(7, 0), (8, 1)]), ..Tables::default() };
@@ -52,7 +52,7 @@ pub fn rtnetlink(bytes: &[u8]) -> usize {
     messages
 }
 
-/// Messages of each kind that the router listens to.
+/// Returns messages of each kind that the router listens to.
 #[must_use]
 pub fn rtnetlink_messages() -> Vec<Vec<u8>> {
     let six = |last| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, last);

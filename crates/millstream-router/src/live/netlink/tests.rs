@@ -1,4 +1,4 @@
-//! What is told of messages as the kernel sends them.
+//! Tests of the changes that follow from messages as the kernel sends them.
 
 use super::*;
 
@@ -28,7 +28,7 @@ fn net() -> IpNet {
 }
 
 #[test]
-fn the_route_of_the_least_metric_counts_and_only_what_differs_is_told() {
+fn the_route_with_the_lowest_metric_counts_and_only_changes_are_reported() {
     let mut tables = tables();
     let told = |way| Some(Change::Route(net(), way));
     let (far, near) = (route(7, Some([10, 0, 0, 9]), 100), route(8, None, 10));
@@ -39,7 +39,7 @@ fn the_route_of_the_least_metric_counts_and_only_what_differs_is_told() {
     assert_eq!(tables.hear(&Message::DelRoute(far.clone()), false), None);
     assert_eq!(tables.hear(&Message::NewRoute(far), false), None);
     assert_eq!(tables.hear(&Message::DelRoute(near), false), told(by_far));
-    // By an interface that is no port.
+    // A route by an interface that is no port.
     let elsewhere = route(99, None, 100);
     let nowhere = Some(NextHopKind::Nowhere);
     assert_eq!(tables.hear(&Message::NewRoute(elsewhere.clone()), true), told(nowhere));
@@ -48,7 +48,7 @@ fn the_route_of_the_least_metric_counts_and_only_what_differs_is_told() {
 }
 
 #[test]
-fn other_tables_and_forbidding_routes_lead_nowhere() {
+fn other_tables_are_ignored_and_blackhole_routes_are_unreachable() {
     let mut tables = tables();
     let mut other = route(7, None, 0);
     other.attributes.push(RouteAttribute::Table(1_000));
@@ -60,7 +60,7 @@ fn other_tables_and_forbidding_routes_lead_nowhere() {
 }
 
 #[test]
-fn a_neighbour_counts_while_the_kernel_believes_in_it() {
+fn a_neighbour_is_known_while_its_kernel_state_is_valid() {
     let mut tables = tables();
     let address = Ipv4Addr::new(10, 0, 0, 9);
     let mut hear = |interface, state, mac: &[u8]| {
@@ -82,7 +82,7 @@ fn a_neighbour_counts_while_the_kernel_believes_in_it() {
 }
 
 #[test]
-fn what_is_read_again_is_told_as_differences() {
+fn a_second_read_of_the_tables_reports_the_differences() {
     let (mut old, mut new) = (tables(), tables());
     old.hear(&Message::NewRoute(route(7, None, 0)), false);
     old.addresses.insert(0, "10.2.0.1/16".parse().unwrap());
@@ -104,7 +104,7 @@ fn what_is_read_again_is_told_as_differences() {
 }
 
 #[test]
-fn what_is_cut_off_is_noticed() {
+fn truncated_messages_are_detected() {
     let mut header = NetlinkHeader::default();
     header.flags = NLM_F_REQUEST;
     let payload = NetlinkPayload::InnerMessage(Message::NewRoute(route(7, None, 0)));
@@ -123,7 +123,7 @@ fn what_is_cut_off_is_noticed() {
 }
 
 #[test]
-fn ipv6_is_followed_as_ipv4_is() {
+fn ipv6_routes_neighbours_and_addresses_are_followed() {
     let mut tables = tables();
     let six = |text: &str| text.parse::<Ipv6Addr>().unwrap();
     let mut route = route(7, None, 1_024);
@@ -135,7 +135,7 @@ fn ipv6_is_followed_as_ipv4_is() {
     let way = Some(NextHopKind::Port(0, Some(gateway.into())));
     let told = Some(Change::Route("2001:db8:2::/48".parse().unwrap(), way));
     assert_eq!(tables.hear(&Message::NewRoute(route.clone()), false), told);
-    // No destination is any.
+    // A route without a destination is the default route.
     route.attributes.remove(0);
     route.header.destination_prefix_length = 0;
     let told = Some(Change::Route("::/0".parse().unwrap(), way));

@@ -1,4 +1,4 @@
-//! Lines, and routers that send by one.
+//! Tests of paced links, and of routers that send over one.
 
 mod runs;
 
@@ -14,7 +14,8 @@ use proptest::prelude::*;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// How many packets of these lengths a run of `link` takes at `now_ns`, the longest known.
+/// Returns how many packets of these lengths a run of `link` takes at `now_ns`, if the router knows
+/// only the longest length.
 fn run(link: &mut PacedLink, now_ns: u64, lengths: &[u32]) -> usize {
     let longest = lengths.iter().copied().max().unwrap_or(0);
     let (mut given, mut bytes) = (0, 0);
@@ -30,7 +31,7 @@ fn run(link: &mut PacedLink, now_ns: u64, lengths: &[u32]) -> usize {
 }
 
 #[test]
-fn a_run_is_one_packet_or_what_the_line_carries_in_its_burst() {
+fn a_run_is_one_packet_or_as_many_as_the_burst_holds() {
     const MBPS: u64 = 1_000_000;
     for (rate_bps, bytes, expected) in [
         (MBPS, 1_500, 1),
@@ -48,7 +49,7 @@ fn a_run_is_one_packet_or_what_the_line_carries_in_its_burst() {
         assert_eq!(run(&mut link, 0, &[bytes; 32]), expected, "{rate_bps} bits/s, {bytes} bytes");
     }
     let mut link = PacedLink::new(100 * MBPS, 0);
-    // 1,250 bytes: after three short ones the next might be the long one.
+    // The burst is 1,250 bytes: after three short packets, the next may be the long one.
     assert_eq!(run(&mut link, 0, &[60, 60, 60, 60, 1_100]), 3);
     let mut link = PacedLink::new(1_000 * MBPS, 38);
     assert_eq!(run(&mut link, 0, &[1_500; 32]), 8, "12,304 bytes with their overhead");
@@ -59,9 +60,9 @@ fn a_run_is_one_packet_or_what_the_line_carries_in_its_burst() {
     assert_eq!(run(&mut link, 2_000_000, &[1_500; 128]), 81);
 }
 
-/// A run that the batch cut short goes on until the burst is used up.
+/// A run that the batch limit ends continues until the burst is used up.
 #[test]
-fn runs_in_a_row_are_one_until_it_is_full() {
+fn consecutive_runs_count_as_one_until_the_burst_is_full() {
     let mut link = PacedLink::new(1_000_000_000, 0);
     let mut packets = 0;
     for now_ns in 0..6 {
@@ -73,10 +74,10 @@ fn runs_in_a_row_are_one_until_it_is_full() {
     assert_eq!(run(&mut link, 90_000, &[500; 25]), 25);
 }
 
-/// 1,500 bytes at 20 Mbit/s take 600 us. A run that is late by up to the burst costs no link time:
-/// those after it follow each other after nine tenths of it until the link is ahead again.
+/// 1,500 bytes at 20 Mbit/s take 600 µs. A run that is late by up to the burst costs no link time:
+/// the next runs follow each other after 9/10 of 600 µs until the link is ahead again.
 #[test]
-fn a_late_run_is_made_up_for_and_never_in_one_burst() {
+fn the_link_catches_up_after_a_late_run_but_not_in_one_burst() {
     let mut link = PacedLink::new(20_000_000, 0);
     let mut now_ns = 0;
     let mut gaps = Vec::new();
@@ -89,7 +90,7 @@ fn a_late_run_is_made_up_for_and_never_in_one_burst() {
     }
     assert_eq!(gaps, [540, 560, 600, 600, 700, 540, 560, 600, 600, 600, 600, 600]);
     assert_eq!(link.idle_ns(0), 0);
-    // What is beyond the burst is lost: the link was idle.
+    // Delay beyond the burst is lost: the link was idle.
     let next_ns = now_ns + 5_000_000;
     run(&mut link, next_ns, &[1_500]);
     assert_eq!(link.idle_ns(0), 4_900_000);
@@ -116,10 +117,10 @@ impl Port for Stalling {
     }
 }
 
-/// 1,500 bytes at 100 Mbit/s take 120 us; packets leave 108 us apart at least. A device that sends
-/// the first only after 500 us is given the second 108 us after that.
+/// 1,500 bytes at 100 Mbit/s take 120 µs; packets leave at least 108 µs apart. If the device sends
+/// the first packet after 500 µs, it gets the second 108 µs later.
 #[test]
-fn a_run_that_the_device_delayed_keeps_its_distance_from_the_next() {
+fn the_next_run_keeps_its_distance_from_a_run_that_the_device_delayed() {
     const MBPS: u64 = 1_000_000;
     let (clock, hand) = Clock::by_hand();
     let (sends, mut pool) = (Rc::new(Cell::new(false)), Pool::new(4));
@@ -139,27 +140,27 @@ fn a_run_that_the_device_delayed_keeps_its_distance_from_the_next() {
     assert!(machine.room(0, 608_000) > 0);
 }
 
-/// What a packet of each path is: its number is its handle.
+/// The length of every packet, bytes.
 const BYTES: u32 = 1_000;
-/// Packets of the path that comes and goes, at a time.
+/// The packets of a burst of path 1.
 const BURST: u64 = 40;
 const BATCH: u32 = 8;
 const WEIGHTS: [u32; 2] = [3, 5];
 
-/// A path that always has packets, and one that has a burst when it is told so, on a processor that
-/// is taken away for as long as `away_ns` says, anywhere.
+/// A machine on a CPU that is preempted for the times of `away_ns`, in turn. Path 0 always has
+/// packets; path 1 has bursts. The handle of a packet is its path.
 struct Interrupted {
     now_ns: u64,
     link: PacedLink,
     away_ns: Vec<u64>,
     at: usize,
     burst: u64,
-    /// Packets sent of each path since the burst came.
+    /// The packets sent of each path since the burst arrived.
     sent: [u64; 2],
 }
 
 impl Interrupted {
-    /// Work takes time, and so do others.
+    /// Advances the clock by 1 µs of work and the next preemption.
     fn work(&mut self) {
         self.at = (self.at + 1) % self.away_ns.len();
         self.now_ns += 1_000 + self.away_ns[self.at];
@@ -258,7 +259,7 @@ fn step(router: &mut Router<Interrupted>) {
 }
 
 #[test]
-fn nobody_pays_for_a_machine_that_stood_still() {
+fn every_process_runs_again_soon_after_the_machine_was_suspended() {
     let mut away_ns = vec![0; 10_000];
     away_ns[5_000] = 60_000_000_000;
     let link = PacedLink::new(1_000_000_000, 0);
@@ -271,7 +272,7 @@ fn nobody_pays_for_a_machine_that_stood_still() {
     while router.machine().now_ns < 62_000_000_000 {
         step(&mut router);
     }
-    // Within two more seconds every process runs again, whichever had been running.
+    // Every process runs in two more seconds, whichever ran during the suspension.
     let processes = [Process::Input(0), Process::Forward(0), Process::Output(0)];
     let before = processes.map(|process| router.used(process));
     while router.machine().now_ns < 64_000_000_000 {
@@ -287,10 +288,10 @@ fn nobody_pays_for_a_machine_that_stood_still() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// However the processor comes and goes, a path that comes back has its share of the link at
-    /// once.
+    /// Preemption of the CPU does not delay a path that becomes backlogged: it gets its share of
+    /// the link at once.
     #[test]
-    fn who_comes_back_does_not_wait_for_time_that_nobody_had(
+    fn a_newly_backlogged_path_does_not_wait_for_steal_time(
         rate_bps in 1_000_000..10_000_000_000u64,
         away_ns in proptest::collection::vec(
             prop_oneof![3 => Just(0), 1 => 0..200_000u64, 1 => 0..30_000_000u64], 1..50),
@@ -304,7 +305,7 @@ proptest! {
             while router.path(0).sent < before + 300 {
                 step(&mut router);
             }
-            // All of it waits at the link before it is counted.
+            // Counting starts when the whole burst waits at the link.
             router.machine_mut().burst = BURST;
             while router.machine().burst > 0 || router.waiting(1).0 > 0 {
                 step(&mut router);
@@ -317,8 +318,8 @@ proptest! {
             let [other, own] = router.machine().sent;
             prop_assert_eq!(own, waiting);
             let fair = own * u64::from(WEIGHTS[0]) / u64::from(WEIGHTS[1]);
-            // Decisions are made by batches, so the link's time is ahead by what one of them takes;
-            // where that is less than a run, by what two of them do.
+            // Decisions are made in batches, so the link's time is ahead by one batch. If a batch
+            // takes less than a run, it is ahead by two batches.
             let most = fair + 3 * u64::from(BATCH);
             prop_assert!(other <= most, "{other} packets of the other for {own}");
         }

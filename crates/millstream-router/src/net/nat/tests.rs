@@ -80,7 +80,7 @@ fn server(number: u8) -> End {
     (Ipv4Addr::new(192, 0, 2, number), 80)
 }
 
-/// A translation for `flows` flows; each of `forwards` is a protocol, an external port and a host's
+/// NAT settings for `flows` flows; each of `forwards` is a protocol, an external port and a host's
 /// end.
 fn port(flows: u32, host_flows: u32, forwards: &[(u8, u16, End)]) -> PortNat {
     let forwards = forwards.iter().map(|(protocol, port, (host, to))| PortForward {
@@ -154,7 +154,8 @@ fn a_host_keeps_its_port_and_gets_its_answers() {
         None,
         "another port of the server"
     );
-    // Hosts with equal ports share a server: the second gets another port there, its own elsewhere.
+    // Two hosts with equal ports share a server: there the second host gets another port. For
+    // another server it keeps its own.
     let second = send(&mut nat, UDP, host(6, 4_000), server(1), 2).unwrap();
     assert_ne!(second, 4_000);
     assert_eq!(send(&mut nat, UDP, host(6, 4_000), server(2), 2), Some(4_000));
@@ -171,7 +172,7 @@ fn settle(nat: &mut Nat, protocol: u8, from: End, to: End, port: u16, now_ns: u6
 }
 
 #[test]
-fn flows_are_bounded_and_end_by_silence() {
+fn flows_are_bounded_and_expire() {
     let mut nat = Nat::new(&port(3, 2, &[]));
     for protocol in [UDP, TCP] {
         assert!(send(&mut nat, protocol, host(1, 2_000), server(1), 0).is_some());
@@ -194,7 +195,7 @@ fn flows_are_bounded_and_end_by_silence() {
 }
 
 #[test]
-fn a_flow_that_nobody_answers_is_forgotten_soon() {
+fn an_unanswered_flow_expires_soon() {
     for (protocol, seconds) in [(UDP, 30), (ICMP, 60), (TCP, 240)] {
         let to = (server(1).0, if protocol == ICMP { 0 } else { 80 });
         for (late, expected) in [(0, Some(host(1, 2_000))), (1, None)] {
@@ -207,7 +208,7 @@ fn a_flow_that_nobody_answers_is_forgotten_soon() {
 }
 
 #[test]
-fn tcp_is_remembered_for_hours_once_established_and_for_minutes_once_ended() {
+fn established_tcp_flows_last_for_hours_and_ended_ones_for_minutes() {
     let mut nat = Nat::new(&port(4, 4, &[]));
     let (from, to) = (host(1, 2_000), server(1));
     send(&mut nat, TCP, from, to, 0).unwrap();
@@ -221,7 +222,7 @@ fn tcp_is_remembered_for_hours_once_established_and_for_minutes_once_ended() {
 
 /// A host that does not exist acknowledges no answer, so its connection is not established.
 #[test]
-fn half_open_connections_make_room_and_established_ones_stay() {
+fn half_open_connections_are_evicted_and_established_ones_stay() {
     let mut nat = Nat::new(&port(3, 3, &[]));
     let to = server(1);
     for number in 1..=3 {
@@ -256,7 +257,7 @@ fn half_open_connections_make_room_and_established_ones_stay() {
 /// RTT of 100 ms. The flood uses a /24 network, a sixteenth of it, one address, or a new address
 /// per packet.
 #[test]
-fn a_flood_keeps_no_other_host_from_being_answered() {
+fn a_flood_does_not_block_other_hosts() {
     const PPS: u64 = 50_000;
     const SECONDS: u64 = 2;
     const ROUND_TRIP_NS: u64 = 100_000_000;
@@ -275,7 +276,7 @@ fn a_flood_keeps_no_other_host_from_being_answered() {
             let flood = u16::try_from(2_000 + number % 50_000).unwrap();
             let mut frame = frame(UDP, (from, flood), to, b"flood");
             nat.outbound(&mut frame, US, now_ns);
-            // Every 20 ms a new connection or echo.
+            // A new connection or echo every 20 ms.
             if number % 1_000 == 0 {
                 let port = u16::try_from(3_000 + number / 1_000).unwrap();
                 let (protocol, to) = match number % 2_000 {
@@ -301,7 +302,7 @@ fn a_flood_keeps_no_other_host_from_being_answered() {
 }
 
 #[test]
-fn a_forwarded_port_is_one_host_s_in_both_directions() {
+fn a_forwarded_port_belongs_to_one_host_in_both_directions() {
     let (web, names) = (host(5, 80), host(6, 53));
     let forwards = [(TCP, 8_080, web), (UDP, 53, names), (TCP, 8_081, web)];
     let mut nat = Nat::new(&port(8, 4, &forwards));
@@ -340,7 +341,7 @@ fn a_forwarded_port_is_one_host_s_in_both_directions() {
 
 /// A spoofed address receives no answer.
 #[test]
-fn who_only_knocks_is_forgotten_soon() {
+fn half_open_flows_from_outside_expire_soon() {
     let web = host(5, 80);
     let mut nat = Nat::new(&port(4_096, 100, &[(TCP, 80, web), (UDP, 53, web)]));
     let knock = |nat: &mut Nat, number: u16, now_ns: u64| {
@@ -356,13 +357,13 @@ fn who_only_knocks_is_forgotten_soon() {
     for number in 0..100 {
         assert_eq!(knock(&mut nat, number, 0), NatLookup::Host);
     }
-    // New flows, from outside or from the host, evict those.
+    // New flows, from outside or from the host, evict them.
     for number in 100..200 {
         assert_eq!(knock(&mut nat, number, 5 * SECOND), NatLookup::Host);
     }
     assert!(send(&mut nat, UDP, web, server(2), 10 * SECOND).is_some());
     assert_eq!((nat.counters().flows, nat.counters().evicted), (100, 101));
-    // All expire, wherever they are in the table.
+    // All of them expire, in any slot of the table.
     assert_eq!(knock(&mut nat, 200, 16 * SECOND), NatLookup::Host);
     assert_eq!((nat.counters().refused_full, nat.counters().evicted), (0, 102));
     let mut ours = frame(UDP, (US, 53), (US, 53), b"an echo for ever");
@@ -375,7 +376,7 @@ fn who_only_knocks_is_forgotten_soon() {
 }
 
 #[test]
-fn who_asks_from_outside_by_an_echo_asks_us() {
+fn an_echo_request_from_outside_is_for_the_router() {
     let mut nat = Nat::new(&port(4, 4, &[]));
     let other = (server(1).0, 0);
     assert_eq!(send(&mut nat, ICMP, host(1, 0), other, 0), Some(0));
@@ -384,13 +385,13 @@ fn who_asks_from_outside_by_an_echo_asks_us() {
 }
 
 #[test]
-fn what_the_router_says_by_tcp_keeps_its_port() {
+fn the_routers_own_tcp_flows_keep_their_port() {
     let mut nat = Nat::new(&port(4, 4, &[]));
     assert_eq!(send(&mut nat, TCP, (US, 80), server(1), 0), Some(80));
 }
 
-/// Both hosts see the external address only. The client used it, and the server's answers must pass
-/// the translation.
+/// Both hosts see only the external address: the client used it, and the server's answers must be
+/// translated.
 #[test]
 fn hosts_reach_each_other_by_a_forwarded_port() {
     let (client, server) = (host(7, 8_080), host(5, 53));
@@ -421,12 +422,12 @@ fn hosts_reach_each_other_by_a_forwarded_port() {
 }
 
 #[test]
-fn forwards_change_and_flows_stay() {
+fn flows_survive_a_change_of_forwards() {
     let (first, second) = (host(5, 80), host(6, 80));
     let mut nat = Nat::new(&port(8, 4, &[(TCP, 80, first)]));
     let client = |number| (server(1).0, number);
     assert_eq!(answer(&mut nat, TCP, client(1), 80, 0), Some(first));
-    // The second host has a flow by another port before it gets this one.
+    // The second host has a flow by another port before port 80 is forwarded to it.
     let other = send(&mut nat, TCP, second, client(3), 0).unwrap();
     assert_ne!(other, 80);
     let mut nat = nat.changed(&port(8, 4, &[(TCP, 80, second)]));
@@ -480,7 +481,7 @@ fn joined(parts: &[Vec<u8>]) -> (Vec<u8>, u16) {
 }
 
 #[test]
-fn later_parts_go_where_the_first_went() {
+fn later_fragments_are_translated_like_the_first() {
     let question = [7; 100];
     let protocols = [(UDP, server(1)), (TCP, server(1)), (ICMP, (server(1).0, 0))];
     for (protocol, to) in protocols {
@@ -524,9 +525,9 @@ fn later_parts_go_where_the_first_went() {
 }
 
 #[test]
-fn what_cannot_be_translated_is_refused() {
+fn untranslatable_packets_are_refused() {
     let mut nat = Nat::new(&port(4, 4, &[]));
-    // Shorter than a first fragment may be.
+    // A first fragment below the minimum length.
     let fragment = parts(&frame(TCP, host(1, 2_000), server(1), b"part"), 1, 16).swap_remove(0);
     let mut strange = frame(UDP, host(1, 2_000), server(1), b"SCTP");
     strange[23] = 132;
@@ -542,11 +543,11 @@ fn what_cannot_be_translated_is_refused() {
 }
 
 #[test]
-fn an_error_finds_the_host_whose_packet_it_quotes() {
+fn an_icmp_error_reaches_the_host_whose_packet_it_quotes() {
     for (protocol, to) in [(UDP, server(1)), (TCP, server(1)), (ICMP, (server(1).0, 0))] {
         for quoted in [28, 48, 200] {
             let mut nat = Nat::new(&port(4, 4, &[]));
-            // Another host has the port already, so the second gets another.
+            // Another host has the port already, so the second host gets another port.
             send(&mut nat, protocol, host(1, 5_000), to, 0).unwrap();
             let mut sent = frame(protocol, host(2, 5_000), to, &[7; 200]);
             let before = sent.clone();
@@ -566,7 +567,7 @@ fn an_error_finds_the_host_whose_packet_it_quotes() {
 }
 
 #[test]
-fn an_error_about_what_came_in_is_understood_outside() {
+fn an_icmp_error_about_an_inbound_packet_quotes_the_external_address() {
     let web = host(5, 80);
     let client = (server(1).0, 40_000);
     for (protocol, quoted) in [(UDP, 28), (TCP, 28), (TCP, 60)] {

@@ -102,7 +102,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn segments_are_the_whole_with_right_headers(
+    fn segments_carry_the_whole_payload_with_valid_headers(
         v6: bool, tcp: bool, payload in 1_usize..65_000, size in 500_usize..1_960,
         flags in 0_u8..=255,
     ) {
@@ -137,7 +137,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_cut_is_joined_to_the_same(
+    fn coalescing_restores_the_segmented_frame(
         v6: bool, payload in 1_001_usize..60_000, size in 1_000_usize..1_960, flags in 0_u8..=255,
     ) {
         let flags = flags & 0xd9;
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn rubbish_is_refused_or_cut(
+    fn malformed_frames_are_refused_or_segmented(
         mut bytes in prop::collection::vec(any::<u8>(), 0..4_000), v6: bool, tcp: bool,
         size in 0_usize..3_000,
         changes in prop::collection::vec((0_usize..100, any::<u8>()), 0..4),
@@ -193,7 +193,7 @@ proptest! {
 }
 
 #[test]
-fn a_tag_is_that_of_each_segment() {
+fn every_segment_has_the_tag_of_its_frame() {
     let mut frame = large(false, true, 0, 3_000);
     frame.splice(12..12, [0x81, 0, 0x60, 7]);
     let mut pool = Pool::new(8);
@@ -207,7 +207,7 @@ fn a_tag_is_that_of_each_segment() {
 }
 
 #[test]
-fn cutting_goes_on_when_there_are_buffers() {
+fn segmentation_continues_when_buffers_are_free() {
     let frame = large(false, true, 8, 3_000);
     let (mut pool, mut segmenter) = (Pool::new(2), Segmenter::default());
     assert!(begin(&mut segmenter, &frame, 1_448));
@@ -221,7 +221,7 @@ fn cutting_goes_on_when_there_are_buffers() {
 }
 
 #[test]
-fn others_are_not_joined() {
+fn unrelated_segments_are_not_coalesced() {
     let frame = large(false, true, 0, 4 * 1_000);
     let mut pool = Pool::new(32);
     let packets = cut(&mut pool, &frame, 1_000);
@@ -231,21 +231,21 @@ fn others_are_not_joined() {
     assert_eq!(begin(&[packets[0], packets[2]]), 1, "one is missing");
     assert_eq!(begin(&[packets[1], packets[0]]), 1, "not in order");
     assert_eq!(begin(&[packets[0], packets[0]]), 1, "the same once more");
-    // Differs in flow, TTL, acknowledgement, window or option.
+    // Segments that differ in flow, TTL, acknowledgement, window or options.
     for at in [5, 15, 22, 26, 33, 34, 37, 42, 48] {
         let again = cut(&mut pool, &frame, 1_000);
         pool.frame_mut(again[1])[at] ^= 1;
         assert_eq!(Coalescer::default().begin(&pool, &again), 1, "byte {at}");
         again.iter().for_each(|packet| pool.release(*packet));
     }
-    // Rewritten by a function, or received from elsewhere.
+    // Segments that a function has rewritten, or that come from another source.
     let mut replaced = packets.clone();
     let bytes = pool.frame(packets[1]).to_vec();
     replaced[1] = pool.replace(packets[1], &bytes);
     assert_eq!(Coalescer::default().begin(&pool, &replaced), 1);
     let copied = pool.copy(&bytes).unwrap();
     assert_eq!(Coalescer::default().begin(&pool, &[packets[0], copied]), 1);
-    // A short segment, or one with PSH, is the last.
+    // A short segment or one with PSH ends the coalesced frame.
     let short = cut(&mut pool, &large(false, true, 0, 1_500), 1_000);
     assert_eq!(Coalescer::default().begin(&pool, &[short[0], short[1], packets[2]]), 2);
     let pushed = cut(&mut pool, &large(false, true, 8, 2_000), 1_000);
@@ -259,7 +259,7 @@ fn others_are_not_joined() {
 }
 
 #[test]
-fn what_cannot_be_cut_is_refused() {
+fn unsupported_frames_are_not_segmented() {
     let whole = large(false, true, 0, 3_000);
     let mut segmenter = Segmenter::default();
     let mut fragment = whole.clone();
@@ -293,7 +293,7 @@ fn what_cannot_be_cut_is_refused() {
 }
 
 #[test]
-fn checksums_that_were_left_undone_are_computed() {
+fn partial_checksums_are_completed() {
     for (tcp, v6) in [(true, false), (false, false), (true, true), (false, true)] {
         for length in [0, 1, 2, 700, 1_459] {
             let mut frame = large(v6, tcp, 0, length);
@@ -309,7 +309,7 @@ fn checksums_that_were_left_undone_are_computed() {
             assert_eq!(frame, finished, "nothing to do");
         }
     }
-    // Offsets beyond the end of the packet.
+    // Any checksum offset is safe, also beyond the end of the packet.
     for at in [0_u16, 9, 10, 100, u16::MAX] {
         let [a, b] = at.to_ne_bytes();
         for bytes in [[1, 0, 0, 0, 0, 0, a, b, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0, a, b]] {

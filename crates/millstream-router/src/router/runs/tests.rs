@@ -1,4 +1,4 @@
-//! One run of each kind of process, by cases: full queues, order, packets given back, times due.
+//! Tests of single runs: full queues, packet order, packets given back, due functions.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
@@ -10,10 +10,10 @@ use crate::router::{Process, Router};
 const INPUT_QUEUE: u32 = 4;
 const OUTPUT_QUEUE: u32 = 2;
 
-/// A machine at time 0, whose output takes `accepts` packets a call.
+/// A machine at time 0, whose output takes `accepts` packets per call.
 struct Idle {
     accepts: usize,
-    /// When the function of the path is due, ns.
+    /// The time when the function of the path is due, ns.
     due_ns: u64,
 }
 
@@ -55,7 +55,7 @@ impl Machine for Idle {
     fn discard(&mut self, _: u64) {}
 }
 
-/// A router of one input, one path and one output.
+/// Returns a router of one input, one path and one output.
 fn router(machine: Idle) -> Router<Idle> {
     let link = Link { rate_bps: 1 << 40, overhead_bytes: 0 };
     let plan = Plan {

@@ -1,4 +1,4 @@
-//! The cluster of media servers: every rule that types cannot say.
+//! Validation of the cluster of media servers: the rules that types cannot express.
 
 use std::net::SocketAddr;
 use toml::Spanned;
@@ -8,10 +8,10 @@ use crate::error::Problem;
 use crate::file::media::ClusterTable;
 use crate::media::Cluster;
 
-/// The most servers of a cluster.
+/// The largest number of servers in a cluster.
 const MOST_MEMBERS: usize = 32;
 
-/// Validates the table; `rtsp` is where this server speaks RTSP.
+/// Validates the table; `rtsp` is the address of this server's RTSP listener.
 pub(super) fn cluster(
     table: &ClusterTable,
     rtsp: SocketAddr,
@@ -73,7 +73,7 @@ mod tests {
     const LISTEN: &str = "[media.cluster]\nlisten = \"10.0.0.1:7946\"\nsecret = \"s\"\n";
 
     #[test]
-    fn the_same_list_can_stand_in_every_file() {
+    fn members_may_include_the_server_itself() {
         let media = parse(&format!(
             "{LISTEN}members = [\"10.0.0.1:7946\", \"10.0.0.2:7946\"]\naddress \
              = \"10.0.0.1:8554\"\n\
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_would_be_right() {
+    fn errors_contain_the_value_and_a_correction() {
         let two = "members = [\"10.0.0.2:7946\"]";
         for (text, parts) in [
             (format!("{LISTEN}members = [\"10.0.0.1:7946\"]"), ["0 other servers", "from 1 to 31"]),

@@ -1,10 +1,10 @@
-//! The way of films' frames to the processor: which keys go together.
+//! Validation of the frame path from media files to the data plane, and of its dependent keys.
 
 use crate::error::Problem;
 use crate::file::media::{FramePathName, MediaTable};
 use crate::media::{FramePath, Placement};
 
-/// The frame path, and how long frames are read ahead of need where they are, ns.
+/// Returns the frame path and, if given, the read-ahead time, ns.
 pub(super) fn frames(
     table: &MediaTable,
     placement: Placement,

@@ -1,4 +1,4 @@
-//! Instructions of the media server: names, limits, and the streams they see.
+//! Validation of the media server's instructions: names, limits and streams.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -8,7 +8,7 @@ use crate::error::Problem;
 use crate::file::media::{InstructionTable, MediaTable};
 use crate::media::{Allowance, Instruction};
 
-/// Whether programs of the machine may load and call them, which they do by `http`.
+/// Returns whether local programs may load and call instructions, which needs `http`.
 pub(super) fn by_programs(table: &MediaTable, problems: &mut Vec<Problem>) -> bool {
     let Some(given) = &table.instructions else { return false };
     let allowed = *given.get_ref();
@@ -83,7 +83,7 @@ fn allowance(table: &InstructionTable, problems: &mut Vec<Problem>) -> Allowance
     }
 }
 
-/// Where the streams called so stand in the file.
+/// Returns the positions in the file of the streams with these names.
 fn places(names: &[Spanned<String>], streams: &[&str], problems: &mut Vec<Problem>) -> Vec<usize> {
     let place = |name: &Spanned<String>| {
         let found = streams.iter().position(|stream| stream == name.get_ref());
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_read_and_defaults_are_filled_in() {
+    fn every_key_is_parsed_and_defaults_are_filled_in() {
         let media = parse(
             "[[media.instruction]]\nname = \"a\"\nmodule = \"a.wasm\"\n\
              [[media.instruction]]\nname = \"b\"\nmodule = \"b.wasm\"\nmemory = \"64 KiB\"\nfuel \
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_would_be_right() {
+    fn errors_contain_the_value_and_a_correction() {
         let of = |rest: &str| {
             format!("[[media.instruction]]\nname = \"a\"\nmodule = \"a.wasm\"\n{rest}")
         };

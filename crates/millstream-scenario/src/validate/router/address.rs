@@ -1,4 +1,4 @@
-//! The router's own addresses at a port.
+//! Validation of the router's own addresses on a port.
 
 use ipnet::IpNet;
 use toml::Spanned;
@@ -7,7 +7,7 @@ use crate::error::Problem;
 use crate::file::router::AddressText;
 use crate::router::MOST_IPV6;
 
-/// The router's own addresses, each with the length of the network there.
+/// Returns the router's own addresses, each with its prefix length.
 pub(super) fn addresses(given: &Spanned<AddressText>, problems: &mut Vec<Problem>) -> Vec<IpNet> {
     let texts = match given.get_ref() {
         AddressText::One(text) => std::slice::from_ref(text),
@@ -47,14 +47,14 @@ pub(super) fn addresses(given: &Spanned<AddressText>, problems: &mut Vec<Problem
     nets
 }
 
-/// Whether one host of the network can have this address.
+/// Returns whether a single host of the network can have this address.
 pub(super) fn is_host(net: IpNet) -> bool {
     let address = net.addr();
     let ends = match net {
         IpNet::V4(net) => {
             net.prefix_len() < 31 && (net.addr() == net.network() || net.addr() == net.broadcast())
         }
-        // The first address is every router's (RFC 4291, section 2.6.1).
+        // The first address is the subnet-router anycast address (RFC 4291, section 2.6.1).
         IpNet::V6(net) => {
             net.prefix_len() < 127 && net.addr() == net.network()
                 || net.addr().to_ipv4_mapped().is_some()

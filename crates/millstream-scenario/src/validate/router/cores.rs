@@ -1,4 +1,4 @@
-//! How a router's file spreads its processes over processors.
+//! Validation of the assignment of a router's processes to cores.
 
 use toml::Spanned;
 
@@ -8,18 +8,20 @@ use crate::router::{PortKind, RouterPath, RouterPort};
 
 const MOST: u32 = 64;
 
-/// On how many processors.
+/// Returns the number of cores.
 pub(super) fn count(given: Option<&Spanned<u32>>, problems: &mut Vec<Problem>) -> usize {
     super::ranged(given, 1, 1..=MOST, "`cores`", problems) as usize
 }
 
-/// The core that a port or a path named `name` has.
+/// Returns the core of a port or a path; the default is 0.
 pub(super) fn core(given: Option<&Spanned<u32>>) -> usize {
     given.map_or(0, |core| *core.get_ref() as usize)
 }
 
-/// Ports and paths are on cores that there are, none of which has nothing; what shares a device, or
-/// looks at tables of another process for each packet, is on one.
+/// Checks that ports and paths use existing cores and that no core is idle.
+///
+/// Ports that share a device must be on one core. A path with a proxy needs a router with one core,
+/// because other processes look up its tables for each packet.
 pub(super) fn shared(
     file: &RouterFile,
     cores: usize,

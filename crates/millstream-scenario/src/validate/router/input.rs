@@ -1,4 +1,4 @@
-//! How a router's file has its ports read, and what goes with that.
+//! Validation of how a router reads its ports.
 
 use toml::Spanned;
 
@@ -6,7 +6,7 @@ use crate::error::Problem;
 use crate::file::router::RouterFile;
 use crate::router::InputMode;
 
-/// How ports are read. By interrupts nothing is held to a reservation.
+/// Returns how ports are read; interrupt mode rejects reservations of input processes.
 pub(super) fn input(file: &RouterFile, problems: &mut Vec<Problem>) -> InputMode {
     let mode = file.router.input.unwrap_or_default();
     for port in file.port.iter().map(Spanned::get_ref).filter(|_| mode == InputMode::Interrupt) {

@@ -1,4 +1,4 @@
-//! A port's `nat`: every rule that types cannot say.
+//! Validation of a port's `nat`: the rules that types cannot express.
 
 use std::net::{IpAddr, SocketAddrV4};
 use toml::Spanned;
@@ -13,7 +13,7 @@ const HOST_FLOWS: u32 = 2_048;
 const MOST_FLOWS: u32 = 1 << 18;
 const MOST_FORWARDS: usize = 1_024;
 
-/// The translation at a port, which has an IPv4 address or not.
+/// Validates the translation at a port; `addressed` is whether the port has an IPv4 address.
 pub(super) fn nat(
     spanned: &Spanned<NatTable>,
     addressed: bool,
@@ -42,7 +42,7 @@ pub(super) fn nat(
     PortNat { flows, host_flows, check_source, forwards }
 }
 
-/// A port that is forwarded, beside those before it.
+/// Validates a forwarded port against the forwards `before` it.
 fn forward(
     table: &ForwardTable,
     before: &[PortForward],
@@ -71,7 +71,7 @@ fn forward(
     Some(PortForward { protocol, port, to })
 }
 
-/// Nothing is forwarded to the router itself, or to where it comes from.
+/// Checks that no port is forwarded to the router itself or to the network of the port.
 pub(super) fn hosts(file: &RouterFile, ports: &[Option<RouterPort>], problems: &mut Vec<Problem>) {
     let own: Vec<_> = ports.iter().flatten().flat_map(|port| &port.addresses).collect();
     for (table, port) in file.port.iter().zip(ports) {

@@ -1,4 +1,4 @@
-//! A path's `proxy`: every rule that types cannot say.
+//! Validation of a path's `proxy`: the rules that types cannot express.
 
 use std::net::SocketAddr;
 use toml::Spanned;
@@ -12,14 +12,15 @@ const CONNECTIONS: u32 = 256;
 const HOST_CONNECTIONS: u32 = 64;
 const MOST_CONNECTIONS: u32 = 1 << 14;
 const BUFFER_BYTES: u32 = 32 << 10;
-/// Less than some segments stalls a connection; more is for links that are longer than the Earth.
+/// The range of `buffer`, bytes. A buffer below a few segments stalls a connection; one above the
+/// maximum helps only on paths longer than the Earth.
 const BUFFER_RANGE: std::ops::RangeInclusive<u64> = 4 << 10..=4 << 20;
-/// What all buffers of a path may take, bytes; each connection has four.
+/// The limit of all buffers of a path together, bytes; each connection has four.
 const MOST_BYTES: u64 = 4 << 30;
-/// The longest name of a host (RFC 1035, section 2.3.4).
+/// The length of the longest host name, bytes (RFC 1035, section 2.3.4).
 const NAME_BYTES: usize = 253;
 
-/// The proxy of the path of `path`; `None` only if something is wrong that has been said.
+/// Validates the proxy of `path`; returns `None` only if it reports a problem.
 pub(super) fn proxy(
     spanned: &Spanned<ProxyTable>,
     path: &PathTable,
@@ -132,7 +133,7 @@ pub(super) fn proxy(
     })
 }
 
-/// A host's name, or all below a domain.
+/// Parses a host name, or `*.` with a domain for all names below it.
 fn pattern(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<HostPattern> {
     let given = text.get_ref();
     let (name, below) = match given.strip_prefix("*.") {

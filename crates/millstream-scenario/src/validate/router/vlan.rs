@@ -1,5 +1,4 @@
-//! VLANs in a router's file: numbers in their ranges, and every frame of a device for one port
-//! only.
+//! Validation of VLANs in a router file: ID ranges, and a single port for every frame of a device.
 
 use toml::Spanned;
 
@@ -7,12 +6,12 @@ use crate::error::Problem;
 use crate::file::router::{PortKind as KindName, PortTable, RouterFile};
 use crate::router::{PortKind, RouterPort};
 
-/// What a tag takes of the wire, bytes.
+/// The length of a VLAN tag on the wire, bytes.
 const TAG_BYTES: u32 = 4;
-/// The last number of a VLAN; 4095 is reserved (IEEE 802.1Q, table 9-2).
+/// The largest VLAN ID; 4095 is reserved (IEEE 802.1Q, table 9-2).
 const LAST: u16 = 4_094;
 
-/// The number of a VLAN.
+/// Returns a VLAN ID; reports a problem and returns `None` if it is out of range.
 pub(super) fn vlan(given: &Spanned<u16>, problems: &mut Vec<Problem>) -> Option<u16> {
     let number = *given.get_ref();
     let right = (1..=LAST).contains(&number);
@@ -23,7 +22,7 @@ pub(super) fn vlan(given: &Spanned<u16>, problems: &mut Vec<Problem>) -> Option<
     right.then_some(number)
 }
 
-/// A priority.
+/// Returns a priority code point; reports a problem and returns `None` if it is out of range.
 pub(super) fn pcp(given: &Spanned<u8>, problems: &mut Vec<Problem>) -> Option<u8> {
     let number = *given.get_ref();
     if number > 7 {
@@ -33,12 +32,12 @@ pub(super) fn pcp(given: &Spanned<u8>, problems: &mut Vec<Problem>) -> Option<u8
     (number <= 7).then_some(number)
 }
 
-/// What the tag of a port's frames takes of the wire, bytes.
+/// Returns the length on the wire of the VLAN tag of a port's frames, bytes.
 pub(super) fn tag_bytes(table: &PortTable) -> u32 {
     table.vlan.as_ref().map_or(0, |_| TAG_BYTES)
 }
 
-/// The VLAN that a port is.
+/// Returns the VLAN ID of a port.
 pub(super) fn of_port(table: &PortTable, problems: &mut Vec<Problem>) -> Option<u16> {
     if let (None, Some(given)) = (&table.vlan, &table.pcp) {
         let message =
@@ -55,7 +54,7 @@ pub(super) fn of_port(table: &PortTable, problems: &mut Vec<Problem>) -> Option<
     vlan(given, problems)
 }
 
-/// Ports of one device are different VLANs of it, and what a path wants can come.
+/// Checks that ports of a device have different VLANs, and that every matched VLAN has a port.
 pub(super) fn shared(file: &RouterFile, ports: &[Option<RouterPort>], problems: &mut Vec<Problem>) {
     let tables = file.port.iter().map(Spanned::get_ref).zip(ports);
     let known = tables.filter_map(|(table, port)| Some((table, port.as_ref()?)));
@@ -82,7 +81,7 @@ pub(super) fn shared(file: &RouterFile, ports: &[Option<RouterPort>], problems: 
         }
     }
     let vlans: Vec<u16> = known.iter().filter_map(|(_, port)| port.vlan).collect();
-    // What is no VLAN's number has been said.
+    // IDs out of range have already been reported.
     let wanted = file.path.iter().filter_map(|path| path.get_ref().r#match.vlan.as_ref());
     for given in wanted.filter(|given| (1..=LAST).contains(given.get_ref())) {
         let number = *given.get_ref();
@@ -94,7 +93,7 @@ pub(super) fn shared(file: &RouterFile, ports: &[Option<RouterPort>], problems: 
     }
 }
 
-/// What stands behind a port, by name; ports with the same one share it.
+/// Returns the name of the device or files behind a port; ports with equal names share the device.
 fn device(kind: &PortKind) -> String {
     match kind {
         PortKind::Interface(device, _) | PortKind::Tap(device) | PortKind::Tun(device) => {

@@ -1,4 +1,4 @@
-//! A live source: what its publisher may send, and who may be it.
+//! Validation of a live source: the token bucket and the permitted publishers.
 
 use toml::Spanned;
 
@@ -8,16 +8,16 @@ use crate::file::media::CodecName;
 use crate::source::Live;
 use millstream_traffic::mpeg::Codec;
 
-/// The least and the largest burst, bytes.
+/// The range of `burst`, bytes.
 const BURSTS: std::ops::RangeInclusive<u64> = 2_000..=16 << 20;
 
-/// The least burst where the file does not say, bytes.
+/// The smallest default burst, bytes.
 const BURST: u64 = 32_000;
 
-/// How long clients wait for a publisher where the file does not say, ns.
+/// The default wait of clients for a disconnected publisher, ns.
 const WAIT_NS: u64 = 10_000_000_000;
 
-/// The longest that they may, ns.
+/// The longest wait of clients for a disconnected publisher, ns.
 const LONGEST_WAIT_NS: u64 = 86_400_000_000_000;
 
 /// Validates the keys of a live source.
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_enough_and_every_key_is_read() {
+    fn rate_suffices_and_every_key_is_parsed() {
         let least = parse("rate = \"2 Mbps\"").unwrap();
         let expected = Live {
             rate_bps: 2_000_000,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_what_would_be_right() {
+    fn errors_contain_the_value_and_a_correction() {
         for (source, parts) in [
             ("codec = \"h264\"", ["lacks `rate`", "needs `rate`"]),
             ("rate = \"1 Mbps\", burst = \"100 B\"", ["`burst` of 100 B", "from 2000"]),

@@ -1,8 +1,8 @@
-//! A fabric, put together: a scheduler for each link, a crossbar for each switch.
+//! Construction of a fabric: a scheduler for each link, a crossbar for each switch.
 
 use millstream::catalogue::DynScheduler;
 
-use super::ledger::Ledger;
+use super::credit_accounts::CreditAccounts;
 use super::{Event, Moment, Simulation, Transmitter, Wiring};
 use crate::fabric::crossbar::{Switch, credits};
 use crate::fabric::error::FabricError;
@@ -14,19 +14,19 @@ use crate::fabric::traffic::EndPointTraffic;
 
 /// A port without a cable.
 const NO_LINK: u32 = u32::MAX;
-/// Virtual channels: an arbiter keeps them in one word.
+/// The maximum number of virtual channels: an arbiter keeps them in one 64-bit word.
 const CHANNELS_MOST: usize = 64;
 
-/// The largest packet that the tables of transmission times hold, bytes.
+/// The largest packet that the tables of transmission times cover, bytes.
 const BYTES_MOST: u32 = 65_535;
 
-/// Times by length, ns.
+/// Returns a table of transmission times by packet length, ns.
 fn durations(rate_bps: u64, overhead_bytes: u32, largest_bytes: u32) -> Box<[u64]> {
     let link = millstream::Link { rate_bps, overhead_bytes };
     (0..=largest_bytes).map(|bytes| link.transmission_ns(bytes)).collect()
 }
 
-/// Whether there is a fabric like this.
+/// Checks that a fabric with these parameters can be simulated.
 fn check(
     topology: &Topology,
     link: &LinkParameters,
@@ -113,14 +113,16 @@ impl Transmitter {
 }
 
 impl Simulation {
-    /// A fabric at rest. `sources` are the traffic of each end-point; no packet of theirs is larger
-    /// than `largest_bytes`.
+    /// Creates a fabric at time 0.
+    ///
+    /// `sources` holds the traffic of each end-point. None of its packets may be larger than
+    /// `largest_bytes`.
     ///
     /// # Errors
-    /// If it cannot be simulated.
+    /// Fails if the fabric cannot be simulated.
     ///
     /// # Panics
-    /// If there is not one source for each end-point, or `largest_bytes` is above 65,535.
+    /// Panics unless there is one source per end-point and `largest_bytes` is at most 65,535.
     pub fn new(
         topology: Topology,
         link: LinkParameters,
@@ -141,7 +143,7 @@ impl Simulation {
         let wiring = Wiring::of(&topology);
         let mut transmitters = Vec::with_capacity(topology.links().len());
         for ends in topology.links() {
-            // A destination takes what comes, so the link to it needs no credits.
+            // A destination accepts every packet, so the link to it needs no credits.
             let credits = match (ends.to, &crossbar) {
                 (Node::Switch(_), Some(crossbar)) => Some(crossbar.input_credits),
                 _ => None,
@@ -163,7 +165,7 @@ impl Simulation {
             ..Moment::default()
         };
         let capacity = crossbar.map(|crossbar| crossbar.input_credits);
-        let ledger = Ledger::new(topology.links().len(), channels, capacity);
+        let ledger = CreditAccounts::new(topology.links().len(), channels, capacity);
         let crossbar_bps = crossbar.map_or(link.rate_bps, |crossbar| crossbar.rate_bps);
         let mut simulation = Self {
             link,
@@ -190,7 +192,7 @@ impl Simulation {
             let next = simulation.sources[end_point as usize].next();
             simulation.upcoming.push(next);
             if let Some(injection) = next {
-                // Events lie after now, which is 0.
+                // The timeline accepts only times after now, which is 0.
                 let time_ns = injection.time_ns.max(1);
                 simulation.timeline.schedule(time_ns, Event::Injection(end_point));
                 simulation.pending_injections += 1;

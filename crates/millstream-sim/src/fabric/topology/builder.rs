@@ -1,30 +1,32 @@
-//! Makes a [`Topology`]: its size is checked, then links are laid, then routes are given.
+//! Construction of a [`Topology`]: checks its size, adds links, then sets routes.
 
 use super::table::Table;
 use super::{Link, Node, Topology, TopologyError};
 
-/// The most end-points that a network may have.
+/// The maximum number of end-points of a network.
 pub const END_POINTS_MOST: u32 = 16_384;
-/// The most switches that a network may have.
+/// The maximum number of switches of a network.
 pub const SWITCHES_MOST: u32 = 65_536;
-/// The most ports that a switch may have.
+/// The maximum number of ports of a switch.
 pub const PORTS_MOST: u16 = 256;
-/// The most routes, switches × end-points, that a network may have; each takes two bytes.
+/// The maximum number of routes, switches × end-points, of a network; each takes two bytes.
 pub const ROUTES_MOST: u64 = 1 << 29;
 
-/// In place of a link's index: there is none.
+/// The index of a port without a link.
 pub(super) const NO_LINK: u32 = u32::MAX;
 
-/// What a generator is about to build.
+/// The size of a network before it is built.
 pub(super) struct Size {
     pub(super) end_points: u64,
     pub(super) switches: u64,
-    /// Of the switch with the most ports.
+    /// Number of ports of the switch with the most ports.
     pub(super) ports: u64,
 }
 
 impl Size {
-    /// The number of end-points and switches, if within bounds. `parameters` names what made them.
+    /// Returns the number of end-points and switches if all sizes are within bounds.
+    ///
+    /// `parameters` formats the generator's parameters for the error.
     pub(super) fn check(
         &self,
         parameters: impl FnOnce() -> String,
@@ -51,7 +53,7 @@ impl Size {
     }
 }
 
-/// A parameter within its range, or the error that says so.
+/// Checks that a parameter is within its range.
 pub(super) fn within(
     parameter: &'static str,
     value: u32,
@@ -65,7 +67,7 @@ pub(super) fn within(
     }
 }
 
-/// Links laid so far.
+/// The links of a network under construction.
 pub(super) struct Builder {
     ports: Vec<u16>,
     links: Vec<Link>,
@@ -75,7 +77,7 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// Nodes without links; the number of ports of each switch.
+    /// Creates nodes without links; `ports` is the number of ports of each switch.
     pub(super) fn new(end_points: u32, ports: Vec<u16>) -> Builder {
         let mut outputs = 0;
         let mut first_output = Vec::with_capacity(ports.len());
@@ -92,12 +94,12 @@ impl Builder {
         }
     }
 
-    /// Switches that all have as many ports.
+    /// Creates switches with equal numbers of ports.
     pub(super) fn uniform(end_points: u32, switches: u32, ports: u32) -> Builder {
         Builder::new(end_points, vec![port(ports); switches as usize])
     }
 
-    /// The link that leaves a node by a port, if one does.
+    /// Returns the index of the link out of a node's port, [`NO_LINK`] if there is none.
     fn output(&mut self, node: Node, port: u16) -> &mut u32 {
         match node {
             Node::EndPoint(number) => &mut self.injection[number as usize],
@@ -107,12 +109,12 @@ impl Builder {
         }
     }
 
-    /// Whether no link leaves a node by a port.
+    /// Returns whether a node's port has no outgoing link.
     pub(super) fn is_free(&mut self, node: Node, port: u16) -> bool {
         *self.output(node, port) == NO_LINK
     }
 
-    /// Lays a link one way.
+    /// Adds a one-way link.
     pub(super) fn link(&mut self, from: Node, from_port: u32, to: Node, to_port: u32) {
         let link = Link { from, from_port: port(from_port), to, to_port: port(to_port) };
         let index = u32::try_from(self.links.len()).expect("65,536 switches of 256 ports at most");
@@ -122,18 +124,18 @@ impl Builder {
         self.links.push(link);
     }
 
-    /// Lays a link each way.
+    /// Adds a link in each direction.
     pub(super) fn cable(&mut self, one: Node, one_port: u32, other: Node, other_port: u32) {
         self.link(one, one_port, other, other_port);
         self.link(other, other_port, one, one_port);
     }
 
-    /// Lays a link each way between an end-point and a switch's port.
+    /// Adds a link in each direction between an end-point and a switch's port.
     pub(super) fn attach(&mut self, end_point: u32, switch: u32, port: u32) {
         self.cable(Node::EndPoint(end_point), 0, Node::Switch(switch), port);
     }
 
-    /// The finished network: its routes, and where each node is drawn.
+    /// Returns the finished network with its routes and the drawing position of each node.
     pub(super) fn finish(self, table: Table, position: impl Fn(Node) -> (u32, u32)) -> Topology {
         let end_points = 0..table.end_points();
         let switches = 0..table.switches();

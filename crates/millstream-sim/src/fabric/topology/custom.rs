@@ -1,10 +1,11 @@
-//! Any network, given by its cables, with up\*/down\* routing.
+//! Arbitrary networks, given by their cables, with up\*/down\* routing.
 //!
-//! Every cable between switches has an upper end: the one nearer to the root, or of two as near the
-//! lower number. A packet goes up any number of links, then down any number, and never up again,
-//! so that no cycle of waiting packets closes: Schroeder and others, *Autonet: a high-speed,
-//! self-configuring local area network using point-to-point links* (IEEE Journal on Selected
-//! Areas in Communications, 1991).
+//! Every cable between switches has an upper end: the switch nearer to the root or, at equal
+//! distance, the switch with the lower number. A packet goes up any number of links, then down any
+//! number, and never up again, so no cycle of waiting packets closes.
+//!
+//! Source: Schroeder and others, *Autonet: a high-speed, self-configuring local area network using
+//! point-to-point links* (IEEE Journal on Selected Areas in Communications, 1991).
 
 use std::collections::VecDeque;
 
@@ -12,21 +13,25 @@ use super::builder::{Builder, END_POINTS_MOST, PORTS_MOST, SWITCHES_MOST, Size, 
 use super::table::Table;
 use super::{Node, Topology, TopologyError};
 
-/// A two-way cable: node and port of its one end, node and port of its other.
+/// A two-way cable: node and port of one end, node and port of the other end.
 pub type Cable = (Node, u16, Node, u16);
 
-/// A network of `end_points`, of `switches` with so many ports each, and of two-way `cables`.
+/// Builds a network of `end_points`, `switches` and two-way `cables`.
 ///
-/// The root is the switch from which the farthest one is nearest, the lowest such. Routes are by
-/// destination, so packets that come from above and those of the switch's own end-points leave
-/// alike; each switch, nearest to the destination first, takes the shortest way that is legal with
-/// what the switches before it took. Of two as short, one that begins downwards goes before one
-/// that begins upwards, then the lower port. No route is longer than by way of the root.
+/// `switches` holds the number of ports of each switch. The root is the switch with the smallest
+/// distance to its farthest switch, the lowest such number.
+///
+/// Routes depend on the destination only, so a switch forwards packets from above and from its own
+/// end-points alike. Switches choose in order of distance from the destination. Each takes the
+/// shortest legal route given the choices of the switches nearer to the destination. Among equally
+/// short routes, one that starts down precedes one that starts up; then the lower port wins. No
+/// route is longer than the route through the root.
 ///
 /// # Errors
-/// Too many nodes or ports, or none; a cable that ends at an unknown node, at a port that does not
-/// exist or is taken, that joins two end-points or a switch to itself; an end-point without cable;
-/// switches that no cables lead to.
+/// - Too many or no nodes or ports.
+/// - A cable to an unknown node, or to a port that does not exist or is taken.
+/// - A cable that joins two end-points, or a switch to itself.
+/// - An end-point without a cable, or a switch that no cables reach.
 pub fn custom(
     end_points: u32,
     switches: &[u16],
@@ -43,7 +48,7 @@ pub fn custom(
     size.check(|| format!("end_points {end_points} and {count} switches"))?;
 
     let mut builder = Builder::new(end_points, switches.to_vec());
-    // The switch and port that each end-point is joined to.
+    // Switch and port of each end-point's cable.
     let mut homes = vec![None; end_points as usize];
     let mut neighbours = vec![Vec::new(); switches.len()];
     for (cable, &(one, one_port, other, other_port)) in cables.iter().enumerate() {
@@ -111,11 +116,11 @@ pub fn custom(
 #[derive(Clone)]
 struct Neighbour {
     switch: u32,
-    /// The far end's port.
+    /// Port of the far end.
     port: u32,
 }
 
-/// How far each switch is from a root; `None` where there is no way.
+/// Returns the distance of each switch from `root`; `None` if a switch is not connected to it.
 fn levels_from(root: u32, neighbours: &[Vec<Neighbour>]) -> Vec<Option<u32>> {
     let mut levels = vec![None; neighbours.len()];
     levels[root as usize] = Some(0);
@@ -132,11 +137,11 @@ fn levels_from(root: u32, neighbours: &[Vec<Neighbour>]) -> Vec<Option<u32>> {
     levels
 }
 
-/// How far each switch is from the root of least depth, of several the lowest.
+/// Returns the distance of each switch from the root of least depth, the lowest such switch.
 fn levels_from_best_root(neighbours: &[Vec<Neighbour>]) -> Result<Vec<u32>, TopologyError> {
     let switches = 0..u32::try_from(neighbours.len()).expect("65,536 switches at most");
-    // Each switch with the least depth that it may have as root, for all that is known; known
-    // depths are left out. The most promising is tried until none promises to be better.
+    // Lower bound on each switch's depth as a root, from the searches so far; searched switches
+    // are removed. The lowest bound is searched next until no bound is below the best depth.
     let mut promises: Vec<(u32, u32)> = switches.clone().map(|switch| (0, switch)).collect();
     let (mut best, mut best_levels) = ((u32::MAX, 0), Vec::new());
     while let Some(&promise) = promises.iter().min()
@@ -149,8 +154,8 @@ fn levels_from_best_root(neighbours: &[Vec<Neighbour>]) -> Result<Vec<u32>, Topo
             .map(|(switch, level)| level.ok_or(TopologyError::NotConnected { switch }))
             .collect::<Result<Vec<_>, _>>()?;
         let depth = levels.iter().copied().max().unwrap_or(0);
-        // From a switch at some level it is so far to this root, and to this root's farthest switch
-        // at least the rest of the depth.
+        // A switch at `level` is that far from this root. Its distance to this root's farthest
+        // switch is at least `depth - level`.
         promises.retain_mut(|(promise, switch)| {
             let level = levels[*switch as usize];
             *promise = (*promise).max(level).max(depth - level);
@@ -163,26 +168,26 @@ fn levels_from_best_root(neighbours: &[Vec<Neighbour>]) -> Result<Vec<u32>, Topo
     Ok(best_levels)
 }
 
-/// A switch's way to a destination; the least is the best.
+/// A switch's route to a destination; the smallest is the best.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Way {
-    /// Links to the destination's switch.
+struct Route {
+    /// Number of links to the destination's switch.
     links: u32,
-    /// Whether the first of them goes up. After one that goes down all do.
+    /// Whether the first link goes up. After a link that goes down, all links go down.
     up: bool,
-    /// The port that it leaves by.
+    /// Output port of the switch.
     port: u32,
 }
 
-/// Each switch's way to the switch `home`.
+/// Returns each switch's route to the switch `home`.
 ///
-/// Searched backwards from `home`, nearest first. Every switch finds a way: the root's shortest
-/// goes down only, as do those of the switches on it, and all others can at least go up to it.
-fn routes_to(home: u32, neighbours: &[Vec<Neighbour>], levels: &[u32]) -> Vec<Way> {
-    const NONE: Way = Way { links: u32::MAX, up: true, port: u32::MAX };
+/// Searches backwards from `home`, nearest switches first. Every switch finds a route. The root's
+/// shortest path only goes down, also from the switches on it; all other switches can go up to it.
+fn routes_to(home: u32, neighbours: &[Vec<Neighbour>], levels: &[u32]) -> Vec<Route> {
+    const NONE: Route = Route { links: u32::MAX, up: true, port: u32::MAX };
     let height = |switch: u32| (levels[switch as usize], switch);
     let mut ways = vec![NONE; neighbours.len()];
-    ways[home as usize] = Way { links: 0, up: false, port: 0 };
+    ways[home as usize] = Route { links: 0, up: false, port: 0 };
     let mut open = VecDeque::from([home]);
     while let Some(next) = open.pop_front() {
         let onward = ways[next as usize];
@@ -191,7 +196,7 @@ fn routes_to(home: u32, neighbours: &[Vec<Neighbour>], levels: &[u32]) -> Vec<Wa
             if onward.up && !up {
                 continue;
             }
-            let way = Way { links: onward.links + 1, up, port: neighbour.port };
+            let way = Route { links: onward.links + 1, up, port: neighbour.port };
             let found = &mut ways[neighbour.switch as usize];
             if *found == NONE {
                 open.push_back(neighbour.switch);
@@ -202,7 +207,7 @@ fn routes_to(home: u32, neighbours: &[Vec<Neighbour>], levels: &[u32]) -> Vec<Wa
     ways
 }
 
-/// Where nodes are drawn: switches by level, the root above; end-points below, by their switch.
+/// Drawing positions: switches by level, root at the top; end-points at the bottom, by switch.
 struct Positions {
     switches: Vec<(u32, u32)>,
     end_points: Vec<(u32, u32)>,

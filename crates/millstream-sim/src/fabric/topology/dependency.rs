@@ -1,20 +1,20 @@
-//! Whether packets can wait for each other in a ring.
+//! Detection of cycles in which packets wait for each other.
 //!
-//! The channel-dependency graph of Dally and Seitz, *Deadlock-free message routing in
-//! multiprocessor interconnection networks* (IEEE Transactions on Computers, 1987):
-//! its vertices are the channels, here each (link, layer); there is an edge from one to another if
-//! some packet comes by the one and goes on by the other.
+//! This is the channel-dependency graph of Dally and Seitz, *Deadlock-free message routing in
+//! multiprocessor interconnection networks* (IEEE Transactions on Computers, 1987). Its vertices
+//! are the channels, here each (link, layer). An edge joins two channels if some packet arrives on
+//! the first and departs on the second.
 
 use super::{Node, Topology};
 
 /// A channel as one number: twice the link, plus the layer.
 type Channel = usize;
 
-/// A cycle of channels, if there is one.
+/// Returns a cycle of channels, if there is one.
 pub(super) fn cycle(topology: &Topology) -> Option<Vec<(usize, u8)>> {
     let successors = dependencies(topology);
-    // Channels that wait for nothing are taken away, and again; what is left, if anything, waits
-    // for what is left.
+    // Repeatedly remove channels that wait for nothing. If channels remain, each waits for another
+    // remaining channel.
     let mut waits: Vec<usize> = successors.iter().map(Vec::len).collect();
     let mut predecessors = vec![Vec::new(); successors.len()];
     for (channel, successors) in successors.iter().enumerate() {
@@ -43,8 +43,9 @@ pub(super) fn cycle(topology: &Topology) -> Option<Vec<(usize, u8)>> {
     Some(walk[start..].iter().map(|&channel| (channel / 2, u8::from(channel % 2 == 1))).collect())
 }
 
-/// For each channel those that packets go on to, over all sources and destinations. Injection
-/// links are left out: no packet goes on to one, so none is on a cycle.
+/// Returns the successors of each channel, over all sources and destinations.
+///
+/// Injection links are left out: they have no predecessor, so none is on a cycle.
 fn dependencies(topology: &Topology) -> Vec<Vec<Channel>> {
     let mut successors = vec![Vec::new(); 2 * topology.links().len()];
     let mut homes: Vec<u32> = (0..topology.end_points())
@@ -55,7 +56,7 @@ fn dependencies(topology: &Topology) -> Vec<Vec<Channel>> {
         .collect();
     homes.sort_unstable();
     homes.dedup();
-    // The last destination on whose routes each switch was met: beyond it they were walked.
+    // The last destination with a route through each switch: the rest of that route is recorded.
     let mut met = vec![None; topology.switches() as usize];
     for destination in 0..topology.end_points() {
         for &home in &homes {

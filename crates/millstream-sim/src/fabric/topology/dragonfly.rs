@@ -1,25 +1,28 @@
-//! The dragonfly: groups of switches, each group joined to every other by one cable.
+//! The dragonfly: groups of switches, with one cable between every two groups.
 
 use super::builder::{Builder, END_POINTS_MOST, Size, within};
 use super::table::Table;
 use super::{Node, Topology, TopologyError};
 
-/// A dragonfly with minimal routing: within the group to the switch that has the cable to the
-/// destination's group, across, and within that group to the destination's switch.
+/// Builds a dragonfly with minimal routing: a local, a global and a local hop.
 ///
-/// `end_points` (p) at each switch, `switches` (a) in each group, `globals` (h) cables to other
-/// groups at each switch: a·h + 1 groups. Switches of a group are all joined to each other. A
-/// switch's ports are those to its end-points, then to the other switches of its group in order,
-/// then to other groups; cable c of a group, counted over its switches, leads to the group c + 1
-/// further on, round. Paths have 2 to 5 links. Links between switches are used on layer 1 in the
-/// destination's group and on layer 0 before it, so that one layer's local links never wait for
-/// themselves by way of another group.
+/// A packet goes to the switch of its group with the cable to the destination's group. It crosses
+/// that cable, then goes to the destination's switch.
 ///
-/// Kim, Dally, Scott and Abts, *Technology-driven, highly-scalable dragonfly topology* (ISCA
-/// 2008), sections 3 and 4.
+/// Each switch has `end_points` (p) end-points and `globals` (h) cables to other groups. Each group
+/// has `switches` (a) switches, all connected to each other; there are a·h + 1 groups. A switch's
+/// ports are those to its end-points, then to the other switches of its group in order, then to
+/// other groups. Cable c of a group, counted over its switches, leads to the group c + 1 further
+/// on, modulo the number of groups.
+///
+/// Paths have 2 to 5 links. Links between switches use layer 1 in the destination's group and layer
+/// 0 before it. Hence local links of one layer never wait for themselves through another group.
+///
+/// Source: Kim, Dally, Scott and Abts, *Technology-driven, highly-scalable dragonfly topology*
+/// (ISCA 2008), sections 3 and 4.
 ///
 /// # Errors
-/// A parameter is 0, or the network would be too large.
+/// Fails if a parameter is 0 or the network would be too large.
 pub fn dragonfly(end_points: u32, switches: u32, globals: u32) -> Result<Topology, TopologyError> {
     within("end_points", end_points, 1..=END_POINTS_MOST, "1 to 16384")?;
     within("switches", switches, 1..=END_POINTS_MOST, "1 to 16384")?;
@@ -35,7 +38,7 @@ pub fn dragonfly(end_points: u32, switches: u32, globals: u32) -> Result<Topolog
         size.check(|| format!("end_points {p}, switches {a} and globals {h}"))?;
     let groups = switches / a;
     let first_global = p + a - 1;
-    // The port of a group's member to another: its own place is left out.
+    // Port of a group's member to another member; a member has no port to itself.
     let local = |from: u32, to: u32| p + if to < from { to } else { to - 1 };
 
     let mut builder = Builder::uniform(end_points, switches, first_global + h);
@@ -52,7 +55,7 @@ pub fn dragonfly(end_points: u32, switches: u32, globals: u32) -> Result<Topolog
             for global in 0..h {
                 let cable = member * h + global;
                 let far = (group + cable + 1) % groups;
-                // Seen from the far group this cable leads the rest of the way round.
+                // Index of this cable in the far group, where it leads the rest of the way around.
                 let back = a * h - 1 - cable;
                 if group < far {
                     let to = Node::Switch(far * a + back / h);

@@ -1,31 +1,31 @@
-//! What can be wrong with a network that is asked for.
+//! Errors of a topology's parameters.
 
 use super::Node;
 use thiserror::Error;
 
-/// Why there is no such network.
+/// The reason a network cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TopologyError {
     /// A parameter is out of its range.
     #[error("{parameter} is {value}; allowed is {allowed}")]
     Parameter {
-        /// Its name.
+        /// Name of the parameter.
         parameter: &'static str,
-        /// What was given.
+        /// Value of the parameter.
         value: u64,
-        /// What would be right.
+        /// Allowed range of the parameter.
         allowed: &'static str,
     },
-    /// The parameters are each in range, but together make a network that is too large.
+    /// The parameters are in range individually, but give a network that is too large.
     #[error("{parameters} make {count} {what}; at most {most} are allowed")]
     TooLarge {
-        /// Their names and values.
+        /// Names and values of the parameters.
         parameters: String,
-        /// What there is too much of.
+        /// The quantity that exceeds its bound.
         what: &'static str,
-        /// How much of it there would be.
+        /// Value of that quantity.
         count: u64,
-        /// How much is allowed.
+        /// Maximum of that quantity.
         most: u64,
     },
     /// A cable ends at a node that does not exist.
@@ -34,25 +34,25 @@ pub enum TopologyError {
          each numbered from 0"
     )]
     UnknownNode {
-        /// The cable's place in the list, from 0.
+        /// Position of the cable in the list, from 0.
         cable: usize,
-        /// The node that it names.
+        /// The unknown node.
         node: Node,
-        /// How many end-points there are.
+        /// Number of end-points.
         end_points: u32,
-        /// How many switches there are.
+        /// Number of switches.
         switches: u32,
     },
     /// A cable ends at a port that its node does not have.
     #[error("cable {cable} ends at port {port} of {node}, which has {ports} ports numbered from 0")]
     UnknownPort {
-        /// The cable's place in the list, from 0.
+        /// Position of the cable in the list, from 0.
         cable: usize,
-        /// The node.
+        /// The node at that end of the cable.
         node: Node,
-        /// The port that it names.
+        /// The unknown port.
         port: u16,
-        /// How many ports the node has.
+        /// Number of ports of the node.
         ports: u16,
     },
     /// Two cables end at one port.
@@ -60,35 +60,35 @@ pub enum TopologyError {
         "cable {cable} ends at port {port} of {node}, which has a cable; allowed is one a port"
     )]
     PortTaken {
-        /// The second cable's place in the list, from 0.
+        /// Position of the second cable in the list, from 0.
         cable: usize,
-        /// The node.
+        /// The node with the shared port.
         node: Node,
-        /// The port.
+        /// The shared port.
         port: u16,
     },
     /// A cable joins two end-points, or a switch to itself.
     #[error("cable {cable} joins {from} to {to}; allowed is a switch and another node")]
     Pointless {
-        /// The cable's place in the list, from 0.
+        /// Position of the cable in the list, from 0.
         cable: usize,
-        /// Its one end.
+        /// One end of the cable.
         from: Node,
-        /// Its other end.
+        /// The other end of the cable.
         to: Node,
     },
-    /// An end-point is not joined to any switch.
+    /// An end-point has no cable to a switch.
     #[error(
         "end-point {end_point} has no cable; each end-point needs one, from its port 0 to a switch"
     )]
     NoCable {
-        /// The end-point.
+        /// The end-point without a cable.
         end_point: u32,
     },
-    /// The network falls into parts.
+    /// The network is not connected.
     #[error("no cables lead from switch 0 to switch {switch}; every switch must be reached")]
     NotConnected {
-        /// The lowest switch that is not reached.
+        /// The lowest switch that is not connected to switch 0.
         switch: u32,
     },
 }

@@ -1,44 +1,46 @@
-//! Grids of switches: meshes, and tori, whose edges are joined round.
+//! Grids of switches: meshes, and tori, which connect opposite edges.
 //!
-//! Dimension order: a packet goes all its way in the first dimension, then in the second, and so
-//! on. In a mesh that suffices against deadlock. Round a torus it does not, and each link has two
-//! layers with a dateline between the last and the first switch of every ring: a packet that has
-//! the dateline before it uses layer 0, any other layer 1, so that no ring of waiting packets
-//! closes. Which one it is depends only on where the packet is and where it goes. Dally and Seitz,
-//! *Deadlock-free message routing in multiprocessor interconnection networks* (IEEE Transactions
-//! on Computers, 1987), on k-ary n-cubes.
+//! Routing is in dimension order: a packet completes the first dimension, then the second, and so
+//! on. This prevents deadlock in a mesh, but not in a torus. A torus link therefore has two layers,
+//! with a dateline between the last and the first switch of every ring. A packet uses layer 0
+//! before the dateline and layer 1 otherwise, so no ring of waiting packets closes. The layer
+//! depends only on the packet's position and destination.
+//!
+//! Source: Dally and Seitz, *Deadlock-free message routing in multiprocessor interconnection
+//! networks* (IEEE Transactions on Computers, 1987), on k-ary n-cubes.
 
 use super::builder::{Builder, END_POINTS_MOST, Size, within};
 use super::table::Table;
 use super::{Node, Topology, TopologyError};
 
-/// A mesh of switches, with dimension-order routing.
+/// Builds a mesh of switches, with dimension-order routing.
 ///
-/// `dims` is the number of switches along each dimension, the first of which is routed first and
-/// numbered fastest; `concentration` is the number of end-points at each switch. A switch's ports
-/// are those to its end-points, then for each dimension one up and one down; at the edges some are
-/// free. A path has 2 links more than there are steps between its switches.
+/// `dims` is the number of switches along each dimension. The first dimension is routed first and
+/// its coordinate varies fastest in switch numbers. `concentration` is the number of end-points at
+/// each switch. A switch's ports are those to its end-points, then one up and one down for each
+/// dimension; at the edges some are free. A path has 2 links plus the steps between its switches.
 ///
 /// # Errors
-/// No dimension, one with fewer than 2 switches, no end-points, or all together too large.
+/// Fails without dimensions, with fewer than 2 switches in one, without end-points, or if the
+/// network is too large.
 pub fn mesh(dims: &[u32], concentration: u32) -> Result<Topology, TopologyError> {
     grid(dims, concentration, false)
 }
 
-/// A torus of switches, with dimension-order routing, the shortest way round each ring; halfway
-/// round, up.
+/// Builds a torus of switches, with dimension-order routing.
 ///
-/// Numbers and ports are those of a [`mesh`]; none is free, and the routes use two layers.
+/// Packets take the shortest direction around each ring; halfway around, they go up. Numbers and
+/// ports are those of a [`mesh`]; no port is free, and the routes use two layers.
 ///
 /// # Errors
-/// Those of a [`mesh`].
+/// See [`mesh`].
 pub fn torus(dims: &[u32], concentration: u32) -> Result<Topology, TopologyError> {
     grid(dims, concentration, true)
 }
 
 fn grid(dims: &[u32], concentration: u32, round: bool) -> Result<Topology, TopologyError> {
     let dimensions = u32::try_from(dims.len()).unwrap_or(u32::MAX);
-    // Fourteen dimensions of 2 have as many switches as there may be end-points.
+    // 14 dimensions of size 2 have as many switches as the maximum number of end-points.
     within("the number of dims", dimensions, 1..=14, "1 to 14")?;
     for &size in dims {
         within("a size in dims", size, 2..=END_POINTS_MOST, "2 to 16384")?;
@@ -53,7 +55,7 @@ fn grid(dims: &[u32], concentration: u32, round: bool) -> Result<Topology, Topol
     let (end_points, switches) =
         size.check(|| format!("dims {dims:?} and concentration {concentration}"))?;
 
-    // Where each switch is, dimension by dimension, so that no route needs a division.
+    // Coordinates of each switch, precomputed so that no route needs a division.
     let mut coordinates = Vec::with_capacity(switches as usize * dims.len());
     for switch in 0..switches {
         let mut rest = switch;
@@ -111,7 +113,7 @@ fn grid(dims: &[u32], concentration: u32, round: bool) -> Result<Topology, Topol
     }))
 }
 
-/// Port and layer of a step along one dimension, whose port up is `up`.
+/// Returns port and layer of a step along one dimension; `up` is its port in the up direction.
 fn step(here: u32, there: u32, size: u32, round: bool, up: u32) -> (u32, u8) {
     if !round {
         return (if here < there { up } else { up + 1 }, 0);
@@ -124,8 +126,10 @@ fn step(here: u32, there: u32, size: u32, round: bool, up: u32) -> (u32, u8) {
     }
 }
 
-/// Where a switch is drawn: even dimensions run along columns, odd ones along rows, and a pair of
-/// dimensions more is a grid of such grids.
+/// Returns the cell in which a switch is drawn.
+///
+/// Even dimensions extend along columns, odd ones along rows. Each further pair of dimensions is a
+/// grid of these grids.
 fn cell(dims: &[u32], coordinates: &[u32]) -> (u32, u32) {
     let (mut cell, mut extent) = ([0, 0], [1, 1]);
     for (dimension, (&size, &here)) in dims.iter().zip(coordinates).enumerate() {

@@ -1,22 +1,22 @@
-//! The perfect-shuffle network that packets cross one way: the omega network.
+//! The omega network: a perfect-shuffle network that packets cross in one direction.
 
 use super::builder::{Builder, Size, within};
 use super::table::Table;
 use super::{Node, Topology, TopologyError};
 
-/// A one-way perfect-shuffle (omega) network, with routing by the destination's digits.
+/// Builds a one-way perfect-shuffle (omega) network, with routing by the destination's digits.
 ///
-/// `radix`^`stages` end-points; at each stage `radix`^(`stages` − 1) switches with `radix` ports,
-/// each an input and an output that lead to different nodes. Switches are numbered stage by stage
-/// from the sources. Before every stage the links are shuffled: what is at place d₁d₂…dₙ goes to
-/// place d₂…dₙd₁. Every path has `stages` + 1 links. Eight and two make 64 end-points and 16
-/// switches of 8 ports.
+/// It has `radix`^`stages` end-points, and `radix`^(`stages` − 1) switches with `radix` ports at
+/// each stage. The input and the output of a port lead to different nodes. Switches are numbered
+/// stage by stage from the sources. The links before every stage are shuffled: position d₁d₂…dₙ
+/// leads to position d₂…dₙd₁. Every path has `stages` + 1 links. A radix of 8 and 2 stages give 64
+/// end-points and 16 switches of 8 ports.
 ///
-/// Lawrie, *Access and alignment of data in an array processor* (IEEE Transactions on Computers,
-/// 1975).
+/// Source: Lawrie, *Access and alignment of data in an array processor* (IEEE Transactions on
+/// Computers, 1975).
 ///
 /// # Errors
-/// `radix` outside 2 to 256, `stages` outside 1 to 14, or both together too large.
+/// Fails if `radix` is outside 2 to 256, `stages` is outside 1 to 14, or the network is too large.
 pub fn shuffle(radix: u32, stages: u32) -> Result<Topology, TopologyError> {
     within("radix", radix, 2..=256, "2 to 256")?;
     within("stages", stages, 1..=14, "1 to 14")?;
@@ -49,7 +49,7 @@ pub fn shuffle(radix: u32, stages: u32) -> Result<Topology, TopologyError> {
         builder.link(last, end_point % radix, Node::EndPoint(end_point), 0);
     }
 
-    // Each shuffle brings the highest digit to the end, where the switch replaces it.
+    // Each shuffle moves the highest digit to the end, where the switch replaces it.
     let weights: Vec<u32> = (0..stages).rev().map(|digit| radix.pow(digit)).collect();
     let table = Table::by_rule(switches, end_points, |switch, destination| {
         (destination / weights[(switch / across) as usize] % radix, 0)

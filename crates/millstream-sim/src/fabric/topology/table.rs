@@ -1,27 +1,28 @@
-//! The routes of all packets: a table of switches × destinations, two bytes an entry.
+//! The routing table: switches × destinations, two bytes per entry.
 
 use super::Hop;
 
-/// The bit of an entry that holds the layer; the rest is the port.
+/// The bit of an entry that holds the layer; the other bits hold the port.
 const LAYER: u16 = 1 << 15;
 
-/// Where each switch sends packets for each destination.
+/// The next hop of each switch for each destination.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     switches: u32,
     end_points: u32,
-    /// A row for each switch: a switch's decisions are about neighbours in memory.
+    /// Entries, row by row. A row belongs to a switch, so lookups of one switch are close in
+    /// memory.
     entries: Vec<u16>,
 }
 
 impl Table {
-    /// A table in which every hop is by port 0 on layer 0.
+    /// Creates a table in which every hop uses port 0 and layer 0.
     pub(super) fn new(switches: u32, end_points: u32) -> Table {
         let entries = vec![0; switches as usize * end_points as usize];
         Table { switches, end_points, entries }
     }
 
-    /// A table from a rule that answers, for a switch and a destination, with port and layer.
+    /// Creates a table from a rule that returns port and layer for a switch and a destination.
     pub(super) fn by_rule(
         switches: u32,
         end_points: u32,
@@ -55,7 +56,7 @@ impl Table {
         }
     }
 
-    /// How many layers are in use: 2 if any hop is on layer 1.
+    /// Returns the number of layers in use: 2 if any hop uses layer 1, else 1.
     pub(super) fn layers(&self) -> u8 {
         if self.entries.iter().any(|entry| entry & LAYER != 0) { 2 } else { 1 }
     }
@@ -70,7 +71,7 @@ impl Table {
 
     #[inline]
     fn place(&self, switch: u32, destination: u32) -> usize {
-        // A destination too large would read the next switch's row.
+        // An index past the row would read the next switch's entries.
         assert!(destination < self.end_points, "there is no end-point {destination}");
         switch as usize * self.end_points as usize + destination as usize
     }

@@ -1,27 +1,28 @@
-//! Trees whose links do not thin out towards the root: k-ary n-trees and data-centre fat trees.
+//! Trees with full bandwidth up to the root: k-ary n-trees and data-centre fat trees.
 //!
-//! A packet climbs to the lowest switch from which its destination can be reached downwards, then
-//! comes down by the only way there is. Each step up is chosen from the destination's digits
-//! (d-mod-k), so that all packets for one destination come down one tree and every link carries
-//! an equal share of uniform traffic: Gomez, Gilabert, Gomez, Lopez and Duato, *Deterministic
-//! versus adaptive routing in fat-trees* (IPDPS workshops 2007).
+//! A packet goes up to the lowest switch that reaches its destination downwards, then down on the
+//! only path. The destination's digits select each step up (d-mod-k). Hence all packets to one
+//! destination come down one tree, and every link carries an equal share of uniform traffic.
+//!
+//! Source: Gomez, Gilabert, Gomez, Lopez and Duato, *Deterministic versus adaptive routing in
+//! fat-trees* (IPDPS workshops 2007).
 
 use super::builder::{Builder, Size, within};
 use super::table::Table;
 use super::{Node, Topology, TopologyError};
 
-/// A perfect shuffle folded back on itself: a k-ary n-tree, with d-mod-k routing.
+/// Builds a k-ary n-tree (a folded perfect shuffle) with d-mod-k routing.
 ///
-/// `arity`^`levels` end-points; at each level `arity`^(`levels` − 1) switches with `arity` ports
-/// down (numbered first) and as many up, which at the top are free. Switches are numbered from the
-/// level that the end-points are joined to, up. A path has two links for each level it climbs.
-/// Four and three make 64 end-points and 48 switches of 8 ports.
+/// It has `arity`^`levels` end-points, and `arity`^(`levels` − 1) switches at each level. A switch
+/// has `arity` ports down, numbered first, and `arity` ports up, which are free at the top level.
+/// Switches are numbered upwards from the level of the end-points. A path has two links for each
+/// level that it climbs. An arity of 4 and 3 levels give 64 end-points and 48 switches of 8 ports.
 ///
-/// Petrini and Vanneschi, *k-ary n-trees: high performance networks for massively parallel
+/// Source: Petrini and Vanneschi, *k-ary n-trees: high performance networks for massively parallel
 /// architectures* (IPPS 1997).
 ///
 /// # Errors
-/// `arity` outside 2 to 128, `levels` outside 1 to 14, or both together too large.
+/// Fails if `arity` is outside 2 to 128, `levels` is outside 1 to 14, or the network is too large.
 pub fn folded_shuffle(arity: u32, levels: u32) -> Result<Topology, TopologyError> {
     within("arity", arity, 2..=128, "2 to 128")?;
     within("levels", levels, 1..=14, "1 to 14")?;
@@ -41,7 +42,7 @@ pub fn folded_shuffle(arity: u32, levels: u32) -> Result<Topology, TopologyError
     for end_point in 0..end_points {
         builder.attach(end_point, end_point / arity, end_point % arity);
     }
-    // Across level l, switches that differ in digit l only are joined to the same ones above.
+    // Between level l and l + 1, switches that differ only in digit l share their upper neighbours.
     for level in 0..levels - 1 {
         for place in 0..across {
             let own = digit(place, level);
@@ -60,7 +61,7 @@ pub fn folded_shuffle(arity: u32, levels: u32) -> Result<Topology, TopologyError
     let table = Table::by_rule(switches, end_points, |switch, destination| {
         let (level, place) = (switch / across, switch % across);
         let next = digit(destination, level);
-        // Below this switch are the end-points whose digits above `level` are those of its place.
+        // Below this switch are the end-points with its position as the digits above `level`.
         let below =
             place / weights[level as usize] == destination / weights[level as usize] / arity;
         (if below { next } else { arity + next }, 0)
@@ -73,19 +74,19 @@ pub fn folded_shuffle(arity: u32, levels: u32) -> Result<Topology, TopologyError
     }))
 }
 
-/// The three-level data-centre fat tree of `ports`-port switches, with d-mod-k routing.
+/// Builds the three-level data-centre fat tree of `ports`-port switches, with d-mod-k routing.
 ///
-/// `ports` pods, each of `ports`/2 edge switches and as many aggregation switches, under
-/// (`ports`/2)² core switches; `ports`³/4 end-points. Edge switches are numbered first, then
+/// It has `ports` pods, each of `ports`/2 edge switches and `ports`/2 aggregation switches, under
+/// (`ports`/2)² core switches. It has `ports`³/4 end-points. Edge switches are numbered first, then
 /// aggregation switches, then core switches. Ports down are numbered before ports up; a core
-/// switch's port is the pod's number. Paths have 2 links under one edge switch, 4 in one pod, and
-/// 6.
+/// switch's port number is the pod number. A path has 2 links under one edge switch, 4 within a
+/// pod, and 6 otherwise.
 ///
-/// Al-Fares, Loukissas and Vahdat, *A scalable, commodity data center network architecture*
+/// Source: Al-Fares, Loukissas and Vahdat, *A scalable, commodity data center network architecture*
 /// (SIGCOMM 2008), sections 2.2 and 3.
 ///
 /// # Errors
-/// `ports` is odd or outside 2 to 40.
+/// Fails if `ports` is odd or outside 2 to 40.
 pub fn fat_tree(ports: u32) -> Result<Topology, TopologyError> {
     let allowed = "an even number from 2 to 40";
     within("ports", ports, 2..=40, allowed)?;
@@ -139,7 +140,7 @@ pub fn fat_tree(ports: u32) -> Result<Topology, TopologyError> {
         Node::EndPoint(number) => (2 * number, 3),
         Node::Switch(number) if number < edges => (2 * half * number + half - 1, 2),
         Node::Switch(number) if number < 2 * edges => (2 * half * (number - edges) + half - 1, 1),
-        // Half as many as edge switches, twice as far apart.
+        // There are half as many core switches as edge switches, so they are twice as far apart.
         Node::Switch(number) => (2 * ports * (number - 2 * edges) + ports - 1, 0),
     }))
 }

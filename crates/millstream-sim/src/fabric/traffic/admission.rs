@@ -1,15 +1,15 @@
-//! Average-bandwidth admission control: which connections the network has room for.
+//! Admission control by average bandwidth.
 
 use super::ClassTraffic;
 use super::sequence::{Purpose, random, skip};
 
-/// How much of each link connections may reserve, as shares of its data rate.
+/// The rate of each link that connections may reserve, as shares of its data rate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reservable {
     /// One share for the connections of all classes together.
     Together(f64),
-    /// A share for each class, as when each has a virtual channel with a minimum bandwidth of its
-    /// own; a class that is not listed has none.
+    /// A share for each class; a class that is not listed has none. This models a virtual channel
+    /// per class, each with its own minimum bandwidth.
     Each(Vec<f64>),
 }
 
@@ -25,30 +25,30 @@ impl From<&[f64]> for Reservable {
     }
 }
 
-/// What became of a class's connections over the whole network.
+/// Counts of a class's connections over the whole network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCount {
-    /// Connections that the class's load asked for.
+    /// Connections requested by the class's load.
     pub asked: u64,
-    /// Those that were set up.
+    /// Connections set up.
     pub admitted: u64,
-    /// Those that had no room to any destination: asked − admitted.
+    /// Connections without enough free rate to any destination: asked − admitted.
     pub refused: u64,
 }
 
-/// The connections that were set up, and what they left of the links.
+/// The admitted connections and the rate that they reserve on the links.
 #[derive(Clone, Debug)]
 pub struct Admitted {
     classes: usize,
     /// Destinations of the connections of each end-point and class, end-point by end-point.
     destinations: Vec<Vec<u32>>,
     counts: Vec<ClassCount>,
-    /// Reserved rate of each link, one row for each share of [`Reservable`].
+    /// Reserved rate of each link, bits/s, one row for each share of [`Reservable`].
     reserved_bps: Vec<Vec<u64>>,
 }
 
 impl Admitted {
-    /// Where each admitted connection of `class` at `end_point` goes, in order of admission.
+    /// Returns the destinations of `class`'s connections at `end_point`, in order of admission.
     #[must_use]
     pub fn destinations(&self, end_point: u32, class: u8) -> &[u32] {
         if usize::from(class) >= self.classes {
@@ -58,35 +58,35 @@ impl Admitted {
         self.destinations.get(place).map_or(&[], Vec::as_slice)
     }
 
-    /// Asked, admitted and refused connections of each class, over all end-points.
+    /// Returns the requested, admitted and refused connections of each class, over all end-points.
     #[must_use]
     pub fn counts(&self) -> &[ClassCount] {
         &self.counts
     }
 
-    /// The rate in bits/s that connections of all classes reserve on `link`.
+    /// Returns the rate in bits/s that connections of all classes reserve on `link`.
     #[must_use]
     pub fn reserved_bps(&self, link: usize) -> u64 {
         self.reserved_bps.iter().filter_map(|links| links.get(link)).sum()
     }
 }
 
-/// Admission control of a network's connections.
+/// The admission control of a network's connections.
 ///
-/// Each end-point asks for as many connections of a class as the class's load holds. The last one
-/// is seldom whole: of n end-points that ask for x each, end-point i asks for
-/// round((i + 1)·x) − round(i·x), so that all together ask for n·x to within half a connection.
+/// Each end-point requests as many connections of a class as the class's load contains, a number x
+/// that is seldom whole. End-point i of n requests round((i + 1)·x) − round(i·x) connections, so
+/// the total is n·x to within half a connection.
 ///
-/// Connections are set up one after the other, those of all end-points and classes keeping pace:
-/// the k-th of n is due at (k + ½)/n, ties going to the lower class, then the lower end-point. A
-/// connection reserves its mean rate, rounded up to whole bits/s, on every link of its route. Its
-/// destination is uniform over the other end-points; where a link on the route has no room, the
-/// next is drawn from those not yet tried, until one has room or all are tried. The paper says only
-/// that the control is "a simple one, based on average bandwidth".
+/// Connections are set up one at a time, interleaved over all end-points and classes. The k-th of n
+/// is due at (k + ½)/n; ties go to the lower class, then the lower end-point. A connection reserves
+/// its mean rate, rounded up to whole bits/s, on every link of its route. Its destination is drawn
+/// uniformly over the other end-points. If a link on the route lacks free rate, another destination
+/// is drawn without repetition, until one fits or all are tried. The paper says only that the
+/// control is "a simple one, based on average bandwidth".
 #[derive(Clone, Copy, Debug)]
 pub struct Admission;
 
-/// A connection that is asked for.
+/// A request for a connection.
 struct Request {
     due: f64,
     class: u8,
@@ -95,9 +95,11 @@ struct Request {
 }
 
 impl Admission {
-    /// Sets up the connections of `classes` in a network of `end_points` whose `links` links all
-    /// carry `link_bps` bits/s of data. `route(source, destination, path)` appends to `path` the
-    /// numbers, below `links`, of all links on the way, the two end-points' own among them.
+    /// Sets up the connections of `classes` in a network of `end_points`.
+    ///
+    /// All `links` links carry `link_bps` bits/s of data. `route(source, destination, path)`
+    /// appends the route's link numbers, each below `links`, to `path`, including the links of both
+    /// end-points.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
     #[must_use]
     pub fn admit(
@@ -146,7 +148,7 @@ impl Admission {
                     break;
                 }
             }
-            // The candidates' order must not depend on earlier connections.
+            // Restore the order: it must not depend on earlier connections.
             for (tried, pick) in swaps.drain(..).rev() {
                 candidates.swap(tried, pick);
             }
@@ -165,7 +167,7 @@ impl Admission {
     }
 }
 
-/// All connections that are asked for, in the order in which they are set up.
+/// Returns all requests, in the order in which connections are set up.
 #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
 fn requests(end_points: u32, link_bps: u64, classes: &[ClassTraffic]) -> Vec<Request> {
     let mut requests = Vec::new();

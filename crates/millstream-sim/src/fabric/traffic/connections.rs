@@ -2,16 +2,19 @@
 
 use super::sequence::{Purpose, random};
 
-/// Connections that send equal packets at one interval: whoever comes first in an interval comes
-/// first in every one, so the next packet is the next connection's in a fixed ring.
+/// A set of connections that send equal packets at a common interval.
+///
+/// Their order is equal in every interval, so the next packet belongs to the next connection in a
+/// fixed ring.
 #[derive(Clone, Debug)]
 pub(super) struct Connections {
     bytes: u32,
     interval_ns: u64,
-    /// Phase and number of each connection, by phase.
+    /// Phase in ns and number of each connection, by phase.
     ring: Vec<(u64, u32)>,
+    /// Index in `ring` of the next connection.
     place: usize,
-    /// When the present interval began.
+    /// Start of the current interval, ns.
     interval_start_ns: u64,
 }
 
@@ -33,7 +36,7 @@ impl Connections {
         Self { bytes: bytes.max(1), interval_ns, ring, place: 0, interval_start_ns: 0 }
     }
 
-    /// Time, connection within the class and bytes of the next packet.
+    /// Returns time, connection within the class and length of the next packet.
     #[inline]
     pub(super) fn next(&mut self) -> Option<(u64, u32, u32)> {
         let (phase_ns, connection) = *self.ring.get(self.place)?;

@@ -1,4 +1,4 @@
-//! All that one end-point sends, in time order.
+//! All packets of one end-point, in time order.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use super::self_similar::{Poisson, SelfSimilar};
 use super::video::Video;
 use super::{Admitted, ClassTraffic, Injection, Kind};
 
-/// One class's packets in time order.
+/// The packets of one class, in time order.
 #[derive(Clone, Debug)]
 enum Source {
     Connections(Connections),
@@ -19,17 +19,18 @@ enum Source {
 /// One class of one end-point.
 #[derive(Clone, Debug)]
 struct Class {
+    /// The source of the class's packets.
     source: Source,
-    /// Numbers of its connections within the end-point.
+    /// Numbers of the class's connections within the end-point.
     connections: Range<u32>,
-    /// Where each connection goes; empty for classes that set up none.
+    /// Destination of each connection; empty for classes without connections.
     destinations: Vec<u32>,
-    /// Its next packet; one that is not before the stop time is never sent.
+    /// The next packet; it is never sent if its time is at or after the stop time.
     head: Injection,
 }
 
 impl Class {
-    /// The next packet becomes the head; a class that is over gets one at the end of time.
+    /// Makes the next packet the head; after the last packet, the head's time is `u64::MAX`.
     #[inline]
     fn advance(&mut self) {
         let found = match &mut self.source {
@@ -57,10 +58,11 @@ impl Class {
     }
 }
 
-/// All injections of one end-point in time order; at one instant the lower class goes first.
+/// An iterator over all injections of one end-point, in time order.
 ///
-/// The same arguments give the same injections. They do not depend on what other end-points send,
-/// nor a class's on other classes, but for the connections that admission refused.
+/// At one instant the lower class goes first. Equal arguments give equal injections. They do not
+/// depend on other end-points; a class's injections do not depend on other classes, except for
+/// refused connections.
 #[derive(Clone, Debug)]
 pub struct EndPointTraffic {
     classes: Vec<Class>,
@@ -69,9 +71,11 @@ pub struct EndPointTraffic {
 }
 
 impl EndPointTraffic {
-    /// What `end_point` of `end_points` (numbered from 0) sends before `stop_ns` on a link whose
-    /// data rate is `link_bps` bits/s. `classes`, at most 256, `link_bps` and `seed` are those that
-    /// `admitted` was made with. An end-point alone in its network sends nothing.
+    /// Creates the traffic of `end_point`, one of `end_points` (numbered from 0), before `stop_ns`.
+    ///
+    /// The link has a data rate of `link_bps` bits/s. `classes` (at most 256), `link_bps` and
+    /// `seed` must equal the arguments that made `admitted`. A single end-point in a network sends
+    /// nothing.
     #[allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]
     #[must_use]
     pub fn new(
@@ -132,15 +136,16 @@ impl EndPointTraffic {
         Self { offered_bytes: vec![0; classes.len()], classes, stop_ns }
     }
 
-    /// Bytes of each class that were handed out so far: the load that the run has come to.
+    /// Returns the bytes of each class that were injected so far.
     #[must_use]
     pub fn offered_bytes(&self) -> &[u64] {
         &self.offered_bytes
     }
 
-    /// The numbers of the connections of `class`, over which jitter is measured. Classes follow
-    /// each other in order. A self-similar class has a number for each source, a Poisson class one
-    /// in all; their packets go to ever other end-points.
+    /// Returns the numbers of the connections of `class`, over which jitter is measured.
+    ///
+    /// The ranges of the classes follow each other in order. A self-similar class has one number
+    /// per source, a Poisson class one number in all; the destinations of their packets vary.
     #[must_use]
     pub fn connections(&self, class: u8) -> Range<u32> {
         self.classes.get(usize::from(class)).map_or(0..0, |class| class.connections.clone())
@@ -152,7 +157,7 @@ impl Iterator for EndPointTraffic {
 
     #[inline]
     fn next(&mut self) -> Option<Injection> {
-        // Classes are few: a scan finds the first head sooner than a heap would.
+        // There are few classes: a linear scan finds the first head faster than a heap.
         let class = self.classes.iter_mut().min_by_key(|class| class.head.time_ns)?;
         let injection = class.head;
         if injection.time_ns >= self.stop_ns {

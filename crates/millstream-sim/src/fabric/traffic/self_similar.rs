@@ -1,16 +1,16 @@
-//! Classes without connections: superposed on/off sources, and Poisson arrivals.
+//! Classes without connections: superposed on/off sources and Poisson arrivals.
 
 use millstream_traffic::{OnOff, PacketBytes, PoissonTimes, Random};
 
 use super::sequence::{Purpose, other_end_point, random};
 
-/// On/off sources, each of whose on periods goes to one end-point.
+/// A set of on/off sources; all packets of an on period go to one end-point.
 #[derive(Clone, Debug)]
 pub(super) struct SelfSimilar {
     sources: OnOff,
     end_point: u32,
     end_points: u32,
-    /// Where the present on period of each source goes.
+    /// Destination of each source's current on period.
     destinations: Vec<u32>,
     random: Random,
 }
@@ -34,7 +34,7 @@ impl SelfSimilar {
         }
     }
 
-    /// Time, source, bytes and destination of the next packet.
+    /// Returns time, source, length and destination of the next packet.
     #[inline]
     pub(super) fn next(&mut self) -> Option<(u64, u32, u32, u32)> {
         let packet = self.sources.next()?;
@@ -46,13 +46,13 @@ impl SelfSimilar {
     }
 }
 
-/// Poisson arrivals of packets of one size.
+/// Poisson arrivals of packets of one length.
 #[derive(Clone, Debug)]
 pub(super) struct Poisson {
     bytes: u32,
     end_point: u32,
     end_points: u32,
-    /// None without load: the gaps are endless.
+    /// Arrival times; there are none without load, since the gaps are infinite.
     times: PoissonTimes,
     destinations: Random,
 }
@@ -75,7 +75,7 @@ impl Poisson {
         }
     }
 
-    /// Time, bytes and destination of the next packet.
+    /// Returns time, length and destination of the next packet.
     #[inline]
     pub(super) fn next(&mut self) -> Option<(u64, u32, u32)> {
         let time_ns = self.times.next()?;

@@ -1,20 +1,22 @@
-//! Which sequence of random numbers is whose.
+//! Assignment of random-number sequences to connections and classes.
 
 use millstream_traffic::Random;
 
-/// What a connection or a class draws random numbers for.
+/// The use of a random sequence by a connection or a class.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose {
-    /// Where packets go.
+    /// Destinations of packets.
     Destination = 0,
-    /// When they come and, but for video frames, how large they are.
+    /// Times of packets and, except for video frames, their lengths.
     Times = 1,
-    /// How large video frames are.
+    /// Lengths of video frames.
     Frames = 2,
 }
 
-/// The number of a sequence: end-point in the upper 24 bits, class in the next 8, connection within
-/// the class in the next 30, purpose in the last 2.
+/// Returns the number of a sequence.
+///
+/// From the most significant bit: end-point (24 bits), class (8), connection within the class (30),
+/// purpose (2).
 pub(super) fn number(end_point: u32, class: u8, connection: u32, purpose: Purpose) -> u64 {
     u64::from(end_point) << 40
         | u64::from(class) << 32
@@ -22,7 +24,7 @@ pub(super) fn number(end_point: u32, class: u8, connection: u32, purpose: Purpos
         | purpose as u64
 }
 
-/// The sequence of a connection, or of a class without connections (connection 0).
+/// Returns the sequence of a connection, or of a class without connections (connection 0).
 pub(super) fn random(
     seed: u64,
     end_point: u32,
@@ -33,13 +35,13 @@ pub(super) fn random(
     Random::new(seed, number(end_point, class, connection, purpose))
 }
 
-/// An end-point other than `end_point` out of `end_points` (at least 2), all alike.
+/// Draws an end-point other than `end_point` uniformly out of `end_points` (at least 2).
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn other_end_point(random: &mut Random, end_point: u32, end_points: u32) -> u32 {
     skip(random.below(u64::from(end_points - 1)) as u32, end_point)
 }
 
-/// The `index`-th end-point when `end_point` is left out.
+/// Returns the `index`-th end-point, not counting `end_point`.
 pub(super) fn skip(index: u32, end_point: u32) -> u32 {
     if index < end_point { index } else { index + 1 }
 }

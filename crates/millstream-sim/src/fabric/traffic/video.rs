@@ -7,48 +7,50 @@ use millstream_traffic::mpeg::Mpeg4Model;
 
 use super::sequence::{Purpose, number, random};
 
-/// Video connections whose frames' packets are spread over the frames' times.
+/// A set of video connections that spread each frame's packets over the frame's time.
 #[derive(Clone, Debug)]
 pub(super) struct Video {
     frame_ns: u64,
     packet_bytes: u32,
     films: Vec<MediaFile>,
-    /// When each connection sends next, and its number.
+    /// Time of each connection's next packet, ns, and the connection's number.
     next: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
-/// One connection, inside a frame.
+/// One connection and its position in the current frame.
 #[derive(Clone, Debug)]
 struct MediaFile {
     model: Mpeg4Model,
-    /// How long before time 0 its first frame began.
+    /// Time from the start of its first frame to time 0, ns.
     lead_ns: u64,
-    /// When its present frame began, ns after its first.
+    /// Start of the current frame, ns after the start of the first.
     frame_start_ns: u64,
-    /// Packets of the present frame, and how many of them are gone.
+    /// Number of packets of the current frame.
     packets: u32,
+    /// Number of packets of the current frame that were sent.
     gone: u32,
+    /// Bytes of the current frame that were not sent.
     left_bytes: u32,
 }
 
 impl MediaFile {
     fn begin_frame(&mut self, packet_bytes: u32) {
-        // The model has no end.
+        // The model never ends.
         let frame_bytes = self.model.next().map_or(1, |frame| frame.bytes.max(1));
         self.packets = frame_bytes.div_ceil(packet_bytes);
         self.gone = 0;
         self.left_bytes = frame_bytes;
     }
 
-    /// When the next packet comes, ns after the connection's first frame.
+    /// Returns the time of the next packet, ns after the connection's first frame.
     #[allow(clippy::cast_possible_truncation)]
     fn due_ns(&self, frame_ns: u64) -> u64 {
         let offset = u128::from(self.gone) * u128::from(frame_ns) / u128::from(self.packets);
-        // Less than a frame time.
+        // `offset` is below the frame time, so it fits into 64 bits.
         self.frame_start_ns.saturating_add(offset as u64)
     }
 
-    /// The bytes of the next packet, which goes.
+    /// Sends the next packet and returns its length, bytes.
     fn send(&mut self, frame_ns: u64, packet_bytes: u32) -> u32 {
         let bytes = self.left_bytes.min(packet_bytes);
         self.left_bytes -= bytes;
@@ -79,26 +81,26 @@ impl Video {
                 random(seed, end_point, class, connection, Purpose::Times).below(frame_ns);
             let sequence = number(end_point, class, connection, Purpose::Frames);
             let model = Mpeg4Model::at_random_place(mean_bytes, seed, sequence);
-            let mut film =
+            let mut file =
                 MediaFile { model, lead_ns, frame_start_ns: 0, packets: 0, gone: 0, left_bytes: 0 };
-            film.begin_frame(packet_bytes);
-            while film.due_ns(frame_ns) < lead_ns {
-                film.send(frame_ns, packet_bytes);
+            file.begin_frame(packet_bytes);
+            while file.due_ns(frame_ns) < lead_ns {
+                file.send(frame_ns, packet_bytes);
             }
-            next.push(Reverse((film.due_ns(frame_ns) - lead_ns, connection)));
-            films.push(film);
+            next.push(Reverse((file.due_ns(frame_ns) - lead_ns, connection)));
+            films.push(file);
         }
         Self { frame_ns, packet_bytes, films, next }
     }
 
-    /// Time, connection within the class and bytes of the next packet.
+    /// Returns time, connection within the class and length of the next packet.
     #[inline]
     pub(super) fn next(&mut self) -> Option<(u64, u32, u32)> {
         let mut head = self.next.peek_mut()?;
         let Reverse((time_ns, connection)) = *head;
-        let film = &mut self.films[connection as usize];
-        let bytes = film.send(self.frame_ns, self.packet_bytes);
-        *head = Reverse((film.due_ns(self.frame_ns) - film.lead_ns, connection));
+        let file = &mut self.films[connection as usize];
+        let bytes = file.send(self.frame_ns, self.packet_bytes);
+        *head = Reverse((file.due_ns(self.frame_ns) - file.lead_ns, connection));
         Some((time_ns, connection, bytes))
     }
 }

@@ -53,7 +53,7 @@ const IN_FLIGHT: usize = 8;
 
 /// Where a stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// It has no packets, or is being moved.
     Absent,
     /// Its gate is closed.
@@ -65,7 +65,7 @@ pub(super) enum Place {
 /// One stream in one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub(super) struct Line {
+pub(super) struct StreamEntry {
     pub(super) state: DwcsState,
     /// The head's arrival, if there is a head.
     arrival_ns: u64,
@@ -74,7 +74,7 @@ pub(super) struct Line {
     at: u32,
 }
 
-impl Line {
+impl StreamEntry {
     pub(super) fn new(state: DwcsState) -> Self {
         Self { state, arrival_ns: 0, bytes: 0, at: ABSENT }
     }
@@ -90,11 +90,11 @@ impl Line {
     }
 
     #[inline]
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> Location {
         match self.at {
-            ABSENT => Place::Absent,
-            PARKED => Place::Parked,
-            _ => Place::Placed,
+            ABSENT => Location::Absent,
+            PARKED => Location::Parked,
+            _ => Location::Placed,
         }
     }
 
@@ -120,7 +120,7 @@ impl Line {
 /// All streams; those with active heads by deadline.
 #[derive(Clone, Debug)]
 pub(super) struct Calendar {
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<StreamEntry>,
     /// The ring; its length is a power of two.
     buckets: Vec<Bucket>,
     occupied: Bitmap,

@@ -1,4 +1,4 @@
-//! Readers of films in memory: what comes onto the shelf, and what does not.
+//! Tests of readers of media files in memory: frames that reach the cache, and frames that fail.
 
 use super::*;
 use crate::files::read_ahead::frame_cache::{EntryState, create};
@@ -8,7 +8,7 @@ use crate::shared_memory::store::tests::media;
 use crate::shared_memory::store::{NewFrame, StoreBuilder};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// A film in memory that answers when it is told to, or at once.
+/// A media file in memory that answers immediately, or on a message.
 pub(crate) struct Slow {
     pub(crate) bytes: Vec<u8>,
     pub(crate) answers: Option<Receiver<()>>,
@@ -46,7 +46,7 @@ impl MediaFile for Slow {
     }
 }
 
-/// The bytes of a film of `frames` frames, of 100 to 400 bytes, and the film put into a store.
+/// Adds a media file of `frames` frames of 100 to 400 bytes to a store, and returns its bytes.
 pub(crate) fn film(builder: &mut StoreBuilder, number: u32, frames: u32, repeat: u32) -> Vec<u8> {
     let (mut bytes, mut new) = (Vec::new(), Vec::new());
     for frame in 0..frames {
@@ -75,49 +75,49 @@ pub(crate) fn film(builder: &mut StoreBuilder, number: u32, frames: u32, repeat:
     bytes
 }
 
-/// Waits until a frame stands so that nothing more becomes of it.
-pub(crate) fn await_done(shelf: FrameCache, place: usize, number: u64) -> EntryState {
+/// Waits until a frame is read or has failed.
+pub(crate) fn await_done(cache: FrameCache, place: usize, number: u64) -> EntryState {
     let end = Instant::now() + Duration::from_secs(30);
-    while shelf.stands(place, number) == EntryState::Away {
+    while cache.stands(place, number) == EntryState::Away {
         assert!(Instant::now() < end, "frame {number} was not read");
         std::thread::sleep(Duration::from_millis(1));
     }
-    shelf.stands(place, number)
+    cache.stands(place, number)
 }
 
 fn open(builder: &StoreBuilder, places: u32) -> (Store, Store, FrameCache) {
     let file = builder.seal().unwrap();
-    let shelf = create(places, Shape::new(16, 16 * 50 + 50)).unwrap();
-    (Store::open(&file).unwrap(), Store::open(&file).unwrap(), FrameCache::open(&shelf).unwrap())
+    let cache = create(places, Shape::new(16, 16 * 50 + 50)).unwrap();
+    (Store::open(&file).unwrap(), Store::open(&file).unwrap(), FrameCache::open(&cache).unwrap())
 }
 
 #[test]
-fn a_session_finds_every_frame_of_its_film_round_after_round() {
+fn a_session_gets_every_frame_of_its_file_in_every_round() {
     let mut builder = StoreBuilder::default();
     let bytes = film(&mut builder, 1, 7, 1);
     let once = film(&mut builder, 2, 5, 0);
-    let (store, other, shelf) = open(&builder, 2);
-    let _readers = Readers::of(other, shelf, vec![Slow::of(&bytes), Slow::of(&once)]).unwrap();
-    shelf.begin(0, 0, 3);
-    shelf.begin(1, 1, 0);
+    let (store, other, cache) = open(&builder, 2);
+    let _readers = Readers::of(other, cache, vec![Slow::of(&bytes), Slow::of(&once)]).unwrap();
+    cache.begin(0, 0, 3);
+    cache.begin(1, 1, 0);
     let mut copy = Vec::new();
     for (place, bytes, numbers) in [(0, &bytes, 3..60u64), (1, &once, 0..5)] {
         let media = store.media()[place];
         for number in numbers {
-            assert_eq!(await_done(shelf, place, number), EntryState::There);
+            assert_eq!(await_done(cache, place, number), EntryState::There);
             let at = usize::try_from(number % media.frames).unwrap();
             let record = store.frames(&media)[at];
-            assert!(shelf.copy(place, number, record.length, &mut copy), "frame {number}");
+            assert!(cache.copy(place, number, record.length, &mut copy), "frame {number}");
             let from = usize::try_from(record.at).unwrap();
             assert_eq!(copy, bytes[from..from + record.length as usize]);
-            shelf.want_from(place, number);
+            cache.want_from(place, number);
         }
     }
-    assert_eq!(shelf.stands(1, 5), EntryState::Away, "played once");
+    assert_eq!(cache.stands(1, 5), EntryState::Away, "played once");
 }
 
 #[test]
-fn what_is_not_what_was_loaded_is_left_out_and_the_rest_is_not() {
+fn changed_truncated_and_unreadable_frames_fail() {
     let mut builder = StoreBuilder::default();
     let bytes = film(&mut builder, 1, 8, 0);
     let (store, ..) = open(&builder, 1);
@@ -133,32 +133,32 @@ fn what_is_not_what_was_loaded_is_left_out_and_the_rest_is_not() {
     for (film, out) in
         [(changed, vec![2]), (truncated, vec![5, 6, 7]), (broken, vec![0, 1, 2, 3, 4])]
     {
-        let (_, other, shelf) = open(&builder, 1);
-        let _readers = Readers::of(other, shelf, vec![film]).unwrap();
-        shelf.begin(0, 0, 0);
+        let (_, other, cache) = open(&builder, 1);
+        let _readers = Readers::of(other, cache, vec![film]).unwrap();
+        cache.begin(0, 0, 0);
         for number in 0..8 {
-            let failed = await_done(shelf, 0, number) == EntryState::Failed;
+            let failed = await_done(cache, 0, number) == EntryState::Failed;
             assert_eq!(failed, out.contains(&number), "frame {number} of {out:?}");
         }
-        assert!(shelf.get(CacheField::Failures) > 0);
+        assert!(cache.get(CacheField::Failures) > 0);
     }
 }
 
 #[test]
-fn a_place_that_changes_hands_while_its_film_is_read_gets_nothing_of_it() {
+fn a_place_that_gets_a_new_session_during_a_read_discards_the_frames() {
     let mut builder = StoreBuilder::default();
     let bytes = film(&mut builder, 1, 8, 1);
-    let (_, other, shelf) = open(&builder, 1);
+    let (_, other, cache) = open(&builder, 1);
     let (slow, answer) = Slow::gated(&bytes);
-    let _readers = Readers::of(other, shelf, vec![slow]).unwrap();
-    shelf.begin(0, 0, 0);
-    shelf.end(0);
-    shelf.begin(0, 0, 4);
-    // Whatever was being read for the first turn is answered, too.
+    let _readers = Readers::of(other, cache, vec![slow]).unwrap();
+    cache.begin(0, 0, 0);
+    cache.end(0);
+    cache.begin(0, 0, 4);
+    // Completes the pending reads, including one for the first turn.
     for _ in 0..100 {
         let _ = answer.send(());
     }
-    assert_eq!(await_done(shelf, 0, 4), EntryState::There);
-    assert_eq!(shelf.stands(0, 0), EntryState::Away);
+    assert_eq!(await_done(cache, 0, 4), EntryState::There);
+    assert_eq!(cache.stands(0, 0), EntryState::Away);
     drop(answer);
 }

@@ -1,15 +1,15 @@
-//! Clients whose frames the host passes on: what it says of them is what is counted.
+//! Interleaved clients: the dispatcher counts the outcomes that the host reports.
 
 use super::*;
 
-/// A row without ports: its packets go by its RTSP connection.
+/// Starts a client without UDP ports: its packets use its RTSP connection.
 fn play(bench: &Bench, session: usize) {
     bench.row(session).set(SessionField::Ssrc, 7);
     bench.row(session).set(SessionField::Want, Want::Play as u64);
     assert!(bench.region.notices().push([session as u64, 0, 0, 0]));
 }
 
-/// The host says what became of a frame.
+/// Reports the outcome of a frame as the host does.
 fn tell(bench: &Bench, session: usize, frame: u64, sent_ns: u64) {
     assert!(bench.region.outcomes().push([7 << 32 | session as u64, frame, sent_ns, 0]));
 }
@@ -19,7 +19,7 @@ fn all(bench: &Bench, word: SessionField) -> u64 {
 }
 
 #[test]
-fn a_frame_is_sent_or_late_when_the_host_says_so_and_not_before() {
+fn a_frame_counts_as_sent_or_late_when_the_host_reports_it() {
     let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
     play(&bench, 0);
     bench.until(6 * T);
@@ -27,13 +27,13 @@ fn a_frame_is_sent_or_late_when_the_host_says_so_and_not_before() {
     tell(&bench, 0, 0, 3_000_000);
     tell(&bench, 0, 1, 0);
     tell(&bench, 0, 2, 0);
-    // Of no frame that waits, and of another client that had the row.
+    // Ignored: a frame out of order, and a frame of an earlier client of the row.
     tell(&bench, 0, 5, 0);
     assert!(bench.region.outcomes().push([8 << 32, 3, 0, 0]));
     bench.until(6 * T + 1);
     assert_eq!(bench.counts(0, SessionField::Sent), [1, 0, 0]);
     assert_eq!(bench.counts(0, SessionField::Late), [0, 0, 2]);
-    // One of six may be lost.
+    // The contract allows one loss of six.
     let row = bench.row(0);
     assert_eq!((row.get(SessionField::Slow), row.get(SessionField::Violations)), (2, 1));
     assert_eq!(row.get(SessionField::WorstNs), 3_000_000);
@@ -45,14 +45,14 @@ fn a_frame_is_sent_or_late_when_the_host_says_so_and_not_before() {
 }
 
 #[test]
-fn of_what_the_host_does_not_get_rid_of_only_so_much_is_passed_on() {
+fn the_number_of_frames_in_the_host_is_bounded() {
     let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
     play(&bench, 0);
     bench.until(100 * T);
     let row = bench.row(0);
     assert_eq!(bench.record.frames.len(), 64);
     assert_eq!((all(&bench, SessionField::Full), row.get(SessionField::Slow)), (36, 36));
-    // Those that were not passed on take no RTP numbers: a film's round has ten packets in six
+    // Frames that were not handed to the host take no RTP numbers. A round has ten packets in six
     // frames.
     assert_eq!(row.get(SessionField::Sequence), 10 * 10 + 4 + 1 + 1 + 2);
     for frame in 0..64 {
@@ -72,7 +72,7 @@ fn of_what_the_host_does_not_get_rid_of_only_so_much_is_passed_on() {
 }
 
 #[test]
-fn what_the_host_had_of_a_dead_processor_is_lost_once() {
+fn frames_in_the_host_are_lost_once_when_the_data_plane_dies() {
     let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
     play(&bench, 0);
     bench.until(4 * T);
@@ -80,7 +80,7 @@ fn what_the_host_had_of_a_dead_processor_is_lost_once() {
     bench.until(4 * T + 1);
     let (region, now_ns) = (bench.region, bench.now_ns);
     bench.dispatch = Dispatch::new(store(media(T, 1, 6), &FILM), region, selector(), now_ns);
-    // The host has not heard of it yet.
+    // The host does not know about the new dispatcher yet.
     tell(&bench, 0, 1, 2 * T);
     bench.until(6 * T);
     assert_eq!((all(&bench, SessionField::Sent), bench.row(0).get(SessionField::Lost)), (1, 4));

@@ -1,12 +1,11 @@
-//! Clients of a live stream on the made-up clock: where they begin, and that no frame is
-//! unaccounted for.
+//! Clients of a live stream on the simulated clock: their entry frames and counters.
 
 use super::*;
 use crate::live::frames::tests::{pair, put};
 use crate::live::frames::{FrameRing, Shape};
 use crate::shared_memory::store::StoreBuilder;
 
-/// A bench of one live stream, and the ring that it is published into.
+/// Creates a bench with one live stream, and the ring that the test publishes into.
 fn bench(clients: u32, rate_bps: u64) -> (Bench, FrameRing) {
     let (region, _) = Region::create(clients).unwrap();
     region.set(GlobalField::LinkRate, rate_bps);
@@ -23,13 +22,13 @@ fn live_store(rings: Vec<FrameRing>) -> Store {
     store
 }
 
-/// The client plays, and the dispatcher has seen that.
+/// Starts a client and lets the dispatcher process the request.
 fn play(bench: &mut Bench, session: usize) {
     bench.want(session, Want::Play);
     bench.dispatch.step(bench.now_ns, &mut bench.record);
 }
 
-/// Publishes frames in time, each sixth one to begin with, until the bench's clock is at `end_ns`.
+/// Publishes a frame every T until the clock is at `end_ns`; every sixth is an entry frame.
 fn publish(bench: &mut Bench, ring: &FrameRing, end_ns: u64) {
     while bench.now_ns < end_ns {
         let number = ring.head();
@@ -44,7 +43,7 @@ fn frames_of(bench: &Bench, session: usize) -> Vec<u64> {
 }
 
 #[test]
-fn each_client_begins_with_the_next_frame_it_can_and_gets_all_from_there_on() {
+fn each_client_gets_every_frame_from_the_next_entry_frame_on() {
     let (mut bench, ring) = bench(2, 1_000_000);
     play(&mut bench, 0);
     publish(&mut bench, &ring, 8 * T);
@@ -64,7 +63,7 @@ fn each_client_begins_with_the_next_frame_it_can_and_gets_all_from_there_on() {
 }
 
 #[test]
-fn a_client_waits_for_a_publisher_that_is_gone_and_after_a_pause_begins_anew() {
+fn a_client_waits_for_a_silent_publisher_and_restarts_after_a_pause() {
     let (mut bench, ring) = bench(1, 1_000_000);
     play(&mut bench, 0);
     publish(&mut bench, &ring, 9 * T);
@@ -76,7 +75,7 @@ fn a_client_waits_for_a_publisher_that_is_gone_and_after_a_pause_begins_anew() {
     publish(&mut bench, &ring, 35 * T);
     play(&mut bench, 0);
     publish(&mut bench, &ring, 45 * T);
-    // Frames 12 and 13 were in the pause, 14 to 17 cannot be begun with.
+    // Frames 12 and 13 fell into the pause; 14 to 17 are no entry frames.
     assert_eq!(bench.row(0).get(SessionField::Offset), 6);
     assert_eq!(frames_of(&bench, 0), (0..18).collect::<Vec<_>>());
     assert_eq!(bench.row(0).get(SessionField::Lost), 0);
@@ -84,11 +83,11 @@ fn a_client_waits_for_a_publisher_that_is_gone_and_after_a_pause_begins_anew() {
 }
 
 #[test]
-fn what_a_dispatcher_missed_is_lost_whether_it_was_stopped_or_died() {
+fn frames_missed_by_a_stopped_or_dead_dispatcher_are_lost() {
     let (mut bench, ring) = bench(1, 1_000_000);
     play(&mut bench, 0);
     publish(&mut bench, &ring, 5 * T);
-    // Stopped for longer than the ring is.
+    // Stops the dispatcher for longer than the ring holds frames.
     for number in 5..200u8 {
         put(&ring, u64::from(number) * T, number % 6 == 0, 2, number);
     }
@@ -97,7 +96,7 @@ fn what_a_dispatcher_missed_is_lost_whether_it_was_stopped_or_died() {
     let lost = bench.row(0).get(SessionField::Lost);
     assert!((100..195).contains(&lost), "{lost}");
     bench.check_conservation(1);
-    // Another takes its place.
+    // A new dispatcher replaces the old one.
     for number in 0..7 {
         put(&ring, (220 + number) * T, false, 2, 1);
     }

@@ -1,5 +1,4 @@
-//! Films that are read while they play: clients of one whose disk is slow lose its frames, others
-//! none.
+//! Media files that are read during playback: a slow disk affects only the clients of its file.
 
 use super::*;
 use crate::files::read_ahead::frame_cache::{FrameCache, Shape, create};
@@ -11,15 +10,15 @@ fn shelf(places: u32) -> FrameCache {
     FrameCache::open(&create(places, Shape::new(16, 16 * 50 + 50)).unwrap()).unwrap()
 }
 
-/// A dispatcher of two films in files, and its readers' store.
-fn bench(shelf: FrameCache) -> (Bench, [Vec<u8>; 2], Store) {
+/// Creates a dispatcher of two media files, their bytes, and a store for their readers.
+fn bench(cache: FrameCache) -> (Bench, [Vec<u8>; 2], Store) {
     let mut builder = StoreBuilder::default();
     let bytes = [1, 2].map(|number| film(&mut builder, number, 12, 1));
     let file = builder.seal().unwrap();
     let (region, _) = Region::create(2).unwrap();
     region.set(GlobalField::LinkRate, 10_000_000);
     let mut dispatch = Dispatch::new(Store::open(&file).unwrap(), region, selector(), 0);
-    dispatch.take_from(shelf);
+    dispatch.take_from(cache);
     let bench = Bench { dispatch, region, record: Record::default(), now_ns: 0 };
     for session in 0..2 {
         bench.row(session).set(SessionField::Media, session as u64);
@@ -28,25 +27,25 @@ fn bench(shelf: FrameCache) -> (Bench, [Vec<u8>; 2], Store) {
     (bench, bytes, Store::open(&file).unwrap())
 }
 
-/// One period after the other, once what `session` plays in it was read.
-fn play(bench: &mut Bench, shelf: FrameCache, session: usize, periods: std::ops::Range<u64>) {
+/// Runs period by period; waits in each for the read of the frame that `session` plays.
+fn play(bench: &mut Bench, cache: FrameCache, session: usize, periods: std::ops::Range<u64>) {
     for period in periods {
         bench.until(period * T + 1);
-        await_done(shelf, session, period);
+        await_done(cache, session, period);
         bench.until((period + 1) * T);
     }
 }
 
 #[test]
-fn a_slow_disk_harms_the_clients_of_its_film_alone() {
-    let shelf = shelf(2);
-    let (mut bench, [fast, slow], store) = bench(shelf);
+fn a_slow_disk_affects_only_the_clients_of_its_file() {
+    let cache = shelf(2);
+    let (mut bench, [fast, slow], store) = bench(cache);
     let (slow, answer) = Slow::gated(&slow);
-    let _readers = Readers::of(store, shelf, vec![Slow::of(&fast), slow]).unwrap();
-    play(&mut bench, shelf, 0, 0..40);
+    let _readers = Readers::of(store, cache, vec![Slow::of(&fast), slow]).unwrap();
+    play(&mut bench, cache, 0, 0..40);
     assert_eq!(bench.counts(0, SessionField::Sent), [0, 40, 0]);
     assert_eq!(bench.counts(0, SessionField::Unread), [0; 3]);
-    // Five periods until the deadline: the others have passed it, whole.
+    // The deadline is five periods: of 40 released frames, 35 have passed it.
     assert_eq!(bench.counts(1, SessionField::Unread), [0, 35, 0]);
     assert_eq!(bench.counts(1, SessionField::Sent), [0; 3]);
     assert!(
@@ -54,11 +53,11 @@ fn a_slow_disk_harms_the_clients_of_its_film_alone() {
         "what is unread is lost by the contract, too"
     );
     bench.check_conservation(2);
-    // The disk answers again: so does the film.
+    // The disk recovers, and the client's frames with it.
     for _ in 0..1_000 {
         let _ = answer.send(());
     }
-    play(&mut bench, shelf, 1, 40..60);
+    play(&mut bench, cache, 1, 40..60);
     assert!(
         bench.counts(1, SessionField::Sent)[1] >= 20,
         "{:?}",
@@ -69,12 +68,12 @@ fn a_slow_disk_harms_the_clients_of_its_film_alone() {
 }
 
 #[test]
-fn what_a_reader_that_dies_has_not_read_the_next_one_reads() {
-    let shelf = shelf(2);
-    let (mut bench, [first, second], store) = bench(shelf);
+fn a_new_reader_reads_the_frames_that_a_dead_one_has_not() {
+    let cache = shelf(2);
+    let (mut bench, [first, second], store) = bench(cache);
     let file = store;
-    let readers = Readers::of(file, shelf, vec![Slow::of(&first), Slow::of(&second)]).unwrap();
-    play(&mut bench, shelf, 0, 0..20);
+    let readers = Readers::of(file, cache, vec![Slow::of(&first), Slow::of(&second)]).unwrap();
+    play(&mut bench, cache, 0, 0..20);
     drop(readers);
     let mut builder = StoreBuilder::default();
     for number in [1, 2] {
@@ -82,24 +81,24 @@ fn what_a_reader_that_dies_has_not_read_the_next_one_reads() {
     }
     let again = Store::open(&builder.seal().unwrap()).unwrap();
     let films = vec![Slow::of(&first), Slow::of(&second)];
-    let _readers = Readers::of(again, shelf, films).unwrap();
-    play(&mut bench, shelf, 0, 20..40);
+    let _readers = Readers::of(again, cache, films).unwrap();
+    play(&mut bench, cache, 0, 20..40);
     assert_eq!(bench.counts(0, SessionField::Sent), [0, 40, 0]);
     bench.check_conservation(2);
 }
 
 #[test]
-fn a_client_that_leaves_while_its_frames_are_held_leaves_nothing_behind() {
-    let shelf = shelf(2);
-    let (mut bench, [first, second], store) = bench(shelf);
+fn a_client_that_leaves_releases_its_held_frames_and_its_place() {
+    let cache = shelf(2);
+    let (mut bench, [first, second], store) = bench(cache);
     let (slow, answer) = Slow::gated(&second);
-    let _readers = Readers::of(store, shelf, vec![Slow::of(&first), slow]).unwrap();
-    play(&mut bench, shelf, 0, 0..3);
+    let _readers = Readers::of(store, cache, vec![Slow::of(&first), slow]).unwrap();
+    play(&mut bench, cache, 0, 0..3);
     assert_eq!(bench.dispatch.unresolved(), 3);
     bench.want(1, Want::Stop);
-    play(&mut bench, shelf, 0, 3..6);
+    play(&mut bench, cache, 0, 3..6);
     assert_eq!((bench.dispatch.unresolved(), bench.row(1).get(SessionField::Discarded)), (0, 3));
-    assert_eq!(shelf.wanted(1), None);
+    assert_eq!(cache.wanted(1), None);
     bench.check_conservation(2);
     drop(answer);
 }

@@ -1,4 +1,4 @@
-//! Received packets by cases: which go to a path, to the router itself, or nowhere.
+//! Tests of received packets: the output's length limit, and filters with the flow cache.
 
 use etherparse::PacketBuilder;
 use millstream_scenario::{Match, RouterScenario};
@@ -20,7 +20,7 @@ const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const LONGEST_BYTES: u32 = 200;
 
-/// Receives `frames`, and carries frames of up to [`LONGEST_BYTES`].
+/// A port that receives these frames and carries frames of up to [`LONGEST_BYTES`].
 struct Frames(Vec<Vec<u8>>);
 
 impl Port for Frames {
@@ -47,7 +47,7 @@ impl Port for Frames {
     }
 }
 
-/// A frame of one UDP flow, `bytes` long.
+/// Returns a frame of one UDP flow, `bytes` long.
 fn frame(bytes: u32) -> Vec<u8> {
     let mut frame = Vec::new();
     let builder = PacketBuilder::ethernet2(NEIGHBOUR, ROUTER);
@@ -56,7 +56,7 @@ fn frame(bytes: u32) -> Vec<u8> {
     frame
 }
 
-/// A machine with ports 0 and 1; port 0 receives frames of `lengths`.
+/// Returns a machine with ports 0 and 1; port 0 receives frames of `lengths`.
 fn machine(lengths: &[u32], classifier: Classifier) -> LiveMachine<Frames> {
     let (pool, function) = (Pool::new(64), Forwarder::new(Default::default()));
     let mut machine = LiveMachine::new(Clock::default(), pool, classifier, function);

@@ -1,5 +1,5 @@
-//! What a router gives to its link, on a simulated clock: how far apart, and how soon the highest
-//! priority.
+//! Tests of a router's output on a simulated clock: the distance between packets, and the delay of
+//! the highest priority.
 
 use millstream::catalogue::DISCIPLINES;
 use proptest::collection::vec;
@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Of each path; the first has the highest priority.
+/// The number of paths; the first has the highest priority.
 const PATHS: usize = 3;
-/// What asking for the time takes, ns; a step of the router takes once or twice as long.
+/// The time that a clock read takes, ns; a step of the router takes once or twice as long.
 const STEP_NS: u64 = 500;
 
-/// A packet that comes.
+/// An arriving packet.
 #[derive(Clone, Copy, Debug)]
 struct Coming {
     at_ns: u64,
@@ -20,16 +20,17 @@ struct Coming {
     bytes: u32,
 }
 
-/// A packet that the link was given.
+/// A packet given to the link.
 #[derive(Clone, Copy, Debug)]
 struct Given {
     at_ns: u64,
-    /// Which call of `transmit` gave it.
+    /// The number of the call of `transmit` that gave it.
     call: usize,
     number: usize,
 }
 
-/// Packets that come at given times, and a link; handles are positions in `coming`.
+/// A machine with packets that arrive at given times, and a link. Handles are positions in
+/// `coming`.
 struct Wire {
     now_ns: u64,
     link: PacedLink,
@@ -130,7 +131,7 @@ fn paced_plan(discipline: &str, rate_bps: u64, batch: u32) -> Plan {
     }
 }
 
-/// All that the link is given; the router wakes late by `late_ns`, in turn.
+/// Returns all packets given to the link; the router wakes late by the times of `late_ns`, in turn.
 fn given(plan: &Plan, coming: &[Coming], late_ns: &[u64]) -> Vec<Given> {
     let link = PacedLink::new(plan.outputs[0].options.link.rate_bps, 0);
     let coming = coming.to_vec();
@@ -145,7 +146,7 @@ fn given(plan: &Plan, coming: &[Coming], late_ns: &[u64]) -> Vec<Given> {
         if ran {
             continue;
         }
-        // Inputs are asked without end: time goes on to when a packet comes or the link has room.
+        // Inputs are polled endlessly: advances to the next arrival, or to when the link has room.
         let room_ns = machine.link.room_at_ns(machine.now_ns);
         let waits = (0..PATHS).any(|path| router.waiting(path) != (0, 0));
         let machine = router.machine_mut();
@@ -161,17 +162,17 @@ fn given(plan: &Plan, coming: &[Coming], late_ns: &[u64]) -> Vec<Given> {
     }
 }
 
-/// How long the link takes for a packet, ns.
+/// Returns the link time of a packet, ns.
 fn takes_ns(bytes: u32, rate_bps: u64) -> u64 {
     u64::from(bytes) * 8_000_000_000 / rate_bps
 }
 
-/// Asserts that no two packets are closer than nine tenths of what the link takes for the first and
-/// those between them, save for packets of one run, which takes the link the burst at most.
+/// Asserts that the distance of two packets is at least 9/10 of the link time of the first packet
+/// and those between. Packets of one run are exempt; a run takes the link at most the burst.
 fn assert_apart(given: &[Given], coming: &[Coming], rate_bps: u64) -> Result<(), TestCaseError> {
     let takes = |of: &Given| takes_ns(coming[of.number].bytes, rate_bps);
     let (mut run_ns, mut before_ns) = (0, 0);
-    // What the run of each took before it.
+    // The link time of each packet's run before the packet.
     let mut in_run = Vec::new();
     for (at, packet) in given.iter().enumerate() {
         let begins = at == 0 || packet.at_ns >= run_ns + before_ns * 9 / 10;
@@ -226,9 +227,9 @@ fn any_rate() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
-    /// Whatever comes, by every discipline, however late the router wakes.
+    /// Checks arbitrary arrivals, every discipline, and late wake-ups of the router.
     #[test]
-    fn packets_are_as_far_apart_as_the_line_has_them(
+    fn packets_keep_the_distance_of_the_link_rate(
         coming in any_coming(),
         rate_bps in any_rate(),
         batch in prop_oneof![Just(1_u32), Just(32), 1..64_u32],
@@ -244,8 +245,8 @@ proptest! {
         }
     }
 
-    /// The highest priority under overload waits for the packet in transmission and one more at
-    /// most, or for a run of the link's burst, beside what the router itself takes.
+    /// Under overload, the highest priority waits at most for the packet in transmission and one
+    /// more, or for a run of the link's burst. The router's own processing time is added.
     #[test]
     fn voice_waits_for_the_packet_in_transmission_and_one_more(
         rate_bps in any_rate(),
@@ -266,14 +267,14 @@ proptest! {
         }
         let mut voice_ns = 1_500_000;
         for pause_ns in voice {
-            // Not closer than two of them take with another before each.
+            // Far enough apart that the last voice packet and a packet before it have left.
             voice_ns += pause_ns + 3 * longest_ns + 2 * BURST_NS;
             coming.push(Coming { at_ns: voice_ns, path: 0, bytes: voice_bytes });
         }
         coming.sort_by_key(|of| of.at_ns);
         let given = given(&paced_plan("static-priority", rate_bps, 32), &coming, &[0]);
         let in_transmission_ns = longest_ns.max(BURST_NS);
-        // Some dozen steps may be taken for packets that came with it.
+        // The router may take some dozen steps for packets that arrived with it.
         let most_ns = in_transmission_ns + longest_ns + 64 * STEP_NS;
         let of_voice = given.iter().filter(|of| coming[of.number].path == 0);
         for of in of_voice {

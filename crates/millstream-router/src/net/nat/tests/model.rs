@@ -1,4 +1,4 @@
-//! NAT against a linear list of flows, and on random bytes.
+//! NAT compared with a linear list of flows, and tested on random bytes.
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -24,7 +24,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     vec(event, 0..200)
 }
 
-/// Forwarded ports and the hosts' ends.
+/// Forwarded ports: protocol, external port, and the host's end.
 fn forwards() -> impl Strategy<Value = Vec<(u8, u16, End)>> {
     let end = (0..4u8, 1_020..1_030u16).prop_map(|(number, port)| host(number, port));
     let forward = ((prop_oneof![Just(UDP), Just(TCP)], 1_020..1_030u16), end);
@@ -56,7 +56,7 @@ fn evict(
     Ok(())
 }
 
-/// Whether no flow can be evicted for another of `host`.
+/// Returns whether no flow can be evicted for another flow of `host`.
 fn nobody_makes_room(list: &[Flow], host: End, host_flows: u32) -> bool {
     let of_host: Vec<&Flow> = list.iter().filter(|flow| flow.host.0 == host.0).collect();
     let has_its_flows = of_host.len() >= host_flows as usize;
@@ -65,9 +65,9 @@ fn nobody_makes_room(list: &[Flow], host: End, host_flows: u32) -> bool {
 }
 
 proptest! {
-    /// Compares with a list of all flows: receivers, external ports and the flows that remain.
+    /// Compares receivers, external ports and the remaining flows with those of a list.
     #[test]
-    fn it_equals_a_list_of_flows(
+    fn nat_equals_a_list_of_flows(
         events in events(),
         flows in 1..20u32,
         host_flows in 1..8u32,
@@ -131,7 +131,7 @@ proptest! {
                                 ended: false,
                             });
                         }
-                        // Expired flows are evicted only when a search meets them.
+                        // An expired flow is removed only when a search finds it.
                         (None, None) => {
                             evict(&nat, &before, &mut list, from, (flows, host_flows))?;
                             let full = list.len() >= flows as usize

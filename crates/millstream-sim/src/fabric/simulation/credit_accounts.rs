@@ -1,16 +1,17 @@
-//! Where every credit is: checked at every event in debug builds, not there in others.
+//! Accounts of all credits, checked at every event in debug builds and absent in release builds.
 //!
 //! ```text
 //! sender's ── sent ──> in flight ── ready ──> in the input's buffer
 //!    ── left ──> returning ── returned ──> sender's
 //! ```
 
-/// Credits of each link and channel that are not at the sender.
+/// The number of credits of each link and channel that are not at the sender, by place.
 #[derive(Debug)]
-pub(super) struct Ledger {
+pub(super) struct CreditAccounts {
     channels: usize,
-    /// A buffer's size; `None` without flow control.
+    /// Size of an input buffer, credits; `None` without flow control.
     capacity: Option<u32>,
+    /// Credits by link and channel, at `UNDER_WAY`, `BUFFERED` and `COMING_BACK`.
     places: Vec<[u32; 3]>,
 }
 
@@ -18,18 +19,18 @@ const UNDER_WAY: usize = 0;
 const BUFFERED: usize = 1;
 const COMING_BACK: usize = 2;
 
-impl Ledger {
+impl CreditAccounts {
     pub(super) fn new(links: usize, channels: usize, capacity: Option<u32>) -> Self {
         let kept = if cfg!(debug_assertions) { links * channels } else { 0 };
         Self { channels, capacity, places: vec![[0; 3]; kept] }
     }
 
-    /// Channels of each link.
+    /// Returns the number of channels of each link.
     pub(super) fn channels(&self) -> usize {
         self.channels
     }
 
-    /// Credits go from one place, or the sender's, to another, or the sender's.
+    /// Moves credits between places; `None` is the sender.
     #[inline]
     fn moved(
         &mut self,
@@ -76,7 +77,7 @@ impl Ledger {
         self.moved(link, channel, credits, Some(COMING_BACK), None);
     }
 
-    /// Nothing is left to happen: every credit is back.
+    /// Checks that every credit is back at its sender, once no event is left.
     pub(super) fn at_rest(&self) {
         let out = self.places.iter().position(|places| *places != [0; 3]);
         assert!(out.is_none(), "credits are missing at place {out:?} of links and channels");

@@ -1,25 +1,25 @@
-//! How full something is: now, at most, and on average.
+//! Occupancy of a buffer: current, maximum, and time average.
 //!
-//! What comes is told in order of time. What leaves may be told ahead, in order of time as well: it
-//! leaves when that time has come.
+//! Additions are reported in time order. Removals are reported in time order too, possibly ahead of
+//! time: they take effect when their time is reached.
 
 use std::collections::VecDeque;
 
-/// How full something is.
+/// The occupancy of one buffer over time.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Level {
+pub(super) struct Occupancy {
     now: u64,
     most: u64,
-    /// Sum of the level over time, × ns, until `since_ns`.
+    /// Integral of the level over time up to `since_ns`, amount × ns.
     area: u128,
     since_ns: u64,
-    /// When how much leaves.
+    /// Scheduled removals: time in ns, amount.
     leaving: VecDeque<(u64, u64)>,
 }
 
-impl Level {
-    /// `amount` comes at `time_ns`. Each change until then, and this, is told with its time and the
-    /// level after it.
+impl Occupancy {
+    /// Adds `amount` at `time_ns`. Calls `changed` with time and new level for this change and for
+    /// every pending removal up to `time_ns`.
     #[inline]
     pub(super) fn come(&mut self, time_ns: u64, amount: u64, changed: &mut impl FnMut(u64, u64)) {
         self.settle(time_ns, changed);
@@ -29,13 +29,13 @@ impl Level {
         changed(time_ns, self.now);
     }
 
-    /// `amount` leaves at `time_ns`, which may be ahead.
+    /// Schedules the removal of `amount` at `time_ns`, which may lie in the future.
     #[inline]
     pub(super) fn leave(&mut self, time_ns: u64, amount: u64) {
         self.leaving.push_back((time_ns, amount));
     }
 
-    /// Lets go what leaves until `time_ns`; tells of each change.
+    /// Applies scheduled removals up to `time_ns`, calling `changed` with time and new level.
     #[inline]
     pub(super) fn settle(&mut self, time_ns: u64, changed: &mut impl FnMut(u64, u64)) {
         while let Some(&(leaves_ns, amount)) = self.leaving.front()
@@ -48,12 +48,12 @@ impl Level {
         }
     }
 
-    /// The greatest level so far.
+    /// Returns the maximum level so far.
     pub(super) fn most(&self) -> u64 {
         self.most
     }
 
-    /// The mean level from time 0 until `end_ns`.
+    /// Returns the mean level from time 0 to `end_ns`.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn mean(&self, end_ns: u64) -> f64 {
         let mut ended = self.clone();
@@ -74,8 +74,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leaves_ahead_leaves_in_time() {
-        let mut level = Level::default();
+    fn scheduled_removals_take_effect_at_their_time() {
+        let mut level = Occupancy::default();
         let mut changes = Vec::new();
         let mut changed = |time_ns, now| changes.push((time_ns, now));
         level.come(10, 100, &mut changed);

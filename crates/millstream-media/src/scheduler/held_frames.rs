@@ -1,5 +1,6 @@
-//! Released frames whose payload has not been read yet. They wait for it until their deadline and
-//! delay later frames of the same client only.
+//! Released frames whose payload has not been read yet.
+//!
+//! They wait for it until their deadline and delay only later frames of the same client.
 
 use std::collections::VecDeque;
 
@@ -10,14 +11,14 @@ pub(crate) const AGAIN_NS: u64 = 1_000_000;
 
 /// The held frames of all clients.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
-    /// By slot: frames, with `true` for an optional one.
+pub(crate) struct HeldFrames {
+    /// The frames of each slot; `true` marks an optional one.
     queues: Vec<VecDeque<(Descriptor, bool)>>,
     frames: usize,
 }
 
-impl Held {
-    /// Returns the number of held frames.
+impl HeldFrames {
+    /// Returns the number of held frames of all slots.
     pub(crate) fn len(&self) -> usize {
         self.frames
     }

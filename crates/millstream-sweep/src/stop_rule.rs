@@ -1,30 +1,33 @@
-//! When a point has enough seeds: `METRIC=PERCENT`, the relative half-width of an interval.
+//! Stop rules of a point, `METRIC=PERCENT`: the relative half-width of a confidence interval.
 
 use crate::error::SweepError;
 use crate::grid::Grid;
 use crate::interval::Interval;
 use crate::outcome::{Cell, Column, Kind, name_column};
 
-/// Runs that an interval needs at least before it may end a point.
+/// The minimum number of runs before an interval may end a point.
 pub(crate) const FEWEST: usize = 3;
 
-/// A point needs no more seeds once the interval of a metric is this tight.
+/// A rule that ends a point once the confidence interval of a metric is narrow enough.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Until {
-    /// Whose; `None` for every stream.
+pub struct StopRule {
+    /// Name of the stream that must satisfy the rule; `None` for every stream.
     stream: Option<String>,
-    /// The metric's column.
+    /// Index of the metric's column.
     column: usize,
-    /// Half of the interval as a share of the mean.
+    /// Maximum half-width of the interval, as a share of the mean.
     relative: f64,
 }
 
-impl Until {
-    /// `delay_mean=2%`: until the interval of every stream's mean delay is within 2 % of the mean;
-    /// `NAME.delay_mean=2%`: of this stream's. The unit may be left out of the metric's name.
+impl StopRule {
+    /// Parses a stop rule, `METRIC=PERCENT%` or `STREAM.METRIC=PERCENT%`.
+    ///
+    /// `delay_mean=2%` requires the half-width of every stream's mean delay to be at most 2 % of
+    /// its mean. `NAME.delay_mean=2%` requires it of this stream only. The unit may be omitted from
+    /// the metric's name.
     ///
     /// # Errors
-    /// If it is not of this form, or `grid` has no such stream or metric.
+    /// Fails if `text` does not have this form, or `grid` has no such stream or metric.
     pub fn parse(text: &str, grid: &Grid) -> Result<Self, SweepError> {
         let wrong =
             |what: String, help: &str| SweepError::asked(format!("`--until {text}`: {what}"), help);
@@ -67,14 +70,16 @@ impl Until {
         Ok(Self { stream: stream.map(str::to_owned), column, relative: percent / 100.0 })
     }
 
-    /// One that is given by its column.
+    /// Creates a rule from a column index.
     #[cfg(test)]
     pub(crate) fn of(stream: Option<String>, column: usize, relative: f64) -> Self {
         Self { stream, column, relative }
     }
 
-    /// Whether these runs of one point, in the order of seeds, are enough. A run that failed is
-    /// none, and so is one in which nothing was sent.
+    /// Returns whether these runs of one point, in the order of seeds, satisfy the rule.
+    ///
+    /// A run without a value of the metric does not count: a failed run, or one in which the stream
+    /// sent nothing.
     pub(crate) fn satisfied(&self, runs: &[&[Vec<Cell>]], columns: &[Column]) -> bool {
         let name = name_column(columns);
         let most = runs.iter().map(|rows| rows.len()).max().unwrap_or(0);
@@ -97,7 +102,7 @@ impl Until {
             && interval.half_width.is_some_and(|half| half <= self.relative * interval.mean.abs())
     }
 
-    /// The metric's column.
+    /// Returns the index of the metric's column.
     pub(crate) fn column(&self) -> usize {
         self.column
     }
@@ -136,11 +141,11 @@ mod tests {
         let column = metric_column(&columns, "delay_mean_ns").unwrap();
         let runs = runs(values);
         let runs: Vec<&[Vec<Cell>]> = runs.iter().map(Vec::as_slice).collect();
-        Until::of(Some("a".into()), column, relative).satisfied(&runs, &columns)
+        StopRule::of(Some("a".into()), column, relative).satisfied(&runs, &columns)
     }
 
     #[test]
-    fn three_values_at_least_and_tight_ones() {
+    fn at_least_three_values_with_a_narrow_interval_satisfy() {
         assert!(!satisfied(0.5, &[Some(100), Some(100)]));
         assert!(satisfied(0.5, &[Some(100), Some(100), Some(100)]));
         // 98, 100, 102: deviation 2, half-width 3.37.
