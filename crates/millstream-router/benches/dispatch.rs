@@ -13,8 +13,8 @@ use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
 use millstream_router::live::{Clock, Worked};
 use millstream_router::{
-    Batch, InputPlan, Machine, OutputPlan, PathPlan, Plan, Process, Router, Stages, Verdict,
-    WhenFull,
+    Accounting, Batch, Deferral, InputPlan, Machine, MultiCore, OutputPlan, PacedLinks, PathPlan,
+    Plan, Process, Router, Stages, Verdict, WhenFull,
 };
 
 const RUN_NS: u64 = 200_000_000;
@@ -39,10 +39,6 @@ impl Machine for Untouched {
 
     fn now_ns(&mut self) -> u64 {
         self.clock.now_ns()
-    }
-
-    fn steal_ns(&mut self, took_ns: u64) -> u64 {
-        self.worked.stolen_ns(&self.clock, self.clock.now_ns(), took_ns)
     }
 
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
@@ -81,6 +77,18 @@ impl Machine for Untouched {
 
     fn discard(&mut self, _packet: u64) {}
 }
+
+impl Accounting for Untouched {
+    fn steal_ns(&mut self, took_ns: u64) -> u64 {
+        self.worked.stolen_ns(&self.clock, self.clock.now_ns(), took_ns)
+    }
+}
+
+impl Deferral for Untouched {}
+
+impl PacedLinks for Untouched {}
+
+impl MultiCore for Untouched {}
 
 /// Returns Mpps with `paths` paths, and the error, percent.
 #[allow(clippy::cast_precision_loss)]

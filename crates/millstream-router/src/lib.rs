@@ -28,7 +28,7 @@ mod router;
 
 pub use router::counters::{InputCounters, PathCounters, ProcessCounters};
 pub use router::cpu::Cpu;
-pub use router::machine::{Machine, QueueId, Verdict};
+pub use router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, QueueId, Verdict};
 pub use router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull};
 pub use router::throttle::{Estimator, Throttle, ThrottlePlan};
 pub use router::{Process, RemoteOwnership, Router, Step};

@@ -11,7 +11,7 @@ pub use device::{InputDevice, OutputDevice};
 use millstream::ContractError;
 use millstream_traffic::Random;
 
-use crate::router::machine::{Machine, Verdict};
+use crate::router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, Verdict};
 use crate::router::plan::{Plan, Reading};
 use crate::router::{Router, Step};
 
@@ -115,14 +115,6 @@ impl Machine for ModelMachine {
         self.now_ns
     }
 
-    fn dispatched(&mut self) {
-        self.work(self.costs.dispatch_ns);
-    }
-
-    fn handed_over(&mut self) {
-        self.work(self.costs.handover_ns);
-    }
-
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
         let mut count = 0;
         while count < most
@@ -172,6 +164,22 @@ impl Machine for ModelMachine {
 
     fn discard(&mut self, _: u64) {}
 }
+
+impl Accounting for ModelMachine {
+    fn dispatched(&mut self) {
+        self.work(self.costs.dispatch_ns);
+    }
+
+    fn handed_over(&mut self) {
+        self.work(self.costs.handover_ns);
+    }
+}
+
+impl Deferral for ModelMachine {}
+
+impl PacedLinks for ModelMachine {}
+
+impl MultiCore for ModelMachine {}
 
 /// The result of a run.
 pub struct Outcome {

@@ -6,7 +6,7 @@ use etherparse::PacketBuilder;
 use millstream_router::live::{
     Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, Pool, Routes, VlanPort,
 };
-use millstream_router::{Machine, Verdict};
+use millstream_router::{Deferral, Machine, Verdict};
 use millstream_scenario::{Match, PcpSource, PortForward, PortNat};
 
 use crate::{Mutation, Target, records, seeds};

@@ -22,7 +22,7 @@ use crate::live::snapshot::{CoreSnapshot, PathSnapshot, PortSnapshot};
 use crate::net::filter::Filters;
 use crate::net::pool::Pool;
 use crate::router::counters::PathCounters;
-use crate::router::machine::{Machine, QueueId};
+use crate::router::machine::{Deferral, Machine, QueueId};
 use crate::router::{Router, Step};
 
 /// Steps between checks for a stop.

@@ -26,7 +26,9 @@ use crate::net::ndp;
 use crate::net::pending_neighbours::PendingNeighbours;
 use crate::net::pool::Pool;
 use crate::proxy::{Proxies, ProxyCounters};
-use crate::router::machine::{Machine, QueueId, Verdict};
+use crate::router::machine::{
+    Accounting, Deferral, Machine, MultiCore, PacedLinks, QueueId, Verdict,
+};
 use receive::Destination;
 pub(super) use remote_cores::Arrived;
 
@@ -363,11 +365,6 @@ impl<P: Port> Machine for LiveMachine<P> {
         self.now_ns
     }
 
-    #[cold]
-    fn steal_ns(&mut self, took_ns: u64) -> u64 {
-        self.worked.stolen_ns(&self.clock, self.now_ns, took_ns)
-    }
-
     #[inline]
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
         if self.closed {
@@ -440,28 +437,6 @@ impl<P: Port> Machine for LiveMachine<P> {
     }
 
     #[inline]
-    fn give_back(&mut self, all: bool, into: &mut Vec<(usize, u64)>) {
-        if all {
-            self.held.release(|_| true);
-        } else if self.held.has_packets() && self.ask_again_ns <= self.now_ns {
-            self.ask_again();
-        }
-        self.held.take(into);
-    }
-
-    #[inline]
-    fn due_ns(&self, path: usize) -> u64 {
-        self.proxies.due_ns(path)
-    }
-
-    #[inline]
-    fn make(&mut self, path: usize, most: usize, into: &mut Vec<(Verdict, u64)>) {
-        if self.proxies.due_ns(path) <= self.now_ns {
-            self.make_proxied(path, most, into);
-        }
-    }
-
-    #[inline]
     fn bytes(&self, packet: u64) -> u32 {
         Pool::length(packet)
     }
@@ -477,23 +452,6 @@ impl<P: Port> Machine for LiveMachine<P> {
             state.link.run_left(self.clock.now_ns());
         }
         if state.link.has_room(now_ns) { usize::MAX } else { 0 }
-    }
-
-    #[inline]
-    fn fits(
-        &self,
-        output: usize,
-        now_ns: u64,
-        given: (usize, u64),
-        longest_bytes: u32,
-        most: usize,
-    ) -> usize {
-        self.port_states[output].link.fits(now_ns, given, longest_bytes, most)
-    }
-
-    #[inline]
-    fn idle_ns(&self, output: usize, now_ns: u64) -> u64 {
-        self.port_states[output].link.idle_ns(now_ns)
     }
 
     fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
@@ -521,6 +479,63 @@ impl<P: Port> Machine for LiveMachine<P> {
     }
 
     #[inline]
+    fn discard(&mut self, packet: u64) {
+        self.pool.release(packet);
+    }
+}
+
+impl<P: Port> Accounting for LiveMachine<P> {
+    #[cold]
+    fn steal_ns(&mut self, took_ns: u64) -> u64 {
+        self.worked.stolen_ns(&self.clock, self.now_ns, took_ns)
+    }
+}
+
+impl<P: Port> Deferral for LiveMachine<P> {
+    #[inline]
+    fn give_back(&mut self, all: bool, into: &mut Vec<(usize, u64)>) {
+        if all {
+            self.held.release(|_| true);
+        } else if self.held.has_packets() && self.ask_again_ns <= self.now_ns {
+            self.ask_again();
+        }
+        self.held.take(into);
+    }
+
+    #[inline]
+    fn due_ns(&self, path: usize) -> u64 {
+        self.proxies.due_ns(path)
+    }
+
+    #[inline]
+    fn make(&mut self, path: usize, most: usize, into: &mut Vec<(Verdict, u64)>) {
+        if self.proxies.due_ns(path) <= self.now_ns {
+            self.make_proxied(path, most, into);
+        }
+    }
+}
+
+impl<P: Port> PacedLinks for LiveMachine<P> {
+    #[inline]
+    fn fits(
+        &self,
+        output: usize,
+        now_ns: u64,
+        given: (usize, u64),
+        longest_bytes: u32,
+        most: usize,
+    ) -> usize {
+        self.port_states[output].link.fits(now_ns, given, longest_bytes, most)
+    }
+
+    #[inline]
+    fn idle_ns(&self, output: usize, now_ns: u64) -> u64 {
+        self.port_states[output].link.idle_ns(now_ns)
+    }
+}
+
+impl<P: Port> MultiCore for LiveMachine<P> {
+    #[inline]
     fn waiting_remote(&self, queue: QueueId) -> usize {
         self.links.as_ref().map_or(0, |links| links.waiting(queue))
     }
@@ -543,10 +558,5 @@ impl<P: Port> Machine for LiveMachine<P> {
         if let Some(links) = &self.links {
             links.left(QueueId::Output { path, output }, 1);
         }
-    }
-
-    #[inline]
-    fn discard(&mut self, packet: u64) {
-        self.pool.release(packet);
     }
 }

@@ -69,6 +69,7 @@ impl<M: Machine> Router<M> {
 #[cfg(test)]
 mod tests {
     use super::super::*;
+    use crate::router::machine::{Accounting, Deferral, MultiCore, PacedLinks};
     use crate::router::plan::{InputPlan, OutputPlan, PathPlan};
     use millstream::catalogue::{DisciplineRow, Options, StructureName};
     use millstream::{Contract, Link as Wire};
@@ -101,10 +102,6 @@ mod tests {
             self.now_ns
         }
 
-        fn steal_ns(&mut self, _: u64) -> u64 {
-            self.steal_ns
-        }
-
         fn receive(&mut self, _: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
             let Some(of) = self.reads.get(self.at) else { return 0 };
             self.at += 1;
@@ -135,6 +132,18 @@ mod tests {
 
         fn discard(&mut self, _: u64) {}
     }
+
+    impl Accounting for Scripted {
+        fn steal_ns(&mut self, _: u64) -> u64 {
+            self.steal_ns
+        }
+    }
+
+    impl Deferral for Scripted {}
+
+    impl PacedLinks for Scripted {}
+
+    impl MultiCore for Scripted {}
 
     fn router(reads: Vec<[usize; 2]>) -> Router<Scripted> {
         let path = || PathPlan {

@@ -7,9 +7,9 @@ pub enum Verdict {
     Send(usize),
     /// Drop it.
     Drop,
-    /// Consumed by the function, which may [make](Machine::make) other packets.
+    /// Consumed by the function, which may [make](Deferral::make) other packets.
     Consume,
-    /// Deferred: the machine keeps the packet until it [returns it](Machine::give_back).
+    /// Deferred: the machine keeps the packet until it [returns it](Deferral::give_back).
     Hold,
 }
 
@@ -30,30 +30,16 @@ pub enum QueueId {
 /// Ports, functions and time of a router's processes.
 ///
 /// A packet is a *handle* of the machine. Each handle from [`receive`](Self::receive) or
-/// [`give_back`](Self::give_back) ends in [`transmit`](Self::transmit), [`discard`](Self::discard),
-/// or with the function. Inputs and outputs are numbered separately, as in the plan.
-pub trait Machine {
+/// [`give_back`](Deferral::give_back) ends in [`transmit`](Self::transmit),
+/// [`discard`](Self::discard), or with the function. Inputs and outputs are numbered separately,
+/// as in the plan. Optional parts have traits of their own, whose methods have defaults.
+pub trait Machine: Accounting + Deferral + PacedLinks + MultiCore {
     /// Whether reading the clock costs nothing. If not, the router reads it once per run, and keeps
     /// a batch's time limit by the average time per packet.
     const FREE_CLOCK: bool;
 
     /// Returns the time since the start, ns; it is monotonic.
     fn now_ns(&mut self) -> u64;
-
-    /// Returns the steal time of a run of `took_ns`, ns, which is not charged. Called for long runs
-    /// only.
-    #[inline]
-    fn steal_ns(&mut self, _took_ns: u64) -> u64 {
-        0
-    }
-
-    /// Called when the router switches to a process.
-    #[inline]
-    fn dispatched(&mut self) {}
-
-    /// Called when a packet enters a queue between two processes.
-    #[inline]
-    fn handed_over(&mut self) {}
 
     /// Reads up to `most` packets from input `input` and classifies them: appends each to `into`
     /// with its path. Returns how many it read; it drops packets that no path is for.
@@ -75,6 +61,42 @@ pub trait Machine {
         verdicts.extend(packets.iter_mut().map(|packet| self.forward(path, packet)));
     }
 
+    /// Returns the packet's length, bytes.
+    fn bytes(&self, packet: u64) -> u32;
+
+    /// Returns how many packets output `output` accepts at `now_ns`.
+    fn room(&mut self, output: usize, now_ns: u64) -> usize;
+
+    /// Returns when to call [`room`](Self::room) again for an output without room, ns.
+    fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64;
+
+    /// Sends packets, in order; returns how many were taken. The rest stay with the router.
+    fn transmit(&mut self, output: usize, packets: &[u64]) -> usize;
+
+    /// Drops a packet and frees its handle.
+    fn discard(&mut self, packet: u64);
+}
+
+/// Optional: what a machine counts and charges besides packets.
+pub trait Accounting {
+    /// Returns the steal time of a run of `took_ns`, ns, which is not charged. Called for long runs
+    /// only.
+    #[inline]
+    fn steal_ns(&mut self, _took_ns: u64) -> u64 {
+        0
+    }
+
+    /// Called when the router switches to a process.
+    #[inline]
+    fn dispatched(&mut self) {}
+
+    /// Called when a packet enters a queue between two processes.
+    #[inline]
+    fn handed_over(&mut self) {}
+}
+
+/// Optional: functions that hold packets back, or that make packets.
+pub trait Deferral {
     /// Returns held packets to forward now, oldest first, with their paths; `all` returns every
     /// one. Called after each run of an input process.
     #[inline]
@@ -90,13 +112,10 @@ pub trait Machine {
     /// each run of the path's process, and when it is [due](Self::due_ns).
     #[inline]
     fn make(&mut self, _path: usize, _most: usize, _into: &mut Vec<(Verdict, u64)>) {}
+}
 
-    /// Returns the packet's length, bytes.
-    fn bytes(&self, packet: u64) -> u32;
-
-    /// Returns how many packets output `output` accepts at `now_ns`.
-    fn room(&mut self, output: usize, now_ns: u64) -> usize;
-
+/// Optional: outputs that are paced to a line rate.
+pub trait PacedLinks {
     /// Returns how many more packets a run at `now_ns` may pass to output `output`, at most `most`,
     /// after `given` (packets, bytes). No packet is longer than `longest_bytes`. A paced link with
     /// a low rate accepts one packet at a time.
@@ -118,13 +137,10 @@ pub trait Machine {
     fn idle_ns(&self, _output: usize, _now_ns: u64) -> u64 {
         0
     }
+}
 
-    /// Returns when to call [`room`](Self::room) again for an output without room, ns.
-    fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64;
-
-    /// Sends packets, in order; returns how many were taken. The rest stay with the router.
-    fn transmit(&mut self, output: usize, packets: &[u64]) -> usize;
-
+/// Optional: queues and outputs that other cores own.
+pub trait MultiCore {
     /// Returns the number of packets in a queue of another router, or in flight to it.
     #[inline]
     fn waiting_remote(&self, _place: QueueId) -> usize {
@@ -134,7 +150,10 @@ pub trait Machine {
     /// Hands a packet over to the router that owns the queue. Called only if the router is
     /// [parted](crate::Router::part).
     #[inline]
-    fn hand_over(&mut self, _place: QueueId, packet: u64) {
+    fn hand_over(&mut self, _place: QueueId, packet: u64)
+    where
+        Self: Machine,
+    {
         self.discard(packet);
     }
 
@@ -145,7 +164,4 @@ pub trait Machine {
     /// Called when a packet that was handed over leaves the queue of `path` at `output`.
     #[inline]
     fn left_output(&self, _path: usize, _output: usize) {}
-
-    /// Drops a packet and frees its handle.
-    fn discard(&mut self, packet: u64);
 }

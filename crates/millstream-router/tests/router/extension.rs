@@ -7,7 +7,7 @@ use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Control, ExtensionCounters, Extensions, Forwarder,
     LiveMachine, LiveRouter, MemoryPort, NextHop, Pool, Routes, admitted,
 };
-use millstream_router::{Machine, Process, Router, Step, Verdict};
+use millstream_router::{Deferral, Machine, Process, Router, Step, Verdict};
 use millstream_scenario::RouterScenario;
 use std::fs;
 use std::path::Path;

@@ -4,7 +4,7 @@ mod runs;
 
 use super::*;
 use crate::live::{Classifier, Clock, Forwarder, LiveMachine, Pool, Port, PortError};
-use crate::router::machine::{Machine, Verdict};
+use crate::router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, Verdict};
 use crate::{
     Batch, InputPlan, OutputPlan, PathPlan, Plan, Process, Router, Stages, Step, WhenFull,
 };
@@ -194,21 +194,6 @@ impl Machine for Interrupted {
         if self.link.has_room(now_ns) { usize::MAX } else { 0 }
     }
 
-    fn fits(
-        &self,
-        _: usize,
-        now_ns: u64,
-        given: (usize, u64),
-        longest_bytes: u32,
-        most: usize,
-    ) -> usize {
-        self.link.fits(now_ns, given, longest_bytes, most)
-    }
-
-    fn idle_ns(&self, _: usize, now_ns: u64) -> u64 {
-        self.link.idle_ns(now_ns)
-    }
-
     fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
         self.link.room_at_ns(now_ns)
     }
@@ -224,6 +209,29 @@ impl Machine for Interrupted {
 
     fn discard(&mut self, _: u64) {}
 }
+
+impl PacedLinks for Interrupted {
+    fn fits(
+        &self,
+        _: usize,
+        now_ns: u64,
+        given: (usize, u64),
+        longest_bytes: u32,
+        most: usize,
+    ) -> usize {
+        self.link.fits(now_ns, given, longest_bytes, most)
+    }
+
+    fn idle_ns(&self, _: usize, now_ns: u64) -> u64 {
+        self.link.idle_ns(now_ns)
+    }
+}
+
+impl Accounting for Interrupted {}
+
+impl Deferral for Interrupted {}
+
+impl MultiCore for Interrupted {}
 
 fn plan(rate_bps: u64) -> Plan {
     let link = Link { rate_bps, overhead_bytes: 0 };

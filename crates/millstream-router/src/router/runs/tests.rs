@@ -3,7 +3,7 @@
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
 
-use crate::router::machine::{Machine, Verdict};
+use crate::router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, Verdict};
 use crate::router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
 use crate::router::{Process, Router};
 
@@ -32,10 +32,6 @@ impl Machine for Idle {
         Verdict::Send(0)
     }
 
-    fn due_ns(&self, _: usize) -> u64 {
-        self.due_ns
-    }
-
     fn bytes(&self, _: u64) -> u32 {
         64
     }
@@ -54,6 +50,18 @@ impl Machine for Idle {
 
     fn discard(&mut self, _: u64) {}
 }
+
+impl Deferral for Idle {
+    fn due_ns(&self, _: usize) -> u64 {
+        self.due_ns
+    }
+}
+
+impl Accounting for Idle {}
+
+impl PacedLinks for Idle {}
+
+impl MultiCore for Idle {}
 
 /// Returns a router of one input, one path and one output.
 fn router(machine: Idle) -> Router<Idle> {

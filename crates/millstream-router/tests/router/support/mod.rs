@@ -4,7 +4,9 @@ use millstream::Link;
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream_router::live::{LiveMachine, Port};
 use millstream_router::model::Costs;
-use millstream_router::{InputPlan, Machine, OutputPlan, Verdict, WhenFull};
+use millstream_router::{
+    Accounting, Deferral, InputPlan, Machine, MultiCore, OutputPlan, PacedLinks, Verdict, WhenFull,
+};
 use std::sync::Arc;
 
 /// The paper's costs, and 0.1 µs for everything else.
@@ -52,10 +54,6 @@ impl<P: Port, F: FnMut(&LiveMachine<P>, usize) -> u64> Machine for Costly<P, F> 
         self.machine.now_ns()
     }
 
-    fn dispatched(&mut self) {
-        self.hand.increment(self.dispatch);
-    }
-
     fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
         self.machine.receive(input, most, into)
     }
@@ -86,3 +84,15 @@ impl<P: Port, F: FnMut(&LiveMachine<P>, usize) -> u64> Machine for Costly<P, F> 
         self.machine.discard(packet);
     }
 }
+
+impl<P: Port, F: FnMut(&LiveMachine<P>, usize) -> u64> Accounting for Costly<P, F> {
+    fn dispatched(&mut self) {
+        self.hand.increment(self.dispatch);
+    }
+}
+
+impl<P: Port, F: FnMut(&LiveMachine<P>, usize) -> u64> Deferral for Costly<P, F> {}
+
+impl<P: Port, F: FnMut(&LiveMachine<P>, usize) -> u64> PacedLinks for Costly<P, F> {}
+
+impl<P: Port, F: FnMut(&LiveMachine<P>, usize) -> u64> MultiCore for Costly<P, F> {}
