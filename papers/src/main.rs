@@ -36,11 +36,13 @@ mod wrap;
 
 use miette::{IntoDiagnostic, miette};
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::{env, fs};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs, thread};
 
 use crate::digests::Digests;
+use crate::experiment::Page;
 use crate::wrap::wrapped;
 
 /// What a run does.
@@ -104,19 +106,22 @@ fn main() -> miette::Result<ExitCode> {
                  `coprocessor`"
             ));
         }
-        None => vec![
-            (sharestreams::page(&sharestreams)?, &sharestreams),
-            (sharestreams_cards::page(&sharestreams)?, &sharestreams),
-            hardware()?,
-            (sharestreams_block::page()?, &sharestreams),
-            (hilq::page()?, &hilq),
-            (hilq_accesses::page(), &hilq),
-            (hilq_violations::page()?, &hilq),
-            (minbw::page(&minbw, job)?, &minbw),
-            (router::page(&router)?, &router),
-            (coprocessor::page(&coprocessor)?, &coprocessor),
-            (disciplines::page(&root.join("../examples/compare/scenario.toml"))?, &book),
-        ],
+        None => {
+            let compare = root.join("../examples/compare/scenario.toml");
+            in_parallel(&[
+                (&|| minbw::page(&minbw, job), &minbw),
+                (&hilq::page, &hilq),
+                (&|| sharestreams::page(&sharestreams), &sharestreams),
+                (&|| sharestreams_cards::page(&sharestreams), &sharestreams),
+                (&|| sharestreams_hardware::page(&sharestreams), &sharestreams),
+                (&sharestreams_block::page, &sharestreams),
+                (&|| Ok(hilq_accesses::page()), &hilq),
+                (&hilq_violations::page, &hilq),
+                (&|| router::page(&router), &router),
+                (&|| coprocessor::page(&coprocessor), &coprocessor),
+                (&|| disciplines::page(&compare), &book),
+            ])?
+        }
     };
     // A full run records every figure anew: the digests of removed ones go.
     let keep = job == Job::Check || only.is_some();
@@ -160,6 +165,36 @@ fn main() -> miette::Result<ExitCode> {
     }
     let passed = stale.is_empty() && claims().all(|claim| claim.holds);
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The computation of a page, and its folder.
+type PageJob<'a, 'p> = (&'a (dyn Fn() -> miette::Result<Page> + Sync), &'p PathBuf);
+
+/// Computes pages on every core; returns them in the order of `jobs`.
+///
+/// # Errors
+/// If a page fails.
+fn in_parallel<'p>(jobs: &[PageJob<'_, 'p>]) -> miette::Result<Vec<(Page, &'p PathBuf)>> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((page, _)) = jobs.get(at) else { return done };
+            done.push((at, page()));
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let mut done = Vec::new();
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
+        for worker in workers {
+            done.extend(worker.join().map_err(|_| miette!("a page panicked"))?);
+        }
+        Ok::<_, miette::Report>(())
+    })?;
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(at, page)| Ok((page?, jobs[at].1))).collect()
 }
 
 /// The path of a figure in the folder of the papers; `None` for every other file.
