@@ -2,7 +2,7 @@
 # Tests the Python package as users get it: a wheel in a fresh environment, its tests and types, the
 # same wheel under the other installed Pythons, and the built book. PYTHON selects the interpreter;
 # --bench also measures the batch path. PROFILE selects what the wheel is built by, and MILLSTREAM
-# names a command that is already built.
+# and MAKE_TRACES name programs that are already built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/python-env.sh
@@ -22,8 +22,12 @@ MILLSTREAM=$(realpath "$MILLSTREAM")
 export MILLSTREAM
 # The conformance traces that are not in the repository.
 export MILLSTREAM_TRACES=$target/traces
-cargo run --profile "$profile" --quiet -p millstream-reference --bin make-traces -- \
-    --generated "$MILLSTREAM_TRACES"
+if [[ -n ${MAKE_TRACES:-} ]]; then
+    "$MAKE_TRACES" --generated "$MILLSTREAM_TRACES"
+else
+    cargo run --profile "$profile" --quiet -p millstream-reference --bin make-traces -- \
+        --generated "$MILLSTREAM_TRACES"
+fi
 cd python
 pages=(../scripts/{api,commands,concepts,frames,keys,pages,soak}.py ../docs/links.py)
 ruff format --quiet --check . "${pages[@]}"

@@ -3,7 +3,8 @@
 # hardware, the cards driven from Rust against the engine, the papers' figures, and cocotb tests by
 # Verilator and Icarus.
 #
-# Usage: rtl-cards.sh [quick|long]. Long: all configurations.
+# Usage: rtl-cards.sh [quick|long]. Long: all configurations. MILLSTREAM_HW names a reference model
+# that is already built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -48,8 +49,10 @@ step "cards: the paper's Figures 12 to 14"
 "$target/debug/millstream-papers" --cards --check
 
 step "cards: cocotb tests"
-cargo build --release --quiet -p millstream-hw
-export MILLSTREAM_HW=$target/release/libmillstream_hw.so
+if [ -z "${MILLSTREAM_HW:-}" ]; then
+    cargo build --release --quiet -p millstream-hw
+    export MILLSTREAM_HW=$target/release/libmillstream_hw.so
+fi
 log=$root/target/rtl-cards/log
 for simulator in verilator icarus; do
     python rtl/cards/tests/run.py "$simulator" "$mode" >"$log" 2>&1 || { cat "$log"; exit 1; }

@@ -5,7 +5,8 @@
 # Usage: rtl.sh [quick|long]. Quick (default): the configurations marked so, nearly all proofs, a
 # million decisions compared. Long: all configurations and proofs, ten million decisions, area for 4
 # and 32 streams.
-# scripts/rtl-tools.sh installs the tools.
+# scripts/rtl-tools.sh installs the tools. MILLSTREAM_HW names a reference model that is already
+# built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -43,8 +44,10 @@ PYTHON
 done
 
 step "cocotb: the protocol, by Verilator and by Icarus"
-cargo build --release --quiet -p millstream-hw
-export MILLSTREAM_HW=$target/release/libmillstream_hw.so
+if [ -z "${MILLSTREAM_HW:-}" ]; then
+    cargo build --release --quiet -p millstream-hw
+    export MILLSTREAM_HW=$target/release/libmillstream_hw.so
+fi
 mkdir -p target/rtl-cocotb
 log=target/rtl-cocotb/log
 for run in icarus "verilator ca4 ba8 keyed8 order_key"; do

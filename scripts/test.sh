@@ -15,22 +15,22 @@ if [ ! -d target/debug ] && [ "$free" -lt "$needed" ]; then
 fi
 
 step() {
-    # What goes on beside the others is told of as soon as it has failed.
-    if [ -n "$hardware" ] && ! kill -0 "$hardware" 2>/dev/null; then hardware_ended; fi
+    # A failure of the lane beside ends the run at the next step.
+    if [ -n "$lane" ] && ! kill -0 "$lane" 2>/dev/null; then lane_ended; fi
     printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"
 }
 
-# The core's checks take one processor for most of their time: they go on beside the others.
+# Two lanes run the tests: the hardware's checks take one processor for most of their time.
 set -m
-hardware=
-hardware_ended() {
+lane=
+lane_ended() {
     local status=0
-    wait "$hardware" || status=$?
-    hardware=
-    cat target/rtl.log
+    wait "$lane" || status=$?
+    lane=
+    cat target/lane.log
     [ "$status" = 0 ] || exit "$status"
 }
-end() { [ -z "$hardware" ] || kill -- "-$hardware" 2>/dev/null || true; }
+end() { [ -z "$lane" ] || kill -- "-$lane" 2>/dev/null || true; }
 trap end EXIT
 
 step "format"
@@ -47,32 +47,45 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 step "licences"
 (source scripts/python-env.sh && python scripts/licences.py)
 
-step "tests"
+step "what the tests need"
 scripts/test-tools.sh
 source scripts/rtl-tools.sh
 (rtl_tools "$PWD" rtl/requirements.txt)
-mkdir -p target
-scripts/rtl.sh quick >target/rtl.log 2>&1 &
-hardware=$!
+
+step "building the tests"
 # Criterion's benchmarks are checked by the lints.
-cargo test --workspace --exclude millstream-benches --quiet
-export MILLSTREAM=$PWD/target/debug/millstream
+tests=(cargo test --workspace --exclude millstream-benches --quiet)
+"${tests[@]}" --no-run
+# The scripts below use what was built instead of building it again with other features.
+debug=$PWD/target/debug
+export MILLSTREAM=$debug/millstream MAKE_TRACES=$debug/make-traces
+export MILLSTREAM_HW=$debug/deps/libmillstream_hw.so
+
+beside() {
+    local part
+    for part in "scripts/rtl.sh quick" "scripts/rtl-cards.sh quick" scripts/concurrency.sh; do
+        printf '\n== beside: %s (%d s so far)\n' "$part" "$SECONDS"
+        # shellcheck disable=SC2086 # A command and its argument.
+        $part || return
+    done
+}
+beside >target/lane.log 2>&1 &
+lane=$!
+
+step "tests"
+"${tests[@]}"
 
 step "how exposed the units are"
 scripts/exposure.sh
 
-step "what threads share, through its interleavings"
-scripts/concurrency.sh
-
 step "the Python package"
 PROFILE=dev scripts/python.sh
 
-step "the hardware, which went on meanwhile"
-[ -z "$hardware" ] || hardware_ended
-scripts/rtl-cards.sh quick
-
 step "the main job, as a new user runs it"
 scripts/run.sh
+
+step "the hardware and what threads share, which went on meanwhile"
+[ -z "$lane" ] || lane_ended
 
 echo
 echo "all checks passed"

@@ -33,6 +33,7 @@ use crate::structure::{IndexedHeap, Structure};
 use crate::virtual_time::NearTag;
 
 /// Most streams whose invariants debug builds check: a check looks at every stream.
+#[cfg(debug_assertions)]
 const CHECKED_STREAMS: usize = 32;
 
 /// Where a stream is.
@@ -87,6 +88,9 @@ pub struct Selector<D: Discipline, S> {
     first: Option<StreamId>,
     /// The clock had to leap lately: services outrun it, and most heads have not started.
     outrun: bool,
+    /// Operations so far, by which checks are spaced.
+    #[cfg(debug_assertions)]
+    operations: u32,
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
@@ -335,6 +339,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             one_started: false,
             first: None,
             outrun: false,
+            #[cfg(debug_assertions)]
+            operations: 0,
         }
     }
 
@@ -622,11 +628,17 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// Checks the invariants of a small selector in debug builds.
+    /// Checks the invariants of a small selector in debug builds: after each of its first
+    /// operations, then after every 16th, so that long simulations stay quick.
     #[inline(always)]
     fn debug_check(&mut self) {
-        if cfg!(debug_assertions) && self.slots.len() <= CHECKED_STREAMS {
-            self.check();
+        #[cfg(debug_assertions)]
+        {
+            self.operations = self.operations.wrapping_add(1);
+            let is_checked = self.operations < 1_000 || self.operations.is_multiple_of(16);
+            if is_checked && self.slots.len() <= CHECKED_STREAMS {
+                self.check();
+            }
         }
     }
 
@@ -634,6 +646,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     ///
     /// # Panics
     /// If one does not hold.
+    #[cfg(debug_assertions)]
     fn check(&mut self) {
         let mut placed = 0;
         let mut any_started = false;
