@@ -172,7 +172,7 @@ logged router "the file was read again"
 stops router
 logged router "the router has ended unaccounted=0"
 
-logged media "network interface processor: process"
+logged media "data plane: process"
 within curl --silent --fail --output /dev/null http://127.0.0.1:9815/status ||
     fail "the media server does not answer"
 processor=$(within pgrep -P "$(main media)")

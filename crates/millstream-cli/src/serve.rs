@@ -56,7 +56,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         eprintln!("http://{address}/, with /status, /admission, /instructions and /metrics");
     }
     if let Some(id) = server.processor_id() {
-        eprintln!("network interface processor: process {id}");
+        eprintln!("data plane: process {id}");
     }
     if let Some(id) = server.producer_id() {
         eprintln!("producer of frames: process {id}");

@@ -168,7 +168,7 @@ fn difference(before: &Report, now: &Report) -> String {
             format!("{}.{}", tenths / 10, tenths % 10),
         ]
     });
-    let header = ["process", "asked", "got", "runs/s", "packets a run"];
+    let header = ["process", "reserved", "used", "runs/s", "packets a run"];
     text += &text_table(&header, processes);
     text
 }

@@ -184,7 +184,7 @@ impl Cluster {
         let me = cluster.listen;
         let socket = UdpSocket::bind(me).map_err(|error| {
             MediaError::new(format!("[media.cluster], `listen` = \"{me}\": {error}"))
-                .help("an address of this host and a UDP port that nobody has")
+                .help("an address of this host and an unused UDP port")
         })?;
         let no_random = || MediaError::new("no random numbers");
         let seal = Seal::new(&secret, me, random_word().ok_or_else(no_random)?);

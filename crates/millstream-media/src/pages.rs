@@ -200,7 +200,7 @@ impl Collector for Snapshot {
         let counter = ConstCounter::new(0u64).metric_type();
         let mut family = encoder.encode_descriptor(
             "millstream_media_frames",
-            "Frames by stream, client, frame type and what became of them",
+            "Frames by stream, client, frame type and outcome",
             None,
             counter,
         )?;
@@ -235,7 +235,7 @@ impl Collector for Snapshot {
         }
         let mut family = encoder.encode_descriptor(
             "millstream_media_instructions",
-            "Frames and calls by instruction and what became of them, and whether it is stopped",
+            "Frames and calls by instruction and outcome, and whether it is stopped",
             None,
             ConstCounter::new(0u64).metric_type(),
         )?;
@@ -257,7 +257,7 @@ impl Collector for Snapshot {
         }
         let mut family = encoder.encode_descriptor(
             "millstream_media_refusals",
-            "Who was refused for other reasons than bandwidth",
+            "Clients refused for reasons other than bandwidth",
             None,
             ConstCounter::new(0u64).metric_type(),
         )?;
@@ -279,7 +279,7 @@ impl Collector for Snapshot {
         let refused = ("millstream_media_refused", "Clients refused for bandwidth", self.refused);
         let turned_away = (
             "millstream_media_turned_away",
-            "Clients that came while the server drained",
+            "Clients refused while the server drained",
             self.turned_away,
         );
         for (name, help, value) in self.settings.iter().copied().chain([refused, turned_away]) {
@@ -326,11 +326,7 @@ impl Snapshot {
         };
         for (name, help, events) in [
             ("millstream_media_live_packets", "RTP packets of publishers", packets),
-            (
-                "millstream_media_live_frames",
-                "Frames of publishers and what became of them",
-                frames,
-            ),
+            ("millstream_media_live_frames", "Frames of publishers by outcome", frames),
         ] {
             let counter = ConstCounter::new(0u64).metric_type();
             let mut family = encoder.encode_descriptor(name, help, None, counter)?;
@@ -376,47 +372,47 @@ fn metrics(
         ("millstream_media_decisions", "Decisions", region.get(GlobalField::Decisions)),
         (
             "millstream_media_scheduling_ns",
-            "Time of scheduler and dispatch without the kernel's sending, ns",
+            "Time spent in scheduling and dispatch, without transmission, ns",
             region.get(GlobalField::SchedulingNs),
         ),
         (
             "millstream_media_sending_ns",
-            "Time that the kernel took to send, ns",
+            "Time spent in the kernel's transmission, ns",
             region.get(GlobalField::SendingNs),
         ),
         (
             "millstream_media_send_errors",
-            "Datagrams that the kernel refused",
+            "Datagrams refused by the kernel",
             region.get(GlobalField::SendErrors),
         ),
         (
             "millstream_media_stalled",
-            "Connections closed because their clients took nothing for stall-timeout",
+            "Connections closed because the client accepted nothing for stall-timeout",
             sessions.stalled,
         ),
         (
             "millstream_media_processors",
-            "Processors that were started",
+            "Data plane processes started",
             region.get(GlobalField::Generation),
         ),
         (
             "millstream_media_cluster_redirected",
-            "Requests answered with another server's address",
+            "Requests redirected to another server",
             sessions.moves.redirected,
         ),
         (
             "millstream_media_cluster_taken_in",
-            "Sessions of dead servers that went on here",
+            "Sessions of dead servers resumed here",
             sessions.moves.taken_in,
         ),
         (
             "millstream_media_cluster_yielded",
-            "Sessions left to the server that had them first",
+            "Sessions returned to their first server",
             sessions.moves.yielded,
         ),
         (
             "millstream_media_cluster_unplaced",
-            "Sessions of dead servers that nobody went on with in time",
+            "Sessions of dead servers that no client resumed in time",
             sessions.moves.unplaced,
         ),
     ];

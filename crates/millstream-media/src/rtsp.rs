@@ -260,7 +260,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             Some(title)
                 if self.library.titles[title].live.is_some_and(|live| !self.live.is_on(live)) =>
             {
-                refuse(StatusCode::NotFound, format!("nobody publishes `{name}` now"))
+                refuse(StatusCode::NotFound, format!("no publisher for `{name}`"))
             }
             Some(title) => Ok(title),
             None => refuse(StatusCode::NotFound, format!("there is no stream `{name}`")),
@@ -341,10 +341,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 return refuse(StatusCode::ServiceUnavailable, why);
             }
             Err(Refused::Full) => {
-                return refuse(
-                    StatusCode::ServiceUnavailable,
-                    "there are as many clients as may be",
-                );
+                return refuse(StatusCode::ServiceUnavailable, "the limit on clients is reached");
             }
             Err(Refused::Address(most)) => {
                 let why = format!("your address has {most} sessions, as many as it may");

@@ -186,7 +186,7 @@ impl MediaServer {
         let (processor, bell) = match running {
             Some(running) => running,
             None => Processor::start(media.placement, &estate)
-                .map_err(|error| failed("the network interface processor", &error))?,
+                .map_err(|error| failed("the data plane process", &error))?,
         };
         let films = ReadAhead::open(&estate, media.frame_path, &poll)?;
         let region = estate.region;
@@ -361,13 +361,13 @@ impl MediaServer {
         self.short_lives =
             if self.started.elapsed() < SHORT_LIFE { self.short_lives + 1 } else { 0 };
         if self.short_lives == SHORT_LIVES {
-            let message = format!("{SHORT_LIVES} network interface processors died at once: {why}");
+            let message = format!("{SHORT_LIVES} data plane processes died at once: {why}");
             return Err(MediaError::new(message).help("placement = \"host\" does without one"));
         }
-        eprintln!("the network interface processor is gone ({why}); starting another");
+        eprintln!("the data plane process is gone ({why}); starting another");
         std::thread::sleep(RESTART.saturating_sub(self.started.elapsed()));
         let (processor, bell) = Processor::start(self.media.placement, &self.estate)
-            .map_err(|error| failed("the network interface processor", &error))?;
+            .map_err(|error| failed("the data plane process", &error))?;
         let _ = self.poll.registry().deregister(&mut self.bell);
         self.bell = UnixStream::from_std(bell);
         self.processor = processor;
@@ -375,7 +375,7 @@ impl MediaServer {
         let registry = self.poll.registry();
         registry
             .register(&mut self.bell, BELL, Interest::READABLE)
-            .map_err(|error| failed("the processor's bell", &error))
+            .map_err(|error| failed("the data plane's waker", &error))
     }
 
     /// Closes connections and sessions that have timed out.
@@ -476,8 +476,9 @@ fn find(
     let same = Store::open(&estate.store).is_ok_and(|store| store.is_same(&library.store))
         && settings(library, scenario).iter().all(|(at, value)| estate.region.get(*at) == *value);
     if !same {
-        let message = format!("{}: the processor there plays other streams", path.display());
-        let help = "start the server with the file it was started with, or end the processor first";
+        let message = format!("{}: the data plane there plays other streams", path.display());
+        let help =
+            "start the server with the file it was started with, or end the data plane first";
         return Err(MediaError::new(message).help(help));
     }
     Ok(Some((processor, estate, bell)))
@@ -510,7 +511,7 @@ fn new_estate(library: &Library, scenario: &Scenario) -> Result<SharedResources,
         listeners::port_pair(media.listen.ip()).map_err(|error| failed("ports for RTP", &error))?;
     let listen = |path: &std::path::Path| {
         placement::listen(path).map_err(|error| {
-            failed(&format!("the processor's socket {}", path.display()), &error)
+            failed(&format!("the data plane's socket {}", path.display()), &error)
                 .help("choose a place for `socket` where this user may make a file and none is")
         })
     };

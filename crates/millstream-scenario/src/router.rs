@@ -467,10 +467,10 @@ mod tests {
             (both, "prefix = \"::/0\"\nvia = \"2001:db8:9::9\"", "not on the network of port `a`"),
             (both, "prefix = \"::/0\"\nvia = \"fd00::1\"", "not on the network of port `a`"),
             ("\"10.1.0.1/24\"", "prefix = \"::/0\"\nvia = \"fe80::9\"", "not on the network"),
-            ("\"10.1.0.1/24\"", "prefix = \"::/0\"", "nobody is known on port `a`"),
-            ("\"fd00::1/64\"", "prefix = \"10.2.0.0/16\"", "nobody is known on port `a`"),
+            ("\"10.1.0.1/24\"", "prefix = \"::/0\"", "no connected IPv6 network on port `a`"),
+            ("\"fd00::1/64\"", "prefix = \"10.2.0.0/16\"", "no connected IPv4 network on port `a`"),
             ("[]", "prefix = \"::/0\"", "a list of no addresses"),
-            ("[\"fd00::1/64\", \"fd00::1/48\"]", "prefix = \"::/0\"", "stands there twice"),
+            ("[\"fd00::1/64\", \"fd00::1/48\"]", "prefix = \"::/0\"", "is listed twice"),
             ("\"ff02::1/64\"", "prefix = \"::/0\"", "no host can have ff02::1"),
             ("7", "prefix = \"::/0\"", "or a list of addresses"),
         ] {

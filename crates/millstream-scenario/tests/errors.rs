@@ -60,7 +60,7 @@ fn mistakes_in_classes_and_tables_are_shown() {
         format!("{calls}\n\n[[class]]\nname = \"idle\"\ndiscipline = \"fifo\"\nperiod = \"1 s\"");
     for (text, under, parts) in [
         (class(&twice), "\"calls\"", vec!["two classes are called `calls`"]),
-        (class(&loops), "\"calls\"", vec!["`calls` stands in itself"]),
+        (class(&loops), "\"calls\"", vec!["`calls` contains itself"]),
         (class(&empty), "\"idle\"", vec!["`idle` has no children"]),
         (
             class(&calls.replace("calls", "cals")),

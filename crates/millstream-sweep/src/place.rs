@@ -95,7 +95,7 @@ fn put(
 }
 
 fn no_table(step: &str, place: &str) -> SweepError {
-    let message = format!("`{place}`: `{step}` is no table, so nothing can stand in it");
+    let message = format!("`{place}`: `{step}` is not a table");
     SweepError::Asked { message, help: None }
 }
 

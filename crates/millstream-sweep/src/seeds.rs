@@ -38,7 +38,7 @@ pub fn parse_seeds(text: &str) -> Result<Vec<u64>, SweepError> {
     let mut sorted = seeds.clone();
     sorted.sort_unstable();
     if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err(wrong("a seed stands there twice"));
+        return Err(wrong("a seed is listed twice"));
     }
     Ok(seeds)
 }

@@ -93,7 +93,7 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
         "queue",
         "missed",
         "filtered",
-        "beyond contract",
+        "violations",
         "slow client",
     ];
     text += &text_table(&header, clients.chain([total]));

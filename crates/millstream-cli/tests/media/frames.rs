@@ -111,7 +111,7 @@ fn the_processor_the_host_and_the_producer_may_die() {
         go_on(&mut players);
         let old = server.processor.unwrap();
         kill_9(old.into());
-        await_line(&server, "network interface processor is gone");
+        await_line(&server, "data plane process is gone");
         go_on(&mut players);
         let mut producer = None;
         if path == "producer" {

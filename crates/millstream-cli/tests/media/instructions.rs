@@ -1,4 +1,4 @@
-//! Instructions of the network interface processor: loaded, called, replaced and removed while
+//! Instructions of the data plane: loaded, called, replaced and removed while
 //! clients play, and modules that mean harm. What they do, they do to their own streams; every
 //! frame stands in the account.
 

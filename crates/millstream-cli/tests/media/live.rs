@@ -397,7 +397,7 @@ fn whatever_a_publisher_says_the_server_lives_and_counts() {
         let mut control = TcpStream::connect(server.rtsp).unwrap();
         let _ = control.write_all(&bytes);
     }
-    wait_for(&server, "nobody publishes", |status| !is_published(status, 0));
+    wait_for(&server, "no publisher for", |status| !is_published(status, 0));
     let mut publisher = Publisher::begin(&server, "live");
     let mut good =
         Publisher { control: publisher.control.try_clone().unwrap(), number: 0, frames: 0 };

@@ -239,7 +239,7 @@ fn a_server_that_is_started_again_takes_its_clients_over() {
     let output = second.current_dir(server.path("").as_path()).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).replace("\n  │ ", " ");
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("the server of the processor there runs"), "{error}");
+    assert!(error.contains("the server of the data plane there runs"), "{error}");
 
     // The session is asked for by a new connection, and ends with it.
     player.reconnect(server.rtsp, "film");
@@ -507,7 +507,7 @@ fn each_client_s_numbers_are_shown_while_it_plays() {
         };
         let text = top(&[]);
         assert!(text.contains("2 clients") && text.contains("paused"), "{text}");
-        assert!(text.contains("all ") && text.contains("beyond contract"), "{text}");
+        assert!(text.contains("all ") && text.contains("violations"), "{text}");
         assert_eq!(text.contains("NI process"), placement == "ni", "{text}");
         let json: serde_json::Value = serde_json::from_str(&top(&["--json"])).unwrap();
         assert_eq!(json["clients"], status["clients"]);

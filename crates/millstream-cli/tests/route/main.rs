@@ -221,7 +221,7 @@ fn mistakes_are_shown_where_they_stand() {
             "overhead = 24",
             "address = \"10.2.0.1/24\"\nnat = { forward = [{ protocol = \"tcp\", port = 80, to \
              = \"224.0.0.5:80\" }] }",
-            &["nobody listens at 224.0.0.5:80"],
+            &["no host can listen at 224.0.0.5:80"],
         ),
         (
             "overhead = 24",
@@ -401,7 +401,7 @@ fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
         [env!("CARGO_BIN_EXE_millstream"), "top", STATUS, "--interval", "50 ms", "--count", "2"];
     assert!(network.get("router", STATUS, "/").contains("<!DOCTYPE html>"));
     let top = network.execute("router", &top);
-    assert!(top.contains("voice") && top.contains("asked") && top.contains("(removed)"), "{top}");
+    assert!(top.contains("voice") && top.contains("reserved") && top.contains("(removed)"), "{top}");
     flood.stop();
     let report = router.stop();
     assert_eq!(arrived, PACKETS, "{report:#}");

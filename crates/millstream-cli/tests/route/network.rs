@@ -321,7 +321,7 @@ impl Network {
         let began = Instant::now();
         let filter = format!("sport = :{port}");
         while self.execute(namespace, &["ss", "-Hltn", &filter]).is_empty() {
-            assert!(began.elapsed() < PATIENCE, "nobody listens at port {port}");
+            assert!(began.elapsed() < PATIENCE, "no listener at port {port}");
             thread::sleep(Duration::from_millis(20));
         }
     }

@@ -298,7 +298,7 @@ fn the_example_is_right_and_wrong_proxies_are_told_what_would_be() {
         (
             "tcp",
             "kind = \"classical\", to = \"0.0.0.0:80\"",
-            "nobody listens at 0.0.0.0:80",
+            "no host can listen at 0.0.0.0:80",
             "a host's",
         ),
         ("udp", "kind = \"transparent\"", "takes more than TCP", "protocol = \"tcp\""),

@@ -86,7 +86,7 @@ impl SharedResources {
 
     /// Receives the resources and the core number from the other end of `from`.
     fn take(from: &UnixStream) -> io::Result<(Self, Option<u16>)> {
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not a processor's memory");
+        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not the memory of a data plane");
         let (given, core) = take(from)?;
         let mut given = given.into_iter();
         let mut next = || given.next().ok_or_else(wrong);
@@ -197,18 +197,20 @@ impl Processor {
             Err(error) => return Err(error),
         };
         if socket_peercred(&bell)?.uid != geteuid() {
-            return Err(io::Error::other("the processor there is another user's"));
+            return Err(io::Error::other("the data plane there belongs to another user"));
         }
         bell.set_read_timeout(Some(ANSWER))?;
         let (shared, _) = SharedResources::take(&bell).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => io::Error::other("the server of the processor there runs"),
+            io::ErrorKind::WouldBlock => {
+                io::Error::other("the server of the data plane there runs")
+            }
             _ => error,
         })?;
         bell.set_nonblocking(true)?;
         // Not the peer credentials of the socket: they name the process that bound it.
         let process = i32::try_from(shared.region.get(GlobalField::Process)).ok();
         let process = process.and_then(Pid::from_raw);
-        let unknown = || io::Error::other("the processor there does not say who it is");
+        let unknown = || io::Error::other("the data plane there does not state its process");
         Ok(Some((Self::Found(process.ok_or_else(unknown)?), shared, bell)))
     }
 }
@@ -364,14 +366,14 @@ fn settle(core: Option<u16>) {
     if let Some(core) = core
         && let Err(error) = pin(core)
     {
-        eprintln!("network interface processor: not pinned to core {core}: {error}");
+        eprintln!("data plane: not pinned to core {core}: {error}");
     }
     if let Err(error) = real_time() {
-        eprintln!("network interface processor: no real-time priority: {error}");
+        eprintln!("data plane: no real-time priority: {error}");
     }
     use rustix::mm::{MlockAllFlags, mlockall};
     if let Err(error) = mlockall(MlockAllFlags::CURRENT) {
-        eprintln!("network interface processor: memory not locked: {error}");
+        eprintln!("data plane: memory not locked: {error}");
     }
 }
 

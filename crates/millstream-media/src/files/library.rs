@@ -310,7 +310,7 @@ fn check_name(name: &str) -> Result<(), MediaError> {
     if name.chars().all(fit) && !name.starts_with('.') {
         return Ok(());
     }
-    Err(MediaError::new(format!("stream `{name}`: its name is to stand in a URL"))
+    Err(MediaError::new(format!("stream `{name}`: its name must be valid in a URL"))
         .help("letters, digits, - _ and ."))
 }
 

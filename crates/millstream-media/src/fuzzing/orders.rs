@@ -40,7 +40,7 @@ fn attend(board: InstructionTable, instructions: &Mutex<Instructions>) {
     instructions.attend();
     let end = Instant::now() + PATIENCE;
     while board.slots().any(|slot| slot.version() % 2 == 0 && slot.seen() != slot.version()) {
-        assert!(Instant::now() < end, "the processor does not deal with an order");
+        assert!(Instant::now() < end, "the data plane does not handle an order");
         instructions.take_built();
         std::thread::yield_now();
     }

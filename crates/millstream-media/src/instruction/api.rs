@@ -277,7 +277,7 @@ impl<W: Fn()> ExtensionApi<W> {
             Outcome::OverMemory => failed("wanted too much memory"),
             Outcome::Trapped => failed("trapped"),
             Outcome::BadAnswer => failed("returned a length that is none"),
-            Outcome::Lost => Err((503, "the processor was started again meanwhile".to_owned())),
+            Outcome::Lost => Err((503, "the data plane restarted meanwhile".to_owned())),
         }
     }
 
@@ -309,7 +309,7 @@ impl<W: Fn()> ExtensionApi<W> {
                 return Ok(found);
             }
             if Instant::now() > end {
-                return Err((503, "the processor has not answered yet".to_owned()));
+                return Err((503, "the data plane has not answered yet".to_owned()));
             }
             std::thread::sleep(LOOK);
         }

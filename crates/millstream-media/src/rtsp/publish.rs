@@ -94,7 +94,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         match &self.live.streams[stream].spec.publishers {
             None => LiveRights {
                 may: asker.peer.is_loopback(),
-                why: "publishers come from this machine, where `publish` names nobody",
+                why: "without users in `publish`, publishers must be on this host",
             },
             Some(names) => LiveRights {
                 may: who.is_some_and(|who| names.iter().any(|name| name == who)),

@@ -53,13 +53,13 @@ fn proxies(registry: &mut Registry, report: &Report) {
         ];
         events.map(|(event, count)| (vec![("path", name.clone()), ("event", event.into())], count))
     });
-    let help = "Connections that a proxy opened, and what went wrong with them";
+    let help = "Connections opened by a proxy, and their failures";
     counters(registry, "path_proxy_events", help, events);
     let bytes = proxies().flat_map(|(name, of)| {
         let ways = [("server", of.to_server_bytes), ("client", of.to_client_bytes)];
         ways.map(|(to, bytes)| (vec![("path", name.clone()), ("to", to.to_owned())], bytes))
     });
-    counters(registry, "path_proxy_bytes", "Bytes that a proxy carried", bytes);
+    counters(registry, "path_proxy_bytes", "Bytes carried by a proxy", bytes);
 }
 
 /// Returns `report` in the OpenMetrics text format.
@@ -83,10 +83,10 @@ pub fn metrics(report: &Report) -> String {
         ];
         outcomes.map(|(outcome, count)| (vec![path(&of.name), ("outcome", outcome.into())], count))
     });
-    let help = "Packets that left a path: sent, consumed by its proxy, or why they were dropped";
+    let help = "Packets that left a path: sent, consumed by its proxy, or dropped, by reason";
     counters(&mut registry, "path_packets", help, outcomes);
     let made = paths().map(|of| (vec![path(&of.name)], of.made));
-    counters(&mut registry, "path_made_packets", "Packets that a path's proxy made", made);
+    counters(&mut registry, "path_made_packets", "Packets made by a path's proxy", made);
     proxies(&mut registry, report);
     let extensions = || paths().filter_map(|of| Some((of, of.extension?)));
     let outcomes = extensions().flat_map(|(of, extension)| {
@@ -101,7 +101,7 @@ pub fn metrics(report: &Report) -> String {
         ];
         outcomes.map(|(outcome, count)| (vec![path(&of.name), ("outcome", outcome.into())], count))
     });
-    let help = "Packets that an extension was called for, and why some were dropped by it";
+    let help = "Packets passed to an extension, and those it dropped, by reason";
     counters(&mut registry, "path_extension_packets", help, outcomes);
     let stopped =
         extensions().map(|(of, extension)| (vec![path(&of.name)], u64::from(extension.stopped)));
@@ -126,8 +126,8 @@ pub fn metrics(report: &Report) -> String {
             (vec![("port", of.name.clone()), ("event", event.to_owned())], count)
         })
     });
-    let help = "Packets at a port: received, of them unclassified, unfit, of no port's VLAN, for \
-                the router; lost before; transmitted";
+    let help = "Packets at a port: received; of them unclassified, truncated or unsupported, of an \
+                unknown VLAN, for the router; lost before reception; transmitted";
     counters(&mut registry, "port_packets", help, ports);
 
     let translations = || report.ports.iter().filter_map(|of| Some((of, of.nat?)));
@@ -154,11 +154,11 @@ pub fn metrics(report: &Report) -> String {
             (vec![("port", of.name.clone()), ("event", event.to_owned())], count)
         })
     });
-    let help = "Packets whose addresses were translated, or that were dropped instead";
+    let help = "Packets translated, or dropped instead, by reason";
     counters(&mut registry, "port_nat_packets", help, events);
 
     let away = report.ports.iter().map(|of| (vec![("port", of.name.clone())], of.went_away));
-    counters(&mut registry, "port_went_away", "Times that a device went down or away", away);
+    counters(&mut registry, "port_went_away", "Times a device went down or was removed", away);
     let now = report.ports.iter().map(|of| (vec![("port", of.name.clone())], u64::from(of.away)));
     gauges(&mut registry, "port_away", "1 while a device is down or away", now);
 
@@ -169,11 +169,11 @@ pub fn metrics(report: &Report) -> String {
     let used = processes().map(|of| (process(&of.name), of.used_cycles));
     gauges(&mut registry, "process_used_cycles", "Cycles a second used on average", used);
     let busy = processes().map(|of| (process(&of.name), of.busy_ns));
-    counters(&mut registry, "process_busy_nanoseconds", "Time that a process ran", busy);
+    counters(&mut registry, "process_busy_nanoseconds", "Run time of a process, ns", busy);
     let runs = processes().map(|of| (process(&of.name), of.runs));
-    counters(&mut registry, "process_runs", "Times that a process ran", runs);
+    counters(&mut registry, "process_runs", "Runs of a process", runs);
     let packets = processes().map(|of| (process(&of.name), of.packets));
-    counters(&mut registry, "process_packets", "Packets that a process moved", packets);
+    counters(&mut registry, "process_packets", "Packets moved by a process", packets);
 
     let none = |value| [(Labels::new(), value)].into_iter();
     counters(&mut registry, "reloads", "Times the file was read again", none(report.reloads));

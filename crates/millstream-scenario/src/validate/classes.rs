@@ -137,7 +137,7 @@ fn parents_first(file: &File, above: &[Option<usize>], problems: &mut Vec<Proble
         }
         if depth > above.len() {
             let name = &class.get_ref().name;
-            let message = format!("class `{}` stands in itself", name.get_ref());
+            let message = format!("class `{}` contains itself", name.get_ref());
             problems.push(Problem::new(name.span(), message).help("follow its `parent`s"));
         }
         depths.push(depth);

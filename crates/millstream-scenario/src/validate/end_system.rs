@@ -50,7 +50,7 @@ pub(super) fn end_system(
     }
     let packet_time_ns = match &keys.packet_time {
         Some(time) if time.get_ref().0 == 0 => {
-            let message = "a packet-time of 0 ns: time would stand still";
+            let message = "a packet time of 0 ns: time would not advance";
             let help = "what a packet takes on the link, for example \"12 us\"";
             problems.push(Problem::new(time.span(), message).help(help));
             return None;

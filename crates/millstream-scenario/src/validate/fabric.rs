@@ -37,7 +37,7 @@ pub(super) fn fabric(file: &File, problems: &mut Vec<Problem>) -> Option<Fabric>
         let message = "packets would pass through switches in no time";
         problems.push(
             Problem::new(spanned.span(), message)
-                .help("one of `latency` and `delay` is to be at least 1 ns"),
+                .help("one of `latency` and `delay` must be at least 1 ns"),
         );
     }
     let Some(duration) = file.scenario.duration else {
@@ -60,7 +60,7 @@ pub(super) fn fabric(file: &File, problems: &mut Vec<Problem>) -> Option<Fabric>
         );
     }
     for class in &file.class {
-        let message = "classes share a single link; a fabric's streams all stand in the root";
+        let message = "classes share a single link; all streams of a fabric belong to the root";
         problems.push(Problem::new(class.get_ref().name.span(), message));
     }
     let fabric = Fabric {

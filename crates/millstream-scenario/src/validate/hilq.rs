@@ -15,14 +15,14 @@ pub(super) fn settings(keys: &Keys, name: &Spanned<String>, problems: &mut Vec<P
     };
     if keys.tree {
         refuse(
-            "structure `hilq` cannot stand in a tree of classes",
+            "structure `hilq` is not supported in a tree of classes",
             "it schedules the streams of a whole link; classes can take `heap`",
         );
     }
     if matches!(keys.order, Some(OrderName::LossFirst)) {
         refuse(
             "structure `hilq` cannot hold `order = \"loss-first\"`",
-            "its calendar goes by deadline: order = \"edf-first\", or another structure",
+            "its calendar orders by deadline: order = \"edf-first\", or another structure",
         );
     }
     if keys.zero_window.is_some() {

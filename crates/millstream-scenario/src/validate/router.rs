@@ -540,7 +540,7 @@ fn route(
         }
         (None, None) => {
             if prefix.is_some() && !nets.iter().any(|net| same_family(&net)) {
-                let message = format!("nobody is known on port `{}`", known[port]);
+                let message = format!("no connected {family} network on port `{}`", known[port]);
                 let help =
                     format!("give the route a `neighbour`, or the port an {family} `address`");
                 problems.push(Problem::new(table.port.span(), message).help(help));

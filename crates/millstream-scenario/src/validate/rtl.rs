@@ -34,7 +34,7 @@ pub(super) fn settings(
     };
     if keys.tree {
         refuse(
-            "structure `rtl` cannot stand in a tree of classes".into(),
+            "structure `rtl` is not supported in a tree of classes".into(),
             "it schedules the streams of a whole link; classes can take `heap`",
         );
     }

@@ -169,7 +169,7 @@ fn entries(
         } else {
             let help = nearest(name.get_ref(), children.iter().copied())
                 .map_or_else(String::new, |near| format!("did you mean `{near}`?"));
-            let message = format!("no stream or class `{}` stands here", name.get_ref());
+            let message = format!("no stream or class `{}` here", name.get_ref());
             problems.push(Problem::new(name.span(), message).help(help));
         }
     }
@@ -179,7 +179,7 @@ fn entries(
         let message = format!("the table never serves `{missing}`");
         problems.push(
             Problem::new(keys.discipline.span(), message)
-                .help("everyone must stand in `table` at least once"),
+                .help("list each at least once in `table`"),
         );
     }
     entries

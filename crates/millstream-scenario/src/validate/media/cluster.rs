@@ -32,7 +32,7 @@ pub(super) fn cluster(
     for member in table.members.get_ref() {
         let Some(at) = address(Some(member), problems) else { continue };
         if !definite(&at) || others.contains(&at) {
-            let message = format!("member {at} is no address of one server, or stands there twice");
+            let message = format!("member {at} is no address of one server, or is listed twice");
             let help = "each server's `listen` once, for example \"10.0.0.2:7946\"";
             problems.push(Problem::new(member.span(), message).help(help));
         } else if Some(at) != listen {

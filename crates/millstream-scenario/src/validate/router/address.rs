@@ -29,7 +29,7 @@ pub(super) fn addresses(given: &Spanned<AddressText>, problems: &mut Vec<Problem
             wrong(format!("no host can have {}", net.addr()), &help);
         }
         if nets.iter().any(|known| known.addr() == net.addr()) {
-            wrong(format!("{} stands there twice", net.addr()), "take one out");
+            wrong(format!("{} is listed twice", net.addr()), "take one out");
         }
         nets.push(net);
     }

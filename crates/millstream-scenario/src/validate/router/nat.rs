@@ -65,7 +65,7 @@ fn forward(
         parsed(&table.to, "an IPv4 address and a port", "10.1.0.5:80", problems)?;
     let host = IpAddr::V4(*to.ip());
     if to.port() == 0 || to.ip().is_broadcast() || !address::is_host(host.into()) {
-        let problem = Problem::new(table.to.span(), format!("nobody listens at {to}"));
+        let problem = Problem::new(table.to.span(), format!("no host can listen at {to}"));
         problems.push(problem.help("a host's address and a port, for example \"10.1.0.5:80\""));
     }
     Some(PortForward { protocol, port, to })

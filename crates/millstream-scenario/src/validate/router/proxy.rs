@@ -68,7 +68,7 @@ pub(super) fn proxy(
         let v6 = server.is_ipv6();
         let is_one = |port: &RouterPort| port.addresses.iter().any(|of| of.addr().is_ipv6() == v6);
         if server.port() == 0 || server.ip().is_unspecified() || server.ip().is_multicast() {
-            let problem = Problem::new(text.span(), format!("nobody listens at {server}"));
+            let problem = Problem::new(text.span(), format!("no host can listen at {server}"));
             problems.push(problem.help("a host's address and a port, for example \"10.2.0.9:80\""));
         } else if ports.iter().all(Option::is_some) && !ports.iter().flatten().any(is_one) {
             let family = if v6 { "IPv6" } else { "IPv4" };

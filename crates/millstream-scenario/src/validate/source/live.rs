@@ -45,7 +45,7 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
         problems.push(Problem::new(wait.span(), message).help("at most a day, \"86400 s\""));
     }
     if let Some(names) = keys.publish.as_ref().filter(|names| names.get_ref().is_empty()) {
-        problems.push(Problem::new(names.span(), "nobody may publish").help(
+        problems.push(Problem::new(names.span(), "no user may publish").help(
             "names of `users` or `tokens`; without `publish`, whoever asks from this machine",
         ));
     }
