@@ -43,15 +43,15 @@ struct Server {
 
 impl Server {
     /// Starts Millstream's media server.
-    fn ours(program: &str, film: &Path, placement: &str) -> Self {
-        let scenario = film.with_file_name(format!("{placement}.toml"));
+    fn ours(program: &str, media_file: &Path, placement: &str) -> Self {
+        let scenario = media_file.with_file_name(format!("{placement}.toml"));
         let text = format!(
             "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"{placement}\"\n\
              sessions-per-address = 256\nconnections-per-address = 512\n[link]\nrate = \"1 Gbps\"\n\
              overhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\nname = \"clip\"\n\
              period = \"40 ms\"\nwindow = \"2/12\"\nfirst-deadline = \"200 ms\"\nlate = \"drop\"\n\
              source = {{ kind = \"mpeg\", file = \"{}\" }}\n",
-            film.display()
+            media_file.display()
         );
         std::fs::write(&scenario, text).unwrap();
         let mut command = Command::new(program);
@@ -67,9 +67,9 @@ impl Server {
         Self { child, address, processes, track: "/video" }
     }
 
-    fn peer(program: &[String], film: &Path) -> Self {
+    fn peer(program: &[String], media_file: &Path) -> Self {
         let mut command = Command::new(&program[0]);
-        let child = command.args(&program[1..]).arg(film).stdout(Stdio::piped());
+        let child = command.args(&program[1..]).arg(media_file).stdout(Stdio::piped());
         let mut child = child.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -179,11 +179,11 @@ fn measure(server: &Server, clients: usize, loops: usize) -> Outcome {
 fn main() {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
-    let [millstream, film, rest @ ..] = &arguments[..] else {
+    let [millstream, media_file, rest @ ..] = &arguments[..] else {
         println!("benches/peers/media.sh calls this");
         return;
     };
-    let film = PathBuf::from(film);
+    let media_file = PathBuf::from(media_file);
     let split = rest.iter().position(|argument| argument.parse::<usize>().is_ok());
     let (peer, clients) = rest.split_at(split.expect("how many clients"));
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -197,8 +197,8 @@ fn main() {
         for loops in [0, cores] {
             for name in ["millstream, host", "millstream, ni", "GStreamer"] {
                 let server = match name.split_once(", ") {
-                    Some((_, placement)) => Server::ours(millstream, &film, placement),
-                    None => Server::peer(peer, &film),
+                    Some((_, placement)) => Server::ours(millstream, &media_file, placement),
+                    None => Server::peer(peer, &media_file),
                 };
                 let outcome = measure(&server, clients, loops);
                 trusted &= outcome.trusted;

@@ -75,7 +75,7 @@ struct Status {
     /// The number of complete rounds in which it reported its sessions.
     rounds: u64,
     /// The number of further clients that it would admit, by stream.
-    rooms: Vec<u32>,
+    free_sessions: Vec<u32>,
 }
 
 /// A session of another server, as last reported.
@@ -136,7 +136,7 @@ pub struct ClusterMoves {
 pub(crate) struct ClusterContext<'a> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a mut Sessions,
-    pub(crate) bell: &'a UnixStream,
+    pub(crate) waker: &'a UnixStream,
     pub(crate) idle_timeout_ns: u64,
 }
 
@@ -151,9 +151,9 @@ pub(crate) struct Cluster {
     members: Vec<Member>,
     orphans: Vec<Orphan>,
     begun: VecDeque<Begun>,
-    /// The inputs from which `rooms` was computed.
+    /// The inputs from which `free_sessions` was computed.
     reckoned: Option<(Admission, usize, bool)>,
-    rooms: Vec<u32>,
+    free_sessions: Vec<u32>,
     rounds: u64,
     /// The next session to report.
     next_session: usize,
@@ -208,7 +208,7 @@ impl Cluster {
             orphans: Vec::new(),
             begun: VecDeque::new(),
             reckoned: None,
-            rooms: Vec::new(),
+            free_sessions: Vec::new(),
             rounds: 0,
             next_session: 0,
             told_ns: 0,
@@ -348,7 +348,7 @@ impl Cluster {
             catalogue: self.catalogue,
             rtsp: self.rtsp,
             rounds: self.rounds,
-            rooms: self.rooms.iter().take(MOST_TITLES).copied().collect(),
+            free_sessions: self.free_sessions.iter().take(MOST_TITLES).copied().collect(),
         };
         let mut buffer = [0; 2 * PAYLOAD];
         let status =
@@ -375,7 +375,7 @@ impl Cluster {
             let most = if sessions.draining { 0 } else { free as u64 };
             u32::try_from(sessions.admission.room(&demands, title, most)).unwrap_or(u32::MAX)
         };
-        self.rooms = (0..library.titles.len()).map(room).collect();
+        self.free_sessions = (0..library.titles.len()).map(room).collect();
         self.reckoned = Some(basis);
     }
 
@@ -390,19 +390,19 @@ impl Cluster {
         full: bool,
     ) -> Option<SocketAddr> {
         self.reckon(library, sessions);
-        let here = self.rooms.get(title).copied().unwrap_or(0);
+        let here = self.free_sessions.get(title).copied().unwrap_or(0);
         if full && here > 0 {
             return None;
         }
         let there = self.members.iter_mut().filter(|member| member.alive);
         let there = there.filter_map(|member| Some((member.address, member.status.as_mut()?)));
-        let room = |status: &Status| status.rooms.get(title).copied().unwrap_or(0);
+        let room = |status: &Status| status.free_sessions.get(title).copied().unwrap_or(0);
         let (_, best) = there.max_by_key(|(address, status)| (room(status), Reverse(*address)))?;
         if room(best) <= here {
             return None;
         }
         // Holds until its next status: simultaneous clients must not all be redirected there.
-        best.rooms[title] -= 1;
+        best.free_sessions[title] -= 1;
         sessions.moves.redirected += 1;
         Some(best.rtsp)
     }
@@ -430,7 +430,7 @@ impl Cluster {
         self.begun.retain(|begun| {
             let left = context.sessions.unheard(begun.peer, begun.title, begun.at_ns);
             if let Some(number) = left {
-                context.sessions.want(number, Want::Yield, context.bell);
+                context.sessions.want(number, Want::Yield, context.waker);
             }
             left.is_none() && now_ns.saturating_sub(begun.at_ns) < BEGUN_NS
         });
@@ -459,7 +459,7 @@ impl Cluster {
             }
         }
         for number in left {
-            context.sessions.want(number, Want::Yield, context.bell);
+            context.sessions.want(number, Want::Yield, context.waker);
             context.sessions.moves.yielded += 1;
         }
     }
@@ -485,7 +485,7 @@ impl Cluster {
                     &told.session,
                     told.at_ns,
                     now_ns,
-                    context.bell,
+                    context.waker,
                 )
             {
                 taken += 1;

@@ -41,41 +41,46 @@ pub(crate) struct Parts {
     store: Store,
     region: Region,
     /// The shared resources, for a server that adopts this data plane.
-    estate: SharedResources,
+    resources: SharedResources,
     /// The compiler of instructions, if the scenario allows instructions.
     builder: Option<Builder>,
     /// The channel to this data plane's own reader threads, if it reads media files itself.
     ///
     /// A message starts the threads; closing the channel ends them.
-    films: Option<Sender<()>>,
+    media_files: Option<Sender<()>>,
     /// This side of the wake-up socket pair; the other side closes when its process ends.
-    bell: UnixStream,
+    waker: UnixStream,
 }
 
 impl Parts {
-    /// Builds the inputs from `estate` and this side of the wake-up socket.
+    /// Builds the inputs from `resources` and this side of the wake-up socket.
     ///
     /// New threads call `begin` first.
     ///
     /// # Errors
     /// If the store or the ring memory is damaged, or a thread cannot be started.
-    pub(crate) fn new(estate: SharedResources, bell: UnixStream, begin: fn()) -> io::Result<Self> {
-        let mut store = Store::open(&estate.store)?;
-        store.rings = frames::read(&estate.live)?;
-        let region = estate.region;
-        let builder = region.board().map(|table| Builder::start(table, begin)).transpose()?;
+    pub(crate) fn new(
+        resources: SharedResources,
+        waker: UnixStream,
+        begin: fn(),
+    ) -> io::Result<Self> {
+        let mut store = Store::open(&resources.store)?;
+        store.rings = frames::read(&resources.live)?;
+        let region = resources.region;
+        let builder =
+            region.instruction_table().map(|table| Builder::start(table, begin)).transpose()?;
         let own = region.get(GlobalField::FramePath) == FramePath::Ni as u64;
-        let films = if own && !estate.films.is_empty() {
+        let media_files = if own && !resources.media_files.is_empty() {
             Some(reader::start_later(
-                estate.store.try_clone()?,
-                estate.shelf.try_clone()?,
-                estate.films.iter().map(File::try_clone).collect::<io::Result<_>>()?,
+                resources.store.try_clone()?,
+                resources.frame_cache.try_clone()?,
+                resources.media_files.iter().map(File::try_clone).collect::<io::Result<_>>()?,
                 begin,
             )?)
         } else {
             None
         };
-        Ok(Self { store, region, estate, builder, films, bell })
+        Ok(Self { store, region, resources, builder, media_files, waker })
     }
 }
 
@@ -92,19 +97,20 @@ pub(crate) fn run(parts: Parts) -> io::Result<()> {
 }
 
 fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Result<()> {
-    let Parts { store, region, estate, builder, films, mut bell } = parts;
-    bell.set_nonblocking(true)?;
-    let mut network = Network::new(estate.rtp.try_clone()?, estate.rtcp.try_clone()?, region)?;
+    let Parts { store, region, resources, builder, media_files, mut waker } = parts;
+    waker.set_nonblocking(true)?;
+    let mut network =
+        Network::new(resources.rtp.try_clone()?, resources.rtcp.try_clone()?, region)?;
     let mut dispatch = Dispatch::new(store, region, selector(), now_ns());
-    if let Some((table, builder)) = region.board().zip(builder) {
+    if let Some((table, builder)) = region.instruction_table().zip(builder) {
         dispatch.instructions = Instructions::open(table, builder);
     }
-    if !estate.films.is_empty() {
+    if !resources.media_files.is_empty() {
         // Opens the frame cache after the memory was locked: only its used pages then take memory.
-        dispatch.take_from(FrameCache::open(&estate.shelf)?);
+        dispatch.take_from(FrameCache::open(&resources.frame_cache)?);
     }
-    if let Some(films) = &films {
-        let _ = films.send(());
+    if let Some(media_files) = &media_files {
+        let _ = media_files.send(());
     }
     let mut host_is_there = true;
     let mut alone_since_ns = u64::MAX;
@@ -116,7 +122,7 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
         let sent_ns = region.get(GlobalField::SendingNs) - sending;
         region.add(GlobalField::SchedulingNs, (after_ns - before_ns).saturating_sub(sent_ns));
         if std::mem::take(&mut network.ordered) {
-            ring(&mut bell);
+            ring(&mut waker);
         }
         let sleep_ns = next_ns.saturating_sub(after_ns).min(LONGEST_SLEEP_NS);
         if sleep_ns == 0 {
@@ -126,12 +132,12 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
         let (rung, heard, built) = {
             let events = PollFlags::IN;
             // Without a host, waits for the connection of a new server instead.
-            let host = match (host_is_there, &estate.listener) {
-                (true, _) => Some(bell.as_fd()),
+            let host = match (host_is_there, &resources.listener) {
+                (true, _) => Some(waker.as_fd()),
                 (false, listener) => listener.as_ref().map(AsFd::as_fd),
             };
             let rtcp = network.rtcp();
-            let builder = dispatch.instructions.bell().map(AsFd::as_fd);
+            let builder = dispatch.instructions.waker().map(AsFd::as_fd);
             // Replaces a missing descriptor by one without events: `poll` gets a fixed-size array.
             let [host, builder] = [host, builder].map(|fd| match fd {
                 Some(fd) => PollFd::from_borrowed_fd(fd, events),
@@ -149,10 +155,10 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
             dispatch.instructions.take_built();
         }
         if rung && host_is_there {
-            host_is_there = drain(&mut bell);
+            host_is_there = drain(&mut waker);
             alone_since_ns = after_ns;
-        } else if rung && let Some(new) = welcome(&estate) {
-            bell = new;
+        } else if rung && let Some(new) = welcome(&resources) {
+            waker = new;
             host_is_there = true;
         }
         if heard {
@@ -162,7 +168,7 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
             dispatch.end_unheard(after_ns, region.get(GlobalField::IdleTimeoutNs));
             let alone_ns = after_ns.saturating_sub(alone_since_ns);
             // Live frames arrive only through a host.
-            if estate.listener.is_none() || alone_ns > region.get(GlobalField::IdleTimeoutNs) {
+            if resources.listener.is_none() || alone_ns > region.get(GlobalField::IdleTimeoutNs) {
                 dispatch.end_live();
             }
             let hand_over_ns = region.get(GlobalField::HandOverNs);
@@ -178,15 +184,15 @@ fn run_by<S: Select<Stamp = ()>>(parts: Parts, selector: fn() -> S) -> io::Resul
 }
 
 /// Wakes the other side. An error is ignored: a full socket already holds a wake-up.
-pub(crate) fn ring(mut bell: impl Write) {
-    let _ = bell.write(&[1]);
+pub(crate) fn ring(mut waker: impl Write) {
+    let _ = waker.write(&[1]);
 }
 
 /// Drains all wake-ups. Returns whether the other side is still connected.
-pub(crate) fn drain(mut bell: impl Read) -> bool {
+pub(crate) fn drain(mut waker: impl Read) -> bool {
     let mut rings = [0; 256];
     loop {
-        match bell.read(&mut rings) {
+        match waker.read(&mut rings) {
             Ok(0) => return false,
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return true,

@@ -53,10 +53,10 @@ source = { kind = \"live\", rate = \"2 Mbps\" }
 duration = \"1 s\"
 ";
 
-/// A server with one stream, `film`: maps the bytes received from an address to its answer.
+/// A server with one stream, `media_file`: maps the bytes received from an address to its answer.
 pub(crate) type Talk<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
 
-/// Returns the answers of a server with one stream, `film`, to the bytes of a client.
+/// Returns the answers of a server with one stream, `media_file`, to the bytes of a client.
 ///
 /// # Panics
 /// If the repository's example clip is missing.
@@ -126,8 +126,8 @@ pub fn published(bytes: &[u8]) -> bool {
     of.packets > 0
 }
 
-/// Returns the server's resources: the library with `film`, and rows for four clients.
-pub(crate) fn estate() -> &'static (Library, Region) {
+/// Returns the server's resources: the library with `media_file`, and rows for four clients.
+pub(crate) fn resources() -> &'static (Library, Region) {
     static SHARED: OnceLock<(Library, Region)> = OnceLock::new();
     SHARED.get_or_init(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");
@@ -141,7 +141,7 @@ thread_local! {
     /// The rows and rings of this thread: targets run concurrently.
     static REGION: Region = Region::create(4).expect("shared memory").0;
     static RINGS: Vec<FrameRing> = {
-        let shapes: Vec<_> = estate().0.live.iter().map(|live| live.shape).collect();
+        let shapes: Vec<_> = resources().0.live.iter().map(|live| live.shape).collect();
         frames::write(&frames::create(&shapes).expect("memory")).expect("rings")
     };
 }
@@ -153,7 +153,7 @@ pub(crate) fn own_region() -> Region {
 
 /// Returns the live stream of a new server, without a publisher.
 fn live() -> Publishing {
-    Publishing::of(&estate().0.live, RINGS.with(Clone::clone), 60_000_000_000, None)
+    Publishing::of(&resources().0.live, RINGS.with(Clone::clone), 60_000_000_000, None)
 }
 
 /// Runs `what` with a new server; each call of its argument is a separate connection.
@@ -163,7 +163,7 @@ pub(crate) fn with_server<T>(what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
 
 /// Runs `what` with a new server that authenticates clients by `access`.
 pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
-    let (library, region) = (&estate().0, own_region());
+    let (library, region) = (&resources().0, own_region());
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 554);
     let mut sessions = Sessions::new(region, 20_000_000);
     let mut live = live();
@@ -178,7 +178,7 @@ pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Tal
             back_off: &mut back_off,
             live: &mut live,
             cluster: None,
-            bell: &NoWakeSocket,
+            waker: &NoWakeSocket,
             server_ports: (6_000, 6_001),
             local,
             idle_timeout_ns: 60_000_000_000,

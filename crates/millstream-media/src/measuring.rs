@@ -89,7 +89,7 @@ pub fn frame(
     let selector = Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
     let period_ns = library.store.media()[0].period_ns;
     let mut dispatch = Dispatch::new(library.store, region, selector, 0);
-    if let Some((table, wasm)) = region.board().zip(filter) {
+    if let Some((table, wasm)) = region.instruction_table().zip(filter) {
         let Allowance { memory_bytes, fuel, faults } = Allowance::default();
         let limits = Limits { memory_bytes, fuel, faults };
         let (name, streams, wasm) = ("filter".to_owned(), api::ALL, wasm.to_vec());

@@ -430,7 +430,7 @@ fn metrics(
         instructions,
         lateness,
         live: live
-            .standing()
+            .statuses()
             .map(|(spec, who, of)| (StreamLabels { stream: spec.name.clone() }, who.is_some(), of))
             .collect(),
     }));

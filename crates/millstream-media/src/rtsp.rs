@@ -56,7 +56,7 @@ pub(crate) struct RtspHandler<'a, B> {
     pub(crate) back_off: &'a mut BackOff,
     pub(crate) live: &'a mut Publishing,
     pub(crate) cluster: Option<&'a mut Cluster>,
-    pub(crate) bell: &'a B,
+    pub(crate) waker: &'a B,
     /// The source ports of RTP and RTCP.
     pub(crate) server_ports: (u16, u16),
     pub(crate) local: SocketAddr,
@@ -141,7 +141,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         }
         input.drain(..used.min(input.len()));
         if self.live.take_news() {
-            self.bell.ring();
+            self.waker.ring();
         }
         open
     }
@@ -191,7 +191,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             Method::Play => self.play(request, asker),
             Method::Pause => {
                 let (number, id) = self.session(request, asker)?;
-                self.sessions.want(number, Want::Pause, self.bell);
+                self.sessions.want(number, Want::Pause, self.waker);
                 Ok(ok().header(SESSION, id).build(Vec::new()))
             }
             // Clients send it as a keep-alive.
@@ -202,7 +202,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             Method::GetParameter => Ok(ok().build(Vec::new())),
             Method::Teardown => {
                 let (number, id) = self.session(request, asker)?;
-                self.sessions.want(number, Want::Stop, self.bell);
+                self.sessions.want(number, Want::Stop, self.waker);
                 Ok(ok().header(SESSION, id).build(Vec::new()))
             }
             Method::Record => {
@@ -329,7 +329,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         let unheard = |sessions: &Sessions| sessions.unheard(peer, title, self.now_ns);
         let again = self.cluster.as_ref().and_then(|_| unheard(self.sessions));
         if let Some(number) = again {
-            self.sessions.want(number, Want::Yield, self.bell);
+            self.sessions.want(number, Want::Yield, self.waker);
         }
         let admitted =
             self.sessions.admit(self.library, title, transport, peer, connection, self.now_ns);
@@ -407,7 +407,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         let next = row.get(SessionField::Next);
         if media.live != 0 {
             // The first frame is not known yet.
-            self.sessions.want(number, Want::Play, self.bell);
+            self.sessions.want(number, Want::Play, self.waker);
             return Ok(ok().header(SESSION, id).header(RANGE, "npt=now-").build(Vec::new()));
         }
         let client = Client::new(number, title, media, row);
@@ -420,7 +420,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         let uri = about(request);
         let uri = uri.trim_end_matches('/').trim_end_matches("/video");
         let start_ms = u128::from(next) * u128::from(media.period_ns) / 1_000_000;
-        self.sessions.want(number, Want::Play, self.bell);
+        self.sessions.want(number, Want::Play, self.waker);
         Ok(ok()
             .header(SESSION, id)
             .header(RANGE, format!("npt={}.{:03}-", start_ms / 1_000, start_ms % 1_000))

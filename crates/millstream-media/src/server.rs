@@ -69,7 +69,7 @@ const LAST_RINGS: u32 = 100;
 pub struct MediaServer {
     media: Media,
     poll: Poll,
-    doors: ListenerSet,
+    listeners: ListenerSet,
     name: String,
     started_ns: u64,
     questions: Option<Questions>,
@@ -79,19 +79,19 @@ pub struct MediaServer {
     access: Access,
     back_off: BackOff,
     sessions: Sessions,
-    estate: SharedResources,
+    resources: SharedResources,
     processor: Processor,
     adopted: Option<usize>,
     started: Instant,
     short_lives: u32,
-    bell: UnixStream,
+    waker: UnixStream,
     connections: Vec<Option<Connection>>,
     /// Indices of connections whose clients read too slowly.
     behind: Vec<usize>,
     cluster: Option<Cluster>,
     live: Publishing,
-    inlets: PublisherSockets,
-    films: ReadAhead,
+    publisher_sockets: PublisherSockets,
+    media_files: ReadAhead,
 }
 
 /// The mode in which a server continues.
@@ -172,32 +172,32 @@ impl MediaServer {
         let access = Access::read(users.as_deref(), tokens.as_deref(), &media.realm)?;
         listeners::allow_files(u64::from(media.connections));
         let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
-        let mut doors = ListenerSet::open(&media, &scenario.folder)?;
+        let mut listeners = ListenerSet::open(&media, &scenario.folder)?;
         let http = media.http.map(Listener::open).transpose()?;
         let http_address = http.as_ref().map(|listener| listener.address);
-        let (estate, running) = match find(&library, scenario)? {
-            Some((processor, estate, bell)) => (estate, Some((processor, bell))),
+        let (resources, running) = match find(&library, scenario)? {
+            Some((processor, resources, waker)) => (resources, Some((processor, waker))),
             None => (new_estate(&library, scenario)?, None),
         };
         let found = running.is_some();
         let cluster =
-            clustered::join(scenario, &library, doors.rtsp.address, &poll, estate.region)?;
+            clustered::join(scenario, &library, listeners.rtsp.address, &poll, resources.region)?;
         confine();
-        let (processor, bell) = match running {
+        let (processor, waker) = match running {
             Some(running) => running,
-            None => Processor::start(media.placement, &estate)
+            None => Processor::start(media.placement, &resources)
                 .map_err(|error| failed("the data plane process", &error))?,
         };
-        let films = ReadAhead::open(&estate, media.frame_path, &poll)?;
-        let region = estate.region;
+        let media_files = ReadAhead::open(&resources, media.frame_path, &poll)?;
+        let region = resources.region;
         region.set(GlobalField::IdleTimeoutNs, media.idle_timeout_ns);
         let port = |socket: &UdpSocket| socket.local_addr().map(|address| address.port());
-        let ports = || -> io::Result<_> { Ok((port(&estate.rtp)?, port(&estate.rtcp)?)) };
+        let ports = || -> io::Result<_> { Ok((port(&resources.rtp)?, port(&resources.rtcp)?)) };
         let server_ports = ports().map_err(|error| failed("a port", &error))?;
-        let mut bell = UnixStream::from_std(bell);
+        let mut waker = UnixStream::from_std(waker);
         let mut register = |poll: &Poll| -> io::Result<()> {
-            doors.register(poll.registry())?;
-            poll.registry().register(&mut bell, BELL, Interest::READABLE)
+            listeners.register(poll.registry())?;
+            poll.registry().register(&mut waker, BELL, Interest::READABLE)
         };
         register(&poll).map_err(|error| failed("a port", &error))?;
         let streams = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
@@ -207,11 +207,12 @@ impl MediaServer {
         };
         let questions =
             http.map(pages).transpose().map_err(|error| failed("the HTTP pages", &error))?;
-        let (live, inlets) = live::open(&library, &access, &media, &estate, found, &poll)?;
+        let (live, publisher_sockets) =
+            live::open(&library, &access, &media, &resources, found, &poll)?;
         let connections = (0..media.connections).map(|_| None).collect();
         let mut sessions = Sessions::new(region, scenario.link.rate_bps);
         sessions.per_address = media.most_sessions_per_address() as usize;
-        let adopted = found.then(|| sessions.adopt(&library, &bell));
+        let adopted = found.then(|| sessions.adopt(&library, &waker));
         Ok(Self {
             access,
             back_off: BackOff::default(),
@@ -219,37 +220,37 @@ impl MediaServer {
             adopted,
             media,
             poll,
-            doors,
+            listeners,
             name: scenario.name.clone(),
             started_ns: now_ns(),
             questions,
             http_address,
             server_ports,
             library,
-            estate,
+            resources,
             processor,
             started: Instant::now(),
             short_lives: 0,
-            bell,
+            waker,
             connections,
             behind: Vec::new(),
             cluster,
             live,
-            inlets,
-            films,
+            publisher_sockets,
+            media_files,
         })
     }
 
     /// Returns the address of the RTSP listener.
     #[must_use]
     pub fn rtsp_address(&self) -> SocketAddr {
-        self.doors.rtsp.address
+        self.listeners.rtsp.address
     }
 
     /// Returns the address of the RTSP listener over TLS, if configured.
     #[must_use]
     pub fn rtsps_address(&self) -> Option<SocketAddr> {
-        self.doors.rtsps.as_ref().map(|(listener, _)| listener.address)
+        self.listeners.rtsps.as_ref().map(|(listener, _)| listener.address)
     }
 
     /// Returns the address of the HTTP pages, if configured.
@@ -267,7 +268,7 @@ impl MediaServer {
     /// Returns the id of the producer process, if one runs.
     #[must_use]
     pub fn producer_id(&self) -> Option<u32> {
-        self.films.producer_id()
+        self.media_files.producer_id()
     }
 
     /// Returns the number of clients adopted with a running data plane; `None` if none was found.
@@ -330,8 +331,8 @@ impl MediaServer {
     }
 
     fn answer_pages(&self) {
-        if self.estate.region.get(GlobalField::LookAtBoard) != 0 {
-            ring(&self.bell);
+        if self.resources.region.get(GlobalField::LookAtBoard) != 0 {
+            ring(&self.waker);
         }
         let Some(questions) = &self.questions else { return };
         let about = About {
@@ -341,14 +342,14 @@ impl MediaServer {
             library: &self.library,
             sessions: &self.sessions,
             live: &self.live,
-            reading: self.films.reading(),
+            reading: self.media_files.reading(),
         };
         pages::answer(questions, about);
     }
 
     /// Handles a wake-up from the data plane, or its end.
     fn rung(&mut self) -> Result<(), MediaError> {
-        let there = drain(&mut self.bell);
+        let there = drain(&mut self.waker);
         self.pass_on();
         if there {
             return Ok(());
@@ -366,15 +367,15 @@ impl MediaServer {
         }
         eprintln!("the data plane process is gone ({why}); starting another");
         std::thread::sleep(RESTART.saturating_sub(self.started.elapsed()));
-        let (processor, bell) = Processor::start(self.media.placement, &self.estate)
+        let (processor, waker) = Processor::start(self.media.placement, &self.resources)
             .map_err(|error| failed("the data plane process", &error))?;
-        let _ = self.poll.registry().deregister(&mut self.bell);
-        self.bell = UnixStream::from_std(bell);
+        let _ = self.poll.registry().deregister(&mut self.waker);
+        self.waker = UnixStream::from_std(waker);
         self.processor = processor;
         self.started = Instant::now();
         let registry = self.poll.registry();
         registry
-            .register(&mut self.bell, BELL, Interest::READABLE)
+            .register(&mut self.waker, BELL, Interest::READABLE)
             .map_err(|error| failed("the data plane's waker", &error))
     }
 
@@ -396,7 +397,7 @@ impl MediaServer {
             }
         }
         for number in stop {
-            self.sessions.want(number, Want::Stop, &self.bell);
+            self.sessions.want(number, Want::Stop, &self.waker);
         }
         for place in 0..self.connections.len() {
             let Some(connection) = &self.connections[place] else { continue };
@@ -425,7 +426,7 @@ impl MediaServer {
     fn end(mut self) -> Report {
         let numbers: Vec<usize> = self.sessions.iter().map(|(number, _)| number).collect();
         for number in numbers {
-            self.sessions.want(number, Want::Stop, &self.bell);
+            self.sessions.want(number, Want::Stop, &self.waker);
         }
         for _ in 0..LAST_RINGS {
             self.sessions.sweep(&self.sessions.stopped());
@@ -436,9 +437,9 @@ impl MediaServer {
         }
         let region = self.sessions.region;
         region.set(GlobalField::End, 1);
-        ring(&self.bell);
+        ring(&self.waker);
         let _ = self.processor.wait();
-        self.films.end();
+        self.media_files.end();
         if let Some(path) = &self.media.socket {
             let _ = std::fs::remove_file(path);
         }
@@ -472,16 +473,18 @@ fn find(
 ) -> Result<Option<(Processor, SharedResources, std::os::unix::net::UnixStream)>, MediaError> {
     let Some(path) = &scenario.media.socket else { return Ok(None) };
     let found = Processor::find(path).map_err(|error| failed(&path.display().to_string(), &error));
-    let Some((processor, estate, bell)) = found? else { return Ok(None) };
-    let same = Store::open(&estate.store).is_ok_and(|store| store.is_same(&library.store))
-        && settings(library, scenario).iter().all(|(at, value)| estate.region.get(*at) == *value);
+    let Some((processor, resources, waker)) = found? else { return Ok(None) };
+    let same = Store::open(&resources.store).is_ok_and(|store| store.is_same(&library.store))
+        && settings(library, scenario)
+            .iter()
+            .all(|(at, value)| resources.region.get(*at) == *value);
     if !same {
         let message = format!("{}: the data plane there plays other streams", path.display());
         let help =
             "start the server with the file it was started with, or end the data plane first";
         return Err(MediaError::new(message).help(help));
     }
-    Ok(Some((processor, estate, bell)))
+    Ok(Some((processor, resources, waker)))
 }
 
 /// Returns the global fields that identify a data plane of this scenario.
@@ -501,8 +504,8 @@ fn new_estate(library: &Library, scenario: &Scenario) -> Result<SharedResources,
     let media = &scenario.media;
     let (region, region_file) = Region::create_with(media.sessions, api::is_wanted(scenario))
         .map_err(|error| failed("shared memory", &error))?;
-    if let Some(board) = region.board() {
-        api::load(board, scenario)?;
+    if let Some(instruction_table) = region.instruction_table() {
+        api::load(instruction_table, scenario)?;
     }
     for (setting, value) in settings(library, scenario) {
         region.set(setting, value);
@@ -516,12 +519,14 @@ fn new_estate(library: &Library, scenario: &Scenario) -> Result<SharedResources,
         })
     };
     let shapes: Vec<_> = library.live.iter().map(|live| live.shape).collect();
-    let places = if library.films.files.is_empty() { 0 } else { media.sessions };
-    let films = library.films.files.iter().map(std::fs::File::try_clone);
+    let places = if library.media_files.files.is_empty() { 0 } else { media.sessions };
+    let media_files = library.media_files.files.iter().map(std::fs::File::try_clone);
     Ok(SharedResources {
-        shelf: frame_cache::create(places, library.films.shape())
+        frame_cache: frame_cache::create(places, library.media_files.shape())
             .map_err(|error| failed("memory for frames that are read ahead", &error))?,
-        films: films.collect::<io::Result<_>>().map_err(|error| failed("films", &error))?,
+        media_files: media_files
+            .collect::<io::Result<_>>()
+            .map_err(|error| failed("films", &error))?,
         live: frames::create(&shapes).map_err(|error| failed("memory for live frames", &error))?,
         store: library.file.try_clone().map_err(|error| failed("the store", &error))?,
         region_file,

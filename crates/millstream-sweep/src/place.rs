@@ -156,7 +156,7 @@ mod tests {
         assert!(changed("class.b.weight").unwrap_err().contains("there is none;"));
         assert!(changed("links.rate").unwrap_err().contains("a place is scenario.KEY, link.KEY"));
         assert!(changed("stream.weight").unwrap_err().contains("is no place"));
-        assert!(changed("link.rate.max").unwrap_err().contains("`rate` is no table"));
+        assert!(changed("link.rate.max").unwrap_err().contains("`rate` is not a table"));
         assert!(changed("scenario.seed").unwrap_err().contains("--seeds says which"));
     }
 }

@@ -413,7 +413,7 @@ fn a_file_that_cannot_be_served_is_an_error_that_says_what_would_be_right() {
     for (change, parts) in [
         ("", vec!["period of 40000000 ns", "16666666"]),
         ("late = \"send\"", vec!["dropped whole", "late = \"drop\""]),
-        ("name", vec!["to stand in a URL"]),
+        ("name", vec!["valid in a URL"]),
     ] {
         let name = if change == "name" { "a film" } else { "film" };
         let late = if change.starts_with("late") { change } else { "late = \"drop\"" };

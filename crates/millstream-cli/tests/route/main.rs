@@ -401,7 +401,10 @@ fn a_changed_file_is_taken_over_without_losing_a_packet_of_a_path_that_stays() {
         [env!("CARGO_BIN_EXE_millstream"), "top", STATUS, "--interval", "50 ms", "--count", "2"];
     assert!(network.get("router", STATUS, "/").contains("<!DOCTYPE html>"));
     let top = network.execute("router", &top);
-    assert!(top.contains("voice") && top.contains("reserved") && top.contains("(removed)"), "{top}");
+    assert!(
+        top.contains("voice") && top.contains("reserved") && top.contains("(removed)"),
+        "{top}"
+    );
     flood.stop();
     let report = router.stop();
     assert_eq!(arrived, PACKETS, "{report:#}");

@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 use super::membership::Membership;
 use super::*;
-use crate::fuzzing::{estate, own_region};
+use crate::fuzzing::{own_region, resources};
 use crate::rtsp::session::Sessions;
 use crate::shared_memory::region::SessionField;
 
@@ -57,7 +57,7 @@ fn others() -> [SocketAddr; 2] {
 
 thread_local! {
     /// The digest of the catalogue, computed once because it is expensive.
-    static CATALOGUE: [u8; 32] = catalogue(&estate().0);
+    static CATALOGUE: [u8; 32] = catalogue(&resources().0);
 }
 
 /// Creates a server that knows no member to be alive.
@@ -83,7 +83,7 @@ fn server() -> Cluster {
         orphans: Vec::new(),
         begun: VecDeque::new(),
         reckoned: None,
-        rooms: Vec::new(),
+        free_sessions: Vec::new(),
         rounds: 0,
         next_session: 0,
         told_ns: 0,
@@ -103,14 +103,14 @@ fn plain(value: &impl Serialize) -> Vec<u8> {
 /// If two sessions have the same id, or a session has id 0.
 #[must_use]
 pub fn cluster(parts: &[&[u8]]) -> bool {
-    let library = &estate().0;
+    let library = &resources().0;
     let region = own_region();
     for row in 0..region.sessions() {
         region.session(row).clear();
     }
     while region.notices().pop().is_some() {}
     let mut cluster = server();
-    let (bell, _theirs) = UnixStream::pair().expect("a socket");
+    let (waker, _theirs) = UnixStream::pair().expect("a socket");
     let mut sessions = Sessions::new(region, 20_000_000);
     let (me, mine) = (cluster.me, cluster.seal.run);
     let random = Cell::new(1);
@@ -138,7 +138,7 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
             _ => {
                 let steps = payload.iter().take(2).map(|steps| u64::from(*steps)).sum::<u64>();
                 now_ns += 10_000_000 * steps;
-                step(&mut cluster, &mut sessions, &bell, now_ns);
+                step(&mut cluster, &mut sessions, &waker, now_ns);
                 continue;
             }
         };
@@ -164,14 +164,14 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
     // By the end every peer is dead; its sessions are taken over or have waited long enough.
     for _ in 0..24 {
         now_ns += 300_000_000;
-        step(&mut cluster, &mut sessions, &bell, now_ns);
+        step(&mut cluster, &mut sessions, &waker, now_ns);
     }
     passed
 }
 
-fn step(cluster: &mut Cluster, sessions: &mut Sessions, bell: &UnixStream, now_ns: u64) {
-    let library = &estate().0;
-    let mut context = ClusterContext { library, sessions, bell, idle_timeout_ns: 60_000_000_000 };
+fn step(cluster: &mut Cluster, sessions: &mut Sessions, waker: &UnixStream, now_ns: u64) {
+    let library = &resources().0;
+    let mut context = ClusterContext { library, sessions, waker, idle_timeout_ns: 60_000_000_000 };
     cluster.step_at(now_ns, &mut context);
     let ids: Vec<u64> = context.sessions.playing().map(|(_, id, _)| id).collect();
     for (at, id) in ids.iter().enumerate() {

@@ -175,7 +175,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzzing::estate;
+    use crate::fuzzing::resources;
     use crate::shared_memory::region::Region;
 
     const PERIOD_NS: u64 = 40_000_000;
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_takeover_continues_at_the_current_frame() {
-        let (library, _) = estate();
+        let (library, _) = resources();
         // The clocks of two hosts.
         let (there_ns, here_ns) = (1_000_000_000_000, 7_000_000_000);
         let told = Shared::of(played(there_ns), there_ns).unwrap();
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn unsound_sessions_are_rejected() {
-        let (library, _) = estate();
+        let (library, _) = resources();
         let sound = Shared::of(played(1 << 50), 1 << 50).unwrap();
         let change = |what: &dyn Fn(&mut Shared)| {
             let mut changed = sound.clone();
@@ -262,7 +262,7 @@ mod tests {
             bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200),
             id in 1u64.., since_ns: u64, next: u64, counters: [u64; 22], sequence: u64,
         ) {
-            let (library, _) = estate();
+            let (library, _) = resources();
             let _ = postcard::from_bytes::<Shared>(&bytes);
             let mut told = Shared::of(played(1 << 50), 1 << 50).unwrap();
             (told.id, told.counters, told.sequence) = (id, counters.map(|n| n % 3), sequence);

@@ -58,9 +58,9 @@ pub(crate) struct SharedResources {
     /// The rings of live frames.
     pub(crate) live: File,
     /// The frame cache of media files that are read ahead.
-    pub(crate) shelf: File,
+    pub(crate) frame_cache: File,
     /// The media files that are read ahead.
-    pub(crate) films: Vec<File>,
+    pub(crate) media_files: Vec<File>,
     pub(crate) rtp: UdpSocket,
     pub(crate) rtcp: UdpSocket,
     /// The listener on which a restarted server asks for these resources.
@@ -76,8 +76,8 @@ impl SharedResources {
             region_file: self.region_file.try_clone()?,
             region: self.region,
             live: self.live.try_clone()?,
-            shelf: self.shelf.try_clone()?,
-            films: self.films.iter().map(File::try_clone).collect::<io::Result<_>>()?,
+            frame_cache: self.frame_cache.try_clone()?,
+            media_files: self.media_files.iter().map(File::try_clone).collect::<io::Result<_>>()?,
             rtp: self.rtp.try_clone()?,
             rtcp: self.rtcp.try_clone()?,
             listener: self.listener.as_ref().map(UnixListener::try_clone).transpose()?,
@@ -91,12 +91,25 @@ impl SharedResources {
         let mut given = given.into_iter();
         let mut next = || given.next().ok_or_else(wrong);
         let (store, region_file) = (File::from(next()?), File::from(next()?));
-        let (live, shelf) = (File::from(next()?), File::from(next()?));
+        let (live, frame_cache) = (File::from(next()?), File::from(next()?));
         let (rtp, rtcp) = (next()?.into(), next()?.into());
         let region = Region::open(&region_file)?;
         let listener = given.next().map(UnixListener::from);
-        let films = take_films(from)?;
-        Ok((Self { store, region_file, region, live, shelf, films, rtp, rtcp, listener }, core))
+        let media_files = take_films(from)?;
+        Ok((
+            Self {
+                store,
+                region_file,
+                region,
+                live,
+                frame_cache,
+                media_files,
+                rtp,
+                rtcp,
+                listener,
+            },
+            core,
+        ))
     }
 }
 
@@ -184,8 +197,8 @@ impl Processor {
     /// # Errors
     /// If the data plane does not answer, as while its server runs, or belongs to another user.
     pub(crate) fn find(path: &Path) -> io::Result<Option<(Self, SharedResources, UnixStream)>> {
-        let bell = match UnixStream::connect(path) {
-            Ok(bell) => bell,
+        let waker = match UnixStream::connect(path) {
+            Ok(waker) => waker,
             Err(error)
                 if matches!(
                     error.kind(),
@@ -196,22 +209,22 @@ impl Processor {
             }
             Err(error) => return Err(error),
         };
-        if socket_peercred(&bell)?.uid != geteuid() {
+        if socket_peercred(&waker)?.uid != geteuid() {
             return Err(io::Error::other("the data plane there belongs to another user"));
         }
-        bell.set_read_timeout(Some(ANSWER))?;
-        let (shared, _) = SharedResources::take(&bell).map_err(|error| match error.kind() {
+        waker.set_read_timeout(Some(ANSWER))?;
+        let (shared, _) = SharedResources::take(&waker).map_err(|error| match error.kind() {
             io::ErrorKind::WouldBlock => {
                 io::Error::other("the server of the data plane there runs")
             }
             _ => error,
         })?;
-        bell.set_nonblocking(true)?;
+        waker.set_nonblocking(true)?;
         // Not the peer credentials of the socket: they name the process that bound it.
         let process = i32::try_from(shared.region.get(GlobalField::Process)).ok();
         let process = process.and_then(Pid::from_raw);
         let unknown = || io::Error::other("the data plane there does not state its process");
-        Ok(Some((Self::Found(process.ok_or_else(unknown)?), shared, bell)))
+        Ok(Some((Self::Found(process.ok_or_else(unknown)?), shared, waker)))
     }
 }
 
@@ -249,21 +262,21 @@ fn give(to: &UnixStream, shared: &SharedResources, core: Option<u16>) -> io::Res
         shared.store.as_fd(),
         shared.region_file.as_fd(),
         shared.live.as_fd(),
-        shared.shelf.as_fd(),
+        shared.frame_cache.as_fd(),
         shared.rtp.as_fd(),
         shared.rtcp.as_fd(),
     ];
     given.extend(shared.listener.as_ref().map(AsFd::as_fd));
     send(to, &given, core.unwrap_or(NO_CORE))?;
-    give_films(to, &shared.films)
+    give_films(to, &shared.media_files)
 }
 
 /// Sends media files: first their number, then the files in batches.
-pub(crate) fn give_films(to: &UnixStream, films: &[File]) -> io::Result<()> {
+pub(crate) fn give_films(to: &UnixStream, media_files: &[File]) -> io::Result<()> {
     let too_many = |_| io::Error::other("more films than can be read ahead");
-    send(to, &[], u16::try_from(films.len()).map_err(too_many)?)?;
-    for films in films.chunks(AT_ONCE) {
-        send(to, &films.iter().map(AsFd::as_fd).collect::<Vec<_>>(), NO_CORE)?;
+    send(to, &[], u16::try_from(media_files.len()).map_err(too_many)?)?;
+    for media_files in media_files.chunks(AT_ONCE) {
+        send(to, &media_files.iter().map(AsFd::as_fd).collect::<Vec<_>>(), NO_CORE)?;
     }
     Ok(())
 }
@@ -274,15 +287,15 @@ pub(crate) fn give_films(to: &UnixStream, films: &[File]) -> io::Result<()> {
 /// If fewer files arrive than announced.
 pub(crate) fn take_films(from: &UnixStream) -> io::Result<Vec<File>> {
     let (_, count) = receive(from)?;
-    let mut films = Vec::new();
-    while films.len() < usize::from(count) {
+    let mut media_files = Vec::new();
+    while media_files.len() < usize::from(count) {
         let (some, _) = receive(from)?;
         if some.is_empty() {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "films are missing"));
         }
-        films.extend(some.into_iter().map(File::from));
+        media_files.extend(some.into_iter().map(File::from));
     }
-    Ok(films)
+    Ok(media_files)
 }
 
 /// Sends files and a number in one message.
@@ -347,11 +360,11 @@ pub struct Confined {
 /// # Errors
 /// See [`network_interface_processor`].
 pub fn confined_processor(confined: Confined) -> io::Result<()> {
-    let bell = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let waker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let wrong = || io::Error::other("this command is started by `millstream serve` alone");
-    let (shared, core) = SharedResources::take(&bell).map_err(|_| wrong())?;
+    let (shared, core) = SharedResources::take(&waker).map_err(|_| wrong())?;
     shared.region.set(GlobalField::Process, std::process::id().into());
-    let parts = Parts::new(shared, bell, confined.thread)?;
+    let parts = Parts::new(shared, waker, confined.thread)?;
     settle(core);
     (confined.process)();
     data_plane::run(parts)

@@ -83,7 +83,7 @@ pub(crate) struct Library {
     /// The live streams.
     pub(crate) live: Vec<LiveSpec>,
     /// The media files whose frames are not in the store.
-    pub(crate) films: MediaFiles,
+    pub(crate) media_files: MediaFiles,
 }
 
 /// The media files whose frames are read ahead.
@@ -130,23 +130,23 @@ impl Library {
         let mut builder = StoreBuilder::default();
         let mut titles = Vec::with_capacity(scenario.streams.len());
         let mut live = Vec::new();
-        let mut films = MediaFiles::default();
+        let mut media_files = MediaFiles::default();
         for stream in &scenario.streams {
             check_name(&stream.name)?;
             let bytes = match &stream.source {
                 Source::Live(source) => {
                     add_live(scenario, stream, source, room, &mut builder, &mut titles, &mut live)?
                 }
-                _ => add(scenario, stream, room, &mut builder, &mut titles, &mut films)?,
+                _ => add(scenario, stream, room, &mut builder, &mut titles, &mut media_files)?,
             };
             room = room.saturating_sub(bytes);
         }
         let sessions = scenario.media.sessions;
-        let shelf = films.shape().bytes(sessions);
-        if !films.files.is_empty() && shelf > room {
+        let frame_cache = media_files.shape().bytes(sessions);
+        if !media_files.files.is_empty() && frame_cache > room {
             let message = format!(
-                "frames that are read ahead for {sessions} sessions need {shelf} bytes of memory, \
-                 {room} are left"
+                "read-ahead for {sessions} sessions needs {frame_cache} bytes of memory; \
+                 {room} are available"
             );
             return Err(MediaError::new(message)
                 .help("a larger `store` in [media], fewer `sessions` or a shorter `read-ahead`"));
@@ -154,7 +154,7 @@ impl Library {
         let failed = |error| MediaError::new(format!("no memory for the files: {error}"));
         let file = builder.seal().map_err(failed)?;
         let store = Store::open(&file).map_err(failed)?;
-        Ok(Self { titles, schedule, file, store, live, films })
+        Ok(Self { titles, schedule, file, store, live, media_files })
     }
 }
 
@@ -182,7 +182,7 @@ fn add(
     room: usize,
     builder: &mut StoreBuilder,
     titles: &mut Vec<Title>,
-    films: &mut MediaFiles,
+    media_files: &mut MediaFiles,
 ) -> Result<usize, MediaError> {
     let name = &stream.name;
     let wrong = |message: &str| MediaError::new(format!("stream `{name}`: {message}"));
@@ -237,7 +237,7 @@ fn add(
         let unpacked = video.bytes.file().filter(|_| matches!(bytes, Cow::Borrowed(_)));
         let found = media_file::file_of(&path, &bytes, unpacked, &frame_folder(scenario));
         found
-            .map(|found| put_in_file(scenario, found, &new, &mut record, films))
+            .map(|found| put_in_file(scenario, found, &new, &mut record, media_files))
             .map_err(|error| wrong(&error.to_string()))?;
         memory = 0;
     }
@@ -247,7 +247,7 @@ fn add(
         work_ns: packets(frame).map(|bytes| scenario.link.transmission_ns(bytes)).sum(),
         importance: frame.importance,
     };
-    let film: Vec<FrameDemand> = new.iter().map(work).collect();
+    let media_file: Vec<FrameDemand> = new.iter().map(work).collect();
     let own = titles.len();
     for window in std::iter::once((lost, of)).chain(looser((lost, of))) {
         let [reserved_bps, mean_bps] = rates(&new, window, scenario.link, duration_ns);
@@ -266,7 +266,7 @@ fn add(
             parameters: parameters(&video).filter(|_| format == Format::H264),
             reserved_bps,
             mean_bps,
-            demand: Demand::new(&film, window, *repeat, frame_ns, record.deadline_ns),
+            demand: Demand::new(&media_file, window, *repeat, frame_ns, record.deadline_ns),
             seconds: u64::try_from(duration_ns / 1_000_000_000).unwrap_or(0),
             repeat: *repeat,
             live: None,
@@ -289,7 +289,7 @@ fn put_in_file(
     (file, first_byte): (File, u64),
     frames: &[NewFrame],
     record: &mut MediaRecord,
-    films: &mut MediaFiles,
+    media_files: &mut MediaFiles,
 ) {
     let frames_in = |time_ns: u64| time_ns.div_ceil(record.period_ns.max(1));
     let behind = frames_in(BEHIND_NS) + 1;
@@ -297,9 +297,9 @@ fn put_in_file(
     let ahead = behind + frames_in(record.deadline_ns) + frames_in(scenario.media.read_ahead_ns);
     let sizes: Vec<u32> =
         frames.iter().map(|frame| u32::try_from(frame.range.len()).unwrap_or(u32::MAX)).collect();
-    films.add(file, &sizes, ahead);
+    media_files.add(file, &sizes, ahead);
     record.first_byte = first_byte;
-    record.film = u32::try_from(films.files.len()).unwrap_or(u32::MAX);
+    record.media_file = u32::try_from(media_files.files.len()).unwrap_or(u32::MAX);
     record.behind = u32::try_from(behind).unwrap_or(u32::MAX);
     record.ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
 }
@@ -354,7 +354,7 @@ fn record(
         rate_seconds: 1,
         repeat: 1,
         stream: u32::try_from(before).unwrap_or(u32::MAX),
-        film: 0,
+        media_file: 0,
         live: 0,
         ahead: 0,
         behind: 0,

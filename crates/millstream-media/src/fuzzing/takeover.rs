@@ -12,7 +12,7 @@ use std::iter;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::{NoWakeSocket, estate};
+use super::{NoWakeSocket, resources};
 use crate::data_plane::packet_sender::{write_packet, write_report};
 use crate::files::read_ahead::frame_cache::{self, FrameCache};
 use crate::instruction::api;
@@ -86,15 +86,15 @@ struct Memory {
     image: Image,
     region: &'static [AtomicU64],
     live: &'static [AtomicU64],
-    shelf: &'static [AtomicU64],
-    bell: &'static AtomicU32,
+    frame_cache: &'static [AtomicU64],
+    waker: &'static AtomicU32,
 }
 
 /// The contents of the parts before the edits.
 struct Image {
     region: Vec<u64>,
     live: Vec<u64>,
-    shelf: Vec<u64>,
+    frame_cache: Vec<u64>,
     store: Vec<u8>,
 }
 
@@ -104,8 +104,9 @@ thread_local! {
         let room = |of: &[u64]| -> &'static [AtomicU64] {
             of.iter().map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak()
         };
-        let (region, live, shelf) = (room(&image.region), room(&image.live), room(&image.shelf));
-        Memory { image, region, live, shelf, bell: Box::leak(Box::default()) }
+        let [region, live, frame_cache] =
+            [&image.region, &image.live, &image.frame_cache].map(|part| room(part));
+        Memory { image, region, live, frame_cache, waker: Box::leak(Box::default()) }
     };
 }
 
@@ -125,11 +126,11 @@ fn image() -> Image {
     (0..40).for_each(|number| put(&ring, number));
     let shelf_file =
         frame_cache::create(SESSIONS, frame_cache::Shape::new(8, 200)).expect("memory");
-    let shelf = FrameCache::open(&shelf_file).expect("a shelf");
-    shelf.begin(1, 1, 3);
-    let wanted = shelf.wanted(1).expect("it began");
+    let frame_cache = FrameCache::open(&shelf_file).expect("a shelf");
+    frame_cache.begin(1, 1, 3);
+    let wanted = frame_cache.wanted(1).expect("it began");
     for number in 3..8 {
-        shelf.put(1, &wanted, number, Some(&[7; 100]));
+        frame_cache.put(1, &wanted, number, Some(&[7; 100]));
     }
     let (region, region_file) = Region::create_with(SESSIONS, true).expect("memory");
     for (setting, value) in [
@@ -169,19 +170,24 @@ fn image() -> Image {
             row.set(word, value);
         }
     }
-    let board = region.board().expect("it has one");
+    let instruction_table = region.instruction_table().expect("it has one");
     // A module that passes every frame; its code is `(func (export "filter") …)`.
     let wasm = PASS.to_vec();
     let (limits, streams) = (api::limits(Allowance::default()), api::ALL);
-    board.slot(0).write(&NewInstruction { name: "pass".to_owned(), limits, streams, wasm });
+    instruction_table.slot(0).write(&NewInstruction {
+        name: "pass".to_owned(),
+        limits,
+        streams,
+        wasm,
+    });
     region.notices().push([3, 0, 0, 0]);
     let words = |file: &std::fs::File| {
         let bytes = bytes_of(file);
         bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect::<Vec<_>>()
     };
     // Skips the cache's wake-up counter.
-    let shelf = words(&shelf_file).split_off(8);
-    Image { region: words(&region_file), live: words(&live), shelf, store }
+    let frame_cache = words(&shelf_file).split_off(8);
+    Image { region: words(&region_file), live: words(&live), frame_cache, store }
 }
 
 /// The binary of a module with a memory, a global `frame` and a function `filter` that returns 1.
@@ -201,15 +207,15 @@ fn bytes_of(file: &std::fs::File) -> Vec<u8> {
     bytes
 }
 
-fn media(film: u32, live: u32, repeat: u32) -> MediaRecord {
+fn media(media_file: u32, live: u32, repeat: u32) -> MediaRecord {
     MediaRecord {
         period_ns: PERIOD_NS,
         deadline_ns: 5 * PERIOD_NS,
         first_frame: 0,
         frames: 0,
         first_byte: 0,
-        stream: film + 2 * live,
-        film,
+        stream: media_file + 2 * live,
+        media_file,
         lost: 1,
         of: 3,
         queue: 8,
@@ -275,35 +281,38 @@ pub fn takeover(edits: &[Edit]) -> bool {
 }
 
 fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
-    let Image { region, live, shelf, store } = &memory.image;
+    let Image { region, live, frame_cache, store } = &memory.image;
     // Restores the written words of the table only: the rest of a slot is space for a module.
-    let board = FIRST_ROW + ROW * SESSIONS as usize;
-    let slots = (board + instruction_table::HEADER..region.len()).step_by(instruction_table::SLOT);
+    let instruction_table = FIRST_ROW + ROW * SESSIONS as usize;
+    let slots = (instruction_table + instruction_table::HEADER..region.len())
+        .step_by(instruction_table::SLOT);
     let parts = slots
         .map(|slot| slot..slot + SLOT_EDITED)
-        .chain(iter::once(0..board + instruction_table::HEADER));
+        .chain(iter::once(0..instruction_table + instruction_table::HEADER));
     let parts = parts.map(|part| (&memory.region[part.clone()], &region[part]));
-    for (to, from) in parts.chain([(memory.live, &live[..]), (memory.shelf, &shelf[..])]) {
+    for (to, from) in
+        parts.chain([(memory.live, &live[..]), (memory.frame_cache, &frame_cache[..])])
+    {
         for (word, value) in to.iter().zip(from) {
             word.store(*value, Ordering::Relaxed);
         }
     }
-    let (mut parts, mut store) = ([memory.region, memory.live, memory.shelf], store.clone());
+    let (mut parts, mut store) = ([memory.region, memory.live, memory.frame_cache], store.clone());
     for edit in edits {
         make(edit, memory, &mut parts, &mut store);
     }
-    let [region, live, shelf] = parts;
+    let [region, live, frame_cache] = parts;
     let opened = Region::of(region).and_then(|region| {
         let mut store = Store::open(&StoreBuilder::sealed(&[&store])?)?;
         store.rings = frames::rings(live)?;
-        Ok((region, store, FrameCache::of(memory.bell, shelf)?))
+        Ok((region, store, FrameCache::of(memory.waker, frame_cache)?))
     });
-    let Ok((region, store, shelf)) = opened else { return false };
+    let Ok((region, store, frame_cache)) = opened else { return false };
     // Rejects tiny periods: the operator chooses them, and 1 ns keeps any data plane busy.
     if store.media().iter().any(|media| media.period_ns < PERIOD_NS / 100) {
         return false;
     }
-    play(region, store, shelf, edits);
+    play(region, store, frame_cache, edits);
     adopt(region);
     true
 }
@@ -320,17 +329,17 @@ fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], sto
         0 => set(&memory.region[..SETTINGS], at),
         2 => set(&memory.region[..rows.end], at),
         3 => set(memory.live, at),
-        4 => set(memory.shelf, at),
+        4 => set(memory.frame_cache, at),
         5 => {
             // Edits the call, or the words of a slot before its module.
-            let board = &memory.region[rows.end..];
+            let instruction_table = &memory.region[rows.end..];
             let slot = at >> 8;
             let first = if slot == 0 {
                 0
             } else {
                 instruction_table::HEADER + (slot - 1) % 4 * instruction_table::SLOT
             };
-            set(&board[first..first + SLOT_EDITED], at & 255);
+            set(&instruction_table[first..first + SLOT_EDITED], at & 255);
         }
         6 if !store.is_empty() => {
             // Writes the value's eight bytes as far as they fit.
@@ -351,15 +360,15 @@ fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], sto
     }
 }
 
-fn play(region: Region, store: Store, shelf: FrameCache, edits: &[Edit]) {
+fn play(region: Region, store: Store, frame_cache: FrameCache, edits: &[Edit]) {
     let selector = Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
     let mut now_ns = BEGIN_NS;
     let mut dispatch = Dispatch::new(store, region, selector, now_ns);
-    if let Some(board) = region.board() {
-        let builder = Builder::start(board, || ()).expect("a thread");
-        dispatch.instructions = Instructions::open(board, builder);
+    if let Some(instruction_table) = region.instruction_table() {
+        let builder = Builder::start(instruction_table, || ()).expect("a thread");
+        dispatch.instructions = Instructions::open(instruction_table, builder);
     }
-    dispatch.take_from(shelf);
+    dispatch.take_from(frame_cache);
     let mut sender = Nowhere::default();
     let mut later = edits.iter().filter(|edit| edit.part >= 8);
     for step in 0..STEPS {
@@ -395,15 +404,15 @@ fn play(region: Region, store: Store, shelf: FrameCache, edits: &[Edit]) {
 
 /// Adopts the sessions as a server does that replaces a dead one.
 fn adopt(region: Region) {
-    let library = &estate().0;
+    let library = &resources().0;
     let mut sessions = Sessions::new(region, 20_000_000);
     sessions.adopt(library, &NoWakeSocket);
     let _ = sessions.total();
     for number in 0..region.sessions() {
         let _ = (sessions.shared(number, BEGIN_NS), sessions.account(number).waiting());
     }
-    if let Some(board) = region.board() {
-        let _ = api::list(board, &["a", "b", "c"]);
+    if let Some(instruction_table) = region.instruction_table() {
+        let _ = api::list(instruction_table, &["a", "b", "c"]);
     }
     let stopped = sessions.stopped();
     sessions.sweep(&stopped);

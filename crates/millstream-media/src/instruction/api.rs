@@ -161,7 +161,7 @@ pub(crate) fn limits(allowance: Allowance) -> Limits {
 pub(crate) struct ExtensionApi<W> {
     region: Region,
     /// The table if programs may give orders; the lock allows one order at a time.
-    board: Option<Mutex<InstructionTable>>,
+    instruction_table: Option<Mutex<InstructionTable>>,
     streams: Vec<String>,
     /// Makes the data plane check the table.
     wake: W,
@@ -173,7 +173,7 @@ type Refusal = (u16, String);
 impl<W: Fn()> ExtensionApi<W> {
     /// Creates the API; `streams` are the scenario's, and programs may give orders if `allowed`.
     pub(crate) fn new(region: Region, allowed: bool, streams: Vec<String>, wake: W) -> Self {
-        let table = region.board().filter(|_| allowed);
+        let table = region.instruction_table().filter(|_| allowed);
         // A server that died during a write leaves an odd version.
         for slot in table
             .into_iter()
@@ -182,7 +182,7 @@ impl<W: Fn()> ExtensionApi<W> {
         {
             slot.remove();
         }
-        let api = Self { region, board: table.map(Mutex::new), streams, wake };
+        let api = Self { region, instruction_table: table.map(Mutex::new), streams, wake };
         api.ring();
         api
     }
@@ -192,7 +192,7 @@ impl<W: Fn()> ExtensionApi<W> {
         let Some(name) = order.path.strip_prefix("/instructions/") else {
             return Answer::Refused(405, "GET only, but for /instructions/NAME".to_owned());
         };
-        let Some(table) = &self.board else {
+        let Some(table) = &self.instruction_table else {
             let why = "programs may not load or call instructions here: `instructions = true` in \
              [media] lets them";
             return Answer::Refused(403, why.to_owned());

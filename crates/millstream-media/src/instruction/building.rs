@@ -30,7 +30,7 @@ pub(crate) struct Builder {
     pub(crate) jobs: SyncSender<Job>,
     pub(crate) built: Receiver<Built>,
     /// Readable when a module was compiled.
-    pub(crate) bell: UnixStream,
+    pub(crate) waker: UnixStream,
 }
 
 impl Builder {
@@ -44,8 +44,8 @@ impl Builder {
         // Holds all possible jobs: per slot, one module to compile and one to drop.
         let (jobs, work) = sync_channel(2 * MOST);
         let (done, built) = sync_channel(MOST);
-        let (bell, theirs) = UnixStream::pair()?;
-        bell.set_nonblocking(true)?;
+        let (waker, theirs) = UnixStream::pair()?;
+        waker.set_nonblocking(true)?;
         theirs.set_nonblocking(true)?;
         let thread = std::thread::Builder::new().name("instructions".to_owned());
         thread.spawn(move || {
@@ -65,7 +65,7 @@ impl Builder {
                 ring(&theirs);
             }
         })?;
-        Ok(Self { jobs, built, bell })
+        Ok(Self { jobs, built, waker })
     }
 }
 

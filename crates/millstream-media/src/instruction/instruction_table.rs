@@ -397,7 +397,7 @@ mod tests {
     use super::*;
     use crate::instruction::tests::LIMITS;
 
-    pub(crate) fn board() -> InstructionTable {
+    pub(crate) fn instruction_table() -> InstructionTable {
         let words: Vec<AtomicU64> =
             (0..InstructionTable::WORDS).map(|_| AtomicU64::new(0)).collect();
         InstructionTable::new(words.leak())
@@ -405,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_read_whole_or_not_at_all() {
-        let slot = board().slot(MOST - 1);
+        let slot = instruction_table().slot(MOST - 1);
         assert!(slot.is_empty());
         let mut streams = [0; STREAMS / 64];
         streams[63] = 1 << 63;
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_call_is_answered_once() {
-        let (table, mut message) = (board(), Vec::new());
+        let (table, mut message) = (instruction_table(), Vec::new());
         assert_eq!(table.called(&mut message), None);
         let number = table.call(3, 8, b"hello");
         assert_eq!(table.answer(number), None);
@@ -446,7 +446,7 @@ mod tests {
 
     #[test]
     fn no_words_of_another_process_cause_a_panic() {
-        let table = board();
+        let table = instruction_table();
         for word in table.words {
             word.store(u64::MAX - 1, Ordering::Relaxed);
         }

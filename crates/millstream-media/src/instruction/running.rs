@@ -92,8 +92,8 @@ impl Instructions {
     }
 
     /// Returns the socket that is readable when a module was compiled.
-    pub(crate) fn bell(&self) -> Option<&UnixStream> {
-        self.work.as_ref().map(|(_, builder)| &builder.bell)
+    pub(crate) fn waker(&self) -> Option<&UnixStream> {
+        self.work.as_ref().map(|(_, builder)| &builder.waker)
     }
 
     /// Processes the host's changes of the table, and answers its call.
@@ -121,8 +121,8 @@ impl Instructions {
 
     /// Installs the modules that the compiler thread has finished.
     pub(crate) fn take_built(&mut self) {
-        if let Some(bell) = self.bell() {
-            drain(bell);
+        if let Some(waker) = self.waker() {
+            drain(waker);
         }
         while let Some(built) =
             self.work.as_ref().and_then(|(_, builder)| builder.built.try_recv().ok())
@@ -314,8 +314,8 @@ mod tests {
         (if (i32.eq (i32.load (i32.const 72)) (i32.const 112)) (then unreachable))
         (i32.add (i32.load (i32.const 68)) (i32.const 1))";
 
-    fn board() -> InstructionTable {
-        Region::create_with(1, true).unwrap().0.board().unwrap()
+    fn instruction_table() -> InstructionTable {
+        Region::create_with(1, true).unwrap().0.instruction_table().unwrap()
     }
 
     fn given(streams: u64, filter: &str, call: &str) -> NewInstruction {
@@ -342,16 +342,16 @@ mod tests {
     /// Waits until a change of the table has been compiled and installed.
     fn wait(instructions: &mut Instructions) {
         instructions.attend();
-        let mut bell = instructions.bell().unwrap().try_clone().unwrap();
-        bell.set_nonblocking(false).unwrap();
-        bell.read_exact(&mut [0]).unwrap();
-        bell.set_nonblocking(true).unwrap();
+        let mut waker = instructions.waker().unwrap().try_clone().unwrap();
+        waker.set_nonblocking(false).unwrap();
+        waker.read_exact(&mut [0]).unwrap();
+        waker.set_nonblocking(true).unwrap();
         instructions.take_built();
     }
 
     #[test]
     fn a_filter_decides_on_the_frames_of_its_streams_only() {
-        let table = board();
+        let table = instruction_table();
         table.slot(3).write(&given(0b10, FILTER, "(i32.const 0)"));
         let mut instructions = open(table);
         assert!(instructions.see(1) && !instructions.see(0) && !instructions.see(STREAMS));
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn consecutive_failures_stop_an_instruction() {
-        let table = board();
+        let table = instruction_table();
         let version = table.slot(0).write(&given(1, FILTER, "(i32.const 0)"));
         let mut instructions = open(table);
         let (bad, good, b) =
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn the_old_module_runs_until_the_new_one_is_compiled() {
-        let table = board();
+        let table = instruction_table();
         let slot = table.slot(0);
         slot.write(&given(1, "(i32.const 0)", "(i32.const 0)"));
         let mut instructions = open(table);
@@ -417,7 +417,7 @@ mod tests {
 
     #[test]
     fn calls_are_answered_or_lost_with_the_data_plane() {
-        let table = board();
+        let table = instruction_table();
         let call = "(i32.store8 (i32.const 1024) (i32.const 7)) (local.get $length)";
         let version = table.slot(2).write(&given(1, "(i32.const 1)", call));
         let lost = table.call(2, version, b"abc");

@@ -247,7 +247,7 @@ impl Publishing {
 
     /// Returns the ingest counters of all streams together.
     pub(crate) fn total(&self) -> Ingested {
-        self.standing().fold(Ingested::default(), |sum, (.., of)| sum.plus(of))
+        self.statuses().fold(Ingested::default(), |sum, (.., of)| sum.plus(of))
     }
 
     /// Returns the number of frames in the ring that are not released to a playing client yet.
@@ -283,7 +283,7 @@ impl Publishing {
     }
 
     /// Returns each stream with its recording publisher and ingest counters.
-    pub(crate) fn standing(
+    pub(crate) fn statuses(
         &self,
     ) -> impl Iterator<Item = (&LiveSpec, Option<&Publisher>, Ingested)> {
         self.streams.iter().map(|stream| {

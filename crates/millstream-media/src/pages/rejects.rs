@@ -59,7 +59,7 @@ struct RejectCounter {
 /// The reject counters of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RejectCounters {
-    tallies: [RejectCounter; REASONS.len()],
+    counters: [RejectCounter; REASONS.len()],
 }
 
 impl RejectCounters {
@@ -71,15 +71,15 @@ impl RejectCounters {
     }
 
     fn line(&mut self, reason: Reason, peer: IpAddr, now_ns: u64) -> Option<String> {
-        let tally = &mut self.tallies[reason as usize];
-        tally.count += 1;
-        tally.unsaid += 1;
-        if tally.said_ns != 0 && now_ns.saturating_sub(tally.said_ns) < QUIET_NS {
+        let counter = &mut self.counters[reason as usize];
+        counter.count += 1;
+        counter.unsaid += 1;
+        if counter.said_ns != 0 && now_ns.saturating_sub(counter.said_ns) < QUIET_NS {
             return None;
         }
-        tally.said_ns = now_ns.max(1);
+        counter.said_ns = now_ns.max(1);
         let (_, _, why) = REASONS[reason as usize];
-        let others = std::mem::take(&mut tally.unsaid) - 1;
+        let others = std::mem::take(&mut counter.unsaid) - 1;
         let since = if others > 0 {
             format!(" ({others} more since the last line)")
         } else {
@@ -99,7 +99,7 @@ impl RejectCounters {
 
     /// Returns the number of rejects for a reason.
     pub(crate) fn count(&self, reason: Reason) -> u64 {
-        self.tallies[reason as usize].count
+        self.counters[reason as usize].count
     }
 }
 

@@ -199,7 +199,7 @@ impl About<'_> {
     pub(crate) fn instructions(&self) -> Vec<InstructionStatus> {
         let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
         let streams: Vec<&str> = own.map(|title| title.name.as_str()).collect();
-        let table = self.sessions.region.board();
+        let table = self.sessions.region.instruction_table();
         table.map(|table| api::list(table, &streams)).unwrap_or_default()
     }
 
@@ -247,7 +247,7 @@ impl About<'_> {
                 allowed_bps: spec.allowance.rate_bps,
                 ingested,
             };
-        self.live.standing().map(status).collect()
+        self.live.statuses().map(status).collect()
     }
 
     fn clients(&self, region: Region) -> Vec<ClientStatus> {

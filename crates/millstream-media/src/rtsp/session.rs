@@ -280,7 +280,7 @@ impl Sessions {
 
     /// Adopts the sessions of a dead host that continue in the data plane. Stops those interleaved
     /// in the host's connections. Returns the number adopted.
-    pub(crate) fn adopt(&mut self, library: &Library, bell: &impl AsWakeSocket) -> usize {
+    pub(crate) fn adopt(&mut self, library: &Library, waker: &impl AsWakeSocket) -> usize {
         let mut adopted = 0;
         for number in 0..self.all.len() {
             let row = self.region.session(number);
@@ -301,14 +301,14 @@ impl Sessions {
                     IpAddr::from([0; 4]),
                     (0, false),
                 );
-                self.want(number, Want::Stop, bell);
+                self.want(number, Want::Stop, waker);
                 continue;
             };
             let transport = Transport::Udp(rtp.port(), rtcp.port());
             let live = library.titles[title].live.is_some();
             self.put(number, id, title, transport, rtp.ip(), (bps, live));
             if matches!(row.want(), Want::Stop | Want::Yield) {
-                self.want(number, row.want(), bell);
+                self.want(number, row.want(), waker);
                 continue;
             }
             // A silent client gets the full idle timeout to say something.
@@ -366,7 +366,7 @@ impl Sessions {
         shared: &Shared,
         told_ns: u64,
         now_ns: u64,
-        bell: &impl AsWakeSocket,
+        waker: &impl AsWakeSocket,
     ) -> bool {
         let title = usize::try_from(shared.title).unwrap_or(usize::MAX);
         let Some(bps) = library.titles.get(title).map(|title| title.reserved_bps) else {
@@ -380,7 +380,7 @@ impl Sessions {
         shared.go_on(self.region.session(number), number, library, told_ns, now_ns);
         let transport = Transport::Udp(shared.ports.0, shared.ports.1);
         self.put(number, shared.id, title, transport, shared.address, (bps, false));
-        self.want(number, Want::Play, bell);
+        self.want(number, Want::Play, waker);
         true
     }
 
@@ -448,7 +448,7 @@ impl Sessions {
     }
 
     /// Tells the data plane the wanted state of a session.
-    pub(crate) fn want(&mut self, number: usize, want: Want, bell: &impl AsWakeSocket) {
+    pub(crate) fn want(&mut self, number: usize, want: Want, waker: &impl AsWakeSocket) {
         self.region.session(number).set(SessionField::Want, want as u64);
         if matches!(want, Want::Stop | Want::Yield)
             && let Some(session) = &mut self.all[number]
@@ -459,7 +459,7 @@ impl Sessions {
         if !self.region.notices().push([number as u64, 0, 0, 0]) {
             self.region.set(GlobalField::LookAtAll, 1);
         }
-        bell.ring();
+        waker.ring();
     }
 
     /// Returns the sessions that have stopped. The data plane has issued its last orders for them.

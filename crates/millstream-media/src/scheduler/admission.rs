@@ -176,7 +176,7 @@ mod tests {
     /// Returns the demand of an I-frame of `i` ms and three B-frames of 1 ms.
     ///
     /// The period is 40 ms; the deadline is `deadline` ms after the release.
-    fn film(i: u64, deadline: u64, window: (u32, u32)) -> Demand {
+    fn media_file(i: u64, deadline: u64, window: (u32, u32)) -> Demand {
         let frame = |ms, importance| FrameDemand { work_ns: ms * MS, importance };
         let frames = [frame(i, I), frame(1, B), frame(1, B), frame(1, B)];
         Demand::new(&frames, window, true, 40 * MS, deadline * MS)
@@ -189,16 +189,16 @@ mod tests {
     #[test]
     fn coinciding_i_frames_must_fit_into_one_deadline() {
         // 1 ms of slack and a blocking frame of 10 ms leave 29 of 40 ms, or 69 of 80 ms.
-        assert_eq!(room(&film(10, 40, (0, 1))), 2);
-        assert_eq!(room(&film(10, 80, (0, 1))), 6);
+        assert_eq!(room(&media_file(10, 40, (0, 1))), 2);
+        assert_eq!(room(&media_file(10, 80, (0, 1))), 6);
         // With a longer deadline the mean counts: 13 ms of 160, or 10 if all B-frames are optional.
-        assert_eq!(room(&film(10, 400, (0, 1))), 12);
-        assert_eq!(room(&film(10, 400, (3, 4))), 15);
+        assert_eq!(room(&media_file(10, 400, (0, 1))), 12);
+        assert_eq!(room(&media_file(10, 400, (3, 4))), 15);
     }
 
     #[test]
     fn a_removed_client_frees_its_share_of_the_link() {
-        let demands = [&film(10, 40, (0, 1)), &film(5, 400, (0, 1))];
+        let demands = [&media_file(10, 40, (0, 1)), &media_file(5, 400, (0, 1))];
         let mut admission = Admission::new(1);
         admission.add(0, 7);
         admission.add(0, 7);

@@ -48,14 +48,14 @@ impl Demand {
     ///
     /// The client plays the file from its start, and repeatedly if `repeats` is set.
     pub(crate) fn new(
-        film: &[FrameDemand],
+        media_file: &[FrameDemand],
         (lost, of): (u32, u32),
         repeats: bool,
         period_ns: u64,
         deadline_ns: u64,
     ) -> Self {
-        let longest_frame_ns = film.iter().map(|frame| frame.work_ns).max().unwrap_or(0);
-        let mandatory_ns = mandatory(film, (lost, of), repeats);
+        let longest_frame_ns = media_file.iter().map(|frame| frame.work_ns).max().unwrap_or(0);
+        let mandatory_ns = mandatory(media_file, (lost, of), repeats);
         let frames = mandatory_ns.len() as u64;
         // Each frame begins a run; in a repeated file, runs continue past its end.
         let run = (MOST_SUMS / frames.max(1)).clamp(32, LONGEST_RUN);
@@ -137,8 +137,8 @@ impl Demand {
 }
 
 /// Returns the link time of each frame until the choice repeats, ns; 0 for optional frames.
-fn mandatory(film: &[FrameDemand], (lost, of): (u32, u32), repeats: bool) -> Vec<u64> {
-    let frames = film.len() as u64;
+fn mandatory(media_file: &[FrameDemand], (lost, of): (u32, u32), repeats: bool) -> Vec<u64> {
+    let frames = media_file.len() as u64;
     if frames == 0 {
         return Vec::new();
     }
@@ -150,10 +150,10 @@ fn mandatory(film: &[FrameDemand], (lost, of): (u32, u32), repeats: bool) -> Vec
     };
     let rounds =
         if repeats { u64::from(of.max(1)) / common(frames, u64::from(of.max(1))) } else { 1 };
-    let at = |number: u64| film[usize::try_from(number % frames).unwrap_or(0)];
+    let at = |number: u64| media_file[usize::try_from(number % frames).unwrap_or(0)];
     // If the choice takes too many rounds to repeat, every frame counts as mandatory.
     if frames * rounds > MOST_SUMS / 32 {
-        return film.iter().map(|frame| frame.work_ns).collect();
+        return media_file.iter().map(|frame| frame.work_ns).collect();
     }
     let mut choice = Choice::new(lost, of);
     let work = |number| {
@@ -207,14 +207,14 @@ mod tests {
             lost in 0u32..5, more in 0u32..5, repeats: bool, period_ns in 1u64..1_000_000,
             deadline_ns in 0u64..3_000_000, time_ns in 0u64..10_000_000_000,
         ) {
-            let film: Vec<_> = works
+            let media_file: Vec<_> = works
                 .into_iter()
                 .map(|(work_ns, kind)| {
                     FrameDemand { work_ns, importance: Importance::from_number(kind) }
                 })
                 .collect();
             let window = (lost, lost + more);
-            let demand = Demand::new(&film, window, repeats, period_ns, deadline_ns);
+            let demand = Demand::new(&media_file, window, repeats, period_ns, deadline_ns);
             let line = demand.rate * i128::from(time_ns) + demand.intercept();
             proptest::prop_assert!(i128::from(demand.within_ns(time_ns)) * WHOLE_LINK <= line);
         }

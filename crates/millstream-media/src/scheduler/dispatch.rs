@@ -98,7 +98,7 @@ pub(crate) struct Dispatch<S> {
     /// The payload of the last chosen frame that is not in the store.
     copied: Copied,
     /// The cache of frames that are not in the store.
-    shelf: Option<FrameCache>,
+    frame_cache: Option<FrameCache>,
     /// The released frames whose payload has not been read yet.
     held: HeldFrames,
     /// When `held` frames are checked again, ns.
@@ -137,7 +137,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             clients: Vec::new(),
             sessions: vec![None; sessions],
             releases: BinaryHeap::with_capacity(sessions * 2),
-            shelf: None,
+            frame_cache: None,
             held: HeldFrames::default(),
             again_ns: u64::MAX,
             instructions: Instructions::default(),
@@ -408,7 +408,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             return client.dropped(&frame, SessionField::Full);
         }
         let record = match client.ring() {
-            None if client.media.film != 0 => self.take_read(slot, &frame),
+            None if client.media.media_file != 0 => self.take_read(slot, &frame),
             None => Some(client.frame(&frame, &self.store)),
             Some(number) => {
                 let ring = self.store.rings.get(number);
@@ -428,7 +428,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         let client = &self.clients[service.client];
         let record = service.record;
         let packets = match client.ring() {
-            None if client.media.film != 0 => {
+            None if client.media.media_file != 0 => {
                 Packets { bytes: &self.copied.bytes, ..self.store.packets(&record) }
             }
             None => self.store.packets(&record),

@@ -48,10 +48,10 @@ mod tests {
     use super::*;
     use Importance::{B, I, P};
 
-    fn optional(window: (u32, u32), film: &[Importance]) -> Vec<usize> {
+    fn optional(window: (u32, u32), kinds: &[Importance]) -> Vec<usize> {
         let mut choice = OnlineChoice::new(window.0, window.1);
-        let film = (0..).zip(film);
-        let chosen = film.filter(|(number, kind)| choice.is_optional(*number, **kind));
+        let kinds = (0..).zip(kinds);
+        let chosen = kinds.filter(|(number, kind)| choice.is_optional(*number, **kind));
         chosen.map(|(number, _)| usize::try_from(number).unwrap()).collect()
     }
 
@@ -65,12 +65,12 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn every_block_has_exactly_x_optional_frames(
-            lost in 0u32..9, more in 0u32..9, film in proptest::collection::vec(0u32..4, 60..90),
+            lost in 0u32..9, more in 0u32..9, kinds in proptest::collection::vec(0u32..4, 60..90),
         ) {
             let of = (lost + more).max(1);
-            let film: Vec<_> = film.into_iter().map(Importance::from_number).collect();
-            let found = optional((lost, of), &film);
-            for block in film.chunks_exact(of as usize).enumerate() {
+            let kinds: Vec<_> = kinds.into_iter().map(Importance::from_number).collect();
+            let found = optional((lost, of), &kinds);
+            for block in kinds.chunks_exact(of as usize).enumerate() {
                 let range = block.0 * of as usize..(block.0 + 1) * of as usize;
                 let count = found.iter().filter(|number| range.contains(number)).count();
                 proptest::prop_assert_eq!(count, lost as usize);

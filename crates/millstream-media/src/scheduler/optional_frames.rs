@@ -122,20 +122,20 @@ mod tests {
     use super::*;
     use Importance::{B, I, P, ReferencedB};
 
-    fn optional(window: (u32, u32), film: &[Importance], frames: u64) -> Vec<u64> {
+    fn optional(window: (u32, u32), kinds: &[Importance], frames: u64) -> Vec<u64> {
         let mut choice = Choice::new(window.0, window.1);
-        let at = |number: u64| film[usize::try_from(number).unwrap() % film.len()];
+        let at = |number: u64| kinds[usize::try_from(number).unwrap() % kinds.len()];
         (0..frames).filter(|number| choice.is_optional(*number, at)).collect()
     }
 
     #[test]
     fn b_frames_are_given_up_before_p_and_p_before_i() {
-        let film = [I, B, B, P, ReferencedB, B];
-        assert_eq!(optional((2, 6), &film, 12), [2, 5, 8, 11]);
-        assert_eq!(optional((4, 6), &film, 6), [1, 2, 4, 5]);
-        assert_eq!(optional((5, 6), &film, 6), [1, 2, 3, 4, 5]);
-        assert_eq!(optional((6, 6), &film, 6), [0, 1, 2, 3, 4, 5]);
-        assert_eq!(optional((0, 0), &film, 6), [0; 0]);
+        let kinds = [I, B, B, P, ReferencedB, B];
+        assert_eq!(optional((2, 6), &kinds, 12), [2, 5, 8, 11]);
+        assert_eq!(optional((4, 6), &kinds, 6), [1, 2, 4, 5]);
+        assert_eq!(optional((5, 6), &kinds, 6), [1, 2, 3, 4, 5]);
+        assert_eq!(optional((6, 6), &kinds, 6), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(optional((0, 0), &kinds, 6), [0; 0]);
     }
 
     #[test]
@@ -146,12 +146,12 @@ mod tests {
     proptest::proptest! {
         #[test]
         fn every_block_has_exactly_x_optional_frames(
-            lost in 0u32..9, more in 0u32..9, film in proptest::collection::vec(0u32..4, 1..20),
+            lost in 0u32..9, more in 0u32..9, kinds in proptest::collection::vec(0u32..4, 1..20),
         ) {
             let of = lost + more;
-            let film: Vec<_> = film.into_iter().map(Importance::from_number).collect();
+            let kinds: Vec<_> = kinds.into_iter().map(Importance::from_number).collect();
             let blocks = 5;
-            let found = optional((lost, of), &film, u64::from(of * blocks));
+            let found = optional((lost, of), &kinds, u64::from(of * blocks));
             for block in 0..blocks {
                 let range = u64::from(block * of)..u64::from((block + 1) * of);
                 let count = found.iter().filter(|number| range.contains(number)).count();

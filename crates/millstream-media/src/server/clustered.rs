@@ -41,7 +41,7 @@ impl MediaServer {
         let next_ns = cluster.step(&mut ClusterContext {
             library: &self.library,
             sessions: &mut self.sessions,
-            bell: &self.bell,
+            waker: &self.waker,
             idle_timeout_ns: self.media.idle_timeout_ns,
         });
         TICK.min(Duration::from_nanos(next_ns.saturating_sub(now_ns())))

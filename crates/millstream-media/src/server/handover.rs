@@ -48,9 +48,9 @@ impl MediaServer {
                 let frame = Descriptor::numbered(frame);
                 let live = client.ring().map(|ring| self.live.copy(ring, frame.number));
                 let found = match live {
-                    None if client.media.film != 0 => {
+                    None if client.media.media_file != 0 => {
                         let record = client.frame(&frame, store);
-                        self.films
+                        self.media_files
                             .copy(number, frame.number, &record)
                             .map(|bytes| (record, Packets { bytes, ..store.packets(&record) }))
                     }

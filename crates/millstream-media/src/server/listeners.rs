@@ -81,9 +81,9 @@ impl MediaServer {
     /// Accepts all pending connections of a listener; closes those beyond the limits at once.
     pub(super) fn accept(&mut self, token: Token) {
         loop {
-            let (listener, tls) = match (token, &self.doors) {
+            let (listener, tls) = match (token, &self.listeners) {
                 (RTSPS, ListenerSet { rtsps: Some((rtsps, tls)), .. }) => (Some(rtsps), Some(tls)),
-                (_, doors) => (Some(&doors.rtsp), None),
+                (_, listeners) => (Some(&listeners.rtsp), None),
             };
             let tls = tls.cloned();
             let Some(Ok((mut stream, peer))) = listener.map(|from| from.listener.accept()) else {

@@ -85,16 +85,17 @@ pub(super) fn open(
                 .help("start the server with the file it was started with")
         })?;
     let connections = media.connections as usize;
-    let inlets = PublisherSockets::open(&mut live, media.listen.ip(), connections, poll.registry());
-    Ok((live, inlets.map_err(|error| failed("ports for publishers", &error))?))
+    let publisher_sockets =
+        PublisherSockets::open(&mut live, media.listen.ip(), connections, poll.registry());
+    Ok((live, publisher_sockets.map_err(|error| failed("ports for publishers", &error))?))
 }
 
 impl MediaServer {
     /// Reads the datagrams of a publisher port. Returns whether the token belongs to one.
     pub(super) fn take_in(&mut self, token: Token) -> bool {
-        let Some(at) = token.0.checked_sub(self.inlets.first) else { return false };
+        let Some(at) = token.0.checked_sub(self.publisher_sockets.first) else { return false };
         let (stream, rtcp) = (at / 2, at % 2 == 1);
-        let PublisherSockets { sockets, buffer, .. } = &mut self.inlets;
+        let PublisherSockets { sockets, buffer, .. } = &mut self.publisher_sockets;
         let Some(pair) = sockets.get(stream) else { return false };
         // Edge-triggered: read until the socket is empty.
         while let Ok((length, from)) = pair[usize::from(rtcp)].recv_from(buffer) {
@@ -109,7 +110,7 @@ impl MediaServer {
     /// Wakes the data plane if frames were released.
     pub(super) fn tell(&mut self) {
         if self.live.take_news() {
-            ring(&self.bell);
+            ring(&self.waker);
         }
     }
 
@@ -125,7 +126,7 @@ impl MediaServer {
             let of_title = self.sessions.iter().filter(|(_, session)| session.title == title);
             let numbers: Vec<usize> = of_title.map(|(number, _)| number).collect();
             for number in numbers {
-                self.sessions.want(number, Want::Stop, &self.bell);
+                self.sessions.want(number, Want::Stop, &self.waker);
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::shared_memory::store::FrameRecord;
 #[derive(Debug, Default)]
 pub(super) struct ReadAhead {
     path: FramePath,
-    shelf: Option<FrameCache>,
+    frame_cache: Option<FrameCache>,
     copied: Copied,
     producer: Option<Running>,
     /// The number of producers started.
@@ -32,39 +32,40 @@ pub(super) struct ReadAhead {
 #[derive(Debug)]
 struct Running {
     producer: Producer,
-    bell: UnixStream,
+    waker: UnixStream,
     started: Instant,
     short_lives: u32,
 }
 
 impl Running {
-    fn start(estate: &SharedResources, poll: &Poll, short_lives: u32) -> io::Result<Self> {
-        let (producer, bell) = Producer::start(estate)?;
-        let mut bell = UnixStream::from_std(bell);
-        poll.registry().register(&mut bell, PRODUCER, Interest::READABLE)?;
-        Ok(Self { producer, bell, started: Instant::now(), short_lives })
+    fn start(resources: &SharedResources, poll: &Poll, short_lives: u32) -> io::Result<Self> {
+        let (producer, waker) = Producer::start(resources)?;
+        let mut waker = UnixStream::from_std(waker);
+        poll.registry().register(&mut waker, PRODUCER, Interest::READABLE)?;
+        Ok(Self { producer, waker, started: Instant::now(), short_lives })
     }
 }
 
 impl ReadAhead {
-    /// Opens the frame cache of `estate` and starts the producer, if the path needs one.
+    /// Opens the frame cache of `resources` and starts the producer, if the path needs one.
     pub(super) fn open(
-        estate: &SharedResources,
+        resources: &SharedResources,
         path: FramePath,
         poll: &Poll,
     ) -> Result<Self, MediaError> {
-        if estate.films.is_empty() {
+        if resources.media_files.is_empty() {
             return Ok(Self::default());
         }
-        let shelf = FrameCache::open(&estate.shelf).map_err(|error| failed("the shelf", &error))?;
-        let mut films = Self { path, shelf: Some(shelf), ..Self::default() };
+        let frame_cache = FrameCache::open(&resources.frame_cache)
+            .map_err(|error| failed("the shelf", &error))?;
+        let mut media_files = Self { path, frame_cache: Some(frame_cache), ..Self::default() };
         if path == FramePath::Producer {
-            let running = Running::start(estate, poll, 0);
-            films.producer =
+            let running = Running::start(resources, poll, 0);
+            media_files.producer =
                 Some(running.map_err(|error| failed("the producer of frames", &error))?);
-            films.producers = 1;
+            media_files.producers = 1;
         }
-        Ok(films)
+        Ok(media_files)
     }
 
     /// Returns the process id of the producer, if one runs.
@@ -80,20 +81,20 @@ impl ReadAhead {
         record: &FrameRecord,
     ) -> Option<&[u8]> {
         let to = self.copied.replace();
-        let there = self.shelf?.copy(session, number, record.length, to);
+        let there = self.frame_cache?.copy(session, number, record.length, to);
         there.then_some(&self.copied.bytes[..])
     }
 
     /// Returns the read-ahead state for `/status`.
     pub(super) fn reading(&self) -> Reading {
-        Reading::of(self.path, self.shelf, self.producers)
+        Reading::of(self.path, self.frame_cache, self.producers)
     }
 
     /// Closes the producer's wake socket and waits for its end.
     pub(super) fn end(&mut self) {
         if let Some(running) = self.producer.take() {
-            let Running { mut producer, bell, .. } = running;
-            drop(bell);
+            let Running { mut producer, waker, .. } = running;
+            drop(waker);
             producer.wait();
         }
     }
@@ -103,8 +104,8 @@ impl MediaServer {
     /// Handles an event of the producer's wake socket: starts another producer if this one has
     /// ended.
     pub(super) fn attend_producer(&mut self) -> Result<(), MediaError> {
-        let Some(running) = &mut self.films.producer else { return Ok(()) };
-        if drain(&mut running.bell) {
+        let Some(running) = &mut self.media_files.producer else { return Ok(()) };
+        if drain(&mut running.waker) {
             return Ok(());
         }
         let why = running.producer.wait();
@@ -115,12 +116,12 @@ impl MediaServer {
             return Err(MediaError::new(message).help("frame-path = \"host\" does without one"));
         }
         eprintln!("the producer of frames is gone ({why}); starting another");
-        let _ = self.poll.registry().deregister(&mut running.bell);
+        let _ = self.poll.registry().deregister(&mut running.waker);
         std::thread::sleep(RESTART.saturating_sub(running.started.elapsed()));
-        let another = Running::start(&self.estate, &self.poll, short_lives);
-        self.films.producer =
+        let another = Running::start(&self.resources, &self.poll, short_lives);
+        self.media_files.producer =
             Some(another.map_err(|error| failed("the producer of frames", &error))?);
-        self.films.producers += 1;
+        self.media_files.producers += 1;
         Ok(())
     }
 }

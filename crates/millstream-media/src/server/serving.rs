@@ -69,9 +69,9 @@ impl MediaServer {
             back_off: &mut self.back_off,
             live: &mut self.live,
             cluster: self.cluster.as_mut(),
-            bell: &self.bell,
+            waker: &self.waker,
             server_ports: self.server_ports,
-            local: self.doors.rtsp.address,
+            local: self.listeners.rtsp.address,
             idle_timeout_ns: self.media.idle_timeout_ns,
             request_bytes: self.media.request_bytes,
             now_ns: now_ns(),
@@ -85,7 +85,7 @@ impl MediaServer {
         let _ = self.poll.registry().deregister(&mut connection.stream);
         self.live.closed(place, now_ns());
         for number in self.sessions.of_connection(place) {
-            self.sessions.want(number, Want::Stop, &self.bell);
+            self.sessions.want(number, Want::Stop, &self.waker);
         }
     }
 }

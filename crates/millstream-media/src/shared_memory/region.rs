@@ -204,19 +204,19 @@ impl Region {
         Self::create_with(sessions, false)
     }
 
-    /// Creates a region for `sessions` clients, with an instruction table if `board`.
+    /// Creates a region for `sessions` clients, with an instruction table if `instruction_table`.
     ///
     /// # Errors
     /// If there is no memory for it.
-    pub(crate) fn create_with(sessions: u32, board: bool) -> io::Result<(Self, File)> {
+    pub(crate) fn create_with(sessions: u32, instruction_table: bool) -> io::Result<(Self, File)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("millstream-region", flags)?);
-        let words = Self::words(sessions as usize, board);
+        let words = Self::words(sessions as usize, instruction_table);
         ftruncate(&file, (words * size_of::<u64>()) as u64)?;
         fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
         let region = Self { words: map(&file)?, sessions: sessions as usize };
         region.set(GlobalField::Sessions, sessions.into());
-        region.set(GlobalField::InstructionTable, board.into());
+        region.set(GlobalField::InstructionTable, instruction_table.into());
         region.set(GlobalField::Magic, MAGIC);
         Ok((region, file))
     }
@@ -246,13 +246,13 @@ impl Region {
         if right { Ok(Self { sessions, ..region }) } else { Err(damaged()) }
     }
 
-    fn words(sessions: usize, board: bool) -> usize {
-        let board = if board { InstructionTable::WORDS } else { 0 };
-        FIRST_ROW + sessions * ROW + board
+    fn words(sessions: usize, instruction_table: bool) -> usize {
+        let instruction_table = if instruction_table { InstructionTable::WORDS } else { 0 };
+        FIRST_ROW + sessions * ROW + instruction_table
     }
 
     /// Returns the instruction table, if the region has one.
-    pub(crate) fn board(&self) -> Option<InstructionTable> {
+    pub(crate) fn instruction_table(&self) -> Option<InstructionTable> {
         let words = &self.words[Self::words(self.sessions, false)..];
         (!words.is_empty()).then(|| InstructionTable::new(words))
     }
@@ -461,7 +461,7 @@ mod tests {
         there.session(0).add_at(SessionField::Filtered, 2, 4);
         there.session(0).add_at(SessionField::Unread, 2, 3);
         assert_eq!(here.session(0).resolved(), 14);
-        assert!(here.board().is_none());
+        assert!(here.instruction_table().is_none());
     }
 
     #[test]
@@ -473,7 +473,10 @@ mod tests {
         region.set(GlobalField::Sessions, 4);
         assert!(Region::open(&file).is_err());
         let (region, file) = Region::create_with(3, true).unwrap();
-        assert!(region.board().is_some() && Region::open(&file).unwrap().board().is_some());
+        assert!(
+            region.instruction_table().is_some()
+                && Region::open(&file).unwrap().instruction_table().is_some()
+        );
         region.set(GlobalField::InstructionTable, 0);
         assert!(Region::open(&file).is_err());
     }

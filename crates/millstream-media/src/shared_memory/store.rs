@@ -3,8 +3,8 @@
 //! ```text
 //! header | media records | frame records | packet records | the files' bytes
 //! ```
-//! The bytes of media files that are read ahead (`film`) stay in their files. The store holds the
-//! position and the checksum of each of their frames.
+//! The bytes of media files that are read ahead (`media_file`) stay in their files. The store holds
+//! the position and the checksum of each of their frames.
 //!
 //! The store is written once, into a memory file that is then sealed against every change. So a
 //! mapping never changes under any reader, and the frames survive the process that loaded them.
@@ -52,7 +52,7 @@ pub(crate) struct MediaRecord {
     /// The index of the stream in the scenario, from 0.
     pub(crate) stream: u32,
     /// 0: its bytes are in the store; n > 0: they are in media file n − 1.
-    pub(crate) film: u32,
+    pub(crate) media_file: u32,
     /// The x of the window constraint.
     pub(crate) lost: u32,
     /// The y of the window constraint.
@@ -163,7 +163,7 @@ impl StoreBuilder {
         let (first_frame, first_byte) = (self.frames.len() as u64, self.bytes.len() as u64);
         for frame in frames {
             let first_packet = self.packets.len() as u64;
-            let kept = media.film == 0;
+            let kept = media.media_file == 0;
             let base = if kept { first_byte + frame.range.start as u64 } else { 0 };
             let (at, length, check) = if kept {
                 (0, 0, 0)
@@ -193,7 +193,7 @@ impl StoreBuilder {
         }
         let count = frames.len() as u64;
         self.media.push(MediaRecord { first_frame, frames: count, first_byte, ..media });
-        if media.film == 0 {
+        if media.media_file == 0 {
             self.bytes.extend_from_slice(bytes);
         }
     }
@@ -320,7 +320,7 @@ impl Store {
                     packet.is_sound() && inside(packet.start, packet.bytes.into(), bytes)
                 })
         }) && self.media().iter().all(|media| {
-            self.frames(media).iter().all(|frame| (frame.length > 0) == (media.film > 0))
+            self.frames(media).iter().all(|frame| (frame.length > 0) == (media.media_file > 0))
         })
     }
 
@@ -417,7 +417,7 @@ pub(crate) mod tests {
             repeat: 1,
             live: 0,
             stream: 0,
-            film: 0,
+            media_file: 0,
             ahead: 0,
             behind: 0,
         }

@@ -151,7 +151,7 @@ mod tests {
             ("structure = \"rtl\"\nclock = \"1 MHz\"".into(), period, ["`clock`", "end-system"]),
             (card("bus = \"isa\""), period, ["isa", "pci-33"]),
             (card("clock = \"0 MHz\""), period, ["frequency of 0", "at least 1 Hz"]),
-            (card("packet-time = \"0 ns\""), period, ["packet-time of 0", "12 us"]),
+            (card("packet-time = \"0 ns\""), period, ["packet time of 0", "12 us"]),
             (card(""), "period = \"30 us\"", ["a period of 30000 ns", "24000 ns and 36000 ns"]),
             (card(""), "period = \"1 us\"", ["a period of 1000 ns", "the next is 12000 ns"]),
             (card(""), "period = \"1 s\"", ["1000000000 ns", "below 196608000 ns"]),

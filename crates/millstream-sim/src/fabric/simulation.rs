@@ -119,7 +119,7 @@ pub struct Simulation {
     /// Transfer time through a crossbar, by packet length, ns.
     crossbar_ns: Box<[u64]>,
     moment: Moment,
-    ledger: CreditAccounts,
+    credit_accounts: CreditAccounts,
     /// Packets in switches or on a link into one.
     inside: u64,
     /// End-points with a scheduled [`Event::Injection`].
@@ -160,7 +160,7 @@ impl Simulation {
             }
         }
         if self.packets.alive() == 0 {
-            self.ledger.at_rest();
+            self.credit_accounts.at_rest();
         }
         Ok(false)
     }
@@ -198,7 +198,7 @@ impl Simulation {
     /// Returns the number of virtual channels per link: one per class and layer, class by class.
     #[must_use]
     pub fn channels(&self) -> usize {
-        self.ledger.channels()
+        self.credit_accounts.channels()
     }
 
     /// Returns whether switches have crossbars and links have credits.
@@ -298,7 +298,7 @@ impl Simulation {
         let transfer = self.switches[switch as usize].transferred(usize::from(output));
         let link = self.wiring.input(switch, transfer.input);
         let credits = u16::try_from(transfer.credits).expect("a packet has at most 65,535 bytes");
-        self.ledger.left(link, transfer.from_channel, transfer.credits);
+        self.credit_accounts.left(link, transfer.from_channel, transfer.credits);
         if self.link.delay_ns == 0 {
             self.give_credits(now_ns, link, transfer.from_channel, credits);
         } else {
@@ -310,7 +310,7 @@ impl Simulation {
 
     #[inline]
     fn give_credits(&mut self, now_ns: u64, link: u32, channel: u8, credits: u16) {
-        self.ledger.returned(link, channel, u32::from(credits));
+        self.credit_accounts.returned(link, channel, u32::from(credits));
         let stream = StreamId(u32::from(channel));
         let transmitter = &mut self.transmitters[link as usize];
         transmitter.scheduler.add_credits(now_ns, stream, u64::from(credits));
@@ -333,7 +333,7 @@ impl Simulation {
     fn ready(&mut self, link: u32, packet: u32) {
         let (switch, port, channel) = self.route(link, packet);
         let state = self.packets.get(packet);
-        self.ledger.ready(link, state.channel, credits(state.bytes));
+        self.credit_accounts.ready(link, state.channel, credits(state.bytes));
         let input = usize::from(self.transmitters[link as usize].to_port);
         let (output, channel) = (usize::from(port), usize::from(channel));
         self.switches[switch as usize].ready(input, packet, output, channel, &mut self.packets);
@@ -491,7 +491,7 @@ impl Simulation {
                 self.inside += u64::from(injected);
                 let state = self.packets.get_mut(packet);
                 state.tail_ns = sent_ns + ahead_ns;
-                self.ledger.sent(link, state.channel, credits(bytes));
+                self.credit_accounts.sent(link, state.channel, credits(bytes));
                 self.timeline.schedule(through_ns, Event::Ready { link, packet });
             }
             Node::EndPoint(destination) => {

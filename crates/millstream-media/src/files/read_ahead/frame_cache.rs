@@ -143,7 +143,7 @@ pub(crate) enum EntryState {
 /// A mapped frame cache. Each place has one reader at a time, and one data plane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameCache {
-    bell: &'static AtomicU32,
+    waker: &'static AtomicU32,
     words: &'static [AtomicU64],
     shape: Shape,
     places: usize,
@@ -178,10 +178,10 @@ fn map(file: &File) -> io::Result<(&'static AtomicU32, &'static [AtomicU64])> {
     let map = unsafe { MmapMut::map_mut(file)? };
     // One mapping per server run, used until the process ends.
     let bytes: &'static mut MmapMut = Box::leak(Box::new(map));
-    let (bell, words) = bytes.split_at_mut_checked(BELL).ok_or_else(damaged)?;
-    let bells = <[AtomicU32]>::mut_from_bytes(bell).map_err(|_| damaged())?;
+    let (waker, words) = bytes.split_at_mut_checked(BELL).ok_or_else(damaged)?;
+    let wakers = <[AtomicU32]>::mut_from_bytes(waker).map_err(|_| damaged())?;
     let words = <[AtomicU64]>::mut_from_bytes(words).map_err(|_| damaged())?;
-    Ok((&bells[0], words))
+    Ok((&wakers[0], words))
 }
 
 impl FrameCache {
@@ -190,15 +190,15 @@ impl FrameCache {
     /// # Errors
     /// If `file` holds no frame cache.
     pub(crate) fn open(file: &File) -> io::Result<Self> {
-        let (bell, words) = map(file)?;
-        Self::of(bell, words)
+        let (waker, words) = map(file)?;
+        Self::of(waker, words)
     }
 
-    /// Returns the frame cache in `words`, whose readers sleep on `bell`.
+    /// Returns the frame cache in `words`, whose readers sleep on `waker`.
     ///
     /// # Errors
     /// If `words` hold no frame cache.
-    pub(crate) fn of(bell: &'static AtomicU32, words: &'static [AtomicU64]) -> io::Result<Self> {
+    pub(crate) fn of(waker: &'static AtomicU32, words: &'static [AtomicU64]) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "no shelf of frames");
         if words.len() < HEADER {
             return Err(damaged());
@@ -215,7 +215,7 @@ impl FrameCache {
         if shape.bytes(places) != 8 * (words.len() - HEADER) {
             return Err(damaged());
         }
-        Ok(Self { bell, words, shape, places: places as usize })
+        Ok(Self { waker, words, shape, places: places as usize })
     }
 
     pub(crate) fn get(&self, of: CacheField) -> u64 {
@@ -334,22 +334,22 @@ impl FrameCache {
 
     /// Wakes the readers.
     pub(crate) fn ring(&self) {
-        self.bell.fetch_add(1, Ordering::Release);
+        self.waker.fetch_add(1, Ordering::Release);
         // It is no error if no reader sleeps.
-        let _ = futex::wake(self.bell, futex::Flags::empty(), i32::MAX.unsigned_abs());
+        let _ = futex::wake(self.waker, futex::Flags::empty(), i32::MAX.unsigned_abs());
     }
 
     // Functions for the reader.
 
     /// Returns the wake-up counter, for a later [`sleep`](Self::sleep).
     pub(crate) fn rung(&self) -> u32 {
-        self.bell.load(Ordering::Acquire)
+        self.waker.load(Ordering::Acquire)
     }
 
     /// Sleeps until the wake-up counter differs from `rung`, for at most `time_ns`.
     pub(crate) fn sleep(&self, rung: u32, time_ns: u64) {
         let time = timespec(time_ns);
-        let _ = futex::wait(self.bell, futex::Flags::empty(), rung, Some(&time));
+        let _ = futex::wait(self.waker, futex::Flags::empty(), rung, Some(&time));
     }
 
     /// Returns the demand of the session at a place, if there is one.

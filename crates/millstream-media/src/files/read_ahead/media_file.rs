@@ -167,17 +167,17 @@ mod tests {
         for (video, at) in [(&bytes[..], 2), (&bytes[1..20_000], 0)] {
             let (file, start) = file_of(&path, video, None, folder.path()).unwrap();
             assert_eq!(start, at);
-            let mut film = DiskFile::new(file);
+            let mut media_file = DiskFile::new(file);
             let all = video.len();
             for (from, length) in [(0, 10), (4_000, 200), (4_096, 4_096), (5, 12_000)] {
                 assert_eq!(
-                    film.read(start + from as u64, length).unwrap(),
+                    media_file.read(start + from as u64, length).unwrap(),
                     &video[from..from + length]
                 );
             }
-            let last = film.read(start + all as u64 - 3, 100).unwrap();
+            let last = media_file.read(start + all as u64 - 3, 100).unwrap();
             assert_eq!(last, &video[all - 3..]);
-            assert!(film.read(start + all as u64 + 5_000, 100).unwrap().is_empty());
+            assert!(media_file.read(start + all as u64 + 5_000, 100).unwrap().is_empty());
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no file is left behind");
     }

@@ -41,7 +41,7 @@ impl Producer {
     ///
     /// # Errors
     /// If the process cannot be started.
-    pub(crate) fn start(estate: &SharedResources) -> io::Result<(Self, UnixStream)> {
+    pub(crate) fn start(resources: &SharedResources) -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
         let child = Command::new(std::env::current_exe()?)
             .arg("producer")
@@ -50,9 +50,10 @@ impl Producer {
             // Keeps Ctrl-C from the process: the server gets it and tells the producer to end.
             .process_group(0)
             .spawn()?;
-        let memory = [estate.store.as_fd(), estate.region_file.as_fd(), estate.shelf.as_fd()];
+        let memory =
+            [resources.store.as_fd(), resources.region_file.as_fd(), resources.frame_cache.as_fd()];
         send(&ours, &memory, 0)?;
-        give_films(&ours, &estate.films)?;
+        give_films(&ours, &resources.media_files)?;
         ours.set_nonblocking(true)?;
         Ok((Self { child }, ours))
     }
@@ -73,29 +74,29 @@ impl Producer {
 /// # Errors
 /// If a server did not start this process, or the memory or the files cannot be used.
 pub fn frame_producer() -> io::Result<()> {
-    let bell = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let waker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let wrong = || io::Error::other("this command is started by `millstream serve` alone");
-    let (memory, _) = receive(&bell).map_err(|_| wrong())?;
-    let [store, region, shelf] =
+    let (memory, _) = receive(&waker).map_err(|_| wrong())?;
+    let [store, region, frame_cache] =
         <[OwnedFd; 3]>::try_from(memory).map_err(|_| wrong())?.map(File::from);
-    let films = take_films(&bell).map_err(|_| wrong())?;
+    let media_files = take_films(&waker).map_err(|_| wrong())?;
     let region = Region::open(&region)?;
-    bell.set_nonblocking(true)?;
+    waker.set_nonblocking(true)?;
     // The lock belongs to the process and ends with it.
-    while fcntl_lock(&shelf, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if !is_host_there(&bell)? || region.get(GlobalField::End) != 0 {
+    while fcntl_lock(&frame_cache, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if !is_host_there(&waker)? || region.get(GlobalField::End) != 0 {
             return Ok(());
         }
     }
-    let cache = FrameCache::open(&shelf)?;
+    let cache = FrameCache::open(&frame_cache)?;
     let core = own_core().filter(|core| pin(*core).is_ok());
     cache.set(CacheField::Reader, std::process::id().into());
     cache.set(CacheField::ReaderCore, core.map_or(0, |core| core as u64 + 1));
-    let _readers = Readers::start(Store::open(&store)?, cache, films)?;
+    let _readers = Readers::start(Store::open(&store)?, cache, media_files)?;
     let mut host_is_there = true;
     while region.get(GlobalField::End) == 0 {
         if host_is_there {
-            host_is_there = is_host_there(&bell)?;
+            host_is_there = is_host_there(&waker)?;
             continue;
         }
         std::thread::sleep(std::time::Duration::from_nanos(LOOK_NS));
@@ -108,10 +109,10 @@ pub fn frame_producer() -> io::Result<()> {
 }
 
 /// Waits for up to [`LOOK_NS`], or until the server is gone. Returns whether it is alive.
-fn is_host_there(bell: &UnixStream) -> io::Result<bool> {
-    let mut waited = [PollFd::new(bell, PollFlags::IN)];
+fn is_host_there(waker: &UnixStream) -> io::Result<bool> {
+    let mut waited = [PollFd::new(waker, PollFlags::IN)];
     match poll(&mut waited, Some(&timespec(LOOK_NS))) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(drain(bell)),
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(drain(waker)),
         Err(error) => Err(error.into()),
     }
 }

@@ -30,13 +30,13 @@ const SAID: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Readers {
     stop: Arc<AtomicBool>,
-    shelf: FrameCache,
+    frame_cache: FrameCache,
 }
 
 impl Drop for Readers {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        self.shelf.ring();
+        self.frame_cache.ring();
     }
 }
 
@@ -45,28 +45,32 @@ impl Readers {
     ///
     /// # Errors
     /// If a thread cannot be started.
-    pub(crate) fn start(store: Store, shelf: FrameCache, files: Vec<File>) -> io::Result<Self> {
-        let films: Vec<DiskFile> = files.into_iter().map(DiskFile::new).collect();
-        if let Some(film) = films.first() {
-            shelf.set(CacheField::ReadMode, film.way() as u64);
+    pub(crate) fn start(
+        store: Store,
+        frame_cache: FrameCache,
+        files: Vec<File>,
+    ) -> io::Result<Self> {
+        let media_files: Vec<DiskFile> = files.into_iter().map(DiskFile::new).collect();
+        if let Some(media_file) = media_files.first() {
+            frame_cache.set(CacheField::ReadMode, media_file.way() as u64);
         }
-        Self::of(store, shelf, films)
+        Self::of(store, frame_cache, media_files)
     }
 
     /// Starts threads as [`start`](Self::start) does, for any implementation of [`MediaFile`].
     pub(crate) fn of(
         store: Store,
-        shelf: FrameCache,
-        films: Vec<impl MediaFile + 'static>,
+        frame_cache: FrameCache,
+        media_files: Vec<impl MediaFile + 'static>,
     ) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let readers = Self { stop, shelf };
+        let readers = Self { stop, frame_cache };
         let store = Arc::new(store);
-        let places: Arc<[Mutex<()>]> = (0..shelf.places()).map(|_| Mutex::new(())).collect();
-        for (number, film) in (1..).zip(films) {
+        let places: Arc<[Mutex<()>]> = (0..frame_cache.places()).map(|_| Mutex::new(())).collect();
+        for (number, media_file) in (1..).zip(media_files) {
             let (store, stop) = (Arc::clone(&store), Arc::clone(&readers.stop));
             let places = Arc::clone(&places);
-            let mut reader = Reader { store, shelf, places, number, film, said: None };
+            let mut reader = Reader { store, frame_cache, places, number, media_file, said: None };
             let thread = std::thread::Builder::new().name(format!("film {number}"));
             thread.spawn(move || reader.run(&stop))?;
         }
@@ -74,7 +78,8 @@ impl Readers {
     }
 }
 
-/// Starts a thread that will start the readers of `films` when the returned sender sends a message.
+/// Starts a thread that starts the readers of `media_files` once the returned sender sends a
+/// message.
 ///
 /// The readers end when the sender is dropped. The thread calls `begin` before it starts them. They
 /// inherit the scheduling class and the cores that the caller has now; its later changes do not
@@ -84,12 +89,13 @@ impl Readers {
 /// If a thread cannot be started.
 pub(crate) fn start_later(
     store: File,
-    shelf: File,
-    films: Vec<File>,
+    frame_cache: File,
+    media_files: Vec<File>,
     begin: fn(),
 ) -> io::Result<Sender<()>> {
     let (to, from) = channel();
-    let start = move || Readers::start(Store::open(&store)?, FrameCache::open(&shelf)?, films);
+    let start =
+        move || Readers::start(Store::open(&store)?, FrameCache::open(&frame_cache)?, media_files);
     std::thread::Builder::new().name("films".to_owned()).spawn(move || {
         begin();
         if from.recv().is_err() {
@@ -106,12 +112,12 @@ pub(crate) fn start_later(
 
 struct Reader<F> {
     store: Arc<Store>,
-    shelf: FrameCache,
+    frame_cache: FrameCache,
     /// A lock per place: a place can pass to a session of another file, but has only one writer.
     places: Arc<[Mutex<()>]>,
     /// The media file's number, counted from 1.
     number: u32,
-    film: F,
+    media_file: F,
     /// The time of the last failure report.
     said: Option<Instant>,
 }
@@ -119,9 +125,9 @@ struct Reader<F> {
 impl<F: MediaFile> Reader<F> {
     fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
-            let rung = self.shelf.rung();
+            let rung = self.frame_cache.rung();
             let (mut played, mut busy) = (false, false);
-            for place in 0..self.shelf.used() {
+            for place in 0..self.frame_cache.used() {
                 let Some(wanted) = self.wanted(place) else { continue };
                 played = true;
                 busy |= self.attend(place, &wanted);
@@ -130,16 +136,16 @@ impl<F: MediaFile> Reader<F> {
                 }
             }
             if !busy {
-                self.shelf.sleep(rung, if played { PAUSE_NS } else { IDLE_NS });
+                self.frame_cache.sleep(rung, if played { PAUSE_NS } else { IDLE_NS });
             }
         }
     }
 
     /// Returns the demand of the session at a place, if it plays this file.
     fn wanted(&self, place: usize) -> Option<Wanted> {
-        let wanted = self.shelf.wanted(place)?;
+        let wanted = self.frame_cache.wanted(place)?;
         let media = self.store.media().get(wanted.media)?;
-        (media.film == self.number).then_some(wanted)
+        (media.media_file == self.number).then_some(wanted)
     }
 
     /// Reads the next frames that a session needs. Returns whether there were any.
@@ -153,16 +159,16 @@ impl<F: MediaFile> Reader<F> {
     /// Returns the next frames to read, adjacent in the file, or `None` if enough are in the cache.
     fn next(&self, place: usize, wanted: &Wanted, media: &MediaRecord) -> Option<Vec<Due>> {
         let frames = self.store.frames(media);
-        let ahead = u64::from(media.ahead).min(self.shelf.slots());
+        let ahead = u64::from(media.ahead).min(self.frame_cache.slots());
         let end = wanted.from.saturating_add(ahead);
         let end = if media.repeat == 0 { end.min(media.frames) } else { end };
-        let missing = |number: &u64| !self.shelf.is_done(place, wanted, *number);
+        let missing = |number: &u64| !self.frame_cache.is_done(place, wanted, *number);
         let first = (wanted.from..end).find(missing)?;
         // While more than half is present, waits to read several frames at once.
         if first - wanted.from > ahead / 2 && end - first < ahead / 4 {
             return None;
         }
-        let mut room = self.shelf.room(place, wanted);
+        let mut room = self.frame_cache.room(place, wanted);
         let (mut batch, mut bytes): (Vec<Due>, u64) = (Vec::new(), 0);
         for number in first..end {
             let record = frames[usize::try_from(number % media.frames).unwrap_or(0)];
@@ -186,7 +192,7 @@ impl<F: MediaFile> Reader<F> {
         let length = last.record.at - start + u64::from(last.record.length);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let mut failed = None;
-        match self.film.read(start, length) {
+        match self.media_file.read(start, length) {
             Ok(bytes) => {
                 let _alone = self.places[place].lock().unwrap_or_else(PoisonError::into_inner);
                 for due in batch {
@@ -202,12 +208,12 @@ impl<F: MediaFile> Reader<F> {
                         };
                         failed = Some((*due, why.to_owned()));
                     }
-                    self.shelf.put(place, wanted, due.number, sound);
+                    self.frame_cache.put(place, wanted, due.number, sound);
                 }
             }
             Err(error) => {
                 let _alone = self.places[place].lock().unwrap_or_else(PoisonError::into_inner);
-                self.shelf.put(place, wanted, first.number, None);
+                self.frame_cache.put(place, wanted, first.number, None);
                 failed = Some((*first, error.to_string()));
             }
         }
@@ -218,7 +224,8 @@ impl<F: MediaFile> Reader<F> {
 
     /// Counts a frame that could not be read, and reports it at most once per [`SAID`].
     fn say(&mut self, due: &Due, why: &str) {
-        self.shelf.set(CacheField::Failures, self.shelf.get(CacheField::Failures).wrapping_add(1));
+        self.frame_cache
+            .set(CacheField::Failures, self.frame_cache.get(CacheField::Failures).wrapping_add(1));
         if self.said.is_some_and(|said| said.elapsed() < SAID) {
             return;
         }
@@ -226,7 +233,7 @@ impl<F: MediaFile> Reader<F> {
         let Due { number, record } = due;
         eprintln!(
             "film {}: frame {number} ({} bytes from {} on) is left out: {why}",
-            self.film.name(),
+            self.media_file.name(),
             record.length,
             record.at
         );

@@ -19,12 +19,12 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         for place in 0..cache.used() {
             cache.end(place);
         }
-        self.shelf = Some(cache);
+        self.frame_cache = Some(cache);
     }
 
     /// Returns the frame cache if the client of a slot plays from it.
     fn shelf_of(&self, slot: usize) -> Option<FrameCache> {
-        self.shelf.filter(|_| self.clients[slot].media.film != 0)
+        self.frame_cache.filter(|_| self.clients[slot].media.media_file != 0)
     }
 
     /// Requests read-ahead of a client's frames from its next frame on.

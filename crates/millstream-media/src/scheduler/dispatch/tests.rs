@@ -62,10 +62,15 @@ impl Bench {
         Self::of(&FILM, media, rate_bps, clients)
     }
 
-    fn of(film: &[(Importance, u32)], media: MediaRecord, rate_bps: u64, clients: u32) -> Self {
+    fn of(
+        media_file: &[(Importance, u32)],
+        media: MediaRecord,
+        rate_bps: u64,
+        clients: u32,
+    ) -> Self {
         let (region, _) = Region::create(clients).unwrap();
         region.set(GlobalField::LinkRate, rate_bps);
-        let dispatch = Dispatch::new(store(media, film), region, selector(), 0);
+        let dispatch = Dispatch::new(store(media, media_file), region, selector(), 0);
         Self { dispatch, region, record: Record::default(), now_ns: 0 }
     }
 
@@ -204,9 +209,10 @@ fn under_overload_exactly_the_frames_that_the_contract_allows_are_missing() {
         ((4, 6), FILM.map(|frame| frame.0), vec![1, 2, 4, 5], 18),
         ((5, 6), FILM.map(|frame| frame.0), vec![1, 2, 3, 4, 5], 12),
     ] {
-        let film = [0, 1, 2, 3, 4, 5].map(|at| (importance[at], FILM[at].1));
+        let media_file = [0, 1, 2, 3, 4, 5].map(|at| (importance[at], FILM[at].1));
         for (packets, expected) in [(mandatory, "all"), (27, "some"), (36, "none")] {
-            let mut bench = Bench::of(&film, media(T, window.0, window.1), packets_bps(packets), 3);
+            let mut bench =
+                Bench::of(&media_file, media(T, window.0, window.1), packets_bps(packets), 3);
             for session in 0..3 {
                 bench.want(session, Want::Play);
             }
@@ -395,11 +401,11 @@ proptest::proptest! {
         let rate_bps = tenths * FILM_BPS / 10;
         let record = MediaRecord { deadline_ns: deadline * T, ..media(T, window, 6) };
         let link = Link { rate_bps, overhead: 0, credits: None };
-        let film = FILM.map(|(importance, packets)| FrameDemand {
+        let media_file = FILM.map(|(importance, packets)| FrameDemand {
             work_ns: u64::from(packets) * link.transmission_ns(112),
             importance,
         });
-        let demand = Demand::new(&film, (window, 6), true, T, record.deadline_ns);
+        let demand = Demand::new(&media_file, (window, 6), true, T, record.deadline_ns);
         let admitted = Admission::new(rate_bps).room(&[&demand], 0, starts.len() as u64);
         let admitted = usize::try_from(admitted).unwrap();
         let mut bench = Bench::new(record, rate_bps, u32::try_from(starts.len()).unwrap());

@@ -120,7 +120,7 @@ mod tests {
         for (source, parts) in [
             ("codec = \"h264\"", ["lacks `rate`", "needs `rate`"]),
             ("rate = \"1 Mbps\", burst = \"100 B\"", ["`burst` of 100 B", "from 2000"]),
-            ("rate = \"1 Mbps\", publish = []", ["nobody", "users"]),
+            ("rate = \"1 Mbps\", publish = []", ["no user", "users"]),
             ("rate = \"1 Mbps\", codec = \"vp8\"", ["vp8", "h264"]),
             ("rate = \"1 Mbps\", file = \"a\"", ["no `file`", "burst"]),
         ] {

@@ -165,7 +165,7 @@ impl Simulation {
             ..Moment::default()
         };
         let capacity = crossbar.map(|crossbar| crossbar.input_credits);
-        let ledger = CreditAccounts::new(topology.links().len(), channels, capacity);
+        let credit_accounts = CreditAccounts::new(topology.links().len(), channels, capacity);
         let crossbar_bps = crossbar.map_or(link.rate_bps, |crossbar| crossbar.rate_bps);
         let mut simulation = Self {
             link,
@@ -182,7 +182,7 @@ impl Simulation {
             link_ns: durations(link.rate_bps, link.overhead_bytes, largest_bytes),
             crossbar_ns: durations(crossbar_bps, 0, largest_bytes),
             moment,
-            ledger,
+            credit_accounts,
             inside: 0,
             pending_injections: 0,
             hops: 0,

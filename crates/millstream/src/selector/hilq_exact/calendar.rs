@@ -1,15 +1,15 @@
 //! A calendar queue: streams by deadline in a ring of buckets.
 //!
 //! ```text
-//!  0 3 1 0 0 2 1 0 …   buckets of streams by deadline, in a ring      aside: a heap
+//!  0 3 1 0 0 2 1 0 …   buckets of streams by deadline, in a ring      backup: a heap
 //!  ^ start               bitmaps find the next occupied one
 //! ```
 //!
 //! All streams of an earlier bucket precede all of a later one, so the first stream is one of the
 //! few in the first occupied bucket. Streams that overflow a bucket form its chain (see [`Chains`])
-//! until the bucket is first. The heap *aside* holds streams outside the ring: their deadline is
+//! until the bucket is first. The heap *backup* holds streams outside the ring: their deadline is
 //! before `start` or beyond the end, or their bucket was first and had a chain. Where deadlines
-//! rarely coincide, hardly any stream is aside and every operation takes constant time. Where they
+//! rarely coincide, hardly any stream is backup and every operation takes constant time. Where they
 //! do, it takes the time of a heap of one bucket's streams, at worst of all streams.
 //!
 //! A bucket's width is a power of two, ns, which follows the deadlines: see [`Width`]. When it
@@ -58,7 +58,7 @@ pub(super) enum Location {
     Absent,
     /// Its gate is closed.
     Parked,
-    /// In the ring or aside.
+    /// In the ring or backup.
     Placed,
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Calendar {
     earliest: u64,
     width: Width,
     chains: Chains,
-    aside: IndexedHeap<DwcsRank<EdfFirst>>,
+    backup: IndexedHeap<DwcsRank<EdfFirst>>,
     placed: u32,
     /// The slot of the first stream in its bucket.
     first_slot: usize,
@@ -154,7 +154,7 @@ impl Calendar {
             earliest: 0,
             width: Width::default(),
             chains: Chains::new(),
-            aside: IndexedHeap::default(),
+            backup: IndexedHeap::default(),
             placed: 0,
             first_slot: 0,
             prefetched_until: 0,
@@ -241,7 +241,7 @@ impl Calendar {
         let inside = number.wrapping_sub(self.start) < reach;
         self.width.record_aside(inside);
         let rank = self.rank(stream);
-        self.aside.insert(stream, rank);
+        self.backup.insert(stream, rank);
     }
 
     /// Removes a stream.
@@ -269,7 +269,7 @@ impl Calendar {
     /// Removes a stream whose location `at` is no bucket.
     fn remove_overflowed(&mut self, stream: u32, at: u32) {
         if at >= AMONG_FEW {
-            return self.aside.remove(stream);
+            return self.backup.remove(stream);
         }
         let index = index(self.number(stream), self.buckets.len());
         let bucket = &mut self.buckets[index];
@@ -283,8 +283,8 @@ impl Calendar {
         }
     }
 
-    /// Moves the streams of a bucket's chain aside. Those whose deadlines are at or before `now_ns`
-    /// are removed and appended to `due`.
+    /// Moves the streams of a bucket's chain to the backup heap. Those whose deadlines are at or
+    /// before `now_ns` are removed and appended to `due`.
     #[cold]
     pub(super) fn unchain(&mut self, index: usize, now_ns: Option<u64>, due: &mut Vec<u32>) {
         let mut chain = self.buckets[index].chain();
@@ -298,7 +298,7 @@ impl Calendar {
                     due.push(stream);
                 } else {
                     self.lines[stream as usize].at = ASIDE;
-                    self.aside.insert(stream, rank);
+                    self.backup.insert(stream, rank);
                 }
             }
         }
@@ -324,15 +324,15 @@ impl Calendar {
                 self.first_of(index)
             }
         };
-        if self.aside.is_empty() { first } else { self.or_aside(first) }
+        if self.backup.is_empty() { first } else { self.or_backup(first) }
     }
 
     #[cold]
-    fn or_aside(&self, first: Option<u32>) -> Option<u32> {
-        let aside = self.aside.first();
-        match (first, aside) {
+    fn or_backup(&self, first: Option<u32>) -> Option<u32> {
+        let backup = self.backup.first();
+        match (first, backup) {
             (Some(stream), Some(other)) => Some(other.min((self.rank(stream), stream)).1),
-            (first, aside) => first.or(aside.map(|(_, stream)| stream)),
+            (first, backup) => first.or(backup.map(|(_, stream)| stream)),
         }
     }
 
@@ -422,24 +422,24 @@ impl Calendar {
         self.placed -= 1;
     }
 
-    /// Whether any stream is aside.
+    /// Whether any stream is backup.
     #[inline]
     pub(super) fn any_aside(&self) -> bool {
-        !self.aside.is_empty()
+        !self.backup.is_empty()
     }
 
-    /// Removes the streams aside whose deadlines are at or before `now_ns`, and appends them to
+    /// Removes the streams backup whose deadlines are at or before `now_ns`, and appends them to
     /// `due`.
     pub(super) fn take_due_aside(&mut self, now_ns: u64, due: &mut Vec<u32>) {
         let begin = due.len();
-        self.aside.collect_while(|rank| rank.deadline_ns() <= now_ns, due);
+        self.backup.collect_while(|rank| rank.deadline_ns() <= now_ns, due);
         let due = &due[begin..];
-        if due.len() < self.aside.len() {
+        if due.len() < self.backup.len() {
             due.iter().for_each(|stream| self.remove(*stream));
             return;
         }
         // All are due at once, where deadlines coincide: there is no order to restore.
-        self.aside.clear();
+        self.backup.clear();
         due.iter().for_each(|stream| self.lose(*stream));
     }
 
@@ -509,7 +509,7 @@ impl Calendar {
     #[cold]
     fn rearrange(&mut self) {
         let mut moving = core::mem::take(&mut self.moving);
-        self.aside.drain_into(&mut moving);
+        self.backup.drain_into(&mut moving);
         let mut index = 0;
         while let Some(found) = self.occupied.next(index) {
             let bucket = core::mem::replace(&mut self.buckets[found], Bucket::EMPTY);

@@ -44,7 +44,7 @@ impl Width {
         self.placements += 1;
     }
 
-    /// Records an insertion aside; `inside` if the ring reaches its deadline.
+    /// Records an insertion backup; `inside` if the ring reaches its deadline.
     pub(super) fn record_aside(&mut self, inside: bool) {
         self.outside = self.outside.saturating_add(u32::from(!inside));
     }

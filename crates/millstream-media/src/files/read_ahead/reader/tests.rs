@@ -47,7 +47,12 @@ impl MediaFile for Slow {
 }
 
 /// Adds a media file of `frames` frames of 100 to 400 bytes to a store, and returns its bytes.
-pub(crate) fn film(builder: &mut StoreBuilder, number: u32, frames: u32, repeat: u32) -> Vec<u8> {
+pub(crate) fn media_file(
+    builder: &mut StoreBuilder,
+    number: u32,
+    frames: u32,
+    repeat: u32,
+) -> Vec<u8> {
     let (mut bytes, mut new) = (Vec::new(), Vec::new());
     for frame in 0..frames {
         let from = bytes.len();
@@ -63,7 +68,7 @@ pub(crate) fn film(builder: &mut StoreBuilder, number: u32, frames: u32, repeat:
     let media = media(40_000_000, 1, 3);
     builder.add(
         crate::shared_memory::store::MediaRecord {
-            film: number,
+            media_file: number,
             repeat,
             ahead: 10,
             behind: 2,
@@ -94,8 +99,8 @@ fn open(builder: &StoreBuilder, places: u32) -> (Store, Store, FrameCache) {
 #[test]
 fn a_session_gets_every_frame_of_its_file_in_every_round() {
     let mut builder = StoreBuilder::default();
-    let bytes = film(&mut builder, 1, 7, 1);
-    let once = film(&mut builder, 2, 5, 0);
+    let bytes = media_file(&mut builder, 1, 7, 1);
+    let once = media_file(&mut builder, 2, 5, 0);
     let (store, other, cache) = open(&builder, 2);
     let _readers = Readers::of(other, cache, vec![Slow::of(&bytes), Slow::of(&once)]).unwrap();
     cache.begin(0, 0, 3);
@@ -119,7 +124,7 @@ fn a_session_gets_every_frame_of_its_file_in_every_round() {
 #[test]
 fn changed_truncated_and_unreadable_frames_fail() {
     let mut builder = StoreBuilder::default();
-    let bytes = film(&mut builder, 1, 8, 0);
+    let bytes = media_file(&mut builder, 1, 8, 0);
     let (store, ..) = open(&builder, 1);
     let media = store.media()[0];
     let records = store.frames(&media).to_vec();
@@ -130,11 +135,11 @@ fn changed_truncated_and_unreadable_frames_fail() {
     truncated.bytes.truncate(at(5) + 1);
     let mut broken = Slow::of(&bytes);
     broken.fails_at = Some(records[4].at);
-    for (film, out) in
+    for (media_file, out) in
         [(changed, vec![2]), (truncated, vec![5, 6, 7]), (broken, vec![0, 1, 2, 3, 4])]
     {
         let (_, other, cache) = open(&builder, 1);
-        let _readers = Readers::of(other, cache, vec![film]).unwrap();
+        let _readers = Readers::of(other, cache, vec![media_file]).unwrap();
         cache.begin(0, 0, 0);
         for number in 0..8 {
             let failed = await_done(cache, 0, number) == EntryState::Failed;
@@ -147,7 +152,7 @@ fn changed_truncated_and_unreadable_frames_fail() {
 #[test]
 fn a_place_that_gets_a_new_session_during_a_read_discards_the_frames() {
     let mut builder = StoreBuilder::default();
-    let bytes = film(&mut builder, 1, 8, 1);
+    let bytes = media_file(&mut builder, 1, 8, 1);
     let (_, other, cache) = open(&builder, 1);
     let (slow, answer) = Slow::gated(&bytes);
     let _readers = Readers::of(other, cache, vec![slow]).unwrap();

@@ -3,17 +3,17 @@
 use super::*;
 use crate::files::read_ahead::frame_cache::{FrameCache, Shape, create};
 use crate::files::read_ahead::reader::Readers;
-use crate::files::read_ahead::reader::tests::{Slow, await_done, film};
+use crate::files::read_ahead::reader::tests::{Slow, await_done, media_file};
 use crate::shared_memory::store::StoreBuilder;
 
-fn shelf(places: u32) -> FrameCache {
+fn frame_cache(places: u32) -> FrameCache {
     FrameCache::open(&create(places, Shape::new(16, 16 * 50 + 50)).unwrap()).unwrap()
 }
 
 /// Creates a dispatcher of two media files, their bytes, and a store for their readers.
 fn bench(cache: FrameCache) -> (Bench, [Vec<u8>; 2], Store) {
     let mut builder = StoreBuilder::default();
-    let bytes = [1, 2].map(|number| film(&mut builder, number, 12, 1));
+    let bytes = [1, 2].map(|number| media_file(&mut builder, number, 12, 1));
     let file = builder.seal().unwrap();
     let (region, _) = Region::create(2).unwrap();
     region.set(GlobalField::LinkRate, 10_000_000);
@@ -38,7 +38,7 @@ fn play(bench: &mut Bench, cache: FrameCache, session: usize, periods: std::ops:
 
 #[test]
 fn a_slow_disk_affects_only_the_clients_of_its_file() {
-    let cache = shelf(2);
+    let cache = frame_cache(2);
     let (mut bench, [fast, slow], store) = bench(cache);
     let (slow, answer) = Slow::gated(&slow);
     let _readers = Readers::of(store, cache, vec![Slow::of(&fast), slow]).unwrap();
@@ -69,7 +69,7 @@ fn a_slow_disk_affects_only_the_clients_of_its_file() {
 
 #[test]
 fn a_new_reader_reads_the_frames_that_a_dead_one_has_not() {
-    let cache = shelf(2);
+    let cache = frame_cache(2);
     let (mut bench, [first, second], store) = bench(cache);
     let file = store;
     let readers = Readers::of(file, cache, vec![Slow::of(&first), Slow::of(&second)]).unwrap();
@@ -77,11 +77,11 @@ fn a_new_reader_reads_the_frames_that_a_dead_one_has_not() {
     drop(readers);
     let mut builder = StoreBuilder::default();
     for number in [1, 2] {
-        film(&mut builder, number, 12, 1);
+        media_file(&mut builder, number, 12, 1);
     }
     let again = Store::open(&builder.seal().unwrap()).unwrap();
-    let films = vec![Slow::of(&first), Slow::of(&second)];
-    let _readers = Readers::of(again, cache, films).unwrap();
+    let media_files = vec![Slow::of(&first), Slow::of(&second)];
+    let _readers = Readers::of(again, cache, media_files).unwrap();
     play(&mut bench, cache, 0, 20..40);
     assert_eq!(bench.counts(0, SessionField::Sent), [0, 40, 0]);
     bench.check_conservation(2);
@@ -89,7 +89,7 @@ fn a_new_reader_reads_the_frames_that_a_dead_one_has_not() {
 
 #[test]
 fn a_client_that_leaves_releases_its_held_frames_and_its_place() {
-    let cache = shelf(2);
+    let cache = frame_cache(2);
     let (mut bench, [first, second], store) = bench(cache);
     let (slow, answer) = Slow::gated(&second);
     let _readers = Readers::of(store, cache, vec![Slow::of(&first), slow]).unwrap();
