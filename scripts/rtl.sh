@@ -44,10 +44,7 @@ PYTHON
 done
 
 step "cocotb: the protocol, by Verilator and by Icarus"
-if [ -z "${MILLSTREAM_HW:-}" ]; then
-    cargo build --release --quiet -p millstream-hw
-    export MILLSTREAM_HW=$target/release/libmillstream_hw.so
-fi
+rtl_reference "$target"
 mkdir -p target/rtl-cocotb
 log=target/rtl-cocotb/log
 for run in icarus "verilator ca4 ba8 keyed8 order_key"; do
