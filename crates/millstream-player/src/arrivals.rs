@@ -68,7 +68,7 @@ pub struct FrameArrival {
 /// RTP time numbers a frame, so a lost frame does not shift those after it. RTP time is in display
 /// order and frames are sent in coding order: `display` holds the display index of each frame of
 /// the file in coding order. The first packet of a source must belong to the file's first frame.
-/// Frames before `settled` are left out.
+/// Frames before `settled` are left out, and so are sources without later ones.
 ///
 /// # Panics
 /// If the numbers of a source do not increase, as when its first frame was lost.
@@ -103,9 +103,12 @@ pub fn lateness(
         let ends: Vec<_> = ends.into_iter().filter(|(_, at)| *at >= settled).collect();
         let best = ends.iter().copied().map(offset).min().unwrap_or(0);
         let late = |end| Duration::from_nanos(u64::try_from(offset(end) - best).unwrap());
-        ends.iter().map(|end| FrameArrival { number: end.0, at: end.1, late: late(*end) }).collect()
+        ends.iter()
+            .map(|end| FrameArrival { number: end.0, at: end.1, late: late(*end) })
+            .collect::<Vec<_>>()
     };
-    sources.into_iter().map(|(source, packets)| (source, frames_of(packets))).collect()
+    let frames = sources.into_iter().map(|(source, packets)| (source, frames_of(packets)));
+    frames.filter(|(_, frames)| !frames.is_empty()).collect()
 }
 
 #[cfg(test)]
@@ -151,6 +154,7 @@ mod tests {
     fn frames_before_the_settled_time_do_not_set_the_best() {
         let all = arrivals(&[0, 1, 2, 3], 9, |n| [0, 0, 30, 50][n as usize]);
         assert_eq!(late_us(&all, PERIOD * 7), [(2, 0), (3, 20)]);
+        assert!(lateness(&all, &DISPLAY, PERIOD, PERIOD * 9).is_empty());
     }
 
     #[test]
