@@ -1,5 +1,33 @@
 //! Tests of paced links, and of routers that send over one.
 
+/// Implements the optional traits of a machine with one output, paced by its field `link`.
+macro_rules! paced_output {
+    ($machine:ty) => {
+        impl PacedLinks for $machine {
+            fn fits(
+                &self,
+                _: usize,
+                now_ns: u64,
+                given: (usize, u64),
+                longest_bytes: u32,
+                most: usize,
+            ) -> usize {
+                self.link.fits(now_ns, given, longest_bytes, most)
+            }
+
+            fn idle_ns(&self, _: usize, now_ns: u64) -> u64 {
+                self.link.idle_ns(now_ns)
+            }
+        }
+
+        impl Accounting for $machine {}
+
+        impl Deferral for $machine {}
+
+        impl MultiCore for $machine {}
+    };
+}
+
 mod runs;
 
 use super::*;
@@ -167,6 +195,10 @@ impl Interrupted {
         Self { now_ns: 0, link, away_ns, at: 0, burst: 0, sent: [0; 2], sent_before: 0 }
     }
 
+    fn reset_counts(&mut self) {
+        (self.sent, self.sent_before) = ([0; 2], 0);
+    }
+
     /// Advances the clock by 1 µs of work and the next preemption.
     fn work(&mut self) {
         self.at = (self.at + 1) % self.away_ns.len();
@@ -220,28 +252,7 @@ impl Machine for Interrupted {
     fn discard(&mut self, _: u64) {}
 }
 
-impl PacedLinks for Interrupted {
-    fn fits(
-        &self,
-        _: usize,
-        now_ns: u64,
-        given: (usize, u64),
-        longest_bytes: u32,
-        most: usize,
-    ) -> usize {
-        self.link.fits(now_ns, given, longest_bytes, most)
-    }
-
-    fn idle_ns(&self, _: usize, now_ns: u64) -> u64 {
-        self.link.idle_ns(now_ns)
-    }
-}
-
-impl Accounting for Interrupted {}
-
-impl Deferral for Interrupted {}
-
-impl MultiCore for Interrupted {}
+paced_output!(Interrupted);
 
 fn plan(rate_bps: u64) -> Plan {
     let link = Link { rate_bps, overhead_bytes: 0 };
@@ -328,7 +339,7 @@ proptest! {
             while router.machine().burst > 0 || router.waiting(1).0 > 0 {
                 step(&mut router);
             }
-            router.machine_mut().sent = [0; 2];
+            router.machine_mut().reset_counts();
             let waiting = router.waiting(1).1 as u64;
             while router.waiting(1).1 > 0 {
                 step(&mut router);

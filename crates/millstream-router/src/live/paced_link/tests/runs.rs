@@ -88,28 +88,7 @@ impl Machine for Wire {
     fn discard(&mut self, _: u64) {}
 }
 
-impl PacedLinks for Wire {
-    fn fits(
-        &self,
-        _: usize,
-        now_ns: u64,
-        given: (usize, u64),
-        longest_bytes: u32,
-        most: usize,
-    ) -> usize {
-        self.link.fits(now_ns, given, longest_bytes, most)
-    }
-
-    fn idle_ns(&self, _: usize, now_ns: u64) -> u64 {
-        self.link.idle_ns(now_ns)
-    }
-}
-
-impl Accounting for Wire {}
-
-impl Deferral for Wire {}
-
-impl MultiCore for Wire {}
+paced_output!(Wire);
 
 fn paced_plan(discipline: &str, rate_bps: u64, batch: u32) -> Plan {
     let link = Link { rate_bps, overhead_bytes: 0 };
