@@ -109,7 +109,7 @@ struct Orphan {
     from_ns: u64,
 }
 
-/// The start of a session on any server. It shows that a player whose server died has reconnected.
+/// The start of a session on any server. After a server dies, it shows that a player reconnected.
 #[derive(Clone, Copy, Debug)]
 struct Begun {
     at_ns: u64,
@@ -425,7 +425,7 @@ impl Cluster {
         self.begun.push_back(Begun { at_ns, peer, title });
     }
 
-    /// Ends taken-over sessions whose players have reconnected, and forgets old starts.
+    /// Ends taken-over sessions after their players reconnect, and forgets old starts.
     fn end_left(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) {
         self.begun.retain(|begun| {
             let left = context.sessions.unheard(begun.peer, begun.title, begun.at_ns);

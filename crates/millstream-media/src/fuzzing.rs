@@ -53,10 +53,10 @@ source = { kind = \"live\", rate = \"2 Mbps\" }
 duration = \"1 s\"
 ";
 
-/// A server with one stream, `media_file`: maps the bytes received from an address to its answer.
+/// A server with one stream, `film`: maps the bytes received from an address to its answer.
 pub(crate) type Talk<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
 
-/// Returns the answers of a server with one stream, `media_file`, to the bytes of a client.
+/// Returns the answers of a server with one stream, `film`, to the bytes of a client.
 ///
 /// # Panics
 /// If the repository's example clip is missing.
@@ -126,7 +126,7 @@ pub fn published(bytes: &[u8]) -> bool {
     of.packets > 0
 }
 
-/// Returns the server's resources: the library with `media_file`, and rows for four clients.
+/// Returns the server's resources: the library with the stream `film`, and rows for four clients.
 pub(crate) fn resources() -> &'static (Library, Region) {
     static SHARED: OnceLock<(Library, Region)> = OnceLock::new();
     SHARED.get_or_init(|| {

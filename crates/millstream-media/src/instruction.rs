@@ -80,7 +80,7 @@ pub(crate) mod tests {
 
     pub(crate) const LIMITS: Limits = Limits { memory_bytes: 1 << 17, fuel: 10_000, faults: 3 };
 
-    /// Returns a module whose `filter` and `call` have these bodies.
+    /// Returns a module with these bodies of `filter` and `call`.
     pub(crate) fn module(filter: &str, call: &str) -> Vec<u8> {
         let text = format!(
             "(module (memory (export \"memory\") 1)

@@ -177,7 +177,7 @@ impl MediaServer {
         let http_address = http.as_ref().map(|listener| listener.address);
         let (resources, running) = match find(&library, scenario)? {
             Some((processor, resources, waker)) => (resources, Some((processor, waker))),
-            None => (new_estate(&library, scenario)?, None),
+            None => (new_resources(&library, scenario)?, None),
         };
         let found = running.is_some();
         let cluster =
@@ -500,7 +500,7 @@ fn settings(library: &Library, scenario: &Scenario) -> [(GlobalField, u64); 6] {
 }
 
 /// Creates the shared resources of a new data plane.
-fn new_estate(library: &Library, scenario: &Scenario) -> Result<SharedResources, MediaError> {
+fn new_resources(library: &Library, scenario: &Scenario) -> Result<SharedResources, MediaError> {
     let media = &scenario.media;
     let (region, region_file) = Region::create_with(media.sessions, api::is_wanted(scenario))
         .map_err(|error| failed("shared memory", &error))?;

@@ -184,7 +184,7 @@ fn no_line_is_longer_than_100_columns() {
 const RETIRED: &[(&str, &str, &str)] = &[
     ("Around", "ConnectionContext", ""),
     ("Aside", "Backup", ""),
-    ("Because", "ScenarioError or a view named by its page", ""),
+    ("Because", "a template view named by its page", ""),
     ("Bell", "Waker", ""),
     ("Board", "SharedOccupancy or InstructionTable", ""),
     ("Broken", "BackendError", "crates/millstream-cli/"),

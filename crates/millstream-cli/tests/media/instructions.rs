@@ -26,7 +26,7 @@ fn serve(placement: &str, media: &str) -> Server {
     Server::start(60, "50 Mbps", &media, STREAM, &other)
 }
 
-/// A module whose `filter` and `call` have these bodies.
+/// Returns a module with these bodies of `filter` and `call`.
 fn module(filter: &str, call: &str) -> Vec<u8> {
     let text = format!(
         "(module (memory (export \"memory\") 1)

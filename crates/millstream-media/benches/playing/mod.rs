@@ -75,7 +75,7 @@ impl Playing {
         Self::of(scenario(placement), clients, begun)
     }
 
-    /// Starts a server with a separate data plane, whose frames take the path `path`.
+    /// Starts a server with a separate data plane and the frame path `path`.
     pub(crate) fn by(path: &str, clients: usize, begun: Instant) -> Self {
         Self::of(scenario_by("ni", path), clients, begun)
     }

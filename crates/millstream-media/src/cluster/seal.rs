@@ -75,7 +75,7 @@ impl Seal {
         Self { cipher, me, run: Run { began_ns, random }, counter: 0 }
     }
 
-    /// Encrypts a datagram for the server at `to`, whose last known run is `of`.
+    /// Encrypts a datagram for the server at `to`; `of` is its last known run.
     pub(super) fn seal(&mut self, to: SocketAddr, kind: Kind, of: Run, payload: &[u8]) -> Vec<u8> {
         self.counter += 1;
         let mut datagram = Vec::with_capacity(NONCE + payload.len() + 64);

@@ -11,8 +11,8 @@ use crate::rtsp::LOWEST_PORT;
 use crate::scheduler::client::{Client, low_bits};
 use crate::shared_memory::region::{Row, SessionField, State};
 
-/// Counters that a takeover carries over. The first [`RESOLVED`] count frames whose outcome is
-/// known.
+/// Counters that a takeover carries over. The first [`RESOLVED`] count frames with a known
+/// outcome.
 const COUNTERS: [(SessionField, usize); 22] = [
     (SessionField::Sent, 0),
     (SessionField::Sent, 1),
@@ -180,7 +180,7 @@ mod tests {
 
     const PERIOD_NS: u64 = 40_000_000;
 
-    /// A row at `now_ns` that has played 100 frames, 3 of which wait.
+    /// A row at `now_ns` that has released 100 frames; 3 of them wait.
     fn played(now_ns: u64) -> Row {
         let row = Region::create(1).unwrap().0.session(0);
         row.set_address("10.1.2.3".parse().unwrap(), 5_000, 5_001);

@@ -95,7 +95,7 @@ impl SharedResources {
         let (rtp, rtcp) = (next()?.into(), next()?.into());
         let region = Region::open(&region_file)?;
         let listener = given.next().map(UnixListener::from);
-        let media_files = take_films(from)?;
+        let media_files = take_media_files(from)?;
         Ok((
             Self {
                 store,
@@ -268,11 +268,11 @@ fn give(to: &UnixStream, shared: &SharedResources, core: Option<u16>) -> io::Res
     ];
     given.extend(shared.listener.as_ref().map(AsFd::as_fd));
     send(to, &given, core.unwrap_or(NO_CORE))?;
-    give_films(to, &shared.media_files)
+    give_media_files(to, &shared.media_files)
 }
 
 /// Sends media files: first their number, then the files in batches.
-pub(crate) fn give_films(to: &UnixStream, media_files: &[File]) -> io::Result<()> {
+pub(crate) fn give_media_files(to: &UnixStream, media_files: &[File]) -> io::Result<()> {
     let too_many = |_| io::Error::other("more films than can be read ahead");
     send(to, &[], u16::try_from(media_files.len()).map_err(too_many)?)?;
     for media_files in media_files.chunks(AT_ONCE) {
@@ -281,11 +281,11 @@ pub(crate) fn give_films(to: &UnixStream, media_files: &[File]) -> io::Result<()
     Ok(())
 }
 
-/// Receives the media files that [`give_films`] sends.
+/// Receives the media files that [`give_media_files`] sends.
 ///
 /// # Errors
 /// If fewer files arrive than announced.
-pub(crate) fn take_films(from: &UnixStream) -> io::Result<Vec<File>> {
+pub(crate) fn take_media_files(from: &UnixStream) -> io::Result<Vec<File>> {
     let (_, count) = receive(from)?;
     let mut media_files = Vec::new();
     while media_files.len() < usize::from(count) {

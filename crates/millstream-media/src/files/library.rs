@@ -82,11 +82,11 @@ pub(crate) struct Library {
     pub(crate) store: Store,
     /// The live streams.
     pub(crate) live: Vec<LiveSpec>,
-    /// The media files whose frames are not in the store.
+    /// The media files with frames outside the store.
     pub(crate) media_files: MediaFiles,
 }
 
-/// The media files whose frames are read ahead.
+/// The media files that are read ahead.
 #[derive(Debug, Default)]
 pub(crate) struct MediaFiles {
     /// The files, in the order of their numbers.
@@ -281,7 +281,7 @@ fn frame_folder(scenario: &Scenario) -> PathBuf {
     folder.map_or_else(std::env::temp_dir, |folder| scenario.folder.join(folder))
 }
 
-/// Registers `file`, whose video begins at byte `first_byte`, for read-ahead.
+/// Registers `file` for read-ahead; its video begins at byte `first_byte`.
 ///
 /// Sets the fields of the media file's record that the frame cache needs.
 fn put_in_file(

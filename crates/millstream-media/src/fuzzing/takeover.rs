@@ -124,9 +124,9 @@ fn image() -> Image {
     let live = frames::create(&[shape]).expect("memory");
     let ring = frames::write(&live).expect("rings")[0];
     (0..40).for_each(|number| put(&ring, number));
-    let shelf_file =
+    let cache_file =
         frame_cache::create(SESSIONS, frame_cache::Shape::new(8, 200)).expect("memory");
-    let frame_cache = FrameCache::open(&shelf_file).expect("a shelf");
+    let frame_cache = FrameCache::open(&cache_file).expect("a frame cache");
     frame_cache.begin(1, 1, 3);
     let wanted = frame_cache.wanted(1).expect("it began");
     for number in 3..8 {
@@ -186,7 +186,7 @@ fn image() -> Image {
         bytes.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect::<Vec<_>>()
     };
     // Skips the cache's wake-up counter.
-    let frame_cache = words(&shelf_file).split_off(8);
+    let frame_cache = words(&cache_file).split_off(8);
     Image { region: words(&region_file), live: words(&live), frame_cache, store }
 }
 

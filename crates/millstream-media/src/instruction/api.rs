@@ -41,7 +41,7 @@ pub struct InstructionStatus {
     pub state: String,
     /// The reason why it was stopped or refused; empty otherwise.
     pub why: String,
-    /// The streams whose frames it filters.
+    /// The streams that it filters.
     pub streams: Vec<String>,
     /// The size of the module, bytes.
     pub module_bytes: usize,
@@ -197,7 +197,7 @@ impl<W: Fn()> ExtensionApi<W> {
              [media] lets them";
             return Answer::Refused(403, why.to_owned());
         };
-        // A panic under the lock can have changed only the table, whose readers validate it.
+        // A panic under the lock can have changed only the table; its readers validate it.
         let table = *table.lock().unwrap_or_else(PoisonError::into_inner);
         let done = match order.verb {
             Verb::Put => self.put(table, name, order),

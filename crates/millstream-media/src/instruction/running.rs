@@ -40,7 +40,7 @@ pub(crate) struct Instructions {
     running: Vec<Option<Running>>,
     /// The last version of each slot that was handed to the compiler.
     asked: Vec<u64>,
-    /// The streams whose frames at least one instruction filters.
+    /// The streams that at least one instruction filters.
     seen: Streams,
     message: Vec<u8>,
 }

@@ -263,7 +263,7 @@ impl Ingest {
         self.sink.ring.head() != before
     }
 
-    /// Gives up missing packets whose waiting time is over. Returns whether it released a frame.
+    /// Skips missing packets after their timeout. Returns whether it released a frame.
     pub(crate) fn expire(&mut self, now_ns: u64) -> bool {
         let before = self.sink.ring.head();
         let Self { reorder, assembler, sink, .. } = self;

@@ -76,7 +76,7 @@ pub(crate) struct Publishing {
 
 impl Publishing {
     /// Opens the streams with the rings in `memory`. `adopted`: when this server adopted a running
-    /// data plane, whose clients may wait for publishers.
+    /// data plane. Its clients may wait for publishers.
     ///
     /// # Errors
     /// If the rings do not match `specs`.
@@ -223,7 +223,7 @@ impl Publishing {
         silent.into_iter().map(|(_, connection)| connection).collect()
     }
 
-    /// Returns the titles of streams whose clients have waited too long for a publisher.
+    /// Returns the titles of streams on which clients waited too long for a publisher.
     pub(crate) fn given_up(&mut self, now_ns: u64) -> Vec<usize> {
         let over = |stream: &mut LiveStream| {
             let LiveStream { waits_since_ns, spec, publisher, .. } = stream;

@@ -53,7 +53,7 @@ pub(crate) struct Reorder {
 }
 
 impl Reorder {
-    /// Adds packet `number`. Calls `deliver` with each packet whose turn it is; the flag says
+    /// Adds packet `number`. Calls `deliver` with each packet that is next in order; the flag says
     /// whether packets before it are missing.
     pub(crate) fn push(
         &mut self,
@@ -99,7 +99,7 @@ impl Reorder {
         self.expire(now_ns, deliver);
     }
 
-    /// Gives up missing packets whose waiting time is over or for which the buffer is too full.
+    /// Skips missing packets after their timeout, or when the buffer is full.
     pub(crate) fn expire(&mut self, now_ns: u64, deliver: &mut impl FnMut(Packet<'_>, bool)) {
         let old = |held: &Buffered| now_ns.saturating_sub(held.since_ns) > HOLD_NS;
         while self.held.len() > MOST_HELD || self.bytes > MOST_BYTES || self.held.values().any(old)

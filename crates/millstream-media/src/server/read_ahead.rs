@@ -57,7 +57,7 @@ impl ReadAhead {
             return Ok(Self::default());
         }
         let frame_cache = FrameCache::open(&resources.frame_cache)
-            .map_err(|error| failed("the shelf", &error))?;
+            .map_err(|error| failed("the frame cache", &error))?;
         let mut media_files = Self { path, frame_cache: Some(frame_cache), ..Self::default() };
         if path == FramePath::Producer {
             let running = Running::start(resources, poll, 0);

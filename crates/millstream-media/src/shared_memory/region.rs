@@ -402,12 +402,15 @@ impl Row {
 
     /// Returns the destinations of RTP and RTCP, or `None` for interleaved transport.
     pub(crate) fn destinations(&self) -> Option<(SocketAddr, SocketAddr)> {
+        if self.is_interleaved() {
+            return None;
+        }
         let port = |shift: u32| u16::try_from(self.get(SessionField::Ports) >> shift & 0xffff).ok();
         let (rtp, rtcp) = (port(16)?, port(0)?);
         let bits = u128::from(self.get(SessionField::AddressHigh)) << 64
             | u128::from(self.get(SessionField::AddressLow));
         let address = Ipv6Addr::from_bits(bits).to_canonical();
-        (rtp != 0).then(|| (SocketAddr::new(address, rtp), SocketAddr::new(address, rtcp)))
+        Some((SocketAddr::new(address, rtp), SocketAddr::new(address, rtcp)))
     }
 
     /// Returns whether the transport is interleaved, that is, without an RTP port.

@@ -3,8 +3,8 @@
 //! ```text
 //! header | media records | frame records | packet records | the files' bytes
 //! ```
-//! The bytes of media files that are read ahead (`media_file`) stay in their files. The store holds
-//! the position and the checksum of each of their frames.
+//! The bytes of media files that are read ahead stay in their files. The store holds the position
+//! and the checksum of each of their frames.
 //!
 //! The store is written once, into a memory file that is then sealed against every change. So a
 //! mapping never changes under any reader, and the frames survive the process that loaded them.

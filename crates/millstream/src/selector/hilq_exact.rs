@@ -227,9 +227,9 @@ impl HilqExact {
 
     /// Charges the streams outside the ring whose deadlines have passed.
     #[cold]
-    fn charge_aside(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
+    fn charge_backup(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
         let mut due = core::mem::take(&mut self.due);
-        self.calendar.take_due_aside(now_ns, &mut due);
+        self.calendar.take_due_backup(now_ns, &mut due);
         self.parked.collect_while(|&deadline_ns| deadline_ns <= now_ns, &mut due);
         for stream in due.drain(..) {
             let parked = self.line(StreamId(stream)).place() == Location::Parked;
@@ -354,8 +354,8 @@ impl Select for HilqExact {
         if !self.is_few {
             self.charge_ring(now_ns, observer);
         }
-        if self.calendar.any_aside() | !self.parked.is_empty() | !self.due.is_empty() {
-            self.charge_aside(now_ns, observer);
+        if self.calendar.any_backup() | !self.parked.is_empty() | !self.due.is_empty() {
+            self.charge_backup(now_ns, observer);
         }
         if !self.dropping.is_empty() {
             self.drop_late(now_ns, backlog, observer);

@@ -155,7 +155,7 @@ pub(crate) struct FrameCache {
 /// If there is no memory for it.
 pub(crate) fn create(places: u32, shape: Shape) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let file = File::from(memfd_create("millstream-shelf", flags)?);
+    let file = File::from(memfd_create("millstream-frame-cache", flags)?);
     let bytes = shape.bytes(places).saturating_add(BELL + 8 * HEADER);
     ftruncate(&file, bytes as u64)?;
     fcntl_add_seals(&file, SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
@@ -169,7 +169,7 @@ pub(crate) fn create(places: u32, shape: Shape) -> io::Result<File> {
 
 #[allow(unsafe_code)]
 fn map(file: &File) -> io::Result<(&'static AtomicU32, &'static [AtomicU64])> {
-    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "no shelf of frames");
+    let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a frame cache");
     if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
         return Err(damaged());
     }
@@ -194,12 +194,12 @@ impl FrameCache {
         Self::of(waker, words)
     }
 
-    /// Returns the frame cache in `words`, whose readers sleep on `waker`.
+    /// Returns the frame cache in `words`; its readers sleep on `waker`.
     ///
     /// # Errors
     /// If `words` hold no frame cache.
     pub(crate) fn of(waker: &'static AtomicU32, words: &'static [AtomicU64]) -> io::Result<Self> {
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "no shelf of frames");
+        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a frame cache");
         if words.len() < HEADER {
             return Err(damaged());
         }

@@ -1,4 +1,4 @@
-//! The media files whose frames are read during playback.
+//! Media files that are read during playback.
 //!
 //! An elementary stream is read in place. The video of any other file is unpacked once, into a file
 //! without a name. Reads bypass the page cache (O_DIRECT) if the file system supports it. The

@@ -23,7 +23,9 @@ use super::frame_cache::{CacheField, FrameCache};
 use super::reader::Readers;
 use crate::clock::timespec;
 use crate::data_plane::drain;
-use crate::data_plane::placement::{SharedResources, give_films, pin, receive, send, take_films};
+use crate::data_plane::placement::{
+    SharedResources, give_media_files, pin, receive, send, take_media_files,
+};
 use crate::shared_memory::region::{GlobalField, Region};
 use crate::shared_memory::store::Store;
 
@@ -53,7 +55,7 @@ impl Producer {
         let memory =
             [resources.store.as_fd(), resources.region_file.as_fd(), resources.frame_cache.as_fd()];
         send(&ours, &memory, 0)?;
-        give_films(&ours, &resources.media_files)?;
+        give_media_files(&ours, &resources.media_files)?;
         ours.set_nonblocking(true)?;
         Ok((Self { child }, ours))
     }
@@ -79,7 +81,7 @@ pub fn frame_producer() -> io::Result<()> {
     let (memory, _) = receive(&waker).map_err(|_| wrong())?;
     let [store, region, frame_cache] =
         <[OwnedFd; 3]>::try_from(memory).map_err(|_| wrong())?.map(File::from);
-    let media_files = take_films(&waker).map_err(|_| wrong())?;
+    let media_files = take_media_files(&waker).map_err(|_| wrong())?;
     let region = Region::open(&region)?;
     waker.set_nonblocking(true)?;
     // The lock belongs to the process and ends with it.

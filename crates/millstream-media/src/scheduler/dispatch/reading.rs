@@ -23,13 +23,13 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// Returns the frame cache if the client of a slot plays from it.
-    fn shelf_of(&self, slot: usize) -> Option<FrameCache> {
+    fn cache_of(&self, slot: usize) -> Option<FrameCache> {
         self.frame_cache.filter(|_| self.clients[slot].media.media_file != 0)
     }
 
     /// Requests read-ahead of a client's frames from its next frame on.
     pub(super) fn begin_reading(&mut self, slot: usize) {
-        let Some(cache) = self.shelf_of(slot) else { return };
+        let Some(cache) = self.cache_of(slot) else { return };
         let client = &mut self.clients[slot];
         if !std::mem::replace(&mut client.reads, true) {
             cache.begin(client.session, client.media_number, client.row.get(SessionField::Next));
@@ -38,7 +38,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
 
     /// Ends read-ahead for a client that has left, and clears its held frames.
     pub(super) fn end_reading(&mut self, session: usize, slot: usize) {
-        if let Some(cache) = self.shelf_of(slot) {
+        if let Some(cache) = self.cache_of(slot) {
             cache.end(session);
             self.held.clear(slot);
         }
@@ -46,7 +46,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
 
     /// Returns whether a released frame must wait: it or an earlier frame of the client is unread.
     pub(super) fn is_away(&self, slot: usize, frame: &Descriptor) -> bool {
-        let Some(cache) = self.shelf_of(slot) else { return false };
+        let Some(cache) = self.cache_of(slot) else { return false };
         let session = self.clients[slot].session;
         self.held.of(slot) > 0 || cache.stands(session, frame.number) != EntryState::There
     }
@@ -72,7 +72,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
 
     /// Queues or drops the held frames of one client that need not wait any more.
     fn let_go(&mut self, slot: usize) {
-        let Some(cache) = self.shelf_of(slot) else { return };
+        let Some(cache) = self.cache_of(slot) else { return };
         while let Some((frame, optional)) = self.held.front(slot) {
             match cache.stands(self.clients[slot].session, frame.number) {
                 EntryState::There => {
@@ -91,7 +91,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
 
     /// Copies a chosen frame. Counts it as unread and returns `None` if it is not in the cache.
     pub(super) fn take_read(&mut self, slot: usize, frame: &Descriptor) -> Option<FrameRecord> {
-        let cache = self.shelf_of(slot);
+        let cache = self.cache_of(slot);
         let client = &mut self.clients[slot];
         let record = client.frame(frame, &self.store);
         let to = self.copied.replace();
@@ -108,7 +108,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     ///
     /// That is the oldest waiting frame minus a few earlier ones, which the host may still forward.
     pub(super) fn tell_wanted(&mut self, slot: usize) {
-        let Some(cache) = self.shelf_of(slot) else { return };
+        let Some(cache) = self.cache_of(slot) else { return };
         let client = &self.clients[slot];
         let held = self.held.front(slot).map(|(frame, _)| frame);
         let waiting = [self.mandatory.front(slot), self.optional.front(slot), held];

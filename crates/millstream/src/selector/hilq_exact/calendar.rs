@@ -1,16 +1,17 @@
 //! A calendar queue: streams by deadline in a ring of buckets.
 //!
 //! ```text
-//!  0 3 1 0 0 2 1 0 …   buckets of streams by deadline, in a ring      backup: a heap
+//!  0 3 1 0 0 2 1 0 …   buckets of streams by deadline, in a ring      backup heap
 //!  ^ start               bitmaps find the next occupied one
 //! ```
 //!
 //! All streams of an earlier bucket precede all of a later one, so the first stream is one of the
 //! few in the first occupied bucket. Streams that overflow a bucket form its chain (see [`Chains`])
-//! until the bucket is first. The heap *backup* holds streams outside the ring: their deadline is
+//! until the bucket is first. The *backup heap* holds streams outside the ring: their deadline is
 //! before `start` or beyond the end, or their bucket was first and had a chain. Where deadlines
-//! rarely coincide, hardly any stream is backup and every operation takes constant time. Where they
-//! do, it takes the time of a heap of one bucket's streams, at worst of all streams.
+//! rarely coincide, hardly any stream is in the backup heap, and every operation takes constant
+//! time. Where they do, it takes the time of a heap of one bucket's streams, at worst of all
+//! streams.
 //!
 //! A bucket's width is a power of two, ns, which follows the deadlines: see [`Width`]. When it
 //! changes, or `start` is far from the deadlines, all streams move, at most once for as many
@@ -58,7 +59,7 @@ pub(super) enum Location {
     Absent,
     /// Its gate is closed.
     Parked,
-    /// In the ring or backup.
+    /// In the ring or in the backup heap.
     Placed,
 }
 
@@ -223,11 +224,11 @@ impl Calendar {
                 return;
             }
         }
-        self.insert_aside(stream);
+        self.insert_backup(stream);
     }
 
     #[cold]
-    fn insert_aside(&mut self, stream: u32) {
+    fn insert_backup(&mut self, stream: u32) {
         let number = self.number(stream);
         let reach = self.buckets.len() as u64;
         if number.saturating_sub(self.start) >= reach
@@ -239,7 +240,7 @@ impl Calendar {
         }
         self.lines[stream as usize].at = ASIDE;
         let inside = number.wrapping_sub(self.start) < reach;
-        self.width.record_aside(inside);
+        self.width.record_backup(inside);
         let rank = self.rank(stream);
         self.backup.insert(stream, rank);
     }
@@ -283,8 +284,8 @@ impl Calendar {
         }
     }
 
-    /// Moves the streams of a bucket's chain to the backup heap. Those whose deadlines are at or
-    /// before `now_ns` are removed and appended to `due`.
+    /// Moves the streams of a bucket's chain to the backup heap. Those with deadlines at or before
+    /// `now_ns` are removed and appended to `due`.
     #[cold]
     pub(super) fn unchain(&mut self, index: usize, now_ns: Option<u64>, due: &mut Vec<u32>) {
         let mut chain = self.buckets[index].chain();
@@ -422,15 +423,15 @@ impl Calendar {
         self.placed -= 1;
     }
 
-    /// Whether any stream is backup.
+    /// Whether any stream is in the backup heap.
     #[inline]
-    pub(super) fn any_aside(&self) -> bool {
+    pub(super) fn any_backup(&self) -> bool {
         !self.backup.is_empty()
     }
 
-    /// Removes the streams backup whose deadlines are at or before `now_ns`, and appends them to
-    /// `due`.
-    pub(super) fn take_due_aside(&mut self, now_ns: u64, due: &mut Vec<u32>) {
+    /// Removes the streams of the backup heap with deadlines at or before `now_ns`, and appends
+    /// them to `due`.
+    pub(super) fn take_due_backup(&mut self, now_ns: u64, due: &mut Vec<u32>) {
         let begin = due.len();
         self.backup.collect_while(|rank| rank.deadline_ns() <= now_ns, due);
         let due = &due[begin..];

@@ -44,8 +44,8 @@ impl Width {
         self.placements += 1;
     }
 
-    /// Records an insertion backup; `inside` if the ring reaches its deadline.
-    pub(super) fn record_aside(&mut self, inside: bool) {
+    /// Records an insertion into the backup heap; `inside` if the ring reaches its deadline.
+    pub(super) fn record_backup(&mut self, inside: bool) {
         self.outside = self.outside.saturating_add(u32::from(!inside));
     }
 
