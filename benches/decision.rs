@@ -2,7 +2,7 @@
 //!
 //! `dwcs`: every structure from 4 to 1,048,576 streams, with mixed windows on a slightly overloaded
 //! link, so that deadlines are missed. `disciplines`: each on the structure that "auto" selects.
-//! `tree`: three levels. Figures are ns a decision cycle; compare them only within one run.
+//! `tree`: three levels. Results are ns per decision cycle; compare them only within one run.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -15,7 +15,7 @@ use millstream::{ClassId, Contract, Link, Packet, StreamId, Tree, Window};
 use std::time::Duration;
 
 const BYTES: u32 = 1500;
-/// A packet's time on the link.
+/// The transmission time of a packet, ns.
 const SLOT_NS: u64 = 1000;
 
 fn options(streams: u32) -> Options {
@@ -40,7 +40,7 @@ fn contract(stream: u32, streams: u32) -> Contract {
         .unwrap()
 }
 
-/// Two packets wait in every stream.
+/// Enqueues two packets per stream.
 fn fill(scheduler: &mut dyn DynScheduler, streams: u32) {
     for stream in 0..streams {
         for _ in 0..2 {
@@ -86,7 +86,7 @@ fn structures(criterion: &mut Criterion) {
     for exponent in [2, 4, 6, 8, 10, 12, 14, 16, 18, 20] {
         let streams = 1u32 << exponent;
         for structure in row.structures(&options(0)) {
-            // A scan of a million streams takes milliseconds a decision: 2^16 is the limit.
+            // A scan of a million streams takes milliseconds per decision: 2^16 is the limit.
             if structure == StructureName::Scan && exponent > 16 {
                 continue;
             }
@@ -109,7 +109,7 @@ fn disciplines(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// 10 classes of 10 classes of leaves, WF²Q+ throughout; and the same leaves without classes.
+/// Measures 10 classes of 10 classes of leaves with WF²Q+, and these leaves without classes.
 fn tree(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("tree");
     let row = DisciplineRow::parse("wf2q+").unwrap();

@@ -22,7 +22,7 @@ pub struct TraceFiles {
 }
 
 impl TraceFiles {
-    /// Whether the repository holds only the digests of this trace.
+    /// Returns whether the repository holds only the digests of this trace.
     #[must_use]
     pub fn is_generated(&self) -> bool {
         self.name.starts_with("dwcs-options-")
@@ -39,7 +39,7 @@ impl TraceFiles {
     }
 }
 
-/// The files of all traces.
+/// Returns the files of all traces.
 #[must_use]
 pub fn all() -> Vec<TraceFiles> {
     let single = traces::all().into_iter().map(|trace| {
@@ -55,13 +55,13 @@ pub fn all() -> Vec<TraceFiles> {
     single.chain(shared).collect()
 }
 
-/// The files of the traces that the repository does not hold.
+/// Returns the files of the traces that the repository does not hold.
 #[must_use]
 pub fn generated() -> Vec<TraceFiles> {
     all().into_iter().filter(TraceFiles::is_generated).collect()
 }
 
-/// The digests of these files, one line each as `sha256sum` writes it.
+/// Returns the digests of these files, one per line, in the format of `sha256sum`.
 #[must_use]
 pub fn digests(traces: &[TraceFiles]) -> String {
     let mut lines = Vec::new();

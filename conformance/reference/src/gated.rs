@@ -1,8 +1,8 @@
 //! Credits, token buckets and a management channel around disciplines without them.
 //!
-//! A stream behind a closed gate is not eligible; its deadlines pass and are charged while a packet
-//! waits. The FMC stream goes first while it is eligible and is not part of the discipline. At one
-//! instant the order is: end of transmission, credit returns, arrivals, decision. A decision is
+//! A stream with a closed gate is not eligible; its deadlines pass and are charged while a packet
+//! waits. The FMC stream has priority while it is eligible, and is not part of the discipline. At
+//! one instant the order is: end of transmission, credit returns, arrivals, decision. A decision is
 //! made at every instant with an event at which the link is free.
 
 use crate::fair::gate::Gate;
@@ -36,7 +36,7 @@ impl Gates {
         Packet { number: 0, bytes, length, arrival_ns: 0, arrival_clock_ns: 0 }
     }
 
-    /// Whether a head of `bytes` bytes is eligible.
+    /// Returns whether a head of `bytes` bytes is eligible.
     pub(crate) fn open(&self, stream: usize, bytes: u32, now_ns: u64) -> bool {
         self.gates.get(stream).is_none_or(|(gate, _)| gate.open(&self.packet(bytes), now_ns))
     }
@@ -45,7 +45,7 @@ impl Gates {
     fn release_ns(&self, stream: usize, bytes: u32) -> Option<u64> {
         let head = self.packet(bytes);
         let (gate, _) = self.gates.get(stream)?;
-        gate.release_ns(&head).filter(|_| gate.affords(&head))
+        gate.release_ns(&head).filter(|_| gate.has_credits(&head))
     }
 
     pub(crate) fn is_fmc(&self, stream: usize) -> bool {
@@ -53,16 +53,16 @@ impl Gates {
     }
 
     /// Charges a packet that is put in service.
-    pub(crate) fn take(&mut self, stream: usize, bytes: u32, now_ns: u64) {
+    pub(crate) fn charge(&mut self, stream: usize, bytes: u32, now_ns: u64) {
         let packet = self.packet(bytes);
         if let Some((gate, _)) = self.gates.get_mut(stream) {
-            gate.take(&packet, now_ns);
+            gate.charge(&packet, now_ns);
         }
     }
 }
 
 /// A link that a gated run drives.
-pub(crate) trait Driven {
+pub(crate) trait GatedLink {
     fn gates(&mut self) -> &mut Gates;
 
     /// Returns the heads' lengths, bytes, by stream.
@@ -77,8 +77,8 @@ pub(crate) trait Driven {
 }
 
 /// Runs `arrivals` (in time order), until no event is left.
-pub(crate) fn drive(
-    mut link: impl Driven,
+pub(crate) fn run_gated_link(
+    mut link: impl GatedLink,
     returns: &[CreditReturn],
     arrivals: &[Arrival],
 ) -> Outcome {
@@ -104,7 +104,7 @@ pub(crate) fn drive(
         end_ns = end_ns.filter(|end_ns| *end_ns > now_ns);
         while let Some(back) = returns.next_if(|back| back.time_ns == now_ns) {
             if let Some((gate, _)) = link.gates().gates.get_mut(back.stream as usize) {
-                gate.give(back.credits);
+                gate.add_credits(back.credits);
             }
         }
         while let Some(arrival) = arrivals.next_if(|arrival| arrival.time_ns == now_ns) {
@@ -113,7 +113,7 @@ pub(crate) fn drive(
         if end_ns.is_none() {
             end_ns = link.decide(now_ns);
         }
-        // A packet may take no time: then the next decision is made at this instant.
+        // If a packet takes no time, the next decision is made at this instant.
         while end_ns == Some(now_ns) {
             end_ns = link.decide(now_ns);
         }

@@ -17,8 +17,8 @@ pub const END: &str = "<!-- kill matrix: end -->\n";
 #[must_use]
 pub fn killed_by(trace: &Trace) -> Vec<Mutant> {
     let departures = |mutant| departures_csv(&run(&trace.spec, &trace.arrivals, mutant));
-    let right = departures(None);
-    let killed = |mutant: &Mutant| departures(Some(*mutant)) != right;
+    let expected = departures(None);
+    let killed = |mutant: &Mutant| departures(Some(*mutant)) != expected;
     Mutant::ALL.iter().copied().filter(killed).collect()
 }
 

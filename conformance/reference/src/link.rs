@@ -1,11 +1,12 @@
-//! The simulated link and the streams' states, one instant after the other.
+//! The simulated link and the streams' states, processed instant by instant.
 //!
-//! At one instant: end of transmission, arrivals, decision. A decision charges the misses of every
-//! backlogged stream in order, one request period at a time, then serves the first stream.
+//! The order at one instant is: end of transmission, arrivals, decision. A decision charges the
+//! misses of every backlogged stream in order, one request period at a time, then serves the first
+//! stream.
 
 use std::collections::VecDeque;
 
-use crate::gated::{Driven, Gates, Gating, drive};
+use crate::gated::{GatedLink, Gates, Gating, run_gated_link};
 use crate::model::{Arrival, Decision, Discipline, Outcome, Row, Spec, StreamSpec};
 use crate::mutant::Mutant;
 use crate::order::{Candidate, precedes};
@@ -18,7 +19,7 @@ struct Waiting {
     bytes: u32,
     arrival_ns: u64,
     /// Its position in the arrivals file, for a mutant.
-    place: u64,
+    file_position: u64,
 }
 
 /// The state of a stream.
@@ -32,7 +33,7 @@ struct Stream {
     /// The head's deadline, valid if there is a head.
     deadline_ns: u64,
     seen_head: bool,
-    /// The bytes that waited when the head came to the front, for a mutant.
+    /// The bytes that waited when the head became the head, for a mutant.
     backlog_at_head: u64,
     /// Bytes on the wire served since the queue was last empty.
     attained: u64,
@@ -99,18 +100,22 @@ pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome
     link.outcome
 }
 
-/// Runs `arrivals` with streams limited by `gating`; packets may finally wait for credits that are
-/// never returned.
+/// Runs `arrivals` with streams limited by `gating`.
+///
+/// At the end, packets may wait for credits that are never returned.
 ///
 /// # Panics
 /// If [`run`] does, or a stream is served once a period.
 #[must_use]
 pub fn run_gated(spec: &Spec, gating: &Gating, arrivals: &[Arrival]) -> Outcome {
-    assert!(spec.streams.iter().all(|stream| !stream.once_a_period), "`gating` is the only limit");
-    drive(Link::new(spec, gating, None), &gating.returns, arrivals)
+    assert!(
+        spec.streams.iter().all(|stream| !stream.once_a_period),
+        "a stream has `once_a_period`"
+    );
+    run_gated_link(Link::new(spec, gating, None), &gating.returns, arrivals)
 }
 
-impl Driven for Link<'_> {
+impl GatedLink for Link<'_> {
     fn gates(&mut self) -> &mut Gates {
         &mut self.gates
     }
@@ -185,7 +190,7 @@ impl<'a> Link<'a> {
     }
 
     fn arrive(&mut self, arrival: Arrival) {
-        let (in_service, mutant, place) = (self.in_service, self.mutant, self.arrived);
+        let (in_service, mutant, file_position) = (self.in_service, self.mutant, self.arrived);
         self.arrived += 1;
         let stream = &mut self.streams[arrival.stream as usize];
         let packet = stream.arrivals;
@@ -210,7 +215,7 @@ impl<'a> Link<'a> {
             return;
         }
         let (bytes, arrival_ns) = (arrival.bytes, arrival.time_ns);
-        stream.queue.push_back(Waiting { packet, bytes, arrival_ns, place });
+        stream.queue.push_back(Waiting { packet, bytes, arrival_ns, file_position });
         if stream.queue.len() == 1 {
             self.new_head(arrival.stream as usize);
         }
@@ -243,7 +248,7 @@ impl<'a> Link<'a> {
     }
 
     /// Removes the head.
-    fn leave(&mut self, index: usize, now_ns: u64, event: &'static str) -> u32 {
+    fn remove_head(&mut self, index: usize, now_ns: u64, event: &'static str) -> u32 {
         let shown = self.has_deadlines() && !self.gates.is_fmc(index);
         let drop_fault = self.mutant.filter(|_| event == "dropped-late");
         let forgets_window = self.is(Mutant::WindowForgottenWhenIdle);
@@ -267,9 +272,9 @@ impl<'a> Link<'a> {
         if forgets_window && stream.queue.is_empty() {
             stream.window.reset();
         }
-        let told_at_deadline = drop_fault == Some(Mutant::DropTimedAtDeadline);
+        let reported_at_deadline = drop_fault == Some(Mutant::DropTimedAtDeadline);
         self.outcome.rows.push(Row {
-            time_ns: if told_at_deadline { deadline_ns } else { now_ns },
+            time_ns: if reported_at_deadline { deadline_ns } else { now_ns },
             stream: u32::try_from(index).unwrap_or(u32::MAX),
             packet: head.packet,
             bytes: head.bytes,
@@ -296,7 +301,7 @@ impl<'a> Link<'a> {
         self.outcome.decisions.push(decision);
         let index = winner as usize;
         if let Some(head) = self.streams[index].queue.front() {
-            self.gates.take(index, head.bytes, now_ns);
+            self.gates.charge(index, head.bytes, now_ns);
         }
         match self.spec.discipline {
             _ if self.gates.is_fmc(index) => {}
@@ -309,7 +314,7 @@ impl<'a> Link<'a> {
             _ => {}
         }
         self.in_service = Some(winner);
-        Some(self.leave(index, now_ns, "sent"))
+        Some(self.remove_head(index, now_ns, "sent"))
     }
 
     fn eligible(&self, index: usize, now_ns: u64) -> bool {
@@ -343,7 +348,7 @@ impl<'a> Link<'a> {
                 x: stream.window.x,
                 y: stream.window.y,
                 arrival_ns: head.arrival_ns,
-                place: head.place,
+                file_position: head.file_position,
             })
         };
         let better = |a: Candidate, b: Candidate| {
@@ -376,7 +381,7 @@ impl<'a> Link<'a> {
             Discipline::Edf => {
                 while drops && late(self) {
                     self.outcome.missed[index] += 1;
-                    self.leave(index, now_ns, "dropped-late");
+                    self.remove_head(index, now_ns, "dropped-late");
                     if self.is(Mutant::OneDropADecision) {
                         break;
                     }
@@ -386,15 +391,15 @@ impl<'a> Link<'a> {
                 let mut charged = false;
                 while late(self) {
                     self.outcome.missed[index] += 1;
-                    let spared = charged && self.is(Mutant::OneChargeHoweverLate)
+                    let not_charged = charged && self.is(Mutant::OneChargeHoweverLate)
                         || drops && self.is(Mutant::DropWithoutRuleB);
-                    if !spared {
+                    if !not_charged {
                         let violated = self.streams[index].window.missed(rtas99, self.mutant);
                         self.outcome.violations[index] += u64::from(violated);
                     }
                     charged = true;
                     if drops {
-                        self.leave(index, now_ns, "dropped-late");
+                        self.remove_head(index, now_ns, "dropped-late");
                         if self.is(Mutant::OneDropADecision) {
                             break;
                         }

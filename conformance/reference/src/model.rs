@@ -50,13 +50,13 @@ pub struct StreamSpec {
     pub window: (u32, u32),
     /// The first packet's deadline, ns.
     pub first_deadline_ns: Option<u64>,
-    /// Late packets are dropped.
+    /// Whether late packets are dropped.
     pub drop_late: bool,
     /// The static priority.
     pub priority: u32,
-    /// How many packets may wait.
+    /// Maximum number of waiting packets.
     pub queue: Option<u32>,
-    /// A head is not eligible before its request period begins: one service a period.
+    /// Whether a head is not eligible before its request period begins: one service per period.
     pub once_a_period: bool,
 }
 
@@ -89,10 +89,10 @@ pub struct Spec {
     pub streams: Vec<StreamSpec>,
 }
 
-/// One packet arriving.
+/// The arrival of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
-    /// When, ns.
+    /// Arrival time, ns.
     pub time_ns: u64,
     /// The stream's number.
     pub stream: u32,
@@ -103,7 +103,7 @@ pub struct Arrival {
 /// A row of the departures CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// When service starts or the drop happens, ns.
+    /// Start of the service or time of the drop, ns.
     pub time_ns: u64,
     /// The stream's number.
     pub stream: u32,
@@ -111,7 +111,7 @@ pub struct Row {
     pub packet: u64,
     /// Its length, bytes.
     pub bytes: u32,
-    /// When it arrived, ns.
+    /// Arrival time, ns.
     pub arrival_ns: u64,
     /// The deadline at its departure; `None` at a full queue and in disciplines without deadlines.
     pub deadline_ns: Option<u64>,
@@ -122,7 +122,7 @@ pub struct Row {
 /// The state at a decision, after misses are charged and before the winner is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// When, ns.
+    /// Time of the decision, ns.
     pub time_ns: u64,
     /// The stream that is served.
     pub winner: u32,

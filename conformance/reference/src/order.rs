@@ -22,10 +22,10 @@ pub struct Candidate {
     pub x: u64,
     /// y'.
     pub y: u64,
-    /// When its head arrived, ns.
+    /// Arrival time of its head, ns.
     pub arrival_ns: u64,
     /// Its head's position in the arrivals file, for a mutant.
-    pub place: u64,
+    pub file_position: u64,
 }
 
 impl Candidate {
@@ -39,7 +39,7 @@ impl Candidate {
     }
 }
 
-/// Whether `a` is served before `b`.
+/// Returns whether `a` is served before `b`.
 #[must_use]
 pub fn precedes(
     discipline: Discipline,
@@ -54,7 +54,7 @@ pub fn precedes(
         {
             Discipline::Dwcs { loss_first: !loss_first, rtas99, lowest_denominator }
         }
-        as_asked => as_asked,
+        unchanged => unchanged,
     };
     match discipline {
         Discipline::Fifo => {}
@@ -112,7 +112,7 @@ pub fn precedes(
         return (a.arrival_ns < b.arrival_ns) != is(Mutant::TieToLaterArrival);
     }
     if is(Mutant::TieByFileOrder) {
-        return a.place < b.place;
+        return a.file_position < b.file_position;
     }
     (a.stream < b.stream) != is(Mutant::TieToHigherStream)
 }
@@ -126,8 +126,10 @@ fn by_window(mutant: Option<Mutant>, a: &Candidate, b: &Candidate) -> Option<boo
     }
 }
 
-/// Returns whether `a` is first: of zeros by highest y' (or lowest), of equal non-zeros by lowest
-/// x'.
+/// Returns whether `a` precedes `b`; their window-constraints are equal.
+///
+/// Zeros are in order of y', highest first (or lowest first); equal non-zeros in order of x',
+/// lowest first.
 fn among_equal_windows(
     mutant: Option<Mutant>,
     lowest_denominator: bool,

@@ -1,7 +1,7 @@
 //! The conformance traces of fair queueing, round robins, MinBW, VDS and PD².
 //!
-//! All disciplines get the same streams: coprime weights, mixed lengths, a rate and an overhead
-//! without whole transmission times, a queue limit, a rate cap. So a trace distinguishes its
+//! All disciplines have the same streams: coprime weights, mixed lengths, a queue limit, a rate
+//! cap. No transmission time is a whole number of ns. A trace therefore distinguishes its
 //! discipline from every other, which `tests/reference/shares.rs` checks.
 
 use std::fmt::Write as _;
@@ -23,7 +23,7 @@ enum Rules {
 
 /// One trace.
 #[derive(Clone, Debug)]
-pub struct Shares {
+pub struct ShareTrace {
     /// The name of its directory.
     pub name: String,
     rules: Rules,
@@ -58,18 +58,18 @@ fn spec(discipline: Discipline, fmc: bool) -> fair::Spec {
 
 /// Returns every trace.
 #[must_use]
-pub fn all() -> Vec<Shares> {
+pub fn all() -> Vec<ShareTrace> {
     let mut all = Vec::new();
     for (name, discipline) in Discipline::all(ENTRIES) {
         let spec = spec(discipline.clone(), false);
         let name = format!("share-{}", name.replace('+', "-plus"));
         let arrivals = arrivals(spec.streams.len(), load(200));
-        all.push(Shares { name, rules: Rules::Fair(spec), arrivals });
+        all.push(ShareTrace { name, rules: Rules::Fair(spec), arrivals });
         if matches!(discipline, Discipline::Wfq | Discipline::Scfq | Discipline::Drr) {
             let spec = self::spec(discipline.clone(), true);
             let name = format!("minbw-{}", discipline.name());
             let arrivals = arrivals_with_channel(spec.streams.len());
-            all.push(Shares { name, rules: Rules::Fair(spec), arrivals });
+            all.push(ShareTrace { name, rules: Rules::Fair(spec), arrivals });
         }
     }
     let windowed = vds::DISCIPLINES.map(|(name, _)| [(name, false), (name, true)]);
@@ -83,7 +83,7 @@ pub fn all() -> Vec<Shares> {
         let name = format!("{discipline}-{}", if drop { "drop" } else { "send" });
         let load = Load { packets: 200, per_hundred_slots: 36, ..load(300 + u64::from(drop)) };
         let arrivals = arrivals(streams.len(), load);
-        all.push(Shares { name, rules: Rules::Windowed(discipline, streams), arrivals });
+        all.push(ShareTrace { name, rules: Rules::Windowed(discipline, streams), arrivals });
     }
     all
 }
@@ -92,7 +92,7 @@ fn arrivals_with_channel(streams: usize) -> Vec<Arrival> {
     arrivals(streams, load(201))
 }
 
-impl Shares {
+impl ShareTrace {
     /// Returns the departures.
     #[must_use]
     pub fn rows(&self) -> Vec<Row> {
@@ -105,7 +105,7 @@ impl Shares {
     /// Returns the departures under each other discipline; for disciplines of windows, also with
     /// windows that allow no loss.
     #[must_use]
-    pub fn rows_otherwise(&self) -> Vec<(&'static str, Vec<Row>)> {
+    pub fn rows_under_others(&self) -> Vec<(&'static str, Vec<Row>)> {
         match &self.rules {
             Rules::Fair(spec) => Discipline::all(ENTRIES)
                 .into_iter()

@@ -1,7 +1,8 @@
-//! The scenarios of the conformance traces, overloaded so that every rule matters.
+//! The scenarios of the conformance traces, overloaded so that every rule has an effect.
 //!
-//! Below one packet a packet-time nothing contends and every tie-break passes. So packets arrive at
-//! more than the link's rate, on a coarse grid of times that makes ties common.
+//! At less than one packet per packet-time, packets do not compete and tie-breaks have no effect.
+//! Packets therefore arrive at more than the link's rate, on a coarse time grid that makes ties
+//! common.
 
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -33,9 +34,9 @@ const fn dwcs(loss_first: bool, rtas99: bool, lowest_denominator: bool) -> Disci
 pub(crate) struct Load {
     /// The seed of times, streams and lengths.
     pub(crate) seed: u64,
-    /// How many arrivals.
+    /// Number of arrivals.
     pub(crate) packets: u64,
-    /// Mean packets a slot, in hundredths.
+    /// Mean number of packets per slot, in hundredths.
     pub(crate) per_hundred_slots: u64,
     /// Lengths, all with equal probability.
     pub(crate) lengths: &'static [u32],
@@ -243,7 +244,7 @@ pub fn all() -> Vec<Trace> {
             load(19, 250, 110, UNIT),
         ),
     ];
-    // A rate without whole transmission times, so that rounding matters.
+    // No transmission time is a whole number of ns, so rounding has an effect.
     for trace in traces.iter_mut().filter(|trace| trace.name.ends_with("mixed-lengths")) {
         trace.spec.rate_bps = 999_999_937;
     }

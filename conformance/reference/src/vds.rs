@@ -1,18 +1,19 @@
-//! Virtual deadline scheduling (algorithms.md, section 1), one request period after the other, and
-//! PD² by the definitions of Anderson and Srinivasan 2001: each period is a slot, each service a
-//! subtask.
+//! Virtual deadline scheduling (algorithms.md, section 1), processed period by period, and PD².
 //!
-//! A stream with window-constraint x/y asks for m = y - x services in k = y consecutive periods of
-//! length T, at most one a period. Its virtual deadline is Vd = ts + T·k'/m', where ts is the start
-//! of its current period. Streams already served in their period, and those with m' = 0, have the
-//! lowest precedence. The first deadline, the priority and `once_a_period` of [`StreamSpec`] are
-//! ignored. In a [`Decision`] `before` holds m', k' and the end of the period, ts + T.
+//! PD² follows the definitions of Anderson and Srinivasan 2001: each period is a slot, each service
+//! a subtask.
+//!
+//! A stream with window-constraint x/y requests m = y - x services in k = y consecutive periods of
+//! length T, at most one per period. Its virtual deadline is Vd = ts + T·k'/m', where ts is the
+//! start of its current period. Streams already served in their period, and those with m' = 0, have
+//! the lowest precedence. The first deadline, the priority and `once_a_period` of [`StreamSpec`]
+//! are ignored. In a [`Decision`] `before` holds m', k' and the end of the period, ts + T.
 
 use std::collections::VecDeque;
 
 use num_rational::Ratio;
 
-use crate::gated::{Driven, Gates, Gating, drive};
+use crate::gated::{GatedLink, Gates, Gating, run_gated_link};
 use crate::{Arrival, Decision, Outcome, Row, StreamSpec};
 
 /// A waiting packet.
@@ -23,7 +24,7 @@ struct Waiting {
     arrival_ns: u64,
 }
 
-/// The order of owed services.
+/// The order of services that the windows still require.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
     VirtualDeadline,
@@ -37,12 +38,12 @@ struct Stream<'a> {
     queue: VecDeque<Waiting>,
     arrivals: u64,
     /// m'.
-    wanted: u64,
+    services_left: u64,
     /// k'.
-    periods: u64,
+    periods_left: u64,
     /// ts, ns; `None` before the first packet.
     start_ns: Option<u64>,
-    /// It was served in the current period.
+    /// Whether the stream was served in the current period.
     served: bool,
     missed: u64,
     violations: u64,
@@ -88,8 +89,8 @@ impl<'a> Stream<'a> {
             order,
             queue: VecDeque::new(),
             arrivals: 0,
-            wanted: 0,
-            periods: 0,
+            services_left: 0,
+            periods_left: 0,
             start_ns: None,
             served: false,
             missed: 0,
@@ -102,8 +103,8 @@ impl<'a> Stream<'a> {
     /// Begins a window: m' = m, k' = k.
     fn new_window(&mut self) {
         let (x, y) = self.spec.window;
-        self.wanted = u64::from(y) - u64::from(x);
-        self.periods = u64::from(y);
+        self.services_left = u64::from(y) - u64::from(x);
+        self.periods_left = u64::from(y);
     }
 
     /// Returns ts + T.
@@ -111,21 +112,24 @@ impl<'a> Stream<'a> {
         self.start_ns.map_or(u64::MAX, |start| start + self.spec.period_ns)
     }
 
-    /// Ends a period: k' -= 1, and at the window's end m' must be 0. A stream of window-constraint
-    /// 0/0 has no window.
+    /// Ends a period: decrements k', and counts a violation if the window ends with m' > 0.
+    ///
+    /// A stream of window-constraint 0/0 has no window.
     fn count_period(&mut self) {
         if self.spec.window.1 == 0 {
             return;
         }
-        self.periods -= 1;
-        if self.periods == 0 {
-            self.violations += u64::from(self.wanted > 0);
+        self.periods_left -= 1;
+        if self.periods_left == 0 {
+            self.violations += u64::from(self.services_left > 0);
             self.new_window();
         }
     }
 
-    /// A packet becomes head-of-line at an empty queue or after a drop. If it arrived after the
-    /// period, that period had no request, and the next one begins with the packet.
+    /// Called when a packet becomes the head of an empty queue or after a drop.
+    ///
+    /// If it arrived after the period, that period had no request, and the next one begins with the
+    /// packet.
     fn begin(&mut self, arrival_ns: u64) {
         let first = self.start_ns.is_none();
         if !first && arrival_ns < self.end_ns() {
@@ -138,8 +142,8 @@ impl<'a> Stream<'a> {
         self.served = false;
     }
 
-    /// Ends every period that is over while a packet waits; returns the dropped packets and their
-    /// deadlines.
+    /// Ends every period that has passed while a packet waits; returns the dropped packets and
+    /// their deadlines.
     fn charge(&mut self, now_ns: u64) -> Vec<(Waiting, u64)> {
         let mut dropped = Vec::new();
         while !self.queue.is_empty() && now_ns >= self.end_ns() {
@@ -162,17 +166,18 @@ impl<'a> Stream<'a> {
         let (head, start_ns) = (self.queue.front()?, i128::from(self.start_ns?));
         let period_ns = i128::from(self.spec.period_ns);
         let end_ns = Ratio::from_integer(start_ns + period_ns);
-        Some(match (self.served, self.wanted, self.order) {
+        Some(match (self.served, self.services_left, self.order) {
             (false, 1.., Order::VirtualDeadline) => {
-                let periods = Ratio::new(i128::from(self.periods), i128::from(self.wanted));
+                let periods =
+                    Ratio::new(i128::from(self.periods_left), i128::from(self.services_left));
                 (0, periods * period_ns + start_ns, false, 0, head.arrival_ns)
             }
             (false, 1.., Order::Pd2) => {
                 let (x, y) = (u64::from(self.spec.window.0), u64::from(self.spec.window.1));
-                let (m, i) = (y - x, y - x - self.wanted + 1);
+                let (m, i) = (y - x, y - x - self.services_left + 1);
                 // The time of a slot of the window.
                 let at = |slot: u64| {
-                    let past = i128::from(y - self.periods);
+                    let past = i128::from(y - self.periods_left);
                     start_ns + (i128::from(slot) - past) * period_ns
                 };
                 let due_ns = Ratio::from_integer(at(subtask(i, m, y).1));
@@ -191,7 +196,7 @@ impl<'a> Stream<'a> {
     /// Puts its head in service.
     fn serve(&mut self) {
         if !self.served {
-            self.wanted = self.wanted.saturating_sub(1);
+            self.services_left = self.services_left.saturating_sub(1);
             self.served = true;
         }
     }
@@ -250,7 +255,7 @@ fn decide(
             continue;
         }
         if gates.is_fmc(index) {
-            // Before all other streams.
+            // The FMC stream precedes all other streams.
             key = (0, Ratio::from_integer(i128::MIN), false, 0, 0);
         }
         if best.as_ref().is_none_or(|(least, _)| key < *least) {
@@ -261,13 +266,13 @@ fn decide(
     outcome.decisions.push(Decision {
         time_ns: now_ns,
         winner: u32::try_from(index).unwrap_or(u32::MAX),
-        before: streams.iter().map(|s| (s.wanted, s.periods, s.end_ns())).collect(),
+        before: streams.iter().map(|s| (s.services_left, s.periods_left, s.end_ns())).collect(),
         missed: streams.iter().map(|s| s.missed).collect(),
         violations: streams.iter().map(|s| s.violations).collect(),
     });
     let stream = &mut streams[index];
     let head = stream.queue.pop_front()?;
-    gates.take(index, head.bytes, now_ns);
+    gates.charge(index, head.bytes, now_ns);
     let fmc = gates.is_fmc(index);
     if !fmc {
         stream.serve();
@@ -277,7 +282,8 @@ fn decide(
     Some(head.bytes)
 }
 
-/// Runs the arrivals through the streams of a link: its rate, bits/s, and overhead, bytes.
+/// A function that runs arrivals through streams; its arguments are the link's rate, bits/s, its
+/// overhead, bytes, the streams and the arrivals.
 pub type Run = fn(u64, u32, &[StreamSpec], &[Arrival]) -> Outcome;
 
 /// Every discipline of windows by its name in scenario files.
@@ -325,7 +331,7 @@ fn run_by(
     let mut arrivals = arrivals.iter().copied().peekable();
     let mut free_ns = 0;
     loop {
-        // Every head is eligible: decide when the link is free and a packet waits.
+        // Every head is eligible, so a decision is made when the link is free and a packet waits.
         let backlogged = streams.iter().any(|stream| !stream.queue.is_empty());
         let now_ns = match arrivals.peek() {
             _ if backlogged => free_ns,
@@ -358,8 +364,9 @@ struct Link<'a> {
     overhead: u32,
 }
 
-/// Runs `arrivals` with streams limited by `gating`; packets may finally wait for credits that are
-/// never returned.
+/// Runs `arrivals` with streams limited by `gating`.
+///
+/// At the end, packets may wait for credits that are never returned.
 ///
 /// # Panics
 /// If [`run`] does.
@@ -378,10 +385,10 @@ pub fn run_gated(
         rate_bps,
         overhead,
     };
-    drive(link, &gating.returns, arrivals)
+    run_gated_link(link, &gating.returns, arrivals)
 }
 
-impl Driven for Link<'_> {
+impl GatedLink for Link<'_> {
     fn gates(&mut self) -> &mut Gates {
         &mut self.gates
     }

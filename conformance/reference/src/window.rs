@@ -1,6 +1,7 @@
-//! A stream's current window-constraint x'/y' and the two rules that change it
-//! (algorithms.md, section 1): A when a head is served, B when a request period ends with it
-//! waiting. Neither changes a stream of window-constraint 0/0.
+//! A stream's current window-constraint x'/y' and the two rules that change it.
+//!
+//! Rule A applies when a head is served, rule B when a request period ends while the head waits
+//! (algorithms.md, section 1). Neither changes a stream of window-constraint 0/0.
 
 use crate::model::StreamSpec;
 use crate::mutant::Mutant;
@@ -54,7 +55,7 @@ impl Window {
         }
     }
 
-    /// Applies rule B: a request period ended while the head waited. Returns whether that is a
+    /// Applies rule B: a request period ended while the head waited. Returns whether this is a
     /// violation.
     pub fn missed(&mut self, rtas99: bool, mutant: Option<Mutant>) -> bool {
         let is = |fault| mutant == Some(fault);

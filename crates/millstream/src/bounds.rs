@@ -2,7 +2,7 @@
 //!
 //! All arithmetic is exact in integers and rounded to the safe side: delays, latencies and backlogs
 //! up, guaranteed rates down. A delay or backlog beyond the range saturates; other values beyond it
-//! give no guarantee. Nothing overflows or panics.
+//! give no guarantee. No computation overflows or panics.
 //!
 //! ```text
 //! delay, arrival to end of service  ≤  σ/ρ + α        ρ guaranteed rate, α error term
@@ -13,38 +13,46 @@
 //! r. Short packets lose most; a rate that divides 8·10⁹ loses nothing. The least rate for packets
 //! of these streams is [`Bounds::effective_rate_bps`]. The bounds of round robins, SCFQ, SFQ, FIFO
 //! and static priority use it instead of r. WFQ, WF²Q, WF²Q+ and virtual clock have a clock that
-//! advances at r. It gains each transmission's rounding on the link, and packets behind the clock
-//! go before later arrivals, whose delay grows by the gain. [`Bounds::busy_ns`] limits the gain;
-//! without that such a link has no guarantee.
+//! advances at r. It gains each transmission's rounding on the link. Packets behind the clock are
+//! served before later arrivals, whose delay grows by the gain. [`Bounds::busy_ns`] limits the
+//! gain; without that limit such a link has no guarantee.
 //!
 //! **Premises.** One level (no tree, except [`Channel`] for MinBW), no closed gates, a
 //! work-conserving link that decides when it is free, no [`charge`](crate::Scheduler::charge).
-//! Where no source is mentioned, the other streams may send without limit. Lengths include the
+//! A bound that names no source lets the other streams send without limit. Lengths include the
 //! link's overhead.
 
 mod arrivals;
 mod channel;
+mod delay;
+mod edf;
 mod exact;
-mod fair;
-mod feasible;
+pub(crate) mod fair;
 mod guarantee;
+mod latency_rate;
 mod proof;
+pub(crate) mod round_robin;
+mod windows;
 
+use alloc::vec::Vec;
 use core::num::{NonZeroU32, NonZeroU64};
 
 use crate::contract::{Contract, Late, Window};
 use crate::link::Link;
-use exact::{BITS_NS, ceil_ns, ratio_up};
+use exact::BITS_NS;
+use windows::UnitJobs;
 
 pub use arrivals::ArrivalPattern;
 pub use channel::Channel;
-pub use fair::{FairDiscipline, LatencyRate, NoPromise};
-pub use feasible::{EdfVerdict, Premise, WindowVerdict, Windows};
+pub use edf::EdfVerdict;
+pub use fair::FairDiscipline;
 pub use guarantee::{
     DeadlineGuarantee, DelayGuarantee, Fairness, Guarantee, RateGuarantee, SettingCheck, Share,
     UnprovedSetting,
 };
+pub use latency_rate::{LatencyRate, NoPromise};
 pub use proof::{Checked, Condition, Failing, Theorem};
+pub use windows::{Premise, WindowVerdict, Windows};
 
 /// A token bucket that a stream's packets conform to: in any closed interval of t seconds at most
 /// `burst_bytes` + `rate_bps`·t/8 bytes arrive.
@@ -63,7 +71,7 @@ pub struct StreamLimits {
     pub smallest_bytes: u32,
     /// The largest packet, bytes without the link's overhead.
     pub largest_bytes: u32,
-    /// φ of fair queueing, packets a round of WRR and WIRR.
+    /// φ of fair queueing, packets per round of WRR and WIRR.
     pub weight: u32,
     /// Q of DRR, bytes on the wire.
     pub quantum_bytes: u32,
@@ -77,9 +85,9 @@ pub struct StreamLimits {
     pub first_deadline_ns: Option<u64>,
     /// The treatment of late packets.
     pub late: Late,
-    /// How many packets may wait; `None` if unbounded.
+    /// The maximum number of waiting packets; `None` if unbounded.
     pub queue: Option<u32>,
-    /// Whether a rate cap or a lack of credits can make the stream ineligible.
+    /// `true` if a rate cap or a lack of credits can make the stream ineligible.
     pub gated: bool,
     /// The token bucket; `None` if the stream may send without limit.
     pub source: Option<Source>,
@@ -142,12 +150,12 @@ impl StreamLimits {
 /// let link = Link { rate_bps: 100_000_000, overhead_bytes: 0 };
 /// let streams = [voice, bulk];
 /// let bounds = Bounds::new(link, &streams);
-/// let promise = bounds.latency_rate(FairDiscipline::Wfq, 0)?;
-/// assert_eq!(promise.rate_bps, 75_000_000);
-/// // Its own 200 bytes at 75 Mb/s behind 1,500 at 100 Mb/s, and 1 ns for fixed-point tags.
-/// assert_eq!(promise.latency_ns, 21_334 + 120_000 + 1);
+/// let guarantee = bounds.latency_rate(FairDiscipline::Wfq, 0)?;
+/// assert_eq!(guarantee.rate_bps, 75_000_000);
+/// // Its own 200 bytes at 75 Mbit/s after 1,500 at 100 Mbit/s, and 1 ns for fixed-point tags.
+/// assert_eq!(guarantee.latency_ns, 21_334 + 120_000 + 1);
 /// let source = Source { rate_bps: 64_000, burst_bytes: 200 };
-/// assert_eq!(promise.delay_ns(source), Some(141_335));
+/// assert_eq!(guarantee.delay_ns(source), Some(141_335));
 /// # Ok::<(), millstream::bounds::NoPromise>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -198,31 +206,19 @@ impl<'a> Bounds<'a> {
     /// Source: Cruz 1991.
     #[must_use]
     pub fn fifo_delay_ns(&self) -> Option<u64> {
-        let all = self.sum_sources(|_| true)?;
-        let rate = u128::from(self.effective_rate_bps());
-        (all.rate_bps <= rate).then(|| ceil_ns(all.burst_bytes.checked_mul(BITS_NS), rate))
+        delay::fifo_ns(self)
     }
 
     /// Returns the worst delay of `stream` under static priority, arrival to end of service, ns:
     /// (Σσ of its priority and higher ones + the largest lower packet) / (r − Σρ of higher ones).
     ///
-    /// Streams of one priority are served in the order of arrival. `None` if there is no such
-    /// stream, one of its priority or a higher one has no source, or their rates together exceed
-    /// the link's. Reads priorities, the sources of those streams and the largest packets of lower
-    /// ones. Source: Cruz 1991; only higher packets overtake a waiting packet.
+    /// Streams of one priority are served in the order of arrival. `None` if `stream` is out of
+    /// range, a stream of its priority or a higher one has no source, or the rates of these streams
+    /// together exceed the link's. Reads priorities, the sources of those streams and the largest
+    /// packets of lower ones. Source: Cruz 1991; only higher packets overtake a waiting packet.
     #[must_use]
     pub fn static_priority_delay_ns(&self, stream: usize) -> Option<u64> {
-        let priority = self.streams.get(stream)?.priority;
-        let level = self.sum_sources(|other| other.priority <= priority)?;
-        let higher = self.sum_sources(|other| other.priority < priority)?;
-        let lower = self.streams.iter().filter(|other| other.priority > priority);
-        let blocking = lower.map(|other| self.wire(other.largest_bytes)).max().unwrap_or(0);
-        let rate = u128::from(self.effective_rate_bps());
-        if level.rate_bps > rate || higher.rate_bps == rate {
-            return None;
-        }
-        let work = level.burst_bytes + blocking;
-        Some(ceil_ns(work.checked_mul(BITS_NS), rate - higher.rate_bps))
+        delay::static_priority_ns(self, stream)
     }
 
     /// Returns the bound on the start of service, ns, that follows from a bound on its end: less
@@ -241,12 +237,10 @@ impl<'a> Bounds<'a> {
     /// is at least the stream's largest packet.
     ///
     /// For comparison with papers only: see [`drr_latency_ns`](Self::drr_latency_ns).
-    /// `None` if there is no such stream. Reads quanta. Source: Stiliadis and Varma 1998.
+    /// `None` if `stream` is out of range. Reads quanta. Source: Stiliadis and Varma 1998.
     #[must_use]
     pub fn drr_classic_latency_ns(&self, stream: usize) -> Option<u64> {
-        let own = u128::from(self.streams.get(stream)?.quantum_bytes);
-        let frame: u128 = self.streams.iter().map(|other| u128::from(other.quantum_bytes)).sum();
-        Some(ceil_ns((3 * frame - 2 * own).checked_mul(BITS_NS), self.effective().max(1)))
+        round_robin::drr_classic_latency_ns(self, stream)
     }
 
     /// Returns the tighter latency of DRR, ns: \[(1 + d_i/Q_i)·Σ_{j≠i}Q_j + Σ_{j≠i}d_j\]/r, d = L −
@@ -255,29 +249,155 @@ impl<'a> Bounds<'a> {
     /// It counts service by the bit, and a stream counts as backlogged while its last packet is
     /// sent. Millstream follows the original rule: that stream has left the ring, and an arrival
     /// joins at the tail without deficit. Its wait then includes the rest of its own stream's
-    /// packet; [`latency_rate`](Self::latency_rate) accounts for this. `None` if there is no such
-    /// stream or its quantum is 0. Reads quanta and largest packets. Source: Boyer, Stea and Sofack
+    /// packet; [`latency_rate`](Self::latency_rate) accounts for this. `None` if `stream` is out of
+    /// range or its quantum is 0. Reads quanta and largest packets. Source: Boyer, Stea and Sofack
     /// 2012.
     #[must_use]
     pub fn drr_latency_ns(&self, stream: usize) -> Option<u64> {
-        let own = self.streams.get(stream).filter(|own| own.quantum_bytes > 0)?;
-        let quantum = u128::from(own.quantum_bytes);
-        let left = |stream: &StreamLimits| self.wire(stream.largest_bytes).saturating_sub(1);
-        let (mut quanta, mut deficits) = (0, 0);
-        for (_, other) in self.others(stream) {
-            quanta += u128::from(other.quantum_bytes);
-            deficits += left(other);
-        }
-        let work: u128 = (quantum + left(own)) * quanta + quantum * deficits;
-        Some(ceil_ns(work.checked_mul(BITS_NS), (quantum * self.effective()).max(1)))
+        round_robin::drr_latency_ns(self, stream)
     }
 
-    /// Bytes on the wire.
+    /// Returns the guarantee of `stream` under `discipline`. Reads lengths, weights, quanta and
+    /// [`busy_ns`](Self::busy_ns); latencies saturate.
+    ///
+    /// # Errors
+    /// The reason why the stream has no guarantee.
+    pub fn latency_rate(
+        &self,
+        discipline: FairDiscipline,
+        stream: usize,
+    ) -> Result<LatencyRate, NoPromise> {
+        (discipline.guarantee().latency_rate)(self, stream)
+    }
+
+    /// Returns the guarantee of `stream` under `discipline` below `channel`. Reads the attributes
+    /// of [`latency_rate`](Self::latency_rate); `streams` are those below the channel.
+    ///
+    /// # Errors
+    /// The reason why the stream has no guarantee, for example a channel that may take the whole
+    /// link.
+    pub fn latency_rate_below(
+        &self,
+        discipline: FairDiscipline,
+        stream: usize,
+        channel: &Channel,
+    ) -> Result<LatencyRate, NoPromise> {
+        discipline.guarantee().latency_rate_below(self, stream, channel)
+    }
+
+    /// Returns whether EDF on this link keeps every deadline, for any arrivals: the deadline of an
+    /// early packet is one period after its predecessor's, so bursts do not harm other streams.
+    ///
+    /// In Millstream a deadline is kept if service *starts* strictly before it, and a packet in
+    /// service is finished. Let a burst begin 1 ns after a packet with a later deadline started,
+    /// and let a packet of stream p have its deadline x ns later. The packet in service and all
+    /// other packets with deadlines up to then are served before it. All deadlines are kept if
+    ///
+    /// ```text
+    /// for every x = n·T_i:  Σ_i ⌊x/T_i⌋·C_i − min{C_p : T_p ≤ x} + max(1, max{C_m : T_m > x}) ≤ x
+    /// ```
+    ///
+    /// where C is the transmission time of the stream's largest packet, whole ns. For x ≥ max T
+    /// this is ΣC/T ≤ 1, so only shorter x are evaluated, and none where the slack exceeds max C.
+    /// The criterion is also necessary if packets can have their greatest length and arrive at the
+    /// worst times. Reads largest packets and periods; [`prove`](Self::prove) also checks first
+    /// deadlines and gates. Source: the criterion of Jeffay, Stanat and Martel 1991, for the start
+    /// of service instead of its end.
+    ///
+    /// `None` if a period is 0 or the link has no rate.
+    #[must_use]
+    pub fn edf(&self) -> Option<EdfVerdict> {
+        edf::verdict(self.link, self.streams)
+    }
+
+    /// Returns whether VDS keeps every window-constraint: Σ m·C/(k·T) ≤ 1 with m = y − x, k = y,
+    /// and every stream requires all of its requests (x = 0), one of y (x = y − 1), or none.
+    /// Streams with window 0/0 require none.
+    ///
+    /// This holds for unit jobs whose periods begin together at the end of a transmission: all
+    /// packets are equally long, every period is a multiple of their transmission time C. The
+    /// virtual deadlines are then those of the windows, and the rule is EDF of unit jobs, which is
+    /// optimal. The sum is also necessary while all streams are backlogged. Reads lengths, periods
+    /// and windows.
+    ///
+    /// Zhang, West and Qi 2004 claim it for all windows. 5/6, 5/6 and 5/15 with T = C are a
+    /// counterexample: the sum is 1. The third stream's virtual deadlines are first for five slots
+    /// although it could wait, and the other two streams then both need the sixth. A sum of 0.57 is
+    /// not safe either: 98/99 twice and 450/1000.
+    ///
+    /// Arrival times are ignored; [`prove`](Self::prove) checks them.
+    ///
+    /// # Errors
+    /// The premise that fails.
+    pub fn vds(&self) -> Result<WindowVerdict, Premise> {
+        self.unit_jobs().vds()
+    }
+
+    /// Returns whether DWCS (EDF first, standard rules) keeps every window-constraint, windows
+    /// being consecutive blocks of y requests. The conditions are those of [`vds`](Self::vds), and
+    /// all periods are equal; otherwise windows are violated far below a sum of 1, too. Windows are
+    /// also kept if all requests of a period fit into it. Streams with window 0/0 count as
+    /// requiring every request, since they may precede streams with the same deadline.
+    ///
+    /// Lowest x'/y' first is earliest virtual deadline first if periods are equal, so VDS's
+    /// counterexample applies; West and Schwan 1999 claim the sum for all windows. Arrival times
+    /// are ignored; [`prove`](Self::prove) checks them.
+    ///
+    /// # Errors
+    /// The premise that fails.
+    pub fn dwcs(&self) -> Result<WindowVerdict, Premise> {
+        self.unit_jobs().dwcs()
+    }
+
+    /// Returns whether PD² keeps every window-constraint: Σ m·C/(k·T) ≤ 1, for any windows if all
+    /// periods are equal, otherwise for the windows of [`vds`](Self::vds), whose premises apply.
+    /// Source: Anderson and Srinivasan 2001, a period being a slot in which T/C tasks are served.
+    /// Arrival times are ignored; [`prove`](Self::prove) checks them.
+    ///
+    /// # Errors
+    /// The premise that fails.
+    pub fn pd2(&self) -> Result<WindowVerdict, Premise> {
+        self.unit_jobs().pd2()
+    }
+
+    /// Evaluates every premise of `theorem` for these streams; the theorem holds if none fails.
+    ///
+    /// Reads lengths, periods, windows, first deadlines, queues, gates and arrival patterns.
+    /// Without a pattern ([`StreamLimits::arrivals`]) packets may arrive at any time.
+    #[must_use]
+    pub fn prove(&self, theorem: Theorem) -> Vec<Checked> {
+        proof::prove(self, theorem)
+    }
+
+    /// Returns Σ m·C/(k·T) of streams that require m = y − x of every y requests, in 10⁻⁶ rounded
+    /// up, and whether it is more than 1.
+    ///
+    /// C is the transmission time of the smallest packet if `smallest`, otherwise of the largest.
+    /// With the smallest, a sum of more than 1 proves that no scheduler keeps all contracts while
+    /// every stream is backlogged. If `every_request`, windows are ignored (EDF). Reads lengths,
+    /// periods and windows; streams without a period require nothing.
+    #[must_use]
+    pub fn need(&self, every_request: bool, smallest: bool) -> (u64, bool) {
+        windows::need(self.link, self.streams, every_request, smallest)
+    }
+
+    /// Returns the stream of this number if the link has a rate.
+    fn own(&self, stream: usize) -> Result<&StreamLimits, NoPromise> {
+        let own = self.streams.get(stream).ok_or(NoPromise::UnknownStream)?;
+        if self.rate() == 0 { Err(NoPromise::NoShare) } else { Ok(own) }
+    }
+
+    /// These streams as unit jobs, if they are.
+    fn unit_jobs(&self) -> UnitJobs<'a> {
+        UnitJobs { link: self.link, streams: self.streams }
+    }
+
+    /// Returns the size on the wire of a packet of `bytes`.
     fn wire(&self, bytes: u32) -> u128 {
         u128::from(self.link.wire_bytes(bytes))
     }
 
-    /// The link's rate, at most 2⁴⁷ bits/s, which is the limit of the disciplines' clocks.
+    /// Returns the link's rate, at most 2⁴⁷ bits/s, which is the limit of the disciplines' clocks.
     fn rate(&self) -> u128 {
         u128::from(self.link.rate_bps.min(1 << 47))
     }
@@ -288,56 +408,6 @@ impl<'a> Bounds<'a> {
 
     fn others(&self, stream: usize) -> impl Iterator<Item = (usize, &'a StreamLimits)> {
         self.streams.iter().enumerate().filter(move |(other, _)| *other != stream)
-    }
-
-    fn sum_sources(&self, of: impl Fn(&StreamLimits) -> bool) -> Option<SourceSum> {
-        let mut sum = SourceSum { rate_bps: 0, burst_bytes: 0 };
-        for stream in self.streams.iter().filter(|stream| of(stream)) {
-            let source = stream.source?;
-            sum.rate_bps += u128::from(source.rate_bps);
-            sum.burst_bytes += u128::from(source.burst_bytes);
-        }
-        Some(sum)
-    }
-}
-
-/// The sum of several sources.
-struct SourceSum {
-    rate_bps: u128,
-    burst_bytes: u128,
-}
-
-impl LatencyRate {
-    /// Returns the worst delay of a stream that conforms to `source`, arrival to end of service,
-    /// ns: σ/ρ + α. [`Bounds::start_ns`] gives that of the start of service.
-    ///
-    /// `None` if the source's rate exceeds the guaranteed one. Source: Goyal, Lam and Vin 1997,
-    /// of guaranteed-rate servers; it is L/ρ less than σ/ρ + θ of latency-rate servers where
-    /// θ = α + L/ρ, and never more.
-    #[must_use]
-    pub fn delay_ns(&self, source: Source) -> Option<u64> {
-        let rate = self.usable_rate(source)?;
-        let fluid = ceil_ns(u128::from(source.burst_bytes).checked_mul(BITS_NS), rate);
-        Some(exact::plus_error(fluid, self.error_ns))
-    }
-
-    /// Returns the greatest backlog of a stream that conforms to `source`, bytes on the wire, the
-    /// packet in service included: σ + ρ_s·θ, for round robins plus one packet that was in service
-    /// when the queue began to fill; σ + ρ_s·delay if that is less.
-    ///
-    /// `None` if the source's rate exceeds the guaranteed one. Source: Stiliadis and Varma 1998.
-    #[must_use]
-    pub fn backlog_bytes(&self, source: Source) -> Option<u64> {
-        let delay_ns = self.delay_ns(source)?;
-        let after = |ns: u64| {
-            let more = ratio_up(u128::from(source.rate_bps) * u128::from(ns), BITS_NS);
-            source.burst_bytes.saturating_add(more)
-        };
-        Some(after(delay_ns).min(after(self.latency_ns).saturating_add(self.carried_bytes)))
-    }
-
-    fn usable_rate(&self, source: Source) -> Option<u128> {
-        (source.rate_bps <= self.rate_bps && self.rate_bps > 0).then_some(u128::from(self.rate_bps))
     }
 }
 

@@ -1,10 +1,10 @@
-//! The catalogue: every discipline and structure by name, and the one dynamic border.
+//! The catalogue: every discipline and structure by name, and the dynamic dispatch boundary.
 //!
 //! A discipline's row is a constant in the discipline's own file, and
 //! [`discipline`](crate::discipline) lists the rows. The scenario file, the command-line help,
 //! `explain`, the documentation and the differential tests derive from them. A [`Scheduler`] is
-//! statically dispatched inside; [`DisciplineRow::build`] returns it behind [`DynScheduler`], one
-//! virtual call an operation.
+//! statically dispatched inside; [`DisciplineRow::build`] returns it behind [`DynScheduler`], with
+//! one virtual call per operation.
 
 mod dynamic;
 
@@ -31,13 +31,13 @@ pub struct Options {
     pub dwcs: DwcsOptions,
     /// The precedence of DWCS.
     pub order: DwcsOrder,
-    /// The link that is scheduled.
+    /// The scheduled link.
     pub link: Link,
     /// The entries of the table scheduler.
     pub table: Vec<StreamId>,
-    /// The discipline that shares what MinBW's management channel leaves.
+    /// The discipline of MinBW's streams below the management channel.
     pub algorithm: MinBwAlgorithm,
-    /// The first virtual time. It changes no schedule; tests start just before the wrap.
+    /// The initial virtual time. It does not affect the schedule; tests start just before the wrap.
     pub virtual_origin: u128,
 }
 
@@ -56,7 +56,7 @@ pub enum DwcsOrder {
 pub struct DisciplineRow {
     /// Its name in the scenario file.
     pub name: &'static str,
-    /// What it does, in one line.
+    /// A description in one line.
     pub summary: &'static str,
     /// The stream attributes that it requires, by their names in the scenario file.
     pub needs: &'static [&'static str],
@@ -64,30 +64,31 @@ pub struct DisciplineRow {
     pub uses: &'static [&'static str],
     /// How its streams share the link.
     pub share: Share,
-    /// What theory guarantees its streams.
+    /// The theoretical guarantee to its streams.
     pub guarantee: Guarantee,
     /// How much the service of two backlogged streams can differ; `None` if it has no shares.
     pub fairness: Option<Fairness>,
-    /// The structures that can hold it whatever the options, all with the same schedule.
+    /// The structures that support it with any options, all with the same schedule.
     pub(crate) structures: &'static [StructureName],
-    /// Schedulers of their own whose order approximates it.
+    /// Separate schedulers whose order approximates it.
     pub(crate) approximations: &'static [StructureName],
-    /// Whether deadlines lead its order, so that a calendar can hold it.
+    /// Returns whether it orders by deadline first, so that a calendar supports it.
     pub(crate) deadlines_lead: fn(&Options) -> bool,
+    /// Builds the discipline on a structure as a scheduler or a class of a tree.
     pub(crate) build: fn(&Options, StructureName, Form) -> Built,
-    /// The discipline of all streams but the management channels, which determines the structures.
+    /// The discipline of all streams except management channels, which determines the structures.
     pub(crate) below: Option<fn(&Options) -> &'static str>,
 }
 
-/// What a discipline is built into.
+/// The target of a build.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Form {
     part: Part,
-    /// Management channels go first.
+    /// `true` if management channels are served first.
     managed: bool,
 }
 
-/// A whole scheduler, or a class of a tree.
+/// A complete scheduler, or a class of a tree.
 #[derive(Clone, Copy, Debug)]
 enum Part {
     Scheduler,
@@ -104,17 +105,17 @@ impl Form {
     }
 }
 
-/// A whole scheduler, or a class of a tree, built.
+/// The result of a build.
 pub(crate) enum Built {
     Scheduler(Box<dyn DynScheduler + Send>),
     Node(Box<dyn Node>),
 }
 
-/// Structures for any order.
+/// Structures that support any order.
 pub(crate) const ORDERED: &[StructureName] =
     &[StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
 
-/// Structures for orders in which a stream is only ever inserted last.
+/// Structures for orders in which every insertion is at the end.
 pub(crate) const TURNS: &[StructureName] =
     &[StructureName::Ring, StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
 
@@ -123,7 +124,7 @@ macro_rules! structures {
         composed { $($variant:ident $type:ident $name:literal $summary:literal;)* }
         own { $($own:ident $own_name:literal $own_summary:literal;)* }
     ) => {
-        /// A structure by name.
+        /// The name of a structure.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum StructureName {
             $(#[doc = $summary] $variant,)*
@@ -134,13 +135,13 @@ macro_rules! structures {
             /// Every structure.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)* $(Self::$own,)*];
 
-            /// Its name in the scenario file.
+            /// Returns its name in the scenario file.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* $(Self::$own => $own_name,)* }
             }
 
-            /// What it is, in one line.
+            /// Returns a description in one line.
             #[must_use]
             pub const fn summary(self) -> &'static str {
                 match self { $(Self::$variant => $summary,)* $(Self::$own => $own_summary,)* }
@@ -158,14 +159,14 @@ macro_rules! structures {
                     $(Self::$variant => {
                         built(form, options, Selector::new(discipline, $type::default()))
                     })*
-                    $(Self::$own => unreachable!("built with its own discipline"),)*
+                    $(Self::$own => unreachable!("the structure includes its discipline"),)*
                 }
             }
         }
     };
 }
 
-/// Builds what `form` asks for around `selector`.
+/// Builds `form` around `selector`.
 pub(crate) fn built<S>(form: Form, options: &Options, selector: S) -> Built
 where
     S: Select + Send + 'static,
@@ -193,9 +194,9 @@ where
 
 structures! {
     composed {
-        Scan Scan "scan" "linear scan: the executable definition";
+        Scan Scan "scan" "linear scan: the reference implementation";
         Heap Heap "heap" "indexed 4-ary heap";
-        Ring Ring "ring" "ring of turns, for disciplines that take turns";
+        Ring Ring "ring" "round-robin ring, for disciplines that take turns";
         DualHeap DualHeap "dual-heap" "deadline heap and loss-tolerance heap (Co-processor paper)";
     }
     own {
@@ -215,7 +216,7 @@ impl StructureName {
 }
 
 impl DisciplineRow {
-    /// The values of the fields that most rows leave as they are.
+    /// The default values of a row's fields.
     pub(crate) const DEFAULT: Self = Self {
         name: "",
         summary: "",
@@ -237,7 +238,7 @@ impl DisciplineRow {
         DISCIPLINES.iter().find(|row| row.name == name)
     }
 
-    /// Returns the structures that can hold it with these options, all with the same schedule.
+    /// Returns the structures that support it with these options, all with the same schedule.
     #[must_use]
     pub fn structures(&self, options: &Options) -> Vec<StructureName> {
         if let Some(below) = self.below(options) {
@@ -247,7 +248,7 @@ impl DisciplineRow {
         self.structures.iter().copied().chain(calendar).collect()
     }
 
-    /// Schedulers of their own whose order approximates that of this discipline.
+    /// Returns the separate schedulers whose order approximates that of this discipline.
     #[must_use]
     pub fn approximations(&self) -> &'static [StructureName] {
         self.approximations
@@ -296,7 +297,11 @@ impl DisciplineRow {
         options: &Options,
         structure: StructureName,
     ) -> Box<dyn DynScheduler + Send> {
-        assert!(!self.approximations().contains(&structure), "a scheduler of its own");
+        assert!(
+            !self.approximations().contains(&structure),
+            "{} approximates the order and does not support management channels",
+            structure.name()
+        );
         self.scheduler(options, structure, Form::of(Part::Scheduler).below_management())
     }
 
@@ -308,25 +313,26 @@ impl DisciplineRow {
     ) -> Box<dyn DynScheduler + Send> {
         match self.built(options, structure, form) {
             Built::Scheduler(scheduler) => scheduler,
-            Built::Node(_) => unreachable!("a scheduler was asked for"),
+            Built::Node(_) => unreachable!("the form is a scheduler"),
         }
     }
 
-    /// Returns the discipline that shares what management channels leave; `None` if the discipline
-    /// has no management channels.
+    /// Returns the discipline of the streams below the management channels; `None` if the
+    /// discipline has no management channels.
     #[must_use]
     pub fn below(&self, options: &Options) -> Option<&'static Self> {
         self.below.and_then(|below| Self::parse(below(options)))
     }
 
-    /// Whether the discipline guarantees each stream a share of the link while it has packets. A
-    /// table does not: it may leave streams out.
+    /// Returns whether the discipline guarantees each stream a share of the link while it has
+    /// packets. A table does not: it may omit streams.
     #[must_use]
     pub fn guarantees_shares(&self) -> bool {
         self.guarantee.rate().is_some() && self.share != Share::Entries
     }
 
-    /// Whether it can schedule a router's port: it needs no table and has no management channels.
+    /// Returns whether it can schedule a router's port: it needs no table and has no management
+    /// channels.
     #[must_use]
     pub fn fits_port(&self) -> bool {
         self.share != Share::Entries && self.below.is_none()
@@ -336,15 +342,15 @@ impl DisciplineRow {
     pub(crate) fn node(&self, options: &Options, structure: StructureName) -> Box<dyn Node> {
         match self.built(options, structure, Form::of(Part::Node)) {
             Built::Node(node) => node,
-            Built::Scheduler(_) => unreachable!("a class was asked for"),
+            Built::Scheduler(_) => unreachable!("the form is a class"),
         }
     }
 
     fn built(&self, options: &Options, structure: StructureName, form: Form) -> Built {
         let (name, on) = (self.name, structure.name());
-        let held = self.structures(options).contains(&structure)
+        let supported = self.structures(options).contains(&structure)
             || self.approximations().contains(&structure);
-        assert!(held, "{name} cannot be held by {on}");
+        assert!(supported, "{name} does not support structure {on}");
         (self.build)(options, structure, form)
     }
 }

@@ -4,15 +4,15 @@
 //! discipline reads the attributes it needs when a stream is added, reports a missing one as an
 //! error and ignores the others.
 //!
-//! Values that cannot be scheduled cannot be built: a [`Window`] with x > y, a period of 0.
+//! Constructors reject values that cannot be scheduled: a [`Window`] with x > y, a period of 0.
 
 use core::fmt;
 use core::num::{NonZeroU32, NonZeroU64};
 
 /// A window-constraint x/y: at most `x` of any `y` consecutive packets may be late or lost.
 ///
-/// 0/0 is the stream without a window: it is never charged for a miss. Source: ShareStreams
-/// section 2; HILQ section 3.
+/// 0/0 means no window: the stream is never charged for a miss. Source: ShareStreams section 2;
+/// HILQ section 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Window {
     lost: u32,
@@ -28,13 +28,13 @@ impl Window {
         if lost > of { Err(ContractError::Window { lost, of }) } else { Ok(Self { lost, of }) }
     }
 
-    /// Returns x: how many may be late or lost.
+    /// Returns x: the maximum number of late or lost packets in the window.
     #[must_use]
     pub fn lost(self) -> u32 {
         self.lost
     }
 
-    /// Returns y: how many consecutive packets the window has.
+    /// Returns y: the number of consecutive packets in the window.
     #[must_use]
     pub fn of(self) -> u32 {
         self.of
@@ -167,20 +167,21 @@ impl Contract {
         self
     }
 
-    /// Sets how many packets may wait, the one in service not counted; unbounded if not set.
+    /// Sets the maximum number of waiting packets, without the one in service; unbounded if not
+    /// set.
     #[must_use]
     pub fn queue(mut self, packets: u32) -> Self {
         self.queue = Some(packets);
         self
     }
 
-    /// Returns how many packets may wait; `None` if unbounded.
+    /// Returns the maximum number of waiting packets; `None` if unbounded.
     #[must_use]
     pub fn queue_limit(&self) -> Option<u32> {
         self.queue
     }
 
-    /// Sets the share under fair queueing, φ, which is the packets of a turn under WRR.
+    /// Sets the share under fair queueing, φ, which is the number of packets per turn under WRR.
     ///
     /// # Errors
     /// [`ContractError::WeightZero`] if `weight` is 0.
@@ -215,7 +216,7 @@ impl Contract {
         self
     }
 
-    /// Whether a rate cap or a lack of credits can make the stream ineligible.
+    /// Returns whether a rate cap or a lack of credits can make the stream ineligible.
     #[must_use]
     pub fn is_limited(&self) -> bool {
         self.max_rate.is_some() || self.credits.is_some()
@@ -234,15 +235,14 @@ impl Contract {
         self.credits
     }
 
-    /// Makes the stream a fabric management channel: under `minbw` it goes before the other
-    /// streams.
+    /// Makes the stream a fabric management channel: `minbw` serves it before the other streams.
     #[must_use]
     pub fn fmc(mut self) -> Self {
         self.fmc = true;
         self
     }
 
-    /// Whether the stream is a fabric management channel.
+    /// Returns whether the stream is a fabric management channel.
     #[must_use]
     pub fn is_fmc(&self) -> bool {
         self.fmc
@@ -266,17 +266,17 @@ impl Contract {
     }
 }
 
-/// Why a contract cannot be scheduled.
+/// The reason why a contract cannot be scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContractError {
-    /// The discipline needs an attribute that the contract does not give.
+    /// The discipline requires an attribute that the contract does not set.
     Missing {
         /// The attribute's name in the scenario file.
         attribute: &'static str,
     },
     /// A request period of 0.
     PeriodZero,
-    /// More losses allowed than the window has packets.
+    /// The window allows more losses than it has packets.
     Window {
         /// x.
         lost: u32,
@@ -293,10 +293,10 @@ pub enum ContractError {
         attribute: &'static str,
         /// The scheduler's name.
         by: &'static str,
-        /// The value that it supports.
+        /// The supported values, as the end of the sentence "scheduler needs attribute …".
         need: &'static str,
     },
-    /// More streams than a 32-bit number can name.
+    /// More streams than a 32-bit stream number can identify.
     TooManyStreams,
 }
 
@@ -304,7 +304,7 @@ impl fmt::Display for ContractError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Missing { attribute } => {
-                write!(f, "the discipline needs `{attribute}`, which the stream does not give")
+                write!(f, "the discipline requires `{attribute}`, which the stream does not set")
             }
             Self::PeriodZero => f.write_str("a request period of 0; it must be at least 1 ns"),
             Self::Window { lost, of } => {

@@ -1,14 +1,14 @@
-//! How streams are ordered, and what changes when one is served or misses a deadline.
+//! Disciplines: the order of streams, and the state changes at services and missed deadlines.
 //!
 //! A [`Discipline`] keeps a small state for each stream. From it and the stream's head-of-line
 //! packet it computes a [`Rank`]; equal ranks are ordered by stream number. It sees no queue and no
-//! other stream's state. Finding the least rank is the [`Structure`](crate::Structure)'s part.
+//! other stream's state. A [`Structure`](crate::Structure) finds the least rank.
 //!
 //! Each module is one discipline, or two that differ in a parameter: state, rank, events, guarantee
 //! and catalogue row. [`DISCIPLINES`] lists the rows.
 //!
-//! Three parts are optional, and each is a trait of its own. [`Discipline::Selection`] names the
-//! one that a discipline has:
+//! Three extensions are optional, and each is a separate trait. [`Discipline::Selection`] names the
+//! one that a discipline implements:
 //!
 //! | selection | trait | disciplines |
 //! |---|---|---|
@@ -17,8 +17,8 @@
 //! | [`ByTurn`] | [`TakesTurns`] | DRR, WRR |
 //! | [`ByVirtualStart`] | [`VirtualStart`] | WF²Q, WF²Q+ |
 //!
-//! Where deadlines or priorities tie, the earlier arrival goes first, then the lower stream number.
-//! Fair queueing has only the stream number as its tie-break.
+//! Where deadlines or priorities tie, the earlier arrival is served first, then the lower stream
+//! number. Fair queueing breaks ties by stream number only.
 
 pub mod dwcs;
 pub mod edf;
@@ -85,20 +85,20 @@ use crate::virtual_time::Tag;
 /// The part of a head-of-line packet that disciplines see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// When it arrived, ns.
+    /// The arrival time, ns.
     pub arrival_ns: u64,
-    /// Its length, bytes.
+    /// The length, bytes.
     pub bytes: u32,
 }
 
-/// How a head became active.
+/// The cause of a head's activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// It arrived at an empty queue.
     Arrived,
-    /// The packet before it left.
+    /// Its predecessor in the queue left.
     Next,
-    /// Its gate, which was closed, opened.
+    /// Its gate opened.
     Opened {
         /// The stream's backlog, the head included.
         waiting: Waiting,
@@ -114,16 +114,16 @@ pub struct Waiting {
     pub bytes: u64,
 }
 
-/// What the stream whose turn it is does.
+/// The outcome of a stream's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// Its head is served.
+    /// The stream's head is served.
     Serve,
-    /// Its turn is over and its rank has changed.
+    /// The turn ends without a service, and the stream's rank has changed.
     Pass,
 }
 
-/// What the stream whose turn it is does.
+/// The old name of [`Turn`].
 #[deprecated(since = "0.2.0", note = "renamed to `Turn`")]
 pub type Visit = Turn;
 
@@ -134,7 +134,7 @@ pub enum Expiry {
     Never,
     /// The order compares expiry times first.
     Leads,
-    /// Expiry times are unrelated to the order.
+    /// The order does not depend on expiry times.
     Apart,
 }
 
@@ -144,8 +144,8 @@ pub trait Rank: Ord + Copy + core::fmt::Debug {
     /// How the order relates to [`expiry_ns`](Self::expiry_ns).
     const EXPIRY: Expiry = Expiry::Never;
 
-    /// Returns the time, ns, from which the head is late and the discipline must be told;
-    /// `u64::MAX` if never.
+    /// Returns the time, ns, from which the head is late and [`Discipline::expired`] must be
+    /// called; `u64::MAX` if never.
     #[inline]
     fn expiry_ns(&self) -> u64 {
         u64::MAX
@@ -155,20 +155,20 @@ pub trait Rank: Ord + Copy + core::fmt::Debug {
 /// The effect of a passed deadline on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missed {
-    /// Deadlines missed: request periods that ended while the head waited.
+    /// Missed deadlines: request periods that ended while the head waited.
     pub missed: u64,
     /// Misses of a stream whose current window allowed no more losses.
     pub violations: u64,
-    /// The head must be dropped.
+    /// `true` if the head must be dropped.
     pub drop_head: bool,
 }
 
 /// A value that a packet carries from its arrival until it is head-of-line: at most a virtual time.
 pub trait Stamp: Copy + Default + core::fmt::Debug {
-    /// Returns the stamp in the form that all disciplines share.
+    /// Converts the stamp to the representation that all disciplines share.
     fn pack(self) -> Option<Tag>;
 
-    /// Returns the stamp that was packed.
+    /// Converts back to the stamp.
     fn unpack(packed: Option<Tag>) -> Self;
 }
 
@@ -188,7 +188,8 @@ impl Stamp for () {
 /// packet, and [`became_head`](Self::became_head) when a packet becomes head-of-line. A head is
 /// *active* while its gate is open: [`activated`](Self::activated) is called and the head may be
 /// served. [`served`](Self::served) or [`expired`](Self::expired) ends that. If no active head
-/// follows, [`deactivated`](Self::deactivated) is called. [`rank`](Self::rank) is read after each.
+/// follows, [`deactivated`](Self::deactivated) is called. [`rank`](Self::rank) is called after each
+/// event.
 ///
 /// Most disciplines need few of these; every event has a default that does nothing.
 pub trait Discipline: Sized {
@@ -198,7 +199,7 @@ pub trait Discipline: Sized {
     type Rank: Rank;
     /// The value that a packet carries from its arrival until it is head-of-line; `()` for most.
     type Stamp: Stamp;
-    /// How the stream to serve follows from the ranks.
+    /// The rule that selects the stream to serve from the ranks.
     type Selection: Selection<Self>;
 
     /// Returns the state of a new stream. Called once for each stream number, in order from 0.
@@ -210,13 +211,14 @@ pub trait Discipline: Sized {
     /// Returns the rank of a stream with an active head.
     fn rank(&self, state: &Self::State, head: Head) -> Self::Rank;
 
-    /// Sets the discipline's clock, ns, which never goes back. Called before every other event.
+    /// Advances the discipline's clock to `clock_ns`. Called before every other event.
     #[inline]
     fn advance(&mut self, clock_ns: u64) {
         let _ = clock_ns;
     }
 
-    /// A packet of `bytes` arrived; `active` if its stream has an active head. Returns its stamp.
+    /// Called when a packet of `bytes` arrives; `active` if its stream has an active head. Returns
+    /// its stamp.
     #[inline]
     fn arrived(
         &mut self,
@@ -229,13 +231,13 @@ pub trait Discipline: Sized {
         Self::Stamp::default()
     }
 
-    /// A packet became head-of-line, whether or not its gate is open.
+    /// Called when a packet becomes head-of-line, whether or not its gate is open.
     #[inline]
     fn became_head(&mut self, state: &mut Self::State, head: Head) {
         let _ = (state, head);
     }
 
-    /// The head became active.
+    /// Called when the head becomes active.
     #[inline]
     fn activated(
         &mut self,
@@ -248,8 +250,8 @@ pub trait Discipline: Sized {
         let _ = (state, stream, head, stamp, how);
     }
 
-    /// The stream has no active head any more; `backlogged` if packets wait behind a closed gate.
-    /// Called again if those packets are dropped and the queue empties.
+    /// Called when the stream has no active head any more; `backlogged` if packets wait behind a
+    /// closed gate. Called again if those packets are dropped and the queue empties.
     #[inline]
     fn deactivated(&mut self, state: &mut Self::State, stream: StreamId, backlogged: bool) {
         let _ = (state, stream, backlogged);
@@ -262,14 +264,14 @@ pub trait Discipline: Sized {
         None
     }
 
-    /// `now_ns` reached the rank's expiry. Afterwards the rank expires later than `now_ns`, or
-    /// `drop_head` is set.
+    /// Called when `now_ns` has reached the rank's expiry. Afterwards the rank expires later than
+    /// `now_ns`, or `drop_head` is set.
     fn expired(&mut self, state: &mut Self::State, now_ns: u64) -> Missed {
         let _ = (state, now_ns);
         Missed { missed: 0, violations: 0, drop_head: false }
     }
 
-    /// The head's service starts at `now_ns`. Returns whether that is a miss which
+    /// Called when the head's service starts at `now_ns`. Returns whether that is a miss which
     /// [`expired`](Self::expired) did not report.
     #[inline]
     fn served(
@@ -283,19 +285,19 @@ pub trait Discipline: Sized {
         false
     }
 
-    /// A decision found every queue empty: the busy period is over.
+    /// Called when a decision found every queue empty: the busy period is over.
     #[inline]
     fn idle(&mut self) {}
 
-    /// The head's length differs by `extra_bytes` from the one it was activated with. A class's
-    /// head is an estimate until the class has chosen it.
+    /// Called when the head's length differs by `extra_bytes` from its length at activation. A
+    /// class's head is an estimate until the class has chosen it.
     #[inline]
     fn resized(&mut self, state: &mut Self::State, extra_bytes: i64) {
         let _ = (state, extra_bytes);
     }
 
-    /// The packet served last cost `extra_bytes` more than its length (less, if negative). Returns
-    /// whether the discipline accounts for that.
+    /// Charges the packet served last with `extra_bytes` beyond its length; a negative value is a
+    /// refund. Returns whether the discipline supports that.
     #[inline]
     fn charge(&mut self, state: &mut Self::State, head: Option<Head>, extra_bytes: i64) -> bool {
         let _ = (state, head, extra_bytes);
@@ -306,54 +308,55 @@ pub trait Discipline: Sized {
 /// A discipline whose ranks depend on backlogs. The stream is reinserted after each change. Its
 /// ranks never expire.
 pub trait RanksByBacklog: Discipline {
-    /// The backlog of a stream changed to `waiting`, the head included. When a packet arrives or is
-    /// served, this is called before the stream's next head becomes head-of-line.
+    /// Called when the backlog of a stream changed to `waiting`, the head included. When a packet
+    /// arrives or is served, this is called before the stream's next head becomes head-of-line.
     fn backlog_changed(&mut self, state: &mut Self::State, waiting: Waiting);
 }
 
 /// A discipline whose streams take turns: the stream of least rank is served or passes.
 pub trait TakesTurns: Discipline {
-    /// The turn comes to a stream. Returns whether it is served.
+    /// Called when a stream's turn begins or continues. Returns whether the stream is served.
     fn turn(&mut self, state: &mut Self::State, head: Head) -> Turn;
 
-    /// Returns how many more turns the stream needs until its head is served, at least 1.
+    /// Returns the number of turns until the stream's head is served, at least 1.
     fn turns_needed(&self, state: &Self::State, head: Head) -> u64;
 
-    /// Changes the state as `turns` turns that pass do.
+    /// Changes the state as `turns` turns that return [`Turn::Pass`] would.
     fn skip_turns(&mut self, state: &mut Self::State, turns: u64);
 }
 
 /// A discipline whose heads are not served before their virtual start.
 pub trait VirtualStart: Discipline {
-    /// Heads wait for their start. A family of disciplines may turn that off for one of them.
+    /// `true` if heads wait for their virtual start. A discipline with two variants may disable
+    /// this for one of them.
     const REGULATED: bool = true;
 
     /// Returns the virtual time from which the head may be served.
     fn virtual_start(&self, state: &Self::State) -> Tag;
 
-    /// Returns the virtual time that has been reached.
+    /// Returns the current virtual time.
     fn virtual_time(&self) -> Tag;
 
-    /// No active head has reached its start; the least start is `start`.
+    /// Called when no active head has reached its virtual start; `start` is the least of them.
     #[inline]
     fn leap(&mut self, start: Tag) {
         let _ = start;
     }
 }
 
-/// How the stream to serve follows from the ranks: [`ByRank`], [`ByBacklog`], [`ByTurn`] or
-/// [`ByVirtualStart`].
+/// The rule that selects the stream to serve from the ranks: [`ByRank`], [`ByBacklog`], [`ByTurn`]
+/// or [`ByVirtualStart`].
 ///
 /// A [`Selector`](crate::selector::Selector) calls the optional parts of a discipline through this
 /// trait, and compiles out the parts that the discipline does not have.
 pub trait Selection<D: Discipline> {
-    /// The discipline is a [`RanksByBacklog`].
+    /// `true` if the discipline implements [`RanksByBacklog`].
     const RANKS_BY_BACKLOG: bool = false;
 
-    /// The discipline is a [`TakesTurns`].
+    /// `true` if the discipline implements [`TakesTurns`].
     const TAKES_TURNS: bool = false;
 
-    /// The discipline is a [`VirtualStart`] whose heads wait.
+    /// `true` if the discipline implements [`VirtualStart`] and its heads wait for their start.
     const REGULATED: bool = false;
 
     /// See [`RanksByBacklog::backlog_changed`].
@@ -465,5 +468,47 @@ impl<D: VirtualStart> Selection<D> for ByVirtualStart {
     #[inline]
     fn leap(discipline: &mut D, start: Tag) {
         discipline.leap(start);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::link::Link;
+
+    /// Ranks of a first head whose length was estimated and then corrected, and of the next one.
+    fn ranks<D: Discipline>(mut discipline: D, estimate: u32, bytes: u32) -> [D::Rank; 2] {
+        let stream = StreamId(0);
+        let mut state = discipline.admit(&Contract::new().weight(3).unwrap()).unwrap();
+        discipline.advance(5);
+        let mut rank = |state: &mut D::State, estimate: u32, how| {
+            let stamp = discipline.arrived(state, stream, bytes, true);
+            let head = Head { arrival_ns: 5, bytes: estimate };
+            discipline.became_head(state, head);
+            discipline.activated(state, stream, head, stamp, how);
+            discipline.resized(state, i64::from(bytes) - i64::from(estimate));
+            let head = Head { bytes, ..head };
+            let rank = discipline.rank(state, head);
+            discipline.served(state, stream, head, 5);
+            rank
+        };
+        [rank(&mut state, estimate, Activation::Arrived), rank(&mut state, bytes, Activation::Next)]
+    }
+
+    #[test]
+    fn a_corrected_length_counts_as_if_it_had_been_right() {
+        fn check<D: Discipline>(make: impl Fn() -> D) {
+            let expected = ranks(make(), 1_000, 1_000);
+            for estimate in [10, 5_000] {
+                assert_eq!(ranks(make(), estimate, 1_000), expected, "{estimate}");
+            }
+        }
+        let link = Link::default();
+        check(|| Scfq::new(link, 0));
+        check(|| Sfq::new(link, 0));
+        check(|| VirtualClock::new(link, 0));
+        check(|| Wf2qPlus::new(link, 0));
+        check(|| Wfq::new(link, 0));
+        check(|| Wf2q::new(link, 0));
     }
 }

@@ -1,11 +1,12 @@
 //! Eligibility gates: whether a stream's head may be served, independent of the discipline.
 //!
 //! Three conditions close a stream's gate: the caller closed it, the head needs more credits than
-//! the stream has, or the head does not conform to the rate cap. A call ends the first two, time
-//! the last. Disciplines see only whether a head is active, so all of them are credit-aware.
+//! the stream has, or the head does not conform to the rate cap. A call ends the first two, and
+//! time ends the last. Disciplines see only whether a head is active, so all of them are
+//! credit-aware.
 //!
-//! The rate cap is a token bucket kept as a theoretical arrival time, in ns × bits/s so that
-//! nothing is rounded: a head of L bytes conforms from (TAT − b/ρ + L/ρ) on; when it is served,
+//! The rate cap is a token bucket kept as a theoretical arrival time, in ns × bits/s to avoid
+//! rounding: a head of L bytes conforms from (TAT − b/ρ + L/ρ) on; when it is served,
 //! TAT = max(now, TAT) + L/ρ. Source: ITU-T I.371 (GCRA); credits: MinBW paper, section II.
 
 use alloc::vec::Vec;
@@ -88,13 +89,13 @@ impl EligibilityGates {
         }
     }
 
-    /// Whether any stream has or had limits.
+    /// Returns whether any stream has or had limits.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         !self.gates.is_empty()
     }
 
-    /// Whether the gate of `stream` may close when its packets are served.
+    /// Returns whether the gate of `stream` may close when its packets are served.
     #[inline]
     pub(crate) fn may_close(&self, stream: StreamId) -> bool {
         stream.index() < self.gates.len()
@@ -108,7 +109,8 @@ impl EligibilityGates {
         &mut self.gates[stream.index()]
     }
 
-    /// Whether `head` may be served; schedules the opening of the gate if time will open it.
+    /// Returns whether `head` may be served; schedules the opening of the gate if time will open
+    /// it.
     #[inline(always)]
     pub(crate) fn admits(&mut self, stream: StreamId, head: Head, now_ns: u64) -> bool {
         stream.index() >= self.gates.len() || self.admits_limited(stream, head, now_ns)
@@ -234,7 +236,7 @@ mod tests {
         let mut gates = gates(&Contract::new().max_rate(MaxRate { rate_bps, burst_bytes: 1500 }));
         assert!(gates.admits(A, head(1500), 0));
         gates.spend(A, 1500, 0);
-        // 1 byte a microsecond: 500 bytes fit again after 500 us.
+        // 1 byte per microsecond: 500 bytes conform again after 500 µs.
         assert!(!gates.admits(A, head(500), 499_999));
         assert_eq!(gates.next_opening_ns(), Some(500_000));
         assert!(gates.admits(A, head(500), 500_000));

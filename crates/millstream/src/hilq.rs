@@ -8,18 +8,18 @@
 //! queue    packets of one slot, first in, first out
 //! ```
 //!
-//! Two-level bitmaps find the first packet of a segment by two reads, so the cost of arrivals and
+//! Two-level bitmaps find the first packet of a segment with two reads, so the cost of arrivals and
 //! decisions is independent of the number of streams. Three stages, the paper's three kinds of
-//! threads, work on one state in turn: `receive` inserts an arrival into its slot, `collect` drops
-//! the packets of segments that have passed, `schedule` removes the next packet.
+//! threads, work on the same records in turn: `receive` inserts an arrival into its slot, `collect`
+//! drops the packets of segments that have passed, `schedule` removes the next packet.
 //!
 //! The order approximates that of [`Dwcs`](crate::Dwcs):
 //!
 //! - deadlines within a millisecond are equal, and a packet can be sent until its millisecond ends;
 //! - x'/y' is rounded and clamped to the table's x' < 20 and y' < 30; if x' = 0, y' is ignored;
 //! - a packet keeps its slot when its stream's x'/y' change after its arrival;
-//! - an arrival with a deadline beyond the calendar is rejected: its slot is that of an earlier
-//!   one;
+//! - an arrival with a deadline beyond the calendar is rejected: its slot belongs to an earlier
+//!   deadline;
 //! - late packets are always dropped.
 //!
 //! Source: *Efficient Implementation of Packet Scheduling Algorithm on High-Speed Programmable
@@ -34,35 +34,26 @@ mod lookup;
 mod memory;
 mod packets;
 mod receive;
+mod records;
 mod schedule;
 mod sizes;
+mod streams;
 
 pub use memory::{Accesses, Memory};
 pub use receive::Rejected;
 pub use sizes::Sizes;
 
-use alloc::vec::Vec;
 use core::num::NonZeroU64;
 
-use self::calendar::Calendar;
-use self::collect::Collected;
-use self::lookup::Lookup;
-use self::packets::{Descriptor, Packets};
+use self::collect::Collector;
+use self::receive::Receiver;
+use self::records::Records;
+use self::schedule::schedule;
 use crate::catalogue::DynScheduler;
 use crate::contract::{Contract, ContractError, Late};
-use crate::discipline::{Discipline, Dwcs, DwcsOptions, DwcsState, EdfFirst};
+use crate::discipline::DwcsOptions;
 use crate::packet::{Departure, Packet, StreamId};
 use crate::selector::Observer;
-
-/// A stream.
-#[derive(Clone, Copy, Debug)]
-struct Stream {
-    /// x'/y', and the deadline of the last arrival.
-    state: DwcsState,
-    arrivals: u64,
-    waiting: u32,
-    limit: u32,
-}
 
 /// The HILQ scheduler, which approximates DWCS. `M` counts its memory accesses.
 ///
@@ -82,21 +73,10 @@ struct Stream {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Hilq<M = ()> {
-    rules: Dwcs<EdfFirst>,
     sizes: Sizes,
-    lookup: Lookup,
-    calendar: Calendar,
-    packets: Packets,
-    streams: Vec<Stream>,
-    /// Packets in the calendar, and collected packets.
-    waiting: u64,
-    rejected: Rejected,
-    collected: Collected,
-    /// The current segment; all before it are empty.
-    current: u64,
-    /// The first segment that may not be empty.
-    search: u64,
-    memory: M,
+    receiver: Receiver,
+    collector: Collector,
+    records: Records<M>,
 }
 
 impl Hilq {
@@ -119,13 +99,13 @@ impl Hilq {
         let (least_ns, most_ns) = (sizes.least_period_ns(), sizes.most_period_ns());
         let (short, long) =
             (period.is_some_and(|ns| ns < least_ns), period.is_some_and(|ns| ns > most_ns));
-        let never_held = "to be left out: it never holds packets back";
+        let no_gates = "to be unset: it has no gates";
         [
             unfit(contract.late == Late::Send, "late", "to be \"drop\": it drops late packets"),
-            unfit(short, "period", "to be at least a segment of its calendar"),
-            unfit(long, "period", "to be at most all segments of its calendar but one"),
-            unfit(contract.max_rate.is_some(), "max-rate", never_held),
-            unfit(contract.credits.is_some(), "credits", never_held),
+            unfit(short, "period", "to be at least one segment of its calendar"),
+            unfit(long, "period", "to be at most the length of its calendar less one segment"),
+            unfit(contract.max_rate.is_some(), "max-rate", no_gates),
+            unfit(contract.credits.is_some(), "credits", no_gates),
         ]
         .into_iter()
         .flatten()
@@ -141,77 +121,60 @@ impl<M: Memory> Hilq<M> {
     pub fn with_memory(options: DwcsOptions, sizes: Sizes, memory: M) -> Self {
         sizes.check();
         Self {
-            rules: Dwcs::new(options),
             sizes,
-            lookup: Lookup::new(&sizes),
-            calendar: Calendar::new(&sizes),
-            packets: Packets::new(sizes.packets),
-            streams: Vec::new(),
-            waiting: 0,
-            rejected: Rejected::default(),
-            collected: Collected::NONE,
-            current: 0,
-            search: 0,
-            memory,
+            receiver: Receiver::new(&sizes),
+            collector: Collector::new(),
+            records: Records::new(options, &sizes, memory),
         }
     }
 
     /// Returns the rejected arrivals, by reason.
     #[must_use]
     pub fn rejected(&self) -> Rejected {
-        self.rejected
+        self.receiver.rejected()
     }
 
     /// Returns the counter of memory accesses.
     #[must_use]
     pub fn memory(&self) -> &M {
-        &self.memory
+        &self.records.memory
     }
 
     /// Returns the basic and extended element queues in use.
     #[must_use]
     pub fn queues_in_use(&self) -> (usize, usize) {
-        self.calendar.queues_in_use()
-    }
-
-    /// Frees the descriptor of a packet and counts its departure.
-    fn take(&mut self, packet: u32) -> Descriptor {
-        let descriptor = self.packets.take(packet);
-        self.streams[descriptor.stream as usize].waiting -= 1;
-        self.waiting -= 1;
-        descriptor
+        self.records.calendar.queues_in_use()
     }
 }
 
 impl<M: Memory> DynScheduler for Hilq<M> {
     fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
-        let number = u32::try_from(self.streams.len())
+        let number = u32::try_from(self.streams())
             .ok()
             .filter(|&number| number < u32::MAX)
             .ok_or(ContractError::TooManyStreams)?;
         if let Some(unfit) = Hilq::unfit(&contract, &self.sizes).next() {
             return Err(unfit);
         }
-        let state = self.rules.admit(&contract)?;
-        let limit = contract.queue.unwrap_or(u32::MAX);
-        self.streams.push(Stream { state, arrivals: 0, waiting: 0, limit });
+        self.records.streams.add(&contract)?;
         Ok(StreamId(number))
     }
 
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure> {
-        self.receive(now_ns, stream, packet)
+        self.collector.collect(&mut self.records, now_ns);
+        self.receiver.receive(&mut self.records, now_ns, stream, packet)
     }
 
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {
-        self.collect(now_ns);
-        self.report_drops(now_ns, observer);
-        self.schedule(now_ns)
+        self.collector.collect(&mut self.records, now_ns);
+        self.collector.report(&mut self.records, now_ns, observer);
+        schedule(&mut self.records, now_ns)
     }
 
     /// # Panics
     /// If `eligible` is false: HILQ has no gates.
     fn set_eligible(&mut self, _: u64, stream: StreamId, eligible: bool) {
-        assert!(eligible, "hilq cannot hold back stream {stream}");
+        assert!(eligible, "hilq has no gates; it cannot make stream {stream} ineligible");
     }
 
     /// No effect: streams have no flow control.
@@ -226,14 +189,14 @@ impl<M: Memory> DynScheduler for Hilq<M> {
     }
 
     fn streams(&self) -> usize {
-        self.streams.len()
+        self.records.streams.len()
     }
 
     fn waiting(&self, stream: StreamId) -> u32 {
-        self.streams[stream.index()].waiting
+        self.records.streams.waiting(stream)
     }
 
     fn total_waiting(&self) -> u64 {
-        self.waiting
+        self.records.packets.len()
     }
 }

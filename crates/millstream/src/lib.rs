@@ -8,11 +8,11 @@
 //! - a backend supplies packets and time. It is another crate: the engine has no I/O, no clock, no
 //!   threads and no floating point, and allocates only when streams or the largest backlog grow.
 //!
-//! [`Hilq`] is a scheduler of its own: it approximates DWCS on a calendar.
+//! [`Hilq`] is a separate scheduler: it approximates DWCS on a calendar.
 //!
-//! [`Scheduler`] joins a discipline and a structure over the streams' queues; its page has an
-//! example with three streams. [`catalogue`] builds schedulers from names. [`bounds`] computes what
-//! theory guarantees the streams before anything runs.
+//! [`Scheduler`] combines a discipline and a structure with the streams' queues; its page has an
+//! example with three streams. [`catalogue`] builds schedulers from names. [`bounds`] computes
+//! theoretical guarantees from the streams' contracts, without a run.
 //!
 //! The path of a packet: `queue` (waits) → `selector` (charges misses, finds the first stream) →
 //! `scheduler` (departs as a [`Departure`]).

@@ -13,7 +13,7 @@ pub struct Link {
 }
 
 impl Default for Link {
-    /// 1 Gb/s without overhead.
+    /// Returns a link of 1 Gbit/s without overhead.
     fn default() -> Self {
         Self { rate_bps: 1_000_000_000, overhead_bytes: 0 }
     }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A class's clock is the time minus the transmissions of other classes: t − busy(t) + own(t). It
-//! also stops while only a rate cap, the class's own or that of a class above, keeps its packets
-//! from an idle link: to the streams below, a cap is a slower link.
+//! also stops while the link is idle and only a rate cap, the class's own or an ancestor's, keeps
+//! its packets from being sent: for the streams below, a cap acts as a slower link.
 
 use crate::link::Link;
 
@@ -25,13 +25,13 @@ pub(crate) struct LinkClock {
     number: u64,
 }
 
-/// The share of one class. Its *idle time* is the link's idle time, less the time for which caps
-/// held back the classes above.
+/// The clock of one class. Its *idle time* is the link's idle time, less the time for which caps
+/// stopped its ancestors.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClassClock {
-    /// The idle time of earlier hold-backs of the class.
+    /// The idle time during earlier stops of the class by its cap.
     held_ns: u64,
-    /// The idle time at which the current hold-back began, if there is one.
+    /// The idle time at which the current stop began, if there is one.
     held_from_ns: Option<u64>,
     /// The duration of its transmissions, including all of the current one.
     served_ns: u64,
@@ -80,7 +80,7 @@ impl LinkClock {
         at_ns.saturating_sub(self.busy_ns - self.left_ns(at_ns))
     }
 
-    /// Returns the rest of the current transmission at `at_ns`.
+    /// Returns the remaining time of the current transmission at `at_ns`.
     #[inline]
     fn left_ns(&self, at_ns: u64) -> u64 {
         self.free_ns.saturating_sub(at_ns)
@@ -103,13 +103,13 @@ impl ClassClock {
         idle_ns + (self.served_ns - own_left_ns)
     }
 
-    /// Returns its idle time, given that of the class above.
+    /// Returns its idle time, given that of its parent.
     #[inline]
     pub(crate) fn idle_ns(&self, above_ns: u64) -> u64 {
         self.held_from_ns.unwrap_or(above_ns) - self.held_ns
     }
 
-    /// Starts or ends a hold-back when the idle time of the class above is `above_ns`.
+    /// Starts or ends a stop by the cap when the idle time of the parent is `above_ns`.
     #[inline]
     pub(crate) fn hold(&mut self, held: bool, above_ns: u64) {
         match self.held_from_ns {
@@ -122,7 +122,7 @@ impl ClassClock {
         }
     }
 
-    /// Whether the class's clock has advanced since its last service ended.
+    /// Returns whether the class's clock has advanced since its last service ended.
     #[inline]
     pub(crate) fn idle_since_service(&self, clock_ns: u64) -> bool {
         clock_ns > self.served_until_ns
@@ -157,7 +157,7 @@ mod tests {
         let (mut above, mut below) = (ClassClock::default(), ClassClock::default());
         above.hold(true, 10);
         assert_eq!(above.idle_ns(30), 10);
-        // Time in which both are held back counts once.
+        // Time in which caps stop both classes counts once.
         below.hold(true, above.idle_ns(20));
         above.hold(false, 40);
         assert_eq!((above.idle_ns(45), below.idle_ns(above.idle_ns(45))), (15, 10));

@@ -1,4 +1,4 @@
-//! Packets as the engine takes them in and returns them.
+//! Packets as the engine receives and returns them.
 //!
 //! A packet arrives as a [`Packet`]: its length and the caller's `tag`, which is returned
 //! unchanged. It leaves as a [`Departure`]: sent, or dropped for a reason. Every arrival ends in
@@ -46,7 +46,7 @@ impl Packet {
     }
 }
 
-/// How a packet left.
+/// The reason for a packet's departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
     /// Its service started.
@@ -69,10 +69,10 @@ impl Event {
     }
 }
 
-/// A packet leaving the scheduler: one row of the departures CSV.
+/// A packet that leaves the scheduler: one row of the departures CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departure {
-    /// When service started or the drop happened, ns.
+    /// The time of the start of service or of the drop, ns.
     pub time_ns: u64,
     /// Its stream.
     pub stream: StreamId,
@@ -80,11 +80,11 @@ pub struct Departure {
     pub packet: u64,
     /// Length in bytes.
     pub bytes: u32,
-    /// When it arrived, ns.
+    /// The arrival time, ns.
     pub arrival_ns: u64,
-    /// The deadline it was served or dropped against, ns; `None` where there is none.
+    /// The deadline at the time of service or drop, ns; `None` without deadlines.
     pub deadline_ns: Option<u64>,
-    /// How it left.
+    /// The reason for the departure.
     pub event: Event,
     /// The caller's value from [`Packet::tag`].
     pub tag: u64,

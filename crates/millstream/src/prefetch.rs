@@ -1,7 +1,7 @@
 //! Prefetching of entries that will be read soon.
 //!
-//! With a million streams each state that a decision reads comes from memory. The calendar knows
-//! the next ones, and fetches them while it works on the current ones.
+//! With a million streams, every state that a decision reads is a cache miss. The calendar knows
+//! the next entries and prefetches them while it works on the current ones.
 
 /// Prefetches `items[at]` into the cache; no effect if the index is out of range.
 #[inline(always)]

@@ -1,14 +1,14 @@
 //! Bounded FIFO queues of all streams over one packet slab.
 //!
 //! ```text
-//! queues:  [head tail waiting limit]  one a stream
+//! queues:  [head tail waiting limit]  one per stream
 //!             |     |
 //! slab:    [packet next] -> [packet next] -> …      free list through `next`
 //! ```
 //!
 //! One allocation serves all streams: a flooding stream uses memory only up to its limit, an idle
 //! one uses none. Every operation is O(1). The slab grows to the largest backlog and is then
-//! reused, so the steady state allocates nothing.
+//! reused, so the steady state does not allocate.
 
 use alloc::vec::Vec;
 
@@ -52,7 +52,7 @@ pub(crate) struct Queues<P> {
 }
 
 impl<P: Copy + Default> Queues<P> {
-    /// Returns queues without streams that hold at most `packet_limit` packets together.
+    /// Returns queues without streams; all queues together hold at most `packet_limit` packets.
     pub(crate) fn new(packet_limit: u32) -> Self {
         Self { slab: Vec::new(), free: END, packet_limit, waiting: 0, queues: Vec::new() }
     }
@@ -82,13 +82,13 @@ impl<P: Copy + Default> Queues<P> {
         prefetch(&self.slab, self.queues[stream.index()].head as usize);
     }
 
-    /// Returns the packets waiting in all streams.
+    /// Returns the number of packets waiting in all streams.
     #[inline]
     pub(crate) fn total_waiting(&self) -> u64 {
         self.waiting
     }
 
-    /// Returns the arrivals of one stream so far, dropped ones included.
+    /// Returns the number of arrivals of one stream so far, including dropped ones.
     #[inline]
     pub(crate) fn arrivals(&self, stream: StreamId) -> u64 {
         self.queues[stream.index()].arrivals

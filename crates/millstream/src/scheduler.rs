@@ -13,7 +13,7 @@ use crate::queue::Queues;
 use crate::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
 use crate::structure::Structure;
 
-/// How many arrivals of a batch ahead a queue is prefetched.
+/// The distance, in arrivals of a batch, at which a queue is prefetched.
 const FETCHED_AHEAD: usize = 6;
 
 /// The packet queues and their eligibility gates.
@@ -24,7 +24,7 @@ struct PacketStore<P> {
 }
 
 impl<P: Copy + Default> PacketStore<P> {
-    /// Returns a packet that became head-of-line in the selector's form.
+    /// Returns a packet that became head-of-line as the selector's `NewHead`.
     #[inline]
     fn new_head(&mut self, stream: StreamId, now_ns: u64, next: (Head, P)) -> NewHead<P> {
         let (head, stamp) = next;
@@ -82,8 +82,8 @@ pub struct Scheduler<S: Select> {
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Scheduler<Selector<D, S>> {
-    /// Returns a scheduler of `discipline` on `structure`, without streams and without a common
-    /// limit on waiting packets, for a link without overhead.
+    /// Returns a scheduler of `discipline` on `structure` for a link without overhead. It has no
+    /// streams and no common limit on waiting packets.
     #[must_use]
     pub fn new(discipline: D, structure: S) -> Self {
         Self::over(Selector::new(discipline, structure))
@@ -114,7 +114,8 @@ impl<S: Select> Scheduler<S> {
         self
     }
 
-    /// Makes rate caps count packets as they are on `link`. Call before the first stream is added.
+    /// Makes rate caps count packets with the overhead of `link`. Call before the first stream is
+    /// added.
     #[must_use]
     pub fn on_link(mut self, link: Link) -> Self {
         self.store.gates = EligibilityGates::new(link);
@@ -258,7 +259,7 @@ impl<S: Select> Scheduler<S> {
     }
 
     /// Makes up to `most` decisions at one instant, for drivers that fill a transmit ring. Returns
-    /// how many packets were sent.
+    /// the number of packets sent.
     #[inline]
     pub fn decide_batch(
         &mut self,
@@ -340,17 +341,17 @@ impl<S: Select> Scheduler<S> {
         }
     }
 
-    /// Returns the time, ns, at which a rate cap lets the next stream become eligible: when to call
-    /// [`decide`](Self::decide) again after it returned `None`.
+    /// Returns the time, ns, at which the next stream becomes eligible under its rate cap. After
+    /// [`decide`](Self::decide) returned `None`, call it again at this time.
     #[must_use]
     pub fn next_eligible_ns(&self) -> Option<u64> {
         self.store.gates.next_opening_ns()
     }
 
-    /// Charges the last service of `stream` with `extra_bytes` beyond the packet's length (a
-    /// refund, if negative): for work whose cost is known only afterwards, such as CPU cycles. Call
-    /// before the stream is served again. Returns whether the discipline accounts for it (WF²Q+ and
-    /// DRR do).
+    /// Charges the last service of `stream` with `extra_bytes` beyond the packet's length; a
+    /// negative value is a refund. For work whose cost is known only afterwards, such as CPU
+    /// cycles. Call before the stream is served again. Returns whether the discipline supports it
+    /// (WF²Q+ and DRR do).
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
@@ -365,7 +366,7 @@ impl<S: Select> Scheduler<S> {
         self.selector.streams()
     }
 
-    /// Returns the packets waiting in `stream`.
+    /// Returns the number of packets waiting in `stream`.
     ///
     /// # Panics
     /// If `stream` was not added to this scheduler.
@@ -374,7 +375,7 @@ impl<S: Select> Scheduler<S> {
         self.store.queues.waiting(stream).packets
     }
 
-    /// Returns the packets waiting in all streams.
+    /// Returns the number of packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
         self.store.queues.total_waiting()
@@ -390,7 +391,7 @@ mod tests {
     use crate::structure::Scan;
     use core::num::NonZeroU64;
 
-    /// One byte a nanosecond.
+    /// One byte per nanosecond.
     const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
 
     #[test]
@@ -420,8 +421,8 @@ mod tests {
         }
     }
 
-    /// A clock that leaps is advanced by every event: at 100 ns it leaps to the start of the second
-    /// packet of `a`, so that it is past that start when the packet of `b` arrives.
+    /// Every event advances a clock that leaps: at 100 ns it leaps to the start of the second
+    /// packet of `a`, so it is past that start when the packet of `b` arrives.
     #[test]
     fn a_change_of_limits_advances_a_clock_that_leaps() {
         for idle in [false, true] {

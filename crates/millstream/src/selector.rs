@@ -6,7 +6,7 @@
 //!
 //! | selector | selects |
 //! |---|---|
-//! | [`Selector`] | by any discipline, on any structure that can hold it |
+//! | [`Selector`] | by any discipline, on any structure that supports it |
 //! | [`HilqExact`] | by DWCS, earliest deadline first; the fastest |
 //! | [`ManagedFirst`] | management channels before the streams of another selector: MinBW |
 
@@ -23,18 +23,19 @@ use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Head, Stamp, Waiting};
 use crate::packet::{Departure, StreamId};
 
-/// The last time at which deadlines pass. A deadline of `u64::MAX` never does: sums saturate there.
+/// The last time at which deadlines pass. A deadline of `u64::MAX` never passes: sums saturate
+/// there.
 const LAST_NS: u64 = u64::MAX - 1;
 
 /// Receives the misses and drops of a decision.
 pub trait Observer {
-    /// Deadlines of `stream` passed, or a packet is sent late. At one instant the order of streams
-    /// is unspecified.
+    /// Called when deadlines of `stream` passed or a packet is sent late. The order of streams at
+    /// one instant is unspecified.
     fn missed(&mut self, stream: StreamId, now_ns: u64, missed: u64, violations: u64) {
         let _ = (stream, now_ns, missed, violations);
     }
 
-    /// A packet was dropped because its deadline passed.
+    /// Called when a packet was dropped because its deadline passed.
     fn dropped(&mut self, departure: &Departure) {
         let _ = departure;
     }
@@ -50,7 +51,7 @@ pub struct NewHead<P> {
     pub head: Head,
     /// The stamp of its arrival.
     pub stamp: P,
-    /// Its gate is open: the head is active.
+    /// `true` if its gate is open: the head is active.
     pub open: bool,
 }
 
@@ -86,10 +87,11 @@ pub trait Select {
     /// The value that a packet carries from its arrival until it is head-of-line.
     type Stamp: Stamp;
 
-    /// The clock depends on the times at which it is advanced, so it must be at every event.
+    /// `true` if the clock depends on the times at which it is advanced; every event must then
+    /// advance it.
     const LEAPS: bool = false;
 
-    /// [`backlog_changed`](Self::backlog_changed) must be called.
+    /// `true` if [`backlog_changed`](Self::backlog_changed) must be called.
     const TRACKS_BACKLOG: bool = false;
 
     /// Adds a stream; its number is the count of streams before it.
@@ -101,49 +103,49 @@ pub trait Select {
     /// Returns the number of streams.
     fn streams(&self) -> usize;
 
-    /// Whether late heads are charged.
+    /// Returns whether late heads are charged.
     fn has_deadlines(&self) -> bool;
 
     /// Advances the discipline's clock to `clock_ns`.
     fn advance(&mut self, clock_ns: u64);
 
-    /// A decision found every queue empty.
+    /// Called when a decision found every queue empty.
     fn idle(&mut self);
 
-    /// Whether any stream has an active head.
+    /// Returns whether any stream has an active head.
     fn any_active(&self) -> bool;
 
-    /// Whether `stream` has an active head.
+    /// Returns whether `stream` has an active head.
     fn active(&self, stream: StreamId) -> bool;
 
     /// Returns the head of `stream` if it is backlogged.
     fn head(&self, stream: StreamId) -> Option<Head>;
 
-    /// A packet arrived; `active` if its stream has an active head. Returns its stamp.
+    /// Called when a packet arrives; `active` if its stream has an active head. Returns its stamp.
     fn arrived(&mut self, stream: StreamId, bytes: u32, active: bool) -> Self::Stamp;
 
-    /// `stream`, which was idle, has a head-of-line packet.
+    /// Called when `stream`, which was idle, gets a head-of-line packet.
     fn became_backlogged(&mut self, stream: StreamId, new: NewHead<Self::Stamp>);
 
-    /// The backlog of `stream` changed to `waiting`: a packet arrived, and the stream is not yet
-    /// backlogged or has another head, or a packet left, and its successor is not yet head-of-line.
-    /// Called only if [`TRACKS_BACKLOG`](Self::TRACKS_BACKLOG).
+    /// Called when the backlog of `stream` changed to `waiting`; only if
+    /// [`TRACKS_BACKLOG`](Self::TRACKS_BACKLOG). Either a packet arrived, and the stream is not yet
+    /// backlogged or has another head; or a packet left, and its successor is not yet head-of-line.
     #[inline]
     fn backlog_changed(&mut self, stream: StreamId, waiting: Waiting) {
         let _ = (stream, waiting);
     }
 
-    /// The gate of a backlogged stream opens. `how` holds the stream's backlog.
+    /// Called when the gate of a backlogged stream opens. `how` holds the stream's backlog.
     fn open(&mut self, stream: StreamId, how: Activation);
 
-    /// The limits of `stream` changed. A call of [`open`](Self::open) or [`close`](Self::close)
-    /// follows if it is backlogged and its gate may have changed.
+    /// Called when the limits of `stream` changed. A call of [`open`](Self::open) or
+    /// [`close`](Self::close) follows if it is backlogged and its gate may have changed.
     #[inline]
     fn limits_changed(&mut self, stream: StreamId) {
         let _ = stream;
     }
 
-    /// The gate of `stream` closes.
+    /// Called when the gate of `stream` closes.
     fn close(&mut self, stream: StreamId);
 
     /// Charges every deadline that has passed, and drops late heads in stream order.
@@ -168,30 +170,30 @@ pub trait Select {
     /// Corrects the length of the head of `stream`, which is served next, to `bytes`.
     fn resize(&mut self, stream: StreamId, bytes: u32);
 
-    /// The head of `stream` starts to be served. Returns whether that is a miss. A call of
-    /// [`head_departed`](Self::head_departed) follows.
+    /// Called when service of the head of `stream` starts. Returns whether that is a miss. A call
+    /// of [`head_departed`](Self::head_departed) follows.
     fn served(&mut self, stream: StreamId, now_ns: u64) -> bool;
 
-    /// The head of `stream` departed; `next` is the one after it.
+    /// Called when the head of `stream` departed; `next` is its successor.
     fn head_departed(&mut self, stream: StreamId, next: Option<NewHead<Self::Stamp>>);
 
-    /// The head of `stream` departed; `next` is the one after it.
+    /// Calls [`head_departed`](Self::head_departed).
     #[deprecated(since = "0.2.0", note = "renamed to `head_departed`")]
     fn follow(&mut self, stream: StreamId, next: Option<NewHead<Self::Stamp>>) {
         self.head_departed(stream, next);
     }
 
-    /// Whether `stream`, which was just served, has the only active head and so wins every further
-    /// decision at this instant.
+    /// Returns whether `stream`, which was just served, has the only active head and so wins every
+    /// further decision at this instant.
     #[inline]
     fn is_alone(&self, stream: StreamId) -> bool {
         let _ = stream;
         false
     }
 
-    /// The head of a stream that is [alone](Self::is_alone) is served and departs; `next`, which is
-    /// active, follows. Returns whether that is a miss. A call of [`reinsert`](Self::reinsert)
-    /// ends a sequence of these.
+    /// Serves the head of a stream that is [alone](Self::is_alone); `next`, which is active, is its
+    /// successor. Returns whether that is a miss. A call of [`reinsert`](Self::reinsert) ends a
+    /// sequence of these calls.
     #[inline]
     fn serve_alone(&mut self, stream: StreamId, now_ns: u64, next: NewHead<Self::Stamp>) -> bool {
         let late = self.served(stream, now_ns);
@@ -199,13 +201,13 @@ pub trait Select {
         late
     }
 
-    /// Gives a stream that was served alone its place among the other streams.
+    /// Reinserts a stream that was served alone among the other streams.
     #[inline]
     fn reinsert(&mut self, stream: StreamId) {
         let _ = stream;
     }
 
     /// Charges the packet of `stream` that was served last with `extra_bytes` beyond its length.
-    /// Returns whether the discipline accounts for that.
+    /// Returns whether the discipline supports that.
     fn charge_extra(&mut self, stream: StreamId, extra_bytes: i64) -> bool;
 }

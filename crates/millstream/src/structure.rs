@@ -5,8 +5,8 @@
 //!
 //! | structure | insert, remove | first | due | for |
 //! |---|---|---|---|---|
-//! | [`Scan`] | O(1) | O(n) | O(n) | the executable definition; a handful of streams |
-//! | [`Heap`] | O(log n) | O(1) | O(1) + O(due) | everything else |
+//! | [`Scan`] | O(1) | O(n) | O(n) | the reference implementation; up to 16 streams |
+//! | [`Heap`] | O(log n) | O(1) | O(1) + O(due) | more streams |
 //! | [`Ring`] | O(1) | O(1) | – | disciplines that take turns |
 //! | [`DualHeap`] | O(log n) | O(log n) amortised | O(1) + O(due) | the Co-processor paper's form |
 
@@ -31,7 +31,7 @@ pub trait Structure<R: Rank> {
     /// Inserts `stream` at `rank`, or moves it there.
     fn insert(&mut self, stream: u32, rank: R);
 
-    /// Inserts `stream` at `rank`, or moves it there.
+    /// Calls [`insert`](Self::insert).
     #[deprecated(since = "0.2.0", note = "renamed to `insert`")]
     fn place(&mut self, stream: u32, rank: R) {
         self.insert(stream, rank);

@@ -12,14 +12,14 @@
 //!
 //! **A class's head.** A parent orders its children by their heads, but a class selects its packet
 //! only when it is served. So a class's head is an estimate, the length of the packet that it sent
-//! last, and the parent gets the right length before it charges the service. No packet is bound
-//! early: an urgent arrival can be sent next, however deep its stream is.
+//! last, and the parent gets the actual length before it charges the service. Packets are not
+//! committed early: an urgent arrival can be sent next, however deep its stream is.
 //!
 //! **A class's clock** stops while the link serves other classes: it shows the time for which the
-//! link was idle or the class was served. So a class shares its part of the link as it would share
-//! a link of its own, and a high-priority sibling does not affect its virtual time. In the MinBW
-//! paper these are the gaps that the management class leaves in WFQ's clock (its Figure 1). The
-//! clock ends a busy period when it runs while the class is empty.
+//! link was idle or the class was served. So a class shares its part of the link as if it were a
+//! dedicated link, and a high-priority sibling does not affect its virtual time. In the MinBW paper
+//! these are the gaps that the management class causes in WFQ's clock (its Figure 1). The clock
+//! ends a busy period when it runs while the class is empty.
 //!
 //! **Deadlines** are charged in every class at every decision. Classes may have deadlines in their
 //! parent; the misses of a class are not reported.
@@ -77,7 +77,7 @@ struct Class {
     /// The backlog of its subtree.
     waiting: Waiting,
     clock: ClassClock,
-    /// Its discipline ranks by backlogs.
+    /// `true` if its discipline ranks by backlogs.
     tracks_backlog: bool,
 }
 
@@ -107,7 +107,7 @@ struct Class {
 /// ```
 pub struct Tree {
     classes: Vec<Class>,
-    /// Each stream's place.
+    /// Each stream's position in its class.
     leaves: Vec<ChildIndex>,
     backlog: ClassBacklog,
     clock: LinkClock,
@@ -119,7 +119,7 @@ impl Tree {
     /// Returns a tree whose root has this discipline, for the link of `options`.
     ///
     /// # Panics
-    /// If `structure` cannot hold the discipline.
+    /// If `structure` does not support the discipline.
     #[must_use]
     pub fn new(root: &DisciplineRow, structure: StructureName, options: &Options) -> Self {
         let link = options.link;
@@ -144,7 +144,7 @@ impl Tree {
     /// If the contract lacks an attribute that the parent's discipline needs.
     ///
     /// # Panics
-    /// If `parent` is not of this tree, or `structure` cannot hold the discipline.
+    /// If `parent` is not of this tree, or `structure` does not support the discipline.
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_class(
         &mut self,
@@ -154,7 +154,7 @@ impl Tree {
         structure: StructureName,
         options: &Options,
     ) -> Result<ClassId, ContractError> {
-        // A class has no packets of its own to drop.
+        // A class has no packets that could be dropped.
         let contract = contract.late(Late::Send);
         let child = self.classes[parent.index()].node.add_child(&contract)?;
         let class = self.push_class(
@@ -316,7 +316,7 @@ impl Tree {
             let mut dropped =
                 LateDrops { backlog: &mut self.backlog, children, departures: Vec::new() };
             let child = node.select(now_ns, &mut dropped, &mut ());
-            debug_assert!(dropped.departures.is_empty(), "misses were charged before");
+            debug_assert!(dropped.departures.is_empty(), "a selection dropped packets");
             match children[child?.index()] {
                 Child::Class(below) => class = below,
                 Child::Stream(stream) => return Some(stream),
@@ -403,7 +403,7 @@ impl Tree {
         }
     }
 
-    /// Passes the backlog of a child to its class, if the class's discipline ranks by backlogs.
+    /// Reports the backlog of a child to its class, if the class's discipline ranks by backlogs.
     #[inline]
     fn backlog_changed(&mut self, place: ChildIndex, waiting: Waiting) {
         let Class { node, tracks_backlog, .. } = &mut self.classes[place.class.index()];
@@ -441,7 +441,7 @@ impl Tree {
         openings.into_iter().flatten().min()
     }
 
-    /// See [`Scheduler::charge`](crate::Scheduler::charge). Every class above is charged, too.
+    /// See [`Scheduler::charge`](crate::Scheduler::charge). Also charges every class above.
     ///
     /// # Panics
     /// If `stream` is not of this tree.
@@ -463,7 +463,7 @@ impl Tree {
         self.leaves.len()
     }
 
-    /// Returns the packets waiting in `stream`.
+    /// Returns the number of packets waiting in `stream`.
     ///
     /// # Panics
     /// If `stream` is not of this tree.
@@ -472,7 +472,7 @@ impl Tree {
         self.backlog.queues.waiting(stream).packets
     }
 
-    /// Returns the packets waiting in all streams.
+    /// Returns the number of packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
         self.backlog.queues.total_waiting()

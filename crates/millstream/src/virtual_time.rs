@@ -1,17 +1,17 @@
-//! Virtual time, by which fair queueing orders packets.
+//! Virtual time: the tags by which fair queueing orders packets.
 //!
 //! A tag is a 128-bit fixed-point number of bytes per unit of weight, [`UNIT`] to the byte. The
 //! unit is divisible by every number up to 36 and by many greater ones (64, 100, 1,000, 1,024,
 //! 4,096), so L/φ is exact for such weights. For other weights its relative error is below φ/2⁸⁰.
 //!
-//! Tags wrap around. Two tags are compared by the sign of their difference, which is right while
-//! they differ by less than half the range, some 10¹⁴ bytes per unit of weight. [`Clock`] ensures
-//! that for tags that were kept while their stream was idle.
+//! Tags wrap around. Two tags are compared by the sign of their difference, which is correct if
+//! they differ by less than half the range, about 10¹⁴ bytes per unit of weight. [`Clock`] ensures
+//! this for tags that were kept while their stream was idle.
 //!
 //! **Error.** Each step of a clock rounds down by less than one unit, so after N events of a busy
 //! period a tag is at most N units, N·2⁻⁸⁰ bytes, below its exact value. Ranks compare tags
 //! [`rounded`](Tag::rounded) to 2⁻⁴⁰ bytes: tags with equal exact values compare equal unless a
-//! rounding boundary is within the error of them. Boundaries are away from fractions with small
+//! rounding boundary is within the error of them. Boundaries are far from fractions with small
 //! denominators.
 
 use core::cmp::Ordering;
@@ -19,7 +19,7 @@ use core::cmp::Ordering;
 /// One byte per unit of weight.
 pub(crate) const UNIT: u128 = (1 << 29) * 81 * 625 * 49 * 11 * 13 * 17 * 19 * 23 * 29 * 31;
 
-/// The most by which a tag may be ahead of its clock, and a clock may advance in one epoch.
+/// The maximum by which a tag may be ahead of its clock, and a clock may advance in one epoch.
 const SPAN: u128 = 1 << 125;
 
 /// Low bits that ranks ignore.
@@ -50,7 +50,7 @@ impl Tag {
         Self(self.0.wrapping_add_signed(units))
     }
 
-    /// Returns how many units this is after `other`; 0 if it is not.
+    /// Returns the number of units by which this is after `other`; 0 if it is not.
     #[inline]
     pub(crate) fn since(self, other: Self) -> u128 {
         u128::try_from(self.difference(other)).unwrap_or(0)
@@ -69,7 +69,7 @@ impl Tag {
         NearTag((self.0.wrapping_add(BOUNDARY << 10) >> (GRAIN_BITS + 10)) as u64)
     }
 
-    /// Whether this is not after `other`, at any distance; near tags are compared as
+    /// Returns whether this is not after `other`, at any distance; near tags are compared as
     /// [`near`](Self::near) tags.
     #[inline]
     pub(crate) fn reached_by(self, other: Self) -> bool {
@@ -153,7 +153,7 @@ impl Kept {
 /// A clock of virtual time.
 ///
 /// An epoch ends when the clock has advanced by [`SPAN`]. A tag two epochs old counts as past, so a
-/// tag that was kept for years is never in the future after the clock has wrapped.
+/// tag that was kept for a long time is never in the future after the clock has wrapped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     now: Tag,
@@ -249,7 +249,7 @@ impl PerNanosecond {
         let elapsed = u128::from(elapsed_ns);
         let fraction = (u128::from(self.fraction) * elapsed) >> 64;
         if elapsed_ns >> 32 == 0 {
-            // At most 2⁸⁰·2⁴⁷/(8·10⁹), below 2⁹⁵, a nanosecond.
+            // At most 2⁸⁰·2⁴⁷/(8·10⁹), below 2⁹⁵, per nanosecond.
             return self.units * elapsed + fraction;
         }
         self.units.saturating_mul(elapsed).saturating_add(fraction)

@@ -1,4 +1,4 @@
-//! `hilq-exact` uses the memory that the book states, and allocates nothing once it is warm.
+//! `hilq-exact` uses the memory that the documentation states, and does not allocate once warm.
 #![allow(clippy::unwrap_used)]
 
 #[path = "support/allocations.rs"]
@@ -9,7 +9,7 @@ use millstream::{Contract, DwcsOptions, Packet, Scheduler, StreamId, Window};
 
 const STREAMS: u64 = 10_000;
 
-/// A pseudo-random number below `bound`.
+/// Returns a pseudo-random number below `bound`.
 fn below(state: &mut u64, bound: u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
     (*state >> 33) % bound
@@ -19,7 +19,7 @@ fn stream(number: u64) -> StreamId {
     StreamId(u32::try_from(number).unwrap())
 }
 
-/// One test, since allocations of other tests would be counted, too.
+/// This file has one test: allocations of concurrent tests would be counted, too.
 #[test]
 fn memory_is_as_stated_and_no_more_once_warm() {
     let empty = live_bytes();
@@ -34,16 +34,16 @@ fn memory_is_as_stated_and_no_more_once_warm() {
     for number in 0..STREAMS {
         scheduler.enqueue(0, stream(number), Packet::new(100)).unwrap();
     }
-    // 64 of state, 32 of queue, 128 to 256 of buckets and 32 of packet; Vecs grow by doubling.
+    // Bytes: 64 of state, 32 of queue, 128 to 256 of buckets, 32 of packet; Vecs grow by doubling.
     let each = (live_bytes() - empty) / STREAMS;
-    assert!((256..=520).contains(&each), "{each} bytes a stream");
+    assert!((256..=520).contains(&each), "{each} bytes per stream");
 
     let before = live_bytes();
     for packet in 0..STREAMS * 20 {
         scheduler.enqueue(0, stream(packet % STREAMS), Packet::new(100)).unwrap();
     }
     let each = (live_bytes() - before) / (STREAMS * 20);
-    assert!((16..=64).contains(&each), "{each} bytes a packet");
+    assert!((16..=64).contains(&each), "{each} bytes per packet");
 
     let mut now_ns = 0;
     let mut run = |steps: u64, now_ns: &mut u64| {

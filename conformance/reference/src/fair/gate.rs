@@ -11,7 +11,7 @@ use super::rule::{Packet, bytes_per_ns, whole};
 
 /// Returns the credits that a packet of `bytes` bytes takes.
 #[must_use]
-pub fn need(bytes: u32) -> u64 {
+pub fn credits_needed(bytes: u32) -> u64 {
     u64::from(bytes).div_ceil(64)
 }
 
@@ -32,7 +32,7 @@ impl Bucket {
         &self.theoretical_arrival - whole(self.burst) / &self.rate + whole(length) / &self.rate
     }
 
-    fn take(&mut self, now_ns: u64, length: u64) {
+    fn charge(&mut self, now_ns: u64, length: u64) {
         let from = whole(now_ns).max(self.theoretical_arrival.clone());
         self.theoretical_arrival = from + whole(length) / &self.rate;
     }
@@ -59,17 +59,17 @@ impl Gate {
         Self { credits: spec.credits, bucket }
     }
 
-    /// Whether the credits suffice for this head.
+    /// Returns whether the credits suffice for this head.
     #[must_use]
-    pub fn affords(&self, head: &Packet) -> bool {
-        self.credits.is_none_or(|credits| credits >= need(head.bytes))
+    pub fn has_credits(&self, head: &Packet) -> bool {
+        self.credits.is_none_or(|credits| credits >= credits_needed(head.bytes))
     }
 
-    /// Whether this head is eligible: the credits suffice and it conforms to the bucket.
+    /// Returns whether this head is eligible: the credits suffice and it conforms to the bucket.
     #[must_use]
     pub fn open(&self, head: &Packet, now_ns: u64) -> bool {
         let conforming = |bucket: &Bucket| whole(now_ns) >= bucket.conforming_from(head.length);
-        self.affords(head) && self.bucket.as_ref().is_none_or(conforming)
+        self.has_credits(head) && self.bucket.as_ref().is_none_or(conforming)
     }
 
     /// Returns the first ns at which this head conforms to the bucket; `None` without a bucket, or
@@ -81,15 +81,15 @@ impl Gate {
     }
 
     /// Returns credits to the stream.
-    pub fn give(&mut self, credits: u64) {
+    pub fn add_credits(&mut self, credits: u64) {
         self.credits = self.credits.map(|held| held.saturating_add(credits));
     }
 
     /// Charges a packet that is put in service.
-    pub fn take(&mut self, packet: &Packet, now_ns: u64) {
-        self.credits = self.credits.map(|held| held.saturating_sub(need(packet.bytes)));
+    pub fn charge(&mut self, packet: &Packet, now_ns: u64) {
+        self.credits = self.credits.map(|held| held.saturating_sub(credits_needed(packet.bytes)));
         if let Some(bucket) = &mut self.bucket {
-            bucket.take(now_ns, packet.length);
+            bucket.charge(now_ns, packet.length);
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The GPS clock: the virtual time of the fluid system.
 //!
-//! dV/dt' = r / Σφ over B, where B holds the streams whose last tag is ahead of V. Between two
-//! events streams leave B one group after the other, so the clock advances from one departure to
-//! the next.
+//! dV/dt' = r / Σφ over B, the set of streams whose last tag is ahead of V. Between two events,
+//! streams leave B in groups, so the clock advances from one departure to the next.
 
 use num_rational::BigRational;
 
@@ -21,7 +20,7 @@ pub struct Clock {
     time: BigRational,
     /// F of each stream's last stamped packet.
     pub last_finish: Vec<BigRational>,
-    in_b: Vec<bool>,
+    fluid_backlogged: Vec<bool>,
     /// Every point (t', V) where the slope changed or an event happened, since the last reset.
     pub history: Vec<(BigRational, BigRational)>,
 }
@@ -36,22 +35,22 @@ impl Clock {
             virtual_time: whole(0),
             time: whole(0),
             last_finish: vec![whole(0); spec.streams.len()],
-            in_b: vec![false; spec.streams.len()],
+            fluid_backlogged: vec![false; spec.streams.len()],
             history: vec![(whole(0), whole(0))],
         }
     }
 
-    /// Whether no stream is backlogged in the fluid system.
+    /// Returns whether no stream is backlogged in the fluid system.
     #[must_use]
     pub fn empty(&self) -> bool {
-        !self.in_b.contains(&true)
+        !self.fluid_backlogged.contains(&true)
     }
 
     fn members(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.in_b.len()).filter(|stream| self.in_b[*stream])
+        (0..self.fluid_backlogged.len()).filter(|stream| self.fluid_backlogged[*stream])
     }
 
-    /// Returns V at t' = `now`.
+    /// Advances V to t' = `now`.
     pub fn advance(&mut self, now: u64) {
         let now = whole(now);
         while let Some(first) = self.members().map(|stream| self.last_finish[stream].clone()).min()
@@ -66,9 +65,9 @@ impl Clock {
             self.virtual_time = first.clone();
             self.time = leaving;
             self.history.push((self.time.clone(), self.virtual_time.clone()));
-            for stream in 0..self.in_b.len() {
+            for stream in 0..self.fluid_backlogged.len() {
                 if self.last_finish[stream] == first {
-                    self.in_b[stream] = false;
+                    self.fluid_backlogged[stream] = false;
                 }
             }
         }
@@ -81,13 +80,13 @@ impl Clock {
         let start = self.last_finish[stream].clone().max(self.virtual_time.clone());
         let finish = &start + whole(length) / &self.weights[stream];
         self.last_finish[stream] = finish.clone();
-        self.in_b[stream] = finish > self.virtual_time;
+        self.fluid_backlogged[stream] = finish > self.virtual_time;
         (start, finish)
     }
 
     /// Removes the stream from B. Its last tag is that of the packet last put in service.
-    pub fn leave(&mut self, stream: usize, last_finish: BigRational) {
-        self.in_b[stream] = false;
+    pub fn remove_stream(&mut self, stream: usize, last_finish: BigRational) {
+        self.fluid_backlogged[stream] = false;
         self.last_finish[stream] = last_finish;
     }
 
@@ -95,7 +94,7 @@ impl Clock {
     pub fn reset(&mut self) {
         self.virtual_time = whole(0);
         self.last_finish.fill(whole(0));
-        self.in_b.fill(false);
+        self.fluid_backlogged.fill(false);
         self.history = vec![(self.time.clone(), whole(0))];
     }
 

@@ -1,13 +1,13 @@
 //! Disciplines that tag only heads, without the clock of the fluid system: SCFQ, SFQ, virtual
 //! clock.
 //!
-//! SCFQ and SFQ take v from the packet last put in service: its F or its S. Virtual clock compares
-//! with real time (t'), scaled so that its tags are bytes per unit of weight.
+//! In SCFQ, v is the F of the packet last put in service; in SFQ its S. Virtual clock compares with
+//! real time (t'), scaled so that its tags are bytes per unit of weight.
 
 use num_rational::BigRational;
 
 use super::model::Spec;
-use super::rule::{Packet, Queue, Rule, Tags, configured_slope, least, whole};
+use super::rule::{FairDiscipline, Packet, Queue, Tags, configured_slope, least, whole};
 
 /// S and F of a head, and F of the stream's last packet put in service.
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl SelfClocked {
     }
 }
 
-impl Rule for SelfClocked {
+impl FairDiscipline for SelfClocked {
     fn activated(&mut self, stream: usize, queues: &[Queue]) {
         self.streams[stream].stamp(&queues[stream], &self.virtual_time);
     }
@@ -67,7 +67,7 @@ impl Rule for SelfClocked {
         })
     }
 
-    fn started(&mut self, stream: usize, _packet: &Packet, queues: &[Queue]) -> Tags {
+    fn service_started(&mut self, stream: usize, _packet: &Packet, queues: &[Queue]) -> Tags {
         let tags = self.streams[stream].start();
         let own = if self.by_start { &tags.start } else { &tags.finish };
         if let Some(tag) = own {
@@ -108,7 +108,7 @@ impl VirtualClock {
     }
 }
 
-impl Rule for VirtualClock {
+impl FairDiscipline for VirtualClock {
     fn before_event(&mut self, now: u64, _queues: &[Queue]) {
         self.now = now;
     }
@@ -122,7 +122,7 @@ impl Rule for VirtualClock {
         least(queues, |stream| self.streams[stream].head.as_ref().map(|(_, finish)| finish))
     }
 
-    fn started(&mut self, stream: usize, _packet: &Packet, queues: &[Queue]) -> Tags {
+    fn service_started(&mut self, stream: usize, _packet: &Packet, queues: &[Queue]) -> Tags {
         let tags = self.streams[stream].start();
         if let Some(next) = queues[stream].waiting.front().filter(|_| queues[stream].active) {
             let arrival = whole(next.arrival_clock_ns) * &self.slope;

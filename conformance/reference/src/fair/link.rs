@@ -1,14 +1,14 @@
-//! The simulated link, one instant after the other.
+//! The simulated link, processed instant by instant.
 //!
-//! At one instant: end of transmission, credit returns, token-bucket releases, arrivals, decision.
-//! A packet leaves its queue when service starts, with all consequences. The FMC stream goes first
-//! and is hidden from the discipline, whose clock t' excludes the transmissions of its packets.
+//! The order at one instant is: end of transmission, credit returns, token-bucket releases,
+//! arrivals, decision. A packet leaves its queue when its service starts. The FMC stream has
+//! priority and is hidden from the discipline, whose clock t' excludes its transmissions.
 
 use std::collections::VecDeque;
 
 use super::gate::Gate;
 use super::model::{CreditReturn, Outcome, Service, Spec};
-use super::rule::{Packet, Queue, Rule, Tags, contenders, rule};
+use super::rule::{FairDiscipline, Packet, Queue, Tags, build, contenders};
 use crate::{Arrival, Row};
 
 /// A packet on the wire.
@@ -20,7 +20,7 @@ struct Transmission {
 
 struct Link<'a> {
     spec: &'a Spec,
-    rule: Box<dyn Rule>,
+    rule: Box<dyn FairDiscipline>,
     queues: Vec<Queue>,
     gates: Vec<Gate>,
     /// Arrivals of each stream so far, dropped ones included.
@@ -31,8 +31,9 @@ struct Link<'a> {
     outcome: Outcome,
 }
 
-/// Runs `arrivals` (in time order) through `spec`, until no event is left; packets may then still
-/// wait for credits that are never returned.
+/// Runs `arrivals` (in time order) through `spec` until no event is left.
+///
+/// Packets may then still wait for credits that are never returned.
 ///
 /// # Panics
 /// If arrivals or credit returns are not in time order, two streams are FMC, or an attribute that
@@ -53,7 +54,7 @@ pub fn run(spec: &Spec, arrivals: &[Arrival]) -> Outcome {
             arrivals.peek().map(|arrival| arrival.time_ns),
         ];
         let Some(now_ns) = events.into_iter().flatten().min() else { break };
-        link.rest(now_ns);
+        link.report_idle(now_ns);
         link.end_transmission(now_ns);
         while let Some(back) = returns.next_if(|back| back.time_ns == now_ns) {
             link.give_credits(back);
@@ -78,7 +79,7 @@ impl<'a> Link<'a> {
         });
         Self {
             spec,
-            rule: rule(spec),
+            rule: build(spec),
             queues: queues.collect(),
             gates: spec.streams.iter().map(Gate::new).collect(),
             arrived: vec![0; spec.streams.len()],
@@ -99,30 +100,32 @@ impl<'a> Link<'a> {
         u64::try_from(bits.div_ceil(u128::from(self.spec.rate_bps))).unwrap_or(u64::MAX)
     }
 
-    /// Tells the discipline, at the start of an instant, that the link was free until now and all
-    /// its queues were empty. That is so iff there was an instant at which the link stayed free
-    /// after the arrivals and no packet waited: the instant of a reset.
-    fn rest(&mut self, now_ns: u64) {
+    /// Reports to the discipline, at the start of an instant, that link and queues were idle.
+    ///
+    /// The link was free until now and all queues of the discipline were empty. This holds iff, at
+    /// an earlier instant, the link stayed free after the arrivals and no packet waited. That is
+    /// the instant of a reset.
+    fn report_idle(&mut self, now_ns: u64) {
         let empty = self.queues.iter().all(|queue| queue.fmc || queue.waiting.is_empty());
         if self.transmission.is_none() && empty {
             self.rule.idle(self.clock_ns(now_ns));
         }
     }
 
-    /// Announces an event of this stream to the discipline.
+    /// Reports an upcoming event of this stream to the discipline.
     fn before_event(&mut self, stream: usize, now_ns: u64) {
         if !self.queues[stream].fmc {
             self.rule.before_event(self.clock_ns(now_ns), &self.queues);
         }
     }
 
-    /// Whether the stream is active by definition.
+    /// Returns whether the stream is active by definition.
     fn is_active(&self, stream: usize, now_ns: u64) -> bool {
         let head = self.queues[stream].waiting.front();
         head.is_some_and(|head| self.gates[stream].open(head, now_ns))
     }
 
-    /// Marks the stream active if it became active.
+    /// Marks the stream active if it became active; returns whether it did.
     fn activate(&mut self, stream: usize, now_ns: u64) -> bool {
         if self.queues[stream].active || !self.is_active(stream, now_ns) {
             return false;
@@ -146,15 +149,15 @@ impl<'a> Link<'a> {
     fn give_credits(&mut self, back: CreditReturn) {
         let stream = back.stream as usize;
         self.before_event(stream, back.time_ns);
-        self.gates[stream].give(back.credits);
+        self.gates[stream].add_credits(back.credits);
         self.activate(stream, back.time_ns);
     }
 
-    /// Returns the time at which the stream's head conforms to the bucket; `None` if another
-    /// condition holds it back, or none does.
+    /// Returns the time at which the stream's head conforms to the bucket; `None` if it is eligible
+    /// or not eligible for another reason.
     fn release_ns(&self, stream: usize) -> Option<u64> {
         let (queue, gate) = (&self.queues[stream], &self.gates[stream]);
-        let head = queue.waiting.front().filter(|head| !queue.active && gate.affords(head))?;
+        let head = queue.waiting.front().filter(|head| !queue.active && gate.has_credits(head))?;
         gate.release_ns(head)
     }
 
@@ -166,7 +169,7 @@ impl<'a> Link<'a> {
         for stream in 0..self.queues.len() {
             if self.release_ns(stream) == Some(now_ns) {
                 self.before_event(stream, now_ns);
-                assert!(self.activate(stream, now_ns), "released at its instant");
+                assert!(self.activate(stream, now_ns), "the stream is not eligible at its release");
             }
         }
     }
@@ -192,7 +195,7 @@ impl<'a> Link<'a> {
         self.before_event(stream, now_ns);
         self.queues[stream].waiting.push_back(packet);
         if self.queues[stream].active && !self.queues[stream].fmc {
-            self.rule.joined(stream, &self.queues);
+            self.rule.packet_queued(stream, &self.queues);
         } else {
             self.activate(stream, now_ns);
         }
@@ -204,21 +207,21 @@ impl<'a> Link<'a> {
         }
         for stream in 0..self.queues.len() {
             let active = self.is_active(stream, now_ns);
-            assert_eq!(self.queues[stream].active, active, "activity is up to date");
+            assert_eq!(self.queues[stream].active, active, "the activity is out of date");
         }
         let fmc = self.queues.iter().position(|queue| queue.fmc && queue.active);
         if fmc.is_none() && contenders(&self.queues).next().is_some() {
             self.rule.before_event(self.clock_ns(now_ns), &self.queues);
         }
         let Some(stream) = fmc.or_else(|| self.rule.choose(&self.queues)) else { return };
-        assert!(self.queues[stream].active, "only active streams are served");
+        assert!(self.queues[stream].active, "an inactive stream is served");
         let Some(packet) = self.queues[stream].waiting.pop_front() else { return };
-        self.gates[stream].take(&packet, now_ns);
+        self.gates[stream].charge(&packet, now_ns);
         self.queues[stream].active = self.is_active(stream, now_ns);
         let tags = if fmc.is_some() {
             Tags::default()
         } else {
-            self.rule.started(stream, &packet, &self.queues)
+            self.rule.service_started(stream, &packet, &self.queues)
         };
         self.record(now_ns, stream, &packet, tags);
         let end_ns = now_ns + self.transmission_ns(packet.length);

@@ -1,10 +1,11 @@
 //! Reference of fair queueing, round robins and their credit-aware forms.
 //!
 //! Every tag and clock is an exact rational, every winner is found by comparing all streams, and
-//! nothing is stored that can be recomputed. [`model`] holds the inputs and outputs, [`link`] the
-//! simulated link, [`gate`] the eligibility of streams (credits and token buckets), [`rule`] the
-//! interface of disciplines. Each discipline has its own file: [`gps`] and [`wfq`], [`head_tags`]
-//! (SCFQ, SFQ, virtual clock), [`wf2q_plus`], [`ring`] (DRR, WRR) and [`slots`] (WIRR, tables).
+//! values that can be recomputed are not stored. [`model`] holds the inputs and outputs, [`link`]
+//! the simulated link, [`gate`] the eligibility of streams (credits and token buckets), [`rule`]
+//! the interface of disciplines. Each discipline has its own file: [`gps`] and [`wfq`],
+//! [`head_tags`] (SCFQ, SFQ, virtual clock), [`wf2q_plus`], [`ring`] (DRR, WRR) and [`slots`]
+//! (WIRR, tables).
 
 pub mod gate;
 pub mod gps;

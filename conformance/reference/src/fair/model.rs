@@ -7,7 +7,7 @@ use crate::Row;
 /// A discipline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Discipline {
-    /// Weighted fair queueing by the GPS clock; WFQ-CA where streams lack credits.
+    /// Weighted fair queueing by the GPS clock; WFQ-CA if streams have credits.
     Wfq,
     /// Self-clocked fair queueing.
     Scfq,
@@ -15,7 +15,7 @@ pub enum Discipline {
     Sfq,
     /// Worst-case fair weighted fair queueing by the GPS clock.
     Wf2q,
-    /// Worst-case fair weighted fair queueing by a clock of its own.
+    /// Worst-case fair weighted fair queueing by its own clock.
     Wf2qPlus,
     /// Virtual clock.
     VirtualClock,
@@ -68,17 +68,18 @@ impl Discipline {
 /// A stream's share and limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamSpec {
-    /// φ; for WRR and WIRR packets a round.
+    /// φ; for WRR and WIRR in packets per round.
     pub weight: u64,
     /// DRR's quantum, bytes on the wire.
     pub quantum: u64,
-    /// How many packets may wait.
+    /// Maximum number of waiting packets.
     pub queue: Option<u32>,
     /// The initial credits; `None` if they are not limited.
     pub credits: Option<u64>,
     /// A token bucket: rate, bits/s, and burst, bytes on the wire.
     pub shaper: Option<(u64, u64)>,
-    /// The stream has absolute priority and is not part of the discipline; one stream at most.
+    /// Whether the stream has absolute priority and is not part of the discipline; one stream at
+    /// most.
     pub fmc: bool,
 }
 
@@ -93,7 +94,7 @@ impl StreamSpec {
 /// A return of credits to a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreditReturn {
-    /// When, ns.
+    /// Time of the return, ns.
     pub time_ns: u64,
     /// The stream's number.
     pub stream: u32,
@@ -119,7 +120,7 @@ pub struct Spec {
 /// A packet put in service and its tags, in bytes per unit of weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
-    /// When, ns.
+    /// Start of the service, ns.
     pub time_ns: u64,
     /// The stream's number.
     pub stream: u32,
@@ -129,10 +130,10 @@ pub struct Service {
     pub start_tag: Option<BigRational>,
     /// F, in the disciplines that have one.
     pub finish_tag: Option<BigRational>,
-    /// V at this instant, with this packet in service: SCFQ's is this F and SFQ's this S. At a
-    /// service of the FMC stream it is the last V computed. Without a clock it is 0.
+    /// V at this instant, with this packet in service: this F in SCFQ, this S in SFQ. At a service
+    /// of the FMC stream it is the last V computed. It is 0 in disciplines without a clock.
     pub virtual_time: BigRational,
-    /// DRR's and WRR's deficit after this packet, before a stream that leaves the ring loses it.
+    /// DRR's and WRR's deficit after this packet; a stream that then leaves the ring loses it.
     pub deficit: Option<u64>,
 }
 

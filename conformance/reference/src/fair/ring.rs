@@ -1,23 +1,24 @@
 //! DRR and WRR: a ring of active streams, each with a deficit.
 //!
 //! The front's turn begins with its quantum and lasts while its head fits the deficit. The *next*
-//! decision, not the service, determines whether the turn goes on: a stream that becomes active
-//! while the last packet of a turn is on the wire is ahead of the stream whose turn it was. Golden
-//! trace `CA1_drr` shows this. A stream that is empty or inactive after a service leaves at once.
+//! decision, not the service, determines whether the turn continues. Hence a stream that becomes
+//! active while the last packet of a turn is transmitted precedes the stream of that turn. Golden
+//! trace `CA1_drr` shows this. A stream that is empty or inactive after a service leaves the ring
+//! at once.
 
 use std::collections::VecDeque;
 
 use super::model::Spec;
-use super::rule::{Packet, Queue, Rule, Tags};
+use super::rule::{FairDiscipline, Packet, Queue, Tags};
 
 /// The state of DRR or WRR.
 pub struct Ring {
-    /// Every packet has length 1 and the quantum is the weight.
+    /// Whether every packet has length 1 and the quantum is the weight.
     by_packets: bool,
     order: VecDeque<usize>,
     deficits: Vec<u64>,
-    /// The front got its quantum.
-    visiting: bool,
+    /// Whether the front has received its quantum.
+    in_turn: bool,
 }
 
 impl Ring {
@@ -25,7 +26,7 @@ impl Ring {
     #[must_use]
     pub fn new(spec: &Spec, by_packets: bool) -> Self {
         let deficits = vec![0; spec.streams.len()];
-        Self { by_packets, order: VecDeque::new(), deficits, visiting: false }
+        Self { by_packets, order: VecDeque::new(), deficits, in_turn: false }
     }
 
     fn length(&self, packet: &Packet) -> u64 {
@@ -33,9 +34,9 @@ impl Ring {
     }
 }
 
-impl Rule for Ring {
+impl FairDiscipline for Ring {
     fn activated(&mut self, stream: usize, _queues: &[Queue]) {
-        assert!(!self.order.contains(&stream), "an inactive stream is not in the ring");
+        assert!(!self.order.contains(&stream), "an inactive stream is in the ring");
         self.deficits[stream] = 0;
         self.order.push_back(stream);
     }
@@ -44,8 +45,8 @@ impl Rule for Ring {
         loop {
             let front = *self.order.front()?;
             let queue = &queues[front];
-            if !self.visiting {
-                self.visiting = true;
+            if !self.in_turn {
+                self.in_turn = true;
                 self.deficits[front] += if self.by_packets { queue.weight } else { queue.quantum };
             }
             let head = queue.waiting.front()?;
@@ -53,17 +54,17 @@ impl Rule for Ring {
                 return Some(front);
             }
             self.order.rotate_left(1);
-            self.visiting = false;
+            self.in_turn = false;
         }
     }
 
-    fn started(&mut self, stream: usize, packet: &Packet, queues: &[Queue]) -> Tags {
+    fn service_started(&mut self, stream: usize, packet: &Packet, queues: &[Queue]) -> Tags {
         self.deficits[stream] -= self.length(packet);
         let deficit = Some(self.deficits[stream]);
         if !queues[stream].active {
             self.deficits[stream] = 0;
             self.order.pop_front();
-            self.visiting = false;
+            self.in_turn = false;
         }
         Tags { start: None, finish: None, deficit }
     }

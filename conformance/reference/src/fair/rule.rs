@@ -1,8 +1,8 @@
 //! The interface of disciplines.
 //!
-//! A discipline sees neither the FMC stream nor real time: its clock t' stops while an FMC packet
-//! is transmitted. A stream without credits or tokens for its head is like an empty one, except
-//! that it keeps its packets.
+//! The FMC stream and real time are hidden from a discipline: its clock t' stops while an FMC
+//! packet is transmitted. A stream without credits or tokens for its head is treated like an empty
+//! one, but keeps its packets.
 
 use std::collections::VecDeque;
 
@@ -15,19 +15,19 @@ use super::slots::{Interleaved, Table};
 use super::wf2q_plus::Wf2qPlus;
 use super::wfq::Wfq;
 
-/// An exact number.
+/// Returns an exact number.
 #[must_use]
 pub fn whole(number: u64) -> BigRational {
     BigRational::from_integer(number.into())
 }
 
-/// An exact quotient.
+/// Returns an exact quotient.
 #[must_use]
-pub fn ratio(over: u64, under: u64) -> BigRational {
-    BigRational::new(over.into(), under.into())
+pub fn ratio(numerator: u64, denominator: u64) -> BigRational {
+    BigRational::new(numerator.into(), denominator.into())
 }
 
-/// A rate of bits/s in bytes/ns.
+/// Converts a rate from bits/s to bytes/ns.
 #[must_use]
 pub fn bytes_per_ns(rate_bps: u64) -> BigRational {
     ratio(rate_bps, 8_000_000_000)
@@ -42,22 +42,22 @@ pub struct Packet {
     pub bytes: u32,
     /// Its length on the wire, bytes: L.
     pub length: u64,
-    /// When it arrived, ns.
+    /// Arrival time, ns.
     pub arrival_ns: u64,
-    /// When it arrived in the discipline's clock t', ns.
+    /// Arrival time by the discipline's clock t', ns.
     pub arrival_clock_ns: u64,
 }
 
-/// A stream as a discipline sees it.
+/// The state of a stream that is visible to a discipline.
 #[derive(Clone, Debug)]
 pub struct Queue {
     /// φ.
     pub weight: u64,
     /// DRR's quantum.
     pub quantum: u64,
-    /// The stream is hidden from the discipline.
+    /// Whether the stream is hidden from the discipline.
     pub fmc: bool,
-    /// Backlogged, with credits and tokens for its head.
+    /// Whether the stream is backlogged, with credits and tokens for its head.
     pub active: bool,
     /// Its packets, head first, without the packet in service.
     pub waiting: VecDeque<Packet>,
@@ -75,23 +75,24 @@ pub struct Tags {
 }
 
 /// A discipline. `now` is t', ns.
-pub trait Rule {
-    /// Announces an arrival, credit return, release or decision.
+pub trait FairDiscipline {
+    /// Called before an arrival, credit return, release or decision.
     fn before_event(&mut self, _now: u64, _queues: &[Queue]) {}
 
-    /// The stream became active by a packet, credits or tokens.
+    /// Called when a packet, credits or tokens make the stream active.
     fn activated(&mut self, stream: usize, queues: &[Queue]);
 
-    /// A packet arrived behind other packets of an active stream.
-    fn joined(&mut self, _stream: usize, _queues: &[Queue]) {}
+    /// Called when a packet arrives behind other packets of an active stream.
+    fn packet_queued(&mut self, _stream: usize, _queues: &[Queue]) {}
 
     /// Returns the first of the active streams.
     fn choose(&mut self, queues: &[Queue]) -> Option<usize>;
 
-    /// `packet` left its queue for service; the stream's activity is that of its next head.
-    fn started(&mut self, stream: usize, packet: &Packet, queues: &[Queue]) -> Tags;
+    /// Called when `packet` leaves its queue for service. The stream's activity is that of its next
+    /// head.
+    fn service_started(&mut self, stream: usize, packet: &Packet, queues: &[Queue]) -> Tags;
 
-    /// The link is free and every queue is empty.
+    /// Called when the link is free and every queue is empty.
     fn idle(&mut self, _now: u64) {}
 
     /// Returns V.
@@ -105,7 +106,7 @@ pub fn contenders(queues: &[Queue]) -> impl Iterator<Item = usize> + '_ {
     (0..queues.len()).filter(|stream| queues[*stream].active && !queues[*stream].fmc)
 }
 
-/// Returns the contender with the least key, of equal keys the lower stream.
+/// Returns the contender with the least key; ties go to the lower stream.
 pub fn least<K: Ord>(queues: &[Queue], key: impl Fn(usize) -> Option<K>) -> Option<usize> {
     let mut best: Option<(K, usize)> = None;
     for stream in contenders(queues) {
@@ -131,15 +132,15 @@ pub fn configured_slope(spec: &Spec) -> BigRational {
 /// If a stream lacks a weight or quantum that the discipline needs, or a table names an unknown
 /// stream.
 #[must_use]
-pub fn rule(spec: &Spec) -> Box<dyn Rule> {
+pub fn build(spec: &Spec) -> Box<dyn FairDiscipline> {
     let shared = || spec.streams.iter().filter(|stream| !stream.fmc);
     match &spec.discipline {
-        Discipline::Drr => assert!(shared().all(|stream| stream.quantum > 0), "a quantum"),
+        Discipline::Drr => assert!(shared().all(|stream| stream.quantum > 0), "a quantum is 0"),
         Discipline::Table(entries) => {
-            let there = |entry: &u32| (*entry as usize) < spec.streams.len();
-            assert!(entries.iter().all(there), "table entries are streams");
+            let known = |entry: &u32| (*entry as usize) < spec.streams.len();
+            assert!(entries.iter().all(known), "a table entry names an unknown stream");
         }
-        _ => assert!(shared().all(|stream| stream.weight > 0), "a weight"),
+        _ => assert!(shared().all(|stream| stream.weight > 0), "a weight is 0"),
     }
     match &spec.discipline {
         Discipline::Wfq => Box::new(Wfq::new(spec, false)),

@@ -1,9 +1,9 @@
 //! Disciplines with a fixed cycle of slots: WIRR and tables.
 //!
-//! A decision serves the first slot, cyclically, after the one served last whose stream is active;
-//! one packet a slot.
+//! A decision serves one packet of the first slot with an active stream. The search is cyclic and
+//! starts after the slot served last.
 
-use super::rule::{Packet, Queue, Rule, Tags, contenders};
+use super::rule::{FairDiscipline, Packet, Queue, Tags, contenders};
 
 /// WIRR: in each of a round's cycles, from 1, every stream of at least that weight has a slot.
 #[derive(Default)]
@@ -12,7 +12,7 @@ pub struct Interleaved {
     cursor: Option<(u64, usize)>,
 }
 
-impl Rule for Interleaved {
+impl FairDiscipline for Interleaved {
     fn activated(&mut self, _stream: usize, _queues: &[Queue]) {}
 
     fn choose(&mut self, queues: &[Queue]) -> Option<usize> {
@@ -34,7 +34,7 @@ impl Rule for Interleaved {
         }
     }
 
-    fn started(&mut self, _stream: usize, _packet: &Packet, _queues: &[Queue]) -> Tags {
+    fn service_started(&mut self, _stream: usize, _packet: &Packet, _queues: &[Queue]) -> Tags {
         Tags::default()
     }
 }
@@ -54,7 +54,7 @@ impl Table {
     }
 }
 
-impl Rule for Table {
+impl FairDiscipline for Table {
     fn activated(&mut self, _stream: usize, _queues: &[Queue]) {}
 
     fn choose(&mut self, queues: &[Queue]) -> Option<usize> {
@@ -70,7 +70,7 @@ impl Rule for Table {
         None
     }
 
-    fn started(&mut self, _stream: usize, _packet: &Packet, _queues: &[Queue]) -> Tags {
+    fn service_started(&mut self, _stream: usize, _packet: &Packet, _queues: &[Queue]) -> Tags {
         Tags::default()
     }
 }

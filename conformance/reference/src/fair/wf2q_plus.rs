@@ -1,13 +1,15 @@
-//! WF²Q+: least F first among heads that have started by its own clock.
+//! WF²Q+: serves the least F among heads that have started by its own clock.
 //!
-//! V advances at r/Σφ over all configured streams, and to the least S of the active heads before
-//! every arrival, credit return, release and decision of the discipline's own streams. While the
-//! link is free and every queue is empty it stays 0.
+//! V advances at r/Σφ over all configured streams. Before every arrival, credit return, release and
+//! decision of the discipline's own streams it also advances to the least S of the active heads.
+//! While the link is free and every queue is empty it stays 0.
 
 use num_rational::BigRational;
 
 use super::model::Spec;
-use super::rule::{Packet, Queue, Rule, Tags, configured_slope, contenders, least, whole};
+use super::rule::{
+    FairDiscipline, Packet, Queue, Tags, configured_slope, contenders, least, whole,
+};
 
 /// The state of WF²Q+.
 pub struct Wf2qPlus {
@@ -43,7 +45,7 @@ impl Wf2qPlus {
     }
 }
 
-impl Rule for Wf2qPlus {
+impl FairDiscipline for Wf2qPlus {
     fn before_event(&mut self, now: u64, queues: &[Queue]) {
         let run = &self.virtual_time + whole(now - self.time) * &self.slope;
         let starts = contenders(queues).filter_map(|stream| self.heads[stream].as_ref());
@@ -64,7 +66,7 @@ impl Rule for Wf2qPlus {
         })
     }
 
-    fn started(&mut self, stream: usize, _packet: &Packet, queues: &[Queue]) -> Tags {
+    fn service_started(&mut self, stream: usize, _packet: &Packet, queues: &[Queue]) -> Tags {
         let Some((start, finish)) = self.heads[stream].take() else { return Tags::default() };
         self.last_finish[stream] = finish.clone();
         if queues[stream].active {

@@ -14,14 +14,14 @@ use num_rational::BigRational;
 
 use super::gps::Clock;
 use super::model::Spec;
-use super::rule::{Packet, Queue, Rule, Tags, least};
+use super::rule::{FairDiscipline, Packet, Queue, Tags, least};
 
 /// The state of WFQ or WF²Q.
 pub struct Wfq {
     clock: Clock,
     /// S and F of the stamped packets of each stream, head first.
     stamps: Vec<VecDeque<(BigRational, BigRational)>>,
-    /// Only heads with S <= V.
+    /// Whether only heads with S <= V are candidates (WF²Q).
     worst_case_fair: bool,
 }
 
@@ -34,7 +34,7 @@ impl Wfq {
     }
 }
 
-impl Rule for Wfq {
+impl FairDiscipline for Wfq {
     fn before_event(&mut self, now: u64, queues: &[Queue]) {
         self.clock.advance(now);
         let mut own = queues.iter().filter(|queue| !queue.fmc);
@@ -44,14 +44,14 @@ impl Rule for Wfq {
     }
 
     fn activated(&mut self, stream: usize, queues: &[Queue]) {
-        assert!(self.stamps[stream].is_empty(), "an inactive stream has no stamps");
+        assert!(self.stamps[stream].is_empty(), "an inactive stream has stamps");
         for packet in &queues[stream].waiting {
             let stamp = self.clock.stamp(stream, packet.length);
             self.stamps[stream].push_back(stamp);
         }
     }
 
-    fn joined(&mut self, stream: usize, queues: &[Queue]) {
+    fn packet_queued(&mut self, stream: usize, queues: &[Queue]) {
         if let Some(packet) = queues[stream].waiting.back() {
             let stamp = self.clock.stamp(stream, packet.length);
             self.stamps[stream].push_back(stamp);
@@ -70,13 +70,13 @@ impl Rule for Wfq {
         least(queues, begun).or_else(|| least(queues, head))
     }
 
-    fn started(&mut self, stream: usize, _packet: &Packet, queues: &[Queue]) -> Tags {
+    fn service_started(&mut self, stream: usize, _packet: &Packet, queues: &[Queue]) -> Tags {
         let Some((start, finish)) = self.stamps[stream].pop_front() else {
             return Tags::default();
         };
         if !queues[stream].waiting.is_empty() && !queues[stream].active {
             self.stamps[stream].clear();
-            self.clock.leave(stream, finish.clone());
+            self.clock.remove_stream(stream, finish.clone());
         }
         Tags { start: Some(start), finish: Some(finish), deficit: None }
     }

@@ -22,7 +22,7 @@ fn golden() -> Value {
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// [numerator, denominator].
+/// Parses a rational from `[numerator, denominator]`.
 fn rational(value: &Value) -> BigRational {
     ratio(value[0].as_u64().unwrap(), value[1].as_u64().unwrap())
 }
@@ -32,22 +32,23 @@ fn ticks(time: &BigRational) -> u64 {
     u64::try_from(time.to_integer()).unwrap() * TICK_NS
 }
 
-/// Flows are named by numbers or by letters.
+/// Returns the name of a flow, which is a number or a letter.
 fn name(flow: &Value) -> String {
     flow.as_str().map_or_else(|| flow.to_string(), str::to_owned)
 }
 
-/// Flow names in order: numbers by value.
+/// Returns the flow names in order; numbers are ordered by value.
 fn flows(entry: &Value) -> Vec<String> {
     let mut names: Vec<String> = entry["phi"].as_object().unwrap().keys().cloned().collect();
     names.sort_by_key(|name| (name.len(), name.clone()));
     names
 }
 
-/// A table's link, packets, and by how much its weights were multiplied to be whole.
+/// The link and packets of a golden table.
 struct Table {
     spec: Spec,
     arrivals: Vec<Arrival>,
+    /// The factor that makes the table's weights whole numbers.
     scale: BigRational,
     /// Stream and number in the stream of every packet of the table.
     packets: Vec<(u32, u64)>,
@@ -125,7 +126,7 @@ fn the_fluid_system_stamps_and_finishes_as_printed() {
         let mut clock = Clock::new(&table.spec);
         let mut finishes: Vec<BigRational> = Vec::new();
         let mut checked = 0;
-        // What is stamped must be finished before a reset, after which V starts again.
+        // All stamped packets are checked before a reset, since V then restarts at 0.
         let check = |clock: &Clock, finishes: &mut Vec<BigRational>, checked: &mut usize| {
             for finish in finishes.drain(..) {
                 let at = format!("{example} packet {checked}");
@@ -181,8 +182,9 @@ fn deficits_are_those_of_shreedhar_and_varghese() {
     }
 }
 
-/// The scenario of the credit-aware traces, with FMC packets if `fmc`; and the table's number of
-/// each packet.
+/// Runs the scenario of the credit-aware traces, with FMC packets if `fmc`.
+///
+/// Returns the outcome and the table's number of each packet.
 fn credit_aware(discipline: Discipline, fmc: bool) -> (Outcome, BTreeMap<(u32, u64), u64>) {
     let (a, b, z) = (0, 1, 2);
     let mut streams =
@@ -214,7 +216,7 @@ fn credit_aware(discipline: Discipline, fmc: bool) -> (Outcome, BTreeMap<(u32, u
     (run(&spec, &arrivals), numbered)
 }
 
-/// Start, flow, packet, length, tag, V.
+/// Returns a row of the table: start, flow, packet, length, tag, V.
 fn credit_row(outcome: &Outcome, index: usize, numbered: &BTreeMap<(u32, u64), u64>) -> Value {
     let service: &Service = &outcome.services[index];
     let shown = |tag: &BigRational| Value::from((tag / whole(64)).to_string());

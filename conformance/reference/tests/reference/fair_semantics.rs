@@ -1,4 +1,4 @@
-//! What must hold of fair queueing whatever the tables say.
+//! Invariants of fair queueing that the golden tables do not cover.
 
 use millstream_reference::fair::gps::Clock;
 use millstream_reference::fair::rule::{ratio, whole};
@@ -31,7 +31,7 @@ fn sent(outcome: &Outcome) -> Vec<&Row> {
     outcome.rows.iter().filter(|row| row.event == "sent").collect()
 }
 
-/// The streams' order of service.
+/// Returns the streams in order of service.
 fn order(outcome: &Outcome) -> Vec<u32> {
     outcome.services.iter().map(|service| service.stream).collect()
 }
@@ -40,7 +40,8 @@ fn below(random: &mut ChaCha8Rng, limit: u64) -> u64 {
     random.next_u64() % limit
 }
 
-/// Packets of 0 to 40 bytes on streams 0 to 2, at about the link's rate, often at one instant.
+/// Returns packets of 0 to 40 bytes on streams 0 to 2 at about the link's rate, often
+/// simultaneous.
 fn load(random: &mut ChaCha8Rng, packets: usize) -> Vec<Arrival> {
     let mut time_ns = 0;
     let one = |_| {
@@ -57,8 +58,8 @@ fn three(random: &mut ChaCha8Rng) -> Vec<StreamSpec> {
     (0..3).map(|_| StreamSpec::new(1 + below(random, 4), 10 + below(random, 50))).collect()
 }
 
-/// Every arrival leaves exactly once, or waits at the end if it may.
-fn conserved(arrivals: &[Arrival], outcome: &Outcome, all_leave: bool) {
+/// Asserts that every packet leaves at most once; with `all_leave`, exactly once.
+fn assert_conserved(arrivals: &[Arrival], outcome: &Outcome, all_leave: bool) {
     let mut rows: Vec<(u32, u64, u32, u64)> = Vec::new();
     for row in &outcome.rows {
         rows.push((row.stream, row.packet, row.bytes, row.arrival_ns));
@@ -71,23 +72,23 @@ fn conserved(arrivals: &[Arrival], outcome: &Outcome, all_leave: bool) {
         *count += 1;
     }
     for row in &rows {
-        assert!(expected.contains(row), "{row:?} arrived");
+        assert!(expected.contains(row), "{row:?} did not arrive");
     }
     rows.sort_unstable();
     rows.dedup();
-    assert_eq!(rows.len(), outcome.rows.len(), "nothing leaves twice");
-    assert!(!all_leave || rows.len() == expected.len(), "everything leaves");
-    assert!(outcome.rows.is_sorted_by_key(|row| row.time_ns), "in the order of time");
+    assert_eq!(rows.len(), outcome.rows.len(), "a packet leaves twice");
+    assert!(!all_leave || rows.len() == expected.len(), "a packet never leaves");
+    assert!(outcome.rows.is_sorted_by_key(|row| row.time_ns), "rows are not in time order");
     for stream in 0..4 {
         let own = sent(outcome).into_iter().filter(|row| row.stream == stream);
-        assert!(own.map(|row| row.packet).is_sorted(), "first in, first out");
+        assert!(own.map(|row| row.packet).is_sorted(), "a stream is not first in, first out");
     }
     let services = outcome.services.iter().map(|s| (s.time_ns, s.stream, s.packet));
     assert!(services.eq(sent(outcome).iter().map(|r| (r.time_ns, r.stream, r.packet))));
 }
 
 #[test]
-fn every_packet_leaves_once_and_the_link_never_rests_with_work() {
+fn every_packet_leaves_once_and_the_link_is_work_conserving() {
     let mut random = ChaCha8Rng::seed_from_u64(1);
     for _ in 0..40 {
         let arrivals = load(&mut random, 60);
@@ -95,7 +96,7 @@ fn every_packet_leaves_once_and_the_link_never_rests_with_work() {
         let mut ends = Vec::new();
         for discipline in all() {
             let outcome = run(&spec(discipline, streams.clone()), &arrivals);
-            conserved(&arrivals, &outcome, true);
+            assert_conserved(&arrivals, &outcome, true);
             ends.push(outcome.end_ns);
         }
         assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
@@ -103,7 +104,7 @@ fn every_packet_leaves_once_and_the_link_never_rests_with_work() {
 }
 
 #[test]
-fn limits_credits_and_buckets_lose_nothing_but_what_they_say() {
+fn limits_credits_and_buckets_conserve_packets() {
     let mut random = ChaCha8Rng::seed_from_u64(2);
     for _ in 0..40 {
         let arrivals = load(&mut random, 60);
@@ -117,7 +118,7 @@ fn limits_credits_and_buckets_lose_nothing_but_what_they_say() {
         for discipline in all() {
             let mut spec = spec(discipline, streams.clone());
             spec.credit_returns = (0..60).map(back).collect();
-            conserved(&arrivals, &run(&spec, &arrivals), true);
+            assert_conserved(&arrivals, &run(&spec, &arrivals), true);
         }
     }
 }
@@ -131,9 +132,9 @@ fn credits_that_never_come_end_the_run_with_packets_waiting() {
         let outcome = run(&spec(discipline, streams), &arrivals);
         assert_eq!(order(&outcome), [0, 2]);
         assert_eq!(outcome.end_ns, 11 * BYTE_NS);
-        conserved(&arrivals, &outcome, false);
+        assert_conserved(&arrivals, &outcome, false);
     }
-    // Neither does a stream no table entry names make it hang.
+    // The run also ends if no table entry names a stream with packets.
     let streams = vec![StreamSpec::new(1, 1); 2];
     for table in [vec![], vec![1]] {
         let outcome = run(&spec(Discipline::Table(table), streams.clone()), &[arrival(0, 0, 1)]);
@@ -145,12 +146,13 @@ fn credits_that_never_come_end_the_run_with_packets_waiting() {
 fn a_token_bucket_spaces_packets_by_its_rate() {
     for discipline in all() {
         let mut streams = vec![StreamSpec::new(1, 100); 3];
-        // 3 bytes in 10 µs, two packets of 10 bytes at once.
+        // A rate of 3 bytes per 10 µs, and a burst of two packets of 10 bytes.
         streams[0].shaper = Some((2_400_000, 20));
         let arrivals = vec![arrival(7, 0, 10); 5];
         let outcome = run(&spec(discipline, streams), &arrivals);
         let times: Vec<u64> = outcome.rows.iter().map(|row| row.time_ns).collect();
-        // The second as soon as the link is free; a packet a 33⅓ µs from 7 ns on, rounded up.
+        // The second starts when the link is free; later ones every 33⅓ µs from 7 ns on, rounded
+        // up.
         assert_eq!(times, [7, 10_007, 33_341, 66_674, 100_007]);
     }
     // A packet longer than the burst waits until its own time has passed.
@@ -199,7 +201,7 @@ fn wfq_finishes_at_most_a_longest_packet_after_the_fluid_system() {
                 |service: &&Service| (service.stream, service.packet) == (arrival.stream, packet);
             let service = outcome.services.iter().find(own).unwrap();
             assert_eq!(service.finish_tag.as_ref(), Some(tag));
-            // The fluid system sees a packet of no length leave when it arrives or before.
+            // In the fluid system, a packet of length 0 leaves at its arrival or earlier.
             let fluid = clock.fluid_departure(tag).unwrap().max(whole(arrival.time_ns));
             let end = whole(service.time_ns + u64::from(arrival.bytes) * BYTE_NS);
             assert!(end <= fluid + whole(2000 * BYTE_NS));
@@ -207,18 +209,20 @@ fn wfq_finishes_at_most_a_longest_packet_after_the_fluid_system() {
     }
 }
 
-/// What a service looks like to the discipline, at t'.
-type Seen = (u64, u32, u64, Option<BigRational>, Option<BigRational>, BigRational, Option<u64>);
+/// A service as visible to the discipline: time t', stream, packet, tags, V, deficit.
+type VisibleService =
+    (u64, u32, u64, Option<BigRational>, Option<BigRational>, BigRational, Option<u64>);
 
-fn seen(service: &Service, clock_ns: u64) -> Seen {
+fn visible(service: &Service, clock_ns: u64) -> VisibleService {
     let (start, finish) = (service.start_tag.clone(), service.finish_tag.clone());
     let (virtual_time, deficit) = (service.virtual_time.clone(), service.deficit);
     (clock_ns, service.stream, service.packet, start, finish, virtual_time, deficit)
 }
 
-/// With the FMC's transmissions cut out of time, everything else happens as if there were none.
+/// Without the time of FMC transmissions, all other services equal those of a run without FMC
+/// packets.
 #[test]
-fn the_discipline_does_not_notice_the_fmc() {
+fn fmc_packets_do_not_affect_the_discipline() {
     let mut random = ChaCha8Rng::seed_from_u64(4);
     for _ in 0..60 {
         let mut arrivals = load(&mut random, 60);
@@ -242,12 +246,13 @@ fn the_discipline_does_not_notice_the_fmc() {
                 time_ns - busy.iter().map(|(s, e)| time_ns.clamp(*s, *e) - s).sum::<u64>()
             };
             let others = arrivals.iter().filter(|arrival| arrival.stream != 3);
-            let cut: Vec<Arrival> =
+            let without_fmc: Vec<Arrival> =
                 others.map(|a| Arrival { time_ns: clock_ns(a.time_ns), ..*a }).collect();
-            let without = run(&spec, &cut);
+            let without = run(&spec, &without_fmc);
             let own = with.services.iter().filter(|service| service.stream != 3);
-            let own: Vec<Seen> = own.map(|s| seen(s, clock_ns(s.time_ns))).collect();
-            let other: Vec<Seen> = without.services.iter().map(|s| seen(s, s.time_ns)).collect();
+            let own: Vec<VisibleService> = own.map(|s| visible(s, clock_ns(s.time_ns))).collect();
+            let other: Vec<VisibleService> =
+                without.services.iter().map(|s| visible(s, s.time_ns)).collect();
             assert_eq!(own, other, "{:?}", spec.discipline);
         }
     }

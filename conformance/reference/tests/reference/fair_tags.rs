@@ -1,4 +1,4 @@
-//! Tags and clocks against forms that do not need the schedule.
+//! Tags and clocks against formulas that do not depend on the schedule.
 
 use std::collections::VecDeque;
 
@@ -50,7 +50,7 @@ fn weights(random: &mut ChaCha8Rng) -> [u64; 3] {
     [0; 3].map(|_| 1 + below(random, 5))
 }
 
-/// The packets of one stream in order: arrival, bytes, service.
+/// Returns the packets of one stream in order: arrival, bytes, service.
 fn of_stream<'a>(
     arrivals: &[Arrival],
     outcome: &'a Outcome,
@@ -61,7 +61,7 @@ fn of_stream<'a>(
     own.zip(services).map(|(arrival, s)| (arrival.time_ns, arrival.bytes, s)).collect()
 }
 
-/// When each packet leaves the fluid system, by sharing out bytes and without any tags.
+/// Returns the departure time of each packet from the fluid system, computed without tags.
 fn fluid(arrivals: &[Arrival], weights: &[u64]) -> Vec<BigRational> {
     let mut departures = vec![whole(0); arrivals.len()];
     let mut left: Vec<VecDeque<(usize, BigRational)>> = vec![VecDeque::new(); weights.len()];
@@ -69,18 +69,18 @@ fn fluid(arrivals: &[Arrival], weights: &[u64]) -> Vec<BigRational> {
     loop {
         let busy: Vec<usize> = (0..left.len()).filter(|i| !left[*i].is_empty()).collect();
         let sum: u64 = busy.iter().map(|stream| weights[*stream]).sum();
-        // Bytes a ns.
+        // The stream's rate, bytes/ns.
         let share = |stream: usize| ratio(weights[stream], sum * BYTE_NS);
         let ends = busy.iter().map(|stream| &now + &left[*stream][0].1 / share(*stream));
-        let coming = arrivals.get(next).map(|arrival| whole(arrival.time_ns));
-        let Some(then) = ends.chain(coming).min() else { return departures };
+        let arrival = arrivals.get(next).map(|arrival| whole(arrival.time_ns));
+        let Some(event) = ends.chain(arrival).min() else { return departures };
         for stream in busy {
-            left[stream][0].1 -= (&then - &now) * share(stream);
+            left[stream][0].1 -= (&event - &now) * share(stream);
             if left[stream][0].1 == whole(0) {
-                departures[left[stream].pop_front().unwrap().0] = then.clone();
+                departures[left[stream].pop_front().unwrap().0] = event.clone();
             }
         }
-        now = then;
+        now = event;
         while arrivals.get(next).is_some_and(|arrival| whole(arrival.time_ns) <= now) {
             let arrival = arrivals[next];
             left[arrival.stream as usize].push_back((next, whole(u64::from(arrival.bytes))));
@@ -90,7 +90,7 @@ fn fluid(arrivals: &[Arrival], weights: &[u64]) -> Vec<BigRational> {
 }
 
 #[test]
-fn the_clock_knows_when_packets_leave_the_fluid_system() {
+fn the_clock_returns_departures_of_the_fluid_system() {
     let mut random = ChaCha8Rng::seed_from_u64(5);
     for _ in 0..60 {
         let arrivals = load(&mut random, 50);
@@ -129,11 +129,11 @@ fn virtual_clock_tags_follow_from_arrivals_alone() {
             }
         }
     }
-    assert!(caught_up > 20, "{caught_up} packets are served after their tags");
+    assert!(caught_up > 20, "only {caught_up} packets are served after their tags");
 }
 
 #[test]
-fn wf2q_plus_goes_on_from_the_last_tag_while_packets_wait() {
+fn wf2q_plus_continues_from_the_last_tag_while_packets_wait() {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let mut caught_up = 0;
     for _ in 0..60 {
@@ -151,11 +151,12 @@ fn wf2q_plus_goes_on_from_the_last_tag_while_packets_wait() {
             }
         }
     }
-    assert!(caught_up > 0, "V was ahead of the next start");
+    assert!(caught_up > 0, "V was never ahead of the next start");
 }
 
-/// A stream of weight 1 beside one of weight 1 with two packets waiting for credits that come at
-/// 300 µs; S of the two.
+/// Returns S of two packets of a stream that waits for credits until 300 µs.
+///
+/// Another stream of equal weight is backlogged meanwhile.
 fn after_credits(discipline: Discipline) -> [BigRational; 2] {
     let mut spec = spec(discipline, &[1, 1]);
     spec.streams[0].credits = Some(0);
@@ -172,19 +173,19 @@ fn after_credits(discipline: Discipline) -> [BigRational; 2] {
 
 #[test]
 fn heads_made_active_by_credits_start_at_the_clock() {
-    // Credits for the first at 300 µs; it goes at once. The second becomes active at 310 µs, when
-    // the first has just left.
+    // The first has its credits at 300 µs and is served at once. The second becomes active at
+    // 310 µs, at the end of the first's transmission.
     let at = |first: u64, second: u64| [whole(first), whole(second)];
-    // The other stream's tags: 100, 200, 300. At 300 µs the third has gone, so v is 300, and S of
-    // the third is 200.
+    // The other stream's tags are 100, 200, 300. At 300 µs its third packet has left: its F, v in
+    // SCFQ, is 300; its S, v in SFQ, is 200.
     assert_eq!(after_credits(Discipline::Scfq), at(300, 310));
     assert_eq!(after_credits(Discipline::Sfq), at(200, 210));
-    // V runs at 1/µs while the other stream is alone in the fluid system. Once the first has been
-    // served, its stream leaves: V is 300 up to 310 at the second's credits.
+    // V advances at 1/µs while the other stream is alone in the fluid system. After the first's
+    // service its stream leaves, so V advances from 300 to 310 until the second's credits.
     assert_eq!(after_credits(Discipline::Wfq), at(300, 310));
     assert_eq!(after_credits(Discipline::Wf2q), at(300, 310));
-    // Virtual clock runs at half that: 150 and, behind the first's tag of 160, 155.
+    // Virtual clock advances at half that rate: 150; then 155, less than the first's tag of 160.
     assert_eq!(after_credits(Discipline::VirtualClock), at(150, 160));
-    // WF²Q+ runs at half that too, but is pulled up to the other stream's S: 100, 200, 300.
+    // WF²Q+ also advances at half that rate, but at least to the other stream's S: 100, 200, 300.
     assert_eq!(after_credits(Discipline::Wf2qPlus), at(300, 310));
 }

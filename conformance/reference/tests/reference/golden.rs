@@ -1,4 +1,4 @@
-//! The golden tables, line by line: winner and every x'/y' and deadline before each decision.
+//! The golden tables, row by row: the winner, and every x'/y' and deadline before each decision.
 
 use millstream_reference::{Arrival, Discipline, Outcome, Spec, StreamSpec, run};
 use serde_json::Value;
@@ -9,7 +9,7 @@ fn number(value: &Value, at: usize) -> Option<u64> {
     value.get(at).and_then(Value::as_u64)
 }
 
-/// Unit packets on a link where one takes a slot, every stream backlogged from the start.
+/// Returns a scenario of unit packets that take one slot each; all streams are backlogged.
 fn scenario(entry: &Value, slots: usize) -> (Spec, Vec<Arrival>) {
     let options = &entry["opts"];
     let streams = entry["specs_x_y_T_C_firstdeadline"].as_array().unwrap().iter().map(|spec| {
@@ -18,7 +18,7 @@ fn scenario(entry: &Value, slots: usize) -> (Spec, Vec<Arrival>) {
         let mut stream = StreamSpec::new(number(spec, 2).unwrap_or(1) * SLOT_NS, window);
         stream.first_deadline_ns = number(spec, 4).map(|slot| slot * SLOT_NS);
         stream.once_a_period = options["workcons"] == Value::Bool(false);
-        assert_eq!(number(spec, 3).unwrap_or(1), 1, "unit packets");
+        assert_eq!(number(spec, 3).unwrap_or(1), 1, "not a unit packet");
         stream
     });
     let streams: Vec<_> = streams.collect();
@@ -56,7 +56,7 @@ fn every_golden_table_is_reproduced_line_by_line() {
                 assert_eq!([found.0, found.1, found.2 / SLOT_NS], expected[..], "{at}");
             }
         }
-        // The counts are those after the last slot: at the next decision, with its misses charged.
+        // The counts are those of the next decision, which charges the misses of the last slot.
         let end = &outcome.decisions[slots.len()];
         assert_eq!(end.time_ns, slots.len() as u64 * SLOT_NS, "{name}");
         let counts = |key: &str| -> Vec<u64> {
@@ -87,7 +87,7 @@ fn backlog(streams: Vec<StreamSpec>, packets: &[usize], start_slots: &[u64]) -> 
     run(&spec, &arrivals, None)
 }
 
-/// How often each stream won in the first `slots` decisions.
+/// Returns the number of wins of each stream in the first `slots` decisions.
 fn hits(outcome: &Outcome, slots: usize) -> Vec<u64> {
     let mut counts = vec![0; outcome.missed.len()];
     for decision in &outcome.decisions[..slots] {
@@ -101,7 +101,7 @@ fn unit(window: (u32, u32)) -> StreamSpec {
 }
 
 #[test]
-fn long_runs_count_what_the_papers_count() {
+fn long_runs_match_the_counts_of_the_papers() {
     let shares = [(7, 8), (14, 16), (6, 8), (4, 8)].map(unit).to_vec();
     let outcome = backlog(shares, &[64_000; 4], &[0; 4]);
     assert_eq!(hits(&outcome, 64_000), [8_000, 8_000, 16_000, 32_000]);
@@ -123,7 +123,7 @@ fn long_runs_count_what_the_papers_count() {
 }
 
 #[test]
-fn a_static_priority_stream_takes_over_at_packet_time_63_810() {
+fn a_static_priority_stream_is_served_from_packet_time_63_810() {
     let streams = [(2, 4), (3, 4), (3, 4), (0, 255)].map(unit).to_vec();
     let outcome = backlog(streams, &[64_000, 64_000, 64_000, 1_000], &[0, 0, 0, 63_810]);
     assert_eq!(hits(&outcome, 63_810), [31_906, 15_952, 15_952, 0]);

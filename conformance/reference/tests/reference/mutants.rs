@@ -13,15 +13,15 @@ fn the_committed_traces_and_digests_are_up_to_date() {
     let (generated, committed): (Vec<_>, Vec<_>) =
         files::all().into_iter().partition(TraceFiles::is_generated);
     let digests = std::fs::read_to_string(conformance().join("DIGESTS")).unwrap();
-    assert!(digests == files::digests(&generated), "`make traces` writes it");
+    assert!(digests == files::digests(&generated), "out of date: run `make traces`");
     let folder = conformance().join("traces");
     for trace in &committed {
         for (file, text) in &trace.files {
             let found = std::fs::read_to_string(folder.join(&trace.name).join(file)).unwrap();
-            assert!(found == *text, "{}/{file}: `make traces` writes it", trace.name);
+            assert!(found == *text, "{}/{file} is out of date: run `make traces`", trace.name);
         }
     }
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), committed.len(), "a stray folder");
+    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), committed.len(), "unexpected folder");
 }
 
 #[test]
@@ -46,8 +46,8 @@ fn every_mutant_is_killed_and_every_trace_kills() {
 }
 
 #[test]
-fn the_readme_shows_the_kill_matrix_as_it_is() {
+fn the_readme_has_the_current_kill_matrix() {
     let readme = std::fs::read_to_string(conformance().join("README.md")).unwrap();
     let fresh = kills::replace_summary(&readme, &kills::summary(&traces::all())).unwrap();
-    assert!(readme == fresh, "`make traces` writes it");
+    assert!(readme == fresh, "README.md is out of date: run `make traces`");
 }

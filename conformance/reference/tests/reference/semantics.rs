@@ -1,11 +1,11 @@
-//! What the golden tables do not show, worked out by hand: counts, instants, queues, drops.
+//! Hand-calculated cases that the golden tables do not cover: counts, instants, queues, drops.
 
 use millstream_reference::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec, run};
 
 const DWCS: Discipline =
     Discipline::Dwcs { loss_first: false, rtas99: false, lowest_denominator: false };
 
-/// At 1 Gb/s a packet of 125 bytes takes 1000 ns. Arrivals are (time, stream, bytes).
+/// Runs arrivals (time, stream, bytes) at 1 Gbit/s, where a packet of 125 bytes takes 1000 ns.
 fn outcome(
     discipline: Discipline,
     streams: &[StreamSpec],
@@ -16,8 +16,8 @@ fn outcome(
     run(&spec, &arrivals.iter().map(arrival).collect::<Vec<_>>(), None)
 }
 
-/// (time, stream, packet, deadline, event) of each row.
-fn brief(outcome: &Outcome) -> Vec<(u64, u32, u64, Option<u64>, &'static str)> {
+/// Returns (time, stream, packet, deadline, event) of each row.
+fn rows(outcome: &Outcome) -> Vec<(u64, u32, u64, Option<u64>, &'static str)> {
     let brief = |row: &Row| (row.time_ns, row.stream, row.packet, row.deadline_ns, row.event);
     outcome.rows.iter().map(brief).collect()
 }
@@ -35,7 +35,7 @@ fn edf_counts_a_late_packet_once_and_keeps_its_deadline() {
         (1000, 0, 1, Some(600), "sent"),
         (2000, 0, 2, Some(2300), "sent"),
     ];
-    assert_eq!(brief(&outcome), expected);
+    assert_eq!(rows(&outcome), expected);
     assert_eq!((outcome.missed[0], outcome.violations[0], outcome.end_ns), (1, 0, 3000));
 }
 
@@ -47,7 +47,7 @@ fn dwcs_charges_every_request_period_that_ended_and_violations_grow_the_window()
     let outcome = outcome(DWCS, &late, &[(0, 0, 125), (0, 1, 125)]);
     // At 1000 deadlines 400 and 800 have passed: 1/3 → 0/2, then a violation to 0/3.
     let expected = [(0, 0, 0, Some(100), "sent"), (1000, 1, 0, Some(1200), "sent")];
-    assert_eq!(brief(&outcome), expected);
+    assert_eq!(rows(&outcome), expected);
     assert_eq!((&outcome.missed[..], &outcome.violations[..]), (&[0, 2][..], &[0, 1][..]));
     assert_eq!(outcome.decisions[1].before[1], (0, 3, 1200));
 }
@@ -72,7 +72,7 @@ fn late_packets_are_dropped_at_the_decision_in_stream_order_before_the_winner() 
         (1000, 1, 1, Some(601), "dropped-late"),
         (1000, 0, 1, Some(1400), "sent"),
     ];
-    assert_eq!(brief(&outcome), expected);
+    assert_eq!(rows(&outcome), expected);
     assert_eq!(outcome.missed, [1, 2, 0]);
 }
 
@@ -85,7 +85,7 @@ fn a_decision_that_drops_everything_serves_no_stream() {
         (1000, 0, 0, Some(501), "dropped-late"),
         (7000, 0, 1, Some(7500), "sent"),
     ];
-    assert_eq!(brief(&outcome), expected);
+    assert_eq!(rows(&outcome), expected);
     assert_eq!((outcome.decisions.len(), outcome.end_ns), (2, 8000));
 }
 
@@ -101,11 +101,11 @@ fn the_queue_limit_leaves_out_the_packet_in_service_and_drops_take_numbers() {
         (1000, 0, 2, None, "sent"),
         (2000, 0, 4, None, "sent"),
     ];
-    assert_eq!(brief(&outcome), expected);
+    assert_eq!(rows(&outcome), expected);
 }
 
 #[test]
-fn arrivals_of_one_instant_go_by_stream_and_come_before_its_decision() {
+fn simultaneous_arrivals_are_in_stream_order_and_precede_the_decision() {
     let streams = [StreamSpec::new(0, (0, 0)), StreamSpec::new(0, (0, 0))];
     let arrivals = [(0, 1, 125), (500, 1, 125), (500, 0, 125), (1000, 0, 0), (1000, 1, 0)];
     let outcome = outcome(Discipline::Fifo, &streams, &arrivals);
@@ -116,7 +116,7 @@ fn arrivals_of_one_instant_go_by_stream_and_come_before_its_decision() {
 }
 
 #[test]
-fn a_head_that_may_not_go_yet_does_not_hold_back_a_later_arrival_that_may() {
+fn an_ineligible_head_does_not_block_a_later_eligible_arrival() {
     let once = StreamSpec { once_a_period: true, ..StreamSpec::new(10_000, (0, 0)) };
     let outcome = outcome(DWCS, &[once.clone(), once], &[(0, 0, 125), (0, 0, 125), (4000, 1, 125)]);
     let starts: Vec<_> = outcome.rows.iter().map(|row| (row.time_ns, row.stream)).collect();
@@ -125,6 +125,6 @@ fn a_head_that_may_not_go_yet_does_not_hold_back_a_later_arrival_that_may() {
 
 #[test]
 #[should_panic(expected = "DWCS needs a request period")]
-fn dwcs_without_a_request_period_is_refused() {
+fn dwcs_without_a_request_period_is_rejected() {
     let _ = outcome(DWCS, &[StreamSpec::new(0, (0, 1))], &[(0, 0, 125)]);
 }

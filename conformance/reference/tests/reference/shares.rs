@@ -1,11 +1,11 @@
-//! The traces of fair queueing, round robins, MinBW and VDS: as committed, and each tells its
-//! discipline from all others.
+//! The traces of fair queueing, round robins, MinBW and VDS: they are up to date, and each
+//! distinguishes its discipline from all others.
 
 use millstream_reference::shares;
 use std::path::Path;
 
 #[test]
-fn the_committed_traces_are_what_the_reference_makes() {
+fn the_committed_traces_match_the_reference() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces");
     for trace in shares::all() {
         let read = |file| std::fs::read_to_string(folder.join(&trace.name).join(file)).unwrap();
@@ -16,11 +16,11 @@ fn the_committed_traces_are_what_the_reference_makes() {
 }
 
 #[test]
-fn every_trace_tells_its_discipline_from_all_others() {
+fn every_trace_distinguishes_its_discipline() {
     for trace in shares::all() {
         let rows = trace.rows();
-        for (other, rows_otherwise) in trace.rows_otherwise() {
-            assert!(rows != rows_otherwise, "{} is also {other}'s", trace.name);
+        for (other, rows_under_others) in trace.rows_under_others() {
+            assert!(rows != rows_under_others, "{}: {other} gives the same departures", trace.name);
         }
     }
 }

@@ -31,7 +31,8 @@ pub struct ArrivalPattern {
     restart_step_ns: u64,
     pauses: bool,
     most_waiting: u64,
-    /// The end of the period of the last arrival, counting periods from the first arrival.
+    /// The end of the period of the last arrival, counting periods from the first arrival; of no
+    /// use once a period was skipped.
     period_end_ns: u64,
     skips_period: bool,
 }
@@ -83,9 +84,7 @@ impl ArrivalPattern {
             }
             if time_ns >= self.period_end_ns && self.period_ns > 0 {
                 self.skips_period |= time_ns > self.period_end_ns;
-                let periods = (time_ns - self.period_end_ns) / self.period_ns + 1;
-                let on_ns = periods.saturating_mul(self.period_ns);
-                self.period_end_ns = self.period_end_ns.saturating_add(on_ns);
+                self.period_end_ns = after_ns;
             }
         }
         let ahead_ns = self.deadline_ns.saturating_sub(time_ns);
@@ -93,7 +92,7 @@ impl ArrivalPattern {
         self.most_waiting = self.most_waiting.max(waiting.min(self.run));
     }
 
-    /// Returns how many packets arrived.
+    /// Returns the number of packets that arrived.
     #[must_use]
     pub fn packets(&self) -> u64 {
         self.packets
@@ -111,7 +110,7 @@ impl ArrivalPattern {
         self.first_deadline_ns
     }
 
-    /// Whether every arrival is a multiple of `slot_ns` after `origin_ns` (or before it).
+    /// Returns whether every arrival is a multiple of `slot_ns` after `origin_ns` (or before it).
     #[must_use]
     pub fn is_on_grid(&self, origin_ns: u64, slot_ns: u64) -> bool {
         self.packets == 0
@@ -135,22 +134,22 @@ impl ArrivalPattern {
         whole.then_some(if ahead { behind_ns } else { self.period_ns - behind_ns })
     }
 
-    /// Whether a packet arrived after the deadline of the one before: a request period passed
+    /// Returns whether a packet arrived after its predecessor's deadline: a request period passed
     /// without a request.
     #[must_use]
     pub fn pauses(&self) -> bool {
         self.pauses
     }
 
-    /// Whether a period, counted from the first arrival, began without an arrival at that instant,
-    /// the last period excepted. Disciplines that serve more than one packet in a period then find
-    /// no request in the next.
+    /// Returns whether a period, counted from the first arrival, began without an arrival at that
+    /// instant, the last period excepted. Disciplines that serve more than one packet in a period
+    /// then find no request in the next.
     #[must_use]
     pub fn skips_period(&self) -> bool {
         self.skips_period
     }
 
-    /// Returns the most packets that wait at once if each leaves just before d_n.
+    /// Returns the maximum number of packets that wait at once if each leaves just before d_n.
     #[must_use]
     pub fn most_waiting(&self) -> u64 {
         self.most_waiting
@@ -192,7 +191,7 @@ mod tests {
         assert_eq!(paused.phase_ns(0), None);
         assert_eq!(pattern(10, None, &[0, 0, 30]).phase_ns(0), Some(0));
         assert!(!paused.is_on_grid(0, 10) && paused.is_on_grid(0, 5));
-        // Arriving exactly at the deadline of the one before is no pause.
+        // An arrival exactly at its predecessor's deadline is not a pause.
         assert!(!pattern(10, None, &[0, 0, 20]).pauses());
         // Both packets of the first period may be served in it, so the second may be empty.
         assert!(pattern(10, None, &[0, 0, 20]).skips_period());
@@ -206,5 +205,44 @@ mod tests {
         let late_start = pattern(10, Some(100), &[0, 10, 20, 30]);
         assert_eq!((late_start.most_waiting(), late_start.pauses()), (4, false));
         assert_eq!(late_start.first_deadline_ns(), 100);
+    }
+
+    #[test]
+    fn a_skipped_period_is_remembered() {
+        assert!(pattern(10, None, &[0, 10, 30]).skips_period());
+        assert!(pattern(10, None, &[0, 20, 40]).skips_period());
+        assert!(pattern(1, None, &[0, 1, 3]).skips_period());
+        assert!(!pattern(10, None, &[0, 5, 10, 20, 29, 30]).skips_period());
+    }
+
+    #[test]
+    fn a_phase_is_the_distance_behind_the_grid_of_deadlines() {
+        let steady = pattern(10, None, &[3, 13]);
+        assert_eq!([10, 3, 23, 25].map(|origin| steady.phase_ns(origin)), [3, 0, 0, 8].map(Some));
+        // A pause restarts the deadlines at 40, on the grid of the first; so it is at 31.
+        let paused = pattern(10, None, &[0, 30, 31]);
+        assert_eq!((paused.pauses(), paused.phase_ns(0)), (true, Some(0)));
+    }
+
+    #[test]
+    fn packets_wait_until_just_before_their_deadlines() {
+        // At 9, all of the deadlines 10, 20 and 30 are ahead.
+        assert_eq!(pattern(10, None, &[0, 5, 9]).most_waiting(), 3);
+        assert_eq!(pattern(10, None, &[0, 0, 0, 30]).most_waiting(), 3);
+        assert_eq!(pattern(10, Some(1_000), &[0]).most_waiting(), 1);
+    }
+
+    #[test]
+    fn a_pattern_without_packets_or_period_is_on_every_grid() {
+        let empty = pattern(10, None, &[]);
+        assert_eq!((empty.packets(), empty.first_ns(), empty.most_waiting()), (0, 0, 0));
+        assert!(empty.is_on_grid(3, 10) && !pattern(10, None, &[5]).is_on_grid(0, 10));
+        assert!(!empty.pauses() && !empty.skips_period());
+        assert_eq!(empty.phase_ns(0), Some(0));
+        assert_eq!(pattern(10, Some(7), &[]).first_deadline_ns(), 7);
+        let free = pattern(0, None, &[1, 1, 6]);
+        assert_eq!((free.packets(), free.first_ns(), free.first_deadline_ns()), (3, 1, 1));
+        assert_eq!((free.most_waiting(), free.phase_ns(0)), (1, Some(0)));
+        assert!(free.pauses() && !free.skips_period());
     }
 }

@@ -6,6 +6,8 @@ use core::cmp::Ordering;
 /// ns in a second × bits in a byte.
 pub(super) const BITS_NS: u128 = 8_000_000_000;
 
+pub(super) const SIGNED_BITS_NS: i128 = BITS_NS.cast_signed();
+
 /// Narrows to 64 bits, saturating.
 pub(super) fn narrow(value: u128) -> u64 {
     u64::try_from(value).unwrap_or(u64::MAX)
@@ -88,11 +90,8 @@ pub(super) fn sum_fractions(fractions: impl Iterator<Item = (u128, u128)>) -> Su
     }
     let against_one = match exact {
         Some((over, under)) => Some(over.cmp(&under)),
-        None if floor_whole > 0 => Some(if (floor_whole, floor, short) == (1, 0, 0) {
-            Ordering::Equal
-        } else {
-            Ordering::Greater
-        }),
+        // A sum of exactly 1 without remainders has a power of two as its denominator, which fits.
+        None if floor_whole > 0 => Some(Ordering::Greater),
         None if floor + short < 1 << BITS => Some(Ordering::Less),
         None => None,
     };

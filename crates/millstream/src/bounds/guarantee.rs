@@ -1,4 +1,4 @@
-//! What theory guarantees the streams of a discipline.
+//! Types that describe the guarantees of a discipline.
 //!
 //! Each discipline states its guarantee in its own file, as part of its catalogue row: the theorem,
 //! how its bound is computed, and the premises that only this discipline has.
@@ -6,14 +6,14 @@
 use super::{Bounds, LatencyRate, NoPromise, StreamLimits, Theorem};
 use crate::catalogue::{Options, StructureName};
 
-/// What a discipline guarantees its streams.
+/// A discipline's guarantee to its streams.
 #[derive(Clone, Copy, Debug)]
 pub enum Guarantee {
-    /// Nothing.
+    /// No guarantee.
     None,
     /// A rate and a latency, whatever other streams send.
     Rate(RateGuarantee),
-    /// A delay, while every stream that may go first conforms to a token bucket.
+    /// A delay, while every stream that may be served first conforms to a token bucket.
     Delay(DelayGuarantee),
     /// Deadlines or windows of deadlines.
     Deadlines(DeadlineGuarantee),
@@ -26,10 +26,10 @@ pub enum Guarantee {
 pub struct RateGuarantee {
     /// The theorem and its source.
     pub theorem: &'static str,
-    /// Gates of other streams break the guarantee, too: a stream that the fluid leaves at a closed
-    /// gate was served ahead of it, and the fluid then runs ahead of the link.
+    /// `true` if gates of other streams break the guarantee, too: a stream that the fluid leaves at
+    /// a closed gate was served ahead of the fluid, which then runs ahead of the link.
     pub others_ungated: bool,
-    /// The discipline has a clock that advances with time rather than with service.
+    /// `true` if the discipline has a clock that advances with time rather than with service.
     pub clocked: bool,
     /// Computes the bound of one stream.
     pub latency_rate: fn(&Bounds<'_>, usize) -> Result<LatencyRate, NoPromise>,
@@ -42,7 +42,7 @@ pub struct DelayGuarantee {
     pub theorem: &'static str,
     /// Computes the worst delay of one stream, ns; `None` if there is no bound.
     pub delay_ns: fn(&Bounds<'_>, usize) -> Option<u64>,
-    /// Whether packets of the second stream may go before later packets of the first.
+    /// Returns whether packets of the second stream may precede later packets of the first.
     pub may_precede: fn(&StreamLimits, &StreamLimits) -> bool,
 }
 
@@ -52,7 +52,7 @@ pub struct DeadlineGuarantee {
     /// The theorems that may apply; the last is preferred where several have as few failing
     /// premises.
     pub theorems: &'static [Theorem],
-    /// Every request counts: the discipline has no loss windows.
+    /// `true` if every request counts: the discipline has no loss windows.
     pub every_request: bool,
     /// Finds the setting that a theorem does not cover; `None` if the discipline has no settings.
     pub settings: Option<SettingCheck>,
@@ -64,7 +64,7 @@ pub type SettingCheck = fn(&Options, StructureName, Theorem) -> Option<UnprovedS
 /// A setting that no theorem covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnprovedSetting {
-    /// What is not covered.
+    /// The setting that is not covered, as a clause.
     pub detail: &'static str,
     /// The line of the scenario file that is covered.
     pub change: &'static str,
@@ -81,7 +81,7 @@ pub enum Share {
     Quantum,
     /// Packets in proportion to weights.
     Packets,
-    /// Packets in proportion to entries of a table, which may leave streams out.
+    /// Packets in proportion to entries of a table, which may omit streams.
     Entries,
 }
 
@@ -103,7 +103,7 @@ pub enum Fairness {
 }
 
 impl Guarantee {
-    /// The guarantee of a rate, if it is one.
+    /// Returns the guarantee of a rate, if it is one.
     #[must_use]
     pub fn rate(self) -> Option<RateGuarantee> {
         match self {
@@ -112,7 +112,7 @@ impl Guarantee {
         }
     }
 
-    /// The guarantee of deadlines, if it is one.
+    /// Returns the guarantee of deadlines, if it is one.
     #[must_use]
     pub fn deadlines(self) -> Option<DeadlineGuarantee> {
         match self {

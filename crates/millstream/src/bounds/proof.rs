@@ -11,7 +11,7 @@
 //! carries the stream and the number from which a caller derives the necessary change.
 //!
 //! **Reasons for the premises.** *Gates*: a head behind a closed gate keeps its early deadline, so
-//! it can go before packets whose guarantee excludes it. *First deadlines*: demand is counted from
+//! it can precede packets whose guarantee excludes it. *First deadlines*: demand is counted from
 //! arrivals, and a first deadline before arrival + T is extra demand. *Slots, phases*: see
 //! [`ArrivalPattern`](super::ArrivalPattern). *Pauses*: x'/y' do not change while a stream has no
 //! request, so several streams can return together with no loss left. *Queues*: a packet that
@@ -21,8 +21,8 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt;
 
-use super::exact::sum_fractions;
-use super::feasible::EdfVerdict;
+use super::edf::{self, EdfVerdict};
+use super::windows::UnitJobs;
 use super::{ArrivalPattern, Bounds, StreamLimits};
 use crate::contract::Late;
 
@@ -30,15 +30,59 @@ use crate::contract::Late;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Theorem {
     /// The demand criterion of non-preemptive EDF. DWCS (EDF first) orders by deadline, so it
-    /// misses nothing if EDF misses nothing.
+    /// misses no deadline if EDF misses none.
     EdfDemand,
-    /// EDF of unit jobs with whole release times, for VDS and PD²: every stream asks for all of its
-    /// requests, for one of a window, or for none.
+    /// EDF of unit jobs with whole release times, for VDS and PD²: every stream requires all of its
+    /// requests, one of a window, or none.
     UnitJobs,
     /// EDF of unit jobs whose periods all begin together, for DWCS (EDF first, standard rules).
     UnitJobsInStep,
     /// PD² of periodic tasks that begin together, for any windows.
     Pfair,
+}
+
+impl Theorem {
+    /// Returns its premises, in the order in which they are checked.
+    const fn conditions(self) -> &'static [Condition] {
+        use Condition as C;
+        match self {
+            Self::EdfDemand => &[C::NoGates, C::FirstDeadlines, C::Demand, C::Queues],
+            Self::UnitJobs => &[
+                C::NoGates,
+                C::EqualLengths,
+                C::WholeSlots,
+                C::Slots,
+                C::NoPauses,
+                C::Windows,
+                C::Utilisation,
+                C::Queues,
+            ],
+            Self::UnitJobsInStep => &[
+                C::NoGates,
+                C::FirstDeadlines,
+                C::EqualLengths,
+                C::WholeSlots,
+                C::EqualPeriods,
+                C::Slots,
+                C::Phases,
+                C::NoPauses,
+                C::Windows,
+                C::Utilisation,
+                C::Queues,
+            ],
+            Self::Pfair => &[
+                C::NoGates,
+                C::EqualLengths,
+                C::WholeSlots,
+                C::EqualPeriods,
+                C::Slots,
+                C::Phases,
+                C::NoPauses,
+                C::Utilisation,
+                C::Queues,
+            ],
+        }
+    }
 }
 
 impl fmt::Display for Theorem {
@@ -71,9 +115,9 @@ pub enum Condition {
     Slots,
     /// The periods of all streams begin together.
     Phases,
-    /// A stream that asks for some of its requests has a request in every period.
+    /// A stream that requires some of its requests has a request in every period.
     NoPauses,
-    /// Every stream asks for all of its requests, for one of a window, or for none.
+    /// Every stream requires all of its requests, one of a window, or none.
     Windows,
     /// The contracts need no more than the link.
     Utilisation,
@@ -137,7 +181,7 @@ pub enum Failing {
     Queue {
         /// The stream.
         stream: usize,
-        /// How many may wait; `None` if unbounded.
+        /// The maximum number that can wait; `None` if unbounded.
         packets: Option<u64>,
     },
     /// The stream's packets are not all as long as the first stream's, or are empty.
@@ -145,14 +189,14 @@ pub enum Failing {
         /// The stream.
         stream: usize,
     },
-    /// The stream's period is 0 or no multiple of a slot.
+    /// The stream's period is 0 or not a multiple of a slot.
     BrokenSlots {
         /// The stream.
         stream: usize,
         /// A slot: the transmission time of a packet, ns.
         slot_ns: u64,
     },
-    /// The stream's period is not the first stream's.
+    /// The stream's period differs from the first stream's.
     Period {
         /// The stream.
         stream: usize,
@@ -171,12 +215,12 @@ pub enum Failing {
         /// The difference, ns; `None` if it varies.
         by_ns: Option<u64>,
     },
-    /// The stream asks for some of its requests, and has periods without one.
+    /// The stream requires some of its requests, and has periods without one.
     Pause {
         /// The stream.
         stream: usize,
     },
-    /// The stream asks for several of its requests, and not for all.
+    /// The stream requires several of its requests, but not all.
     Window {
         /// The stream.
         stream: usize,
@@ -190,7 +234,7 @@ pub enum Failing {
     TooClose,
     /// A deadline can be missed.
     Miss {
-        /// The time from the first arrival of a rush, ns; `None` if it was not found.
+        /// The time from the first arrival of a burst, ns; `None` if it was not found.
         at_ns: Option<u64>,
     },
     /// The stream's arrival times are unknown.
@@ -209,143 +253,69 @@ pub struct Checked {
     pub failing: Option<Failing>,
 }
 
-impl Bounds<'_> {
-    /// Evaluates every premise of `theorem` for these streams; the theorem holds if none fails.
-    ///
-    /// Reads lengths, periods, windows, first deadlines, queues, gates and arrival patterns.
-    /// Without a pattern ([`StreamLimits::arrivals`]) packets may arrive at any time.
-    #[must_use]
-    pub fn prove(&self, theorem: Theorem) -> Vec<Checked> {
-        use Condition as C;
-        let conditions: &[Condition] = match theorem {
-            Theorem::EdfDemand => &[C::NoGates, C::FirstDeadlines, C::Demand, C::Queues],
-            Theorem::UnitJobs => &[
-                C::NoGates,
-                C::EqualLengths,
-                C::WholeSlots,
-                C::Slots,
-                C::NoPauses,
-                C::Windows,
-                C::Utilisation,
-                C::Queues,
-            ],
-            Theorem::UnitJobsInStep => &[
-                C::NoGates,
-                C::FirstDeadlines,
-                C::EqualLengths,
-                C::WholeSlots,
-                C::EqualPeriods,
-                C::Slots,
-                C::Phases,
-                C::NoPauses,
-                C::Windows,
-                C::Utilisation,
-                C::Queues,
-            ],
-            Theorem::Pfair => &[
-                C::NoGates,
-                C::EqualLengths,
-                C::WholeSlots,
-                C::EqualPeriods,
-                C::Slots,
-                C::Phases,
-                C::NoPauses,
-                C::Utilisation,
-                C::Queues,
-            ],
-        };
-        let check = |&condition: &Condition| {
-            let failing = self.check(theorem, condition);
-            Checked { condition, failing }
-        };
-        conditions.iter().map(check).collect()
-    }
+/// Evaluates every premise of `theorem`: see [`Bounds::prove`].
+pub(super) fn prove(bounds: &Bounds<'_>, theorem: Theorem) -> Vec<Checked> {
+    let premises = Premises { jobs: bounds.unit_jobs(), theorem };
+    let check = |&condition: &Condition| Checked { condition, failing: premises.check(condition) };
+    theorem.conditions().iter().map(check).collect()
+}
 
-    /// Returns Σ m·C/(k·T) of streams that ask for m = y − x of every y requests, in 10⁻⁶ rounded
-    /// up, and whether it is more than 1.
-    ///
-    /// C is the transmission time of the smallest packet if `smallest`, otherwise of the largest.
-    /// With the smallest, a sum of more than 1 proves that no scheduler keeps all contracts while
-    /// every stream is backlogged. If `every_request`, windows are ignored (EDF). Reads lengths,
-    /// periods and windows; streams without a period ask for nothing.
-    #[must_use]
-    pub fn need(&self, every_request: bool, smallest: bool) -> (u64, bool) {
-        let asks = |stream: &&StreamLimits| stream.period_ns > 0 && self.link.rate_bps > 0;
-        let sum = sum_fractions(self.streams.iter().filter(asks).map(|stream| {
-            let bytes = if smallest { stream.smallest_bytes } else { stream.largest_bytes };
-            // Below 2⁶⁴, so products with a window's numbers are below 2⁹⁶.
-            let cost_ns = u128::from(self.link.transmission_ns(bytes));
-            let (lost, of) = (u128::from(stream.window.lost()), u128::from(stream.window.of()));
-            let period_ns = u128::from(stream.period_ns);
-            match of {
-                _ if every_request => (cost_ns, period_ns),
-                0 => (0, 1),
-                _ => (cost_ns * (of - lost), period_ns * of),
-            }
-        }));
-        (sum.ppm, sum.against_one == Some(Ordering::Greater))
-    }
+/// A theorem and the streams that are to satisfy its premises.
+struct Premises<'a> {
+    jobs: UnitJobs<'a>,
+    theorem: Theorem,
+}
 
-    fn check(&self, theorem: Theorem, condition: Condition) -> Option<Failing> {
+impl Premises<'_> {
+    fn check(&self, condition: Condition) -> Option<Failing> {
         match condition {
             Condition::NoGates => self.first(|s| s.gated).map(|stream| Failing::Gated { stream }),
             Condition::FirstDeadlines => self.first_deadlines(),
-            Condition::Queues => self.queues(theorem),
-            Condition::EqualLengths => self.lengths(),
+            Condition::Queues => self.queues(),
+            Condition::EqualLengths => {
+                self.jobs.odd_length().map(|stream| Failing::Length { stream })
+            }
             Condition::WholeSlots => {
-                let slot_ns = self.slot_ns();
-                let broken = |s: &StreamLimits| {
-                    s.period_ns == 0 || slot_ns == 0 || !s.period_ns.is_multiple_of(slot_ns)
-                };
-                self.first(broken).map(|stream| Failing::BrokenSlots { stream, slot_ns })
+                let slot_ns = self.jobs.slot_ns();
+                self.jobs.broken_period().map(|stream| Failing::BrokenSlots { stream, slot_ns })
             }
-            Condition::EqualPeriods => self.odd_period().map(|stream| Failing::Period { stream }),
-            Condition::Slots => self.check_slots(theorem),
-            Condition::Phases => self.check_phases(theorem),
-            Condition::NoPauses => self.pause(theorem),
-            Condition::Windows => {
-                self.first(asks_for_several).map(|stream| Failing::Window { stream })
+            Condition::EqualPeriods => {
+                self.jobs.odd_period().map(|stream| Failing::Period { stream })
             }
-            Condition::Utilisation => {
-                let sum = self.slot_sum(theorem == Theorem::UnitJobsInStep);
-                match sum.against_one {
-                    Some(Ordering::Greater) => Some(Failing::Overload { ppm: sum.ppm }),
-                    None => Some(Failing::TooClose),
-                    Some(_) => None,
-                }
+            Condition::Slots => self.slots(),
+            Condition::Phases => self.phases(),
+            Condition::NoPauses => self.pauses(),
+            Condition::Windows => self.jobs.several().map(|stream| Failing::Window { stream }),
+            Condition::Utilisation => self.utilisation(),
+            Condition::Demand => self.demand(),
+        }
+    }
+
+    fn utilisation(&self) -> Option<Failing> {
+        let sum = self.jobs.utilisation(self.theorem == Theorem::UnitJobsInStep);
+        match sum.against_one {
+            Some(Ordering::Greater) => Some(Failing::Overload { ppm: sum.ppm }),
+            None => Some(Failing::TooClose),
+            Some(_) => None,
+        }
+    }
+
+    fn demand(&self) -> Option<Failing> {
+        match edf::verdict(self.jobs.link, self.jobs.streams) {
+            Some(EdfVerdict::Feasible { .. }) => None,
+            Some(EdfVerdict::Infeasible { utilisation_ppm, at_ns }) => {
+                Some(if utilisation_ppm > 1_000_000 {
+                    Failing::Overload { ppm: utilisation_ppm }
+                } else {
+                    Failing::Miss { at_ns }
+                })
             }
-            Condition::Demand => match self.edf() {
-                Some(EdfVerdict::Feasible { .. }) => None,
-                Some(EdfVerdict::Infeasible { utilisation_ppm, at_ns }) => {
-                    Some(if utilisation_ppm > 1_000_000 {
-                        Failing::Overload { ppm: utilisation_ppm }
-                    } else {
-                        Failing::Miss { at_ns }
-                    })
-                }
-                Some(EdfVerdict::TooLong { .. }) | None => Some(Failing::TooClose),
-            },
+            Some(EdfVerdict::TooLong { .. }) | None => Some(Failing::TooClose),
         }
     }
 
     fn first(&self, fails: impl Fn(&StreamLimits) -> bool) -> Option<usize> {
-        self.streams.iter().position(fails)
-    }
-
-    /// Returns the length of a slot: the transmission time of the first stream's largest packet,
-    /// ns.
-    fn slot_ns(&self) -> u64 {
-        match self.streams.first() {
-            Some(first) if self.link.rate_bps > 0 => self.link.transmission_ns(first.largest_bytes),
-            _ => 0,
-        }
-    }
-
-    fn lengths(&self) -> Option<Failing> {
-        let bytes = self.streams.first().map_or(0, |first| first.largest_bytes);
-        let differs = |s: &StreamLimits| [s.smallest_bytes, s.largest_bytes] != [bytes; 2];
-        let stream = if self.slot_ns() == 0 { Some(0) } else { self.first(differs) };
-        stream.filter(|_| !self.streams.is_empty()).map(|stream| Failing::Length { stream })
+        self.jobs.streams.iter().position(fails)
     }
 
     fn first_deadlines(&self) -> Option<Failing> {
@@ -357,27 +327,27 @@ impl Bounds<'_> {
             let given = stream.first_deadline_ns.filter(|_| arrives);
             given.is_some_and(|given_ns| least(stream).is_none_or(|least_ns| given_ns < least_ns))
         })?;
-        Some(Failing::FirstDeadline { stream, least_ns: least(&self.streams[stream]) })
+        Some(Failing::FirstDeadline { stream, least_ns: least(&self.jobs.streams[stream]) })
     }
 
     /// Returns the streams that have arrivals, with their patterns.
     fn patterns(&self) -> impl Iterator<Item = (usize, Option<&ArrivalPattern>)> {
-        let patterns = self.streams.iter().map(|stream| stream.arrivals.as_ref());
+        let patterns = self.jobs.streams.iter().map(|stream| stream.arrivals.as_ref());
         patterns.enumerate().filter(|(_, of)| of.is_none_or(|of| of.packets() > 0))
     }
 
     /// Returns the origin of slots: the first deadline of the first stream with packets. VDS and
     /// PD² begin periods at arrivals.
-    fn origin_ns(&self, theorem: Theorem) -> u64 {
+    fn origin_ns(&self) -> u64 {
         let first = self.patterns().find_map(|(_, pattern)| pattern);
-        first.map_or(0, |pattern| match theorem {
+        first.map_or(0, |pattern| match self.theorem {
             Theorem::EdfDemand | Theorem::UnitJobsInStep => pattern.first_deadline_ns(),
             Theorem::UnitJobs | Theorem::Pfair => pattern.first_ns(),
         })
     }
 
-    fn check_slots(&self, theorem: Theorem) -> Option<Failing> {
-        let (origin_ns, slot_ns) = (self.origin_ns(theorem), self.slot_ns().max(1));
+    fn slots(&self) -> Option<Failing> {
+        let (origin_ns, slot_ns) = (self.origin_ns(), self.jobs.slot_ns().max(1));
         self.patterns().find_map(|(stream, pattern)| match pattern {
             None => Some(Failing::Unknown { stream }),
             Some(of) if of.is_on_grid(origin_ns, slot_ns) => None,
@@ -385,27 +355,23 @@ impl Bounds<'_> {
         })
     }
 
-    fn check_phases(&self, theorem: Theorem) -> Option<Failing> {
-        let origin_ns = self.origin_ns(theorem);
+    fn phases(&self) -> Option<Failing> {
+        let origin_ns = self.origin_ns();
         self.patterns().find_map(|(stream, pattern)| {
             let Some(of) = pattern else { return Some(Failing::Unknown { stream }) };
-            let by_ns = match theorem {
-                Theorem::EdfDemand | Theorem::UnitJobsInStep => of.phase_ns(origin_ns),
-                Theorem::UnitJobs | Theorem::Pfair => {
-                    of.phase_ns(origin_ns.saturating_add(self.streams[stream].period_ns))
-                }
-            };
+            // PD²'s grid of period ends is that of arrivals a period before.
+            let by_ns = of.phase_ns(origin_ns);
             (by_ns != Some(0)).then_some(Failing::Phase { stream, by_ns })
         })
     }
 
-    fn pause(&self, theorem: Theorem) -> Option<Failing> {
+    fn pauses(&self) -> Option<Failing> {
         let all_or_none =
             |s: &StreamLimits| s.window.lost() == 0 || s.window.lost() == s.window.of();
-        self.patterns().filter(|(stream, _)| !all_or_none(&self.streams[*stream])).find_map(
+        self.patterns().filter(|(stream, _)| !all_or_none(&self.jobs.streams[*stream])).find_map(
             |(stream, pattern)| {
                 let Some(of) = pattern else { return Some(Failing::Unknown { stream }) };
-                let pauses = match theorem {
+                let pauses = match self.theorem {
                     Theorem::EdfDemand | Theorem::UnitJobsInStep => of.pauses(),
                     Theorem::UnitJobs | Theorem::Pfair => of.skips_period(),
                 };
@@ -417,14 +383,14 @@ impl Bounds<'_> {
     /// Checks the queue limits. A packet served before its deadline has left by then, a late drop
     /// leaves at the first decision after it, and a late packet that is sent may wait for a whole
     /// window.
-    fn queues(&self, theorem: Theorem) -> Option<Failing> {
-        self.streams.iter().enumerate().find_map(|(stream, of)| {
+    fn queues(&self) -> Option<Failing> {
+        self.jobs.streams.iter().enumerate().find_map(|(stream, of)| {
             let limit = of.queue?;
-            let asks_for_all =
-                of.window.lost() == 0 && (of.window.of() > 0 || theorem == Theorem::UnitJobsInStep);
+            let asks_for_all = of.window.lost() == 0
+                && (of.window.of() > 0 || self.theorem == Theorem::UnitJobsInStep);
             let waits = of.arrivals.as_ref().map(ArrivalPattern::most_waiting);
             let packets = match of.late {
-                _ if theorem == Theorem::EdfDemand || asks_for_all => waits,
+                _ if self.theorem == Theorem::EdfDemand || asks_for_all => waits,
                 Late::Drop => waits.map(|waits| waits + 1),
                 Late::Send => None,
             };
@@ -434,8 +400,293 @@ impl Bounds<'_> {
     }
 }
 
-/// Whether `stream` asks for several of its requests, and not for all.
-pub(super) fn asks_for_several(stream: &StreamLimits) -> bool {
-    let (lost, of) = (stream.window.lost(), stream.window.of());
-    lost > 0 && of - lost > 1
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Window;
+    use crate::link::Link;
+    use alloc::string::ToString;
+    use core::num::NonZeroU64;
+
+    /// A slot, ns: 125 bytes at 1 Gb/s.
+    const SLOT_NS: u64 = 1000;
+
+    const THEOREMS: [Theorem; 4] =
+        [Theorem::EdfDemand, Theorem::UnitJobs, Theorem::UnitJobsInStep, Theorem::Pfair];
+
+    /// A stream with a period of `slots`, a window and arrivals at these slots.
+    fn stream(slots: u64, (lost, of): (u32, u32), arrivals: &[u64]) -> StreamLimits {
+        let arrivals: Vec<_> = arrivals.iter().map(|slot| slot * SLOT_NS).collect();
+        StreamLimits {
+            period_ns: slots * SLOT_NS,
+            window: Window::new(lost, of).unwrap(),
+            arrivals: Some(pattern(slots * SLOT_NS, None, &arrivals)),
+            ..StreamLimits::new(125, 125)
+        }
+    }
+
+    fn pattern(period_ns: u64, first_ns: Option<u64>, arrivals: &[u64]) -> ArrivalPattern {
+        let mut pattern = ArrivalPattern::new(NonZeroU64::new(period_ns), first_ns);
+        arrivals.iter().for_each(|time_ns| pattern.record(*time_ns));
+        pattern
+    }
+
+    fn failing_at(rate_bps: u64, streams: &[StreamLimits], theorem: Theorem) -> Vec<Failing> {
+        let bounds = Bounds::new(Link { rate_bps, overhead_bytes: 0 }, streams);
+        bounds.prove(theorem).into_iter().filter_map(|checked| checked.failing).collect()
+    }
+
+    fn failing(streams: &[StreamLimits], theorem: Theorem) -> Vec<Failing> {
+        failing_at(1_000_000_000, streams, theorem)
+    }
+
+    /// Two streams that satisfy every premise of every theorem.
+    fn pair() -> [StreamLimits; 2] {
+        [stream(2, (1, 2), &[0, 2, 4]), stream(2, (0, 1), &[0, 2, 4])]
+    }
+
+    /// How `theorem` fails for the pair with a changed second stream.
+    fn changed(change: impl Fn(&mut StreamLimits), theorem: Theorem) -> Vec<Failing> {
+        let mut streams = pair();
+        change(&mut streams[1]);
+        failing(&streams, theorem)
+    }
+
+    #[test]
+    fn each_theorem_checks_its_premises_in_the_order_of_all_of_them() {
+        let names = |theorem: Theorem| -> Vec<_> {
+            let checked = Bounds::new(Link::default(), &[]).prove(theorem);
+            checked.iter().map(|checked| checked.condition.name()).collect()
+        };
+        assert_eq!(names(Theorem::EdfDemand), ["no-gates", "first-deadlines", "demand", "queues"]);
+        assert_eq!(
+            names(Theorem::UnitJobs),
+            [
+                "no-gates",
+                "equal-lengths",
+                "whole-slots",
+                "slots",
+                "no-pauses",
+                "windows",
+                "utilisation",
+                "queues"
+            ]
+        );
+        let mut all: Vec<_> = Condition::ALL.map(Condition::name).to_vec();
+        all.retain(|name| *name != "demand");
+        assert_eq!(names(Theorem::UnitJobsInStep), all);
+        all.retain(|name| !["first-deadlines", "windows"].contains(name));
+        assert_eq!(names(Theorem::Pfair), all);
+    }
+
+    #[test]
+    fn streams_in_step_satisfy_every_premise() {
+        for theorem in THEOREMS {
+            assert_eq!(failing(&pair(), theorem), [], "{theorem}");
+            assert_eq!(failing(&[], theorem), [], "{theorem} without streams");
+        }
+    }
+
+    #[test]
+    fn a_gated_stream_fails_every_theorem() {
+        for theorem in THEOREMS {
+            assert_eq!(changed(|s| s.gated = true, theorem), [Failing::Gated { stream: 1 }]);
+        }
+    }
+
+    #[test]
+    fn a_first_deadline_is_no_earlier_than_the_first_arrival_and_a_period() {
+        let of = |first_ns, arrivals: &[u64]| {
+            let change = |s: &mut StreamLimits| {
+                s.first_deadline_ns = Some(first_ns);
+                s.arrivals = Some(pattern(2000, None, arrivals));
+            };
+            changed(change, Theorem::EdfDemand)
+        };
+        let least_ns = Some(2500);
+        assert_eq!(of(2499, &[500]), [Failing::FirstDeadline { stream: 1, least_ns }]);
+        assert_eq!(of(2500, &[500]), []);
+        assert_eq!(of(0, &[]), [], "it has no packets");
+        let unknown = |s: &mut StreamLimits| {
+            s.first_deadline_ns = Some(u64::MAX);
+            s.arrivals = None;
+        };
+        let expected = [Failing::FirstDeadline { stream: 1, least_ns: None }];
+        assert_eq!(changed(unknown, Theorem::EdfDemand), expected);
+        assert_eq!(changed(|s| s.arrivals = None, Theorem::EdfDemand), []);
+    }
+
+    #[test]
+    fn packets_are_equally_long_and_take_time() {
+        let length = |stream| Failing::Length { stream };
+        assert_eq!(changed(|s| s.smallest_bytes = 124, Theorem::UnitJobs), [length(1)]);
+        assert_eq!(changed(|s| s.largest_bytes = 126, Theorem::UnitJobs), [length(1)]);
+        let empty = [StreamLimits { smallest_bytes: 0, largest_bytes: 0, ..pair()[0] }; 2];
+        let broken = |slot_ns| Failing::BrokenSlots { stream: 0, slot_ns };
+        let overload = |ppm| Failing::Overload { ppm };
+        assert_eq!(failing(&empty, Theorem::UnitJobs), [length(0), broken(0)]);
+        assert_eq!(failing_at(0, &pair(), Theorem::UnitJobs), [length(0), broken(0)]);
+        let window = Window::new(0, 1).unwrap();
+        let idle = [StreamLimits { period_ns: 0, window, ..empty[0] }; 2];
+        assert_eq!(failing(&idle, Theorem::UnitJobs), [length(0), broken(0), overload(2_000_000)]);
+        assert_eq!(failing_at(0, &pair(), Theorem::EdfDemand), [Failing::TooClose]);
+        assert_eq!(failing_at(0, &[], Theorem::UnitJobs), []);
+    }
+
+    #[test]
+    fn periods_are_whole_slots_and_equal() {
+        let broken = Failing::BrokenSlots { stream: 1, slot_ns: SLOT_NS };
+        let period = |period_ns, theorem| changed(|s| s.period_ns = period_ns, theorem);
+        // Half a slot is lost, so its packet needs every slot.
+        let overload = Failing::Overload { ppm: 1_250_000 };
+        assert_eq!(period(1500, Theorem::UnitJobs), [broken, overload]);
+        assert_eq!(period(1500, Theorem::Pfair)[..2], [broken, Failing::Period { stream: 1 }]);
+        assert_eq!(period(0, Theorem::UnitJobs)[0], broken);
+        assert_eq!(period(3000, Theorem::UnitJobs), []);
+        assert_eq!(period(3000, Theorem::UnitJobsInStep)[0], Failing::Period { stream: 1 });
+    }
+
+    #[test]
+    fn arrivals_are_at_ends_of_slots() {
+        let off = |stream| Failing::OffSlot { stream, slot_ns: SLOT_NS };
+        let at = |first_ns, arrivals: &[u64], theorem| {
+            changed(|s| s.arrivals = Some(pattern(2000, first_ns, arrivals)), theorem)
+        };
+        assert_eq!(at(None, &[0, 2500], Theorem::UnitJobs), [off(1)]);
+        assert_eq!(at(None, &[1000, 4000], Theorem::UnitJobs), []);
+        assert_eq!(at(None, &[], Theorem::UnitJobs), []);
+        // The grid begins at the first stream's first arrival, or its first deadline.
+        let mut streams = pair();
+        streams[0].arrivals = Some(pattern(2000, None, &[300, 2300]));
+        assert_eq!(failing(&streams, Theorem::UnitJobs), [off(1)]);
+        streams[1].arrivals = Some(pattern(2000, None, &[1300, 3300]));
+        assert_eq!(failing(&streams, Theorem::UnitJobs), []);
+        streams[0].arrivals = Some(pattern(2000, Some(2500), &[300, 2300]));
+        assert_eq!(failing(&streams, Theorem::UnitJobs), []);
+        assert_eq!(failing(&streams, Theorem::UnitJobsInStep)[0], off(0));
+        streams[0].arrivals = Some(pattern(2000, None, &[]));
+        assert_eq!(failing(&streams, Theorem::UnitJobs), [], "the second stream's");
+        // Stream 1 asks for all of its requests, so its pauses do not matter.
+        let unknown = Failing::Unknown { stream: 1 };
+        assert_eq!(changed(|s| s.arrivals = None, Theorem::UnitJobs), [unknown]);
+        assert_eq!(changed(|s| s.arrivals = None, Theorem::Pfair), [unknown; 2]);
+    }
+
+    #[test]
+    fn periods_begin_together() {
+        let phase = |by_ns| Failing::Phase { stream: 1, by_ns };
+        for theorem in [Theorem::UnitJobsInStep, Theorem::Pfair] {
+            let at = |arrivals: &[u64]| {
+                let arrivals: Vec<_> = arrivals.iter().map(|slot| slot * SLOT_NS).collect();
+                changed(|s| s.arrivals = Some(pattern(2000, None, &arrivals)), theorem)
+            };
+            assert_eq!(at(&[2, 4]), []);
+            assert_eq!(at(&[1, 3]), [phase(Some(1000))]);
+            assert_eq!(at(&[0, 5]), [phase(None)], "its periods begin anew at 5");
+        }
+        // PD² begins periods at arrivals, DWCS at deadlines.
+        let given = |s: &mut StreamLimits| s.arrivals = Some(pattern(2000, Some(3000), &[0]));
+        assert_eq!(changed(given, Theorem::UnitJobsInStep), [phase(Some(1000))]);
+        let streams = pair()
+            .map(|of| StreamLimits { arrivals: Some(pattern(2000, Some(3000), &[0, 2000])), ..of });
+        assert_eq!(failing(&streams, Theorem::UnitJobsInStep), []);
+        let expected = [0, 1].map(|stream| Failing::Phase { stream, by_ns: Some(1000) });
+        assert_eq!(failing(&streams, Theorem::Pfair), expected[..1]);
+    }
+
+    #[test]
+    fn a_stream_that_asks_for_some_requests_has_one_in_every_period() {
+        let pause = Failing::Pause { stream: 1 };
+        let at = |(lost, of), arrivals: &[u64], theorem| {
+            changed(|s| *s = stream(2, (lost, of), arrivals), theorem)
+        };
+        // Two requests of the first period: no pause, but the second period is skipped.
+        assert_eq!(at((1, 2), &[0, 0, 4], Theorem::UnitJobs), [pause]);
+        assert_eq!(at((1, 2), &[0, 0, 4], Theorem::Pfair), [pause]);
+        assert_eq!(at((1, 2), &[0, 0, 4], Theorem::UnitJobsInStep), []);
+        assert_eq!(at((1, 2), &[0, 6], Theorem::UnitJobsInStep), [pause]);
+        for all_or_none in [(0, 0), (0, 3), (3, 3)] {
+            assert_eq!(at(all_or_none, &[0, 6], Theorem::UnitJobs), [], "{all_or_none:?}");
+        }
+        let unknown = |s: &mut StreamLimits| {
+            (s.arrivals, s.window) = (None, Window::new(1, 2).unwrap());
+        };
+        assert_eq!(changed(unknown, Theorem::UnitJobs), [Failing::Unknown { stream: 1 }; 2]);
+    }
+
+    #[test]
+    fn windows_ask_for_all_one_or_none() {
+        let window =
+            |lost, of| changed(|s| s.window = Window::new(lost, of).unwrap(), Theorem::UnitJobs);
+        for (lost, of) in [(0, 0), (0, 2), (1, 2), (2, 3), (3, 3)] {
+            assert_eq!(window(lost, of), [], "{lost}/{of}");
+        }
+        assert_eq!(window(1, 3), [Failing::Window { stream: 1 }]);
+        assert_eq!(changed(|s| s.window = Window::new(1, 3).unwrap(), Theorem::Pfair), []);
+    }
+
+    #[test]
+    fn the_contracts_need_no_more_than_the_link() {
+        let free = stream(2, (0, 0), &[0, 2]);
+        let full = stream(1, (0, 1), &[0, 1]);
+        let overload = |ppm| Failing::Overload { ppm };
+        assert_eq!(failing(&[full, free], Theorem::UnitJobs), [], "0/0 asks for nothing");
+        let streams = [stream(2, (0, 1), &[0, 2]), stream(2, (0, 1), &[0, 2]), free];
+        assert_eq!(failing(&streams, Theorem::Pfair), []);
+        let expected = [overload(1_500_000)];
+        assert_eq!(failing(&streams, Theorem::UnitJobsInStep), expected, "0/0 may go first");
+        let streams = [full, stream(1, (1, 2), &[0, 1])];
+        assert_eq!(failing(&streams, Theorem::Pfair), [overload(1_500_000)]);
+        assert_eq!(failing(&streams, Theorem::EdfDemand), [overload(2_000_000)]);
+        let miss = Failing::Miss { at_ns: Some(1000) };
+        let long = StreamLimits { period_ns: 9000, ..StreamLimits::new(250, 250) };
+        assert_eq!(
+            failing(&[stream(1, (0, 1), &[]), long], Theorem::EdfDemand),
+            [overload(1_222_223)]
+        );
+        let short = StreamLimits { period_ns: 1000, ..StreamLimits::new(25, 25) };
+        assert_eq!(failing(&[short, long], Theorem::EdfDemand), [miss]);
+        // Half of the link each.
+        let short = StreamLimits { period_ns: 400, ..short };
+        let long = StreamLimits { period_ns: 4000, ..long };
+        let miss = Failing::Miss { at_ns: Some(400) };
+        assert_eq!(failing(&[short, long], Theorem::EdfDemand), [miss]);
+    }
+
+    #[test]
+    fn queues_hold_what_can_wait() {
+        let of = |queue, late, (lost, of), arrivals: Option<&[u64]>, theorem| {
+            let change = |s: &mut StreamLimits| {
+                *s = stream(2, (lost, of), arrivals.unwrap_or_default());
+                s.arrivals = s.arrivals.filter(|_| arrivals.is_some());
+                (s.queue, s.late) = (Some(queue), late);
+            };
+            changed(change, theorem).into_iter().rfind(|of| matches!(of, Failing::Queue { .. }))
+        };
+        let full = |packets| Some(Failing::Queue { stream: 1, packets });
+        let two: Option<&[u64]> = Some(&[0, 0, 2]);
+        // At most two wait.
+        for late in [Late::Send, Late::Drop] {
+            assert_eq!(of(2, late, (1, 2), two, Theorem::EdfDemand), None);
+            assert_eq!(of(1, late, (1, 2), two, Theorem::EdfDemand), full(Some(2)));
+            assert_eq!(of(2, late, (0, 3), two, Theorem::UnitJobs), None);
+            assert_eq!(of(1, late, (0, 3), two, Theorem::UnitJobs), full(Some(2)));
+            assert_eq!(of(2, late, (0, 1), two, Theorem::UnitJobs), None);
+            assert_eq!(of(2, late, (0, 0), two, Theorem::UnitJobsInStep), None);
+        }
+        // A late packet leaves at the decision after its deadline, or may wait for a window.
+        assert_eq!(of(3, Late::Drop, (1, 2), two, Theorem::UnitJobs), None);
+        assert_eq!(of(2, Late::Drop, (1, 2), two, Theorem::UnitJobs), full(Some(3)));
+        assert_eq!(of(2, Late::Drop, (0, 0), two, Theorem::UnitJobs), full(Some(3)));
+        assert_eq!(of(u32::MAX, Late::Send, (1, 2), two, Theorem::UnitJobs), full(None));
+        assert_eq!(of(9, Late::Drop, (0, 1), None, Theorem::EdfDemand), full(None));
+    }
+
+    #[test]
+    fn theorems_have_their_sources() {
+        let sources = ["Jeffay", "Horn", "Horn", "Anderson"];
+        for (theorem, source) in THEOREMS.into_iter().zip(sources) {
+            assert!(theorem.to_string().contains(source), "{theorem}");
+        }
+    }
 }

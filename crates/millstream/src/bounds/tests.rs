@@ -1,7 +1,8 @@
-//! Published tables, cases worked out by hand, and extreme values.
+//! Published tables, cases computed by hand, and extreme values.
 
 use core::cmp::Ordering;
 
+use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 use proptest::prelude::*;
@@ -34,7 +35,7 @@ fn minbw(unit: u32) -> Vec<StreamLimits> {
     [(17, 128), (13, 2176), (13, 2176), (6, 2176), (2, 2176), (1, 2176)].map(row).to_vec()
 }
 
-/// To three digits, as the table gives them, in units of 100 ns.
+/// Rounds to three digits, as the table does, in units of 100 ns.
 fn three_digits(ns: u64) -> u64 {
     let unit = if ns < 100_000 { 100 } else { 1000 };
     (ns + unit / 2) / unit * unit / 100
@@ -58,7 +59,7 @@ fn the_latencies_of_the_minbw_paper_s_configuration() {
     // SCFQ by the share among the six.
     let scfq = latencies(&streams, FairDiscipline::Scfq);
     assert_eq!(scfq, [451, 701, 701, 1110, 2620, 4880]);
-    // DRR by the credit of 64 bytes: 2 Gb/s are 31.25 million of them, times 8.
+    // DRR with a credit of 64 bytes as the unit: 2 Gbit/s / 64 is the rate in units.
     let streams = minbw(64);
     let credits = Link { rate_bps: 2_000_000_000 / 64, overhead_bytes: 0 };
     let bounds = Bounds::new(credits, &streams);
@@ -72,18 +73,18 @@ fn the_latencies_of_the_minbw_paper_s_configuration() {
 
 #[test]
 fn two_streams_by_hand() {
-    // 1 Gb/s: 8 ns a byte. 100 and 1,000 bytes, weights 1 and 3.
+    // 1 Gbit/s: 8 ns per byte. 100 and 1,000 bytes, weights 1 and 3.
     let small = StreamLimits { weight: 1, quantum_bytes: 500, ..StreamLimits::new(100, 100) };
     let large = StreamLimits { weight: 3, quantum_bytes: 1500, ..StreamLimits::new(500, 1000) };
     let streams = [small, large];
     let bounds = Bounds::new(GIGABIT, &streams);
     let of = |discipline, stream| {
-        let promise = bounds.latency_rate(discipline, stream).unwrap();
-        (promise.rate_bps, promise.latency_ns, promise.error_ns)
+        let guarantee = bounds.latency_rate(discipline, stream).unwrap();
+        (guarantee.rate_bps, guarantee.latency_ns, guarantee.error_ns)
     };
-    // Own 100 bytes at 250 Mb/s: 3,200 ns; the other's 1,000: 8,000 ns; tags: 1 ns.
+    // Own 100 bytes at 250 Mbit/s: 3,200 ns; the other's 1,000: 8,000 ns; tags: 1 ns.
     assert_eq!(of(FairDiscipline::Wfq, 0), (250_000_000, 11_201, 8_001));
-    // The clock of WF²Q+ can leap while its own packet is sent.
+    // The clock of WF²Q+ can leap while the stream's own packet is sent.
     assert_eq!(of(FairDiscipline::Wfq, 1).2, 801);
     assert_eq!(of(FairDiscipline::Wf2qPlus, 1).2, 8_001);
     assert_eq!(of(FairDiscipline::Scfq, 0), (250_000_000, 11_201, 8_001));
@@ -91,7 +92,7 @@ fn two_streams_by_hand() {
     assert_eq!(of(FairDiscipline::Sfq, 0), (250_000_000, 8_801, 5_601));
     // DRR: 1,500 + 999 − 3 + 100 = 2,596 bytes, then 100 at a quarter of the rate.
     assert_eq!(of(FairDiscipline::Drr, 0), (250_000_000, 20_768 + 3_200, 20_768));
-    // WRR: 100 bytes of 3,100 a round. 3,000 − 3,000 + 1,000 bytes, and 3,000 + 1,000 + 100.
+    // WRR: 100 of 3,100 bytes per round. 3,000 − 3,000 + 1,000 bytes, and 3,000 + 1,000 + 100.
     assert_eq!(of(FairDiscipline::Wrr, 0), (32_258_064, 32_800, 8_000));
     // 3·500 of 1,600. WRR: 100 − 100/3 + 1,000; WIRR: E = 100.
     assert_eq!(of(FairDiscipline::Wrr, 1).0, 937_500_000);
@@ -101,15 +102,15 @@ fn two_streams_by_hand() {
     assert_eq!(of(FairDiscipline::Wirr, 0), (32_258_064, 8 * 3_200, 800));
 
     let source = Source { rate_bps: 250_000_000, burst_bytes: 200 };
-    let promise = bounds.latency_rate(FairDiscipline::Wfq, 0).unwrap();
-    assert_eq!(promise.delay_ns(source), Some(6_400 + 8_001));
+    let guarantee = bounds.latency_rate(FairDiscipline::Wfq, 0).unwrap();
+    assert_eq!(guarantee.delay_ns(source), Some(6_400 + 8_001));
     assert_eq!(bounds.start_ns(14_401, 0), 13_601);
-    // 250 Mb/s for 11,201 ns are 350.03 bytes.
-    assert_eq!(promise.backlog_bytes(source), Some(200 + 351));
-    assert_eq!(promise.delay_ns(Source { rate_bps: 250_000_001, ..source }), None);
-    // 2,096 bytes and a packet in service; the delay would say more.
-    let promise = bounds.latency_rate(FairDiscipline::Drr, 0).unwrap();
-    assert_eq!(promise.backlog_bytes(source), Some(200 + 749 + 100));
+    // 250 Mbit/s for 11,201 ns are 350.03 bytes.
+    assert_eq!(guarantee.backlog_bytes(source), Some(200 + 351));
+    assert_eq!(guarantee.delay_ns(Source { rate_bps: 250_000_001, ..source }), None);
+    // 749 bytes arrive within θ = 23,968 ns, plus a packet in service; the delay gives more.
+    let guarantee = bounds.latency_rate(FairDiscipline::Drr, 0).unwrap();
+    assert_eq!(guarantee.backlog_bytes(source), Some(200 + 749 + 100));
 }
 
 #[test]
@@ -128,10 +129,258 @@ fn fifo_and_static_priority_by_hand() {
     let mut bounds = Bounds::new(GIGABIT, &streams);
     assert_eq!(bounds.fifo_delay_ns(), Some(5500 * 8));
     let delays = [0, 1, 2, 3, 4].map(|at| bounds.static_priority_delay_ns(at));
-    // 2,000 bytes at the rate; 5,500 at 800 Mb/s; 5,500 and no lower at 400 Mb/s.
+    // 2,000 bytes at the link's rate; 5,500 at 800 Mbit/s; 5,500, none lower, at 400 Mbit/s.
     assert_eq!(delays, [Some(16_000), Some(55_000), Some(55_000), Some(110_000), None]);
     bounds.link.rate_bps -= 1;
     assert_eq!(bounds.fifo_delay_ns(), None);
+}
+
+#[test]
+fn fifo_and_static_priority_have_no_bound_beyond_the_link() {
+    let stream = |priority, rate_bps| StreamLimits {
+        priority,
+        source: Some(Source { rate_bps, burst_bytes: 1000 }),
+        ..StreamLimits::new(100, 1000)
+    };
+    let delays = |streams: &[StreamLimits]| {
+        let bounds = Bounds::new(GIGABIT, streams);
+        (bounds.fifo_delay_ns(), [0, 1].map(|at| bounds.static_priority_delay_ns(at)))
+    };
+    let full = [stream(0, 1_000_000_000), stream(1, 0)];
+    // Higher packets take the whole link.
+    assert_eq!(delays(&full), (Some(16_000), [Some(16_000), None]));
+    let over = [stream(0, 900_000_000), stream(1, 100_000_001)];
+    assert_eq!(delays(&over), (None, [Some(16_000), None]));
+    let endless = [stream(0, 1), StreamLimits { source: None, ..stream(1, 1) }];
+    assert_eq!(delays(&endless), (None, [Some(16_000), None]));
+    assert_eq!(delays(&[]), (Some(0), [None, None]));
+}
+
+#[test]
+fn streams_without_a_share_have_no_guarantee() {
+    let stream = StreamLimits { quantum_bytes: 100, ..StreamLimits::new(100, 100) };
+    let of = |rate_bps, stream: StreamLimits, at, discipline| {
+        let link = Link { rate_bps, overhead_bytes: 0 };
+        Bounds::new(link, &[stream, stream]).latency_rate(discipline, at).map(|of| of.rate_bps)
+    };
+    let giga = 1_000_000_000;
+    for discipline in FAIR {
+        assert_eq!(of(giga, stream, 1, discipline), Ok(giga / 2), "{discipline:?}");
+        assert_eq!(of(giga, stream, 2, discipline), Err(NoPromise::UnknownStream));
+        assert_eq!(of(0, stream, 1, discipline), Err(NoPromise::NoShare), "{discipline:?}");
+        let nothing = StreamLimits { weight: 0, quantum_bytes: 0, ..stream };
+        assert_eq!(of(giga, nothing, 0, discipline), Err(NoPromise::NoShare), "{discipline:?}");
+    }
+    let unknown = StreamLimits { smallest_bytes: 0, ..stream };
+    for discipline in [FairDiscipline::Wrr, FairDiscipline::Wirr] {
+        assert_eq!(of(giga, unknown, 0, discipline), Err(NoPromise::NoShare), "{discipline:?}");
+    }
+    let empty = [StreamLimits { quantum_bytes: 0, ..stream }];
+    let bounds = Bounds::new(GIGABIT, &empty);
+    assert_eq!((bounds.drr_latency_ns(0), bounds.drr_latency_ns(1)), (None, None));
+    assert_eq!(
+        (bounds.drr_classic_latency_ns(0), bounds.drr_classic_latency_ns(1)),
+        (Some(0), None)
+    );
+    assert_eq!((bounds.start_ns(9_000, 0), bounds.start_ns(9_000, 1)), (8_200, 0));
+    let stopped = Link { rate_bps: 0, overhead_bytes: 0 };
+    assert_eq!(Bounds::new(stopped, &empty).start_ns(9_000, 0), 0);
+    // Nothing is sent.
+    let waiting = [StreamLimits { quantum_bytes: 10, ..stream }; 2];
+    let bounds = Bounds::new(stopped, &waiting);
+    let never = Some(u64::MAX);
+    assert_eq!((bounds.drr_latency_ns(0), bounds.drr_classic_latency_ns(0)), (never, never));
+    let alone = Bounds::new(GIGABIT, &[]);
+    assert_eq!(alone.latency_rate(FairDiscipline::Wfq, 0), Err(NoPromise::UnknownStream));
+}
+
+#[test]
+fn round_robins_of_three_streams_by_hand() {
+    // 8 ns a byte.
+    let stream = |weight, quantum_bytes, smallest, largest| StreamLimits {
+        weight,
+        quantum_bytes,
+        ..StreamLimits::new(smallest, largest)
+    };
+    let streams = [stream(5, 100, 100, 100), stream(2, 100, 60, 70), stream(9, 100, 1, 300)];
+    let bounds = Bounds::new(GIGABIT, &streams);
+    let of = |discipline| {
+        let promise = bounds.latency_rate(discipline, 0).unwrap();
+        (promise.rate_bps, promise.latency_ns, promise.error_ns)
+    };
+    // X = 2·70 + 9·300 = 2,840: 500 of 3,340. X − X/5 + 300, and X + 300 + 100.
+    assert_eq!(of(FairDiscipline::Wrr), (149_700_598, 25_920, 20_576));
+    // E = ⌈2·4·70/5⌉ + (9 − 5 + 1)·300 = 1,612. E − X/5 + 100, and E + 2·100.
+    assert_eq!(of(FairDiscipline::Wirr), (149_700_598, 14_496, 9_152));
+    // A third. 200 + 69 + 299 − 200/100 + 100, and 100 at a third.
+    assert_eq!(of(FairDiscipline::Drr), (333_333_333, 5_328 + 2_400, 5_328));
+    // The only stream has the link, behind its own packet in service.
+    let alone = Bounds::new(GIGABIT, &streams[..1]);
+    for discipline in [FairDiscipline::Wrr, FairDiscipline::Wirr, FairDiscipline::Drr] {
+        let promise = alone.latency_rate(discipline, 0).unwrap();
+        let found = (promise.rate_bps, promise.latency_ns, promise.error_ns);
+        assert_eq!(found, (1_000_000_000, 1_600, 800), "{discipline:?}");
+    }
+    for discipline in [FairDiscipline::Wfq, FairDiscipline::Scfq] {
+        let promise = alone.latency_rate(discipline, 0).unwrap();
+        let found = (promise.rate_bps, promise.latency_ns, promise.error_ns);
+        assert_eq!(found, (1_000_000_000, 801, 1), "{discipline:?}");
+    }
+    // Empty packets: in service is a byte of the other stream. 1 + 100 + 99 − 100/100.
+    let empty = [stream(1, 100, 0, 0), stream(1, 100, 100, 100)];
+    let promise = Bounds::new(GIGABIT, &empty).latency_rate(FairDiscipline::Drr, 0).unwrap();
+    assert_eq!((promise.error_ns, promise.latency_ns, promise.carried_bytes), (1_592, 1_592, 0));
+}
+
+#[test]
+fn rounded_tags_delay_by_a_grain_for_each_weight() {
+    // 2³¹ weights of 2⁻³⁹ bytes at 1,000 bytes a second: 3,906,250 ns, and 100 bytes of the others.
+    let streams = [StreamLimits { weight: 1 << 30, ..StreamLimits::new(100, 100) }; 2];
+    let bounds = Bounds::new(Link { rate_bps: 8_000, overhead_bytes: 0 }, &streams);
+    for discipline in [FairDiscipline::Wfq, FairDiscipline::Wf2qPlus, FairDiscipline::Scfq] {
+        let promise = bounds.latency_rate(discipline, 0).unwrap();
+        let (rate_bps, error_ns) = (promise.rate_bps, promise.error_ns);
+        assert_eq!((rate_bps, error_ns), (4_000, 100_000_000 + 3_907), "{discipline:?}");
+        assert_eq!(promise.latency_ns, 300_000_000 + 3_907, "{discipline:?}");
+    }
+    let promise = bounds.latency_rate(FairDiscipline::Sfq, 0).unwrap();
+    assert_eq!((promise.error_ns, promise.latency_ns), (3_907, 200_000_000 + 3_907));
+}
+
+#[test]
+fn delays_and_backlogs_follow_from_rate_and_error() {
+    let promise = LatencyRate {
+        rate_bps: 8_000_000,
+        latency_ns: 500_000,
+        error_ns: -1_000,
+        carried_bytes: 9,
+    };
+    let source = Source { rate_bps: 8_000_000, burst_bytes: 100 };
+    // 100 µs of the burst; 100 + 99 bytes by then, or 100 + 500 + 9 by θ.
+    assert_eq!(promise.delay_ns(source), Some(99_000));
+    assert_eq!(promise.backlog_bytes(source), Some(199));
+    let early = LatencyRate { latency_ns: 10_001, ..promise };
+    assert_eq!(early.backlog_bytes(source), Some(100 + 11 + 9));
+    let faster = Source { rate_bps: 8_000_001, ..source };
+    assert_eq!((promise.delay_ns(faster), promise.backlog_bytes(faster)), (None, None));
+    let nothing = LatencyRate { rate_bps: 0, ..promise };
+    assert_eq!(nothing.delay_ns(Source { rate_bps: 0, ..source }), None);
+    let endless = LatencyRate { error_ns: i64::MAX, ..promise };
+    assert_eq!(endless.delay_ns(source), Some(u64::MAX));
+}
+
+#[test]
+fn below_a_channel_the_link_is_slower_and_late() {
+    let small = StreamLimits { weight: 1, quantum_bytes: 500, ..StreamLimits::new(100, 100) };
+    let large = StreamLimits { weight: 3, quantum_bytes: 1500, ..StreamLimits::new(500, 1000) };
+    let streams = [small, large];
+    let bounds = Bounds::new(GIGABIT, &streams);
+    let below = |discipline, rate_bps, burst_bytes| {
+        let bucket = Source { rate_bps, burst_bytes };
+        let channel = Channel { smallest_bytes: 50, largest_bytes: 150, bucket };
+        let promise = bounds.latency_rate_below(discipline, 0, &channel)?;
+        Ok((promise.rate_bps, promise.latency_ns, promise.error_ns, promise.carried_bytes))
+    };
+    // 800 Mb/s, 10 ns a byte, are left: 1,000 bytes of the other, 400 + 150 of the channel.
+    let wfq = Ok((200_000_000, 4_000 + 10_001 + 5_500, 10_001 + 5_500, 0));
+    assert_eq!(below(FairDiscipline::Wfq, 200_000_000, 400), wfq);
+    // A packet of 150 is sent whole, though the burst is less.
+    let late = Ok((200_000_000, 4_000 + 10_001 + 3_000, 10_001 + 3_000, 0));
+    assert_eq!(below(FairDiscipline::Wfq, 200_000_000, 100), late);
+    let drr = Ok((200_000_000, 25_960 + 4_000 + 5_500, 25_960 + 5_500, 100));
+    assert_eq!(below(FairDiscipline::Drr, 200_000_000, 400), drr);
+    assert_eq!(below(FairDiscipline::Drr, 1_000_000_000, 400), Err(NoPromise::NoShare));
+    assert_eq!(below(FairDiscipline::Drr, 1_000_000_001, 400), Err(NoPromise::NoShare));
+}
+
+#[test]
+fn below_a_channel_a_clock_gains_what_the_whole_link_rounds() {
+    let link = Link { rate_bps: 10_000_000_000, overhead_bytes: 20 };
+    let streams = [StreamLimits::new(64, 64); 2];
+    let below = |discipline, busy_ns, largest_bytes, rate_bps| {
+        let bucket = Source { rate_bps, burst_bytes: 84 };
+        let channel = Channel { smallest_bytes: 64, largest_bytes, bucket };
+        let bounds = Bounds { busy_ns, ..Bounds::new(link, &streams) };
+        let promise = bounds.latency_rate_below(discipline, 0, &channel)?;
+        Ok((promise.rate_bps, promise.latency_ns, promise.error_ns))
+    };
+    // 9,882,352,941 bits/s are sent, 8 Gb/s are left: 1 ns a byte.
+    let rate_bps = 1_882_352_941;
+    let (wfq, scfq) = (FairDiscipline::Wfq, FairDiscipline::Scfq);
+    assert_eq!(below(wfq, None, 64, rate_bps), Err(NoPromise::ClockDrifts));
+    // 117,647,059 of 8·10⁹ in a millisecond.
+    let drifts = Ok((4_000_000_000, 168 + 85 + 168 + 14_706, 85 + 168 + 14_706));
+    assert_eq!(below(wfq, Some(1_000_000), 64, rate_bps), drifts);
+    let own = Ok((4_000_000_000, 168 + 85 + 168, 85 + 168));
+    assert_eq!(below(scfq, None, 64, rate_bps), own);
+    assert_eq!(below(scfq, Some(1_000_000), 64, rate_bps), own);
+    // Packets of 64 to 1,500 bytes round more: 9,853,372,434 bits/s.
+    let mixed = Ok((4_000_000_000, 168 + 85 + 3_040, 85 + 3_040));
+    assert_eq!(below(scfq, None, 1500, 1_853_372_434), mixed);
+}
+
+#[test]
+fn a_channel_is_limited_by_its_contract() {
+    let rate_bps = NonZeroU64::new(7).unwrap();
+    let capped = Contract::new().max_rate(crate::contract::MaxRate { rate_bps, burst_bytes: 9 });
+    let bucket = Source { rate_bps: 7, burst_bytes: 9 };
+    let channel = Channel { smallest_bytes: 1, largest_bytes: 2, bucket };
+    assert_eq!(Channel::of(&capped, 1, 2), Some(channel));
+    assert_eq!(Channel::of(&Contract::new(), 1, 2), None);
+}
+
+#[test]
+fn limits_are_those_of_the_contract() {
+    let contract = Contract::new().weight(3).unwrap().quantum_bytes(700).unwrap();
+    let contract = contract.period_ns(50).unwrap().window(Window::new(1, 4).unwrap()).priority(2);
+    let contract = contract.first_deadline_ns(60).late(Late::Drop).queue(5);
+    let limits = StreamLimits::of(&contract, 64, 1500);
+    let expected = StreamLimits {
+        smallest_bytes: 64,
+        largest_bytes: 1500,
+        weight: 3,
+        quantum_bytes: 700,
+        priority: 2,
+        period_ns: 50,
+        window: Window::new(1, 4).unwrap(),
+        first_deadline_ns: Some(60),
+        late: Late::Drop,
+        queue: Some(5),
+        gated: false,
+        source: None,
+        arrivals: None,
+    };
+    assert_eq!(limits, expected);
+    assert!(StreamLimits::of(&contract.clone().credits(1), 64, 1500).gated);
+    assert_eq!(StreamLimits::of(&Contract::new(), 64, 1500), StreamLimits::new(64, 1500));
+}
+
+#[test]
+fn a_missing_guarantee_has_its_reason() {
+    let text = |reason: NoPromise| reason.to_string();
+    assert_eq!(text(NoPromise::UnknownStream), "the stream is out of range");
+    assert!(text(NoPromise::NoShare).contains("no share of the link"));
+    assert!(text(NoPromise::ClockDrifts).contains("not whole nanoseconds"));
+}
+
+#[test]
+fn ratios_are_rounded_up_and_saturate() {
+    use super::exact::{
+        ceil_ns, ceil_signed_ns, greatest_common_divisor, narrow, plus_error, ratio_up,
+        signed_product,
+    };
+    assert_eq!([narrow(7), narrow(u128::MAX)], [7, u64::MAX]);
+    assert_eq!([(6, 3), (7, 3), (0, 3), (0, 0)].map(|(a, b)| ratio_up(a, b)), [2, 3, 0, u64::MAX]);
+    assert_eq!([ceil_ns(Some(7), 2), ceil_ns(None, 2)], [4, u64::MAX]);
+    let signed = |over| ceil_signed_ns(Some(over), 2);
+    assert_eq!([7, 8, -7, -8, 0].map(signed), [4, 4, -3, -4, 0]);
+    assert_eq!([i128::MAX, i128::MIN].map(signed), [i64::MAX, i64::MIN]);
+    assert_eq!(ceil_signed_ns(None, 2), i64::MAX);
+    assert_eq!([plus_error(5, -2), plus_error(5, -9), plus_error(5, i64::MAX)], [3, 0, u64::MAX]);
+    assert_eq!(signed_product(3, 4), Some(12));
+    assert_eq!([signed_product(1 << 127, 1), signed_product(1 << 64, 1 << 64)], [None, None]);
+    let divisor = |a, b| greatest_common_divisor(a, b);
+    assert_eq!([divisor(12, 18), divisor(0, 5), divisor(5, 0), divisor(7, 9)], [6, 5, 5, 1]);
 }
 
 #[test]
@@ -141,7 +390,7 @@ fn whole_nanoseconds_cost_short_packets_most() {
     };
     let mixed = [StreamLimits::new(64, 1500)];
     assert_eq!(effective(2_000_000_000, 0, &mixed), 2_000_000_000);
-    // 84 bytes at 10 Gb/s: 67.2 ns take 68.
+    // 84 bytes at 10 Gbit/s: 67.2 ns are rounded up to 68.
     assert_eq!(effective(10_000_000_000, 20, &[StreamLimits::new(64, 64)]), 9_882_352_941);
     // And less than 68.2 if other lengths are possible.
     assert_eq!(effective(10_000_000_000, 20, &mixed), 9_853_372_434);
@@ -174,17 +423,22 @@ fn edf_deadlines_are_for_the_start_of_service() {
     assert_eq!(verdict(&[]), feasible(0));
     assert_eq!(verdict(&[(1000, 125)]), feasible(1_000_000));
     assert_eq!(verdict(&[(2000, 125), (2000, 125)]), feasible(1_000_000));
-    // A packet that has just started lasts 1,000 ns; the rush 1 ns later may wait 999.
+    // A packet that has just started lasts 1,000 ns; the burst 1 ns later may wait 999.
     assert_eq!(verdict(&[(1000, 25), (9000, 125)]), feasible(311_112));
     let missed = |utilisation_ppm, at_ns| EdfVerdict::Infeasible { utilisation_ppm, at_ns };
     assert_eq!(verdict(&[(999, 25), (9000, 125)]), missed(311_312, Some(999)));
-    // Two that must both start within 1,200 ns, the second after 1,000 + 200.
+    // Two packets must both start within 1,200 ns, the second after 1,000 + 200.
     assert_eq!(verdict(&[(1200, 25), (1200, 25), (9000, 125)]), feasible(444_445));
     assert_eq!(verdict(&[(1199, 25), (1199, 25), (9000, 125)]), missed(444_723, Some(1199)));
-    // Overload: of three in 2,000 ns the last starts at 2,000.
+    // Overload: the last of three packets in 2,000 ns starts at 2,000.
     assert_eq!(verdict(&[(2000, 125); 3]), missed(1_500_000, Some(2000)));
     assert_eq!(verdict(&[(1000, 125), (u64::MAX, 125)]), missed(1_000_001, None));
+    // An empty packet counts as a nanosecond.
+    assert_eq!(verdict(&[(1000, 0)]), feasible(1000));
     assert_eq!(Bounds::new(GIGABIT, &[StreamLimits::new(1, 1)]).edf(), None);
+    // Nearly all of the link, and deadlines for 2⁶⁰ ns.
+    let full = [(10_000_000, 1_249_999), (1 << 60, 1), (1 << 60, 1)];
+    assert_eq!(verdict(&full), EdfVerdict::TooLong { utilisation_ppm: 1_000_000 });
 }
 
 #[test]
@@ -201,7 +455,7 @@ fn windows_and_their_premises() {
     };
     let kept = |ppm| verdict(Windows::Kept, ppm);
     assert_eq!(both(&[]), (kept(0), kept(0)));
-    // The 1999 paper's example: 1/2, 3/4, 6/8 in one slot. The last asks for two of eight.
+    // The 1999 paper's example: 1/2, 3/4, 6/8 in one slot. The last requires two of eight.
     let classic = [stream(1, 1, 2), stream(1, 3, 4), stream(1, 6, 8)];
     let unproven = verdict(Windows::Unproven { stream: 2 }, 1_000_000);
     assert_eq!(both(&classic), (unproven, unproven));
@@ -218,9 +472,10 @@ fn windows_and_their_premises() {
     // Three requests fit into a period of three slots, whatever the windows.
     let fit = [stream(3, 1, 3), stream(3, 1, 3), stream(3, 1, 3)];
     assert_eq!(both(&fit), (kept(666_667), verdict(Windows::Unproven { stream: 0 }, 666_667)));
-    // Without a window: everything under DWCS, nothing under VDS.
+    // A stream without a window requires every request under DWCS, none under VDS.
     let free = [stream(2, 0, 0), stream(2, 0, 1)];
     assert_eq!(both(&free), (kept(1_000_000), kept(500_000)));
+    assert_eq!(pd2(&free), kept(500_000));
     let thirds = [stream(3, 0, 1), stream(3, 0, 1), stream(3, 0, 1)];
     assert_eq!(both(&thirds), (kept(1_000_000), kept(1_000_000)));
 
@@ -252,14 +507,24 @@ fn sums_of_fractions_are_compared_with_one_exactly() {
     assert_eq!(against_one(&fractions), (Some(Ordering::Less), 1_000_000));
     fractions.push((1, 1000));
     assert_eq!(against_one(&fractions), (Some(Ordering::Greater), 1_001_000));
-    // Nearer to 1 than anyone can tell.
+    fractions.push((3, 1));
+    assert_eq!(against_one(&fractions), (Some(Ordering::Greater), 4_001_000));
+    // A third of three denominators each: 3, which is not exact, so one millionth more.
+    let pairs = primes.chunks_exact(2).chain([&[1_000_000_087, 1_000_000_093][..]]);
+    let thirds = pairs.flat_map(|of| {
+        let (p, q) = (of[0], of[1]);
+        [(1, p), (1, q), (p * q - p - q, p * q)]
+    });
+    let thirds: Vec<_> = thirds.collect();
+    assert_eq!(against_one(&thirds), (Some(Ordering::Greater), 3_000_001));
+    // Too close to 1 for 128 bits to decide.
     let near = (1 << 95) - 1;
     let fractions = vec![(near / 2, near), (near / 2 - 1, near - 2), (1, near - 4)];
     assert_eq!(against_one(&fractions).0, None);
     assert_eq!(against_one(&[((1 << 96) - 1, 1), ((1 << 96) - 1, 1)]).1, u64::MAX);
 }
 
-/// Any number, the greatest and least more often.
+/// Generates any number, the greatest and least more often.
 fn any_u64() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), Just(1), Just(u64::MAX), Just(u64::MAX - 1), 0..10_000u64, any::<u64>()]
 }
@@ -312,13 +577,13 @@ proptest! {
             let _ = bounds.drr_classic_latency_ns(stream);
             let _ = bounds.drr_latency_ns(stream);
             for discipline in FAIR {
-                let Ok(promise) = bounds.latency_rate(discipline, stream) else { continue };
-                prop_assert!(promise.rate_bps <= rate_bps);
-                // A packet does not take less than its time at the link.
+                let Ok(guarantee) = bounds.latency_rate(discipline, stream) else { continue };
+                prop_assert!(guarantee.rate_bps <= rate_bps);
+                // The latency is at least the packet's transmission time.
                 let own_ns = link.transmission_ns(own.largest_bytes);
-                prop_assert!(promise.latency_ns >= own_ns.min(u64::MAX / 2), "{promise:?}");
-                let backlog = promise.backlog_bytes(source);
-                prop_assert_eq!(backlog.is_some(), promise.delay_ns(source).is_some());
+                prop_assert!(guarantee.latency_ns >= own_ns.min(u64::MAX / 2), "{guarantee:?}");
+                let backlog = guarantee.backlog_bytes(source);
+                prop_assert_eq!(backlog.is_some(), guarantee.delay_ns(source).is_some());
                 prop_assert!(backlog.is_none_or(|bytes| bytes >= source.burst_bytes));
             }
         }
@@ -354,7 +619,7 @@ proptest! {
             FAIR.map(|discipline| of(&streams, discipline)),
         ) {
             prop_assert!(before.rate_bps >= long.rate_bps, "{discipline:?} {before:?} {long:?}");
-            // WIRR spreads others of weights alike better than smaller ones; ρ falls all the same.
+            // WIRR interleaves streams of equal weight better than lighter ones; ρ falls anyway.
             let longer = before.latency_ns <= long.latency_ns;
             prop_assert!(longer || discipline == FairDiscipline::Wirr, "{discipline:?} {before:?}");
         }

@@ -1,4 +1,4 @@
-//! The dynamic border: a scheduler behind one virtual call an operation.
+//! The dynamic dispatch boundary: a scheduler behind one virtual call per operation.
 
 use crate::contract::{Contract, ContractError};
 use crate::packet::{Departure, Packet, StreamId};

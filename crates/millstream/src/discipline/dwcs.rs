@@ -190,7 +190,7 @@ pub struct DwcsState {
     contract: Window,
     /// x'.
     lost: u32,
-    /// A violation occurred since the window was last restored.
+    /// `true` if a violation occurred since the window was last restored.
     tag: bool,
     /// y'.
     of: u64,
@@ -270,7 +270,8 @@ impl DwcsState {
         self.deadlines.deadline_ns
     }
 
-    /// Whether the next head's deadline follows the last one rather than being given.
+    /// Returns whether the next head's deadline is computed from the last one, not given by the
+    /// contract.
     #[inline]
     pub(crate) fn has_begun(&self) -> bool {
         !self.deadlines.first_given
@@ -294,12 +295,12 @@ impl DwcsState {
         self.of = u64::from(self.contract.of());
     }
 
-    /// Restores the window if `anew`, without a branch.
+    /// Restores the window if `condition`, without a branch.
     #[inline(always)]
-    fn restore_if(&mut self, anew: bool) {
+    fn restore_if(&mut self, condition: bool) {
         let (lost, of) = (self.contract.lost(), u64::from(self.contract.of()));
-        self.lost = select_unpredictable(anew, lost, self.lost);
-        self.of = select_unpredictable(anew, of, self.of);
+        self.lost = select_unpredictable(condition, lost, self.lost);
+        self.of = select_unpredictable(condition, of, self.of);
     }
 
     /// Applies rule A. Branchless: the outcome is unpredictable.
@@ -325,7 +326,7 @@ impl DwcsState {
         violation
     }
 
-    /// Applies rule B `count` times at once; returns how many of them were violations.
+    /// Applies rule B `count` times at once; returns the number of violations.
     fn missed(&mut self, count: u64, rules: Rules) -> u64 {
         if self.contract.of() == 0 {
             return 0;
@@ -351,7 +352,7 @@ impl DwcsState {
             if self.lost == 0 && self.of == 0 {
                 self.restore();
                 if self.contract.lost() == self.contract.of() {
-                    // Every packet may be lost: a whole window of misses changes nothing.
+                    // Every packet may be lost: a whole window of misses does not change the state.
                     left %= u64::from(self.contract.lost());
                 }
             }

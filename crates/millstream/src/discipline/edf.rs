@@ -1,8 +1,8 @@
 //! Earliest deadline first: the earliest deadline, then the earlier arrival, then the lower stream.
 //!
-//! A head's deadline is max(deadline of the packet before it, its own arrival) + T. A passed
-//! deadline stays: the late packet is sent before all packets with later deadlines, unless its
-//! stream drops late packets. Source: Liu and Layland 1973; `late` as in DWCS.
+//! A head's deadline is max(predecessor's deadline, own arrival) + T. A passed deadline does not
+//! change: the late packet is sent before all packets with later deadlines, unless its stream drops
+//! late packets. Source: Liu and Layland 1973; `late` as in DWCS.
 
 use core::cmp::Ordering;
 
@@ -33,14 +33,15 @@ pub struct Edf;
 
 /// A stream's deadlines under EDF and DWCS.
 ///
-/// `deadline_ns` is the head's deadline. While the queue is empty it is that of the last packet,
-/// from which the next one follows.
+/// `deadline_ns` is the head's deadline. While the queue is empty it is the deadline of the last
+/// packet, from which the next deadline is computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadlines {
     pub(super) deadline_ns: u64,
     pub(super) period_ns: u64,
     pub(super) late: Late,
-    /// `deadline_ns` is the contract's for the first packet, which has not arrived yet.
+    /// `true` if `deadline_ns` is the contract's first deadline and the first packet has not
+    /// arrived yet.
     pub(super) first_given: bool,
 }
 
@@ -74,7 +75,7 @@ pub struct EdfState(Deadlines);
 pub struct EdfRank {
     deadline_ns: u64,
     arrival_ns: u64,
-    /// Its stream drops late packets; not part of the order.
+    /// `true` if its stream drops late packets; not part of the order.
     drops: bool,
 }
 

@@ -16,7 +16,7 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
         delay_ns: |bounds, _| bounds.fifo_delay_ns(),
         may_precede: |_, _| true,
     }),
-    fairness: Some(Fairness::Unbounded("grows: by arrival")),
+    fairness: Some(Fairness::Unbounded("unbounded: serves in arrival order")),
     build: |options, structure, form| structure.join(form, options, Fifo),
     ..DisciplineRow::DEFAULT
 };

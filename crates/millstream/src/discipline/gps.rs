@@ -8,7 +8,7 @@
 //! until the work of the elapsed time is used up:
 //!     f = the least last finish tag in the fluid;  to reach it takes (f − V)·Σφ
 //!     enough work left:  V = f, that stream leaves the fluid
-//!     else:              V += work / Σφ  (the remainder stays for the next time)
+//!     else:              V += work / Σφ  (the remainder is kept for the next update)
 //! ```
 //!
 //! Source: Demers, Keshav and Shenker 1989; Parekh and Gallager 1993. With the remainder kept, V is
@@ -59,7 +59,7 @@ impl Gps {
         self.weights.push(weight);
     }
 
-    /// Gives the stream work in the fluid until `last`, the finish tag of its last packet.
+    /// Adds the stream to the fluid with work until `last`, the finish tag of its last packet.
     #[inline]
     pub(super) fn join(&mut self, stream: StreamId, last: Kept) {
         if !self.fluid.contains(stream.0) {
@@ -100,5 +100,61 @@ impl Gps {
             self.leave(StreamId(stream));
         }
         self.spare = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A unit of virtual time is no multiple of their sum, so each step of the clock has a rest.
+    const WEIGHTS: [u32; 2] = [7, 30];
+
+    /// A fluid with work of both streams for 2¹¹⁰ units.
+    fn busy() -> Gps {
+        let mut gps = Gps::new(1_000_000_000, Tag::from_bits(0));
+        WEIGHTS.into_iter().for_each(|weight| gps.add_stream(weight));
+        join(&mut gps);
+        gps
+    }
+
+    fn join(gps: &mut Gps) {
+        let last = gps.clock.keep(gps.clock.now().plus(1 << 110));
+        (0..2).for_each(|stream| gps.join(StreamId(stream), last));
+    }
+
+    /// The units by which the clock advances until `clock_ns`.
+    fn advanced(gps: &mut Gps, clock_ns: u64) -> u128 {
+        let before = gps.clock.now();
+        gps.advance(clock_ns);
+        gps.clock.now().since(before)
+    }
+
+    #[test]
+    fn many_small_steps_equal_a_great_one() {
+        let (mut stepping, mut leaping) = (busy(), busy());
+        let steps: u128 = (1..=1000).map(|ns| advanced(&mut stepping, ns)).sum();
+        assert_eq!(steps, advanced(&mut leaping, 1000));
+        assert!(!steps.is_multiple_of(1000), "a step has a rest");
+        assert_eq!(advanced(&mut stepping, 999), 0, "time does not go back");
+    }
+
+    #[test]
+    fn a_rest_of_work_ends_with_the_busy_period() {
+        for ns in 1..40 {
+            let expected = advanced(&mut busy(), ns);
+            let mut left = busy();
+            left.advance(1);
+            (0..2).for_each(|stream| left.leave(StreamId(stream)));
+            assert_eq!((advanced(&mut left, 2), left.weight), (0, 0));
+            join(&mut left);
+            assert_eq!((advanced(&mut left, 2 + ns), left.weight), (expected, 37));
+
+            let mut drained = busy();
+            drained.advance(1);
+            drained.advance(1 << 60);
+            join(&mut drained);
+            assert_eq!(advanced(&mut drained, (1 << 60) + ns), expected);
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Weighted interleaved round robin: one packet a turn, turns spread over the round.
+//! Weighted interleaved round robin: one packet per turn, turns spread over the round.
 //!
 //! A round has as many cycles as the greatest weight. A stream of weight w takes part in the first
 //! w of them, in stream order. Unlike under weighted round robin, a stream sends two packets in a
@@ -9,7 +9,7 @@
 //! ```
 
 use super::{Activation, ByRank, Discipline, Head, Rank};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, round_robin};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;
@@ -17,11 +17,11 @@ use crate::packet::StreamId;
 /// The catalogue row.
 pub(crate) const ROW: DisciplineRow = DisciplineRow {
     name: "wirr",
-    summary: "weighted interleaved round robin: one packet a turn, turns spread over the round",
+    summary: "weighted interleaved round robin: one packet per turn, turns spread over the round",
     uses: &["weight"],
     share: Share::Packets,
     guarantee: Guarantee::Rate(RATE),
-    fairness: Some(Fairness::Unbounded("grows: packets are shared, not bytes")),
+    fairness: Some(Fairness::Unbounded("unbounded: shares packets, not bytes")),
     build: |options, structure, form| structure.join(form, options, Interleaved::default()),
     ..DisciplineRow::DEFAULT
 };
@@ -31,7 +31,7 @@ pub(crate) const RATE: RateGuarantee = RateGuarantee {
     theorem: "interleaved WRR by rounds",
     others_ungated: false,
     clocked: false,
-    latency_rate: |bounds, stream| bounds.by_packets(stream, true),
+    latency_rate: |bounds, stream| round_robin::by_packets(bounds, stream, true),
 };
 
 /// Weighted interleaved round robin.

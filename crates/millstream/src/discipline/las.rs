@@ -1,16 +1,16 @@
-//! Least attained service: the stream that has had the least since it became backlogged.
+//! Least attained service: the stream with the least service since it became backlogged.
 //!
 //! ```text
 //! A = bytes served since the stream became backlogged; least A first
 //! ```
 //!
-//! A stream's job is its busy period, so short bursts pass long ones without a declared length. It
-//! is the Foreground-Background policy, which minimises mean delay where the longer a burst has
-//! lasted, the longer it will last. Service is not preempted within a packet. Source: Nuyens and
-//! Wierman 2008.
+//! A stream's job is its busy period, so short bursts overtake long ones without a declared length.
+//! This is the Foreground-Background policy, which minimises mean delay if the expected remaining
+//! length of a burst grows with its age. Service is not preempted within a packet. Source: Nuyens
+//! and Wierman 2008.
 //!
-//! Packets count with the link's overhead. A starts from 0 when the queue has emptied; a closed
-//! gate keeps it. Ties go to the earlier arrival of the head, then to the lower stream.
+//! Packets count with the link's overhead. A is reset to 0 when the queue empties; a closed gate
+//! does not reset it. Ties go to the earlier arrival of the head, then to the lower stream.
 
 use super::{ByRank, Discipline, Head, Rank};
 use crate::catalogue::DisciplineRow;
@@ -21,7 +21,7 @@ use crate::packet::StreamId;
 /// The catalogue row.
 pub(crate) const ROW: DisciplineRow = DisciplineRow {
     name: "las",
-    summary: "least attained service: the fewest bytes served since backlogged",
+    summary: "least attained service: the fewest bytes served since it became backlogged",
     build: |options, structure, form| structure.join(form, options, Las::new(options.link)),
     ..DisciplineRow::DEFAULT
 };

@@ -1,11 +1,11 @@
 //! Longest queue first: the stream with the most bytes waiting.
 //!
-//! It levels the queues, which saves buffer space where each stream has its own. It protects no
-//! stream: a flood makes its queue the longest. The rank changes with every arrival, so a
+//! It equalises the queues, which saves buffer space if each stream has its own buffer. It protects
+//! no stream: a flood makes its queue the longest. The rank changes with every arrival, so a
 //! backlogged stream is reinserted when its queue grows. Source: Gail, Grover, Guérin, Hantler,
 //! Rosberg and Sidi 1993.
 //!
-//! Packets count with their length, without the link's overhead. Ties go to the earlier arrival of
+//! Packets count with their lengths, without the link's overhead. Ties go to the earlier arrival of
 //! the head, then to the lower stream.
 
 use core::cmp::Reverse;

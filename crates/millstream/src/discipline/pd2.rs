@@ -1,4 +1,4 @@
-//! PD²: keeps every feasible window where request periods are equal.
+//! PD²: keeps all feasible windows if request periods are equal.
 //!
 //! A period T in which q unit packets can be sent is a slot of q processors. A stream that must be
 //! served in m of every k periods, once in each, is a Pfair task of weight m/k. Its j-th service of
@@ -26,7 +26,7 @@ use crate::catalogue::DisciplineRow;
 /// The catalogue row.
 pub(crate) const ROW: DisciplineRow = DisciplineRow {
     name: "pd2",
-    summary: "PD²: x-of-y windows, all that can be kept where periods are equal",
+    summary: "PD²: x-of-y windows; keeps all feasible windows if periods are equal",
     needs: &["period"],
     uses: &["window", "late"],
     guarantee: Guarantee::Deadlines(DeadlineGuarantee {
@@ -70,5 +70,55 @@ impl OwedOrder for DueTime {
             i128::MIN
         };
         Self { due_ns: end_ns(due), overlaps: Reverse(overlaps), group_ns: Reverse(group_ns) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Window;
+
+    /// The rank in the first period, which ends at 100, with m' services left.
+    fn rank((lost, of): (u32, u32), services: u32) -> (i128, bool, i128) {
+        let window = Window::new(lost, of).unwrap();
+        let owed = Owed { end_ns: 100, period_ns: 100, window, services, periods: of };
+        let DueTime { due_ns, overlaps, group_ns } = DueTime::of(&owed);
+        (due_ns, overlaps.0, group_ns.0)
+    }
+
+    #[test]
+    fn due_times_overlaps_and_group_deadlines() {
+        // 3 of 4: due at the ends of periods 2, 3 and 4; all late ones together at 4.
+        let of = |window, services: [u32; 3]| services.map(|services| rank(window, services));
+        assert_eq!(of((1, 4), [3, 2, 1]), [(200, true, 400), (300, true, 400), (400, false, MIN)]);
+        // 5 of 8: due at 2, 4, 5, 7, 8; groups end at 3, 6 and 8.
+        assert_eq!(of((3, 8), [5, 4, 3]), [(200, true, 300), (400, true, 600), (500, true, 600)]);
+        assert_eq!(of((3, 8), [2, 1, 1])[..2], [(700, true, 800), (800, false, MIN)]);
+        // Below one half there are no groups.
+        assert_eq!(of((3, 5), [2, 1, 1])[..2], [(300, true, MIN), (500, false, MIN)]);
+        assert_eq!(of((0, 3), [3, 2, 1]).map(|of| of.0), [100, 200, 300]);
+    }
+
+    const MIN: i128 = i128::MIN;
+
+    #[test]
+    fn a_later_period_of_the_window_is_nearer_to_its_end() {
+        let window = Window::new(1, 4).unwrap();
+        // The third period ends at 1,000; two services are left.
+        let owed = Owed { end_ns: 1_000, period_ns: 100, window, services: 2, periods: 2 };
+        let DueTime { due_ns, group_ns, .. } = DueTime::of(&owed);
+        assert_eq!((due_ns, group_ns.0), (1_000, 1_100));
+    }
+
+    #[test]
+    fn ties_go_to_the_overlap_and_then_to_the_later_group() {
+        let rank = |due_ns, overlaps, group_ns| DueTime {
+            due_ns,
+            overlaps: Reverse(overlaps),
+            group_ns: Reverse(group_ns),
+        };
+        assert!(rank(1, false, 0) < rank(2, true, 9));
+        assert!(rank(1, true, 0) < rank(1, false, 9));
+        assert!(rank(1, true, 9) < rank(1, true, 8));
     }
 }

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //! on a turn:  D += Q;  send while head ≤ D, each D −= L;  then to the tail of the ring, keeping D
-//! queue empty, or gate closed: D = 0, out of the ring;   active again: tail of the ring, D = 0
+//! queue empty, or gate closed: out of the ring;   active again: tail of the ring, D = 0
 //! ```
 //!
 //! DRR counts bytes, WRR packets (every L = 1, Q = weight). A stream's rank is the number of its
-//! turn, which is greater than all before. So any structure can be the ring, and
+//! turn, which is greater than all earlier ones. So any structure can implement the ring, and
 //! [`Ring`](crate::Ring) is fastest. A stream whose turn is over moves to the tail at the next
 //! decision, behind the streams that became active during its transmission.
 //! Source: Shreedhar and Varghese 1995; DRR-CA of the MinBW paper, section IV.
 
 use super::{Activation, ByTurn, Discipline, Head, Rank, TakesTurns, Turn};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, round_robin};
 use crate::catalogue::{DisciplineRow, TURNS};
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -41,7 +41,7 @@ pub(crate) const WRR: DisciplineRow = DisciplineRow {
     uses: &["weight"],
     share: Share::Packets,
     guarantee: Guarantee::Rate(WRR_RATE),
-    fairness: Some(Fairness::Unbounded("grows: packets are shared, not bytes")),
+    fairness: Some(Fairness::Unbounded("unbounded: shares packets, not bytes")),
     structures: TURNS,
     build: |options, structure, form| {
         structure.join(form, options, RoundRobin::new(Measure::Packets))
@@ -54,7 +54,7 @@ pub(crate) const DRR_RATE: RateGuarantee = RateGuarantee {
     theorem: "DRR (Boyer, Stea and Sofack 2012)",
     others_ungated: false,
     clocked: false,
-    latency_rate: |bounds, stream| bounds.deficit(stream),
+    latency_rate: round_robin::deficit,
 };
 
 /// The guarantee of WRR.
@@ -62,7 +62,7 @@ pub(crate) const WRR_RATE: RateGuarantee = RateGuarantee {
     theorem: "WRR by rounds",
     others_ungated: false,
     clocked: false,
-    latency_rate: |bounds, stream| bounds.by_packets(stream, false),
+    latency_rate: |bounds, stream| round_robin::by_packets(bounds, stream, false),
 };
 
 /// The unit of a quantum.
@@ -87,7 +87,7 @@ pub struct RoundRobinState {
     quantum: i64,
     deficit: i64,
     turn: u64,
-    /// The quantum of this turn was added.
+    /// `true` if the quantum of this turn was added.
     has_quantum: bool,
 }
 
@@ -154,11 +154,6 @@ impl Discipline for RoundRobin {
             state.deficit = 0;
             self.join_tail(state);
         }
-    }
-
-    #[inline]
-    fn deactivated(&mut self, state: &mut RoundRobinState, _: StreamId, _: bool) {
-        state.deficit = 0;
     }
 
     #[inline]

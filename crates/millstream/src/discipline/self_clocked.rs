@@ -1,18 +1,18 @@
 //! Self-clocked fair queueing: virtual time is a tag of the packet in service.
 //!
 //! ```text
-//! S = max(F of the packet before, v)      F = S + L/φ
+//! S = max(F of the predecessor, v)        F = S + L/φ
 //! SCFQ: v = F of the packet in service, least F        SFQ: v = S in service, least S
 //! ```
 //!
-//! v never passes a queued packet's tag, so a queued packet starts where the one before it ends.
+//! v never passes a queued packet's tag, so a queued packet starts where its predecessor ends.
 //! Tags are therefore computed at the head, and queues hold none. With closed gates this is SCFQ-CA
 //! of the MinBW paper, section IV. Source: Golestani 1994; Goyal, Vin and Cheng 1996.
 
 use core::marker::PhantomData;
 
 use super::{Activation, ByRank, Discipline, Head, Rank};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, fair};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -52,7 +52,7 @@ pub(crate) const SCFQ_RATE: RateGuarantee = RateGuarantee {
     theorem: "SCFQ (Golestani 1995)",
     others_ungated: false,
     clocked: false,
-    latency_rate: |bounds, stream| bounds.self_clocked(stream, false),
+    latency_rate: |bounds, stream| fair::self_clocked(bounds, stream, false),
 };
 
 /// The guarantee of SFQ.
@@ -60,7 +60,7 @@ pub(crate) const SFQ_RATE: RateGuarantee = RateGuarantee {
     theorem: "SFQ (Goyal, Vin and Cheng 1996)",
     others_ungated: false,
     clocked: false,
-    latency_rate: |bounds, stream| bounds.self_clocked(stream, true),
+    latency_rate: |bounds, stream| fair::self_clocked(bounds, stream, true),
 };
 
 /// The tag that is both the clock and the order.
@@ -105,7 +105,8 @@ pub type Scfq = SelfClocked<ByFinish>;
 /// Start-time fair queueing.
 pub type Sfq = SelfClocked<ByStart>;
 
-/// A tag near those of all other heads: within that of the longest packet at the least weight.
+/// A tag near the tags of all other heads: the distance is at most L/φ of the longest packet at the
+/// least weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NearRank(NearTag);
 
@@ -124,13 +125,13 @@ pub struct SelfClockedState {
     per_byte: PerByte,
     /// S of the head.
     start: Tag,
-    /// F of the head, or of the packet before it while the head is inactive.
+    /// F of the head, or of its predecessor while the head is inactive.
     finish: Kept,
 }
 
 impl<T> SelfClocked<T> {
-    /// Returns self-clocked fair queueing on `link`. Virtual time starts at `origin`, which changes
-    /// no schedule.
+    /// Returns self-clocked fair queueing on `link`. Virtual time starts at `origin`, which does
+    /// not affect the schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         let clock = Clock::starting_at(Tag::from_bits(origin));

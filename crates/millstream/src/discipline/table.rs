@@ -21,7 +21,7 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
     share: Share::Entries,
     // A table is weighted round robin whose weights are the numbers of entries.
     guarantee: Guarantee::Rate(WRR_RATE),
-    fairness: Some(Fairness::Unbounded("grows: packets are shared, not bytes")),
+    fairness: Some(Fairness::Unbounded("unbounded: shares packets, not bytes")),
     build: |options, structure, form| structure.join(form, options, Table::new(&options.table)),
     ..DisciplineRow::DEFAULT
 };
@@ -48,11 +48,11 @@ impl Table {
     #[must_use]
     pub fn new(entries: &[StreamId]) -> Self {
         let mut places = Vec::new();
-        for (place, stream) in (0u64..).zip(entries) {
+        for (position, stream) in (0u64..).zip(entries) {
             if places.len() <= stream.index() {
                 places.resize(stream.index() + 1, Vec::new());
             }
-            places[stream.index()].push(place);
+            places[stream.index()].push(position);
         }
         Self { entries: entries.len() as u64, places, next: 0, streams: 0 }
     }
@@ -66,8 +66,8 @@ impl Discipline for Table {
     type Selection = ByRank;
 
     fn admit(&mut self, _: &Contract) -> Result<u64, ContractError> {
-        let places = self.places.get(self.streams).map_or(0, Vec::len);
-        if places == 0 {
+        let entries = self.places.get(self.streams).map_or(0, Vec::len);
+        if entries == 0 {
             return Err(ContractError::Missing { attribute: "table" });
         }
         self.streams += 1;
@@ -81,11 +81,11 @@ impl Discipline for Table {
 
     #[inline]
     fn activated(&mut self, state: &mut u64, stream: StreamId, _: Head, (): (), _: Activation) {
-        let places = &self.places[stream.index()];
-        let (round, place) = (self.next / self.entries, self.next % self.entries);
-        *state = match places.get(places.partition_point(|&own| own < place)) {
+        let positions = &self.places[stream.index()];
+        let (round, next) = (self.next / self.entries, self.next % self.entries);
+        *state = match positions.get(positions.partition_point(|&own| own < next)) {
             Some(own) => round * self.entries + own,
-            None => (round + 1) * self.entries + places[0],
+            None => (round + 1) * self.entries + positions[0],
         };
     }
 
@@ -93,5 +93,21 @@ impl Discipline for Table {
     fn served(&mut self, state: &mut u64, _: StreamId, _: Head, _: u64) -> bool {
         self.next = *state + 1;
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_without_an_entry_is_refused() {
+        let mut table = Table::new(&[StreamId(0), StreamId(2), StreamId(0)]);
+        assert_eq!(table.admit(&Contract::new()), Ok(0));
+        let missing = Err(ContractError::Missing { attribute: "table" });
+        assert_eq!(table.admit(&Contract::new()), missing, "stream 1");
+        let mut short = Table::new(&[StreamId(0)]);
+        assert_eq!(short.admit(&Contract::new()), Ok(0));
+        assert_eq!(short.admit(&Contract::new()), missing, "stream 1");
     }
 }

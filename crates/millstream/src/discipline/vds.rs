@@ -5,7 +5,7 @@
 //! ```
 //!
 //! with m' and k' of [`Windowed`]. For unit jobs every window is kept if Σ m·C/(y·T) ≤ 1 and every
-//! stream asks for all, one or none of its requests. [`Bounds::vds`](crate::bounds::Bounds::vds)
+//! stream requires all, one or none of its requests. [`Bounds::vds`](crate::bounds::Bounds::vds)
 //! covers other windows. Source: Zhang, West and Qi 2004.
 
 use core::cmp::Ordering;
@@ -77,3 +77,38 @@ impl PartialEq for VirtualDeadline {
 }
 
 impl Eq for VirtualDeadline {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Window;
+
+    /// Vd = `end_ns` + T·(k' − m')/m'.
+    fn deadline(end_ns: u64, period_ns: u64, services: u32, periods: u32) -> VirtualDeadline {
+        let window = Window::default();
+        VirtualDeadline::of(&Owed { end_ns, period_ns, window, services, periods })
+    }
+
+    #[test]
+    fn fractions_of_a_nanosecond_are_compared() {
+        // 10 + 1/3, 10 + 1/2, 10 + 2/3 and 11.
+        let ascending = [
+            deadline(10, 1, 3, 4),
+            deadline(10, 1, 2, 3),
+            deadline(10, 1, 3, 5),
+            deadline(11, 1, 5, 5),
+        ];
+        for (at, one) in ascending.iter().enumerate() {
+            for (other_at, other) in ascending.iter().enumerate() {
+                assert_eq!(one.cmp(other), at.cmp(&other_at));
+                assert_eq!(one.partial_cmp(other), Some(at.cmp(&other_at)));
+                assert_eq!(one == other, at == other_at);
+            }
+        }
+        // 20 + 30·1/2 = 35 = 25 + 10·2/2.
+        assert_eq!(deadline(20, 30, 2, 3), deadline(25, 10, 2, 4));
+        // 12 − 5/2 = 9 + 1/2, of a violation that is certain.
+        assert_eq!(deadline(12, 5, 2, 1), deadline(9, 1, 2, 3));
+        assert!(deadline(12, 5, 3, 1) < deadline(9, 1, 2, 2), "12 − 10/3 before 9");
+    }
+}

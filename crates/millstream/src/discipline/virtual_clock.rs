@@ -1,7 +1,7 @@
 //! Virtual clock: each stream's clock advances with its packets and is never behind real time.
 //!
 //! ```text
-//! F = max(arrival, F of the packet before) + L/ρ      ρ = r·φ/Σφ      least F
+//! F = max(arrival, F of the predecessor) + L/ρ        ρ = r·φ/Σφ      least F
 //! ```
 //!
 //! Tags are in virtual time that advances at r/Σφ, so that L/ρ becomes L/φ. A stream that used more
@@ -10,7 +10,7 @@
 
 use super::wfq::FinishRank;
 use super::{Activation, ByRank, Discipline, Head, Stamp};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, fair};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -24,7 +24,9 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
     uses: &["weight"],
     share: Share::Weight,
     guarantee: Guarantee::Rate(RATE),
-    fairness: Some(Fairness::Unbounded("grows with what a stream had while others were silent")),
+    fairness: Some(Fairness::Unbounded(
+        "unbounded: grows with a stream's service while others are idle",
+    )),
     build: |options, structure, form| {
         structure.join(form, options, VirtualClock::new(options.link, options.virtual_origin))
     },
@@ -36,7 +38,7 @@ pub(crate) const RATE: RateGuarantee = RateGuarantee {
     theorem: "virtual clock (Figueira and Pasquale 1995)",
     others_ungated: false,
     clocked: true,
-    latency_rate: |bounds, stream| bounds.clocked(stream, false),
+    latency_rate: |bounds, stream| fair::clocked(bounds, stream, false),
 };
 
 /// Virtual clock.
@@ -53,7 +55,7 @@ pub struct VirtualClock {
 #[derive(Clone, Copy, Debug)]
 pub struct VirtualClockState {
     per_byte: PerByte,
-    /// F of the head, or of the packet before it while the head is inactive.
+    /// F of the head, or of its predecessor while the head is inactive.
     finish: Kept,
 }
 
@@ -74,7 +76,8 @@ impl Stamp for ArrivalTag {
 }
 
 impl VirtualClock {
-    /// Returns virtual clock on `link`. Virtual time starts at `origin`, which changes no schedule.
+    /// Returns virtual clock on `link`. Virtual time starts at `origin`, which does not affect the
+    /// schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         Self {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! V(t + τ) = max(V(t) + τ·r/Σφ, least S of the heads)      Σφ: all streams, idle ones too
-//! S = F of the packet before, if this one was queued behind it;  else max(that F, V)
+//! S = F of the predecessor, if the packet was queued behind it;  else max(that F, V)
 //! F = S + L/φ        least F among heads with S ≤ V
 //! ```
 //!
@@ -12,7 +12,7 @@
 
 use super::self_clocked::NearRank;
 use super::{Activation, ByVirtualStart, Discipline, Head, VirtualStart};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, fair};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -38,7 +38,7 @@ pub(crate) const RATE: RateGuarantee = RateGuarantee {
     theorem: "WF²Q+ (Bennett and Zhang 1997)",
     others_ungated: false,
     clocked: true,
-    latency_rate: |bounds, stream| bounds.clocked(stream, true),
+    latency_rate: |bounds, stream| fair::clocked(bounds, stream, true),
 };
 
 /// WF²Q+.
@@ -57,7 +57,7 @@ pub struct Wf2qPlusState {
     per_byte: PerByte,
     /// F of the packet served last.
     before: Kept,
-    /// V when the head came to the front, unless it was queued behind another packet.
+    /// V when the packet became head-of-line, unless it was queued behind another packet.
     floor: Option<Tag>,
     /// S of the head.
     start: Tag,
@@ -66,7 +66,8 @@ pub struct Wf2qPlusState {
 }
 
 impl Wf2qPlus {
-    /// Returns WF²Q+ on `link`. Virtual time starts at `origin`, which changes no schedule.
+    /// Returns WF²Q+ on `link`. Virtual time starts at `origin`, which does not affect the
+    /// schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         Self {
@@ -186,7 +187,7 @@ mod tests {
     use crate::structure::Heap;
     use alloc::vec::Vec;
 
-    /// Returns the streams that a link of `rate_bps` serves with one decision a millisecond.
+    /// Returns the streams that a link of `rate_bps` serves with one decision per millisecond.
     fn served_late(rate_bps: u64) -> Vec<u32> {
         let link = Link { rate_bps, overhead_bytes: 0 };
         let mut scheduler = Scheduler::new(Wf2qPlus::new(link, 0), Heap::default());
@@ -201,7 +202,7 @@ mod tests {
         (1..=5_000).map(decide).collect()
     }
 
-    /// Virtual time is ahead of every start: by 10 MB a unit of weight, and by 11 TB.
+    /// Virtual time is ahead of every start: by 10 MB per unit of weight, and by 11 TB.
     #[test]
     fn the_order_on_a_slower_link_does_not_depend_on_its_rate() {
         assert_eq!(served_late(128_000_000), served_late(1 << 47));

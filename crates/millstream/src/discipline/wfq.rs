@@ -1,8 +1,8 @@
-//! Weighted fair queueing and its worst-case fair form: packets in the order in which the fluid
-//! finishes them.
+//! Weighted fair queueing and its worst-case fair form: packets in the order of their finish times
+//! in the fluid.
 //!
 //! ```text
-//! S = max(F of the packet before, V at arrival)      F = S + L/φ      V: the fluid's clock
+//! S = max(F of the predecessor, V at arrival)        F = S + L/φ      V: the fluid's clock
 //! WFQ:   least F                  WF²Q:  least F among heads with S ≤ V
 //! ```
 //!
@@ -10,12 +10,12 @@
 //! WFQ-CA of the MinBW paper, section IV: packets behind a closed gate have no stamps and no work
 //! in the fluid. When the gate opens, the whole queue is restamped, from the head.
 //!
-//! A packet's stamp is V at its arrival. A restamped queue follows its head without gaps, so its
-//! packets need no stamps: `restamped` counts them.
+//! A packet's stamp is V at its arrival. The stamps of a restamped queue are not after its head's
+//! start, so its packets follow their head without gaps.
 
 use super::gps::Gps;
 use super::{Activation, ByVirtualStart, Discipline, Head, Rank, Stamp, VirtualStart};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, fair};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -25,7 +25,7 @@ use crate::virtual_time::{Kept, PerByte, Tag};
 /// The catalogue row of wfq.
 pub(crate) const WFQ: DisciplineRow = DisciplineRow {
     name: "wfq",
-    summary: "weighted fair queueing: by finish time in the fluid link",
+    summary: "weighted fair queueing: by finish time in the fluid model",
     uses: &["weight"],
     share: Share::Weight,
     guarantee: Guarantee::Rate(WFQ_RATE),
@@ -39,7 +39,7 @@ pub(crate) const WFQ: DisciplineRow = DisciplineRow {
 /// The catalogue row of wf2q.
 pub(crate) const WF2Q: DisciplineRow = DisciplineRow {
     name: "wf2q",
-    summary: "worst-case fair WFQ: only what has started in the fluid link",
+    summary: "worst-case fair WFQ: only packets that have started in the fluid model",
     uses: &["weight"],
     share: Share::Weight,
     guarantee: Guarantee::Rate(WF2Q_RATE),
@@ -55,7 +55,7 @@ pub(crate) const WFQ_RATE: RateGuarantee = RateGuarantee {
     theorem: "WFQ (Parekh and Gallager 1993)",
     others_ungated: true,
     clocked: true,
-    latency_rate: |bounds, stream| bounds.clocked(stream, false),
+    latency_rate: |bounds, stream| fair::clocked(bounds, stream, false),
 };
 
 /// The guarantee of WF²Q.
@@ -63,7 +63,7 @@ pub(crate) const WF2Q_RATE: RateGuarantee = RateGuarantee {
     theorem: "WF²Q (Bennett and Zhang 1996)",
     others_ungated: true,
     clocked: true,
-    latency_rate: |bounds, stream| bounds.clocked(stream, false),
+    latency_rate: |bounds, stream| fair::clocked(bounds, stream, false),
 };
 
 /// Fair queueing by the fluid's clock. If `REGULATED`, heads wait for their start in the fluid.
@@ -85,12 +85,10 @@ pub struct FluidFairState {
     per_byte: PerByte,
     /// S of the head.
     start: Tag,
-    /// F of the head, or of the packet before it while the head is inactive.
+    /// F of the head, or of its predecessor while the head is inactive.
     finish: Kept,
     /// F of the last packet in the queue.
     last: Kept,
-    /// How many packets behind the head follow their predecessors without gaps.
-    restamped: u32,
 }
 
 /// The finish tag.
@@ -123,7 +121,8 @@ impl Stamp for ArrivalStamp {
 }
 
 impl<const REGULATED: bool> FluidFair<REGULATED> {
-    /// Returns fair queueing on `link`. Virtual time starts at `origin`, which changes no schedule.
+    /// Returns fair queueing on `link`. Virtual time starts at `origin`, which does not affect the
+    /// schedule.
     #[must_use]
     pub fn new(link: Link, origin: u128) -> Self {
         Self { gps: Gps::new(link.rate_bps, Tag::from_bits(origin)), link }
@@ -144,7 +143,6 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
             start: past.tag(),
             finish: past,
             last: past,
-            restamped: 0,
         })
     }
 
@@ -188,11 +186,9 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
         how: Activation,
     ) {
         let clock = self.gps.clock();
-        let follows = how == Activation::Next && state.restamped > 0;
-        state.restamped = if follows { state.restamped - 1 } else { 0 };
         state.start = match (how, stamp.0) {
             (Activation::Opened { .. }, _) => clock.later(state.finish, clock.now()),
-            (_, Some(arrival)) if !follows => clock.later(state.finish, arrival),
+            (_, Some(arrival)) => clock.later(state.finish, arrival),
             _ => state.finish.tag(),
         };
         let length = state.per_byte.times(self.link.wire_bytes(head.bytes));
@@ -201,7 +197,6 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
             let overhead = u64::from(waiting.packets) * u64::from(self.link.overhead_bytes);
             let all = state.per_byte.times(waiting.bytes + overhead);
             state.last = clock.keep(state.start.plus(all));
-            state.restamped = waiting.packets - 1;
             self.gps.join(stream, state.last);
         }
     }

@@ -1,16 +1,17 @@
 //! Disciplines that serve a stream in m = y − x of every y request periods, once in each.
 //!
-//! m' and k' are the services and periods that are left in the current window.
+//! m' and k' are the remaining services and periods of the current window.
 //!
 //! ```text
 //! served:       m' -= 1, done for this period
 //! period ends:  k' -= 1; at k' = 0: a violation if m' > 0; then m'/k' = (y − x)/y
 //! ```
 //!
-//! [`OwedOrder`] orders the streams that are owed a service. After them come the streams that are
-//! owed none in this window, then those already served in their period, by the end of their period.
-//! These keep the link from idling, and their services do not count. A period in which a stream has
-//! no packet is no request: the next one begins with the next arrival.
+//! [`OwedOrder`] orders the streams that are owed a service. They precede the streams that are owed
+//! none in this window, which precede the streams already served in their period; within both the
+//! order is by the end of the period. Services of the last two groups keep the link busy and do not
+//! count. A period in which a stream has no packet is not a request: the next period begins with
+//! the next arrival.
 
 use core::cmp::Ordering;
 use core::marker::PhantomData;
@@ -62,15 +63,15 @@ pub struct WindowedState {
     owed: u32,
     /// k'.
     left: u32,
-    /// Served in the current period.
+    /// `true` if the stream was served in the current period.
     served: bool,
-    /// No packet has arrived yet.
+    /// `true` until the first packet arrives.
     unused: bool,
-    /// A violation is not yet reported: its window ended while the queue was empty.
+    /// `true` if a violation is not yet reported: its window ended while the queue was empty.
     unreported: bool,
 }
 
-/// The first criterion of the order.
+/// The group of a stream: the first criterion of the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Tier {
     /// A service is owed in this period.
@@ -136,8 +137,8 @@ impl WindowedState {
         self.owed = self.window.of() - self.window.lost();
     }
 
-    /// Ends `periods` request periods, in which at most the first had a service. Returns the
-    /// violations.
+    /// Ends `periods` request periods, of which at most the first had a service. Returns the number
+    /// of violations.
     fn end_periods(&mut self, periods: u64) -> u64 {
         let whole = u64::from(self.window.of());
         if whole == 0 {

@@ -1,4 +1,9 @@
 //! The calendar: a ring of segments, each with the slots of all window-constraints (Figure 3).
+//!
+//! ```text
+//! current            search                     current + segments
+//!    |  empty          |  may hold packets             |  the horizon
+//! ```
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,14 +13,21 @@ use super::index::Index;
 use super::memory::Memory;
 use super::sizes::Sizes;
 
-/// Every segment. They are numbered by time, from time 0, modulo the size of the calendar.
+/// All segments. They are numbered by time, from time 0, modulo the size of the calendar.
 #[derive(Clone, Debug)]
 pub(super) struct Calendar {
     segments: u32,
+    segment_ns: u64,
     slots_of_segment: u32,
     slots: Vec<Slot>,
     indexes: Vec<Index>,
     elements: Elements,
+    /// The packets of all segments.
+    packets: u64,
+    /// The current segment; all earlier ones are empty.
+    current: u64,
+    /// The first segment that may not be empty.
+    search: u64,
 }
 
 impl Calendar {
@@ -23,14 +35,47 @@ impl Calendar {
         let (segments, slots_of_segment) = (sizes.segments, sizes.slots());
         Self {
             segments,
+            segment_ns: sizes.segment_ns,
             slots_of_segment,
             slots: vec![Slot::default(); segments as usize * slots_of_segment as usize],
             indexes: vec![Index::default(); segments as usize],
             elements: Elements::new(sizes),
+            packets: 0,
+            current: 0,
+            search: 0,
         }
     }
 
-    /// Inserts `packet` into a slot; returns `false` if memory is exhausted.
+    /// Returns the segment of a deadline, the current one if it has passed; `None` if it is beyond
+    /// the horizon.
+    #[inline]
+    pub(super) fn segment(&self, deadline_ns: u64) -> Option<u64> {
+        // Only the contract's first deadline can have passed.
+        let segment = (deadline_ns / self.segment_ns).max(self.current);
+        (segment - self.current < u64::from(self.segments)).then_some(segment)
+    }
+
+    /// Advances time to `now_ns`, and passes the packets of segments that have passed to `late`.
+    #[inline]
+    pub(super) fn advance<M: Memory>(
+        &mut self,
+        now_ns: u64,
+        memory: &mut M,
+        mut late: impl FnMut(u32, &mut M),
+    ) {
+        let reached = now_ns / self.segment_ns;
+        while self.current < reached && self.packets > 0 {
+            while let Some(packet) = self.take_first(self.current, memory) {
+                late(packet, memory);
+            }
+            self.current += 1;
+        }
+        self.current = self.current.max(reached);
+        self.search = self.search.max(self.current);
+    }
+
+    /// Inserts `packet` into a slot of a segment between the current one and the horizon; returns
+    /// `false` if memory is exhausted.
     #[inline]
     pub(super) fn insert(
         &mut self,
@@ -49,18 +94,33 @@ impl Calendar {
         if self.slots[at].waiting == 1 {
             self.indexes[position].set(slot, memory);
         }
+        self.packets += 1;
+        self.search = self.search.min(segment);
         true
     }
 
-    /// Whether a segment is empty.
+    /// Removes the first packet of the first nonempty segment. The search resumes where it stopped;
+    /// an earlier arrival moves it back.
     #[inline]
-    pub(super) fn is_empty(&self, segment: u64, memory: &mut impl Memory) -> bool {
+    pub(super) fn take_next(&mut self, memory: &mut impl Memory) -> Option<u32> {
+        if self.packets == 0 {
+            return None;
+        }
+        while self.is_empty(self.search, memory) {
+            self.search += 1;
+        }
+        self.take_first(self.search, memory)
+    }
+
+    /// Returns whether a segment is empty.
+    #[inline]
+    fn is_empty(&self, segment: u64, memory: &mut impl Memory) -> bool {
         self.indexes[self.position(segment)].is_empty(memory)
     }
 
     /// Removes the first packet of a segment.
     #[inline]
-    pub(super) fn take_first(&mut self, segment: u64, memory: &mut impl Memory) -> Option<u32> {
+    fn take_first(&mut self, segment: u64, memory: &mut impl Memory) -> Option<u32> {
         let position = self.position(segment);
         let slot = self.indexes[position].first(memory)?;
         let at = self.slot(position, slot);
@@ -70,6 +130,7 @@ impl Calendar {
         if self.slots[at].waiting == 0 {
             self.indexes[position].clear(slot, memory);
         }
+        self.packets -= 1;
         Some(packet)
     }
 
@@ -144,5 +205,57 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn calendar() -> Calendar {
+        Calendar::new(&Sizes { segments: 4, segment_ns: 10, ..Sizes::PAPER })
+    }
+
+    /// The packets of passed segments, in the order in which they are collected.
+    fn passed(calendar: &mut Calendar, now_ns: u64) -> Vec<u32> {
+        let mut passed = Vec::new();
+        calendar.advance(now_ns, &mut (), |packet, ()| passed.push(packet));
+        passed
+    }
+
+    #[test]
+    fn a_deadline_is_in_its_segment_up_to_the_horizon() {
+        let mut calendar = calendar();
+        assert_eq!([0, 9, 10, 39].map(|at| calendar.segment(at)), [0, 0, 1, 3].map(Some));
+        assert_eq!(calendar.segment(40), None);
+        assert_eq!(passed(&mut calendar, 25), []);
+        // The first deadline of a contract may have passed.
+        assert_eq!([0, 19, 20, 59].map(|at| calendar.segment(at)), [2, 2, 2, 5].map(Some));
+        assert_eq!(calendar.segment(60), None);
+    }
+
+    #[test]
+    fn packets_of_passed_segments_are_late_by_segment_slot_and_arrival() {
+        let mut calendar = calendar();
+        for (packet, (segment, slot)) in (0..).zip([(1, 7), (0, 9), (1, 3), (1, 7), (2, 0), (0, 2)])
+        {
+            assert!(calendar.insert(segment, slot, packet, &mut ()));
+        }
+        assert_eq!(passed(&mut calendar, 9), []);
+        assert_eq!(passed(&mut calendar, 10), [5, 1]);
+        assert_eq!(passed(&mut calendar, 20), [2, 0, 3]);
+        assert_eq!(calendar.take_next(&mut ()), Some(4));
+        assert_eq!((calendar.take_next(&mut ()), passed(&mut calendar, u64::MAX)), (None, vec![]));
+        assert_eq!(calendar.segment(u64::MAX), Some(u64::MAX / 10));
+    }
+
+    #[test]
+    fn the_search_resumes_where_it_stopped_and_goes_back_for_an_earlier_packet() {
+        let mut calendar = calendar();
+        assert!(calendar.insert(3, 0, 30, &mut ()) && calendar.insert(3, 0, 31, &mut ()));
+        assert_eq!((calendar.take_next(&mut ()), calendar.search), (Some(30), 3));
+        assert!(calendar.insert(1, 5, 15, &mut ()) && calendar.insert(2, 4, 24, &mut ()));
+        assert_eq!(calendar.search, 1);
+        let rest = core::iter::from_fn(|| calendar.take_next(&mut ()));
+        assert_eq!(rest.collect::<Vec<_>>(), [15, 24, 31]);
+        assert_eq!(passed(&mut calendar, 25), []);
+        assert_eq!((calendar.current, calendar.search), (2, 3));
+        assert_eq!(passed(&mut calendar, 99), []);
+        assert_eq!((calendar.current, calendar.search), (9, 9));
     }
 }

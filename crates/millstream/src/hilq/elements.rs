@@ -126,7 +126,7 @@ impl Elements {
         memory.sram(1);
     }
 
-    /// Returns how many packets a queue holds.
+    /// Returns the capacity of a queue in packets.
     #[inline]
     fn length(&self, queue: u32) -> u32 {
         if queue < self.basics { self.basic_packets } else { self.extended_packets }

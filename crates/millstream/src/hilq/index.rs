@@ -8,7 +8,7 @@ use super::memory::Memory;
 /// Bits of a word, and level-two words of a segment.
 const BITS: u32 = 32;
 
-/// The most slots of a segment.
+/// The maximum number of slots of a segment.
 pub(super) const SLOTS: u32 = BITS * BITS;
 
 /// The bitmaps of one segment; level one is in the scratchpad, level two in SRAM.

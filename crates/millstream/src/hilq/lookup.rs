@@ -1,7 +1,7 @@
 //! The x/y table: from a window-constraint to its slot (Figure 4).
 //!
 //! x'/y' is rounded to the nearest of the levels, 0, 0.02, … 0.98; halves are rounded up. Slots are
-//! numbered by level, then by x', so that the lower is served first. The paper's 0 to 1 in steps of
+//! numbered by level, then by x'; the lower slot is served first. The paper's 0 to 1 in steps of
 //! 0.02 are 51 values for its 50 levels: the last level includes those that round to 1. x' and y'
 //! are clamped to the table. Streams with x' = 0 are unordered, whereas Table 1 orders them by y'.
 
@@ -65,17 +65,17 @@ mod tests {
                 let order = slot(a.0, a.1).cmp(&slot(b.0, b.1));
                 let (lower, higher) = (fraction(a), fraction(b));
                 if higher - lower > 0.02 + 1e-9 && lower < 0.97 {
-                    assert_eq!(order, Ordering::Less, "{a:?} before {b:?}");
+                    assert_eq!(order, Ordering::Less, "{a:?} must precede {b:?}");
                 }
                 let (level, other) = (slot(a.0, a.1) / 20, slot(b.0, b.1) / 20);
                 if lower <= higher {
-                    assert!(level <= other, "{a:?} no later than {b:?}");
+                    assert!(level <= other, "{a:?} must not follow {b:?}");
                 }
                 if level == other {
-                    assert_eq!(order, a.0.cmp(&b.0), "one level by x: {a:?}, {b:?}");
+                    assert_eq!(order, a.0.cmp(&b.0), "a level is ordered by x: {a:?}, {b:?}");
                 }
                 if a.0 == 0 && b.0 == 0 {
-                    assert_eq!(order, Ordering::Equal, "{a:?} as {b:?}");
+                    assert_eq!(order, Ordering::Equal, "{a:?} and {b:?} must be equal");
                 } else if a.0 * b.1 == b.0 * a.1 && a.1 > 0 && b.1 > 0 {
                     assert_eq!(level, other, "equal fractions: {a:?}, {b:?}");
                 }

@@ -26,7 +26,7 @@ pub trait Memory {
 /// Counts nothing.
 impl Memory for () {}
 
-/// Accesses so far.
+/// The number of memory accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
     /// To off-chip memory.

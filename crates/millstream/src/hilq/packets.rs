@@ -18,8 +18,9 @@ pub(super) struct Descriptor {
     pub(super) arrival_ns: u64,
     pub(super) deadline_ns: u64,
     pub(super) tag: u64,
-    /// Of a dropped packet: whether its miss was a violation, and the packet dropped after it.
+    /// For a dropped packet: 1 if its miss was a violation.
     pub(super) violations: u64,
+    /// For a dropped packet: the packet dropped after it.
     pub(super) next: u32,
 }
 
@@ -50,6 +51,11 @@ impl Packets {
     pub(super) fn new(packets: u32) -> Self {
         let descriptors = vec![Descriptor::default(); packets as usize];
         Self { descriptors, free: FreeList::new(0, packets) }
+    }
+
+    /// Returns how many descriptors are stored.
+    pub(super) fn len(&self) -> u64 {
+        (self.descriptors.len() - self.free.len()) as u64
     }
 
     /// Stores a descriptor; `None` if none is free.

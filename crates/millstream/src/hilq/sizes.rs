@@ -17,7 +17,8 @@ pub struct Sizes {
     pub numerators: u32,
     /// Values of y', from 0; larger ones are clamped. 30 (section 5.3).
     pub denominators: u32,
-    /// Basic element queues: the most slots that hold packets at a time. 16,384; not in the paper.
+    /// Basic element queues: the maximum number of slots that hold packets at a time. 16,384; not
+    /// in the paper.
     pub basic_queues: u32,
     /// Packets of a basic element queue. 8; not in the paper.
     pub basic_packets: u32,
@@ -25,7 +26,7 @@ pub struct Sizes {
     pub extended_queues: u32,
     /// Packets of an extended element queue. 64; not in the paper.
     pub extended_packets: u32,
-    /// Packets that may wait. 65,536; not in the paper.
+    /// The maximum number of waiting packets. 65,536; not in the paper.
     pub packets: u32,
 }
 
@@ -36,8 +37,8 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// The paper's sizes. Sizes that it does not give are such that slots, bitmaps and element
-    /// queues take less than 2 of the 8 MB of SRAM of its section 6.
+    /// The paper's sizes. Sizes that the paper does not give are chosen so that slots, bitmaps and
+    /// element queues take less than 2 of the 8 MB of SRAM of its section 6.
     pub const PAPER: Self = Self {
         segments: 100,
         segment_ns: 1_000_000,
@@ -57,32 +58,32 @@ impl Sizes {
         self.levels.saturating_mul(self.numerators)
     }
 
-    /// Returns the shortest request period, ns: a segment, so that a stream's packets are in
+    /// Returns the minimum request period, ns: one segment, so that a stream's packets are in
     /// different segments and keep their order.
     #[must_use]
     pub const fn least_period_ns(&self) -> u64 {
         self.segment_ns
     }
 
-    /// Returns the longest request period, ns: all segments but one, so that an arrival at an empty
-    /// queue is never beyond the calendar's end.
+    /// Returns the maximum request period, ns: the calendar less one segment, so that an arrival at
+    /// an empty queue is never beyond the calendar's end.
     #[must_use]
     pub const fn most_period_ns(&self) -> u64 {
         self.segment_ns.saturating_mul(self.segments.saturating_sub(1) as u64)
     }
 
-    /// Checks that a calendar can have these sizes.
+    /// Checks the sizes.
     ///
     /// # Panics
-    /// If it cannot.
+    /// If a calendar cannot have these sizes.
     pub(super) fn check(&self) {
         let smallest = [self.levels, self.numerators, self.denominators, self.packets]
             .into_iter()
             .chain([self.basic_queues, self.basic_packets, self.extended_packets])
             .min();
-        assert!(smallest > Some(0) && self.segment_ns > 0, "a size is 0");
-        assert!(self.segments > 1, "a calendar of {} segments", self.segments);
-        assert!(self.slots() <= SLOTS, "{} slots; the bitmaps have {SLOTS}", self.slots());
+        assert!(smallest > Some(0) && self.segment_ns > 0, "every size must be at least 1");
+        assert!(self.segments > 1, "{} segments; at least 2 are needed", self.segments);
+        assert!(self.slots() <= SLOTS, "{} slots; at most {SLOTS} are supported", self.slots());
         let queues = self.basic_queues.checked_add(self.extended_queues);
         assert!(queues.is_some_and(|queues| queues < u32::MAX), "too many element queues");
     }

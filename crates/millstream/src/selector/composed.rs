@@ -1,12 +1,12 @@
-//! Joins a discipline and a structure.
+//! A selector that combines a discipline and a structure.
 //!
-//! A backlogged stream is in one of three places:
+//! A backlogged stream is in one of three locations:
 //!
 //! ```text
 //! structure   may be served; found by rank
-//! pending     before its virtual start (WF²Q, WF²Q+); found by start. A stream is moved here when
-//!             it is first by rank, because most streams have started by then
-//! parked      behind its closed gate (no credits, rate cap reached); deadlines still pass
+//! pending     before its virtual start (WF²Q, WF²Q+); found by start. A stream is moved here only
+//!             when it is first by rank, because most streams have started by then
+//! parked      its gate is closed (no credits, rate cap reached); deadlines still pass
 //! ```
 //!
 //! # Invariants of the cached fields
@@ -16,10 +16,10 @@
 //! - `placed` is the number of streams whose location is the structure; `pending` and `parked` hold
 //!   the streams with those locations. `parked` is empty if ranks never expire.
 //! - `first`, if set, is the first stream of the structure, and has started.
-//! - `one_started` implies that an active stream has started, or that `outrun` is set: the clock
-//!   was told to leap, and WF²Q's follows the fluid instead.
-//! - `outrun` changes no schedule. It only lets heads that are unlikely to have started skip the
-//!   structure, from which [`Selector::first_started`] would move them.
+//! - `one_started` implies that an active stream has started, or that `outrun` is set: `leap` was
+//!   called on the clock, but WF²Q's clock follows the fluid and ignores it.
+//! - `outrun` does not affect the schedule. It only lets heads that are unlikely to have started
+//!   skip the structure, from which [`Selector::first_started`] would move them.
 
 use alloc::vec::Vec;
 
@@ -32,14 +32,15 @@ use crate::packet::StreamId;
 use crate::structure::{IndexedHeap, Structure};
 use crate::virtual_time::NearTag;
 
-/// Most streams whose invariants debug builds check: a check looks at every stream.
+/// The maximum number of streams with which debug builds check invariants: a check visits every
+/// stream.
 #[cfg(debug_assertions)]
 const CHECKED_STREAMS: usize = 32;
 
-/// Where a stream is.
+/// The location of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Location {
-    /// Nowhere: it has no packets.
+    /// None: the stream has no packets.
     Idle,
     Structure,
     Pending,
@@ -52,7 +53,7 @@ impl Location {
     }
 }
 
-/// The fate of a head whose deadline has passed.
+/// The outcome for a head whose deadline has passed.
 enum Charged {
     Keep,
     Drop { deadline_ns: Option<u64> },
@@ -78,17 +79,18 @@ pub struct Selector<D: Discipline, S> {
     pending: IndexedHeap<NearTag>,
     /// Streams behind a closed gate, by expiry.
     parked: IndexedHeap<u64>,
-    /// Streams that are being charged.
+    /// Scratch: the streams of the current charge.
     due: Vec<u32>,
     /// Streams whose late head must be dropped, and its deadline.
     dropping: Vec<(StreamId, Option<u64>)>,
-    /// An active stream has started, where heads wait for their virtual start.
+    /// `true` if an active stream has started; used only if heads wait for their virtual start.
     one_started: bool,
-    /// The first stream of the structure, which has started; `None` if that must be found out.
+    /// The cached first stream of the structure, which has started; `None` if unknown.
     first: Option<StreamId>,
-    /// The clock had to leap lately: services outrun it, and most heads have not started.
+    /// `true` if no active stream had started when the clock was last checked: services are ahead
+    /// of it, and most heads have not started.
     outrun: bool,
-    /// Operations so far, by which checks are spaced.
+    /// The number of operations, which determines when checks run.
     #[cfg(debug_assertions)]
     operations: u32,
 }
@@ -269,7 +271,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
 
     #[inline]
     fn is_alone(&self, stream: StreamId) -> bool {
-        // Deadlines are charged, turns taken and backlogs updated at each decision.
+        // False if each decision charges deadlines, takes turns or updates backlogs.
         D::Rank::EXPIRY == Expiry::Never
             && !Self::TAKES_TURNS
             && !Self::TRACKS_BACKLOG
@@ -317,10 +319,10 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
-    /// Heads wait for their virtual start.
+    /// `true` if heads wait for their virtual start.
     const REGULATED: bool = <D::Selection as Selection<D>>::REGULATED;
 
-    /// The stream of least rank has the turn.
+    /// `true` if the stream of least rank has the turn.
     const TAKES_TURNS: bool = <D::Selection as Selection<D>>::TAKES_TURNS;
 
     /// Returns a selector of `discipline` on `structure`, without streams.
@@ -391,7 +393,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         self.first
     }
 
-    /// Whether a stream with an active head has reached its virtual start.
+    /// Returns whether a stream with an active head has reached its virtual start.
     #[inline]
     fn has_started(&self, stream: u32) -> bool {
         let state = &self.slots[stream as usize].state;
@@ -411,8 +413,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         self.pending.insert(stream.0, start);
     }
 
-    /// Returns the first of the streams with the least start. The link would idle otherwise: no
-    /// stream has started.
+    /// Returns the first by rank of the streams with the least start. Called if no stream has
+    /// started: the link would idle otherwise.
     #[cold]
     fn first_pending(&mut self) -> Option<StreamId> {
         let (earliest, _) = self.pending.first()?;
@@ -427,7 +429,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         first.map(StreamId)
     }
 
-    /// Lets the discipline's clock leap to the least start if no active stream has started.
+    /// Makes the discipline's clock leap to the least start if no active stream has started.
     #[inline]
     fn leap(&mut self) {
         if !Self::REGULATED || self.one_started {
@@ -448,7 +450,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// Passes the turn on until a stream is served.
+    /// Gives the turn to one stream after another until one is served.
     #[inline]
     fn first_by_turn(&mut self) -> Option<StreamId> {
         for _ in 0..=self.placed {
@@ -456,8 +458,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
                 return Some(stream);
             }
         }
-        // A round without a service: quanta are small beside packets. All turns before the last
-        // round are made at once.
+        // A round without a service: quanta are small relative to packets. All turns before the
+        // last round are skipped at once.
         let needed = |slot: &Slot<D::State>| {
             (slot.location == Location::Structure)
                 .then(|| D::Selection::turns_needed(&self.discipline, &slot.state, slot.head))
@@ -474,7 +476,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         None
     }
 
-    /// Gives the turn to the first stream: `Some(None)` if it passes, `None` if there is no stream.
+    /// Gives the turn to the first stream. Returns `Some(None)` if its turn passes, `None` if there
+    /// is no stream.
     #[inline]
     fn turn(&mut self) -> Option<Option<StreamId>> {
         let stream = StreamId(self.structure.first()?);
@@ -572,8 +575,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// Inserts a stream with a new active head. While the clock is outrun, a stream that has not
-    /// started goes to `pending` at once: [`first_started`](Self::first_started) would move it
+    /// Inserts a stream with a new active head. While `outrun` is set, a stream that has not
+    /// started is put into `pending` at once: [`first_started`](Self::first_started) would move it
     /// there before it could be served, so the schedule is the same either way.
     #[inline]
     fn insert_or_postpone(&mut self, stream: StreamId) {
@@ -598,7 +601,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         self.structure.insert(stream.0, rank);
     }
 
-    /// Moves a backlogged stream behind its closed gate.
+    /// Moves a backlogged stream whose gate is closed to `parked`.
     fn park(&mut self, stream: StreamId) {
         if self.slots[stream.index()].location != Location::Parked {
             self.remove(stream);
@@ -628,8 +631,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// Checks the invariants of a small selector in debug builds: after each of its first
-    /// operations, then after every 16th, so that long simulations stay quick.
+    /// Checks the invariants of a small selector in debug builds: after each of its first 999
+    /// operations, then after every 16th to keep long simulations fast.
     #[inline(always)]
     fn debug_check(&mut self) {
         #[cfg(debug_assertions)]
@@ -642,7 +645,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
     }
 
-    /// Checks the invariants of the cached fields, as the module states them.
+    /// Checks the invariants of the cached fields: see the module.
     ///
     /// # Panics
     /// If one does not hold.
@@ -658,10 +661,10 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             assert_eq!(self.parked.contains(stream), expires && location == Location::Parked);
             any_started |= Self::REGULATED && location.is_active() && self.has_started(stream);
         }
-        assert_eq!(self.placed, placed, "streams in the structure");
+        assert_eq!(self.placed, placed, "the number of streams in the structure is wrong");
         if let Some(first) = self.first {
-            assert_eq!(self.structure.first(), Some(first.0), "the cached first stream");
-            assert!(self.has_started(first.0), "the cached first stream has started");
+            assert_eq!(self.structure.first(), Some(first.0), "the cached first stream is wrong");
+            assert!(self.has_started(first.0), "the cached first stream has not started");
         }
         assert!(!self.one_started || any_started || self.outrun, "no active stream has started");
     }

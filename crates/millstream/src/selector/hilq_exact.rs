@@ -1,8 +1,9 @@
 //! `hilq-exact`: the HILQ paper's calendar without rounding and horizon.
 //!
-//! It holds only DWCS, earliest deadline first, so that a stream's state is one cache line and a
-//! decision touches little more than the lines of the streams that it changes. Its schedule is that
-//! of a scan. [`Calendar`] finds the first stream of many, [`Few`] that of up to 64.
+//! It supports only DWCS, earliest deadline first, so that a stream's state is one cache line and a
+//! decision touches little more than the lines of the streams that it changes. Its schedule equals
+//! that of [`Scan`](crate::Scan). [`Few`] finds the first of up to 64 streams, [`Calendar`] the
+//! first of more.
 
 mod bitmap;
 mod bucket;
@@ -26,12 +27,12 @@ use crate::structure::IndexedHeap;
 pub struct HilqExact {
     dwcs: Dwcs<EdfFirst>,
     calendar: Calendar,
-    /// Replaces the calendar while there are few streams.
+    /// Replaces the calendar while there are at most 64 streams.
     few: Few,
     is_few: bool,
     /// Streams behind a closed gate, by deadline.
     parked: IndexedHeap<u64>,
-    /// Streams that are being charged.
+    /// Scratch: the streams of the current charge.
     due: Vec<u32>,
     /// Streams whose late head must be dropped.
     dropping: Vec<u32>,
@@ -77,7 +78,7 @@ impl HilqExact {
         }
     }
 
-    /// Inserts a stream that is absent, or moves it among few.
+    /// Inserts a stream that is absent, or moves it within `few`.
     #[inline(always)]
     fn insert(&mut self, stream: u32) {
         let line = &mut self.calendar.lines[stream as usize];
@@ -94,9 +95,9 @@ impl HilqExact {
         }
     }
 
-    /// Moves the first of few streams, which was served, to the deadline of its next head. Returns
-    /// false without effect if the stream is not first or its deadline does not follow the last
-    /// one.
+    /// Moves the first stream of `few`, which was served, to the deadline of its next head. Returns
+    /// false without effect if the stream is not first or its next deadline is not one period
+    /// later.
     #[inline(always)]
     fn defer_first(&mut self, stream: StreamId, new: NewHead<()>) -> bool {
         let line = &mut self.calendar.lines[stream.index()];
@@ -111,7 +112,8 @@ impl HilqExact {
         true
     }
 
-    /// Switches to the calendar: streams are too many, or deadlines too late, for keys.
+    /// Switches to the calendar: there are too many streams, or deadlines are too late, for the
+    /// keys of `few`.
     #[cold]
     fn spread(&mut self) {
         self.is_few = false;
@@ -133,7 +135,7 @@ impl HilqExact {
         self.few.tied().min_by_key(|stream| (self.calendar.rank(*stream), *stream))
     }
 
-    /// Moves a backlogged stream behind its closed gate.
+    /// Moves a backlogged stream whose gate is closed to `parked`.
     #[cold]
     fn park(&mut self, stream: StreamId) {
         self.remove(stream);
@@ -169,14 +171,14 @@ impl HilqExact {
         missed.drop_head
     }
 
-    /// Charges the streams among few whose deadlines have passed.
+    /// Charges the streams of `few` whose deadlines have passed.
     #[inline(always)]
     fn charge_few(&mut self, now_ns: u64, observer: &mut (impl Observer + ?Sized)) {
         let Some(last_due) = Key::last_due(now_ns) else { return self.spread() };
         let mut first = self.few.first();
         while first <= last_due {
             let drop_head = self.charge(first.stream(), now_ns, observer);
-            // Finds the next stream without waiting for this stream's line.
+            // Finds the next stream before this stream's cache line arrives.
             first = match self.few.defer(first, last_due) {
                 Some(first) => first,
                 None => {
@@ -190,7 +192,7 @@ impl HilqExact {
         }
     }
 
-    /// Moves a charged stream among few whose head is dropped or that missed several periods.
+    /// Moves a charged stream of `few` whose head is dropped or that missed several periods.
     #[cold]
     fn move_charged(&mut self, stream: u32, drop_head: bool) {
         if drop_head {

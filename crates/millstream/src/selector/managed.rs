@@ -1,10 +1,10 @@
-//! MinBW: management channels first, the other streams by a selector of their own.
+//! MinBW: management channels first, the other streams by a separate selector.
 //!
-//! The streams below share the remaining capacity as they would share a link of their own: their
-//! selector's clock stops while a management packet is sent. In the MinBW paper these are the gaps
-//! in WFQ's clock (its Figure 1). The clock ends a busy period when it runs without a backlog.
+//! The streams below share the remaining capacity as if it were a dedicated link: their selector's
+//! clock stops while a management packet is sent. In the MinBW paper these are the gaps in WFQ's
+//! clock (its Figure 1). The clock ends a busy period when it runs without a backlog.
 //!
-//! Source: MinBW paper, section II and III.
+//! Source: MinBW paper, sections II and III.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ use crate::packet::StreamId;
 /// The catalogue row of MinBW.
 pub(crate) const MINBW: DisciplineRow = DisciplineRow {
     name: "minbw",
-    summary: "minimum bandwidth: the management channel first, fair shares to all others",
+    summary: "minimum bandwidth: the management channel first, fair shares for the other streams",
     uses: &["weight", "quantum", "fmc"],
     share: Share::Weight,
     guarantee: Guarantee::BelowManagement,
@@ -46,7 +46,7 @@ pub enum MinBwAlgorithm {
 }
 
 impl MinBwAlgorithm {
-    /// Returns its name in the scenario file, which is its discipline's.
+    /// Returns its name in the scenario file, which is also its discipline's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -72,7 +72,7 @@ struct Channel {
     open: bool,
 }
 
-/// Management channels, by arrival among themselves, before the streams of `S`.
+/// Serves management channels, in arrival order, before the streams of `S`.
 #[derive(Clone, Debug)]
 pub struct ManagedFirst<S> {
     below: S,
@@ -80,7 +80,7 @@ pub struct ManagedFirst<S> {
     channels: Vec<Channel>,
     /// The number of each stream below among all streams.
     numbers: Vec<StreamId>,
-    /// How many streams below are backlogged.
+    /// The number of backlogged streams below.
     backlogged: usize,
     link: LinkClock,
     /// The clock of the streams below.
@@ -136,8 +136,8 @@ impl<O: Observer + ?Sized> Observer for RenumberedObserver<'_, O> {
 }
 
 impl<S: Select> ManagedFirst<S> {
-    /// Returns a selector that gives `below` what management channels leave of `link`. `below` has
-    /// no streams yet.
+    /// Returns a selector that serves `below` with the rest of the capacity of `link` after the
+    /// management channels. `below` must have no streams.
     #[must_use]
     pub fn new(below: S, link: Link) -> Self {
         Self {
@@ -151,7 +151,7 @@ impl<S: Select> ManagedFirst<S> {
         }
     }
 
-    /// Advances the clock below.
+    /// Advances the clock of the selector below.
     #[inline]
     fn advance_below(&mut self) {
         let now_ns = self.link.now_ns();
@@ -215,7 +215,7 @@ impl<S: Select> Select for ManagedFirst<S> {
         self.link.reach(clock_ns);
     }
 
-    /// The clock below ends its own busy periods.
+    /// Does not call `idle` below: `advance_below` ends the busy periods there.
     fn idle(&mut self) {
         self.wait_for_link();
     }

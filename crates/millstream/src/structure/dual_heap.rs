@@ -1,17 +1,17 @@
 //! A heap of deadlines and a heap of loss-tolerances, as in the papers' DWCS schedulers.
 //!
 //! The deadline heap holds every stream with a deadline and finds misses. The loss-tolerance heap
-//! finds the winner. Where deadlines lead the order, it holds only the streams that share the
-//! earliest deadline, which move there when theirs becomes the earliest; otherwise it holds all
-//! streams. Source: Co-processor paper, Figure 4(a); HILQ paper section 3.
+//! finds the winner. If the order compares deadlines first, it holds only the streams that share
+//! the earliest deadline; a stream moves there when its deadline becomes the earliest. Otherwise it
+//! holds all streams. Source: Co-processor paper, Figure 4(a); HILQ paper section 3.
 //!
 //! ```text
 //! deadlines   3 3 3 5 8 9 …   ──earliest──>   tolerances   1/4 2/5 2/3
 //! ```
 //!
-//! An insertion with an earlier deadline empties the loss-tolerance heap. Its streams return when
-//! their deadline is the earliest again, so the worst case is many equal deadlines with frequent
-//! earlier insertions.
+//! An insertion with an earlier deadline empties the loss-tolerance heap. Its streams are inserted
+//! again when their deadline is the earliest, so the worst case is many equal deadlines with
+//! frequent earlier insertions.
 
 use alloc::vec::Vec;
 
@@ -23,9 +23,9 @@ use crate::discipline::{Expiry, Rank};
 pub struct DualHeap<R> {
     deadlines: IndexedHeap<u64>,
     tolerances: IndexedHeap<R>,
-    /// By stream, where deadlines lead: the rank for the loss-tolerance heap.
+    /// By stream, if the order compares deadlines first: the rank for the loss-tolerance heap.
     ranks: Vec<Option<R>>,
-    /// The deadline of the streams in `tolerances`, where deadlines lead.
+    /// The deadline of the streams in `tolerances`, if the order compares deadlines first.
     earliest_ns: u64,
     crossing: Vec<u32>,
 }

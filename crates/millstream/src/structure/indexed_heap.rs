@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A node has four children: with 32-byte keys they span two or three cache lines, and the heap is
-//! half as deep as a binary one. The heap holds the keys, so a comparison touches no other memory.
+//! half as deep as a binary one. The heap holds the keys, so a comparison reads no other memory.
 //! Equal keys are ordered by stream. Invariants: a parent's entry is never greater than a child's,
 //! and `entries[position[s]].1 == s` for every stream s in the heap.
 
@@ -36,7 +36,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         self.entries.first().copied()
     }
 
-    /// Whether the heap is empty.
+    /// Returns whether the heap is empty.
     #[inline]
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -50,14 +50,15 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         self.entries.len()
     }
 
-    /// Whether `stream` is in the heap.
+    /// Returns whether `stream` is in the heap.
     #[inline]
     #[must_use]
     pub fn contains(&self, stream: u32) -> bool {
         self.position.get(stream as usize).is_some_and(|&at| at != ABSENT)
     }
 
-    /// Whether no stream after the first is `wanted`, which must hold for a prefix of the order.
+    /// Returns whether no stream after the first is `wanted`, which must hold for a prefix of the
+    /// order.
     #[inline]
     #[must_use]
     pub fn only_first(&self, wanted: impl Fn(u32) -> bool) -> bool {
@@ -79,7 +80,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         }
     }
 
-    /// Inserts `stream` at `key`, or moves it there.
+    /// Calls [`insert`](Self::insert).
     #[deprecated(since = "0.2.0", note = "renamed to `insert`")]
     pub fn place(&mut self, stream: u32, key: K) {
         self.insert(stream, key);

@@ -1,6 +1,6 @@
 //! A ring: streams in insertion order.
 //!
-//! Where ranks are turns, each later than all before, insertion order is rank order, and every
+//! If ranks are turns, each later than all earlier ones, insertion order is rank order, and every
 //! operation is O(1). The [`catalogue`](crate::catalogue) offers the ring only to such disciplines.
 //!
 //! ```text
@@ -53,7 +53,7 @@ impl<R: Rank> Structure<R> for Ring<R> {
             self.front = stream;
         } else {
             let last = &mut self.members[back as usize];
-            debug_assert!(last.rank <= Some(rank), "ring ranks only grow");
+            debug_assert!(last.rank <= Some(rank), "a ring rank is less than the last one");
             last.after = stream;
         }
         self.members[at] = Member { before: back, after: NONE, rank: Some(rank) };
@@ -83,6 +83,6 @@ impl<R: Rank> Structure<R> for Ring<R> {
     }
 
     fn due(&self, _: u64, _: &mut Vec<u32>) {
-        debug_assert!(R::EXPIRY == Expiry::Never, "turns do not expire");
+        debug_assert!(R::EXPIRY == Expiry::Never, "ranks of a ring must not expire");
     }
 }

@@ -1,4 +1,4 @@
-//! A linear scan over all streams: the definition of every other structure's schedule.
+//! A linear scan over all streams: the reference for the schedules of all other structures.
 
 use alloc::vec::Vec;
 

@@ -25,7 +25,7 @@ pub(super) struct ClassBacklog {
 }
 
 impl ClassBacklog {
-    /// Returns a packet that became head-of-line in the form of its class.
+    /// Returns a packet that became head-of-line as a `NewHead` for its class.
     pub(super) fn new_head(
         &mut self,
         stream: StreamId,

@@ -1,4 +1,4 @@
-//! Eligibility of streams and classes: credits, and rate caps that time lifts.
+//! Eligibility of streams and classes: credits and rate caps.
 
 use crate::discipline::Activation;
 use crate::packet::StreamId;
@@ -60,8 +60,8 @@ impl Tree {
         node.advance(clock_ns);
     }
 
-    /// Returns the idle time of `class`: the link's, less the time for which its cap or one above
-    /// held it back.
+    /// Returns the idle time of `class`: the link's, less the time for which its cap or an
+    /// ancestor's stopped it.
     pub(super) fn idle_ns(&self, class: ClassId, at_ns: u64) -> u64 {
         let Class { parent, clock, .. } = &self.classes[class.index()];
         match parent {
@@ -72,7 +72,7 @@ impl Tree {
         }
     }
 
-    /// Records from `at_ns` on whether only its cap holds the backlogged `class` back.
+    /// Records from `at_ns` on whether only its cap stops the backlogged `class`.
     pub(super) fn set_held(&mut self, class: ClassId, at_ns: u64, held: bool) {
         if !self.backlog.class_gates.any() {
             return;
@@ -108,7 +108,7 @@ impl Tree {
     }
 
     /// Opens or closes the gate of a backlogged class in its parent: it is open while a child is
-    /// active and the rate cap allows.
+    /// active and the rate cap admits the head.
     pub(super) fn update_gate(&mut self, class: ClassId, at_ns: u64, now_ns: u64) {
         let below = &self.classes[class.index()];
         let Some(place) = below.parent else { return };

@@ -1,7 +1,7 @@
 //! The selector of a class, whose streams are the class's children.
 //!
-//! A tree has classes of different disciplines, so this is a dynamic border: one virtual call for
-//! each level and operation. One type holds the stamps of all disciplines.
+//! A tree has classes of different disciplines, so this is a dynamic dispatch boundary: one virtual
+//! call per level and operation. One type holds the stamps of all disciplines.
 
 use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Head, Stamp, Waiting};

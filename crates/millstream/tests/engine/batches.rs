@@ -7,7 +7,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::num::NonZeroU64;
 
-/// One byte a nanosecond.
+/// One byte per nanosecond.
 const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 3 };
 const STREAMS: u32 = 4;
 
@@ -27,9 +27,9 @@ impl Observer for Events {
 
 #[derive(Clone, Debug)]
 enum Event {
-    /// Packets arrive.
+    /// Packets arrive: stream, number, bytes.
     Arrive(u32, u32, u32),
-    /// The link takes packets.
+    /// Up to this many decisions are made.
     Decide(usize),
     Pass(u64),
     Gate(u32, bool),
@@ -39,7 +39,7 @@ enum Event {
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
-    // Mostly one stream, so that it is alone now and then.
+    // Stream 0 is preferred, so that it is sometimes the only active one.
     let stream = || prop_oneof![3 => Just(0u32), 2 => 1..STREAMS];
     let event = prop_oneof![
         4 => (stream(), 1..12u32, prop_oneof![Just(100u32), 0..1_600u32])
@@ -53,7 +53,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     vec(event, 1..60)
 }
 
-/// A stream's weight, and its limits, if it has any: credits, a rate and a burst.
+/// A stream's weight and optional limits: credits; a rate and a burst.
 type Terms = (u32, Option<u64>, Option<(u64, u64)>);
 
 fn terms() -> impl Strategy<Value = Vec<Terms>> {

@@ -1,5 +1,5 @@
-//! Guarantees by theory compared with the engine: random rushes, and the two cases in
-//! which the published bounds are broken.
+//! Theoretical guarantees compared with the engine: random bursts, and the two cases in which the
+//! published bounds are exceeded.
 
 use millstream::bounds::{
     Bounds, Channel, EdfVerdict, FairDiscipline, RateGuarantee, Source, StreamLimits, Windows,
@@ -9,7 +9,7 @@ use millstream::{Contract, Link, MaxRate, Observer, Packet, StreamId, Window};
 use proptest::prelude::*;
 use std::num::NonZeroU64;
 
-/// Every discipline that guarantees shares, by its guarantee.
+/// Returns the guarantee and name of every discipline that guarantees shares.
 fn fair() -> impl Iterator<Item = (RateGuarantee, &'static str)> {
     let rows = DISCIPLINES.iter().filter(|row| row.guarantees_shares());
     rows.map(|row| (row.guarantee.rate().unwrap(), row.name))
@@ -22,7 +22,7 @@ struct Arrival {
     bytes: u32,
 }
 
-/// What was seen of one stream.
+/// The observed maxima of one stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     start_ns: u64,
@@ -53,7 +53,7 @@ fn contract(stream: &StreamLimits) -> Contract {
     contract
 }
 
-/// Runs `discipline`; returns the worst of each stream, and how long the link was busy at most.
+/// Runs `discipline`; returns the maxima of each stream, and the longest busy period, ns.
 fn run(
     discipline: &str,
     link: Link,
@@ -65,7 +65,7 @@ fn run(
     run_with(discipline, &options, contracts, arrivals)
 }
 
-/// Runs a discipline with settings and whole contracts.
+/// Runs a discipline with settings and contracts.
 fn run_with(
     discipline: &str,
     options: &Options,
@@ -87,7 +87,7 @@ fn run_with(
         if scheduler.total_waiting() == 0 {
             let Some(next) = arrivals.peek() else { break };
             if next.time_ns > free_ns {
-                // The driver asks when the link becomes free.
+                // The driver calls `decide` when the link becomes free.
                 scheduler.decide(free_ns, &mut Count(&mut seen));
                 busy_from_ns = next.time_ns;
                 free_ns = next.time_ns;
@@ -109,7 +109,7 @@ fn run_with(
         arrive(&mut *scheduler, now_ns, &mut backlog, &mut seen);
         let Some(departure) = scheduler.decide(now_ns, &mut Count(&mut seen)) else {
             if scheduler.total_waiting() > 0 {
-                // Only a rate cap holds all back.
+                // Only rate caps make all streams ineligible.
                 let arrival_ns = arrivals.peek().map(|arrival| arrival.time_ns);
                 let next_ns = [arrival_ns, scheduler.next_eligible_ns()].into_iter().flatten();
                 free_ns = next_ns.min().unwrap();
@@ -129,7 +129,7 @@ fn run_with(
     (seen, busy_ns)
 }
 
-/// Numbers from a seed.
+/// A pseudo-random number generator.
 struct Random(u64);
 
 impl Random {
@@ -176,7 +176,7 @@ impl Random {
             .collect()
     }
 
-    /// Packets as early as `source` lets them be, with pauses.
+    /// Generates packets as early as they conform to `source`, with pauses.
     fn conforming(
         &mut self,
         link: Link,
@@ -188,21 +188,21 @@ impl Random {
         let units = |bytes: u64| u128::from(bytes) * 8_000_000_000;
         let rate = u128::from(source.rate_bps.max(1));
         let pause_ns = self.one_of(&[0, 0, 1, 4, 16]) * link.transmission_ns(limits.largest_bytes);
-        let (mut now_ns, mut promised) = (self.below(pause_ns + 1), 0u128);
+        let (mut now_ns, mut tat) = (self.below(pause_ns + 1), 0u128);
         (0..packets)
             .map(|_| {
                 let bytes = self.length(limits);
                 let cost = units(link.wire_bytes(bytes));
-                let from = (promised + cost).saturating_sub(units(source.burst_bytes));
+                let from = (tat + cost).saturating_sub(units(source.burst_bytes));
                 now_ns = now_ns.max(u64::try_from(from.div_ceil(rate)).unwrap());
                 now_ns += if self.below(2) == 0 { self.below(pause_ns + 1) } else { 0 };
-                promised = promised.max(u128::from(now_ns) * rate) + cost;
+                tat = tat.max(u128::from(now_ns) * rate) + cost;
                 Arrival { time_ns: now_ns, stream, bytes }
             })
             .collect()
     }
 
-    /// Packets as many as one likes.
+    /// Generates packets without limit, with pauses.
     fn rush(&mut self, link: Link, stream: usize, limits: &StreamLimits) -> Vec<Arrival> {
         let pause_ns = self.one_of(&[0, 1, 2, 3, 20]) * link.transmission_ns(limits.largest_bytes);
         let mut now_ns = 0;
@@ -215,18 +215,19 @@ impl Random {
     }
 }
 
-/// Prints how near the bounds the engine came, if asked to.
+/// Prints the ratio of an observed value to its bound if `MILLSTREAM_BOUNDS` is set.
 fn note(what: &str, seen: u64, bound: u64) {
     if std::env::var_os("MILLSTREAM_BOUNDS").is_some() {
         println!("near {what} {}", seen * 1000 / bound.max(1));
     }
 }
 
-/// One random rush under `discipline`: the worst delay seen, and the bound on it, which held.
+/// Runs a random burst under the discipline `name` and checks its bounds. Returns the number of
+/// streams, the greatest observed delay, ns, and its bound, ns.
 fn rush(seed: u64, guarantee: &RateGuarantee, name: &str) -> (usize, u64, u64) {
     let mut random = Random(seed);
     let (link, streams) = (random.link(), random.streams());
-    // The busy period is known afterwards; rates do not depend on it.
+    // The busy period is known only after the run; rates do not depend on it.
     let bounds = Bounds { busy_ns: Some(0), ..Bounds::new(link, &streams) };
     let rate_bps = (guarantee.latency_rate)(&bounds, 0).unwrap().rate_bps;
     let largest = link.wire_bytes(streams[0].largest_bytes);
@@ -240,17 +241,18 @@ fn rush(seed: u64, guarantee: &RateGuarantee, name: &str) -> (usize, u64, u64) {
     }
     let (seen, busy_ns) = run(name, link, &streams, arrivals);
     let bounds = Bounds { busy_ns: Some(busy_ns), ..bounds };
-    let promise = (guarantee.latency_rate)(&bounds, 0).unwrap();
-    let delay_ns = promise.delay_ns(source).unwrap();
-    let context = (name, link, &streams, source, promise, seen[0]);
+    let latency_rate = (guarantee.latency_rate)(&bounds, 0).unwrap();
+    let delay_ns = latency_rate.delay_ns(source).unwrap();
+    let context = (name, link, &streams, source, latency_rate, seen[0]);
     assert!(seen[0].end_ns <= delay_ns, "{delay_ns}: {context:?}");
     assert!(seen[0].start_ns <= bounds.start_ns(delay_ns, 0), "{context:?}");
-    let backlog = promise.backlog_bytes(source).unwrap();
+    let backlog = latency_rate.backlog_bytes(source).unwrap();
     assert!(seen[0].backlog_bytes <= backlog, "{backlog}: {context:?}");
     (streams.len(), seen[0].end_ns, delay_ns)
 }
 
-/// Runs a random rush below a management channel that sends all that its bucket allows.
+/// Runs a random burst below a management channel that sends all that its bucket allows. Returns
+/// the greatest observed delay, ns, and its bound, ns.
 fn rush_below(seed: u64, discipline: FairDiscipline, algorithm: MinBwAlgorithm) -> (u64, u64) {
     let mut random = Random(seed);
     let (link, streams) = (random.link(), random.streams());
@@ -281,11 +283,11 @@ fn rush_below(seed: u64, discipline: FairDiscipline, algorithm: MinBwAlgorithm) 
     let options = Options { link, algorithm, ..Options::default() };
     let (seen, busy_ns) = run_with("minbw", &options, contracts, arrivals);
     let bounds = Bounds { busy_ns: Some(busy_ns), ..bounds };
-    let promise = bounds.latency_rate_below(discipline, 0, &channel).unwrap();
-    let delay_ns = promise.delay_ns(source).unwrap();
-    let context = (algorithm, link, &streams, channel, source, promise, seen[0]);
+    let latency_rate = bounds.latency_rate_below(discipline, 0, &channel).unwrap();
+    let delay_ns = latency_rate.delay_ns(source).unwrap();
+    let context = (algorithm, link, &streams, channel, source, latency_rate, seen[0]);
     assert!(seen[0].end_ns <= delay_ns, "{delay_ns}: {context:?}");
-    assert!(seen[0].backlog_bytes <= promise.backlog_bytes(source).unwrap(), "{context:?}");
+    assert!(seen[0].backlog_bytes <= latency_rate.backlog_bytes(source).unwrap(), "{context:?}");
     (seen[0].end_ns, delay_ns)
 }
 
@@ -302,11 +304,11 @@ fn minbw_keeps_its_promises_and_no_better_ones() {
             let (seen_ns, bound_ns) = rush_below(seed, discipline, algorithm);
             nearest = nearest.max(seen_ns * 1000 / bound_ns);
         }
-        assert!(nearest >= 900, "{algorithm:?}: at most {nearest} thousandths were seen");
+        assert!(nearest >= 900, "{algorithm:?}: at most {nearest} thousandths of the bound");
     }
 }
 
-/// A table keeps what weighted round robin promises to a stream of as many turns.
+/// A table keeps the guarantee of weighted round robin whose weight is the number of entries.
 #[test]
 fn a_table_keeps_the_promises_of_weighted_round_robin() {
     let mut nearest = 0;
@@ -321,10 +323,10 @@ fn a_table_keeps_the_promises_of_weighted_round_robin() {
             table.swap(at, usize::try_from(random.below(at as u64 + 1)).unwrap());
         }
         let bounds = Bounds::new(link, &streams);
-        let promise = bounds.latency_rate(FairDiscipline::Wrr, 0).unwrap();
+        let latency_rate = bounds.latency_rate(FairDiscipline::Wrr, 0).unwrap();
         let largest = link.wire_bytes(streams[0].largest_bytes);
         let burst_bytes = largest * random.one_of(&[1, 1, 2, 5]);
-        let source = Source { rate_bps: promise.rate_bps, burst_bytes };
+        let source = Source { rate_bps: latency_rate.rate_bps, burst_bytes };
         let mut arrivals = random.conforming(link, 0, &streams[0], source, 60);
         for (at, stream) in streams.iter().enumerate().skip(1) {
             arrivals.extend(random.rush(link, at, stream));
@@ -332,32 +334,32 @@ fn a_table_keeps_the_promises_of_weighted_round_robin() {
         let options = Options { link, table, ..Options::default() };
         let contracts = streams.iter().map(contract).collect();
         let (seen, _) = run_with("table", &options, contracts, arrivals);
-        let delay_ns = promise.delay_ns(source).unwrap();
+        let delay_ns = latency_rate.delay_ns(source).unwrap();
         assert!(seen[0].end_ns <= delay_ns, "{delay_ns}: {seen:?} {streams:?} {source:?}");
         nearest = nearest.max(if streams.len() > 1 { seen[0].end_ns * 1000 / delay_ns } else { 0 });
     }
-    assert!(nearest >= 900, "at most {nearest} thousandths of the bound were seen");
+    assert!(nearest >= 900, "at most {nearest} thousandths of the bound");
 }
 
-/// Never broken, and nearly reached: with other streams the worst rush is within a tenth of the
-/// bound.
+/// The bound is never exceeded and nearly reached: with other streams the worst burst is within a
+/// tenth of it.
 #[test]
 fn fair_queueing_and_round_robins_keep_their_promises_and_no_better_ones() {
     for (guarantee, name) in fair() {
         let mut nearest = 0;
         for seed in 0..5_000 {
-            // Seeds that differ little make numbers that do.
+            // Mixes the seed: similar seeds produce similar numbers.
             let seed = Random(seed).below(1 << 48);
             let (streams, seen_ns, bound_ns) = rush(seed, &guarantee, name);
             if streams >= 3 {
                 nearest = nearest.max(seen_ns * 1000 / bound_ns);
             }
         }
-        assert!(nearest >= 900, "{name}: at most {nearest} thousandths of the bound were seen");
+        assert!(nearest >= 900, "{name}: at most {nearest} thousandths of the bound");
     }
 }
 
-/// Never broken, and nearly reached.
+/// The bounds are never exceeded and nearly reached.
 #[test]
 fn fifo_and_static_priority_keep_their_promises_and_no_better_ones() {
     let mut nearest = [0, 0];
@@ -385,7 +387,7 @@ fn fifo_and_static_priority_keep_their_promises_and_no_better_ones() {
             assert!(seen.end_ns <= fifo_ns, "{fifo_ns} {seen:?} {link:?} {streams:?}");
             nearest[0] = nearest[0].max(seen.end_ns * 1000 / fifo_ns.max(1));
         }
-        // The lowest stream may send without limit: streams above are unaffected.
+        // The lowest streams may send without limit: higher ones are not affected.
         let lowest = streams.iter().map(|stream| stream.priority).max().unwrap();
         for (at, stream) in streams.iter_mut().enumerate() {
             if stream.priority == lowest {
@@ -426,8 +428,8 @@ proptest! {
         for offset in 0..6 {
             let mut arrivals = Vec::new();
             for (at, stream) in streams.iter().enumerate() {
-                // One packet a period and sometimes early ones, beginning 1 ns after the longest
-                // period's or anyhow.
+                // One packet per period, or early ones; they begin 1 ns after the stream of the
+                // longest period, or at a random time.
                 let longest = streams.iter().all(|other| other.period_ns <= stream.period_ns);
                 let mut time_ns = if offset < 3 { u64::from(!longest) } else {
                     random.below(stream.period_ns * 2)
@@ -458,12 +460,12 @@ proptest! {
         let mut streams: Vec<_> = (0..count).map(|_| {
             let of = u32::try_from(random.below(6)).unwrap();
             // All, one or none of the requests; the sum is not sufficient for other windows.
-            let asked = [of, of.min(1), 0][usize::try_from(random.below(3)).unwrap()];
-            let lost = of - asked;
+            let required = [of, of.min(1), 0][usize::try_from(random.below(3)).unwrap()];
+            let lost = of - required;
             let window = Window::new(lost, of).unwrap();
             StreamLimits { window, period_ns: slots * 1000, ..StreamLimits::new(125, 125) }
         }).collect();
-        let rush = |streams: &[StreamLimits]| -> Vec<_> {
+        let burst = |streams: &[StreamLimits]| -> Vec<_> {
             (0..streams.len())
                 .flat_map(|stream| {
                     (0..200).map(move |_| Arrival { time_ns: 0, stream, bytes: 125 })
@@ -472,11 +474,11 @@ proptest! {
         };
         // Streams that empty before the end do not harm the others.
         let verdict = Bounds::new(link, &streams).pd2().unwrap();
-        let (seen, _) = run("pd2", link, &streams, rush(&streams));
+        let (seen, _) = run("pd2", link, &streams, burst(&streams));
         let violations = seen.iter().map(|seen| seen.violations).sum::<u64>();
         prop_assert!(verdict.windows != Windows::Kept || violations == 0, "{streams:?} {seen:?}");
         let verdict = Bounds::new(link, &streams).dwcs().unwrap();
-        let (seen, _) = run("dwcs", link, &streams, rush(&streams));
+        let (seen, _) = run("dwcs", link, &streams, burst(&streams));
         let violations = seen.iter().map(|seen| seen.violations).sum::<u64>();
         prop_assert!(verdict.windows != Windows::Kept || violations == 0, "{streams:?} {seen:?}");
         note("dwcs-agrees", u64::from((verdict.windows == Windows::Kept) == (violations == 0)), 1);
@@ -484,7 +486,7 @@ proptest! {
             stream.period_ns = (random.below(count * 2) + 1) * 1000;
         }
         let verdict = Bounds::new(link, &streams).vds().unwrap();
-        let (seen, _) = run("vds", link, &streams, rush(&streams));
+        let (seen, _) = run("vds", link, &streams, burst(&streams));
         let violations = seen.iter().map(|seen| seen.violations).sum::<u64>();
         prop_assert!(verdict.windows != Windows::Kept || violations == 0, "{streams:?} {seen:?}");
         note("vds-agrees", u64::from((verdict.windows == Windows::Kept) == (violations == 0)), 1);
@@ -503,8 +505,8 @@ fn every_fair_discipline_has_the_guarantee_of_its_catalogue_row() {
 
 #[test]
 fn the_published_latency_of_drr_is_too_short_where_the_queue_empties_during_service() {
-    // Both others save 999 bytes. The first packet waits for them so long that the bucket is full
-    // again when it is sent; the second comes just then, when the stream has left the ring.
+    // Both other streams save 999 bytes. The first packet waits for them until its bucket is full
+    // again; the second arrives just after the first starts, when the stream has left the ring.
     let link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
     let own = StreamLimits { quantum_bytes: 100_000, ..StreamLimits::new(1000, 1000) };
     let other = StreamLimits { quantum_bytes: 1000, ..StreamLimits::new(1, 1000) };
@@ -518,19 +520,20 @@ fn the_published_latency_of_drr_is_too_short_where_the_queue_empties_during_serv
     let (seen, _) = run("drr", link, &streams, arrivals);
     assert_eq!(seen[0].end_ns, 999 + 1000 + 2 * 1999 + 1000 - 1000);
     let bounds = Bounds::new(link, &streams);
-    let promise = bounds.latency_rate(FairDiscipline::Drr, 0).unwrap();
-    let source = Source { rate_bps: promise.rate_bps, burst_bytes: 1000 };
-    let published_ns = bounds.drr_latency_ns(0).unwrap() + 1000 * 8_000_000_000 / promise.rate_bps;
+    let latency_rate = bounds.latency_rate(FairDiscipline::Drr, 0).unwrap();
+    let source = Source { rate_bps: latency_rate.rate_bps, burst_bytes: 1000 };
+    let published_ns =
+        bounds.drr_latency_ns(0).unwrap() + 1000 * 8_000_000_000 / latency_rate.rate_bps;
     assert_eq!(published_ns, 4018 + 1020);
     assert!(seen[0].end_ns > published_ns);
-    // Short of the bound by 1 ns, as the second packet came 1 ns after the first started, by 20 as
-    // ⌊W/Q⌋ visits are bounded by W/Q, and by 1 as ρ is rounded down.
-    assert_eq!(promise.delay_ns(source), Some(seen[0].end_ns + 22));
+    // 22 ns below the bound: 1 because the second packet arrived 1 ns after the first started, 20
+    // because W/Q bounds ⌊W/Q⌋ turns, and 1 because ρ is rounded down.
+    assert_eq!(latency_rate.delay_ns(source), Some(seen[0].end_ns + 22));
 }
 
 #[test]
 fn a_clock_at_the_nominal_rate_runs_away_from_a_link_of_whole_nanoseconds() {
-    // 84 bytes take 67.2 ns at 10 Gb/s, but 68 are counted.
+    // 84 bytes take 67.2 ns at 10 Gbit/s, which is rounded up to 68.
     let link = Link { rate_bps: 10_000_000_000, overhead_bytes: 20 };
     let stream = StreamLimits { quantum_bytes: 84, ..StreamLimits::new(64, 64) };
     let streams = [stream, stream];

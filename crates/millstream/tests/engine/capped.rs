@@ -1,5 +1,5 @@
-//! A rate cap is a slower link to the classes below it. Without the time in which only the cap kept
-//! packets from an idle link, departures equal those without the cap, to the nanosecond.
+//! For the classes below it, a rate cap acts as a slower link. Less the time in which the link was
+//! idle only because of the cap, departures equal those without the cap, to the nanosecond.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{ClassId, Contract, Link, MaxRate, Packet, StreamId, Tree};
@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
-/// One byte a nanosecond.
+/// One byte per nanosecond.
 const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
 
-/// Streams by their weights, below a chain of classes of this discipline, each with a rate and a
-/// burst.
+/// Streams with weights below a chain of classes with one discipline; each class has a cap: rate
+/// and burst.
 #[derive(Clone, Debug)]
 struct Chain {
     discipline: &'static str,
@@ -59,14 +59,15 @@ fn chains() -> impl Strategy<Value = Chain> {
     })
 }
 
-/// In time order. Pauses are long now and then, so that the class runs empty.
+/// Generates arrivals in time order: gap, stream, bytes. Some gaps are long, so that the class runs
+/// empty.
 fn scripts() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
     let gap = prop_oneof![3 => 0u64..900, 1 => 0u64..9_000];
     proptest::collection::vec((gap, 0u32..5, 64u32..1500), 1..80)
 }
 
-/// What left in the run with caps, and what came, both by the clock that stops while a cap
-/// holds all back.
+/// Departures and arrivals of the run with caps. Times are those of a clock that stops while the
+/// link is idle because of a cap.
 #[derive(Default)]
 struct Capped {
     departures: Vec<(u64, StreamId, u64)>,
@@ -74,8 +75,8 @@ struct Capped {
     held_ns: u64,
 }
 
-/// Of packets that come while a cap holds all back, all come at once: they come at one time by the
-/// clock that stops, so that ties go as without the cap.
+/// Runs the chain with caps. All packets that arrive while the link is idle because of a cap arrive
+/// at once: the stopped clock shows one time for them, so ties are broken as without the cap.
 fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
     let mut tree = chain.build(true);
     let streams = u32::try_from(chain.weights.len()).unwrap();
@@ -87,7 +88,7 @@ fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
         })
         .collect();
     let mut run = Capped::default();
-    // No packet arrives at the very end of a transmission.
+    // No packet arrives exactly at the end of a transmission.
     let mut free_ns = 0;
     loop {
         while to_come.front().is_some_and(|next| next.time_ns < free_ns) {
@@ -107,7 +108,7 @@ fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
                 break sent;
             }
             let open_ns = tree.next_eligible_ns().unwrap();
-            assert!(open_ns > now_ns, "a gate that is shut");
+            assert!(open_ns > now_ns, "an open gate has a packet that is not served");
             let first_ns = to_come.front().map_or(u64::MAX, |next| next.time_ns.max(now_ns + 1));
             if !gathered && first_ns < open_ns {
                 gathered = true;
@@ -121,7 +122,7 @@ fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
         run.held_ns += now_ns - held_from_ns;
         run.departures.push((now_ns - run.held_ns, sent.stream, sent.packet));
         free_ns = now_ns + LINK.transmission_ns(sent.bytes);
-        // Arrivals due while the link was held back come with the transmission.
+        // Arrivals that were due while the link was idle arrive during the transmission.
         for late in to_come.iter_mut().take_while(|next| next.time_ns <= now_ns) {
             late.time_ns = now_ns + 1;
         }
@@ -168,9 +169,9 @@ proptest! {
     }
 }
 
-/// Two streams of one weight in a class of a hundredth of the link. One sends a packet whenever it
-/// has none; the other has its own packets served in turn with the first one's, however long the
-/// first had the class to itself.
+/// Two streams of equal weight share a class with a hundredth of the link's rate. The packets of a
+/// stream that becomes active late alternate with those of the other stream, however long the other
+/// stream was alone in the class.
 #[test]
 fn a_late_stream_of_a_capped_class_does_not_wait_for_earlier_ones() {
     for discipline in ["wfq", "wf2q", "wf2q+"] {

@@ -1,4 +1,4 @@
-//! Every structure gives the schedule of the linear scan, and that is the reference's.
+//! Every structure has the schedule of the linear scan, which equals the reference's.
 
 use crate::support::{run_engine, run_named, scenarios, settings};
 use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};

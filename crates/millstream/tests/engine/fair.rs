@@ -1,11 +1,11 @@
 //! Fair queueing and round robin: every discipline equals the reference, departure by departure,
-//! with credits, rate caps and a management channel; and what holds whatever the reference says.
+//! with credits, rate caps and a management channel; and properties independent of the reference.
 
 use crate::support::fair::{Load, loads, loads_of, names};
 use millstream::catalogue::{Options, StructureName};
 use proptest::prelude::*;
 
-/// Random scenarios of each discipline.
+/// The number of random scenarios per discipline.
 const EACH: u32 = 5_000;
 
 #[test]
@@ -41,8 +41,8 @@ proptest! {
         }
     }
 
-    /// Virtual time starts just before its wrap, or before the middle, where the sign turns; at
-    /// ranks' grain, too.
+    /// Virtual time starts just before its wrap, or just before half its range, where the sign
+    /// changes; also at these points of near tags.
     #[test]
     fn a_wrapping_clock_changes_nothing(load in loads(), before in 0u128..1 << 95) {
         let structure = StructureName::Heap;
@@ -52,13 +52,13 @@ proptest! {
         };
         let expected = run(0);
         for origin in [1u128 << 127, 0, 1 << 114, 1 << 113] {
-            // Whole grains, so that rounding is the same.
+            // A multiple of the grain, so that rounding is the same.
             let origin = origin.wrapping_sub(before >> 51 << 51);
             prop_assert_eq!(&run(origin), &expected, "{} from {}", load.discipline, origin);
         }
     }
 
-    /// A class that has the link to itself shares it as the link would be shared without classes.
+    /// A class that is alone on the link shares it as a scheduler without classes does.
     #[test]
     fn a_lone_class_changes_nothing(mut load in loads()) {
         load.streams.iter_mut().for_each(|stream| stream.fmc = false);
@@ -70,7 +70,7 @@ proptest! {
         prop_assert_eq!(tree, flat, "{}", load.discipline);
     }
 
-    /// Every packet is sent or dropped once, in its stream's order, or waits for what never comes.
+    /// Every packet is sent or dropped once, in its stream's order, or waits for credits.
     #[test]
     fn packets_are_conserved_and_the_link_does_not_idle(load in loads()) {
         let mut scheduler = load.scheduler(StructureName::Heap, &load.options());

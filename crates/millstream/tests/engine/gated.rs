@@ -52,8 +52,8 @@ fn held_back(contract: Contract, gate: &StreamSpec) -> Contract {
     contract
 }
 
-/// The scheduler for `spec`: below a root that serves the management channel first, if there is
-/// one.
+/// Returns the scheduler for `spec`: below a root that serves the management channel first, if
+/// there is one.
 fn scheduler(
     name: &str,
     structure: StructureName,
@@ -134,7 +134,7 @@ fn run(
     }
 }
 
-/// The engine's outcome under `name` on every structure must be `expected`.
+/// Checks that the engine's outcome under `name` is `expected` on every structure.
 fn compare(
     name: &str,
     options: &Options,
@@ -158,7 +158,7 @@ fn cases(cases: u32) -> ProptestConfig {
 proptest! {
     #![proptest_config(cases(80_000))]
 
-    /// Four in five are DWCS, one is a discipline without settings.
+    /// Four in five cases are DWCS; the others are disciplines without settings.
     #[test]
     fn held_back_streams_equal_the_reference(scenario in gated()) {
         let (spec, gating, arrivals) = &scenario;

@@ -10,7 +10,7 @@ fn golden() -> Value {
     serde_json::from_str(include_str!("../../../../conformance/golden/fair.json")).unwrap()
 }
 
-/// [numerator, denominator].
+/// Parses [numerator, denominator].
 fn rational(value: &Value) -> (u64, u64) {
     (value[0].as_u64().unwrap(), value[1].as_u64().unwrap())
 }
@@ -21,7 +21,7 @@ fn whole(value: &Value) -> u64 {
     numerator / denominator
 }
 
-/// A flow's name, a word or a number.
+/// Returns a flow's name, which is a string or a number.
 fn flow(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -90,7 +90,7 @@ fn fluid_and_self_clocked_examples() {
     assert_eq!(compared, 3 * (4 + 6 + 6));
 }
 
-/// The credit-aware examples: a link of one credit a tick, 8 more credits for `a` at tick 20.
+/// The credit-aware examples: a link of one credit per tick, 8 more credits for `a` at tick 20.
 #[test]
 fn credit_aware_examples() {
     const CREDIT: u32 = millstream::CREDIT_BYTES;
@@ -185,8 +185,8 @@ fn deficit_round_robin_example() {
                 (number("flow") - 1, number("len"))
             })
             .collect();
-        // All packets wait from the start, in each flow in the order of service. What waits behind
-        // them keeps deficits from being thrown away.
+        // All packets wait from the start, in each flow in the order of service. One more packet
+        // behind them keeps the flow backlogged, so that its deficit is not reset.
         for stream in 0..4 {
             let own = services.iter().filter(|(flow, _)| *flow == stream).map(|(_, bytes)| *bytes);
             for bytes in own.chain([10_000]) {

@@ -1,4 +1,4 @@
-//! HILQ: where it must equal DWCS, and its guarantees beyond the order.
+//! HILQ: the cases in which it must equal DWCS, and its guarantees beyond the order.
 
 use crate::support::{run_engine, run_scheduler};
 use millstream::catalogue::{DynScheduler, StructureName};
@@ -14,7 +14,7 @@ const MS: u64 = 1_000_000;
 const DWCS: Discipline =
     Discipline::Dwcs { loss_first: false, rtas99: false, lowest_denominator: false };
 
-/// At 8 Gbit/s a byte takes a nanosecond.
+/// Returns a scenario on a link of 8 Gbit/s, on which a byte takes 1 ns.
 fn spec(streams: Vec<StreamSpec>) -> Spec {
     Spec { discipline: DWCS, rate_bps: 8_000_000_000, overhead: 0, streams }
 }
@@ -28,15 +28,15 @@ fn contract(period_ns: u64) -> Contract {
     Contract::new().period_ns(period_ns).unwrap().window(window).late(Late::Drop)
 }
 
-/// Drops of one decision come in stream order in DWCS, in the calendar's order here.
+/// Sorts the rows of an instant: DWCS reports drops in stream order, HILQ in calendar order.
 fn sorted(mut outcome: Outcome) -> Outcome {
     let key = |row: &Row| (row.time_ns, row.event == "sent", row.stream, row.packet);
     outcome.rows.sort_by_key(key);
     outcome
 }
 
-/// Streams whose deadlines are each in a millisecond of their own, at its end. No decision is
-/// between a deadline and the end of its millisecond: arrivals and services take whole
+/// Generates streams whose deadlines are in distinct milliseconds, at their ends. No decision is
+/// between a deadline and the end of its millisecond: arrival times and service times are whole
 /// microseconds.
 fn own_milliseconds() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
     let window = (0u32..6).prop_flat_map(|of| (0..=of, Just(of)));
@@ -69,7 +69,7 @@ fn own_milliseconds() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
     })
 }
 
-/// Any streams that HILQ supports, contended.
+/// Generates contended scenarios with any streams that HILQ supports.
 fn loads() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
     let window = (0u32..40).prop_flat_map(|of| (0..=of, Just(of)));
     let queue = proptest::option::weighted(0.2, 0u32..5);
@@ -117,7 +117,7 @@ proptest! {
         let mut seen = std::collections::HashSet::new();
         let mut left = vec![None; spec.streams.len()];
         for row in &outcome.rows {
-            prop_assert!(seen.insert((row.stream, row.packet)), "left twice");
+            prop_assert!(seen.insert((row.stream, row.packet)), "a packet departed twice");
             match (row.event, row.deadline_ns) {
                 ("dropped-full", deadline_ns) => {
                     prop_assert_eq!(deadline_ns, None);
@@ -126,8 +126,10 @@ proptest! {
                 ("sent", Some(deadline_ns)) => {
                     prop_assert!(row.time_ns / MS <= deadline_ns / MS, "sent after its segment");
                 }
-                (_, Some(deadline_ns)) => prop_assert!(row.time_ns > deadline_ns, "in time"),
-                _ => prop_assert!(false, "no deadline"),
+                (_, Some(deadline_ns)) => {
+                    prop_assert!(row.time_ns > deadline_ns, "dropped before its deadline");
+                }
+                _ => prop_assert!(false, "a departure has no deadline"),
             }
             let before = left[row.stream as usize].replace(row.packet);
             prop_assert!(before.is_none_or(|before| before < row.packet), "out of order");
@@ -156,19 +158,19 @@ proptest! {
             contract = stream.queue.into_iter().fold(contract, |c, limit| c.queue(limit));
             scheduler.add_stream(contract).unwrap();
         }
-        let mut refused = 0;
+        let mut rejected = 0;
         for (at, arrival) in arrivals.iter().enumerate() {
             let stream = StreamId(arrival.stream);
             let before = scheduler.rejected();
-            let taken = scheduler.enqueue(arrival.time_ns, stream, Packet::new(1));
-            refused += u64::from(taken.is_err());
+            let result = scheduler.enqueue(arrival.time_ns, stream, Packet::new(1));
+            rejected += u64::from(result.is_err());
             if scheduler.rejected().memory > before.memory {
                 let (basic, extended) = scheduler.queues_in_use();
                 prop_assert!(
                     scheduler.total_waiting() == u64::from(packets)
                         || basic == basic_queues as usize
                         || extended == extended_queues as usize,
-                    "refused with memory left"
+                    "rejected although memory is free"
                 );
             }
             prop_assert!(scheduler.total_waiting() <= u64::from(packets));
@@ -180,7 +182,7 @@ proptest! {
             }
         }
         let Rejected { queue, memory, horizon } = scheduler.rejected();
-        prop_assert_eq!(queue + memory + horizon, refused);
+        prop_assert_eq!(queue + memory + horizon, rejected);
         scheduler.decide(u64::MAX, &mut ());
         prop_assert_eq!(scheduler.total_waiting(), 0);
         prop_assert_eq!(scheduler.queues_in_use(), (0, 0));
@@ -211,10 +213,10 @@ fn a_deadline_beyond_the_calendar_is_rejected_and_takes_no_place() {
     for (packet, deadline_ms) in [(0, 40), (1, 80)] {
         assert_eq!(scheduler.enqueue(0, stream, Packet::new(1)), Ok(packet), "{deadline_ms} ms");
     }
-    let refused = scheduler.enqueue(0, stream, Packet { bytes: 7, tag: 9 }).unwrap_err();
-    assert_eq!((refused.event, refused.packet, refused.tag), (Event::DroppedFull, 2, 9));
+    let rejected = scheduler.enqueue(0, stream, Packet { bytes: 7, tag: 9 }).unwrap_err();
+    assert_eq!((rejected.event, rejected.packet, rejected.tag), (Event::DroppedFull, 2, 9));
     assert_eq!(scheduler.rejected(), Rejected { horizon: 1, ..Rejected::default() });
-    // 21 ms later, 120 ms is within the calendar.
+    // 21 ms later, a deadline of 120 ms is within the calendar.
     assert_eq!(scheduler.enqueue(21 * MS, stream, Packet::new(1)), Ok(3));
     let sent: Vec<_> = std::iter::from_fn(|| scheduler.decide(21 * MS, &mut ())).collect();
     assert_eq!(sent.iter().map(|sent| sent.packet).collect::<Vec<_>>(), [0, 1, 3]);
@@ -230,7 +232,7 @@ fn the_search_goes_back_for_an_earlier_packet() {
         scheduler.enqueue(0, stream, Packet::new(1)).unwrap();
     }
     let next = |scheduler: &mut Hilq| scheduler.decide(0, &mut ()).unwrap().stream;
-    assert_eq!(next(&mut scheduler), far, "90 ms ahead, as nothing is before");
+    assert_eq!(next(&mut scheduler), far, "90 ms is the earliest deadline");
     scheduler.enqueue(0, near, Packet::new(1)).unwrap();
     assert_eq!([next(&mut scheduler), next(&mut scheduler)], [near, farther]);
 }
@@ -242,12 +244,12 @@ fn what_is_left_of_a_passed_segment_has_missed() {
     for _ in 0..4 {
         scheduler.enqueue(500_000, stream, Packet::new(1)).unwrap();
     }
-    let mut heard = Heard::default();
+    let mut events = Heard::default();
     // Deadlines are 10.5, 20.5, 30.5 and 40.5 ms; the second's millisecond has not ended.
-    let sent = scheduler.decide(20 * MS + 900_000, &mut heard).unwrap();
-    assert_eq!((sent.packet, heard.missed, &heard.dropped[..]), (1, 1, &[0][..]));
-    assert!(scheduler.decide(41 * MS, &mut heard).is_none());
-    assert_eq!((heard.missed, &heard.dropped[..]), (3, &[0, 2, 3][..]));
+    let sent = scheduler.decide(20 * MS + 900_000, &mut events).unwrap();
+    assert_eq!((sent.packet, events.missed, &events.dropped[..]), (1, 1, &[0][..]));
+    assert!(scheduler.decide(41 * MS, &mut events).is_none());
+    assert_eq!((events.missed, &events.dropped[..]), (3, &[0, 2, 3][..]));
     assert_eq!(scheduler.total_waiting(), 0);
 }
 
@@ -261,10 +263,10 @@ fn an_arrival_after_a_passed_segment_has_the_slot_of_the_window_after_the_miss()
     for stream in [other, missing] {
         scheduler.enqueue(11 * MS, stream, Packet::new(1)).unwrap();
     }
-    assert_eq!(scheduler.waiting(missing), 2, "the drop is not told yet");
-    let mut heard = Heard::default();
-    assert_eq!(scheduler.decide(11 * MS, &mut heard).unwrap().stream, missing, "0/1 before 1/3");
-    assert_eq!((heard.dropped, scheduler.waiting(missing)), (vec![0], 0));
+    assert_eq!(scheduler.waiting(missing), 2, "the drop is not reported yet");
+    let mut events = Heard::default();
+    assert_eq!(scheduler.decide(11 * MS, &mut events).unwrap().stream, missing, "0/1 precedes 1/3");
+    assert_eq!((events.dropped, scheduler.waiting(missing)), (vec![0], 0));
 }
 
 #[test]

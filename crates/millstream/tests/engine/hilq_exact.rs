@@ -25,7 +25,7 @@ fn a_hundred_thousand_random_lives_equal_those_of_a_scan() {
     }
 }
 
-/// Long enough for the ring to be rearranged, to grow and to fall behind.
+/// These runs are long enough for the ring to be rearranged, to grow and to fall behind.
 #[test]
 fn long_lives_equal_those_of_a_scan() {
     for seed in 0..200 {

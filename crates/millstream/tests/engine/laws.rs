@@ -1,4 +1,4 @@
-//! Laws that hold whatever the reference says: conservation, order, the bounds of theory.
+//! Properties independent of the reference: conservation, order, theoretical bounds.
 
 use crate::support::{run_engine, scenarios};
 use millstream::catalogue::{DISCIPLINES, Options, StructureName};
@@ -9,15 +9,15 @@ use millstream_reference::{Arrival, Discipline, Spec, StreamSpec};
 use proptest::prelude::*;
 
 const SLOT_NS: u64 = 1000;
-/// How long streams stay backlogged.
+/// The number of slots for which streams stay backlogged.
 const SLOTS: u64 = 300;
 
 fn spec(discipline: Discipline, streams: Vec<StreamSpec>) -> Spec {
     Spec { discipline, rate_bps: 1_000_000_000, overhead: 0, streams }
 }
 
-/// Windows that ask for all, one or none of their requests, and whose U = Σ (1 − x/y)·C/T is at
-/// most 1 for the period that is returned.
+/// Generates windows that require all, one or none of their requests, and a period with which
+/// U = Σ (1 − x/y)·C/T is at most 1.
 fn feasible_windows() -> impl Strategy<Value = (u64, Vec<(u32, u32)>)> {
     let window = (1u32..30).prop_flat_map(|of| {
         (prop_oneof![1 => Just(0), 6 => Just(of - 1), 1 => Just(of)], Just(of))
@@ -43,7 +43,7 @@ proptest! {
         let mut seen = std::collections::HashSet::new();
         let mut last_ns = 0;
         for row in &outcome.rows {
-            prop_assert!(seen.insert((row.stream, row.packet)), "left twice");
+            prop_assert!(seen.insert((row.stream, row.packet)), "a packet departed twice");
             prop_assert!(row.time_ns >= row.arrival_ns && row.time_ns >= last_ns.min(row.time_ns));
             last_ns = row.time_ns;
             if row.event != "dropped-full" {
@@ -62,9 +62,9 @@ proptest! {
         };
         for pair in sent.windows(2) {
             let free_ns = pair[0].time_ns + transmission(pair[0].bytes);
-            prop_assert!(pair[1].time_ns >= free_ns, "two packets at once");
+            prop_assert!(pair[1].time_ns >= free_ns, "two transmissions overlap");
             if pair[1].time_ns > free_ns {
-                prop_assert!(pair[1].arrival_ns == pair[1].time_ns, "waited for an idle link");
+                prop_assert!(pair[1].arrival_ns == pair[1].time_ns, "waited on an idle link");
             }
         }
     }
@@ -93,7 +93,7 @@ proptest! {
     fn edf_meets_every_deadline_of_unit_packets_at_full_load(
         periods in proptest::collection::vec(1u64..12, 1..9),
     ) {
-        // Periods are lengthened until Σ C/T ≤ 1; one packet a period, all starting together.
+        // Periods are lengthened until Σ C/T ≤ 1; one packet per period, all starting together.
         let mut periods = periods;
         while periods.iter().map(|period| 1.0 / *period as f64).sum::<f64>() > 1.0 + 1e-9 {
             let shortest = periods.iter_mut().min().unwrap();
@@ -120,10 +120,10 @@ proptest! {
         let priority = |stream: u32| spec.streams[stream as usize].priority;
         let sent: Vec<_> = outcome.rows.iter().filter(|row| row.event == "sent").collect();
         for (at, row) in sent.iter().enumerate() {
-            let passed = sent[at + 1..].iter().find(|later| {
+            let overtaken = sent[at + 1..].iter().find(|later| {
                 later.arrival_ns <= row.time_ns && priority(later.stream) < priority(row.stream)
             });
-            prop_assert!(passed.is_none(), "{row:?} went before {passed:?}");
+            prop_assert!(overtaken.is_none(), "{row:?} was served before {overtaken:?}");
         }
     }
 }
@@ -173,9 +173,9 @@ fn batches_are_the_same_decisions_and_arrivals() {
     let (mut one, mut many) = (make(), make());
     let mut full = Vec::new();
     many.enqueue_batch(7, &arrivals, |departure| full.push(departure));
-    let refused: Vec<_> =
+    let dropped: Vec<_> =
         arrivals.iter().filter_map(|(stream, p)| one.enqueue(7, *stream, *p).err()).collect();
-    assert_eq!(full, refused);
+    assert_eq!(full, dropped);
     assert_eq!(full.len(), 8);
     let mut sent = Vec::new();
     assert_eq!(many.decide_batch(9, 5, &mut (), |departure| sent.push(departure)), 5);

@@ -1,10 +1,11 @@
-//! Tests of the engine by its public interface, in one program: disciplines, structures, trees.
+//! Tests of the engine through its public API, in one program: disciplines, structures, trees.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
 mod batches;
 mod bounds;
 mod capped;
+mod catalogue;
 mod differential;
 mod fair;
 mod gated;
@@ -14,6 +15,7 @@ mod hilq_exact;
 mod laws;
 mod managed;
 mod minbw;
+mod reports;
 mod support;
 mod tree;
 mod vds;

@@ -1,5 +1,5 @@
-//! Every discipline below management channels, MinBW's three included, equals the equivalent tree:
-//! a class under static priority.
+//! Every discipline below management channels, including MinBW's three, has the same schedule as
+//! the equivalent tree: a class under static priority.
 
 use millstream::catalogue::{
     DISCIPLINES, DisciplineRow, DynScheduler, MinBwAlgorithm, Options, StructureName,
@@ -63,7 +63,7 @@ fn contract(weight: u32, &(credits, mbps, fmc): &Limits) -> Contract {
     if fmc { contract.fmc() } else { contract }
 }
 
-/// The tree of two classes. Management channels are ordered by arrival.
+/// Returns the tree of two classes. Management channels are ordered by arrival.
 fn tree(options: &Options, discipline: &DisciplineRow, contracts: &[Contract]) -> Tree {
     let first = DisciplineRow::parse("static-priority").unwrap();
     let mut tree = Tree::new(first, StructureName::Scan, options);
@@ -99,14 +99,14 @@ impl Observer for Heard {
     }
 }
 
-/// Takes both through `steps`.
+/// Applies `steps` to both schedulers and compares their results.
 fn assert_alike(
     managed: &mut dyn DynScheduler,
     tree: &mut Tree,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
     let (mut now_ns, mut free_ns) = (0u64, 0u64);
-    let (mut heard, mut expected) = (Heard::default(), Heard::default());
+    let (mut found, mut expected) = (Heard::default(), Heard::default());
     for step in steps {
         match *step {
             Step::Enqueue(stream, bytes) => {
@@ -126,9 +126,9 @@ fn assert_alike(
             }
             Step::Decide(after_ns) => {
                 now_ns = now_ns.max(free_ns.saturating_add_signed(after_ns));
-                let sent = managed.decide(now_ns, &mut heard);
+                let sent = managed.decide(now_ns, &mut found);
                 prop_assert_eq!(sent, tree.decide(now_ns, &mut expected));
-                prop_assert_eq!(&heard, &expected);
+                prop_assert_eq!(&found, &expected);
                 if let Some(sent) = sent {
                     free_ns = free_ns.max(now_ns) + LINK.transmission_ns(sent.bytes);
                 }
@@ -140,7 +140,7 @@ fn assert_alike(
     Ok(())
 }
 
-/// The index of a discipline below.
+/// Returns the discipline of this number, modulo the number of disciplines except MinBW.
 fn discipline(number: usize) -> &'static DisciplineRow {
     let rows: Vec<_> = DISCIPLINES.iter().filter(|row| row.name != "minbw").collect();
     rows[number % rows.len()]

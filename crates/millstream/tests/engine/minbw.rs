@@ -1,5 +1,5 @@
 //! The requirements of the MinBW paper (section II) on an egress scheduler, each as a property. The
-//! table scheduler lacks one.
+//! table scheduler does not meet one of them.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, MinBwAlgorithm, Options, StructureName};
 use millstream::{CREDIT_BYTES, Contract, Link, MaxRate, Packet, StreamId};
@@ -70,7 +70,7 @@ impl Switch {
             self.fill(channels);
             let Some(sent) = self.scheduler.decide(self.now_ns, &mut ()) else {
                 let next = self.scheduler.next_eligible_ns();
-                self.now_ns = next.expect("only a rate cap may hold everyone back");
+                self.now_ns = next.expect("only rate caps can make all channels ineligible");
                 continue;
             };
             self.served[sent.stream.index()] += u64::from(sent.bytes);
@@ -95,7 +95,7 @@ fn lengths(channels: usize) -> impl Strategy<Value = Vec<Vec<u32>>> {
     proptest::collection::vec(packets, channels..=channels)
 }
 
-/// The greatest deviation from a share, bytes: that of DRR over any interval, the loosest.
+/// Returns the maximum deviation from a share, bytes: the bound of DRR, the loosest of the three.
 fn tolerance(weights: &[u32], active: &[usize]) -> f64 {
     let frame: u32 = active.iter().map(|channel| weights[*channel] * LARGEST).sum();
     f64::from(2 * frame + 2 * LARGEST)
@@ -117,7 +117,7 @@ fn assert_shares(served: &[u64], weights: &[u32], active: &[usize]) -> Result<()
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Work-conserving and credit-aware: the link idles only while no channel has both a packet
+    /// Work-conserving and credit-aware: the link is idle only while no channel has both a packet
     /// and the credits for it, and no packet is sent without credits.
     #[test]
     fn works_whenever_credits_allow(
@@ -162,8 +162,8 @@ proptest! {
         }
     }
 
-    /// Bandwidth, not packet metering, and minimum bandwidth: bytes are shared by weight for any
-    /// lengths, from any time on.
+    /// Bandwidth instead of packet metering, and minimum bandwidth: bytes are shared by weight for
+    /// any lengths, from any time on.
     #[test]
     fn bytes_are_shared_by_weight(
         algorithm in algorithm(),
@@ -204,7 +204,7 @@ proptest! {
         assert_shares(&served, &weights, &all)?;
     }
 
-    /// A channel that had packets all the time but no credits.
+    /// A channel that was backlogged without credits gets no extra service when it has credits.
     #[test]
     fn a_channel_without_credits_saves_nothing(
         algorithm in algorithm(),
@@ -225,7 +225,7 @@ proptest! {
         assert_shares(&served, &weights, &all)?;
     }
 
-    /// The management channel goes first as long as its bucket allows, and then it waits.
+    /// The management channel is served first while its bucket allows, and then waits.
     #[test]
     fn the_management_channel_goes_first_within_its_bucket(
         algorithm in algorithm(),
@@ -242,8 +242,7 @@ proptest! {
         let (fmc, fair) = all.split_last().unwrap();
         let served = switch.run(2_000_000, &all);
         assert_shares(&served, &weights, fair)?;
-        // Exactly what the bucket allows so far, less at most a packet in service of another
-        // channel.
+        // Within a packet above and three packets below the amount that the bucket allows.
         let allowed = burst + switch.now_ns / 80;
         prop_assert!(served[*fmc] <= allowed + u64::from(LARGEST));
         prop_assert!(served[*fmc] + 3 * u64::from(LARGEST) >= allowed);

@@ -1,4 +1,4 @@
-//! Trees of classes: shares against the fluid, mixed disciplines, caps, cost known afterwards.
+//! Trees of classes: shares compared with the fluid model, mixed disciplines, caps, late charges.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{
@@ -7,7 +7,7 @@ use millstream::{
 use std::collections::HashMap;
 use std::num::NonZeroU64;
 
-/// One byte a nanosecond.
+/// One byte per nanosecond.
 const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
 
 fn options() -> Options {
@@ -22,8 +22,8 @@ fn weighted(weight: u32) -> Contract {
     Contract::new().weight(weight).unwrap().quantum_bytes(1500 * weight).unwrap()
 }
 
-/// Ten classes of ten classes of a hundred streams: every class and stream stays within one packet
-/// a level of what the fluid would give it, at any time.
+/// Ten classes of ten classes of a hundred streams: the service of every class and stream is always
+/// within one packet per level of its service in the fluid model.
 #[test]
 #[allow(clippy::cast_precision_loss)]
 fn ten_thousand_leaves_keep_their_shares() {
@@ -31,7 +31,7 @@ fn ten_thousand_leaves_keep_their_shares() {
     let discipline = row("wf2q+");
     let mut tree = Tree::new(discipline, StructureName::Heap, &options());
     let weight = |number: u32| 1 + number * 7 % 5;
-    // Of each stream its shares: of the link, of its upper and of its lower class.
+    // By stream: its share, its upper class's share and number, its lower class's share and number.
     let mut shares = Vec::new();
     let total = |count: u32| f64::from((0..count).map(weight).sum::<u32>());
     for upper in 0..10 {
@@ -95,7 +95,7 @@ fn ten_thousand_leaves_keep_their_shares() {
     }
 }
 
-/// WF²Q+ over DWCS and DRR: the classes share by weight, and each keeps its own rules inside.
+/// WF²Q+ over DWCS and DRR: the classes share by weight, and each follows its own discipline.
 #[test]
 fn a_class_keeps_its_own_discipline() {
     let mut tree = Tree::new(row("wf2q+"), StructureName::Scan, &options());
@@ -132,8 +132,8 @@ fn a_class_keeps_its_own_discipline() {
     let mut served = [0u64; 4];
     let mut now_ns = 0;
     for step in 0..40_000u64 {
-        // A media packet of each stream every four transmissions: they need half the link, and
-        // the class has three quarters.
+        // A media packet of each stream every four transmissions: together they need half of the
+        // link, and the class's share is three quarters.
         if step % 4 == 0 {
             for stream in [tight, loose] {
                 let _ = tree.enqueue(now_ns, stream, Packet::new(1000));
@@ -180,7 +180,7 @@ fn a_class_s_rate_cap_holds_all_its_streams() {
     assert!((101_000..=102_500).contains(&capped), "{served:?}");
     assert!(served[0].abs_diff(served[1]) <= 500);
     assert!(served[2] >= 896_000, "the link stays busy: {served:?}");
-    // Without other streams the link waits for the cap.
+    // Without other streams the cap leaves the link idle.
     while tree.waiting(free) > 0 {
         let sent = tree.decide(now_ns, &mut ()).unwrap();
         now_ns += LINK.transmission_ns(sent.bytes);
@@ -202,8 +202,8 @@ fn a_class_s_rate_cap_holds_all_its_streams() {
     assert!(idle >= 3);
 }
 
-/// CPU time: the cost of a run is known when it is over. Two processes of equal weight, one of
-/// which takes three times what was estimated, still share the time equally.
+/// CPU time: the cost of a run is known at its end. Two processes of equal weight share the time
+/// equally although one takes three times its estimate.
 #[test]
 fn what_a_service_cost_more_than_estimated_is_charged_afterwards() {
     for name in ["wf2q+", "drr"] {
@@ -233,8 +233,8 @@ fn what_a_service_cost_more_than_estimated_is_charged_afterwards() {
     }
 }
 
-/// Longest queue first over classes: a class's queue is that of its subtree, whatever arrives, is
-/// served or is dropped late there.
+/// Longest queue first over classes: a class's queue is the backlog of its subtree after arrivals,
+/// services and late drops.
 #[test]
 fn a_class_is_ranked_by_the_backlog_of_its_subtree() {
     let mut tree = Tree::new(row("lqf"), StructureName::Heap, &options());

@@ -1,5 +1,5 @@
-//! VDS keeps windows that ask for all or one of their requests, also where DWCS does not. Neither
-//! keeps all other windows; PD² does where periods are equal.
+//! VDS keeps windows that require all or one of their requests, also where DWCS does not. Neither
+//! keeps all other windows; PD² does if periods are equal.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Late, Link, Observer, Packet, StreamId, Window};
@@ -18,7 +18,8 @@ impl Observer for Violations {
     }
 }
 
-/// Streams of (period in slots, x, y), a packet in each period of each, until `slots` have passed.
+/// Returns the violations in `slots` slots of streams of (period in slots, x, y) with a packet per
+/// period.
 fn violations(
     discipline: &str,
     structure: StructureName,
@@ -45,7 +46,7 @@ fn violations(
     violations.0
 }
 
-/// Σ m/(k·T) ≤ 1 for unit jobs, exactly.
+/// Returns whether Σ m/(k·T) ≤ 1 for unit jobs, computed exactly.
 fn feasible(set: &[(u64, u32, u32)]) -> bool {
     let scale: u128 =
         set.iter().map(|(period, _, of)| u128::from(*period) * u128::from(*of)).product();
@@ -65,14 +66,15 @@ fn sets() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
     proptest::collection::vec(stream, 1..9)
 }
 
-/// Any windows, few denominators and one period, filled until the sum is 1: where it is tight.
+/// Generates windows with few denominators and one period, filled to a sum of at most 1: the tight
+/// case.
 fn full_sets() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
     const DENOMINATORS: [u32; 13] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 15, 16, 24];
     let of = proptest::sample::select(DENOMINATORS.to_vec());
     let ofs = proptest::collection::vec(of, 2..5);
     let picks = proptest::collection::vec((any::<proptest::sample::Index>(), 0u32..1000), 64);
     (1u64..6, ofs, picks).prop_map(|(period, ofs, picks)| {
-        // Of a slot, in parts that every denominator divides.
+        // The free capacity in 5,040ths of a slot; every denominator divides 5,040.
         let mut room = period * 5_040;
         let mut set = Vec::new();
         for (pick, kept) in picks {
@@ -128,12 +130,12 @@ fn a_feasible_set_of_different_periods_needs_vds() {
             }
         }
     }
-    assert!(dwcs_fails > 0, "the comparison would show nothing");
+    assert!(dwcs_fails > 0, "DWCS violates no window in any set");
 }
 
-/// The published theorems (DWCS: West and Schwan 1999, VDS: Zhang, West and Qi 2004) guarantee
-/// every set of U ≤ 1. By hand: the third stream wins slots 0 to 4, and both other streams need
-/// slot 5.
+/// A counterexample to the published theorems (DWCS: West and Schwan 1999, VDS: Zhang, West and Qi
+/// 2004), which guarantee every set of U ≤ 1. The third stream wins slots 0 to 4, and both other
+/// streams then need slot 5.
 #[test]
 fn three_feasible_streams_of_one_period_that_neither_keeps() {
     let full = [(1, 5, 6), (1, 5, 6), (1, 5, 15)];

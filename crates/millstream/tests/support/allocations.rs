@@ -29,12 +29,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations so far.
+/// Returns the number of allocations so far.
 pub(crate) fn allocations() -> u64 {
     ALLOCATIONS.load(Ordering::Relaxed)
 }
 
-/// Bytes currently allocated.
+/// Returns the number of bytes currently allocated.
 #[allow(dead_code)]
 pub(crate) fn live_bytes() -> u64 {
     LIVE_BYTES.load(Ordering::Relaxed)

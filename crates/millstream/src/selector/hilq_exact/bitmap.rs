@@ -1,18 +1,18 @@
-//! A hierarchical bitmap of occupied positions: one bit a position, and for every 64 bits one bit
-//! above that is set if any of them is.
+//! A hierarchical bitmap of occupied positions: one bit per position, and for every word one bit at
+//! the next level, which is set if any bit of the word is.
 //!
 //! ```text
 //! level 2   1…
-//! level 1   0110…                       a bit a word below
-//! level 0   00000000 01000100 00000001  a bit a place
+//! level 1   0110…                       one bit per word of level 0
+//! level 0   00000000 01000100 00000001  one bit per position
 //! ```
 
 use alloc::vec::Vec;
 
-/// Levels for 2²⁴ positions with one word at the top.
+/// The number of levels: 2²⁴ positions need one word at the top.
 const LEVELS: usize = 4;
 
-/// Bits of a word, as a power of two.
+/// The binary logarithm of the number of bits of a word.
 const WORD: usize = 6;
 
 /// A set of positions below a fixed bound.
@@ -24,7 +24,7 @@ pub(super) struct Bitmap {
 }
 
 impl Bitmap {
-    /// Returns a set of `places` positions, none occupied.
+    /// Returns an empty set of positions below `places`.
     pub(super) fn with_places(places: usize) -> Self {
         let mut begins = [0; LEVELS + 1];
         let mut size = places;

@@ -1,7 +1,7 @@
 //! A bucket: a few streams with close deadlines.
 
-/// Streams of a bucket, which with their count fill half a cache line. One less than a power of
-/// two.
+/// The capacity of a bucket in streams. With the count they fill half a cache line. One less than a
+/// power of two, so it is also a mask.
 const ROOM: usize = 7;
 
 /// Bits of the number of streams, which is at most [`ROOM`].
@@ -21,7 +21,7 @@ impl Bucket {
         self.0[0] as usize & ROOM
     }
 
-    /// Whether the bucket itself can hold one more stream.
+    /// Returns whether the bucket itself can hold one more stream.
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {
         self.len() < ROOM
@@ -38,7 +38,7 @@ impl Bucket {
         self.0[0] = chain << LEN_BITS | (self.0[0] % (1 << LEN_BITS));
     }
 
-    /// Whether the bucket or its chain holds a stream.
+    /// Returns whether the bucket or its chain holds a stream.
     #[inline(always)]
     pub(super) fn in_use(&self) -> bool {
         self.0[0] != 0

@@ -8,17 +8,17 @@
 //! All streams of an earlier bucket precede all of a later one, so the first stream is one of the
 //! few in the first occupied bucket. Streams that overflow a bucket form its chain (see [`Chains`])
 //! until the bucket is first. The *backup heap* holds streams outside the ring: their deadline is
-//! before `start` or beyond the end, or their bucket was first and had a chain. Where deadlines
-//! rarely coincide, hardly any stream is in the backup heap, and every operation takes constant
-//! time. Where they do, it takes the time of a heap of one bucket's streams, at worst of all
+//! before `start` or beyond the end, or their bucket was first and had a chain. If deadlines rarely
+//! coincide, hardly any stream is in the backup heap, and every operation takes constant time. If
+//! they often do, an operation takes the time of a heap of one bucket's streams, at worst of all
 //! streams.
 //!
-//! A bucket's width is a power of two, ns, which follows the deadlines: see [`Width`]. When it
-//! changes, or `start` is far from the deadlines, all streams move, at most once for as many
-//! insertions as there are streams.
+//! A bucket's width is a power of two, ns, which adapts to the deadlines: see [`Width`]. When it
+//! changes, or `start` is far from the deadlines, all streams are reinserted. The number of
+//! insertions between two such moves is at least the number of streams.
 //!
-//! With many streams each line and bucket comes from memory. The ring holds the next streams, and
-//! their lines hold their next deadlines, so the calendar prefetches both.
+//! With many streams, each stream entry and bucket is a cache miss. The ring holds the next
+//! streams, and their entries hold their next deadlines, so the calendar prefetches both.
 
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
@@ -33,7 +33,7 @@ use crate::prefetch::prefetch;
 use crate::selector::Backlog;
 use crate::structure::IndexedHeap;
 
-/// Values of `at` that are no bucket.
+/// Values of `at` that are not a bucket.
 const ABSENT: u32 = u32::MAX;
 const PARKED: u32 = u32::MAX - 1;
 const ASIDE: u32 = u32::MAX - 2;
@@ -42,17 +42,18 @@ const AMONG_FEW: u32 = u32::MAX - 3;
 /// Marks the position of a chained stream; positions are far below [`AMONG_FEW`].
 const CHAINED: u32 = 1 << 31;
 
-/// The number of streams from which their lines exceed the caches near the core.
+/// The number of streams from which prefetching pays: their entries exceed the caches near the
+/// core.
 const PREFETCHED: usize = 2048;
 
-/// How many buckets ahead lines are prefetched.
+/// The number of buckets by which the prefetch of stream entries is ahead.
 const LOOK_AHEAD: u64 = 16;
 
-/// How many prefetches after its own a line is assumed to be cached. The bucket of its stream's
-/// next deadline is then prefetched.
+/// The number of prefetches after which a prefetched entry is assumed to be cached. The bucket of
+/// its stream's next deadline is then prefetched.
 const IN_FLIGHT: usize = 8;
 
-/// Where a stream is.
+/// The location of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
     /// It has no packets, or is being moved.
@@ -99,19 +100,19 @@ impl StreamEntry {
         }
     }
 
-    /// Moves the stream, which was absent, among few.
+    /// Marks the stream, which was absent, as a member of `Few`.
     #[inline]
     pub(super) fn place_among_few(&mut self) {
         self.at = AMONG_FEW;
     }
 
-    /// Makes the stream, which was among few, absent.
+    /// Marks the stream, which was a member of `Few`, as absent.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.at = ABSENT;
     }
 
-    /// Moves the stream, which was absent, behind a closed gate.
+    /// Marks the stream, which was absent, as parked: its gate is closed.
     #[inline]
     pub(super) fn park(&mut self) {
         self.at = PARKED;
@@ -127,7 +128,7 @@ pub(super) struct Calendar {
     occupied: Bitmap,
     /// The first bucket of the ring, counted from time 0.
     start: u64,
-    /// No bucket before this one is occupied.
+    /// A lower bound of the first occupied bucket.
     earliest: u64,
     width: Width,
     chains: Chains,
@@ -135,9 +136,9 @@ pub(super) struct Calendar {
     placed: u32,
     /// The slot of the first stream in its bucket.
     first_slot: usize,
-    /// The lines of streams in buckets before this one were prefetched.
+    /// The entries of streams in buckets before this one were prefetched.
     prefetched_until: u64,
-    /// The last streams whose lines were prefetched, in a ring.
+    /// The last streams whose entries were prefetched, in a ring.
     prefetched: [u32; IN_FLIGHT],
     prefetched_at: usize,
     /// Orders streams with equal deadlines.
@@ -166,14 +167,14 @@ impl Calendar {
         }
     }
 
-    /// Makes the ring. Few streams need none, so it is made before the first insertion.
+    /// Allocates the ring. Call before the first insertion; not needed while `Few` is in use.
     pub(super) fn make_ring(&mut self) {
         let buckets = self.width.adapt(0);
         self.buckets = alloc::vec![Bucket::EMPTY; buckets];
         self.occupied = Bitmap::with_places(buckets);
     }
 
-    /// Whether the calendar is empty.
+    /// Returns whether the calendar is empty.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.placed == 0
@@ -234,7 +235,7 @@ impl Calendar {
         if number.saturating_sub(self.start) >= reach
             && number.saturating_sub(self.earliest) < reach
         {
-            // Deadlines are ahead of time: the ring may begin at its first occupied bucket.
+            // All deadlines are in the future: the ring may begin at its first occupied bucket.
             self.start = self.earliest;
             return self.put(stream);
         }
@@ -267,7 +268,7 @@ impl Calendar {
         }
     }
 
-    /// Removes a stream whose location `at` is no bucket.
+    /// Removes a stream whose location `at` is not a bucket.
     fn remove_overflowed(&mut self, stream: u32, at: u32) {
         if at >= AMONG_FEW {
             return self.backup.remove(stream);
@@ -362,7 +363,7 @@ impl Calendar {
         Some(first)
     }
 
-    /// Whether a bucket has a chain.
+    /// Returns whether a bucket has a chain.
     #[inline(always)]
     pub(super) fn is_chained(&self, index: usize) -> bool {
         self.buckets[index].chain() != NO_CHAIN
@@ -385,8 +386,8 @@ impl Calendar {
         Some(index(number, self.buckets.len()))
     }
 
-    /// Takes the next stream, from `slot` on, whose deadline is at or before `now_ns` out of a
-    /// bucket. A call of [`put`](Self::put) or [`lose`](Self::lose) must follow.
+    /// Removes from a bucket the next stream, from `slot` on, whose deadline is at or before
+    /// `now_ns`. A call of [`put`](Self::put) or [`lose`](Self::lose) must follow.
     #[inline(always)]
     pub(super) fn take_due(&mut self, index: usize, slot: &mut usize, now_ns: u64) -> Option<u32> {
         let bucket = &mut self.buckets[index];
@@ -399,7 +400,7 @@ impl Calendar {
         None
     }
 
-    /// Ends the removals from a bucket. Returns whether streams are left, all due later.
+    /// Ends the removals from a bucket. Returns whether it still has streams, all due later.
     #[inline(always)]
     pub(super) fn leave(&mut self, index: usize) -> bool {
         let left = self.buckets[index].in_use();
@@ -416,14 +417,14 @@ impl Calendar {
         self.earliest = self.earliest.max(self.start);
     }
 
-    /// Makes a stream that was taken out absent.
+    /// Marks a stream that was taken out as absent.
     #[inline]
     pub(super) fn lose(&mut self, stream: u32) {
         self.lines[stream as usize].at = ABSENT;
         self.placed -= 1;
     }
 
-    /// Whether any stream is in the backup heap.
+    /// Returns whether any stream is in the backup heap.
     #[inline]
     pub(super) fn any_backup(&self) -> bool {
         !self.backup.is_empty()
@@ -439,7 +440,7 @@ impl Calendar {
             due.iter().for_each(|stream| self.remove(*stream));
             return;
         }
-        // All are due at once, where deadlines coincide: there is no order to restore.
+        // All are due at once because deadlines coincide: no order needs to be restored.
         self.backup.clear();
         due.iter().for_each(|stream| self.lose(*stream));
     }
@@ -460,7 +461,7 @@ impl Calendar {
         Some(self.earliest)
     }
 
-    /// Prefetches the lines of the next streams, and the next buckets of streams before them.
+    /// Prefetches the entries of the next streams, and the next buckets of streams before them.
     #[inline]
     fn prefetch_ahead(&mut self, number: u64, backlog: &impl Backlog<()>) {
         self.prefetched_until = self.prefetched_until.max(number + 1);
@@ -487,7 +488,7 @@ impl Calendar {
         backlog.next(StreamId(prefetched));
     }
 
-    /// Prefetches the lines of a bucket's chain. Their next buckets are near those of the other
+    /// Prefetches the entries of a bucket's chain. Their next buckets are near those of the other
     /// streams.
     #[cold]
     fn prefetch_chain(&self, index: usize, backlog: &impl Backlog<()>) {
@@ -506,7 +507,7 @@ impl Calendar {
         self.width.clear();
     }
 
-    /// Adopts the width that suits and reinserts every stream.
+    /// Adopts the suitable width and reinserts every stream.
     #[cold]
     fn rearrange(&mut self) {
         let mut moving = core::mem::take(&mut self.moving);

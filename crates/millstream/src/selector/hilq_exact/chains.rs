@@ -1,11 +1,11 @@
 //! Overflow of buckets: chains of blocks of unordered streams.
 //!
-//! A bucket overflows when many deadlines coincide. Its chain costs one write a stream until the
-//! bucket is first; only then are its streams ordered. Blocks are cache lines and are reused.
+//! A bucket overflows when many deadlines coincide. Its chain costs one write per stream until the
+//! bucket is first; its streams are ordered only then. Blocks are cache lines and are reused.
 
 use alloc::vec::Vec;
 
-/// Streams of a block, which with their count and the next block fill a cache line.
+/// The capacity of a block in streams. With the count and the next block they fill a cache line.
 const ROOM: usize = 14;
 
 /// Bits of a position that hold the slot in the block; the rest is the block.
@@ -14,10 +14,10 @@ const SLOT_BITS: u32 = 4;
 /// The number of positions.
 const PLACES: u32 = 1 << 31;
 
-/// No block.
+/// The identity of an empty chain: no block.
 pub(super) const NO_CHAIN: u32 = 0;
 
-/// Some streams of a chain.
+/// A block of a chain's streams.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Block {
@@ -128,7 +128,7 @@ mod tests {
         };
         let mut chains = Chains::new();
         let mut heads = [NO_CHAIN; 3];
-        // By stream: its chain and place.
+        // By stream: its chain and position.
         let mut at = [None; 90];
         for step in 0..20_000 {
             let stream = below(90);

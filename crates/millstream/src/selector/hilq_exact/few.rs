@@ -1,32 +1,32 @@
 //! At most 64 streams by deadline, in a tree of minima.
 //!
 //! ```text
-//! top       1 group of 4      the least of each group below
-//! middle    4 groups of 4     the same
-//! leaves   16 groups of 4     a key a stream: deadline, then number; the greatest u64 if absent
+//! top       1 group of 4      the least of each group of the middle level
+//! middle    4 groups of 4     the least of each group of leaves
+//! leaves   16 groups of 4     a key per stream: deadline, then number; u64::MAX if absent
 //! ```
 //!
-//! A changed key moves up: each level takes the minimum of it and its three neighbours. The
-//! neighbours can be read before the key is known, so a level takes two cycles, and no branch
-//! depends on keys. A decision has one unpredictable branch, whether another stream is due.
-//! Buckets, which are empty or unordered, have five or six.
+//! A changed key propagates to the top: each level takes the minimum of the key and its three
+//! neighbours. The neighbours can be read before the key is known, so a level takes two cycles, and
+//! no branch depends on keys. A decision has one unpredictable branch: whether another stream is
+//! due. A decision on the calendar's buckets, which are empty or unordered, has five or six.
 //!
-//! Streams with equal deadlines are neighbours of the first one's path, so nine keys show whether
-//! there are any.
+//! A key equal to the first one's deadline is a neighbour of the first one's path at some level, so
+//! nine keys show whether another stream has that deadline.
 
-/// The greatest number of streams.
+/// The maximum number of streams.
 pub(super) const MOST: usize = 1 << STREAM_BITS;
 
 /// Bits of a stream's number in a key. They leave 58 for the deadline: nine years.
 const STREAM_BITS: u32 = 6;
 
-/// Streams of a group.
+/// The number of keys of a group.
 const ARITY: usize = 4;
 
 /// No stream.
 const NONE: u64 = u64::MAX;
 
-/// Marks an unknown second key: no key precedes the first.
+/// Marks an unknown second key; no second key is 0.
 const UNKNOWN: u64 = 0;
 
 /// The streams with active heads.
@@ -36,11 +36,11 @@ pub(super) struct Few {
     middle: [u64; MOST / ARITY],
     top: [u64; ARITY],
     first: u64,
-    /// The least keys beside the first one, by level, and the least of them, which is the second of
-    /// all; [`UNKNOWN`] after a change.
+    /// The least of the three neighbours of the first key's path, by level.
     beside_first: [u64; 3],
+    /// The least of `beside_first`, which is the second of all keys; [`UNKNOWN`] after a change.
     second: u64,
-    /// The step of each key in a period; `u64::MAX`, which leads to no key, if there is none.
+    /// The increment of each key per period; `u64::MAX`, which leads to no valid key, if none.
     steps: [u64; MOST],
     /// Levels in use above the leaves.
     levels: u32,
@@ -97,7 +97,7 @@ impl Few {
     }
 
     /// Adds the stream of this number. Its deadlines advance by `period_ns` when they pass; `None`
-    /// if that does not hold.
+    /// if they do not.
     pub(super) fn add(&mut self, stream: u32, period_ns: Option<u64>) {
         let at = stream as usize;
         let fitting = period_ns.filter(|period_ns| Self::fits(*period_ns));
@@ -107,13 +107,13 @@ impl Few {
             4..16 => 1,
             _ => 2,
         };
-        // Fills a level that may be new.
+        // Fills a level that this stream may have added.
         for at in 0..=at {
             self.set(at, self.leaves[at]);
         }
     }
 
-    /// Whether a deadline fits a key.
+    /// Returns whether a deadline fits into a key.
     #[inline(always)]
     pub(super) fn fits(deadline_ns: u64) -> bool {
         deadline_ns < NONE >> STREAM_BITS
@@ -145,7 +145,7 @@ impl Few {
         least
     }
 
-    /// Whether there is no stream.
+    /// Returns whether there is no stream.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.first == NONE
@@ -157,7 +157,7 @@ impl Few {
         Key(self.first)
     }
 
-    /// Returns `key` one period later; `None` if that is no key.
+    /// Returns `key` one period later; `None` if that is not a valid key.
     #[inline(always)]
     fn next(&self, key: Key) -> Option<u64> {
         // The greatest step overflows, or with the key 0 leads to a deadline that does not fit.
@@ -173,7 +173,7 @@ impl Few {
         Some(Key(self.set(first.stream() as usize, next)))
     }
 
-    /// Whether another stream has the deadline of the first.
+    /// Returns whether another stream has the deadline of the first.
     #[inline(always)]
     pub(super) fn is_tied(&mut self) -> bool {
         let at = Key(self.first).stream() as usize;
@@ -191,7 +191,7 @@ impl Few {
 
     /// Moves `stream`, whose head departed, one period later. Returns false without effect if it is
     /// not first, its deadline is before the next head's arrival, a key changed since
-    /// [`is_tied`](Self::is_tied) or the later deadline is no key.
+    /// [`is_tied`](Self::is_tied), or the later deadline does not fit into a key.
     #[inline(always)]
     pub(super) fn defer_served(&mut self, stream: u32, arrival_ns: u64) -> bool {
         let first = Key(self.first);

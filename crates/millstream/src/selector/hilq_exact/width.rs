@@ -1,16 +1,17 @@
 //! The width and number of buckets.
 //!
-//! n streams whose deadlines are inserted D ahead on average are about n/D deadlines a nanosecond,
-//! so buckets of about D/n ns hold one each. Insertions weigh streams by their rate. The weighted
-//! mean distance of streams of different periods is n / (sum of rates), so it suits them, too.
+//! n streams whose deadlines are inserted D ns ahead on average have about n/D deadlines per
+//! nanosecond, so buckets of about D/n ns hold one each. Insertions weight streams by their rates.
+//! The weighted mean distance of streams of different periods is n / (sum of rates), so the rule
+//! also holds for them.
 
-/// The greatest number of buckets, as a power of two.
+/// The binary logarithm of the maximum number of buckets.
 const MOST: u32 = 24;
 
-/// The least number of buckets: the ring of a few streams must reach their deadlines.
+/// The minimum number of buckets: the ring of a few streams must reach their deadlines.
 const FEWEST: usize = 1 << 8;
 
-/// Buckets for each stream: the ring reaches at least twice the average distance.
+/// The number of buckets per stream: the ring reaches at least twice the average distance.
 const EACH: usize = 4;
 
 /// The width of buckets and the statistics that determine it.
@@ -18,7 +19,7 @@ const EACH: usize = 4;
 pub(super) struct Width {
     /// The width is 2^shift ns.
     shift: u32,
-    /// The number of streams that the buckets are made for.
+    /// The number of streams for which the buckets are sized.
     room: u32,
     placements: u32,
     /// The number of insertions between reviews of the width.
@@ -39,7 +40,7 @@ impl Width {
     /// Records an insertion `ahead` buckets after the first occupied one.
     #[inline]
     pub(super) fn record(&mut self, ahead: u64) {
-        // No width suits streams so far ahead that the sum wraps.
+        // If distances are so large that the sum wraps, no width is suitable.
         self.ahead = self.ahead.wrapping_add(ahead);
         self.placements += 1;
     }
@@ -49,13 +50,13 @@ impl Width {
         self.outside = self.outside.saturating_add(u32::from(!inside));
     }
 
-    /// Whether the width is due for a review with `placed` streams.
+    /// Returns whether the width is due for a review with `placed` streams.
     #[inline]
     pub(super) fn needs_review(&self, placed: u32) -> bool {
         (placed > self.room) | (self.placements >= self.interval)
     }
 
-    /// Whether the buckets suit `placed` streams and the recorded insertions.
+    /// Returns whether the buckets are suitable for `placed` streams and the recorded insertions.
     pub(super) fn suits(&self, placed: u32) -> bool {
         let fits = self.shift_for(placed).abs_diff(self.shift) < 2;
         placed <= self.room && fits && self.outside < self.placements / 4
@@ -66,7 +67,7 @@ impl Width {
         (self.placements, self.outside, self.ahead) = (0, 0, 0);
     }
 
-    /// Adopts the width that suits. Returns the least suitable number of buckets.
+    /// Adopts the suitable width. Returns the minimum suitable number of buckets.
     pub(super) fn adapt(&mut self, placed: u32) -> usize {
         self.shift = self.shift_for(placed);
         let buckets = (placed as usize * EACH).next_power_of_two().clamp(FEWEST, 1 << MOST);

@@ -1,4 +1,4 @@
-//! Two schedulers with the same random calls, whose results are compared.
+//! Applies the same random calls to two schedulers and compares their results.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{Contract, Departure, DwcsOptions, Late, Packet, Rules, StreamId};
@@ -24,7 +24,7 @@ impl Observer for Seen {
     }
 }
 
-/// A source of choices.
+/// A source of random choices.
 pub(crate) trait Choose {
     fn below(&mut self, bound: u64) -> u64;
 
@@ -49,9 +49,9 @@ pub(crate) fn duel(choose: &mut impl Choose, steps: u64) {
     let streams = choose.of(&[1, 2, 3, 4, 5, 9, 16, 17, 40, 63, 66, 90, 200]);
     // With 200 streams many deadlines are equal, so that buckets overflow.
     let periods = if streams == 200 { 2 } else { 6 };
-    // Some streams are added later, so that the calendar replaces a tree that holds streams.
+    // Some streams are added later, so that the calendar replaces a nonempty tree.
     let mut missing = choose.of(&[0, 0, streams / 2]);
-    // Deadlines are equal, or differ by little or much.
+    // The differences between deadlines are zero, small or large.
     let unit = choose.of(&[1, 1, 7, 1000, 1 << 20]);
     let mut now_ns =
         choose.of(&[0, 0, 5, 1 << 40, (1 << 58) - 40, u64::MAX - (1 << 24), u64::MAX - 3]);
@@ -72,8 +72,8 @@ pub(crate) fn duel(choose: &mut impl Choose, steps: u64) {
         }
         let present = (streams - missing) as u64;
         let stream = StreamId(u32::try_from(choose.below(present)).expect("few"));
-        let what = choose.below(20);
-        let answers = match what {
+        let event = choose.below(20);
+        let results = match event {
             0..=6 => {
                 let packet = Packet::new(u32::try_from(choose.below(200)).expect("short"));
                 pair.each_mut().map(|s| format!("{:?}", s.enqueue(now_ns, stream, packet)))
@@ -92,14 +92,14 @@ pub(crate) fn duel(choose: &mut impl Choose, steps: u64) {
                 continue;
             }
             _ => {
-                let mut listeners = seen.iter_mut();
+                let mut observers = seen.iter_mut();
                 pair.each_mut().map(|scheduler| {
-                    let observer = listeners.next().expect("two");
+                    let observer = observers.next().expect("there are two observers");
                     format!("{:?}", scheduler.decide(now_ns, observer))
                 })
             }
         };
-        assert_eq!(answers[0], answers[1], "event {what} of {stream:?} at {now_ns}");
+        assert_eq!(results[0], results[1], "event {event} of {stream:?} at {now_ns}");
         assert_eq!(seen[0], seen[1], "at {now_ns}");
         assert_eq!(pair[0].next_eligible_ns(), pair[1].next_eligible_ns());
     }

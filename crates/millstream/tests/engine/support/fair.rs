@@ -1,4 +1,4 @@
-//! A link with credits around the engine, and random scenarios of fair queueing for it.
+//! A simulated link with credits that drives the engine, and random fair-queueing scenarios.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{ClassId, Contract, Departure, Link, MaxRate, Packet, StreamId, Tree};
@@ -21,7 +21,7 @@ pub struct Limits {
 /// A return of credits: time, stream, number.
 pub type CreditReturn = (u64, u32, u64);
 
-/// A whole scenario.
+/// A scenario.
 #[derive(Clone, Debug)]
 pub struct Load {
     pub discipline: &'static str,
@@ -118,7 +118,7 @@ impl Load {
         rows.iter().map(row).collect()
     }
 
-    /// Runs until nothing waits, or no event is left.
+    /// Runs until no event is left.
     pub fn run(&self, scheduler: &mut dyn DynScheduler) -> Vec<Row> {
         let mut rows = Vec::new();
         let row = |departure: &Departure, sent| {
@@ -164,7 +164,7 @@ impl Load {
     }
 }
 
-/// The disciplines of the scenarios: every one of the reference's fair disciplines.
+/// Returns the disciplines of the scenarios: all fair disciplines of the reference.
 pub fn names() -> [&'static str; 10] {
     fair::Discipline::all(&[]).map(|(name, _)| name)
 }
@@ -189,12 +189,13 @@ fn limits() -> impl Strategy<Value = Limits> {
     )
 }
 
-/// Random scenarios of any discipline.
+/// Generates random scenarios of any discipline.
 pub fn loads() -> impl Strategy<Value = Load> {
     loads_of(proptest::sample::select(names().to_vec()))
 }
 
-/// Random scenarios, contended, with many ties; some with credits, caps, a management channel.
+/// Generates random contended scenarios with many ties; some have credits, caps or a management
+/// channel.
 pub fn loads_of(discipline: impl Strategy<Value = &'static str>) -> impl Strategy<Value = Load> {
     let lengths = prop_oneof![3 => Just(128u32), 2 => 0u32..300, 1 => 1u32..5];
     let arrival = (0u64..16, lengths, any::<u32>());

@@ -1,4 +1,4 @@
-//! A minimal link around the engine, and scenarios to run it on.
+//! A minimal simulated link that drives the engine, and scenarios for it.
 
 pub mod duel;
 pub mod fair;
@@ -11,7 +11,7 @@ use millstream::{
 use millstream_reference::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
 use proptest::prelude::*;
 
-/// Collects events in the reference's form.
+/// Collects events in the reference's representation.
 #[derive(Default)]
 pub struct Collector {
     pub outcome: Outcome,
@@ -102,7 +102,7 @@ pub fn run_named(
     run_scheduler(scheduler.as_mut(), spec, arrivals)
 }
 
-/// Runs a scheduler without streams.
+/// Adds the streams of `spec` to an empty scheduler and runs it.
 pub fn run_scheduler(
     scheduler: &mut dyn DynScheduler,
     spec: &Spec,
@@ -138,7 +138,7 @@ pub fn run_scheduler(
     collector.outcome
 }
 
-/// A random discipline of the catalogue with random settings.
+/// Generates a random discipline of the catalogue with random settings.
 fn disciplines() -> impl Strategy<Value = Discipline> {
     let dwcs = any::<[bool; 3]>().prop_map(|[loss_first, rtas99, lowest_denominator]| {
         Discipline::Dwcs { loss_first, rtas99, lowest_denominator }
@@ -162,7 +162,7 @@ fn streams() -> impl Strategy<Value = StreamSpec> {
     )
 }
 
-/// Random scenarios, contended, with many ties in time.
+/// Generates random contended scenarios with many ties in time.
 pub fn scenarios() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
     let load = (0u64..16, prop_oneof![4 => Just(125u32), 1 => 0u32..400], any::<u32>());
     let loads = proptest::collection::vec(load, 1..60);
@@ -173,7 +173,7 @@ pub fn scenarios() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
             let arrivals = loads
                 .into_iter()
                 .map(|(gap, bytes, stream)| {
-                    // Gaps of 0 most of the time, otherwise whole packet-times or halves.
+                    // Most gaps are 0, the others multiples of half a transmission time.
                     time_ns += gap.saturating_sub(11) * 500;
                     let stream = stream % u32::try_from(streams.len()).unwrap();
                     Arrival { time_ns, stream, bytes }
