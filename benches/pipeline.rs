@@ -1,7 +1,7 @@
 //! A pipeline of threads against the same scheduler called by one thread.
 //!
-//! `cargo bench -p millstream-benches --bench pipeline`. Rings pay only where producers have cores
-//! of their own.
+//! `cargo bench -p millstream-benches --bench pipeline`. Rings are faster only if producers have
+//! their own cores.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::thread;
@@ -25,8 +25,8 @@ fn engine() -> Engine {
     scheduler
 }
 
-/// One thread: batches of arrivals, then of decisions.
-fn alone(mut scheduler: Engine) {
+/// Runs one thread: batches of arrivals, then of decisions.
+fn single_thread(mut scheduler: Engine) {
     for batch in 0..PACKETS / 32 {
         let now_ns = u64::from(batch) * 32 * 100;
         for number in batch * 32..(batch + 1) * 32 {
@@ -39,7 +39,7 @@ fn alone(mut scheduler: Engine) {
 }
 
 /// Runs `producers` producers, and a thread for each stage.
-fn among_threads(scheduler: Engine, producers: u32) {
+fn run_threads(scheduler: Engine, producers: u32) {
     let pipeline = Pipeline::new(Box::new(scheduler), producers as usize, Sizes::default());
     let Pipeline { producers: offering, scheduling, transmitter, collector, .. } = pipeline;
     thread::scope(|threads| {
@@ -63,14 +63,14 @@ fn pipeline(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("pipeline");
     group.sample_size(10).throughput(Throughput::Elements(u64::from(PACKETS)));
     group.bench_function("one thread", |bencher| {
-        bencher.iter_with_setup(engine, alone);
+        bencher.iter_with_setup(engine, single_thread);
     });
     for producers in [1, 2, 4] {
         group.bench_with_input(
             BenchmarkId::new("producers", producers),
             &producers,
             |bencher, &producers| {
-                bencher.iter_with_setup(engine, |scheduler| among_threads(scheduler, producers));
+                bencher.iter_with_setup(engine, |scheduler| run_threads(scheduler, producers));
             },
         );
     }

@@ -4,13 +4,16 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
+# Optimising the engine would take longer than all of the models of the pipeline's stages.
 RUSTFLAGS="--cfg loom --cfg crossbeam_loom" CARGO_TARGET_DIR=$target/loom \
-    cargo test --release --quiet -p millstream-pipeline --lib
+    cargo test --release --config profile.release.package.millstream.opt-level=0 --quiet \
+        -p millstream-sync -p millstream-pipeline --lib
 if [[ ${1:-} == --stress ]]; then
     echo "== ThreadSanitizer"
-    RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR=$target/thread-sanitizer \
-        MILLSTREAM_STRESS_PACKETS=${MILLSTREAM_STRESS_PACKETS:-2000000} \
-                cargo +nightly test --release --quiet -Zbuild-std \
-                --target "$(rustc -vV | sed -n 's/host: //p')" \
-                -p millstream-pipeline --test stress --test same_schedule
+    export RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR=$target/thread-sanitizer
+    export MILLSTREAM_STRESS_PACKETS=${MILLSTREAM_STRESS_PACKETS:-2000000}
+    sanitized=(cargo +nightly test --release --quiet -Zbuild-std
+        --target "$(rustc -vV | sed -n 's/host: //p')")
+    "${sanitized[@]}" -p millstream-sync --all-features --lib
+    "${sanitized[@]}" -p millstream-pipeline --test stress --test same_schedule
 fi

@@ -155,7 +155,7 @@ class Router:
         for line in self.process.stderr:
             if "ports are open" in line:
                 self.opened.set()
-            elif "the file was not taken over" in line:
+            elif "the reload was rejected" in line:
                 self.wrong_files += 1
             elif "panicked" in line:
                 print(line, end="")

@@ -168,9 +168,9 @@ fi
 within curl --silent --fail --output /dev/null http://127.0.0.1:9814/status ||
     fail "the router does not answer"
 within systemctl reload millstream-router
-logged router "the file was read again"
+logged router "the configuration was reloaded"
 stops router
-logged router "the router has ended unaccounted=0"
+logged router "the router has stopped unaccounted=0"
 
 logged media "data plane: process"
 within curl --silent --fail --output /dev/null http://127.0.0.1:9815/status ||

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the peers of installed systems into a folder (default target/peers).
+# Builds the peers whose systems are installed into a directory (default target/peers).
 set -euo pipefail
 cd "$(dirname "$0")"
 folder=${1:-target/peers}

@@ -3,8 +3,8 @@
 
 Usage: benches/peers/bulk.py [SECONDS [ROUNDS]]. Needs root, iproute2, iperf3 and
 target/release/millstream, or MILLSTREAM. Offloads are as the kernel sets them; the router's batches
-fit segments of 64 KiB. Rounds alternate, and all processes run on any core. For each way it prints
-the received Gbit/s of the best round.
+fit segments of 64 KiB. Rounds alternate, and all processes run on any core. For each path it
+prints the received Gbit/s of the best round.
 """
 
 import json
@@ -18,7 +18,7 @@ from typing import Any
 
 from veth import ip
 
-#: Ways from one namespace to the other.
+#: Paths from one namespace to the other.
 WAYS = ("tap", "xdp", "packet", "bridge", "kernel")
 #: Devices of the router: each with its end of the network and the addresses of both sides.
 SIDES = {"left": ("l1", "l0", "10.1.0"), "right": ("r1", "r0", "10.2.0")}
@@ -120,17 +120,17 @@ class Network:
         time.sleep(0.5)
         command = [*inside["left"], "iperf3", "-c", self.host("right"), "-t", str(seconds), "-J"]
         answer = subprocess.run(command, check=False, capture_output=True, text=True)
-        said = json.loads(answer.stdout)
-        if "error" in said:
+        result = json.loads(answer.stdout)
+        if "error" in result:
             server.kill()
-            sys.exit(f"{self.way}: {said['error']}")
+            sys.exit(f"{self.way}: {result['error']}")
         server.wait()
-        received: float = said["end"]["sum_received"]["bits_per_second"]
+        received: float = result["end"]["sum_received"]["bits_per_second"]
         return received / 1e9
 
 
 def main() -> None:
-    """Measures all ways and prints a table."""
+    """Measures all paths and prints a table."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     best = dict.fromkeys(WAYS, 0.0)
@@ -142,7 +142,7 @@ def main() -> None:
                 best[way] = max(best[way], network.gbps(seconds))
             finally:
                 network.remove()
-    print("by         Gbit/s")
+    print("path       Gbit/s")
     for way, of in best.items():
         print(f"{way:10}{of:7.2f}")
 

@@ -17,11 +17,11 @@
 
 enum { BATCH = 256, FIRST_PORT = 1024 };
 
-static volatile sig_atomic_t over;
+static volatile sig_atomic_t stop_requested;
 
 static void end(int signal) {
     (void)signal;
-    over = 1;
+    stop_requested = 1;
 }
 
 static int program(const unsigned char *frame, unsigned interface, unsigned streams) {
@@ -86,7 +86,7 @@ int main(int count, char **arguments) {
         .it_value = {.tv_sec = (time_t)seconds}, .it_interval = {.tv_usec = 10000}};
     timer.it_value.tv_usec = (suseconds_t)(1e6 * (seconds - (double)timer.it_value.tv_sec));
     setitimer(ITIMER_REAL, &timer, NULL);
-    while (!over) {
+    while (!stop_requested) {
         if (syscall(SYS_bpf, BPF_PROG_TEST_RUN, &attribute, sizeof attribute) < 0 && errno != EINTR)
             fail("sending");
     }

@@ -21,7 +21,7 @@
 
 #include "frame.h"
 
-enum { PROBE_EVERY = 64, PORT = 7777, STAMP_AT = 42, MOST_LATE = 8 };
+enum { PROBE_EVERY = 64, PORT = 7777, STAMP_AT = 42, MAX_LATE = 8 };
 
 static int bound(const char *interface, int protocol) {
     int fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK, 0);
@@ -49,7 +49,7 @@ static int bound(const char *interface, int protocol) {
     return fd;
 }
 
-static uint64_t *taken;
+static uint64_t *delays;
 static size_t received;
 
 static void receive(int fd, size_t most) {
@@ -61,13 +61,13 @@ static void receive(int fd, size_t most) {
             .msg_iov = &vector, .msg_iovlen = 1,
             .msg_control = control, .msg_controllen = sizeof control};
         if (recvmsg(fd, &message, 0) < BYTES) return;
-        struct cmsghdr *said = CMSG_FIRSTHDR(&message);
-        if (said == NULL || said->cmsg_type != SCM_TIMESTAMPNS || received == most) continue;
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        if (header == NULL || header->cmsg_type != SCM_TIMESTAMPNS || received == most) continue;
         struct timespec time;
         uint64_t sent;
-        memcpy(&time, CMSG_DATA(said), sizeof time);
+        memcpy(&time, CMSG_DATA(header), sizeof time);
         memcpy(&sent, frame + STAMP_AT, sizeof sent);
-        taken[received++] = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec - sent;
+        delays[received++] = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec - sent;
     }
 }
 
@@ -101,11 +101,11 @@ int main(int count, char **arguments) {
     uint64_t for_ns = (uint64_t)(atof(arguments[7]) * 1e9), begin = now_ns(), from = begin;
     uint64_t sent = 0, all = 0, probes = 0;
     size_t most = (size_t)(rate * (double)for_ns / PROBE_EVERY) + 1024;
-    taken = calloc(most, sizeof *taken);
-    if (taken == NULL) fail("memory");
+    delays = calloc(most, sizeof *delays);
+    if (delays == NULL) fail("memory");
     for (uint64_t now = begin; now - begin < for_ns; now = now_ns()) {
         uint64_t due = (uint64_t)((double)(now - from) * rate);
-        if (due - sent > MOST_LATE) {
+        if (due - sent > MAX_LATE) {
             from = now;
             sent = 0;
             continue;
@@ -127,12 +127,12 @@ int main(int count, char **arguments) {
         fprintf(stderr, "no probe was received\n");
         return 1;
     }
-    qsort(taken, received, sizeof *taken, compare);
+    qsort(delays, received, sizeof *delays, compare);
     printf("%llu %llu %zu", (unsigned long long)all, (unsigned long long)probes, received);
     const double parts[] = {0.5, 0.9, 0.99, 0.999, 1.0};
     for (int k = 0; k < 5; k++) {
         size_t at = (size_t)((double)(received - 1) * parts[k]);
-        printf(" %llu", (unsigned long long)taken[at]);
+        printf(" %llu", (unsigned long long)delays[at]);
     }
     printf("\n");
     return 0;

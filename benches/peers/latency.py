@@ -3,9 +3,9 @@
 
 Usage: benches/peers/latency.py [PACKETS-PER-SECOND [SECONDS [ROUNDS]]]; default 300000, 3 and 3.
 Needs root and the tools of veth.py, whose network it uses. One core sends evenly spaced 60-byte
-packets; the other forwards. Rounds alternate. For each way it prints medians over the rounds:
-packets sent a second, lost probes, CPU use of the forwarder (process or kernel), and percentiles of
-the time from the call that sent a probe to its arrival in the last namespace, us.
+packets; the other forwards. Rounds alternate. For each forwarder it prints medians over the rounds:
+packets sent per second, lost probes, CPU use of the forwarder (process or kernel), and percentiles
+of the time from the call that sent a probe to its arrival in the last namespace, us.
 """
 
 import os
@@ -40,9 +40,9 @@ def used_seconds(forwarder: veth.Forwarder) -> float:
 def measure(
     network: veth.Network, way: str, folder: str, rate: int, seconds: float, first: int, last: int
 ) -> list[float]:
-    """Returns packets a second, loss, CPU use, and percentiles in us."""
-    network.received_by(network.sink, "b0", first)
-    network.received_by(network.router, "a1", last if way == "kernel" else first)
+    """Returns packets per second, loss, CPU use, and percentiles in us."""
+    network.set_receive_cpu(network.sink, "b0", first)
+    network.set_receive_cpu(network.router, "a1", last if way == "kernel" else first)
     forwarder = veth.Forwarder(network, way, f"{folder}/xdp_forward", last, veth.FILE)
     try:
         mac = network.mac(network.router, "a1")
@@ -60,20 +60,20 @@ def measure(
         network.run(network.source, *command, "b0", str(rate), "0.3")
         time.sleep(0.2)
         used, began = used_seconds(forwarder), time.monotonic()
-        said = network.run(network.source, *command, "b0", str(rate), str(seconds))
+        output = network.run(network.source, *command, "b0", str(rate), str(seconds))
         used = (used_seconds(forwarder) - used) / (time.monotonic() - began)
     finally:
         forwarder.stop()
-    sent, probes, received, *ns = (int(word) for word in said.split())
+    sent, probes, received, *ns = (int(word) for word in output.split())
     return [sent / seconds, 1 - received / probes, used, *(of / 1e3 for of in ns)]
 
 
 def main() -> None:
-    """Measures all ways and prints a table."""
+    """Measures all forwarders and prints a table."""
     rate = int(sys.argv[1]) if len(sys.argv) > 1 else 300_000
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 3.0
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 3
-    first, last = veth.two_processors()
+    first, last = veth.two_cpus()
     with tempfile.TemporaryDirectory() as folder:
         build(folder)
         network = veth.Network()
@@ -84,7 +84,7 @@ def main() -> None:
                     rows[way].append(measure(network, way, folder, rate, seconds, first, last))
         finally:
             network.remove()
-    print("by         sent/s    lost  processor     50 %     90 %     99 %   99.9 %  longest (us)")
+    print("by         sent/s    lost        CPU     50 %     90 %     99 %   99.9 %      max (us)")
     for way, of in rows.items():
         sent, lost, used, *times = (statistics.median(column) for column in zip(*of, strict=True))
         print(

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares the media server with GStreamer's RTSP server: same film, same receiver, one run.
+# Compares the media server with GStreamer's RTSP server: same media file, same receiver, one run.
 # Prints a table.
 # Usage: benches/peers/media.sh [CLIENTS...] (default: 10). As root it installs missing packages
 # by apt.

@@ -44,7 +44,7 @@ static int bound(const char *interface, int receives) {
     return fd;
 }
 
-static uint64_t *waited, *came;
+static uint64_t *delays, *arrivals;
 static uint32_t *lengths;
 static size_t probes, frames;
 
@@ -58,17 +58,17 @@ static void receive(int fd) {
             .msg_control = control, .msg_controllen = sizeof control};
         ssize_t length = recvmsg(fd, &message, 0);
         if (length < 0) return;
-        struct cmsghdr *said = CMSG_FIRSTHDR(&message);
-        if (length < VOICE || said == NULL || said->cmsg_type != SCM_TIMESTAMPNS ||
+        struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+        if (length < VOICE || header == NULL || header->cmsg_type != SCM_TIMESTAMPNS ||
             frames == MAX_FRAMES)
             continue;
         struct timespec time;
-        memcpy(&time, CMSG_DATA(said), sizeof time);
+        memcpy(&time, CMSG_DATA(header), sizeof time);
         uint64_t at = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec, sent;
-        came[frames] = at;
+        arrivals[frames] = at;
         lengths[frames++] = (uint32_t)length;
         memcpy(&sent, frame + STAMP_AT, sizeof sent);
-        if (length == VOICE) waited[probes++] = at - sent;
+        if (length == VOICE) delays[probes++] = at - sent;
     }
 }
 
@@ -84,7 +84,7 @@ static double closest(size_t many, double bits_a_ns) {
     for (size_t last = FIRST + many - 1; last < frames; last++) {
         double takes = 0;
         for (size_t k = last - many + 1; k < last; k++) takes += lengths[k] * 8 / bits_a_ns;
-        double apart = (double)(came[last] - came[last - many + 1]) / takes * 1000;
+        double apart = (double)(arrivals[last] - arrivals[last - many + 1]) / takes * 1000;
         if (apart < least) least = apart;
     }
     return least;
@@ -126,10 +126,10 @@ int main(int count, char **arguments) {
     uint64_t sent = 0, sent_probes = 0;
     // Voice starts when the flood has filled its queue.
     uint64_t next = begin + 500000000;
-    waited = calloc(MAX_FRAMES, sizeof *waited);
-    came = calloc(MAX_FRAMES, sizeof *came);
+    delays = calloc(MAX_FRAMES, sizeof *delays);
+    arrivals = calloc(MAX_FRAMES, sizeof *arrivals);
     lengths = calloc(MAX_FRAMES, sizeof *lengths);
-    if (waited == NULL || came == NULL || lengths == NULL) fail("memory");
+    if (delays == NULL || arrivals == NULL || lengths == NULL) fail("memory");
     srandom(1);
     uint64_t last = begin, lost = 0;
     for (uint64_t now = begin; now - begin < for_ns; now = now_ns()) {
@@ -159,14 +159,14 @@ int main(int count, char **arguments) {
         fprintf(stderr, "%zu probes and %zu frames were received\n", probes, frames);
         return 1;
     }
-    qsort(waited, probes, sizeof *waited, compare);
+    qsort(delays, probes, sizeof *delays, compare);
     double bits = 0;
     for (size_t k = FIRST; k < frames - 1; k++) bits += lengths[k] * 8;
-    double carried = bits / (double)(came[frames - 1] - came[FIRST]) * 1e9;
+    double carried = bits / (double)(arrivals[frames - 1] - arrivals[FIRST]) * 1e9;
     size_t tail = (size_t)((double)(probes - 1) * 0.99);
     printf("%llu %zu %llu %llu %llu %.0f %.0f %.0f %.0f\n", (unsigned long long)sent_probes, probes,
-           (unsigned long long)waited[(probes - 1) / 2], (unsigned long long)waited[tail],
-           (unsigned long long)waited[probes - 1], carried, closest(4, bits_a_ns),
+           (unsigned long long)delays[(probes - 1) / 2], (unsigned long long)delays[tail],
+           (unsigned long long)delays[probes - 1], carried, closest(4, bits_a_ns),
            closest(2, bits_a_ns), (double)lost / (double)for_ns * 1e6);
     return 0;
 }

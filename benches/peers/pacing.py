@@ -67,7 +67,7 @@ filter add dev b1 parent 1: prio 1 protocol ip u32 match ip dport 7777 0xffff fl
 """
 
 
-def stolen() -> tuple[int, int]:
+def steal_time() -> tuple[int, int]:
     """Returns steal time and total time of all CPUs."""
     times = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
     return times[7], sum(times)
@@ -75,9 +75,9 @@ def stolen() -> tuple[int, int]:
 
 def run(network: veth.Network, way: str, folder: str, rate: int, seconds: float) -> list[float]:
     """Runs once; returns the numbers that pacing.c prints."""
-    first, last = veth.two_processors()
-    network.received_by(network.sink, "b0", first)
-    network.received_by(network.router, "a1", last if way == "kernel" else first)
+    first, last = veth.two_cpus()
+    network.set_receive_cpu(network.sink, "b0", first)
+    network.set_receive_cpu(network.router, "a1", last if way == "kernel" else first)
     forwarder = veth.Forwarder(network, way, "", last, FILE.replace("RATE", str(rate)))
     try:
         if way == "kernel":
@@ -112,12 +112,13 @@ def measure(
     best: tuple[list[float], float] = ([], 2.0)
     least = 2.0
     for _ in range(TRIES):
-        before = stolen()
-        said = run(network, way, folder, rate, seconds)
-        steal, time_passed = (after - then for after, then in zip(stolen(), before, strict=True))
-        disturbed = max(steal / time_passed, said[-1] / 1e6)
+        before = steal_time()
+        numbers = run(network, way, folder, rate, seconds)
+        pairs = zip(steal_time(), before, strict=True)
+        steal, time_passed = (after - then for after, then in pairs)
+        disturbed = max(steal / time_passed, numbers[-1] / 1e6)
         if disturbed < least:
-            least, best = disturbed, (said, steal / time_passed)
+            least, best = disturbed, (numbers, steal / time_passed)
         if least <= DISTURBED:
             break
         time.sleep(1)
@@ -130,7 +131,7 @@ def main() -> None:
     rates = [int(float(word) * 1e6) for word in sys.argv[2:] or ("1", "10", "20", "100")]
     wrong = []
     print(
-        "Mbit/s by       probes lost     50 %     99 %  longest (ms)   line  four   two  steal"
+        "Mbit/s by       probes lost     50 %     99 %      max (ms)   line  four   two  steal"
         "   lost"
     )
     with tempfile.TemporaryDirectory() as folder:
@@ -140,8 +141,8 @@ def main() -> None:
             for rate in rates:
                 waits = {}
                 for way in ("kernel", "packet", "xdp"):
-                    said, steal = measure(network, way, folder, rate, seconds)
-                    sent, received, median, tail, longest, carried, four, two, lost = said
+                    numbers, steal = measure(network, way, folder, rate, seconds)
+                    sent, received, median, tail, longest, carried, four, two, lost = numbers
                     waits[way] = tail / 1e6
                     name = "HTB" if way == "kernel" else way
                     print(
@@ -161,7 +162,7 @@ def main() -> None:
                 for way, tail in waits.items():
                     if tail > most:
                         wrong.append(
-                            f"{way} at {rate / 1e6:.0f} Mbit/s: voice waits {tail:.3f} ms, "
+                            f"{way} at {rate / 1e6:.0f} Mbit/s: voice is delayed by {tail:.3f} ms, "
                             f"the limit is {most:.3f}"
                         )
         finally:

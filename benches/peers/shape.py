@@ -2,12 +2,12 @@
 """Shaping thousands of streams with a cap each, by the router and by the kernel's HTB.
 
 Usage: benches/peers/shape.py [SECONDS [ROUNDS [STREAMS]]]. Needs root, tc and the tools of veth.py,
-whose network it uses. Packets belong to 4,000 random streams, one UDP port each, at more than any
-way forwards. The router, over AF_XDP, has a path with a `max-rate` for each stream. The kernel has
-an HTB class for each with that rate and ceiling, found by two u32 hash tables, one for each byte of
-the port, with one filter a bucket. Queues are equally long. Rounds alternate between caps above and
-below the load. For the best round of each way it prints packets received and forwarded, and CPU
-time a forwarded packet as in veth.py.
+whose network it uses. Packets belong to 4,000 random streams, one UDP port each, at a rate above
+the forwarders' capacity. The router, over AF_XDP, has a path with a `max-rate` for each stream. The
+kernel has an HTB class for each with that rate and ceiling. Two u32 hash tables, one for each byte
+of the port, with one filter per bucket, find the class. Queues are equally long. Rounds alternate
+between caps above and below the load. For the best round of each it prints packets received and
+forwarded, and CPU time per forwarded packet as in veth.py.
 """
 
 import sys
@@ -71,8 +71,8 @@ def htb(streams: int, cap: int) -> str:
 def measure(
     network: veth.Network, way: str, folder: str, seconds: float, streams: int
 ) -> list[float]:
-    """Returns Mpps offered, Mpps forwarded, ns a packet."""
-    first, last = veth.two_processors()
+    """Returns Mpps offered, Mpps forwarded, ns per packet."""
+    first, last = veth.two_cpus()
     way, _, caps = way.partition(" ")
     if way == "xdp":
         file = router_file(streams, CAPS[caps])
@@ -87,7 +87,7 @@ def measure(
 
 
 def main() -> None:
-    """Measures all ways and prints a table."""
+    """Measures router and kernel and prints a table."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
     streams = int(sys.argv[3]) if len(sys.argv) > 3 else 4000

@@ -3,12 +3,12 @@
 
 Usage: benches/peers/veth.py [SECONDS [ROUNDS]]. Needs root, iproute2, ethtool, curl, a C compiler,
 two cores and target/release/millstream, or MILLSTREAM. The router forwards over AF_XDP and over
-AF_PACKET. One core sends more 60-byte packets than any way forwards and does all receiving; the
-other forwards. Rounds alternate. For the best round of each way it prints packets that arrived at
-its port and at the far end, and CPU time of the forwarding core a packet. The router's processes
-and the bare forwarder report the time of rounds that moved packets, including system calls to send.
-For the kernel it is the time that /proc/stat counts neither as idle nor as a program's. The inverse
-is the rate of a core.
+AF_PACKET. One core sends 60-byte packets at a rate above the forwarders' capacity and does all
+receiving; the other forwards. Rounds alternate. For the best round of each it prints packets that
+arrived at its port and at the far end, and the forwarding core's CPU time per packet. The router's
+processes and the bare forwarder report the time of rounds that moved packets, including system
+calls to send. For the kernel it is the time that /proc/stat counts neither as idle nor as a
+program's. The inverse is the rate of a core.
 
 Receiving at the far end on the other core means interrupting it whenever it is idle, and in a
 virtual machine an interrupt costs more than a packet. AF_XDP is therefore also measured without
@@ -47,7 +47,7 @@ prefix = "10.2.0.0/16"
 port = "b1"
 neighbour = "{mac}"
 """
-#: Ways to forward; "alone" if the far end does not receive on the other core.
+#: The forwarders; "alone": the far end does not receive on the other core.
 WAYS = ("xdp", "bare", "packet", "kernel", "xdp alone", "bare alone")
 #: Destination: an unused hardware address, so that packets end on arrival.
 FAR = "02:00:00:00:00:99"
@@ -110,7 +110,7 @@ class Network:
         count: int = of["packets"]
         return count
 
-    def received_by(self, namespace: str, device: str, processor: int | None) -> None:
+    def set_receive_cpu(self, namespace: str, device: str, processor: int | None) -> None:
         """Assigns a device's receive processing to this core, or to the sender's."""
         mask = "0" if processor is None else f"{1 << processor:x}"
         self.run(
@@ -194,10 +194,10 @@ def measure(
     file: str = FILE,
     streams: int = 1,
 ) -> list[float]:
-    """Returns Mpps offered, Mpps forwarded, ns a packet."""
+    """Returns Mpps offered, Mpps forwarded, ns per packet."""
     way, _, alone = way.partition(" ")
-    network.received_by(network.sink, "b0", None if alone else first)
-    network.received_by(network.router, "a1", last if way == "kernel" else first)
+    network.set_receive_cpu(network.sink, "b0", None if alone else first)
+    network.set_receive_cpu(network.router, "a1", last if way == "kernel" else first)
     forwarder = Forwarder(network, way, f"{folder}/xdp_forward", last, file)
     try:
         send = [
@@ -236,14 +236,14 @@ def build(folder: str) -> None:
 
 
 def show(rows: dict[str, list[list[float]]]) -> None:
-    """Prints the best round of each way."""
-    print("by             offered  forwarded (Mpps)  ns a packet  Mpps a core")
+    """Prints the best round of each forwarder."""
+    print("by             offered  forwarded (Mpps)    ns/packet    Mpps/core")
     for way, of in rows.items():
         offered, forwarded, took = max(of, key=lambda row: row[1])
         print(f"{way:15}{offered:7.2f}{forwarded:11.2f}{took:20.0f}{1e3 / took:13.2f}")
 
 
-def two_processors() -> tuple[int, int]:
+def two_cpus() -> tuple[int, int]:
     """Returns a core for sender and receivers, and one for the forwarder."""
     processors = sorted(os.sched_getaffinity(0))
     if len(processors) < 2:
@@ -252,10 +252,10 @@ def two_processors() -> tuple[int, int]:
 
 
 def main() -> None:
-    """Measures all ways and prints a table."""
+    """Measures all forwarders and prints a table."""
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 3.0
     rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 3
-    first, last = two_processors()
+    first, last = two_cpus()
     with tempfile.TemporaryDirectory() as folder:
         build(folder)
         network = Network()

@@ -29,11 +29,11 @@ struct port {
     struct ring receive, send, fill, sent;
 };
 
-static volatile sig_atomic_t asked, over;
+static volatile sig_atomic_t report_requested, stop_requested;
 
-static void heard(int signal) {
-    if (signal == SIGUSR1) asked = 1;
-    else over = 1;
+static void on_signal(int signal) {
+    if (signal == SIGUSR1) report_requested = 1;
+    else stop_requested = 1;
 }
 
 static struct ring map(int socket, const struct xdp_ring_offset *at, off_t which, size_t entry) {
@@ -175,11 +175,11 @@ int main(int count, char **arguments) {
     for (uint32_t k = 0; k < RING; k++) fill[k] = (uint64_t)k * FRAME_BYTES;
     moved(from.fill.producer, RING);
 
-    struct sigaction action = {.sa_handler = heard};
+    struct sigaction action = {.sa_handler = on_signal};
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGUSR1, &action, NULL);
     uint64_t packets = 0, busy_ns = 0, began_ns = monotonic_ns();
-    while (!over) {
+    while (!stop_requested) {
         uint32_t back = give_back(&from, &to), many = forward(&from, &to, memory, addresses);
         // Also sends packets that an earlier call has left in the ring.
         if (filled(&to.send) > 0) sendto(to.socket, NULL, 0, MSG_DONTWAIT, NULL, 0);
@@ -187,8 +187,8 @@ int main(int count, char **arguments) {
         if (back + many > 0) busy_ns += ended_ns - began_ns;
         began_ns = ended_ns;
         packets += many;
-        if (asked) {
-            asked = 0;
+        if (report_requested) {
+            report_requested = 0;
             printf("%llu %llu\n", (unsigned long long)packets, (unsigned long long)busy_ns);
             fflush(stdout);
         }

@@ -1,1 +1,1 @@
-//! Has no code: the benchmarks are `decision.rs` and `pipeline.rs`.
+//! Empty: the benchmarks are `decision.rs` and `pipeline.rs`.

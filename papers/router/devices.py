@@ -1,4 +1,4 @@
-"""The live router with devices of 32 packets, as the paper's, and functions of given cost."""
+"""The live router with devices of 32 packets, like the paper's, and functions of given cost."""
 
 import subprocess
 import sys
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from modules import FUEL_A_TURN, counting
-from network import SINKS, STATUS, Network, Seen, Sender
+from network import SINKS, STATUS, Network, Rates, Sender
 from overload import ip
-from paced import SPREAD, VALUES
+from paced import VALUES, VARIED_BYTE
 
 #: Packets that a device holds: the model's receive rings.
 RING = 32
@@ -24,9 +24,9 @@ BITS = 60 * 8
 class Flow:
     """A flow from its own device through its own path."""
 
-    #: Packets a second.
+    #: Packets per second.
     rate: float
-    #: Turns of its extension, and additional turns a unit of the byte in which packets differ.
+    #: Turns of its extension, and additional turns per unit of the byte in which packets differ.
     turns: int = 1
     by_byte: int = 0
     #: Number of its output.
@@ -37,12 +37,12 @@ class Flow:
 
 
 def pace(rate: float) -> str:
-    """Returns the speed of a link that carries this number of packets a second."""
+    """Returns the speed of a link that carries this number of packets per second."""
     return f"{int(rate * BITS)} bps"
 
 
 def file(flows: list[Flow], router: str, rates: list[str], outputs: list[str]) -> str:
-    """Returns a router's file; takes keys of the router, and speeds and keys of the outputs."""
+    """Returns a router's file with these keys of the router, and speeds and keys of the outputs."""
     text = f'[router]\nname = "paper"\nstatus = "{STATUS}"\n{router}\n'
     for at, flow in enumerate(flows):
         text += f'[[port]]\nname = "t{at}"\nkind = "tap"\nrate = "{UNLIMITED}"\n{flow.port}\n'
@@ -61,7 +61,7 @@ def file(flows: list[Flow], router: str, rates: list[str], outputs: list[str]) -
     return text
 
 
-class Sending:
+class RunningFlows:
     """Flows through a running router."""
 
     def __init__(self, network: Network, flows: list[Flow]) -> None:
@@ -69,9 +69,9 @@ class Sending:
         self.network, self.flows = network, flows
         self.devices = [(network.router, f"t{at}") for at in range(len(flows))]
 
-    def measure(self, seconds: float) -> Seen:
+    def measure(self, seconds: float) -> Rates:
         """Measures while one process on another core sends all flows."""
-        arguments = [str(self.network.others[0])]
+        arguments = [str(self.network.sender_cores[0])]
         for at, flow in enumerate(self.flows):
             if flow.rate:
                 arguments += [
@@ -104,13 +104,13 @@ def with_devices(
     router: str,
     rates: list[str] | None = None,
     outputs: list[str] | None = None,
-) -> Iterator[Sending]:
+) -> Iterator[RunningFlows]:
     """Runs the router with these flows and additional keys."""
     for at, flow in enumerate(flows):
-        module = counting(max(1, flow.turns), flow.by_byte, SPREAD)
+        module = counting(max(1, flow.turns), flow.by_byte, VARIED_BYTE)
         (network.folder / f"burn{at}.wasm").write_bytes(module)
     text = file(flows, router, rates or [UNLIMITED] * SINKS, outputs or [""] * SINKS)
     with network.running(text):
         for at in range(len(flows)):
             ip("-n", network.router, "link", "set", f"t{at}", "txqueuelen", str(RING))
-        yield Sending(network, flows)
+        yield RunningFlows(network, flows)

@@ -19,24 +19,25 @@ import overload
 import section4
 from devices import UNLIMITED
 from modules import FUEL_A_TURN, counting
-from network import SOURCES, STATUS, Network, Seen, Sender, kpps, preferred, table
+from network import SOURCES, STATUS, Network, Rates, Sender, kpps, preferred, table
 
 #: Turns of the loop for each packet, so that the router's core is the bottleneck.
 TURNS = 3_000
-#: Offered load relative to the router's capacity; and the range in which the rate must be flat.
+#: Offered loads relative to the router's capacity.
 PARTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.3)
-MOST = 3.0
-#: Share of the offered load at which the router keeps up.
-KEPT_UP = 0.9
+#: Offered load, relative to the capacity, up to which the rate must be flat.
+FLAT_UP_TO = 3.0
+#: Minimum share of the offered load that the router forwards without overload.
+MIN_FORWARDED = 0.9
 Row = list[str]
-#: By title, a table and its summary lines.
+#: Tables and their summary lines, by title.
 Parts = dict[str, tuple[str, list[Row]]]
 
 
 def file(
     paths: list[str], batch: int, output: str = "", reading: str = "polled", **more: bool
 ) -> str:
-    """Returns a router's file whose path number n takes the packets of source n.
+    """Returns a router's file in which path n matches the packets of source n.
 
     `paths` are additional keys of the paths, `output` those of the output; `reading` is the input
     mode. `costly` adds the extension to each path, `reserved` a reservation to each input.
@@ -56,80 +57,91 @@ def file(
     return f"{text}[[route]]\n{route}"
 
 
-def sent_at(network: Network, rates: list[float], seconds: float) -> Seen:
-    """Measures while sources send at these rates a second; 0 is full speed."""
+def sent_at(network: Network, rates: list[float], seconds: float) -> Rates:
+    """Measures while sources send at these rates, packets per second; 0 is full speed."""
 
     def start() -> list[Sender]:
-        places = itertools.cycle(network.others)
-        every = enumerate(zip(network.sources, places, rates, strict=False))
+        cores = itertools.cycle(network.sender_cores)
+        senders = enumerate(zip(network.sources, cores, rates, strict=False))
         return [
-            overload.sender(source, place, network.mac(f"in{at}"), rate)
-            for at, (source, place, rate) in every
+            overload.sender(source, core, network.mac(f"in{at}"), rate)
+            for at, (source, core, rate) in senders
         ]
 
-    return network.measure(start, network.far, seconds)
+    return network.measure(start, network.source_devices, seconds)
 
 
-def overloaded(
-    network: Network, seconds: float, full: Seen | None = None
-) -> tuple[str, list[Row], Seen]:
-    """Figure 5: forwarded packets up to three times the capacity; table, summary, and capacity.
+def measure_overload(
+    network: Network, seconds: float, full: Rates | None = None
+) -> tuple[str, list[Row], Rates]:
+    """Measures Figure 5 up to three times the capacity; returns table, summary, and capacity.
 
-    Polled; with interrupts if the capacity of polling is given.
+    The router polls, or uses interrupts if the capacity of polling is given.
     """
     reading = "interrupt" if full else "polled"
     with network.running(file([""] * SOURCES, 16, reading=reading, costly=True)):
         if full is None:
             # The senders at full speed measure the router's capacity.
-            every = [sent_at(network, [0.0] * SOURCES, seconds / 2) for _ in range(section4.ROUNDS)]
-            full = sorted(every, key=lambda one: one.each)[len(every) // 2]
-        most = full.each / SOURCES
-        seen = section4.rounds(
-            lambda part: sent_at(network, [part * most] * SOURCES, seconds / 3),
+            runs = [sent_at(network, [0.0] * SOURCES, seconds / 2) for _ in range(section4.ROUNDS)]
+            full = sorted(runs, key=lambda run: run.per_cpu_second)[len(runs) // 2]
+        capacity = full.per_cpu_second / SOURCES
+        by_load = section4.rounds(
+            lambda part: sent_at(network, [part * capacity] * SOURCES, seconds / 3),
             [(part,) for part in PARTS],
             section4.ROUNDS,
         )
-    rows, beyond = [], []
-    for some in seen.values():
-        offered, got, each, worked = (
-            median(of)
-            for of in zip(
-                *((sum(one.offered), one.all, one.each, one.worked) for one in some), strict=True
+    rows, overloads = [], []
+    for runs in by_load.values():
+        offered, forwarded, per_cpu_second, cpu_share = (
+            median(values)
+            for values in zip(
+                *(
+                    (sum(run.offered), run.forwarded, run.per_cpu_second, run.cpu_share)
+                    for run in runs
+                ),
+                strict=True,
             )
         )
-        rows.append([kpps(offered), kpps(got), f"{100 * worked:.0f} %", "it kept up", ""])
-        if got < KEPT_UP * offered:
-            beyond.append((each, offered / got))
-            rows[-1][3:] = [kpps(each), each]
-    peak = max((each for each, _ in beyond), default=1.0)
-    rows = [[f"{one / peak:.2f}" if isinstance(one, float) else one for one in row] for row in rows]
-    least, most = (
-        min(beyond, default=(1.0, 0))[0] / peak,
-        max((times for _, times in beyond), default=0.0),
+        rows.append([kpps(offered), kpps(forwarded), f"{100 * cpu_share:.0f} %", "no overload", ""])
+        if forwarded < MIN_FORWARDED * offered:
+            overloads.append((per_cpu_second, offered / forwarded))
+            rows[-1][3:] = [kpps(per_cpu_second), per_cpu_second]
+    peak = max((rate for rate, _ in overloads), default=1.0)
+    rows = [
+        [f"{cell / peak:.2f}" if isinstance(cell, float) else cell for cell in row] for row in rows
+    ]
+    lowest, highest_load = (
+        min(overloads, default=(1.0, 0))[0] / peak,
+        max((load for _, load in overloads), default=0.0),
     )
-    live = f"{100 * least:.0f} % of the peak at least, up to {most:.1f} times what it forwards"
-    gists = [["Fig 5: the rate under overload", "remains flat", "flat", live]]
+    live = (
+        f"at least {100 * lowest:.0f} % of the peak, up to {highest_load:.1f} times the "
+        "forwarded rate"
+    )
+    summary_rows = [["Fig 5: rate under overload", "remains flat", "flat", live]]
     if reading == "interrupt":
-        gists = [["Fig 5: the same by interrupts", "livelock", "livelock", live]]
+        summary_rows = [
+            ["Fig 5: rate under overload with interrupts", "livelock", "livelock", live]
+        ]
     else:
-        held = "yes" if least >= 0.95 and most >= MOST else "no"
-        goal = "the goal: within 5 % of the peak from once to 3 times what it forwards"
-        gists.append([goal, "", "yes", held])
+        reached = "yes" if lowest >= 0.95 and highest_load >= FLAT_UP_TO else "no"
+        goal = "goal: within 5 % of the peak at 1 to 3 times the forwarded rate"
+        summary_rows.append([goal, "", "yes", reached])
     heads = [
         "offered (Kpps)",
         "forwarded (Kpps)",
-        "of its processor the router had",
-        "forwarded in a second of that (Kpps)",
-        "of the peak",
+        "the router's share of its core",
+        "forwarded per CPU second (Kpps)",
+        "relative to the peak",
     ]
-    return table(heads, rows), gists, full
+    return table(heads, rows), summary_rows, full
 
 
-def shares(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
-    """Three functions with reservations of 1, 2 and 3 parts, all overloaded."""
+def measure_shares(network: Network, full: Rates, seconds: float) -> tuple[str, Row]:
+    """Measures three overloaded functions with reservations of 1:2:3."""
     part = full.cycles // 18 // 1_000_000
-    # Senders alternate on their core, a few ms each: queues must cover this time. A saturated
-    # output shares by its own discipline.
+    # Senders alternate on their core every few ms, and queues must cover this time. A saturated
+    # output would share by its own discipline.
     keys = [f'reservation = "{part * weight} Mcps"\nqueue = 4096' for weight in (1, 2, 3)]
     output = f'output-reservation = "{6 * part} Mcps"'
     with network.running(file(keys, 16, output, costly=True, reserved=True)):
@@ -142,82 +154,88 @@ def shares(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
         worst = max(worst, abs(error))
         rates = [kpps(seen.offered[at]), kpps(seen.sent[at])]
         rows.append(["ABC"[at], *rates, f"{weight / 6:.3f}", f"{share:.3f}", f"{error:+.1f} %"])
-    heads = ["function", "offered (Kpps)", "forwarded (Kpps)", "reserved", "got", "error"]
-    gist = [
-        "the processor's time by reservation",
+    heads = ["function", "offered (Kpps)", "forwarded (Kpps)", "reserved", "used", "error"]
+    summary_row = [
+        "CPU time by reservation",
         "proportional",
         "proportional",
         f"within {worst:.1f} %",
     ]
-    return table(heads, rows), gist
+    return table(heads, rows), summary_row
 
 
-def promised(network: Network, full: Seen, seconds: float) -> tuple[str, Row]:
-    """Figure 6: B and C have reservations, and A offers an increasing load."""
-    rate = full.each / 5
-    cost = f'cost = "{int(1.1 * full.cost)} ns"\nreservation = "{int(rate)} pps"'
+def measure_reserved(network: Network, full: Rates, seconds: float) -> tuple[str, Row]:
+    """Measures Figure 6: B and C have reservations, and A offers an increasing load."""
+    rate = full.per_cpu_second / 5
+    cost = f'cost = "{int(1.1 * full.cpu_per_sent_packet)} ns"\nreservation = "{int(rate)} pps"'
     rows, kept = [], []
     with network.running(file(["", cost, cost], 16, costly=True, reserved=True)):
-        for part in (0.2, 0.4, 0.6, 1.0, MOST):
-            seen = sent_at(network, [part * full.each, rate * 0.98, rate * 0.98], seconds)
+        for part in (0.2, 0.4, 0.6, 1.0, FLAT_UP_TO):
+            seen = sent_at(network, [part * full.per_cpu_second, rate * 0.98, rate * 0.98], seconds)
             kept += [seen.sent[at] / max(1.0, seen.offered[at]) for at in (1, 2)]
             dropped = [f"{seen.dropped[at]:.0f}" for at in range(SOURCES)]
             pairs = zip(seen.offered, seen.sent, strict=True)
-            rows.append([*(kpps(of) for pair in pairs for of in pair), " / ".join(dropped)])
-    heads = [f"{name} {what}" for name in "ABC" for what in ("offered", "got")]
-    live = f"{100 * min(kept):.1f} % at least"
-    gist = ["Fig 6: B and C get, whatever A offers", "all of theirs", "all", live]
-    return table([*heads, "dropped, A / B / C (packets/s)"], rows), gist
+            rows.append([*(kpps(rate) for pair in pairs for rate in pair), " / ".join(dropped)])
+    heads = [f"{name} {what}" for name in "ABC" for what in ("offered", "forwarded")]
+    live = f"at least {100 * min(kept):.1f} %"
+    what = "Fig 6: share of B's and C's load that is forwarded, at any load of A"
+    summary_row = [what, "all", "all", live]
+    return table([*heads, "dropped, A / B / C (packets/s)"], rows), summary_row
 
 
-def batches(network: Network, seconds: float) -> tuple[str, Row]:
-    """Table 2: the gain of batching."""
+def measure_batches(network: Network, seconds: float) -> tuple[str, Row]:
+    """Measures Table 2: the gain of batching."""
     costs = {}
     for batch in (1, 4, 16, 32):
         with network.running(file([""] * SOURCES, batch)):
             costs[batch] = sent_at(network, [0.0] * SOURCES, seconds)
-    base = costs[16].cost
+    base = costs[16].cpu_per_sent_packet
     rows = [
-        [str(batch), kpps(seen.all), f"{seen.cost:.0f}", f"{base / seen.cost:.2f}"]
+        [
+            str(batch),
+            kpps(seen.forwarded),
+            f"{seen.cpu_per_sent_packet:.0f}",
+            f"{base / seen.cpu_per_sent_packet:.2f}",
+        ]
         for batch, seen in costs.items()
     ]
-    heads = ["batch", "forwarded (Kpps)", "processor a packet (ns)", "rate it allows / that of 16"]
-    gist = [
-        "Table 2: rate of batches of 1 against 16",
+    heads = ["batch", "forwarded (Kpps)", "CPU time per packet (ns)", "rate relative to 16"]
+    summary_row = [
+        "Table 2: rate with batches of 1 relative to 16",
         "0.83",
         "0.83",
-        f"{base / costs[1].cost:.2f}",
+        f"{base / costs[1].cpu_per_sent_packet:.2f}",
     ]
-    return table(heads, rows), gist
+    return table(heads, rows), summary_row
 
 
-def by_wires(network: Network, seconds: float) -> Parts:
-    """The experiments on veth pairs: titles and results."""
+def on_veth(network: Network, seconds: float) -> Parts:
+    """Measures the experiments on veth pairs; returns titles and results."""
     (network.folder / "burn.wasm").write_bytes(counting(TURNS))
-    flat, first, full = overloaded(network, seconds)
-    interrupts, second, _ = overloaded(network, seconds, full)
-    reserved, third = shares(network, full, seconds)
-    mixed, fourth = promised(network, full, seconds)
-    batched, fifth = batches(network, seconds)
+    flat, first, full = measure_overload(network, seconds)
+    interrupts, second, _ = measure_overload(network, seconds, full)
+    reserved, third = measure_shares(network, full, seconds)
+    mixed, fourth = measure_reserved(network, full, seconds)
+    batched, fifth = measure_batches(network, seconds)
     return {
         "Overload (Figure 5)": (flat, first),
-        "Overload, read by interrupts": (interrupts, second),
-        "Functions that reserve 1, 2 and 3 parts": (reserved, [third]),
-        "Best effort beside two promises (Figure 6; Kpps)": (mixed, [fourth]),
+        "Overload with interrupts": (interrupts, second),
+        "Functions with reservations of 1:2:3": (reserved, [third]),
+        "Best effort and two reserved flows (Figure 6; Kpps)": (mixed, [fourth]),
         "Batches (Table 2)": (batched, [fifth]),
     }
 
 
-def by_devices(network: Network, seconds: float) -> tuple[Parts, str]:
-    """The experiments on devices like the paper's, and the points of Figures 7 to 9."""
-    of = section4.costs(network, section4.WAYS, seconds)
-    simple, _, bounded = of.values()
-    costs, gists, points = section4.link_and_processor(network, of, seconds)
+def on_tap(network: Network, seconds: float) -> tuple[Parts, str]:
+    """Measures on devices like the paper's; returns results and the points of Figures 7 to 9."""
+    router_costs = section4.costs(network, section4.BATCHINGS, seconds)
+    simple, _, bounded = router_costs.values()
+    costs, summary_rows, points = section4.link_and_processor(network, router_costs, seconds)
     parts = {
-        "Shares that are not right (Table 3)": section4.best_effort(network, simple, seconds),
+        "Unbalanced shares (Table 3)": section4.best_effort(network, simple, seconds),
         "Idle ports (section 4.2)": section4.idle_ports(network, simple, seconds),
-        "From link-bound to CPU-bound (Figures 7, 8 and 9)": (costs, gists),
-        "Packets that cost differently (section 4.5)": section4.data_dependent(
+        "From link-bound to CPU-bound (Figures 7, 8 and 9)": (costs, summary_rows),
+        "Packets of different cost (section 4.5)": section4.data_dependent(
             network, bounded, seconds
         ),
     }
@@ -226,8 +244,8 @@ def by_devices(network: Network, seconds: float) -> tuple[Parts, str]:
 
 def write(parts: Parts, points: str, out: Path) -> None:
     """Writes the tables, their summaries, and the points."""
-    every = [gist for _, gists in parts.values() for gist in gists]
-    text = table(["shape", "the paper", "the model", "live"], every)
+    summary = [summary_row for _, summary_rows in parts.values() for summary_row in summary_rows]
+    text = table(["statement", "the paper", "the model", "live"], summary)
     out.write_text(text + "".join(f"\n### {title}\n\n{rows}" for title, (rows, _) in parts.items()))
     out.with_name("costs.csv").write_text(points)
 
@@ -240,8 +258,8 @@ def main() -> None:
         network = Network(Path(folder))
         try:
             network.make()
-            parts = by_wires(network, seconds)
-            more, points = by_devices(network, seconds / 5)
+            parts = on_veth(network, seconds)
+            more, points = on_tap(network, seconds / 5)
         finally:
             network.remove()
     write(parts | more, points, out)

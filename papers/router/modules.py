@@ -5,7 +5,7 @@ FUEL_A_TURN = 8
 
 
 def _number(value: int) -> bytes:
-    """Signed LEB128."""
+    """Encodes a number as signed LEB128."""
     out = bytearray()
     while True:
         low, value = value & 0x7F, value >> 7
@@ -24,7 +24,7 @@ def _name(text: str) -> bytes:
 
 
 def counting(turns: int, by_byte: int = 0, at: int = 0) -> bytes:
-    """A module that counts down from `turns`, plus `by_byte` a unit of the packet's byte `at`."""
+    """Returns a module that counts down from `turns` + `by_byte` × byte `at` of the packet."""
     i32 = 0x7F
     # local 1 = turns + by_byte * packet[at]; the packet is at address 0
     begin = bytes([0x41]) + _number(turns)

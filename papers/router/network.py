@@ -29,43 +29,43 @@ Device = tuple[str, str]
 
 
 @dataclass
-class Seen:
-    """Rates during an interval, by source or path: packets a second."""
+class Rates:
+    """Rates during an interval, by source or path, packets per second."""
 
     offered: list[float]
-    #: Of them, lost by full devices.
+    #: Offered packets that full devices dropped.
     lost: list[float]
     sent: list[float]
     dropped: list[float]
-    #: CPU time of each process, in the router's order: inputs, paths, outputs, ns.
+    #: CPU time of each process, ns, in the router's order: inputs, paths, outputs.
     used: list[float]
     #: Packets moved by these processes.
     moved: list[float]
-    #: The core's time, a second.
+    #: Cycles per second of the core.
     cycles: int
-    #: The router's share of its core: other processes may have used it, too.
-    worked: float
+    #: The router's share of its core, which other processes may use too.
+    cpu_share: float
     #: Duration of the interval, s.
-    took: float
+    seconds: float
 
     @property
-    def all(self) -> float:
-        """Packets forwarded a second."""
+    def forwarded(self) -> float:
+        """Packets forwarded per second."""
         return sum(self.sent)
 
     @property
-    def each(self) -> float:
-        """Packets forwarded in a second of the router's CPU time."""
-        return self.all / max(1e-9, self.worked)
+    def per_cpu_second(self) -> float:
+        """Packets forwarded per second of the router's CPU time."""
+        return self.forwarded / max(1e-9, self.cpu_share)
 
-    def kept(self, path: int) -> float:
-        """The fraction of the offered load that is not lost; each path has its own device."""
+    def forwarded_share(self, path: int) -> float:
+        """Returns the fraction of the offered load that is not lost; each path has a device."""
         return 1 - (self.lost[path] + self.dropped[path]) / max(1.0, self.offered[path])
 
     @property
-    def cost(self) -> float:
-        """CPU time of all processes a sent packet, ns."""
-        return sum(self.used) / max(1.0, self.all * self.took)
+    def cpu_per_sent_packet(self) -> float:
+        """CPU time of all processes per sent packet, ns."""
+        return sum(self.used) / max(1.0, self.forwarded * self.seconds)
 
     @property
     def busy(self) -> list[float]:
@@ -73,23 +73,23 @@ class Seen:
         ports = (len(self.used) - len(self.sent)) // 2
         return self.used[ports : ports + len(self.sent)]
 
-    def a_packet(self, process: int) -> float:
-        """CPU time of a process a moved packet, ns."""
+    def cpu_per_packet(self, process: int) -> float:
+        """Returns the CPU time of a process per moved packet, ns."""
         return self.used[process] / max(1.0, self.moved[process])
 
 
 @dataclass
-class Look:
+class CounterSnapshot:
     """Counters of the router and the kernel's devices, and the router's CPU time, ns."""
 
     report: dict[str, Any]
     offered: list[tuple[float, int]]
     lost: list[tuple[float, int]]
-    worked: tuple[float, int]
+    cpu_time_ns: tuple[float, int]
 
 
 def rate(old: tuple[float, int], new: tuple[float, int]) -> float:
-    """Returns the rate of a counter, a second."""
+    """Returns the rate of a counter per second."""
     return (new[1] - old[1]) / (new[0] - old[0])
 
 
@@ -99,31 +99,31 @@ def preferred() -> Iterator[None]:
     group = Path("/proc/self/autogroup")
     with suppress(OSError):
         os.nice(-20)
-    was = group.read_text().split()[-1] if group.exists() else ""
+    previous = group.read_text().split()[-1] if group.exists() else ""
     with suppress(OSError):
-        group.write_text("-20" if was else "")
+        group.write_text("-20" if previous else "")
     try:
         yield
     finally:
         with suppress(OSError):
-            group.write_text(was)
+            group.write_text(previous)
 
 
 class Network:
-    """Sources, a router and a sink, joined."""
+    """Network namespaces of sources, a router and a sink, joined by veth pairs."""
 
     def __init__(self, folder: Path) -> None:
         """Stores the folder for files; creates nothing."""
         self.folder = folder
         self.program = os.environ.get("MILLSTREAM", "target/release/millstream")
-        *self.others, self.last = sorted(os.sched_getaffinity(0))
-        if not self.others:
-            sys.exit("two cores are needed: one for the router, one for senders")
-        os.sched_setaffinity(0, self.others)
+        *self.sender_cores, self.last = sorted(os.sched_getaffinity(0))
+        if not self.sender_cores:
+            sys.exit("two cores are required: one for the router, one for senders")
+        os.sched_setaffinity(0, self.sender_cores)
         self.names = [f"pr{os.getpid()}-{name}" for name in ("router", "sink", *range(SOURCES))]
         self.router, self.sink, *self.sources = self.names
         #: Devices of the sources.
-        self.far: list[Device] = [(source, "a0") for source in self.sources]
+        self.source_devices: list[Device] = [(source, "a0") for source in self.sources]
 
     def make(self) -> None:
         """Creates the namespaces and links."""
@@ -150,7 +150,7 @@ class Network:
         ip("-n", self.router, "link", "set", "lo", "up")
 
     def remove(self) -> None:
-        """Removes everything."""
+        """Removes all namespaces."""
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
@@ -161,24 +161,24 @@ class Network:
 
     def status(self) -> dict[str, Any] | None:
         """Returns the router's counters, or None without a response."""
-        ask = ["ip", "netns", "exec", self.router, "curl", "-s", f"http://{STATUS}/status"]
-        answer = subprocess.run(ask, check=False, capture_output=True)
-        report: dict[str, Any] | None = None if answer.returncode else json.loads(answer.stdout)
+        command = ["ip", "netns", "exec", self.router, "curl", "-s", f"http://{STATUS}/status"]
+        result = subprocess.run(command, check=False, capture_output=True)
+        report: dict[str, Any] | None = None if result.returncode else json.loads(result.stdout)
         return report
 
-    def look(self, devices: list[Device]) -> Look:
-        """Returns the current counters, each with its own time."""
+    def read_counters(self, devices: list[Device]) -> CounterSnapshot:
+        """Returns the current counters, each with its read time."""
         report = self.status()
         if report is None:
-            sys.exit("the router does not answer")
+            sys.exit("the router does not respond")
         offered, lost = [], []
         for namespace, device in devices:
             shown = json.loads(ip("-n", namespace, "-j", "-s", "link", "show", device))
             now, counted = time.perf_counter(), shown[0]["stats64"]["tx"]
             offered.append((now, int(counted["packets"]) + int(counted["dropped"])))
             lost.append((now, int(counted["dropped"])))
-        worked = int(Path(f"/proc/{self.process}/schedstat").read_text().split()[0])
-        return Look(report, offered, lost, (time.perf_counter(), worked))
+        cpu_time_ns = int(Path(f"/proc/{self.process}/schedstat").read_text().split()[0])
+        return CounterSnapshot(report, offered, lost, (time.perf_counter(), cpu_time_ns))
 
     @contextmanager
     def running(self, file: str) -> Iterator[None]:
@@ -186,10 +186,10 @@ class Network:
         path = self.folder / "router.toml"
         path.write_text(file)
         command = ["taskset", "-c", str(self.last), self.program, "route", str(path)]
-        within = ["ip", "netns", "exec", self.router]
+        in_namespace = ["ip", "netns", "exec", self.router]
         with (self.folder / "router.log").open("w") as log:
-            router = subprocess.Popen([*within, *command], stdout=log, stderr=log)
-        # `ip` and `taskset` become the router.
+            router = subprocess.Popen([*in_namespace, *command], stdout=log, stderr=log)
+        # `ip` and `taskset` exec the router, so it has this process id.
         self.process = router.pid
         try:
             until = time.perf_counter() + START
@@ -204,14 +204,14 @@ class Network:
             router.send_signal(signal.SIGINT)
             router.wait()
 
-    def measure(self, start: Start, devices: list[Device], seconds: float) -> Seen:
-        """Measures while these senders send by these devices."""
+    def measure(self, start: Start, devices: list[Device], seconds: float) -> Rates:
+        """Measures while `start`'s senders send through these devices."""
         senders = start()
         try:
             time.sleep(WARM_UP)
-            first = self.look(devices)
+            first = self.read_counters(devices)
             time.sleep(seconds)
-            last = self.look(devices)
+            last = self.read_counters(devices)
         finally:
             for sender in senders:
                 sender.kill()
@@ -223,7 +223,7 @@ class Network:
             both = zip(before[what], after[what], strict=True)
             return [float(sum(new[field] - old[field] for field in fields)) for old, new in both]
 
-        return Seen(
+        return Rates(
             offered=[rate(old, new) for old, new in zip(first.offered, last.offered, strict=True)],
             lost=[rate(old, new) for old, new in zip(first.lost, last.lost, strict=True)],
             sent=[packets / took for packets in grown("paths", "sent")],
@@ -231,17 +231,17 @@ class Network:
             used=grown("processes", "busy_ns"),
             moved=grown("processes", "packets"),
             cycles=sum(process["reserved_cycles"] for process in after["processes"]),
-            worked=rate(first.worked, last.worked) / 1e9,
-            took=took,
+            cpu_share=rate(first.cpu_time_ns, last.cpu_time_ns) / 1e9,
+            seconds=took,
         )
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:
-    """Formats a table of the book's pages."""
+    """Formats a Markdown table."""
     lines = [heads, ["---", *["--:"] * (len(heads) - 1)], *rows]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def kpps(rate: float) -> str:
-    """Formats a rate in thousands a second."""
+    """Formats a rate in thousands per second."""
     return f"{rate / 1e3:.1f}"

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The live router between veth pairs by offered load: is there a receive livelock?
+"""Measures whether the live router between veth pairs has a receive livelock.
 
 Usage: papers/router/overload.py [SECONDS [BUSY [polled | interrupt]]]. Needs root, iproute2, curl
 and target/release/millstream, or MILLSTREAM. The router has one core; senders of 60-byte packets
 have the others. The offered load is the kernel's count of sent packets, in fractions of the
-senders' capacity; the forwarded load is the router's count. Where senders have too few cores to
+senders' capacity; the forwarded load is the router's count. If senders have too few cores to
 overload the router, BUSY programs compete for the router's core.
 """
 
@@ -62,7 +62,7 @@ def frame(mac: str, network: int = 2) -> bytes:
 
 
 def send(processor: int, packet: bytes, per_second: float) -> None:
-    """Sends at a rate until terminated; 0 is full speed."""
+    """Sends at a rate in packets per second until terminated; 0 is full speed."""
     os.sched_setaffinity(0, {processor})
     with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
         out.bind(("a0", 0))
@@ -85,10 +85,10 @@ def sender(namespace: str, processor: int, mac: str, rate: float) -> Any:
 
 
 def counted(source: str, router: str) -> tuple[int, int, int]:
-    """Packets sent by the kernel's count; read and forwarded by the router's."""
+    """Returns packets sent (kernel's count), and packets read and forwarded (router's counts)."""
     shown = json.loads(ip("-n", source, "-j", "-s", "link", "show", "a0"))
-    ask = ["ip", "netns", "exec", router, "curl", "-s", "http://127.0.0.1:9816/status"]
-    report = json.loads(subprocess.run(ask, check=True, capture_output=True).stdout)
+    command = ["ip", "netns", "exec", router, "curl", "-s", "http://127.0.0.1:9816/status"]
+    report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
     sent: int = shown[0]["stats64"]["tx"]["packets"]
     return sent, report["ports"][0]["received"], report["paths"][0]["sent"]
 
@@ -101,7 +101,7 @@ def main() -> None:
     reading = sys.argv[3] if len(sys.argv) > 3 else "polled"
     *others, last = sorted(os.sched_getaffinity(0))
     if not others:
-        sys.exit("two cores are needed: one for the router, one for senders")
+        sys.exit("two cores are required: one for the router, one for senders")
     source, router, sink = (f"ov{os.getpid()}-{name}" for name in ("a", "r", "b"))
     file = tempfile.NamedTemporaryFile("w", suffix=".toml")
     running = None
@@ -153,7 +153,7 @@ def main() -> None:
             if fraction:
                 rows.append(row)
         peak = max(row[2] for row in rows)
-        print("offered (Kpps)  read  forwarded  of its peak  offered / peak")
+        print("offered (Kpps)  read  forwarded  % of peak   offered / peak")
         for offered, read, forwarded in rows:
             print(
                 f"{offered / 1e3:14.0f}{read / 1e3:6.0f}{forwarded / 1e3:11.0f}"

@@ -3,8 +3,8 @@
 
 Usage: paced.py PROCESSOR {DEVICE MAC NETWORK RATE}. Packets go to 10.NETWORK.0.1; RATE is packets a
 second. Packets that could not be sent in time are skipped: a flow has no bursts, which short device
-queues would drop. Byte `SPREAD` of a flow's packets has every value equally often, in pseudo-random
-order.
+queues would drop. Byte `VARIED_BYTE` of a flow's packets has every value equally often, in
+pseudo-random order.
 """
 
 import os
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import overload
 
-#: A packet goes to the device at once or is lost: it bypasses the kernel's queues.
+#: Sends packets directly to the device, without the kernel's queues; a full device drops them.
 SOL_PACKET, QDISC_BYPASS = 263, 20
 #: Offset and number of values of the byte in which packets differ.
-SPREAD = 59
+VARIED_BYTE = 59
 VALUES = 256
-#: Backlog of a flow beyond which packets are skipped.
+#: Maximum backlog of a flow, packets; further packets are skipped.
 BEHIND = 4
 
 
@@ -37,13 +37,13 @@ class Flow:
 
 
 def flow(device: str, mac: str, network: int, rate: float, began: float) -> Flow:
-    """Stores a flow of `rate` packets a second by `device`."""
+    """Creates a flow of `rate` packets per second through `device`."""
     out = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     out.setsockopt(SOL_PACKET, QDISC_BYPASS, 1)
     out.bind((device, 0))
     values = list(range(VALUES))
     random.Random(1).shuffle(values)
-    packet = overload.frame(mac, network)[:SPREAD]
+    packet = overload.frame(mac, network)[:VARIED_BYTE]
     return Flow(out, [packet + bytes([value]) for value in values], 1 / rate, began)
 
 
@@ -58,16 +58,16 @@ def main() -> None:
     ]
     now = time.perf_counter
     while True:
-        for of in all_flows:
+        for one in all_flows:
             time_now = now()
-            if of.due > time_now:
+            if one.due > time_now:
                 continue
-            of.due = max(of.due + of.every, time_now - BEHIND * of.every)
-            of.at = (of.at + 1) % VALUES
+            one.due = max(one.due + one.every, time_now - BEHIND * one.every)
+            one.at = (one.at + 1) % VALUES
             try:
-                of.out.send(of.packets[of.at])
+                one.out.send(one.packets[one.at])
             except OSError:
-                # No space: lost, as on a device.
+                # The device is full, so the packet is lost.
                 continue
 
 

@@ -1,6 +1,5 @@
-//! The Co-processor paper: a model of its server (Figures 6 to 10), the live server beside a live
-//! load (the same figures), and the cost of scheduling and frame paths on today's machine (Tables 1
-//! to 5).
+//! The Co-processor paper: Figures 6 to 10 on a model of its server and on the live server, and
+//! Tables 1 to 5 on today's machine.
 //!
 //! Measurements are in `coprocessor/measured`; the page is generated from them and the model.
 
@@ -32,17 +31,17 @@ pub(crate) fn measure(folder: &Path) -> miette::Result<()> {
     fs::write(measured.join("paths.csv"), paths).into_diagnostic()
 }
 
-/// Nanoseconds since `start`.
+/// Returns the time since `since`, ns.
 fn elapsed_ns(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Figures and the paper's statements.
+/// Returns the page with its figures and the paper's statements.
 pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let runs = Runs::compute();
-    let of = statements::statements(&runs);
+    let statements = statements::statements(&runs);
     let live = live::Live::read(folder)?;
-    let mut claims = of.claims;
+    let mut claims = statements.claims;
     let live_claims = live.claims();
     let mut text = String::from(include_str!("coprocessor/page.md"));
     let table = |text: &mut String, claims: &[Claim]| {
@@ -52,7 +51,7 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     text += "\n## The model and the paper\n\n";
     table(&mut text, &claims);
     text += "\nWhere the model differs:\n\n| | the paper | the model | why |\n|---|---|---|---|\n";
-    text += &of.differences;
+    text += &statements.differences;
     let mut files = Vec::new();
     for (file, title, svg) in runs.draw()? {
         let _ = writeln!(text, "\n![{title}]({file})");

@@ -1,6 +1,6 @@
 //! SHA-256 digests of the generated figures, which are not part of the repository.
 //!
-//! `papers/DIGESTS` has one line a figure, sorted by path, as `sha256sum --check` reads it.
+//! `papers/DIGESTS` has one line per figure, sorted by path, in the format of `sha256sum --check`.
 //! `--check` compares a drawn figure with its digest; every other job writes both.
 
 use miette::{IntoDiagnostic, WrapErr};
@@ -59,12 +59,12 @@ impl Digests {
         self.0.insert(path, digest(contents));
     }
 
-    /// Whether `contents` has the recorded digest of `path`.
+    /// Returns whether `contents` has the recorded digest of `path`.
     pub(crate) fn matches(&self, path: &str, contents: &str) -> bool {
         self.0.get(path).is_some_and(|recorded| *recorded == digest(contents))
     }
 
-    /// The recorded paths.
+    /// Returns the recorded paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }

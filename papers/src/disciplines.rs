@@ -1,4 +1,4 @@
-//! The book's comparison of disciplines: a picture of the same traffic under each of them, and a
+//! The book's comparison of disciplines: a picture of equal traffic under each discipline, and a
 //! table of their fairness.
 
 use miette::IntoDiagnostic;
@@ -17,7 +17,9 @@ use crate::experiment::{Claim, Page};
 /// The time span of the picture, ns.
 const DRAWN_NS: u64 = 60_000_000;
 
-/// The picture and the page about fairness, for the book's folder; `example` is the scenario.
+/// Returns the picture and the page about fairness for the book's folder.
+///
+/// `example` is the path of the scenario.
 pub(crate) fn page(example: &Path) -> miette::Result<Page> {
     let text = std::fs::read_to_string(example).into_diagnostic()?;
     let picture = picture(&text, example)?;
@@ -50,7 +52,7 @@ impl Listener for Services {
     }
 }
 
-/// The link's transmissions, one band for each discipline.
+/// Returns the picture of the link's transmissions, one band for each discipline.
 fn picture(text: &str, example: &Path) -> miette::Result<String> {
     let mut drawn = Vec::new();
     let mut names = Vec::new();
@@ -64,12 +66,13 @@ fn picture(text: &str, example: &Path) -> miette::Result<String> {
         link::run(&scenario, input.feed.as_mut(), &mut services).into_diagnostic()?;
         drawn.push(Band { name: row.name.to_owned(), spans: services.0 });
     }
-    let title = "What the link sends, the same traffic under every discipline";
+    let title = "Transmissions of the link: equal traffic under every discipline";
     bands(title, "time (ms)", &names, &drawn)
         .map_err(|error| miette::miette!("the picture of disciplines: {error}"))
 }
 
-/// The disciplines that the page compares: with a bound first, then those with shares.
+/// Returns the disciplines that the page compares: those with a bound first, then those with
+/// shares.
 fn compared() -> Vec<(&'static DisciplineRow, Theory)> {
     let compared = |row: &'static DisciplineRow| Some((row, row.fairness?));
     let mut rows: Vec<_> = DISCIPLINES.iter().filter_map(compared).collect();
@@ -98,9 +101,9 @@ impl Fairness {
     fn claim(&self) -> Option<Claim> {
         let of_bound = self.of_bound?;
         Some(Claim {
-            what: format!("{}: the worst difference of service per weight", self.discipline),
+            what: format!("{}: largest difference of service per weight", self.discipline),
             paper: "at most the bound".into(),
-            ours: format!("{:.0} % of it", of_bound * 100.0),
+            ours: format!("{:.0} % of the bound", of_bound * 100.0),
             holds: of_bound <= 1.0,
         })
     }
@@ -131,10 +134,10 @@ fn measure(row: &'static DisciplineRow, theory: Theory) -> Fairness {
         let served = run(row, &weights, &lengths, &late);
         for i in 0..streams {
             for j in 0..i {
-                let swing = swing(&served, &weights, i, j);
-                fairness.worst = fairness.worst.max(swing);
+                let difference = swing(&served, &weights, i, j);
+                fairness.worst = fairness.worst.max(difference);
                 if let Some(bound) = bound(i, j) {
-                    let reached = fairness.of_bound.unwrap_or(0.0).max(swing / bound);
+                    let reached = fairness.of_bound.unwrap_or(0.0).max(difference / bound);
                     fairness.of_bound = Some(reached);
                 }
             }
@@ -160,7 +163,7 @@ fn run(row: &DisciplineRow, weights: &[u32], lengths: &[Vec<u32>], late: &[bool]
         let contract = Contract::new().weight(*weight).and_then(|c| c.quantum_bytes(TURN * weight));
         scheduler.add_stream(contract.expect("positive")).expect("complete");
     }
-    // Late streams start when about a third is sent.
+    // Late streams start when about a third of all bytes is sent.
     let total: u64 = lengths.iter().flatten().map(|bytes| u64::from(*bytes)).sum();
     let start_ns = |late: bool| if late { total / 3 } else { 0 };
     let mut started = vec![false; weights.len()];
@@ -181,7 +184,7 @@ fn run(row: &DisciplineRow, weights: &[u32], lengths: &[Vec<u32>], late: &[bool]
     }
 }
 
-/// The largest change of W_i/φ_i − W_j/φ_j over any time in which both were backlogged.
+/// Returns the largest change of W_i/φ_i − W_j/φ_j over any time in which both were backlogged.
 fn swing(services: &[Service], weights: &[u32], i: usize, j: usize) -> f64 {
     let (mut difference, mut least, mut most, mut worst) = (0.0f64, 0.0f64, 0.0f64, 0.0f64);
     for service in services {
@@ -229,7 +232,7 @@ fn fairness_page(rows: &[Fairness]) -> String {
          and packets up to 64, 600 or {LARGEST} bytes. Some streams start when a third of the \
          packets is sent. Numbers are bytes per unit of weight. DRR's quantum is {TURN} bytes for \
          weight 1. `make figures` writes this page.\n\n\
-         | discipline | worst seen | theory | worst seen, of its bound |\n|---|---:|---|---:|\n"
+         | discipline | worst measured | bound | worst / bound |\n|---|---:|---|---:|\n"
     );
     for row in rows {
         let theory = match row.theory {

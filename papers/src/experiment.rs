@@ -16,7 +16,7 @@ pub(crate) struct Claim {
     pub(crate) holds: bool,
 }
 
-/// The table rows of claims, without the prefix that a list of several papers needs.
+/// Returns the table rows of claims, without the prefix that names the paper.
 pub(crate) fn rows<'a>(claims: impl IntoIterator<Item = &'a Claim>, prefix: &str) -> String {
     let row = |Claim { what, paper, ours, holds }: &Claim| {
         let what = what.strip_prefix(prefix).unwrap_or(what);
@@ -32,7 +32,7 @@ pub(crate) struct Page {
     pub(crate) claims: Vec<Claim>,
 }
 
-/// Reads a measured file: rows of `names` name cells, then numbers.
+/// Reads a measured CSV file. In each row, `names` cells of text precede the numbers.
 pub(crate) fn measured(
     folder: &Path,
     name: &str,
@@ -46,15 +46,15 @@ pub(crate) fn measured(
         let name: Vec<&str> = row.iter().take(names).collect();
         let cells = row.iter().skip(names).map(|cell| {
             let number: Result<f64, _> = cell.parse();
-            number.map_err(|_| miette::miette!("{}: `{cell}` is no number", path.display()))
+            number.map_err(|_| miette::miette!("{}: `{cell}` is not a number", path.display()))
         });
         Ok((name.join(" "), cells.collect::<miette::Result<_>>()?))
     };
     reader.records().map(|record| row(record.into_diagnostic()?)).collect()
 }
 
-/// The served streams, packet-time by packet-time.
-pub(crate) struct Winners {
+/// The served streams, in order of service.
+pub(crate) struct Services {
     /// Stream numbers from 0, in order of service.
     pub(crate) streams: Vec<usize>,
     /// Start of each service, ns.
@@ -62,7 +62,7 @@ pub(crate) struct Winners {
     pub(crate) names: Vec<String>,
 }
 
-struct Collector(Winners);
+struct Collector(Services);
 
 impl Listener for Collector {
     fn departed(
@@ -79,25 +79,26 @@ impl Listener for Collector {
 }
 
 /// Runs the scenario `file` to its end.
-pub(crate) fn winners(file: &Path) -> miette::Result<Winners> {
+pub(crate) fn services(file: &Path) -> miette::Result<Services> {
     let scenario = Scenario::load(file)?;
     let names = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
-    let mut collector = Collector(Winners { streams: Vec::new(), times_ns: Vec::new(), names });
+    let mut collector = Collector(Services { streams: Vec::new(), times_ns: Vec::new(), names });
     let mut input = millstream_scenario::open(&scenario, false).into_diagnostic()?;
     link::run(&scenario, input.feed.as_mut(), &mut collector).into_diagnostic()?;
     Ok(collector.0)
 }
 
-impl Winners {
-    /// Packets of each stream among the first `slots` served.
+impl Services {
+    /// Returns the packets of each stream among the first `slots` served.
     pub(crate) fn counts(&self, slots: usize) -> Vec<usize> {
         let mut counts = vec![0; self.names.len()];
         self.streams.iter().take(slots).for_each(|stream| counts[*stream] += 1);
         counts
     }
 
-    /// Share of all services so far, by stream, at about 300 instants up to `slots`, as the paper
-    /// plots bandwidth: from time zero, on a logarithmic time axis.
+    /// Returns each stream's share of all services so far, at about 300 instants up to `slots`.
+    ///
+    /// The paper plots bandwidth in this way: from time zero, on a logarithmic time axis.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn shares(&self, slots: usize) -> Vec<Line> {
         let mut counts = vec![0usize; self.names.len()];
@@ -106,7 +107,7 @@ impl Winners {
         for (slot, stream) in self.streams.iter().take(slots).enumerate() {
             counts[*stream] += 1;
             let served = slot + 1;
-            // Every packet-time at the end, where a stream may join late.
+            // The last 300 packet-times have all points, since a stream may join late.
             if served as f64 >= next || served + 300 > slots {
                 next = (served as f64 * 1.03).max(next + 1.0);
                 for (points, count) in points.iter_mut().zip(&counts) {
@@ -118,8 +119,9 @@ impl Winners {
         self.names.iter().zip(points).map(line).collect()
     }
 
-    /// Rate in MB/s of each stream over time, in `bins` equal bins up to `slots` services of
-    /// `bytes` bytes.
+    /// Returns the rate of each stream over time, MB/s, in `bins` equal bins.
+    ///
+    /// The bins cover the first `slots` services, each of `bytes` bytes.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn rates(&self, slots: usize, bytes: usize, bins: usize) -> Vec<Line> {
         let width = slots.div_ceil(bins);
@@ -159,6 +161,6 @@ pub(crate) fn estimates(
     halves: &[Vec<f64>],
 ) -> miette::Result<String> {
     let size = (760, 400);
-    let chart = Chart { title, x_label, y_label, x_log, y_log, alone: true, size };
+    let chart = Chart { title, x_label, y_label, x_log, y_log, standalone: true, size };
     chart::estimates(&chart, drawn, halves).map_err(|error| miette::miette!("{title}: {error}"))
 }

@@ -39,7 +39,7 @@ impl Section {
     }
 }
 
-/// Runs every experiment.
+/// Runs all experiments and returns the page.
 pub(crate) fn page() -> miette::Result<Page> {
     let sections = [network_processor::section()?];
     let (mut claims, mut files, mut texts) = (Vec::new(), Vec::new(), String::new());

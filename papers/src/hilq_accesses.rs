@@ -1,7 +1,7 @@
-//! HILQ paper, Table 3: memory accesses a packet, heaps against HILQ.
+//! HILQ paper, Table 3: memory accesses per packet, heaps against HILQ.
 //!
-//! n backlogged streams with equal periods and deadlines, so that each is served once a period, as
-//! the paper's pseudo-streams were.
+//! There are n backlogged streams with equal periods and deadlines, so each is served once per
+//! period, like the paper's pseudo-streams.
 
 use millstream::catalogue::DynScheduler;
 use millstream::{Accesses, Contract, DwcsOptions, Hilq, Late, Packet, Sizes, StreamId, Window};
@@ -26,7 +26,7 @@ const PAPER: [(u32, f64, f64); 7] = [
     (2000, 137.58, 13.034),
 ];
 
-/// Accesses a packet.
+/// Measured accesses per packet for one number of streams.
 struct Row {
     streams: u32,
     paper: (f64, f64),
@@ -84,7 +84,7 @@ fn measure((streams, heap, hilq): (u32, f64, f64)) -> Row {
     }
 }
 
-/// Table 3.
+/// Measures Table 3 and returns its page.
 pub(crate) fn page() -> Page {
     let rows: Vec<Row> = PAPER.into_iter().map(measure).collect();
     let (first, last) = (&rows[0], &rows[rows.len() - 1]);
@@ -122,8 +122,8 @@ fn text(rows: &[Row]) -> String {
          once a period. An access is one reference to one record in SRAM: the network processor \
          reads or writes up to eight adjacent longwords, sets a bit, or takes an entry of a free \
          list in one access. `make figures` writes this page.\n\n\
-         | streams | heaps, paper | heaps | HILQ, paper | HILQ | of it on arrival \
-         | at the decision | scratchpad |\n\
+         | streams | heaps, paper | heaps | HILQ, paper | HILQ | HILQ, on arrival \
+         | HILQ, at the decision | scratchpad |\n\
          |---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for row in rows {

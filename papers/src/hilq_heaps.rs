@@ -1,9 +1,9 @@
 //! The heap-based DWCS of the HILQ paper's comparison, with its memory accesses counted.
 //!
 //! Two binary heaps of all active streams are in SRAM, by deadline and by loss-tolerance. An access
-//! is one reference to one record, as in [`millstream::Memory`]. A step down costs six: the numbers
-//! and records of two children, and the new heap position and back-reference of the one that moves
-//! up.
+//! is one reference to one record, as in [`millstream::Memory`]. A step down costs six accesses:
+//! the numbers and records of two children, and the new heap position and back-reference of the
+//! child that moves up.
 
 use millstream::{Accesses, Memory};
 use std::cmp::Ordering;
@@ -18,20 +18,20 @@ struct Record {
 
 /// The order of a heap.
 #[derive(Clone, Copy, Debug)]
-enum By {
+enum HeapOrder {
     /// Earliest deadline, then lowest window.
     Deadline,
     /// Lowest window.
     Window,
 }
 
-impl By {
+impl HeapOrder {
     fn compare(self, a: &Record, b: &Record) -> Ordering {
         let cross = |a: &Record, b: &Record| u64::from(a.lost) * u64::from(b.of.max(1));
         let window = cross(a, b).cmp(&cross(b, a)).then(a.lost.cmp(&b.lost));
         match self {
-            By::Deadline => a.deadline_ns.cmp(&b.deadline_ns).then(window),
-            By::Window => window,
+            HeapOrder::Deadline => a.deadline_ns.cmp(&b.deadline_ns).then(window),
+            HeapOrder::Window => window,
         }
     }
 }
@@ -39,63 +39,63 @@ impl By {
 /// A heap of streams with each stream's position.
 #[derive(Debug)]
 struct Heap {
-    by: By,
+    order: HeapOrder,
     streams: Vec<usize>,
-    places: Vec<usize>,
+    positions: Vec<usize>,
 }
 
 impl Heap {
-    fn write(&mut self, place: usize, stream: usize, memory: &mut Accesses) {
-        self.streams[place] = stream;
-        self.places[stream] = place;
+    fn write(&mut self, position: usize, stream: usize, memory: &mut Accesses) {
+        self.streams[position] = stream;
+        self.positions[stream] = position;
         memory.sram(2);
     }
 
-    /// The stream at `place` and its record.
-    fn read(&self, place: usize, records: &[Record], memory: &mut Accesses) -> (usize, Record) {
-        let stream = self.streams[place];
+    /// Returns the stream at `position` and its record.
+    fn read(&self, position: usize, records: &[Record], memory: &mut Accesses) -> (usize, Record) {
+        let stream = self.streams[position];
         memory.sram(2);
         (stream, records[stream])
     }
 
-    /// Restores the heap order for the stream at `place`, whose record is now `record`.
-    fn settle(
+    /// Restores the heap order for the stream at `position`, whose record is now `record`.
+    fn restore_order(
         &mut self,
-        mut place: usize,
+        mut position: usize,
         record: &Record,
         records: &[Record],
         memory: &mut Accesses,
     ) {
-        let (start, stream) = (place, self.streams[place]);
-        while place > 0 {
-            let parent = (place - 1) / 2;
+        let (start, stream) = (position, self.streams[position]);
+        while position > 0 {
+            let parent = (position - 1) / 2;
             let (above, above_record) = self.read(parent, records, memory);
-            if self.by.compare(record, &above_record).is_ge() {
+            if self.order.compare(record, &above_record).is_ge() {
                 break;
             }
-            self.write(place, above, memory);
-            place = parent;
+            self.write(position, above, memory);
+            position = parent;
         }
-        while place >= start && 2 * place + 1 < self.streams.len() {
-            let mut child = 2 * place + 1;
+        while position >= start && 2 * position + 1 < self.streams.len() {
+            let mut child = 2 * position + 1;
             let (mut below, mut below_record) = self.read(child, records, memory);
             if child + 1 < self.streams.len() {
                 let (right, right_record) = self.read(child + 1, records, memory);
-                if self.by.compare(&right_record, &below_record).is_lt() {
+                if self.order.compare(&right_record, &below_record).is_lt() {
                     (child, below, below_record) = (child + 1, right, right_record);
                 }
             }
-            if self.by.compare(record, &below_record).is_le() {
+            if self.order.compare(record, &below_record).is_le() {
                 break;
             }
-            self.write(place, below, memory);
-            place = child;
+            self.write(position, below, memory);
+            position = child;
         }
-        self.write(place, stream, memory);
+        self.write(position, stream, memory);
     }
 }
 
-/// Backlogged streams.
+/// The two heaps of a set of backlogged streams.
 #[derive(Debug)]
 pub(crate) struct Heaps {
     windows: Vec<(u32, u32)>,
@@ -113,33 +113,34 @@ impl Heaps {
             of: *of,
         });
         let records: Vec<Record> = records.collect();
-        let heap = |by| {
-            let places = (0..records.len()).collect();
-            let mut heap = Heap { by, streams: (0..records.len()).collect(), places };
-            for place in 0..records.len() {
-                // Built by insertion: all before `place` are in order.
-                let mut at = place;
+        let heap = |order| {
+            let positions = (0..records.len()).collect();
+            let mut heap = Heap { order, streams: (0..records.len()).collect(), positions };
+            for position in 0..records.len() {
+                // Built by insertion: all entries before `position` are in heap order.
+                let mut at = position;
                 while at > 0 {
                     let parent = (at - 1) / 2;
                     let (a, b) = (heap.streams[at], heap.streams[parent]);
-                    if by.compare(&records[a], &records[b]).is_ge() {
+                    if order.compare(&records[a], &records[b]).is_ge() {
                         break;
                     }
                     heap.streams.swap(at, parent);
                     at = parent;
                 }
             }
-            for (place, stream) in heap.streams.iter().enumerate() {
-                heap.places[*stream] = place;
+            for (position, stream) in heap.streams.iter().enumerate() {
+                heap.positions[*stream] = position;
             }
             heap
         };
-        let heaps = [heap(By::Deadline), heap(By::Window)];
+        let heaps = [heap(HeapOrder::Deadline), heap(HeapOrder::Window)];
         Self { windows: windows.to_vec(), period_ns, records, heaps, memory: Accesses::default() }
     }
 
-    /// Serves the first stream, on time: rule A, the next packet's deadline, both heaps reordered.
-    /// Returns the stream.
+    /// Serves the first stream on time and returns it.
+    ///
+    /// Applies rule A, sets the next packet's deadline, and reorders both heaps.
     pub(crate) fn serve(&mut self) -> usize {
         let stream = self.heaps[0].streams[0];
         let mut record = self.records[stream];
@@ -158,10 +159,10 @@ impl Heaps {
         self.records[stream] = record;
         self.memory.sram(1);
         for heap in &mut self.heaps {
-            let place = heap.places[stream];
+            let position = heap.positions[stream];
             // The first heap's root is already known.
-            self.memory.sram(u64::from(place > 0));
-            heap.settle(place, &record, &self.records, &mut self.memory);
+            self.memory.sram(u64::from(position > 0));
+            heap.restore_order(position, &record, &self.records, &mut self.memory);
         }
         stream
     }
@@ -181,11 +182,11 @@ mod tests {
                 served.sort_unstable();
                 assert!(served.into_iter().eq(0..streams));
                 for heap in &heaps.heaps {
-                    for (place, stream) in heap.streams.iter().enumerate() {
-                        assert_eq!(heap.places[*stream], place);
-                        let above = heap.streams[place.saturating_sub(1) / 2];
+                    for (position, stream) in heap.streams.iter().enumerate() {
+                        assert_eq!(heap.positions[*stream], position);
+                        let above = heap.streams[position.saturating_sub(1) / 2];
                         let (above, own) = (&heaps.records[above], &heaps.records[*stream]);
-                        assert!(heap.by.compare(above, own).is_le());
+                        assert!(heap.order.compare(above, own).is_le());
                     }
                 }
             }

@@ -1,9 +1,9 @@
 //! DWCS without an order among window-constraints of 0: the exact order that HILQ's slots can
 //! represent.
 //!
-//! HILQ puts every packet with x' = 0 into one FIFO slot, where Table 1 orders by y'. This
+//! HILQ puts every packet with x' = 0 into one FIFO slot, while Table 1 orders them by y'. This
 //! discipline does the same without a calendar, which isolates the other roundings of HILQ. Rules A
-//! and B are implemented again: the measure must not share code with the measured.
+//! and B are implemented again, so that the reference shares no code with the tested scheduler.
 
 use millstream::{
     ByRank, Contract, ContractError, Discipline, Expiry, Head, Missed, Rank as EngineRank, StreamId,
@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 
 /// The contract of a stream; late packets are dropped.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Promise {
+pub(crate) struct ContractTerms {
     pub(crate) lost: u32,
     pub(crate) of: u32,
     pub(crate) period_ns: u64,
@@ -21,17 +21,17 @@ pub(crate) struct Promise {
 
 /// The discipline, with the contracts in the order of the streams.
 #[derive(Debug)]
-pub(crate) struct SlotOrder(std::vec::IntoIter<Promise>);
+pub(crate) struct SlotOrder(std::vec::IntoIter<ContractTerms>);
 
 impl SlotOrder {
-    pub(crate) fn new(promises: Vec<Promise>) -> Self {
-        Self(promises.into_iter())
+    pub(crate) fn new(terms: Vec<ContractTerms>) -> Self {
+        Self(terms.into_iter())
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
-    promise: Promise,
+    terms: ContractTerms,
     lost: u32,
     of: u32,
     tag: bool,
@@ -41,7 +41,7 @@ pub(crate) struct State {
 
 impl State {
     fn restore(&mut self) {
-        (self.lost, self.of) = (self.promise.lost, self.promise.of);
+        (self.lost, self.of) = (self.terms.lost, self.terms.of);
     }
 }
 
@@ -86,13 +86,13 @@ impl Discipline for SlotOrder {
     type Selection = ByRank;
 
     fn admit(&mut self, _: &Contract) -> Result<State, ContractError> {
-        let promise = self.0.next().ok_or(ContractError::Missing { attribute: "window" })?;
-        let Promise { lost, of, .. } = promise;
-        Ok(State { promise, lost, of, tag: false, deadline_ns: None })
+        let terms = self.0.next().ok_or(ContractError::Missing { attribute: "window" })?;
+        let ContractTerms { lost, of, .. } = terms;
+        Ok(State { terms, lost, of, tag: false, deadline_ns: None })
     }
 
     fn became_head(&mut self, state: &mut State, head: Head) {
-        let Promise { period_ns, first_deadline_ns, .. } = state.promise;
+        let ContractTerms { period_ns, first_deadline_ns, .. } = state.terms;
         let after = |deadline_ns: u64| deadline_ns.max(head.arrival_ns) + period_ns;
         state.deadline_ns = Some(state.deadline_ns.map_or(first_deadline_ns, after));
     }

@@ -1,8 +1,9 @@
 //! HILQ paper, Figure 9: violated windows against utilisation.
 //!
-//! 200 streams of random windows send a packet a period. A window is y consecutive packets of a
+//! 200 streams of random windows send one packet per period. A window is y consecutive packets of a
 //! stream; it is violated if more than x of them are not sent before their deadlines. Every
-//! scheduler gets the same packets and is judged by its departures, not by its own counters.
+//! scheduler receives the same packets. Violations are counted from its departures, not its own
+//! counters.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{
@@ -13,7 +14,7 @@ use millstream_report::chart::Line;
 use std::fmt::Write as _;
 
 use crate::experiment::{Claim, Page, figure};
-use crate::hilq_order::{Promise, SlotOrder};
+use crate::hilq_order::{ContractTerms, SlotOrder};
 
 const STREAMS: usize = 200;
 /// Packets of the stream with the longest period.
@@ -24,23 +25,23 @@ const PACKET_NS: u32 = 200_000;
 
 /// The scheduler under test.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Subject {
+enum SchedulerKind {
     /// DWCS on a heap.
     Heap(ZeroWindow),
     /// DWCS with HILQ's order among zero window-constraints.
     SlotOrder,
     Hilq,
-    /// HILQ; a stream's next packet arrives in the millisecond of its last deadline, not after.
+    /// HILQ; a stream's next packet arrives in the millisecond of its last deadline, not after it.
     HilqStale,
 }
 
-/// In the order of the figures' lines.
-const SUBJECTS: [(Subject, &str); 5] = [
-    (Subject::Heap(ZeroWindow::HighestDenominator), "heap, highest y' first at x' = 0"),
-    (Subject::Heap(ZeroWindow::LowestDenominator), "heap, lowest y' first (the paper's)"),
-    (Subject::SlotOrder, "heap, first come at x' = 0"),
-    (Subject::Hilq, "HILQ"),
-    (Subject::HilqStale, "HILQ, slots one miss old"),
+/// The schedulers under test, in the order of the figures' lines.
+const SCHEDULERS: [(SchedulerKind, &str); 5] = [
+    (SchedulerKind::Heap(ZeroWindow::HighestDenominator), "heap, highest y' first at x' = 0"),
+    (SchedulerKind::Heap(ZeroWindow::LowestDenominator), "heap, lowest y' first (the paper's)"),
+    (SchedulerKind::SlotOrder, "heap, first come at x' = 0"),
+    (SchedulerKind::Hilq, "HILQ"),
+    (SchedulerKind::HilqStale, "HILQ, slots one miss old"),
 ];
 
 /// The offered traffic.
@@ -51,7 +52,7 @@ struct Load {
 }
 
 impl Load {
-    /// Σ (1 − x/y)/T, 1/s.
+    /// Returns Σ (1 − x/y)/T, 1/s.
     #[allow(clippy::cast_precision_loss)]
     fn needed(&self) -> f64 {
         let share = |(x, y): &(u32, u32)| 1.0 - f64::from(*x) / f64::from(*y);
@@ -59,13 +60,13 @@ impl Load {
         streams.map(|(window, period)| share(window) * 1000.0 / *period as f64).sum()
     }
 
-    /// U = Σ (1 − x/y)·C/T.
+    /// Returns U = Σ (1 − x/y)·C/T.
     fn utilisation(&self) -> f64 {
         self.needed() * f64::from(self.packet_ns) / 1e9
     }
 }
 
-/// A reproducible generator of random numbers below a bound.
+/// Returns a reproducible generator of random numbers below a bound.
 pub(crate) fn random(mut state: u64) -> impl FnMut(u32) -> u32 {
     move |end| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
@@ -73,7 +74,7 @@ pub(crate) fn random(mut state: u64) -> impl FnMut(u32) -> u32 {
     }
 }
 
-/// Random windows of 0.2 to 0.8, x up to 19 and y up to 29.
+/// Returns random windows of 0.2 to 0.8, x up to 19 and y up to 29.
 pub(crate) fn windows(streams: usize, below: &mut impl FnMut(u32) -> u32) -> Vec<(u32, u32)> {
     let mut windows = Vec::with_capacity(streams);
     while windows.len() < streams {
@@ -85,8 +86,10 @@ pub(crate) fn windows(streams: usize, below: &mut impl FnMut(u32) -> u32) -> Vec
     windows
 }
 
-/// Loads of decreasing utilisation. Equal periods are multiples of the packet time, as the
-/// guarantee requires; others are 10 to 40 ms.
+/// Returns loads of decreasing utilisation.
+///
+/// Equal periods are multiples of the packet time, as the guarantee requires; mixed periods are 10
+/// to 40 ms.
 fn loads(equal: bool) -> Vec<Load> {
     let mut below = random(1);
     let windows = windows(STREAMS, &mut below);
@@ -98,7 +101,7 @@ fn loads(equal: bool) -> Vec<Load> {
         if !equal {
             let utilisation = load.utilisation();
             load.periods_ms.clone_from(&mixed);
-            // Below a millisecond: the streams need about 100 packets a period.
+            // It is below a millisecond, since the streams need about 100 packets per period.
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
             let packet_ns = (utilisation / load.needed() * 1e9).round() as u32;
             load.packet_ns = packet_ns;
@@ -112,14 +115,14 @@ fn loads(equal: bool) -> Vec<Load> {
 struct Log(Vec<Vec<bool>>);
 
 impl Log {
-    fn tell(&mut self, departure: &Departure) {
+    fn record(&mut self, departure: &Departure) {
         let in_time = departure.deadline_ns.is_some_and(|at_ns| departure.time_ns < at_ns);
         let packet = usize::try_from(departure.packet).unwrap_or(usize::MAX);
         let lost = departure.event != Event::Sent || !in_time;
         self.0[departure.stream.index()][packet] = lost;
     }
 
-    /// The share of violated windows, %.
+    /// Returns the share of violated windows, %.
     #[allow(clippy::cast_precision_loss)]
     fn violated(&self, windows: &[(u32, u32)]) -> f64 {
         let (mut violated, mut all) = (0u32, 0u32);
@@ -136,33 +139,37 @@ impl Log {
 
 impl Observer for Log {
     fn dropped(&mut self, departure: &Departure) {
-        self.tell(departure);
+        self.record(departure);
     }
 }
 
-/// A scheduler with the streams of `load`. A deadline is the last nanosecond of a millisecond, so
-/// that millisecond resolution loses nothing.
-fn scheduler(load: &Load, subject: Subject) -> Box<dyn DynScheduler + Send> {
-    let stale = subject == Subject::HilqStale;
-    let promise = |((lost, of), period_ms): (&(u32, u32), &u64)| Promise {
+/// Returns a scheduler with the streams of `load`.
+///
+/// A deadline is the last nanosecond of a millisecond, so that millisecond resolution loses
+/// nothing.
+fn scheduler(load: &Load, kind: SchedulerKind) -> Box<dyn DynScheduler + Send> {
+    let stale = kind == SchedulerKind::HilqStale;
+    let terms = |((lost, of), period_ms): (&(u32, u32), &u64)| ContractTerms {
         lost: *lost,
         of: *of,
         period_ns: period_ms * MS - u64::from(!stale),
         first_deadline_ns: period_ms * MS - 1,
     };
-    let promises: Vec<Promise> = load.windows.iter().zip(&load.periods_ms).map(promise).collect();
+    let terms: Vec<ContractTerms> = load.windows.iter().zip(&load.periods_ms).map(terms).collect();
     let row = DisciplineRow::parse("dwcs").expect("in the catalogue");
-    let mut scheduler: Box<dyn DynScheduler + Send> = match subject {
-        Subject::Heap(zero_window) => {
+    let mut scheduler: Box<dyn DynScheduler + Send> = match kind {
+        SchedulerKind::Heap(zero_window) => {
             let dwcs = DwcsOptions { zero_window, ..DwcsOptions::default() };
             row.build(&Options { dwcs, ..Options::default() }, StructureName::Heap)
         }
-        Subject::SlotOrder => {
-            Box::new(Scheduler::new(SlotOrder::new(promises.clone()), Heap::default()))
+        SchedulerKind::SlotOrder => {
+            Box::new(Scheduler::new(SlotOrder::new(terms.clone()), Heap::default()))
         }
-        Subject::Hilq | Subject::HilqStale => row.build(&Options::default(), StructureName::Hilq),
+        SchedulerKind::Hilq | SchedulerKind::HilqStale => {
+            row.build(&Options::default(), StructureName::Hilq)
+        }
     };
-    for Promise { lost, of, period_ns, first_deadline_ns } in promises {
+    for ContractTerms { lost, of, period_ns, first_deadline_ns } in terms {
         let contract = Contract::new()
             .window(Window::new(lost, of).expect("x at most y"))
             .first_deadline_ns(first_deadline_ns)
@@ -175,9 +182,9 @@ fn scheduler(load: &Load, subject: Subject) -> Box<dyn DynScheduler + Send> {
 }
 
 /// Runs `load` and returns the share of violated windows, %.
-fn violated(load: &Load, subject: Subject) -> f64 {
-    let mut scheduler = scheduler(load, subject);
-    let early_ns = u64::from(subject == Subject::HilqStale);
+fn violated(load: &Load, kind: SchedulerKind) -> f64 {
+    let mut scheduler = scheduler(load, kind);
+    let early_ns = u64::from(kind == SchedulerKind::HilqStale);
     let until_ms = PERIODS * load.periods_ms.iter().copied().max().unwrap_or(0);
     let sent = |period: &u64| usize::try_from(until_ms.div_ceil(*period)).unwrap_or(0);
     let mut log = Log(load.periods_ms.iter().map(|period| vec![true; sent(period)]).collect());
@@ -187,7 +194,7 @@ fn violated(load: &Load, subject: Subject) -> f64 {
         while next_ms < until_ms && arrival_ns(next_ms) <= now_ns {
             for (stream, period) in (0..).map(StreamId).zip(&load.periods_ms) {
                 if next_ms % period == 0 {
-                    // Rejected packets are lost, as the log has them from the start.
+                    // The log counts packets as lost until they are sent, also rejected ones.
                     let _ =
                         scheduler.enqueue(arrival_ns(next_ms), stream, Packet::new(load.packet_ns));
                 }
@@ -196,7 +203,7 @@ fn violated(load: &Load, subject: Subject) -> f64 {
         }
         match scheduler.decide(now_ns, &mut log) {
             Some(sent) => {
-                log.tell(&sent);
+                log.record(&sent);
                 now_ns += u64::from(load.packet_ns);
             }
             None => now_ns = now_ns.max(next_ms * MS),
@@ -205,17 +212,18 @@ fn violated(load: &Load, subject: Subject) -> f64 {
     log.violated(&load.windows)
 }
 
-/// The share of violated windows by utilisation, for every scheduler.
+/// Returns the share of violated windows by utilisation, for every scheduler.
 fn curves(equal: bool) -> Vec<Line> {
     let loads = loads(equal);
-    let curve = |(subject, name): &(Subject, &str)| {
-        let point = |load: &Load| (load.utilisation(), violated(load, *subject));
+    let curve = |(kind, name): &(SchedulerKind, &str)| {
+        let point = |load: &Load| (load.utilisation(), violated(load, *kind));
         Line { name: (*name).to_owned(), points: loads.iter().map(point).collect() }
     };
-    SUBJECTS.iter().map(curve).collect()
+    SCHEDULERS.iter().map(curve).collect()
 }
 
-/// The largest excess of line `a` over line `b`, and their largest difference, for U ≥ 0.8.
+/// Returns the largest excess of line `a` over line `b`, and their largest difference, for
+/// U ≥ 0.8.
 fn above(lines: &[Line], a: usize, b: usize) -> (f64, f64) {
     let points = lines[a].points.iter().zip(&lines[b].points).filter(|(a, _)| a.0 >= 0.8);
     let differences = points.map(|(a, b)| a.1 - b.1);
@@ -224,7 +232,7 @@ fn above(lines: &[Line], a: usize, b: usize) -> (f64, f64) {
     })
 }
 
-/// Figure 9 with equal and with mixed periods, and the paper's statements.
+/// Returns Figure 9 with equal and with mixed periods, and the paper's statements.
 pub(crate) fn page() -> miette::Result<Page> {
     let (mut files, mut claims) = (Vec::new(), Vec::new());
     let mut text = String::from(

@@ -123,7 +123,7 @@ fn main() -> miette::Result<ExitCode> {
             ])?
         }
     };
-    // A full run records every figure anew: the digests of removed ones go.
+    // A full run records all figures again, which removes the digests of removed figures.
     let keep = job == Job::Check || only.is_some();
     let mut digests = if keep { Digests::read(root)? } else { Digests::default() };
     let mut stale = Vec::new();

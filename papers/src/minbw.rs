@@ -11,8 +11,8 @@ use std::fs::File;
 use std::path::Path;
 
 pub(crate) use self::cost::cycles;
-use self::network::{CLASSES, SUBJECTS};
-use self::results::{Estimate, LOADS, PAPERS, Quantity, Results};
+use self::network::{CLASSES, SCHEDULERS};
+use self::results::{Estimate, LOADS, PAPER_SCHEDULERS, Quantity, Results};
 use crate::Job;
 use crate::experiment::{Claim, Page, estimates, rows};
 
@@ -28,8 +28,8 @@ const EE: usize = 4;
 const BE: usize = 5;
 const BK: usize = 6;
 
-const GOT: Quantity = |row| as_f64(row.got) / 1e4;
-const MISSED: Quantity = |row| as_f64(row.offered) / 1e4 - as_f64(row.got) / 1e4;
+const THROUGHPUT_SHARE: Quantity = |row| as_f64(row.throughput) / 1e4;
+const SHORTFALL: Quantity = |row| as_f64(row.offered) / 1e4 - as_f64(row.throughput) / 1e4;
 const MEAN_US: Quantity = |row| as_f64(row.mean_ns) / 1e3;
 const MAX_US: Quantity = |row| as_f64(row.max_ns) / 1e3;
 const JITTER_US: Quantity = |row| as_f64(row.jitter_ns) / 1e3;
@@ -43,7 +43,7 @@ const FIGURES: [(u32, &[usize], &[Panel]); 3] = [
     (3, &[VO, VI, CL], &[THROUGHPUT, LATENCY, MAXIMUM, JITTER]),
     (4, &[EE, BE, BK], &[THROUGHPUT, LATENCY]),
 ];
-const THROUGHPUT: Panel = ("throughput", "throughput (% of the links)", GOT);
+const THROUGHPUT: Panel = ("throughput", "throughput (% of the links)", THROUGHPUT_SHARE);
 const LATENCY: Panel = ("latency", "mean latency (µs)", MEAN_US);
 const MAXIMUM: Panel = ("maximum", "maximum latency (µs)", MAX_US);
 const JITTER: Panel = ("jitter", "maximum jitter (µs)", JITTER_US);
@@ -53,8 +53,9 @@ const fn as_f64(number: u64) -> f64 {
     number as f64
 }
 
-/// Figures, their numbers and the paper's statements. Runs all experiments, or reads the kept runs
-/// and repeats a few.
+/// Returns the figures, their numbers and the paper's statements.
+///
+/// Runs all experiments, or reads the stored runs and repeats a few.
 pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
     let mut page = Page { files: Vec::new(), claims: Vec::new() };
     let results = if job == Job::Measure {
@@ -64,13 +65,13 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
     } else {
         let results = Results::read(File::open(folder.join(DATA)).into_diagnostic()?)?;
         let mut agree = true;
-        for (subject, load, seed) in REPEATED {
-            agree &= results.agrees(subject, load, seed)?;
+        for (scheduler, load, seed) in REPEATED {
+            agree &= results.agrees(scheduler, load, seed)?;
         }
         page.claims.push(Claim {
-            what: format!("MinBW: {} runs give what {DATA} keeps of them", REPEATED.len()),
+            what: format!("MinBW: {} repeated runs equal those of {DATA}", REPEATED.len()),
             paper: "–".into(),
-            ours: if agree { "the same" } else { "something else; run make figures" }.into(),
+            ours: if agree { "equal" } else { "different; run make figures" }.into(),
             holds: agree,
         });
         results
@@ -79,8 +80,9 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
         for class in classes {
             for (short, label, quantity) in quantities {
                 let name = CLASSES[*class];
-                let (drawn, halves): (Vec<Line>, Vec<Vec<f64>>) =
-                    (0..PAPERS).map(|subject| line(&results, subject, *class, *quantity)).unzip();
+                let (drawn, halves): (Vec<Line>, Vec<Vec<f64>>) = (0..PAPER_SCHEDULERS)
+                    .map(|scheduler| line(&results, scheduler, *class, *quantity))
+                    .unzip();
                 let title = format!("Fig {number}: {name}, {short}, 90 % confidence");
                 let axes = (("offered load", false), (*label, false));
                 let svg = estimates(&title, axes.0, axes.1, &drawn, &halves)?;
@@ -94,64 +96,67 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
     Ok(page)
 }
 
-/// A scheduler's line, and half of the confidence interval at each point. A class without injected
-/// traffic has no line.
-fn line(results: &Results, subject: usize, class: usize, quantity: Quantity) -> (Line, Vec<f64>) {
-    let loads = LOADS.into_iter().filter(|load| results.is_there(subject, *load, class));
+/// Returns a scheduler's line, and half of the confidence interval at each point.
+///
+/// Loads at which the class injects no traffic have no point.
+fn line(results: &Results, scheduler: usize, class: usize, quantity: Quantity) -> (Line, Vec<f64>) {
+    let loads = LOADS.into_iter().filter(|load| results.injects(scheduler, *load, class));
     let (points, halves) = loads
         .map(|load| {
-            let of = results.estimate(subject, load, class, quantity);
-            ((f64::from(load) / 100.0, of.mean), of.half)
+            let of = results.estimate(scheduler, load, class, quantity);
+            ((f64::from(load) / 100.0, of.mean), of.half_width)
         })
         .unzip();
-    (Line { name: SUBJECTS[subject].to_owned(), points }, halves)
+    (Line { name: SCHEDULERS[scheduler].to_owned(), points }, halves)
 }
 
-/// The paper's statements and our results.
+/// Returns the paper's statements and our results.
 fn statements(results: &Results) -> Vec<Claim> {
-    let papers = 0..PAPERS;
+    let paper_schedulers = 0..PAPER_SCHEDULERS;
     let mean =
-        |subject, load, class, quantity| results.estimate(subject, load, class, quantity).mean;
+        |scheduler, load, class, quantity| results.estimate(scheduler, load, class, quantity).mean;
     let mut claims = Vec::new();
     let mut claim = |what: &str, paper: &str, ours: String, holds: bool| {
         claims.push(Claim { what: format!("MinBW, {what}"), paper: paper.into(), ours, holds });
     };
 
-    let missed = papers.clone().flat_map(|subject| {
+    let missed = paper_schedulers.clone().flat_map(|scheduler| {
         LOADS.into_iter().flat_map(move |load| {
             (0..=CL).map(move |class| {
-                mean(subject, load, class, MISSED) / mean(subject, load, class, GOT)
+                mean(scheduler, load, class, SHORTFALL)
+                    / mean(scheduler, load, class, THROUGHPUT_SHARE)
             })
         })
     });
     let missed = missed.map(|share| 100.0 * share.abs()).fold(0.0, f64::max);
     claim(
-        "Figs 2 and 3: NC, VO, VI and CL get what they inject, at every load",
-        "all of it",
-        format!("to {missed:.2} %"),
+        "Figs 2 and 3: NC, VO, VI and CL: throughput equals the injected load, at every load",
+        "equal",
+        format!("within {missed:.2} %"),
         missed < 1.0,
     );
 
-    let begins = |subject: usize| {
+    let begins = |scheduler: usize| {
         LOADS.into_iter().find(|load| {
             (EE..=BK).any(|class| {
-                mean(subject, *load, class, MISSED) > 0.03 * mean(subject, *load, class, GOT)
+                mean(scheduler, *load, class, SHORTFALL)
+                    > 0.03 * mean(scheduler, *load, class, THROUGHPUT_SHARE)
             })
         })
     };
-    let first = papers.clone().filter_map(begins).min().unwrap_or(u32::MAX);
+    let first = paper_schedulers.clone().filter_map(begins).min().unwrap_or(u32::MAX);
     claim(
-        "Fig 4: the load from which best effort gets less than it injects (by 3 %)",
+        "Fig 4: lowest load at which best effort's throughput is 3 % below its injected load",
         "around 85 %",
         format!("{first} % (of the loads tried)"),
         (80..=90).contains(&first),
     );
 
     let in_order = |quantity: Quantity, rising: bool| {
-        papers.clone().all(|subject| {
+        paper_schedulers.clone().all(|scheduler| {
             LOADS.into_iter().filter(|load| *load >= 90).all(|load| {
                 let [first, second, third] =
-                    [EE, BE, BK].map(|class| mean(subject, load, class, quantity));
+                    [EE, BE, BK].map(|class| mean(scheduler, load, class, quantity));
                 if rising {
                     first < second && second < third
                 } else {
@@ -161,15 +166,16 @@ fn statements(results: &Results) -> Vec<Claim> {
         })
     };
     let verdict = |holds: bool| if holds { "at every load from 0.9" } else { "not at every load" };
-    for (what, quantity, rising) in
-        [("throughput: EE > BE > BK", GOT, false), ("mean latency: EE < BE < BK", MEAN_US, true)]
-    {
+    for (what, quantity, rising) in [
+        ("throughput: EE > BE > BK", THROUGHPUT_SHARE, false),
+        ("mean latency: EE < BE < BK", MEAN_US, true),
+    ] {
         let holds = in_order(quantity, rising);
         claim(&format!("Fig 4, {what}"), "by priority", verdict(holds).into(), holds);
     }
 
     for class in [VO, VI, CL] {
-        let [wfq, scfq, drr] = [0, 1, 2].map(|subject| mean(subject, 100, class, MEAN_US));
+        let [wfq, scfq, drr] = [0, 1, 2].map(|scheduler| mean(scheduler, 100, class, MEAN_US));
         claim(
             &format!(
                 "Fig 3: mean latency of {} at full load, WFQ-CA ≤ SCFQ-CA ≤ DRR-CA",
@@ -183,15 +189,15 @@ fn statements(results: &Results) -> Vec<Claim> {
             let least = of.into_iter().fold(f64::MAX, f64::min);
             of.into_iter().fold(0.0, f64::max) / least
         };
-        let maxima = [0, 1, 2].map(|subject| mean(subject, 100, class, MAX_US));
+        let maxima = [0, 1, 2].map(|scheduler| mean(scheduler, 100, class, MAX_US));
         claim(
             &format!(
-                "Fig 3: maximum latency of {} at full load, more alike than the mean",
+                "Fig 3: maximum latency of {} at full load, spread smaller than the mean's",
                 CLASSES[class]
             ),
             "quite similar",
             format!(
-                "{:.0}, {:.0}, {:.0} µs: {:.1} times apart, the mean {:.1} times",
+                "{:.0}, {:.0}, {:.0} µs: ratio {:.1}, of the mean {:.1}",
                 maxima[0],
                 maxima[1],
                 maxima[2],
@@ -202,10 +208,10 @@ fn statements(results: &Results) -> Vec<Claim> {
         );
     }
 
-    let below = papers.clone().all(|subject| {
+    let below = paper_schedulers.clone().all(|scheduler| {
         LOADS.into_iter().all(|load| {
-            let vo = mean(subject, load, VO, MEAN_US);
-            vo < mean(subject, load, VI, MEAN_US) && vo < mean(subject, load, CL, MEAN_US)
+            let vo = mean(scheduler, load, VO, MEAN_US);
+            vo < mean(scheduler, load, VI, MEAN_US) && vo < mean(scheduler, load, CL, MEAN_US)
         })
     });
     claim(
@@ -214,8 +220,8 @@ fn statements(results: &Results) -> Vec<Claim> {
         if below { "at every load" } else { "not at every load" }.into(),
         below,
     );
-    let worse = papers.clone().map(|subject| {
-        let [vi, cl] = [VI, CL].map(|class| mean(subject, 100, class, MEAN_US));
+    let worse = paper_schedulers.clone().map(|scheduler| {
+        let [vi, cl] = [VI, CL].map(|class| mean(scheduler, 100, class, MEAN_US));
         vi / cl
     });
     let worse: Vec<f64> = worse.collect();
@@ -225,15 +231,16 @@ fn statements(results: &Results) -> Vec<Claim> {
         format!("{:.2}, {:.2}, {:.2}", worse[0], worse[1], worse[2]),
         worse[2] > 1.0 && worse[0] <= 1.0 && worse[1] <= 1.0,
     );
-    let control = [0, 1, 2].map(|subject| mean(subject, 100, 0, MEAN_US));
-    let half = results.estimate(0, 100, 0, MEAN_US).half;
+    let control = [0, 1, 2].map(|scheduler| mean(scheduler, 100, 0, MEAN_US));
+    let half_width = results.estimate(0, 100, 0, MEAN_US).half_width;
     claim(
         "Fig 2: mean latency of NC at full load",
         "alike",
         format!("{:.1}, {:.1}, {:.1} µs", control[0], control[1], control[2]),
-        control.iter().all(|one| (one - control[0]).abs() <= half.max(0.05 * control[0])),
+        control.iter().all(|one| (one - control[0]).abs() <= half_width.max(0.05 * control[0])),
     );
-    let [wfq, scfq] = [0, 1].map(|subject| control[subject] / mean(subject, 100, VO, MEAN_US));
+    let [wfq, scfq] =
+        [0, 1].map(|scheduler| control[scheduler] / mean(scheduler, 100, VO, MEAN_US));
     claim(
         "Figs 2 and 3: mean latency of NC over that of VO at full load, WFQ-CA and SCFQ-CA",
         "above 1: NC is bursty",
@@ -257,19 +264,21 @@ fn text(results: &Results, claims: &[Claim]) -> String {
                     "\n![{name}, {short}](fig{number}-{}-{short}.svg)\n",
                     name.to_lowercase()
                 );
-                let heads: String =
-                    SUBJECTS[..PAPERS].iter().map(|subject| format!(" {subject} |")).collect();
+                let heads: String = SCHEDULERS[..PAPER_SCHEDULERS]
+                    .iter()
+                    .map(|scheduler| format!(" {scheduler} |"))
+                    .collect();
                 let _ = writeln!(
                     text,
                     "{name}, {label}:\n\n| load |{heads}\n|---:|{}",
-                    "---:|".repeat(PAPERS)
+                    "---:|".repeat(PAPER_SCHEDULERS)
                 );
                 for load in LOADS {
                     let _ = write!(text, "| {:.2} |", f64::from(load) / 100.0);
-                    for subject in 0..PAPERS {
-                        let of = results.estimate(subject, load, *class, *quantity);
-                        let there = results.is_there(subject, load, *class);
-                        let shown = if there { estimate(of) } else { "–".into() };
+                    for scheduler in 0..PAPER_SCHEDULERS {
+                        let value = results.estimate(scheduler, load, *class, *quantity);
+                        let injects = results.injects(scheduler, load, *class);
+                        let shown = if injects { estimate(value) } else { "–".into() };
                         let _ = write!(text, " {shown} |");
                     }
                     text.push('\n');
@@ -280,27 +289,29 @@ fn text(results: &Results, claims: &[Claim]) -> String {
     let _ = writeln!(
         text,
         "\n## Other schedulers at full load\n\nMean latency (µs), and for best effort throughput \
-         (% of the links); management channel first for all.\n"
+         (% of the links); the management channel has priority in all of them.\n"
     );
     let heads: String = CLASSES.iter().map(|class| format!(" {class} |")).collect();
     let _ = writeln!(
         text,
-        "| |{heads} EE got | BE got | BK got |\n|---|{}",
+        "| |{heads} EE throughput | BE throughput | BK throughput |\n|---|{}",
         "---:|".repeat(CLASSES.len() + 3)
     );
-    for (subject, name) in SUBJECTS.iter().enumerate() {
+    for (scheduler, name) in SCHEDULERS.iter().enumerate() {
         let _ = write!(text, "| {name} |");
         let latencies = (0..CLASSES.len()).map(|class| (class, MEAN_US));
-        for (class, quantity) in latencies.chain([EE, BE, BK].map(|class| (class, GOT))) {
+        for (class, quantity) in
+            latencies.chain([EE, BE, BK].map(|class| (class, THROUGHPUT_SHARE)))
+        {
             let _ =
-                write!(text, " {} |", estimate(results.estimate(subject, 100, class, quantity)));
+                write!(text, " {} |", estimate(results.estimate(scheduler, 100, class, quantity)));
         }
         text.push('\n');
     }
     text
 }
 
-/// Three significant digits with their uncertainty.
+/// Formats three significant digits and their uncertainty.
 fn estimate(of: Estimate) -> String {
     let digits = if of.mean >= 100.0 {
         0
@@ -309,5 +320,5 @@ fn estimate(of: Estimate) -> String {
     } else {
         2
     };
-    format!("{:.digits$} ± {:.digits$}", of.mean, of.half)
+    format!("{:.digits$} ± {:.digits$}", of.mean, of.half_width)
 }

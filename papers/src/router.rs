@@ -1,5 +1,6 @@
-//! The Router paper's experiments on a model of its machine, and the measurements of the live
-//! router by `make paper-router`.
+//! The Router paper's experiments on a model of its machine and on the live router.
+//!
+//! `make paper-router` measures the live router.
 
 mod experiments;
 mod figures;
@@ -16,22 +17,22 @@ use self::figures::Curves;
 use self::statements::statements;
 use crate::experiment::{Page, rows};
 
-/// Figures and the paper's statements; `folder` holds the measurements.
+/// Returns the figures and the paper's statements; `folder` holds the measurements.
 pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let curves = Curves::compute();
-    let of = statements(&curves);
+    let statements = statements(&curves);
     let mut text = String::from(include_str!("router/page.md"));
     text += "\n## The paper's statements\n\nRates hold if they are within 5 %.\n\n\
              | | the paper | here | |\n|---|---|---|---|\n";
-    text += &rows(&of.claims, "Router, ");
+    text += &rows(&statements.claims, "Router, ");
     text += "\n## Where the model differs\n\n| | the paper | here | why |\n|---|---|---|---|\n";
-    text += &of.differences;
+    text += &statements.differences;
     text += include_str!("router/overload.md");
     text += &curves.overload_rows();
     text += include_str!("router/live.md");
     text += &fs::read_to_string(folder.join("measured/live.txt")).into_diagnostic()?;
     text += "\n## Figures\n";
-    let mut page = Page { files: Vec::new(), claims: of.claims };
+    let mut page = Page { files: Vec::new(), claims: statements.claims };
     let drawn = curves.draw()?.into_iter().chain(live::draw(folder, &curves)?);
     for (file, title, svg) in drawn {
         let _ = writeln!(text, "\n![{title}]({file})");

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::experiment::{Claim, Page, figure, rows, winners};
+use crate::experiment::{Claim, Page, figure, rows, services};
 
-/// A list of numbers in the paper's notation of ratios.
+/// Formats counts in the paper's notation of ratios.
 fn ratio(counts: &[usize]) -> String {
     counts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" : ")
 }
@@ -15,13 +15,13 @@ fn exact(what: &str, paper: &[usize], ours: &[usize]) -> Claim {
     Claim { what, paper: ratio(paper), ours: ratio(ours), holds }
 }
 
-/// Runs every experiment of the folder.
+/// Runs all experiments of the folder and returns the page.
 pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let mut claims = Vec::new();
     let mut files = Vec::new();
     let time = ("packet-times", true);
 
-    let fig12 = winners(&folder.join("fig12.toml"))?;
+    let fig12 = services(&folder.join("fig12.toml"))?;
     let counts = fig12.counts(64_000);
     claims.push(exact("Fig 12: packets of 64,000", &[8_000, 8_000, 16_000, 32_000], &counts));
     claims.push(bandwidths(&fig12.times_ns, &counts));
@@ -29,13 +29,13 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let title = "Fig 12: bandwidth 1:1:2:4 from window-constraints";
     files.push(("fig12.svg".into(), figure(title, ("time (ms)", false), ("MB/s", false), &drawn)?));
 
-    let fig14 = winners(&folder.join("fig14.toml"))?;
+    let fig14 = services(&folder.join("fig14.toml"))?;
     claims.push(exact("Fig 14: packets of 64,000", &[16_000; 4], &fig14.counts(64_000)));
     let title = "Fig 14: bandwidth 1:1:1:1 settling";
     let share = ("packets per packet-time", false);
     files.push(("fig14.svg".into(), figure(title, time, share, &fig14.shares(64_000))?));
 
-    let edf = winners(&folder.join("edf.toml"))?;
+    let edf = services(&folder.join("edf.toml"))?;
     claims.push(exact("EDF: winners of 63,996", &[15_999; 4], &edf.counts(63_996)));
     let in_order = edf.streams.chunks(4).all(|round| round == [3, 2, 1, 0]);
     claims.push(Claim {
@@ -47,7 +47,7 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let title = "EDF: four streams, deadlines one period apart";
     files.push(("edf.svg".into(), figure(title, time, share, &edf.shares(63_996))?));
 
-    let fig15 = winners(&folder.join("fig15.toml"))?;
+    let fig15 = services(&folder.join("fig15.toml"))?;
     let before = fig15.counts(63_810);
     claims.push(exact("Fig 15: packets at 63,810", &[31_906, 15_952, 15_952, 0], &before));
     let after = &fig15.streams[63_810..64_000];
@@ -68,14 +68,14 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let after = ("packet-times after 63,700", false);
     files.push(("fig15.svg".into(), figure(title, after, (share.0, true), &drawn)?));
 
-    let fig16 = winners(&folder.join("fig16.toml"))?;
+    let fig16 = services(&folder.join("fig16.toml"))?;
     let served = [19_113, 9_556, 14_335, 14_335];
     claims.push(exact("Fig 16: packets of 57,339", &served, &fig16.counts(57_339)));
     let in_turn = fig16.streams[..57_336].chunks(4).all(|round| round[0] == 3 && round[1] == 2);
     claims.push(Claim {
         what: "Fig 16: EDF streams".into(),
         paper: "4 then 3, every four packet-times".into(),
-        ours: if in_turn { "the same, always" } else { "not always" }.into(),
+        ours: if in_turn { "always" } else { "not always" }.into(),
         holds: in_turn,
     });
     let title = "Fig 16: fair share 2:1 with EDF streams 3 and 4";

@@ -1,40 +1,40 @@
-//! ShareStreams, section 7: several packets of one sorted list, and its effect on the contracts.
+//! ShareStreams, section 7: decisions that serve several streams of one sorted list.
 //!
 //! Runs the model of `millstream_hw::block`, the reference of the verilated core, for blocks of 1
 //! (exact) up to all streams, with the list of the published network and with a sorted one.
-//! Contracts are judged by the times of departure, not by the scheduler's counters.
+//! Violations are counted from the times of departure, not the scheduler's counters.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 
 use millstream::StreamId;
-use millstream_hw::{Load, Mode, Network, Reference, Settings};
+use millstream_hw::{Load, Mode, Reference, Settings, SortingNetwork};
 use millstream_report::chart::Line;
 
 use crate::experiment::{Claim, Page, figure};
 use crate::hilq_violations::{random, windows};
 
-const NETWORKS: [(Network, &str); 2] =
-    [(Network::Published, "published"), (Network::Sorting, "sorted")];
+const NETWORKS: [(SortingNetwork, &str); 2] =
+    [(SortingNetwork::Published, "published"), (SortingNetwork::Bitonic, "sorted")];
 
-/// Streams of the random scenarios, and packets in a block of them.
+/// Number of streams of the random scenarios, and packets per block.
 const STREAMS: u32 = 16;
 const BLOCKS: [usize; 5] = [1, 2, 4, 8, 16];
 
-/// Utilisations, percent.
+/// Utilisations, %.
 const UTILISATIONS: [u32; 6] = [50, 60, 70, 80, 90, 100];
 
 /// Sets of random contracts for each utilisation.
 const SETS: u64 = 10;
 
-/// Packet-times of a run.
+/// Duration of a run, packet-times.
 const SLOTS: u64 = 16_000;
 
 /// The offered traffic and its scheduling.
 struct Scenario {
     mode: Mode,
     loads: Vec<Load>,
-    /// All packets are there from the start; otherwise one arrives each period.
+    /// Whether all packets arrive at the start; otherwise one arrives each period.
     backlogged: bool,
 }
 
@@ -43,7 +43,8 @@ struct Outcome {
     /// Departures of each stream's packets, in packet-times; `None` for late drops.
     sent: Vec<Vec<Option<u64>>>,
     packets: u64,
-    /// Cycles: the network's passes, PRIORITY_UPDATE, and SETTLE where a block outlasts periods.
+    /// Cycles of the network's passes, PRIORITY_UPDATE, and SETTLE if several periods end in a
+    /// block.
     cycles: u64,
 }
 
@@ -62,9 +63,9 @@ fn load(period: u64, (x, y): (u32, u32), drop: bool) -> Load {
 }
 
 /// Runs `scenario` in blocks of `block` packet-times.
-fn run(scenario: &Scenario, network: Network, block: usize) -> Outcome {
+fn run(scenario: &Scenario, network: SortingNetwork, block: usize) -> Outcome {
     let settings = Settings { mode: scenario.mode, lowest_denominator: false, rtas99: false };
-    let mut reference = Reference::in_blocks(settings, network, block);
+    let mut reference = Reference::with_blocks(settings, network, block);
     let streams = scenario.loads.len();
     for load in &scenario.loads {
         reference.load(load).expect("a complete contract");
@@ -114,7 +115,7 @@ fn run(scenario: &Scenario, network: Network, block: usize) -> Outcome {
                 waiting[i].pop_front();
                 dropped[i] += 1;
             }
-            // A stream without a head is given one first.
+            // A stream without a head receives one first, which takes a cycle.
             let misses = after.missed - before[i].missed;
             let vacant = winners.contains(&stream) || before[i].waiting == 0;
             charges = charges.max(misses + u64::from(misses > 0 && vacant));
@@ -140,7 +141,7 @@ impl Outcome {
         self.sent.iter().map(|sent| sent.iter().flatten().count() as u64).collect()
     }
 
-    /// For packets whose deadlines passed: those of each stream that were not sent before.
+    /// Returns, for each packet whose deadline passed, whether it was not sent before it.
     fn lost(&self, scenario: &Scenario) -> Vec<Vec<bool>> {
         let each = |(sent, load): (&Vec<Option<u64>>, &Load)| {
             let deadlines = (1..).map(|packet| packet * u64::from(load.period));
@@ -150,7 +151,8 @@ impl Outcome {
         self.sent.iter().zip(&scenario.loads).map(each).collect()
     }
 
-    /// For backlogged streams of period 1: the packet-times in which each did not send.
+    /// Returns the packet-times in which each stream did not send, for backlogged streams of
+    /// period 1.
     fn unserved(&self) -> Vec<Vec<bool>> {
         let each = |sent: &Vec<Option<u64>>| {
             let mut unserved = vec![true; usize::try_from(SLOTS).expect("few")];
@@ -163,7 +165,7 @@ impl Outcome {
     }
 }
 
-/// Windows of y consecutive packets with more than x lost, and all windows.
+/// Returns the number of windows of y packets with more than x lost, and of all windows.
 fn violated(lost: &[Vec<bool>], loads: &[Load]) -> (u64, u64) {
     let (mut violated, mut all) = (0, 0);
     for (lost, load) in lost.iter().zip(loads) {
@@ -176,19 +178,19 @@ fn violated(lost: &[Vec<bool>], loads: &[Load]) -> (u64, u64) {
     (violated, all)
 }
 
-/// The paper's shares, for its four streams or twice for eight.
+/// Returns a scenario with the paper's shares, for its four streams or twice for eight.
 fn fair(copies: u32) -> Scenario {
     let windows = [1, 1, 2, 4].repeat(copies as usize).into_iter();
-    // A share of 1/8 of a copy's part of the link.
+    // A share is in units of 1/8 of a copy's part of the link.
     let loads = windows.map(|share| load(1, (8 * copies - share, 8 * copies), false)).collect();
     Scenario { mode: Mode::Dwcs, loads, backlogged: true }
 }
 
-/// Random windows with one common period, up to this utilisation.
-fn constrained(percent: u32, seed: u64) -> Scenario {
+/// Returns a scenario of random windows with one common period, up to this utilisation.
+fn random_windows(percent: u32, seed: u64) -> Scenario {
     let mut below = random(seed);
     let windows = windows(STREAMS as usize, &mut below);
-    // In units that suit all windows: Σ (1 − x/y) is rounded up.
+    // In millionths: Σ (1 − x/y) is rounded up.
     let share = |(x, y): &(u32, u32)| (1_000_000 * u64::from(y - x)).div_ceil(u64::from(*y));
     let needed: u64 = windows.iter().map(share).sum();
     let period = needed.div_ceil(10_000 * u64::from(percent));
@@ -196,8 +198,8 @@ fn constrained(percent: u32, seed: u64) -> Scenario {
     Scenario { mode: Mode::Dwcs, loads, backlogged: false }
 }
 
-/// EDF streams of random rates, up to this utilisation.
-fn earliest(percent: u32, seed: u64) -> Scenario {
+/// Returns a scenario of EDF streams of random rates, up to this utilisation.
+fn edf(percent: u32, seed: u64) -> Scenario {
     let mut below = random(seed);
     let rates: Vec<u64> = (0..STREAMS).map(|_| u64::from(1 + below(4))).collect();
     let all: u64 = rates.iter().sum();
@@ -206,14 +208,14 @@ fn earliest(percent: u32, seed: u64) -> Scenario {
     Scenario { mode: Mode::Edf, loads, backlogged: false }
 }
 
-/// Losses of random scenarios at one utilisation, %, and the cost of a packet.
+/// Losses of random scenarios at one utilisation, %, and the cost of a packet, cycles.
 struct Loss {
     windows: f64,
     late: f64,
     cycles: f64,
 }
 
-fn loss(scenario: impl Fn(u64) -> Scenario, network: Network, block: usize) -> Loss {
+fn loss(scenario: impl Fn(u64) -> Scenario, network: SortingNetwork, block: usize) -> Loss {
     let (mut broken, mut windows, mut late, mut due) = (0, 0, 0, 0);
     let (mut cycles, mut packets) = (0, 0);
     for seed in 1..=SETS {
@@ -232,13 +234,14 @@ fn loss(scenario: impl Fn(u64) -> Scenario, network: Network, block: usize) -> L
     Loss { windows: percent(broken, windows), late: percent(late, due), cycles }
 }
 
-/// Losses for every network, block and utilisation, in this order.
+/// Losses by network, block and utilisation.
 type Losses = Vec<Vec<Vec<Loss>>>;
 
 fn losses(scenario: impl Fn(u32, u64) -> Scenario) -> Losses {
     let point = |network, block, percent| loss(|seed| scenario(percent, seed), network, block);
     let line = |network, block| UTILISATIONS.iter().map(|u| point(network, block, *u)).collect();
-    let network = |(network, _): &(Network, _)| BLOCKS.iter().map(|b| line(*network, *b)).collect();
+    let network =
+        |(network, _): &(SortingNetwork, _)| BLOCKS.iter().map(|b| line(*network, *b)).collect();
     NETWORKS.iter().map(network).collect()
 }
 
@@ -258,7 +261,7 @@ fn lines(losses: &Losses, value: impl Fn(&Loss) -> f64) -> Vec<Line> {
     lines
 }
 
-/// The table of fair shares, and whether blocks of one and of all streams are as required.
+/// Writes the table of fair shares; returns the claims on blocks of one and of all streams.
 fn fair_table(text: &mut String, copies: u32) -> Vec<Claim> {
     let scenario = fair(copies);
     let streams = scenario.loads.len();
@@ -292,7 +295,7 @@ fn fair_table(text: &mut String, copies: u32) -> Vec<Claim> {
             if block == streams {
                 claims.push(Claim {
                     what: format!("{streams} streams in blocks of all, {name} list"),
-                    paper: "each once a block".into(),
+                    paper: "each once per block".into(),
                     holds: sent == exact(SLOTS / streams as u64),
                     ours: sent,
                 });
@@ -326,12 +329,12 @@ fn table(text: &mut String, losses: &Losses, value: impl Fn(&Loss) -> f64) {
     }
 }
 
-/// Cycles a packet, by block and network, from the random windows at full utilisation.
-fn gain(text: &mut String, losses: &Losses) {
+/// Writes the cycles per packet of the random windows at full utilisation, by block and network.
+fn throughput_table(text: &mut String, losses: &Losses) {
     let exact = losses[0][0].last().map_or(1.0, |loss| loss.cycles);
     text.push_str(
         "\n| packets a block | list | cycles a block | cycles a packet \
-         | packets/s, times the exact core's |\n|---:|---|---:|---:|---:|\n",
+         | packets/s relative to the exact core |\n|---:|---|---:|---:|---:|\n",
     );
     for (at, block) in BLOCKS.iter().enumerate() {
         for ((network, name), blocks) in NETWORKS.iter().zip(losses) {
@@ -346,7 +349,7 @@ fn gain(text: &mut String, losses: &Losses) {
     }
 }
 
-/// The page.
+/// Runs all experiments and returns the page.
 pub(crate) fn page() -> miette::Result<Page> {
     let mut text = String::from(
         "# ShareStreams: blocks of packets from one list\n\n\
@@ -374,31 +377,31 @@ pub(crate) fn page() -> miette::Result<Page> {
         claims.append(&mut fair_table(&mut text, copies));
     }
 
-    let constrained = losses(constrained);
+    let random_windows = losses(random_windows);
     text += "\n## Random windows\n\n\
              16 streams, x/y random in 0.2 to 0.8, one common period, the shortest with \
              Σ (1 − x/y)/T ≤ U; a packet a period, late ones are dropped; ten sets of windows, \
              16,000 packet-times each. Windows violated, %: more than x of y consecutive packets \
              are not sent before their deadlines.\n";
-    table(&mut text, &constrained, |loss| loss.windows);
+    table(&mut text, &random_windows, |loss| loss.windows);
     text += "\nDeadlines missed, % of packets:\n";
-    table(&mut text, &constrained, |loss| loss.late);
+    table(&mut text, &random_windows, |loss| loss.late);
     text += "\nBoth lists send the same number of packets in time, since all deadlines of a period \
              are equal; they differ in the streams. The ratio of k to the packet-times of a period \
              (about 8 / U) matters. A packet that arrives during a block waits for the next block, \
              and a block that extends past the end of a period serves packets too late.\n\n\
              ![windows violated by utilisation](block.svg)\n";
 
-    let earliest = losses(earliest);
+    let edf = losses(edf);
     text += "\n## Earliest deadline first\n\n\
              16 streams of random rates 1 to 4, a packet a period, due at its end; Σ 1/T ≤ U; late \
              packets are sent. Sent late, % of packets:\n";
-    table(&mut text, &earliest, |loss| loss.late);
+    table(&mut text, &edf, |loss| loss.late);
     text += "\nHere the order inside the block matters. With a sorted list, blocks of eight are as \
              good as the exact schedule up to U = 0.9; the published list loses packets with \
              blocks of four at 0.8.\n\n\
              ![late packets by utilisation](block-edf.svg)\n";
-    let late = earliest.iter().flat_map(|blocks| &blocks[0]).map(|l| l.late).fold(0.0, f64::max);
+    let late = edf.iter().flat_map(|blocks| &blocks[0]).map(|l| l.late).fold(0.0, f64::max);
     claims.push(Claim {
         what: "EDF in blocks of one: late packets up to U = 1".into(),
         paper: "none".into(),
@@ -406,10 +409,10 @@ pub(crate) fn page() -> miette::Result<Page> {
         holds: late == 0.0,
     });
 
-    text += "\n## What it gains\n\n\
+    text += "\n## Gain in throughput\n\n\
              Cycles of a decision for 16 streams (passes and PRIORITY_UPDATE), and cycles of a \
              packet at U = 1, including SETTLE and empty packet-times:\n";
-    gain(&mut text, &constrained);
+    throughput_table(&mut text, &random_windows);
     text += "\nSorting costs 14 cycles rather than 5, so it pays from blocks of four. Blocks of \
              four by the sorted list send 1.4 times the exact core's packets and keep EDF. The \
              published list sends four times as many; up to U = 0.7 it has no late packets, and up \
@@ -418,10 +421,9 @@ pub(crate) fn page() -> miette::Result<Page> {
 
     let axes = (("utilisation U", false), ("windows violated (%)", false));
     let title = "Random windows in blocks: 16 streams";
-    let violated = figure(title, axes.0, axes.1, &lines(&constrained, |loss| loss.windows))?;
+    let violated = figure(title, axes.0, axes.1, &lines(&random_windows, |loss| loss.windows))?;
     let title = "EDF in blocks: 16 streams";
-    let late =
-        figure(title, axes.0, ("sent late (%)", false), &lines(&earliest, |loss| loss.late))?;
+    let late = figure(title, axes.0, ("sent late (%)", false), &lines(&edf, |loss| loss.late))?;
     let files = vec![
         ("block.md".to_owned(), text),
         ("block.svg".to_owned(), violated),

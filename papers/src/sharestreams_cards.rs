@@ -1,5 +1,5 @@
-//! ShareStreams, section 5.2, on the cards: Figures 12 and 13 on the end-system, Figure 14 on the
-//! line card.
+//! ShareStreams, section 5.2, on the cards: Figures 12 and 13 on the end-system card, Figure 14 on
+//! the line card.
 //!
 //! The cards need Verilator. `--cards` therefore measures the runs into
 //! `sharestreams/hardware/*.csv`, which scripts/rtl-cards.sh verifies, and the page is generated
@@ -23,39 +23,39 @@ use crate::experiment::{Claim, Page, figure, rows};
 /// Streams of every experiment.
 const STREAMS: usize = 4;
 
-/// Frames of a stream.
+/// Number of frames of a stream.
 const FRAMES: usize = 64_000;
 
-/// Frames before the generators' pause.
+/// Number of frames before the generators' pause.
 const BURST: usize = 4_000;
 
-/// Bins of the bandwidth, while all streams are backlogged.
+/// Number of bins of the bandwidth, while all streams are backlogged.
 const BINS: usize = 60;
 
 /// Bytes of a packet on the line card: eight beats.
 const LINE_CARD_BYTES: usize = 64;
 
-/// A link that never delays, bits/s: measures card and bus alone.
+/// Rate of a link that never delays, bits/s, to measure card and bus alone.
 const FAST_BPS: u64 = 10_000_000_000_000;
 
-/// Frames of a stream on it.
+/// Number of frames of a stream on that link.
 const FAST_FRAMES: u64 = 10_000;
 
-/// The measurements and their figures, by file name.
+/// File names of the measurements.
 const FILES: [&str; 4] =
     ["end-system-bandwidth.csv", "end-system-delay.csv", "end-system-cost.csv", "line-card.csv"];
 
 /// A sent frame: departure, arrival and length.
 #[derive(Clone, Copy)]
-struct Frame1 {
+struct SentFrame {
     sent_ns: u64,
-    came_ns: u64,
+    arrival_ns: u64,
     bytes: u32,
 }
 
 #[derive(Default)]
 struct Sent {
-    frames: [Vec<Frame1>; STREAMS],
+    frames: [Vec<SentFrame>; STREAMS],
     /// The first dropped frame, if any.
     dropped: Option<StreamId>,
 }
@@ -65,9 +65,9 @@ impl Listener<Frame> for Sent {
         if departure.event != Event::Sent {
             self.dropped = Some(departure.stream);
         }
-        self.frames[departure.stream.index()].push(Frame1 {
+        self.frames[departure.stream.index()].push(SentFrame {
             sent_ns: departure.time_ns,
-            came_ns: departure.arrival_ns,
+            arrival_ns: departure.arrival_ns,
             bytes: departure.bytes,
         });
         Ok(())
@@ -111,7 +111,7 @@ fn end_system(scenario: &Scenario, card: &EndSystem) -> miette::Result<(Sent, Co
     }
 }
 
-/// The same streams with fewer frames, all there at once, and no delay after the card.
+/// Returns the scenario with fewer frames, all present at the start, and no delay after the card.
 fn fast(scenario: &Scenario) -> Scenario {
     let mut fast = scenario.clone();
     fast.link = Link { rate_bps: FAST_BPS, ..scenario.link };
@@ -121,7 +121,7 @@ fn fast(scenario: &Scenario) -> Scenario {
     fast
 }
 
-/// Bytes a second of each stream until the first has sent all its frames.
+/// Returns the bytes per second of each stream until the first has sent all its frames.
 #[allow(clippy::cast_precision_loss)]
 fn bandwidth(sent: &Sent) -> String {
     let end_ns = sent.frames.iter().filter_map(|frames| frames.last()).map(|last| last.sent_ns);
@@ -140,7 +140,7 @@ fn bandwidth(sent: &Sent) -> String {
     text
 }
 
-/// Delay of frames by number: every 50th around the pause, every 500th later.
+/// Returns the delay of frames by number: every 50th around the pause, every 500th later.
 #[allow(clippy::cast_precision_loss)]
 fn delay(sent: &Sent) -> String {
     let mut text = "frame,stream_1,stream_2,stream_3,stream_4\n".to_owned();
@@ -152,7 +152,7 @@ fn delay(sent: &Sent) -> String {
         let _ = write!(text, "{number}");
         for frames in &sent.frames {
             let frame = frames[number];
-            let _ = write!(text, ",{:.6}", (frame.sent_ns - frame.came_ns) as f64 / 1e6);
+            let _ = write!(text, ",{:.6}", (frame.sent_ns - frame.arrival_ns) as f64 / 1e6);
         }
         text.push('\n');
     }
@@ -177,7 +177,8 @@ fn cost_table(costs: &[(&str, u64, Cost)]) -> String {
     text
 }
 
-/// Departures of each stream from the line card after some numbers of packets, and the last cycle.
+/// Returns each stream's departures from the line card after some numbers of packets, and the last
+/// cycle.
 fn line_card_shares(folder: &Path) -> miette::Result<String> {
     let scenario = Scenario::load(&folder.join("fig14.toml"))?;
     let (settings, contracts) = settings(&scenario);
@@ -199,14 +200,14 @@ fn line_card_shares(folder: &Path) -> miette::Result<String> {
     };
     let loads = [load(0)?, load(1)?, load(2)?, load(3)?];
     let beats = LINE_CARD_BYTES / line_card::BEAT_BYTES;
-    let left = line_card::backlogged(settings, &loads, beats, FRAMES)
+    let departures = line_card::backlogged(settings, &loads, beats, FRAMES)
         .map_err(|error| miette!("{error}"))?;
     let mut text = "packets,cycle,stream_1,stream_2,stream_3,stream_4\n".to_owned();
     let mut counts = [0usize; STREAMS];
     let mut next = 1;
-    for (packets, line_card::SentPacket { stream, cycle }) in (1..).zip(&left) {
+    for (packets, line_card::SentPacket { stream, cycle }) in (1..).zip(&departures) {
         counts[*stream] += 1;
-        if packets == next || packets == left.len() {
+        if packets == next || packets == departures.len() {
             // Steps of one percent: the axis is logarithmic.
             next = (next + next.div_ceil(50)).max(packets + 1);
             let counts = counts.map(|count| count.to_string()).join(",");
@@ -216,7 +217,7 @@ fn line_card_shares(folder: &Path) -> miette::Result<String> {
     Ok(text)
 }
 
-/// Reads a measured file: its rows as numbers, 0 for other cells.
+/// Reads a measured file; returns its rows as numbers, 0 for other cells.
 fn read(folder: &Path, name: &str) -> miette::Result<Vec<Vec<f64>>> {
     let mut reader =
         csv::Reader::from_path(folder.join("hardware").join(name)).into_diagnostic()?;
@@ -225,7 +226,7 @@ fn read(folder: &Path, name: &str) -> miette::Result<Vec<Vec<f64>>> {
     reader.records().map(|row| row.map(numbers)).collect::<Result<_, _>>().into_diagnostic()
 }
 
-/// One line a stream, whose values start in this column.
+/// Returns one line per stream; the first stream's values are in `column`.
 fn lines(rows: &[Vec<f64>], column: usize, y: impl Fn(&[f64], f64) -> f64) -> Vec<Line> {
     let points = |at: usize| rows.iter().map(|row| (row[0], y(row, row[column + at]))).collect();
     (0..STREAMS).map(|at| Line { name: format!("stream-{}", at + 1), points: points(at) }).collect()
@@ -294,15 +295,15 @@ fn delay_claims(rows: &[Vec<f64>]) -> Vec<Claim> {
     let ordered = ordered.clone().all(|row| row[4] < row[3] && row[3] < row[1].min(row[2]));
     vec![
         Claim {
-            what: "Fig 13: the zig-zag: delay is less by the pause from frame 4,000 on, ms".into(),
+            what: "Fig 13: the zig-zag: the pause reduces the delay from frame 4,000 on, ms".into(),
             paper: "a pause of 1 ms; frames before it wait longer".into(),
             ours: format!("{} less", list(drops)),
             holds: drops.iter().all(|drop| (drop - 1.0).abs() < 0.1),
         },
         Claim {
             what: "Fig 13: stream 4 waits least, then stream 3, frame by frame".into(),
-            paper: "so".into(),
-            ours: format!("so from frame 1,000 on; the last frames wait {} ms", list(last)),
+            paper: "for every frame".into(),
+            ours: format!("from frame 1,000 on; the last frames wait {} ms", list(last)),
             holds: ordered,
         },
     ]
@@ -323,9 +324,9 @@ fn line_card_claims(rows: &[Vec<f64>]) -> Vec<Claim> {
             holds: last[2..].iter().all(|count| *count == 16_000.0),
         },
         Claim {
-            what: "Fig 14: a winner is there for every packet-time".into(),
+            what: "Fig 14: a winner is ready for every packet-time".into(),
             paper: "every 3 cycles".into(),
-            ours: format!("every {cycles} cycles, which is what 64 bytes take"),
+            ours: format!("every {cycles} cycles, the transmission time of 64 bytes"),
             holds: cycles == (LINE_CARD_BYTES / line_card::BEAT_BYTES) as f64,
         },
     ]
@@ -348,11 +349,11 @@ fn text(claims: &[Claim], costs: &[Vec<f64>]) -> String {
              mean length of its frames. The link has the sum of the paper's bandwidths, which its \
              host limited. There all arrivals were on the card before the first winner was read; \
              here they arrive while it decides.\n\n\
-             ## What the bus costs\n\n\
+             ## Cost of the bus\n\n\
              The card at 23 MHz, four streams. First on the link of Figure 12; then on a link that \
-             never delays, with all frames there at the start: the limits of card and bus.\n\n\
+             never delays, with all frames present at the start: the limits of card and bus.\n\n\
              | link | bus | packets/s | bus busy, ns a packet | arrivals pulled \
-             | pushed or offered | winners | counters | the bus could carry | the card decide \
+             | pushed or offered | winners | counters | limit of the bus | limit of the card \
              |\n|---|---|---|---|---|---|---|---|---|---|\n";
     for (row, name) in costs.iter().zip([Bus::PCI_33].into_iter().chain(Bus::ALL)) {
         let (packets, span_ns) = (row[3], row[4]);

@@ -1,4 +1,4 @@
-//! ShareStreams, section 5.1: area and clock of the hardware, the paper's Figures 9 to 11 and ours.
+//! ShareStreams, section 5.1: area and clock of the hardware, compared with Figures 9 to 11.
 //!
 //! Reads the measurements of `make rtl-report` (`sharestreams/hardware/*.csv`). Virtex parts have
 //! no open place and route: area is synthesized for the paper's families, the clock is that of an
@@ -22,12 +22,12 @@ struct Area {
 }
 
 impl Area {
-    /// Lower bound of slices with two LUTs and two flip-flops each.
+    /// Returns the lower bound of slices with two LUTs and two flip-flops each.
     fn least_slices(self) -> u32 {
         self.lut.max(self.flip_flop).div_ceil(2)
     }
 
-    /// Upper bound: every LUT and flip-flop in halves of its own.
+    /// Returns the upper bound: no LUT shares half a slice with a flip-flop.
     fn most_slices(self) -> u32 {
         (self.lut + self.flip_flop).div_ceil(2)
     }
@@ -85,7 +85,8 @@ const SIZES: [u32; 4] = [4, 8, 16, 32];
 const BLOCKS: [(&str, u32, u32); 3] =
     [("control", 22, 22), ("decision", 190, 122), ("register", 150, 148)];
 
-/// The paper's blocks of a core of this size, without the network's wires and multiplexers.
+/// Returns the slices of the paper's blocks of a core, without the network's wires and
+/// multiplexers.
 fn paper_slices(streams: u32, virtex_ii: bool) -> u32 {
     let [control, decision, register] =
         BLOCKS.map(|(_, one, two)| if virtex_ii { two } else { one });
@@ -112,7 +113,7 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
         files.push((format!("{name}-clock.svg"), figure(&title, axes.0, axes.1, &drawn)?));
     }
     let axes = (("streams", true), ("a second", true));
-    let drawn = feasible(&measured);
+    let drawn = decision_rates(&measured);
     files.push((
         "fig1.svg".into(),
         figure("Fig 1: decisions, and packets", axes.0, axes.1, &drawn)?,
@@ -153,7 +154,7 @@ impl Measured {
         self.clocks.get(&(design.into(), streams))
     }
 
-    /// LUTs of a variant by streams, where synthesized.
+    /// Returns the LUTs of a variant by number of streams, as far as synthesized.
     fn luts(&self, design: &str, family: &str) -> Vec<(u32, u32)> {
         let area = |streams| Some((streams, self.area(design, streams, family)?.lut));
         SIZES.into_iter().filter_map(area).collect()
@@ -186,8 +187,9 @@ fn clocks(measured: &Measured, variants: &[(&str, &str)]) -> Vec<Line> {
     variants.iter().map(line).collect()
 }
 
-/// Decisions a second of each kind of core, by streams, and the packets a second of some lines.
-fn feasible(measured: &Measured) -> Vec<Line> {
+/// Returns the decisions per second of each kind of core, by streams, and the packets per second of
+/// some lines.
+fn decision_rates(measured: &Measured) -> Vec<Line> {
     let sizes: Vec<u32> = SIZES.into_iter().chain(TILED_SIZES).collect();
     let cores = VARIANTS.into_iter().chain(OURS).map(|(design, name)| {
         let rate = |streams: &u32| {
@@ -207,7 +209,7 @@ fn feasible(measured: &Measured) -> Vec<Line> {
     cores.filter(|line| line.points.len() > 1).chain(lines).collect()
 }
 
-/// Statements of the paper's text that the measurements can test.
+/// Returns the statements of the paper's text that the measurements can test.
 fn claims(measured: &Measured) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (design, name) in VARIANTS {
@@ -258,8 +260,8 @@ fn packets_per_second(bytes: u32, gigabits: u32) -> f64 {
     f64::from(gigabits) * 1e9 / (8.0 * f64::from(bytes))
 }
 
-/// Line rates in Gb/s at which a core keeps up with packets of these sizes.
-fn kept(clock: &Clock, bytes: u32) -> String {
+/// Returns the line rates in Gbit/s at which a core keeps up with packets of `bytes` bytes.
+fn line_rates(clock: &Clock, bytes: u32) -> String {
     let met = [1, 10, 40, 100]
         .into_iter()
         .filter(|rate| clock.decisions_per_second() >= packets_per_second(bytes, *rate));
@@ -340,8 +342,8 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
                     clock.mhz(),
                     clock.cycles,
                     clock.decisions_per_second() / 1e6,
-                    kept(clock, 64),
-                    kept(clock, 1500),
+                    line_rates(clock, 64),
+                    line_rates(clock, 1500),
                 );
             }
         }

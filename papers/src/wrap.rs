@@ -35,7 +35,8 @@ fn wrap_line(line: &str, page: &mut String) {
     page.push('\n');
 }
 
-/// The words of a line. A word that would start a list or a heading is joined to the one before.
+/// Returns the words of a line. A word that would start a list or heading is joined to the
+/// previous one.
 fn words(line: &str) -> Vec<&str> {
     let mut spans: Vec<(usize, usize)> = Vec::new();
     let mut from = 0;

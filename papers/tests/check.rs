@@ -1,4 +1,4 @@
-//! Committed pages, figures' digests and statements are what the program computes.
+//! Committed pages, digests of figures and statements match the program's results.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ fn pages_figures_and_statements_are_what_the_program_computes() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let program = env!("CARGO_BIN_EXE_millstream-papers");
     let output = Command::new(program).arg("--check").current_dir(root).output();
-    let output = output.expect("the program was built");
+    let output = output.expect("the program starts");
     let (out, err) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{out}\n{err}");

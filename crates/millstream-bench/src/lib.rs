@@ -1,11 +1,11 @@
-//! Measures what a scheduling decision costs on this machine.
+//! Measures the cost of a scheduling decision on this machine.
 //!
 //! ```text
-//! workload   streams, how many are backlogged, how many request periods are missed
+//! workload   streams, backlogged streams, missed request periods
 //! measure    one structure under one workload: percentiles of ns a step over several samples
 //! queue      deadline queues from the literature, in this process
-//! peer       another system on the same workload, in a process of its own
-//! plan       which structures and which hardware keep up with a link
+//! peer       another system under an equal workload, in its own process
+//! plan       structures and hardware that keep up with a link
 //! ```
 //!
 //! Streams are DWCS, earliest deadline first. Times depend on the machine's state: compare within

@@ -11,14 +11,15 @@ use std::time::Instant;
 use crate::queue::{self, Cffs, Queue, Wheel};
 use crate::workload::{Deadlines, Random, SLOT_NS, Work, Workload};
 
-/// Samples of a measurement; with 11 the second is the tenth percentile.
+/// The number of samples of a measurement; of 11 samples the second is the tenth percentile.
 const SAMPLES: usize = 11;
 
-/// Minimum steps of a sample; at least one a stream, so that a sample serves most streams.
+/// The minimum number of steps of a sample. A sample has at least one step per stream, so that it
+/// serves most streams.
 const STEPS: u64 = 300_000;
 
 /// Streams × steps of a scan's sample, about a tenth of a second.
-const SCANNED: u64 = 20_000_000;
+const SCAN_WORK: u64 = 20_000_000;
 
 /// The structure or queue under measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ impl Subject {
 /// The result of a measurement.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Measurement {
-    /// What one step measures.
+    /// The step that is measured.
     pub work: Work,
     /// The structure or peer.
     pub structure: String,
@@ -67,7 +68,7 @@ pub struct Measurement {
     pub streams: u32,
     /// Missed request periods of the workload, percent.
     pub missed_percent: u32,
-    /// How deadlines are spread.
+    /// The distribution of deadlines.
     #[serde(default)]
     pub deadlines: Deadlines,
     /// Misses charged in a step.
@@ -139,9 +140,9 @@ fn steps(streams: u64) -> u64 {
     streams.max(STEPS)
 }
 
-/// Fewer steps for many streams: a scan's time grows with them.
+/// Returns the steps of a scan's sample: fewer for many streams, because they slow a step.
 fn scan_steps(streams: u64) -> u64 {
-    streams.max((SCANNED / streams.max(1)).min(STEPS))
+    streams.max((SCAN_WORK / streams.max(1)).min(STEPS))
 }
 
 /// Times `SAMPLES` runs of `steps` steps, after twice as many steps as warm-up.
@@ -224,9 +225,9 @@ fn run_queue<Q: Queue>(workload: Workload) -> Option<Samples> {
         return None;
     }
     let all: Vec<_> = workload.all().collect();
-    let reach_ns = all.iter().map(|stream| stream.period_ns).max()?;
+    let horizon_ns = all.iter().map(|stream| stream.period_ns).max()?;
     // One bucket for each packet time, up to the longest period.
-    let mut queue = Q::new(all.len(), reach_ns, SLOT_NS);
+    let mut queue = Q::new(all.len(), horizon_ns, SLOT_NS);
     (0..).zip(&all).for_each(|(number, stream)| queue.push(number, stream.first_ns));
     let mut now_ns = 0;
     let steps = steps(workload.streams.into());
@@ -250,7 +251,7 @@ fn packets<S: Select>(
     let stream = |number: u64| StreamId(u32::try_from(number).unwrap_or(0));
     let sparse = workload.work == Work::Sparse;
     let waiting = if sparse { (streams / 16).max(1) } else { streams * 2 };
-    // Sparse backlogs are spread over the streams; full ones hold two packets each.
+    // A sparse backlog is spread over the streams; a full one has two packets per stream.
     for number in 0..waiting {
         let to = if sparse { stream(number * 16 % streams) } else { stream(number % streams) };
         let _ = scheduler.enqueue(0, to, packet);
@@ -279,11 +280,11 @@ mod tests {
     }
 
     #[test]
-    fn workloads_miss_the_requested_share() {
+    fn workloads_miss_the_requested_percentage() {
         for deadlines in [Deadlines::Spread, Deadlines::Tied] {
             for (missed_percent, misses) in [(0, 0.0), (10, 0.11), (50, 1.0), (63, 1.7)] {
                 let workload = decisions(256, deadlines, missed_percent);
-                let measured = measure(HILQ_EXACT, workload).expect("it holds DWCS");
+                let measured = measure(HILQ_EXACT, workload).expect("HILQ-exact supports DWCS");
                 assert!((measured.misses - misses).abs() < 0.08 * (1.0 + misses), "{measured:?}");
                 assert!(measured.ns >= measured.tenth_ns && measured.tenth_ns >= measured.least_ns);
             }

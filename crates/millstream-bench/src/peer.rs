@@ -1,4 +1,4 @@
-//! Runs other systems on the same workload, each in a process of its own.
+//! Runs other systems under an equal workload, each in its own process.
 //!
 //! `PROGRAM STREAMS PACKETS` dequeues PACKETS packets from STREAMS backlogged streams and enqueues
 //! them again, several times. It prints one [`Measurement`] as a line of JSON. It inherits this
@@ -9,13 +9,13 @@ use std::process::Command;
 
 use crate::Measurement;
 
-/// Packets of a peer's sample.
+/// The number of packets of a peer's sample.
 const PACKETS: u64 = 1_000_000;
 
 /// Runs `program` with the given number of streams and returns its measurement.
 ///
 /// # Errors
-/// A message, with what the program wrote to standard error.
+/// A message with the program's standard error.
 pub fn measure_peer(program: &Path, streams: u32) -> Result<Measurement, String> {
     let arguments = [streams.to_string(), PACKETS.to_string()];
     let name = program.display();

@@ -1,4 +1,4 @@
-//! Plans which structures and which hardware keep up with a link.
+//! Lists the structures and hardware that keep up with a link.
 //!
 //! A decision must fit in a packet-time, the packet's length over the line's speed (ShareStreams,
 //! section 1). Software decisions are measured by [`crate::measure()`]. Hardware decisions take the
@@ -20,8 +20,8 @@ const AREAS: &str = include_str!("../../../papers/sharestreams/hardware/area.csv
 pub struct Demand {
     /// Streams to schedule.
     pub streams: u32,
-    /// Length of the shortest packets, bytes, including overhead on the wire. All packets may be so
-    /// short.
+    /// Length of the shortest packets, bytes, including overhead on the wire. All packets may have
+    /// this length.
     pub bytes: u32,
     /// Speed of the line, bits/s.
     pub rate_bps: u64,
@@ -95,21 +95,25 @@ fn number(text: &str) -> u32 {
     text.parse().unwrap_or_else(|_| panic!("`{text}` is not a number"))
 }
 
-/// Where a decision is made.
+/// The platform that makes the decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum Platform {
     /// One core of a CPU.
     Software,
     /// A core of `rtl/`.
     Hardware,
 }
 
+/// Deprecated alias of [`Platform`].
+#[deprecated(note = "renamed to `Platform`")]
+pub type Place = Platform;
+
 /// A structure or core that can make the decisions.
 #[derive(Clone, Debug, Serialize)]
 pub struct Candidate {
     /// Software or hardware.
-    pub place: Place,
+    pub place: Platform,
     /// The structure or the core.
     pub name: String,
     /// Time of a decision, ns.
@@ -141,17 +145,17 @@ pub fn plan(demand: &Demand, software: &[Measurement]) -> Vec<Candidate> {
     let mut found: Vec<_> = software
         .iter()
         .filter(|measured| measured.streams == demand.streams)
-        .map(|m| candidate(Place::Software, m.structure.clone(), m.ns, String::new()))
+        .map(|m| candidate(Platform::Software, m.structure.clone(), m.ns, String::new()))
         .collect();
     let cores = cores();
     let mut designs: Vec<&str> = cores.iter().map(|core| core.design.as_str()).collect();
     designs.dedup();
     for design in designs {
-        let roomy = cores.iter().filter(|c| c.design == design && c.streams >= demand.streams);
-        if let Some(core) = roomy.min_by_key(|core| core.streams) {
+        let sufficient = cores.iter().filter(|c| c.design == design && c.streams >= demand.streams);
+        if let Some(core) = sufficient.min_by_key(|core| core.streams) {
             let name = format!("{} {}", core.design, core.streams);
             let needs = format!("{} LUTs, {}", core.lut, core.device);
-            found.push(candidate(Place::Hardware, name, core.decision_ns(), needs));
+            found.push(candidate(Platform::Hardware, name, core.decision_ns(), needs));
         }
     }
     found.sort_by(|a, b| a.decision_ns.total_cmp(&b.decision_ns));
@@ -178,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn every_core_decides_in_the_cycles_of_its_passes() {
+    fn cycles_of_a_decision_match_the_passes_of_each_core() {
         let cores = cores();
         assert!(!cores.is_empty());
         for core in cores {
@@ -189,14 +193,14 @@ mod tests {
                 "tree" | "tree-key" => assert_eq!(core.cycles, 1),
                 // On 16 lanes.
                 "tiled" => assert_eq!(core.cycles, core.streams / 16 + 6),
-                other => panic!("what are the cycles of {other}?"),
+                other => panic!("unknown design {other}"),
             }
             assert!(core.lut > 0 && core.clock_khz > 0);
         }
     }
 
     #[test]
-    fn a_packet_time_is_length_over_speed() {
+    fn a_packet_time_is_length_over_line_rate() {
         let demand = Demand { streams: 4, bytes: 64, rate_bps: 10_000_000_000 };
         assert!((demand.packet_time_ns() - 51.2).abs() < 1e-9);
     }
@@ -213,9 +217,9 @@ mod tests {
         let of = |name: &str| found.iter().find(|candidate| candidate.name == name);
         assert!(of("just").is_some_and(|c| c.keeps_up && (c.margin - 1.0).abs() < 1e-9));
         assert!(of("slow").is_some_and(|c| !c.keeps_up && (c.margin - 0.5).abs() < 1e-9));
-        assert!(of("heap").is_none(), "measured with other streams");
+        assert!(of("heap").is_none(), "measured with another number of streams");
         assert!(found.is_sorted_by(|a, b| a.decision_ns <= b.decision_ns));
-        assert!(found.iter().any(|c| c.place == Place::Hardware && c.keeps_up));
+        assert!(found.iter().any(|c| c.place == Platform::Hardware && c.keeps_up));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Deadline queues from the literature, measured in this process.
 //!
-//! | queue | what it does |
+//! | queue | implementation |
 //! |---|---|
 //! | [`Heap`] | the standard library's binary heap by (deadline, stream): exact |
 //! | [`Cffs`] | Eiffel's hierarchical find-first-set queue; FIFO in a bucket of a packet time |
@@ -21,9 +21,9 @@ pub(crate) use wheel::Wheel;
 
 /// A queue of streams by deadline; each stream is queued at most once.
 pub(crate) trait Queue {
-    /// A queue for `streams` streams with buckets of `width_ns`. Deadlines are at most `reach_ns`
-    /// after the first.
-    fn new(streams: usize, reach_ns: u64, width_ns: u64) -> Self;
+    /// Returns a queue for `streams` streams with buckets of `width_ns`. Deadlines are at most
+    /// `horizon_ns` after the first.
+    fn new(streams: usize, horizon_ns: u64, width_ns: u64) -> Self;
 
     /// Inserts a stream, which must not be queued.
     fn push(&mut self, stream: u32, deadline_ns: u64);
@@ -64,7 +64,7 @@ mod tests {
         (0..).zip(&periods).for_each(|(stream, period_ns)| queue.push(stream, *period_ns));
         let mut popped = Vec::new();
         for _ in 0..20_000 {
-            let (deadline_ns, stream) = queue.pop().expect("streams are put back");
+            let (deadline_ns, stream) = queue.pop().expect("every popped stream is pushed again");
             queue.push(stream, deadline_ns + periods[stream as usize]);
             popped.push(deadline_ns);
         }

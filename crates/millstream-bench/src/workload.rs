@@ -5,7 +5,7 @@ use millstream::{Contract, ContractError, Window};
 /// Transmission time of a packet, ns.
 pub(crate) const SLOT_NS: u64 = 1000;
 
-/// What one step measures.
+/// The step that is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Work {
@@ -17,7 +17,7 @@ pub enum Work {
     Sparse,
 }
 
-/// How deadlines are spread.
+/// The distribution of deadlines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Deadlines {
@@ -35,11 +35,11 @@ const PERIODS: u64 = 1000;
 /// A set of streams and their load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workload {
-    /// What one step measures.
+    /// The step that is measured.
     pub work: Work,
     /// Number of streams.
     pub streams: u32,
-    /// How deadlines are spread.
+    /// The distribution of deadlines.
     pub deadlines: Deadlines,
     /// Missed request periods in percent, where every stream is backlogged; 0…99. A step has one
     /// service and p/(100 − p) misses. The windows' utilisation is 0.95 of the link, or the whole
@@ -86,12 +86,12 @@ impl Workload {
     /// The contracts of all streams.
     pub(crate) fn all(&self) -> impl Iterator<Item = Stream> {
         let mut random = Random(1);
-        // Request periods that end in a thousand slots; without misses the link has slack.
+        // Request periods per thousand slots; without misses the link has slack.
         let missed = u64::from(self.missed_percent.min(99));
-        let asked = if missed == 0 { 900 } else { 100_000 / (100 - missed) };
-        let spared = 1000 - (950 * 1000 / asked).min(1000);
+        let demand = if missed == 0 { 900 } else { 100_000 / (100 - missed) };
+        let loss = 1000 - (950 * 1000 / demand).min(1000);
         // A period uniform in 0.5…1.5 of m means 1/m · ln 3 requests a nanosecond.
-        let mean_ns = u64::from(self.streams) * SLOT_NS * 1_098_612 / 1000 / asked;
+        let mean_ns = u64::from(self.streams) * SLOT_NS * 1_098_612 / 1000 / demand;
         let deadlines = self.deadlines;
         (0..self.streams).map(move |_| {
             let more_ns = match deadlines {
@@ -100,13 +100,13 @@ impl Workload {
             };
             let period_ns = (mean_ns / 2 + more_ns).max(1);
             let of = 2 + random.below(18);
-            let lost = ((of * spared + random.below(1000)) / 1000).min(of - 1);
+            let lost = ((of * loss + random.below(1000)) / 1000).min(of - 1);
             let first_ns = match deadlines {
                 Deadlines::Spread => 1 + random.below(period_ns),
                 Deadlines::Tied => period_ns,
             };
-            let narrow = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
-            Stream { period_ns, first_ns, window: (narrow(lost), narrow(of)) }
+            let saturated = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+            Stream { period_ns, first_ns, window: (saturated(lost), saturated(of)) }
         })
     }
 }

@@ -93,11 +93,11 @@ pub(crate) struct TopArguments {
     pub(crate) address: std::net::SocketAddr,
     /// Time between updates
     #[arg(long = "interval", alias = "every", value_name = "DURATION", default_value = "1 s")]
-    pub(crate) every: String,
+    pub(crate) interval: String,
     /// Stop after N updates; default: at Ctrl-C, or when the program ends
     #[arg(long, alias = "looks", value_name = "N")]
     pub(crate) count: Option<u32>,
-    /// Print all counters as JSON, one line an update, instead of tables of the changes
+    /// Print all counters as JSON, one line per update, instead of tables of changes
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -136,9 +136,9 @@ pub(crate) struct RunArguments {
     /// chrome://tracing
     #[arg(long, value_name = "FILE.json", value_hint = ValueHint::FilePath)]
     pub(crate) trace: Option<PathBuf>,
-    /// Which packets: stream=NAME, source=N or N-M, destination=N or N-M, connection=N or N-M,
-    /// from=TIME, until=TIME, every=N (of each stream), first=N (of each stream); default the first
-    /// 20 of each stream after the warm-up
+    /// Packets in the trace: stream=NAME, source=N or N-M, destination=N or N-M, connection=N or
+    /// N-M, from=TIME, until=TIME, every=N (of each stream), first=N (of each stream); default: the
+    /// first 20 of each stream after the warm-up
     #[arg(long, value_name = "CLAUSE,…", value_delimiter = ',', requires = "trace")]
     pub(crate) trace_packets: Vec<String>,
     /// Print the summary as JSON instead of the table
@@ -161,9 +161,9 @@ pub(crate) struct SweepArguments {
     /// Seeds: 10 means 1 to 10, 5..8 means 5 to 8, 3,1,7 a list; default: the scenario's seed
     #[arg(long, value_name = "SEEDS")]
     pub(crate) seeds: Option<String>,
-    /// Stop adding seeds once half of the 90 % confidence interval of METRIC, a column of the
-    /// dataset, is within this part of the mean for every stream (or for STREAM), from the third
-    /// seed on: delay_mean=2%; may be repeated, all must hold
+    /// Stop adding seeds once the half-width of METRIC's 90 % confidence interval is at most
+    /// PERCENT of the mean for every stream (or for STREAM); METRIC is a column of the dataset; at
+    /// least three seeds run; for example delay_mean=2%; may be repeated, all must hold
     #[arg(long, value_name = "[STREAM.]METRIC=PERCENT%")]
     pub(crate) until: Vec<String>,
     /// Threads; default: one for each core
@@ -178,11 +178,11 @@ pub(crate) struct SweepArguments {
     pub(crate) json: bool,
 }
 
-/// A number of threads.
+/// Parses a number of threads, 1 to 1024.
 fn workers(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(workers @ 1..=1024) => Ok(workers),
-        _ => Err("a number of threads, 1 to 1024".into()),
+        _ => Err("expected a number of threads, 1 to 1024".into()),
     }
 }
 
@@ -201,8 +201,8 @@ pub(crate) struct BenchArguments {
         default_value = "scan,heap,dual-heap,hilq-exact,binary-heap,cffs,timing-wheel"
     )]
     pub(crate) structures: Vec<String>,
-    /// One step: a decision with its updates; a packet out and one in; or that with one stream in
-    /// sixteen backlogged
+    /// The measured step: a decision with its updates; a dequeue and an enqueue; or the latter with
+    /// one stream in sixteen backlogged
     #[arg(
         long = "work",
         value_name = "WORK,…",
@@ -210,14 +210,21 @@ pub(crate) struct BenchArguments {
         default_value = "decision,packet"
     )]
     pub(crate) works: Vec<BenchWork>,
-    /// Missed request periods, percent; 63 is 1.7 misses a decision
+    /// Missed request periods, percent; 63 means 1.7 misses per decision
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0,63",
           value_parser = clap::value_parser!(u32).range(0..=99))]
     pub(crate) missed: Vec<u32>,
     /// The distribution of deadlines
-    #[arg(long, value_name = "HOW,…", value_delimiter = ',', value_enum, default_value = "spread")]
+    #[arg(
+        long,
+        value_name = "KIND,…",
+        value_delimiter = ',',
+        value_enum,
+        default_value = "spread"
+    )]
     pub(crate) deadlines: Vec<BenchDeadlines>,
-    /// A program that measures another system on the same work (benches/peers); may be repeated
+    /// A program that measures another system under the same workload (benches/peers); may be
+    /// repeated
     #[arg(long = "peer", value_name = "PROGRAM", value_hint = ValueHint::ExecutablePath)]
     pub(crate) peers: Vec<PathBuf>,
     /// Draw median times by number of streams, on logarithmic axes
@@ -237,14 +244,14 @@ pub(crate) enum BenchDeadlines {
     Tied,
 }
 
-/// One step of a measurement.
+/// The step that is measured.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum BenchWork {
     /// A decision and all updates of attributes
     Decision,
-    /// A packet out and one in, all streams backlogged
+    /// A dequeue and an enqueue, all streams backlogged
     Packet,
-    /// A packet out and one in, one stream in sixteen backlogged
+    /// A dequeue and an enqueue, one stream in sixteen backlogged
     Sparse,
 }
 
@@ -276,7 +283,7 @@ pub(crate) struct PlanArguments {
     pub(crate) json: bool,
 }
 
-/// Disciplines that the measurement and the hardware represent.
+/// Disciplines that the measurement and the hardware support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PlanDiscipline {
     /// Window-constrained, earliest deadline first

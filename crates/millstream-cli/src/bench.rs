@@ -13,13 +13,13 @@ use crate::failure::Failure;
 use crate::outputs::{self, Output, refuse_collisions};
 use crate::print;
 
-/// The largest number of streams for which a scan is measured: beyond, it takes milliseconds.
-const MOST_SCANNED: u32 = 16_384;
+/// The largest number of streams for which a scan is measured; a larger scan takes milliseconds.
+const MAX_SCANNED_STREAMS: u32 = 16_384;
 
 /// Measures the requested structures and prints a table or JSON.
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     if pin_to_one_core().is_none() {
-        eprintln!("note: not kept on one core, so times vary more");
+        eprintln!("note: not pinned to one core, so times vary more");
     }
     let subjects = subjects(&arguments.structures)?;
     refuse_collisions(&[("--figure", arguments.figure.as_deref())], &arguments.peers)?;
@@ -27,7 +27,8 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     let mut measurements = Vec::new();
     for workload in workloads(arguments) {
         let fits = |subject: &&Subject| {
-            **subject != Subject::Structure(StructureName::Scan) || workload.streams <= MOST_SCANNED
+            **subject != Subject::Structure(StructureName::Scan)
+                || workload.streams <= MAX_SCANNED_STREAMS
         };
         measurements.extend(subjects.iter().filter(fits).filter_map(|s| measure(*s, workload)));
         if (workload.work, workload.missed_percent) == (Work::Packet, 0) {
@@ -113,8 +114,7 @@ fn table(measurements: &[Measurement]) -> String {
             format!("{:.1}", measured.tenth_ns),
         ]
     });
-    let header =
-        ["work", "deadlines", "streams", "misses a step", "structure", "ns a step", "10 % below"];
+    let header = ["work", "deadlines", "streams", "misses a step", "structure", "ns a step", "p10"];
     millstream_report::whole_table(&header, rows)
 }
 
@@ -123,16 +123,16 @@ fn figure(measurements: &[Measurement]) -> Result<String, String> {
     let kinds = |kind: fn(&Measurement) -> String| -> BTreeSet<_> {
         measurements.iter().map(kind).collect()
     };
-    // The title names what all lines have in common, a line's name the rest.
+    // The title has the properties that all lines share, and a line's name has the others.
     let parts: [fn(&Measurement) -> String; 3] = [
         |measured| work(measured).into(),
         |measured| format!("{} deadlines", deadlines(measured)),
         |measured| format!("{} % missed", measured.missed_percent),
     ];
-    let telling: Vec<_> = parts.into_iter().filter(|part| kinds(*part).len() > 1).collect();
+    let varying: Vec<_> = parts.into_iter().filter(|part| kinds(*part).len() > 1).collect();
     let mut lines: Vec<Line> = Vec::new();
     for measured in measurements {
-        let more = telling.iter().map(|part| part(measured));
+        let more = varying.iter().map(|part| part(measured));
         let name: Vec<_> = std::iter::once(measured.structure.clone()).chain(more).collect();
         let name = name.join(", ");
         let point = (f64::from(measured.streams), measured.ns);
@@ -151,7 +151,7 @@ fn figure(measurements: &[Measurement]) -> Result<String, String> {
         y_label: "ns a step, median",
         x_log: true,
         y_log: true,
-        alone: true,
+        standalone: true,
         size: (900, 600),
     };
     chart::lines(&chart, &lines)
@@ -182,14 +182,14 @@ mod tests {
     }
 
     #[test]
-    fn figures_name_what_differs_between_lines_and_title_what_does_not() {
+    fn common_properties_are_in_the_title_and_varying_ones_in_the_names() {
         let mut all = vec![measured("heap", 4, 0), measured("heap", 16, 0), measured("scan", 4, 0)];
-        let svg = figure(&all).expect("it is drawn");
+        let svg = figure(&all).expect("a figure");
         assert!(
             svg.contains(">\nheap\n<") && svg.contains("decision, spread deadlines, 0 % missed")
         );
         all.push(measured("heap", 4, 63));
-        let svg = figure(&all).expect("it is drawn");
+        let svg = figure(&all).expect("a figure");
         assert!(svg.contains("heap, 63 % missed") && !svg.contains("deadlines, 0 %"));
     }
 }

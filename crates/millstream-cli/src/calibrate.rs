@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::print;
 use crate::route::failure;
 
-/// Measures, and prints a table and the lines to put into the file.
+/// Measures the costs and prints a table and the lines for the router file.
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let scenario = RouterScenario::load(&arguments.file)?;
     let costs = measure(&scenario).map_err(failure)?;
@@ -40,13 +40,13 @@ fn text(costs: &Calibration) -> String {
     });
     let mut text = text_table(&header, rows);
     text +=
-        "a packet, from memory to memory; devices cost more. In the file, by the dearer length:\n";
+        "Costs per packet, memory to memory; devices cost more. For the file, the higher costs:\n";
     for (table, of) in [("port", &costs.ports), ("path", &costs.paths)] {
         for (name, ns) in of {
             let _ = match ns {
                 Some(ns) => writeln!(text, "\n[[{table}]]  # {name}\ncost = \"{ns} ns\""),
                 None => {
-                    writeln!(text, "\n# {table} {name}: no packet was found that comes to it")
+                    writeln!(text, "\n# {table} {name}: no packet was found that reaches it")
                 }
             };
         }

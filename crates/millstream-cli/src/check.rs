@@ -12,8 +12,8 @@ use crate::print;
 use crate::route;
 use crate::serve::{self, TitleAdmission};
 
-/// The number of arrivals read to determine the offered load; the answer covers no more.
-const READ_AT_MOST: u64 = 5_000_000;
+/// The largest number of arrivals read to compute the offered load; the verdict covers only these.
+const MAX_ARRIVALS_READ: u64 = 5_000_000;
 
 /// Validates the scenario and its inputs, and explains it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
@@ -39,14 +39,14 @@ struct Output<'a> {
 
 /// Prints the description; returns the answer for all contracts.
 fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
-    if RouterScenario::is_one(&arguments.file) {
+    if RouterScenario::is_router_file(&arguments.file) {
         return route::check(&arguments.file, arguments.json);
     }
     let scenario = Scenario::load(&arguments.file)?;
     if scenario.fabric.is_some() {
         return fabric::check(&scenario, arguments.json);
     }
-    let explanation = explain(&scenario, READ_AT_MOST)?;
+    let explanation = explain(&scenario, MAX_ARRIVALS_READ)?;
     let admission = if scenario.has_media { Some(serve::admission(&scenario)?) } else { None };
     if arguments.json {
         let output = Output { explanation: &explanation, admission: admission.as_deref() };
@@ -60,8 +60,7 @@ fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
         Some(false) => Answer::Infeasible,
         None => Answer::NotKnown,
     };
-    // Admission keeps the clients' contracts; the verdicts of a run on the link are shown beside
-    // it.
+    // Admission decides on the clients' contracts, unless the link's contracts are infeasible.
     Ok(match admission {
         Some(admission) if of_link != Answer::Infeasible => serve::answer(&admission),
         _ => of_link,
@@ -83,9 +82,9 @@ fn text(explanation: &Explanation) -> String {
             stream.packets.to_string(),
             human::rate(stream.offered_bps),
             stream.largest_bytes.to_string(),
-            or_none(stream.promise.guaranteed_bps, human::rate),
-            or_none(stream.promise.worst_delay_ns, human::time),
-            or_none(stream.promise.worst_backlog_bytes, |bytes| format!("{bytes} B")),
+            or_none(stream.bounds.guaranteed_bps, human::rate),
+            or_none(stream.bounds.worst_delay_ns, human::time),
+            or_none(stream.bounds.worst_backlog_bytes, |bytes| format!("{bytes} B")),
             stream.verdict.answer.name().to_owned(),
         ]
     });
@@ -117,21 +116,21 @@ fn or_none(value: Option<u64>, show: impl Fn(u64) -> String) -> String {
     value.map_or("–".into(), show)
 }
 
-/// The number of names listed for one reason.
-const NAMED: usize = 5;
+/// The largest number of streams listed for one reason.
+const MAX_NAMES_LISTED: usize = 5;
 
-/// Lists the reasons of an answer, each once with its streams.
+/// Returns each reason of an answer with its streams.
 fn reasons(explanation: &Explanation, answer: Answer) -> Vec<(String, String)> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for stream in explanation.streams.iter().filter(|stream| stream.verdict.answer == answer) {
         let verdict = &stream.verdict;
         let reason = match (answer, &verdict.theorem, &verdict.change) {
             // The table shows the bounds, so streams of one theorem share a line.
-            (Answer::Guaranteed, Some(theorem), _) if stream.promise.worst_delay_ns.is_some() => {
+            (Answer::Guaranteed, Some(theorem), _) if stream.bounds.worst_delay_ns.is_some() => {
                 format!("the worst delay, by {theorem}")
             }
             (Answer::Guaranteed, Some(theorem), _) => format!("{}, by {theorem}", verdict.because),
-            (_, _, Some(change)) => format!("{}; what would do: {change}", verdict.because),
+            (_, _, Some(change)) => format!("{}; suggested change: {change}", verdict.because),
             _ => verdict.because.clone(),
         };
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
@@ -140,9 +139,10 @@ fn reasons(explanation: &Explanation, answer: Answer) -> Vec<(String, String)> {
         }
     }
     let listed = |(why, names): (_, Vec<&str>)| {
-        let mut list = names.iter().take(NAMED).map(|n| format!("`{n}`")).collect::<Vec<_>>();
-        if names.len() > NAMED {
-            list.push(format!("{} more", names.len() - NAMED));
+        let mut list =
+            names.iter().take(MAX_NAMES_LISTED).map(|n| format!("`{n}`")).collect::<Vec<_>>();
+        if names.len() > MAX_NAMES_LISTED {
+            list.push(format!("{} more", names.len() - MAX_NAMES_LISTED));
         }
         (why, list.join(", "))
     };

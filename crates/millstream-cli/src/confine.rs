@@ -4,7 +4,7 @@
 //! | what | mechanism | applied when |
 //! |---|---|---|
 //! | privileges | capabilities, `no_new_privs` ([`capabilities`]) | ports are open |
-//! | files, TCP ports | Landlock, where the kernel has it ([`files`]) | the same |
+//! | files, TCP ports | Landlock, if the kernel has it ([`files`]) | ports are open |
 //! | system calls | seccomp ([`system_calls`]) | the program runs |
 
 pub(crate) mod capabilities;
@@ -16,18 +16,20 @@ use rustix::thread::CapabilitySet;
 use std::net::SocketAddr;
 
 use crate::failure::Failure;
-use capabilities::Kept;
-use files::{Enforced, Files};
+use capabilities::KeptCapabilities;
+use files::{Enforcement, Files};
 use system_calls::{LimitError, Program};
 
 /// Drops privileges and limits file access of this thread and its children. Returns what the kernel
 /// does not support, for the log.
-pub(crate) fn begin(kept: Kept, may: &Files) -> Result<Option<String>, Failure> {
-    capabilities::give_up(kept)
-        .map_err(|error| Failure::Run(miette::miette!("cannot give privileges up: {error}")))?;
+pub(crate) fn begin(kept: KeptCapabilities, may: &Files) -> Result<Option<String>, Failure> {
+    capabilities::drop_capabilities(kept)
+        .map_err(|error| Failure::Run(miette::miette!("cannot drop privileges: {error}")))?;
     Ok(match files::limit(may) {
-        Ok(Enforced::Fully | Enforced::Partly) => None,
-        Ok(Enforced::Not) => Some("files are not limited: the kernel has no Landlock".to_owned()),
+        Ok(Enforcement::Fully | Enforcement::Partly) => None,
+        Ok(Enforcement::Not) => {
+            Some("files are not limited: the kernel has no Landlock".to_owned())
+        }
         Err(error) => Some(format!("files are not limited: {error}")),
     })
 }
@@ -42,13 +44,16 @@ pub(crate) fn router(
     let reopen = CapabilitySet::NET_RAW | CapabilitySet::IPC_LOCK;
     let own = if may_reopen { reopen } else { CapabilitySet::empty() };
     let listens = status.map(|address| address.port());
-    begin(Kept { own, ..Kept::NOTHING }, &Files { listens, ..Files::default() })
+    begin(
+        KeptCapabilities { own, ..KeptCapabilities::NOTHING },
+        &Files { listens, ..Files::default() },
+    )
 }
 
-/// Confinement of a media server, in two steps.
+/// The confinement of a media server, in two steps.
 #[derive(Debug)]
 pub(crate) struct Server {
-    kept: Kept,
+    kept: KeptCapabilities,
     files: Files,
     program: Program,
 }
@@ -59,7 +64,7 @@ impl Server {
     /// memory.
     pub(crate) fn of(media: &Media) -> Self {
         let apart = matches!(media.placement, Placement::Ni { .. });
-        let starts_itself = apart || media.frame_path == FramePath::Producer;
+        let executes_itself = apart || media.frame_path == FramePath::Producer;
         let children = if apart {
             CapabilitySet::SYS_NICE | CapabilitySet::IPC_LOCK
         } else {
@@ -67,33 +72,33 @@ impl Server {
         };
         let removes = media.socket.clone();
         Self {
-            kept: Kept { children, ..Kept::NOTHING },
-            program: Program::Server { children: starts_itself, socket: removes.is_some() },
-            files: Files { starts_itself, removes, listens: None },
+            kept: KeptCapabilities { children, ..KeptCapabilities::NOTHING },
+            program: Program::Server { children: executes_itself, socket: removes.is_some() },
+            files: Files { executes_itself, removes, listens: None },
         }
     }
 
-    /// Call when the ports are open, before threads start.
+    /// Drops privileges and limits file access. Call when the ports are open, before threads start.
     pub(crate) fn begin(&self) -> Result<Option<String>, Failure> {
         begin(self.kept, &self.files)
     }
 
-    /// Call before the server runs.
+    /// Limits the system calls. Call before the server runs.
     pub(crate) fn limit(&self) -> Result<(), LimitError> {
         system_calls::limit(self.program)
     }
 }
 
 /// Drops all privileges of a thread in a child process of `serve`.
-pub(crate) fn thread_of_child() {
-    if let Err(error) = capabilities::give_up(Kept::NOTHING) {
-        eprintln!("cannot give privileges up: {error}");
+pub(crate) fn confine_child_thread() {
+    if let Err(error) = capabilities::drop_capabilities(KeptCapabilities::NOTHING) {
+        eprintln!("cannot drop privileges: {error}");
     }
 }
 
 /// Confines a child process of `serve`, which inherited the limits on files.
-pub(crate) fn child() {
-    thread_of_child();
+pub(crate) fn confine_child_process() {
+    confine_child_thread();
     if let Err(error) = system_calls::limit(Program::Child) {
         eprintln!("system calls are not limited: {error}");
     }

@@ -4,8 +4,10 @@ use miette::miette;
 use millstream_report::{fabric_table, human};
 use millstream_scenario::{Answer, Scenario};
 use millstream_sim::fabric::{FabricError, FabricListener, Journeys, PrepareError};
-use millstream_sweep::fabric::{FabricExplanation, FabricRun, FabricStreamExplanation, Looks};
-use millstream_traffic::Reading;
+use millstream_sweep::fabric::{
+    FabricExplanation, FabricPageRecorder, FabricRun, FabricStreamExplanation,
+};
+use millstream_traffic::ReadProgress;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -43,14 +45,14 @@ pub(crate) fn run(
     {
         if given {
             return Err(Failure::Input(miette!(
-                help = "--summary FILE.json and --json have a fabric's numbers",
+                help = "use --summary FILE.json or --json for the results of a fabric",
                 "{name} is for a single link; {} has a fabric",
                 arguments.file.display()
             )));
         }
     }
     let inputs = inputs(&arguments.file, scenario);
-    refuse_collisions(&run::named(arguments), &inputs)?;
+    refuse_collisions(&run::output_flags(arguments), &inputs)?;
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
     let summary_file = open(&arguments.summary)?;
     let report_file = open(&arguments.report)?;
@@ -59,11 +61,11 @@ pub(crate) fn run(
     let end_points = run.simulation.topology().end_points();
     let selection = selection(&arguments.trace_packets, scenario, end_points)?;
     let trace_file = open(&arguments.trace)?;
-    let mut looks = report_file.is_some().then(|| Looks::new(&run));
+    let mut recorder = report_file.is_some().then(|| FabricPageRecorder::new(&run));
     let mut journeys =
         trace_file.is_some().then(|| Journeys::new(&run.simulation, streams, selection));
-    let ended = if looks.is_some() || journeys.is_some() {
-        finish(&mut run, scenario, interrupted, &mut (&mut looks, &mut journeys))
+    let ended = if recorder.is_some() || journeys.is_some() {
+        finish(&mut run, scenario, interrupted, &mut (&mut recorder, &mut journeys))
     } else {
         finish(&mut run, scenario, interrupted, &mut ())
     };
@@ -76,11 +78,11 @@ pub(crate) fn run(
             Err(_) => file.keep_partial(),
         });
         written.map_err(|error| Failure::output("--trace", &error))?;
-        eprintln!("trace: {}", traced(journeys));
+        eprintln!("trace: {}", trace_note(journeys));
     }
     ended?;
-    if let (Some(mut file), Some(looks)) = (report_file, &looks) {
-        let written = looks.write_page(&mut file, &run, scenario).and_then(|()| file.finish());
+    if let (Some(mut file), Some(recorder)) = (report_file, &recorder) {
+        let written = recorder.write_page(&mut file, &run, scenario).and_then(|()| file.finish());
         written.map_err(|error| Failure::output("--report", &error))?;
     }
     let summary = run.summary(scenario);
@@ -109,7 +111,7 @@ fn finish(
     interrupted: &AtomicBool,
     listener: &mut impl FabricListener,
 ) -> Result<(), FabricError> {
-    let mut progress = Progress::new(scenario.duration_ns, Arc::<Reading>::default());
+    let mut progress = Progress::new(scenario.duration_ns, Arc::<ReadProgress>::default());
     let mut more = true;
     while more && !interrupted.load(Ordering::Relaxed) {
         let before = run.simulation.hops();
@@ -120,12 +122,12 @@ fn finish(
     Ok(())
 }
 
-/// Prints what a trace contains and omits.
-fn traced(journeys: &Journeys) -> String {
+/// Returns the numbers of packets and buffer samples that a trace contains and omits.
+fn trace_note(journeys: &Journeys) -> String {
     let kept = journeys.journeys().len() as u64;
-    let mut text = format!("{kept} of {} packets that were selected", journeys.allowed());
-    if journeys.samples_left_out() > 0 {
-        let _ = write!(text, "; {} samples of buffers left out", journeys.samples_left_out());
+    let mut text = format!("{kept} of {} selected packets", journeys.allowed());
+    if journeys.samples_dropped() > 0 {
+        let _ = write!(text, "; {} buffer samples omitted", journeys.samples_dropped());
     }
     text
 }
@@ -164,7 +166,7 @@ pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<Answer, Failure> 
     text += &millstream_report::text_table(&["stream", "connections", "admitted"], rows);
     let verdict = match explanation.deadlock_links {
         0 => "free of deadlock".to_owned(),
-        links => format!("may deadlock: {links} links wait for one another"),
+        links => format!("may deadlock: {links} links in dependency cycles"),
     };
     let layers = match explanation.layers {
         1 => "on one layer".to_owned(),
@@ -173,9 +175,9 @@ pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<Answer, Failure> 
     let _ = writeln!(text, "routes: {verdict}, {layers}");
     let _ = match answer {
         Answer::Infeasible => {
-            writeln!(text, "infeasible: more connections are asked for than the links carry")
+            writeln!(text, "infeasible: more connections are requested than the links can carry")
         }
-        _ => writeln!(text, "not known: no theorem here bounds the delay through a fabric"),
+        _ => writeln!(text, "not known: no implemented theorem bounds the delay through a fabric"),
     };
     for note in &explanation.notes {
         let _ = writeln!(text, "note: {note}");

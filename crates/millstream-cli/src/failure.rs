@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Why the command failed.
+/// The reason why the command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The command line or a file is wrong.
@@ -24,7 +24,7 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// The output called `name` could not be written.
+    /// Returns the failure to write the output `name`.
     pub(crate) fn output(name: &str, error: &io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe {
             Self::ClosedPipe
@@ -33,7 +33,7 @@ impl Failure {
         }
     }
 
-    /// The file at `path` could not be opened: status 2, or 1 if the disk is full or broken.
+    /// Returns the failure to open `path`: status 2, or 1 if the disk is full or broken.
     pub(crate) fn file(path: &Path, error: &io::Error) -> Self {
         use io::ErrorKind::{FileTooLarge, Other, QuotaExceeded, StorageFull, WriteZero};
         let report = miette::miette!("{}: {error}", path.display());
@@ -43,7 +43,7 @@ impl Failure {
         }
     }
 
-    /// Prints the message to standard error.
+    /// Prints the message to standard error and returns the exit status.
     pub(crate) fn exit(self) -> ExitCode {
         match self {
             Self::Input(report) => {

@@ -96,7 +96,7 @@ pub(crate) fn run(
     Ok((End { end_ns: end.end_ns, waiting: end.waiting }, end.cost))
 }
 
-/// Why a run failed.
+/// The reason why a run failed.
 pub(crate) enum BackendError {
     /// An input or an output.
     Run(RunError),
@@ -135,12 +135,12 @@ pub(crate) fn note(cost: &Cost) -> String {
     let per_packet = |ns: u64| format!("{:.1}", ns as f64 / cost.packets.max(1) as f64);
     let share = 100.0 * cost.busy_ns() as f64 / cost.span_ns.max(1) as f64;
     let rate = |rate: Option<u64>| {
-        rate.map_or("any number of".into(), |rate| format!("{:.2} M", rate as f64 / 1e6))
+        rate.map_or("unlimited".into(), |rate| format!("{:.2} M packets/s", rate as f64 / 1e6))
     };
     format!(
         "end-system card at {} MHz on {}: bus busy {share:.1} % of {}, {} ns a packet (arrivals \
-         pulled {}, pushed or offered {}, winners {}, counters {}); {} packets/s left; the bus \
-         could carry {} packets/s, the card decide {}",
+         pulled {}, pushed or offered {}, winners {}, counters {}); departure rate {}; capacity \
+         of the bus {}, of the card {}",
         cost.clock_hz as f64 / 1e6,
         cost.bus.title,
         human::time(cost.span_ns),

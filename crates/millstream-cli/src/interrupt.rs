@@ -24,7 +24,7 @@ pub(crate) fn watch_interrupts() -> Result<Arc<AtomicBool>, Failure> {
 
 /// Separate flags for interruption and termination.
 #[cfg(feature = "live")]
-pub(crate) struct Endings {
+pub(crate) struct ShutdownSignals {
     /// Set at SIGINT or SIGHUP.
     pub(crate) interrupted: Arc<AtomicBool>,
     /// Set at SIGTERM.
@@ -33,6 +33,6 @@ pub(crate) struct Endings {
 
 /// Sets one flag at SIGINT or SIGHUP, the other at SIGTERM.
 #[cfg(feature = "live")]
-pub(crate) fn watch_endings() -> Result<Endings, Failure> {
-    Ok(Endings { interrupted: watch(&[SIGINT, SIGHUP])?, terminated: watch(&[SIGTERM])? })
+pub(crate) fn watch_shutdown_signals() -> Result<ShutdownSignals, Failure> {
+    Ok(ShutdownSignals { interrupted: watch(&[SIGINT, SIGHUP])?, terminated: watch(&[SIGTERM])? })
 }

@@ -52,9 +52,9 @@ fn main() -> ExitCode {
         #[cfg(feature = "live")]
         Command::Serve(arguments) => serve::serve(&arguments),
         #[cfg(feature = "live")]
-        Command::Ni => serve::processor(),
+        Command::Ni => serve::data_plane(),
         #[cfg(feature = "live")]
-        Command::Producer => serve::producer(),
+        Command::Producer => serve::frame_reader(),
         #[cfg(not(feature = "live"))]
         Command::Route(_)
         | Command::Top(_)

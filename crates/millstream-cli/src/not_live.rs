@@ -1,4 +1,5 @@
-//! Stand-ins for the live commands in builds without the feature `live`: each says how to get them.
+//! Stubs for the live commands in builds without the feature `live`; the error has the build
+//! command.
 
 use std::path::Path;
 

@@ -101,8 +101,8 @@ pub(crate) fn refuse_collisions(
             given[..at].iter().find(|(_, earlier)| collide(earlier, path))
         {
             return Err(Failure::Input(miette::miette!(
-                help = "give each output a name of its own",
-                "{other} {} and {flag} {} are one file",
+                help = "give each output its own name",
+                "{other} {} and {flag} {} are the same file",
                 earlier.display(),
                 path.display()
             )));
@@ -124,7 +124,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) capture: Option<CaptureWriter>,
     pub(crate) progress: Progress,
     pub(crate) interrupted: &'a AtomicBool,
-    /// The output that failed, for the error message.
+    /// The flag of the output that failed, for the error message.
     pub(crate) failed: Option<&'static str>,
 }
 

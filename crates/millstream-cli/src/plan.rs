@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 
 use millstream::catalogue::StructureName;
-use millstream_bench::plan::{Candidate, Demand, Place, cores, plan as candidates};
+use millstream_bench::plan::{Candidate, Demand, Platform, cores, plan as candidates};
 use millstream_bench::{Deadlines, Measurement, Subject, Work, Workload, measure, pin_to_one_core};
 use millstream_report::chart::{self, Chart, Line};
 use serde_json::json;
@@ -21,8 +21,8 @@ use crate::print;
 /// Missed request periods, percent: 1.7 a decision.
 const MISSED_PERCENT: u32 = 63;
 
-/// The largest number of streams for which a scan is measured: beyond, it takes milliseconds.
-const MOST_SCANNED: u32 = 16_384;
+/// The largest number of streams for which a scan is measured; a larger scan takes milliseconds.
+const MAX_SCANNED_STREAMS: u32 = 16_384;
 
 /// Numbers of streams in the chart besides the requested one.
 const CHARTED: [u32; 5] = [4, 16, 64, 1024, 16_384];
@@ -62,16 +62,19 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
     }
 }
 
-/// Returns the decision measurements of a file, some of them with this number of streams.
+/// Returns the decision measurements of a file.
+///
+/// # Errors
+/// Fails if none has this number of streams, or if the file cannot be read.
 fn read(file: &Path, streams: u32) -> Result<Vec<Measurement>, Failure> {
     let place = file.display();
     let input = |why: String| Failure::Input(miette::miette!("{why}"));
     let text = fs::read_to_string(file).map_err(|error| input(format!("{place}: {error}")))?;
     let mut all: Vec<Measurement> = serde_json::from_str(&text).map_err(|error| {
-        input(format!("{place}: {error}; expected what `millstream bench --json` prints"))
+        input(format!("{place}: {error}; expected the output of `millstream bench --json`"))
     })?;
     all.retain(|measured| measured.work == Work::Decision);
-    // Of several miss rates, the slowest.
+    // The highest miss rate gives the slowest decisions.
     let most = all.iter().map(|measured| measured.missed_percent).max();
     all.retain(|measured| Some(measured.missed_percent) == most);
     if !all.iter().any(|measured| measured.streams == streams) {
@@ -85,7 +88,7 @@ fn read(file: &Path, streams: u32) -> Result<Vec<Measurement>, Failure> {
 
 fn measure_all(arguments: &PlanArguments) -> Vec<Measurement> {
     if pin_to_one_core().is_none() {
-        eprintln!("note: not kept on one core, so times vary more");
+        eprintln!("note: not pinned to one core, so times vary more");
     }
     let mut streams = vec![arguments.streams];
     if arguments.figure.is_some() {
@@ -95,7 +98,7 @@ fn measure_all(arguments: &PlanArguments) -> Vec<Measurement> {
     let mut measured = Vec::new();
     for streams in streams {
         for structure in STRUCTURES {
-            if structure == StructureName::Scan && streams > MOST_SCANNED {
+            if structure == StructureName::Scan && streams > MAX_SCANNED_STREAMS {
                 continue;
             }
             let workload = Workload {
@@ -120,8 +123,8 @@ fn text(demand: &Demand, discipline: PlanDiscipline, found: &[Candidate]) -> Str
     let rows = found.iter().map(|candidate| {
         vec![
             match candidate.place {
-                Place::Software => format!("software, {}", candidate.name),
-                Place::Hardware => format!("rtl, {}", candidate.name),
+                Platform::Software => format!("software, {}", candidate.name),
+                Platform::Hardware => format!("rtl, {}", candidate.name),
             },
             if candidate.keeps_up { "yes" } else { "no" }.into(),
             format!("{:.2}", candidate.margin),
@@ -133,10 +136,10 @@ fn text(demand: &Demand, discipline: PlanDiscipline, found: &[Candidate]) -> Str
     let header = ["", "keeps up", "margin", "ns a decision", "M decisions/s", "needs"];
     text += &millstream_report::whole_table(&header, rows);
     if cores().iter().all(|core| core.streams < *streams) {
-        text += "No core of rtl/ that was placed and routed has so many streams.\n";
+        text += "No placed and routed core of rtl/ supports this number of streams.\n";
     }
     if discipline != PlanDiscipline::Dwcs {
-        text += "Software was measured with DWCS, of whose work this discipline needs a part.\n";
+        text += "Software was measured with DWCS; this discipline does less work per decision.\n";
     }
     text
 }
@@ -172,7 +175,7 @@ fn figure(demand: &Demand, software: &[Measurement]) -> Result<String, String> {
             y_label: "ns a decision",
             x_log: true,
             y_log: true,
-            alone: true,
+            standalone: true,
             size: (900, 600),
         },
         &lines,

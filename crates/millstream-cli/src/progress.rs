@@ -1,12 +1,12 @@
-//! Progress on a terminal; quiet in a pipe and on short runs.
+//! Progress bars on a terminal; none in a pipe and for short runs.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use millstream_traffic::Reading;
+use millstream_traffic::ReadProgress;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Runs shorter than this show nothing.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// The time after which a run shows its progress.
+const SHOW_AFTER: Duration = Duration::from_millis(500);
 
 /// Calls between updates of the terminal.
 const STRIDE: u64 = 8192;
@@ -16,12 +16,12 @@ pub(crate) struct Progress {
     bar: Option<ProgressBar>,
     started: Instant,
     duration_ns: Option<u64>,
-    reading: Arc<Reading>,
+    reading: Arc<ReadProgress>,
     packets: u64,
 }
 
 impl Progress {
-    pub(crate) fn new(duration_ns: Option<u64>, reading: Arc<Reading>) -> Self {
+    pub(crate) fn new(duration_ns: Option<u64>, reading: Arc<ReadProgress>) -> Self {
         Self { bar: None, started: Instant::now(), duration_ns, reading, packets: 0 }
     }
 
@@ -47,7 +47,7 @@ impl Progress {
             (None, Some((read, total))) => Some((read, total, "the input")),
             (None, None) => None,
         };
-        if self.bar.is_none() && self.started.elapsed() >= PATIENCE {
+        if self.bar.is_none() && self.started.elapsed() >= SHOW_AFTER {
             self.bar = Some(bar(done));
         }
         if let Some(bar) = &self.bar {

@@ -23,7 +23,7 @@ use crate::failure::Failure;
 use crate::outputs::refuse_collisions;
 use crate::{confine, print};
 
-/// Converts a port's error, with its help.
+/// A port's error with its help, as a diagnostic.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{error}")]
 struct PortFailure {
@@ -106,15 +106,15 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
         log::warn!("{lacking}");
     }
     router.prepare().map_err(failure)?;
-    obey_signals(&control, file)?;
+    handle_signals(&control, file)?;
     if let Some(address) = scenario.status {
         let address = serve(address, Arc::clone(&control)).map_err(|error| {
             Failure::Run(miette::miette!(
-                help = "another `status` in the file, or stop what listens there",
-                "cannot show counters at {address}: {error}"
+                help = "set another `status` in the file, or stop the program that listens there",
+                "cannot serve counters at {address}: {error}"
             ))
         })?;
-        log::info!(address:%; "counters are shown");
+        log::info!(address:%; "serving counters");
     }
     if scenario.kernel_routes {
         router.follow_kernel(&control).map_err(|error| {
@@ -127,7 +127,7 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     }
     log::info!(ports = scenario.ports.len(), paths = scenario.paths.len(); "ports are open");
     let report = router.run(for_ns, &control).map_err(failure)?;
-    log::info!(unaccounted = report.unaccounted; "the router has ended");
+    log::info!(unaccounted = report.unaccounted; "the router has stopped");
     if arguments.json {
         print(&(serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"))
     } else {
@@ -144,12 +144,12 @@ fn log_to_standard_error() {
 }
 
 /// Handles signals: SIGINT and SIGTERM stop the router, SIGHUP reloads its file.
-fn obey_signals(control: &Arc<Control>, file: &Path) -> Result<(), Failure> {
+fn handle_signals(control: &Arc<Control>, file: &Path) -> Result<(), Failure> {
     let watch =
         |error: std::io::Error| Failure::Run(miette::miette!("cannot watch signals: {error}"));
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(watch)?;
     let (control, file) = (Arc::clone(control), file.to_owned());
-    let obey = move || {
+    let handle = move || {
         for signal in signals.forever() {
             if signal != SIGHUP {
                 control.stop();
@@ -158,17 +158,17 @@ fn obey_signals(control: &Arc<Control>, file: &Path) -> Result<(), Failure> {
             match RouterScenario::load(&file) {
                 Ok(scenario) => {
                     if let Err(error) = control.reload(scenario) {
-                        log::error!("the file was not taken over: {error}");
+                        log::error!("the reload was rejected: {error}");
                     }
                 }
                 Err(error) => {
                     let problems = Diagnosis::new(error);
-                    log::error!("the file was not taken over: {problems:?}");
+                    log::error!("the reload was rejected: {problems:?}");
                 }
             }
         }
     };
-    thread::Builder::new().name("signals".into()).spawn(obey).map_err(watch)?;
+    thread::Builder::new().name("signals".into()).spawn(handle).map_err(watch)?;
     Ok(())
 }
 
@@ -255,7 +255,7 @@ pub(crate) fn text(report: &Report) -> String {
     text
 }
 
-/// The table of extensions; empty if there are none.
+/// Returns the table of extensions; empty without extensions.
 fn extensions(report: &Report) -> String {
     let header = [
         "extension of",
@@ -287,12 +287,12 @@ fn extensions(report: &Report) -> String {
     if rows.is_empty() { String::new() } else { text_table(&header, rows) }
 }
 
-/// The table of proxies; empty if there are none.
+/// Returns the table of proxies; empty without proxies.
 fn proxies(report: &Report) -> String {
     let header = [
         "proxy of",
         "consumed",
-        "made",
+        "generated",
         "connections",
         "opened",
         "refused: full",
@@ -324,7 +324,7 @@ fn proxies(report: &Report) -> String {
     if rows.is_empty() { String::new() } else { text_table(&header, rows) }
 }
 
-/// The table of NAT ports; empty if there are none.
+/// Returns the table of NAT ports; empty without NAT.
 fn translations(report: &Report) -> String {
     let header = [
         "nat of",
@@ -421,7 +421,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
         };
         vec![port.name.clone(), kind, human::rate(port.rate_bps), port.discipline.name.to_owned()]
     });
-    text += &text_table(&["port", "what", "rate", "discipline"], ports);
+    text += &text_table(&["port", "kind", "rate", "discipline"], ports);
     let none = || "–".to_owned();
     let paths = scenario.paths.iter().zip(&verdicts).map(|(path, verdict)| {
         if path.action == PathAction::Drop {
@@ -432,7 +432,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
         let verdict = verdict.map_or_else(none, |(answer, _)| answer.name().to_owned());
         vec![path.name.clone(), path.queue.to_string(), to.to_owned(), reserved, verdict]
     });
-    text += &text_table(&["path", "queue (packets)", "leaves by", "processor", "verdict"], paths);
+    text += &text_table(&["path", "queue (packets)", "output port", "processor", "verdict"], paths);
     let _ = writeln!(text, "processor: {cpu}");
     for (path, verdict) in scenario.paths.iter().zip(&verdicts) {
         if let Some((answer, because)) = verdict {
@@ -443,7 +443,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
-/// The verdict on the reservation of `path`; `None` for best effort and for paths that drop.
+/// Returns the verdict on the reservation of `path`; `None` for best effort and for drop paths.
 fn path_verdict(
     scenario: &RouterScenario,
     path: &RouterPath,
@@ -460,12 +460,12 @@ fn path_verdict(
     if shares.clone().all(|(_, port)| guarantees_shares(port.discipline.name)) {
         return Some((
             Answer::Guaranteed,
-            "its cycles by WF²Q+ and its share of the link, if packets cost what the file says",
+            "WF²Q+ guarantees its cycles and its share of the link, if the file's costs are right",
         ));
     }
     Some((
         Answer::NotKnown,
-        "when live packets arrive is unknown, which its port's discipline needs",
+        "its port's discipline needs arrival times, which are unknown for live packets",
     ))
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     if arguments.trace.is_some() {
         return Err(Failure::Input(miette!(
-            help = "--departures FILE.csv has when each packet of a link came and left",
+            help = "--departures FILE.csv has the arrival and departure times of a link's packets",
             "--trace is for a fabric; {} has a single link",
             arguments.file.display()
         )));
@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let inputs = inputs(&arguments.file, &scenario);
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
     let mut input = millstream_scenario::open(&scenario, arguments.pcap.is_some())?;
-    refuse_collisions(&named(arguments), &inputs)?;
+    refuse_collisions(&output_flags(arguments), &inputs)?;
     let departures = open(&arguments.departures)?;
     let summary_file = open(&arguments.summary)?;
     let report_file = open(&arguments.report)?;
@@ -74,7 +74,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             hardware::run(&scenario, card, feed, &mut outputs).map(|(end, cost)| (end, Some(cost)))
         }
         (None, scheduler) => {
-            let scheduler = scheduler.as_mut().expect("made above").as_mut();
+            let scheduler =
+                scheduler.as_mut().expect("a scheduler, unless there is a card").as_mut();
             let ended = link::run_on(&scenario, scheduler, feed, &mut outputs);
             ended.map(|end| (end, None)).map_err(BackendError::Run)
         }
@@ -137,8 +138,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 }
 
 /// Returns every output file of the command line with its flag.
-pub(crate) fn named(arguments: &RunArguments) -> [(&'static str, Option<&Path>); 5] {
-    // `--pcap -` is a file of that name, unlike for other flags.
+pub(crate) fn output_flags(arguments: &RunArguments) -> [(&'static str, Option<&Path>); 5] {
+    // `--pcap -` names a file; for other flags, `-` is standard output.
     let pcap = arguments.pcap.as_deref();
     let pcap = pcap.map(|path| if path == Path::new("-") { Path::new("./-") } else { path });
     [
@@ -169,12 +170,12 @@ fn interruption(end: End, interrupted: bool) -> Result<(), Failure> {
     }
 }
 
-/// Prints notes on the results.
+/// Returns the notes on the results.
 fn notes(scenario: &Scenario, input: &Input, end: End, interrupted: &AtomicBool) -> Vec<String> {
     let stuck = end.waiting > 0 && !interrupted.load(Ordering::Relaxed);
     let waiting = stuck.then(|| {
         format!(
-            "{} packets still wait at the end: they need more credits than ever come back",
+            "{} packets are queued at the end: they need more credits than are ever returned",
             end.waiting
         )
     });

@@ -2,7 +2,7 @@
 
 use miette::miette;
 use millstream_scenario::{Scenario, parse_duration_ns};
-use millstream_sim::fabric::{JOURNEYS_MOST, Selection};
+use millstream_sim::fabric::{MAX_JOURNEYS, Selection};
 use std::ops::RangeInclusive;
 
 use crate::failure::Failure;
@@ -30,39 +30,39 @@ pub(crate) fn selection(
         first: FIRST,
     };
     for clause in clauses.iter().map(|clause| clause.trim()).filter(|clause| !clause.is_empty()) {
-        take(&mut selection, clause, scenario, end_points)
+        apply_clause(&mut selection, clause, scenario, end_points)
             .map_err(|problem| Failure::Input(miette!("--trace-packets {clause}: {problem}")))?;
     }
     if selection.time_ns.is_empty() {
         let (from_ns, until_ns) = (selection.time_ns.start, selection.time_ns.end);
         return Err(Failure::Input(miette!(
-            "--trace-packets: from={from_ns}ns is not before until={until_ns}ns; without from= \
-             packets are taken from the end of the warm-up on, {warm_up_ns} ns"
+            "--trace-packets: from={from_ns}ns is not before until={until_ns}ns; without from=, \
+             the trace begins at the end of the warm-up, {warm_up_ns} ns"
         )));
     }
     let streams = match selection.classes.len() {
         0 => scenario.streams.len(),
         named => named,
     };
-    if selection.first.saturating_mul(streams) > JOURNEYS_MOST {
+    if selection.first.saturating_mul(streams) > MAX_JOURNEYS {
         return Err(Failure::Input(miette!(
-            "--trace-packets first={}: of {streams} streams that is more than the {JOURNEYS_MOST} \
-             packets that a trace holds; first={} is the most",
+            "--trace-packets first={}: with {streams} streams this exceeds the {MAX_JOURNEYS} \
+             packets of a trace; the maximum is first={}",
             selection.first,
-            JOURNEYS_MOST / streams
+            MAX_JOURNEYS / streams
         )));
     }
     Ok(selection)
 }
 
-fn take(
+fn apply_clause(
     selection: &mut Selection,
     clause: &str,
     scenario: &Scenario,
     end_points: u32,
 ) -> Result<(), String> {
     let Some((key, value)) = clause.split_once('=') else {
-        return Err(format!("no `=` in it; what there is: {CLAUSES}"));
+        return Err(format!("no `=` in the clause; clauses: {CLAUSES}"));
     };
     let (key, value) = (key.trim(), value.trim());
     match key {
@@ -71,7 +71,7 @@ fn take(
             let Some(number) = names.clone().position(|name| name == value) else {
                 let known = names.by_ref().map(|name| format!("`{name}`"));
                 return Err(format!(
-                    "no such stream; there are {}",
+                    "unknown stream `{value}`; streams: {}",
                     known.collect::<Vec<_>>().join(", ")
                 ));
             };
@@ -88,7 +88,7 @@ fn take(
         "until" => selection.time_ns.end = parse_duration_ns(value)?,
         "every" => selection.every = count(value)?,
         "first" => selection.first = usize::try_from(count(value)?).unwrap_or(usize::MAX),
-        other => return Err(format!("`{other}` is unknown; what there is: {CLAUSES}")),
+        other => return Err(format!("unknown clause `{other}`; clauses: {CLAUSES}")),
     }
     Ok(())
 }
@@ -96,15 +96,14 @@ fn take(
 fn count(value: &str) -> Result<u64, String> {
     match value.parse() {
         Ok(number) if number > 0 => Ok(number),
-        _ => Err(format!("`{value}` is not a whole number from 1 on")),
+        _ => Err(format!("`{value}` is not a positive integer")),
     }
 }
 
 /// Parses `N` or `N-M`; end-points are limited to those of the fabric.
 fn numbers(value: &str, end_points: Option<u32>) -> Result<RangeInclusive<u32>, String> {
     let (first, last) = value.split_once('-').unwrap_or((value, value));
-    let wrong =
-        || format!("`{value}` is not a number or two with a `-` between, the first not above");
+    let wrong = || format!("`{value}` is not a number N or a range N-M with N at most M");
     let number = |text: &str| text.trim().parse::<u32>().map_err(|_| wrong());
     let (first, last) = (number(first)?, number(last)?);
     if first > last {
@@ -112,7 +111,7 @@ fn numbers(value: &str, end_points: Option<u32>) -> Result<RangeInclusive<u32>, 
     }
     match end_points {
         Some(end_points) if last >= end_points => Err(format!(
-            "there is no end-point {last}; there are 0 to {}",
+            "unknown end-point {last}; end-points: 0 to {}",
             end_points.saturating_sub(1)
         )),
         _ => Ok(first..=last),

@@ -3,8 +3,8 @@
 use miette::miette;
 pub(crate) use millstream_media::TitleAdmission;
 use millstream_media::{
-    Account, ClusterMoves, Confined, Ingested, MediaError, MediaServer, Report, ShutdownMode,
-    admission_of, confined_processor, frame_producer,
+    ClusterMoves, ConfinementHooks, FrameCounts, Ingested, MediaError, MediaServer, Report,
+    ShutdownMode, admission_of, frame_producer, run_confined_data_plane,
 };
 use millstream_report::{human, text_table};
 use millstream_scenario::{Answer, Scenario, parse_duration_ns};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::arguments::ServeArguments;
 use crate::confine;
 use crate::failure::Failure;
-use crate::interrupt::watch_endings;
+use crate::interrupt::watch_shutdown_signals;
 use crate::print;
 
 fn report(error: MediaError) -> miette::Report {
@@ -25,8 +25,8 @@ fn report(error: MediaError) -> miette::Report {
     }
 }
 
-/// Serves until the duration ends, Ctrl-C, or SIGTERM and the drain after it. Then prints the frame
-/// counters.
+/// Serves until the duration ends, Ctrl-C, or the end of the drain after SIGTERM. Then prints the
+/// frame counters.
 pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let time = match &arguments.time {
         None => None,
@@ -35,7 +35,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         ),
     };
     let scenario = Scenario::load(&arguments.file)?;
-    let endings = watch_endings()?;
+    let signals = watch_shutdown_signals()?;
     let confinement = confine::Server::of(&scenario.media);
     let mut confined = Ok(None);
     let server = MediaServer::open_confined(&scenario, &mut || confined = confinement.begin())
@@ -55,14 +55,14 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     if let Some(address) = server.http_address() {
         eprintln!("http://{address}/, with /status, /admission, /instructions and /metrics");
     }
-    if let Some(id) = server.processor_id() {
+    if let Some(id) = server.data_plane_id() {
         eprintln!("data plane: process {id}");
     }
     if let Some(id) = server.producer_id() {
-        eprintln!("producer of frames: process {id}");
+        eprintln!("frame reader: process {id}");
     }
     if let Some(clients) = server.adopted() {
-        eprintln!("taken over from a server before: {clients} clients");
+        eprintln!("{clients} clients taken over from the previous server");
     }
     if let Err(error) = confinement.limit() {
         eprintln!("warning: system calls are not limited: {error}");
@@ -71,9 +71,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let over = || time.is_some_and(|time| started.elapsed() >= Duration::from_nanos(time));
     let served = server
         .run(&mut || {
-            if over() || endings.interrupted.load(Ordering::Relaxed) {
+            if over() || signals.interrupted.load(Ordering::Relaxed) {
                 ShutdownMode::End
-            } else if endings.terminated.load(Ordering::Relaxed) {
+            } else if signals.terminated.load(Ordering::Relaxed) {
                 ShutdownMode::Drain
             } else {
                 ShutdownMode::Serve
@@ -87,12 +87,12 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     }
 }
 
-/// Prints whether admission accepts one client of each stream.
+/// Returns the admission of one client of each stream.
 pub(crate) fn admission(scenario: &Scenario) -> Result<Vec<TitleAdmission>, Failure> {
     admission_of(scenario).map_err(|error| Failure::Input(report(error)))
 }
 
-/// Combines the streams' answers.
+/// Returns the worst of the streams' answers.
 pub(crate) fn answer(admission: &[TitleAdmission]) -> Answer {
     let of = |title: &TitleAdmission| match (title.room, title.by_deadline) {
         (0, _) => Answer::Infeasible,
@@ -104,7 +104,7 @@ pub(crate) fn answer(admission: &[TitleAdmission]) -> Answer {
     worst.unwrap_or(Answer::Guaranteed)
 }
 
-/// Formats the clients of each stream.
+/// Formats the answer for the clients of each stream.
 pub(crate) fn admission_text(admission: &[TitleAdmission]) -> String {
     let line = |title: &TitleAdmission| match &title.refused {
         Some(why) => format!("infeasible for clients of `{}`: {why}\n", title.name),
@@ -124,19 +124,22 @@ pub(crate) fn admission_text(admission: &[TitleAdmission]) -> String {
 }
 
 /// The child process for `placement = "ni"`.
-pub(crate) fn processor() -> Result<(), Failure> {
-    let confined = Confined { thread: confine::thread_of_child, process: confine::child };
-    confined_processor(confined).map_err(|error| Failure::Run(miette!("{error}")))
+pub(crate) fn data_plane() -> Result<(), Failure> {
+    let confined = ConfinementHooks {
+        thread: confine::confine_child_thread,
+        process: confine::confine_child_process,
+    };
+    run_confined_data_plane(confined).map_err(|error| Failure::Run(miette!("{error}")))
 }
 
 /// The child process for `frame-path = "producer"`.
-pub(crate) fn producer() -> Result<(), Failure> {
-    confine::child();
+pub(crate) fn frame_reader() -> Result<(), Failure> {
+    confine::confine_child_process();
     frame_producer().map_err(|error| Failure::Run(miette!("{error}")))
 }
 
 fn json(report: &Report) -> serde_json::Value {
-    let Account {
+    let FrameCounts {
         released,
         sent,
         late,
@@ -180,41 +183,41 @@ fn text(report: &Report) -> String {
     if report.turned_away + report.cut_off > 0 {
         let _ = writeln!(
             text,
-            "while draining: {} turned away, {} cut off at the end",
+            "while draining: {} clients rejected, {} disconnected at the timeout",
             report.turned_away, report.cut_off
         );
     }
     if report.wrong_credentials > 0 {
         let _ = writeln!(
             text,
-            "wrong passwords and tokens: {}; not read after too many of them: {}",
+            "wrong passwords and tokens: {}; requests rejected during the back-off: {}",
             report.wrong_credentials, report.backed_off
         );
     }
     if report.full + report.evicted > 0 {
         let _ = writeln!(
             text,
-            "connections: {} found no place, {} without a request made room",
+            "connections: {} rejected at the limit, {} evicted without a request",
             report.full, report.evicted
         );
     }
     if report.stalled > 0 {
-        let _ = writeln!(text, "closed as their clients took nothing: {}", report.stalled);
+        let _ = writeln!(text, "connections closed because the client stalled: {}", report.stalled);
     }
     if let [connections, sessions] = report.too_many
         && connections + sessions > 0
     {
         let _ = writeln!(
             text,
-            "too many of one address: {connections} connections, {sessions} sessions"
+            "rejected by the limits per address: {connections} connections, {sessions} sessions"
         );
     }
     let ClusterMoves { redirected, taken_in, yielded, unplaced, .. } = report.moves;
     if redirected + taken_in + yielded + unplaced > 0 {
         let _ = writeln!(
             text,
-            "in the cluster: {redirected} requests sent elsewhere; of dead servers {taken_in} \
-             sessions taken in, {unplaced} placed nowhere; {yielded} left to who had them first"
+            "cluster: {redirected} requests redirected; sessions of dead servers: {taken_in} taken \
+             over, {unplaced} not placed; {yielded} sessions yielded to their first server"
         );
     }
     let rows = ["I", "P", "B"].iter().enumerate().map(|(kind, name)| {
@@ -224,8 +227,8 @@ fn text(report: &Report) -> String {
     text += &text_table(&["frames", "sent", "dropped late", "queue full"], rows);
     let _ = writeln!(
         text,
-        "of {} released: {} discarded with their clients, {} lost with a processor, {} unaccounted \
-         for\nlost beyond the contracts: {}; too much for slow clients: {}",
+        "of {} released: {} discarded with their clients, {} lost with a data plane, {} \
+         unaccounted for\ncontract violations: {}; lost to slow clients: {}",
         account.released,
         account.discarded,
         account.lost,
@@ -238,14 +241,14 @@ fn text(report: &Report) -> String {
     if publications > 0 {
         let _ = writeln!(
             text,
-            "published {publications} times: of {frames} frames {} released, {incomplete} \
-             incomplete, {before_entry} before one to begin with, {beyond} beyond what was allowed",
+            "{publications} publications: of {frames} frames {} released, {incomplete} incomplete, \
+             {before_entry} before an I-frame, {beyond} above the allowed rate",
             released.iter().sum::<u64>()
         );
     }
     if account.filtered_frames() > 0 {
         let [i, p, b] = account.filtered;
-        let _ = writeln!(text, "taken out by instructions: {i} I, {p} P, {b} B");
+        let _ = writeln!(text, "filtered by instructions: {i} I, {p} P, {b} B");
     }
     if account.unread.iter().sum::<u64>() > 0 {
         let [i, p, b] = account.unread;

@@ -1,7 +1,7 @@
 //! `millstream sweep FILE`: runs every combination of settings with every seed, on threads.
 
 use millstream_sweep::{
-    Grid, Output, Plan, Progress, Setting, StopRule, SweepError, Swept, parse_seeds,
+    Grid, Output, Plan, Progress, Setting, StopRule, SweepError, SweepResult, parse_seeds,
 };
 use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
@@ -13,16 +13,18 @@ use crate::outputs::refuse_collisions;
 use crate::print;
 use crate::progress::RunsProgress;
 
-/// Failed runs that are listed individually.
+/// The largest number of failed runs that are listed individually.
 const LISTED: usize = 20;
 
 impl From<SweepError> for Failure {
     fn from(error: SweepError) -> Self {
         match error {
-            SweepError::Asked { message, help: Some(help) } => {
+            SweepError::InvalidArgument { message, help: Some(help) } => {
                 Self::Input(miette::miette!(help = help, "{message}"))
             }
-            SweepError::Asked { message, help: None } => Self::Input(miette::miette!("{message}")),
+            SweepError::InvalidArgument { message, help: None } => {
+                Self::Input(miette::miette!("{message}"))
+            }
             SweepError::Scenario(error) => error.into(),
             SweepError::File { path, error } => Self::file(Path::new(&path), &error),
         }
@@ -48,7 +50,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     }
     let plan = Plan {
         seeds: seeds.unwrap_or_else(|| vec![grid.seed()]),
-        until,
+        stop_rules: until,
         workers: arguments
             .workers
             .unwrap_or_else(|| available_parallelism().map_or(1, usize::from)),
@@ -56,8 +58,8 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     };
     let interrupted = watch_interrupts()?;
     let bar = RunsProgress::new();
-    let told = |Progress { ended, of }| bar.ended(ended as u64, of as u64);
-    let swept = millstream_sweep::run(&grid, &plan, &interrupted, &told);
+    let report_progress = |Progress { ended, of }| bar.ended(ended as u64, of as u64);
+    let swept = millstream_sweep::run(&grid, &plan, &interrupted, &report_progress);
     bar.finish();
     let swept = swept?;
     if swept.interrupted {
@@ -66,30 +68,30 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&swept.json(&grid))?;
     } else {
-        print(&swept.table(&grid, &plan.until))?;
+        print(&swept.table(&grid, &plan.stop_rules))?;
     }
-    tell(&plan, &grid, &swept)
+    print_notes(&plan, &grid, &swept)
 }
 
-fn interruption(plan: &Plan, swept: &Swept) -> String {
+fn interruption(plan: &Plan, swept: &SweepResult) -> String {
     let Progress { ended, of } = swept.progress;
     match &plan.output {
         Some(output) => format!(
-            "interrupted: {kept} runs are in {}; the same command goes on from there",
+            "interrupted: {kept} runs are in {}; repeat the command to continue",
             output.journal().display(),
-            kept = swept.found + swept.made,
+            kept = swept.resumed + swept.executed,
         ),
-        None => format!("interrupted after {ended} of {of} runs; with --out they would be kept"),
+        None => format!("interrupted after {ended} of {of} runs; --out keeps them"),
     }
 }
 
 /// Prints notes and failed runs. A failed run fails the command.
-fn tell(plan: &Plan, grid: &Grid, swept: &Swept) -> Result<(), Failure> {
+fn print_notes(plan: &Plan, grid: &Grid, swept: &SweepResult) -> Result<(), Failure> {
     let Progress { ended, .. } = swept.progress;
     let all = grid.points() * plan.seeds.len();
     let mut parts = vec![format!("{ended} runs")];
-    if swept.found > 0 {
-        parts.push(format!("{} of them were made before", swept.found.min(ended)));
+    if swept.resumed > 0 {
+        parts.push(format!("{} of them were in the journal", swept.resumed.min(ended)));
     }
     if ended < all {
         parts.push(format!("{} of {all} were not needed", all - ended));

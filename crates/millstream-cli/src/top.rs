@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::print;
 
 /// The timeout of a connection and of its answer.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 /// The maximum length of an answer, bytes.
 const ANSWER_BYTES: u64 = 16 << 20;
 
@@ -30,15 +30,15 @@ enum StatusSnapshot {
 
 /// Prints the changes between updates until the program ends.
 pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
-    let every = parse_duration_ns(&arguments.every)
-        .map_err(|error| Failure::Input(miette!("--every: {error}")))?;
+    let interval = parse_duration_ns(&arguments.interval)
+        .map_err(|error| Failure::Input(miette!("--interval: {error}")))?;
     let terminal = Term::stdout();
-    let mut before = look(arguments.address)?;
+    let mut before = fetch_status(arguments.address)?;
     let mut updates = 0;
     while arguments.count.is_none_or(|most| updates < most) {
-        thread::sleep(Duration::from_nanos(every));
-        let Ok(now) = look(arguments.address) else {
-            eprintln!("{} does not answer any more", arguments.address);
+        thread::sleep(Duration::from_nanos(interval));
+        let Ok(now) = fetch_status(arguments.address) else {
+            eprintln!("{} no longer answers", arguments.address);
             break;
         };
         if arguments.json {
@@ -54,7 +54,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
                 (StatusSnapshot::Media(before), StatusSnapshot::Media(now)) => {
                     media::difference(before, now)
                 }
-                // Another program answers at this address now.
+                // Another program now answers at this address.
                 _ => String::new(),
             })?;
         }
@@ -65,10 +65,10 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
 }
 
 /// Fetches the status at `address`, parsed and as JSON.
-fn look(address: SocketAddr) -> Result<(StatusSnapshot, String), Failure> {
+fn fetch_status(address: SocketAddr) -> Result<(StatusSnapshot, String), Failure> {
     let failed = |error: String| {
-        let help = "give the router a `status` address, or the media server an `http` one, and \
-         this command the same";
+        let help = "set `status` in the router file or `http` in the media server file, and give \
+         this command that address";
         Failure::Run(miette!(
             help = help,
             "no router or media server answers at {address}: {error}"
@@ -83,33 +83,33 @@ fn look(address: SocketAddr) -> Result<(StatusSnapshot, String), Failure> {
             StatusSnapshot::Router(Box::new(serde_json::from_value(value)?))
         })
     };
-    let standing = parse().map_err(|error| failed(error.to_string()))?;
-    Ok((standing, body))
+    let snapshot = parse().map_err(|error| failed(error.to_string()))?;
+    Ok((snapshot, body))
 }
 
 /// Fetches the body of `/status`.
 fn get(address: SocketAddr) -> io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     write!(stream, "GET /status HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut text = String::new();
     stream.take(ANSWER_BYTES).read_to_string(&mut text)?;
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     if !head.starts_with("HTTP/1.1 200 ") {
-        let line = head.lines().next().unwrap_or("nothing");
+        let line = head.lines().next().unwrap_or("an empty response");
         return Err(io::Error::other(line.to_owned()));
     }
     Ok(body.to_owned())
 }
 
-/// The rate of `count` in `elapsed_ns`, per second.
-fn a_second(count: u64, elapsed_ns: u64) -> u64 {
+/// Returns the rate of `count` in `elapsed_ns`, per second.
+fn per_second(count: u64, elapsed_ns: u64) -> u64 {
     let rate = u128::from(count) * 1_000_000_000 / u128::from(elapsed_ns.max(1));
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// `part` of `whole` in tenths of a percent, rounded down so that only the whole shows as 100 %.
+/// Formats `part` of `whole` in percent, rounded down so that only the whole is shown as 100 %.
 fn percent(part: u64, whole: u64) -> String {
     let tenths = u128::from(part) * 1_000 / u128::from(whole.max(1));
     format!("{}.{} %", tenths / 10, tenths % 10)
@@ -118,7 +118,7 @@ fn percent(part: u64, whole: u64) -> String {
 /// Formats a router's changes between two updates.
 fn difference(before: &Report, now: &Report) -> String {
     let elapsed_ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
-    let a_second = |count: u64| a_second(count, elapsed_ns);
+    let per_second = |count: u64| per_second(count, elapsed_ns);
     let dropped = |of: &PathReport| {
         of.dropped_by_action
             + of.dropped_full
@@ -130,8 +130,9 @@ fn difference(before: &Report, now: &Report) -> String {
     let mut text = format!("{}: {}\n", now.router, human::time(now.elapsed_ns));
     let paths = now.paths.iter().map(|path| {
         let old = before.paths.iter().find(|old| old.name == path.name);
-        let since =
-            |of: &dyn Fn(&PathReport) -> u64| a_second(of(path).saturating_sub(old.map_or(0, of)));
+        let since = |of: &dyn Fn(&PathReport) -> u64| {
+            per_second(of(path).saturating_sub(old.map_or(0, of)))
+        };
         vec![
             path.name.clone(),
             since(&|path| path.received).to_string(),
@@ -145,7 +146,7 @@ fn difference(before: &Report, now: &Report) -> String {
     text += &text_table(&header, paths);
     let ports = now.ports.iter().map(|port| {
         let old = before.ports.iter().find(|old| old.name == port.name);
-        let since = |now: u64, old: Option<u64>| a_second(now.saturating_sub(old.unwrap_or(0)));
+        let since = |now: u64, old: Option<u64>| per_second(now.saturating_sub(old.unwrap_or(0)));
         vec![
             port.name.clone(),
             since(port.received, old.map(|old| old.received)).to_string(),
@@ -164,7 +165,7 @@ fn difference(before: &Report, now: &Report) -> String {
             process.name.clone(),
             percent(process.reserved_cycles, total),
             percent(since(process.busy_ns, old.map(|old| old.busy_ns)), elapsed_ns),
-            a_second(runs).to_string(),
+            per_second(runs).to_string(),
             format!("{}.{}", tenths / 10, tenths % 10),
         ]
     });

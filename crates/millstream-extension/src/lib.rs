@@ -20,12 +20,13 @@ use wasmi::{
     StoreLimitsBuilder, TrapCode, TypedFunc,
 };
 
-/// Fuel of a module's start function.
+/// The fuel of a module's start function.
 const START_FUEL: u64 = 10_000_000;
-/// Stack of one call in bytes, and its depth in calls.
+/// The stack of one call, bytes.
 const STACK_BYTES: usize = 256 << 10;
-const CALLS_DEEP: usize = 256;
-/// Elements in a table of functions.
+/// The depth of one call, calls.
+const MAX_CALL_DEPTH: usize = 256;
+/// The largest number of elements in a table of functions.
 const TABLE_ELEMENTS: usize = 65_536;
 
 /// Limits of a module.
@@ -39,10 +40,10 @@ pub struct Limits {
     pub faults: u32,
 }
 
-/// Why a module cannot be used.
+/// The reason why a module cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unusable {
-    /// It is no valid WebAssembly, has imports, or its start function failed.
+pub enum ModuleError {
+    /// It is not valid WebAssembly, has imports, or its start function failed.
     #[error("not a usable module: {0}")]
     Invalid(String),
     /// An export is missing.
@@ -62,7 +63,11 @@ pub enum Unusable {
     },
 }
 
-/// Why a call failed.
+/// Deprecated alias of [`ModuleError`].
+#[deprecated(note = "renamed to `ModuleError`")]
+pub type Unusable = ModuleError;
+
+/// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// It ran out of fuel.
@@ -101,20 +106,20 @@ impl Module {
     /// Compiles and instantiates a module, and runs its start function.
     ///
     /// # Errors
-    /// If it is invalid, has imports, fails in its start function or needs more than `limits`
-    /// allows.
-    pub fn start(wasm: &[u8], limits: Limits) -> Result<Self, Unusable> {
-        let invalid = |error: wasmi::Error| Unusable::Invalid(error.to_string());
+    /// Fails if the module is invalid, has imports or exceeds `limits`, or if its start function
+    /// fails.
+    pub fn start(wasm: &[u8], limits: Limits) -> Result<Self, ModuleError> {
+        let invalid = |error: wasmi::Error| ModuleError::Invalid(error.to_string());
         let mut config = Config::default();
         config.consume_fuel(true);
         config.compilation_mode(wasmi::CompilationMode::Eager);
         config.enforced_limits(EnforcedLimits::strict());
         config.set_max_stack_height(STACK_BYTES);
-        config.set_max_recursion_depth(CALLS_DEEP);
+        config.set_max_recursion_depth(MAX_CALL_DEPTH);
         config.set_max_cached_stacks(1);
         let engine = Engine::new(&config);
         let module = wasmi::Module::new(&engine, wasm).map_err(invalid)?;
-        let most = StoreLimitsBuilder::new()
+        let store_limits = StoreLimitsBuilder::new()
             .memory_size(usize::try_from(limits.memory_bytes).unwrap_or(usize::MAX))
             .table_elements(TABLE_ELEMENTS)
             .instances(1)
@@ -122,8 +127,8 @@ impl Module {
             .tables(4)
             .trap_on_grow_failure(true)
             .build();
-        let mut store = Store::new(&engine, most);
-        store.limiter(|most| most);
+        let mut store = Store::new(&engine, store_limits);
+        store.limiter(|limits| limits);
         store.set_fuel(START_FUEL).map_err(invalid)?;
         let linker = Linker::new(&engine);
         let instance = linker.instantiate_and_start(&mut store, &module).map_err(invalid)?;
@@ -134,15 +139,15 @@ impl Module {
     /// Returns the exported function `name`, (i32) -> i32.
     ///
     /// # Errors
-    /// If there is no such export.
-    pub fn function(&self, name: &str) -> Result<Function, Unusable> {
+    /// Fails if the module has no such export.
+    pub fn function(&self, name: &str) -> Result<Function, ModuleError> {
         let found = self.instance.get_typed_func(&self.store, name);
         found
             .map(Function)
-            .map_err(|_| Unusable::MissingExport(format!("a function `{name}` (i32) -> i32")))
+            .map_err(|_| ModuleError::MissingExport(format!("a function `{name}` (i32) -> i32")))
     }
 
-    /// Whether it exports anything called `name`.
+    /// Returns whether the module has an export called `name`.
     #[must_use]
     pub fn exports(&self, name: &str) -> bool {
         self.instance.get_export(&self.store, name).is_some()
@@ -152,19 +157,25 @@ impl Module {
     /// the exported memory `memory`.
     ///
     /// # Errors
-    /// If an export is missing or the buffer does not fit.
-    pub fn buffer(&self, name: &str, bytes: usize) -> Result<Buffer, Unusable> {
-        let memory =
-            self.memory.ok_or_else(|| Unusable::MissingExport("a memory `memory`".to_owned()))?;
+    /// Fails if an export is missing or the buffer does not fit.
+    pub fn buffer(&self, name: &str, bytes: usize) -> Result<Buffer, ModuleError> {
+        let memory = self
+            .memory
+            .ok_or_else(|| ModuleError::MissingExport("a memory `memory`".to_owned()))?;
         let global = self.instance.get_export(&self.store, name).and_then(Extern::into_global);
         let address = global.and_then(|global| global.get(&self.store).i32());
-        let address =
-            address.ok_or_else(|| Unusable::MissingExport(format!("a global `{name}` (i32)")))?;
+        let address = address
+            .ok_or_else(|| ModuleError::MissingExport(format!("a global `{name}` (i32)")))?;
         // Addresses are unsigned.
         let at = address.cast_unsigned() as usize;
         let memory = memory.data_size(&self.store);
         if at.saturating_add(bytes) > memory {
-            return Err(Unusable::BufferOutOfBounds { name: name.to_owned(), at, bytes, memory });
+            return Err(ModuleError::BufferOutOfBounds {
+                name: name.to_owned(),
+                at,
+                bytes,
+                memory,
+            });
         }
         Ok(Buffer { at, bytes })
     }
@@ -172,7 +183,8 @@ impl Module {
     /// Calls a function.
     ///
     /// # Errors
-    /// If the call faults. The caller reports it by [`record_fault`](Self::record_fault).
+    /// Fails if the call faults. The caller reports the fault by
+    /// [`record_fault`](Self::record_fault).
     pub fn call(&mut self, function: Function, argument: i32) -> Result<i32, Fault> {
         // Cannot fail: fuel metering is enabled.
         let _ = self.store.set_fuel(u64::from(self.limits.fuel));
@@ -183,7 +195,7 @@ impl Module {
         })
     }
 
-    /// Writes to the start of a buffer, truncated to its length.
+    /// Writes `bytes`, truncated to the buffer's length, to the start of a buffer.
     pub fn write(&mut self, to: Buffer, bytes: &[u8]) {
         let length = bytes.len().min(to.bytes);
         let memory = self.memory.map(|memory| memory.data_mut(&mut self.store));
@@ -193,7 +205,7 @@ impl Module {
         }
     }
 
-    /// The first `length` bytes of a buffer, or `None` if it is shorter.
+    /// Returns the first `length` bytes of a buffer, or `None` if it is shorter.
     #[must_use]
     pub fn read(&self, from: Buffer, length: usize) -> Option<&[u8]> {
         let memory = self.memory.filter(|_| length <= from.bytes)?;
@@ -213,17 +225,17 @@ impl Module {
     }
 }
 
-/// Reads a module file of at most `most` bytes.
+/// Reads a module file of at most `max_bytes` bytes.
 ///
 /// # Errors
-/// A message, if the file cannot be read or is longer.
-pub fn read(file: &Path, most: u64) -> Result<Vec<u8>, String> {
+/// Fails with a message if the file cannot be read or is longer.
+pub fn read(file: &Path, max_bytes: u64) -> Result<Vec<u8>, String> {
     let file = File::open(file).map_err(|error| format!("cannot be read: {error}"))?;
     let mut wasm = Vec::new();
-    let read = file.take(most.saturating_add(1)).read_to_end(&mut wasm);
+    let read = file.take(max_bytes.saturating_add(1)).read_to_end(&mut wasm);
     read.map_err(|error| format!("cannot be read: {error}"))?;
-    if wasm.len() as u64 > most {
-        return Err(format!("larger than {most} bytes"));
+    if wasm.len() as u64 > max_bytes {
+        return Err(format!("larger than {max_bytes} bytes"));
     }
     Ok(wasm)
 }
@@ -275,19 +287,19 @@ mod tests {
         assert_eq!(module.call(work, 4), Ok(7));
         assert!(!module.record_fault());
         module.record_success();
-        assert!(!module.record_fault() && module.record_fault(), "two in a row");
+        assert!(!module.record_fault() && module.record_fault(), "two consecutive faults");
     }
 
     #[test]
     fn unusable_modules_are_reported() {
         let start = |text: &str| Module::start(&wat::parse_str(text).unwrap(), LIMITS);
-        let why = |result: Result<Module, Unusable>| result.unwrap_err().to_string();
+        let why = |result: Result<Module, ModuleError>| result.unwrap_err().to_string();
         assert!(why(Module::start(b"\0asm", LIMITS)).contains("not a usable module"));
         let imports = "(module (import \"a\" \"b\" (func)))";
         assert!(why(start(imports)).contains("not a usable module"));
         assert!(
             why(start("(module (memory 3))")).contains("not a usable module"),
-            "beyond its memory"
+            "over the memory limit"
         );
         let loops = "(module (func $f (loop $again (br $again))) (start $f))";
         assert!(why(start(loops)).contains("not a usable module"));
@@ -296,7 +308,7 @@ mod tests {
         assert!(empty.buffer("buffer", 1).unwrap_err().to_string().contains("memory"));
         assert!(!empty.exports("work"));
         let module = module("(i32.const 0)");
-        let no_room = module.buffer("buffer", 9).unwrap_err();
-        assert!(no_room.to_string().contains("`buffer` = 65528 leaves no room"), "{no_room}");
+        let too_long = module.buffer("buffer", 9).unwrap_err();
+        assert!(too_long.to_string().contains("`buffer` = 65528 leaves no room"), "{too_long}");
     }
 }

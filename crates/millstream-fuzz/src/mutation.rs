@@ -1,7 +1,7 @@
 //! Mutators: small random changes to bytes, text, records and Ethernet frames.
 //!
 //! Each call makes one change. [`mutant`] makes several and asks the target's first parser whether
-//! it accepts the result. About nine of ten mutants are accepted if the target can be asked; the
+//! it accepts the result. If the target has such a check, about nine of ten mutants pass it; the
 //! tenth runs unchecked.
 
 use fastrand::Rng;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::{Target, records};
 
 /// Boundary values.
-const EDGES: [u64; 20] = [
+const BOUNDARY_VALUES: [u64; 20] = [
     0,
     1,
     2,
@@ -108,9 +108,9 @@ impl Mutation {
     pub fn number(&mut self) -> u64 {
         match self.below(4) {
             0 => self.random.u64(..) >> self.below(64),
-            1 => self.of(&EDGES).wrapping_add(self.random.u64(..3)).wrapping_sub(1),
+            1 => self.of(&BOUNDARY_VALUES).wrapping_add(self.random.u64(..3)).wrapping_sub(1),
             2 => 1 << self.below(64),
-            _ => self.of(&EDGES),
+            _ => self.of(&BOUNDARY_VALUES),
         }
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Maximum length of a seed from a file, bytes.
-const LONGEST: usize = 20_000;
+const MAX_SEED_BYTES: usize = 20_000;
 
 /// The path of a repository file.
 #[must_use]
@@ -28,7 +28,7 @@ pub fn whole(name: &str) -> Vec<u8> {
 #[must_use]
 pub fn file(name: &str) -> Vec<u8> {
     let mut bytes = whole(name);
-    bytes.truncate(LONGEST);
+    bytes.truncate(MAX_SEED_BYTES);
     bytes
 }
 
@@ -42,7 +42,11 @@ pub fn files(folder: &str, name: &str) -> Vec<Vec<u8>> {
     let found = entries.flatten().map(|entry| entry.path().join(name));
     let mut found: Vec<PathBuf> = found.filter(|path| path.is_file()).collect();
     found.sort();
-    found.iter().filter_map(|path| fs::read(path).ok()).filter(|f| f.len() <= LONGEST).collect()
+    found
+        .iter()
+        .filter_map(|path| fs::read(path).ok())
+        .filter(|f| f.len() <= MAX_SEED_BYTES)
+        .collect()
 }
 
 /// The first `most` Ethernet frames of the example capture.

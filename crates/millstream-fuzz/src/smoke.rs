@@ -17,7 +17,7 @@ use crate::{Depth, Target};
 pub const MAX_BYTES: usize = 40_000;
 
 /// Maximum number of accepted mutants that are mutated further.
-const KEPT: usize = 128;
+const MAX_KEPT: usize = 128;
 
 /// Time limit of one input; a longer run counts as an endless loop.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -81,10 +81,10 @@ fn inputs_of(
         depth.count(passed);
         // Accepted mutants accumulate changes; seeds stay.
         if passed && random.u8(..8) == 0 {
-            if kept.len() < seeds.len() + KEPT {
+            if kept.len() < seeds.len() + MAX_KEPT {
                 kept.push(input);
             } else {
-                let at = seeds.len() + random.usize(..KEPT);
+                let at = seeds.len() + random.usize(..MAX_KEPT);
                 kept[at] = input;
             }
         }

@@ -1,8 +1,7 @@
-//! Runs every fuzz target for some inputs; enough must pass its first parser.
+//! Runs every fuzz target on a fixed set of inputs. A minimum share must pass the first parser.
 //!
-//! Inputs are the same in every run. `MILLSTREAM_SMOKE_INPUTS` sets the inputs a target,
-//! `MILLSTREAM_SMOKE_SEED` the random seed. The failure names the file that holds the failing
-//! input.
+//! `MILLSTREAM_SMOKE_INPUTS` sets the number of inputs per target, `MILLSTREAM_SMOKE_SEED` the
+//! random seed. A failure names the file that holds the failing input.
 
 use millstream_fuzz::smoke::smoke;
 use millstream_fuzz::{CANARY, Depth, MIN_SHARE, TARGETS, Target, target};
@@ -12,7 +11,7 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
 
-/// Default number of inputs a target.
+/// Default number of inputs per target.
 const INPUTS: usize = 400;
 
 fn setting(name: &str) -> Option<usize> {
@@ -28,7 +27,7 @@ fn run(target: &'static Target, inputs: usize) -> Depth {
     depth
 }
 
-/// One test a target, so that they run in parallel.
+/// Defines one test per target, so that they run in parallel.
 macro_rules! smoke_tests {
     ($($name:ident)*) => {
         $(#[test]
@@ -71,8 +70,8 @@ fn at_least_half_of_the_seeds_pass_the_first_parser() {
 #[test]
 fn the_planted_bug_is_found() {
     let seeds = (CANARY.seeds)();
-    assert!(seeds.iter().all(|seed| (CANARY.run)(seed)), "a seed meets the bug");
-    let found = catch_unwind(|| run(target(CANARY.name), INPUTS)).expect_err("it is not found");
+    assert!(seeds.iter().all(|seed| (CANARY.run)(seed)), "a seed triggers the bug");
+    let found = catch_unwind(|| run(target(CANARY.name), INPUTS)).expect_err("a panic");
     let message = found.downcast_ref::<String>().expect("a message");
     assert!(message.contains("canary: an input panics: the planted bug"), "{message}");
 }

@@ -1,16 +1,17 @@
 //! Block scheduling: a decision serves the first k streams of the sorted list.
 //!
-//! Source: ShareStreams, section 7: the list that a decision sorts serves further packet-times. The
-//! decision at `now` covers the packet-times `now` to `now + k − 1`:
+//! Source: ShareStreams, section 7: one sorted list serves several packet-times. The decision at
+//! `now` covers the packet-times `now` to `now + k − 1`:
 //!
 //! 1. Misses are charged up to `now`, and the network sorts the streams.
 //! 2. The first k streams of the list that have a packet are served in that order. Attributes
-//!    change once a block: each stream gets rule A as of `now`, and its next packet.
+//!    change once per block: rule A applies to each stream as of `now`, then its next packet
+//!    becomes the head.
 //! 3. Time advances by k (`step_i`). Every request period that ended is charged to its stream by
 //!    rule B, including the served streams.
 //!
-//! Fewer than k packets leave packet-times of the block empty. With k = 1 this is the engine's
-//! decision.
+//! With fewer than k packets, the block's remaining packet-times stay empty. With k = 1 this is the
+//! engine's decision.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -19,33 +20,39 @@ use millstream::{
     Activation, Contract, ContractError, Discipline, Expiry, Head, Missed, Observer, Rank, StreamId,
 };
 
-use crate::model::{Attributes, Counts, Model};
+use crate::model::{Attributes, Counters, Model};
 
 /// How completely the network sorts a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Network {
+pub enum SortingNetwork {
     /// log2 N passes, as published: the first and the last are exact, the others approximate.
     Published,
     /// All passes of a bitonic sort.
-    Sorting,
+    Bitonic,
 }
 
-impl Network {
-    /// Passes for the given number of streams, a power of two.
+impl SortingNetwork {
+    /// Deprecated alias of [`Bitonic`](Self::Bitonic).
+    #[deprecated(note = "renamed to `Bitonic`")]
+    #[allow(non_upper_case_globals)]
+    pub const Sorting: Self = Self::Bitonic;
+
+    /// Returns the number of passes for `streams` streams, a power of two.
     #[must_use]
     pub fn passes(self, streams: u32) -> u32 {
         let log = streams.ilog2();
         match self {
             Self::Published => log,
-            Self::Sorting => log * log - log + 1,
+            Self::Bitonic => log * log - log + 1,
         }
     }
 
-    /// The list that the network makes of streams 0, 1, …; their number is a power of two for
-    /// [`Published`](Self::Published).
+    /// Returns the list into which the network sorts streams 0, 1, ….
+    ///
+    /// Their number is a power of two for [`Published`](Self::Published).
     fn list(self, streams: usize, order: impl Fn(usize, usize) -> Ordering) -> Vec<usize> {
         let mut lanes: Vec<usize> = (0..streams).collect();
-        if self == Self::Sorting {
+        if self == Self::Bitonic {
             lanes.sort_by(|a, b| order(*a, *b));
             return lanes;
         }
@@ -73,29 +80,29 @@ struct Slot<S> {
 }
 
 /// The discipline `D` with block decisions.
-pub(crate) struct Blocks<D: Discipline> {
+pub(crate) struct BlockScheduler<D: Discipline> {
     discipline: D,
     slots: Vec<Slot<D::State>>,
-    counts: Counts,
+    counts: Counters,
     window: fn(&D::State) -> (u32, u64),
-    network: Network,
+    network: SortingNetwork,
     block: usize,
     list: Vec<(bool, StreamId)>,
 }
 
-impl<D: Discipline<Stamp = ()>> Blocks<D> {
+impl<D: Discipline<Stamp = ()>> BlockScheduler<D> {
     pub(crate) fn new(
         discipline: D,
         window: fn(&D::State) -> (u32, u64),
-        network: Network,
+        network: SortingNetwork,
         block: usize,
     ) -> Self {
         let (slots, list) = (Vec::new(), Vec::new());
-        Self { discipline, slots, counts: Counts::default(), window, network, block, list }
+        Self { discipline, slots, counts: Counters::default(), window, network, block, list }
     }
 
     /// Removes the head of `stream`.
-    fn leave(&mut self, stream: StreamId) {
+    fn remove_head(&mut self, stream: StreamId) {
         let slot = &mut self.slots[stream.index()];
         slot.queue.pop_front();
         match slot.queue.front() {
@@ -108,6 +115,8 @@ impl<D: Discipline<Stamp = ()>> Blocks<D> {
         }
     }
 
+    /// Returns the sort key of a stream.
+    ///
     /// Streams without a packet rank last; ties go to the lowest number, as in hardware.
     fn rank(&self, stream: usize) -> (bool, Option<D::Rank>, usize) {
         let slot = &self.slots[stream];
@@ -116,7 +125,7 @@ impl<D: Discipline<Stamp = ()>> Blocks<D> {
     }
 }
 
-impl<D: Discipline<Stamp = ()>> Model for Blocks<D> {
+impl<D: Discipline<Stamp = ()>> Model for BlockScheduler<D> {
     fn load(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
         let state = self.discipline.admit(contract)?;
         let stream = StreamId(u32::try_from(self.slots.len()).expect("fewer than 2^32 streams"));
@@ -154,8 +163,8 @@ impl<D: Discipline<Stamp = ()>> Model for Blocks<D> {
                 if !drop_head {
                     break;
                 }
-                self.counts.drop_one(stream);
-                self.leave(stream);
+                self.counts.count_drop(stream);
+                self.remove_head(stream);
             }
         }
     }
@@ -164,7 +173,8 @@ impl<D: Discipline<Stamp = ()>> Model for Blocks<D> {
         self.charge(now);
         let ranks: Vec<_> = (0..self.slots.len()).map(|stream| self.rank(stream)).collect();
         let list = self.network.list(ranks.len(), |a, b| ranks[a].cmp(&ranks[b]));
-        let numbered = |stream: &usize| StreamId(u32::try_from(*stream).expect("a stream"));
+        let numbered =
+            |stream: &usize| StreamId(u32::try_from(*stream).expect("at most 2^32 streams"));
         self.list = list.iter().map(|stream| (!ranks[*stream].0, numbered(stream))).collect();
         if self.slots.iter().all(|slot| slot.queue.is_empty()) {
             self.discipline.idle();
@@ -172,12 +182,12 @@ impl<D: Discipline<Stamp = ()>> Model for Blocks<D> {
         for at in 0..self.block.min(self.list.len()) {
             let (true, stream) = self.list[at] else { continue };
             let slot = &mut self.slots[stream.index()];
-            let head = *slot.queue.front().expect("a head");
+            let head = *slot.queue.front().expect("the list marks streams with a packet");
             if self.discipline.served(&mut slot.state, stream, head, now) {
                 self.counts.missed(stream, now, 1, 0);
             }
-            self.leave(stream);
-            self.counts.serve_one(stream);
+            self.remove_head(stream);
+            self.counts.count_service(stream);
             winners.push(stream);
         }
     }
@@ -204,8 +214,8 @@ mod tests {
     }
 
     /// Returns the list of eight streams with one packet each, as priorities.
-    fn list(network: Network, priorities: [u16; 8]) -> Vec<u32> {
-        let mut reference = Reference::in_blocks(settings(Mode::Static), network, 1);
+    fn list(network: SortingNetwork, priorities: [u16; 8]) -> Vec<u32> {
+        let mut reference = Reference::with_blocks(settings(Mode::Static), network, 1);
         for priority in priorities {
             let load =
                 Load { deadline: 0, period: 1, priority, weight: 1, x: 0, y: 0, drop: 0, first: 0 };
@@ -219,19 +229,19 @@ mod tests {
     #[test]
     fn the_published_network_sorts_the_first_and_the_last() {
         let priorities = [5, 2, 7, 1, 4, 0, 6, 3];
-        assert_eq!(list(Network::Sorting, priorities), [0, 1, 2, 3, 4, 5, 6, 7]);
-        // Pairs (5 2) (7 1) (4 0) (6 3); then winners 2 1 0 3, losers 5 7 4 6; and so on.
-        assert_eq!(list(Network::Published, priorities), [0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(list(SortingNetwork::Bitonic, priorities), [0, 1, 2, 3, 4, 5, 6, 7]);
+        // Pairs (5 2) (7 1) (4 0) (6 3); then winners 2 1 0 3, losers 5 7 4 6; and so forth.
+        assert_eq!(list(SortingNetwork::Published, priorities), [0, 1, 2, 3, 4, 5, 6, 7]);
         let priorities = [0, 1, 2, 3, 4, 5, 6, 7];
-        assert_eq!(list(Network::Published, priorities), [0, 4, 2, 6, 1, 5, 3, 7]);
+        assert_eq!(list(SortingNetwork::Published, priorities), [0, 4, 2, 6, 1, 5, 3, 7]);
     }
 
     #[test]
     fn blocks_of_one_equal_engine_decisions() {
         for mode in Mode::ALL {
-            for network in [Network::Published, Network::Sorting] {
+            for network in [SortingNetwork::Published, SortingNetwork::Bitonic] {
                 let mut engine = Reference::new(settings(mode));
-                let mut blocks = Reference::in_blocks(settings(mode), network, 1);
+                let mut blocks = Reference::with_blocks(settings(mode), network, 1);
                 for i in 0..8_u16 {
                     let (x, y) = [(1, 3), (0, 2), (2, 5), (1, 1)][usize::from(i % 4)];
                     let load = Load {

@@ -1,4 +1,4 @@
-//! The end-system realisation: the verilated card of `rtl/cards` and its host.
+//! The end-system backend: the verilated card of `rtl/cards` and its host.
 //!
 //! ```text
 //!  queue manager ──arrivals──> card, bus ──events────> transmission engine
@@ -9,15 +9,16 @@
 //! times cross the [`bus`] to the card, and the winners' stream numbers come back. [`timeline`]
 //! clocks the card cycle by cycle and charges every transfer to the bus. [`engine`] is the
 //! transmission engine, which sends the winners' packets on the link. Single-producer
-//! single-consumer [`ring`]s join them.
+//! single-consumer blocking rings join them.
 //!
 //! **Time** is simulated: cycles of the card's clock and transfers of the bus, in whole
 //! nanoseconds. The timing of threads has no effect. Arrivals come in one order, and the timeline
 //! does not advance past a read of winners until the transmission engine has requested the next. A
 //! scenario always gives the same bytes.
 //!
-//! **The card's time** counts packet-times, one tick a decision, and so do deadlines. With packets
-//! shorter than a packet-time it runs ahead of the link. [`clock`] keeps the host's time in step.
+//! **The card's time** counts packet-times, one tick per decision; deadlines have the same unit. It
+//! runs ahead of the link if packets are shorter than a packet-time. [`clock`] keeps the host's
+//! time in step.
 //!
 //! | module | what |
 //! |---|---|
@@ -26,7 +27,6 @@
 //! | [`cost`] | counts and times of the transfers |
 //! | [`timeline`] | card, bus and the host's transfers, cycle by cycle |
 //! | [`engine`] | the transmission engine |
-//! | [`ring`] | blocking rings between the threads |
 //! | `scenario` | the end-system of a scenario file; a feature |
 
 pub mod bus;
@@ -37,7 +37,6 @@ pub mod engine;
 #[path = "../../../rtl/cards/registers/msr_end_system_registers.rs"]
 #[rustfmt::skip]
 pub mod registers;
-pub mod ring;
 #[cfg(feature = "scenario")]
 pub mod scenario;
 pub mod timeline;
@@ -45,6 +44,7 @@ pub mod timeline;
 use std::thread;
 
 use millstream::Contract;
+use millstream_sync::blocking::channel;
 
 use crate::Settings;
 use crate::rtl::RtlError;
@@ -110,9 +110,9 @@ pub enum EndSystemError<E> {
     Fault(String),
 }
 
-/// Parameters of the card for the given number of streams, a power of two.
+/// Returns the card's parameters for `streams` streams, a power of two.
 ///
-/// All arrivals in SRAM or offered are at most 2¹³, a quarter of the range of the 16-bit times.
+/// At most 2¹³ arrivals are in SRAM or offered: a quarter of the range of the 16-bit times.
 #[must_use]
 pub fn parameters(streams: usize) -> Vec<(&'static str, usize)> {
     let depth = depth(streams);
@@ -125,7 +125,7 @@ pub fn parameters(streams: usize) -> Vec<(&'static str, usize)> {
     ]
 }
 
-/// Arrivals of a stream in SRAM.
+/// Returns the SRAM capacity of a stream, arrivals.
 pub(crate) fn depth(streams: usize) -> usize {
     (4096 / streams).min(MAX_DEPTH)
 }
@@ -133,11 +133,14 @@ pub(crate) fn depth(streams: usize) -> usize {
 /// Maximum arrivals of a stream in SRAM.
 const MAX_DEPTH: usize = 512;
 
-/// Winners that the card decides ahead of the host; later arrivals wait behind them.
+/// The maximum number of winners that the card decides ahead of the host.
+///
+/// Later arrivals wait behind them.
 pub(crate) const WINNERS: usize = 16;
 
-/// Runs the card with the packets of `arrivals` until all have left. `transmission_ns` gives the
-/// time on the link by length in bytes.
+/// Runs the card with the packets of `arrivals` until all have left.
+///
+/// `transmission_ns` returns the transmission time, ns, for a length in bytes.
 ///
 /// # Errors
 /// If the card is unavailable or cannot hold a contract, an arrival cannot be read, the listener
@@ -162,9 +165,9 @@ pub fn run<T: Send, E: Send>(
     let library = build::library(&Design::end_system(parameters)).map_err(RtlError::from)?;
     let card = Card::load(&library).map_err(BuildError::from).map_err(RtlError::from)?;
 
-    let (to_card, from_manager) = ring::ring(4096);
-    let (to_engine, from_card) = ring::ring(4096);
-    let (to_timeline, from_engine) = ring::ring(2);
+    let (to_card, from_manager) = channel(4096);
+    let (to_engine, from_card) = channel(4096);
+    let (to_timeline, from_engine) = channel(2);
     let mut timeline = timeline::Timeline::new(options, contracts, card).map_err(RtlError::from)?;
     thread::scope(|threads| {
         let manager = threads.spawn(move || {

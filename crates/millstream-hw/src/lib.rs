@@ -24,5 +24,9 @@ pub mod line_card;
 pub mod model;
 pub mod rtl;
 
-pub use block::Network;
+pub use block::SortingNetwork;
 pub use model::{Attributes, Load, Mode, Reference, Settings};
+
+/// Deprecated alias of [`SortingNetwork`].
+#[deprecated(note = "renamed to `SortingNetwork`")]
+pub type Network = SortingNetwork;

@@ -1,7 +1,7 @@
-//! The line card of `rtl/cards`, verilated, with a saturating source and a link that is always
-//! ready.
+//! The verilated line card of `rtl/cards`, with a saturating source and an always-ready link.
 //!
-//! It reports which stream is served when. Source: ShareStreams, section 3 and Figure 4.
+//! It reports the order and times in which streams are served. Source: ShareStreams, section 3 and
+//! Figure 4.
 
 use millstream::ContractError;
 
@@ -22,7 +22,7 @@ pub const STREAMS: usize = 4;
 /// Bytes of a beat.
 pub const BEAT_BYTES: usize = 8;
 
-/// Packets a stream that the card stores.
+/// The maximum number of packets per stream that the card stores.
 const DEPTH: usize = 16;
 
 /// A transmitted packet.
@@ -34,8 +34,10 @@ pub struct SentPacket {
     pub cycle: u64,
 }
 
-/// Returns the first `packets` packets sent by a card of four backlogged streams with these
-/// contracts. Packets have `beats` beats (at least one). Times are in decisions.
+/// Returns the first `packets` packets sent by a card of four backlogged streams.
+///
+/// `loads` holds the streams' contracts, with times in decisions. Packets have `beats` beats (at
+/// least one).
 ///
 /// # Errors
 /// If the card cannot be built or a packet does not fit it.
@@ -47,7 +49,7 @@ pub fn backlogged(
 ) -> Result<Vec<SentPacket>, RtlError> {
     let ring = (DEPTH * beats.max(1)).next_power_of_two();
     if ring > 1 << 12 {
-        let (attribute, by, need) = ("bytes", "the line card", "at most 2048");
+        let (attribute, by, need) = ("bytes", "the line card", "to be at most 2048");
         return Err(ContractError::Unfit { attribute, by, need }.into());
     }
     let parameters = vec![("N", STREAMS), ("Beats", ring), ("Depth", DEPTH)];
@@ -56,7 +58,7 @@ pub fn backlogged(
     let control = at::CONTROL_MODE.put(settings.mode as u32)
         | at::CONTROL_LOWEST_DENOMINATOR.put(settings.lowest_denominator.into())
         | at::CONTROL_RTAS99.put(settings.rtas99.into())
-        // Back-pressure: the source waits rather than lose packets.
+        // Back-pressure: the source waits, so no packet is lost.
         | at::CONTROL_HOLD.put(1);
     card.write(at::CONTROL, control);
     for (stream, load) in (0..).zip(loads) {

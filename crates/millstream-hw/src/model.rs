@@ -8,7 +8,7 @@ use millstream::{
     Late, Link, Observer, Rules, Scan, Scfq, StaticPriority, StreamId, Window, ZeroWindow,
 };
 
-use crate::block::{Blocks, Network};
+use crate::block::{BlockScheduler, SortingNetwork};
 
 /// The discipline, numbered as in the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Mode {
 pub struct Settings {
     /// The discipline.
     pub mode: Mode,
-    /// Among zero window-constraints the lowest y' ranks first.
+    /// Ranks the lowest y' first among zero window-constraints.
     pub lowest_denominator: bool,
     /// Uses the update rules of 1999.
     pub rtas99: bool,
@@ -147,7 +147,7 @@ impl Backlog<()> for PacketQueues {
 
 /// Counters of a stream.
 #[derive(Clone, Copy, Debug, Default)]
-struct Count {
+struct StreamCounters {
     missed: u64,
     violations: u64,
     serviced: u64,
@@ -155,19 +155,19 @@ struct Count {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Counts(Vec<Count>);
+pub(crate) struct Counters(Vec<StreamCounters>);
 
-impl Counts {
+impl Counters {
     /// Adds a stream.
     pub(crate) fn add(&mut self) {
-        self.0.push(Count::default());
+        self.0.push(StreamCounters::default());
     }
 
-    pub(crate) fn drop_one(&mut self, stream: StreamId) {
+    pub(crate) fn count_drop(&mut self, stream: StreamId) {
         self.0[stream.index()].dropped += 1;
     }
 
-    pub(crate) fn serve_one(&mut self, stream: StreamId) {
+    pub(crate) fn count_service(&mut self, stream: StreamId) {
         self.0[stream.index()].serviced += 1;
     }
 
@@ -194,7 +194,7 @@ impl Counts {
     }
 }
 
-impl Observer for Counts {
+impl Observer for Counters {
     fn missed(&mut self, stream: StreamId, _: u64, missed: u64, violations: u64) {
         let count = &mut self.0[stream.index()];
         count.missed += missed;
@@ -202,7 +202,7 @@ impl Observer for Counts {
     }
 
     fn dropped(&mut self, departure: &Departure) {
-        self.drop_one(departure.stream);
+        self.count_drop(departure.stream);
     }
 }
 
@@ -212,8 +212,9 @@ pub(crate) trait Model {
     fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32);
     fn charge(&mut self, now: u64);
     fn decide(&mut self, now: u64, winners: &mut Vec<StreamId>);
-    /// The sorted list of the last decision, if the model has one: whether each has a packet, and
-    /// its number.
+    /// Returns the sorted list of the last decision, if the model has one.
+    ///
+    /// An entry holds whether the stream has a packet, and its number.
     fn list(&self) -> &[(bool, StreamId)] {
         &[]
     }
@@ -223,7 +224,7 @@ pub(crate) trait Model {
 struct EngineModel<D: Discipline> {
     selector: Selector<D, Scan<D::Rank>>,
     queues: PacketQueues,
-    counts: Counts,
+    counts: Counters,
     /// Returns x' and y' of a state; zeros if the discipline has none.
     window: fn(&D::State) -> (u32, u64),
 }
@@ -267,7 +268,7 @@ impl<D: Discipline<Stamp = ()>> Model for EngineModel<D> {
             self.counts.missed(stream, now, 1, 0);
         }
         self.selector.head_departed(stream, self.queues.head(stream));
-        self.counts.serve_one(stream);
+        self.counts.count_service(stream);
         winners.push(stream);
     }
 
@@ -307,14 +308,14 @@ impl ModelBuilder for ScanModel {
         Box::new(EngineModel {
             selector,
             queues: PacketQueues::default(),
-            counts: Counts::default(),
+            counts: Counters::default(),
             window,
         })
     }
 }
 
 /// Builds models with block decisions.
-struct BlockModel(Network, usize);
+struct BlockModel(SortingNetwork, usize);
 
 impl ModelBuilder for BlockModel {
     fn build<D: Discipline<Stamp = ()> + Send + 'static>(
@@ -326,7 +327,7 @@ impl ModelBuilder for BlockModel {
         D::State: Send,
         D::Rank: Send,
     {
-        Box::new(Blocks::new(discipline, window, self.0, self.1))
+        Box::new(BlockScheduler::new(discipline, window, self.0, self.1))
     }
 }
 
@@ -358,15 +359,15 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// A reference without streams.
+    /// Creates a reference without streams.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self::with_model(settings.model(ScanModel))
     }
 
-    /// A reference whose decisions serve the first `block` streams of the list of `network`.
+    /// Creates a reference whose decisions serve the first `block` streams of the sorted list.
     #[must_use]
-    pub fn in_blocks(settings: Settings, network: Network, block: usize) -> Self {
+    pub fn with_blocks(settings: Settings, network: SortingNetwork, block: usize) -> Self {
         Self::with_model(settings.model(BlockModel(network, block)))
     }
 
@@ -374,7 +375,7 @@ impl Reference {
         Self { model, streams: 0, winners: Vec::new() }
     }
 
-    /// Number of loaded streams.
+    /// Returns the number of loaded streams.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.streams
@@ -410,14 +411,15 @@ impl Reference {
         self.winners.first().copied()
     }
 
-    /// The streams served by the last decision, in order; at most one without blocks.
+    /// Returns the streams served by the last decision, in order; at most one without blocks.
     #[must_use]
     pub fn winners(&self) -> &[StreamId] {
         &self.winners
     }
 
-    /// The sorted list of the last block decision: whether each stream has a packet, and its
-    /// number.
+    /// Returns the sorted list of the last block decision.
+    ///
+    /// An entry holds whether the stream has a packet, and its number.
     #[must_use]
     pub fn list(&self) -> &[(bool, StreamId)] {
         self.model.list()

@@ -1,4 +1,4 @@
-//! Compares the end-system card and its host with the engine, and runs with each other.
+//! Compares the end-system card and its host with the engine, and repeated runs with each other.
 //!
 //! scripts/rtl-cards.sh provides Verilator and runs the tests with `--ignored`.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
@@ -24,10 +24,10 @@ impl SplitMix64 {
     }
 }
 
-/// Tick of the cards, ns.
+/// The cards' tick, ns.
 const TICK_NS: u64 = 1_000;
 
-/// The reference fed by the card: it receives what is written to SRAM and decides when the card
+/// A reference that receives the arrivals written to the card's SRAM and decides when the card
 /// does.
 struct ReferenceProbe {
     reference: Reference,
@@ -182,7 +182,7 @@ fn decides_as_the_engine_on_arrivals_in_sram() {
     let mut decided = 0;
     for case in 0..48 {
         let mode = [Mode::Dwcs, Mode::Dwcs, Mode::Edf, Mode::Static][case % 4];
-        // Cards of 4 and of 8.
+        // Cards of 4 and of 8 streams.
         let streams = [3, 4, 7][case / 4 % 3];
         let (lowest_denominator, rtas99) = (
             mode == Mode::Dwcs && random.below(3) == 0,
@@ -279,14 +279,14 @@ fn window_shares_hold_and_the_bus_costs_add_up() {
         let cost = &end.cost;
         assert_eq!(cost.packets, 40_000);
         assert_eq!(cost.pulls.bytes + 2 * (cost.writes.count - offers(cost)), 80_000);
-        assert!(cost.busy_ns() <= cost.span_ns, "a bus does one thing at a time");
+        assert!(cost.busy_ns() <= cost.span_ns, "transfers overlap on the bus");
         rates.push(cost.packets as f64 * 1e9 / cost.span_ns as f64);
     }
     // The card alone decides every few cycles; PCI reads slow it down.
     assert!(rates[0] > 250e6 / 32.0 && rates[0] >= rates[1] && rates[1] > rates[2], "{rates:?}");
 }
 
-/// Writes that offered pulls, at least one for the streams of each burst.
+/// Returns the number of writes that offered pulls, at least one for the streams of each burst.
 fn offers(cost: &end_system::Cost) -> u64 {
     let pulled = cost.pulls.bytes / 2;
     let pushed = cost.packets - pulled;
@@ -313,7 +313,7 @@ fn queue_limits_hold_and_idle_gaps_lose_no_packet() {
 #[test]
 #[ignore = "needs Verilator: scripts/rtl-cards.sh runs it"]
 fn times_beyond_the_window_end_the_run() {
-    // Alone on the link: each service moves the deadline 99 packet-times ahead.
+    // The only stream on the link: each service moves the deadline 99 packet-times ahead.
     let ahead = [contract(&load(0, 0, 100))];
     let arrivals: Vec<_> = (0..1_000).map(|_| (0, 0, 500)).collect();
     let failed = run(&options(dwcs(), Bus::NONE), &ahead, &arrivals, &mut ());
@@ -343,6 +343,6 @@ fn unreadable_arrivals_and_unfit_contracts_are_errors() {
                 || error.to_string().contains("Verilator"),
             "{error}"
         ),
-        Ok(_) => panic!("1500 ns are no whole packet-times"),
+        Ok(_) => panic!("1500 ns is not a multiple of the packet-time"),
     }
 }

@@ -18,10 +18,9 @@ mod load;
 mod playing;
 
 use load::ticks;
-use millstream_media::{frame_producer, network_interface_processor};
+use millstream_media::{frame_producer, run_data_plane_process};
 use millstream_traffic::Random;
 use playing::{Playing, lateness};
-use rustix::time::{ClockId, clock_gettime};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,7 +32,7 @@ use std::time::{Duration, Instant};
 const WHOLE: Duration = Duration::from_secs(30);
 const LOADED: Duration = Duration::from_secs(6);
 
-/// The time at the start that is not evaluated, because clients are starting.
+/// The start-up time that is not evaluated.
 const SETTLED: Duration = Duration::from_secs(1);
 
 const WORKERS: usize = 10;
@@ -42,33 +41,33 @@ const REQUEST: Duration = Duration::from_millis(5);
 /// A request: its arrival time after the start of the load, and its computation time.
 #[derive(Clone, Copy)]
 struct Request {
-    comes: Duration,
-    takes: Duration,
+    arrives_at: Duration,
+    duration: Duration,
 }
 
 /// Returns requests that use the fraction `load` of `cores`.
 fn requests(load: f64, cores: f64) -> Vec<Request> {
     let mut random = Random::new(1, 0);
-    let mut comes = Duration::ZERO;
+    let mut arrives_at = Duration::ZERO;
     let mut all = Vec::new();
-    while load > 0.0 && comes < WHOLE {
-        comes += REQUEST.mul_f64(random.exponential() / (load * cores));
-        all.push(Request { comes, takes: REQUEST.mul_f64(random.exponential()) });
+    while load > 0.0 && arrives_at < WHOLE {
+        arrives_at += REQUEST.mul_f64(random.exponential() / (load * cores));
+        all.push(Request { arrives_at, duration: REQUEST.mul_f64(random.exponential()) });
     }
     all
 }
 
 /// Returns the CPU time of this thread.
 fn used() -> Duration {
-    clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap()
+    Duration::from_nanos(millstream_sync::clock::system::thread_cpu_ns())
 }
 
 /// Runs a worker: processes requests at their arrival times until `end`.
 fn work(requests: &[Request], next: &AtomicUsize, from: Instant, end: Instant) {
     while let Some(request) = requests.get(next.fetch_add(1, Ordering::Relaxed)) {
-        thread::sleep((from + request.comes).saturating_duration_since(Instant::now()));
+        thread::sleep((from + request.arrives_at).saturating_duration_since(Instant::now()));
         let begun = used();
-        while used() - begun < request.takes {
+        while used() - begun < request.duration {
             std::hint::spin_loop();
             if Instant::now() >= end {
                 return;
@@ -109,7 +108,7 @@ fn experiment(placement: &str, percent: u32, series: &mut String, summary: &mut 
     let arrivals: Vec<_> = arrivals.into_iter().filter(|arrival| arrival.at >= SETTLED).collect();
     let mut sources: Vec<u32> = late.keys().copied().collect();
     sources.sort_by_key(|source| late[source][0].at);
-    assert_eq!(sources.len(), 2, "both clients hear something");
+    assert_eq!(sources.len(), 2, "packets from both clients' sessions");
     for (second, used) in utilisation.iter().enumerate().skip(1) {
         let _ = write!(series, "{placement},{percent},{second},{used:.1}");
         for source in &sources {
@@ -156,13 +155,13 @@ const PATH: Duration = Duration::from_secs(10);
 const PATH_CLIENTS: usize = 20;
 
 /// Returns the CPU time of all threads of a process, ns.
-fn ran(process: u32) -> u64 {
+fn cpu_time_ns(process: u32) -> u64 {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
-    let ran = tasks.into_iter().flatten().flatten().filter_map(|task| {
+    let cpu_time_ns = tasks.into_iter().flatten().flatten().filter_map(|task| {
         let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
         text.split_ascii_whitespace().next()?.parse::<u64>().ok()
     });
-    ran.sum()
+    cpu_time_ns.sum()
 }
 
 /// Measures a frame's cost and lateness on a path. Returns a row of `frame-paths.csv`.
@@ -171,7 +170,8 @@ fn ran(process: u32) -> u64 {
 fn path(path: &str) -> String {
     let playing = Playing::by(path, PATH_CLIENTS, Instant::now());
     thread::sleep(PATH);
-    let ran_ns: Vec<u64> = playing.apart.iter().map(|process| process.map_or(0, ran)).collect();
+    let ran_ns: Vec<u64> =
+        playing.processes.iter().map(|process| process.map_or(0, cpu_time_ns)).collect();
     let (arrivals, report, _) = playing.end();
     let late = lateness(&arrivals, Duration::ZERO);
     let mut late: Vec<u64> =
@@ -207,10 +207,10 @@ fn paths(folder: &Path) {
 fn main() {
     let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
     let folder = match arguments.next() {
-        Some(argument) if argument == "ni" => return network_interface_processor().unwrap(),
+        Some(argument) if argument == "ni" => return run_data_plane_process().unwrap(),
         Some(argument) if argument == "producer" => return frame_producer().unwrap(),
         Some(folder) => folder,
-        None => panic!("say where live.csv is to be written"),
+        None => panic!("usage: coprocessor FOLDER [paths]"),
     };
     paths(Path::new(&folder));
     if arguments.next().is_some_and(|only| only == "paths") {
@@ -232,6 +232,6 @@ fn main() {
     std::fs::write(folder.join("live.csv"), series).unwrap();
     std::fs::write(folder.join("live-summary.csv"), summary).unwrap();
     if !trusted {
-        println!("The receiver had no real-time priority: lateness is the receiver's, too.");
+        println!("The receiver had no real-time priority: the lateness includes its own delays.");
     }
 }

@@ -10,7 +10,7 @@
 
 mod playing;
 
-use millstream_media::measuring::{Part, frame};
+use millstream_media::frame_cost::{Part, frame};
 use playing::scenario;
 
 /// The number of frames per measurement. The fastest of [`ROUNDS`] measurements counts.
@@ -23,8 +23,8 @@ const FILTER: &[u8] = include_bytes!("../../../examples/media/thin.wasm");
 fn main() {
     let scenario = scenario("host");
     println!(
-        "| clients | scheduling (ns a frame) | with a filter | and packets | and sending, the \
-         kernel apart | kernel |"
+        "| clients | scheduling (ns per frame) | with filter | with packets | with sending, \
+         without kernel | kernel |"
     );
     println!("|--:|--:|--:|--:|--:|--:|");
     for clients in [1, 10, 100, 1_000] {

@@ -13,7 +13,7 @@ mod load;
 mod playing;
 
 use load::BusyLoops;
-use millstream_media::{Report, network_interface_processor};
+use millstream_media::{Report, run_data_plane_process};
 use playing::{Playing, lateness};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -39,12 +39,12 @@ fn measure(placement: &str, clients: usize, busy: usize) -> (Vec<u64>, Report, b
 
 fn main() {
     if std::env::args().nth(1).as_deref() == Some("ni") {
-        return network_interface_processor().unwrap();
+        return run_data_plane_process().unwrap();
     }
     let cores = thread::available_parallelism().map_or(1, usize::from);
     println!(
-        "| placement | clients | busy loops | frames | lost | ns a frame | kernel, ns a frame | \
-         p50 late (µs) | p99 | worst |"
+        "| placement | clients | busy loops | frames | lost | ns per frame | kernel ns per frame \
+         | p50 late (µs) | p99 | max |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
     let mut trusted = true;
@@ -71,6 +71,6 @@ fn main() {
         }
     }
     if !trusted {
-        println!("\nThe receiver had no real-time priority: lateness is the receiver's, too.");
+        println!("\nThe receiver had no real-time priority: the lateness includes its own delays.");
     }
 }

@@ -97,7 +97,7 @@ impl Drop for Server {
 }
 
 fn address(line: &str) -> SocketAddr {
-    let rest = line.trim().strip_prefix("rtsp://").expect("the server says where it is");
+    let rest = line.trim().strip_prefix("rtsp://").expect("the server's rtsp:// address");
     rest.split('/').next().unwrap().parse().unwrap()
 }
 
@@ -157,7 +157,7 @@ fn measure(server: &Server, clients: usize, loops: usize) -> Outcome {
     for arrival in arrivals.into_iter().filter(|arrival| (from..to).contains(&arrival.at)) {
         of.entry(arrival.source).or_default().push(arrival);
     }
-    assert_eq!(of.len(), clients, "every client hears something");
+    assert_eq!(of.len(), clients, "packets from every client's session");
     let mut outcome = Outcome {
         frames: 0,
         lost: 0,
@@ -180,16 +180,16 @@ fn main() {
     let arguments: Vec<String> =
         std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let [millstream, media_file, rest @ ..] = &arguments[..] else {
-        println!("benches/peers/media.sh calls this");
+        println!("run by benches/peers/media.sh");
         return;
     };
     let media_file = PathBuf::from(media_file);
     let split = rest.iter().position(|argument| argument.parse::<usize>().is_ok());
-    let (peer, clients) = rest.split_at(split.expect("how many clients"));
+    let (peer, clients) = rest.split_at(split.expect("a number of clients"));
     let cores = thread::available_parallelism().map_or(1, usize::from);
     println!(
-        "| server | clients | host load (%) | frames | lost | p50 late (µs) | p99 | worst | \
-         streams a core |"
+        "| server | clients | host load (%) | frames | lost | p50 late (µs) | p99 | max | \
+         streams per core |"
     );
     println!("|---|--:|--:|--:|--:|--:|--:|--:|--:|");
     let mut trusted = true;
@@ -217,6 +217,6 @@ fn main() {
         }
     }
     if !trusted {
-        println!("\nThe receiver had no real-time priority: lateness is the receiver's, too.");
+        println!("\nThe receiver had no real-time priority: the lateness includes its own delays.");
     }
 }

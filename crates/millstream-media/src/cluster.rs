@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  server ─┬─ membership: the servers that are alive (SWIM) ─┬─ server
-//!          ├─ status: spare capacity, ten a second ──────────┤
+//!          ├─ status: spare capacity, 10 per second ─────────┤
 //!          └─ sessions: their rows, to every other server ───┘     all by UDP, encrypted
 //! ```
 //! A server redirects a new client once, to the server with the most spare capacity. When a server
@@ -16,6 +16,7 @@ mod membership;
 mod seal;
 mod shared;
 
+use millstream_sync::clock::system::now_ns;
 use mio::net::{UdpSocket, UnixStream};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -28,42 +29,41 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::MediaError;
-use crate::clock::now_ns;
 use crate::files::library::Library;
 use crate::rtsp::session::{Sessions, random_word};
 use crate::scheduler::admission::Admission;
-use crate::shared_memory::region::Want;
+use crate::shared_memory::region::RequestedState;
 use membership::{Event, Membership};
 use seal::{DATAGRAM, Kind, Opened, PAYLOAD, Run, SECRET, Seal};
-pub(crate) use shared::Shared;
+pub(crate) use shared::TakeoverState;
 
 /// The interval between status messages, ns.
 const STATUS_NS: u64 = 100_000_000;
 
 /// The interval between announcements to a server that is not alive, ns.
-const LOOK_NS: u64 = 1_000_000_000;
+const ANNOUNCE_NS: u64 = 1_000_000_000;
 
 /// The delay per rank before the next server in the order takes over a session, ns.
-const TURN_NS: u64 = 300_000_000;
+const RANK_DELAY_NS: u64 = 300_000_000;
 
 /// How long an orphaned session waits for a server with spare capacity, ns.
-const PATIENCE_NS: u64 = 5_000_000_000;
+const ORPHAN_TIMEOUT_NS: u64 = 5_000_000_000;
 
 /// The most session datagrams sent per status interval.
 const DATAGRAMS: usize = 16;
 
 /// The most datagrams read per step.
-const READ_AT_ONCE: usize = 256;
+const DATAGRAM_BATCH: usize = 256;
 
 /// The most sessions remembered per server.
-const MOST_SESSIONS: usize = 65_536;
+const MAX_SESSIONS: usize = 65_536;
 
 /// How long a client's start is remembered, ns, and the most starts remembered.
-const BEGUN_NS: u64 = 10_000_000_000;
-const MOST_BEGUN: usize = 4_096;
+const START_MEMORY_NS: u64 = 10_000_000_000;
+const MAX_RECENT_STARTS: usize = 4_096;
 
 /// The most streams in a status message.
-const MOST_TITLES: usize = 512;
+const MAX_TITLES: usize = 512;
 
 /// The status message of a server.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ struct Status {
 /// A session of another server, as last reported.
 #[derive(Clone, Debug)]
 struct ReportedSession {
-    session: Shared,
+    session: TakeoverState,
     round: u64,
     /// When the report arrived, ns.
     at_ns: u64,
@@ -92,7 +92,7 @@ struct ReportedSession {
 struct Member {
     address: SocketAddr,
     alive: bool,
-    /// The log already says that its catalogue differs.
+    /// Whether the log already reports that its catalogue differs.
     differs: bool,
     /// Its run and the number of its last datagram.
     last: (Run, u64),
@@ -104,14 +104,14 @@ struct Member {
 /// A session whose server is dead.
 #[derive(Debug)]
 struct Orphan {
-    told: ReportedSession,
+    reported: ReportedSession,
     /// The earliest time of a takeover, ns.
     from_ns: u64,
 }
 
 /// The start of a session on any server. After a server dies, it shows that a player reconnected.
 #[derive(Clone, Copy, Debug)]
-struct Begun {
+struct RecentStart {
     at_ns: u64,
     peer: IpAddr,
     title: usize,
@@ -150,15 +150,15 @@ pub(crate) struct Cluster {
     membership: Membership,
     members: Vec<Member>,
     orphans: Vec<Orphan>,
-    begun: VecDeque<Begun>,
+    recent_starts: VecDeque<RecentStart>,
     /// The inputs from which `free_sessions` was computed.
-    reckoned: Option<(Admission, usize, bool)>,
+    free_sessions_basis: Option<(Admission, usize, bool)>,
     free_sessions: Vec<u32>,
     rounds: u64,
     /// The next session to report.
     next_session: usize,
-    told_ns: u64,
-    looked_ns: u64,
+    reported_ns: u64,
+    announced_ns: u64,
 }
 
 impl std::fmt::Debug for Cluster {
@@ -186,7 +186,7 @@ impl Cluster {
             MediaError::new(format!("[media.cluster], `listen` = \"{me}\": {error}"))
                 .help("an address of this host and an unused UDP port")
         })?;
-        let no_random = || MediaError::new("no random numbers");
+        let no_random = || MediaError::new("the system has no random numbers");
         let seal = Seal::new(&secret, me, random_word().ok_or_else(no_random)?);
         let seed = random_word().ok_or_else(no_random)?;
         let member = |address: &SocketAddr| Member {
@@ -206,13 +206,13 @@ impl Cluster {
             seal,
             members: cluster.others.iter().map(member).collect(),
             orphans: Vec::new(),
-            begun: VecDeque::new(),
-            reckoned: None,
+            recent_starts: VecDeque::new(),
+            free_sessions_basis: None,
             free_sessions: Vec::new(),
             rounds: 0,
             next_session: 0,
-            told_ns: 0,
-            looked_ns: 0,
+            reported_ns: 0,
+            announced_ns: 0,
         })
     }
 
@@ -226,28 +226,28 @@ impl Cluster {
     /// Runs the tasks due by `now_ns`. Returns the time of the next task, ns.
     fn step_at(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) -> u64 {
         let next_ns = self.membership.step(now_ns);
-        if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
-            self.looked_ns = now_ns;
+        if now_ns.saturating_sub(self.announced_ns) >= ANNOUNCE_NS {
+            self.announced_ns = now_ns;
             for member in self.members.iter().filter(|member| !member.alive) {
                 self.membership.announce(member.address, now_ns);
             }
         }
         while let Some(event) = self.membership.event() {
-            self.happened(event, now_ns);
+            self.apply_event(event, now_ns);
         }
         while let Some((to, payload)) = self.membership.message() {
             self.send(to, Kind::Membership, &payload);
         }
-        if now_ns.saturating_sub(self.told_ns) >= STATUS_NS {
-            self.told_ns = now_ns;
-            self.end_left(now_ns, context);
+        if now_ns.saturating_sub(self.reported_ns) >= STATUS_NS {
+            self.reported_ns = now_ns;
+            self.end_abandoned(now_ns, context);
             self.yield_to_others(context);
-            self.take_in(now_ns, context);
-            self.tell(now_ns, context);
+            self.take_over(now_ns, context);
+            self.broadcast_status(now_ns, context);
             context.sessions.moves.members =
                 self.members.iter().filter(|member| member.alive).count() as u64;
         }
-        next_ns.min(self.told_ns + STATUS_NS)
+        next_ns.min(self.reported_ns + STATUS_NS)
     }
 
     fn send(&mut self, to: SocketAddr, kind: Kind, payload: &[u8]) {
@@ -259,7 +259,7 @@ impl Cluster {
 
     fn read(&mut self, now_ns: u64, library: &Library) {
         let mut datagram = [0; DATAGRAM];
-        for _ in 0..READ_AT_ONCE {
+        for _ in 0..DATAGRAM_BATCH {
             let Ok((length, from)) = self.socket.recv_from(&mut datagram) else { return };
             self.take(from, &datagram[..length], now_ns, library);
         }
@@ -278,8 +278,8 @@ impl Cluster {
         }
         if run != member.last.0 {
             // The member restarted: its sessions are orphans unless it reports them again.
-            let from_ns = now_ns + TURN_NS;
-            self.orphans.extend(member.abandon().map(|told| Orphan { told, from_ns }));
+            let from_ns = now_ns + RANK_DELAY_NS;
+            self.orphans.extend(member.abandon().map(|reported| Orphan { reported, from_ns }));
             member.status = None;
             member.differs = false;
         }
@@ -290,9 +290,9 @@ impl Cluster {
             Kind::Membership => return self.membership.take(&payload, now_ns),
             Kind::Status if mine => member.take_status(&payload, self.catalogue),
             Kind::Sessions if mine => {
-                let told = member.take_sessions(&payload, library, now_ns);
-                for Begun { at_ns, peer, title } in told {
-                    self.begun(peer, title, at_ns);
+                let reported = member.take_sessions(&payload, library, now_ns);
+                for RecentStart { at_ns, peer, title } in reported {
+                    self.record_start(peer, title, at_ns);
                 }
             }
             _ => {}
@@ -300,7 +300,7 @@ impl Cluster {
         true
     }
 
-    fn happened(&mut self, event: Event, now_ns: u64) {
+    fn apply_event(&mut self, event: Event, now_ns: u64) {
         let (address, alive) = match event {
             Event::Up(address) => (address, true),
             Event::Down(address) => (address, false),
@@ -308,18 +308,21 @@ impl Cluster {
         let Some(member) = self.members.iter_mut().find(|m| m.address == address) else { return };
         member.alive = alive;
         if alive {
-            eprintln!("cluster: {address} is there");
+            eprintln!("cluster: {address} is alive");
             return;
         }
         let before = self.orphans.len();
-        self.orphans.extend(member.abandon().map(|told| Orphan { told, from_ns: now_ns }));
-        eprintln!("cluster: {address} is gone, with {} clients", self.orphans.len() - before);
+        self.orphans.extend(member.abandon().map(|reported| Orphan { reported, from_ns: now_ns }));
+        eprintln!(
+            "cluster: {address} is dead; clients to take over: {}",
+            self.orphans.len() - before
+        );
         member.status = None;
     }
 
     /// Sends this server's status and part of its sessions to every member that is alive.
-    fn tell(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) {
-        self.reckon(context.library, context.sessions);
+    fn broadcast_status(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) {
+        self.update_free_sessions(context.library, context.sessions);
         let sessions = context.sessions.region.sessions();
         let mut datagrams = Vec::new();
         while datagrams.len() < DATAGRAMS && self.next_session < sessions {
@@ -348,7 +351,7 @@ impl Cluster {
             catalogue: self.catalogue,
             rtsp: self.rtsp,
             rounds: self.rounds,
-            free_sessions: self.free_sessions.iter().take(MOST_TITLES).copied().collect(),
+            free_sessions: self.free_sessions.iter().take(MAX_TITLES).copied().collect(),
         };
         let mut buffer = [0; 2 * PAYLOAD];
         let status =
@@ -364,10 +367,10 @@ impl Cluster {
     }
 
     /// Computes the number of further clients that this server would admit, by stream.
-    fn reckon(&mut self, library: &Library, sessions: &Sessions) {
+    fn update_free_sessions(&mut self, library: &Library, sessions: &Sessions) {
         let free = sessions.region.sessions() - sessions.iter().count();
         let basis = (sessions.admission.clone(), free, sessions.draining);
-        if self.reckoned.as_ref() == Some(&basis) {
+        if self.free_sessions_basis.as_ref() == Some(&basis) {
             return;
         }
         let demands = library.demands();
@@ -376,20 +379,20 @@ impl Cluster {
             u32::try_from(sessions.admission.room(&demands, title, most)).unwrap_or(u32::MAX)
         };
         self.free_sessions = (0..library.titles.len()).map(room).collect();
-        self.reckoned = Some(basis);
+        self.free_sessions_basis = Some(basis);
     }
 
     /// Returns the RTSP address to which a new client of `title` is redirected. That is the server
     /// with the most spare capacity, if it has more than this server. With `full`, redirects only
     /// if this server has none.
-    pub(crate) fn elsewhere(
+    pub(crate) fn redirect_target(
         &mut self,
         library: &Library,
         sessions: &mut Sessions,
         title: usize,
         full: bool,
     ) -> Option<SocketAddr> {
-        self.reckon(library, sessions);
+        self.update_free_sessions(library, sessions);
         let here = self.free_sessions.get(title).copied().unwrap_or(0);
         if full && here > 0 {
             return None;
@@ -412,38 +415,38 @@ impl Cluster {
     pub(crate) fn owner(&self, id: u64, peer: IpAddr) -> Option<SocketAddr> {
         let there = self.members.iter().filter(|member| member.alive);
         let mut owners = there.filter(|member| {
-            member.sessions.get(&id).is_some_and(|told| told.session.address == peer)
+            member.sessions.get(&id).is_some_and(|reported| reported.session.address == peer)
         });
         Some(owners.next()?.status.as_ref()?.rtsp)
     }
 
     /// Records that a client at `peer` began to play `title`, on any server.
-    pub(crate) fn begun(&mut self, peer: IpAddr, title: usize, at_ns: u64) {
-        if self.begun.len() == MOST_BEGUN {
-            self.begun.pop_front();
+    pub(crate) fn record_start(&mut self, peer: IpAddr, title: usize, at_ns: u64) {
+        if self.recent_starts.len() == MAX_RECENT_STARTS {
+            self.recent_starts.pop_front();
         }
-        self.begun.push_back(Begun { at_ns, peer, title });
+        self.recent_starts.push_back(RecentStart { at_ns, peer, title });
     }
 
     /// Ends taken-over sessions after their players reconnect, and forgets old starts.
-    fn end_left(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) {
-        self.begun.retain(|begun| {
-            let left = context.sessions.unheard(begun.peer, begun.title, begun.at_ns);
+    fn end_abandoned(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) {
+        self.recent_starts.retain(|start| {
+            let left = context.sessions.silent_since_takeover(start.peer, start.title, start.at_ns);
             if let Some(number) = left {
-                context.sessions.want(number, Want::Yield, context.waker);
+                context.sessions.request_state(number, RequestedState::Yield, context.waker);
             }
-            left.is_none() && now_ns.saturating_sub(begun.at_ns) < BEGUN_NS
+            left.is_none() && now_ns.saturating_sub(start.at_ns) < START_MEMORY_NS
         });
     }
 
     /// Returns whether the session's player began another session after the report. Consumes the
     /// start.
-    fn came_again(&mut self, told: &ReportedSession) -> bool {
-        let came = self.begun.iter().position(|begun| {
-            let title = u32::try_from(begun.title) == Ok(told.session.title);
-            title && begun.peer == told.session.address && begun.at_ns > told.at_ns
+    fn has_reconnected(&mut self, reported: &ReportedSession) -> bool {
+        let index = self.recent_starts.iter().position(|start| {
+            let title = u32::try_from(start.title) == Ok(reported.session.title);
+            title && start.peer == reported.session.address && start.at_ns > reported.at_ns
         });
-        came.is_some_and(|came| self.begun.remove(came).is_some())
+        index.is_some_and(|index| self.recent_starts.remove(index).is_some())
     }
 
     /// Yields sessions that a member that is alive also plays and had first.
@@ -451,45 +454,48 @@ impl Cluster {
         let mut left = Vec::new();
         for (number, id, epoch) in context.sessions.playing() {
             let first = self.members.iter().filter(|member| member.alive).any(|member| {
-                let told = member.sessions.get(&id);
-                told.is_some_and(|told| (told.session.epoch, member.address) < (epoch, self.me))
+                let reported = member.sessions.get(&id);
+                reported.is_some_and(|reported| {
+                    (reported.session.epoch, member.address) < (epoch, self.me)
+                })
             });
             if first {
                 left.push(number);
             }
         }
         for number in left {
-            context.sessions.want(number, Want::Yield, context.waker);
+            context.sessions.request_state(number, RequestedState::Yield, context.waker);
             context.sessions.moves.yielded += 1;
         }
     }
 
-    /// Takes over sessions of dead servers when this server's turn has come and it has capacity.
-    fn take_in(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) {
+    /// Takes over sessions of dead servers, in the order of ranks and if this server has capacity.
+    fn take_over(&mut self, now_ns: u64, context: &mut ClusterContext<'_>) {
         let mut taken = 0;
         let orphans = std::mem::take(&mut self.orphans);
         for orphan in orphans {
-            let Orphan { told, from_ns } = &orphan;
-            let id = told.session.id;
-            let placed = context.sessions.is_called(id)
+            let Orphan { reported, from_ns } = &orphan;
+            let id = reported.session.id;
+            let placed = context.sessions.has_id(id)
                 || self.members.iter().any(|member| member.sessions.contains_key(&id));
-            let ago_ns = now_ns.saturating_sub(told.at_ns);
-            let placed = placed || self.came_again(told);
-            if placed || told.session.heard_ago_ns(ago_ns) > context.idle_timeout_ns {
+            let ago_ns = now_ns.saturating_sub(reported.at_ns);
+            let placed = placed || self.has_reconnected(reported);
+            if placed || reported.session.silent_ns(ago_ns) > context.idle_timeout_ns {
                 continue;
             }
-            let turn_ns = from_ns.saturating_add(self.turn(id).saturating_mul(TURN_NS));
+            let turn_ns =
+                from_ns.saturating_add(self.takeover_rank(id).saturating_mul(RANK_DELAY_NS));
             if now_ns >= turn_ns
-                && context.sessions.take_in(
+                && context.sessions.take_over(
                     context.library,
-                    &told.session,
-                    told.at_ns,
+                    &reported.session,
+                    reported.at_ns,
                     now_ns,
                     context.waker,
                 )
             {
                 taken += 1;
-            } else if now_ns.saturating_sub(*from_ns) < PATIENCE_NS {
+            } else if now_ns.saturating_sub(*from_ns) < ORPHAN_TIMEOUT_NS {
                 self.orphans.push(orphan);
             } else {
                 context.sessions.moves.unplaced += 1;
@@ -497,14 +503,14 @@ impl Cluster {
         }
         if taken > 0 {
             context.sessions.moves.taken_in += taken;
-            eprintln!("cluster: {taken} clients of dead servers go on here");
+            eprintln!("cluster: took over {taken} clients of dead servers");
         }
     }
 
     /// Returns this server's rank among the servers that may take over a session. The order is by a
     /// hash of session and address: all servers compute the same ranks, and sessions spread
     /// (rendezvous hashing; Thaler and Ravishankar, 1998).
-    fn turn(&self, id: u64) -> u64 {
+    fn takeover_rank(&self, id: u64) -> u64 {
         let weight = |address: SocketAddr| {
             let text = format!("{id:016x} {address}");
             <[u8; 32]>::from(Sha256::digest(text.as_bytes()))
@@ -525,37 +531,39 @@ impl Member {
         let Ok(status) = postcard::from_bytes::<Status>(payload) else { return };
         if status.catalogue != catalogue {
             if !std::mem::replace(&mut self.differs, true) {
-                eprintln!("cluster: {} serves other streams, contracts or packets", self.address);
+                eprintln!("cluster: {} has different streams, contracts or packets", self.address);
             }
             self.status = None;
             return;
         }
         // A session absent from the last two complete rounds is over.
-        self.sessions.retain(|_, told| told.round + 2 >= status.rounds);
+        self.sessions.retain(|_, reported| reported.round + 2 >= status.rounds);
         self.status = Some(status);
     }
 
-    /// Stores the sessions that it reports. Returns those that began within [`BEGUN_NS`].
-    fn take_sessions(&mut self, payload: &[u8], library: &Library, at_ns: u64) -> Vec<Begun> {
-        let mut begun = Vec::new();
+    /// Stores the sessions that it reports. Returns those that began within [`START_MEMORY_NS`].
+    fn take_sessions(&mut self, payload: &[u8], library: &Library, at_ns: u64) -> Vec<RecentStart> {
+        let mut starts = Vec::new();
         // Sessions count only from a member with a matching catalogue.
         if self.status.is_none() {
-            return begun;
+            return starts;
         }
-        let Ok((round, mut rest)) = postcard::take_from_bytes::<u64>(payload) else { return begun };
-        while let Ok((session, more)) = postcard::take_from_bytes::<Shared>(rest) {
+        let Ok((round, mut rest)) = postcard::take_from_bytes::<u64>(payload) else {
+            return starts;
+        };
+        while let Ok((session, more)) = postcard::take_from_bytes::<TakeoverState>(rest) {
             rest = more;
             let known = self.sessions.contains_key(&session.id);
-            if session.is_sound(library) && (known || self.sessions.len() < MOST_SESSIONS) {
-                if !known && session.epoch == 0 && session.since_ns() < BEGUN_NS {
+            if session.is_valid(library) && (known || self.sessions.len() < MAX_SESSIONS) {
+                if !known && session.epoch == 0 && session.since_ns() < START_MEMORY_NS {
                     let title = usize::try_from(session.title).unwrap_or(usize::MAX);
                     let at_ns = at_ns.saturating_sub(session.since_ns());
-                    begun.push(Begun { at_ns, peer: session.address, title });
+                    starts.push(RecentStart { at_ns, peer: session.address, title });
                 }
                 self.sessions.insert(session.id, ReportedSession { session, round, at_ns });
             }
         }
-        begun
+        starts
     }
 }
 
@@ -575,20 +583,20 @@ fn secret(path: &Path) -> Result<Vec<u8>, MediaError> {
     let place = format!("[media.cluster], `secret` = \"{}\"", path.display());
     let wrong = |why: String| {
         MediaError::new(format!("{place}: {why}")).help(format!(
-            "a file of at least {SECRET} bytes, the same for all servers, that its owner alone \
-             may read: head -c 32 /dev/urandom > FILE; chmod 600 FILE"
+            "a file of at least {SECRET} bytes, identical on all servers and accessible only to \
+             its owner: head -c 32 /dev/urandom > FILE; chmod 600 FILE"
         ))
     };
     let mut file = File::open(path).map_err(|error| wrong(error.to_string()))?;
     let mode = file.metadata().map_err(|error| wrong(error.to_string()))?.permissions().mode();
     if mode & 0o077 != 0 {
-        return Err(wrong(format!("others than its owner may use it (mode {:03o})", mode & 0o777)));
+        return Err(wrong(format!("other users have access (mode {:03o})", mode & 0o777)));
     }
     let mut secret = Vec::new();
     let read = Read::by_ref(&mut file).take(1 << 16).read_to_end(&mut secret);
     read.map_err(|error| wrong(error.to_string()))?;
     if secret.len() < SECRET {
-        return Err(wrong(format!("{} bytes", secret.len())));
+        return Err(wrong(format!("the file has {} bytes", secret.len())));
     }
     Ok(secret)
 }

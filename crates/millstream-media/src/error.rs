@@ -1,12 +1,12 @@
-//! Why media cannot be served.
+//! The error type of the media server.
 
-/// What went wrong and what would be right.
+/// An error message with a hint.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct MediaError {
-    /// What is wrong, with place and value.
+    /// The error, with its location and value.
     pub message: String,
-    /// What would be right.
+    /// How to correct it, if known.
     pub help: Option<String>,
 }
 

@@ -16,14 +16,15 @@ use std::sync::OnceLock;
 use crate::MediaError;
 pub use crate::cluster::fuzzing::{Part, cluster, cluster_parts};
 use crate::files::library::Library;
-use crate::live::frames::{self, FrameRing};
 use crate::live::publishing::Publishing;
 use crate::payload::mpeg_ts;
-use crate::rtsp::access::backoff::BackOff;
-use crate::rtsp::access::{Access, Pass};
-use crate::rtsp::session::{AsWakeSocket, Sessions, Transport};
+use crate::rtsp::access::{Access, AuthState};
+use crate::rtsp::authentication::Authenticator;
+use crate::rtsp::session::{Sessions, Transport};
 use crate::rtsp::{Requester, RtspHandler};
+use crate::shared_memory::live_frames::{self, FrameRing};
 use crate::shared_memory::region::Region;
+use crate::wake_socket::AsWakeSocket;
 
 pub use orders::orders;
 pub use takeover::{Edit, takeover};
@@ -31,7 +32,7 @@ pub use takeover::{Edit, takeover};
 struct NoWakeSocket;
 
 impl AsWakeSocket for NoWakeSocket {
-    fn ring(&self) {}
+    fn wake(&self) {}
 }
 
 const SCENARIO: &str = "
@@ -54,7 +55,7 @@ duration = \"1 s\"
 ";
 
 /// A server with one stream, `film`: maps the bytes received from an address to its answer.
-pub(crate) type Talk<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
+pub(crate) type SendRequest<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
 
 /// Returns the answers of a server with one stream, `film`, to the bytes of a client.
 ///
@@ -65,14 +66,14 @@ pub fn requests(bytes: &[u8]) -> Vec<u8> {
     with_server(|talk| talk(IpAddr::V4(Ipv4Addr::LOCALHOST), bytes))
 }
 
-/// Returns the answers of a server that authenticates every client, and knows no user and no token.
+/// Returns the answers of a server that authenticates clients but has no users and no tokens.
 ///
 /// # Panics
 /// If the repository's example clip is missing.
 #[must_use]
 pub fn guarded_requests(bytes: &[u8]) -> Vec<u8> {
-    static NOBODY: OnceLock<Access> = OnceLock::new();
-    let access = NOBODY.get_or_init(Access::nobody);
+    static DENY_ALL: OnceLock<Access> = OnceLock::new();
+    let access = DENY_ALL.get_or_init(Access::deny_all);
     with_guarded_server(access, |talk| talk(IpAddr::V4(Ipv4Addr::LOCALHOST), bytes))
 }
 
@@ -142,7 +143,7 @@ thread_local! {
     static REGION: Region = Region::create(4).expect("shared memory").0;
     static RINGS: Vec<FrameRing> = {
         let shapes: Vec<_> = resources().0.live.iter().map(|live| live.shape).collect();
-        frames::write(&frames::create(&shapes).expect("memory")).expect("rings")
+        live_frames::write(&live_frames::create(&shapes).expect("memory")).expect("rings")
     };
 }
 
@@ -157,25 +158,27 @@ fn live() -> Publishing {
 }
 
 /// Runs `what` with a new server; each call of its argument is a separate connection.
-pub(crate) fn with_server<T>(what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
+pub(crate) fn with_server<T>(what: impl FnOnce(&mut SendRequest<'_>) -> T) -> T {
     with_guarded_server(&Access::open(), what)
 }
 
 /// Runs `what` with a new server that authenticates clients by `access`.
-pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Talk<'_>) -> T) -> T {
+pub(crate) fn with_guarded_server<T>(
+    access: &Access,
+    what: impl FnOnce(&mut SendRequest<'_>) -> T,
+) -> T {
     let (library, region) = (&resources().0, own_region());
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 554);
     let mut sessions = Sessions::new(region, 20_000_000);
     let mut live = live();
     let mut connection = 0;
-    let mut back_off = BackOff::default();
+    let mut authenticator = Authenticator::new(access.clone());
     what(&mut |peer, bytes| {
         let mut output = Vec::new();
         let mut handler = RtspHandler {
             library,
             sessions: &mut sessions,
-            access,
-            back_off: &mut back_off,
+            authenticator: &mut authenticator,
             live: &mut live,
             cluster: None,
             waker: &NoWakeSocket,
@@ -185,10 +188,10 @@ pub(crate) fn with_guarded_server<T>(access: &Access, what: impl FnOnce(&mut Tal
             request_bytes: 8 << 10,
             now_ns: 0,
         };
-        let asker = Requester { peer, connection, secured: false };
+        let requester = Requester { peer, connection, secured: false };
         connection += 1;
-        let mut pass = Pass::default();
-        handler.converse(&mut bytes.to_vec(), &mut output, &mut pass, 1 << 20, asker);
+        let mut pass = AuthState::default();
+        handler.process_input(&mut bytes.to_vec(), &mut output, &mut pass, 1 << 20, requester);
         output
     })
 }

@@ -3,7 +3,7 @@
 //! Programs load, replace and remove them while clients play.
 //!
 //! ```text
-//!  host program ── HTTP ──> API ── table in shared memory ──> runtime   a call; each frame
+//!  host program ── HTTP ──> API ── table in shared memory ──> runtime   per call and frame
 //!                          (host)                             └ compiler   in its own thread
 //! ```
 //! The instruction table holds the modules themselves. So a replacement of the data plane or of the
@@ -13,8 +13,8 @@
 //! A module exports a memory `memory` and one or both of
 //! - a function `filter` (i32) -> i32 and a global `frame` (i32), the address of [`FRAME_BYTES`]
 //!   bytes. The data plane calls `filter` at the release of each frame of the module's streams,
-//!   with the length of the [`FrameView`](frame_view::FrameView) at that address. The result is 0:
-//!   drop the frame; 1: send it; 2: send it as an optional frame.
+//!   with the length of the [`FrameView`](crate::scheduler::frame_view::FrameView) at that
+//!   address. The result is 0: drop the frame; 1: send it; 2: send it as an optional frame.
 //! - a function `call` (i32) -> i32 and a global `message` (i32), the address of [`MESSAGE_BYTES`]
 //!   bytes. A host program calls `call` with the length of the message at that address. The result
 //!   is the length of the answer at that address.
@@ -26,22 +26,12 @@
 //! programs call instructions of the network interface, and extensions add instructions).
 
 pub(crate) mod api;
-pub(crate) mod building;
-pub(crate) mod frame_view;
-pub(crate) mod instruction_table;
-pub(crate) mod running;
+pub(crate) mod compiler;
+pub(crate) mod runtime;
 
-use millstream_extension::{Buffer, Function, Limits, Module, Unusable};
-use millstream_scenario::Instruction;
-
-/// The largest number of instructions.
-pub(crate) const MOST: usize = Instruction::MOST;
-/// The largest module, bytes.
-pub(crate) const MODULE_BYTES: usize = 256 << 10;
-/// The largest message to an instruction, and the largest answer, bytes.
-pub(crate) const MESSAGE_BYTES: usize = 4 << 10;
-/// The size of the frame view that a module gets, bytes.
-pub(crate) const FRAME_BYTES: usize = 64;
+use crate::scheduler::frame_view::FRAME_BYTES;
+use crate::shared_memory::instruction_table::MESSAGE_BYTES;
+use millstream_extension::{Buffer, Function, Limits, Module, ModuleError};
 
 /// A compiled and started module, and its entry points.
 #[derive(Debug)]
@@ -56,18 +46,18 @@ impl Loaded {
     ///
     /// # Errors
     /// If the module cannot be used.
-    pub(crate) fn start(wasm: &[u8], limits: Limits) -> Result<Self, Unusable> {
+    pub(crate) fn start(wasm: &[u8], limits: Limits) -> Result<Self, ModuleError> {
         let module = Module::start(wasm, limits)?;
         let hook = |function: &str, buffer: &str, bytes| {
-            let there = module.exports(function);
-            there
+            let exported = module.exports(function);
+            exported
                 .then(|| Ok((module.function(function)?, module.buffer(buffer, bytes)?)))
                 .transpose()
         };
         let filter = hook("filter", "frame", FRAME_BYTES)?;
         let call = hook("call", "message", MESSAGE_BYTES)?;
         if filter.is_none() && call.is_none() {
-            return Err(Unusable::MissingExport("a function `filter` or `call`".to_owned()));
+            return Err(ModuleError::MissingExport("a function `filter` or `call`".to_owned()));
         }
         Ok(Self { module, filter, call })
     }

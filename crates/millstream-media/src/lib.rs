@@ -10,44 +10,62 @@
 //! process reads files that are not kept in memory ahead of playback (`files::read_ahead`).
 //! `files::library` reads and packetises files once.
 //!
+//! A layer uses only layers above it in this table, and modules of its own row. `millstream-tidy`
+//! checks the first four rows.
+//!
+//! | layer | does | may use, beside the engine |
+//! |---|---|---|
+//! | `rtp` | constants and contents of RTP packets | nothing |
+//! | `shared_memory` | data structures that both sides map | `rtp`; no clock, no socket |
+//! | `scheduler` | admission, lanes, dispatch | `rtp`, `shared_memory`; no clock, socket, file |
+//! | `payload` | cuts frames into packets | `rtp`; no clock, socket, file |
+//! | `wake_socket` | wake-ups of other processes | the system |
+//! | `instruction` | WebAssembly filters of frames | all above; a thread and its socket |
+//! | `data_plane`, `files::read_ahead` | event loop, reading of files | all above; the system |
+//! | `files`, `live`, `rtsp`, `pages`, `cluster` | session control | all above; the system |
+//! | `server` | composes session control, supervises the data plane | all above; the system |
+//!
 //! Session control and the data plane communicate only through shared memory, so either survives
 //! the other. The data plane is a thread of the server or a separate process.
 //!
 //! Servers on several hosts share their clients (`cluster`). Host programs extend the running data
 //! plane (`instruction`).
 //!
-//! [`MediaServer`] is the entry point; [`network_interface_processor`] runs the separate data-plane
+//! [`MediaServer`] is the entry point; [`run_data_plane_process`] runs the separate data-plane
 //! process.
 
-mod clock;
 mod cluster;
 mod data_plane;
 mod error;
 mod files;
 #[doc(hidden)]
+pub mod frame_cost;
+#[doc(hidden)]
 pub mod fuzzing;
 mod instruction;
 mod live;
-#[doc(hidden)]
-pub mod measuring;
 mod pages;
 mod payload;
+mod rtp;
 mod rtsp;
 mod scheduler;
 mod server;
 mod shared_memory;
+mod wake_socket;
 
 pub use cluster::ClusterMoves;
-pub use data_plane::placement::{Confined, confined_processor, network_interface_processor};
+pub use data_plane::placement::{
+    ConfinementHooks, run_confined_data_plane, run_data_plane_process,
+};
 pub use error::MediaError;
 pub use files::read_ahead::producer::frame_producer;
+pub use files::title_admission::{TitleAdmission, admission_of};
 pub use instruction::api::InstructionStatus;
 pub use live::ingest::Ingested;
 pub use pages::status::{
-    ClientStatus, Cpu, LiveStatus, Reading, RefusalStatus, Status, WindowStatus,
+    ClientStatus, Cpu, LiveStatus, Reading, RejectStatus, Status, WindowStatus,
 };
-pub use rtsp::session::Account;
-pub use scheduler::admission::{TitleAdmission, admission_of};
+pub use rtsp::session::FrameCounts;
 pub use server::{MediaServer, Report, ShutdownMode};
 
 /// The former name of [`ShutdownMode`].
@@ -57,3 +75,33 @@ pub type Course = ShutdownMode;
 /// The former name of [`ClusterMoves`].
 #[deprecated(note = "renamed to `ClusterMoves`")]
 pub type Moves = ClusterMoves;
+
+/// The former name of [`FrameCounts`].
+#[deprecated(note = "renamed to `FrameCounts`")]
+pub type Account = FrameCounts;
+
+/// The former name of [`ConfinementHooks`].
+#[deprecated(note = "renamed to `ConfinementHooks`")]
+pub type Confined = ConfinementHooks;
+
+/// The former name of [`RejectStatus`].
+#[deprecated(note = "renamed to `RejectStatus`")]
+pub type RefusalStatus = RejectStatus;
+
+/// The former name of [`run_data_plane_process`].
+///
+/// # Errors
+/// See [`run_data_plane_process`].
+#[deprecated(note = "renamed to `run_data_plane_process`")]
+pub fn network_interface_processor() -> std::io::Result<()> {
+    run_data_plane_process()
+}
+
+/// The former name of [`run_confined_data_plane`].
+///
+/// # Errors
+/// See [`run_data_plane_process`].
+#[deprecated(note = "renamed to `run_confined_data_plane`")]
+pub fn confined_processor(confined: ConfinementHooks) -> std::io::Result<()> {
+    run_confined_data_plane(confined)
+}

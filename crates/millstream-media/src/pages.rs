@@ -1,13 +1,13 @@
 //! The HTTP pages: the dashboard and its `/status`, `/admission` with the admission state, and
 //! `/metrics` for Prometheus.
 //!
-//! Session control has the data for the pages; another thread serves HTTP. That thread asks session
-//! control one question at a time.
+//! Session control has the data for the pages; another thread serves HTTP. That thread requests one
+//! page at a time from session control.
 
 pub(crate) mod rejects;
 pub(crate) mod status;
 
-use millstream_report::http::{self, Answer, Orders};
+use millstream_report::http::{self, Answer, WriteHandler};
 use mio::Waker;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -27,12 +27,12 @@ use crate::instruction::api::{BODY_BYTES, ExtensionApi, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::{REASONS, RejectCounters};
-use crate::pages::status::About;
-use crate::rtsp::session::{Account, Sessions};
+use crate::pages::status::StatusSource;
+use crate::rtsp::session::{FrameCounts, Sessions};
 use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
 
 /// How long session control may take to answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A page that session control answers.
 #[derive(Clone, Copy, Debug)]
@@ -43,10 +43,10 @@ pub(crate) enum Page {
     Status,
 }
 
-/// The questions that session control answers when it is woken.
-pub(crate) type Questions = Receiver<(Page, SyncSender<Answer>)>;
+/// The pages that the HTTP thread requests from session control.
+pub(crate) type PageRequests = Receiver<(Page, SyncSender<Answer>)>;
 
-/// Serves the pages at `listener`; `waker` wakes session control. The flag beside `region` says
+/// Serves the pages at `listener`; `waker` wakes session control. The flag beside `region` is
 /// whether programs may change the region's instruction table. `streams` are the scenario's.
 ///
 /// # Errors
@@ -56,16 +56,16 @@ pub(crate) fn serve(
     waker: Waker,
     (region, orders): (Region, bool),
     streams: Vec<String>,
-) -> io::Result<Questions> {
-    let (ask, questions) = sync_channel(1);
+) -> io::Result<PageRequests> {
+    let (ask, page_requests) = sync_channel(1);
     let waker = Arc::new(waker);
     let wake = Arc::clone(&waker);
     let extension_api = ExtensionApi::new(region, orders, streams, move || {
         // If the wake-up fails, the data plane reads the table at its next one.
         let _ = wake.wake();
     });
-    let obey = Box::new(move |order| extension_api.obey(&order));
-    let orders = Orders { most_bytes: BODY_BYTES, obey };
+    let execute = Box::new(move |order| extension_api.execute(&order));
+    let orders = WriteHandler { max_bytes: BODY_BYTES, handle: execute };
     let paths = "/, /status, /admission, /instructions and /metrics";
     let answer = move |path: &str| {
         let page = match path {
@@ -77,17 +77,17 @@ pub(crate) fn serve(
         };
         let (reply, answer) = sync_channel(1);
         let asked = ask.try_send((page, reply)).is_ok() && waker.wake().is_ok();
-        let answer = asked.then(|| answer.recv_timeout(PATIENCE).ok()).flatten();
+        let answer = asked.then(|| answer.recv_timeout(ANSWER_TIMEOUT).ok()).flatten();
         answer.unwrap_or_else(|| Answer::Unavailable("the server does not answer".to_owned()))
     };
     http::serve_with(listener, paths, answer, Some(orders))?;
-    Ok(questions)
+    Ok(page_requests)
 }
 
-/// Answers the pending questions.
-pub(crate) fn answer(questions: &Questions, about: About<'_>) {
-    let About { library, sessions, live, .. } = about;
-    while let Ok((page, reply)) = questions.try_recv() {
+/// Answers the pending page requests.
+pub(crate) fn answer(page_requests: &PageRequests, about: StatusSource<'_>) {
+    let StatusSource { library, sessions, live, .. } = about;
+    while let Ok((page, reply)) = page_requests.try_recv() {
         let answer = match page {
             Page::Admission => Answer::Text(admission(library, sessions)),
             Page::Instructions => json(&about.instructions()),
@@ -110,9 +110,9 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
     let admission = &sessions.admission;
     let mut text = format!(
         "link: {} bits/s; reserved: {} bits/s; {} sessions, {} refused\n\n\
-         A client is admitted if in no stretch of time more frames that must go can be due than \
-         the link carries in it. NAME/x/y is NAME under a looser window, at most x of y frames \
-         lost, which whoever is refused may ask for.\n\n",
+         A client is admitted if the mandatory frames due in any time interval fit the link. \
+         NAME/x/y is NAME with a looser window: at most x of y frames lost. A refused client may \
+         request it.\n\n",
         admission.link_bps,
         admission.reserved_bps,
         sessions.iter().count(),
@@ -122,13 +122,17 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
     for (number, title) in library.titles.iter().enumerate() {
         let _ = write!(
             text,
-            "{}: {} bits/s in all, {} of them mandatory: ",
+            "{}: mean rate {} bits/s, mandatory {} bits/s: ",
             title.name, title.mean_bps, title.reserved_bps
         );
         let _ = match admission.admits(&demands, number, 1) {
             Ok(()) => {
                 let most = sessions.region.sessions() as u64;
-                writeln!(text, "{} more would be admitted", admission.room(&demands, number, most))
+                writeln!(
+                    text,
+                    "{} more clients would be admitted",
+                    admission.room(&demands, number, most)
+                )
             }
             Err(reason) => writeln!(text, "refused; {reason}"),
         };
@@ -141,7 +145,7 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
 struct ClientAccount {
     stream: String,
     client: String,
-    account: Account,
+    account: FrameCounts,
 }
 
 #[derive(Debug)]
@@ -151,7 +155,7 @@ struct Snapshot {
     sessions: usize,
     refused: u64,
     turned_away: u64,
-    refusals: RejectCounters,
+    rejects: RejectCounters,
     draining: bool,
     members: u64,
     settings: Vec<(&'static str, &'static str, u64)>,
@@ -224,8 +228,8 @@ impl Collector for Snapshot {
         }
         let mut family = encoder.encode_descriptor(
             "millstream_media_lateness_frames",
-            "Frames of present clients whose last packet went out less than so many µs after \
-             release",
+            "Frames of current clients by the time from release to the send of the last packet; \
+             each is counted under the next power of two, µs",
             None,
             ConstCounter::new(0u64).metric_type(),
         )?;
@@ -262,21 +266,26 @@ impl Collector for Snapshot {
             ConstCounter::new(0u64).metric_type(),
         )?;
         for (which, reason, _) in REASONS {
-            let count = self.refusals.count(which);
+            let count = self.rejects.count(which);
             ConstCounter::new(count).encode(family.encode_family(&RejectLabels { reason })?)?;
         }
         self.encode_live(&mut encoder)?;
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         for (name, help, value) in [
-            ("millstream_media_reserved_bps", "Reserved of the link, bits/s", self.reserved_bps),
+            ("millstream_media_reserved_bps", "Reserved link bandwidth, bits/s", self.reserved_bps),
             ("millstream_media_sessions", "Sessions", self.sessions as u64),
             ("millstream_media_draining", "1 while the server drains", self.draining.into()),
-            ("millstream_media_cluster_members", "Other servers that are alive", self.members),
+            (
+                "millstream_media_cluster_members",
+                "Other cluster members that are alive",
+                self.members,
+            ),
         ] {
             let gauge = ConstGauge::new(whole(value));
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
-        let refused = ("millstream_media_refused", "Clients refused for bandwidth", self.refused);
+        let refused =
+            ("millstream_media_refused", "Clients refused for lack of bandwidth", self.refused);
         let turned_away = (
             "millstream_media_turned_away",
             "Clients refused while the server drained",
@@ -299,7 +308,7 @@ impl Snapshot {
     /// Encodes the metrics of live streams.
     fn encode_live(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let gauge = ConstGauge::new(0i64).metric_type();
-        let help = "1 while somebody publishes the stream";
+        let help = "1 while the stream has a publisher";
         let mut family =
             encoder.encode_descriptor("millstream_media_live_publishers", help, None, gauge)?;
         for (stream, published, _) in &self.live {
@@ -351,7 +360,7 @@ fn metrics(
     let mut counted = vec![ClientAccount {
         stream: String::new(),
         client: "gone".to_owned(),
-        account: sessions.past,
+        account: sessions.ended_counts,
     }];
     let mut lateness = [0; LATENESS];
     for (number, session) in sessions.iter() {
@@ -369,32 +378,28 @@ fn metrics(
         }
     }
     let settings = vec![
-        ("millstream_media_decisions", "Decisions", region.get(GlobalField::Decisions)),
+        ("millstream_media_decisions", "Scheduling decisions", region.get(GlobalField::Decisions)),
         (
             "millstream_media_scheduling_ns",
-            "Time spent in scheduling and dispatch, without transmission, ns",
+            "Time spent in scheduler and dispatch without send calls, ns",
             region.get(GlobalField::SchedulingNs),
         ),
         (
             "millstream_media_sending_ns",
-            "Time spent in the kernel's transmission, ns",
+            "Time spent in the kernel's send calls, ns",
             region.get(GlobalField::SendingNs),
         ),
         (
             "millstream_media_send_errors",
-            "Datagrams refused by the kernel",
+            "Datagrams that the kernel refused to send",
             region.get(GlobalField::SendErrors),
         ),
         (
             "millstream_media_stalled",
-            "Connections closed because the client accepted nothing for stall-timeout",
+            "Connections closed because the client read nothing for stall-timeout",
             sessions.stalled,
         ),
-        (
-            "millstream_media_processors",
-            "Data plane processes started",
-            region.get(GlobalField::Generation),
-        ),
+        ("millstream_media_processors", "Data planes started", region.get(GlobalField::Generation)),
         (
             "millstream_media_cluster_redirected",
             "Requests redirected to another server",
@@ -402,17 +407,17 @@ fn metrics(
         ),
         (
             "millstream_media_cluster_taken_in",
-            "Sessions of dead servers resumed here",
+            "Sessions of dead servers taken over",
             sessions.moves.taken_in,
         ),
         (
             "millstream_media_cluster_yielded",
-            "Sessions returned to their first server",
+            "Sessions yielded to their first server",
             sessions.moves.yielded,
         ),
         (
             "millstream_media_cluster_unplaced",
-            "Sessions of dead servers that no client resumed in time",
+            "Sessions of dead servers that no server took over in time",
             sessions.moves.unplaced,
         ),
     ];
@@ -423,7 +428,7 @@ fn metrics(
         sessions: sessions.iter().count(),
         refused: sessions.refused,
         turned_away: sessions.turned_away,
-        refusals: sessions.refusals.clone(),
+        rejects: sessions.rejects.clone(),
         draining: sessions.draining,
         members: sessions.moves.members,
         settings,

@@ -10,30 +10,14 @@ pub(crate) mod mpeg_ts;
 pub(crate) mod mpeg_video;
 
 use millstream_traffic::mpeg::Codec;
-use std::ops::Range;
 
-/// The size of an RTP header without lists or extensions, bytes (RFC 3550, 5.1).
-pub(crate) const RTP_HEADER: usize = 12;
-
-/// The rate of RTP timestamps of video, Hz.
-pub(crate) const CLOCK_RATE: u64 = 90_000;
+use crate::rtp::{Piece, RTP_HEADER};
 
 /// The payload type of transport streams.
 ///
 /// Their packets carry the send time as timestamp. Their marker bit signals a timestamp
 /// discontinuity, not the end of a frame.
 pub(crate) const TRANSPORT_STREAM: u8 = 33;
-
-/// The contents of one packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    /// The payload format's header, in the first `header_bytes` bytes.
-    pub(crate) header: [u8; 4],
-    /// The number of used bytes of `header`.
-    pub(crate) header_bytes: u8,
-    /// The range of the frame's bytes that follows the header.
-    pub(crate) range: Range<usize>,
-}
 
 /// A payload format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 //! to the client address that created it; its packets go to that address only.
 
 pub(crate) mod access;
-mod authentication;
+pub(crate) mod authentication;
 pub(crate) mod connection;
 pub(crate) mod publish;
 pub(crate) mod session;
@@ -27,11 +27,14 @@ use std::net::{IpAddr, SocketAddr};
 use crate::cluster::Cluster;
 use crate::files::library::Library;
 use crate::live::publishing::Publishing;
-use crate::rtsp::access::backoff::BackOff;
-use crate::rtsp::access::{Access, Pass};
-use crate::rtsp::session::{AsWakeSocket, Refused, Sessions, Transport};
-use crate::scheduler::client::{Client, Descriptor, low_bits};
-use crate::shared_memory::region::{SessionField, State, Want};
+use crate::rtp::low_u32;
+use crate::rtsp::access::AuthState;
+use crate::rtsp::authentication::Authenticator;
+use crate::rtsp::publish::PublisherHandler;
+use crate::rtsp::session::{AdmissionError, Sessions, Transport};
+use crate::scheduler::client::{Client, Descriptor};
+use crate::shared_memory::region::{RequestedState, SessionField, State};
+use crate::wake_socket::AsWakeSocket;
 
 const METHODS: &str =
     "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, RECORD, PAUSE, GET_PARAMETER, TEARDOWN";
@@ -40,7 +43,7 @@ const METHODS: &str =
 const OFFERED_WINDOW: &str = "X-Offered-Window";
 
 /// URL prefix of a redirected stream: a redirected client is not redirected again.
-const PLACED: &str = "placed/";
+const REDIRECTED: &str = "placed/";
 
 /// The lowest client port that receives packets; lower ports belong to system services.
 pub(crate) const LOWEST_PORT: u16 = 1024;
@@ -52,8 +55,7 @@ pub(crate) type Answer = Response<Vec<u8>>;
 pub(crate) struct RtspHandler<'a, B> {
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a mut Sessions,
-    pub(crate) access: &'a Access,
-    pub(crate) back_off: &'a mut BackOff,
+    pub(crate) authenticator: &'a mut Authenticator,
     pub(crate) live: &'a mut Publishing,
     pub(crate) cluster: Option<&'a mut Cluster>,
     pub(crate) waker: &'a B,
@@ -76,10 +78,10 @@ pub(crate) struct Requester {
 }
 
 /// Why a request fails: status and message.
-struct Refusal(StatusCode, String);
+struct RtspError(StatusCode, String);
 
-fn refuse<T>(status: StatusCode, why: impl Into<String>) -> Result<T, Refusal> {
-    Err(Refusal(status, why.into()))
+fn refuse<T>(status: StatusCode, why: impl Into<String>) -> Result<T, RtspError> {
+    Err(RtspError(status, why.into()))
 }
 
 fn ok() -> ResponseBuilder {
@@ -90,13 +92,13 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     /// Consumes complete messages from `input` and appends responses to `output`, at most `room`
     /// bytes. Returns whether the connection continues: a malformed message, a full output and
     /// exhausted password attempts end it.
-    pub(crate) fn converse(
+    pub(crate) fn process_input(
         &mut self,
         input: &mut Vec<u8>,
         output: &mut Vec<u8>,
-        pass: &mut Pass,
+        pass: &mut AuthState,
         room: usize,
-        asker: Requester,
+        requester: Requester,
     ) -> bool {
         let (before, mut used, mut open) = (output.len(), 0, true);
         while used < input.len() && open {
@@ -113,17 +115,17 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 }
                 Ok((Message::Request(request), length)) => {
                     used += length;
-                    let answer = self.answer(&request, pass, asker);
+                    let answer = self.answer(&request, pass, requester);
                     let length = usize::try_from(answer.write_len()).unwrap_or(usize::MAX);
                     open = output.len() - before + length <= room
                         && answer.write(output).is_ok()
-                        && !pass.is_used_up();
+                        && !pass.is_exhausted();
                     continue;
                 }
                 Ok((Message::Data(data), length)) => {
                     used += length;
                     let (channel, packet) = (data.channel_id(), data.into_body());
-                    self.live.interleaved(asker.connection, channel, &packet, self.now_ns);
+                    self.live.interleaved(requester.connection, channel, &packet, self.now_ns);
                     continue;
                 }
                 // Responses to requests that the server never sends.
@@ -140,35 +142,43 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             open = false;
         }
         input.drain(..used.min(input.len()));
-        if self.live.take_news() {
-            self.waker.ring();
+        if self.live.take_frames_released() {
+            self.waker.wake();
         }
         open
     }
 
     /// Executes `request` and returns the response.
-    fn answer(&mut self, request: &Request<Vec<u8>>, pass: &mut Pass, asker: Requester) -> Answer {
+    fn answer(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        pass: &mut AuthState,
+        requester: Requester,
+    ) -> Answer {
         // Only a number is echoed (RFC 2326, section 12.17), never any other value of the header.
         let sequence = request.header(&CSEQ).and_then(|header| header.as_str().parse::<u32>().ok());
         let result = if request.version() != Version::V1_0 {
-            refuse(StatusCode::RTSPVersionNotSupported, "RTSP/1.0 is spoken here")
+            refuse(StatusCode::RTSPVersionNotSupported, "only RTSP/1.0 is supported")
         } else if sequence.is_none() {
-            refuse(StatusCode::BadRequest, "a request without a CSeq that is a number below 2^32")
+            refuse(StatusCode::BadRequest, "CSeq is missing or not a number below 2^32")
         } else if let Some(required) = request.header(&REQUIRE) {
             let required = required.as_str().replace(char::is_control, "");
             Ok(Response::builder(Version::V1_0, StatusCode::OptionNotSupported)
                 .header(UNSUPPORTED, required)
                 .build(Vec::new()))
         } else {
-            match self.admittance(request, pass, asker) {
-                Some(asked) => Ok(asked),
-                None => match self.published(request, pass.name(), asker) {
-                    Some(published) => published,
-                    None => self.done(request, asker),
+            let rejects = &mut self.sessions.rejects;
+            let refused =
+                self.authenticator.authenticate(request, pass, requester, rejects, self.now_ns);
+            match refused {
+                Some(answer) => Ok(answer),
+                None => match self.publisher().answer(request, pass.name(), requester) {
+                    Some(answer) => answer,
+                    None => self.execute(request, requester),
                 },
             }
         };
-        let mut answer = result.unwrap_or_else(|Refusal(status, why)| {
+        let mut answer = result.unwrap_or_else(|RtspError(status, why)| {
             Response::builder(Version::V1_0, status)
                 .header(CONTENT_TYPE, "text/plain")
                 .build((why + "\n").into_bytes())
@@ -180,58 +190,73 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         answer
     }
 
-    fn done(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Result<Answer, Refusal> {
-        if let Some(elsewhere) = self.elsewhere(request, asker) {
-            return Ok(elsewhere);
+    /// Returns the part of the state from which publishers' requests are answered.
+    fn publisher(&mut self) -> PublisherHandler<'_> {
+        PublisherHandler {
+            live: self.live,
+            draining: self.sessions.draining,
+            idle_timeout_ns: self.idle_timeout_ns,
+            now_ns: self.now_ns,
+        }
+    }
+
+    fn execute(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        requester: Requester,
+    ) -> Result<Answer, RtspError> {
+        if let Some(redirect) = self.redirect(request, requester) {
+            return Ok(redirect);
         }
         match request.method() {
             Method::Options => Ok(ok().header(PUBLIC, METHODS).build(Vec::new())),
             Method::Describe => self.describe(request),
-            Method::Setup => self.set_up(request, asker),
-            Method::Play => self.play(request, asker),
+            Method::Setup => self.set_up(request, requester),
+            Method::Play => self.play(request, requester),
             Method::Pause => {
-                let (number, id) = self.session(request, asker)?;
-                self.sessions.want(number, Want::Pause, self.waker);
+                let (number, id) = self.session(request, requester)?;
+                self.sessions.request_state(number, RequestedState::Pause, self.waker);
                 Ok(ok().header(SESSION, id).build(Vec::new()))
             }
             // Clients send it as a keep-alive.
             Method::GetParameter if request.header(&SESSION).is_some() => {
-                let (_, id) = self.session(request, asker)?;
+                let (_, id) = self.session(request, requester)?;
                 Ok(ok().header(SESSION, id).build(Vec::new()))
             }
             Method::GetParameter => Ok(ok().build(Vec::new())),
             Method::Teardown => {
-                let (number, id) = self.session(request, asker)?;
-                self.sessions.want(number, Want::Stop, self.waker);
+                let (number, id) = self.session(request, requester)?;
+                self.sessions.request_state(number, RequestedState::Stop, self.waker);
                 Ok(ok().header(SESSION, id).build(Vec::new()))
             }
-            Method::Record => {
-                refuse(StatusCode::SessionNotFound, "this connection has announced no stream")
-            }
+            Method::Record => refuse(StatusCode::SessionNotFound, "no ANNOUNCE on this connection"),
             method => {
                 let method: &str = method.into();
-                refuse(StatusCode::NotImplemented, format!("{method} is not one of {METHODS}"))
+                refuse(
+                    StatusCode::NotImplemented,
+                    format!("unsupported method {method}; supported: {METHODS}"),
+                )
             }
         }
     }
 
     /// Redirects the client to another server of the cluster: the one that plays its session, else
     /// the one with the most spare capacity. A client that was redirected here stays.
-    fn elsewhere(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Option<Answer> {
+    fn redirect(&mut self, request: &Request<Vec<u8>>, requester: Requester) -> Option<Answer> {
         // Cluster addresses have no TLS listener.
-        let cluster = self.cluster.as_deref_mut().filter(|_| !asker.secured)?;
+        let cluster = self.cluster.as_deref_mut().filter(|_| !requester.secured)?;
         let session = request.header(&SESSION).map(|header| header.as_str());
         let name = name_of(request);
         let to = match (request.method(), session) {
             (_, Some(session)) => {
                 let id = session.split(';').next().unwrap_or_default().trim();
-                if self.sessions.find(id, asker.peer).is_some() {
+                if self.sessions.find(id, requester.peer).is_some() {
                     return None;
                 }
-                cluster.owner(u64::from_str_radix(id, 16).ok()?, asker.peer)?
+                cluster.owner(u64::from_str_radix(id, 16).ok()?, requester.peer)?
             }
             (method @ (Method::Describe | Method::Setup), None) => {
-                let name = (!name.starts_with(PLACED)).then_some(name)?;
+                let name = (!name.starts_with(REDIRECTED)).then_some(name)?;
                 let title = self.library.titles.iter().position(|title| title.name == name)?;
                 // A live stream exists only on the server of its publisher.
                 if self.library.titles[title].live.is_some() {
@@ -239,31 +264,33 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 }
                 // A client that received its DESCRIBE here stays if admission allows.
                 let full = *method == Method::Setup;
-                cluster.elsewhere(self.library, self.sessions, title, full)?
+                cluster.redirect_target(self.library, self.sessions, title, full)?
             }
             _ => return None,
         };
-        let name = name.strip_prefix(PLACED).unwrap_or(name);
+        let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
         // The token is part of the redirect URL.
         let query = request.request_uri().and_then(rtsp_types::Url::query);
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        let url = format!("rtsp://{to}/{PLACED}{name}{query}");
+        let url = format!("rtsp://{to}/{REDIRECTED}{name}{query}");
         let found = Response::builder(Version::V1_0, StatusCode::Found);
         Some(found.header(LOCATION, url).build(Vec::new()))
     }
 
     /// Returns the title that a request names.
-    fn title(&self, request: &Request<Vec<u8>>) -> Result<usize, Refusal> {
+    fn title(&self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
         let name = name_of(request);
-        let name = name.strip_prefix(PLACED).unwrap_or(name);
+        let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
         match self.library.titles.iter().position(|title| title.name == name) {
             Some(title)
-                if self.library.titles[title].live.is_some_and(|live| !self.live.is_on(live)) =>
+                if self.library.titles[title]
+                    .live
+                    .is_some_and(|live| !self.live.is_available(live)) =>
             {
                 refuse(StatusCode::NotFound, format!("no publisher for `{name}`"))
             }
             Some(title) => Ok(title),
-            None => refuse(StatusCode::NotFound, format!("there is no stream `{name}`")),
+            None => refuse(StatusCode::NotFound, format!("unknown stream `{name}`")),
         }
     }
 
@@ -271,29 +298,32 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     fn session(
         &mut self,
         request: &Request<Vec<u8>>,
-        asker: Requester,
-    ) -> Result<(usize, String), Refusal> {
+        requester: Requester,
+    ) -> Result<(usize, String), RtspError> {
         let Some(header) = request.header(&SESSION) else {
-            return refuse(StatusCode::SessionNotFound, "the request names no session");
+            return refuse(StatusCode::SessionNotFound, "the Session header is missing");
         };
         let id = header.as_str().split(';').next().unwrap_or_default().trim().to_owned();
-        match self.sessions.find(&id, asker.peer) {
+        match self.sessions.find(&id, requester.peer) {
             Some(number) => {
-                self.sessions.attach(number, asker.connection);
+                self.sessions.attach(number, requester.connection);
                 Ok((number, id))
             }
-            None => refuse(StatusCode::SessionNotFound, format!("there is no session `{id}`")),
+            None => refuse(StatusCode::SessionNotFound, format!("unknown session `{id}`")),
         }
     }
 
-    fn describe(&self, request: &Request<Vec<u8>>) -> Result<Answer, Refusal> {
+    fn describe(&self, request: &Request<Vec<u8>>) -> Result<Answer, RtspError> {
         let title = &self.library.titles[self.title(request)?];
         let published = title.live.and_then(|live| self.live.streams[live].ingest.parameters());
         let accepted = request.header(&ACCEPT).map_or("*/*", |accept| accept.as_str());
         if !["application/sdp", "application/*", "*/*"].iter().any(|kind| accepted.contains(kind)) {
-            return refuse(StatusCode::NotAcceptable, "descriptions are application/sdp");
+            return refuse(
+                StatusCode::NotAcceptable,
+                "descriptions are available as application/sdp only",
+            );
         }
-        let mut base = about(request);
+        let mut base = stream_url(request);
         if !base.ends_with('/') {
             base.push('/');
         }
@@ -303,59 +333,64 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             .build(title.sdp(self.local.ip(), published)))
     }
 
-    fn set_up(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Result<Answer, Refusal> {
+    fn set_up(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        requester: Requester,
+    ) -> Result<Answer, RtspError> {
         let title = self.title(request)?;
         if request.header(&SESSION).is_some() {
-            let why = "a presentation has one track, and a session one presentation";
+            let why = "a session has exactly one track";
             return refuse(StatusCode::AggregateOperationNotAllowed, why);
         }
         let offered = match request.typed_header::<Transports>() {
             Ok(Some(offered)) => offered,
-            Ok(None) => return refuse(StatusCode::BadRequest, "SETUP without Transport"),
-            Err(_) => return refuse(StatusCode::BadRequest, "Transport cannot be understood"),
+            Ok(None) => return refuse(StatusCode::BadRequest, "the Transport header is missing"),
+            Err(_) => return refuse(StatusCode::BadRequest, "the Transport header is malformed"),
         };
-        let transport = offered.iter().find_map(|offer| acceptable(offer, asker));
+        let transport = offered.iter().find_map(|offer| acceptable(offer, requester));
         let Some(transport) = transport else {
-            let why = if asker.secured {
-                "RTP/AVP/TCP;interleaved=N-N: datagrams would not be secured"
+            let why = if requester.secured {
+                "supported over TLS: RTP/AVP/TCP;interleaved=N-N, as datagrams are not encrypted"
             } else {
-                "RTP/AVP;unicast;client_port=N-N from 1024 on, to your own address, or \
-                 RTP/AVP/TCP;interleaved=N-N"
+                "supported: RTP/AVP;unicast;client_port=N-N with ports from 1024 at your own \
+                 address, or RTP/AVP/TCP;interleaved=N-N"
             };
             return refuse(StatusCode::UnsupportedTransport, why);
         };
-        let Requester { peer, connection, .. } = asker;
+        let Requester { peer, connection, .. } = requester;
         // The player has reconnected after a takeover: end the session that continued for it.
-        let unheard = |sessions: &Sessions| sessions.unheard(peer, title, self.now_ns);
-        let again = self.cluster.as_ref().and_then(|_| unheard(self.sessions));
+        let silent_since_takeover =
+            |sessions: &Sessions| sessions.silent_since_takeover(peer, title, self.now_ns);
+        let again = self.cluster.as_ref().and_then(|_| silent_since_takeover(self.sessions));
         if let Some(number) = again {
-            self.sessions.want(number, Want::Yield, self.waker);
+            self.sessions.request_state(number, RequestedState::Yield, self.waker);
         }
         let admitted =
             self.sessions.admit(self.library, title, transport, peer, connection, self.now_ns);
         let number = match admitted {
             Ok(number) => number,
-            Err(Refused::Bandwidth(why, offer)) => return Ok(self.no_bandwidth(why, offer)),
-            Err(Refused::Draining) => {
-                let why = "the server is draining: it lets running clips end and takes no new ones";
+            Err(AdmissionError::Bandwidth(why, offer)) => return Ok(self.no_bandwidth(why, offer)),
+            Err(AdmissionError::Draining) => {
+                let why = "the server is draining: it admits no new clients";
                 return refuse(StatusCode::ServiceUnavailable, why);
             }
-            Err(Refused::Full) => {
-                return refuse(StatusCode::ServiceUnavailable, "the limit on clients is reached");
+            Err(AdmissionError::Full) => {
+                return refuse(StatusCode::ServiceUnavailable, "the limit on sessions is reached");
             }
-            Err(Refused::Address(most)) => {
-                let why = format!("your address has {most} sessions, as many as it may");
+            Err(AdmissionError::Address(most)) => {
+                let why = format!("your address has {most} sessions, the limit per address");
                 return refuse(StatusCode::ServiceUnavailable, why);
             }
-            Err(Refused::NoRandom) => {
-                return refuse(StatusCode::InternalServerError, "no random numbers");
+            Err(AdmissionError::NoRandom) => {
+                return refuse(StatusCode::InternalServerError, "the system has no random numbers");
             }
         };
         if again.is_some() {
             // Epoch 1: the other servers need not look for the session that this one replaces.
             self.sessions.region.session(number).set(SessionField::Epoch, 1);
         } else if let Some(cluster) = &mut self.cluster {
-            cluster.begun(peer, title, self.now_ns);
+            cluster.record_start(peer, title, self.now_ns);
         }
         let ssrc = self.sessions.region.session(number).get(SessionField::Ssrc);
         let chosen = match transport {
@@ -387,7 +422,10 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             return answer.build((why + "\n").into_bytes());
         };
         let (lost, of) = title.window;
-        let text = format!("{why}\n/{} has room: at most {lost} of {of} frames lost\n", title.name);
+        let text = format!(
+            "{why}\n/{} would be admitted: at most {lost} of {of} frames lost\n",
+            title.name
+        );
         let mut answer = answer.build(text.into_bytes());
         if let Ok(name) = HeaderName::from_static_str(OFFERED_WINDOW) {
             answer.insert_header(name, format!("{lost}/{of}"));
@@ -395,11 +433,15 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         answer
     }
 
-    fn play(&mut self, request: &Request<Vec<u8>>, asker: Requester) -> Result<Answer, Refusal> {
-        let (number, id) = self.session(request, asker)?;
+    fn play(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        requester: Requester,
+    ) -> Result<Answer, RtspError> {
+        let (number, id) = self.session(request, requester)?;
         let row = self.sessions.region.session(number);
         if row.state() == State::Ended {
-            let why = "the stream is at its end; set up a new session";
+            let why = "the stream has ended; set up a new session";
             return refuse(StatusCode::MethodNotValidInThisState, why);
         }
         let title = self.sessions.get(number).map_or(0, |session| session.title);
@@ -407,7 +449,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         let next = row.get(SessionField::Next);
         if media.live != 0 {
             // The first frame is not known yet.
-            self.sessions.want(number, Want::Play, self.waker);
+            self.sessions.request_state(number, RequestedState::Play, self.waker);
             return Ok(ok().header(SESSION, id).header(RANGE, "npt=now-").build(Vec::new()));
         }
         let client = Client::new(number, title, media, row);
@@ -415,12 +457,11 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         let record = client.frame(&first, &self.library.store);
         let time = client.rtp_time(&first, &record);
         let sequence =
-            low_bits(row.get(SessionField::SequenceBase) + row.get(SessionField::Sequence))
-                & 0xffff;
-        let uri = about(request);
+            low_u32(row.get(SessionField::SequenceBase) + row.get(SessionField::Sequence)) & 0xffff;
+        let uri = stream_url(request);
         let uri = uri.trim_end_matches('/').trim_end_matches("/video");
         let start_ms = u128::from(next) * u128::from(media.period_ns) / 1_000_000;
-        self.sessions.want(number, Want::Play, self.waker);
+        self.sessions.request_state(number, RequestedState::Play, self.waker);
         Ok(ok()
             .header(SESSION, id)
             .header(RANGE, format!("npt={}.{:03}-", start_ms / 1_000, start_ms % 1_000))
@@ -430,7 +471,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
 }
 
 /// Returns a request's URL without the query, which may hold a token.
-fn about(request: &Request<Vec<u8>>) -> String {
+fn stream_url(request: &Request<Vec<u8>>) -> String {
     let plain = request.request_uri().cloned().map(|mut url| {
         url.set_query(None);
         url.to_string()
@@ -447,13 +488,14 @@ fn name_of(request: &Request<Vec<u8>>) -> &str {
 
 /// Returns an offered transport if the server supports it. Packets may go only to the client's own
 /// address. A client connected over TLS gets no datagrams, as they would not be encrypted.
-fn acceptable(offer: &Offered, asker: Requester) -> Option<Transport> {
+fn acceptable(offer: &Offered, requester: Requester) -> Option<Transport> {
     let Offered::Rtp(RtpTransport { profile: RtpProfile::Avp, lower_transport, params }) = offer
     else {
         return None;
     };
-    let elsewhere = params.destination.as_ref().is_some_and(|to| to.parse() != Ok(asker.peer));
-    if params.multicast || elsewhere || !params.dest_addr.is_empty() {
+    let other_destination =
+        params.destination.as_ref().is_some_and(|to| to.parse() != Ok(requester.peer));
+    if params.multicast || other_destination || !params.dest_addr.is_empty() {
         return None;
     }
     match lower_transport {
@@ -461,7 +503,7 @@ fn acceptable(offer: &Offered, asker: Requester) -> Option<Transport> {
             let (rtp, rtcp) = params.interleaved.unwrap_or((0, Some(1)));
             Some(Transport::Interleaved(rtp, rtcp.unwrap_or(rtp.checked_add(1)?)))
         }
-        None | Some(RtpLowerTransport::Udp) if !asker.secured => {
+        None | Some(RtpLowerTransport::Udp) if !requester.secured => {
             let (rtp, rtcp) = params.client_port?;
             let rtcp = rtcp.unwrap_or(rtp.checked_add(1)?);
             (rtp >= LOWEST_PORT && rtcp >= LOWEST_PORT).then_some(Transport::Udp(rtp, rtcp))

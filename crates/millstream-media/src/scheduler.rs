@@ -1,10 +1,17 @@
-//! Frame scheduling: admission, lanes, clients and dispatch. Has no clock and no socket: callers
-//! pass the time and a [`dispatch::PacketSender`].
+//! Frame scheduling: admission, lanes, clients and dispatch.
+//!
+//! This layer has no clock, no socket and no file. The data plane passes the time, a
+//! [`dispatch::PacketSender`] and a [`frame_filter::FrameFilter`]; session control passes the
+//! demands for admission. The layer reads and writes frames, session rows and messages through
+//! `shared_memory` and uses nothing else of the crate but the constants in `rtp`.
 
 pub(crate) mod admission;
 pub(crate) mod client;
 pub(crate) mod demand;
 pub(crate) mod dispatch;
+pub(crate) mod followers;
+pub(crate) mod frame_filter;
+pub(crate) mod frame_view;
 pub(crate) mod held_frames;
 pub(crate) mod lane;
 pub(crate) mod loss_sharing;

@@ -1,9 +1,9 @@
 //! The last stage: returns buffers to their owner.
 
 use millstream::Departure;
+use millstream_sync::channel::{Received, Receiver};
+use millstream_sync::waker::park::Parker;
 
-use crate::channel::{Received, Receiver};
-use crate::parker::Parker;
 use crate::transmitter::Progress;
 
 /// Collects transmitted and dropped packets, so that the owner of their buffers (found by
@@ -12,7 +12,7 @@ use crate::transmitter::Progress;
 /// No drop is silent: every packet that the scheduler took and no longer queues is collected once.
 /// If the collector falls behind, the other stages wait for it. If it is dropped, they continue
 /// without it.
-// Aligned to its own cache lines, wherever its owner keeps it.
+// Aligned to its own cache lines, so it shares none with its owner's other fields.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Collector {

@@ -1,8 +1,7 @@
 //! Counters of a running pipeline, readable from any thread.
 
 use crossbeam_utils::CachePadded;
-
-use crate::sync::{Arc, AtomicU64, Ordering};
+use millstream_sync::atomic::{Arc, AtomicU64, Ordering};
 
 /// Packets by outcome, since the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -20,7 +19,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Packets in the scheduler's queues: taken, and neither sent nor dropped.
+    /// Returns the packets in the scheduler's queues: taken, and neither sent nor dropped.
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.taken - (self.sent + self.dropped_late + self.dropped_full)
@@ -36,7 +35,7 @@ struct SharedCounts {
     dropped_full: AtomicU64,
 }
 
-/// What one producer publishes outside its ring; only its thread writes it.
+/// The state that one producer publishes outside its ring; only its thread writes it.
 #[derive(Debug, Default)]
 pub(crate) struct ProducerStatus {
     /// Lower bound of the arrival times of packets not yet in the ring, ns.
@@ -50,8 +49,8 @@ impl ProducerStatus {
         self.promised_ns.store(time_ns, Ordering::Release);
     }
 
-    /// Read it *before* the ring is found empty. In the other order a packet pushed in between
-    /// would be missed.
+    /// Returns the promised time, ns. Callers must read it *before* they check the ring: otherwise
+    /// they miss a packet pushed between the two.
     #[inline]
     pub(crate) fn promised_ns(&self) -> u64 {
         self.promised_ns.load(Ordering::Acquire)

@@ -1,28 +1,26 @@
-//! The scheduler's input: one ring a producer, and the order in which they are read.
+//! The scheduler's input: one ring per producer, and the order in which they are read.
 //!
-//! Where packets arrive as they are taken, the rings are read round-robin, up to a batch each.
-//! Every round starts one ring later, so no producer is favoured and none waits for more than one
-//! batch of each other.
+//! Without stamps, the rings are read round-robin, up to a batch each. Every round starts one ring
+//! later, so no producer is favoured. A producer waits for at most one batch of each other.
 //!
-//! Where stamps give the arrival times, the earliest stamp is next. Ties go to the lower producer
-//! number, then to the order of offers. The merge depends on the stamps alone, so it must wait: a
-//! packet is next only if no producer can still send an earlier one. An empty ring is bounded by
-//! the latest time that its producer has named, by a packet or a promise. A dropped producer no
-//! longer counts.
+//! With stamps, the earliest stamp is next. Ties go to the lower producer number, then to the order
+//! of offers. The merge depends on the stamps alone, so it must wait: a packet is next only if no
+//! producer can still send an earlier one. The lower bound of an empty ring is the latest time that
+//! its producer has named, by a packet or a promise. A dropped producer no longer counts.
 
 use crossbeam_utils::CachePadded;
+use millstream_sync::atomic::Arc;
+use millstream_sync::channel::{Received, Receiver};
 
-use crate::channel::{Received, Receiver};
 use crate::counters::ProducerStatus;
 use crate::producer::Offer;
-use crate::sync::Arc;
 
 /// The scheduler's side of one producer.
 #[derive(Debug)]
 struct Input {
     ring: Receiver<Offer>,
     status: Arc<CachePadded<ProducerStatus>>,
-    /// Taken out of the ring, but not yet next in the merge.
+    /// The offer taken out of the ring that is not yet next in the merge.
     head: Option<Offer>,
     /// Lower bound of the arrivals after the head, ns.
     named_ns: u64,
@@ -33,7 +31,7 @@ impl Input {
     /// Returns the time of the next packet and `true`, or its lower bound and `false`. `None` if
     /// the producer has ended.
     #[inline]
-    fn front(&mut self) -> Option<(u64, bool)> {
+    fn next_or_bound(&mut self) -> Option<(u64, bool)> {
         if let Some(offer) = self.head {
             return Some((offer.time_ns, true));
         }
@@ -57,7 +55,7 @@ impl Input {
     }
 }
 
-/// What is known of the arrivals up to some time.
+/// The next arrival up to some time, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextArrival {
     /// The next arrival: its producer and time, ns.
@@ -103,7 +101,7 @@ impl Inputs {
         taken
     }
 
-    /// Whether every producer was dropped and its ring is empty.
+    /// Returns whether every producer was dropped and its ring is empty.
     pub(crate) fn have_ended(&self) -> bool {
         self.inputs.iter().all(|input| input.ended && input.head.is_none())
     }
@@ -113,11 +111,11 @@ impl Inputs {
     pub(crate) fn next_arrival(&mut self, until_ns: u64) -> NextArrival {
         let mut earliest: Option<(u64, usize, bool)> = None;
         for (number, input) in self.inputs.iter_mut().enumerate() {
-            // At equal times the lower number stays ahead, even if its packet is not there yet.
-            if let Some((time_ns, there)) = input.front()
+            // At equal times the lower number is first, even if it has only a bound so far.
+            if let Some((time_ns, has_packet)) = input.next_or_bound()
                 && earliest.is_none_or(|(first_ns, ..)| time_ns < first_ns)
             {
-                earliest = Some((time_ns, number, there));
+                earliest = Some((time_ns, number, has_packet));
             }
         }
         match earliest {

@@ -1,5 +1,5 @@
-//! Runs the engine on threads of its own: producers enqueue, the scheduler decides, a transmitter
-//! sends and a collector reclaims.
+//! Runs the engine on threads: producers enqueue, the scheduler decides, a transmitter sends, a
+//! collector reclaims.
 //!
 //! ```text
 //!  Producer ──ring──┐                                        drops
@@ -14,35 +14,30 @@
 //! locks, allocates or makes a system call for a packet. A stage without work spins, yields, then
 //! parks until a neighbour wakes it.
 //!
-//! [`Pipeline::new`] makes the stages. [`Scheduling::run`] takes packets as they come.
-//! [`Scheduling::run_stamped`] merges them by their stamps: its schedule is that of a single
-//! thread, whatever the timing of the threads. When all [`Producer`]s are dropped, the stages drain
+//! [`Pipeline::new`] creates the stages. [`Scheduling::run`] takes packets in order of arrival.
+//! [`Scheduling::run_stamped`] merges them by their stamps; its schedule is that of a single thread
+//! and does not depend on the threads' timing. When all [`Producer`]s are dropped, the stages drain
 //! and end in turn. Every [accepted](Producer::accepted) packet is then [counted](Counts) as sent
 //! or dropped, or is still queued in the returned scheduler ([`Ended`]).
 //!
 //! Source of the stages: the IXP1200 pipeline of receiving, scheduling and garbage-collecting
-//! threads in the HILQ paper, section 5.4. There the stages share the queue; here they share rings,
-//! so that no update works on stale values.
+//! threads in the HILQ paper, section 5.4. Its stages share the queue. Here stages share only
+//! rings, so no update works on stale values.
 
-mod channel;
-mod clock;
 mod collector;
 mod counters;
 mod inputs;
 #[cfg(all(test, loom))]
 mod models;
 mod packet_sender;
-mod parker;
 mod pipeline;
 mod producer;
-mod ring;
 mod scheduling;
-mod sync;
 mod transmitter;
 
-pub use clock::{Clock, Monotonic};
 pub use collector::Collector;
 pub use counters::{Counters, Counts};
+pub use millstream_sync::clock::{Clock, Monotonic};
 pub use pipeline::{Pipeline, Sizes};
 pub use producer::{OfferError, Producer};
 pub use scheduling::{Ended, Scheduling};

@@ -1,10 +1,10 @@
 //! The scheduler's output: departures to the transmitter, drops to the collector, all counted.
 
 use millstream::{Departure, Event, Observer};
+use millstream_sync::channel::{SendError, Sender};
+use millstream_sync::waker::park::{Parker, Step};
 
-use crate::channel::{SendError, Sender};
 use crate::counters::{Counters, Counts};
-use crate::parker::{Parker, Step};
 
 /// Sends scheduled packets to the transmitter and dropped ones to the collector.
 #[derive(Debug)]
@@ -24,19 +24,19 @@ impl PacketSender {
         Self { departures, drops, counters, counts: Counts::default() }
     }
 
-    /// Free slots of the transmitter's ring.
+    /// Returns the number of free slots of the transmitter's ring.
     #[inline]
     pub(crate) fn free_slots(&self) -> usize {
         self.departures.free_slots()
     }
 
-    /// Whether the transmitter has taken everything: the link is about to idle.
+    /// Returns whether the transmitter has taken all departures, so the link is about to idle.
     #[inline]
     pub(crate) fn is_drained(&self) -> bool {
         self.departures.is_drained()
     }
 
-    /// Whether the transmitter was dropped.
+    /// Returns whether the transmitter was dropped.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.departures.is_closed()
@@ -90,7 +90,7 @@ impl PacketSender {
         self.counters.publish(&self.counts);
     }
 
-    /// Publishes the counts and wakes transmitter and collector for what was sent.
+    /// Publishes the counts, and wakes transmitter and collector if packets were sent to them.
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.publish();
@@ -98,7 +98,7 @@ impl PacketSender {
         self.drops.flush();
     }
 
-    /// The counts of the scheduler and the producers.
+    /// Returns the counts of the scheduler and the producers.
     pub(crate) fn final_counts(&mut self) -> Counts {
         self.flush();
         self.counters.read()

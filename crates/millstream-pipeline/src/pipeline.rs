@@ -2,16 +2,16 @@
 
 use crossbeam_utils::CachePadded;
 use millstream::catalogue::DynScheduler;
+use millstream_sync::atomic::Arc;
+use millstream_sync::channel::{Peer, channel};
+use millstream_sync::waker::park::Parker;
 
-use crate::channel::{Peer, channel};
 use crate::collector::Collector;
 use crate::counters::{Counters, ProducerStatus};
 use crate::inputs::Inputs;
 use crate::packet_sender::PacketSender;
-use crate::parker::Parker;
 use crate::producer::Producer;
 use crate::scheduling::Scheduling;
-use crate::sync::Arc;
 use crate::transmitter::Transmitter;
 
 /// Ring sizes in packets; all memory is allocated at the start. 0 counts as 1.
@@ -52,7 +52,7 @@ impl Default for Sizes {
 /// let ended = thread::scope(|threads| {
 ///     threads.spawn(move || {
 ///         for tag in 0..100 {
-///             producers[0].offer(stream, Packet { bytes: 1500, tag }).expect("there is room");
+///             producers[0].offer(stream, Packet { bytes: 1500, tag }).expect("a slot is free");
 ///         }
 ///     });
 ///     threads.spawn(|| transmitter.run(|departure| assert_eq!(departure.stream, stream)));
@@ -64,7 +64,7 @@ impl Default for Sizes {
 /// ```
 #[derive(Debug)]
 pub struct Pipeline<E: ?Sized> {
-    /// One producer a thread that offers packets.
+    /// One producer for each thread that offers packets.
     pub producers: Vec<Producer>,
     /// The engine's thread.
     pub scheduling: Scheduling<E>,
@@ -77,11 +77,11 @@ pub struct Pipeline<E: ?Sized> {
 }
 
 impl<E: DynScheduler + ?Sized> Pipeline<E> {
-    /// Builds a pipeline around `scheduler`, which has its streams already, with the given number
-    /// of producers.
+    /// Builds a pipeline with `producers` producers around `scheduler`, which already has its
+    /// streams.
     ///
-    /// Bound the scheduler's queues too (`Contract::queue`, `Scheduler::with_packet_limit`): they
-    /// are the only memory that grows.
+    /// Limit the scheduler's queues too (`Contract::queue`, `Scheduler::with_packet_limit`), since
+    /// no other memory grows.
     #[must_use]
     pub fn new(scheduler: Box<E>, producers: usize, sizes: Sizes) -> Self {
         let batch = sizes.batch.max(1);

@@ -2,11 +2,11 @@
 
 use crossbeam_utils::CachePadded;
 use millstream::{Packet, StreamId};
+use millstream_sync::atomic::Arc;
+use millstream_sync::channel::{SendError, Sender};
+use millstream_sync::waker::park::{Parker, Step};
 
-use crate::channel::{SendError, Sender};
 use crate::counters::ProducerStatus;
-use crate::parker::{Parker, Step};
-use crate::sync::Arc;
 
 /// A packet on its way to the scheduler.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub enum OfferError {
     #[error("the scheduler has ended")]
     Closed,
     /// The scheduler has no such stream.
-    #[error("stream {stream} is not one of the scheduler's {streams}")]
+    #[error("stream {stream} is out of range: the scheduler has {streams} streams")]
     UnknownStream {
         /// The stream of the offer.
         stream: StreamId,
@@ -36,7 +36,7 @@ pub enum OfferError {
         streams: usize,
     },
     /// The stamp is before a time that this producer has named or promised.
-    #[error("arrival at {time_ns} ns, but this producer has already named {named_ns} ns")]
+    #[error("arrival at {time_ns} ns, but this producer's latest time is {named_ns} ns")]
     Backwards {
         /// The stamp, ns.
         time_ns: u64,
@@ -48,7 +48,7 @@ pub enum OfferError {
 /// Offers packets to the scheduler from one thread.
 ///
 /// Dropping it ends its input: when all producers are dropped, the pipeline drains and ends.
-// Aligned to its own cache lines, also in a vector of producers whose threads borrow one each.
+// Aligned to its own cache lines, so threads that borrow elements of one vector share none.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Producer {
@@ -71,15 +71,15 @@ impl Producer {
         Self { ring, parker, status, streams, named_ns: 0, accepted: 0, refused: 0 }
     }
 
-    /// Offers a packet that arrives when the scheduler takes it. Where arrivals are merged by
-    /// stamps, it arrives at the latest time that this producer has named.
+    /// Offers a packet that arrives when the scheduler takes it. If arrivals are merged by stamps,
+    /// it arrives at the latest time that this producer has named.
     ///
     /// # Errors
     /// If the packet was not accepted: [`Full`](OfferError::Full), [`Closed`](OfferError::Closed)
     /// or [`UnknownStream`](OfferError::UnknownStream).
     #[inline]
     pub fn offer(&mut self, stream: StreamId, packet: Packet) -> Result<(), OfferError> {
-        self.put(Offer { time_ns: self.named_ns, stamped: false, stream, packet })
+        self.push(Offer { time_ns: self.named_ns, stamped: false, stream, packet })
     }
 
     /// Offers a packet that arrived at `time_ns`.
@@ -97,14 +97,15 @@ impl Producer {
         if time_ns < self.named_ns {
             return Err(OfferError::Backwards { time_ns, named_ns: self.named_ns });
         }
-        self.put(Offer { time_ns, stamped: true, stream, packet })?;
+        self.push(Offer { time_ns, stamped: true, stream, packet })?;
         self.named_ns = time_ns;
         Ok(())
     }
 
-    /// Promises that this producer offers no packet that arrives before `time_ns`, so that packets
-    /// of other producers need not wait. It matters only where arrivals are merged by stamps. A
-    /// time before one already named has no effect.
+    /// Promises that this producer offers no packet that arrives before `time_ns`.
+    ///
+    /// Packets of other producers then need not wait for it. The promise has an effect only if
+    /// arrivals are merged by stamps and `time_ns` is after the latest time named.
     pub fn promise(&mut self, time_ns: u64) {
         if time_ns > self.named_ns {
             self.named_ns = time_ns;
@@ -130,20 +131,20 @@ impl Producer {
         })
     }
 
-    /// Packets accepted so far.
+    /// Returns the number of packets accepted so far.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// Offers that found the ring full.
+    /// Returns the number of offers rejected because the ring was full.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
     #[inline]
-    fn put(&mut self, offer: Offer) -> Result<(), OfferError> {
+    fn push(&mut self, offer: Offer) -> Result<(), OfferError> {
         if offer.stream.index() >= self.streams {
             let (stream, streams) = (offer.stream, self.streams);
             return Err(OfferError::UnknownStream { stream, streams });

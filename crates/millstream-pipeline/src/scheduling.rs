@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use millstream::catalogue::DynScheduler;
 use millstream::{Departure, Link};
+use millstream_sync::clock::Clock;
+use millstream_sync::waker::park::{Parker, Step};
 
-use crate::clock::Clock;
 use crate::counters::Counts;
 use crate::inputs::{Inputs, NextArrival};
 use crate::packet_sender::{DropReporter, PacketSender};
-use crate::parker::{Parker, Step};
 use crate::producer::Offer;
 
 /// The result of a scheduler's run.
@@ -55,13 +55,13 @@ impl<E: DynScheduler + ?Sized> Scheduling<E> {
         Self { stage: SchedulerStage { inputs, output, batch, now_ns: 0, scheduler }, parker }
     }
 
-    /// Schedules packets as they come: they arrive when they are taken, and leave as fast as the
+    /// Schedules packets in real time: they arrive when they are taken, and depart as fast as the
     /// transmitter takes them.
     ///
-    /// An iteration reads `clock` once, takes up to a batch from every producer in rotation, then
-    /// decides up to a batch of departures, limited by the free slots of the transmitter's ring.
-    /// Packets of one instant arrive in the order in which they are taken. A stamp refines the
-    /// arrival time, not this order: it is clamped between the arrival before and now.
+    /// An iteration reads `clock` once, then takes up to a batch from every producer in rotation.
+    /// It then decides up to a batch of departures, limited by the free slots of the transmitter's
+    /// ring. Packets of one instant arrive in the order in which they are taken. A stamp refines
+    /// the arrival time, not this order: it is clamped between the previous arrival and now.
     pub fn run(self, clock: &mut impl Clock) -> Ended<E> {
         let Self { mut stage, mut parker } = self;
         parker.drive(|parker| {
@@ -72,7 +72,7 @@ impl<E: DynScheduler + ?Sized> Scheduling<E> {
         stage.end()
     }
 
-    /// Schedules packets in their own time: they arrive at their stamps and leave over `link`.
+    /// Schedules packets in simulated time: they arrive at their stamps and depart over `link`.
     ///
     /// Arrivals of all producers are merged by time. Ties go to the producer with the lower number,
     /// then to the order of offers. A decision is made whenever the link is free and a packet
@@ -90,7 +90,7 @@ impl<E: DynScheduler + ?Sized> Scheduling<E> {
 }
 
 impl<E: DynScheduler + ?Sized> SchedulerStage<E> {
-    /// One iteration of [`Scheduling::run`].
+    /// Runs one iteration of [`Scheduling::run`].
     fn iterate(&mut self, parker: &mut Parker, clock: &mut impl Clock) -> Step<()> {
         if self.output.is_closed() {
             return Step::Done(());
@@ -121,7 +121,7 @@ impl<E: DynScheduler + ?Sized> SchedulerStage<E> {
                 return Step::Done(());
             }
             if self.output.is_drained() {
-                // Ends the busy period: the link is free and nothing waits.
+                // The link is free with an empty backlog: this call ends the busy period.
                 self.decide(now_ns, parker);
             }
             return Step::Idle;
@@ -144,7 +144,7 @@ impl<E: DynScheduler + ?Sized> SchedulerStage<E> {
             if self.scheduler.total_waiting() == 0 {
                 let Some((_, arrival_ns)) = self.next_arrival(u64::MAX, parker) else { break };
                 if arrival_ns > free_ns {
-                    // Ends the busy period: the link is free and nothing waits.
+                    // The link is free with an empty backlog: this call ends the busy period.
                     self.decide(free_ns, parker);
                 }
                 free_ns = free_ns.max(arrival_ns);

@@ -1,21 +1,20 @@
 //! The third stage: transmits packets.
 
 use millstream::Departure;
+use millstream_sync::channel::{Received, Receiver, Sender};
+use millstream_sync::waker::park::{Parker, Step};
 
-use crate::channel::{Received, Receiver, Sender};
-use crate::parker::{Parker, Step};
-
-/// What a stage has done without blocking.
+/// The result of a non-blocking poll of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Number of packets handled; 0 means that there is no work yet.
     Packets(usize),
-    /// Nothing is left and no more will come.
+    /// All packets are handled, and the input has ended.
     Ended,
 }
 
 impl Progress {
-    /// The progress after `count` packets, where the receiver was then empty or ended.
+    /// Returns the progress after `count` packets; `ended` says whether the input has ended.
     pub(crate) fn of_batch(count: usize, ended: bool) -> Self {
         if ended && count == 0 { Self::Ended } else { Self::Packets(count) }
     }
@@ -33,7 +32,7 @@ impl Progress {
 /// transmitted.
 ///
 /// Dropping it ends the scheduler's run; packets in its ring are lost.
-// Aligned to its own cache lines, wherever its owner keeps it.
+// Aligned to its own cache lines, so it shares none with its owner's other fields.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Transmitter {

@@ -16,7 +16,7 @@ const STREAMS: u32 = 64;
 const QUEUE: u32 = 32;
 
 /// Offers `count` packets, then waits until every accepted packet is reclaimed.
-fn pass(producer: &mut Producer, count: u32, reclaimed: &AtomicU64) {
+fn offer_and_drain(producer: &mut Producer, count: u32, reclaimed: &AtomicU64) {
     for number in 0..count {
         let stream = StreamId(number % STREAMS);
         while producer.offer(stream, Packet::new(100)) == Err(OfferError::Full) {
@@ -52,9 +52,9 @@ fn nothing_is_allocated_once_warm() {
         });
         threads.spawn(|| {
             let mut producer = producers.remove(0);
-            pass(&mut producer, 20_000, &reclaimed);
+            offer_and_drain(&mut producer, 20_000, &reclaimed);
             let warm = allocations::allocations();
-            pass(&mut producer, 200_000, &reclaimed);
+            offer_and_drain(&mut producer, 200_000, &reclaimed);
             assert_eq!(allocations::allocations(), warm);
         });
         scheduling.run(&mut Monotonic::default());

@@ -15,7 +15,9 @@ use support::{Arrival, Engine, merged, pipelined, single_threaded};
 
 const STREAMS: u32 = 4;
 
-/// Streams that differ in every attribute of disciplines; one is capped, one drops late packets.
+/// Creates a scheduler whose streams differ in every attribute.
+///
+/// One stream has a rate cap; one drops late packets.
 fn engine(row: &DisciplineRow, structure: usize) -> Box<Engine> {
     let options = Options { table: (0..STREAMS).map(StreamId).collect(), ..Options::default() };
     let structures: Vec<_> = row.structures(&options).into_iter().collect();
@@ -46,7 +48,7 @@ fn engine(row: &DisciplineRow, structure: usize) -> Box<Engine> {
     scheduler
 }
 
-/// Arrivals of one producer: often at one instant, sometimes after a long gap.
+/// Generates the arrivals of one producer: often simultaneous, sometimes after a long gap.
 fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     let gap_ns = prop_oneof![3 => Just(0_u64), 5 => 1..400_u64, 1 => 1000..20_000_u64];
     prop::collection::vec((gap_ns, 0..STREAMS, 0..200_u32), 0..60).prop_map(|packets| {

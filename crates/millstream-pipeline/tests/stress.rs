@@ -37,7 +37,7 @@ fn nothing_is_lost_and_streams_keep_their_order() {
             offering.push(threads.spawn(move || {
                 for count in 0..each {
                     let tag = count * PRODUCERS as u64 + number as u64;
-                    // Each stream has one producer, so that its order is known.
+                    // Each stream has one producer, so its order is known.
                     let kind = u32::try_from(count % u64::from(STREAMS) / 2).unwrap();
                     let stream = StreamId(2 * kind + u32::try_from(number).unwrap());
                     while let Err(error) = producer.offer(stream, Packet { bytes: 100, tag }) {
@@ -68,7 +68,7 @@ fn nothing_is_lost_and_streams_keep_their_order() {
             });
             (tags.len() as u64, dropped)
         });
-        let watched = threads.spawn(|| {
+        let reader = threads.spawn(|| {
             for _ in 0..1000 {
                 let counts = counters.read();
                 assert!(counts.taken >= counts.sent + counts.dropped_late + counts.dropped_full);
@@ -78,7 +78,7 @@ fn nothing_is_lost_and_streams_keep_their_order() {
         let counts = scheduling.run(&mut Monotonic::default()).counts;
         let offered: Vec<_> = offering.into_iter().map(|thread| thread.join().unwrap()).collect();
         let (collected, dropped) = collected.join().unwrap();
-        watched.join().unwrap();
+        reader.join().unwrap();
         assert_eq!(offered.iter().map(|(accepted, _)| accepted).sum::<u64>(), counts.taken);
         assert_eq!(offered.iter().map(|(_, refused)| refused).sum::<u64>(), counts.refused);
         assert_eq!(counts.taken, each * PRODUCERS as u64);

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// RTP clock of video, Hz (RFC 3551, 5).
+/// The RTP clock rate of video, Hz (RFC 3551, 5).
 const RTP_HZ: u128 = 90_000;
 
 /// A received RTP packet.

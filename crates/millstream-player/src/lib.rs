@@ -9,4 +9,8 @@ mod arrivals;
 mod player;
 
 pub use arrivals::{Arrival, FrameArrival, lateness, receive};
-pub use player::{Player, Seen};
+pub use player::{Player, ReceivedFrame};
+
+/// The former name of [`ReceivedFrame`].
+#[deprecated(note = "renamed to `ReceivedFrame`")]
+pub type Seen = ReceivedFrame;

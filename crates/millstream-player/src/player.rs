@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 /// A received frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ReceivedFrame {
     /// RTP time.
     pub time: u32,
     /// 1, 2, 3: I, P, B.
@@ -45,7 +45,7 @@ impl Player {
     ///
     /// # Panics
     /// If the server refuses.
-    pub fn both_ways(server: SocketAddr, name: &str) -> [Self; 2] {
+    pub fn udp_and_interleaved(server: SocketAddr, name: &str) -> [Self; 2] {
         [false, true].map(|interleaved| {
             let mut player = Self::open(server, name);
             assert_eq!(player.set_up(interleaved).status(), StatusCode::Ok);
@@ -88,11 +88,11 @@ impl Player {
     /// If the server does not accept.
     pub fn reconnect(&mut self, server: SocketAddr, name: &str) {
         self.control = TcpStream::connect(server).unwrap();
-        self.turn_to(server, name);
+        self.set_url(server, name);
     }
 
     /// Selects the stream of the following requests.
-    pub fn turn_to(&mut self, server: SocketAddr, name: &str) {
+    pub fn set_url(&mut self, server: SocketAddr, name: &str) {
         self.url = format!("rtsp://{server}/{name}");
     }
 
@@ -117,7 +117,7 @@ impl Player {
         self.control.write_all(&bytes).unwrap();
         self.control.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         loop {
-            if let Some(response) = self.understand() {
+            if let Some(response) = self.parse_response() {
                 assert_eq!(response.header(&CSEQ).unwrap().as_str(), self.sequence.to_string());
                 return response;
             }
@@ -142,7 +142,7 @@ impl Player {
     }
 
     /// Parses the complete messages received so far; returns the first response.
-    fn understand(&mut self) -> Option<Response<Vec<u8>>> {
+    fn parse_response(&mut self) -> Option<Response<Vec<u8>>> {
         loop {
             match Message::<Vec<u8>>::parse(&self.input) {
                 Ok((message, length)) => {
@@ -183,7 +183,7 @@ impl Player {
             self.sockets = Some(sockets);
             format!("RTP/AVP;unicast;client_port={rtp}-{rtcp}")
         };
-        self.set_up_by(transport)
+        self.set_up_with(transport)
     }
 
     /// Sets up a session whose RTP and RTCP go to a socket of the caller: `ports` is
@@ -192,10 +192,10 @@ impl Player {
     /// # Panics
     /// As [`set_up`](Self::set_up).
     pub fn set_up_to(&mut self, ports: &str) -> Response<Vec<u8>> {
-        self.set_up_by(format!("RTP/AVP;unicast;client_port={ports}"))
+        self.set_up_with(format!("RTP/AVP;unicast;client_port={ports}"))
     }
 
-    fn set_up_by(&mut self, transport: String) -> Response<Vec<u8>> {
+    fn set_up_with(&mut self, transport: String) -> Response<Vec<u8>> {
         let response = self.ask(Method::Setup, &[("Transport", transport)]);
         if response.status() == StatusCode::Ok {
             let session = response.header(&SESSION).unwrap().as_str();
@@ -238,7 +238,7 @@ impl Player {
             let Some([rtp, rtcp]) = self.sockets.take() else {
                 self.control.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
                 self.read();
-                assert!(self.understand().is_none());
+                assert!(self.parse_response().is_none());
                 continue;
             };
             let mut packet = [0; 65536];
@@ -265,7 +265,7 @@ impl Player {
     ///
     /// # Panics
     /// If that takes half a minute.
-    pub fn watch_frames(&mut self, frames: usize) {
+    pub fn receive_frames(&mut self, frames: usize) {
         let end = Instant::now() + Duration::from_secs(30);
         let times = |packets: &[(Instant, Vec<u8>)]| {
             let time =
@@ -292,8 +292,8 @@ impl Player {
     ///
     /// # Panics
     /// If a packet is malformed.
-    pub fn frames(&mut self) -> Vec<Seen> {
-        let mut frames: Vec<Seen> = Vec::new();
+    pub fn frames(&mut self) -> Vec<ReceivedFrame> {
+        let mut frames: Vec<ReceivedFrame> = Vec::new();
         let mut last_number: Option<u16> = None;
         for (at, packet) in self.packets.drain(..) {
             let packet = RtpPacket::parse(&packet).expect("RTP");
@@ -303,7 +303,7 @@ impl Player {
             let time = packet.timestamp();
             if frames.last().is_none_or(|frame| frame.time != time) {
                 let kind = packet.payload()[2] & 7;
-                frames.push(Seen { time, kind, packets: 0, whole: true, at });
+                frames.push(ReceivedFrame { time, kind, packets: 0, whole: true, at });
             }
             let frame = frames.last_mut().unwrap();
             frame.packets += 1;
@@ -314,7 +314,7 @@ impl Player {
     }
 
     /// Counts the I, P and B frames among `frames`.
-    pub fn kinds(frames: &[Seen]) -> [u64; 3] {
+    pub fn kinds(frames: &[ReceivedFrame]) -> [u64; 3] {
         let mut counts = BTreeMap::new();
         for frame in frames {
             *counts.entry(frame.kind).or_insert(0) += 1;

@@ -1,9 +1,8 @@
 //! Converts departures to columns: Arrow for a run, NumPy for a batch.
 //!
-//! A run's columns are split into record batches of 131,072 rows, 45 bytes a row, so that they grow
+//! A run's columns are split into record batches of 131,072 rows (45 bytes per row), so they grow
 //! without copies. The Arrow C stream interface exports them without a copy, too. Names of streams
 //! and events are dictionaries; their indices are signed since pandas has no unsigned ones.
-//! unsigned ones.
 
 use arrow_array::builder::UInt64Builder;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -50,18 +49,18 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// A collector for streams with these names.
+    /// Creates a collector for streams with these names.
     pub(crate) fn new(names: &[String]) -> Self {
-        let words = |key| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
+        let dictionary = |key| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
         let field = |name, kind| Field::new(name, kind, false);
         let schema = Schema::new(vec![
             field("time_ns", DataType::UInt64),
-            field("stream", words(DataType::Int32)),
+            field("stream", dictionary(DataType::Int32)),
             field("packet", DataType::UInt64),
             field("bytes", DataType::UInt32),
             field("arrival_ns", DataType::UInt64),
             Field::new("deadline_ns", DataType::UInt64, true),
-            field("event", words(DataType::Int8)),
+            field("event", dictionary(DataType::Int8)),
         ]);
         Self {
             schema: Arc::new(schema),
@@ -87,11 +86,11 @@ impl Collector {
         self.arrival_ns.push(departure.arrival_ns);
         self.deadline_ns.append_option(departure.deadline_ns);
         self.event.push(code(departure.event).cast_signed());
-        if self.time_ns.len() == BATCH { self.seal() } else { Ok(()) }
+        if self.time_ns.len() == BATCH { self.flush_batch() } else { Ok(()) }
     }
 
-    /// Turns the collected rows into a record batch.
-    fn seal(&mut self) -> Result<(), ArrowError> {
+    /// Converts the collected rows into a record batch.
+    fn flush_batch(&mut self) -> Result<(), ArrowError> {
         let number = |column: &mut Vec<u64>| UInt64Array::from(std::mem::take(column));
         let stream = PrimitiveArray::<Int32Type>::from(std::mem::take(&mut self.stream));
         let event = PrimitiveArray::<Int8Type>::from(std::mem::take(&mut self.event));
@@ -111,7 +110,7 @@ impl Collector {
     /// Returns all collected rows.
     pub(crate) fn finish(mut self) -> Result<Departures, ArrowError> {
         if !self.time_ns.is_empty() {
-            self.seal()?;
+            self.flush_batch()?;
         }
         Ok(Departures { schema: self.schema, batches: self.batches })
     }
@@ -145,7 +144,7 @@ impl Departures {
     }
 }
 
-/// Departures of a batch, one NumPy array a column.
+/// Departures of a batch, one NumPy array per column.
 #[pyclass(frozen, get_all, module = "millstream._millstream")]
 pub(crate) struct DepartureColumns {
     time_ns: Py<PyArray1<u64>>,
@@ -180,7 +179,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Reserves space, so that filling allocates nothing.
+    /// Reserves space for `rows` rows, so that `push` allocates nothing.
     pub(crate) fn with_capacity(rows: usize) -> Self {
         Self {
             time_ns: Vec::with_capacity(rows),
@@ -220,7 +219,7 @@ impl Rows {
     }
 }
 
-/// An Arrow error, which only a bug can cause.
+/// Converts an Arrow error, which only a bug can cause.
 #[allow(clippy::needless_pass_by_value)]
 pub(crate) fn arrow(error: ArrowError) -> PyErr {
     PyValueError::new_err(error.to_string())

@@ -36,48 +36,48 @@ create_exception!(
 );
 
 /// A diagnostic formatted as the command prints it.
-struct Printed<'a>(MietteHandler, &'a dyn Diagnostic);
+struct FormattedReport<'a>(MietteHandler, &'a dyn Diagnostic);
 
-impl fmt::Display for Printed<'_> {
+impl fmt::Display for FormattedReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.debug(self.1, f)
     }
 }
 
-fn printed(diagnostic: &dyn Diagnostic) -> String {
+fn format_report(diagnostic: &dyn Diagnostic) -> String {
     let options = MietteHandlerOpts::new();
     let handler = options.color(false).unicode(true).terminal_links(false).width(80).build();
-    Printed(handler, diagnostic).to_string()
+    FormattedReport(handler, diagnostic).to_string()
 }
 
-/// An invalid scenario.
+/// Converts the error of an invalid scenario.
 #[allow(clippy::needless_pass_by_value)]
 pub(crate) fn scenario(error: millstream_scenario::ScenarioError) -> PyErr {
-    ScenarioError::new_err(printed(&error))
+    ScenarioError::new_err(format_report(&error))
 }
 
-/// An unreadable input.
+/// Converts the error of an unreadable input.
 pub(crate) fn traffic(error: millstream_traffic::TrafficError) -> PyErr {
     let text = error.to_string();
     let report = match error.help {
         Some(help) => miette::miette!(help = help, "{text}"),
         None => miette::miette!("{text}"),
     };
-    TrafficError::new_err(printed(report.as_ref()))
+    TrafficError::new_err(format_report(report.as_ref()))
 }
 
-/// An invalid contract.
+/// Converts the error of an invalid contract.
 pub(crate) fn contract(error: millstream::ContractError) -> PyErr {
     ContractError::new_err(error.to_string())
 }
 
-/// A failed run of a fabric.
+/// Converts the error of a fabric's run.
 #[allow(clippy::needless_pass_by_value)]
 pub(crate) fn fabric(error: RunFailure) -> PyErr {
     ScenarioError::new_err(error.to_string())
 }
 
-/// A failed run.
+/// Converts the error of a run.
 pub(crate) fn run(error: RunError) -> PyErr {
     match error {
         RunError::Traffic(error) => traffic(error),

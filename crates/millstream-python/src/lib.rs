@@ -4,15 +4,15 @@
 //! python/millstream (names, units, Arrow, NumPy) ── millstream._millstream (this) ── the crates
 //! ```
 //!
-//! It makes no decisions: the crates of the command parse, run and summarise scenarios, and a
+//! The module is only a binding: the command's crates parse, run and summarise scenarios, and a
 //! scheduler is the engine's. Two rules apply. Long operations run detached from the interpreter,
-//! so that other Python threads continue. Only calls for a single packet create Python objects a
+//! so that other Python threads continue. Only single-packet calls create Python objects per
 //! packet.
 
 mod departures;
 mod errors;
+mod periodic;
 mod prototype;
-mod pulse;
 mod run;
 mod scenario;
 mod scheduler;

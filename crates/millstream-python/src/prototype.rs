@@ -1,12 +1,12 @@
-//! Disciplines written in Python, to try a rank function before writing it in Rust.
+//! Disciplines written in Python, to prototype a rank function before writing it in Rust.
 //!
 //! The object's `rank(stream, head)` returns the rank of a backlogged stream: an integer, or up to
-//! four in order of significance. The lowest rank is served; ties go to the lowest stream. It is
-//! called after each event of that stream and only then: a rank may depend on the stream's events
-//! and on nothing that changes by itself.
+//! four in order of significance. The lowest rank is served; ties go to the lowest stream. `rank`
+//! is called only after an event of that stream, so a rank must not depend on time or on other
+//! streams.
 //!
-//! Cost: each hook is a call into Python, about 0.2 to 1 µs, two to four a packet; everything else
-//! is the engine. An exception of a hook is stored and raised by the current call.
+//! Cost: each hook is a call into Python of about 0.2 to 1 µs; a packet needs two to four. The rest
+//! is the engine's cost. An exception of a hook is stored and raised by the current call.
 
 use millstream::{ByRank, Contract, ContractError, Discipline, Head as EngineHead, Rank, StreamId};
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -39,17 +39,17 @@ impl From<EngineHead> for Head {
     }
 }
 
-/// The first exception of a hook, until a call raises it.
-pub(crate) type Raised = Arc<Mutex<Option<PyErr>>>;
+/// The first exception of a hook that no call has raised yet.
+pub(crate) type StoredException = Arc<Mutex<Option<PyErr>>>;
 
 /// A discipline that calls a Python object.
-pub(crate) struct Prototype {
+pub(crate) struct PythonDiscipline {
     object: Py<PyAny>,
     on_arrival: bool,
     on_served: bool,
     now_ns: u64,
     streams: u32,
-    raised: Raised,
+    raised: StoredException,
 }
 
 /// Up to four integers in lexicographic order.
@@ -58,9 +58,9 @@ pub(crate) struct TupleRank([i128; COMPONENTS]);
 
 impl Rank for TupleRank {}
 
-impl Prototype {
+impl PythonDiscipline {
     /// Wraps `object`; its exceptions go to `raised`.
-    pub(crate) fn new(object: &Bound<'_, PyAny>, raised: Raised) -> PyResult<Self> {
+    pub(crate) fn new(object: &Bound<'_, PyAny>, raised: StoredException) -> PyResult<Self> {
         if !object.getattr("rank").is_ok_and(|rank| rank.is_callable()) {
             return Err(PyTypeError::new_err(
                 "a discipline is a name or an object with a method rank(stream, head)",
@@ -76,9 +76,9 @@ impl Prototype {
         })
     }
 
-    /// Returns the result of `ask`, or `None` after storing its exception.
-    fn ask<T>(&self, ask: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
-        Python::attach(|py| match ask(self.object.bind(py)) {
+    /// Returns the result of `hook`, or `None` after storing its exception.
+    fn call_hook<T>(&self, hook: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T>) -> Option<T> {
+        Python::attach(|py| match hook(self.object.bind(py)) {
             Ok(answer) => Some(answer),
             Err(error) => {
                 if let Ok(mut raised) = self.raised.lock() {
@@ -108,7 +108,7 @@ fn components(rank: &Bound<'_, PyAny>) -> PyResult<TupleRank> {
     Ok(TupleRank(components))
 }
 
-impl Discipline for Prototype {
+impl Discipline for PythonDiscipline {
     /// The stream's number; the object keeps all other state.
     type State = u32;
     type Rank = TupleRank;
@@ -129,12 +129,12 @@ impl Discipline for Prototype {
         let rank = |object: &Bound<'_, PyAny>| {
             components(&object.call_method1("rank", (*stream, Head::from(head)))?)
         };
-        self.ask(rank).unwrap_or(TupleRank([i128::MAX; COMPONENTS]))
+        self.call_hook(rank).unwrap_or(TupleRank([i128::MAX; COMPONENTS]))
     }
 
     fn arrived(&mut self, _: &mut u32, stream: StreamId, bytes: u32, _: bool) {
         if self.on_arrival {
-            self.ask(|object| {
+            self.call_hook(|object| {
                 object.call_method1("on_arrival", (stream.0, bytes, self.now_ns)).map(drop)
             });
         }
@@ -143,7 +143,7 @@ impl Discipline for Prototype {
     fn served(&mut self, _: &mut u32, stream: StreamId, head: EngineHead, now_ns: u64) -> bool {
         if self.on_served {
             let arguments = (stream.0, Head::from(head), now_ns);
-            self.ask(|object| object.call_method1("on_served", arguments).map(drop));
+            self.call_hook(|object| object.call_method1("on_served", arguments).map(drop));
         }
         false
     }

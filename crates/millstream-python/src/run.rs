@@ -8,7 +8,7 @@ use millstream_report::{
 use millstream_scenario::Scenario;
 use millstream_sim::{Listener, RunError, link};
 use millstream_sweep::RunFailure;
-use millstream_sweep::fabric::{FabricRun, Looks};
+use millstream_sweep::fabric::{FabricPageRecorder, FabricRun};
 use millstream_traffic::{FrameBytes, OutputFile, write_file};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::departures::{Collector, Departures, arrow};
 use crate::errors;
-use crate::pulse::Pulse;
+use crate::periodic::PeriodicTask;
 
 /// Requested results beside the summary.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ pub(crate) struct Requested {
 struct Recording {
     recorder: Recorder,
     departures: Option<Collector>,
-    pulse: Pulse,
+    periodic: PeriodicTask,
 }
 
 impl Listener for Recording {
@@ -63,7 +63,7 @@ impl Listener for Recording {
 
     #[inline]
     fn stop(&mut self, now_ns: u64) -> bool {
-        self.pulse.beat(now_ns)
+        self.periodic.count_decision(now_ns)
     }
 }
 
@@ -71,13 +71,13 @@ impl Listener for Recording {
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct RunResult {
     scenario: Arc<Scenario>,
-    numbers: Numbers,
+    outcome: RunOutcome,
     notes: Vec<String>,
     departures: Option<Py<Departures>>,
 }
 
 /// The numbers of a run.
-enum Numbers {
+enum RunOutcome {
     Link(Results),
     Fabric { summary: Box<FabricSummary>, links: Links, page: Option<Vec<u8>> },
 }
@@ -85,7 +85,7 @@ enum Numbers {
 /// The links of a fabric: from, to, time transmitting in ns, its share of the run.
 type Links = (Vec<String>, Vec<String>, Vec<u64>, Vec<f64>);
 
-/// Why a run has no result.
+/// The reason a run has no result.
 enum Failed {
     Traffic(millstream_traffic::TrafficError),
     Run(RunError),
@@ -120,39 +120,39 @@ pub(crate) fn run(
                 format!("departures=True is for a single link; {} has a fabric", scenario.name);
             return Err(PyValueError::new_err(message));
         }
-        let numbers = py.detach(|| fabric(&scenario, requested.series, progress))?;
+        let outcome = py.detach(|| fabric(&scenario, requested.series, progress))?;
         let notes = scenario.notes.clone();
-        return Ok(RunResult { scenario, numbers, notes, departures: None });
+        return Ok(RunResult { scenario, outcome, notes, departures: None });
     }
-    let (results, notes, departures) = py.detach(|| detached(&scenario, requested, progress))?;
+    let (results, notes, departures) = py.detach(|| run_link(&scenario, requested, progress))?;
     let departures = departures.map(|departures| Py::new(py, departures)).transpose()?;
-    Ok(RunResult { scenario, numbers: Numbers::Link(results), notes, departures })
+    Ok(RunResult { scenario, outcome: RunOutcome::Link(results), notes, departures })
 }
 
 fn fabric(
     scenario: &Scenario,
     series: bool,
     progress: Option<Py<PyAny>>,
-) -> Result<Numbers, Failed> {
-    let mut pulse = Pulse::new(progress);
+) -> Result<RunOutcome, Failed> {
+    let mut periodic = PeriodicTask::new(progress);
     let mut run = FabricRun::new(scenario).map_err(|error| Failed::Fabric(error.into()))?;
-    let mut looks = series.then(|| Looks::new(&run));
+    let mut recorder = series.then(|| FabricPageRecorder::new(&run));
     loop {
-        let stepped = match &mut looks {
-            Some(looks) => run.step_for(looks),
+        let stepped = match &mut recorder {
+            Some(recorder) => run.step_for(recorder),
             None => run.step(),
         };
         let more = stepped.map_err(|error| Failed::Fabric(error.into()))?;
-        if !more || pulse.look_up(run.reached_ns) {
+        if !more || periodic.poll(run.reached_ns) {
             break;
         }
     }
-    if let Some(raised) = pulse.raised {
+    if let Some(raised) = periodic.raised {
         return Err(Failed::Raised(raised));
     }
-    let page = looks.map(|looks| {
+    let page = recorder.map(|recorder| {
         let mut page = Vec::new();
-        let written = looks.write_page(&mut page, &run, scenario);
+        let written = recorder.write_page(&mut page, &run, scenario);
         written.map(|()| page).map_err(|error| Failed::Run(RunError::Output(error)))
     });
     let page = page.transpose()?;
@@ -163,10 +163,10 @@ fn fabric(
         run.simulation.busy_ns().collect(),
         run.utilisation(),
     );
-    Ok(Numbers::Fabric { summary: Box::new(run.summary(scenario)), links, page })
+    Ok(RunOutcome::Fabric { summary: Box::new(run.summary(scenario)), links, page })
 }
 
-fn detached(
+fn run_link(
     scenario: &Scenario,
     requested: Requested,
     progress: Option<Py<PyAny>>,
@@ -176,16 +176,16 @@ fn detached(
     let mut recording = Recording {
         departures: requested.departures.then(|| Collector::new(&names)),
         recorder: Recorder::new(names, RecorderOptions { series: requested.series }),
-        pulse: Pulse::new(progress),
+        periodic: PeriodicTask::new(progress),
     };
     let end = link::run(scenario, input.feed.as_mut(), &mut recording).map_err(Failed::Run)?;
-    if let Some(raised) = recording.pulse.raised {
+    if let Some(raised) = recording.periodic.raised {
         return Err(Failed::Raised(raised));
     }
     let departures = recording.departures.map(Collector::finish).transpose();
     let waiting = (end.waiting > 0).then(|| {
         format!(
-            "{} packets still wait at the end: they need more credits than ever come back",
+            "{} packets are queued at the end: they need more credits than are ever returned",
             end.waiting
         )
     });
@@ -233,43 +233,43 @@ impl RunResult {
 
     /// The summary as `--summary` writes it.
     fn summary_json(&self) -> String {
-        let json = match &self.numbers {
-            Numbers::Link(results) => {
+        let json = match &self.outcome {
+            RunOutcome::Link(results) => {
                 serde_json::to_string_pretty(&results.summary(&self.scenario.name))
             }
-            Numbers::Fabric { summary, .. } => serde_json::to_string_pretty(summary),
+            RunOutcome::Fabric { summary, .. } => serde_json::to_string_pretty(summary),
         };
         json.unwrap_or_default() + "\n"
     }
 
     /// The table as the command prints it.
     fn table(&self) -> String {
-        match &self.numbers {
-            Numbers::Link(results) => millstream_report::table(results),
-            Numbers::Fabric { summary, .. } => fabric_table(summary),
+        match &self.outcome {
+            RunOutcome::Link(results) => millstream_report::table(results),
+            RunOutcome::Fabric { summary, .. } => fabric_table(summary),
         }
     }
 
     /// Whether the run is of a fabric.
     #[getter]
     fn is_fabric(&self) -> bool {
-        matches!(self.numbers, Numbers::Fabric { .. })
+        matches!(self.outcome, RunOutcome::Fabric { .. })
     }
 
     /// A fabric's links as columns: from, to, `busy_ns`, utilisation. None for a single link.
     fn links(&self) -> Option<Links> {
-        match &self.numbers {
-            Numbers::Link(_) => None,
-            Numbers::Fabric { links, .. } => Some(links.clone()),
+        match &self.outcome {
+            RunOutcome::Link(_) => None,
+            RunOutcome::Fabric { links, .. } => Some(links.clone()),
         }
     }
 
     /// Writes the report, which requires the time series.
     fn write_report(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         py.detach(|| {
-            let results = match &self.numbers {
-                Numbers::Link(results) => results,
-                Numbers::Fabric { page, .. } => {
+            let results = match &self.outcome {
+                RunOutcome::Link(results) => results,
+                RunOutcome::Fabric { page, .. } => {
                     return write_file(&path, page.as_deref().unwrap_or_default());
                 }
             };
@@ -292,9 +292,9 @@ impl RunResult {
     /// Whether time series were recorded.
     #[getter]
     fn has_series(&self) -> bool {
-        match &self.numbers {
-            Numbers::Link(results) => results.series.is_some(),
-            Numbers::Fabric { page, .. } => page.is_some(),
+        match &self.outcome {
+            RunOutcome::Link(results) => results.series.is_some(),
+            RunOutcome::Fabric { page, .. } => page.is_some(),
         }
     }
 }

@@ -10,14 +10,14 @@ use crate::errors;
 use crate::run::{Requested, RunResult, run};
 
 /// Arrivals read to measure the sources' load, as in `millstream check`.
-const READ_AT_MOST: u64 = 5_000_000;
+const MAX_ARRIVALS: u64 = 5_000_000;
 
 /// A valid scenario.
 #[pyclass(frozen, module = "millstream._millstream")]
 pub(crate) struct Scenario(Arc<millstream_scenario::Scenario>);
 
 impl Scenario {
-    /// The parsed scenario.
+    /// Returns the parsed scenario.
     pub(crate) fn parsed(&self) -> &millstream_scenario::Scenario {
         &self.0
     }
@@ -90,7 +90,7 @@ impl Scenario {
             serde_json::to_string_pretty(&explained.map_err(|e| errors::fabric(e.into()))?)
         } else {
             let explained =
-                py.detach(|| explain(&self.0, READ_AT_MOST)).map_err(errors::traffic)?;
+                py.detach(|| explain(&self.0, MAX_ARRIVALS)).map_err(errors::traffic)?;
             serde_json::to_string_pretty(&explained)
         };
         Ok(text.unwrap_or_default() + "\n")

@@ -1,7 +1,7 @@
-//! The engine: packets in, departures out, on the caller's clock.
+//! The engine as a Python class; the caller supplies the time.
 //!
-//! One thread at a time: `PyO3` rejects a second one (`RuntimeError`). A batch is validated before
-//! its first packet enters, so an invalid number changes nothing.
+//! One thread may use it at a time: `PyO3` rejects a second one (`RuntimeError`). A batch is
+//! validated before its first packet is enqueued, so an invalid number changes nothing.
 
 use millstream::catalogue::DynScheduler;
 use millstream::selector::Selector;
@@ -14,11 +14,11 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::departures::{DepartureColumns, Rows};
 use crate::errors::{ContractError, contract};
-use crate::prototype::{Prototype, Raised};
+use crate::prototype::{PythonDiscipline, StoredException};
 use crate::scenario::Scenario;
 
-/// Assumed number of streams for `structure = "auto"`: the actual number is not known yet.
-const MANY: usize = 1024;
+/// The assumed number of streams for `structure = "auto"`, since the actual number is unknown.
+const ASSUMED_STREAMS: usize = 1024;
 
 /// A packet that was sent, or dropped with a reason.
 #[pyclass(frozen, get_all, eq, module = "millstream")]
@@ -87,19 +87,19 @@ struct Misses {
     violations: Vec<u64>,
 }
 
-/// Observes events besides departures: always counts them, and keeps them on request.
+/// Observes drops and misses: always counts them, and keeps them on request.
 #[derive(Default)]
 struct Log {
     counters: Vec<Counters>,
-    keep: bool,
+    keep_events: bool,
     drops: Rows,
     misses: Misses,
 }
 
 impl Log {
-    fn full(&mut self, departure: &millstream::Departure) {
+    fn count_full_drop(&mut self, departure: &millstream::Departure) {
         self.counters[departure.stream.index()].dropped_full += 1;
-        if self.keep {
+        if self.keep_events {
             self.drops.push(departure);
         }
     }
@@ -111,7 +111,7 @@ impl Observer for Log {
         let counters = &mut self.counters[stream.index()];
         counters.missed += missed;
         counters.violations += violations;
-        if self.keep {
+        if self.keep_events {
             self.misses.time_ns.push(now_ns);
             self.misses.stream.push(stream.0);
             self.misses.missed.push(missed);
@@ -122,7 +122,7 @@ impl Observer for Log {
     #[inline]
     fn dropped(&mut self, departure: &millstream::Departure) {
         self.counters[departure.stream.index()].dropped_late += 1;
-        if self.keep {
+        if self.keep_events {
             self.drops.push(departure);
         }
     }
@@ -134,7 +134,7 @@ struct Engine {
     log: Log,
     now_ns: u64,
     /// The exception of a discipline in Python.
-    raised: Option<Raised>,
+    raised: Option<StoredException>,
 }
 
 impl Engine {
@@ -143,7 +143,8 @@ impl Engine {
         if StreamId(stream).index() < streams {
             return Ok(StreamId(stream));
         }
-        Err(PyIndexError::new_err(format!("stream {stream} was not added; there are {streams}")))
+        let message = format!("stream {stream} is out of range: there are {streams} streams");
+        Err(PyIndexError::new_err(message))
     }
 
     /// Checks that time does not decrease.
@@ -171,7 +172,7 @@ impl Engine {
 
     /// Raises the stored exception of a discipline in Python.
     #[inline]
-    fn settle(&self) -> PyResult<()> {
+    fn raise_stored(&self) -> PyResult<()> {
         let raised = self.raised.as_ref().and_then(|raised| raised.lock().ok()?.take());
         raised.map_or(Ok(()), Err)
     }
@@ -179,7 +180,7 @@ impl Engine {
     #[inline]
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Option<u64> {
         let admitted = self.scheduler.enqueue(now_ns, stream, packet);
-        admitted.map_err(|departure| self.log.full(&departure)).ok()
+        admitted.map_err(|departure| self.log.count_full_drop(&departure)).ok()
     }
 }
 
@@ -193,7 +194,7 @@ struct Arrivals<'a> {
 
 impl Arrivals<'_> {
     /// Returns the number of admitted packets.
-    fn enter(&self, engine: &mut Engine) -> usize {
+    fn enqueue_all(&self, engine: &mut Engine) -> usize {
         let columns = self.times.iter().zip(self.streams).zip(self.bytes);
         let mut admitted = 0;
         for (at, ((&now_ns, &stream), &bytes)) in columns.enumerate() {
@@ -220,8 +221,10 @@ impl Scheduler {
 
 #[pymethods]
 impl Scheduler {
-    /// `discipline` is a scenario whose `[scheduler]` is used, or an object with `rank`, for which
-    /// the other arguments apply.
+    /// Creates a scheduler without streams.
+    ///
+    /// `discipline` is a scenario whose `[scheduler]` is used, or an object with `rank`. The other
+    /// arguments apply to the object.
     #[new]
     #[pyo3(signature = (discipline, structure, link_rate_bps, overhead_bytes, events))]
     fn new(
@@ -233,16 +236,16 @@ impl Scheduler {
     ) -> PyResult<Self> {
         let (scheduler, structure, raised): (Box<dyn DynScheduler + Send>, _, _) =
             if let Ok(scenario) = discipline.cast::<Scenario>() {
-                let sharing = &scenario.get().parsed().scheduler;
-                let row = sharing.discipline;
+                let settings = &scenario.get().parsed().scheduler;
+                let row = settings.discipline;
                 let structure = match structure {
-                    "auto" => row.auto_structure(&sharing.options, MANY),
-                    _ => sharing.structure,
+                    "auto" => row.auto_structure(&settings.options, ASSUMED_STREAMS),
+                    _ => settings.structure,
                 };
-                (row.build(&sharing.options, structure), structure.name(), None)
+                (row.build(&settings.options, structure), structure.name(), None)
             } else {
-                let raised = Raised::default();
-                let prototype = Prototype::new(discipline, Raised::clone(&raised))?;
+                let raised = StoredException::default();
+                let prototype = PythonDiscipline::new(discipline, StoredException::clone(&raised))?;
                 let link = Link { rate_bps: link_rate_bps, overhead_bytes };
                 let (scheduler, structure): (Box<dyn DynScheduler + Send>, _) = match structure {
                     "auto" | "heap" => {
@@ -255,14 +258,14 @@ impl Scheduler {
                     }
                     other => {
                         return Err(PyValueError::new_err(format!(
-                            "structure `{other}` cannot hold a discipline in Python; \
+                            "structure `{other}` does not support a discipline in Python; \
                              structures: auto, heap, scan"
                         )));
                     }
                 };
                 (scheduler, structure, Some(raised))
             };
-        let log = Log { keep: events, ..Log::default() };
+        let log = Log { keep_events: events, ..Log::default() };
         let engine = Mutex::new(Engine { scheduler, log, now_ns: 0, raised });
         Ok(Self { engine, structure })
     }
@@ -296,32 +299,32 @@ impl Scheduler {
         fmc: bool,
     ) -> PyResult<u32> {
         let window = Window::new(window.0, window.1).map_err(contract)?;
-        let mut promise = Contract::new().window(window).priority(priority);
-        promise = promise.weight(weight).map_err(contract)?;
-        promise = promise.late(match late {
+        let mut terms = Contract::new().window(window).priority(priority);
+        terms = terms.weight(weight).map_err(contract)?;
+        terms = terms.late(match late {
             "send" => Late::Send,
             "drop" => Late::Drop,
             other => {
-                let message = format!("late = `{other}`; it is `send` or `drop`");
+                let message = format!("late = `{other}`; must be `send` or `drop`");
                 return Err(ContractError::new_err(message));
             }
         });
         if let Some(period_ns) = period_ns {
-            promise = promise.period_ns(period_ns).map_err(contract)?;
+            terms = terms.period_ns(period_ns).map_err(contract)?;
         }
         if let Some(deadline_ns) = first_deadline_ns {
-            promise = promise.first_deadline_ns(deadline_ns);
+            terms = terms.first_deadline_ns(deadline_ns);
         }
         if let Some(bytes) = quantum_bytes {
-            promise = promise.quantum_bytes(bytes).map_err(contract)?;
+            terms = terms.quantum_bytes(bytes).map_err(contract)?;
         }
         if let Some(packets) = queue {
-            promise = promise.queue(packets);
+            terms = terms.queue(packets);
         }
         match (max_rate_bps.map(NonZeroU64::new), burst_bytes) {
             (None, None) => {}
             (Some(Some(rate_bps)), Some(burst_bytes)) => {
-                promise = promise.max_rate(MaxRate { rate_bps, burst_bytes });
+                terms = terms.max_rate(MaxRate { rate_bps, burst_bytes });
             }
             _ => {
                 return Err(ContractError::new_err(
@@ -330,13 +333,13 @@ impl Scheduler {
             }
         }
         if let Some(credits) = credits {
-            promise = promise.credits(credits);
+            terms = terms.credits(credits);
         }
         if fmc {
-            promise = promise.fmc();
+            terms = terms.fmc();
         }
         let engine = self.engine();
-        let stream = engine.scheduler.add_stream(promise).map_err(contract)?;
+        let stream = engine.scheduler.add_stream(terms).map_err(contract)?;
         engine.log.counters.push(Counters::default());
         Ok(stream.0)
     }
@@ -349,7 +352,7 @@ impl Scheduler {
         let stream = engine.stream(stream)?;
         engine.advance(now_ns)?;
         let number = engine.enqueue(now_ns, stream, Packet { bytes, tag });
-        engine.settle()?;
+        engine.raise_stored()?;
         Ok(number)
     }
 
@@ -358,7 +361,7 @@ impl Scheduler {
         let engine = self.engine();
         engine.advance(now_ns)?;
         let departure = engine.scheduler.decide(now_ns, &mut engine.log);
-        engine.settle()?;
+        engine.raise_stored()?;
         Ok(departure.as_ref().map(Departure::from))
     }
 
@@ -384,8 +387,8 @@ impl Scheduler {
             engine.stream(*greatest)?;
         }
         engine.advance_through(arrivals.times)?;
-        let admitted = py.detach(|| arrivals.enter(engine));
-        engine.settle()?;
+        let admitted = py.detach(|| arrivals.enqueue_all(engine));
+        engine.raise_stored()?;
         Ok(admitted)
     }
 
@@ -409,7 +412,7 @@ impl Scheduler {
             }
             sent
         });
-        engine.settle()?;
+        engine.raise_stored()?;
         Ok(sent.into_columns(py))
     }
 
@@ -432,20 +435,20 @@ impl Scheduler {
             }
             sent
         });
-        engine.settle()?;
+        engine.raise_stored()?;
         Ok(sent.into_columns(py))
     }
 
     /// Opens or closes the gate of a stream.
     fn set_eligible(&mut self, now_ns: u64, stream: u32, eligible: bool) -> PyResult<()> {
         if self.structure == "hilq" && !eligible {
-            return Err(PyValueError::new_err("structure `hilq` cannot hold streams back"));
+            return Err(PyValueError::new_err("structure `hilq` does not support gates"));
         }
         let engine = self.engine();
         let stream = engine.stream(stream)?;
         engine.advance(now_ns)?;
         engine.scheduler.set_eligible(now_ns, stream, eligible);
-        engine.settle()
+        engine.raise_stored()
     }
 
     /// Returns credits to a stream.
@@ -454,7 +457,7 @@ impl Scheduler {
         let stream = engine.stream(stream)?;
         engine.advance(now_ns)?;
         engine.scheduler.add_credits(now_ns, stream, credits);
-        engine.settle()
+        engine.raise_stored()
     }
 
     /// The time at which the next stream becomes eligible under its rate cap, ns.

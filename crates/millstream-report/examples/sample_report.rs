@@ -1,8 +1,8 @@
-//! A report of invented traffic, to look at what a customer will see.
+//! Writes a report of synthetic traffic, to inspect the page without a simulation.
 //!
-//! Streams of known shapes share a link for some seconds: steady, bursty, late, starting
-//! half-way, and one with a hostile name. Nothing is scheduled; delays come from a small generator
-//! with a fixed seed, so the same arguments give the same bytes.
+//! Streams of known shapes share a link for some seconds: steady, bursty, late, starting half-way,
+//! and one with a hostile name. Nothing is scheduled. A small generator with a fixed seed computes
+//! the delays, so equal arguments give equal bytes.
 //!
 //! ```text
 //! cargo run -p millstream-report --example sample_report -- /tmp/report.html [streams] [ms]
@@ -17,7 +17,7 @@ use std::io::{BufWriter, Write};
 use millstream::{Departure, Event, StreamId};
 use millstream_report::{Recorder, RecorderOptions, ReportInput, Results, table, write_report};
 
-/// Names that a report must survive, in the order of the streams.
+/// The names of the streams; one tests the escaping of the report.
 const NAMES: [&str; 5] =
     ["video", "voice", "backup", "<script>alert('größe')</script> & \"quotes\"", "sensors"];
 
@@ -26,7 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = arguments.next().unwrap_or_else(|| "/tmp/report.html".into());
     let streams: u32 = arguments.next().unwrap_or_else(|| "5".into()).parse()?;
     let milliseconds: u64 = arguments.next().unwrap_or_else(|| "10000".into()).parse()?;
-    let results = invented(streams, milliseconds * 1_000_000);
+    let results = synthetic_run(streams, milliseconds * 1_000_000);
     print!("{}", table(&results));
     let input = ReportInput {
         results: &results,
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         discipline: "dwcs",
         structure: "heap",
         link_rate_bps: 100_000_000,
-        notes: &["invented traffic: nothing was scheduled".to_owned()],
+        notes: &["synthetic traffic: nothing was scheduled".to_owned()],
     };
     let mut file = BufWriter::new(File::create(path)?);
     write_report(&mut file, &input)?;
@@ -43,8 +43,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A run of `end_ns`, one packet a stream and millisecond.
-fn invented(streams: u32, end_ns: u64) -> Results {
+/// Returns the results of a run of `end_ns` with one packet per stream and millisecond.
+fn synthetic_run(streams: u32, end_ns: u64) -> Results {
     let name = |stream: u32| {
         let extra = || format!("stream {stream} {}", "x".repeat(300));
         NAMES.get(stream as usize).map_or_else(extra, |name| (*name).to_owned())

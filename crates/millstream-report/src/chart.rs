@@ -47,7 +47,7 @@ pub struct Chart<'a> {
     /// Whether the vertical axis is logarithmic, with the rules of `x_log`.
     pub y_log: bool,
     /// Whether to draw a legend and a white background, for a standalone picture.
-    pub alone: bool,
+    pub standalone: bool,
     /// The width and height, pixels.
     pub size: (u32, u32),
 }
@@ -64,7 +64,7 @@ pub(crate) fn dashes(index: usize) -> &'static str {
 }
 
 /// Returns the placeholder colour of line `index` while the chart is drawn.
-fn stand_in(index: usize) -> RGBColor {
+fn placeholder_colour(index: usize) -> RGBColor {
     let [.., green, blue] = u32::try_from(index).unwrap_or(u32::MAX).to_be_bytes();
     RGBColor(1, green, blue)
 }
@@ -73,7 +73,7 @@ fn stand_in(index: usize) -> RGBColor {
 fn paint(svg: &str, lines: usize) -> String {
     let mut painted = svg.to_owned();
     for index in 0..lines {
-        let RGBColor(red, green, blue) = stand_in(index);
+        let RGBColor(red, green, blue) = placeholder_colour(index);
         let mut stroke = format!("stroke=\"{}\"", colour(index));
         if !dashes(index).is_empty() {
             stroke += &format!(" stroke-dasharray=\"{}\"", dashes(index));
@@ -116,7 +116,7 @@ fn ends(line: &Line, halves: &[f64]) -> [Vec<(f64, f64)>; 2] {
 /// Returns the horizontal offset of a line's error bars, as a share of the axis width.
 ///
 /// The offset keeps the bars of different lines from covering each other.
-fn aside(index: usize, lines: usize) -> f64 {
+fn bar_offset(index: usize, lines: usize) -> f64 {
     let number = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
     (number(index) - (number(lines) - 1.0) / 2.0) * 0.005
 }
@@ -135,7 +135,7 @@ fn draw(
     let y_range = range(points().map(|point| point.1), chart.y_log);
     let width = x_range.end - x_range.start;
     let root = SVGBackend::with_string(svg, chart.size).into_drawing_area();
-    if chart.alone {
+    if chart.standalone {
         root.fill(&WHITE)?;
     }
     let frame = [&x_range, &y_range].map(|range| (range.start, range.end));
@@ -172,25 +172,25 @@ fn draw(
         .axis_desc_style(("sans-serif", 14))
         .draw()?;
     for (index, (line, points)) in lines.iter().zip(drawn.clone()).enumerate() {
-        let colour = stand_in(index);
+        let colour = placeholder_colour(index);
         let series = LineSeries::new(points, colour.stroke_width(2));
         let annotation = context.draw_series(series)?;
-        if chart.alone {
+        if chart.standalone {
             annotation.label(printed(&line.name)).legend(move |(x, y)| {
                 PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3))
             });
         }
     }
     for (index, [low, high]) in bars.iter().enumerate() {
-        let style = stand_in(index).stroke_width(1);
-        let aside = aside(index, bars.len()) * width;
+        let style = placeholder_colour(index).stroke_width(1);
+        let bar_offset = bar_offset(index, bars.len()) * width;
         let bar = |(low, high): (&(f64, f64), &(f64, f64))| {
             let middle = f64::midpoint(low.1, high.1);
-            ErrorBar::new_vertical(low.0 + aside, low.1, middle, high.1, style, 7)
+            ErrorBar::new_vertical(low.0 + bar_offset, low.1, middle, high.1, style, 7)
         };
         context.draw_series(low.iter().zip(high).map(bar))?;
     }
-    if chart.alone {
+    if chart.standalone {
         context
             .configure_series_labels()
             .position(legend)
@@ -283,7 +283,7 @@ fn describe(svg: &str, chart: &Chart, lines: &[Line]) -> String {
     let axes = format!("{} by {}", chart.y_label, chart.x_label);
     let title = if chart.title.is_empty() { axes } else { format!("{}: {axes}", chart.title) };
     let title = escaped(&title);
-    if chart.alone {
+    if chart.standalone {
         return format!("{head}>\n<title>{title}</title>{rest}");
     }
     let names: Vec<_> = lines.iter().map(|line| escaped(&line.name)).collect();
@@ -382,7 +382,7 @@ mod tests {
         y_label: "rate (Mb/s)",
         x_log: false,
         y_log: false,
-        alone: true,
+        standalone: true,
         size: (600, 300),
     };
 
@@ -460,8 +460,8 @@ mod tests {
     fn all_lines_of_the_report_are_distinguishable() {
         let of = |k: u32| Line { name: k.to_string(), points: vec![(0.0, 0.0), (1.0, k.into())] };
         let all: Vec<_> = (0..24).map(of).collect();
-        let svg = lines(&Chart { alone: false, ..CHART }, &all).unwrap();
-        assert!(!svg.contains("\"#0100"), "a stand-in was left");
+        let svg = lines(&Chart { standalone: false, ..CHART }, &all).unwrap();
+        assert!(!svg.contains("\"#0100"), "a placeholder was left");
         let strokes: std::collections::BTreeSet<_> = svg
             .lines()
             .filter(|line| line.starts_with("<polyline") && line.contains("stroke-width=\"2\""))

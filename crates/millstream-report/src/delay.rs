@@ -29,11 +29,11 @@ impl Delays {
         self.count += 1;
         self.sum += u128::from(delay_ns);
         self.max = self.max.max(delay_ns);
-        self.place(delay_ns, 1);
+        self.insert(delay_ns, 1);
     }
 
     /// Adds the delays of `other`.
-    pub(crate) fn absorb(&mut self, other: &Self) {
+    pub(crate) fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.sum += other.sum;
         self.max = self.max.max(other.max);
@@ -42,21 +42,21 @@ impl Delays {
                 // All histograms have equal bucket limits, so the end of the bucket is in the
                 // corresponding bucket of this histogram.
                 let packets = bucket.count_since_last_iteration();
-                self.place(bucket.value_iterated_to(), u32::try_from(packets).unwrap_or(u32::MAX));
+                self.insert(bucket.value_iterated_to(), u32::try_from(packets).unwrap_or(u32::MAX));
             }),
-            None => other.few.iter().for_each(|delay_ns| self.place(*delay_ns, 1)),
+            None => other.few.iter().for_each(|delay_ns| self.insert(*delay_ns, 1)),
         }
     }
 
     #[inline]
-    fn place(&mut self, delay_ns: u64, packets: u32) {
+    fn insert(&mut self, delay_ns: u64, packets: u32) {
         match &mut self.many {
             Some(histogram) => record(histogram, delay_ns, packets),
-            None => self.place_exactly(delay_ns, packets),
+            None => self.insert_exact(delay_ns, packets),
         }
     }
 
-    fn place_exactly(&mut self, delay_ns: u64, packets: u32) {
+    fn insert_exact(&mut self, delay_ns: u64, packets: u32) {
         if self.few.len() + packets as usize <= EXACT {
             self.few.extend(std::iter::repeat_n(delay_ns, packets as usize));
         } else if let Ok(mut histogram) = Histogram::new(2) {
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     /// Returns deterministic delays of many magnitudes.
-    fn invented(count: usize, seed: u64) -> (Delays, Vec<u64>) {
+    fn synthetic(count: usize, seed: u64) -> (Delays, Vec<u64>) {
         let mut state = seed;
         let mut delays = Delays::default();
         let mut all = Vec::new();
@@ -166,7 +166,7 @@ mod tests {
     #[test]
     fn percentiles_match_a_sorted_list_within_the_error_bound() {
         for count in [1, 2, 63, 64, 65, 5000] {
-            let (delays, all) = invented(count, 7);
+            let (delays, all) = synthetic(count, 7);
             check(&delays, all);
         }
     }
@@ -174,9 +174,9 @@ mod tests {
     #[test]
     fn absorbed_delays_match_recorded_ones() {
         for (first, second) in [(3, 4), (40, 40), (5000, 10), (10, 5000), (3000, 2000)] {
-            let (mut delays, mut all) = invented(first, 1);
-            let (other, others) = invented(second, 2);
-            delays.absorb(&other);
+            let (mut delays, mut all) = synthetic(first, 1);
+            let (other, others) = synthetic(second, 2);
+            delays.merge(&other);
             all.extend(others);
             check(&delays, all);
         }

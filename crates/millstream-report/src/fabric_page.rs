@@ -157,7 +157,7 @@ struct Link {
 pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -> io::Result<()> {
     let summary = input.summary;
     let drawn = input.links.len() <= LINKS_DRAWN;
-    let places = Places::of(input.nodes);
+    let places = Layout::of(input.nodes);
     let rows = summary.streams.iter().enumerate().map(|(at, stream)| {
         let mut cells = row(stream);
         Row { name: shortened(&cells.remove(0)), colour: colour(at), dashes: dashes(at), cells }
@@ -196,7 +196,7 @@ fn facts(input: &FabricReportInput) -> Vec<(&'static str, String)> {
         ("links busy", format!("{:.1} %", of.mean_utilisation * 100.0)),
         ("counted", format!("{} to {}", human::time(of.warm_up_ns), human::time(of.end_ns))),
         ("packet-hops", of.packet_hops.to_string()),
-        ("under way at the end", of.under_way.to_string()),
+        ("in flight at the end", of.under_way.to_string()),
     ]
 }
 
@@ -223,7 +223,7 @@ fn charts(input: &FabricReportInput) -> Result<Vec<Figure>, String> {
     draw(
         figure(
             "Throughput over time",
-            format!("Bytes delivered, of all end-points' links.{warm_up}"),
+            format!("Delivered bytes, of the capacity of all end-points' links.{warm_up}"),
         ),
         chart("time (ms)", "throughput (%)"),
         &named(&mut |at| curve(at).throughput),
@@ -231,7 +231,7 @@ fn charts(input: &FabricReportInput) -> Result<Vec<Figure>, String> {
     draw(
         figure(
             "Delay over time",
-            format!("Mean delay of what was delivered, by powers of ten.{warm_up}"),
+            format!("Mean delay of delivered packets, on a logarithmic axis.{warm_up}"),
         ),
         Chart { y_log: true, ..chart("time (ms)", "mean delay (µs)") },
         &named(&mut |at| curve(at).delay),
@@ -239,7 +239,7 @@ fn charts(input: &FabricReportInput) -> Result<Vec<Figure>, String> {
     draw(
         figure(
             "Delay distribution",
-            "Share of delivered packets that took no longer, from injection to the last byte's \
+            "Share of delivered packets within the delay, from injection to the last byte's \
              arrival, after the warm-up."
                 .into(),
         ),
@@ -255,7 +255,7 @@ fn figure(title: &'static str, caption: String) -> Figure {
 
 fn chart<'a>(x_label: &'a str, y_label: &'a str) -> Chart<'a> {
     let size = (960, 300);
-    Chart { title: "", x_label, y_label, x_log: false, y_log: false, alone: false, size }
+    Chart { title: "", x_label, y_label, x_log: false, y_log: false, standalone: false, size }
 }
 
 fn scale() -> Vec<(String, &'static str)> {
@@ -299,12 +299,12 @@ fn kilobytes(bytes: f64) -> String {
 }
 
 /// The positions of the nodes in the drawing.
-struct Places {
+struct Layout {
     size: (u32, u32),
     places: Vec<(u32, u32)>,
 }
 
-impl Places {
+impl Layout {
     fn of(nodes: &[DrawnNode]) -> Self {
         let last = |pick: fn((u32, u32)) -> u32| {
             nodes.iter().map(|node| pick(node.place)).max().unwrap_or(0)
@@ -344,8 +344,8 @@ impl Places {
             });
             let (along_x, along_y) = (to.0 - from.0, to.1 - from.1);
             let length = along_x.hypot(along_y).max(1.0);
-            let aside = (-along_y / length * 1.5, along_x / length * 1.5);
-            let moved = |place: (f64, f64)| (tenth(place.0 + aside.0), tenth(place.1 + aside.1));
+            let offset = (-along_y / length * 1.5, along_x / length * 1.5);
+            let moved = |place: (f64, f64)| (tenth(place.0 + offset.0), tenth(place.1 + offset.1));
             let percent = link.utilisation * 100.0;
             let last = SCALE.len() - 1;
             let step = SCALE[..last].iter().position(|(to, _)| percent <= f64::from(*to));

@@ -87,7 +87,7 @@ const COUNTED: [Counted; 3] = [
     },
     Counted {
         title: "Window violations over time",
-        caption: "Misses of streams whose window allowed no more.",
+        caption: "Misses with no loss left in the window.",
         what: "violations",
         value: |bin| bin.violations,
     },
@@ -167,7 +167,7 @@ fn over_time(end_ns: u64, y_label: &str, mut drawn: Vec<Line>) -> Result<String,
 }
 
 fn in_page<'a>(x_label: &'a str, y_label: &'a str, x_log: bool) -> Chart<'a> {
-    Chart { title: "", x_label, y_label, x_log, y_log: false, alone: false, size: (960, 300) }
+    Chart { title: "", x_label, y_label, x_log, y_log: false, standalone: false, size: (960, 300) }
 }
 
 fn rates(results: &Results, series: &Series) -> Result<Figure, String> {

@@ -54,11 +54,11 @@ struct Page<'a> {
     left_out: usize,
     /// The light and dark colours of the lines.
     colours: Vec<(&'static str, &'static str)>,
-    keys: Vec<Key>,
+    keys: Vec<LegendEntry>,
     charts: Vec<Figure>,
     sent_any: bool,
     /// The reason why charts are missing; empty if none is.
-    silence: &'static str,
+    no_charts_reason: &'static str,
     notes: &'a [String],
     scenario: &'a str,
 }
@@ -73,7 +73,7 @@ struct Row {
 }
 
 /// An entry of the legend with its bar of the share chart.
-struct Key {
+struct LegendEntry {
     name: String,
     colour: &'static str,
     dashes: &'static str,
@@ -118,12 +118,12 @@ pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<
         colours: palettes(),
         keys: keys(results, &total),
         charts: figures(results).map_err(io::Error::other)?,
-        silence: if total.sent == 0 {
+        no_charts_reason: if total.sent == 0 {
             "Nothing was sent, so there are no rates and delays to draw."
         } else if results.series.is_none() {
             "Time series were not recorded, so there is nothing to draw."
         } else if results.end_ns == 0 {
-            "The run took no time, so there is nothing to draw."
+            "The run has length zero, so there is nothing to draw."
         } else {
             ""
         },
@@ -184,11 +184,11 @@ fn rows(results: &Results, total: &StreamResults) -> Vec<Row> {
     rows
 }
 
-fn keys(results: &Results, total: &StreamResults) -> Vec<Key> {
+fn keys(results: &Results, total: &StreamResults) -> Vec<LegendEntry> {
     let Some(series) = &results.series else { return Vec::new() };
     let key = |at| {
         let members = results.combined(Series::members(at, results.streams.len()));
-        Key {
+        LegendEntry {
             name: name(results, at),
             colour: colour(at),
             dashes: dashes(at),
@@ -262,7 +262,7 @@ mod tests {
         for title in ["Rate over time", "Delay distribution", "Window violations over time"] {
             assert!(html.contains(title), "no {title}");
         }
-        assert!(!html.contains("Drops over time"), "there were none");
+        assert!(!html.contains("Drops over time"), "the run has no drops");
         assert!(html.contains("Share of sent bytes"));
     }
 

@@ -2,11 +2,11 @@
 //!
 //! The server runs in one thread, separate from the threads of the program. It limits the number of
 //! concurrent connections, the requests per connection (one) and the size of the header. The header
-//! and the whole connection have timeouts. The server reads bodies only of orders (PUT, POST and
-//! DELETE), if the program accepts them, up to a length set by the program.
+//! and the whole connection have timeouts. The server reads bodies only of write requests (PUT,
+//! POST and DELETE), if the program accepts them, up to a length set by the program.
 //!
 //! At the limit of connections, the server closes the one with the oldest incomplete request to
-//! accept another (`places`): idle clients cannot block other clients.
+//! accept another (`slots`): idle clients cannot block other clients.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -26,20 +26,20 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-mod places;
+mod slots;
 
-use places::{Place, Places};
+use slots::{ConnectionSlot, ConnectionSlots};
 
 /// The limit of concurrent connections.
-const CONNECTIONS: usize = 32;
+const MAX_CONNECTIONS: usize = 32;
 /// The length of the longest request header, bytes; the minimum that `hyper` accepts.
 const HEADER_BYTES: usize = 8_192;
 /// The largest number of header fields.
 const HEADER_FIELDS: usize = 64;
 /// The timeout for receiving a request's header.
-const HEADER_TIME: Duration = Duration::from_secs(2);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The timeout of a connection, including the time in which the client reads the answer.
-const CONNECTION_TIME: Duration = Duration::from_secs(10);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The answer of a program to a request for one of its pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,9 +60,9 @@ pub enum Answer {
     NotFound,
 }
 
-/// The method of an order.
+/// The method of a write request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
+pub enum WriteMethod {
     /// Store the body under the path.
     Put,
     /// Process the body.
@@ -73,9 +73,9 @@ pub enum Verb {
 
 /// A request that changes the state of the program or passes it a body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct WriteRequest {
     /// The method.
-    pub verb: Verb,
+    pub method: WriteMethod,
     /// The path, as in the URL.
     pub path: String,
     /// The query after `?`; empty without one.
@@ -86,16 +86,28 @@ pub struct Order {
     pub body: Vec<u8>,
 }
 
-/// The handler of orders and its limit.
-pub struct Orders {
+/// The handler of write requests and its limit.
+pub struct WriteHandler {
     /// The length of the longest body, bytes.
-    pub most_bytes: usize,
-    /// Executes an order, in a thread where it may block for some seconds.
-    pub obey: Box<dyn Fn(Order) -> Answer + Send + Sync>,
+    pub max_bytes: usize,
+    /// Executes a write request, in a thread where it may block for some seconds.
+    pub handle: Box<dyn Fn(WriteRequest) -> Answer + Send + Sync>,
 }
 
-/// The number of threads that execute orders concurrently.
-const ORDERS_AT_ONCE: usize = 4;
+/// Deprecated alias of [`WriteMethod`].
+#[deprecated(note = "renamed to `WriteMethod`")]
+pub type Verb = WriteMethod;
+
+/// Deprecated alias of [`WriteRequest`].
+#[deprecated(note = "renamed to `WriteRequest`")]
+pub type Order = WriteRequest;
+
+/// Deprecated alias of [`WriteHandler`].
+#[deprecated(note = "renamed to `WriteHandler`")]
+pub type Orders = WriteHandler;
+
+/// The number of threads that execute write requests concurrently.
+const MAX_CONCURRENT_WRITES: usize = 4;
 
 /// Answers GET and HEAD requests on `listener`, in a separate thread that runs until the program
 /// ends.
@@ -117,9 +129,9 @@ pub fn serve(
     serve_with(listener, paths, answer, None)
 }
 
-/// Serves pages like [`serve`], and accepts orders by PUT, POST and DELETE.
+/// Serves pages like [`serve`], and accepts write requests by PUT, POST and DELETE.
 ///
-/// The server refuses orders from browsers: requests with `Origin` or `Sec-Fetch-Site`, which
+/// The server refuses write requests from browsers: those with `Origin` or `Sec-Fetch-Site`, which
 /// browsers add to these methods.
 ///
 /// # Errors
@@ -128,18 +140,18 @@ pub fn serve_with(
     listener: TcpListener,
     paths: &'static str,
     answer: impl Fn(&str) -> Answer + Send + Sync + 'static,
-    orders: Option<Orders>,
+    handler: Option<WriteHandler>,
 ) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let loopback = listener.local_addr()?.ip().to_canonical().is_loopback();
-    let (policy, orders) = (policy(DASHBOARD)?, orders.map(Arc::new));
-    let site = Arc::new(Site { loopback, paths, policy, answer, orders });
+    let (policy, handler) = (policy(DASHBOARD)?, handler.map(Arc::new));
+    let site = Arc::new(Site { loopback, paths, policy, answer, handler });
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .max_blocking_threads(ORDERS_AT_ONCE)
+        .max_blocking_threads(MAX_CONCURRENT_WRITES)
         .enable_all()
         .build()?;
     let listener = {
-        let _inside = runtime.enter();
+        let _guard = runtime.enter();
         tokio::net::TcpListener::from_std(listener)?
     };
     let serving =
@@ -157,33 +169,33 @@ struct Site<F> {
     /// The content security policy of the dashboard.
     policy: HeaderValue,
     answer: F,
-    orders: Option<Arc<Orders>>,
+    handler: Option<Arc<WriteHandler>>,
 }
 
 async fn accept<F: Fn(&str) -> Answer + 'static>(
     listener: tokio::net::TcpListener,
     site: Arc<Site<F>>,
 ) {
-    let places = Places::new(CONNECTIONS);
+    let slots = ConnectionSlots::new(MAX_CONNECTIONS);
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             // The error may persist, for example without free file descriptors: do not spin.
             tokio::time::sleep(Duration::from_millis(10)).await;
             continue;
         };
-        let place = places.take().await;
-        let number = place.number;
+        let slot = slots.take().await;
+        let number = slot.number;
         let site = Arc::clone(&site);
         let connection = tokio::task::spawn_local(async move {
             let service = service_fn(|request| {
-                let (site, place) = (&site, &place);
-                async move { Ok::<_, Infallible>(site.respond(request, place).await) }
+                let (site, slot) = (&site, &slot);
+                async move { Ok::<_, Infallible>(site.respond(request, slot).await) }
             });
             let connection = connections().serve_connection(TokioIo::new(stream), service);
             // Errors of a connection concern only its client.
-            let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
+            let _ = tokio::time::timeout(CONNECTION_TIMEOUT, connection).await;
         });
-        places.begins(number, connection.abort_handle());
+        slots.register(number, connection.abort_handle());
     }
 }
 
@@ -192,7 +204,7 @@ fn connections() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIME)
+        .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEADER_BYTES)
         .max_headers(HEADER_FIELDS)
         .keep_alive(false);
@@ -200,21 +212,25 @@ fn connections() -> http1::Builder {
 }
 
 impl<F: Fn(&str) -> Answer> Site<F> {
-    async fn respond(&self, request: Request<Incoming>, place: &Place) -> Response<Full<Bytes>> {
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        slot: &ConnectionSlot,
+    ) -> Response<Full<Bytes>> {
         let text = "text/plain; charset=utf-8";
-        let ordered = self.orders.as_ref().zip(verb(request.method()));
-        if ordered.is_none() {
-            place.is_complete();
+        let writing = self.handler.as_ref().zip(write_method(request.method()));
+        if writing.is_none() {
+            slot.mark_complete();
         }
         let host = host(&request);
         let answer = if let Err(why) = host {
             Answer::Refused(StatusCode::BAD_REQUEST.as_u16(), why.to_owned())
         } else if self.loopback && !is_local(&request, host.unwrap_or_default()) {
             let message =
-                "this address is for its own machine only: ask for it by number, or as localhost";
+                "this address serves its own machine only: use its number or localhost as the host";
             Answer::Refused(StatusCode::MISDIRECTED_REQUEST.as_u16(), message.to_owned())
-        } else if let Some((orders, verb)) = ordered {
-            order(orders, verb, request, place).await
+        } else if let Some((handler, method)) = writing {
+            write(handler, method, request, slot).await
         } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
             Answer::Refused(StatusCode::METHOD_NOT_ALLOWED.as_u16(), "GET only".to_owned())
         } else if request.uri().path() == "/" {
@@ -238,7 +254,7 @@ impl<F: Fn(&str) -> Answer> Site<F> {
                 (status, text, (why + "\n").into_bytes())
             }
             Answer::NotFound => {
-                let message = format!("there are {}\n", self.paths);
+                let message = format!("not found; the pages are {}\n", self.paths);
                 (StatusCode::NOT_FOUND, text, message.into_bytes())
             }
         };
@@ -262,44 +278,44 @@ impl<F: Fn(&str) -> Answer> Site<F> {
     }
 }
 
-/// Returns the order of an HTTP method; `None` if it is not an order.
-fn verb(method: &Method) -> Option<Verb> {
+/// Returns the write method of an HTTP method; `None` if it is not one.
+fn write_method(method: &Method) -> Option<WriteMethod> {
     match *method {
-        Method::PUT => Some(Verb::Put),
-        Method::POST => Some(Verb::Post),
-        Method::DELETE => Some(Verb::Delete),
+        Method::PUT => Some(WriteMethod::Put),
+        Method::POST => Some(WriteMethod::Post),
+        Method::DELETE => Some(WriteMethod::Delete),
         _ => None,
     }
 }
 
-/// Executes an order, unless a browser sent it.
-async fn order(
-    orders: &Arc<Orders>,
-    verb: Verb,
+/// Executes a write request, unless a browser sent it.
+async fn write(
+    handler: &Arc<WriteHandler>,
+    method: WriteMethod,
     request: Request<Incoming>,
-    place: &Place,
+    slot: &ConnectionSlot,
 ) -> Answer {
     let headers = request.headers();
     if headers.contains_key(header::ORIGIN) || headers.contains_key("sec-fetch-site") {
-        return Answer::Refused(403, "pages of the web give no orders here".to_owned());
+        return Answer::Refused(403, "requests from web pages are refused".to_owned());
     }
     let of = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let content_type = of(header::CONTENT_TYPE).to_owned();
     let path = request.uri().path().to_owned();
     let query = request.uri().query().unwrap_or_default().to_owned();
-    let body = match Limited::new(request.into_body(), orders.most_bytes).collect().await {
+    let body = match Limited::new(request.into_body(), handler.max_bytes).collect().await {
         Ok(body) => body.to_bytes().into(),
         Err(error) if error.is::<LengthLimitError>() => {
-            let why = format!("a body of more than {} bytes", orders.most_bytes);
+            let why = format!("a body of more than {} bytes", handler.max_bytes);
             return Answer::Refused(413, why);
         }
         Err(error) => return Answer::Refused(400, error.to_string()),
     };
-    place.is_complete();
-    let order = Order { verb, path, query, content_type, body };
-    let orders = Arc::clone(orders);
-    let done = tokio::task::spawn_blocking(move || (orders.obey)(order)).await;
-    done.unwrap_or_else(|_| Answer::Unavailable("the order was not done".to_owned()))
+    slot.mark_complete();
+    let write_request = WriteRequest { method, path, query, content_type, body };
+    let handler = Arc::clone(handler);
+    let done = tokio::task::spawn_blocking(move || (handler.handle)(write_request)).await;
+    done.unwrap_or_else(|_| Answer::Unavailable("the request was not processed".to_owned()))
 }
 
 /// Returns the host that a request names, without its port; `None` if it names none, which HTTP/1.0
@@ -312,11 +328,11 @@ fn host(request: &Request<Incoming>) -> Result<Option<String>, &'static str> {
     let Some(field) = fields.next() else {
         return match request.version() {
             Version::HTTP_10 => Ok(None),
-            _ => Err("a request of HTTP/1.1 has a Host field"),
+            _ => Err("an HTTP/1.1 request needs a Host field"),
         };
     };
     if fields.next().is_some() {
-        return Err("a request has one Host field");
+        return Err("a request needs exactly one Host field");
     }
     let authority = field.to_str().ok().and_then(|field| field.parse::<Authority>().ok());
     let plain = |authority: &Authority| {
@@ -329,7 +345,7 @@ fn host(request: &Request<Incoming>) -> Result<Option<String>, &'static str> {
     };
     match authority.filter(plain) {
         Some(authority) => Ok(Some(authority.host().to_owned())),
-        None => Err("the Host field is a host, or a host and a port"),
+        None => Err("the Host field must be a host, or a host and a port"),
     }
 }
 

@@ -155,7 +155,7 @@ impl Results {
             sum.dropped_full += stream.dropped_full;
             sum.missed += stream.missed;
             sum.violations += stream.violations;
-            sum.delays.absorb(&stream.delays);
+            sum.delays.merge(&stream.delays);
             sum.jitter_pairs += stream.jitter_pairs;
             sum.jitter_sum_ns += stream.jitter_sum_ns;
             sum.jitter_max_ns = sum.jitter_max_ns.max(stream.jitter_max_ns);

@@ -11,10 +11,10 @@
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
-use millstream_router::live::{Clock, Worked};
+use millstream_router::live::{Clock, CpuTimeSample};
 use millstream_router::{
-    Accounting, Batch, Deferral, InputPlan, Machine, MultiCore, OutputPlan, PacedLinks, PathPlan,
-    Plan, Process, Router, Stages, Verdict, WhenFull,
+    Accounting, Batch, Deferral, InputId, InputPlan, Machine, MultiCore, OutputId, OutputPlan,
+    PacedLinks, PacketHandle, PathId, PathPlan, Plan, Process, Router, Stages, Verdict, WhenFull,
 };
 
 const RUN_NS: u64 = 200_000_000;
@@ -22,10 +22,10 @@ const RUNS: usize = 7;
 const BATCH: u32 = 32;
 
 /// Sources that always have packets, functions that do nothing, ports that accept everything.
-struct Untouched {
+struct NullMachine {
     clock: Clock,
     /// CPU time sample of the last long run.
-    worked: Worked,
+    worked: CpuTimeSample,
     paths: usize,
     /// Each source feeds one path; otherwise one source feeds all paths in turn.
     own_source: bool,
@@ -34,69 +34,74 @@ struct Untouched {
     turn: usize,
 }
 
-impl Machine for Untouched {
+impl Machine for NullMachine {
     const FREE_CLOCK: bool = false;
 
     fn now_ns(&mut self) -> u64 {
         self.clock.now_ns()
     }
 
-    fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
-        let mut turn = if self.own_source { input } else { self.turn };
+    fn receive(
+        &mut self,
+        input: InputId,
+        most: usize,
+        into: &mut Vec<(PathId, PacketHandle)>,
+    ) -> usize {
+        let mut turn = if self.own_source { input.0 } else { self.turn };
         into.extend((self.next..).take(most).map(|packet| {
             let path = turn;
             if !self.own_source {
                 turn = if turn + 1 == self.paths { 0 } else { turn + 1 };
             }
-            (path, packet)
+            (PathId(path), PacketHandle::from_bits(packet))
         }));
         self.turn = turn;
         self.next += most as u64;
         most
     }
 
-    fn forward(&mut self, _path: usize, _packet: &mut u64) -> Verdict {
-        Verdict::Send(0)
+    fn forward(&mut self, _path: PathId, _packet: &mut PacketHandle) -> Verdict {
+        Verdict::Send(OutputId(0))
     }
 
-    fn bytes(&self, _packet: u64) -> u32 {
+    fn bytes(&self, _packet: PacketHandle) -> u32 {
         60
     }
 
-    fn room(&mut self, _output: usize, _now_ns: u64) -> usize {
+    fn room(&mut self, _output: OutputId, _now_ns: u64) -> usize {
         usize::MAX
     }
 
-    fn room_at_ns(&mut self, _output: usize, now_ns: u64) -> u64 {
+    fn room_at_ns(&mut self, _output: OutputId, now_ns: u64) -> u64 {
         now_ns
     }
 
-    fn transmit(&mut self, _output: usize, packets: &[u64]) -> usize {
+    fn transmit(&mut self, _output: OutputId, packets: &[PacketHandle]) -> usize {
         std::hint::black_box(packets).len()
     }
 
-    fn discard(&mut self, _packet: u64) {}
+    fn discard(&mut self, _packet: PacketHandle) {}
 }
 
-impl Accounting for Untouched {
+impl Accounting for NullMachine {
     fn steal_ns(&mut self, took_ns: u64) -> u64 {
-        self.worked.stolen_ns(&self.clock, self.clock.now_ns(), took_ns)
+        self.worked.take_steal_ns(&self.clock, self.clock.now_ns(), took_ns)
     }
 }
 
-impl Deferral for Untouched {}
+impl Deferral for NullMachine {}
 
-impl PacedLinks for Untouched {}
+impl PacedLinks for NullMachine {}
 
-impl MultiCore for Untouched {}
+impl MultiCore for NullMachine {}
 
 /// Returns Mpps with `paths` paths, and the error, percent.
 #[allow(clippy::cast_precision_loss)]
 fn run(stages: Stages, paths: u32) -> (f64, f64) {
     let own_source = stages == Stages::One;
     let (clock, many) = (Clock::default(), paths as usize);
-    let worked = Worked::until_now(&clock);
-    let machine = Untouched { clock, worked, paths: many, own_source, next: 0, turn: 0 };
+    let worked = CpuTimeSample::capture(&clock);
+    let machine = NullMachine { clock, worked, paths: many, own_source, next: 0, turn: 0 };
     let parts = |number: u32| number % 3 + 1;
     let input = |reservation| InputPlan { reservation, throttle: None, when_full: WhenFull::Wait };
     let inputs = if own_source {
@@ -106,7 +111,7 @@ fn run(stages: Stages, paths: u32) -> (f64, f64) {
     };
     let plan = Plan {
         stages,
-        batch: Batch { packets: BATCH, time_ns: u64::MAX, gather_ns: 50_000 },
+        batch: Batch { packets: BATCH, time_ns: u64::MAX, batch_wait_ns: 50_000 },
         inputs,
         paths: (0..paths)
             .map(|path| PathPlan {
@@ -114,7 +119,7 @@ fn run(stages: Stages, paths: u32) -> (f64, f64) {
                 drops: false,
                 input_queue: 256,
                 output_queue: 256,
-                outputs: vec![(0, Contract::new())],
+                outputs: vec![(OutputId(0), Contract::new())],
             })
             .collect(),
         outputs: vec![OutputPlan {
@@ -128,7 +133,7 @@ fn run(stages: Stages, paths: u32) -> (f64, f64) {
             structure: if paths <= 16 { StructureName::Scan } else { StructureName::Heap },
         }],
     };
-    let mut router = Router::new(&plan, machine).expect("contracts are whole");
+    let mut router = Router::new(&plan, machine).expect("the contracts are complete");
     let elapsed_ns = loop {
         for _ in 0..256 {
             router.step();
@@ -138,13 +143,14 @@ fn run(stages: Stages, paths: u32) -> (f64, f64) {
             break elapsed_ns;
         }
     };
-    let sent: u64 = (0..many).map(|path| router.path(path).sent).sum();
+    let sent: u64 = (0..many).map(|path| router.path(PathId(path)).sent).sum();
     let mut error = 0.0f64;
     if own_source {
-        let used = |input: u32| router.used(Process::Input(input as usize)).busy_ns as f64;
-        let (all, asked) = ((0..paths).map(used).sum::<f64>(), (0..paths).map(parts).sum::<u32>());
+        let used = |input: u32| router.used(Process::Input(InputId(input as usize))).busy_ns as f64;
+        let (all, reserved) =
+            ((0..paths).map(used).sum::<f64>(), (0..paths).map(parts).sum::<u32>());
         for path in 0..paths {
-            let share = used(path) / all * f64::from(asked) / f64::from(parts(path));
+            let share = used(path) / all * f64::from(reserved) / f64::from(parts(path));
             error = error.max((share - 1.0).abs() * 100.0);
         }
     }

@@ -15,12 +15,12 @@ pub struct PortError {
 }
 
 impl PortError {
-    /// An error of the port `port`.
+    /// Creates an error of the port `port`.
     pub fn new(port: &str, message: impl Into<String>) -> Self {
         Self { of: "port", name: port.to_owned(), message: message.into(), help: None }
     }
 
-    /// An error of the path `path`.
+    /// Creates an error of the path `path`.
     pub fn of_path(path: &str, message: impl Into<String>) -> Self {
         Self { of: "path", ..Self::new(path, message) }
     }

@@ -11,14 +11,13 @@
 //!
 //! A process is *eligible* while its input is not empty and its output not full. Among eligible
 //! processes WF²Q+ chooses by their reservations of cycles, and charges each run with its duration.
-//! The same code runs on two kinds of [`Machine`]: on [`model::ModelMachine`], where time is the
-//! sum of costs, and on [`live::LiveMachine`], on real ports and the processor's time stamp
-//! counter.
+//! The same code runs on two kinds of [`Machine`]. On [`model::ModelMachine`] time is the sum of
+//! costs. [`live::LiveMachine`] has real ports and reads the CPU's time stamp counter.
 //!
 //! Source: Bavier, Karlin, Peterson and Qie, *Scheduling Computations on a Programmable Router*.
 
-mod clock;
 mod error;
+mod ids;
 mod io;
 pub mod live;
 pub mod model;
@@ -26,16 +25,20 @@ mod net;
 mod proxy;
 mod router;
 
+pub use ids::{CoreId, Id, IdVec, InputId, OutputId, PacketHandle, PathId, PortId, ProcessId};
 pub use router::counters::{InputCounters, PathCounters, ProcessCounters};
 pub use router::cpu::Cpu;
 pub use router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, QueueId, Verdict};
-pub use router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull};
+pub use router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, ReadMode, Stages, WhenFull};
 pub use router::throttle::{Estimator, Throttle, ThrottlePlan};
 pub use router::{Process, RemoteOwnership, Router, Step};
 
 /// Deprecated alias of [`RemoteOwnership`].
 #[deprecated(note = "renamed to `RemoteOwnership`")]
 pub type Elsewhere = RemoteOwnership;
+/// Deprecated alias of [`ReadMode`].
+#[deprecated(note = "renamed to `ReadMode`")]
+pub type Reading = ReadMode;
 /// Deprecated alias of [`QueueId`].
 #[deprecated(note = "renamed to `QueueId`")]
 pub type Place = QueueId;

@@ -39,9 +39,7 @@ mod report;
 mod sleep_calibrator;
 mod snapshot;
 mod status;
-mod waker;
 
-pub use crate::clock::{Clock, Worked};
 pub use crate::error::PortError;
 pub use crate::io::capture::CapturePort;
 pub use crate::io::interface::InterfacePort;
@@ -60,18 +58,24 @@ pub use crate::net::pool::{BUFFER_BYTES, Pool};
 pub use crate::net::segmentation::{Coalescer, Segmenter, VIRTIO_BYTES, Virtio};
 pub use crate::net::vlan_tag::Tag;
 pub use crate::proxy::ProxyCounters;
-pub use admission::{admitted, reading};
+#[allow(deprecated)]
+pub use admission::reading;
+pub use admission::{admitted, read_mode};
 pub use assemble::LiveRouter;
 pub use calibrate::{Calibration, FRAME_BYTES, FunctionCost, calibrate};
 pub use control::Control;
 pub use extension::{ExtensionCounters, Extensions};
 pub use machine::{LiveMachine, PortCounters};
 pub use metrics::metrics;
+pub use millstream_sync::clock::tsc::{Clock, CpuTimeSample};
 #[doc(hidden)]
 pub use netlink::fuzzing::{rtnetlink, rtnetlink_messages};
 pub use report::{Ended, PathReport, PortReport, ProcessReport, Report};
 pub use status::serve;
 
+/// Deprecated alias of [`CpuTimeSample`].
+#[deprecated(note = "renamed to `CpuTimeSample`")]
+pub type Worked = CpuTimeSample;
 /// Deprecated alias of [`NextHop`].
 #[deprecated(note = "renamed to `NextHop`")]
 pub type Hop = NextHop;

@@ -11,8 +11,9 @@ pub use device::{InputDevice, OutputDevice};
 use millstream::ContractError;
 use millstream_traffic::Random;
 
+use crate::ids::{IdVec, InputId, OutputId, PacketHandle, PathId};
 use crate::router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, Verdict};
-use crate::router::plan::{Plan, Reading};
+use crate::router::plan::{Plan, ReadMode};
 use crate::router::{Router, Step};
 
 /// The costs of the steps of processes, ns.
@@ -52,10 +53,10 @@ pub struct ModelMachine {
     now_ns: u64,
     end_ns: u64,
     costs: Costs,
-    inputs: Vec<InputDevice>,
-    outputs: Vec<OutputDevice>,
+    inputs: IdVec<InputId, InputDevice>,
+    outputs: IdVec<OutputId, OutputDevice>,
     /// Each path's function and its output.
-    functions: Vec<(FunctionCost, usize)>,
+    functions: IdVec<PathId, (FunctionCost, OutputId)>,
     packet_bytes: u32,
     random: Random,
 }
@@ -67,11 +68,12 @@ impl ModelMachine {
         costs: Costs,
         inputs: Vec<InputDevice>,
         outputs: Vec<OutputDevice>,
-        functions: Vec<(FunctionCost, usize)>,
+        functions: Vec<(FunctionCost, OutputId)>,
         seed: u64,
     ) -> Self {
         let random = Random::new(seed, 0);
         let (now_ns, end_ns) = (0, u64::MAX);
+        let (inputs, outputs, functions) = (inputs.into(), outputs.into(), functions.into());
         Self { now_ns, end_ns, costs, inputs, outputs, functions, packet_bytes: 64, random }
     }
 
@@ -101,9 +103,9 @@ impl ModelMachine {
     /// Returns the device of an input.
     ///
     /// # Panics
-    /// If there is no such input.
+    /// If `input` is out of range.
     #[must_use]
-    pub fn input(&self, input: usize) -> &InputDevice {
+    pub fn input(&self, input: InputId) -> &InputDevice {
         &self.inputs[input]
     }
 }
@@ -115,12 +117,17 @@ impl Machine for ModelMachine {
         self.now_ns
     }
 
-    fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
+    fn receive(
+        &mut self,
+        input: InputId,
+        most: usize,
+        into: &mut Vec<(PathId, PacketHandle)>,
+    ) -> usize {
         let mut count = 0;
         while count < most
             && let Some(path) = self.inputs[input].take(self.now_ns)
         {
-            into.push((path, path as u64));
+            into.push((path, PacketHandle::from_bits(path.0 as u64)));
             self.work(self.costs.input_ns);
             count += 1;
         }
@@ -130,7 +137,7 @@ impl Machine for ModelMachine {
         count
     }
 
-    fn forward(&mut self, path: usize, _: &mut u64) -> Verdict {
+    fn forward(&mut self, path: PathId, _: &mut PacketHandle) -> Verdict {
         let (work, output) = self.functions[path];
         let cost_ns = match work {
             FunctionCost::Fixed(cost_ns) => cost_ns,
@@ -140,19 +147,19 @@ impl Machine for ModelMachine {
         Verdict::Send(output)
     }
 
-    fn bytes(&self, _: u64) -> u32 {
+    fn bytes(&self, _: PacketHandle) -> u32 {
         self.packet_bytes
     }
 
-    fn room(&mut self, output: usize, now_ns: u64) -> usize {
+    fn room(&mut self, output: OutputId, now_ns: u64) -> usize {
         self.outputs[output].room(now_ns)
     }
 
-    fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
+    fn room_at_ns(&mut self, output: OutputId, now_ns: u64) -> u64 {
         self.outputs[output].room_at_ns(now_ns)
     }
 
-    fn transmit(&mut self, output: usize, packets: &[u64]) -> usize {
+    fn transmit(&mut self, output: OutputId, packets: &[PacketHandle]) -> usize {
         let mut taken = 0;
         while taken < packets.len() && self.outputs[output].room(self.now_ns) > 0 {
             self.work(self.costs.output_ns);
@@ -162,7 +169,7 @@ impl Machine for ModelMachine {
         taken
     }
 
-    fn discard(&mut self, _: u64) {}
+    fn discard(&mut self, _: PacketHandle) {}
 }
 
 impl Accounting for ModelMachine {
@@ -195,36 +202,36 @@ pub struct Outcome {
 /// If a path's contract lacks a field that an output's discipline needs.
 ///
 /// # Panics
-/// If the warm-up is as long as the run.
+/// If the warm-up is not shorter than the run.
 pub fn run(
     plan: &Plan,
     machine: ModelMachine,
     warm_up_ns: u64,
     end_ns: u64,
 ) -> Result<Outcome, ContractError> {
-    run_by(Reading::Polled, plan, machine, warm_up_ns, end_ns)
+    run_with_read_mode(ReadMode::Polled, plan, machine, warm_up_ns, end_ns)
 }
 
-/// Runs the router as [`run`] does, with inputs read by `reading`.
+/// Runs the router as [`run`] does, with inputs read by `read_mode`.
 ///
 /// # Errors
 /// See [`run`].
 ///
 /// # Panics
 /// See [`run`].
-pub fn run_by(
-    reading: Reading,
+pub fn run_with_read_mode(
+    read_mode: ReadMode,
     plan: &Plan,
     mut machine: ModelMachine,
     warm_up_ns: u64,
     end_ns: u64,
 ) -> Result<Outcome, ContractError> {
-    assert!(warm_up_ns < end_ns, "a warm-up as long as the run");
+    assert!(warm_up_ns < end_ns, "the warm-up must be shorter than the run");
     machine.end_ns = end_ns;
     let mut router = Router::new(plan, machine)?;
-    router.read_by(reading);
+    router.set_read_mode(read_mode);
     let sent = |router: &Router<ModelMachine>| -> Vec<u64> {
-        (0..plan.paths.len()).map(|path| router.path(path).sent).collect()
+        (0..plan.paths.len()).map(|path| router.path(PathId(path)).sent).collect()
     };
     advance(&mut router, warm_up_ns);
     let (before, began_ns) = (sent(&router), router.machine().now_ns);
@@ -235,10 +242,28 @@ pub fn run_by(
     Ok(Outcome { sent_pps, router })
 }
 
+/// Deprecated alias of [`run_with_read_mode`].
+///
+/// # Errors
+/// See [`run`].
+///
+/// # Panics
+/// See [`run`].
+#[deprecated(note = "renamed to `run_with_read_mode`")]
+pub fn run_by(
+    read_mode: ReadMode,
+    plan: &Plan,
+    machine: ModelMachine,
+    warm_up_ns: u64,
+    end_ns: u64,
+) -> Result<Outcome, ContractError> {
+    run_with_read_mode(read_mode, plan, machine, warm_up_ns, end_ns)
+}
+
 fn advance(router: &mut Router<ModelMachine>, end_ns: u64) {
     while router.machine().now_ns < end_ns {
         if let Step::Idle { until_ns } = router.step() {
-            let by_interrupts = router.reading() != Reading::Polled;
+            let by_interrupts = router.read_mode() != ReadMode::Polled;
             let machine = router.machine_mut();
             let interrupted = by_interrupts || machine.costs.interrupt_ns.is_some();
             machine.wait(until_ns.min(end_ns), interrupted);

@@ -5,10 +5,10 @@
 //! | [transparent] | reads the first bytes of a connection, then splices it by its headers |
 //! | [classical] | terminates the connection, opens one to a server and copies bytes between them |
 //!
-//! A packet goes to a proxy in three cases: it belongs to one of its connections, it takes the
-//! proxy's path, or it is addressed to the router and would take that path. The path's forwarding
-//! process runs the proxy and its timers, and pays for them. Packets that a proxy makes are routed
-//! and queued like others of the path.
+//! A packet goes to a proxy if it belongs to one of its connections or takes the proxy's path. A
+//! packet to the router's address goes there, too, if it would take that path. The path's
+//! forwarding process runs the proxy and its timers, and is charged for them. Packets that a proxy
+//! makes are routed and queued like others of the path.
 //!
 //! Source: the Router paper, Table 1 and section 2.1.
 
@@ -26,6 +26,7 @@ mod transparent;
 use millstream_scenario::{PathProxy, ProxyKind, RouterScenario};
 use std::net::IpAddr;
 
+use crate::ids::{IdVec, PacketHandle, PathId};
 use crate::net::pool::Pool;
 use classical::Classical;
 use device::TxDevice;
@@ -97,10 +98,10 @@ impl Proxy {
     }
 
     #[inline]
-    fn knows(&self, tuple: &Tuple) -> bool {
+    fn has_connection(&self, tuple: &Tuple) -> bool {
         match self {
-            Self::Transparent(of) => of.knows(tuple),
-            Self::Classical(of) => of.knows(tuple),
+            Self::Transparent(of) => of.has_connection(tuple),
+            Self::Classical(of) => of.has_connection(tuple),
         }
     }
 
@@ -122,18 +123,18 @@ impl Proxy {
 
 /// The proxies in path order; empty if no path has one.
 #[derive(Default)]
-pub(crate) struct Proxies(Vec<Option<Proxy>>);
+pub(crate) struct Proxies(IdVec<PathId, Option<Proxy>>);
 
 impl Proxies {
     /// Creates the proxies of `scenario`.
     pub(crate) fn new(scenario: &RouterScenario) -> Self {
         let proxies = scenario.paths.iter().map(|path| path.proxy.as_ref().map(Proxy::new));
         let any = scenario.paths.iter().any(|path| path.proxy.is_some());
-        Self(if any { proxies.collect() } else { Vec::new() })
+        Self(if any { proxies.collect() } else { IdVec::new() })
     }
 
     /// Applies a changed scenario; its path `n` was path `kept[n]`.
-    pub(crate) fn reload(&mut self, scenario: &RouterScenario, kept: &[Option<usize>]) {
+    pub(crate) fn reload(&mut self, scenario: &RouterScenario, kept: &[Option<PathId>]) {
         let mut old = std::mem::take(&mut self.0);
         if scenario.paths.iter().any(|path| path.proxy.is_some()) {
             let paths = scenario.paths.iter().zip(kept);
@@ -146,35 +147,36 @@ impl Proxies {
         }
     }
 
-    /// Whether any path has a proxy.
+    /// Returns whether any path has a proxy.
     #[inline]
     pub(crate) fn any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// Whether `path` has a proxy.
+    /// Returns whether `path` has a proxy.
     #[inline]
-    pub(crate) fn has(&self, path: usize) -> bool {
+    pub(crate) fn has(&self, path: PathId) -> bool {
         self.0.get(path).is_some_and(Option::is_some)
     }
 
-    /// Whether the path's proxy owns addresses of the router, as the classical proxy does.
-    pub(crate) fn is_host(&self, path: usize) -> bool {
+    /// Returns whether the path's proxy owns addresses of the router, as the classical proxy does.
+    pub(crate) fn terminates(&self, path: PathId) -> bool {
         matches!(self.0.get(path), Some(Some(Proxy::Classical(_))))
     }
 
     /// Returns the path whose proxy has the connection of `tuple`.
-    pub(crate) fn path(&self, tuple: &Tuple) -> Option<usize> {
-        self.0.iter().position(|proxy| proxy.as_ref().is_some_and(|of| of.knows(tuple)))
+    pub(crate) fn path(&self, tuple: &Tuple) -> Option<PathId> {
+        let has = |proxy: &Option<Proxy>| proxy.as_ref().is_some_and(|of| of.has_connection(tuple));
+        self.0.iter().position(has).map(PathId)
     }
 
     /// Passes a packet to the proxy of `path`; returns whether to route it, or `false` if the proxy
     /// consumed it.
     pub(crate) fn receive(
         &mut self,
-        path: usize,
+        path: PathId,
         pool: &mut Pool,
-        packet: u64,
+        packet: PacketHandle,
         now_ns: u64,
     ) -> bool {
         match self.0.get_mut(path) {
@@ -189,18 +191,18 @@ impl Proxies {
 
     /// Returns when the proxy of `path` must run, ns.
     #[inline]
-    pub(crate) fn due_ns(&self, path: usize) -> u64 {
+    pub(crate) fn due_ns(&self, path: PathId) -> u64 {
         self.0.get(path).and_then(Option::as_ref).map_or(u64::MAX, Proxy::due_ns)
     }
 
     /// Makes up to `most` packets of the proxy of `path`; the caller fills in hardware addresses.
     pub(crate) fn make(
         &mut self,
-        path: usize,
+        path: PathId,
         (pool, most): (&mut Pool, usize),
         sources: &mut dyn SourceAddresses,
         now_ns: u64,
-        made: &mut Vec<u64>,
+        made: &mut Vec<PacketHandle>,
     ) {
         let mut out = TxDevice { pool, made, most };
         match self.0.get_mut(path) {
@@ -211,7 +213,7 @@ impl Proxies {
     }
 
     /// Returns the counters of the proxy of `path`.
-    pub(crate) fn counters(&self, path: usize) -> Option<ProxyCounters> {
+    pub(crate) fn counters(&self, path: PathId) -> Option<ProxyCounters> {
         self.0.get(path)?.as_ref().map(Proxy::counters)
     }
 }

@@ -16,25 +16,31 @@ mod interrupts;
 mod link;
 mod link_time;
 pub(crate) mod machine;
+mod parts;
 pub(crate) mod plan;
+mod process;
 mod reload;
 mod remote_ownership;
 mod runs;
-mod sleep;
+mod sleepers;
 pub(crate) mod throttle;
 
-use millstream::{ContractError, Departure, Observer, StreamId};
-use std::collections::VecDeque;
+use millstream::ContractError;
+use std::mem;
 
+use crate::ids::{IdVec, InputId, OutputId, PacketHandle, PathId, ProcessId};
 use crate::router::counters::{InputCounters, PathCounters, ProcessCounters};
 use crate::router::cpu::Cpu;
 use crate::router::machine::{Machine, QueueId, Verdict};
-use crate::router::plan::{Batch, Plan, Stages, WhenFull};
-use crate::router::throttle::Throttle;
+use crate::router::plan::{Batch, Plan, ReadMode, Stages, WhenFull};
+use batch_wait::BatchWaits;
 use interrupts::Interrupts;
-use link::Link;
-use link_time::LinkTime;
+use parts::{Input, Late, Output, Parts, Path};
+pub use process::Process;
+use process::ProcessNumbers;
+use reload::Reload;
 pub use remote_ownership::RemoteOwnership;
+use sleepers::Sleepers;
 
 /// A time that is never reached, ns.
 const NEVER: u64 = u64::MAX;
@@ -43,19 +49,6 @@ const LONG_RUN_NS: u64 = 200_000;
 /// The longest run that is charged, ns. A virtual machine may be suspended during a run; the
 /// process must not be charged for it.
 const LONGEST_RUN_NS: u64 = 100_000_000;
-/// The time per packet is averaged over about 2^3 batches.
-const AVERAGE_SHIFT: u32 = 3;
-
-/// A process of the router.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Process {
-    /// The input process of this input.
-    Input(usize),
-    /// The forwarding process of this path.
-    Forward(usize),
-    /// The output process of this output.
-    Output(usize),
-}
 
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,224 +63,43 @@ pub enum Step {
     },
 }
 
-struct Input {
-    /// Whether another core's router reads it.
-    is_remote: bool,
-    throttle: Option<Throttle>,
-    when_full: WhenFull,
-    counters: InputCounters,
-}
-
-struct Path {
-    drops: bool,
-    /// Whether another core's router runs its function.
-    is_remote: bool,
-    queue: VecDeque<u64>,
-    limit: usize,
-    /// The number of packets that the machine holds.
-    held: usize,
-    /// The path's stream at each output; `None` where it has no queue.
-    streams: Vec<Option<StreamId>>,
-    /// The outputs at which it has a queue.
-    outputs: Vec<usize>,
-    output_limit: usize,
-    /// The room that each output queue must have before the process runs, packets: one, or a batch.
-    fit: usize,
-    /// Whether `Router::freed` lists the path.
-    freed: bool,
-    /// Whether `Router::timed` lists the path.
-    timed: bool,
-    /// The recent average time per packet, ns.
-    packet_ns: u64,
-    waiting_for_batch: BatchWait,
-    /// The size of a whole batch: at most half the input queue, so that waiting does not fill it.
-    whole: usize,
-    /// Whether the input queue holds more than `high_watermark` packets: it cannot hold another
-    /// packet, or another whole batch.
-    full: bool,
-    high_watermark: usize,
-    counters: PathCounters,
-}
-
-/// The state of a path's wait for a whole batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum BatchWait {
-    #[default]
-    No,
-    /// The batch was complete in time; `Router::waiting_for_batch` still lists the path.
-    Done,
-    Yes,
-}
-
-impl Path {
-    /// Updates the average time per packet.
-    #[inline]
-    fn took(&mut self, packet_ns: u64) {
-        let (more, less) =
-            (packet_ns.saturating_sub(self.packet_ns), self.packet_ns.saturating_sub(packet_ns));
-        self.packet_ns += more.div_ceil(1 << AVERAGE_SHIFT);
-        self.packet_ns -= less.div_ceil(1 << AVERAGE_SHIFT);
-    }
-}
-
-struct Output {
-    /// Whether another core's router writes to it.
-    is_remote: bool,
-    /// Whether rate caps held back all waiting packets at the last decision.
-    held_back: bool,
-    throttle: Option<Throttle>,
-    link: Link,
-    time: LinkTime,
-    /// The path of each of the link's streams.
-    paths: Vec<usize>,
-    /// Selected packets that the port has not taken yet.
-    staged: VecDeque<u64>,
-    /// The length of the longest packet since the queues were last empty, bytes: no waiting packet
-    /// is longer.
-    longest_bytes: u32,
-}
-
-/// Packets that the link's discipline dropped during a decision.
-#[derive(Default)]
-struct Late(Vec<(StreamId, u64)>);
-
-impl Observer for Late {
-    fn dropped(&mut self, departure: &Departure) {
-        self.0.push((departure.stream, departure.tag));
-    }
-}
-
-/// The state that a router builds from a plan.
-struct Parts {
-    cpu: Cpu,
-    inputs: Vec<Input>,
-    paths: Vec<Path>,
-    outputs: Vec<Output>,
-}
-
-impl Parts {
-    fn new(plan: &Plan) -> Result<Self, ContractError> {
-        assert!(plan.batch.packets > 0, "a batch of no packets");
-        let mut cpu = Cpu::default();
-        let mut outputs = Vec::new();
-        for (number, output) in plan.outputs.iter().enumerate() {
-            let leaving = plan.paths.iter().flat_map(|path| &path.outputs);
-            let capped = leaving.filter(|of| of.0 == number).any(|of| of.1.is_limited());
-            let link = Link::new(output.discipline, &output.options, output.structure);
-            let throttle = output.throttle.map(Throttle::new);
-            let (time, paths) = (LinkTime::new(output, capped), Vec::new());
-            outputs.push(Output {
-                is_remote: false,
-                held_back: false,
-                throttle,
-                link,
-                time,
-                paths,
-                staged: VecDeque::new(),
-                longest_bytes: 0,
-            });
-        }
-        for input in &plan.inputs {
-            cpu.add(input.reservation)?;
-        }
-        let mut paths = Vec::new();
-        for (number, path) in plan.paths.iter().enumerate() {
-            let whole = path.input_queue.div_ceil(2).min(plan.batch.packets) as usize;
-            let waits_for_batch = plan.batch.gather_ns > 0;
-            // The queue of a dropping path stays empty: an infinite limit never blocks an input.
-            let limit = if path.drops { usize::MAX } else { path.input_queue as usize };
-            let queues = path.input_queue > 0 && path.output_queue > 0;
-            assert!(path.drops || queues, "a queue of no packets");
-            cpu.add(path.reservation)?;
-            let mut streams = vec![None; outputs.len()];
-            for (output, contract) in &path.outputs {
-                let at = &mut outputs[*output];
-                streams[*output] = Some(at.link.add_stream(contract.clone())?);
-                at.paths.push(number);
-            }
-            paths.push(Path {
-                drops: path.drops,
-                is_remote: false,
-                queue: VecDeque::with_capacity(path.input_queue as usize),
-                limit,
-                held: 0,
-                streams,
-                outputs: path.outputs.iter().map(|(output, _)| *output).collect(),
-                output_limit: path.output_queue as usize,
-                fit: if waits_for_batch {
-                    whole.min(path.output_queue.div_ceil(2) as usize)
-                } else {
-                    1
-                },
-                freed: false,
-                timed: false,
-                packet_ns: 1,
-                waiting_for_batch: BatchWait::No,
-                whole,
-                full: false,
-                high_watermark: limit - if waits_for_batch { whole.max(1) } else { 1 },
-                counters: PathCounters::default(),
-            });
-        }
-        for output in &plan.outputs {
-            cpu.add(output.reservation)?;
-        }
-        let inputs = plan.inputs.iter().map(|input| Input {
-            is_remote: false,
-            throttle: input.throttle.map(Throttle::new),
-            when_full: input.when_full,
-            counters: InputCounters::default(),
-        });
-        Ok(Self { cpu, inputs: inputs.collect(), paths, outputs })
-    }
-}
-
 /// A router: the processes of a plan, scheduled on a machine.
 pub struct Router<M> {
     machine: M,
     stages: Stages,
     batch: Batch,
     /// Whether other cores' routers own parts of the plan.
-    parted: bool,
+    is_multi_core: bool,
     cpu: Cpu,
     now_ns: u64,
     /// The CPU's virtual time: the sum of all runs, ns. Excludes steal time: no process was served
     /// in it.
-    worked_ns: u64,
-    inputs: Vec<Input>,
+    virtual_ns: u64,
+    inputs: IdVec<InputId, Input>,
     interrupts: Interrupts,
-    paths: Vec<Path>,
-    outputs: Vec<Output>,
-    /// The time until which each process sleeps, ns; 0 if it does not sleep.
-    asleep_until_ns: Vec<u64>,
-    /// The processes that sleep.
-    sleepers: Vec<usize>,
-    /// The earliest time in `asleep_until_ns`, and of the times at which a path's function is due.
-    next_wake_ns: u64,
-    /// The paths whose function may become due without a packet.
-    timed: Vec<usize>,
-    processes: Vec<ProcessCounters>,
+    paths: IdVec<PathId, Path>,
+    outputs: IdVec<OutputId, Output>,
+    sleepers: Sleepers,
+    batch_waits: BatchWaits,
+    numbers: ProcessNumbers,
+    processes: IdVec<ProcessId, ProcessCounters>,
     /// The number of paths whose input queue is full.
     full: usize,
     /// A lower bound of the packets that every input queue can still hold.
     room: usize,
-    /// The paths that wait for a whole batch.
-    waiting_for_batch: Vec<usize>,
-    /// The time when all batch waits end, ns.
-    batch_wait_ends_ns: u64,
-    /// The number of consecutive runs that moved no packet.
-    empty_runs: usize,
-    read: Vec<(usize, u64)>,
-    chosen: Vec<u64>,
+    read: Vec<(PathId, PacketHandle)>,
+    chosen: Vec<PacketHandle>,
     /// The packets of a batch at their function.
-    at_work: Vec<u64>,
+    batch_packets: Vec<PacketHandle>,
     /// The function's verdicts on the packets of a batch.
     verdicts: Vec<Verdict>,
     /// The packets that a function made, with its verdicts.
-    made: Vec<(Verdict, u64)>,
+    made: Vec<(Verdict, PacketHandle)>,
     /// The paths that gained room at an output; their eligibility is updated after the decision.
-    freed: Vec<usize>,
+    freed: Vec<PathId>,
     late: Late,
+    /// The processes that a wake-up concerns.
+    woken: Vec<ProcessId>,
 }
 
 impl<M: Machine> Router<M> {
@@ -300,41 +112,36 @@ impl<M: Machine> Router<M> {
     /// If the plan names an output that it does not have, or has a queue or batch of no packets.
     pub fn new(plan: &Plan, mut machine: M) -> Result<Self, ContractError> {
         let Parts { cpu, inputs, paths, outputs } = Parts::new(plan)?;
-        let processes = plan.inputs.len() + plan.paths.len() + plan.outputs.len();
+        let numbers = ProcessNumbers::new(plan);
         let mut router = Self {
             now_ns: machine.now_ns(),
             machine,
             stages: plan.stages,
             batch: plan.batch,
-            parted: false,
-            worked_ns: 0,
+            is_multi_core: false,
+            virtual_ns: 0,
             cpu,
             inputs,
             interrupts: Interrupts::default(),
             paths,
             outputs,
-            asleep_until_ns: vec![0; processes],
-            sleepers: Vec::with_capacity(processes),
-            next_wake_ns: NEVER,
-            timed: Vec::with_capacity(plan.paths.len()),
-            processes: vec![ProcessCounters::default(); processes],
+            sleepers: Sleepers::new(numbers),
+            batch_waits: BatchWaits::new(plan),
+            numbers,
+            processes: IdVec::repeat(ProcessCounters::default(), numbers.count()),
             full: 0,
             room: 0,
-            waiting_for_batch: Vec::with_capacity(plan.paths.len()),
-            batch_wait_ends_ns: NEVER,
-            empty_runs: 0,
             read: Vec::new(),
             chosen: Vec::new(),
-            at_work: Vec::new(),
+            batch_packets: Vec::new(),
             verdicts: Vec::new(),
             made: Vec::new(),
             freed: Vec::new(),
             late: Late::default(),
+            woken: Vec::with_capacity(numbers.count()),
         };
-        for number in 0..processes {
-            router.refresh(number);
-        }
-        for output in 0..router.outputs.len() {
+        router.refresh_all();
+        for output in router.outputs.ids() {
             router.link_time(output, router.now_ns);
         }
         Ok(router)
@@ -343,24 +150,24 @@ impl<M: Machine> Router<M> {
     /// Runs the eligible process that the CPU scheduler selects, if any is eligible.
     #[inline]
     pub fn step(&mut self) -> Step {
-        if self.next_wake_ns <= self.now_ns {
+        if self.sleepers.next_ns() <= self.now_ns {
             self.wake();
         }
         if self.interrupts.on()
-            && let Some(read) = self.interrupted()
+            && let Some(read) = self.run_interrupted()
         {
             return read;
         }
-        if self.batch_wait_ends_ns <= self.now_ns {
+        if self.batch_waits.ends_ns() <= self.now_ns {
             self.end_batch_waits();
         }
-        let Some(number) = self.cpu.choose(self.worked_ns).or_else(|| self.choose_batch_waiting())
+        let Some(id) = self.cpu.choose(self.virtual_ns).or_else(|| self.choose_batch_waiting())
         else {
-            let look_again_ns = self.interrupts.look_again_ns(self.now_ns);
-            return Step::Idle { until_ns: self.next_wake_ns.min(look_again_ns) };
+            let next_poll_ns = self.interrupts.next_poll_ns(self.now_ns);
+            return Step::Idle { until_ns: self.sleepers.next_ns().min(next_poll_ns) };
         };
         self.machine.dispatched();
-        let process = self.process(number);
+        let process = self.numbers.process(id);
         let began_ns = self.now_ns;
         let moved = match process {
             Process::Input(input) => self.run_input(input),
@@ -379,22 +186,24 @@ impl<M: Machine> Router<M> {
             && !M::FREE_CLOCK
             && moved > 0
         {
-            self.paths[path].took(took_ns / u64::from(moved));
+            self.paths[path].record_packet_ns(took_ns / u64::from(moved));
         }
-        self.rest(process, number, moved);
+        self.throttle(process, id, moved);
         // A process that also waits for output room must not keep its tag.
         let waits_for_batch = match process {
             Process::Forward(path) => self.wait_for_batch(path) && self.has_room(path),
             _ => false,
         };
-        self.count_empty_runs(moved);
-        let eligible = self.is_eligible(process, number);
-        self.worked_ns += took_ns;
-        self.cpu.finish(number, self.worked_ns, took_ns, eligible);
-        if waits_for_batch && !eligible && self.asleep_until_ns[number] == 0 {
-            self.cpu.pause(number);
+        if self.batch_waits.count_run(moved) {
+            self.end_batch_waits();
         }
-        let counters = &mut self.processes[number];
+        let eligible = self.is_eligible(process, id);
+        self.virtual_ns += took_ns;
+        self.cpu.finish(id, self.virtual_ns, took_ns, eligible);
+        if waits_for_batch && !eligible && !self.sleepers.is_asleep(id) {
+            self.cpu.pause(id);
+        }
+        let counters = &mut self.processes[id];
         counters.runs += 1;
         counters.packets += u64::from(moved);
         counters.busy_ns += took_ns;
@@ -419,45 +228,45 @@ impl<M: Machine> Router<M> {
     /// Returns the numbers of inputs, paths and outputs.
     #[must_use]
     pub fn sizes(&self) -> (usize, usize, usize) {
-        (self.inputs.len(), self.paths.len(), self.outputs.len())
+        self.numbers.sizes()
     }
 
     /// Returns the counters of an input.
     ///
     /// # Panics
-    /// If there is no such input.
+    /// If `input` is out of range.
     #[must_use]
-    pub fn input(&self, input: usize) -> InputCounters {
+    pub fn input(&self, input: InputId) -> InputCounters {
         self.inputs[input].counters
     }
 
     /// Returns the counters of a path.
     ///
     /// # Panics
-    /// If there is no such path.
+    /// If `path` is out of range.
     #[must_use]
-    pub fn path(&self, path: usize) -> PathCounters {
+    pub fn path(&self, path: PathId) -> PathCounters {
         self.paths[path].counters
     }
 
     /// Returns the packets in a path's input queue or held, and those in its local output queues.
     ///
     /// # Panics
-    /// If there is no such path.
+    /// If `path` is out of range.
     #[must_use]
-    pub fn waiting(&self, path: usize) -> (usize, usize) {
+    pub fn waiting(&self, path: PathId) -> (usize, usize) {
         let of = &self.paths[path];
         let here = of.outputs.iter().filter(|output| !self.outputs[**output].is_remote);
-        let at_output = |output: &usize| self.output_waiting(path, *output);
+        let at_output = |output: &OutputId| self.output_waiting(path, *output);
         (of.queue.len() + of.held, here.map(at_output).sum())
     }
 
     /// Returns the number of packets in the queue of `path` at `output`.
     ///
     /// # Panics
-    /// If there is no such path or output.
+    /// If `path` or `output` is out of range.
     #[must_use]
-    pub fn waiting_at(&self, path: usize, output: usize) -> usize {
+    pub fn waiting_at(&self, path: PathId, output: OutputId) -> usize {
         self.output_waiting(path, output)
     }
 
@@ -465,46 +274,134 @@ impl<M: Machine> Router<M> {
     /// count as sent.
     ///
     /// # Panics
-    /// If there is no such output.
+    /// If `output` is out of range.
     #[must_use]
-    pub fn staged(&self, output: usize) -> usize {
+    pub fn staged(&self, output: OutputId) -> usize {
         self.outputs[output].staged.len()
     }
 
     /// Returns the counters of a process.
     ///
     /// # Panics
-    /// If there is no such process.
+    /// If the input, path or output of `process` is out of range.
     #[must_use]
     pub fn used(&self, process: Process) -> ProcessCounters {
-        self.processes[self.number(process)]
+        self.processes[self.numbers.id(process)]
     }
 
-    #[inline]
-    fn process(&self, number: usize) -> Process {
-        let forward = self.inputs.len();
-        let output = forward + self.paths.len();
-        if number < forward {
-            Process::Input(number)
-        } else if number < output {
-            Process::Forward(number - forward)
-        } else {
-            Process::Output(number - output)
+    /// Returns the packets in the input queue of `path`.
+    ///
+    /// # Panics
+    /// If `path` is out of range.
+    pub fn queued(&self, path: PathId) -> impl Iterator<Item = PacketHandle> {
+        self.paths[path].queue.iter().copied()
+    }
+
+    /// Sets how inputs are read from now on; the default is [`ReadMode::Polled`].
+    pub fn set_read_mode(&mut self, read_mode: ReadMode) {
+        self.interrupts.set_read_mode(read_mode);
+        for input in self.inputs.ids() {
+            self.refresh(self.numbers.id(Process::Input(input)));
         }
     }
 
-    #[inline]
-    fn number(&self, process: Process) -> usize {
-        match process {
-            Process::Input(input) => input,
-            Process::Forward(path) => self.inputs.len() + path,
-            Process::Output(output) => self.inputs.len() + self.paths.len() + output,
+    /// Returns how inputs are read.
+    #[must_use]
+    pub fn read_mode(&self) -> ReadMode {
+        self.interrupts.read_mode()
+    }
+
+    /// Leaves the `remote` parts to the other routers of the plan from now on.
+    ///
+    /// # Panics
+    /// If the numbers of inputs, paths or outputs are not the plan's.
+    pub fn set_remote_parts(&mut self, remote: &RemoteOwnership) {
+        assert_eq!(remote.inputs.len(), self.inputs.len(), "one entry per input");
+        assert_eq!(remote.paths.len(), self.paths.len(), "one entry per path");
+        assert_eq!(remote.outputs.len(), self.outputs.len(), "one entry per output");
+        for (input, remote) in self.inputs.iter_mut().zip(&remote.inputs) {
+            input.is_remote = *remote;
         }
+        for (path, remote) in self.paths.iter_mut().zip(&remote.paths) {
+            path.is_remote = *remote;
+        }
+        for (output, remote) in self.outputs.iter_mut().zip(&remote.outputs) {
+            output.is_remote = *remote;
+        }
+        self.is_multi_core = true;
+        self.refresh_all();
+    }
+
+    /// Checks remote queues for room. Call it every few steps.
+    pub fn refresh_remote_queues(&mut self) {
+        for path in self.paths.ids() {
+            let of = &self.paths[path];
+            if !of.is_remote {
+                if !of.queue.is_empty() {
+                    self.refresh_path(path);
+                }
+            } else if of.full
+                && self.machine.waiting_remote(QueueId::Path(path)) <= of.high_watermark
+            {
+                self.clear_full(path);
+            }
+        }
+    }
+
+    /// Switches to a plan with the same inputs and outputs. Path `n` of the new plan is the old
+    /// plan's path `kept[n]`, if any: it keeps its packets and its counters. A kept queue may
+    /// exceed its new limit until it drains. Queued output packets are enqueued again in the old
+    /// discipline's order.
+    ///
+    /// Drops packets of paths that are removed or now drop, and those at outputs that their path
+    /// has left. Call [`set_remote_parts`](Self::set_remote_parts) again afterwards. Returns the
+    /// summed counters of removed paths.
+    ///
+    /// # Errors
+    /// If a path's contract lacks a field that an output's discipline needs. The router is
+    /// unchanged then.
+    ///
+    /// # Panics
+    /// If the number of inputs or outputs differs, or `kept` does not fit the plans.
+    pub fn reload(
+        &mut self,
+        plan: &Plan,
+        kept: &[Option<PathId>],
+    ) -> Result<PathCounters, ContractError> {
+        assert_eq!(plan.inputs.len(), self.inputs.len(), "the number of inputs must not change");
+        assert_eq!(plan.outputs.len(), self.outputs.len(), "the number of outputs must not change");
+        assert_eq!(plan.paths.len(), kept.len(), "one entry per path");
+        let parts = Parts::new(plan)?;
+        let mut back = Vec::new();
+        self.machine.give_back(true, &mut back);
+        self.requeue_returned(&mut back);
+        self.cpu = parts.cpu;
+        self.stages = plan.stages;
+        self.batch = plan.batch;
+        self.is_multi_core = false;
+        let mut reload = Reload::new(&mut self.machine, self.now_ns, kept, self.paths.len());
+        self.processes = reload.processes(&self.processes, self.numbers);
+        self.numbers = ProcessNumbers::new(plan);
+        for (input, new) in self.inputs.iter_mut().zip(parts.inputs) {
+            *input = Input { counters: input.counters, ..new };
+        }
+        let mut old_paths = mem::replace(&mut self.paths, parts.paths);
+        let old_outputs = mem::replace(&mut self.outputs, parts.outputs);
+        reload.move_outputs(old_outputs, &mut old_paths, &self.paths, &mut self.outputs);
+        let removed = reload.move_paths(old_paths, &mut self.paths);
+        self.room = 0;
+        self.batch_waits.reload(plan);
+        self.full = self.paths.iter().filter(|path| path.full).count();
+        self.sleepers = Sleepers::new(self.numbers);
+        // Functions may have other due times now.
+        self.sleepers.watch_all();
+        self.refresh_all();
+        Ok(removed)
     }
 
     /// Updates and returns the link time of `output` at `now_ns`, ns.
     #[inline]
-    fn link_time(&mut self, output: usize, now_ns: u64) -> u64 {
+    fn link_time(&mut self, output: OutputId, now_ns: u64) -> u64 {
         let of = &mut self.outputs[output];
         let waiting = of.link.total_waiting() > 0 || !of.staged.is_empty();
         of.time.idle(self.machine.idle_ns(output, now_ns), waiting);
@@ -512,7 +409,7 @@ impl<M: Machine> Router<M> {
     }
 
     #[inline]
-    fn output_waiting(&self, path: usize, output: usize) -> usize {
+    fn output_waiting(&self, path: PathId, output: OutputId) -> usize {
         if self.outputs[output].is_remote {
             return self.machine.waiting_remote(QueueId::Output { path, output });
         }
@@ -522,16 +419,16 @@ impl<M: Machine> Router<M> {
 
     /// Returns how many more packets every output queue of `path` can hold.
     #[inline]
-    fn output_room(&self, path: usize) -> usize {
+    fn output_room(&self, path: PathId) -> usize {
         let of = &self.paths[path];
         let room =
-            |output: &usize| of.output_limit.saturating_sub(self.output_waiting(path, *output));
+            |output: &OutputId| of.output_limit.saturating_sub(self.output_waiting(path, *output));
         of.outputs.iter().map(room).min().unwrap_or(usize::MAX)
     }
 
     #[inline]
-    fn is_eligible(&self, process: Process, number: usize) -> bool {
-        if self.asleep_until_ns[number] != 0 {
+    fn is_eligible(&self, process: Process, id: ProcessId) -> bool {
+        if self.sleepers.is_asleep(id) {
             return false;
         }
         match process {
@@ -542,9 +439,8 @@ impl<M: Machine> Router<M> {
             }
             Process::Forward(path) => {
                 let of = &self.paths[path];
-                (!of.queue.is_empty() && of.waiting_for_batch != BatchWait::Yes
-                    || self.is_due(path))
-                    && self.has_room(path)
+                let has_work = !of.queue.is_empty() && !self.batch_waits.is_waiting(path);
+                (has_work || self.is_due(path)) && self.has_room(path)
             }
             Process::Output(output) => {
                 let of = &self.outputs[output];
@@ -555,20 +451,87 @@ impl<M: Machine> Router<M> {
 
     /// Returns whether the output queues of `path` have enough room for it to run.
     #[inline]
-    fn has_room(&self, path: usize) -> bool {
+    fn has_room(&self, path: PathId) -> bool {
         self.stages != Stages::Three || self.output_room(path) >= self.paths[path].fit
     }
 
     /// Returns whether the function of `path` is due without a packet.
     #[inline]
-    fn is_due(&self, path: usize) -> bool {
+    fn is_due(&self, path: PathId) -> bool {
         self.machine.due_ns(path) <= self.now_ns
     }
 
     /// Updates the eligibility of a process from its queues.
     #[inline]
-    fn refresh(&mut self, number: usize) {
-        let eligible = self.is_eligible(self.process(number), number);
-        self.cpu.set_eligible(number, self.worked_ns, eligible);
+    fn refresh(&mut self, id: ProcessId) {
+        let eligible = self.is_eligible(self.numbers.process(id), id);
+        self.cpu.set_eligible(id, self.virtual_ns, eligible);
+    }
+
+    /// Updates the eligibility of the forwarding process of `path`, unless it is eligible.
+    #[inline]
+    fn refresh_path(&mut self, path: PathId) {
+        let id = self.numbers.id(Process::Forward(path));
+        if !self.cpu.eligible(id) {
+            self.refresh(id);
+        }
+    }
+
+    fn refresh_all(&mut self) {
+        for id in self.numbers.ids() {
+            self.refresh(id);
+        }
+    }
+
+    /// Wakes the processes whose sleep ends or whose function is due.
+    #[cold]
+    fn wake(&mut self) {
+        let mut woken = mem::take(&mut self.woken);
+        self.sleepers.wake(self.now_ns, |path| self.machine.due_ns(path), &mut woken);
+        for id in woken.drain(..) {
+            self.refresh(id);
+        }
+        self.woken = woken;
+    }
+
+    /// Puts a process to sleep after its run, for as long as its throttle requires.
+    #[inline]
+    fn throttle(&mut self, process: Process, id: ProcessId, moved: u32) {
+        let (throttle, waiting) = match process {
+            Process::Input(input) => {
+                (self.inputs[input].throttle.as_mut(), self.machine.backlog(input))
+            }
+            Process::Output(output) => (self.outputs[output].throttle.as_mut(), 0),
+            Process::Forward(_) => return,
+        };
+        let Some(throttle) = throttle else { return };
+        let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        let sleep_ns = throttle.ran(moved.saturating_add(waiting));
+        if sleep_ns > 0 {
+            let until_ns = (self.now_ns + sleep_ns).max(self.sleepers.until_ns(id));
+            self.sleepers.sleep(id, until_ns);
+        }
+    }
+
+    /// Starts the batch wait of `path` if it has packets, but no full batch; returns whether it
+    /// waits.
+    #[inline]
+    fn wait_for_batch(&mut self, path: PathId) -> bool {
+        self.batch_waits.begin(path, self.paths[path].queue.len(), self.now_ns)
+    }
+
+    /// Ends all batch waits.
+    #[inline]
+    fn end_batch_waits(&mut self) {
+        while let Some(path) = self.batch_waits.end_next() {
+            self.refresh_path(path);
+        }
+    }
+
+    /// Ends all batch waits and chooses again: no other process has work.
+    #[cold]
+    fn choose_batch_waiting(&mut self) -> Option<ProcessId> {
+        self.end_batch_waits();
+        self.cpu.choose(self.virtual_ns)
     }
 }

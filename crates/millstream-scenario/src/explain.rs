@@ -5,17 +5,17 @@
 //! packets determine each stream's guaranteed rate, and that rate determines the token bucket that
 //! its packets fit into. Floating point is used only to show percentages.
 
+mod analysis;
 mod deadlines;
 mod offered;
-mod promise;
 mod verdict;
 
 use millstream::bounds::Bounds;
 use millstream_traffic::TrafficError;
 use serde::Serialize;
 
-use self::offered::Read;
-pub use self::promise::{Promise, guarantees_shares};
+pub use self::analysis::{StreamBounds, guarantees_shares};
+use self::offered::OfferedLoads;
 pub use self::verdict::{Answer, PremiseCheck, Verdict};
 use crate::scenario::Scenario;
 
@@ -32,7 +32,7 @@ pub struct StreamExplanation {
     pub largest_bytes: u32,
     /// Its guarantee.
     #[serde(flatten)]
-    pub promise: Promise,
+    pub bounds: StreamBounds,
     /// Whether its contract is kept, and the reason.
     #[serde(flatten)]
     pub verdict: Verdict,
@@ -83,16 +83,19 @@ pub fn explain_assuming(
     most: u64,
     assumed: Option<&'static str>,
 ) -> Result<Explanation, TrafficError> {
-    let first = Read::of(scenario, most, &vec![0; scenario.streams.len()])?;
+    let first = OfferedLoads::of(scenario, most, &vec![0; scenario.streams.len()])?;
     let span_ns = scenario.duration_ns.unwrap_or(first.last_ns()).min(first.last_ns()).max(1);
-    let rates = promise::bucket_rates(scenario, &first, span_ns);
-    let read =
-        if rates.iter().any(|rate| *rate > 0) { Read::of(scenario, most, &rates)? } else { first };
-    let said = promise::promises(scenario, &read, span_ns, assumed);
+    let rates = analysis::bucket_rates(scenario, &first, span_ns);
+    let read = if rates.iter().any(|rate| *rate > 0) {
+        OfferedLoads::of(scenario, most, &rates)?
+    } else {
+        first
+    };
+    let analyses = analysis::analyse(scenario, &read, span_ns, assumed);
     let mut load = 0.0;
-    let streams = scenario.streams.iter().zip(&read.streams).zip(said);
+    let streams = scenario.streams.iter().zip(&read.streams).zip(analyses);
     let streams: Vec<_> = streams
-        .map(|((stream, offered), said)| {
+        .map(|((stream, offered), of_stream)| {
             let mean_bps = offered.mean_bps(span_ns, &scenario.link);
             load += mean_bps as f64 / scenario.link.rate_bps as f64;
             let bits = u128::from(offered.bytes) * 8_000_000_000;
@@ -101,26 +104,27 @@ pub fn explain_assuming(
                 packets: offered.packets,
                 offered_bps: u64::try_from(bits / u128::from(span_ns)).unwrap_or(u64::MAX),
                 largest_bytes: offered.largest_bytes,
-                promise: said.promise,
-                verdict: said.verdict,
+                bounds: of_stream.bounds,
+                verdict: of_stream.verdict,
             }
         })
         .collect();
-    let limits = promise::limits(scenario, &read.streams);
-    let overall = overall(scenario, &Bounds::new(promise::link(scenario), &limits), &streams, load);
+    let limits = analysis::limits(scenario, &read.streams);
+    let overall =
+        overall(scenario, &Bounds::new(analysis::link(scenario), &limits), &streams, load);
     let mut notes = scenario.notes.clone();
     notes.extend(read.notes);
     if let Some(card) = &scenario.end_system {
         notes.push(format!(
-            "what is said is of the link; the end-system card adds its decisions at {} MHz and bus \
-             {}, and counts deadlines in decisions, {} ns each",
+            "the bounds are for the link alone: the end-system card adds its decisions at {} MHz \
+             and bus {}, and counts deadlines in decisions of {} ns",
             card.clock_hz as f64 / 1e6,
             card.bus,
             card.packet_time_ns
         ));
     }
     if !read.complete {
-        notes.push(format!("what is said is of the first {most} arrivals"));
+        notes.push(format!("only the first {most} arrivals were read"));
     }
     Ok(Explanation {
         scenario: scenario.name.clone(),
@@ -163,7 +167,7 @@ fn overall(
         (Some(false), text)
     } else if count(Answer::NotKnown) > 0 {
         let overload = (guaranteed.is_none() && load > 1.0)
-            .then_some("; more is offered than the link carries, so queues grow");
+            .then_some("; the offered load exceeds the link rate, so queues grow");
         let text = format!(
             "not known for {} of {} streams{needs}{}",
             count(Answer::NotKnown),

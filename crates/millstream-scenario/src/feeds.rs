@@ -5,8 +5,8 @@
 
 use millstream_traffic::mpeg::{FrameKinds, FrameRate, Mpeg4Model, MpegFeed, Packets, VideoFile};
 use millstream_traffic::{
-    Backlog, CaptureCounts, CaptureFeed, CaptureWriter, Cbr, CsvTrace, Feed, FollowedFile,
-    Generator, Merge, OutputFile, PacketBytes, ParetoOnOff, Poisson, Random, Reading, Threaded,
+    Backlog, CaptureCounts, CaptureFeed, CaptureWriter, Cbr, CsvTrace, Feed, Generator, Merge,
+    OutputFile, PacketBytes, ParetoOnOff, Poisson, Random, ReadProgress, Threaded, TrackedFile,
     TrafficError,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ pub struct Input {
     /// The arrivals of all streams in time order.
     pub feed: Box<dyn Feed>,
     /// The progress of reading its files.
-    pub reading: Arc<Reading>,
+    pub reading: Arc<ReadProgress>,
     captures: Vec<CaptureInput>,
 }
 
@@ -47,13 +47,14 @@ impl Input {
             if unmatched > 0 {
                 let bytes = counts.unmatched_bytes.load(Ordering::Relaxed);
                 notes.push(format!(
-                    "{path}: {unmatched} packets ({bytes} bytes) match no stream and take no part"
+                    "{path}: {unmatched} packets ({bytes} bytes) match no stream and are ignored"
                 ));
             }
             let reordered = counts.reordered_packets.load(Ordering::Relaxed);
             if reordered > 0 {
                 notes.push(format!(
-                    "{path}: {reordered} timestamps go back; they were held at the latest before"
+                    "{path}: {reordered} packets have a timestamp before an earlier packet's; they \
+                     arrive at the latest time so far"
                 ));
             }
         }
@@ -94,7 +95,7 @@ impl Scenario {
             return Err(TrafficError {
                 path: None,
                 place: None,
-                message: "there is no capture to write packets of".into(),
+                message: "the scenario has no capture to write packets from".into(),
                 help: Some("--pcap needs a stream whose source is kind = \"pcap\"".into()),
             });
         };
@@ -109,7 +110,7 @@ impl Scenario {
 pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficError> {
     let mut feeds: Vec<Box<dyn Feed>> = Vec::new();
     let mut captures = Vec::new();
-    let reading = Arc::<Reading>::default();
+    let reading = Arc::<ReadProgress>::default();
     let mut videos = BTreeMap::new();
     // Each file gives one feed, at the position of its first stream.
     let mut shared: BTreeSet<&str> = BTreeSet::new();
@@ -124,7 +125,7 @@ pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficErro
                 if shared.insert(file) {
                     let path = scenario.input_path(file);
                     let capture = CaptureFeed::open(&path, &claims(scenario, file), keep_frames)?
-                        .following(Arc::clone(&reading));
+                        .with_progress(Arc::clone(&reading));
                     captures.push(CaptureInput { path, counts: capture.counts() });
                     feeds.push(Box::new(Threaded::new(Box::new(capture))));
                 }
@@ -138,8 +139,8 @@ pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficErro
 fn trace(
     scenario: &Scenario,
     file: &str,
-    reading: &Arc<Reading>,
-) -> Result<CsvTrace<FollowedFile>, TrafficError> {
+    reading: &Arc<ReadProgress>,
+) -> Result<CsvTrace<TrackedFile>, TrafficError> {
     let mut streams = Vec::new();
     let mut other_streams = Vec::new();
     for (stream, table) in (0u32..).zip(&scenario.streams) {

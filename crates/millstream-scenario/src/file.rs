@@ -26,110 +26,113 @@ pub(crate) struct File {
     pub(crate) scenario: ScenarioTable,
     pub(crate) link: LinkTable,
     pub(crate) scheduler: SchedulerTable,
-    /// A fabric of switches in place of one link; each of its links is as `link` says.
+    /// A fabric of switches instead of a single link; `link` describes each of its links.
     #[schemars(with = "Option<FabricTable>")]
     pub(crate) fabric: Option<Spanned<FabricTable>>,
-    /// How `millstream serve` serves the streams to players.
+    /// The settings of `millstream serve`, which serves the streams to players.
     #[schemars(with = "Option<MediaTable>")]
     pub(crate) media: Option<Spanned<MediaTable>>,
-    /// Classes: a tree above the streams; the scheduler is its root.
+    /// The classes: the inner nodes of the tree whose root is the scheduler and whose leaves are
+    /// the streams.
     #[serde(default)]
     #[schemars(with = "Vec<ClassTable>")]
     pub(crate) class: Vec<Spanned<ClassTable>>,
-    /// The streams, in the order that breaks the last ties.
+    /// The streams. Their order in the file breaks the remaining ties.
     #[serde(default)]
     #[schemars(with = "Vec<StreamTable>")]
     pub(crate) stream: Vec<Spanned<StreamTable>>,
 }
 
-/// The run as a whole.
+/// The general settings of the run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ScenarioTable {
-    /// The scenario's name; default: the file's.
+    /// The scenario's name; default: the file's name without its extension.
     pub(crate) name: Option<String>,
-    /// Where all randomness comes from; default 1.
+    /// The seed of all random numbers; default 1.
     pub(crate) seed: Option<u64>,
-    /// Sources stop here; queues then drain. Needed if a source never ends by itself.
+    /// The time when sources stop; queues then drain. Required if a source never ends by itself.
     pub(crate) duration: Option<Duration>,
 }
 
-/// What packets leave through.
+/// The output link; in a fabric, every link.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct LinkTable {
-    /// Line speed, for example "100 Mbps".
+    /// The line speed, for example "100 Mbps".
     pub(crate) rate: Rate,
-    /// Bytes a packet takes on the wire beyond its length; Ethernet preamble + FCS + gap = 24.
+    /// Bytes on the wire per packet in addition to its length; 24 for Ethernet (preamble, FCS and
+    /// gap). Default 0.
     #[serde(default)]
     pub(crate) overhead: u32,
-    /// A receiver with credit-based flow control at the link's end.
+    /// The credit-based flow control of the receiver; default: none.
     pub(crate) credits: Option<CreditsTable>,
 }
 
-/// Credit-based flow control: each stream may have as much under way as its buffer holds.
+/// Credit-based flow control: a stream sends only what its buffer at the receiver can hold.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct CreditsTable {
-    /// The receiver's buffer for each stream, in credits of 64 bytes, for example "8704 B".
+    /// The receiver's buffer for each stream, in whole credits of 64 bytes, for example "8704 B".
     pub(crate) buffer: Size,
-    /// How long after a packet's transmission its credits are back; default 0.
+    /// The delay from the end of a packet's transmission to the return of its credits; default 0.
     pub(crate) return_delay: Option<Duration>,
 }
 
-/// Who goes next.
+/// The scheduler of the link; with classes, the root of their tree.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct SchedulerTable {
-    /// How streams are ordered.
+    /// The discipline, which orders the streams.
     #[schemars(with = "String", extend("enum" = discipline_names()))]
     pub(crate) discipline: Spanned<String>,
-    /// How the first in that order is found; the schedule is the same on all but `hilq`.
+    /// The queue structure, which finds the first stream; default "auto". Only `hilq` changes the
+    /// schedule.
     #[schemars(with = "Option<String>", extend("enum" = structure_names()))]
     pub(crate) structure: Option<Spanned<String>>,
-    /// DWCS: the precedence.
+    /// DWCS: the order of streams; default "edf-first".
     pub(crate) order: Option<OrderName>,
-    /// DWCS: the updates of window-constraints.
+    /// DWCS: the update rules of window-constraints; default "standard".
     pub(crate) rules: Option<RulesName>,
-    /// DWCS: which of two zero window-constraints comes first.
+    /// DWCS: the order of zero window-constraints; default "highest-denominator".
     pub(crate) zero_window: Option<ZeroWindowName>,
-    /// Table scheduler: the turns, each a stream's name.
+    /// Table scheduler: the turns in order, each the name of a stream or a class.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) table: Option<Vec<Spanned<String>>>,
-    /// MinBW: the discipline that shares what the management channel leaves; default "scfq".
+    /// MinBW: the discipline of the bandwidth that the management channel leaves; default "scfq".
     pub(crate) algorithm: Option<AlgorithmName>,
-    /// Structure rtl: what is around the core; default "core".
+    /// Structure `rtl`: the backend that contains the hardware core; default "core".
     #[schemars(with = "Option<RealisationName>")]
     pub(crate) realisation: Option<Spanned<RealisationName>>,
     /// End-system: the bus between host and card; default "pci-33".
     #[schemars(with = "Option<BusName>")]
     pub(crate) bus: Option<Spanned<BusName>>,
-    /// End-system: the card's clock; default "23 MHz".
+    /// End-system: the clock frequency of the card; default "23 MHz".
     #[schemars(with = "Option<Frequency>")]
     pub(crate) clock: Option<Spanned<Frequency>>,
-    /// End-system: a tick of the card's time, which counts decisions; default: what 1,500 bytes
-    /// take on the link.
+    /// End-system: the tick of the card's clock counter, which counts decisions; default: the
+    /// transmission time of 1,500 bytes.
     #[schemars(with = "Option<Duration>")]
     pub(crate) packet_time: Option<Spanned<Duration>>,
 }
 
-/// What is around the hardware's core.
+/// The backend that contains the hardware core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RealisationName {
-    /// Nothing: the core is a structure of the simulated link's scheduler.
+    /// The core alone, as a queue structure of the simulated link's scheduler.
     Core,
-    /// The end-system card, its host, and a bus between them.
+    /// The end-system card, its host and the bus between them.
     EndSystem,
 }
 
 /// The bus between host and card.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 pub(crate) enum BusName {
-    /// PCI, 33 MHz and 32 bits, as the paper's.
+    /// PCI with 33 MHz and 32 bits, as in the paper.
     #[serde(rename = "pci-33")]
     Pci33,
-    /// PCI Express 3.0, 4 lanes.
+    /// PCI Express 3.0 with 4 lanes.
     #[serde(rename = "pcie-gen3-x4")]
     PcieGen3X4,
     /// Transfers cost nothing.
@@ -137,57 +140,58 @@ pub(crate) enum BusName {
     None,
 }
 
-/// A class: it shares what it gets among the streams and classes that name it.
+/// A class: it shares its service among the streams and classes that name it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ClassTable {
-    /// Unique among classes.
+    /// The class's name, unique among classes.
     #[schemars(with = "String")]
     pub(crate) name: Spanned<String>,
-    /// The class it stands in; default: the root.
+    /// The parent class; default: the root.
     #[schemars(with = "Option<String>")]
     pub(crate) parent: Option<Spanned<String>>,
-    /// How its children are ordered.
+    /// The discipline, which orders its children.
     #[schemars(with = "String", extend("enum" = discipline_names()))]
     pub(crate) discipline: Spanned<String>,
-    /// How the first in that order is found; the schedule is the same.
+    /// The queue structure, which finds the first child; default "auto". It does not change the
+    /// schedule.
     #[schemars(with = "Option<String>", extend("enum" = structure_names()))]
     pub(crate) structure: Option<Spanned<String>>,
-    /// DWCS: the precedence.
+    /// DWCS: the order of children; default "edf-first".
     pub(crate) order: Option<OrderName>,
-    /// DWCS: the updates of window-constraints.
+    /// DWCS: the update rules of window-constraints; default "standard".
     pub(crate) rules: Option<RulesName>,
-    /// DWCS: which of two zero window-constraints comes first.
+    /// DWCS: the order of zero window-constraints; default "highest-denominator".
     pub(crate) zero_window: Option<ZeroWindowName>,
-    /// Table scheduler: the turns, each a child's name.
+    /// Table scheduler: the turns in order, each the name of a child.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) table: Option<Vec<Spanned<String>>>,
-    /// MinBW: the discipline that shares what the management channel leaves; default "scfq".
+    /// MinBW: the discipline of the bandwidth that the management channel leaves; default "scfq".
     pub(crate) algorithm: Option<AlgorithmName>,
-    /// In its parent, as for a stream.
+    /// The request period T in its parent, as for a stream.
     #[schemars(with = "Option<Duration>")]
     pub(crate) period: Option<Spanned<Duration>>,
-    /// In its parent, as for a stream.
+    /// The window-constraint x/y in its parent, as for a stream.
     pub(crate) window: Option<WindowText>,
-    /// In its parent, as for a stream.
+    /// The deadline of its first packet in its parent, as for a stream.
     pub(crate) first_deadline: Option<Duration>,
-    /// In its parent, as for a stream.
+    /// The weight in its parent, as for a stream.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) weight: Option<Spanned<u32>>,
-    /// In its parent, as for a stream.
+    /// The quantum in its parent, bytes, as for a stream.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) quantum: Option<Spanned<u32>>,
-    /// In its parent, as for a stream.
+    /// The static priority in its parent, as for a stream.
     pub(crate) priority: Option<u32>,
-    /// A cap on the rate of all its streams together, on the wire.
+    /// The rate cap of all its streams together, on the wire; default: none.
     #[schemars(with = "Option<Rate>")]
     pub(crate) max_rate: Option<Spanned<Rate>>,
-    /// How much may go at once under `max-rate`; default: one packet.
+    /// The depth of the token bucket of `max-rate`, on the wire; default: the largest packet.
     #[schemars(with = "Option<Size>")]
     pub(crate) burst: Option<Spanned<Size>>,
 }
 
-/// The implementations of MinBW.
+/// The disciplines of MinBW for the bandwidth that the management channel leaves.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AlgorithmName {
@@ -199,7 +203,7 @@ pub(crate) enum AlgorithmName {
     Drr,
 }
 
-/// The precedence of DWCS.
+/// The order of streams under DWCS.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum OrderName {
@@ -209,7 +213,7 @@ pub(crate) enum OrderName {
     LossFirst,
 }
 
-/// The updates of DWCS.
+/// The update rules of window-constraints under DWCS.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RulesName {
@@ -219,7 +223,7 @@ pub(crate) enum RulesName {
     Rtas99,
 }
 
-/// The order among zero window-constraints.
+/// The order of zero window-constraints under DWCS.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ZeroWindowName {
@@ -229,7 +233,7 @@ pub(crate) enum ZeroWindowName {
     LowestDenominator,
 }
 
-/// What becomes of late packets.
+/// The treatment of late packets.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum LateName {
@@ -239,134 +243,141 @@ pub(crate) enum LateName {
     Drop,
 }
 
-/// One stream: a service contract and where its packets come from.
+/// A stream: its service contract and the source of its packets.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct StreamTable {
-    /// Unique.
+    /// The stream's name, unique among streams.
     #[schemars(with = "String")]
     pub(crate) name: Spanned<String>,
-    /// The class it stands in; default: the root.
+    /// The class that contains the stream; default: the root.
     #[schemars(with = "Option<String>")]
     pub(crate) class: Option<Spanned<String>>,
-    /// MinBW: this is the fabric management channel, which goes first.
+    /// MinBW and fabrics: whether the stream is the fabric management channel, which is served
+    /// first; default false.
     pub(crate) fmc: Option<bool>,
-    /// T: the interval between deadlines of successive packets; needed by edf and dwcs.
+    /// The request period T: the interval between the deadlines of successive packets. Required by
+    /// edf, dwcs, vds and pd2.
     #[schemars(with = "Option<Duration>")]
     pub(crate) period: Option<Spanned<Duration>>,
-    /// x/y: at most x of any y consecutive packets late or lost; default 0/0.
+    /// The window-constraint x/y: at most x of any y consecutive packets are late or lost; default
+    /// 0/0, no constraint.
     pub(crate) window: Option<WindowText>,
     /// The deadline of the first packet; default: its arrival + period.
     pub(crate) first_deadline: Option<Duration>,
-    /// What becomes of late packets; default "send".
+    /// The treatment of late packets; default "send".
     pub(crate) late: Option<LateName>,
-    /// Fair queueing; positive; default 1.
+    /// The weight: the share under fair queueing, or the packets of a turn under wrr and wirr;
+    /// positive; default 1.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) weight: Option<Spanned<u32>>,
-    /// Deficit round robin, bytes; positive; default: weight × largest packet / smallest weight.
+    /// Deficit round robin: the bytes of a turn, on the wire; positive; default: weight × largest
+    /// packet / smallest weight.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) quantum: Option<Spanned<u32>>,
-    /// Static priority; 0 is served first.
+    /// The static priority; 0 is served first; default 0.
     pub(crate) priority: Option<u32>,
-    /// Waiting packets (not the one in service); arrivals beyond are dropped. Default unbounded.
+    /// The limit of waiting packets, without the packet in service; further arrivals are dropped.
+    /// Default: unlimited.
     pub(crate) queue: Option<u32>,
-    /// A cap on the stream's rate, on the wire.
+    /// The rate cap of the stream, on the wire; default: none.
     #[schemars(with = "Option<Rate>")]
     pub(crate) max_rate: Option<Spanned<Rate>>,
-    /// How much may go at once under `max-rate`; default: one packet.
+    /// The depth of the token bucket of `max-rate`, on the wire; default: the largest packet.
     #[schemars(with = "Option<Size>")]
     pub(crate) burst: Option<Spanned<Size>>,
-    /// Where the packets come from.
+    /// The source of the packets.
     #[schemars(with = "SourceTable")]
     pub(crate) source: Spanned<SourceTable>,
 }
 
-/// Where a stream's packets come from.
+/// The source of a stream's packets.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[schemars(transform = SourceKind::narrow_schema)]
 pub(crate) struct SourceTable {
-    /// What kind of source.
+    /// The kind of source.
     #[schemars(with = "String")]
     pub(crate) kind: Spanned<String>,
-    /// Packet length.
+    /// The length of packets, bytes; the smallest length if `largest` is given.
     #[schemars(with = "Option<u32>")]
     pub(crate) bytes: Option<Spanned<u32>>,
-    /// Mean rate.
+    /// The mean rate. Live: the fill rate of the publisher's token bucket, on the link.
     #[schemars(with = "Option<Rate>")]
     pub(crate) rate: Option<Spanned<Rate>>,
-    /// Time between packets, in place of a rate.
+    /// The interval between packets; for cbr, an alternative to `rate`.
     #[schemars(with = "Option<Duration>")]
     pub(crate) interval: Option<Spanned<Duration>>,
-    /// When the source starts; default 0.
+    /// The time when the source starts; default 0.
     #[schemars(with = "Option<Duration>")]
     pub(crate) start: Option<Spanned<Duration>>,
-    /// When the source stops; default: the scenario's duration.
+    /// The time when the source stops; default: the scenario's duration.
     #[schemars(with = "Option<Duration>")]
     pub(crate) stop: Option<Spanned<Duration>>,
-    /// How many packets.
+    /// The number of packets.
     #[schemars(with = "Option<u64>")]
     pub(crate) packets: Option<Spanned<u64>>,
-    /// An input file, relative to the scenario file.
+    /// The input file, relative to the scenario file.
     #[schemars(with = "Option<String>")]
     pub(crate) file: Option<Spanned<String>>,
-    /// A pcap-filter expression, as for tcpdump; default: every packet no earlier stream matched.
+    /// A pcap-filter expression, as for tcpdump; default: all packets that no earlier stream
+    /// matches.
     #[schemars(with = "Option<String>")]
     pub(crate) r#match: Option<Spanned<String>>,
-    /// A statistical model of video: "mpeg4".
+    /// The statistical model of video: "mpeg4".
     #[schemars(with = "Option<String>", extend("enum" = ["mpeg4", null]))]
     pub(crate) model: Option<Spanned<String>>,
-    /// Which frames: any of the letters I, P and B; default all.
+    /// The selected frame types: any of the letters I, P and B; default: all.
     #[schemars(with = "Option<String>", regex(pattern = "^[IPB]{1,3}$"))]
     pub(crate) frames: Option<Spanned<String>>,
-    /// Frames per second of the model; default 25.
+    /// The frame rate of the model, frames per second; default 25.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) frame_rate: Option<Spanned<u32>>,
-    /// Split frames into packets of at most this many bytes; default: one packet a frame.
+    /// The largest packet, bytes: longer frames are split; default: one packet per frame.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) packet_bytes: Option<Spanned<u32>>,
-    /// Spread a frame's packets over its frame time; default: all at once.
+    /// Whether a frame's packets are spread over its frame time instead of arriving at once;
+    /// default false.
     #[schemars(with = "Option<bool>")]
     pub(crate) spread: Option<Spanned<bool>>,
-    /// Start the file over when it ends; default false.
+    /// Whether the file restarts when it ends; default false.
     #[schemars(with = "Option<bool>")]
     pub(crate) repeat: Option<Spanned<bool>>,
-    /// What the packets of `millstream serve` carry: the video itself, "elementary" (default), or
-    /// wrapped in a transport stream, "mpeg-ts", which every player of television understands.
+    /// The payload of the packets that `millstream serve` sends; default "elementary".
     #[schemars(with = "Option<PayloadName>")]
     pub(crate) payload: Option<Spanned<PayloadName>>,
-    /// Rate of one on/off source while it is on; default 4 × rate / sources.
+    /// The rate of one on/off source while it is on; default: 4 × rate / sources.
     #[schemars(with = "Option<Rate>")]
     pub(crate) peak_rate: Option<Spanned<Rate>>,
-    /// How many on/off sources are superposed; default 16.
+    /// The number of superposed on/off sources; default 16.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) sources: Option<Spanned<u32>>,
-    /// Sizes from `bytes` to this, by a Pareto law of shape 1.4 or, of a generator, all alike;
-    /// default: all are of `bytes`.
+    /// The largest packet, bytes. Lengths are from `bytes` to `largest`: Pareto-distributed with
+    /// shape 1.4, or uniform for a generator. Default: all packets have `bytes`.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) largest: Option<Spanned<u32>>,
-    /// In a fabric: each end-point has as many of these as make up this share of its link, from 0
-    /// to 1; default: one.
+    /// In a fabric: the share of each end-point's link that its connections fill, from 0 to 1;
+    /// default: one connection per end-point.
     #[schemars(with = "Option<f64>", range(min = 0, max = 1))]
     pub(crate) load: Option<Spanned<f64>>,
-    /// Live: bytes on the link that may come at once, and so the largest frame; default: half a
-    /// second of `rate`, at least "32 KB".
+    /// Live: the depth of the publisher's token bucket, on the link; it limits the largest frame.
+    /// Default: half a second of `rate`, at least "32 KB".
     #[schemars(with = "Option<Size>")]
     pub(crate) burst: Option<Spanned<Size>>,
-    /// Live: what the publisher's video is coded by; default "h264".
+    /// Live: the codec of the published video; default "h264".
     #[schemars(with = "Option<CodecName>")]
     pub(crate) codec: Option<Spanned<CodecName>>,
-    /// Live: who may publish, names of `users` and `tokens`; default: whoever asks from a loopback
+    /// Live: the names of `users` and `tokens` that may publish; default: any client on a loopback
     /// address.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) publish: Option<Spanned<Vec<String>>>,
-    /// Live: how long clients wait for a publisher that is gone to return; default "10 s".
+    /// Live: how long players wait for a disconnected publisher to return; default "10 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) wait: Option<Spanned<Duration>>,
-    /// Packets before the pause; default: there is none.
+    /// The number of packets before the pause; default: no pause.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) pause_after: Option<Spanned<u32>>,
-    /// How long the pause is.
+    /// The length of the pause in addition to the interval.
     #[schemars(with = "Option<Duration>")]
     pub(crate) pause: Option<Spanned<Duration>>,
 }

@@ -27,7 +27,7 @@ pub use error::{Problem, ScenarioError};
 #[doc(hidden)]
 pub use explain::explain_assuming;
 pub use explain::{
-    Answer, Explanation, PremiseCheck, Promise, StreamExplanation, Verdict, explain,
+    Answer, Explanation, PremiseCheck, StreamBounds, StreamExplanation, Verdict, explain,
     guarantees_shares,
 };
 pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
@@ -35,14 +35,37 @@ pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
 pub use router::{
-    HostPattern, InputMode, InterfaceIo, MOST_IPV6, Match, NextHop, PathAction, PathExtension,
-    PathProxy, PcpSource, PortForward, PortKind, PortNat, ProxyKind, Reservation, Route,
-    RouterPath, RouterPort, RouterScenario, router_schema,
+    HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop, PathAction,
+    PathExtension, PathProxy, PcpSource, PortForward, PortKind, PortNat, ProxyKind, Reservation,
+    Route, RouterPath, RouterPort, RouterScenario, router_schema,
 };
 pub use scenario::{
-    Class, EndSystem, Link, LinkCredits, Scenario, Sharing, Stream, largest_file_bytes,
+    Class, EndSystem, Link, LinkCredits, Scenario, SchedulerConfig, Stream, max_file_bytes,
 };
-pub use source::{Live, Pace, Source, SourceKind, VideoCarrier, VideoInput};
+pub use source::{Live, Pace, Source, SourceKind, VideoInput, VideoPayloadFormat};
 pub use units::{
     ReservationText, parse_duration_ns, parse_rate_bps, parse_reservation, parse_size_bytes,
 };
+
+/// Deprecated alias of [`MAX_IPV6_ADDRESSES`].
+#[deprecated(note = "renamed to `MAX_IPV6_ADDRESSES`")]
+pub const MOST_IPV6: usize = MAX_IPV6_ADDRESSES;
+
+/// Deprecated alias of [`StreamBounds`].
+#[deprecated(note = "renamed to `StreamBounds`")]
+pub type Promise = StreamBounds;
+
+/// Deprecated alias of [`SchedulerConfig`].
+#[deprecated(note = "renamed to `SchedulerConfig`")]
+pub type Sharing = SchedulerConfig;
+
+/// Deprecated alias of [`VideoPayloadFormat`].
+#[deprecated(note = "renamed to `VideoPayloadFormat`")]
+pub type VideoCarrier = VideoPayloadFormat;
+
+/// Deprecated alias of [`max_file_bytes`].
+#[deprecated(note = "renamed to `max_file_bytes`")]
+#[must_use]
+pub const fn largest_file_bytes() -> u64 {
+    max_file_bytes()
+}

@@ -78,10 +78,10 @@ pub struct Media {
     /// The limit of concurrent connections.
     pub connections: u32,
     /// The limit of concurrent connections per address, if given; see
-    /// [`Media::most_connections_per_address`].
+    /// [`Media::max_connections_per_address`].
     pub connections_per_address: Option<u32>,
     /// The limit of concurrent clients per address, if given; see
-    /// [`Media::most_sessions_per_address`].
+    /// [`Media::max_sessions_per_address`].
     pub sessions_per_address: Option<u32>,
     /// The length of the longest request, bytes.
     pub request_bytes: usize,
@@ -110,7 +110,7 @@ pub struct Media {
     pub cluster: Option<Cluster>,
     /// Whether local programs may load, replace, remove and call instructions through `http`.
     pub instructions: bool,
-    /// The instructions that the server loads when it starts; at most [`Instruction::MOST`].
+    /// The instructions that the server loads when it starts; at most [`Instruction::MAX_COUNT`].
     pub instruction: Vec<Instruction>,
 }
 
@@ -130,7 +130,10 @@ pub struct Instruction {
 
 impl Instruction {
     /// The largest number of instructions.
-    pub const MOST: usize = 16;
+    pub const MAX_COUNT: usize = 16;
+    /// Deprecated alias of [`Self::MAX_COUNT`].
+    #[deprecated(note = "renamed to `MAX_COUNT`")]
+    pub const MOST: usize = Self::MAX_COUNT;
 
     /// Returns whether `name` is valid: 1 to 64 ASCII letters, digits, `-`, `_` and `.`.
     #[must_use]
@@ -183,26 +186,26 @@ pub struct Cluster {
 }
 
 /// The divisor that gives the default limit per address from the limit of all addresses.
-const PLACES_TO_ONE_ADDRESS: u32 = 16;
+const PER_ADDRESS_DIVISOR: u32 = 16;
 
 /// The smallest default limit per address: a household with several players must work on a small
 /// server.
-const FEWEST_TO_ONE_ADDRESS: u32 = 4;
+const MIN_PER_ADDRESS: u32 = 4;
 
 impl Media {
     /// Returns the limit of concurrent connections per address: the file's, or by default a 16th of
     /// [`Media::connections`] and at least 4.
     #[must_use]
-    pub fn most_connections_per_address(&self) -> u32 {
-        let share = (self.connections / PLACES_TO_ONE_ADDRESS).max(FEWEST_TO_ONE_ADDRESS);
+    pub fn max_connections_per_address(&self) -> u32 {
+        let share = (self.connections / PER_ADDRESS_DIVISOR).max(MIN_PER_ADDRESS);
         self.connections_per_address.unwrap_or(share)
     }
 
     /// Returns the limit of concurrent clients per address: the file's, or by default a 16th of
     /// [`Media::sessions`] and at least 4.
     #[must_use]
-    pub fn most_sessions_per_address(&self) -> u32 {
-        let share = (self.sessions / PLACES_TO_ONE_ADDRESS).max(FEWEST_TO_ONE_ADDRESS);
+    pub fn max_sessions_per_address(&self) -> u32 {
+        let share = (self.sessions / PER_ADDRESS_DIVISOR).max(MIN_PER_ADDRESS);
         self.sessions_per_address.unwrap_or(share)
     }
 }

@@ -19,7 +19,7 @@ use crate::scenario::load_text;
 use crate::validate::validate_router;
 
 /// The largest number of IPv6 addresses of a port.
-pub const MOST_IPV6: usize = 8;
+pub const MAX_IPV6_ADDRESSES: usize = 8;
 
 /// A reservation of CPU time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,11 +39,11 @@ pub enum Reservation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InterfaceIo {
-    /// By AF_XDP where that can be and nobody would miss the packets, by AF_PACKET otherwise.
+    /// AF_XDP if it is possible and the kernel does not use the packets; otherwise AF_PACKET.
     Auto,
-    /// By AF_XDP: packets are taken from the kernel.
+    /// AF_XDP: the kernel does not receive the packets.
     Xdp,
-    /// By AF_PACKET: the kernel has them, too.
+    /// AF_PACKET: the kernel also receives the packets.
     #[default]
     Packet,
 }
@@ -65,21 +65,22 @@ pub enum PortKind {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InputMode {
-    /// By input processes, scheduled beside all others.
+    /// By polling: the CPU scheduler runs input processes among all other processes.
     #[default]
     Polled,
-    /// As by interrupts: whenever packets are there, before anything else, whatever that costs.
+    /// As with interrupts: packets are read when they arrive, before any process is scheduled. For
+    /// comparison: overload causes receive livelock.
     Interrupt,
 }
 
-/// Where the priority of frames that leave in a VLAN is from.
+/// The source of the priority code point in the VLAN tags of sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PcpSource {
-    /// The tag that the packet came with; 0 if there was none.
+    /// The tag of the received packet; 0 if it was untagged.
     #[default]
     Keep,
-    /// The first three bits of its differentiated services code point.
+    /// The first three bits of the packet's differentiated services code point.
     Dscp,
 }
 
@@ -131,7 +132,7 @@ pub struct RouterPort {
     /// The hardware address, if the file gives one.
     pub mac: Option<MacAddr6>,
     /// The router's own addresses on the port's networks with the prefix lengths: at most one IPv4
-    /// address and [`MOST_IPV6`] IPv6 addresses.
+    /// address and [`MAX_IPV6_ADDRESSES`] IPv6 addresses.
     pub addresses: Vec<IpNet>,
     /// The translation of IPv4 packets that leave by this port; they get its IPv4 address.
     pub nat: Option<PortNat>,
@@ -170,14 +171,14 @@ pub struct Match {
     pub destination_port: Option<u16>,
 }
 
-/// What becomes of a path's packets.
+/// The action on a path's packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PathAction {
-    /// They are routed.
+    /// Routes them.
     #[default]
     Forward,
-    /// They are dropped as soon as they are classified: the path has no queue and no process.
+    /// Drops them when they are classified: the path has no queue and no process.
     Drop,
 }
 
@@ -194,14 +195,14 @@ pub struct PathExtension {
     pub faults: u32,
 }
 
-/// What kind of proxy.
+/// The kind of proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProxyKind {
-    /// The router sees how a connection begins; from then on both ends speak with each other, and
-    /// numbers in their packets' headers are changed.
+    /// Reads the first bytes of a connection, then splices client and server by changing header
+    /// fields.
     Transparent,
-    /// The router has a connection with the client and one with a server.
+    /// Terminates the client's connection and opens another one to a server.
     Classical,
 }
 
@@ -232,17 +233,18 @@ pub struct HostPattern {
     /// The name in lower case, without a trailing dot.
     pub name: String,
     /// Whether the pattern matches all names below `name`, but not `name` itself.
-    pub below: bool,
+    pub is_wildcard: bool,
 }
 
 impl HostPattern {
     /// Returns whether the pattern matches `host`, ignoring case and a trailing dot.
     #[must_use]
-    pub fn holds(&self, host: &str) -> bool {
+    pub fn matches(&self, host: &str) -> bool {
         let host = host.strip_suffix('.').unwrap_or(host);
         let Some(at) = host.len().checked_sub(self.name.len()) else { return false };
         let (Some(left), Some(end)) = (host.get(..at), host.get(at..)) else { return false };
-        let fits = if self.below { left.len() > 1 && left.ends_with('.') } else { left.is_empty() };
+        let fits =
+            if self.is_wildcard { left.len() > 1 && left.ends_with('.') } else { left.is_empty() };
         fits && end.eq_ignore_ascii_case(&self.name)
     }
 }
@@ -331,7 +333,7 @@ impl RouterScenario {
     ///
     /// Returns `false` if the file is unreadable; [`load`](Self::load) reports the reason.
     #[must_use]
-    pub fn is_one(path: &Path) -> bool {
+    pub fn is_router_file(path: &Path) -> bool {
         let Ok((_, text)) = load_text(path) else { return false };
         toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("router"))
     }
@@ -394,17 +396,17 @@ mod tests {
         for (router, port, other, path, message) in [
             ("cores = 0", "", "", "", "`cores` of 0"),
             ("cores = 65", "", "", "", "`cores` of 65"),
-            ("cores = 2", "", "", "", "nothing is on core `1`"),
+            ("cores = 2", "", "", "", "no port or path uses core `1`"),
             ("", "core = 1", "", "", "port `a` on core 1 of 1"),
             ("cores = 2", "core = 1", "", "core = 2", "path `p` on core 2 of 2"),
-            ("cores = 2", "", vlan, "", "`a` and `b` are one device on two cores"),
+            ("cores = 2", "", vlan, "", "`a` and `b` share a device on two cores"),
             ("cores = 2", "core = 1", "", proxy, "path `p` has a proxy in a router of 2 cores"),
             (
                 "cores = 2",
                 "core = 1",
                 "",
                 "core = 1\naction = \"drop\"",
-                "`core` of path `p`, which drops",
+                "`core` of path `p`, whose action is \"drop\"",
             ),
         ] {
             let problems = parse(router, port, other, path).unwrap_err().problems;
@@ -463,15 +465,19 @@ mod tests {
             assert_eq!(scenario.routes[0].next, NextHop::Gateway(via.parse().unwrap()));
         }
         for (address, route, message) in [
-            (both, "prefix = \"::/0\"\nvia = \"10.1.0.9\"", "10.1.0.9 cannot lead to ::/0"),
+            (
+                both,
+                "prefix = \"::/0\"\nvia = \"10.1.0.9\"",
+                "10.1.0.9 cannot be the next hop of ::/0",
+            ),
             (both, "prefix = \"::/0\"\nvia = \"2001:db8:9::9\"", "not on the network of port `a`"),
             (both, "prefix = \"::/0\"\nvia = \"fd00::1\"", "not on the network of port `a`"),
             ("\"10.1.0.1/24\"", "prefix = \"::/0\"\nvia = \"fe80::9\"", "not on the network"),
             ("\"10.1.0.1/24\"", "prefix = \"::/0\"", "no connected IPv6 network on port `a`"),
             ("\"fd00::1/64\"", "prefix = \"10.2.0.0/16\"", "no connected IPv4 network on port `a`"),
-            ("[]", "prefix = \"::/0\"", "a list of no addresses"),
+            ("[]", "prefix = \"::/0\"", "an empty list of addresses"),
             ("[\"fd00::1/64\", \"fd00::1/48\"]", "prefix = \"::/0\"", "is listed twice"),
-            ("\"ff02::1/64\"", "prefix = \"::/0\"", "no host can have ff02::1"),
+            ("\"ff02::1/64\"", "prefix = \"::/0\"", "ff02::1 is not the address of a host"),
             ("7", "prefix = \"::/0\"", "or a list of addresses"),
         ] {
             let problems = parse(address, route).unwrap_err().problems;

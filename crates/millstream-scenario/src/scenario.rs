@@ -14,7 +14,7 @@ use crate::validate::validate;
 
 /// Returns the size of the largest accepted scenario file, bytes: about two million streams.
 #[must_use]
-pub const fn largest_file_bytes() -> u64 {
+pub const fn max_file_bytes() -> u64 {
     512 << 20
 }
 
@@ -98,12 +98,12 @@ pub struct Class {
     /// The service contract with its parent.
     pub contract: Contract,
     /// How it shares its service among its children.
-    pub sharing: Sharing,
+    pub scheduler: SchedulerConfig,
 }
 
 /// How the root or a class shares its service among its children.
 #[derive(Clone, Debug)]
-pub struct Sharing {
+pub struct SchedulerConfig {
     /// The discipline.
     pub discipline: &'static DisciplineRow,
     /// The queue structure; "auto" is already resolved.
@@ -130,7 +130,7 @@ pub struct Scenario {
     /// Whether the file has a `[media]` section, which `millstream serve` uses.
     pub has_media: bool,
     /// How the link is shared among the streams or, with classes, among the root's children.
-    pub scheduler: Sharing,
+    pub scheduler: SchedulerConfig,
     /// Whether the hardware core selects the winner (structure `rtl`); `scheduler` is then the
     /// equivalent software scheduler.
     pub hardware: bool,
@@ -176,7 +176,7 @@ impl Scenario {
     /// Builds the software scheduler of this scenario and adds its streams.
     #[must_use]
     pub fn scheduler(&self) -> Box<dyn DynScheduler + Send> {
-        let valid = "validation found every attribute that the discipline needs";
+        let valid = "validation guarantees every attribute that the discipline needs";
         let root = &self.scheduler;
         if self.classes.is_empty() {
             let mut scheduler = root.discipline.build(&root.options, root.structure);
@@ -191,7 +191,7 @@ impl Scenario {
             class.map_or(ClassId::ROOT, |class| classes[class])
         };
         for class in &self.classes {
-            let Sharing { discipline, structure, options } = &class.sharing;
+            let SchedulerConfig { discipline, structure, options } = &class.scheduler;
             let parent = id(&classes, class.parent);
             let contract = class.contract.clone();
             let added = tree.add_class(parent, contract, discipline, *structure, options);
@@ -213,14 +213,14 @@ pub(crate) fn load_text(path: &Path) -> Result<(String, String), ScenarioError> 
     let bytes = read_limited(path).map_err(|error| unreadable(format!("{name}: {error}")))?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
-        unreadable(format!("{name} is not UTF-8 text: byte {valid} begins no character"))
+        unreadable(format!("{name} is not UTF-8 text: invalid sequence at byte {valid}"))
     })?;
     Ok((name, text))
 }
 
 fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let limit = largest_file_bytes();
+    let limit = max_file_bytes();
     File::open(path)?.take(limit + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit {
         return Err(io::Error::other(format!("larger than {limit} bytes")));

@@ -69,15 +69,14 @@ impl SourceKind {
         },
         Self {
             name: "live",
-            summary: "video that somebody publishes to `millstream serve` (RTSP ANNOUNCE and \
-             RECORD)",
+            summary: "video published to `millstream serve` (RTSP ANNOUNCE and RECORD)",
             required: &["rate"],
             one_of: &[],
             optional: &["burst", "codec", "publish", "wait", "stop"],
         },
         Self {
             name: "trace",
-            summary: "rows of an arrivals CSV whose stream is this one's name",
+            summary: "rows of an arrivals CSV that have the stream's name",
             required: &["file"],
             one_of: &[],
             optional: &[],
@@ -91,7 +90,7 @@ impl SourceKind {
         },
         Self {
             name: "backlog",
-            summary: "packets that all wait from the start",
+            summary: "packets that all arrive at the start",
             required: &["packets", "bytes"],
             one_of: &[],
             optional: &["start"],
@@ -224,7 +223,7 @@ pub enum Pace {
 
 /// The payload of the packets in which a video file is served to players.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum VideoCarrier {
+pub enum VideoPayloadFormat {
     /// The elementary stream, in the payload format of its codec.
     #[default]
     Elementary,
@@ -242,7 +241,7 @@ pub enum VideoInput {
         /// Whether the source restarts at the end of the file.
         repeat: bool,
         /// The payload of its packets when it is served.
-        payload: VideoCarrier,
+        payload: VideoPayloadFormat,
     },
     /// The MPEG-4 model.
     Model {

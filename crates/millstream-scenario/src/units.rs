@@ -102,9 +102,7 @@ pub enum ReservationText {
 /// A message with the value, the accepted units and an example.
 pub fn parse_reservation(text: &str) -> Result<ReservationText, String> {
     match parse_quantity(text, RESERVATION_UNITS, "a reservation", "90 Kpps")? {
-        0 => {
-            Err(format!("`{text}` is a reservation of 0; leave it out for a part of what is left"))
-        }
+        0 => Err(format!("`{text}` is a reservation of 0; leave it out for best effort")),
         value if text.trim_end().ends_with("cps") => Ok(ReservationText::Cycles(value)),
         value => Ok(ReservationText::Packets(value)),
     }
@@ -160,12 +158,12 @@ macro_rules! quantity {
         #[derive(Clone, Copy, Debug)]
         pub(crate) struct $name(pub(crate) $value);
 
-        written!($name, |text| $parse(text).map($name), $schema_name, $pattern, $expecting);
+        impl_quantity!($name, |text| $parse(text).map($name), $schema_name, $pattern, $expecting);
     };
 }
 
 /// Implements `Deserialize` from a string and `JsonSchema` for a quantity.
-macro_rules! written {
+macro_rules! impl_quantity {
     ($name:ident, $parse:expr, $schema_name:literal, $pattern:literal, $expecting:literal) => {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -216,8 +214,8 @@ quantity!(
 quantity!(
     /// A size in bytes.
     Size, u64, parse_size_bytes, "size",
-    r"^\s*[0-9_.]+\s*(B|KB|MB|GB|KiB|MiB)\s*$",
-    "a size such as \"16 KB\" (units: B, KB, MB, GB, KiB, MiB)"
+    r"^\s*[0-9_.]+\s*(B|KB|MB|GB|KiB|MiB|GiB)\s*$",
+    "a size such as \"16 KB\" (units: B, KB, MB, GB, KiB, MiB, GiB)"
 );
 quantity!(
     /// A window-constraint.
@@ -226,7 +224,7 @@ quantity!(
     "a window-constraint \"x/y\": at most x of any y consecutive packets late or lost"
 );
 
-written!(
+impl_quantity!(
     ReservationText,
     parse_reservation,
     "reservation",
@@ -254,6 +252,27 @@ mod tests {
         assert_eq!(parse_reservation("1.5 Mcps"), Ok(ReservationText::Cycles(1_500_000)));
         assert_eq!(parse_reservation("90 Kpps "), Ok(ReservationText::Packets(90_000)));
         assert_eq!(parse_window(" 1 / 4 "), Ok(Window::new(1, 4).unwrap()));
+    }
+
+    /// Editors reject what the schema's pattern omits.
+    #[test]
+    fn the_schema_names_every_unit() {
+        let mut generator = SchemaGenerator::default();
+        let mut pattern = |schema: fn(&mut SchemaGenerator) -> Schema| {
+            let schema = schema(&mut generator);
+            schema.get("pattern").and_then(|text| text.as_str()).unwrap().to_owned()
+        };
+        for (pattern, units) in [
+            (pattern(Duration::json_schema), TIME_UNITS),
+            (pattern(Rate::json_schema), RATE_UNITS),
+            (pattern(Frequency::json_schema), FREQUENCY_UNITS),
+            (pattern(Size::json_schema), SIZE_UNITS),
+        ] {
+            let (_, listed) = pattern.split_once('(').unwrap();
+            let (listed, _) = listed.split_once(')').unwrap();
+            let known: Vec<_> = units.iter().map(|unit| unit.0).collect();
+            assert_eq!(listed.split('|').collect::<Vec<_>>(), known);
+        }
     }
 
     #[test]

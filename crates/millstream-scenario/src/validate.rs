@@ -7,12 +7,12 @@ use std::ops::Range;
 use std::path::Path;
 use toml::Spanned;
 
-use self::contract::{Defaults, Promise, Unused};
+use self::contract::{ContractKeys, Defaults, IgnoredAttributes};
 pub(crate) use self::router::validate_router;
-use self::sharing::Keys;
+use self::scheduler::Keys;
 use crate::error::{Problem, nearest};
 use crate::file::File;
-use crate::scenario::{Link, LinkCredits, Scenario, Sharing, Stream};
+use crate::scenario::{Link, LinkCredits, Scenario, SchedulerConfig, Stream};
 
 mod classes;
 mod contract;
@@ -22,7 +22,7 @@ mod hilq;
 mod media;
 mod router;
 mod rtl;
-mod sharing;
+mod scheduler;
 mod source;
 
 /// Validates the text of a scenario file called `name` whose inputs are relative to `folder`.
@@ -40,19 +40,19 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
     let media = media::media(file.media.as_ref(), &of_file.collect::<Vec<_>>(), &mut problems);
     let defaults = Defaults::of(&file);
     let in_fabric = file.fabric.is_some();
-    let mut unused = Unused::new(in_fabric);
+    let mut ignored = IgnoredAttributes::new(in_fabric);
     let tree = classes::Tree::of(&file, &mut problems);
-    let scheduler = sharing::sharing(&Keys::of_root(&file), tree.children(None), &mut problems);
-    let classes = tree.classes(&file, scheduler.as_ref(), &defaults, &mut unused, &mut problems);
+    let scheduler = scheduler::scheduler(&Keys::of_root(&file), tree.children(None), &mut problems);
+    let classes = tree.classes(&file, scheduler.as_ref(), &defaults, &mut ignored, &mut problems);
     let discipline_of = |class: Option<usize>| match class {
-        None => scheduler.as_ref().map(|sharing| sharing.discipline),
-        Some(class) => classes.get(class).map(|class| class.sharing.discipline),
+        None => scheduler.as_ref().map(|scheduler| scheduler.discipline),
+        Some(class) => classes.get(class).map(|class| class.scheduler.discipline),
     };
-    let on_hilq = |sharing: &Sharing| sharing.structure == StructureName::Hilq;
+    let on_hilq = |scheduler: &SchedulerConfig| scheduler.structure == StructureName::Hilq;
     let on_hilq = scheduler.as_ref().is_some_and(on_hilq);
-    let hardware = rtl::asked_for(&file);
+    let hardware = rtl::is_requested(&file);
     let end_system = end_system::end_system(&file, &link(&file), &mut problems);
-    let mut unfit = hilq::Unfit::default();
+    let mut unsupported = hilq::UnsupportedAttributes::default();
     let mut names: HashMap<&str, Range<usize>> = HashMap::with_capacity(file.stream.len());
     let mut streams = Vec::with_capacity(file.stream.len());
     for (table, class) in file.stream.iter().map(Spanned::get_ref).zip(tree.classes_of_streams()) {
@@ -68,13 +68,13 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         let of_fabric = fabric.as_ref();
         let load = fabric::stream(table, source.as_ref(), of_fabric, in_fabric, &mut problems);
         let discipline = discipline_of(class);
-        let promise = Promise::of_stream(table);
-        let contract = contract::contract(&promise, discipline, &defaults, &mut problems);
+        let contract_keys = ContractKeys::of_stream(table);
+        let contract = contract::contract(&contract_keys, discipline, &defaults, &mut problems);
         if let Some(discipline) = discipline {
-            unused.note(&promise, discipline);
+            ignored.note(&contract_keys, discipline);
         }
         if let Some(contract) = contract.as_ref().filter(|_| on_hilq) {
-            unfit.check(table, contract);
+            unsupported.check(table, contract);
         }
         if let Some(contract) = contract.as_ref().filter(|_| hardware) {
             rtl::check(table, contract, &mut problems);
@@ -97,9 +97,9 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             });
         }
     }
-    unfit.tell(&mut problems);
+    unsupported.report(&mut problems);
     if let (Some(fabric), true) = (&file.fabric, on_hilq) {
-        let message = "hilq serves one link; it knows no credits";
+        let message = "structure hilq serves one link without credits, not a fabric";
         problems.push(Problem::new(fabric.span(), message).help("structure = \"auto\""));
     }
     if let (Some(fabric), true) = (&file.fabric, hardware) {
@@ -120,7 +120,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             end_system,
             classes,
             streams,
-            notes: unused.into_notes(),
+            notes: ignored.into_notes(),
             text: text.to_owned(),
             folder: folder.to_path_buf(),
         }),

@@ -1,4 +1,4 @@
-//! What is wrong with a file is said where it stands, with what would be right.
+//! Errors of invalid scenario files: messages, help texts and the text under the caret.
 #![allow(clippy::unwrap_used)]
 
 use millstream_scenario::{Scenario, ScenarioError};
@@ -8,9 +8,9 @@ fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     Scenario::parse("test.toml", text, Path::new(""))
 }
 
-/// A scenario that is right, with one piece replaced.
-fn with(old: &str, new: &str) -> String {
-    let right = r#"
+/// Returns the valid scenario with `old` replaced by `new`.
+fn with_replacement(old: &str, new: &str) -> String {
+    let valid = r#"
 [scenario]
 duration = "1 s"
 
@@ -31,11 +31,11 @@ name = "voice"
 period = "20 ms"
 source = { kind = "backlog", packets = 5, bytes = 200 }
 "#;
-    assert!(right.contains(old), "{old}");
-    right.replacen(old, new, 1)
+    assert!(valid.contains(old), "{old}");
+    valid.replacen(old, new, 1)
 }
 
-/// All messages and helps, and the text under the first caret.
+/// Returns all messages and help texts, and the text under the first caret.
 fn problems(text: &str) -> (String, String) {
     let error = parse(text).unwrap_err();
     let all = error.problems.iter().map(|p| format!("{p} {}\n", p.help.as_deref().unwrap_or("")));
@@ -44,9 +44,9 @@ fn problems(text: &str) -> (String, String) {
 }
 
 #[test]
-fn mistakes_in_classes_and_tables_are_shown() {
+fn errors_in_classes_and_tables_are_reported() {
     let class = |text: &str| {
-        with("[[stream]]", &format!("[[class]]\n{text}\n\n[[stream]]")).replacen(
+        with_replacement("[[stream]]", &format!("[[class]]\n{text}\n\n[[stream]]")).replacen(
             "name = \"voice\"",
             "name = \"voice\"\nclass = \"calls\"",
             1,
@@ -79,24 +79,28 @@ fn mistakes_in_classes_and_tables_are_shown() {
             "\"ring\"",
             vec!["`ring` cannot hold `edf`", "`heap`"],
         ),
-        (with("\"dwcs\"", "\"table\""), "\"table\"", vec!["needs its `table`"]),
+        (with_replacement("\"dwcs\"", "\"table\""), "\"table\"", vec!["needs its `table`"]),
         (
-            with("\"dwcs\"", "\"table\"\ntable = [\"video\"]"),
+            with_replacement("\"dwcs\"", "\"table\"\ntable = [\"video\"]"),
             "\"table\"",
             vec!["never serves `voice`"],
         ),
         (
-            with("\"dwcs\"", "\"table\"\ntable = [\"voice\", \"vido\"]"),
+            with_replacement("\"dwcs\"", "\"table\"\ntable = [\"voice\", \"vido\"]"),
             "\"vido\"",
             vec!["did you mean `video`"],
         ),
-        (with("\"dwcs\"", "\"minbw\"\nalgorithm = \"sfq\""), "\"sfq\"", vec!["wfq", "drr"]),
         (
-            with("10 Mbps\"", "10 Mbps\"\ncredits = { buffer = \"0 B\" }"),
+            with_replacement("\"dwcs\"", "\"minbw\"\nalgorithm = \"sfq\""),
+            "\"sfq\"",
+            vec!["wfq", "drr"],
+        ),
+        (
+            with_replacement("10 Mbps\"", "10 Mbps\"\ncredits = { buffer = \"0 B\" }"),
             "\"0 B\"",
             vec!["at least 1 B"],
         ),
-        (with("window", "max-rate = \"fast\"\nwindow"), "\"fast\"", vec!["not a rate"]),
+        (with_replacement("window", "max-rate = \"fast\"\nwindow"), "\"fast\"", vec!["not a rate"]),
     ] {
         let (all, caret) = problems(&text);
         assert_eq!(caret, under, "{all}");
@@ -107,38 +111,38 @@ fn mistakes_in_classes_and_tables_are_shown() {
 }
 
 #[test]
-fn what_hilq_cannot_honour_is_refused() {
+fn hilq_rejects_unsupported_attributes() {
     let dropping = |text: &str| text.replace("source =", "late = \"drop\"\nsource =");
     let hilq = |more: &str| {
-        dropping(&with("\"dwcs\"", &format!("\"dwcs\"\nstructure = \"hilq\"\n{more}")))
+        dropping(&with_replacement("\"dwcs\"", &format!("\"dwcs\"\nstructure = \"hilq\"\n{more}")))
     };
-    let right = hilq("");
-    assert!(parse(&right).is_ok());
-    let sending = right.replacen("late = \"drop\"", "", 2);
+    let valid = hilq("");
+    assert!(parse(&valid).is_ok());
+    let sending = valid.replacen("late = \"drop\"", "", 2);
     let class = "[[class]]\nname = \"calls\"\ndiscipline = \"dwcs\"\nperiod = \"5 ms\"\n";
-    let root_of_classes = right.replacen("[[stream]]", &format!("{class}[[stream]]"), 1);
+    let root_of_classes = valid.replacen("[[stream]]", &format!("{class}[[stream]]"), 1);
     let root_of_classes = root_of_classes.replace("\"voice\"", "\"voice\"\nclass = \"calls\"");
     let in_class = root_of_classes.replacen("structure = \"hilq\"", "", 1);
     let in_class = in_class.replace("\"calls\"\ndisc", "\"calls\"\nstructure = \"hilq\"\ndisc");
     for (text, under, parts) in [
-        (sending, "\"video\"", vec!["`video` (1 more alike)", "`late`", "late = \"drop\""]),
-        (right.replace("40 ms", "100 ms"), "\"100 ms\"", vec!["`video`", "99 ms"]),
-        (right.replace("40 ms", "999 us"), "\"999 us\"", vec!["`period`", "from 1 ms"]),
+        (sending, "\"video\"", vec!["`video` (and 1 more)", "`late`", "late = \"drop\""]),
+        (valid.replace("40 ms", "100 ms"), "\"100 ms\"", vec!["`video`", "99 ms"]),
+        (valid.replace("40 ms", "999 us"), "\"999 us\"", vec!["`period`", "from 1 ms"]),
         (
-            right.replacen("window", "max-rate = \"1 Mbps\"\nwindow", 1),
+            valid.replacen("window", "max-rate = \"1 Mbps\"\nwindow", 1),
             "\"1 Mbps\"",
-            vec!["`max-rate`", "never holds"],
+            vec!["`max-rate`", "no gates"],
         ),
         (
-            right.replace("10 Mbps\"", "10 Mbps\"\ncredits = { buffer = \"8 KB\" }"),
+            valid.replace("10 Mbps\"", "10 Mbps\"\ncredits = { buffer = \"8 KB\" }"),
             "\"video\"",
-            vec!["`credits`", "never holds"],
+            vec!["`credits`", "no gates"],
         ),
         (hilq("order = \"loss-first\""), "\"hilq\"", vec!["loss-first", "edf-first"]),
         (hilq("zero-window = \"lowest-denominator\""), "\"hilq\"", vec!["`zero-window`"]),
         (root_of_classes, "\"hilq\"", vec!["tree of classes", "`heap`"]),
         (in_class, "\"hilq\"", vec!["tree of classes", "`heap`"]),
-        (right.replace("\"dwcs\"", "\"edf\""), "\"hilq\"", vec!["`hilq` cannot hold `edf`"]),
+        (valid.replace("\"dwcs\"", "\"edf\""), "\"hilq\"", vec!["`hilq` cannot hold `edf`"]),
     ] {
         let (all, caret) = problems(&text);
         assert_eq!(caret, under, "{all}");
@@ -149,8 +153,8 @@ fn what_hilq_cannot_honour_is_refused() {
 }
 
 #[test]
-fn the_scenario_that_the_others_break_is_right() {
-    let scenario = parse(&with("1/4", "1/4")).unwrap();
+fn the_base_scenario_is_valid() {
+    let scenario = parse(&with_replacement("1/4", "1/4")).unwrap();
     assert_eq!(scenario.streams.len(), 2);
     assert_eq!((scenario.link.rate_bps, scenario.duration_ns), (10_000_000, Some(1_000_000_000)));
     assert_eq!(scenario.link.transmission_ns(1250), 1_000_000);
@@ -158,7 +162,7 @@ fn the_scenario_that_the_others_break_is_right() {
 }
 
 #[test]
-fn every_mistake_is_shown_where_it_is_with_what_would_be_right() {
+fn errors_have_a_span_and_a_correction() {
     for (old, new, under, parts) in [
         (
             "period = \"40 ms\"",
@@ -230,7 +234,7 @@ fn every_mistake_is_shown_where_it_is_with_what_would_be_right() {
             vec!["unknown video model"],
         ),
     ] {
-        let text = with(old, new);
+        let text = with_replacement(old, new);
         let (all, found) = problems(&text);
         for part in parts {
             assert!(all.contains(part), "{new}: {all:?} lacks {part:?}");
@@ -242,8 +246,8 @@ fn every_mistake_is_shown_where_it_is_with_what_would_be_right() {
 }
 
 #[test]
-fn all_problems_of_a_file_are_shown_at_once() {
-    let text = with("\"voice\"", "\"video\"").replace("\"dwcs\"", "\"nope\"");
+fn all_problems_of_a_file_are_reported_together() {
+    let text = with_replacement("\"voice\"", "\"video\"").replace("\"dwcs\"", "\"nope\"");
     assert_eq!(parse(&text).unwrap_err().problems.len(), 2);
 }
 
@@ -255,8 +259,8 @@ fn empty_files_and_files_without_streams_are_errors() {
 }
 
 #[test]
-fn what_the_discipline_does_not_use_is_noted() {
-    let scenario = parse(&with("\"dwcs\"", "\"fifo\"")).unwrap();
+fn ignored_attributes_are_noted() {
+    let scenario = parse(&with_replacement("\"dwcs\"", "\"fifo\"")).unwrap();
     assert_eq!(
         scenario.notes,
         [
@@ -267,7 +271,7 @@ fn what_the_discipline_does_not_use_is_noted() {
 }
 
 #[test]
-fn names_in_unicode_are_fine() {
-    let scenario = parse(&with("\"voice\"", "\"Größe 语音 🎙\"")).unwrap();
+fn unicode_names_are_accepted() {
+    let scenario = parse(&with_replacement("\"voice\"", "\"Größe 语音 🎙\"")).unwrap();
     assert_eq!(scenario.streams[1].name, "Größe 语音 🎙");
 }

@@ -1,4 +1,4 @@
-//! What a fabric, and sources made for it, come to once validated.
+//! Validation of fabrics: default quanta and management channels.
 #![allow(clippy::unwrap_used)]
 
 use millstream_scenario::Scenario;

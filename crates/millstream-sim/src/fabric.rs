@@ -8,6 +8,7 @@
 mod buffers;
 mod crossbar;
 mod error;
+mod event_queue;
 mod journeys;
 mod listener;
 mod occupancy;
@@ -17,19 +18,18 @@ mod scenario;
 mod simulation;
 mod statistics;
 mod time_series;
-mod timeline;
 pub mod topology;
 pub mod traffic;
 
-pub use buffers::{Buffers, Fill};
+pub use buffers::{Buffers, OccupancySummary};
 pub use error::FabricError;
 pub use journeys::{
-    Crossing, Hop, JOURNEYS_MOST, Journey, Journeys, SAMPLES_MOST, Sample, Sampled, Selection,
-    Stage, StageKind, Transmission,
+    CrossbarTransfer, Hop, Journey, Journeys, MAX_JOURNEYS, MAX_SAMPLES, Sample, SampledQuantity,
+    Selection, Stage, StageKind, Transmission,
 };
-pub use listener::{Delivery, FabricListener, Passage, Step};
+pub use listener::{Delivery, FabricListener, PacketStep, Step};
 pub use parameters::{
-    Arbiter, Buffering, Crossbar, Egress, Forwarding, LinkParameters, PORTS_MOST, Queueing,
+    Arbiter, Buffering, Crossbar, Egress, Forwarding, LinkParameters, MAX_PORTS, Queueing,
     SwitchParameters,
 };
 pub use scenario::{PrepareError, Prepared, prepare, topology as topology_of};
@@ -40,3 +40,31 @@ pub use time_series::{BINS, Bin, TimeSeries};
 /// Deprecated alias of [`TimeSeries`].
 #[deprecated(note = "renamed to `TimeSeries`")]
 pub type Curves = TimeSeries;
+
+/// Deprecated alias of [`PacketStep`].
+#[deprecated(note = "renamed to `PacketStep`")]
+pub type Passage = PacketStep;
+
+/// Deprecated alias of [`CrossbarTransfer`].
+#[deprecated(note = "renamed to `CrossbarTransfer`")]
+pub type Crossing = CrossbarTransfer;
+
+/// Deprecated alias of [`SampledQuantity`].
+#[deprecated(note = "renamed to `SampledQuantity`")]
+pub type Sampled = SampledQuantity;
+
+/// Deprecated alias of [`OccupancySummary`].
+#[deprecated(note = "renamed to `OccupancySummary`")]
+pub type Fill = OccupancySummary;
+
+/// Deprecated alias of [`MAX_JOURNEYS`].
+#[deprecated(note = "renamed to `MAX_JOURNEYS`")]
+pub const JOURNEYS_MOST: usize = MAX_JOURNEYS;
+
+/// Deprecated alias of [`MAX_SAMPLES`].
+#[deprecated(note = "renamed to `MAX_SAMPLES`")]
+pub const SAMPLES_MOST: usize = MAX_SAMPLES;
+
+/// Deprecated alias of [`MAX_PORTS`].
+#[deprecated(note = "renamed to `MAX_PORTS`")]
+pub const PORTS_MOST: u16 = MAX_PORTS;

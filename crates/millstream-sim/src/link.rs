@@ -74,7 +74,7 @@ pub enum RunError {
     #[error(transparent)]
     Traffic(#[from] TrafficError),
     /// The scenario selects the hardware backend, which only the command line runs.
-    #[error("structure rtl is run by the command: `millstream run FILE`")]
+    #[error("structure rtl is supported only on the command line: `millstream run FILE`")]
     Hardware,
     /// The listener failed to write.
     #[error(transparent)]
@@ -109,7 +109,7 @@ pub fn run_on(
 ) -> Result<End, RunError> {
     let mut observer = EventSink { listener, frames: Slab::new(), failed: None };
     let until_ns = scenario.duration_ns.unwrap_or(u64::MAX);
-    let mut next = take(feed, until_ns)?;
+    let mut next = next_arrival_before(feed, until_ns)?;
     let mut returns = CreditReturns::default();
     let (mut free_ns, mut end_ns) = (0, 0);
     loop {
@@ -126,16 +126,16 @@ pub fn run_on(
         };
         loop {
             let arrival_ns = next.as_ref().map_or(u64::MAX, |arrival| arrival.time_ns);
-            returns.until(arrival_ns.min(now_ns), scheduler);
+            returns.deliver_until(arrival_ns.min(now_ns), scheduler);
             let Some(arrival) = next.take_if(|arrival| arrival.time_ns <= now_ns) else { break };
             let (time_ns, stream, bytes) =
                 (arrival.time_ns, StreamId(arrival.stream), arrival.bytes);
             observer.listener.arrived(stream, time_ns, bytes);
             let packet = Packet { bytes, tag: observer.keep(arrival.frame) };
             if let Err(full) = scheduler.enqueue(time_ns, stream, packet) {
-                observer.tell(&full);
+                observer.report_departure(&full);
             }
-            next = take(feed, until_ns)?;
+            next = next_arrival_before(feed, until_ns)?;
         }
         if observer.listener.stop(now_ns) {
             break;
@@ -144,10 +144,10 @@ pub fn run_on(
             free_ns = now_ns.saturating_add(scenario.link.transmission_ns(departure.bytes));
             end_ns = free_ns;
             if let Some(credits) = scenario.link.credits {
-                returns.expect(free_ns.saturating_add(credits.return_delay_ns), &departure);
+                returns.schedule(free_ns.saturating_add(credits.return_delay_ns), &departure);
             }
             observer.listener.busy(now_ns, free_ns);
-            observer.tell(&departure);
+            observer.report_departure(&departure);
         } else if scheduler.total_waiting() > 0 {
             // No packet is eligible: wait for the next event, or end if there is none.
             let events = [
@@ -176,7 +176,7 @@ struct CreditReturns(VecDeque<(u64, StreamId, u64)>);
 
 impl CreditReturns {
     /// Schedules the return of a packet's credits at `time_ns`; times must not decrease.
-    fn expect(&mut self, time_ns: u64, departure: &Departure) {
+    fn schedule(&mut self, time_ns: u64, departure: &Departure) {
         let credits = u64::from(departure.bytes.div_ceil(CREDIT_BYTES));
         self.0.push_back((time_ns, departure.stream, credits));
     }
@@ -187,7 +187,7 @@ impl CreditReturns {
 
     /// Gives the scheduler all credits that return by `time_ns`.
     #[inline]
-    fn until(&mut self, time_ns: u64, scheduler: &mut (dyn DynScheduler + Send)) {
+    fn deliver_until(&mut self, time_ns: u64, scheduler: &mut (dyn DynScheduler + Send)) {
         while let Some((back_ns, stream, credits)) = self.0.pop_front_if(|c| c.0 <= time_ns) {
             scheduler.add_credits(back_ns, stream, credits);
         }
@@ -195,7 +195,10 @@ impl CreditReturns {
 }
 
 /// Returns the next arrival before `until_ns`.
-fn take(feed: &mut dyn Feed, until_ns: u64) -> Result<Option<Arrival>, TrafficError> {
+fn next_arrival_before(
+    feed: &mut dyn Feed,
+    until_ns: u64,
+) -> Result<Option<Arrival>, TrafficError> {
     Ok(feed.next_arrival()?.filter(|arrival| arrival.time_ns < until_ns))
 }
 
@@ -214,7 +217,7 @@ impl<L: Listener> EventSink<'_, L> {
         frame.map_or(NO_FRAME, |frame| self.frames.insert(frame) as u64)
     }
 
-    fn tell(&mut self, departure: &Departure) {
+    fn report_departure(&mut self, departure: &Departure) {
         let key = usize::try_from(departure.tag).unwrap_or(usize::MAX);
         let frame = self.frames.try_remove(key);
         if let Err(error) = self.listener.departed(departure, frame.as_deref()) {
@@ -229,6 +232,6 @@ impl<L: Listener> Observer for EventSink<'_, L> {
     }
 
     fn dropped(&mut self, departure: &Departure) {
-        self.tell(departure);
+        self.report_departure(departure);
     }
 }

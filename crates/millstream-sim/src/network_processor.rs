@@ -29,8 +29,12 @@ mod queue;
 mod scheduler;
 
 pub use latency::Latency;
-pub use machine::{Machine, Parts, Totals};
+pub use machine::{Machine, MachineConfig, Totals};
 pub use memory::Memory;
 pub use port::{line_rate_bits_per_s, wire_cycles};
 pub use program::{Operation, Program, QueueId, Source, Unit};
 pub use scheduler::Scheduler;
+
+/// Deprecated alias of [`MachineConfig`].
+#[deprecated(note = "renamed to `MachineConfig`")]
+pub type Parts = MachineConfig;

@@ -9,8 +9,8 @@ use crate::grid::Grid;
 use crate::outcome::Cell;
 #[cfg(feature = "parquet")]
 use crate::parquet_file::write_parquet;
-use crate::run::Made;
-use crate::setting::shown;
+use crate::run::CompletedRun;
+use crate::setting::display_value;
 
 /// The paths of a sweep's dataset and journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Output {
         journal.push(".journal");
         if !cfg!(feature = "parquet") && extension != Some("csv") {
             let why =
-                "this build writes no Parquet: name a FILE.csv, or build with `--features parquet`";
+                "this build cannot write Parquet: use FILE.csv, or build with `--features parquet`";
             let why = io::Error::new(io::ErrorKind::Unsupported, why);
             return Err(SweepError::file(path)(why));
         }
@@ -70,7 +70,7 @@ impl Output {
     }
 
     /// Writes the dataset; a reader never sees an incomplete file.
-    pub(crate) fn write(&self, grid: &Grid, runs: &[Made]) -> Result<(), SweepError> {
+    pub(crate) fn write(&self, grid: &Grid, runs: &[CompletedRun]) -> Result<(), SweepError> {
         if let Some(path) = &self.csv {
             replace(path, |file| write_csv(file, grid, runs)).map_err(SweepError::file(path))?;
         }
@@ -90,13 +90,13 @@ fn replace(path: &Path, write: impl FnOnce(&mut OutputFile) -> io::Result<()>) -
     file.finish()
 }
 
-fn write_csv(file: &mut impl Write, grid: &Grid, runs: &[Made]) -> io::Result<()> {
+fn write_csv(file: &mut impl Write, grid: &Grid, runs: &[CompletedRun]) -> io::Result<()> {
     let mut csv = csv::Writer::from_writer(file);
     let places = grid.settings().iter().map(|setting| setting.place.as_str());
     let columns = grid.columns().iter().map(|column| column.name);
     csv.write_record(["point"].into_iter().chain(places).chain(["seed"]).chain(columns))?;
-    for Made { point, seed, rows } in runs {
-        let values: Vec<String> = grid.values(*point).into_iter().map(shown).collect();
+    for CompletedRun { point, seed, rows } in runs {
+        let values: Vec<String> = grid.values(*point).into_iter().map(display_value).collect();
         for row in rows {
             csv.write_field(point.to_string())?;
             for value in &values {

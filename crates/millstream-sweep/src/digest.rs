@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use toml::Table;
 
 /// Returns the digest of the scenario's tables, without its seed, and of its name.
-pub(crate) fn of_scenario(scenario: &Scenario, table: &Table) -> String {
+pub(crate) fn scenario_digest(scenario: &Scenario, table: &Table) -> String {
     let mut table = table.clone();
     if let Some(of) = table.get_mut("scenario").and_then(toml::Value::as_table_mut) {
         of.remove("seed");

@@ -9,7 +9,7 @@ use std::path::Path;
 pub enum SweepError {
     /// An argument is invalid.
     #[error("{message}")]
-    Asked {
+    InvalidArgument {
         /// The problem, with the invalid value.
         message: String,
         /// A valid alternative.
@@ -29,8 +29,8 @@ pub enum SweepError {
 }
 
 impl SweepError {
-    pub(crate) fn asked(message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self::Asked { message: message.into(), help: Some(help.into()) }
+    pub(crate) fn invalid_argument(message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self::InvalidArgument { message: message.into(), help: Some(help.into()) }
     }
 
     /// Returns a function that converts an I/O error at `path`.

@@ -5,7 +5,7 @@ mod explanation;
 mod page;
 
 pub use explanation::{FabricExplanation, FabricStreamExplanation};
-pub use page::Looks;
+pub use page::FabricPageRecorder;
 
 use millstream_report::{DelaySummary, FabricNumbers, FabricStream, FabricSummary};
 use millstream_scenario::{Scenario, Source, Stream};
@@ -14,6 +14,10 @@ use millstream_sim::fabric::{
     ClassStatistics, FabricError, FabricListener, PrepareError, Prepared, Simulation, Statistics,
     prepare,
 };
+
+/// Deprecated alias of [`FabricPageRecorder`].
+#[deprecated(note = "renamed to `FabricPageRecorder`")]
+pub type Looks = FabricPageRecorder;
 
 /// The number of steps of a run; [`FabricRun::step`] returns after each.
 const STEPS: u64 = 1_000;
@@ -79,7 +83,7 @@ impl FabricRun {
             let connections = &connections[number];
             FabricStream {
                 name: stream.name.clone(),
-                connections_asked: connections.asked,
+                connections_asked: connections.requested,
                 connections_admitted: connections.admitted,
                 injected: class.injected,
                 injected_bytes: class.injected_bytes,
@@ -107,7 +111,7 @@ impl FabricRun {
                 warm_up_ns: warm_up_ns(scenario),
                 end_ns: *reached_ns,
                 packet_hops: simulation.hops(),
-                under_way: simulation.packets_under_way(),
+                under_way: simulation.packets_in_transit(),
                 mean_utilisation: share(in_all, *reached_ns),
                 highest_utilisation: busiest.map_or(0.0, |(busy, _)| *busy),
                 busiest_link: busiest

@@ -9,14 +9,14 @@ use crate::digest::{self, Inputs};
 use crate::error::SweepError;
 use crate::outcome::{Column, columns};
 use crate::place;
-use crate::setting::{Setting, shown};
+use crate::setting::{Setting, display_value};
 use crate::single::RunFailure;
 
 /// The maximum number of points.
-const MOST: usize = 100_000;
+const MAX_POINTS: usize = 100_000;
 
 /// Column names that settings cannot use.
-const TAKEN: [&str; 3] = ["point", "seed", "scenario"];
+const RESERVED_COLUMNS: [&str; 3] = ["point", "seed", "scenario"];
 
 /// A scenario with varied settings.
 ///
@@ -44,13 +44,14 @@ impl Grid {
     /// Fails if the file or some combination cannot be run; the error names the faulty settings.
     pub fn load(file: &Path, settings: Vec<Setting>) -> Result<Self, SweepError> {
         let base = Scenario::load(file)?;
-        let table: Table = toml::from_str(&base.text).map_err(|error| SweepError::Asked {
-            message: format!("{}: {error}", file.display()),
-            help: None,
-        })?;
+        let table: Table =
+            toml::from_str(&base.text).map_err(|error| SweepError::InvalidArgument {
+                message: format!("{}: {error}", file.display()),
+                help: None,
+            })?;
         for (at, setting) in settings.iter().enumerate() {
             if settings[..at].iter().any(|other| other.place == setting.place) {
-                return Err(SweepError::asked(
+                return Err(SweepError::invalid_argument(
                     format!("`--set {setting}`: {} is set twice", setting.place),
                     format!("give all its values at once: --set {}=VALUE,VALUE", setting.place),
                 ));
@@ -59,11 +60,11 @@ impl Grid {
         let points = settings
             .iter()
             .try_fold(1usize, |points, setting| points.checked_mul(setting.values.len()))
-            .filter(|points| *points <= MOST)
+            .filter(|points| *points <= MAX_POINTS)
             .ok_or_else(|| {
-                SweepError::asked("more than 100,000 combinations", "give fewer values")
+                SweepError::invalid_argument("more than 100,000 combinations", "give fewer values")
             })?;
-        let scenario_digest = digest::of_scenario(&base, &table);
+        let scenario_digest = digest::scenario_digest(&base, &table);
         let mut grid = Self {
             name: file.display().to_string(),
             folder: base.folder.clone(),
@@ -86,22 +87,24 @@ impl Grid {
             let mut table = self.table.clone();
             for value in &setting.values {
                 place::set(&mut table, &setting.place, value).map_err(|error| match error {
-                    SweepError::Asked { message, help } => {
-                        SweepError::Asked { message: format!("`--set {setting}`: {message}"), help }
-                    }
+                    SweepError::InvalidArgument { message, help } => SweepError::InvalidArgument {
+                        message: format!("`--set {setting}`: {message}"),
+                        help,
+                    },
                     other => other,
                 })?;
             }
-            if TAKEN.contains(&setting.place.as_str()) {
-                return Err(SweepError::asked(
+            if RESERVED_COLUMNS.contains(&setting.place.as_str()) {
+                return Err(SweepError::invalid_argument(
                     format!("`--set {setting}`: the dataset has a column of this name"),
-                    "a place has two parts at least",
+                    "a place has at least two parts",
                 ));
             }
         }
         for point in 0..self.points {
             let values = self.indices(point);
-            let scenario = self.scenario(point).map_err(|why| self.blame(&values, &why))?;
+            let scenario =
+                self.scenario(point).map_err(|why| self.name_faulty_settings(&values, &why))?;
             if point == 0 {
                 self.columns = columns(scenario.fabric.is_some());
                 self.first = scenario.clone();
@@ -113,12 +116,12 @@ impl Grid {
     }
 
     /// Returns an error that names the settings that fail on their own, or else all settings.
-    fn blame(&self, indices: &[usize], why: &RunFailure) -> SweepError {
+    fn name_faulty_settings(&self, indices: &[usize], why: &RunFailure) -> SweepError {
         let alone = |axis: &usize| {
             let mut table = self.table.clone();
             let setting = &self.settings[*axis];
             place::set(&mut table, &setting.place, &setting.values[indices[*axis]]).is_ok()
-                && self.valid(&table).is_err_and(|error| error == *why)
+                && self.parse_table(&table).is_err_and(|error| error == *why)
         };
         let guilty: Vec<usize> = (0..indices.len()).filter(alone).collect();
         let named = if guilty.is_empty() { (0..indices.len()).collect() } else { guilty };
@@ -126,11 +129,15 @@ impl Grid {
             .into_iter()
             .map(|axis| {
                 let setting = &self.settings[axis];
-                format!("`--set {}={}`", setting.place, shown(&setting.values[indices[axis]]))
+                format!(
+                    "`--set {}={}`",
+                    setting.place,
+                    display_value(&setting.values[indices[axis]])
+                )
             })
             .collect();
         let message = format!("{}: {why}", named.join(" with "));
-        SweepError::Asked { message, help: None }
+        SweepError::InvalidArgument { message, help: None }
     }
 
     /// Returns the number of points.
@@ -175,10 +182,10 @@ impl Grid {
             place::set(&mut table, &setting.place, value)
                 .map_err(|error| RunFailure::new(error.to_string()))?;
         }
-        self.valid(&table)
+        self.parse_table(&table)
     }
 
-    fn valid(&self, table: &Table) -> Result<Scenario, RunFailure> {
+    fn parse_table(&self, table: &Table) -> Result<Scenario, RunFailure> {
         let scenario = Scenario::parse(&self.name, &table.to_string(), &self.folder)
             .map_err(|error: ScenarioError| RunFailure::from(error))?;
         if let Some(fabric) = &scenario.fabric {

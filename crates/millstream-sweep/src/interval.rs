@@ -31,14 +31,14 @@ impl Interval {
         let half_width = (runs > 1).then(|| {
             let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
             let deviation = (squares / (count - 1.0)).sqrt();
-            student(count - 1.0) * deviation / count.sqrt()
+            student_t_quantile(count - 1.0) * deviation / count.sqrt()
         });
         Some(Self { runs, mean, half_width })
     }
 }
 
 /// Returns the two-sided quantile of Student's t for [`CONFIDENCE`].
-fn student(freedom: f64) -> f64 {
+fn student_t_quantile(freedom: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom)
         .expect("at least one degree of freedom")
         .inverse_cdf(f64::midpoint(1.0, CONFIDENCE))
@@ -55,7 +55,11 @@ mod tests {
         let table =
             [(1.0, 6.314), (2.0, 2.920), (4.0, 2.132), (9.0, 1.833), (29.0, 1.699), (1e6, 1.645)];
         for (freedom, expected) in table {
-            assert!((student(freedom) - expected).abs() < 5e-4, "{freedom}: {}", student(freedom));
+            assert!(
+                (student_t_quantile(freedom) - expected).abs() < 5e-4,
+                "{freedom}: {}",
+                student_t_quantile(freedom)
+            );
         }
     }
 

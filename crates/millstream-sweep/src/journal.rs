@@ -108,7 +108,7 @@ impl Journal {
         options.read(true).write(true).create(true).truncate(false);
         let mut file = options.open(path).map_err(SweepError::file(path))?;
         file.try_lock().map_err(|error| match error {
-            TryLockError::WouldBlock => SweepError::asked(
+            TryLockError::WouldBlock => SweepError::invalid_argument(
                 format!("{}: another sweep is writing it", path.display()),
                 "wait for it, or give another --out",
             ),
@@ -121,10 +121,10 @@ impl Journal {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         if whole == 0 {
             if !head.starts_with(&bytes) {
-                return Err(no_journal(path));
+                return Err(not_a_journal(path));
             }
             journal
-                .cut(0)
+                .truncate(0)
                 .and_then(|()| journal.file.write_all(&head))
                 .and_then(|()| journal.file.sync_all())
                 .and_then(|()| sync_folder(path))
@@ -134,25 +134,25 @@ impl Journal {
         let mut lines = bytes[..whole - 1].split(|byte| *byte == b'\n');
         let header = lines.next().and_then(|line| serde_json::from_slice::<Header>(line).ok());
         let header =
-            header.filter(|header| header.format == FORMAT).ok_or_else(|| no_journal(path))?;
+            header.filter(|header| header.format == FORMAT).ok_or_else(|| not_a_journal(path))?;
         if let Some(difference) = header.difference(&wanted) {
-            return Err(SweepError::asked(
+            return Err(SweepError::invalid_argument(
                 format!("{} holds the runs of another sweep: {difference}", path.display()),
-                "give another --out, or remove that file to begin anew",
+                "give another --out, or remove that file to start over",
             ));
         }
         let mut entries = Vec::new();
         for (number, line) in (2..).zip(lines) {
             let entry = serde_json::from_slice::<Entry>(line).map_err(|error| {
-                SweepError::asked(
+                SweepError::invalid_argument(
                     format!("{}, line {number}: {error}", path.display()),
-                    "remove that line, and its run is made again",
+                    "remove that line; the sweep then repeats its run",
                 )
             })?;
             let columns = grid.columns().len();
             if entry.point >= grid.points() || entry.rows.iter().any(|row| row.len() != columns) {
-                return Err(SweepError::asked(
-                    format!("{}, line {number}: no run of this sweep", path.display()),
+                return Err(SweepError::invalid_argument(
+                    format!("{}, line {number}: not a run of this sweep", path.display()),
                     "remove that line",
                 ));
             }
@@ -161,12 +161,12 @@ impl Journal {
                 entries.push(entry);
             }
         }
-        journal.cut(whole as u64).map_err(SweepError::file(path))?;
+        journal.truncate(whole as u64).map_err(SweepError::file(path))?;
         Ok((journal, entries))
     }
 
     /// Truncates the file to `end` bytes.
-    fn cut(&mut self, end: u64) -> io::Result<()> {
+    fn truncate(&mut self, end: u64) -> io::Result<()> {
         self.file.set_len(end)?;
         self.file.seek(SeekFrom::Start(end)).map(|_| ())
     }
@@ -203,9 +203,9 @@ fn line(value: &impl Serialize) -> Vec<u8> {
     line
 }
 
-fn no_journal(path: &Path) -> SweepError {
-    SweepError::asked(
-        format!("{} is no journal of a sweep", path.display()),
+fn not_a_journal(path: &Path) -> SweepError {
+    SweepError::invalid_argument(
+        format!("{} is not a sweep journal", path.display()),
         "give another --out, or remove that file",
     )
 }
@@ -231,7 +231,7 @@ mod tests {
         }
         journal.synced = Instant::now() - BATCH_TIME;
         journal.append(&row(1000)).unwrap();
-        assert_eq!(journal.unsynced, 0, "the time is over");
+        assert_eq!(journal.unsynced, 0, "after the longest time between syncs");
         journal.append(&row(1001)).unwrap();
         journal.sync().unwrap();
         assert_eq!(journal.unsynced, 0);

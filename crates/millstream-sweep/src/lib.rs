@@ -4,7 +4,7 @@
 //! scenario file + settings ─ Grid ─> points × seeds ─ run ─> threads ─ single::run ─> rows
 //!                                                      ├ Journal: each completed run
 //!                                                      └ StopRule: enough seeds of a point?
-//! rows in grid order ─ Swept ─> CSV, Parquet, table with confidence intervals, JSON
+//! rows in grid order ─ SweepResult ─> CSV, Parquet, table with confidence intervals, JSON
 //! ```
 //!
 //! The dataset's bytes do not depend on thread scheduling or on interruptions of the sweep. Rows
@@ -36,7 +36,7 @@ pub use error::SweepError;
 pub use grid::Grid;
 pub use interval::{CONFIDENCE, Interval};
 pub use outcome::{Cell, Column, Kind, Outcome, columns};
-pub use run::{Failure, Plan, Swept, run};
+pub use run::{Failure, Plan, SweepResult, run};
 pub use seeds::parse_seeds;
 pub use setting::Setting;
 pub use single::{RunFailure, run as run_one};
@@ -46,3 +46,7 @@ pub use stop_rule::StopRule;
 /// Deprecated alias of [`StopRule`].
 #[deprecated(note = "renamed to `StopRule`")]
 pub type Until = StopRule;
+
+/// Deprecated alias of [`SweepResult`].
+#[deprecated(note = "renamed to `SweepResult`")]
+pub type Swept = SweepResult;

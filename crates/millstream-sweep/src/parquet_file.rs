@@ -12,15 +12,15 @@ use toml::Value;
 
 use crate::grid::Grid;
 use crate::outcome::{Cell, Kind};
-use crate::run::Made;
-use crate::setting::shown;
+use crate::run::CompletedRun;
+use crate::setting::display_value;
 
 /// The values of a column; `None` is null.
 enum Values {
     Integers(Vec<Option<i64>>),
     Counts(Vec<Option<u64>>),
     Numbers(Vec<Option<f64>>),
-    Truths(Vec<Option<bool>>),
+    Booleans(Vec<Option<bool>>),
     Texts(Vec<Option<String>>),
 }
 
@@ -28,7 +28,7 @@ enum Values {
 pub(crate) fn write_parquet(
     file: &mut (impl Write + Send),
     grid: &Grid,
-    runs: &[Made],
+    runs: &[CompletedRun],
 ) -> io::Result<()> {
     write(file, &columns(grid, runs)).map_err(io::Error::other)
 }
@@ -48,7 +48,7 @@ fn write(file: &mut (impl Write + Send), columns: &[(&str, Values)]) -> Result<(
     Ok(())
 }
 
-fn columns<'a>(grid: &'a Grid, runs: &[Made]) -> Vec<(&'a str, Values)> {
+fn columns<'a>(grid: &'a Grid, runs: &[CompletedRun]) -> Vec<(&'a str, Values)> {
     let runs_by_row = || runs.iter().flat_map(|run| run.rows.iter().map(move |row| (run, row)));
     let points = runs_by_row().map(|(run, _)| i64::try_from(run.point).ok());
     let mut columns = vec![("point", Values::Integers(points.collect()))];
@@ -96,9 +96,9 @@ fn settings<'a>(all: &[Value], values: impl Iterator<Item = &'a Value>) -> Value
     } else if all.iter().all(|value| number(value).is_some()) {
         Values::Numbers(values.map(number).collect())
     } else if all.iter().all(Value::is_bool) {
-        Values::Truths(values.map(Value::as_bool).collect())
+        Values::Booleans(values.map(Value::as_bool).collect())
     } else {
-        Values::Texts(values.map(|value| Some(shown(value))).collect())
+        Values::Texts(values.map(|value| Some(display_value(value))).collect())
     }
 }
 
@@ -108,7 +108,7 @@ impl Values {
             Self::Integers(_) => (Physical::INT64, None),
             Self::Counts(_) => (Physical::INT64, Some(LogicalType::integer(64, false))),
             Self::Numbers(_) => (Physical::DOUBLE, None),
-            Self::Truths(_) => (Physical::BOOLEAN, None),
+            Self::Booleans(_) => (Physical::BOOLEAN, None),
             Self::Texts(_) => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         };
         Type::primitive_type_builder(name, physical)
@@ -123,7 +123,7 @@ impl Values {
             // Parquet stores an unsigned count as a signed integer with equal bits.
             Self::Counts(values) => column::<Int64Type, _, _>(rows, values, |v| v.cast_signed()),
             Self::Numbers(values) => column::<DoubleType, _, _>(rows, values, |value| *value),
-            Self::Truths(values) => column::<BoolType, _, _>(rows, values, |value| *value),
+            Self::Booleans(values) => column::<BoolType, _, _>(rows, values, |value| *value),
             Self::Texts(values) => column::<ByteArrayType, _, _>(rows, values, |value| {
                 ByteArray::from(value.as_bytes().to_vec())
             }),

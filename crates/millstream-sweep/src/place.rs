@@ -10,7 +10,7 @@ use crate::error::SweepError;
 const HEADS: [&str; 4] = ["scenario", "link", "scheduler", "fabric"];
 
 /// The maximum number of row names that an error lists.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 /// Sets every location that `place` denotes to `value`.
 ///
@@ -21,24 +21,25 @@ pub(crate) fn set(table: &mut Table, place: &str, value: &Value) -> Result<(), S
     match steps.as_slice() {
         [head @ ("stream" | "class"), wanted, inner @ .., key] => {
             for row in rows(table, head, wanted, place)? {
-                put(row, inner, key, value, place)?;
+                set_key(row, inner, key, value, place)?;
             }
             Ok(())
         }
-        ["scenario", "seed"] => {
-            Err(SweepError::asked(format!("`{place}` is no setting"), "--seeds says which seeds"))
-        }
+        ["scenario", "seed"] => Err(SweepError::invalid_argument(
+            format!("`{place}` cannot be set"),
+            "use --seeds for the seeds",
+        )),
         [head, inner @ .., key] if HEADS.contains(head) => {
             let holder = table.entry(*head).or_insert_with(|| Value::Table(Table::new()));
             match holder.as_table_mut() {
-                Some(holder) => put(holder, inner, key, value, place),
-                None => Err(no_table(head, place)),
+                Some(holder) => set_key(holder, inner, key, value, place),
+                None => Err(not_a_table(head, place)),
             }
         }
-        _ => Err(SweepError::asked(
-            format!("`{place}` is no place in a scenario file"),
+        _ => Err(SweepError::invalid_argument(
+            format!("`{place}` is not a place in a scenario file"),
             "a place is scenario.KEY, link.KEY, scheduler.KEY, fabric.KEY, stream.NAME.KEY or \
-             class.NAME.KEY; in place of a NAME may stand `*` for all, or a number from 0",
+             class.NAME.KEY; NAME can also be `*` for all, or a number from 0",
         )),
     }
 }
@@ -66,20 +67,20 @@ fn rows<'a>(
         .collect();
     if found.is_empty() {
         let mut list: Vec<String> =
-            names.iter().take(LISTED).map(|name| format!("`{name}`")).collect();
-        if names.len() > LISTED {
-            list.push(format!("{} more", names.len() - LISTED));
+            names.iter().take(MAX_LISTED).map(|name| format!("`{name}`")).collect();
+        if names.len() > MAX_LISTED {
+            list.push(format!("{} more", names.len() - MAX_LISTED));
         }
         let there = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
-        return Err(SweepError::asked(
+        return Err(SweepError::invalid_argument(
             format!("`{place}`: there is no {head} called `{wanted}`"),
-            format!("there is {there}; `*` means all, a number counts from 0"),
+            format!("the file has {there}; `*` means all, a number counts from 0"),
         ));
     }
     Ok(found)
 }
 
-fn put(
+fn set_key(
     mut holder: &mut Table,
     inner: &[&str],
     key: &str,
@@ -88,15 +89,15 @@ fn put(
 ) -> Result<(), SweepError> {
     for step in inner {
         let next = holder.entry(*step).or_insert_with(|| Value::Table(Table::new()));
-        holder = next.as_table_mut().ok_or_else(|| no_table(step, place))?;
+        holder = next.as_table_mut().ok_or_else(|| not_a_table(step, place))?;
     }
     holder.insert(key.to_owned(), value.clone());
     Ok(())
 }
 
-fn no_table(step: &str, place: &str) -> SweepError {
+fn not_a_table(step: &str, place: &str) -> SweepError {
     let message = format!("`{place}`: `{step}` is not a table");
-    SweepError::Asked { message, help: None }
+    SweepError::InvalidArgument { message, help: None }
 }
 
 #[cfg(test)]
@@ -116,7 +117,7 @@ mod tests {
         let mut table: Table = toml::from_str(TEXT).unwrap();
         match set(&mut table, place, &Value::Integer(9)) {
             Ok(()) => Ok(table),
-            Err(SweepError::Asked { message, help }) => {
+            Err(SweepError::InvalidArgument { message, help }) => {
                 Err(format!("{message}; {}", help.unwrap_or_default()))
             }
             Err(other) => Err(other.to_string()),
@@ -132,7 +133,7 @@ mod tests {
     #[test]
     fn rows_are_selected_by_name_number_or_wildcard() {
         assert_eq!(weights("stream.a.weight"), [9, 1]);
-        assert_eq!(weights("stream.0.weight"), [1, 9], "a name goes before a number");
+        assert_eq!(weights("stream.0.weight"), [1, 9], "a name precedes a number");
         assert_eq!(weights("stream.1.weight"), [1, 9]);
         assert_eq!(weights("stream.*.weight"), [9, 9]);
     }
@@ -150,13 +151,13 @@ mod tests {
     fn a_wrong_place_lists_the_valid_ones() {
         assert_eq!(
             changed("stream.b.weight").unwrap_err(),
-            "`stream.b.weight`: there is no stream called `b`; there is `a`, `0`; `*` means all, a \
-             number counts from 0"
+            "`stream.b.weight`: there is no stream called `b`; the file has `a`, `0`; `*` means \
+             all, a number counts from 0"
         );
-        assert!(changed("class.b.weight").unwrap_err().contains("there is none;"));
+        assert!(changed("class.b.weight").unwrap_err().contains("the file has none;"));
         assert!(changed("links.rate").unwrap_err().contains("a place is scenario.KEY, link.KEY"));
-        assert!(changed("stream.weight").unwrap_err().contains("is no place"));
+        assert!(changed("stream.weight").unwrap_err().contains("is not a place"));
         assert!(changed("link.rate.max").unwrap_err().contains("`rate` is not a table"));
-        assert!(changed("scenario.seed").unwrap_err().contains("--seeds says which"));
+        assert!(changed("scenario.seed").unwrap_err().contains("use --seeds"));
     }
 }

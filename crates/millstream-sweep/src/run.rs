@@ -11,7 +11,7 @@ use crate::error::SweepError;
 use crate::grid::Grid;
 use crate::journal::{Entry, Journal};
 use crate::outcome::Cell;
-use crate::setting::shown;
+use crate::setting::display_value;
 use crate::single;
 use crate::state::{Progress, State};
 use crate::stop_rule::StopRule;
@@ -22,7 +22,7 @@ pub struct Plan {
     /// The seeds, in the order in which they run.
     pub seeds: Vec<u64>,
     /// Rules that end a point before its last seed once all hold. If empty, every seed runs.
-    pub until: Vec<StopRule>,
+    pub stop_rules: Vec<StopRule>,
     /// Number of threads, at least 1.
     pub workers: usize,
     /// Paths of journal and dataset; `None` writes no files.
@@ -44,7 +44,7 @@ pub struct Failure {
 
 /// A completed run of the dataset.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Made {
+pub(crate) struct CompletedRun {
     pub(crate) point: usize,
     pub(crate) seed: u64,
     pub(crate) rows: Vec<Vec<Cell>>,
@@ -52,15 +52,15 @@ pub(crate) struct Made {
 
 /// The result of a sweep.
 #[derive(Debug)]
-pub struct Swept {
+pub struct SweepResult {
     /// Counted runs, in the order of points and seeds.
-    pub(crate) runs: Vec<Made>,
+    pub(crate) runs: Vec<CompletedRun>,
     /// Failed runs, in the order of points and seeds; the next sweep repeats them.
     pub failures: Vec<Failure>,
     /// Number of completed runs read from the journal.
-    pub found: usize,
+    pub resumed: usize,
     /// Number of runs executed now.
-    pub made: usize,
+    pub executed: usize,
     /// Whether the sweep was stopped before its end; the dataset is then not written.
     pub interrupted: bool,
     /// Progress at the end.
@@ -71,8 +71,8 @@ pub struct Swept {
 struct Shared<'a> {
     state: State<'a>,
     journal: Option<Journal>,
-    made: usize,
-    broken: Option<SweepError>,
+    executed: usize,
+    journal_error: Option<SweepError>,
 }
 
 /// Executes the runs of `grid` that `plan` requires and its journal lacks.
@@ -87,23 +87,23 @@ pub fn run(
     plan: &Plan,
     stop: &AtomicBool,
     progress: &(dyn Fn(Progress) + Sync),
-) -> Result<Swept, SweepError> {
-    let mut state = State::new(grid.points(), plan.seeds.len(), &plan.until, grid.columns());
+) -> Result<SweepResult, SweepError> {
+    let mut state = State::new(grid.points(), plan.seeds.len(), &plan.stop_rules, grid.columns());
     let mut journal = None;
-    let mut found = 0;
+    let mut resumed = 0;
     if let Some(output) = &plan.output {
         let (opened, entries) = Journal::open(output.journal(), grid)?;
         let numbers: HashMap<u64, usize> =
             plan.seeds.iter().enumerate().map(|(number, seed)| (*seed, number)).collect();
         for Entry { point, seed, rows, .. } in entries {
             if let Some(number) = numbers.get(&seed) {
-                found += usize::from(state.done(point, *number, rows));
+                resumed += usize::from(state.done(point, *number, rows));
             }
         }
         journal = Some(opened);
     }
     progress(state.progress());
-    let shared = Mutex::new(Shared { state, journal, made: 0, broken: None });
+    let shared = Mutex::new(Shared { state, journal, executed: 0, journal_error: None });
     let lock = || shared.lock().expect("no thread panics while it holds the lock");
     let work = || {
         while let Some((point, number)) =
@@ -116,11 +116,11 @@ pub fn run(
             }));
             let mut shared = lock();
             match ended {
-                Ok(Ok(Some(outcome))) => shared.keep(number, grid.entry(point, seed, &outcome)),
+                Ok(Ok(Some(outcome))) => shared.record(number, grid.entry(point, seed, &outcome)),
                 Ok(Ok(None)) => return,
                 Ok(Err(why)) => shared.state.failed(point, number, why.to_string()),
                 Err(_) => {
-                    let why = "it panicked: please report it with its scenario and settings";
+                    let why = "the run panicked: please report it with its scenario and settings";
                     shared.state.failed(point, number, why.into());
                 }
             }
@@ -134,15 +134,15 @@ pub fn run(
     });
     let mut shared = shared.into_inner().expect("no thread panics while it holds the lock");
     let synced = shared.journal.as_mut().map_or(Ok(()), Journal::sync);
-    if let Some(error) = shared.broken {
+    if let Some(error) = shared.journal_error {
         return Err(error);
     }
     synced?;
-    let mut swept = Swept {
+    let mut swept = SweepResult {
         runs: Vec::new(),
         failures: Vec::new(),
-        found,
-        made: shared.made,
+        resumed,
+        executed: shared.executed,
         interrupted: stop.load(Ordering::Relaxed),
         progress: shared.state.progress(),
     };
@@ -150,7 +150,7 @@ pub fn run(
         for (number, run) in shared.state.counted(point) {
             let seed = plan.seeds[number];
             match run {
-                Ok(rows) => swept.runs.push(Made { point, seed, rows: rows.to_vec() }),
+                Ok(rows) => swept.runs.push(CompletedRun { point, seed, rows: rows.to_vec() }),
                 Err(why) => swept.failures.push(Failure {
                     point,
                     settings: settings(grid, point),
@@ -168,16 +168,16 @@ pub fn run(
 
 impl Shared<'_> {
     fn next(&mut self) -> Option<(usize, usize)> {
-        if self.broken.is_some() { None } else { self.state.next() }
+        if self.journal_error.is_some() { None } else { self.state.next() }
     }
 
-    fn keep(&mut self, number: usize, entry: Entry) {
+    fn record(&mut self, number: usize, entry: Entry) {
         if let Some(journal) = &mut self.journal
             && let Err(error) = journal.append(&entry)
         {
-            self.broken = Some(error);
+            self.journal_error = Some(error);
         }
-        self.made += 1;
+        self.executed += 1;
         self.state.done(entry.point, number, entry.rows);
     }
 }
@@ -185,7 +185,7 @@ impl Shared<'_> {
 /// Formats a point's settings in one line.
 pub(crate) fn settings(grid: &Grid, point: usize) -> String {
     let one = |(setting, value): (&crate::Setting, &toml::Value)| {
-        format!("{}={}", setting.place, shown(value))
+        format!("{}={}", setting.place, display_value(value))
     };
     grid.settings().iter().zip(grid.values(point)).map(one).collect::<Vec<_>>().join(" ")
 }

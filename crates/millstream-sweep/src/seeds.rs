@@ -3,7 +3,7 @@
 use crate::error::SweepError;
 
 /// The maximum number of seeds, so that a typing error does not start a year of runs.
-const MOST: u64 = 1_000_000;
+const MAX_SEEDS: u64 = 1_000_000;
 
 /// Parses seeds: `10` means 1 to 10, `5..8` means 5 to 8, `3,1,7` means these in this order.
 ///
@@ -11,20 +11,19 @@ const MOST: u64 = 1_000_000;
 /// Fails if `text` has none of these forms, is empty, or repeats a seed.
 pub fn parse_seeds(text: &str) -> Result<Vec<u64>, SweepError> {
     let wrong = |what: &str| {
-        SweepError::asked(
+        SweepError::invalid_argument(
             format!("`{text}`: {what}"),
-            "--seeds 10 is the seeds 1 to 10, --seeds 5..8 is 5, 6, 7 and 8, --seeds 3,1,7 is \
-             these",
+            "--seeds 10 means 1 to 10, --seeds 5..8 means 5, 6, 7 and 8, --seeds 3,1,7 means these",
         )
     };
     let number =
         |text: &str| text.trim().parse::<u64>().map_err(|_| wrong("a seed is an integer from 0"));
     let range = |first: u64, last: u64| {
         if first > last {
-            return Err(wrong("there is no seed in it"));
+            return Err(wrong("an empty range of seeds"));
         }
         match last - first {
-            more if more >= MOST => Err(wrong("more than a million seeds")),
+            more if more >= MAX_SEEDS => Err(wrong("more than a million seeds")),
             _ => Ok((first..=last).collect()),
         }
     };

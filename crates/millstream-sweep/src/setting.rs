@@ -26,16 +26,16 @@ impl FromStr for Setting {
     /// A TOML number, boolean, quoted string, array or inline table keeps its type. Any other value
     /// is a string, so `20 Mbps` and `fifo` need no quotes.
     fn from_str(text: &str) -> Result<Self, SweepError> {
-        let wrong = |what: &str| SweepError::asked(format!("`{text}`: {what}"), FORM);
+        let wrong = |what: &str| SweepError::invalid_argument(format!("`{text}`: {what}"), FORM);
         let (place, values) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
         let place = place.trim().to_owned();
         if place.is_empty() {
             return Err(wrong("there is no place before the `=`"));
         }
-        let values = pieces(values).into_iter().map(|piece| match piece.trim() {
+        let values = split_values(values).into_iter().map(|piece| match piece.trim() {
             "" => Err(wrong("a value is empty")),
             piece => value(piece).ok_or_else(|| {
-                wrong(&format!("`{piece}` begins like TOML, but is no value of it"))
+                wrong(&format!("`{piece}` begins like a TOML value but is invalid"))
             }),
         });
         Ok(Self { values: values.collect::<Result<_, _>>()?, place })
@@ -44,13 +44,13 @@ impl FromStr for Setting {
 
 impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let values: Vec<String> = self.values.iter().map(shown).collect();
+        let values: Vec<String> = self.values.iter().map(display_value).collect();
         write!(f, "{}={}", self.place, values.join(","))
     }
 }
 
 /// Formats a value, strings without quotes.
-pub(crate) fn shown(value: &Value) -> String {
+pub(crate) fn display_value(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -58,9 +58,9 @@ pub(crate) fn shown(value: &Value) -> String {
 }
 
 /// Splits at the commas outside quotes, brackets and braces.
-fn pieces(text: &str) -> Vec<&str> {
+fn split_values(text: &str) -> Vec<&str> {
     let (mut quote, mut depth, mut from, mut escaped) = (None, 0u32, 0, false);
-    let mut pieces = Vec::new();
+    let mut parts = Vec::new();
     for (at, letter) in text.char_indices() {
         match (quote, letter) {
             (Some('"'), '\\') if !escaped => {
@@ -73,15 +73,15 @@ fn pieces(text: &str) -> Vec<&str> {
             (None, '[' | '{') => depth += 1,
             (None, ']' | '}') => depth = depth.saturating_sub(1),
             (None, ',') if depth == 0 => {
-                pieces.push(&text[from..at]);
+                parts.push(&text[from..at]);
                 from = at + 1;
             }
             (None, _) => {}
         }
         escaped = false;
     }
-    pieces.push(&text[from..]);
-    pieces
+    parts.push(&text[from..]);
+    parts
 }
 
 /// Parses one value; `None` if it starts like a string, an array or a table but is invalid.
@@ -132,6 +132,6 @@ mod tests {
         assert_eq!(why("link.rate"), "`link.rate`: there is no `=`");
         assert_eq!(why("=1"), "`=1`: there is no place before the `=`");
         assert_eq!(why("a.b=1,,2"), "`a.b=1,,2`: a value is empty");
-        assert!(why("a.b=[1,2").contains("`[1,2` begins like TOML"));
+        assert!(why("a.b=[1,2").contains("`[1,2` begins like a TOML value"));
     }
 }

@@ -5,7 +5,7 @@
 //! do not count. The counted seeds are therefore independent of thread timing.
 
 use crate::outcome::{Cell, Column};
-use crate::stop_rule::{FEWEST, StopRule};
+use crate::stop_rule::{MIN_RUNS, StopRule};
 
 /// The progress of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Progress {
 #[derive(Clone, Debug)]
 enum Run {
     Waiting,
-    UnderWay,
+    Running,
     Done(Vec<Vec<Cell>>),
     Failed(String),
 }
@@ -29,17 +29,17 @@ enum Run {
 struct Point {
     runs: Vec<Run>,
     /// Index before which no run waits.
-    begun: usize,
+    first_waiting: usize,
     /// Length of the prefix of ended runs that the stop rules have checked.
-    judged: usize,
+    checked_len: usize,
     /// Number of runs that count, once known.
-    enough: Option<usize>,
+    counted_len: Option<usize>,
 }
 
 /// The state of all runs of a sweep.
 pub(crate) struct State<'a> {
     points: Vec<Point>,
-    until: &'a [StopRule],
+    stop_rules: &'a [StopRule],
     columns: &'a [Column],
     /// Index before which no point has a waiting run that may count.
     open: usize,
@@ -51,13 +51,18 @@ impl<'a> State<'a> {
     pub(crate) fn new(
         points: usize,
         seeds: usize,
-        until: &'a [StopRule],
+        stop_rules: &'a [StopRule],
         columns: &'a [Column],
     ) -> Self {
-        let point = || Point { runs: vec![Run::Waiting; seeds], begun: 0, judged: 0, enough: None };
+        let point = || Point {
+            runs: vec![Run::Waiting; seeds],
+            first_waiting: 0,
+            checked_len: 0,
+            counted_len: None,
+        };
         Self {
             points: (0..points).map(|_| point()).collect(),
-            until,
+            stop_rules,
             columns,
             open: 0,
             progress: Progress { ended: 0, of: points * seeds },
@@ -69,17 +74,17 @@ impl<'a> State<'a> {
     /// Runs that are certainly needed come first. If there are none, starts a speculative run,
     /// which may turn out not to count.
     pub(crate) fn next(&mut self) -> Option<(usize, usize)> {
-        while self.points.get_mut(self.open).is_some_and(|point| !point.waits()) {
+        while self.points.get_mut(self.open).is_some_and(|point| !point.has_waiting_run()) {
             self.open += 1;
         }
         let mut speculative = None;
         for at in self.open..self.points.len() {
-            let until = !self.until.is_empty();
+            let has_stop_rules = !self.stop_rules.is_empty();
             let point = &mut self.points[at];
-            if !point.waits() {
+            if !point.has_waiting_run() {
                 continue;
             }
-            if !until || point.begun < (point.judged + 1).max(FEWEST) {
+            if !has_stop_rules || point.first_waiting < (point.checked_len + 1).max(MIN_RUNS) {
                 return Some((at, self.begin(at)));
             }
             speculative = speculative.or(Some(at));
@@ -89,8 +94,8 @@ impl<'a> State<'a> {
 
     fn begin(&mut self, at: usize) -> usize {
         let point = &mut self.points[at];
-        point.runs[point.begun] = Run::UnderWay;
-        point.begun
+        point.runs[point.first_waiting] = Run::Running;
+        point.first_waiting
     }
 
     /// Records a completed run; returns whether it was not completed before.
@@ -107,7 +112,7 @@ impl<'a> State<'a> {
     fn end(&mut self, at: usize, seed: usize, run: Run) -> Run {
         let before = self.points[at].progress();
         let was = std::mem::replace(&mut self.points[at].runs[seed], run);
-        self.judge(at);
+        self.check_stop_rules(at);
         let after = self.points[at].progress();
         self.progress.ended = self.progress.ended - before.ended + after.ended;
         self.progress.of = self.progress.of - before.of + after.of;
@@ -115,20 +120,20 @@ impl<'a> State<'a> {
     }
 
     /// Extends the checked prefix of a point, and completes the point if the stop rules hold.
-    fn judge(&mut self, at: usize) {
+    fn check_stop_rules(&mut self, at: usize) {
         let point = &mut self.points[at];
-        while point.enough.is_none() {
-            match point.runs.get(point.judged) {
-                Some(Run::Done(_) | Run::Failed(_)) => point.judged += 1,
+        while point.counted_len.is_none() {
+            match point.runs.get(point.checked_len) {
+                Some(Run::Done(_) | Run::Failed(_)) => point.checked_len += 1,
                 _ => return,
             }
-            let first = &point.runs[..point.judged];
+            let first = &point.runs[..point.checked_len];
             let done: Vec<&[Vec<Cell>]> = first.iter().filter_map(Run::rows).collect();
-            let tight = !self.until.is_empty()
-                && done.len() >= FEWEST
-                && self.until.iter().all(|until| until.satisfied(&done, self.columns));
-            if tight || point.judged == point.runs.len() {
-                point.enough = Some(point.judged);
+            let is_narrow = !self.stop_rules.is_empty()
+                && done.len() >= MIN_RUNS
+                && self.stop_rules.iter().all(|rule| rule.satisfied(&done, self.columns));
+            if is_narrow || point.checked_len == point.runs.len() {
+                point.counted_len = Some(point.checked_len);
             }
         }
     }
@@ -139,11 +144,11 @@ impl<'a> State<'a> {
         point: usize,
     ) -> impl Iterator<Item = (usize, Result<&[Vec<Cell>], &str>)> {
         let point = &self.points[point];
-        let count = point.enough.unwrap_or(point.judged);
+        let count = point.counted_len.unwrap_or(point.checked_len);
         point.runs[..count].iter().enumerate().filter_map(|(seed, run)| match run {
             Run::Done(rows) => Some((seed, Ok(rows.as_slice()))),
             Run::Failed(why) => Some((seed, Err(why.as_str()))),
-            Run::Waiting | Run::UnderWay => None,
+            Run::Waiting | Run::Running => None,
         })
     }
 
@@ -155,17 +160,17 @@ impl<'a> State<'a> {
 
 impl Point {
     fn progress(&self) -> Progress {
-        let of = self.enough.unwrap_or(self.runs.len());
+        let of = self.counted_len.unwrap_or(self.runs.len());
         let ended = |run: &&Run| matches!(run, Run::Done(_) | Run::Failed(_));
         Progress { ended: self.runs[..of].iter().filter(ended).count(), of }
     }
 
-    /// Returns whether a run can start, and advances `begun` to it.
-    fn waits(&mut self) -> bool {
-        while self.runs.get(self.begun).is_some_and(|run| !matches!(run, Run::Waiting)) {
-            self.begun += 1;
+    /// Returns whether a run can start, and advances `first_waiting` to it.
+    fn has_waiting_run(&mut self) -> bool {
+        while self.runs.get(self.first_waiting).is_some_and(|run| !matches!(run, Run::Waiting)) {
+            self.first_waiting += 1;
         }
-        self.enough.is_none() && self.begun < self.runs.len()
+        self.counted_len.is_none() && self.first_waiting < self.runs.len()
     }
 }
 
@@ -184,7 +189,7 @@ mod tests {
     use crate::outcome::{columns, name_column};
 
     /// Returns a rule that holds once the first three delays are equal.
-    fn until() -> Vec<StopRule> {
+    fn stop_rules() -> Vec<StopRule> {
         let column = columns(false).iter().position(|column| column.name == "delay_mean_ns");
         vec![StopRule::of(None, column.unwrap_or(0), 0.01)]
     }
@@ -201,29 +206,29 @@ mod tests {
         let columns = columns(false);
         let mut state = State::new(2, 2, &[], &columns);
         state.done(0, 1, rows(1));
-        let begun: Vec<_> = std::iter::from_fn(|| state.next()).collect();
-        assert_eq!(begun, [(0, 0), (1, 0), (1, 1)]);
+        let started: Vec<_> = std::iter::from_fn(|| state.next()).collect();
+        assert_eq!(started, [(0, 0), (1, 0), (1, 1)]);
         assert_eq!(state.progress(), Progress { ended: 1, of: 4 });
     }
 
     #[test]
     fn speculative_runs_come_last() {
-        let (columns, until) = (columns(false), until());
-        let mut state = State::new(2, 5, &until, &columns);
-        let begun: Vec<_> = (0..6).filter_map(|_| state.next()).collect();
-        assert_eq!(begun, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
-        assert_eq!(state.next(), Some((0, 3)), "a thread with nothing else to do");
+        let (columns, stop_rules) = (columns(false), stop_rules());
+        let mut state = State::new(2, 5, &stop_rules, &columns);
+        let started: Vec<_> = (0..6).filter_map(|_| state.next()).collect();
+        assert_eq!(started, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
+        assert_eq!(state.next(), Some((0, 3)), "an idle thread runs speculatively");
         for seed in 0..3 {
             state.done(1, seed, rows(if seed == 0 { 100 } else { 200 }));
         }
-        assert_eq!(state.next(), Some((1, 3)), "needed goes before what may be in vain");
+        assert_eq!(state.next(), Some((1, 3)), "required runs precede speculative ones");
     }
 
     #[test]
     fn the_shortest_sufficient_prefix_of_seeds_counts_in_any_order() {
-        let (columns, until) = (columns(false), until());
+        let (columns, stop_rules) = (columns(false), stop_rules());
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
-            let mut state = State::new(1, 5, &until, &columns);
+            let mut state = State::new(1, 5, &stop_rules, &columns);
             for seed in order {
                 state.done(0, seed, rows(100));
             }
@@ -236,14 +241,14 @@ mod tests {
 
     #[test]
     fn a_failed_run_is_reported_but_does_not_count_for_stop_rules() {
-        let (columns, until) = (columns(false), until());
-        let mut state = State::new(1, 5, &until, &columns);
+        let (columns, stop_rules) = (columns(false), stop_rules());
+        let mut state = State::new(1, 5, &stop_rules, &columns);
         state.failed(0, 1, "lost".into());
         for seed in [0, 2, 3] {
             state.done(0, seed, rows(100));
         }
         let counted: Vec<_> = state.counted(0).map(|(seed, run)| (seed, run.is_ok())).collect();
         assert_eq!(counted, [(0, true), (1, false), (2, true), (3, true)]);
-        assert!(!state.done(0, 0, rows(100)), "it was done before");
+        assert!(!state.done(0, 0, rows(100)), "the run was completed before");
     }
 }

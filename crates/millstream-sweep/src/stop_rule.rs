@@ -6,7 +6,7 @@ use crate::interval::Interval;
 use crate::outcome::{Cell, Column, Kind, name_column};
 
 /// The minimum number of runs before an interval may end a point.
-pub(crate) const FEWEST: usize = 3;
+pub(crate) const MIN_RUNS: usize = 3;
 
 /// A rule that ends a point once the confidence interval of a metric is narrow enough.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,8 +29,9 @@ impl StopRule {
     /// # Errors
     /// Fails if `text` does not have this form, or `grid` has no such stream or metric.
     pub fn parse(text: &str, grid: &Grid) -> Result<Self, SweepError> {
-        let wrong =
-            |what: String, help: &str| SweepError::asked(format!("`--until {text}`: {what}"), help);
+        let wrong = |what: String, help: &str| {
+            SweepError::invalid_argument(format!("`--until {text}`: {what}"), help)
+        };
         let form = "METRIC=PERCENT% or STREAM.METRIC=PERCENT%, such as delay_mean=2%";
         let (metric, relative) =
             text.split_once('=').ok_or_else(|| wrong("there is no `=`".into(), form))?;
@@ -38,7 +39,7 @@ impl StopRule {
             relative.trim().strip_suffix('%').and_then(|number| number.trim().parse().ok());
         let percent: f64 = percent
             .filter(|percent: &f64| percent.is_finite() && *percent > 0.0)
-            .ok_or_else(|| wrong(format!("`{relative}` is no percentage above 0"), form))?;
+            .ok_or_else(|| wrong(format!("`{relative}` is not a percentage above 0"), form))?;
         let (stream, metric) = match metric.trim().rsplit_once('.') {
             Some((stream, metric)) => (Some(stream), metric),
             None => (None, metric.trim()),
@@ -50,7 +51,7 @@ impl StopRule {
                 grid.streams().take(20).map(|name| format!("`{name}`")).collect();
             return Err(wrong(
                 format!("there is no stream called `{stream}`"),
-                &format!("there is {}", names.join(", ")),
+                &format!("streams: {}", names.join(", ")),
             ));
         }
         let column = metric_column(grid.columns(), metric).ok_or_else(|| {
@@ -64,7 +65,7 @@ impl StopRule {
                 .map_or(String::new(), |(_, name)| format!("did you mean `{name}`? "));
             wrong(
                 format!("there is no metric `{metric}`"),
-                &format!("{near}there is {}", names.join(", ")),
+                &format!("{near}metrics: {}", names.join(", ")),
             )
         })?;
         Ok(Self { stream: stream.map(str::to_owned), column, relative: percent / 100.0 })
@@ -83,22 +84,23 @@ impl StopRule {
     pub(crate) fn satisfied(&self, runs: &[&[Vec<Cell>]], columns: &[Column]) -> bool {
         let name = name_column(columns);
         let most = runs.iter().map(|rows| rows.len()).max().unwrap_or(0);
-        let mine = |row: &Vec<Cell>| match (&self.stream, &row[name]) {
+        let is_selected = |row: &Vec<Cell>| match (&self.stream, &row[name]) {
             (Some(wanted), Cell::Text(name)) => wanted == name,
             _ => true,
         };
         (0..most).all(|at| {
-            let rows = || runs.iter().filter_map(|rows| rows.get(at)).filter(|row| mine(row));
+            let rows =
+                || runs.iter().filter_map(|rows| rows.get(at)).filter(|row| is_selected(row));
             if rows().next().is_none() {
                 return true;
             }
             let values: Vec<f64> = rows().filter_map(|row| row[self.column].number()).collect();
-            Interval::of(&values).is_some_and(|interval| self.tight(interval))
+            Interval::of(&values).is_some_and(|interval| self.is_narrow(interval))
         })
     }
 
-    fn tight(&self, interval: Interval) -> bool {
-        interval.runs >= FEWEST
+    fn is_narrow(&self, interval: Interval) -> bool {
+        interval.runs >= MIN_RUNS
             && interval.half_width.is_some_and(|half| half <= self.relative * interval.mean.abs())
     }
 
@@ -158,6 +160,6 @@ mod tests {
         assert!(!satisfied(0.5, &[Some(100), None, Some(100)]));
         assert!(satisfied(0.5, &[Some(100), None, Some(100), Some(100)]));
         assert!(!satisfied(0.5, &[None, None, None, None]));
-        assert!(satisfied(0.5, &[Some(0), Some(0), Some(0)]), "nothing varies about 0");
+        assert!(satisfied(0.5, &[Some(0), Some(0), Some(0)]), "the interval has a width of 0");
     }
 }

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use crate::grid::Grid;
 use crate::interval::Interval;
 use crate::outcome::{Cell, Column, Kind, name_column};
-use crate::run::Swept;
-use crate::setting::shown;
+use crate::run::SweepResult;
+use crate::setting::display_value;
 use crate::stop_rule::StopRule;
 
 /// Columns of a link's sweep that the table shows.
@@ -20,7 +20,7 @@ const FABRIC: [&str; 4] = ["offered", "throughput", "delay_mean_ns", "delay_max_
 
 /// The metrics of one stream at one point.
 #[derive(Debug, Serialize)]
-struct Line {
+struct StreamMetrics {
     point: usize,
     settings: BTreeMap<String, toml::Value>,
     stream: String,
@@ -37,17 +37,17 @@ struct Estimate {
     half_width: Option<f64>,
 }
 
-impl Swept {
+impl SweepResult {
     /// Returns the table: for each stream of each point, mean over seeds and half-width of the
     /// 90 % confidence interval.
     ///
-    /// It also shows the metrics of `until`, even if the table omits them by default.
+    /// It also shows the metrics of `stop_rules`, even if the table omits them by default.
     #[must_use]
-    pub fn table(&self, grid: &Grid, until: &[StopRule]) -> String {
+    pub fn table(&self, grid: &Grid, stop_rules: &[StopRule]) -> String {
         let shown_always: &[&str] = if grid.is_fabric() { &FABRIC } else { &LINK };
         let wanted = |at: &usize| {
             shown_always.contains(&grid.columns()[*at].name)
-                || until.iter().any(|until| until.column() == *at)
+                || stop_rules.iter().any(|rule| rule.column() == *at)
         };
         let metrics: Vec<usize> = (0..grid.columns().len()).filter(wanted).collect();
         let mut header: Vec<&str> =
@@ -56,11 +56,12 @@ impl Swept {
         header.extend(metrics.iter().map(|at| grid.columns()[*at].name));
         let mut rows = Vec::new();
         self.by_stream(grid, |point, stream, runs| {
-            let mut row: Vec<String> = grid.values(point).into_iter().map(shown).collect();
+            let mut row: Vec<String> = grid.values(point).into_iter().map(display_value).collect();
             row.extend([stream.to_owned(), runs.len().to_string()]);
             row.extend(metrics.iter().map(|at| {
                 let column = &grid.columns()[*at];
-                interval(runs, *at).map_or("–".into(), |interval| words(column, interval))
+                interval(runs, *at)
+                    .map_or("–".into(), |interval| format_interval(column, interval))
             }));
             rows.push(row);
         });
@@ -75,7 +76,7 @@ impl Swept {
             let numbers = grid.columns().iter().enumerate();
             let numbers = numbers.filter(|(_, column)| column.kind != Kind::Text);
             let places = grid.settings().iter().map(|setting| setting.place.clone());
-            lines.push(Line {
+            lines.push(StreamMetrics {
                 point,
                 settings: places.zip(grid.values(point).into_iter().cloned()).collect(),
                 stream: stream.to_owned(),
@@ -116,7 +117,7 @@ fn interval(rows: &[&Vec<Cell>], column: usize) -> Option<Interval> {
 }
 
 /// Formats a mean and its half-width, such as `12.3 ms ± 120 µs`.
-fn words(column: &Column, interval: Interval) -> String {
+fn format_interval(column: &Column, interval: Interval) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let rounded = |value: f64| value.round() as u64;
     let one = |value: f64| match column.kind {

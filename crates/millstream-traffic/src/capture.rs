@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub use self::writer::CaptureWriter;
 use crate::arrival::{Arrival, Feed, FrameBytes, TrafficError};
 use crate::output_file::OutputFile;
-use crate::reading::Reading;
+use crate::read_progress::ReadProgress;
 
 /// Counters of unmatched and reordered packets; other threads may read them at any time.
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ pub struct CaptureFeed {
     claims: Vec<Claim>,
     keep_frames: bool,
     counts: Arc<CaptureCounts>,
-    reading: Arc<Reading>,
+    reading: Arc<ReadProgress>,
     path: PathBuf,
     number: u64,
     first_ns: Option<i128>,
@@ -110,8 +110,8 @@ impl CaptureFeed {
 
     /// Reports the read progress to `reading` from now on.
     #[must_use]
-    pub fn following(mut self, reading: Arc<Reading>) -> Self {
-        reading.expect(std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len()));
+    pub fn with_progress(mut self, reading: Arc<ReadProgress>) -> Self {
+        reading.add_total(std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len()));
         self.reading = reading;
         self
     }
@@ -140,7 +140,7 @@ impl Feed for CaptureFeed {
                     return Err(TrafficError::new(error.to_string())
                         .path(&self.path)
                         .place(format!("packet {}", self.number))
-                        .help("the capture is cut or damaged here"));
+                        .help("the capture is truncated or damaged here"));
                 }
             };
             self.reading.advance(RECORD_HEADER_BYTES + u64::from(packet.header.caplen));
@@ -152,7 +152,7 @@ impl Feed for CaptureFeed {
             }
             self.last_ns = self.last_ns.max(time_ns);
             let bytes = packet.header.len;
-            let seen = as_on_the_wire(packet.data, bytes, &mut self.padded);
+            let seen = padded_to_wire_length(packet.data, bytes, &mut self.padded);
             let takes = |claim: &&Claim| claim.filter.as_ref().is_none_or(|f| f.filter(seen));
             let Some(claim) = self.claims.iter().find(takes) else {
                 self.counts.unmatched_packets.fetch_add(1, Ordering::Relaxed);
@@ -168,11 +168,11 @@ impl Feed for CaptureFeed {
 }
 
 /// The maximum length to which a packet is padded for a filter: no link carries longer packets.
-const LONGEST_PACKET: u32 = 1 << 18;
+const MAX_PADDED_BYTES: u32 = 1 << 18;
 
 /// Returns the captured bytes, padded with zeros to the packet's length on the wire.
-fn as_on_the_wire<'a>(captured: &'a [u8], bytes: u32, padded: &'a mut Vec<u8>) -> &'a [u8] {
-    let length = bytes.min(LONGEST_PACKET) as usize;
+fn padded_to_wire_length<'a>(captured: &'a [u8], bytes: u32, padded: &'a mut Vec<u8>) -> &'a [u8] {
+    let length = bytes.min(MAX_PADDED_BYTES) as usize;
     if captured.len() >= length {
         return captured;
     }

@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::arrival::{Arrival, Feed, TrafficError};
-use crate::reading::{FollowedFile, Reading};
+use crate::read_progress::{ReadProgress, TrackedFile};
 
 const HEADER: [&str; 3] = ["time_ns", "stream", "bytes"];
 
 /// The maximum number of bytes read for one row.
-const LONGEST_ROW: usize = 1 << 20;
+const MAX_ROW_BYTES: usize = 1 << 20;
 
-/// An input that fails when one row exceeds [`LONGEST_ROW`].
+/// An input that fails when one row exceeds [`MAX_ROW_BYTES`].
 struct Limited<R> {
     input: R,
     since_row: usize,
@@ -25,8 +25,9 @@ struct Limited<R> {
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.since_row > LONGEST_ROW {
-            let message = format!("a row of more than {LONGEST_ROW} bytes: is a quote left open?");
+        if self.since_row > MAX_ROW_BYTES {
+            let message =
+                format!("a row of more than {MAX_ROW_BYTES} bytes: is a quote left open?");
             return Err(io::Error::other(message));
         }
         let read = self.input.read(buffer)?;
@@ -40,28 +41,28 @@ pub struct CsvTrace<R> {
     rows: csv::Reader<Limited<R>>,
     row: csv::ByteRecord,
     streams: FxHashMap<Vec<u8>, u32>,
-    elsewhere: Vec<String>,
+    other_streams: Vec<String>,
     path: PathBuf,
     last_ns: u64,
 }
 
-impl CsvTrace<FollowedFile> {
+impl CsvTrace<TrackedFile> {
     /// Opens the trace at `path` for `streams` (name and number).
     ///
-    /// `elsewhere` holds the names of the scenario's other streams, for error messages. `reading`
-    /// receives the read progress.
+    /// `other_streams` holds the names of the scenario's other streams, for error messages.
+    /// `reading` receives the read progress.
     ///
     /// # Errors
     /// Fails if the file cannot be read or does not start with the header.
     pub fn open(
         path: &Path,
         streams: impl IntoIterator<Item = (String, u32)>,
-        elsewhere: Vec<String>,
-        reading: Arc<Reading>,
+        other_streams: Vec<String>,
+        reading: Arc<ReadProgress>,
     ) -> Result<Self, TrafficError> {
-        let file = FollowedFile::open(path, reading)
+        let file = TrackedFile::open(path, reading)
             .map_err(|error| TrafficError::new(error.to_string()).path(path))?;
-        Self::new(file, path, streams, elsewhere)
+        Self::new(file, path, streams, other_streams)
     }
 }
 
@@ -74,7 +75,7 @@ impl<R: Read> CsvTrace<R> {
         input: R,
         path: &Path,
         streams: impl IntoIterator<Item = (String, u32)>,
-        elsewhere: Vec<String>,
+        other_streams: Vec<String>,
     ) -> Result<Self, TrafficError> {
         let rows = csv::ReaderBuilder::new()
             .has_headers(false)
@@ -86,7 +87,7 @@ impl<R: Read> CsvTrace<R> {
             rows,
             row: csv::ByteRecord::new(),
             streams: streams.collect(),
-            elsewhere,
+            other_streams,
             path: path.to_path_buf(),
             last_ns: 0,
         };
@@ -125,7 +126,7 @@ impl<R: Read> CsvTrace<R> {
     #[cold]
     fn unknown_stream(&self, field: &[u8]) -> TrafficError {
         let name = text(field);
-        if self.elsewhere.contains(&name) {
+        if self.other_streams.contains(&name) {
             return self
                 .error(&format!("stream `{name}` does not take its packets from this file"))
                 .help("give it this file as its source, or take its rows out of the file");
@@ -225,7 +226,7 @@ mod tests {
             for part in parts {
                 assert!(error.to_string().contains(part), "{error} lacks {part:?}");
             }
-            assert!(error.help.is_some(), "{error} does not say what would be right");
+            assert!(error.help.is_some(), "{error} has no help");
         }
         assert!(
             read("time_ns,stream,bytes\n5,vidoe,1\n")

@@ -9,7 +9,7 @@
 //! | [`Cbr`] | equal packets at equal intervals |
 //! | [`ParetoOnOff`] | self-similar traffic |
 //! | [`Poisson`] | equal packets at random times |
-//! | [`Backlog`] | packets that all wait from the start |
+//! | [`Backlog`] | packets that all arrive at the start |
 //! | [`Generator`] | packets of random sizes at equal intervals, with a pause |
 //! | [`CsvTrace`] | rows of an arrivals CSV |
 //! | [`CaptureFeed`] | packets of a pcap or pcapng file, matched by pcap-filter expressions |
@@ -33,7 +33,7 @@ mod output_file;
 mod pareto;
 mod poisson;
 mod random;
-mod reading;
+mod read_progress;
 mod threaded;
 
 pub use arrival::{Arrival, Feed, FrameBytes, TrafficError};
@@ -48,5 +48,13 @@ pub use output_file::{OutputFile, is_same_file, sync_folder, write_file};
 pub use pareto::ParetoOnOff;
 pub use poisson::{Poisson, PoissonTimes};
 pub use random::Random;
-pub use reading::{FollowedFile, Reading};
+pub use read_progress::{ReadProgress, TrackedFile};
 pub use threaded::Threaded;
+
+/// Deprecated alias of [`TrackedFile`].
+#[deprecated(note = "renamed to `TrackedFile`")]
+pub type FollowedFile = TrackedFile;
+
+/// Deprecated alias of [`ReadProgress`].
+#[deprecated(note = "renamed to `ReadProgress`")]
+pub type Reading = ReadProgress;

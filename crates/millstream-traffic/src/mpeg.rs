@@ -24,7 +24,7 @@ pub use feed::{FrameKinds, MpegFeed, Packets};
 pub use file::VideoFile;
 pub use model::Mpeg4Model;
 pub use payload::{CodedFrame, VideoBytes, VideoPayload, units};
-pub use picture::{Picture, picture};
+pub use picture::{Picture, classify_frame};
 
 /// The coding type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -74,4 +74,11 @@ impl FrameRate {
         u128::from(index) * 1_000_000_000 * u128::from(self.seconds)
             / u128::from(self.frames.max(1))
     }
+}
+
+/// Deprecated alias of [`classify_frame`].
+#[deprecated(note = "renamed to `classify_frame`")]
+#[must_use]
+pub fn picture(codec: Codec, frame: &[u8]) -> Option<Picture> {
+    classify_frame(codec, frame)
 }

@@ -268,7 +268,7 @@ mod tests {
                 .sum();
             // 20 s at 8 Mbit/s are 20 MB.
             let load = sent as f64 / runs as f64 / 20e6;
-            assert!((load - 1.0).abs() < 0.05, "{load} of the load asked for");
+            assert!((load - 1.0).abs() < 0.05, "{load} of the requested load");
         }
     }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 /// The maximum number of symbolic links followed in a row, as in Linux.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 const BUFFER_BYTES: usize = 1 << 16;
 
 /// A file that appears under its name only when complete.
@@ -186,7 +186,7 @@ pub fn is_same_file(a: &Path, b: &Path) -> bool {
 /// Follows symbolic links, also a last one with a missing target.
 fn destination(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         let parent = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
             _ => Path::new("."),
@@ -303,7 +303,7 @@ mod tests {
         symlink("out", &link).unwrap();
         write_file(&link, b"1").unwrap();
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(fs::read_to_string(&path).unwrap(), "1", "a dangling link's target is made");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "1", "a dangling link's target is created");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
         write_file(&link, b"2").unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
@@ -330,7 +330,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("d")).unwrap();
-        assert!(is_same_file(&at("new"), &at("d/../new")), "neither is there yet");
+        assert!(is_same_file(&at("new"), &at("d/../new")), "neither file exists");
         assert!(!is_same_file(&at("new"), &at("newer")));
         std::os::unix::fs::symlink("new", at("dangling")).unwrap();
         assert!(is_same_file(&at("new"), &at("dangling")));
@@ -341,6 +341,6 @@ mod tests {
         }
         assert!(!is_same_file(&at("new"), &at("absent")));
         let null = Path::new("/dev/null");
-        assert!(!is_same_file(null, null), "what goes there is lost anyway");
+        assert!(!is_same_file(null, null), "the device discards all output");
     }
 }

@@ -78,7 +78,7 @@ mod tests {
         let runs = 100;
         let packets: usize = (0..runs).map(|seed| times(seed).len()).sum();
         let mean = packets as f64 / runs as f64 / 100_000.0;
-        assert!((mean - 1.0).abs() < 0.02, "{mean} of the load asked for");
+        assert!((mean - 1.0).abs() < 0.02, "{mean} of the requested load");
     }
 
     #[test]

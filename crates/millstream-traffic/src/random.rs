@@ -57,7 +57,7 @@ pub(crate) struct BoundedPareto {
     least: f64,
     most: f64,
     /// (least/most)^shape: the probability that the unbounded distribution exceeds `most`.
-    beyond: f64,
+    tail_probability: f64,
 }
 
 /// The ratio of longest to shortest period: three decades keep the tail heavy and a run's mean near
@@ -73,7 +73,7 @@ impl BoundedPareto {
 
     /// Creates a distribution of this shape (above 0) from `least` (above 0) to `most` (greater).
     pub(crate) fn between(shape: f64, least: f64, most: f64) -> Self {
-        Self { shape, least, most, beyond: libm::pow(least / most, shape) }
+        Self { shape, least, most, tail_probability: libm::pow(least / most, shape) }
     }
 
     pub(crate) fn mean(&self) -> f64 {
@@ -82,14 +82,14 @@ impl BoundedPareto {
             // The limit of the formula below for shape 1.
             return libm::log(h / l) / (1.0 / l - 1.0 / h);
         }
-        libm::pow(l, a) / (1.0 - self.beyond)
+        libm::pow(l, a) / (1.0 - self.tail_probability)
             * (a / (a - 1.0))
             * (libm::pow(l, 1.0 - a) - libm::pow(h, 1.0 - a))
     }
 
     pub(crate) fn sample(&self, random: &mut Random) -> f64 {
         let u = random.uniform();
-        self.least * libm::pow(1.0 - u * (1.0 - self.beyond), -1.0 / self.shape)
+        self.least * libm::pow(1.0 - u * (1.0 - self.tail_probability), -1.0 / self.shape)
     }
 
     /// Draws the rest of the period in progress at a random instant: a length-biased period, found

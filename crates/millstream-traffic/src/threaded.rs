@@ -41,7 +41,7 @@ impl Threaded {
             .name("reader".into())
             .spawn(move || read(feed, &sender, &returned));
         let stopped = started.err().map(|error| {
-            Err(TrafficError::new(format!("no thread to read the sources with: {error}")))
+            Err(TrafficError::new(format!("cannot start a thread that reads the sources: {error}")))
         });
         Self { full, empty, batch: Vec::new(), stopped }
     }
@@ -127,7 +127,7 @@ mod tests {
         struct Panicking;
         impl Feed for Panicking {
             fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
-                panic!("as a test of what follows")
+                panic!("a panic for this test")
             }
         }
         let mut threaded = Threaded::new(Box::new(Panicking));

@@ -11,11 +11,11 @@ const WINDOW: u64 = 5;
 /// Averaging time of utilisation, s.
 const SHORT: usize = 2;
 
-/// All experiments, one for each load of [`LOADS`].
+/// The runs of all experiments, each with one run for each load of [`LOADS`].
 pub(super) struct Runs {
     pub(super) host: Vec<Outcome>,
     pub(super) ni: Vec<Outcome>,
-    /// On the host, by a scheduler that keeps to its clock.
+    /// On the host, with absolute frame times ([`Clock::Absolute`]).
     pub(super) absolute: Vec<Outcome>,
 }
 
@@ -29,7 +29,7 @@ impl Runs {
         }
     }
 
-    /// The figures: file, title, drawing.
+    /// Returns the figures: file, title, drawing.
     pub(super) fn draw(&self) -> miette::Result<Vec<(String, String, String)>> {
         let time = ("time (s)", false);
         let rate = ("bandwidth (kb/s)", false);
@@ -75,7 +75,7 @@ impl Runs {
             ),
             (
                 "clock",
-                "Bandwidth, a scheduler on the host that keeps to its clock",
+                "Bandwidth, scheduler on the host with absolute frame times",
                 rate,
                 of_s1(&self.absolute, bandwidth),
             ),
@@ -89,7 +89,7 @@ impl Runs {
     }
 }
 
-/// Utilisation over time, %.
+/// Returns the utilisation over time, %.
 #[allow(clippy::cast_precision_loss)]
 fn utilisation(run: &Outcome) -> Vec<(f64, f64)> {
     let mean = |(at, part): (usize, &[f64])| {
@@ -99,7 +99,7 @@ fn utilisation(run: &Outcome) -> Vec<(f64, f64)> {
     run.used.chunks(SHORT).enumerate().map(mean).collect()
 }
 
-/// A film's bandwidth over time, kb/s.
+/// Returns a film's bandwidth over time, kbit/s.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn bandwidth(run: &Outcome, film: usize) -> Vec<(f64, f64)> {
     let rate = |from: u64| {
@@ -110,7 +110,7 @@ pub(super) fn bandwidth(run: &Outcome, film: usize) -> Vec<(f64, f64)> {
     (0..=SECONDS - WINDOW).map(rate).collect()
 }
 
-/// The queueing delay of a film's frames over time, ms: every tenth frame.
+/// Returns the queueing delay of every tenth frame of a film over time, ms.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn delay(run: &Outcome, film: usize) -> Vec<(f64, f64)> {
     let frames = run.films[film].iter().step_by(10);

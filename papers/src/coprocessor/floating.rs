@@ -95,7 +95,7 @@ pub(super) struct State {
 
 /// The rank of a head.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<A> {
+pub(super) struct HeapRank<A> {
     deadline_ns: u64,
     arrival_ns: u64,
     /// x'/y'.
@@ -105,7 +105,7 @@ pub(super) struct Place<A> {
     arithmetic: PhantomData<A>,
 }
 
-impl<A: Arithmetic> Ord for Place<A> {
+impl<A: Arithmetic> Ord for HeapRank<A> {
     fn cmp(&self, other: &Self) -> Ordering {
         let windows = || {
             A::compare(self.tolerance, other.tolerance).then_with(|| {
@@ -121,21 +121,21 @@ impl<A: Arithmetic> Ord for Place<A> {
     }
 }
 
-impl<A: Arithmetic> PartialOrd for Place<A> {
+impl<A: Arithmetic> PartialOrd for HeapRank<A> {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<A: Arithmetic> PartialEq for Place<A> {
+impl<A: Arithmetic> PartialEq for HeapRank<A> {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl<A: Arithmetic> Eq for Place<A> {}
+impl<A: Arithmetic> Eq for HeapRank<A> {}
 
-impl<A: Arithmetic> Rank for Place<A> {
+impl<A: Arithmetic> Rank for HeapRank<A> {
     const EXPIRY: Expiry = Expiry::Leads;
 
     fn expiry_ns(&self) -> u64 {
@@ -156,7 +156,7 @@ impl State {
 
 impl<A: Arithmetic> Discipline for Floating<A> {
     type State = State;
-    type Rank = Place<A>;
+    type Rank = HeapRank<A>;
     type Stamp = ();
     type Selection = ByRank;
 
@@ -180,8 +180,8 @@ impl<A: Arithmetic> Discipline for Floating<A> {
         state.deadline_ns = state.deadline_ns.max(head.arrival_ns) + state.period_ns;
     }
 
-    fn rank(&self, state: &State, head: Head) -> Place<A> {
-        Place {
+    fn rank(&self, state: &State, head: Head) -> HeapRank<A> {
+        HeapRank {
             deadline_ns: state.deadline_ns,
             arrival_ns: head.arrival_ns,
             tolerance: A::divide(state.lost, state.of),
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
     use millstream::{DualHeap, Dwcs, EdfFirst, Packet, Scheduler, Structure, Window};
 
-    /// The service order of a run in which streams miss deadlines.
+    /// Returns the service order of a run in which streams miss deadlines.
     fn schedule<D: Discipline>(discipline: D) -> Vec<u32>
     where
         DualHeap<D::Rank>: Structure<D::Rank>,

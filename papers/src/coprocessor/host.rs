@@ -1,14 +1,15 @@
-//! A model of the paper's server: two CPUs that serve the web, and a scheduler of two films that is
-//! bound to one of them or has a processor of its own.
+//! A model of the paper's server: two CPUs that serve web requests, and a scheduler of two films.
+//!
+//! The scheduler is bound to one of the CPUs (host) or has its own processor (NI).
 //!
 //! ```text
 //!  web requests ──> at most 10 server processes ──> run queue ──> CPU 0, CPU 1
 //!  s1, s2: circular buffers ──> DWCS, one process ──> run queue, CPU 0 alone   (host)
-//!                                                └──> a processor of its own   (NI)
+//!                                                └──> its own processor        (NI)
 //! ```
 //! Processes run in FIFO order, a quantum at a time. The engine's DWCS selects frames. A producer
-//! keeps each film's buffer full, so a frame's queueing delay is the time in which a buffer
-//! empties. Time is in whole nanoseconds.
+//! keeps each film's buffer full, so a frame's queueing delay is the time in which a full buffer
+//! drains. Time is in whole nanoseconds.
 
 use millstream::selector::Select;
 use millstream::{Contract, DualHeap, Dwcs, EdfFirst, Packet, Scheduler, StreamId, Window};
@@ -21,7 +22,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Duration of an experiment, s.
 pub(super) const SECONDS: u64 = 100;
 
-/// A frame of Table 4.
+/// Length of a frame of Table 4, bytes.
 const FRAME_BYTES: u32 = 1_000;
 
 /// Requested rate of each film, bits/s: the NI's rate of s1 in Figure 9.
@@ -57,8 +58,10 @@ pub(super) struct Load {
     pub(super) profile: &'static [(u64, f64)],
 }
 
-/// The loads of the figures, named by their means including the films. Shapes follow the paper: a
-/// dip of bandwidth between 15 and 20 s at 45 %; more than 80 % from 40 to 80 s at 60 %.
+/// The loads of the figures, named by their mean utilisation including the films.
+///
+/// Shapes follow the paper: a dip of bandwidth between 15 and 20 s at 45 %; more than 80 % from 40
+/// to 80 s at 60 %.
 pub(super) const LOADS: [Load; 4] = [
     Load { name: "no load", profile: &[] },
     Load { name: "45 %", profile: &[(10, 0.3), (15, 0.55), (20, 0.32)] },
@@ -73,20 +76,20 @@ impl Load {
     }
 }
 
-/// Where the films' scheduler runs.
+/// The processor on which the films' scheduler runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Placement {
     Host,
     Ni,
 }
 
-/// When a film's next frame may be sent.
+/// The earliest time of a film's next frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Clock {
-    /// One interval after the scheduler took the last one: lost time stays lost. The paper's
-    /// figures require it.
+    /// One interval after the scheduler took the previous frame, so lost time is never regained.
+    /// The paper's figures require it.
     SinceLast,
-    /// At its number times the interval: a late scheduler catches up, as Millstream does.
+    /// The frame's number times the interval, so a late scheduler catches up, like Millstream's.
     Absolute,
 }
 
@@ -108,7 +111,7 @@ pub(super) struct Outcome {
 #[derive(Clone, Copy)]
 enum Process {
     Films,
-    /// A web server process with the rest of its request, ns.
+    /// A web server process with the remaining work of its request, ns.
     Web(u64),
 }
 
@@ -120,7 +123,7 @@ struct Slice {
     to_ns: u64,
 }
 
-struct MediaFile {
+struct ModelFilm {
     stream: StreamId,
     /// Earliest time of its next frame.
     next_ns: u64,
@@ -135,7 +138,7 @@ struct Host<S: Select> {
     frame_ns: u64,
     /// The host's CPUs, followed by the NI's, if any.
     processors: Vec<Option<Slice>>,
-    hosts: usize,
+    host_cpus: usize,
     ready: VecDeque<Process>,
     /// Web requests waiting for a server process.
     requests: VecDeque<u64>,
@@ -143,11 +146,11 @@ struct Host<S: Select> {
     next_request_ns: u64,
     random: Random,
     scheduler: Scheduler<S>,
-    films: [MediaFile; 2],
+    films: [ModelFilm; 2],
     /// The film whose frame is being sent.
     serving: usize,
     /// Whether the films' process is runnable or running.
-    awake: bool,
+    runnable: bool,
     /// CPU time of the host in each second, ns.
     used: Vec<u64>,
 }
@@ -163,12 +166,12 @@ pub(super) fn run(load: Load, placement: Placement, clock: Clock) -> Outcome {
     let mut film = |next_ns| {
         let contract = contract().expect("a valid contract");
         let stream = scheduler.add_stream(contract).expect("DWCS needs a period and a window");
-        MediaFile { stream, next_ns, offered: false, sent: Vec::new() }
+        ModelFilm { stream, next_ns, offered: false, sent: Vec::new() }
     };
     // The films start half an interval apart.
     let films = [film(0), film(interval_ns() / 2)];
-    // The paper dedicated a CPU in either experiment: the scheduler's is always the second.
-    let (hosts, all, frame_ns) = match placement {
+    // The paper dedicates a CPU to the scheduler in both experiments; it is always the last one.
+    let (host_cpus, all, frame_ns) = match placement {
         Placement::Host => (2, 2, HOST_FRAME_NS),
         Placement::Ni => (1, 2, NI_FRAME_NS),
     };
@@ -178,7 +181,7 @@ pub(super) fn run(load: Load, placement: Placement, clock: Clock) -> Outcome {
         clock,
         frame_ns,
         processors: vec![None; all],
-        hosts,
+        host_cpus,
         ready: VecDeque::new(),
         requests: VecDeque::new(),
         servers: 0,
@@ -187,16 +190,16 @@ pub(super) fn run(load: Load, placement: Placement, clock: Clock) -> Outcome {
         scheduler,
         films,
         serving: 0,
-        awake: false,
+        runnable: false,
         used: vec![0; seconds],
     };
     host.run(SECONDS * SECOND);
-    let whole = (host.hosts as u64 * SECOND) as f64;
+    let whole = (host.host_cpus as u64 * SECOND) as f64;
     let used = host.used.iter().map(|ns| *ns as f64 / whole).collect();
     Outcome { films: host.films.map(|film| film.sent), used }
 }
 
-/// Interval between two frames of a film, ns.
+/// Returns the interval between two frames of a film, ns.
 fn interval_ns() -> u64 {
     u64::from(FRAME_BYTES) * 8 * SECOND / RATE_BPS
 }
@@ -207,14 +210,14 @@ impl<S: Select> Host<S> {
         while now_ns < end_ns {
             self.arrive(now_ns);
             self.finish(now_ns);
-            if !self.awake && self.films.iter().any(|film| film.next_ns <= now_ns) {
-                self.awake = true;
+            if !self.runnable && self.films.iter().any(|film| film.next_ns <= now_ns) {
+                self.runnable = true;
                 self.ready.push_back(Process::Films);
             }
             self.dispatch(now_ns);
             let slices = self.processors.iter().flatten().map(|slice| slice.to_ns);
             let films = self.films.iter().map(|film| film.next_ns);
-            let films = films.filter(|_| !self.awake);
+            let films = films.filter(|_| !self.runnable);
             now_ns = slices.chain(films).chain([self.next_request_ns]).min().unwrap_or(end_ns);
         }
     }
@@ -232,7 +235,7 @@ impl<S: Select> Host<S> {
             if self.requests.len() < BACKLOG {
                 self.requests.push_back(work_ns);
             }
-            let mean_ns = REQUEST_NS / (load * self.hosts as f64);
+            let mean_ns = REQUEST_NS / (load * self.host_cpus as f64);
             self.next_request_ns += nanoseconds(self.random.exponential() * mean_ns);
         }
         while self.servers < SERVERS
@@ -243,29 +246,29 @@ impl<S: Select> Host<S> {
         }
     }
 
-    /// Ends the slices that are over.
+    /// Ends the slices that are complete.
     fn finish(&mut self, now_ns: u64) {
         for at in 0..self.processors.len() {
             let Some(slice) = self.processors[at].filter(|slice| slice.to_ns <= now_ns) else {
                 continue;
             };
             self.processors[at] = None;
-            if at < self.hosts {
+            if at < self.host_cpus {
                 self.account(&slice);
             }
             match slice.process {
-                Process::Films => self.sent(&slice),
+                Process::Films => self.complete_frame(&slice),
                 Process::Web(0) => {
                     self.servers -= 1;
                     self.arrive(now_ns);
                 }
-                left => self.ready.push_back(left),
+                rest => self.ready.push_back(rest),
             }
         }
     }
 
     /// Completes a frame; the scheduler's process continues if there is another.
-    fn sent(&mut self, slice: &Slice) {
+    fn complete_frame(&mut self, slice: &Slice) {
         let film = &mut self.films[self.serving];
         let put_ns = film.sent.len().checked_sub(BUFFER).map_or(0, |at| film.sent[at].at_ns);
         film.sent.push(Sent { at_ns: slice.to_ns, delay_ns: slice.to_ns - put_ns });
@@ -275,7 +278,7 @@ impl<S: Select> Host<S> {
                 Clock::SinceLast => slice.from_ns,
                 Clock::Absolute => film.next_ns,
             };
-        self.awake = false;
+        self.runnable = false;
     }
 
     /// Assigns runnable processes to idle CPUs.
@@ -287,13 +290,13 @@ impl<S: Select> Host<S> {
             let last = at + 1 == self.processors.len();
             let may = |process: &Process| match process {
                 Process::Films => last,
-                Process::Web(_) => at < self.hosts,
+                Process::Web(_) => at < self.host_cpus,
             };
             let Some(place) = self.ready.iter().position(may) else { continue };
             let Some(process) = self.ready.remove(place) else { continue };
             let (process, takes_ns) = match process {
                 Process::Films => {
-                    self.choose(now_ns);
+                    self.select_frame(now_ns);
                     (process, self.frame_ns)
                 }
                 Process::Web(work_ns) => {
@@ -307,7 +310,7 @@ impl<S: Select> Host<S> {
     }
 
     /// Makes one decision of the engine among the films that are due.
-    fn choose(&mut self, now_ns: u64) {
+    fn select_frame(&mut self, now_ns: u64) {
         for film in &mut self.films {
             if film.next_ns <= now_ns && !std::mem::replace(&mut film.offered, true) {
                 let packet = Packet::new(FRAME_BYTES);

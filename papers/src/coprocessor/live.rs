@@ -1,5 +1,6 @@
-//! The live server beside a live load: Figures 6 to 10 from `measured/live.csv`, which `make
-//! paper-coprocessor` writes.
+//! The live server under a live web load: Figures 6 to 10 from `measured/live.csv`.
+//!
+//! `make paper-coprocessor` writes the file.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +9,7 @@ use millstream_report::chart::Line;
 
 use crate::experiment::{Claim, figure, measured};
 
-/// Averaging time of bandwidth, s: the length of the film, whose rate varies.
+/// Averaging time of bandwidth, s. It is the length of the film, whose rate varies.
 const WINDOW: usize = 8;
 
 /// Names of the loads in the files and in the figures.
@@ -59,7 +60,7 @@ impl Live {
         Line { name, points: points.windows(WINDOW).map(mean).collect() }
     }
 
-    /// One line a load.
+    /// Returns one line per load.
     fn lines(&self, placement: &str, column: usize) -> Vec<Line> {
         let named = |name: &str| if column == USED { name.into() } else { format!("s1, {name}") };
         let of = |(load, name): &(&str, &str)| self.line(named(name), placement, load, column);
@@ -70,7 +71,7 @@ impl Live {
         lines
     }
 
-    /// The figures: file, title, drawing.
+    /// Returns the figures: file, title, drawing.
     pub(super) fn draw(&self) -> miette::Result<Vec<(String, String, String)>> {
         let (used, rate) =
             (("utilisation (%)", false), ("bandwidth of the last 8 s (kb/s)", false));
@@ -101,7 +102,7 @@ impl Live {
         row.map_or(f64::NAN, |(_, row)| row[column])
     }
 
-    /// The paper's statements, tested on the live server.
+    /// Returns the paper's statements, tested on the live server.
     pub(super) fn claims(&self) -> Vec<Claim> {
         let claim = |what: &str, paper: &str, ours: String, holds| Claim {
             what: format!("Co-processor, {what}"),
@@ -148,7 +149,7 @@ impl Live {
         ]
     }
 
-    /// All runs as a table.
+    /// Returns all runs as a table.
     pub(super) fn summary(&self) -> String {
         let mut text = String::from(
             "\n| scheduler | web load requested | machine used (%) | kb/s a stream | p50 late (ms) \

@@ -1,13 +1,15 @@
-//! The paper's Tables 4 and 5 on this machine: the time of a frame's path from disk to client, and
-//! the cost of another core's memory. Written to `measured/paths.csv`.
+//! The paper's Tables 4 and 5 on this machine, written to `measured/paths.csv`.
+//!
+//! Table 4 is the time of a frame's path from disk to client. Table 5 is the cost of memory that
+//! another core has written.
 //!
 //! ```text
 //! I    file, through the page cache ────── host ───────────────────────────> client
 //! II   disk, direct I/O ────────────────── NI ─────────────────────────────> client
 //! III  disk, direct I/O ─── producer ── shared memory, ring ── NI ─────────> client
 //! ```
-//! Threads pinned to one core each stand for the processors. The client is the measuring thread's
-//! own socket, so that no path includes a wake-up.
+//! Threads, each pinned to a core, replace the processors. The client is the measuring thread's own
+//! socket, so no path includes a wake-up.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -25,7 +27,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::elapsed_ns;
 
-/// Bytes of a frame, and the number of frames, of Table 4.
+/// Length and number of the frames of Table 4.
 const FRAME_BYTES: usize = 1_000;
 const FRAMES: usize = 1_000;
 
@@ -41,7 +43,7 @@ const WORDS: usize = 10_001;
 struct Block([u8; BLOCK]);
 const BLOCK: usize = 4_096;
 
-/// The CSV: quantity, median and 99th percentile, ns.
+/// Returns the CSV: quantity, median and 99th percentile, ns.
 pub(super) fn paths(film: &Path) -> io::Result<String> {
     let mut text = "what,median_ns,p99_ns\n".to_owned();
     let mut row = |what: &str, mut times: Vec<u64>| {
@@ -61,26 +63,26 @@ pub(super) fn paths(film: &Path) -> io::Result<String> {
     let server = UdpSocket::bind("127.0.0.1:0")?;
     server.connect(client.local_addr()?)?;
     let mut block = Box::new(Block([0; BLOCK]));
-    let mut got = [0; 2 * FRAME_BYTES];
+    let mut received = [0; 2 * FRAME_BYTES];
 
     let mut times = Vec::with_capacity(FRAMES);
     for frame in 0..FRAMES {
-        let begun = Instant::now();
+        let start = Instant::now();
         cached.read_exact_at(&mut block.0[..FRAME_BYTES], place(frame))?;
         server.send(&block.0[..FRAME_BYTES])?;
-        client.recv(&mut got)?;
-        times.push(elapsed_ns(begun));
+        client.recv(&mut received)?;
+        times.push(elapsed_ns(start));
     }
     row("I", times);
 
     let (mut times, mut disk, mut net) = (Vec::new(), Vec::new(), Vec::new());
     for frame in 0..FRAMES {
-        let begun = Instant::now();
+        let start = Instant::now();
         direct.read_exact_at(&mut block.0, place(frame))?;
-        let read_ns = elapsed_ns(begun);
+        let read_ns = elapsed_ns(start);
         server.send(&block.0[..FRAME_BYTES])?;
-        client.recv(&mut got)?;
-        let all_ns = elapsed_ns(begun);
+        client.recv(&mut received)?;
+        let all_ns = elapsed_ns(start);
         times.push(all_ns);
         disk.push(read_ns);
         net.push(all_ns - read_ns);
@@ -88,7 +90,7 @@ pub(super) fn paths(film: &Path) -> io::Result<String> {
     row("II", times);
     row("disk", disk);
     row("network", net);
-    row("III", by_producer(&direct, &client, &server, place)?);
+    row("III", through_producer(&direct, &client, &server, place)?);
     let (transfer, read, write) = between_cores();
     row("file between cores", transfer);
     row("word read", read);
@@ -96,15 +98,15 @@ pub(super) fn paths(film: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Path III: this thread reads and hands over, another sends.
-fn by_producer(
+/// Measures path III: this thread reads frames into shared memory, another thread sends them.
+fn through_producer(
     direct: &File,
     client: &UdpSocket,
     server: &UdpSocket,
     place: impl Fn(usize) -> u64,
 ) -> io::Result<Vec<u64>> {
     let shared: Vec<AtomicU64> = (0..FRAME_BYTES / 8).map(|_| AtomicU64::new(0)).collect();
-    // Frames handed over; u64::MAX: no more.
+    // Number of frames handed over; u64::MAX ends the sender.
     let handed = AtomicU64::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -114,7 +116,7 @@ fn by_producer(
                 loop {
                     match handed.load(Ordering::Acquire) {
                         u64::MAX => return,
-                        so_far if so_far >= number => break,
+                        count if count >= number => break,
                         _ => spin_loop(),
                     }
                 }
@@ -130,7 +132,7 @@ fn by_producer(
         let mut times = Vec::with_capacity(FRAMES);
         let mut all = || -> io::Result<()> {
             for frame in 0..FRAMES {
-                let begun = Instant::now();
+                let start = Instant::now();
                 direct.read_exact_at(&mut block.0, place(frame))?;
                 for (bytes, word) in block.0.chunks_exact(8).zip(&shared) {
                     let bytes = bytes.try_into().expect("eight bytes");
@@ -138,7 +140,7 @@ fn by_producer(
                 }
                 handed.store(frame as u64 + 1, Ordering::Release);
                 client.recv(&mut [0; 2 * FRAME_BYTES])?;
-                times.push(elapsed_ns(begun));
+                times.push(elapsed_ns(start));
             }
             Ok(())
         };
@@ -148,12 +150,13 @@ fn by_producer(
     })
 }
 
-/// The cost of memory written by another core: copying a file, reading a word, writing one; ns
-/// each.
+/// Measures the cost of memory that another core has written, ns.
+///
+/// Returns the times to copy a file, to read a word and to write a word.
 fn between_cores() -> (Vec<u64>, Vec<u64>, Vec<u64>) {
     let words: Vec<AtomicU64> = (0..FILE_BYTES.div_ceil(8)).map(|_| AtomicU64::new(1)).collect();
     let single = AtomicU64::new(0);
-    // Odd: the other core's turn to write everything; u64::MAX: it may end.
+    // An odd value asks the other core to write all words; u64::MAX ends it.
     let turn = AtomicU64::new(0);
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -185,23 +188,23 @@ fn between_cores() -> (Vec<u64>, Vec<u64>, Vec<u64>) {
         let mut times = [const { Vec::new() }; 3];
         for _ in 0..FILE_ROUNDS {
             other();
-            let begun = Instant::now();
+            let start = Instant::now();
             for (copied, word) in copy.iter_mut().zip(&words) {
                 *copied = word.load(Ordering::Relaxed);
             }
-            times[0].push(elapsed_ns(begun));
+            times[0].push(elapsed_ns(start));
             std::hint::black_box(&mut copy);
         }
         for _ in 0..WORDS {
             other();
-            let begun = Instant::now();
+            let start = Instant::now();
             std::hint::black_box(single.load(Ordering::SeqCst));
-            times[1].push(elapsed_ns(begun));
+            times[1].push(elapsed_ns(start));
             other();
-            let begun = Instant::now();
-            // A store that completes when this core owns the line.
+            let start = Instant::now();
+            // A swap completes only when this core owns the cache line.
             single.swap(0, Ordering::SeqCst);
-            times[2].push(elapsed_ns(begun));
+            times[2].push(elapsed_ns(start));
         }
         turn.store(u64::MAX, Ordering::Release);
         let [transfer, read, write] = times;
@@ -209,7 +212,7 @@ fn between_cores() -> (Vec<u64>, Vec<u64>, Vec<u64>) {
     })
 }
 
-/// Pins this thread; without enough cores it is not pinned.
+/// Pins this thread to `core`, if there are enough cores.
 fn pin(core: usize) {
     let mut set = CpuSet::new();
     set.set(core);

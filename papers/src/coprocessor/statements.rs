@@ -1,4 +1,4 @@
-//! The Co-processor paper's statements tested on the model, and its tables beside today's.
+//! The Co-processor paper's statements tested on the model, and its tables with today's values.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,10 +7,10 @@ use super::figures::{Runs, bandwidth, delay};
 use super::host::Outcome;
 use crate::experiment::{Claim, measured};
 
-/// Allowed deviation from the paper's numbers.
+/// Allowed relative deviation from the paper's numbers.
 const NEAR: f64 = 0.1;
 
-/// The statements that hold, and the others with the reason.
+/// The tested statements, and the differences with their reasons.
 pub(super) struct Statements {
     pub(super) claims: Vec<Claim>,
     pub(super) differences: String,
@@ -21,7 +21,7 @@ const NONE: usize = 0;
 const FORTY_FIVE: usize = 1;
 const SIXTY: usize = 2;
 
-/// Mean of a film's bandwidth between two times, s.
+/// Returns the mean of a film's bandwidth between two times in s, kbit/s.
 fn mean(run: &Outcome, from: f64, to: f64) -> f64 {
     let inside: Vec<f64> = bandwidth(run, 0)
         .into_iter()
@@ -109,17 +109,17 @@ pub(super) fn statements(runs: &Runs) -> Statements {
     );
     let absolute = &runs.absolute;
     differs(
-        "a host's scheduler that keeps to its clock, from 40 to 80 s at 60 %",
+        "a scheduler on the host with absolute frame times, from 40 to 80 s at 60 %",
         "not tried",
         format!("{:.0} kb/s", mean(&absolute[SIXTY], 42.5, 77.5)),
-        "on average it loses almost nothing, since the CPUs are not saturated; it is late and \
+        "on average it loses almost nothing, since the CPUs are not saturated: it is late and \
          catches up. A stream loses half its bandwidth on a host with idle time only if the \
-         scheduler spaces frames from the last completion. Above 90 % nothing helps",
+         scheduler spaces frames from the last completion. Above 90 % both lose bandwidth",
     );
     of
 }
 
-/// Tables 1 to 5.
+/// Returns Tables 1 to 5.
 pub(super) fn tables(folder: &Path) -> miette::Result<String> {
     let mut text = String::from(include_str!("tables.md"));
     text += "| | the paper, software floating point | fixed point \

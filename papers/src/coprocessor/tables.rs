@@ -1,5 +1,6 @@
-//! The paper's Tables 1 to 3 on this machine: the scheduler's cost by arithmetic, caches and
-//! location of descriptors. `millstream-papers --coprocessor` writes `measured/scheduler.csv`.
+//! The paper's Tables 1 to 3 on this machine, written to `measured/scheduler.csv`.
+//!
+//! They are the scheduler's cost by arithmetic, caches and location of descriptors.
 //!
 //! As in the paper, all 151 frames are in the circular buffers before the clock starts. Each is
 //! then scheduled and sent; for comparison each is also sent without a scheduler.
@@ -18,22 +19,22 @@ use millstream::{
 use super::elapsed_ns;
 use super::floating::{Floating, Hardware, Software};
 
-/// Frames of a run: the total of Table 1 through its average.
+/// The number of frames of a run: the total of Table 1 divided by its average.
 const FRAMES: usize = 151;
 
 /// Bytes of a frame.
 const FRAME_BYTES: usize = 1_000;
 
-/// Runs whose median counts, with warm and with cold caches.
+/// The number of runs whose median is reported, with warm and with cold caches.
 const ROUNDS: [usize; 2] = [301, 5];
 
-/// Larger than any cache, bytes.
-const SWEPT: usize = 96 << 20;
+/// Memory that is written to evict the caches, bytes; larger than any cache.
+const EVICTED_BYTES: usize = 96 << 20;
 
-/// The i960's memory-mapped registers.
+/// The number of the i960's memory-mapped registers.
 const REGISTERS: usize = 1_004;
 
-/// Location of the frames' descriptors; each is the number of a frame.
+/// The location of the frames' descriptors; a descriptor is the number of a frame.
 enum Descriptors {
     Memory(Vec<u32>),
     /// Words loaded one by one, every time.
@@ -53,27 +54,27 @@ impl Descriptors {
 struct Bench {
     frames: Vec<[u8; FRAME_BYTES]>,
     socket: UdpSocket,
-    swept: Vec<u8>,
-    /// An unread socket: a full one costs no more.
+    evicted: Vec<u8>,
+    /// A socket that is never read; sending to it when full costs no more.
     _sink: UdpSocket,
 }
 
 /// The parameters of a run.
 #[derive(Clone, Copy)]
-struct Way<'a> {
+struct RunParameters<'a> {
     cold: bool,
     descriptors: &'a Descriptors,
     scheduled: bool,
     sent: bool,
 }
 
-/// All rows of the CSV.
+/// Measures all rows and returns the CSV.
 pub(super) fn scheduler() -> io::Result<String> {
     let sink = UdpSocket::bind("127.0.0.1:0")?;
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(sink.local_addr()?)?;
     let frames = vec![[7; FRAME_BYTES]; FRAMES];
-    let mut bench = Bench { frames, socket, swept: vec![1; SWEPT], _sink: sink };
+    let mut bench = Bench { frames, socket, evicted: vec![1; EVICTED_BYTES], _sink: sink };
     let numbers = || (0u32..).take(FRAMES);
     let memory = Descriptors::Memory(numbers().collect());
     let registers: Box<[AtomicU32; REGISTERS]> = Box::new([const { AtomicU32::new(0) }; REGISTERS]);
@@ -104,23 +105,27 @@ impl Bench {
         row("software-floating", self.totals(Floating::<Software>::default, cold, at));
     }
 
-    /// All frames with the scheduler, without it, and the decisions alone, ns: medians.
+    /// Returns the median times of all frames, ns: with the scheduler, without, decisions alone.
     fn totals<D: Discipline>(&mut self, by: fn() -> D, cold: bool, at: &Descriptors) -> [u64; 3]
     where
         DualHeap<D::Rank>: Structure<D::Rank>,
     {
-        let way = Way { cold, descriptors: at, scheduled: true, sent: true };
-        let ways = [way, Way { scheduled: false, ..way }, Way { sent: false, ..way }];
-        ways.map(|way| {
+        let parameters = RunParameters { cold, descriptors: at, scheduled: true, sent: true };
+        let variants = [
+            parameters,
+            RunParameters { scheduled: false, ..parameters },
+            RunParameters { sent: false, ..parameters },
+        ];
+        variants.map(|parameters| {
             let rounds = ROUNDS[usize::from(cold)];
-            let mut totals: Vec<u64> = (0..rounds).map(|_| self.run(by(), way)).collect();
+            let mut totals: Vec<u64> = (0..rounds).map(|_| self.run(by(), parameters)).collect();
             totals.sort_unstable();
             totals[rounds / 2]
         })
     }
 
-    /// One run, ns, without the time of emptying the caches.
-    fn run<D: Discipline>(&mut self, discipline: D, way: Way<'_>) -> u64
+    /// Returns the time of one run, ns, without the time of evicting the caches.
+    fn run<D: Discipline>(&mut self, discipline: D, parameters: RunParameters<'_>) -> u64
     where
         DualHeap<D::Rank>: Structure<D::Rank>,
     {
@@ -128,20 +133,20 @@ impl Bench {
         let streams = [(1, 2), (3, 4)].map(|(lost, of)| {
             let window = Window::new(lost, of).expect("a valid window");
             let contract = Contract::new().period_ns(1_000).expect("positive").window(window);
-            scheduler.add_stream(contract).expect("DWCS needs no more")
+            scheduler.add_stream(contract).expect("a complete contract")
         });
         for frame in 0..FRAMES {
             let packet = Packet::new(FRAME_BYTES.try_into().unwrap_or(u32::MAX));
             scheduler.enqueue(0, streams[frame % 2], packet).expect("an unbounded queue");
         }
         let mut total_ns = 0;
-        let mut begun = Instant::now();
+        let mut start = Instant::now();
         for frame in 0..FRAMES {
-            if way.cold {
-                self.empty_caches();
-                begun = Instant::now();
+            if parameters.cold {
+                self.evict_caches();
+                start = Instant::now();
             }
-            let number = if way.scheduled {
+            let number = if parameters.scheduled {
                 let decided = scheduler.decide(500 * frame as u64, &mut ());
                 let departure = decided.expect("frames wait");
                 // The streams' frames alternate.
@@ -149,24 +154,24 @@ impl Bench {
             } else {
                 frame
             };
-            if way.sent || !way.scheduled {
-                let at = way.descriptors.get(number.min(FRAMES - 1));
-                // The sink is mostly full, which is no error of a datagram socket.
+            if parameters.sent || !parameters.scheduled {
+                let at = parameters.descriptors.get(number.min(FRAMES - 1));
+                // The sink is mostly full; a datagram socket then drops without an error.
                 let _ = self.socket.send(&self.frames[at]);
             } else {
-                black_box(way.descriptors.get(number.min(FRAMES - 1)));
+                black_box(parameters.descriptors.get(number.min(FRAMES - 1)));
             }
-            if way.cold {
-                total_ns += elapsed_ns(begun);
+            if parameters.cold {
+                total_ns += elapsed_ns(start);
             }
         }
-        if way.cold { total_ns } else { elapsed_ns(begun) }
+        if parameters.cold { total_ns } else { elapsed_ns(start) }
     }
 
-    fn empty_caches(&mut self) {
-        for line in self.swept.chunks_exact_mut(64) {
+    fn evict_caches(&mut self) {
+        for line in self.evicted.chunks_exact_mut(64) {
             line[0] = line[0].wrapping_add(1);
         }
-        black_box(&mut self.swept);
+        black_box(&mut self.evicted);
     }
 }

@@ -1,4 +1,4 @@
-//! Consistency of the paper's numbers, and where ours differ.
+//! Consistency of the paper's numbers, and their differences from ours.
 
 use millstream_sim::network_processor::constants::{CLOCK_HZ, WIRE_OVERHEAD_BYTES};
 use millstream_sim::network_processor::experiment::{Throughput, budget, throughput_at_cost};
@@ -12,8 +12,9 @@ pub(super) const PAPER_BUDGET: u64 = 600;
 pub(super) const PAPER_PACKETS_PER_S: u64 = 260_000;
 pub(super) const PAPER_256_BITS_PER_S: u64 = 650_000_000;
 
-/// Where ours differ from the paper's: `small` is 256 bytes at 10 and at 2,000 streams, `half` 512
-/// bytes.
+/// Returns the text on differences between our results and the paper's.
+///
+/// `small` holds the results for 256 bytes at 10 and at 2,000 streams, `half` that for 512 bytes.
 pub(super) fn differences(small: [Throughput; 2], half: Throughput) -> String {
     let at_cost = |cost: u64| megabits(CLOCK_HZ / (PAPER_COST + cost) * 256 * 8);
     format!(
@@ -39,8 +40,8 @@ pub(super) fn differences(small: [Throughput; 2], half: Throughput) -> String {
     )
 }
 
-/// The implications of the paper's numbers.
-pub(super) fn against_each_other() -> String {
+/// Returns the text on the implications of the paper's numbers.
+pub(super) fn consistency() -> String {
     let wire = packet_cycles(512);
     let small = rounded(PAPER_256_BITS_PER_S, 8 * 256);
     let beyond = |packets_per_s: u64| rounded(CLOCK_HZ, packets_per_s) - PAPER_COST;
@@ -49,11 +50,11 @@ pub(super) fn against_each_other() -> String {
     };
     format!(
         "\n### Consistency of the paper's numbers\n\n\
-         | the paper says | that is | but |\n|---|---|---|\n\
+         | the paper's number | implies | for comparison |\n|---|---|---|\n\
          | 260,000 packets/s of 512 bytes | {} Mb/s of packets | a gigabit port carries {}/s, or \
          {} without gaps between packets |\n\
-         | 650 Mb/s of 256 bytes | {} packets/s | more than 260,000, though the cost of scheduling \
-         does not depend on a packet's size |\n\
+         | 650 Mb/s of 256 bytes | {} packets/s | more than 260,000, although the cost of \
+         scheduling does not depend on a packet's size |\n\
          | ≈ 500 cycles a packet | {} packets/s | 256 bytes at line rate are {}/s: with scheduling \
          alone, they would fit |\n\
          | a budget of 600 cycles at 512 bytes | {} packets/s | the port needs one packet in \
@@ -84,17 +85,17 @@ pub(super) fn against_each_other() -> String {
     )
 }
 
-/// Packets a second of a gigabit port.
+/// Returns the packets per second of a gigabit port.
 fn line_rate_per_s(bytes: u32) -> u64 {
     rounded(1_000_000_000, 8 * u64::from(bytes + WIRE_OVERHEAD_BYTES))
 }
 
-/// Whole cycles between packets at line rate.
+/// Returns the whole cycles between packets at line rate.
 fn packet_cycles(bytes: u32) -> u64 {
     rounded(CLOCK_HZ, line_rate_per_s(bytes))
 }
 
-/// Bytes of packets of which two gigabit ports carry one in this number of cycles.
+/// Returns the packet length in bytes at which two gigabit ports carry one packet in `cycles`.
 fn packet_bytes(cycles: u64) -> u64 {
     rounded(2 * cycles * 1_000_000_000, 8 * CLOCK_HZ) - u64::from(WIRE_OVERHEAD_BYTES)
 }

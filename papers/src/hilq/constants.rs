@@ -8,7 +8,7 @@ use millstream_sim::network_processor::constants::{
     SRAM_LATENCY, SRAM_OCCUPANCY, SWAP_CYCLES, TRANSMIT_PIECE, WIRE_OVERHEAD_BYTES,
 };
 
-/// The model's constants with their sources.
+/// Returns the table of the model's constants with their sources.
 pub(super) fn table() -> String {
     let latency = SRAM_LATENCY
         .map(|(cycles, tenths)| format!("{cycles} ({}.{} %)", tenths / 10, tenths % 10));
@@ -40,7 +40,7 @@ pub(super) fn table() -> String {
         (
             "other latencies, cycles",
             format!("SDRAM {SDRAM_LATENCY}, scratchpad and hash {SCRATCH_LATENCY}"),
-            "Spalink and others; the hash taken as the scratchpad",
+            "Spalink and others; the hash assumed equal to the scratchpad",
         ),
         ("64 bytes received", piece(RECEIVE_PIECE), "Spalink and others"),
         ("64 bytes sent", piece(TRANSMIT_PIECE), "Spalink and others"),
@@ -56,8 +56,7 @@ pub(super) fn table() -> String {
         ),
         ("bytes on the wire beyond a packet's", WIRE_OVERHEAD_BYTES.to_string(), "IEEE 802.3"),
     ];
-    let mut text =
-        String::from("\n### Where the model's numbers come from\n\n| | | |\n|---|---|---|\n");
+    let mut text = String::from("\n### Sources of the model's numbers\n\n| | | |\n|---|---|---|\n");
     for (what, value, source) in rows {
         let _ = writeln!(text, "| {what} | {value} | {source} |");
     }

@@ -8,7 +8,7 @@ use millstream_sim::network_processor::experiment::{
 use millstream_sim::network_processor::pipeline::handover_cycles;
 use millstream_sim::network_processor::{Scheduler, line_rate_bits_per_s};
 
-use super::arithmetic::{PAPER_BUDGET, PAPER_COST, against_each_other, differences};
+use super::arithmetic::{PAPER_BUDGET, PAPER_COST, consistency, differences};
 use super::text::{float, grouped, mega, megabits, named, rate, rounded};
 use super::{Section, constants};
 use crate::experiment::figure;
@@ -24,8 +24,9 @@ const SIZES: [u32; 4] = [128, 256, 512, 1024];
 const COSTS: std::ops::RangeInclusive<u64> = 100..=1200;
 const SHOWN_COSTS: [u64; 7] = [100, 200, 400, 600, 800, 900, 1200];
 
-type Maker = fn(usize) -> Scheduler;
-const SCHEDULERS: [(&str, Maker); 2] = [("HILQ", Scheduler::Hilq), ("heap", Scheduler::Heap)];
+type SchedulerWith = fn(usize) -> Scheduler;
+const SCHEDULERS: [(&str, SchedulerWith); 2] =
+    [("HILQ", Scheduler::Hilq), ("heap", Scheduler::Heap)];
 
 /// Figures 6 to 8.
 pub(super) fn section() -> miette::Result<Section> {
@@ -33,7 +34,7 @@ pub(super) fn section() -> miette::Result<Section> {
     figure_6(&mut section)?;
     figure_7(&mut section)?;
     figure_8(&mut section)?;
-    section.text += &against_each_other();
+    section.text += &consistency();
     section.text += &constants::table();
     Ok(section)
 }
@@ -64,7 +65,7 @@ fn figure_6(section: &mut Section) -> miette::Result<()> {
     );
     section.claim(
         "Fig 6: below 20 streams",
-        "high, from what a sweep costs at least",
+        "high: the minimum cost of a sweep",
         format!("{few} at 10, {} at 20", at(0, 20)),
         few * 10 >= limit * 15 && at(0, 20) * 10 >= limit * 12,
     );
@@ -92,8 +93,8 @@ fn figure_7(section: &mut Section) -> miette::Result<()> {
     let mut lines = Vec::new();
     let mut budgets = Vec::new();
     section.text += "\n### Figure 7: throughput at a given scheduling cost\n\n\
-                     Mb/s of packets. The budget is the most cycles of scheduling with which the \
-                     port is full, in tens.\n\n";
+                     Mb/s of packets. The budget is the maximum cost of scheduling at which the \
+                     port is full, in tens of cycles.\n\n";
     let costs = SHOWN_COSTS.map(|cost| format!("{} cycles", grouped(cost)));
     section.table_head("packets", &[&["line rate".into(), "budget".into()], &costs[..]].concat());
     for bytes in SIZES {
@@ -179,7 +180,7 @@ fn figure_8(section: &mut Section) -> miette::Result<()> {
         "the heap's throughput against active streams, by packet size",
         svg,
     );
-    section.text += &differences(ends(small), half[0]);
+    section.text += &differences(extremes(small), half[0]);
     Ok(())
 }
 
@@ -206,12 +207,12 @@ fn introduction() -> String {
     )
 }
 
-/// A scheduler's runs at the fewest and the most streams.
-fn ends(runs: &[Throughput; STREAMS.len()]) -> [Throughput; 2] {
+/// Returns a scheduler's runs at the minimum and the maximum number of streams.
+fn extremes(runs: &[Throughput; STREAMS.len()]) -> [Throughput; 2] {
     [runs[0], runs[STREAMS.len() - 1]]
 }
 
-/// The index of a number of streams in [`STREAMS`].
+/// Returns the index of a number of streams in [`STREAMS`].
 fn place(streams: usize) -> usize {
     STREAMS.iter().position(|n| *n == streams).unwrap_or(0)
 }

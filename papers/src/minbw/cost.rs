@@ -10,7 +10,7 @@ use millstream::{CREDIT_BYTES, Packet, StreamId};
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::network::{BUFFER_CREDITS, CLASSES, LARGEST_BYTES, LINK, SUBJECTS, egress};
+use super::network::{BUFFER_CREDITS, CLASSES, LARGEST_BYTES, LINK, SCHEDULERS, egress};
 
 /// Packets whose credits have not returned.
 const OUTSTANDING: usize = 4;
@@ -22,10 +22,13 @@ const MIXED: [u32; 5] = [64, 576, 64, LARGEST_BYTES, 320];
 /// Runs `count` cycles of the scheduler called `name`; returns the time of one, ns.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn cycles(name: Option<&str>, count: Option<&str>) -> miette::Result<f64> {
-    let known = || miette!("--minbw-cycles SCHEDULER COUNT; there are {}", SUBJECTS.join(", "));
-    let subject = SUBJECTS.iter().position(|subject| Some(*subject) == name).ok_or_else(known)?;
+    let usage = || {
+        let schedulers = SCHEDULERS.join(", ");
+        miette!("usage: --minbw-cycles SCHEDULER COUNT; schedulers: {schedulers}")
+    };
+    let subject = SCHEDULERS.iter().position(|subject| Some(*subject) == name).ok_or_else(usage)?;
     let count = count.and_then(|count| count.parse::<u64>().ok()).filter(|count| *count > 0);
-    let count = count.ok_or_else(known)?;
+    let count = count.ok_or_else(usage)?;
     let layers = 1;
     let mut scheduler =
         egress(subject)?.scheduler(&LINK, layers, Some(BUFFER_CREDITS)).into_diagnostic()?;
@@ -40,7 +43,7 @@ pub(crate) fn cycles(name: Option<&str>, count: Option<&str>) -> miette::Result<
         })
     };
     let channel = |number: usize| StreamId(u32::try_from(number).unwrap_or(u32::MAX));
-    let refused = |_| miette!("a queue without limit refused a packet");
+    let refused = |_| miette!("an unlimited queue rejected a packet");
     for number in (1..CLASSES.len()).chain(1..CLASSES.len()) {
         scheduler.enqueue(0, channel(number), packet(number)).map_err(refused)?;
     }
@@ -53,7 +56,7 @@ pub(crate) fn cycles(name: Option<&str>, count: Option<&str>) -> miette::Result<
             scheduler.enqueue(now_ns, channel(0), packet(0)).map_err(refused)?;
         }
         if let Some(departure) = scheduler.decide(now_ns, &mut ()) {
-            // 2 Gb/s are 4 ns a byte.
+            // At 2 Gbit/s a byte takes 4 ns.
             now_ns += u64::from(departure.bytes) * 4;
             outstanding.push_back(departure);
             if departure.stream.index() > 0 {

@@ -1,4 +1,4 @@
-//! All runs, kept in a file: they take minutes, so a check repeats only some of them.
+//! The results of all runs, stored in a file: runs take minutes, so a check repeats only a few.
 
 use miette::{IntoDiagnostic, miette};
 use std::collections::BTreeMap;
@@ -6,53 +6,55 @@ use std::fmt::Write as _;
 use std::sync::Mutex;
 use std::{io, thread};
 
-use super::network::{CLASSES, Row, SUBJECTS, run};
+use super::network::{CLASSES, Row, SCHEDULERS, run};
 
 /// Offered loads, in hundredths of the links' rate.
 pub(crate) const LOADS: [u32; 8] = [30, 62, 70, 80, 90, 100, 120, 138];
 pub(crate) const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
 /// Student's t for 90 % confidence with ten runs.
-const STUDENT: f64 = 1.833;
+const STUDENT_T: f64 = 1.833;
 
-/// The number of [`SUBJECTS`] that are the paper's, which run at every load; others run at full
-/// load.
-pub(crate) const PAPERS: usize = 3;
+/// The number of the paper's schedulers, the first of [`SCHEDULERS`].
+///
+/// They run at every load, the others only at full load.
+pub(crate) const PAPER_SCHEDULERS: usize = 3;
 const OTHERS_LOAD: u32 = 100;
 
 /// A quantity of a class, by run.
 pub(crate) type Quantity = fn(&Row) -> f64;
 
-/// Mean over the seeds, and half of its 90 % confidence interval.
+/// The mean over the seeds, and half of its 90 % confidence interval.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Estimate {
     pub(crate) mean: f64,
-    pub(crate) half: f64,
+    pub(crate) half_width: f64,
 }
 
-/// Every run.
+/// All runs, by scheduler, load and class.
 pub(crate) struct Results(BTreeMap<(usize, u32, usize), Vec<Row>>);
 
 fn plan() -> Vec<(usize, u32, u64)> {
     let mut plan = Vec::new();
-    for subject in 0..SUBJECTS.len() {
-        let loads = LOADS.into_iter().filter(|load| subject < PAPERS || *load == OTHERS_LOAD);
-        plan.extend(loads.flat_map(|load| SEEDS.map(move |seed| (subject, load, seed))));
+    for scheduler in 0..SCHEDULERS.len() {
+        let loads =
+            LOADS.into_iter().filter(|load| scheduler < PAPER_SCHEDULERS || *load == OTHERS_LOAD);
+        plan.extend(loads.flat_map(|load| SEEDS.map(move |seed| (scheduler, load, seed))));
     }
     plan
 }
 
 impl Results {
-    /// Runs all experiments, one a core at a time.
+    /// Runs all experiments, one per core at a time.
     pub(crate) fn measure() -> miette::Result<Self> {
         let plan = Mutex::new(plan());
         let rows = Mutex::new(Vec::new());
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let work = || -> miette::Result<()> {
             loop {
-                let next = plan.lock().expect("no thread panics with it").pop();
-                let Some((subject, load, seed)) = next else { return Ok(()) };
-                let run = run(subject, load, seed)?;
-                rows.lock().expect("no thread panics with it").extend(run);
+                let next = plan.lock().expect("no thread panics while holding the lock").pop();
+                let Some((scheduler, load, seed)) = next else { return Ok(()) };
+                let run = run(scheduler, load, seed)?;
+                rows.lock().expect("no thread panics while holding the lock").extend(run);
             }
         };
         thread::scope(|threads| {
@@ -61,53 +63,54 @@ impl Results {
                 thread.join().map_err(|_| miette!("a run panicked")).flatten()
             })
         })?;
-        Ok(Self::of(rows.into_inner().expect("no thread panics with it")))
+        Ok(Self::of(rows.into_inner().expect("no thread panics while holding the lock")))
     }
 
     fn of(rows: Vec<Row>) -> Self {
         let mut results = BTreeMap::<_, Vec<Row>>::new();
         for row in rows {
-            results.entry((row.subject, row.load, row.class)).or_default().push(row);
+            results.entry((row.scheduler, row.load, row.class)).or_default().push(row);
         }
         results.values_mut().for_each(|rows| rows.sort_unstable_by_key(|row| row.seed));
         Self(results)
     }
 
-    /// The estimate of a quantity.
+    /// Returns the estimate of a quantity.
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn estimate(
         &self,
-        subject: usize,
+        scheduler: usize,
         load: u32,
         class: usize,
         quantity: Quantity,
     ) -> Estimate {
         let values: Vec<f64> =
-            self.0.get(&(subject, load, class)).into_iter().flatten().map(quantity).collect();
+            self.0.get(&(scheduler, load, class)).into_iter().flatten().map(quantity).collect();
         let count = values.len().max(2) as f64;
         let mean = values.iter().sum::<f64>() / count;
         let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        Estimate { mean, half: STUDENT * (squares / (count - 1.0) / count).sqrt() }
+        Estimate { mean, half_width: STUDENT_T * (squares / (count - 1.0) / count).sqrt() }
     }
 
-    /// Whether a class injected any traffic.
-    pub(crate) fn is_there(&self, subject: usize, load: u32, class: usize) -> bool {
-        self.0.get(&(subject, load, class)).into_iter().flatten().any(|row| row.offered > 0)
+    /// Returns whether a class injected any traffic.
+    pub(crate) fn injects(&self, scheduler: usize, load: u32, class: usize) -> bool {
+        self.0.get(&(scheduler, load, class)).into_iter().flatten().any(|row| row.offered > 0)
     }
 
-    /// The runs as CSV.
+    /// Returns the runs as CSV.
     pub(crate) fn write(&self) -> String {
         let mut text = String::from(
             "scheduler,load,seed,class,offered_millionths,got_millionths,mean_ns,p99_ns,max_ns,\
              jitter_ns\n",
         );
         for row in self.0.values().flatten() {
-            let (subject, class) = (SUBJECTS[row.subject], CLASSES[row.class]);
-            let Row { load, seed, offered, got, mean_ns, p99_ns, max_ns, jitter_ns, .. } = row;
+            let (scheduler, class) = (SCHEDULERS[row.scheduler], CLASSES[row.class]);
+            let Row { load, seed, offered, throughput, mean_ns, p99_ns, max_ns, jitter_ns, .. } =
+                row;
             let _ = writeln!(
                 text,
-                "{subject},{load},{seed},{class},{offered},{got},{mean_ns},{p99_ns},{max_ns},\
-                 {jitter_ns}"
+                "{scheduler},{load},{seed},{class},{offered},{throughput},{mean_ns},{p99_ns},\
+                 {max_ns},{jitter_ns}"
             );
         }
         text
@@ -124,12 +127,12 @@ impl Results {
             let field = |at: usize| record.get(at).unwrap_or_default();
             let number = |at: usize| field(at).parse::<u64>().into_diagnostic();
             Ok(Row {
-                subject: position(&SUBJECTS, field(0))?,
+                scheduler: position(&SCHEDULERS, field(0))?,
                 load: u32::try_from(number(1)?).into_diagnostic()?,
                 seed: number(2)?,
                 class: position(&CLASSES, field(3))?,
                 offered: number(4)?,
-                got: number(5)?,
+                throughput: number(5)?,
                 mean_ns: number(6)?,
                 p99_ns: number(7)?,
                 max_ns: number(8)?,
@@ -139,12 +142,12 @@ impl Results {
         Ok(Self::of(rows.collect::<miette::Result<_>>()?))
     }
 
-    /// Whether a repeated run equals the kept one.
-    pub(crate) fn agrees(&self, subject: usize, load: u32, seed: u64) -> miette::Result<bool> {
+    /// Returns whether a repeated run equals the stored one.
+    pub(crate) fn agrees(&self, scheduler: usize, load: u32, seed: u64) -> miette::Result<bool> {
         let kept = |row: &Row| {
-            let rows = self.0.get(&(subject, load, row.class));
+            let rows = self.0.get(&(scheduler, load, row.class));
             rows.is_some_and(|rows| rows.contains(row))
         };
-        Ok(run(subject, load, seed)?.iter().all(kept))
+        Ok(run(scheduler, load, seed)?.iter().all(kept))
     }
 }

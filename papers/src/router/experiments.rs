@@ -1,26 +1,28 @@
 //! The experiments of the paper's section 4.
 
 use millstream_router::model::{Costs, FunctionCost};
-use millstream_router::{Process, Reading, Stages, WhenFull};
+use millstream_router::{InputId, OutputId, PathId, Process, ReadMode, Stages, WhenFull};
 
 use super::machine::{
     COSTS, FORWARD_NS, Flow, INPUT_NS, LINE_PPS, OUTPUT_NS, SINGLE, SIXTEEN, Setup, THROTTLE,
     THROTTLED, reservation, with_overhead,
 };
 
-/// With interrupts, the router keeps up to 48 Kpps: there a packet's interrupt and its other costs
-/// saturate the CPU. The interrupt's cost is derived from this number, not predicted.
+/// The cost of an interrupt, ns.
+///
+/// At 48 Kpps a packet's interrupt and its other costs saturate the paper's CPU. The cost is
+/// derived from this number, not predicted.
 const INTERRUPT_NS: u64 = 1_000_000 / 48 - FORWARD_NS - OUTPUT_NS;
 
-/// The reservation of both flows in section 4.3.
+/// The reservation of each of the two flows in section 4.3, packets/s.
 pub(super) const RESERVED_PPS: u64 = 90_000;
 
-/// Minimum of a best-effort function, thousands of cycles a second: 1 %.
-const LEAST: u32 = 4_500;
-/// Reservation of best effort in section 4.5, packets a second: about the remainder.
+/// Minimum reservation of a best-effort function, thousands of cycles per second: 1 %.
+const MIN_BEST_EFFORT: u32 = 4_500;
+/// Reservation of best effort in section 4.5, packets/s: about the remainder.
 const BEST_EFFORT_PPS: u64 = 117_000;
 
-/// Names of a router in Table 2 and Figure 5.
+/// Names of the routers of Table 2 and Figure 5.
 pub(super) const OVERHEADS: [&str; 5] = [
     "interrupts",
     "polling, 1 process, batch 16",
@@ -29,8 +31,9 @@ pub(super) const OVERHEADS: [&str; 5] = [
     "polling, 3 processes, batch 1",
 ];
 
-/// A router of Figure 5 under the offered load of three sources: processes have equal shares, and
-/// all flows take the IP fast path.
+/// Returns the rate of a router of Figure 5 under the load of three sources, Kpps.
+///
+/// Processes have equal shares, and all flows take the IP fast path.
 pub(super) fn overhead(router: usize, offered_pps: u64) -> f64 {
     equal_shares(router, offered_pps).total_kpps()
 }
@@ -44,7 +47,7 @@ fn equal_shares(router: usize, offered_pps: u64) -> Setup {
         forward: 1_000,
         weight: 1,
     };
-    let mut setup = Setup::new((0..3).map(flow).collect(), vec![1_000; 3]);
+    let mut setup = Setup::new((0..3).map(|at| flow(OutputId(at))).collect(), vec![1_000; 3]);
     setup.stages = [Stages::Three, Stages::One, Stages::Two, Stages::Three, Stages::Three][router];
     setup.batch = if router == 4 { SINGLE } else { SIXTEEN };
     if router == 0 {
@@ -54,23 +57,31 @@ fn equal_shares(router: usize, offered_pps: u64) -> Setup {
     setup
 }
 
-/// Three processes and batches of 16 beyond the rate of the paper's sources. With interrupts,
-/// reading costs as much as in an input process, and no device is polled in vain.
+/// Returns the rate at loads beyond those of the paper's sources, Kpps.
+///
+/// The router has three processes and batches of 16. With interrupts, reading costs as much as in
+/// an input process, and there are no empty polls.
 pub(super) fn overload(by_interrupts: bool, offered_pps: u64) -> f64 {
     let mut setup = equal_shares(3, offered_pps);
     if by_interrupts {
-        setup.reading = Reading::Interrupt { longest_sleep_ns: None };
+        setup.read_mode = ReadMode::Interrupt { longest_sleep_ns: None };
         setup.costs = Costs { poll_ns: 0, ..COSTS };
     }
     setup.total_kpps()
 }
 
-/// Packets a run of input, forwarding and output processes at full load, with three processes and
-/// batches of 16.
+/// Returns the packets per run of input, forwarding and output processes at full load.
+///
+/// The router has three processes and batches of 16.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn mean_batches() -> [f64; 3] {
     let router = equal_shares(3, 3 * LINE_PPS).run().router;
-    [Process::Input, Process::Forward, Process::Output].map(|stage: fn(usize) -> Process| {
+    let stages: [fn(usize) -> Process; 3] = [
+        |at| Process::Input(InputId(at)),
+        |at| Process::Forward(PathId(at)),
+        |at| Process::Output(OutputId(at)),
+    ];
+    stages.map(|stage| {
         let used = (0..3).map(|at| router.used(stage(at)));
         let (packets, runs) =
             used.fold((0, 0), |sum, used| (sum.0 + used.packets, sum.1 + used.runs));
@@ -78,13 +89,15 @@ pub(super) fn mean_batches() -> [f64; 3] {
     })
 }
 
-/// Table 3: one flow at line rate through two processes, with this cost of the forwarding process
-/// (output included) and this share of the input process.
+/// Returns the rate of Table 3, Kpps: one flow at line rate through two processes.
+///
+/// `forward_ns` is the cost of the forwarding process, output included. `share` is its share
+/// relative to the input process.
 pub(super) fn best_effort(forward_ns: u64, share: u32, throttled: bool) -> f64 {
     let flow = Flow {
         offered_pps: LINE_PPS,
         work: FunctionCost::Fixed(forward_ns - OUTPUT_NS),
-        output: 0,
+        output: OutputId(0),
         input: 1_000,
         forward: 1_000 * share,
         weight: 1,
@@ -98,13 +111,14 @@ pub(super) fn best_effort(forward_ns: u64, share: u32, throttled: bool) -> f64 {
     setup.total_kpps()
 }
 
-/// End of section 4.2: three ports, two of them without traffic, 6 µs a packet in two processes;
-/// shares in proportion to the costs.
+/// Returns the rate at the end of section 4.2, Kpps: three ports, two of them without traffic.
+///
+/// A packet costs 6 µs in two processes, whose shares are proportional to their costs.
 pub(super) fn idle_ports(estimator: bool) -> f64 {
     let flow = |offered_pps| Flow {
         offered_pps,
         work: FunctionCost::Fixed(6_000 - OUTPUT_NS),
-        output: 0,
+        output: OutputId(0),
         input: 1_600,
         forward: 6_000,
         weight: 1,
@@ -115,10 +129,11 @@ pub(super) fn idle_ports(estimator: bool) -> f64 {
     setup.total_kpps()
 }
 
-/// Sections 4.3 and 4.4: best effort A, reserved B and C; A and C leave by one port.
+/// Returns the rates of sections 4.3 and 4.4, Kpps: best effort A, reserved flows B and C.
 ///
-/// B and C reserve the cost of 90 Kpps at each stage. A's input process can read its full offered
-/// load, so that a flood does no harm on its device; A's function has the remainder.
+/// A and C share an output port. B and C reserve the cost of 90 Kpps at each stage. A's input
+/// process can read its full offered load, so a flood drops no packets at its device. A's function
+/// has the remainder.
 pub(super) fn mixed(offered_pps: u64, work_ns: u64, batching: Batching) -> Vec<f64> {
     let batch = match batching {
         Batching::Simple => SIXTEEN,
@@ -142,12 +157,12 @@ pub(super) fn mixed(offered_pps: u64, work_ns: u64, batching: Batching) -> Vec<f
     let a = Flow {
         offered_pps,
         work: FunctionCost::Fixed(work_ns),
-        output: 1,
+        output: OutputId(1),
         input,
-        forward: rest.max(LEAST),
+        forward: rest.max(MIN_BEST_EFFORT),
         weight: 50,
     };
-    let mut setup = Setup::new(vec![a, qos(0), qos(1)], outputs);
+    let mut setup = Setup::new(vec![a, qos(OutputId(0)), qos(OutputId(1))], outputs);
     setup.batch = batch;
     if !matches!(batching, Batching::None) {
         setup.throttle = Some(THROTTLE);
@@ -156,7 +171,7 @@ pub(super) fn mixed(offered_pps: u64, work_ns: u64, batching: Batching) -> Vec<f
     setup.kpps()
 }
 
-/// Figures 7, 8 and 9.
+/// The batching of Figures 7, 8 and 9.
 #[derive(Clone, Copy)]
 pub(super) enum Batching {
     Simple,
@@ -164,8 +179,10 @@ pub(super) enum Batching {
     Throttled,
 }
 
-/// Section 4.5: a flow of 50 Kpps with 8 µs a packet, or 4 to 12; and best effort at full speed, on
-/// another link or the same. Returns both rates, the reserved first.
+/// Returns the rates of section 4.5, Kpps: the reserved flow, then best effort.
+///
+/// The reserved flow has 50 Kpps and costs 8 µs per packet, or 4 to 12 µs. Best effort sends at
+/// full speed, on another link or the same.
 pub(super) fn data_dependent(varying: bool, one_link: bool, output_queue: u32) -> Vec<f64> {
     let work =
         if varying { FunctionCost::Uniform(4_000, 12_000) } else { FunctionCost::Fixed(8_000) };
@@ -173,7 +190,7 @@ pub(super) fn data_dependent(varying: bool, one_link: bool, output_queue: u32) -
     let qos = Flow {
         offered_pps: 50_000,
         work,
-        output: 0,
+        output: OutputId(0),
         input: each(50_000, INPUT_NS),
         forward: each(50_000, 8_000),
         weight: 50,
@@ -181,7 +198,7 @@ pub(super) fn data_dependent(varying: bool, one_link: bool, output_queue: u32) -
     let best = Flow {
         offered_pps: LINE_PPS,
         work: FunctionCost::Fixed(FORWARD_NS),
-        output: usize::from(!one_link),
+        output: OutputId(usize::from(!one_link)),
         input: each(BEST_EFFORT_PPS, INPUT_NS),
         forward: each(BEST_EFFORT_PPS, FORWARD_NS),
         weight: 90,

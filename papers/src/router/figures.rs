@@ -9,22 +9,22 @@ use crate::experiment::figure;
 /// Points of one curve.
 pub(super) type Points = Vec<(f64, f64)>;
 
-/// Costs of A's packets in Figures 7 to 9, hundredths of a µs.
+/// Costs of A's packets in Figures 7 to 9, in hundredths of a µs.
 const COSTS: [u64; 19] = [
     30, 100, 200, 250, 300, 320, 340, 360, 400, 450, 500, 600, 800, 1_000, 1_250, 1_500, 2_000,
     2_500, 3_000,
 ];
 
-/// Loads offered to polled input and to interrupts, hundredths of [`FITS_PPS`].
+/// Loads offered to polled input and to interrupts, hundredths of [`CAPACITY_PPS`].
 const LOADS: [u64; 12] = [25, 50, 75, 90, 100, 110, 125, 150, 175, 200, 250, 300];
 /// About the rate of three processes with batches of 16, packets a second (Table 2).
-const FITS_PPS: u64 = 272_000;
+const CAPACITY_PPS: u64 = 272_000;
 
 /// All curves.
 pub(super) struct Curves {
-    /// Figure 5: forwarded by offered load, Kpps; one curve for each of [`OVERHEADS`].
+    /// Figure 5: forwarded rate by offered load, Kpps; one curve for each of [`OVERHEADS`].
     pub(super) overhead: Vec<Points>,
-    /// As Figure 5, up to three times the polled capacity; polled and with interrupts.
+    /// Like Figure 5, up to three times the polled capacity; polled, then with interrupts.
     pub(super) overload: Vec<Points>,
     /// Figure 6: A, B and C by A's offered load, Kpps.
     pub(super) mix: Vec<Points>,
@@ -59,7 +59,7 @@ impl Curves {
             lines
         });
         let overload = [false, true].map(|by_interrupts| {
-            let offered = LOADS.map(|load| load * FITS_PPS / 100);
+            let offered = LOADS.map(|load| load * CAPACITY_PPS / 100);
             let point = |load: u64| (load as f64 / 1e3, overload(by_interrupts, load));
             offered.into_iter().map(point).collect()
         });
@@ -71,7 +71,7 @@ impl Curves {
         }
     }
 
-    /// The curves of overload as rows of a table.
+    /// Returns the curves of overload as rows of a table.
     pub(super) fn overload_rows(&self) -> String {
         let rows = self.overload[0].iter().zip(&self.overload[1]).zip(LOADS);
         let row = |(offered, polled): (f64, f64), interrupted: f64, load: u64| {
@@ -81,7 +81,7 @@ impl Curves {
         rows.map(|((polled, interrupted), load)| row(*polled, interrupted.1, load)).collect()
     }
 
-    /// The figures: file names, titles and drawings.
+    /// Returns the figures: file names, titles and drawings.
     pub(super) fn draw(&self) -> miette::Result<Vec<(String, String, String)>> {
         let flows = ["A (best effort)", "B", "C"];
         let named = |names: &[&str], curves: &[Points]| -> Vec<Line> {
@@ -100,8 +100,8 @@ impl Curves {
         };
         let lines = named(&OVERHEADS, &self.overhead);
         draw("fig5.svg", "Fig 5: interrupts and processes", "offered (Kpps)", &lines)?;
-        let lines = named(&["polled", "by interrupts"], &self.overload);
-        draw("overload.svg", "Overload by both ways of reading", "offered (Kpps)", &lines)?;
+        let lines = named(&["polling", "interrupts"], &self.overload);
+        draw("overload.svg", "Overload with polling and interrupts", "offered (Kpps)", &lines)?;
         let lines = named(&flows, &self.mix);
         draw("fig6.svg", "Fig 6: best effort and two reserved flows", "A offers (Kpps)", &lines)?;
         let titles = ["Fig 7: simple batching", "Fig 8: no batching", "Fig 9: batches of 30 µs"];

@@ -1,6 +1,7 @@
-//! Figures 7 to 9 of the live router beside the model: points of `measured/costs.csv`, which `make
-//! paper-router` writes. Each flow's rate is a fraction of its offered load, so that both share an
-//! axis.
+//! Figures 7 to 9 of the live router and the model, from the points of `measured/costs.csv`.
+//!
+//! `make paper-router` writes the file. Each flow's rate is a fraction of its offered load, so both
+//! share an axis.
 
 use millstream_report::chart::Line;
 use std::path::Path;
@@ -21,19 +22,19 @@ const FIGURES: [(&str, &str); 3] = [
     ("Fig 9, live: batches of 30 µs", "batches of 30 µs"),
 ];
 
-/// The figures: file names, titles and drawings.
+/// Returns the figures: file names, titles and drawings.
 pub(super) fn draw(
     folder: &Path,
     curves: &Curves,
 ) -> miette::Result<Vec<(String, String, String)>> {
     let rows = measured(folder, "costs.csv", 1)?;
     let mut drawn = Vec::new();
-    for (at, (title, way)) in FIGURES.into_iter().enumerate() {
-        let of_way = || rows.iter().filter(|(name, _)| name == way).map(|(_, row)| row);
+    for (at, (title, batching)) in FIGURES.into_iter().enumerate() {
+        let of_batching = || rows.iter().filter(|(name, _)| name == batching).map(|(_, row)| row);
         let mut lines = Vec::new();
         for (flow, (name, offered)) in FLOWS.into_iter().enumerate() {
             let model = curves.costs[at][flow].iter().map(|(us, kpps)| (*us, kpps / offered));
-            let live = of_way().map(|row| (row[COST], row[FIRST + flow]));
+            let live = of_batching().map(|row| (row[COST], row[FIRST + flow]));
             lines.push(Line { name: format!("{name}, live"), points: live.collect() });
             lines.push(Line { name: format!("{name}, model"), points: model.collect() });
         }

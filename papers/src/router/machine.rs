@@ -1,23 +1,24 @@
 //! A model of the paper's machine: the costs of its steps, and the router of its Figure 4.
 //!
-//! The paper measures 1.6, 0.3 and 1.4 µs a packet for the three stages (section 4.1), and lines of
-//! 140,000 packets a second. The other costs of a packet follow from Table 2: its rows for one
-//! process, and for three with batches of 16 and of 1, give the cost of a dispatch, of handing a
-//! packet to another process, and of the remainder. The row for two processes is then a prediction.
+//! The paper measures 1.6, 0.3 and 1.4 µs per packet for the three stages (section 4.1), and lines
+//! of 140,000 packets/s. The other costs of a packet follow from Table 2. Its rows for one process,
+//! and for three with batches of 16 and of 1, give three costs: a dispatch, the handover of a
+//! packet to another process, and the remainder. The row for two processes is then a prediction.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
 use millstream_router::model::{
-    Costs, FunctionCost, InputDevice, ModelMachine, Outcome, OutputDevice, run_by,
+    Costs, FunctionCost, InputDevice, ModelMachine, Outcome, OutputDevice, run_with_read_mode,
 };
 use millstream_router::{
-    Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, ThrottlePlan, WhenFull,
+    Batch, InputPlan, OutputId, OutputPlan, PathId, PathPlan, Plan, ReadMode, Stages, ThrottlePlan,
+    WhenFull,
 };
 
-/// Packets a second of a line, and the maximum of a source.
+/// Packets per second of a line, and the maximum of a source.
 pub(super) const LINE_PPS: u64 = 140_000;
 
-/// The paper's stages, ns a packet.
+/// Costs of the paper's stages, ns per packet.
 pub(super) const INPUT_NS: u64 = 1_600;
 pub(super) const FORWARD_NS: u64 = 300;
 pub(super) const OUTPUT_NS: u64 = 1_400;
@@ -28,12 +29,12 @@ const DISPATCH_NS: u64 = 259;
 const HANDOVER_NS: u64 = 121;
 /// From Table 2: the remainder of the row for one process.
 const REST_NS: u64 = 85;
-/// An idle poll, taken as one access to the device; the paper does not give it.
+/// Cost of an idle poll, assumed to be one access to the device; the paper does not give it.
 const POLL_NS: u64 = 300;
 /// Receive and transmit rings, packets; the paper does not give them.
 const RING: usize = 32;
 const TRANSMIT_RING: u64 = 16;
-/// The paper's CPU, thousands of cycles a second.
+/// Clock of the paper's CPU, thousands of cycles per second.
 const CPU_KCPS: u64 = 450_000;
 
 /// The costs of all steps and of a packet's three stages.
@@ -47,19 +48,20 @@ pub(super) const COSTS: Costs = Costs {
 };
 
 /// The paper's batches: 16 packets, one, and 16 or 30 µs.
-pub(super) const SIXTEEN: Batch = Batch { packets: 16, time_ns: u64::MAX, gather_ns: 0 };
-pub(super) const SINGLE: Batch = Batch { packets: 1, time_ns: u64::MAX, gather_ns: 0 };
-pub(super) const THROTTLED: Batch = Batch { packets: 16, time_ns: 30_000, gather_ns: 0 };
+pub(super) const SIXTEEN: Batch = Batch { packets: 16, time_ns: u64::MAX, batch_wait_ns: 0 };
+pub(super) const SINGLE: Batch = Batch { packets: 1, time_ns: u64::MAX, batch_wait_ns: 0 };
+pub(super) const THROTTLED: Batch = Batch { packets: 16, time_ns: 30_000, batch_wait_ns: 0 };
 
 /// The throttle of input and output processes: the cap prevents ring overflows at line rate.
 pub(super) const THROTTLE: ThrottlePlan = ThrottlePlan { least: 4, most: 12, cap_ns: 150_000 };
 
-/// Total cost of a stage, ns a packet: the stage, its hand-overs, its part of a dispatch.
+/// Returns the total cost of a stage, ns per packet: the stage, its handover, its part of a
+/// dispatch.
 pub(super) fn with_overhead(stage_ns: u64, batch: Batch) -> u64 {
     stage_ns + HANDOVER_NS + DISPATCH_NS / u64::from(batch.packets)
 }
 
-/// A reservation for `pps` packets of `cost_ns` each, thousands of cycles a second.
+/// Returns the reservation for `pps` packets/s of `cost_ns` each, thousands of cycles per second.
 pub(super) fn reservation(pps: u64, cost_ns: u64) -> u32 {
     let kcps = pps * cost_ns * CPU_KCPS / 1_000_000_000;
     u32::try_from(kcps.max(1)).unwrap_or(u32::MAX)
@@ -70,8 +72,8 @@ pub(super) fn reservation(pps: u64, cost_ns: u64) -> u32 {
 pub(super) struct Flow {
     pub(super) offered_pps: u64,
     pub(super) work: FunctionCost,
-    pub(super) output: usize,
-    /// Reservations of its input and forwarding process, thousands of cycles a second.
+    pub(super) output: OutputId,
+    /// Reservations of its input and forwarding process, thousands of cycles per second.
     pub(super) input: u32,
     pub(super) forward: u32,
     /// Its share of the link.
@@ -84,7 +86,7 @@ pub(super) struct Setup {
     pub(super) stages: Stages,
     pub(super) batch: Batch,
     pub(super) costs: Costs,
-    pub(super) reading: Reading,
+    pub(super) read_mode: ReadMode,
     pub(super) flows: Vec<Flow>,
     /// Reservations of the output processes.
     pub(super) outputs: Vec<u32>,
@@ -97,13 +99,13 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Three stages, batches of 16, no throttle.
+    /// Creates a router with three stages, batches of 16 and no throttle.
     pub(super) fn new(flows: Vec<Flow>, outputs: Vec<u32>) -> Self {
         Self {
             stages: Stages::Three,
             batch: SIXTEEN,
             costs: COSTS,
-            reading: Reading::Polled,
+            read_mode: ReadMode::Polled,
             flows,
             outputs,
             output_queue: 128,
@@ -118,8 +120,8 @@ impl Setup {
         // Sources are out of phase.
         let phase = |at: usize| 1_000 + 2_377 * at as u64;
         let inputs = self.flows.iter().enumerate();
-        let inputs =
-            inputs.map(|(at, flow)| InputDevice::new(RING, flow.offered_pps, phase(at), at));
+        let inputs = inputs
+            .map(|(at, flow)| InputDevice::new(RING, flow.offered_pps, phase(at), PathId(at)));
         let outputs = || self.outputs.iter();
         let machine = ModelMachine::new(
             self.costs,
@@ -167,17 +169,17 @@ impl Setup {
                 })
                 .collect(),
         };
-        run_by(self.reading, &plan, machine, 500_000_000, 1_500_000_000)
-            .expect("no contract lacks anything")
+        run_with_read_mode(self.read_mode, &plan, machine, 500_000_000, 1_500_000_000)
+            .expect("the contracts are complete")
     }
 
-    /// Rate of each flow, thousands of packets a second.
+    /// Returns the rate of each flow, Kpps.
     #[allow(clippy::cast_precision_loss)]
     pub(super) fn kpps(&self) -> Vec<f64> {
         self.run().sent_pps.iter().map(|pps| *pps as f64 / 1e3).collect()
     }
 
-    /// Rate of all flows together.
+    /// Returns the total rate of all flows, Kpps.
     pub(super) fn total_kpps(&self) -> f64 {
         self.kpps().iter().sum()
     }

@@ -8,10 +8,10 @@ use super::experiments::{
 use super::figures::Curves;
 use crate::experiment::Claim;
 
-/// The paper's numbers in Kpps, and the allowed deviation.
+/// The allowed relative deviation from the paper's rates.
 const NEAR: f64 = 0.05;
 
-/// The statements that hold, and the others with the reason.
+/// The tested statements, and the differences with their reasons.
 pub(super) struct Statements {
     pub(super) claims: Vec<Claim>,
     pub(super) differences: String,
@@ -57,7 +57,7 @@ fn overhead(of: &mut Statements, curves: &Curves) {
     let [one, two, three, single] = [1, 2, 3, 4].map(most);
     let added = [(one - two) / one * 100.0, (two - three) / one * 100.0];
     of.claim(
-        "section 4.1: each process more costs",
+        "section 4.1: cost of each additional process",
         "3 to 4 %",
         format!("{:.1} and {:.1} %", added[0], added[1]),
         added.iter().all(|more| (2.5..4.5).contains(more)),
@@ -84,14 +84,14 @@ fn overhead(of: &mut Statements, curves: &Curves) {
     let kept = curves.overhead[0].iter().take_while(|at| at.1 > 0.98 * at.0);
     let kept = kept.map(|at| at.0).fold(0.0, f64::max);
     of.claim(
-        "Fig 5: interrupts keep up to (fitted)",
+        "Fig 5: maximum rate without loss with interrupts (fitted)",
         "48 Kpps",
         format!("{kept:.0} Kpps"),
         (45.0..=51.0).contains(&kept),
     );
     let last = curves.overhead[0].last().map_or(f64::MAX, |at| at.1);
     of.claim(
-        "Fig 5: then, with interrupts",
+        "Fig 5: beyond that rate, with interrupts",
         "receive livelock",
         format!("{last:.0} Kpps at full load"),
         last < 0.05 * most(0),
@@ -102,9 +102,9 @@ fn overhead(of: &mut Statements, curves: &Curves) {
     });
     let flat = flat.fold(f64::MAX, f64::min);
     of.claim(
-        "Fig 5: with polling, from its peak on the rate",
+        "Fig 5: with polling, the rate beyond its peak",
         "remains flat",
-        format!("stays above {:.0} % of it", 100.0 * flat),
+        format!("stays above {:.0} % of the peak", 100.0 * flat),
         flat > 0.95,
     );
     let [polled, interrupted] = [0, 1].map(|way| &curves.overload[way]);
@@ -112,14 +112,14 @@ fn overhead(of: &mut Statements, curves: &Curves) {
     let beyond = polled.iter().filter(|at| at.0 >= peak).map(|at| at.1);
     let least = beyond.fold(f64::MAX, f64::min) / peak;
     of.claim(
-        "Fig 5: with polling, up to 3 times what fits, the rate",
+        "Fig 5: with polling, the rate up to 3 times the capacity",
         "remains flat",
         format!("stays above {:.0} % of its peak", 100.0 * least),
         least > 0.95,
     );
     let last = interrupted.last().map_or(f64::MAX, |at| at.1);
     of.claim(
-        "Fig 5: with interrupts that cost no more than polling, at 3 times what fits",
+        "Fig 5: with interrupts that cost no more than polling, at 3 times the capacity",
         "receive livelock",
         format!("{last:.1} Kpps"),
         last < 0.05 * peak,
@@ -139,7 +139,7 @@ fn best_efforts(of: &mut Statements) {
     }
     let [without, with] = [false, true].map(|throttled| best_effort(24_000, 10, throttled));
     of.claim(
-        "Table 3: C at 1:10 loses without throttle and has all with it",
+        "Table 3: C at 1:10 loses rate without throttle and none with it",
         "35 and 38 Kpps",
         format!("{without:.1} and {with:.1} Kpps"),
         without < 0.99 * with,
@@ -148,8 +148,8 @@ fn best_efforts(of: &mut Statements) {
         "Table 3: C at 1:10 without throttle",
         "35 Kpps",
         &format!("{without:.1} Kpps"),
-        "10/11 of the CPU at 24.1 µs a packet are 37.7 Kpps; the paper's 35 leave a part of it \
-         unexplained",
+        "10/11 of the CPU at 24.1 µs a packet are 37.7 Kpps; the paper does not explain the \
+         difference to 35",
     );
     of.near("section 4.2: two idle ports without estimator", 91.0, idle_ports(false));
     of.near("section 4.2: two idle ports with estimator", 130.0, idle_ports(true));
@@ -164,7 +164,7 @@ fn mixes(of: &mut Statements, curves: &Curves) {
     };
     let worst = least(&curves.mix);
     of.claim(
-        "Fig 6: B and C get, whatever A offers",
+        "Fig 6: rates of B and C at any load of A",
         "their 90 Kpps",
         format!("at least {worst:.1} Kpps"),
         worst > 0.99 * reserved,
@@ -172,14 +172,14 @@ fn mixes(of: &mut Statements, curves: &Curves) {
     let kept = curves.mix[0].iter().take_while(|at| at.1 > 0.99 * at.0);
     let kept = kept.map(|at| at.0).fold(0.0, f64::max);
     of.claim(
-        "Fig 6: none of A's packets is dropped up to",
+        "Fig 6: load of A up to which none of its packets is dropped",
         "approximately 50 Kpps",
         format!("{kept:.0} Kpps"),
         (45.0..=52.0).contains(&kept),
     );
     let most = curves.mix[0].iter().map(|at| at.1).fold(0.0, f64::max);
     of.claim(
-        "Fig 6: A gets at most what B and C leave of port 2",
+        "Fig 6: maximum rate of A, the remainder of port 2",
         "50 of 140 Kpps",
         format!("{most:.1} Kpps"),
         (48.0..=51.0).contains(&most),
@@ -196,7 +196,7 @@ fn mixes(of: &mut Statements, curves: &Curves) {
     for (name, lines) in [("Fig 8: no batching", none), ("Fig 9: batches of 30 µs", throttled)] {
         let worst = least(lines);
         of.claim(
-            &format!("{name}: B and C get"),
+            &format!("{name}: rates of B and C"),
             "their 90 Kpps",
             format!("at least {worst:.1} Kpps"),
             worst > 0.99 * reserved,
@@ -205,7 +205,7 @@ fn mixes(of: &mut Statements, curves: &Curves) {
     let sum = |lines: &[Vec<(f64, f64)>], at: usize| lines.iter().map(|l| l[at].1).sum::<f64>();
     let higher = (0..none[0].len()).all(|at| sum(throttled, at) > sum(none, at));
     of.claim(
-        "Fig 9: all together get more than in Fig 8",
+        "Fig 9: total rate compared with Fig 8",
         "higher",
         if higher { "at every cost" } else { "not at every cost" }.into(),
         higher,
@@ -213,7 +213,7 @@ fn mixes(of: &mut Statements, curves: &Curves) {
     let knee = throttled[0].iter().take_while(|at| at.1 > 0.99 * 50.0);
     let knee = knee.map(|at| at.0).fold(0.0, f64::max);
     of.difference(
-        "Figs 7 to 9: CPU-bound from",
+        "Figs 7 to 9: cost of A's packets from which the router is CPU-bound",
         "just before 5 µs",
         &format!("{knee:.1} µs"),
         "230 Kpps at 3.3 µs leave 4.8 µs for A's packets, at the 3.68 µs of Table 2 about 3.4 µs: \
@@ -225,7 +225,7 @@ fn data(of: &mut Statements) {
     let both = |rates: &[f64]| format!("{:.1} and {:.1} Kpps", rates[0], rates[1]);
     for (varying, name) in [(false, "8 µs a packet"), (true, "4 to 12 µs a packet")] {
         let rates = data_dependent(varying, false, 128);
-        of.near(&format!("section 4.5: {name}: the reserved flow gets"), 50.0, rates[0]);
+        of.near(&format!("section 4.5: {name}: rate of the reserved flow"), 50.0, rates[0]);
         let rates = data_dependent(varying, true, 128);
         of.claim(
             &format!("section 4.5: one link, {name}, output queue of 128: reserved, best effort"),

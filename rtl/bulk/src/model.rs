@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use millstream_hw::{Load, Network, Reference, Settings};
+use millstream_hw::{Load, Reference, Settings, SortingNetwork};
 
 /// The inputs of a cycle.
 #[derive(Clone, Debug)]
@@ -148,10 +148,10 @@ pub const CONFIGURATIONS: &[Configuration] =
 impl Configuration {
     /// The reference: the engine, or the model of blocks.
     pub fn reference(&self, settings: Settings) -> Reference {
-        let network = if self.sorted { Network::Sorting } else { Network::Published };
+        let network = if self.sorted { SortingNetwork::Bitonic } else { SortingNetwork::Published };
         match self.block {
             1 => Reference::new(settings),
-            block => Reference::in_blocks(settings, network, block),
+            block => Reference::with_blocks(settings, network, block),
         }
     }
 

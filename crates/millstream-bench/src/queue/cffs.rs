@@ -68,7 +68,7 @@ pub(crate) struct Cffs {
     /// Index of the first ring.
     now: usize,
     /// The first ring's first bucket, counted from time 0.
-    begin: u64,
+    first_bucket: u64,
     buckets: u64,
     shift: u32,
     len: usize,
@@ -77,29 +77,29 @@ pub(crate) struct Cffs {
 impl Cffs {
     /// The deadline's bucket, relative to the first ring's first.
     #[inline]
-    fn ahead(&self, deadline_ns: u64) -> u64 {
-        (deadline_ns >> self.shift).saturating_sub(self.begin)
+    fn relative_bucket(&self, deadline_ns: u64) -> u64 {
+        (deadline_ns >> self.shift).saturating_sub(self.first_bucket)
     }
 }
 
 impl Queue for Cffs {
-    fn new(streams: usize, reach_ns: u64, width_ns: u64) -> Self {
+    fn new(streams: usize, horizon_ns: u64, width_ns: u64) -> Self {
         let shift = width_ns.ilog2();
-        // Both rings together always cover `reach_ns`.
-        let buckets = ((reach_ns >> shift) + 1).next_power_of_two();
+        // Both rings together always cover `horizon_ns`.
+        let buckets = ((horizon_ns >> shift) + 1).next_power_of_two();
         let size = usize::try_from(buckets).unwrap_or(usize::MAX);
         let rings = [Ring::new(size, streams), Ring::new(size, streams)];
-        Self { rings, now: 0, begin: 0, buckets, shift, len: 0 }
+        Self { rings, now: 0, first_bucket: 0, buckets, shift, len: 0 }
     }
 
     #[inline]
     fn push(&mut self, stream: u32, deadline_ns: u64) {
         self.len += 1;
-        let ahead = self.ahead(deadline_ns);
-        let (ring, bucket) = if ahead < self.buckets {
-            (self.now, ahead)
+        let relative_bucket = self.relative_bucket(deadline_ns);
+        let (ring, bucket) = if relative_bucket < self.buckets {
+            (self.now, relative_bucket)
         } else {
-            (1 - self.now, (ahead - self.buckets).min(self.buckets - 1))
+            (1 - self.now, (relative_bucket - self.buckets).min(self.buckets - 1))
         };
         // Less than the number of buckets, which fits in memory.
         #[allow(clippy::cast_possible_truncation)]
@@ -116,7 +116,7 @@ impl Queue for Cffs {
             return Some(first);
         }
         self.now = 1 - self.now;
-        self.begin += self.buckets;
+        self.first_bucket += self.buckets;
         self.rings[self.now].pop()
     }
 }

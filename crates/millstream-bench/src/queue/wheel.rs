@@ -9,7 +9,7 @@ pub(crate) struct Wheel {
     /// Number of slots − 1; the number is a power of two.
     mask: u64,
     /// The tick of the current slot.
-    hand: u64,
+    current_tick: u64,
     shift: u32,
     len: usize,
 }
@@ -25,17 +25,18 @@ impl Wheel {
 }
 
 impl Queue for Wheel {
-    fn new(streams: usize, reach_ns: u64, width_ns: u64) -> Self {
+    fn new(streams: usize, horizon_ns: u64, width_ns: u64) -> Self {
         let shift = width_ns.ilog2();
-        let slots = ((reach_ns >> shift) + 2).next_power_of_two();
+        let slots = ((horizon_ns >> shift) + 2).next_power_of_two();
         let size = usize::try_from(slots).unwrap_or(usize::MAX);
-        Self { slots: Buckets::new(size, streams), mask: slots - 1, hand: 0, shift, len: 0 }
+        Self { slots: Buckets::new(size, streams), mask: slots - 1, current_tick: 0, shift, len: 0 }
     }
 
     #[inline]
     fn push(&mut self, stream: u32, deadline_ns: u64) {
         self.len += 1;
-        let tick = (deadline_ns >> self.shift).clamp(self.hand, self.hand + self.mask);
+        let tick =
+            (deadline_ns >> self.shift).clamp(self.current_tick, self.current_tick + self.mask);
         self.slots.push(self.slot(tick), stream, deadline_ns);
     }
 
@@ -45,9 +46,9 @@ impl Queue for Wheel {
             return None;
         }
         self.len -= 1;
-        while self.slots.is_empty(self.slot(self.hand)) {
-            self.hand += 1;
+        while self.slots.is_empty(self.slot(self.current_tick)) {
+            self.current_tick += 1;
         }
-        self.slots.pop(self.slot(self.hand))
+        self.slots.pop(self.slot(self.current_tick))
     }
 }

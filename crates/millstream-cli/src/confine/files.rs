@@ -1,6 +1,7 @@
-//! What of the file system a live program may use once its ports are open (Landlock, landlock(7)):
-//! it reads, and makes, changes and starts nothing but what is named here. It makes no TCP
-//! connection.
+//! Limits on the file access of a live program once its ports are open (Landlock, landlock(7)).
+//!
+//! The program may read all files. It may create, change, remove and execute only the files named
+//! here. It makes no TCP connection.
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -9,35 +10,36 @@ use landlock::{
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The Landlock ABI version asked for. On an older kernel the rights that it knows are used.
+/// The requested version of the Landlock ABI; an older kernel enforces the rights that it knows.
 const VERSION: ABI = ABI::V6;
 
-/// What a program does with files besides reading them.
+/// The access that a program needs in addition to reading files.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Files {
-    /// It starts itself again as another process.
-    pub(crate) starts_itself: bool,
-    /// It removes this file at its end.
+    /// Whether the program executes itself as a child process.
+    pub(crate) executes_itself: bool,
+    /// A file that the program removes at exit.
     pub(crate) removes: Option<PathBuf>,
-    /// It opens this TCP port later.
+    /// A TCP port that the program binds later.
     pub(crate) listens: Option<u16>,
 }
 
-/// How much of it the kernel enforces.
+/// The extent to which the kernel enforces the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Enforced {
+pub(crate) enum Enforcement {
+    /// Every requested right.
     Fully,
-    /// By an older version of Landlock.
+    /// The rights that an older version of Landlock knows.
     Partly,
-    /// The kernel has no Landlock, or it is switched off.
+    /// Nothing: the kernel has no Landlock, or Landlock is disabled.
     Not,
 }
 
-/// Limits this thread, and those and the processes that it starts from now on.
+/// Limits this thread and all threads and processes that it starts later.
 ///
 /// # Errors
-/// If the kernel has Landlock and refuses.
-pub(crate) fn limit(files: &Files) -> Result<Enforced, RulesetError> {
+/// Fails if the kernel has Landlock and rejects the rules.
+pub(crate) fn limit(files: &Files) -> Result<Enforcement, RulesetError> {
     let reads = AccessFs::ReadFile | AccessFs::ReadDir;
     let rules = Ruleset::default()
         .handle_access(AccessFs::from_all(VERSION))?
@@ -45,7 +47,7 @@ pub(crate) fn limit(files: &Files) -> Result<Enforced, RulesetError> {
         .scope(Scope::AbstractUnixSocket)?
         .create()?;
     let mut rules = allow(rules, Path::new("/"), reads)?;
-    if files.starts_itself {
+    if files.executes_itself {
         rules = allow(rules, Path::new("/dev/null"), AccessFs::WriteFile.into())?;
         for program in programs() {
             rules = allow(rules, &program, AccessFs::Execute.into())?;
@@ -59,13 +61,13 @@ pub(crate) fn limit(files: &Files) -> Result<Enforced, RulesetError> {
         rules = rules.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
     }
     Ok(match rules.restrict_self()?.ruleset {
-        RulesetStatus::FullyEnforced => Enforced::Fully,
-        RulesetStatus::PartiallyEnforced => Enforced::Partly,
-        RulesetStatus::NotEnforced => Enforced::Not,
+        RulesetStatus::FullyEnforced => Enforcement::Fully,
+        RulesetStatus::PartiallyEnforced => Enforcement::Partly,
+        RulesetStatus::NotEnforced => Enforcement::Not,
     })
 }
 
-/// Allows `access` beneath `path`; without effect where it does not exist.
+/// Allows `access` beneath `path`; has no effect if `path` does not exist.
 fn allow(
     rules: RulesetCreated,
     path: &Path,
@@ -77,7 +79,7 @@ fn allow(
     }
 }
 
-/// This program and the loader of its libraries, which the kernel starts with it.
+/// Returns the paths of this program and of its dynamic loader, which the kernel executes with it.
 fn programs() -> Vec<PathBuf> {
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mapped = maps.lines().filter_map(|line| line.find('/').map(|at| Path::new(&line[at..])));
@@ -98,17 +100,17 @@ mod tests {
     use std::process::Command;
     use std::thread;
 
-    /// What a thread that is limited so gets from `tries`; `None` where the kernel has no Landlock.
+    /// Returns the result of `tries` in a limited thread; `None` if the kernel has no Landlock.
     fn limited<R: Send + 'static>(
         files: Files,
         tries: impl FnOnce() -> R + Send + 'static,
     ) -> Option<R> {
         let limited = move || match limit(&files).unwrap() {
-            Enforced::Not => {
+            Enforcement::Not => {
                 eprintln!("not tested: the kernel has no Landlock");
                 None
             }
-            Enforced::Fully | Enforced::Partly => Some(tries()),
+            Enforcement::Fully | Enforcement::Partly => Some(tries()),
         };
         thread::spawn(limited).join().unwrap()
     }
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_read_and_nothing_else() {
+    fn files_can_only_be_read_by_default() {
         let folder = tempfile::tempdir().unwrap();
         let there = folder.path().join("there");
         fs::write(&there, "text").unwrap();
@@ -138,11 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_may_be_removed_and_started() {
+    fn named_files_can_be_removed_and_executed() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
         fs::write(&socket, "").unwrap();
-        let may = Files { removes: Some(socket.clone()), starts_itself: true, listens: None };
+        let may = Files { removes: Some(socket.clone()), executes_itself: true, listens: None };
         let tried = limited(may, move || {
             let mut again = Command::new(std::env::current_exe().unwrap());
             let started = again.arg("--list").stdout(std::process::Stdio::null()).status();
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn one_tcp_port_may_be_opened_if_it_is_named() {
+    fn only_a_named_tcp_port_can_be_bound() {
         let bind = |port| TcpListener::bind(("127.0.0.1", port)).map(drop);
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let may = Files { listens: Some(free), ..Files::default() };

@@ -1,16 +1,16 @@
-//! The system calls that a live program makes once it runs, and no others (seccomp(2)): a hole in
-//! what reads packets, files or requests is worth less.
+//! The system call filters of a live program (seccomp(2)). They limit what an exploit of a packet,
+//! file or request parser can do.
 //!
-//! | a call | |
+//! | system call | effect |
 //! |---|---|
-//! | listed | goes through |
+//! | listed | is allowed |
 //! | listed, with arguments of [`refused`] | fails with EPERM: libraries continue without it |
 //! | clone3 | fails with ENOSYS: C libraries then call clone, whose flags a filter can read |
-//! | any other | ends the process (SIGSYS): nothing of the program makes it, so an attacker does |
+//! | any other | kills the process (SIGSYS): the program never makes it, but an attacker might |
 //!
-//! It is installed when every port is open. From then on no file is opened for writing, nothing is
-//! connected to, and no memory is made executable. A router starts no thread; only a server that
-//! restarts a process of its own starts programs.
+//! The filters are installed when every port is open. From then on the program opens no file for
+//! writing, makes no connection and makes no memory executable. A router starts no thread. Only a
+//! server that restarts its child processes executes programs.
 
 use millstream_scenario::{InterfaceIo, PortKind, RouterScenario};
 use seccompiler::{
@@ -19,12 +19,12 @@ use seccompiler::{
 };
 use std::collections::BTreeMap;
 
-/// What the ports of a router may need again.
+/// The kinds of router ports that may need to reopen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ports {
-    /// One is an interface.
+    /// Whether a port is an interface.
     interface: bool,
-    /// And may be opened by AF_XDP.
+    /// Whether an interface may be opened by AF_XDP.
     xdp: bool,
 }
 
@@ -40,16 +40,16 @@ impl Ports {
     }
 }
 
-/// A program that runs live, with what it may need again.
+/// A live program, with the operations that it may repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Program {
     /// `millstream route`.
     Router(Ports),
     /// `millstream serve`.
     Server {
-        /// It starts its processor or producer again when one dies.
+        /// Whether it restarts its data plane or frame reader process.
         children: bool,
-        /// It removes the processor's socket file at its end.
+        /// Whether it removes the socket file of the data plane at exit.
         socket: bool,
     },
     /// A process that `serve` starts.
@@ -73,8 +73,8 @@ impl Program {
     }
 }
 
-/// What forwarding, reading the file again, answering by HTTP, following the kernel's routes,
-/// logging and ending take.
+/// System calls of every live program: forwarding, reloading the file, HTTP answers, following the
+/// kernel's routes, logging and exit.
 const ALWAYS: &[i64] = &[
     // Memory.
     libc::SYS_brk,
@@ -83,7 +83,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_mprotect,
     libc::SYS_mremap,
     libc::SYS_munmap,
-    // Threads, signals and the end.
+    // Threads, signals and exit.
     libc::SYS_exit,
     libc::SYS_exit_group,
     libc::SYS_futex,
@@ -101,14 +101,14 @@ const ALWAYS: &[i64] = &[
     libc::SYS_set_robust_list,
     libc::SYS_sigaltstack,
     libc::SYS_tgkill,
-    // Time and chance.
+    // Time and random numbers.
     libc::SYS_clock_getres,
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
     libc::SYS_getrandom,
     libc::SYS_gettimeofday,
     libc::SYS_nanosleep,
-    // What the system is, as C libraries ask.
+    // Properties of the system, which C libraries query.
     libc::SYS_getcwd,
     libc::SYS_getegid,
     libc::SYS_geteuid,
@@ -135,7 +135,7 @@ const ALWAYS: &[i64] = &[
     libc::SYS_statx,
     libc::SYS_write,
     libc::SYS_writev,
-    // Open sockets, and accepting connections to the status page.
+    // Open sockets, and connections to the status page.
     libc::SYS_accept4,
     libc::SYS_epoll_ctl,
     libc::SYS_epoll_pwait,
@@ -149,14 +149,14 @@ const ALWAYS: &[i64] = &[
     libc::SYS_sendto,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
-    // Listed to fail with an error: a host name lookup then reports that there is none.
+    // Listed so that they fail with EPERM: a host name lookup then returns an error.
     libc::SYS_connect,
     libc::SYS_socket,
 ];
 
-/// The same by names that only older machines have.
+/// Equivalents of [`ALWAYS`] that newer architectures lack.
 #[cfg(target_arch = "x86_64")]
-const OLDER: &[i64] = &[
+const LEGACY: &[i64] = &[
     libc::SYS_access,
     libc::SYS_epoll_wait,
     libc::SYS_lstat,
@@ -166,12 +166,12 @@ const OLDER: &[i64] = &[
     libc::SYS_time,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLDER: &[i64] = &[];
+const LEGACY: &[i64] = &[];
 
-/// What opening an interface again takes.
+/// System calls that reopen an interface.
 const INTERFACE: &[i64] = &[libc::SYS_bind, libc::SYS_eventfd2];
 
-/// What serving takes besides, in the server and in the processes that it starts.
+/// Additional system calls of a media server and its child processes.
 const MEDIA: &[i64] = &[
     libc::SYS_clone,
     libc::SYS_clone3,
@@ -190,7 +190,7 @@ const MEDIA: &[i64] = &[
     libc::SYS_socketpair,
 ];
 
-/// What starting a process again takes, in the server and in the process until it has limited
+/// System calls that restart a child process: in the server, and in the child until it has confined
 /// itself.
 const CHILDREN: &[i64] = &[
     libc::SYS_capget,
@@ -210,20 +210,20 @@ const CHILDREN: &[i64] = &[
     libc::SYS_waitid,
 ];
 
-/// The same by names that only older machines have.
+/// Equivalents of [`CHILDREN`] that newer architectures lack.
 #[cfg(target_arch = "x86_64")]
-const OLDER_CHILDREN: &[i64] =
+const LEGACY_CHILDREN: &[i64] =
     &[libc::SYS_arch_prctl, libc::SYS_dup2, libc::SYS_fork, libc::SYS_pipe, libc::SYS_vfork];
 #[cfg(not(target_arch = "x86_64"))]
-const OLDER_CHILDREN: &[i64] = &[];
+const LEGACY_CHILDREN: &[i64] = &[];
 
-/// What removing a file takes.
+/// System calls that remove a file.
 #[cfg(target_arch = "x86_64")]
 const REMOVE: &[i64] = &[libc::SYS_unlink, libc::SYS_unlinkat];
 #[cfg(not(target_arch = "x86_64"))]
 const REMOVE: &[i64] = &[libc::SYS_unlinkat];
 
-/// Namespaces of its own would give a process all capabilities in them.
+/// Flags of clone(2) that are refused: a process has all capabilities in its own new namespace.
 const NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWCGROUP,
     libc::CLONE_NEWIPC,
@@ -234,8 +234,8 @@ const NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWUTS,
 ];
 
-/// Of prctl(2), for a process that limits itself when it has started.
-const LIMITING: &[libc::c_int] = &[
+/// Options of prctl(2) with which a child process confines itself.
+const CONFINEMENT_OPTIONS: &[libc::c_int] = &[
     libc::PR_CAPBSET_READ,
     libc::PR_CAPBSET_DROP,
     libc::PR_CAP_AMBIENT,
@@ -243,32 +243,33 @@ const LIMITING: &[libc::c_int] = &[
     libc::PR_SET_SECCOMP,
 ];
 
-/// Of prctl(2): the name of memory, which C libraries set.
+/// The option of prctl(2) that names memory; C libraries use it.
 const PR_SET_VMA: u64 = 0x5356_4d41;
 
-/// Of prctl(2): what the kernel told the process at its start: linux/prctl.h.
+/// The option of prctl(2) that reads the auxiliary vector (linux/prctl.h).
 const PR_GET_AUXV: u64 = 0x4155_5856;
 
-/// Commands of bpf(2) that attach a program that is loaded already: linux/bpf.h.
+/// Commands of bpf(2) that attach a loaded program (linux/bpf.h).
 const BPF_MAP_UPDATE_ELEM: u64 = 2;
 const BPF_LINK_CREATE: u64 = 28;
 
-/// Why the system calls are not limited.
+/// The reason why the system calls are not limited.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LimitError {
-    /// There is no list for this processor.
-    #[error("there is no list for {}", std::env::consts::ARCH)]
-    Processor,
-    /// The kernel, or what this program runs in, does not allow it.
+    /// The filter does not support this architecture.
+    #[error("unsupported architecture {}", std::env::consts::ARCH)]
+    UnsupportedArchitecture,
+    /// The kernel or a sandbox around this program rejects the filter.
     #[error("{0}")]
     Refused(#[from] seccompiler::Error),
 }
 
-/// Limits what every thread may call from now on to what the program needs. Call it when all ports
-/// are open and, for a router, all threads run.
+/// Limits the system calls of every thread to those that the program needs.
+///
+/// Call this when all ports are open and, for a router, all threads run.
 pub(crate) fn limit(program: Program) -> Result<(), LimitError> {
-    let processor =
-        TargetArch::try_from(std::env::consts::ARCH).map_err(|_| LimitError::Processor)?;
+    let processor = TargetArch::try_from(std::env::consts::ARCH)
+        .map_err(|_| LimitError::UnsupportedArchitecture)?;
     let compile = |rules, otherwise, then| -> Result<BpfProgram, seccompiler::Error> {
         Ok(SeccompFilter::new(rules, otherwise, then, processor)?.try_into()?)
     };
@@ -277,7 +278,8 @@ pub(crate) fn limit(program: Program) -> Result<(), LimitError> {
     let refused = compile(refused(program)?, SeccompAction::Allow, errno(libc::EPERM))?;
     let absent = Rules::from([(libc::SYS_clone3, Vec::new())]);
     let absent = compile(absent, SeccompAction::Allow, errno(libc::ENOSYS))?;
-    // Of several filters the strictest answer counts; the first lets the others be installed.
+    // The kernel applies the strictest result of all filters. The first still allows the other
+    // filters to be installed.
     apply_filter_all_threads(&refused)?;
     if program.starts_threads() {
         apply_filter_all_threads(&absent)?;
@@ -286,26 +288,26 @@ pub(crate) fn limit(program: Program) -> Result<(), LimitError> {
     Ok(())
 }
 
-/// Calls by number, each with the ways in which it is meant: all, if none is given.
+/// System calls by number. A call matches if one of its rules matches, or if it has no rules.
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// Calls that go through, unless they are refused.
+/// Returns the calls that are allowed, unless [`refused`] matches them.
 fn listed(program: Program) -> Result<Rules, seccompiler::Error> {
-    let mut rules: Rules = ALWAYS.iter().chain(OLDER).map(|call| (*call, Vec::new())).collect();
+    let mut rules: Rules = ALWAYS.iter().chain(LEGACY).map(|call| (*call, Vec::new())).collect();
     let mut add = |calls: &[i64]| rules.extend(calls.iter().map(|call| (*call, Vec::new())));
     match program {
         Program::Router(ports) if ports.interface => add(INTERFACE),
         Program::Router(_) => {}
         Program::Child => {
             add(MEDIA);
-            // A thread that was started before may still be giving up its capabilities.
+            // An earlier thread may still be dropping its capabilities.
             add(&[libc::SYS_capget, libc::SYS_capset]);
         }
         Program::Server { children, socket } => {
             add(MEDIA);
             if children {
                 add(CHILDREN);
-                add(OLDER_CHILDREN);
+                add(LEGACY_CHILDREN);
             }
             if socket {
                 add(REMOVE);
@@ -317,43 +319,41 @@ fn listed(program: Program) -> Result<Rules, seccompiler::Error> {
         let is = |command| rule(&[(0, SeccompCmpOp::Eq, command)]);
         rules.insert(libc::SYS_bpf, attach.into_iter().map(is).collect::<Result<_, _>>()?);
     }
-    // Signals to this process only; its limits, and what the kernel told it at its start, are read
-    // only.
+    // Signals go only to this process; its resource limits and auxiliary vector are only read.
     let own = u64::from(std::process::id());
     let mut signals = vec![rule(&[(0, SeccompCmpOp::Eq, own)])?];
-    // A thread that has just been started may still name itself, and one that forwards says how
-    // exactly it sleeps.
+    // A new thread may still set its name, and a forwarding thread sets its timer slack.
     let mut options = vec![PR_GET_AUXV, PR_SET_VMA];
     let mut number = |option: libc::c_int| options.push(u64::from(option.cast_unsigned()));
     [libc::PR_SET_NAME, libc::PR_SET_TIMERSLACK].into_iter().for_each(&mut number);
     if program.starts_children() || program == Program::Child {
-        LIMITING.iter().copied().for_each(&mut number);
+        CONFINEMENT_OPTIONS.iter().copied().for_each(&mut number);
     }
     if program.starts_children() {
-        // A process that it started may abort.
+        // A new child process may abort.
         signals.push(rule(&[(2, SeccompCmpOp::Eq, u64::from(libc::SIGABRT.cast_unsigned()))])?);
     }
     rules.insert(libc::SYS_tgkill, signals);
     let options = options.into_iter().map(|option| rule(&[(0, SeccompCmpOp::Eq, option)]));
     rules.insert(libc::SYS_prctl, options.collect::<Result<_, _>>()?);
     if program.starts_threads() {
-        // Whether a process is there; and threads, but no processes.
+        // `kill` only tests whether a process exists, and `clone` only starts threads.
         rules.insert(libc::SYS_kill, vec![rule(&[(1, SeccompCmpOp::Eq, 0)])?]);
         if !program.starts_children() {
             rules.insert(libc::SYS_clone, vec![has(0, libc::CLONE_THREAD)?]);
         }
     }
-    let read = wide_rule(&[(2, SeccompCmpOp::Eq, 0)], SeccompCmpArgLen::Qword);
+    let read = rule_of_length(&[(2, SeccompCmpOp::Eq, 0)], SeccompCmpArgLen::Qword);
     rules.insert(libc::SYS_prlimit64, vec![read?]);
     Ok(rules)
 }
 
-/// Of the calls listed, those that fail.
+/// Returns the listed calls that fail with EPERM.
 fn refused(program: Program) -> Result<Rules, seccompiler::Error> {
     let mut rules = Rules::new();
     rules.insert(libc::SYS_connect, Vec::new());
-    // Files are opened to be read. A process is started with `/dev/null` to write to, and loads its
-    // program.
+    // Files are opened only for reading. A new child process opens `/dev/null` for writing and maps
+    // its program as executable.
     let mut writes = vec![libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
     if !program.starts_children() {
         writes.push(libc::O_WRONLY);
@@ -363,17 +363,17 @@ fn refused(program: Program) -> Result<Rules, seccompiler::Error> {
     let writes: Result<_, _> = writes.into_iter().map(|flag| has(2, flag)).collect();
     rules.insert(libc::SYS_openat, writes?);
     // TIOCSTI would type into the controlling terminal of the parent shell.
-    let typed = wide_rule(&[(1, SeccompCmpOp::Eq, libc::TIOCSTI)], SeccompCmpArgLen::Dword)?;
+    let typed = rule_of_length(&[(1, SeccompCmpOp::Eq, libc::TIOCSTI)], SeccompCmpArgLen::Dword)?;
     rules.insert(libc::SYS_ioctl, vec![typed]);
     if program.starts_threads() {
-        let apart: Result<_, _> = NAMESPACES.iter().map(|flag| has(0, *flag)).collect();
-        rules.insert(libc::SYS_clone, apart?);
+        let unshared: Result<_, _> = NAMESPACES.iter().map(|flag| has(0, *flag)).collect();
+        rules.insert(libc::SYS_clone, unshared?);
     }
     let mut families = Vec::new();
     let ports = program.ports();
     if ports.interface {
-        // C libraries ask for an interface's number by a UNIX socket, libpcap for more by netlink;
-        // groups of IPv6 are joined by one of that.
+        // C libraries look up an interface's index through a UNIX socket, and libpcap uses netlink.
+        // Joining IPv6 multicast groups needs an IPv6 socket.
         families.extend([libc::AF_PACKET, libc::AF_NETLINK, libc::AF_UNIX, libc::AF_INET6]);
     }
     if ports.xdp {
@@ -388,19 +388,20 @@ fn refused(program: Program) -> Result<Rules, seccompiler::Error> {
     Ok(rules)
 }
 
-/// That an argument, by number, has all bits of a flag.
+/// Returns the rule that an argument, by number, has all bits of a flag.
 fn has(argument: u8, flag: libc::c_int) -> Result<SeccompRule, seccompiler::Error> {
     let bits = u64::from(flag.cast_unsigned());
     rule(&[(argument, SeccompCmpOp::MaskedEq(bits), bits)])
 }
 
-/// That arguments of a call, by number, compare so with values; all must.
+/// Returns the rule that all conditions on 32-bit arguments hold: number, comparison, value.
 fn rule(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::Error> {
-    wide_rule(conditions, SeccompCmpArgLen::Dword)
+    rule_of_length(conditions, SeccompCmpArgLen::Dword)
 }
 
-/// Compares an argument: 32 bits of an integer, 64 bits of a pointer.
-fn wide_rule(
+/// Returns the rule of [`rule`] for arguments of `length`: 32 bits of an integer, 64 bits of a
+/// pointer.
+fn rule_of_length(
     conditions: &[(u8, SeccompCmpOp, u64)],
     length: SeccompCmpArgLen,
 ) -> Result<SeccompRule, seccompiler::Error> {
@@ -419,9 +420,9 @@ mod tests {
     use std::process::{Command, ExitStatus, exit};
     use std::{env, fs, io, thread};
 
-    /// Says in a process of its own what it tries there.
+    /// The environment variable with the action that a child test process attempts.
     const TRIES: &str = "MILLSTREAM_TEST_TRIES";
-    /// How that process ends where it is told that it may not.
+    /// The exit status of that process if the action fails with EPERM.
     const REFUSED: i32 = 77;
 
     fn tries(what: &str) -> ExitStatus {
@@ -444,7 +445,7 @@ mod tests {
         })
         .unwrap();
         let refused = |tried: io::Result<()>| {
-            let error = tried.expect_err("it may");
+            let error = tried.expect_err("the action is refused");
             assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
             exit(REFUSED);
         };
@@ -460,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_ends_the_process_and_ways_out_are_refused() {
+    fn unlisted_calls_kill_the_process_and_refused_calls_fail() {
         for program in ["router", "interfaces", "server", "parent", "child"] {
             let tries = |what: &str| tries(&format!("{program} {what}"));
             assert_eq!(tries("read").code(), Some(0), "{program}");
@@ -481,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_and_af_xdp_take_more() {
+    fn interfaces_and_af_xdp_need_more_calls() {
         let no = Ports { interface: false, xdp: false };
         let packet = Ports { interface: true, ..no };
         let xdp = Ports { xdp: true, ..packet };

@@ -1,11 +1,12 @@
 //! `top` for a media server: changes since the previous update, in total and per client.
 
-use millstream_media::{Account, ClientStatus, Status};
+use millstream_media::{ClientStatus, FrameCounts, Status};
 use millstream_report::{human, text_table};
 use std::fmt::Write as _;
 
-use super::{a_second, percent};
+use super::{per_second, percent};
 
+/// Formats a media server's changes between two updates.
 pub(super) fn difference(before: &Status, now: &Status) -> String {
     let elapsed_ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
     let since = |now: u64, before: u64| now.saturating_sub(before);
@@ -35,14 +36,14 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
     if let (Some(ni), Some(old)) = (now.cpu.ni_ns, before.cpu.ni_ns) {
         let _ = write!(text, ", NI process {} of a core", percent(since(ni, old), elapsed_ns));
     }
-    let decisions = a_second(since(now.decisions, before.decisions), elapsed_ns);
+    let decisions = per_second(since(now.decisions, before.decisions), elapsed_ns);
     let _ = writeln!(text, "; {decisions} decisions/s");
     for one in &now.instructions {
         let why = if one.why.is_empty() { String::new() } else { format!(" ({})", one.why) };
         let faults = one.out_of_fuel + one.over_memory + one.trapped + one.bad_answer;
         let _ = writeln!(
             text,
-            "instruction {}: {}{why}; {} frames, {} dropped, {} loosened; {} calls; {faults} \
+            "instruction {}: {}{why}; {} frames, {} dropped, {} made optional; {} calls; {faults} \
              failures",
             one.name, one.state, one.frames, one.dropped, one.loosened, one.calls
         );
@@ -54,11 +55,11 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
     };
     let rate = |client: &ClientStatus| {
         let sent = since(client.sent_bytes, old(client).map_or(0, |old| old.sent_bytes));
-        a_second(sent, elapsed_ns).saturating_mul(8)
+        per_second(sent, elapsed_ns).saturating_mul(8)
     };
     let sent = |client: &ClientStatus| {
         let before = old(client).map_or(0, |old| old.frames.sent_frames());
-        a_second(since(client.frames.sent_frames(), before), elapsed_ns)
+        per_second(since(client.frames.sent_frames(), before), elapsed_ns)
     };
     let clients = now.clients.iter().map(|client| {
         let window = &client.window;
@@ -83,7 +84,7 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
     let total = total.chain(frames(&all, String::new(), queued)).collect();
     let header = [
         "client",
-        "plays",
+        "stream",
         "address",
         "state",
         "rate",
@@ -100,8 +101,8 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
     text
 }
 
-/// Cells with the frame counters of a client since it connected.
-fn frames(frames: &Account, window: String, queued: u64) -> [String; 7] {
+/// Returns the cells of a client's frame counters since it connected.
+fn frames(frames: &FrameCounts, window: String, queued: u64) -> [String; 7] {
     let (sent, missed) = (frames.sent_frames(), frames.missed());
     let on_time = if sent + missed == 0 { "–".to_owned() } else { percent(sent, sent + missed) };
     let counts = [queued, missed, frames.filtered_frames(), frames.violations, frames.slow];

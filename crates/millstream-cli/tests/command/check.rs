@@ -1,11 +1,12 @@
-//! `check` as a gate: its answers, premises and exit statuses.
+//! Tests of `millstream check`: answers, premises and exit statuses.
 use assert_cmd::Command;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Runs `check` with `options` on a file with `text`: status, standard output, standard error.
+/// Runs `check` with `options` on a file with `text`; returns status, standard output and standard
+/// error.
 fn check(text: &str, options: &[&str]) -> (i32, String, String) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("s.toml");
@@ -25,7 +26,8 @@ fn json(text: &str, options: &[&str]) -> (i32, Value) {
     (status, serde_json::from_str(&out).unwrap())
 }
 
-/// Streams of 1,000 bytes, 1 ms each at 8 Mb/s, backlogged, with these periods and windows.
+/// Returns a scenario of backlogged streams with these periods and windows. A packet has 1,000
+/// bytes and takes 1 ms at 8 Mb/s.
 fn backlogged(discipline: &str, streams: &[(&str, &str)]) -> String {
     let mut text =
         format!("[link]\nrate = \"8 Mbps\"\n[scheduler]\ndiscipline = \"{discipline}\"\n");
@@ -39,7 +41,7 @@ fn backlogged(discipline: &str, streams: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn contracts_that_need_more_than_the_link_end_with_status_3() {
+fn contracts_beyond_the_link_rate_exit_with_status_3() {
     let text = backlogged("edf", &[("1 ms", "0/1"), ("2 ms", "0/1"), ("10 ms", "0/1")]);
     let (status, value) = json(&text, &[]);
     assert_eq!((status, &value["feasible"]), (3, &Value::Bool(false)));
@@ -88,7 +90,7 @@ fn a_guarantee_names_its_theorem_and_its_premises() {
 }
 
 #[test]
-fn what_is_not_known_names_the_premise_and_the_change_that_mends_it() {
+fn unknown_verdicts_name_the_failing_premise_and_the_change() {
     let kept = backlogged("dwcs", &[("2 ms", "1/2"), ("2 ms", "2/3"), ("2 ms", "0/1")]);
     let late = kept.replacen("bytes = 1000 }", "bytes = 1000, start = \"3 ms\" }", 1);
     for (text, premise, change) in [
@@ -124,8 +126,8 @@ fn what_is_not_known_names_the_premise_and_the_change_that_mends_it() {
 }
 
 #[test]
-fn edf_that_can_miss_names_a_period_with_which_it_cannot() {
-    // A packet of 10 ms may have begun when one comes that must start within 3 ms.
+fn edf_that_can_miss_names_a_sufficient_period() {
+    // A packet of 10 ms can be in transmission when a packet with a deadline of 3 ms arrives.
     let text = backlogged("edf", &[("3 ms", "0/1"), ("100 ms", "0/1")]);
     let at = text.rfind("bytes = 1000").unwrap();
     let text = format!("{}bytes = 10000{}", &text[..at], &text[at + "bytes = 1000".len()..]);
@@ -137,7 +139,7 @@ fn edf_that_can_miss_names_a_period_with_which_it_cannot() {
 }
 
 #[test]
-fn packets_that_never_have_credits_enough_are_infeasible_and_counted_as_queued() {
+fn packets_larger_than_the_credit_buffer_are_infeasible_and_stay_queued() {
     let text = "[link]\nrate = \"8 Mbps\"\ncredits = { buffer = \"512 B\" }\n[scheduler]\n\
                 discipline = \"drr\"\n[[stream]]\nname = \"large\"\nsource = { kind = \"backlog\", \
                 packets = 3, bytes = 1000 }\n[[stream]]\nname = \"small\"\nsource = { kind = \
@@ -190,7 +192,7 @@ fn a_first_deadline_that_has_passed_and_a_cap_below_the_contract_are_infeasible(
 }
 
 #[test]
-fn a_processor_that_has_fewer_cycles_than_are_reserved_ends_with_status_3() {
+fn reservations_beyond_the_processor_exit_with_status_3() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router/router.toml");
     let (status, out, errors) = run("check", &example, &["--json", "--require-guarantee"]);
     assert_eq!(status, 0, "{errors}");
@@ -201,14 +203,14 @@ fn a_processor_that_has_fewer_cycles_than_are_reserved_ends_with_status_3() {
     let text = fs::read_to_string(&example).unwrap().replacen("50 Kpps", "50 Mpps", 1);
     let (status, out, errors) = check(&text, &[]);
     assert_eq!((status, errors.as_str()), (3, "error: a contract is infeasible\n"));
-    assert!(out.contains("50000 Mcps") || out.contains("more than there are"), "{out}");
+    assert!(out.contains("50000 Mcps") || out.contains("more than available"), "{out}");
     let text = fs::read_to_string(&example).unwrap().replace("\"wf2q+\"", "\"fifo\"");
     let (status, _, errors) = check(&text, &["--require-guarantee"]);
     assert_eq!((status, errors.as_str()), (3, "error: a contract is not guaranteed\n"));
 }
 
 #[test]
-fn a_film_that_fits_no_client_onto_the_link_ends_with_status_3() {
+fn a_media_file_too_fast_for_the_link_exits_with_status_3() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/media");
     let example = folder.join("scenario.toml");
     let (status, out, errors) = run("check", &example, &["--json", "--require-guarantee"]);

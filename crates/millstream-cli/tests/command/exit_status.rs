@@ -1,4 +1,5 @@
-//! Exit statuses, a row a command; and outputs on disks that are full, on each other and on inputs.
+//! Tests of the exit status of each command, and of outputs on full disks, on each other and on
+//! inputs.
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -52,7 +53,7 @@ neighbour = "02:00:00:00:00:03"
 name = "all"
 "#;
 
-/// A folder with a file of every kind that the rows below name.
+/// Returns a folder with all files that the rows below name.
 fn folder() -> TempDir {
     let folder = TempDir::new().unwrap();
     let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
@@ -62,7 +63,7 @@ fn folder() -> TempDir {
     put("endless.toml", &LINK.replace("300 ms", "3000 s"));
     let source = "kind = \"cbr\", bytes = 125, interval = \"100 us\"";
     put("trace.toml", &LINK.replace(source, "kind = \"trace\", file = \"trace.csv\""));
-    // The third row is wrong: the run has begun by then.
+    // The third row is wrong, so the run fails after its start.
     put("trace.csv", "time_ns,stream,bytes\n0,all,100\n5,all,100\n4,all,100\n");
     put("uplink.toml", &LINK.replace(source, "kind = \"pcap\", file = \"uplink.pcap\""));
     put("router.toml", &ROUTER.replace("OUT", "out.pcap"));
@@ -95,7 +96,7 @@ fn run(folder: &Path, line: &str) -> Output {
     command.current_dir(folder).args(line.split(' ')).output().unwrap()
 }
 
-/// Standard error in one line, as terminals would not cut it.
+/// Returns standard error as one line, without the frame of messages.
 fn errors(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
     text.split_whitespace().filter(|word| *word != "│").collect::<Vec<_>>().join(" ")
@@ -104,7 +105,7 @@ fn errors(output: &Output) -> String {
 const PLAN: &str = "plan --streams 4 --bytes 64 --rate 1Gbps --software bench.json --figure";
 
 #[test]
-fn each_command_ends_with_the_status_of_the_book() {
+fn each_command_exits_with_the_documented_status() {
     let plan = |figure: &str| format!("{PLAN} {figure}");
     let rows: &[(i32, &str, &str)] = &[
         (0, "run link.toml", ""),
@@ -154,10 +155,10 @@ fn each_command_ends_with_the_status_of_the_book() {
         (2, "serve link.toml", "stream"),
     ];
     let folder = folder();
-    for (status, line, told) in rows {
+    for (status, line, expected) in rows {
         let output = run(folder.path(), line);
         assert_eq!(output.status.code(), Some(*status), "{line}: {}", errors(&output));
-        assert!(errors(&output).contains(told), "{line}: {}", errors(&output));
+        assert!(errors(&output).contains(expected), "{line}: {}", errors(&output));
         let left: Vec<_> =
             names(folder.path()).into_iter().filter(|name| name.starts_with('.')).collect();
         assert!(left.is_empty(), "{line} leaves {left:?}");
@@ -165,7 +166,7 @@ fn each_command_ends_with_the_status_of_the_book() {
 }
 
 #[test]
-fn outputs_that_are_one_file_are_refused_with_both_flags() {
+fn colliding_outputs_are_refused_with_both_flags() {
     let folder = folder();
     let path = folder.path();
     fs::write(path.join("old"), "mine").unwrap();
@@ -175,7 +176,10 @@ fn outputs_that_are_one_file_are_refused_with_both_flags() {
     std::os::unix::fs::symlink("link.toml", path.join("scenario")).unwrap();
     let before = names(path);
     let rows: &[(&str, &[&str])] = &[
-        ("run link.toml --departures x --summary x", &["--departures x and --summary x are one"]),
+        (
+            "run link.toml --departures x --summary x",
+            &["--departures x and --summary x are the same"],
+        ),
         ("run link.toml --departures x --summary ./x", &["--departures x", "--summary ./x"]),
         ("run link.toml --summary old --report hard", &["--summary old", "--report hard"]),
         ("run link.toml --summary soft --report old", &["--summary soft", "--report old"]),
@@ -190,28 +194,32 @@ fn outputs_that_are_one_file_are_refused_with_both_flags() {
         ("check router-in.toml", &["`output` of port `wan`:", "uplink.pcap is an input"]),
         (
             "check router-twice.toml",
-            &["`output` of port `wan`:", "`output` of port `more`:", "are one file"],
+            &["`output` of port `wan`:", "`output` of port `more`:", "are the same file"],
         ),
         ("route router-in.toml", &["`output` of port `wan`:", "uplink.pcap is an input"]),
     ];
-    for (line, told) in rows.iter().filter(|(_, told)| !told.is_empty()) {
+    for (line, expected) in rows.iter().filter(|(_, expected)| !expected.is_empty()) {
         let output = run(path, line);
         assert_eq!(output.status.code(), Some(2), "{line}: {}", errors(&output));
-        for part in *told {
+        for part in *expected {
             assert!(errors(&output).contains(part), "{line}: {part}: {}", errors(&output));
         }
     }
-    assert_eq!(names(path), before, "and nothing is written");
+    assert_eq!(names(path), before, "nothing is written");
     assert_eq!(fs::read_to_string(path.join("old")).unwrap(), "mine");
-    // A dataset that is its own journal by a link.
+    // A dataset that is also its journal, through a symbolic link.
     std::os::unix::fs::symlink("d.csv", path.join("d.csv.journal")).unwrap();
     let output = run(path, "sweep link.toml --out d.csv");
     assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
-    assert!(errors(&output).contains("--out d.csv.journal are one file"), "{}", errors(&output));
+    assert!(
+        errors(&output).contains("--out d.csv.journal are the same file"),
+        "{}",
+        errors(&output)
+    );
 }
 
 #[test]
-fn what_a_failed_run_did_is_kept_as_partial() {
+fn a_failed_run_keeps_partial_outputs() {
     let folder = folder();
     let path = folder.path();
     fs::write(path.join("d.csv"), "old").unwrap();
@@ -223,7 +231,7 @@ fn what_a_failed_run_did_is_kept_as_partial() {
     assert!(!path.join("s.json").exists());
 }
 
-/// Runs `millstream` where no file grows beyond `blocks` of 512 bytes, as on a full disk.
+/// Runs `millstream` with a file size limit of `blocks` blocks of 512 bytes, as on a full disk.
 fn limited(folder: &Path, blocks: u32, line: &str) -> Output {
     let program = assert_cmd::cargo::cargo_bin("millstream");
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec {} {line}", program.display());
@@ -231,7 +239,7 @@ fn limited(folder: &Path, blocks: u32, line: &str) -> Output {
 }
 
 #[test]
-fn a_file_that_cannot_grow_leaves_the_older_one_as_it_was() {
+fn a_write_error_leaves_the_old_file_unchanged() {
     for (line, flag, file) in [
         ("run link.toml --departures out", "--departures", "out"),
         ("run link.toml --report out", "--report", "out"),
@@ -243,8 +251,8 @@ fn a_file_that_cannot_grow_leaves_the_older_one_as_it_was() {
         fs::write(folder.path().join(file), "old").unwrap();
         let output = limited(folder.path(), 8, line);
         assert_eq!(output.status.code(), Some(1), "{line}: {}", errors(&output));
-        let told = errors(&output);
-        assert!(told.contains(flag) && told.contains("File too large"), "{line}: {told}");
+        let message = errors(&output);
+        assert!(message.contains(flag) && message.contains("File too large"), "{line}: {message}");
         assert_eq!(fs::read_to_string(folder.path().join(file)).unwrap(), "old", "{line}");
         let odd = |name: &String| name.starts_with('.') || name.ends_with(".partial");
         assert!(!names(folder.path()).iter().any(odd), "{line}: {:?}", names(folder.path()));
@@ -252,9 +260,9 @@ fn a_file_that_cannot_grow_leaves_the_older_one_as_it_was() {
 }
 
 #[test]
-fn a_full_disk_leaves_whole_files_or_none() {
+fn a_full_disk_leaves_the_old_file_unchanged() {
     if !nix::unistd::geteuid().is_root() {
-        eprintln!("not tested: a full disk needs root, for a file system of its own");
+        eprintln!("not tested: a full disk needs root to mount a file system");
         return;
     }
     let folder = folder();
@@ -276,13 +284,13 @@ fn a_full_disk_leaves_whole_files_or_none() {
             .unwrap();
         let seen = String::from_utf8_lossy(&output.stdout);
         assert_eq!(seen, "status 1\nout\nold\n", "{line}: {}", errors(&output));
-        let told = errors(&output);
-        assert!(told.contains(flag) && told.contains("No space left"), "{line}: {told}");
+        let message = errors(&output);
+        assert!(message.contains(flag) && message.contains("No space left"), "{line}: {message}");
     }
 }
 
 #[test]
-fn a_crash_leaves_the_older_file() {
+fn a_crash_leaves_the_old_file_unchanged() {
     let folder = folder();
     let path = folder.path();
     fs::write(path.join("d.csv"), "old").unwrap();

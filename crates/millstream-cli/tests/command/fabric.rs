@@ -1,4 +1,4 @@
-//! Scenarios with a fabric, as users meet them.
+//! End-to-end tests of scenarios with a fabric.
 use assert_cmd::Command;
 use serde_json::Value;
 use std::fs;
@@ -25,7 +25,7 @@ weight = 3
 source = { kind = "cbr", bytes = 200, interval = "100 us", load = 0.2 }
 
 [[stream]]
-name = "films"
+name = "video"
 weight = 3
 [stream.source]
 kind = "mpeg"
@@ -40,7 +40,7 @@ name = "bulk"
 source = { kind = "poisson", bytes = 1000, rate = "900 Mbps" }
 "#;
 
-/// Exit status, standard output and standard error of a run of `text`.
+/// Runs a command on the scenario `text`; returns exit status, standard output and standard error.
 fn run(text: &str, arguments: &[&str]) -> (i32, String, String) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("s.toml");
@@ -60,7 +60,7 @@ fn json(text: &str, options: &[&str]) -> Value {
 }
 
 #[test]
-fn reserved_streams_get_what_they_inject_and_bulk_what_is_left() {
+fn reserved_streams_keep_their_throughput_beside_bulk_traffic() {
     let summary = json(SMALL, &[]);
     let streams = &summary["streams"];
     assert_eq!(summary["fabric"]["end_points"], 4);
@@ -74,12 +74,12 @@ fn reserved_streams_get_what_they_inject_and_bulk_what_is_left() {
     assert!(calls["mean"].as_u64().unwrap() * 2 < bulk["mean"].as_u64().unwrap());
     assert!(streams[2]["throughput"].as_f64().unwrap() < streams[2]["offered"].as_f64().unwrap());
     assert!(streams[2]["jitter_max_ns"].is_null());
-    // 12.5 connections of 16 Mb/s from each end-point make up its load of 0.2.
+    // Each end-point needs 12.5 connections of 16 Mb/s for its load of 0.2.
     assert_eq!(streams[0]["connections_asked"], 50);
 }
 
 #[test]
-fn same_seed_same_bytes_and_another_seed_others() {
+fn equal_seeds_give_equal_bytes_and_other_seeds_do_not() {
     let once = run(SMALL, &["run", "--json"]).1;
     assert_eq!(run(SMALL, &["run", "--json"]).1, once);
     assert_ne!(run(SMALL, &["run", "--json", "--seed", "2"]).1, once);
@@ -95,7 +95,7 @@ fn the_report_shows_streams_fabric_and_busiest_links() {
     };
     let html = page();
     for part in [
-        "Who got what",
+        "Results by stream",
         "16 of 1.00 Gb/s",
         "<title>The fabric, links coloured by utilisation</title>",
         "switch 0 to end-point 0: ",
@@ -140,7 +140,7 @@ fn every_topology_runs_and_is_checked() {
 }
 
 #[test]
-fn what_a_fabric_cannot_do_is_said_with_the_line() {
+fn unsupported_settings_of_a_fabric_are_errors_with_the_line() {
     for (old, new, messages) in [
         ("arity = 2", "arity = 1", vec!["fabric.topology", "arity", "1"]),
         ("arity = 2", "arty = 2", vec!["unknown field `arty`"]),
@@ -155,22 +155,22 @@ fn what_a_fabric_cannot_do_is_said_with_the_line() {
         ("load = 0.2", "load = 1.5", vec!["a load of 1.5", "from 0 to 1"]),
         ("duration = \"2 ms\"", "", vec!["never ends", "duration"]),
         ("warm-up = \"0.5 ms\"", "warm-up = \"2 ms\"", vec!["warm-up is as long as the run"]),
-        ("warm-up = \"0.5 ms\"", "latency = \"0 ns\"", vec!["in no time"]),
+        ("warm-up = \"0.5 ms\"", "latency = \"0 ns\"", vec!["without a delay"]),
         (
             "warm-up = \"0.5 ms\"",
             "input-buffer = \"2 KB\"",
-            vec!["2000 B holds no packet of 2176", "2176 B"],
+            vec!["2000 B for packets of 2176", "2176 B"],
         ),
         ("warm-up = \"0.5 ms\"", "speed-up = 0.5", vec!["a speed-up of 0.5", "at least 1"]),
         (
             "warm-up = \"0.5 ms\"",
             "buffering = \"output\"\nspeed-up = 2.0",
-            vec!["`speed-up` belongs to a crossbar"],
+            vec!["`speed-up` without a crossbar"],
         ),
         (
             "kind = \"poisson\", bytes = 1000, rate = \"900 Mbps\"",
             "kind = \"backlog\", bytes = 1000, packets = 5",
-            vec!["nothing of end-points"],
+            vec!["not supported in a fabric"],
         ),
     ] {
         assert!(SMALL.contains(old), "{old}");
@@ -195,7 +195,7 @@ fn what_a_fabric_cannot_do_is_said_with_the_line() {
 }
 
 #[test]
-fn the_example_runs_as_its_comments_say() {
+fn the_example_behaves_as_its_comments_say() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fabric/scenario.toml");
     let text = fs::read_to_string(example).unwrap();
     let short = text.replace("10 ms", "3 ms").replace("warm-up = \"2 ms\"", "warm-up = \"0.5 ms\"");

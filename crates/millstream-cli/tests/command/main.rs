@@ -1,4 +1,4 @@
-//! The command as its users meet it: arguments, files, tables, errors and exit statuses.
+//! End-to-end tests of the command: arguments, files, tables, errors and exit statuses.
 
 #![allow(clippy::unwrap_used)]
 

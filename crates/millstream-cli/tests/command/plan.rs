@@ -1,4 +1,4 @@
-//! `millstream plan`, as users meet it; software's times come from a file.
+//! End-to-end tests of `millstream plan`; the times of software come from a file.
 use assert_cmd::Command;
 use serde_json::{Value, json};
 use std::fs;
@@ -11,7 +11,7 @@ fn measured(structure: &str, work: &str, missed_percent: u32, ns: f64) -> Value 
     })
 }
 
-/// Exit status, standard output, standard error, and the folder it ran in.
+/// Runs `plan`; returns exit status, standard output, standard error and the working folder.
 fn plan(arguments: &[&str]) -> (i32, String, String, TempDir) {
     let folder = TempDir::new().unwrap();
     let all = json!([
@@ -28,12 +28,12 @@ fn plan(arguments: &[&str]) -> (i32, String, String, TempDir) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr), folder)
 }
 
-const ASK: [&str; 6] = ["--streams", "4", "--bytes", "64", "--rate", "1 Gbps"];
+const DEMAND: [&str; 6] = ["--streams", "4", "--bytes", "64", "--rate", "1 Gbps"];
 
 #[test]
-fn the_slowest_measured_misses_count_and_the_margin_is_packet_times_over_decisions() {
+fn the_highest_miss_rate_counts_and_the_margin_is_packet_time_over_decision_time() {
     let (status, out, err, _folder) =
-        plan(&[&ASK[..], &["--software", "bench.json", "--json"]].concat());
+        plan(&[&DEMAND[..], &["--software", "bench.json", "--json"]].concat());
     assert_eq!(status, 0, "{err}");
     let answer: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(answer["packet_time_ns"], 512.0);
@@ -47,7 +47,7 @@ fn the_slowest_measured_misses_count_and_the_margin_is_packet_times_over_decisio
     assert_eq!(software[0], (json!("hilq-exact"), json!(true), json!(12.8)));
     assert_eq!((&software[1].0, &software[1].1), (&json!("heap"), &json!(false)));
     assert_eq!(software.len(), 2);
-    // Of each design the smallest with room.
+    // The smallest sufficient core of each design.
     let hardware: Vec<_> = found
         .iter()
         .filter(|candidate| candidate["place"] == "hardware")
@@ -60,7 +60,7 @@ fn the_slowest_measured_misses_count_and_the_margin_is_packet_times_over_decisio
 #[test]
 fn a_chart_is_drawn_and_overhead_lengthens_packets() {
     let more = ["--software", "bench.json", "--overhead", "24", "--figure", "chart.svg"];
-    let (status, out, err, folder) = plan(&[&ASK[..], &more].concat());
+    let (status, out, err, folder) = plan(&[&DEMAND[..], &more].concat());
     assert_eq!(status, 0, "{err}");
     assert!(out.starts_with("4 streams, packets of 88 bytes at 1.00 Gb/s"), "{out}");
     assert!(out.contains("must fit in 704.0 ns"), "{out}");
@@ -69,14 +69,14 @@ fn a_chart_is_drawn_and_overhead_lengthens_packets() {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_or_an_argument_is_said() {
+fn wrong_files_and_arguments_are_errors() {
     for (arguments, expected) in [
         (&["--software", "none.json"][..], "none.json"),
         (&["--software", "wrong.json"][..], "millstream bench --json"),
         (&["--streams", "17", "--software", "bench.json"][..], "no decisions with 17 streams"),
         (&["--rate", "fast"][..], "is not a rate"),
     ] {
-        let mut given = ASK.to_vec();
+        let mut given = DEMAND.to_vec();
         for pair in arguments.chunks(2) {
             match given.iter().position(|known| *known == pair[0]) {
                 Some(at) => given[at + 1] = pair[1],

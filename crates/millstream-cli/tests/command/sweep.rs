@@ -1,4 +1,4 @@
-//! `millstream sweep` as its users meet it.
+//! End-to-end tests of `millstream sweep`.
 use assert_cmd::Command;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -75,7 +75,7 @@ fn sweep(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// Exit status, standard output and standard error.
+/// Runs a sweep; returns exit status, standard output and standard error.
 fn outcome(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
     let output = sweep(folder, arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
@@ -88,14 +88,14 @@ fn done(folder: &Path, arguments: &[&str]) -> (String, String) {
     (out, err)
 }
 
-/// The CSV's rows by column.
+/// Returns the rows of a CSV file, by column.
 fn rows(text: &str) -> Vec<HashMap<String, String>> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     reader.deserialize().map(|row| row.unwrap()).collect()
 }
 
 #[test]
-fn same_bytes_on_one_worker_and_on_two() {
+fn the_number_of_workers_does_not_change_the_output() {
     for (text, until) in [(LINK, "delay_mean=40%"), (FABRIC, "bulk.delay_mean=3%")] {
         let folder = folder(text);
         let path = folder.path();
@@ -117,7 +117,7 @@ fn same_bytes_on_one_worker_and_on_two() {
 }
 
 #[test]
-fn a_row_is_what_the_run_alone_says() {
+fn a_row_matches_a_single_run() {
     let folder = folder(LINK);
     done(folder.path(), &[&GRID, &["--out", "d.csv"][..]].concat());
     let rows = rows(&fs::read_to_string(folder.path().join("d.csv")).unwrap());
@@ -164,7 +164,7 @@ fn means_and_intervals_follow_from_the_dataset() {
     let mean = values.iter().sum::<f64>() / 5.0;
     let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / 4.0;
     assert!((delay["mean"].as_f64().unwrap() - mean).abs() < 1e-6 * mean);
-    // Student's t for 90 % and five runs, as books print it.
+    // Student's t for 90 % and five runs, from a printed table.
     let half = 2.132 * (variance / 5.0).sqrt();
     assert!((delay["half_width"].as_f64().unwrap() - half).abs() < 1e-3 * half);
     let table = done(folder.path(), &["--seeds", "5..9", "--out", "d.csv"]).0;
@@ -172,11 +172,11 @@ fn means_and_intervals_follow_from_the_dataset() {
     assert!(line.contains(" ± "), "{table}");
 }
 
-/// Student's t for 90 % with 2, 3, … degrees of freedom, as books print it.
+/// Student's t for 90 % with 2, 3, … degrees of freedom, from a printed table.
 const STUDENT: [f64; 10] = [2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812, 1.796];
 
 #[test]
-fn a_point_ends_with_the_first_seeds_whose_interval_is_tight() {
+fn until_stops_at_the_first_sufficient_number_of_seeds() {
     let folder = folder(LINK);
     let grid = ["--set", "link.rate=10 Mbps,20 Mbps", "--seeds", "12"];
     done(folder.path(), &[&grid[..], &["--out", "all.csv"]].concat());
@@ -204,20 +204,20 @@ fn a_point_ends_with_the_first_seeds_whose_interval_is_tight() {
         assert!(seeds.iter().copied().eq(1..=enough as u64), "{enough}: {seeds:?}");
         needed.push(enough);
     }
-    assert!(needed[1] > 3 && needed[1] < 12, "it has something to decide: {needed:?}");
-    let spared = 24 - needed.iter().sum::<usize>();
-    assert!(err.contains(&format!("{spared} of 24 were not needed")), "{err}");
+    assert!(needed[1] > 3 && needed[1] < 12, "the rule takes effect: {needed:?}");
+    let skipped = 24 - needed.iter().sum::<usize>();
+    assert!(err.contains(&format!("{skipped} of 24 were not needed")), "{err}");
 }
 
 #[test]
-fn what_is_wrong_is_said_before_anything_runs() {
+fn wrong_arguments_are_errors_before_the_first_run() {
     let folder = folder(LINK);
     let cases: [(&[&str], &[&str]); 12] = [
         (&["--set", "link.rate"], &["`link.rate`: there is no `=`", "PLACE=VALUE"]),
         (&["--set", "links.rate=1"], &["--set links.rate=1", "a place is scenario.KEY, link.KEY"]),
         (
             &["--set", "stream.video.weight=1"],
-            &["--set stream.video.weight=1", "there is `calls`, `bulk`"],
+            &["--set stream.video.weight=1", "the file has `calls`, `bulk`"],
         ),
         (
             &["--set", "stream.calls.wieght=1"],
@@ -232,14 +232,14 @@ fn what_is_wrong_is_said_before_anything_runs() {
             &["`--set scheduler.discipline=dwsc`", "unknown discipline `dwsc`", "did you mean"],
         ),
         (&["--set", "link.rate=1 Mbps", "--set", "link.rate=2 Mbps"], &["is set twice"]),
-        (&["--set", "scenario.seed=1,2"], &["--seeds says which seeds"]),
-        (&["--seeds", "9..1"], &["`9..1`: there is no seed in it", "is 5, 6, 7 and 8"]),
+        (&["--set", "scenario.seed=1,2"], &["use --seeds for the seeds"]),
+        (&["--seeds", "9..1"], &["`9..1`: an empty range of seeds", "means 5, 6, 7 and 8"]),
         (
             &["--until", "delay_maen=2%"],
             &["there is no metric `delay_maen`", "did you mean `delay_me"],
         ),
         (&["--until", "video.delay_mean=2%"], &["no stream called `video`", "`calls`, `bulk`"]),
-        (&["--until", "delay_mean=2"], &["`2` is no percentage above 0"]),
+        (&["--until", "delay_mean=2"], &["`2` is not a percentage above 0"]),
     ];
     for (arguments, expected) in cases {
         let (status, out, err) = outcome(folder.path(), &[arguments, &["--out", "d"]].concat());
@@ -264,7 +264,7 @@ fn settings_that_are_wrong_only_together_are_named_together() {
 }
 
 #[test]
-fn a_run_that_fails_is_told_with_its_settings_and_the_others_go_on() {
+fn a_failed_run_is_reported_with_its_settings_and_does_not_stop_the_sweep() {
     let text = LINK.replace(
         r#"{ kind = "poisson", bytes = 200, rate = "2 Mbps" }"#,
         r#"{ kind = "trace", file = "there.csv" }"#,
@@ -282,18 +282,18 @@ fn a_run_that_fails_is_told_with_its_settings_and_the_others_go_on() {
     let dataset = || rows(&fs::read_to_string(folder.path().join("d.csv")).unwrap());
     assert!(dataset().iter().all(|row| row["point"] == "1"));
     assert_eq!(dataset().len(), 4);
-    // What failed is tried again, what is done is not; an input that changed is.
+    // Failed runs and runs with a changed input run again; finished runs do not.
     fs::write(folder.path().join("lost.csv"), trace).unwrap();
     let (_, err) = done(folder.path(), &arguments);
-    assert!(err.contains("4 runs, 2 of them were made before"), "{err}");
+    assert!(err.contains("4 runs, 2 of them were in the journal"), "{err}");
     assert_eq!(dataset().len(), 8);
     fs::write(folder.path().join("lost.csv"), format!("{trace}5,calls,100\n")).unwrap();
     let (_, err) = done(folder.path(), &arguments);
-    assert!(err.contains("4 runs, 2 of them were made before"), "{err}");
+    assert!(err.contains("4 runs, 2 of them were in the journal"), "{err}");
     assert_eq!(dataset()[0]["arrived"], "2");
 }
 
-/// A sweep that takes a while, started without waiting for it.
+/// Starts a long sweep; returns its process.
 fn started(folder: &Path, arguments: &[&str]) -> Child {
     let program = assert_cmd::cargo::cargo_bin("millstream");
     let mut command = std::process::Command::new(program);
@@ -307,10 +307,10 @@ fn journal_lines(path: &Path) -> usize {
 
 /// Waits until the header and `runs` runs are in the journal.
 fn wait_for(child: &mut Child, journal: &Path, runs: usize) {
-    let patience = Instant::now() + Duration::from_secs(120);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while journal_lines(journal) <= runs {
-        assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
-        assert!(Instant::now() < patience);
+        assert!(child.try_wait().unwrap().is_none(), "the sweep ended before it was interrupted");
+        assert!(Instant::now() < deadline);
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -327,7 +327,7 @@ const LONG: [&str; 8] = [
 ];
 
 #[test]
-fn a_killed_sweep_goes_on_and_ends_in_the_same_bytes() {
+fn a_killed_sweep_resumes_and_gives_equal_bytes() {
     let folder = folder(LINK);
     let path = folder.path();
     done(path, &[&LONG, &["--out", "whole"][..]].concat());
@@ -342,25 +342,25 @@ fn a_killed_sweep_goes_on_and_ends_in_the_same_bytes() {
         assert!(!path.join("killed/sweep.csv").exists());
         runs = journal_lines(&journal) + 2;
     }
-    // The line that it was writing when it died.
+    // A partial line, as after a crash during a write.
     let mut torn = fs::read(&journal).unwrap();
     torn.extend(br#"{"point":0,"se"#);
     fs::write(&journal, torn).unwrap();
     let before = journal_lines(&journal) - 1;
     let (_, err) = done(path, &killed);
-    assert!(err.contains(&format!("24 runs, {before} of them were made before")), "{err}");
+    assert!(err.contains(&format!("24 runs, {before} of them were in the journal")), "{err}");
     for file in ["sweep.csv", "sweep.parquet"] {
         let read = |folder: &str| fs::read(path.join(folder).join(file)).unwrap();
         assert!(read("killed") == read("whole"), "{file}");
     }
     assert_eq!(journal_lines(&journal), 25);
     let (_, err) = done(path, &killed);
-    assert!(err.contains("24 runs, 24 of them were made before"), "{err}");
+    assert!(err.contains("24 runs, 24 of them were in the journal"), "{err}");
 }
 
 #[cfg(unix)]
 #[test]
-fn ctrl_c_keeps_what_is_done() {
+fn ctrl_c_keeps_finished_runs() {
     let folder = folder(LINK);
     let arguments = [&LONG, &["--out", "d.csv"][..]].concat();
     let journal = folder.path().join("d.csv.journal");
@@ -375,7 +375,7 @@ fn ctrl_c_keeps_what_is_done() {
     assert!(err.contains(&format!("interrupted: {kept} runs are in d.csv.journal")), "{err}");
     assert!(!folder.path().join("d.csv").exists());
     let (_, err) = done(folder.path(), &arguments);
-    assert!(err.contains(&format!("24 runs, {kept} of them were made before")), "{err}");
+    assert!(err.contains(&format!("24 runs, {kept} of them were in the journal")), "{err}");
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn more_seeds_add_to_a_sweep_and_another_grid_is_refused() {
     let path = folder.path();
     done(path, &["--seeds", "2", "--out", "d.csv"]);
     let (_, err) = done(path, &["--seeds", "3,2,1", "--out", "d.csv"]);
-    assert!(err.contains("3 runs, 2 of them were made before"), "{err}");
+    assert!(err.contains("3 runs, 2 of them were in the journal"), "{err}");
     let seeds = rows(&fs::read_to_string(path.join("d.csv")).unwrap());
     let seeds: Vec<&str> = seeds.iter().map(|row| &*row["seed"]).collect();
     assert_eq!(seeds, ["3", "3", "2", "2", "1", "1"]);
@@ -402,11 +402,11 @@ fn more_seeds_add_to_a_sweep_and_another_grid_is_refused() {
     refused(&[], "another scenario");
     fs::write(path.join("s.toml"), format!("# The same.\n{LINK}")).unwrap();
     done(path, &["--seeds", "1", "--out", "d.csv"]);
-    // Files that are not the sweep's are left alone.
+    // A file that is not a journal is not changed.
     fs::write(path.join("e.csv.journal"), "mine").unwrap();
     let (status, _, err) = outcome(path, &["--out", "e.csv"]);
     assert_eq!(status, 2);
-    assert!(err.contains("e.csv.journal is no journal of a sweep"), "{err}");
+    assert!(err.contains("e.csv.journal is not a sweep journal"), "{err}");
     assert_eq!(fs::read_to_string(path.join("e.csv.journal")).unwrap(), "mine");
 }
 

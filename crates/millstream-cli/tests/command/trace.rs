@@ -1,4 +1,4 @@
-//! `--trace`: the file as trace viewers read it, and what is said of wrong selections.
+//! End-to-end tests of `--trace`: the events of the file, and errors for wrong selections.
 #![allow(clippy::unwrap_used, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use assert_cmd::Command;
@@ -32,7 +32,7 @@ name = "bulk <b>"
 source = { kind = "poisson", bytes = 1000, rate = "900 Mbps" }
 "#;
 
-/// Exit status, standard error and the trace, if there is one.
+/// Runs with `--trace`; returns exit status, standard error and the trace, empty without one.
 fn trace(text: &str, options: &[&str]) -> (i32, String, String) {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("s.toml"), text).unwrap();
@@ -51,7 +51,7 @@ fn events(options: &[&str]) -> (Vec<Value>, Value) {
     (file["traceEvents"].as_array().unwrap().clone(), file["otherData"].clone())
 }
 
-/// A time of an event, ns.
+/// Returns a time of an event, ns.
 fn ns(event: &Value, key: &str) -> u64 {
     let us = event[key].as_f64().unwrap();
     let ns = (us * 1e3).round();
@@ -63,7 +63,7 @@ fn of<'a>(events: &'a [Value], key: &str, value: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event[key] == value).collect()
 }
 
-/// Events by row.
+/// Returns the events by row.
 fn by_row<'a>(events: &[&'a Value]) -> BTreeMap<(u64, u64), Vec<&'a Value>> {
     let mut rows = BTreeMap::<_, Vec<&Value>>::new();
     for event in events {
@@ -106,7 +106,7 @@ fn a_packets_stages_add_up_to_its_latency() {
 }
 
 #[test]
-fn nothing_overlaps_on_a_link_and_arrows_join_a_packets_way() {
+fn slices_of_a_link_do_not_overlap_and_arrows_follow_a_packet() {
     let (events, _) = events(&["--trace-packets", "first=400"]);
     for category in ["transmission", "transfer"] {
         let rows = by_row(&of(&events, "cat", category));
@@ -125,7 +125,7 @@ fn nothing_overlaps_on_a_link_and_arrows_join_a_packets_way() {
     let mut arrows = BTreeMap::<u64, Vec<&Value>>::new();
     for point in events.iter().filter(|event| event["cat"] == "packet") {
         arrows.entry(point["id"].as_u64().unwrap()).or_default().push(point);
-        // In a slice of its row.
+        // The point is at the start of a slice of its row.
         let row = (point["pid"].as_u64().unwrap(), point["tid"].as_u64().unwrap());
         assert!(slices[&row].iter().any(|slice| ns(slice, "ts") == ns(point, "ts")), "{point}");
     }
@@ -140,7 +140,7 @@ fn nothing_overlaps_on_a_link_and_arrows_join_a_packets_way() {
 }
 
 #[test]
-fn a_selection_chooses_and_the_same_run_gives_the_same_bytes() {
+fn selections_filter_packets_and_equal_runs_give_equal_bytes() {
     let clauses =
         "stream=bulk <b>,source=1-2,destination=0,from=0.1ms,until=0.6 ms,every=2,first=100";
     let (events, more) = events(&["--trace-packets", clauses]);
@@ -159,17 +159,17 @@ fn a_selection_chooses_and_the_same_run_gives_the_same_bytes() {
 }
 
 #[test]
-fn wrong_selections_are_told_what_there_is() {
+fn wrong_selections_are_errors_with_the_valid_values() {
     for (clause, messages) in [
-        ("stream=video", vec!["no such stream", "`calls`, `bulk <b>`"]),
-        ("source=4", vec!["no end-point 4", "0 to 3"]),
-        ("destination=3-1", vec!["3-1", "first not above"]),
+        ("stream=video", vec!["unknown stream `video`", "`calls`, `bulk <b>`"]),
+        ("source=4", vec!["unknown end-point 4", "0 to 3"]),
+        ("destination=3-1", vec!["3-1", "N at most M"]),
         ("connection=x", vec!["`x` is not a number"]),
-        ("every=0", vec!["`0`", "from 1 on"]),
+        ("every=0", vec!["`0`", "positive integer"]),
         ("first=9999", vec!["10000", "first=5000"]),
         ("from=3", vec!["has no unit", "40 ms"]),
         ("until=0.1ms", vec!["not before", "200000 ns"]),
-        ("hop=3", vec!["`hop` is unknown", "stream=NAME", "every=N"]),
+        ("hop=3", vec!["unknown clause `hop`", "stream=NAME", "every=N"]),
         ("calls", vec!["no `=`", "stream=NAME"]),
     ] {
         let (status, error, _) = trace(SCENARIO, &["--trace-packets", clause]);

@@ -1,6 +1,6 @@
-//! `millstream serve` to those who may: passwords, tokens, TLS, and how many of one address.
+//! Tests of access to `millstream serve`: passwords, tokens, TLS, and limits per address.
 
-use crate::player::{self, Player, Server, is_there};
+use crate::player::{self, Player, Server, is_installed};
 use rtsp_types::{Method, StatusCode};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -9,10 +9,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const DEADLINE: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
 
-/// An RTP packet without a payload, in bytes (RFC 3550, 5.1).
+/// The length of an RTP header, bytes (RFC 3550, 5.1).
 const RTP_HEADER: u64 = 12;
 
 /// The MD5 of `ann:millstream:open sesame`.
@@ -21,7 +21,7 @@ const ANN: &str = "ann:millstream:4469aedbccd71d189d4ac664f28d4985\n";
 /// The SHA-256 of `letmein`.
 const FRIENDS: &str = "friends:1c8bfe8f801d79745c4631d09fff36c82aa37fc4cce4fc946683d7b336b63032\n";
 
-/// Serves the example clip as `clip`, with `media` in its section; `files` are written beside.
+/// Serves the example clip as `clip`, with `media` in `[media]` and `files` in the folder.
 fn serve(media: &str, files: &[(&str, &str)]) -> Server {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -41,7 +41,7 @@ fn serve(media: &str, files: &[(&str, &str)]) -> Server {
     Server::serve(&folder.path().join("media.toml").clone(), folder)
 }
 
-/// Whether ffmpeg gets twenty pictures of `url`.
+/// Returns whether ffmpeg decodes twenty pictures of `url`.
 fn ffmpeg_plays(url: &str, options: &[&str]) -> bool {
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-v", "error"]).args(options).args(["-i", url]);
@@ -55,7 +55,7 @@ fn ffmpeg_plays(url: &str, options: &[&str]) -> bool {
 
 #[test]
 fn ffmpeg_plays_with_the_password_or_a_token_and_not_without() {
-    if !is_there("ffmpeg") {
+    if !is_installed("ffmpeg") {
         return;
     }
     let media = "users = \"users\"\ntokens = \"tokens\"\nhttp = \"127.0.0.1:0\"";
@@ -87,7 +87,7 @@ fn ffmpeg_plays_with_the_password_or_a_token_and_not_without() {
 
 #[test]
 fn gstreamer_plays_with_the_password_and_not_without() {
-    // It is installed for `make soak`.
+    // `make soak` installs GStreamer.
     if Command::new("gst-launch-1.0").arg("--version").output().is_err() {
         return;
     }
@@ -99,8 +99,8 @@ fn gstreamer_plays_with_the_password_and_not_without() {
         gst.args(["60", "gst-launch-1.0", "-q", "rtspsrc", &url, "protocols=tcp", "!"]);
         gst.args(["identity", "eos-after=50", "!", "filesink"]);
         gst.arg(format!("location={}", packets.display()));
-        // Not by its status: it sometimes closes a stream that it has had before its own PAUSE is
-        // sent.
+        // The exit status is not reliable: GStreamer sometimes closes the stream before it sends
+        // PAUSE.
         let output = gst.output().unwrap();
         let bytes = std::fs::metadata(packets).map_or(0, |file| file.len());
         assert_eq!(bytes > 49 * RTP_HEADER, expected, "{password}: {bytes}, {output:?}");
@@ -108,7 +108,7 @@ fn gstreamer_plays_with_the_password_and_not_without() {
     server.end();
 }
 
-/// A certificate for 127.0.0.1 and its key.
+/// Returns a certificate for 127.0.0.1 and its key.
 fn certificate() -> [(&'static str, String); 2] {
     let folder = tempfile::tempdir().unwrap();
     let mut openssl = Command::new("openssl");
@@ -128,7 +128,7 @@ fn certificate() -> [(&'static str, String); 2] {
         .map(|name| (name, std::fs::read_to_string(folder.path().join(name)).unwrap()))
 }
 
-/// The answer to a request by a client that believes whom a file of the server's folder names.
+/// Returns the answer to a TLS client that trusts the certificate in `file` of the server's folder.
 fn ask_over_tls(server: &Server, file: &str, request: &str) -> String {
     let mut openssl = Command::new("openssl");
     openssl.args(["s_client", "-quiet", "-verify_return_error", "-verify_ip", "127.0.0.1"]);
@@ -148,8 +148,8 @@ const TLS: &str =
     "tls = { listen = \"127.0.0.1:0\", certificate = \"certificate.pem\", key = \"key.pem\" }";
 
 #[test]
-fn over_tls_ffmpeg_plays_and_the_server_shows_its_certificate() {
-    if !is_there("ffmpeg") || !is_there("openssl") {
+fn ffmpeg_plays_over_tls_and_the_server_presents_its_certificate() {
+    if !is_installed("ffmpeg") || !is_installed("openssl") {
         return;
     }
     let [certificate, key] = certificate();
@@ -167,12 +167,12 @@ fn over_tls_ffmpeg_plays_and_the_server_shows_its_certificate() {
     );
     let url = format!("rtsps://ann:open%20sesame@{}/clip", server.rtsps.unwrap());
     assert!(ffmpeg_plays(&url, &[]));
-    // ffmpeg cannot be told whom to believe; another client can.
+    // ffmpeg has no option for trusted certificates; openssl has one.
     for (file, expected) in [("certificate.pem", true), ("other", false)] {
         let answer = ask_over_tls(&server, file, "OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n");
         assert_eq!(answer.starts_with("RTSP/1.0 200"), expected, "{file}: {answer}");
     }
-    // Datagrams would not be secured.
+    // UDP transport would not be encrypted.
     for (transport, status) in [
         ("RTP/AVP;unicast;client_port=5000-5001", "RTSP/1.0 461"),
         ("RTP/AVP/TCP;unicast;interleaved=0-1", "RTSP/1.0 200"),
@@ -183,7 +183,7 @@ fn over_tls_ffmpeg_plays_and_the_server_shows_its_certificate() {
         let answer = ask_over_tls(&server, "certificate.pem", &set_up);
         assert!(answer.starts_with(status), "{transport}: {answer}");
     }
-    // Who does not speak TLS gets nothing, nor a place for ever.
+    // A client without TLS gets no answer, and its connection times out.
     let mut plain = TcpStream::connect(server.rtsps.unwrap()).unwrap();
     plain.write_all(b"DESCRIBE rtsp://h/clip RTSP/1.0\r\nCSeq: 1\r\n\r\n").unwrap();
     let mut answer = Vec::new();
@@ -197,8 +197,8 @@ fn over_tls_ffmpeg_plays_and_the_server_shows_its_certificate() {
 }
 
 #[test]
-fn mangled_credentials_and_greetings_are_refused_or_closed_and_others_served() {
-    if !is_there("openssl") || !is_there("ffmpeg") {
+fn mangled_credentials_and_tls_hellos_are_refused_and_valid_clients_served() {
+    if !is_installed("openssl") || !is_installed("ffmpeg") {
         return;
     }
     let [certificate, key] = certificate();
@@ -212,27 +212,29 @@ fn mangled_credentials_and_greetings_are_refused_or_closed_and_others_served() {
         b"SETUP rtsp://h/clip/video?token=guess RTSP/1.0\r\nCSeq: 1\r\nTransport: RTP/AVP/TCP;interleaved=0-1\r\n\r\n",
         b"DESCRIBE rtsp://h/clip RTSP/1.0\r\nCSeq: 1\r\nAuthorization: Basic YW5uOg==\r\n\r\n",
     ];
-    // What TLS begins with, by hand: a greeting that offers two ciphers and no more.
-    let mut greeting = vec![22, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3];
-    greeting.extend([7; 32]);
-    greeting.extend([0, 0, 4, 0x13, 1, 0xc0, 0x2b, 1, 0]);
-    let greetings: [&[u8]; 2] = [&greeting, &greeting[..20]];
+    // A hand-made TLS ClientHello that offers two cipher suites.
+    let mut hello = vec![22, 3, 1, 0, 47, 1, 0, 0, 43, 3, 3];
+    hello.extend([7; 32]);
+    hello.extend([0, 0, 4, 0x13, 1, 0xc0, 0x2b, 1, 0]);
+    let hellos: [&[u8]; 2] = [&hello, &hello[..20]];
     let to_rtsp = player::mangled(&credentials, 300).into_iter().map(|bytes| (server.rtsp, bytes));
-    let to_tls = player::mangled(&greetings, 300);
+    let to_tls = player::mangled(&hellos, 300);
     let to_tls = to_tls.into_iter().map(|bytes| (server.rtsps.unwrap(), bytes));
     for (to, bytes) in to_rtsp.chain(to_tls) {
-        // From another address than the player's: wrong passwords delay the next of their own
-        // address.
+        // Wrong passwords cause a back-off of their address, so the player uses another one.
         let mut stream = player::connect_from("127.0.0.2", to);
         let _ = stream.write_all(&bytes);
         stream.shutdown(std::net::Shutdown::Write).unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
-        // Refused, or told by TLS what is wrong; a greeting may even be one.
+        // RTSP refuses. TLS sends an alert, or a ServerHello if the mutated bytes are valid.
         let plain = to == server.rtsp;
-        let fit =
+        let refused =
             if plain { answer.starts_with(b"RTSP/1.0 ") } else { answer.starts_with(&[21, 3]) };
-        assert!(fit || answer.is_empty() || (!plain && answer.starts_with(&[22, 3])), "{answer:?}");
+        assert!(
+            refused || answer.is_empty() || (!plain && answer.starts_with(&[22, 3])),
+            "{answer:?}"
+        );
         assert!(!answer.starts_with(b"RTSP/1.0 2") || !bytes.starts_with(b"SETUP"), "{answer:?}");
         assert!(answer.len() < 2_000, "{} bytes to {}", answer.len(), bytes.len());
     }
@@ -245,7 +247,7 @@ fn mangled_credentials_and_greetings_are_refused_or_closed_and_others_served() {
 }
 
 #[test]
-fn one_address_has_so_many_connections_and_sessions_and_no_more() {
+fn connections_and_sessions_per_address_are_limited() {
     let media = "connections-per-address = 3\nsessions-per-address = 2\nhttp = \"127.0.0.1:0\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
     let mut players: Vec<Player> = (0..3).map(|_| Player::open(server.rtsp, "film")).collect();
@@ -256,16 +258,16 @@ fn one_address_has_so_many_connections_and_sessions_and_no_more() {
     assert_eq!(refused.status(), StatusCode::ServiceUnavailable);
     let why = String::from_utf8(refused.body().clone()).unwrap();
     assert!(why.starts_with("your address has 2 sessions"), "{why}");
-    assert_eq!(server.line(), "refused: 127.0.0.1: too many sessions of its address");
-    // All three are there: the next is closed at once.
+    assert_eq!(server.line(), "refused: 127.0.0.1: too many sessions from this address");
+    // All three connections are open: the next one is closed immediately.
     let mut beyond = TcpStream::connect(server.rtsp).unwrap();
     assert_eq!(beyond.read(&mut [0; 10]).unwrap(), 0);
-    assert_eq!(server.line(), "refused: 127.0.0.1: too many connections of its address");
+    assert_eq!(server.line(), "refused: 127.0.0.1: too many connections from this address");
     // A closed session frees its slot.
     assert_eq!(players[0].ask(Method::Teardown, &[]).status(), StatusCode::Ok);
     assert_eq!(players[2].set_up(false).status(), StatusCode::Ok);
     drop(players);
-    let end = Instant::now() + LONG;
+    let end = Instant::now() + TIMEOUT;
     let mut answered = false;
     while !answered {
         assert!(Instant::now() < end);
@@ -279,14 +281,14 @@ fn one_address_has_so_many_connections_and_sessions_and_no_more() {
 }
 
 #[test]
-fn a_key_that_everybody_may_read_or_that_is_none_is_an_error() {
-    if !is_there("openssl") {
+fn a_world_readable_or_invalid_key_is_an_error() {
+    if !is_installed("openssl") {
         return;
     }
     let [(_, certificate), (_, key)] = certificate();
     let [_, (_, other)] = self::certificate();
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("film.m1v"), player::film(12)).unwrap();
+    std::fs::write(folder.path().join("film.m1v"), player::test_video(12)).unwrap();
     let text = format!(
         "[media]\nlisten = \"127.0.0.1:0\"\n{TLS}\n[link]\nrate = \"1 Gbps\"\n[scheduler]\n\
          discipline = \"dwcs\"\n[[stream]]\nname = \"film\"\nlate = \"drop\"\n{DEADLINE}\n\

@@ -12,10 +12,10 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(30);
-const MOMENT: Duration = Duration::from_millis(100);
+const TIMEOUT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-static MADE: AtomicU32 = AtomicU32::new(0);
+static CREATED: AtomicU32 = AtomicU32::new(0);
 
 fn ip(arguments: &[&str]) {
     let output = Command::new("ip").args(arguments).output().unwrap();
@@ -23,8 +23,9 @@ fn ip(arguments: &[&str]) {
     assert!(output.status.success(), "ip {}: {error}", arguments.join(" "));
 }
 
-/// Hosts 1, 2, … and the players' host, joined by two networks: 10.77.0.0 for players, 10.78.0.0
-/// for the servers among themselves. Removed when this is dropped.
+/// Hosts 1, 2, … and the players' host, as network namespaces; dropping this value removes them.
+///
+/// Two networks join them: 10.77.0.0 for players, and 10.78.0.0 between the servers.
 struct Hosts {
     prefix: String,
     count: u8,
@@ -33,8 +34,8 @@ struct Hosts {
 impl Hosts {
     fn new(count: u8) -> Self {
         let root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
-        assert!(root, "this test makes network namespaces: run it as root, with iproute2");
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        assert!(root, "this test creates network namespaces: run it as root, with iproute2");
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let hosts = Self { prefix: format!("mc{}-{number}", std::process::id()), count };
         let hub = hosts.name(0);
         ip(&["netns", "add", &hub]);
@@ -64,18 +65,18 @@ impl Hosts {
         format!("{}-{host}", self.prefix)
     }
 
-    /// Cuts a host off from the other servers, or joins it again; players reach it all the time.
+    /// Sets a host's link to the other servers up or down; players always reach the host.
     fn link(&self, host: u8, state: &str) {
         ip(&["-n", &self.name(0), "link", "set", &format!("back{host}"), state]);
     }
 
-    /// This thread, and what it starts, is on the players' host from now on.
+    /// Moves this thread to the players' host; its child threads and processes inherit the host.
     fn enter(&self) {
         let file = File::open(format!("/run/netns/{}", self.name(0))).unwrap();
         setns(file, CloneFlags::CLONE_NEWNET).unwrap();
     }
 
-    /// A server on each host; `rates` are their links', `media` is added to the first one's file.
+    /// Starts a server on each host with these link rates; `media` is added to the first file.
     fn serve(&self, rates: &[&str], media: &str) -> Vec<Server> {
         let servers: Vec<Server> = (1..)
             .zip(rates)
@@ -91,7 +92,7 @@ impl Hosts {
         let bytes = [secret; 32];
         let folder = tempfile::tempdir().unwrap();
         let secret = folder.path().join("secret");
-        std::fs::write(folder.path().join("film.m1v"), player::film(60)).unwrap();
+        std::fs::write(folder.path().join("film.m1v"), player::test_video(60)).unwrap();
         std::fs::write(&secret, bytes).unwrap();
         std::fs::set_permissions(&secret, PermissionsExt::from_mode(0o600)).unwrap();
         let members: Vec<String> =
@@ -124,7 +125,7 @@ impl Drop for Hosts {
     }
 }
 
-/// Runs `test` in a thread of its own on the players' host.
+/// Runs `test` in its own thread on the players' host.
 fn on(hosts: u8, test: impl FnOnce(&Hosts) + Send) {
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -143,30 +144,30 @@ fn metric(server: &Server, name: &str) -> u64 {
 }
 
 fn await_metric(server: &Server, name: &str, value: u64) {
-    let end = Instant::now() + LONG;
+    let end = Instant::now() + TIMEOUT;
     while metric(server, name) != value {
         assert!(Instant::now() < end, "{name}: {} instead of {value}", metric(server, name));
-        std::thread::sleep(MOMENT);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-/// A player that stays at this server, and plays.
-fn stay(server: &Server) -> Player {
+/// Returns a player that plays at this server without redirection.
+fn play_without_redirect(server: &Server) -> Player {
     let mut player = Player::open(server.rtsp, "placed/film");
     assert_eq!(player.set_up(false).status(), StatusCode::Ok);
     player.play();
     player
 }
 
-/// Where a new player is sent, if elsewhere.
-fn sent(player: &mut Player, method: Method) -> Option<String> {
+/// Returns the location to which the server redirects `player`, if any.
+fn redirect_location(player: &mut Player, method: Method) -> Option<String> {
     let answer = player.ask(method, &[]);
     let location = answer.header(&LOCATION).map(|location| location.as_str().to_owned());
     assert_eq!(answer.status() == StatusCode::Found, location.is_some());
     location
 }
 
-/// Watches all of them in turns, for so long.
+/// Watches all players in turn for `time`.
 fn watch(players: &mut [Player], time: Duration) {
     let end = Instant::now() + time;
     while Instant::now() < end {
@@ -180,10 +181,10 @@ fn watch(players: &mut [Player], time: Duration) {
 fn watch_more(players: &mut [Player], packets: usize) {
     let enough: Vec<usize> =
         players.iter().map(|player| player.sources().len() + packets).collect();
-    let limit = Instant::now() + LONG;
+    let limit = Instant::now() + TIMEOUT;
     while players.iter().zip(&enough).any(|(player, enough)| player.sources().len() < *enough) {
         assert!(Instant::now() < limit, "fewer than {packets} packets");
-        watch(players, MOMENT);
+        watch(players, POLL_INTERVAL);
     }
 }
 
@@ -195,7 +196,7 @@ fn numbers(account: &serde_json::Value) -> u64 {
     kinds.iter().chain(&others).map(|count| count.as_u64().unwrap()).sum()
 }
 
-/// Ends it; its account, in which every frame stands once.
+/// Ends the server; returns its account, in which every frame is counted once.
 fn end(server: Server) -> serde_json::Value {
     let account = server.end();
     assert_eq!(account["frames"]["released"], numbers(&account), "{account}");
@@ -203,30 +204,30 @@ fn end(server: Server) -> serde_json::Value {
 }
 
 #[test]
-fn clients_go_where_most_room_is_until_there_is_none() {
+fn clients_are_redirected_to_the_server_with_the_most_capacity() {
     on(2, |hosts| {
-        // One wants 0.95 Mb/s at least: two and three fit.
+        // A client needs at least 0.95 Mb/s: two and three clients fit.
         let servers = hosts.serve(&["2.2 Mbps", "3.1 Mbps"], "");
         let mut players = Vec::new();
         for number in 0..5 {
-            // Where the first server does not know yet what came before, the next knows itself.
-            std::thread::sleep(3 * MOMENT);
+            // The servers exchange their loads before the next client.
+            std::thread::sleep(3 * POLL_INTERVAL);
             let mut player = Player::open(servers[0].rtsp, "film");
-            let location = sent(&mut player, Method::Describe);
+            let location = redirect_location(&mut player, Method::Describe);
             if let Some(location) = &location {
                 assert_eq!(location, "rtsp://10.77.0.2:8554/placed/film");
                 player = Player::open(servers[1].rtsp, "placed/film");
                 // A redirected client is not redirected again.
-                assert_eq!(sent(&mut player, Method::Describe), None);
+                assert_eq!(redirect_location(&mut player, Method::Describe), None);
             }
             let answer = player.set_up(false);
             assert_eq!(answer.status(), StatusCode::Ok, "player {number}, sent to {location:?}");
             players.push(player);
         }
-        std::thread::sleep(3 * MOMENT);
+        std::thread::sleep(3 * POLL_INTERVAL);
         for server in &servers {
             let mut player = Player::open(server.rtsp, "film");
-            assert_eq!(sent(&mut player, Method::Describe), None);
+            assert_eq!(redirect_location(&mut player, Method::Describe), None);
             assert_eq!(player.set_up(false).status(), StatusCode::NotEnoughBandwidth);
         }
         // A full server also redirects a SETUP without DESCRIBE.
@@ -234,7 +235,7 @@ fn clients_go_where_most_room_is_until_there_is_none() {
         drop(players.remove(1));
         await_metric(&servers[0], "sessions", 1);
         await_metric(&servers[1], "sessions", 2);
-        std::thread::sleep(3 * MOMENT);
+        std::thread::sleep(3 * POLL_INTERVAL);
         let _filled = [0, 1].map(|_| {
             let mut player = Player::open(servers[0].rtsp, "placed/film");
             (player.set_up(false).status(), player)
@@ -249,22 +250,22 @@ fn clients_go_where_most_room_is_until_there_is_none() {
     });
 }
 
-/// Players of a server that dies play on from the others: same source, no number twice, all
-/// accounted for.
-fn dies(media: &str) {
+/// Kills a server and asserts that its players continue at the other servers: with an equal source,
+/// without duplicate sequence numbers, and with complete accounts.
+fn assert_takeover_after_crash(media: &str) {
     on(3, |hosts| {
         let mut servers = hosts.serve(&["50 Mbps"; 3], media);
-        let mut players: Vec<Player> = (0..4).map(|_| stay(&servers[0])).collect();
+        let mut players: Vec<Player> = (0..4).map(|_| play_without_redirect(&servers[0])).collect();
         watch_more(&mut players, 100);
         let before: Vec<_> = players.iter().map(Player::sources).collect();
         servers[0].crash();
         let taken = |servers: &[Server]| -> u64 {
             servers.iter().map(|server| metric(server, "cluster_taken_in_total")).sum()
         };
-        let limit = Instant::now() + LONG;
+        let limit = Instant::now() + TIMEOUT;
         while taken(&servers[1..]) < 4 {
-            watch(&mut players, MOMENT);
-            assert!(Instant::now() < limit, "{} sessions go on", taken(&servers[1..]));
+            watch(&mut players, POLL_INTERVAL);
+            assert!(Instant::now() < limit, "{} sessions are taken over", taken(&servers[1..]));
         }
         watch_more(&mut players, 100);
         for (player, before) in players.iter().zip(before) {
@@ -275,7 +276,7 @@ fn dies(media: &str) {
             assert_eq!((sources.len(), numbers.len()), (1, packets.len()));
         }
         assert_eq!(taken(&servers[1..]), 4);
-        // Its session is found by whichever server it asks.
+        // Either server finds the session.
         let player = &mut players[0];
         player.reconnect(servers[1].rtsp, "film");
         let answer = player.ask(Method::GetParameter, &[]);
@@ -284,55 +285,56 @@ fn dies(media: &str) {
             player.reconnect(servers[2].rtsp, "film");
         }
         assert_eq!(player.ask(Method::Teardown, &[]).status(), StatusCode::Ok);
-        // Who has gone leaves nothing behind.
-        let left = Instant::now() + LONG;
+        // The session ends at every server.
+        let left = Instant::now() + TIMEOUT;
         let sessions = |servers: &[Server]| -> u64 {
             servers.iter().map(|server| metric(server, "sessions")).sum()
         };
         while sessions(&servers[1..]) != 3 {
             assert!(Instant::now() < left, "{} sessions", sessions(&servers[1..]));
-            std::thread::sleep(MOMENT);
+            std::thread::sleep(POLL_INTERVAL);
         }
         let accounts: Vec<_> = servers.drain(1..).map(end).collect();
         let lost = accounts.iter().map(|account| account["frames"]["lost"].as_u64().unwrap());
-        // About a second of four clients at 60 frames/s.
+        // About one second of four clients at 60 frames/s.
         assert!((100..2_000).contains(&lost.sum::<u64>()), "{accounts:?}");
     });
 }
 
 #[test]
-fn a_server_that_is_killed_leaves_its_clients_to_the_others() {
-    dies("");
+fn other_servers_take_over_the_clients_of_a_killed_server() {
+    assert_takeover_after_crash("");
 }
 
 #[test]
-fn a_processor_without_its_host_leaves_its_clients_to_the_others() {
-    dies("placement = \"ni\"");
+fn other_servers_take_over_the_clients_of_a_data_plane_without_its_host() {
+    assert_takeover_after_crash("placement = \"ni\"");
 }
 
 #[test]
-fn who_comes_again_has_no_second_session() {
+fn a_client_that_reconnects_has_no_second_session() {
     on(3, |hosts| {
         let mut servers = hosts.serve(&["50 Mbps"; 3], "");
-        let mut players: Vec<Player> = (0..3).map(|_| stay(&servers[0])).collect();
+        let mut players: Vec<Player> = (0..3).map(|_| play_without_redirect(&servers[0])).collect();
         watch(&mut players, Duration::from_millis(500));
         servers[0].crash();
-        // One before the others know of it, one after, at the server where its session is or not.
-        let mut again = vec![stay(&servers[1])];
-        let limit = Instant::now() + LONG;
+        // One client reconnects before the takeover, and one after it, at a server that may not
+        // have its session.
+        let mut again = vec![play_without_redirect(&servers[1])];
+        let limit = Instant::now() + TIMEOUT;
         let taken = || -> u64 {
             servers[1..].iter().map(|server| metric(server, "cluster_taken_in_total")).sum()
         };
         while taken() < 2 {
-            watch(&mut again, MOMENT);
-            assert!(Instant::now() < limit, "{} sessions go on", taken());
+            watch(&mut again, POLL_INTERVAL);
+            assert!(Instant::now() < limit, "{} sessions are taken over", taken());
         }
-        again.push(stay(&servers[2]));
+        again.push(play_without_redirect(&servers[2]));
         let sessions =
             || -> u64 { servers[1..].iter().map(|server| metric(server, "sessions")).sum() };
-        // The two that came again, and one that goes on for the third.
+        // The sessions of the two reconnected clients, and the taken-over session of the third.
         while sessions() != 3 {
-            watch(&mut again, MOMENT);
+            watch(&mut again, POLL_INTERVAL);
             assert!(Instant::now() < limit, "{} sessions", sessions());
         }
         watch_more(&mut again, 100);
@@ -342,22 +344,22 @@ fn who_comes_again_has_no_second_session() {
 }
 
 #[test]
-fn who_had_a_session_first_keeps_it_when_a_cut_heals() {
+fn the_first_server_keeps_its_session_after_a_partition() {
     on(2, |hosts| {
         let servers = hosts.serve(&["50 Mbps"; 2], "");
-        let mut players = [stay(&servers[0])];
+        let mut players = [play_without_redirect(&servers[0])];
         watch(&mut players, Duration::from_millis(500));
         hosts.link(1, "down");
         await_metric(&servers[1], "cluster_taken_in_total", 1);
-        // One on each side, and no more.
+        // One session on each side of the partition.
         assert_eq!(metric(&servers[0], "sessions") + metric(&servers[1], "sessions"), 2);
         hosts.link(1, "up");
         await_metric(&servers[1], "cluster_yielded_total", 1);
         await_metric(&servers[1], "sessions", 0);
-        watch(&mut players, MOMENT);
+        watch(&mut players, POLL_INTERVAL);
         players[0].frames();
         watch_more(&mut players, 100);
-        assert!(!players[0].bye, "who yields says nothing");
+        assert!(!players[0].bye, "a yielded session sends no BYE");
         let packets = players[0].sources();
         let numbers: HashSet<u16> = packets.iter().map(|(_, number)| *number).collect();
         assert_eq!(numbers.len(), packets.len());
@@ -368,7 +370,7 @@ fn who_had_a_session_first_keeps_it_when_a_cut_heals() {
 }
 
 #[test]
-fn who_does_not_know_the_secret_is_no_member() {
+fn a_server_with_another_secret_is_not_a_member() {
     on(2, |hosts| {
         let servers = [7, 8].map(|secret| hosts.server(secret - 6, "50 Mbps", "", secret));
         std::thread::sleep(Duration::from_secs(2));
@@ -380,9 +382,9 @@ fn who_does_not_know_the_secret_is_no_member() {
 }
 
 #[test]
-fn a_secret_that_others_may_read_is_refused() {
+fn a_world_readable_secret_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("film.m1v"), player::film(12)).unwrap();
+    std::fs::write(folder.path().join("film.m1v"), player::test_video(12)).unwrap();
     std::fs::write(folder.path().join("secret"), [7; 32]).unwrap();
     std::fs::set_permissions(folder.path().join("secret"), PermissionsExt::from_mode(0o644))
         .unwrap();

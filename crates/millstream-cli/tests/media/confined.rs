@@ -1,6 +1,7 @@
-//! What `millstream serve` and the processes that it starts may still do while they run. (That of
-//! `route`: `route.rs`; what each list of system calls lets through:
-//! `src/confine/system_calls.rs`.)
+//! Tests of the confinement of `millstream serve` and its child processes.
+//!
+//! `tests/route/main.rs` tests the confinement of `route`, and `src/confine/system_calls.rs` the
+//! system call filters.
 
 use crate::player::{Player, Server};
 use nix::sys::signal::{Signal, kill};
@@ -10,10 +11,10 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 const STREAM: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
-/// CAP_IPC_LOCK and CAP_SYS_NICE, as far as the tests have them.
+/// CAP_IPC_LOCK and CAP_SYS_NICE, which the server keeps if the test process has them.
 const CHILDREN: u64 = 1 << 14 | 1 << 23;
 
-/// A field of a thread's status file.
+/// Returns a field of a thread's status file.
 fn field(status: &str, name: &str) -> String {
     let line = status.lines().find_map(|line| line.strip_prefix(&format!("{name}:")));
     line.unwrap_or_else(|| panic!("no {name}: {status}")).trim().to_owned()
@@ -24,15 +25,16 @@ fn own(name: &str) -> u64 {
     u64::from_str_radix(&field(&status, name), 16).unwrap()
 }
 
-/// The status of every thread of a process.
+/// Returns the status of every thread of a process.
 fn threads(id: u32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{id}/task")).unwrap();
     let status = tasks.map(|task| fs::read_to_string(task.unwrap().path().join("status")));
     status.filter_map(Result::ok).collect()
 }
 
-/// Every thread of a process is confined, within ten seconds; `permitted` are capabilities that are
-/// kept for processes that it starts.
+/// Asserts that every thread of a process is confined within ten seconds.
+///
+/// `permitted` are the capabilities that the process keeps for its children.
 fn assert_confined(id: u32, permitted: u64) {
     let bounding = if own("CapEff") >> 8 & 1 == 1 { 0 } else { own("CapBnd") };
     let sets = [
@@ -58,12 +60,12 @@ fn assert_confined(id: u32, permitted: u64) {
     }
 }
 
-/// Plays some frames.
+/// Plays ten frames.
 fn play(server: &Server) {
     let mut player = Player::open(server.rtsp, "film");
     assert_eq!(player.set_up(false).status(), StatusCode::Ok);
     player.play();
-    player.watch_frames(10);
+    player.receive_frames(10);
 }
 
 #[test]
@@ -73,13 +75,13 @@ fn a_server_keeps_no_capability_in_any_thread() {
     play(&server);
     assert!(server.page("/status").starts_with("HTTP/1.1 200"));
     let id = server.child.id();
-    assert!(threads(id).len() >= 4, "it serves, dispatches, answers HTTP and compiles");
+    assert!(threads(id).len() >= 4, "threads for serving, dispatch, HTTP and compilation");
     assert_confined(id, 0);
     server.end();
 }
 
 #[test]
-fn processes_that_a_server_starts_keep_none_either_also_when_they_are_started_again() {
+fn child_processes_keep_no_capability_even_after_a_restart() {
     let media = "placement = \"ni\"\nhttp = \"127.0.0.1:0\"\nframe-path = \"producer\"\n\
      instructions = true";
     let server = Server::start(60, "50 Mbps", media, STREAM, ", repeat = true");
@@ -90,21 +92,21 @@ fn processes_that_a_server_starts_keep_none_either_also_when_they_are_started_ag
     };
     let id = server.child.id();
     assert_confined(id, own("CapPrm") & CHILDREN);
-    let processor = server.processor.unwrap();
-    assert_confined(processor, 0);
+    let data_plane = server.data_plane.unwrap();
+    assert_confined(data_plane, 0);
     let first = producer().expect("a producer");
     assert_confined(first, 0);
     let end = |id: u32| kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGKILL).unwrap();
-    end(processor);
+    end(data_plane);
     end(first);
     let mut again = Vec::new();
     let deadline = Instant::now() + Duration::from_secs(20);
     while again.len() < 2 {
-        assert!(Instant::now() < deadline, "not started again: {again:?}");
+        assert!(Instant::now() < deadline, "not restarted: {again:?}");
         std::thread::sleep(Duration::from_millis(50));
         let children = fs::read_to_string(format!("/proc/{id}/task/{id}/children")).unwrap();
         let children = children.split_whitespace().map(|id| id.parse::<u32>().unwrap());
-        again = children.filter(|id| ![processor, first].contains(id)).collect();
+        again = children.filter(|id| ![data_plane, first].contains(id)).collect();
     }
     for child in again {
         assert_confined(child, 0);

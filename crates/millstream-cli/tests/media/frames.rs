@@ -2,7 +2,7 @@
 //! Covers the death of each process and changes to the media file. (`players.rs` compares the
 //! pictures that ffmpeg decodes.)
 
-use crate::player::{Player, Server, assert_conserved, film};
+use crate::player::{Player, Server, assert_conserved, test_video};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rtsp_types::StatusCode;
@@ -10,57 +10,57 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const STREAM: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
 
 fn kill_9(id: u64) {
     kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGKILL).unwrap();
 }
 
-/// The next line of standard error that says so.
-fn await_line(server: &Server, says: &str) -> String {
-    let end = Instant::now() + LONG;
+/// Returns the next line of standard error that contains `text`.
+fn await_line(server: &Server, text: &str) -> String {
+    let end = Instant::now() + TIMEOUT;
     loop {
-        assert!(Instant::now() < end, "nothing said {says:?}");
+        assert!(Instant::now() < end, "no line with {text:?}");
         let line = server.line();
-        if line.contains(says) {
+        if line.contains(text) {
             return line;
         }
     }
 }
 
-/// Waits until a producer reads, another one than `before`; its process.
+/// Waits for a frame reader process other than `before`; returns its id.
 fn await_producer(server: &Server, before: Option<u64>) -> u64 {
-    let end = Instant::now() + LONG;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let producer = server.status()["reading"]["producer"].as_u64();
         if let Some(producer) = producer.filter(|id| Some(*id) != before) {
             return producer;
         }
-        assert!(Instant::now() < end, "no producer after {before:?}");
+        assert!(Instant::now() < end, "no frame reader after {before:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 /// Waits until a process has ended; its new parent may not have reaped it yet.
-fn await_gone(id: u64) {
-    let end = Instant::now() + LONG;
+fn await_exit(id: u64) {
+    let end = Instant::now() + TIMEOUT;
     let runs = || {
         let text = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         Some(!text.rsplit_once(") ")?.1.starts_with('Z'))
     };
     while runs() == Some(true) {
-        assert!(Instant::now() < end, "process {id} is left behind");
+        assert!(Instant::now() < end, "process {id} still runs");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Frames that were not read in time.
+/// Returns the number of frames that were not read in time.
 fn unread(frames: &serde_json::Value) -> u64 {
     frames["unread"].as_array().unwrap().iter().filter_map(serde_json::Value::as_u64).sum()
 }
 
-/// Frames of clients that are there that were not read in time.
+/// Returns the number of frames of connected clients that were not read in time.
 fn lost(server: &Server) -> u64 {
     let status = server.status();
     status["clients"].as_array().unwrap().iter().map(|client| unread(&client["frames"])).sum()
@@ -70,23 +70,23 @@ fn lost(server: &Server) -> u64 {
 fn go_on(players: &mut [Player]) {
     for player in players {
         player.frames();
-        player.watch_frames(40);
+        player.receive_frames(40);
     }
 }
 
 #[test]
-fn every_frame_arrives_whole_by_each_reader_and_transport() {
+fn every_frame_arrives_complete_with_each_reader_and_transport() {
     for path in ["host", "producer", "ni"] {
         let media = format!(
             "placement = \"ni\"\nframe-path = \"{path}\"\nhttp = \"127.0.0.1:0\"\nsessions = 4"
         );
         let server = Server::start(60, "50 Mbps", &media, STREAM, "");
-        let mut players = Player::both_ways(server.rtsp, "film");
+        let mut players = Player::udp_and_interleaved(server.rtsp, "film");
         let reading = server.status()["reading"].clone();
         assert_eq!(reading["path"], path, "{reading}");
         assert_eq!(reading["by"].as_str().unwrap().is_empty(), path == "host", "{reading}");
         for player in &mut players {
-            player.watch(LONG);
+            player.watch(TIMEOUT);
             let frames = player.frames();
             assert_eq!(frames.len(), 60, "{path}");
             assert!(frames.iter().all(|frame| frame.whole), "{path}: {frames:?}");
@@ -99,7 +99,7 @@ fn every_frame_arrives_whole_by_each_reader_and_transport() {
 }
 
 #[test]
-fn the_processor_the_host_and_the_producer_may_die() {
+fn data_plane_host_and_frame_reader_recover_from_kills() {
     for path in ["producer", "ni"] {
         let media = format!(
             "placement = \"ni\"\nframe-path = \"{path}\"\nhttp = \"127.0.0.1:0\"\nsocket \
@@ -107,46 +107,46 @@ fn the_processor_the_host_and_the_producer_may_die() {
              sessions = 4\nidle-timeout = \"20 s\""
         );
         let mut server = Server::start(60, "50 Mbps", &media, STREAM, ", repeat = true");
-        let mut players = Player::both_ways(server.rtsp, "film");
+        let mut players = Player::udp_and_interleaved(server.rtsp, "film");
         go_on(&mut players);
-        let old = server.processor.unwrap();
+        let old = server.data_plane.unwrap();
         kill_9(old.into());
-        await_line(&server, "data plane process is gone");
+        await_line(&server, "data plane process ended");
         go_on(&mut players);
         let mut producer = None;
         if path == "producer" {
             producer = Some(await_producer(&server, None));
             kill_9(producer.unwrap());
-            await_line(&server, "producer of frames is gone");
+            await_line(&server, "frame producer ended");
             producer = Some(await_producer(&server, producer));
             go_on(&mut players);
         }
         server.crash();
-        // Who has packets by its connection ends with it.
+        // An interleaved client ends with its connection.
         go_on(&mut players[..1]);
-        let server = server.again();
+        let server = server.restart();
         players[0].report();
         go_on(&mut players[..1]);
         if let Some(old) = producer {
-            // The dead server's still reads; the new one's waits for its end.
+            // The frame reader of the dead server still reads; the new one waits for its end.
             assert_eq!(server.status()["reading"]["producer"], old);
             kill_9(old);
             producer = Some(await_producer(&server, Some(old)));
             go_on(&mut players[..1]);
         }
-        let processor = server.processor.unwrap();
+        let data_plane = server.data_plane.unwrap();
         drop(players);
         let account = server.end();
         assert_conserved(&account);
-        await_gone(processor.into());
+        await_exit(data_plane.into());
         if let Some(producer) = producer {
-            await_gone(producer);
+            await_exit(producer);
         }
     }
 }
 
-/// Serves two films, which are read where they are.
-fn two_films(path: &str) -> Server {
+/// Serves two media files, which are read in place.
+fn serve_two_videos(path: &str) -> Server {
     let folder = tempfile::tempdir().unwrap();
     let mut text = format!(
         "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"ni\"\n\
@@ -155,8 +155,8 @@ fn two_films(path: &str) -> Server {
          [scheduler]\ndiscipline = \"dwcs\"\n"
     );
     for name in ["film", "other"] {
-        // Longer than what is read ahead, so that it is read again and again.
-        std::fs::write(folder.path().join(format!("{name}.m1v")), film(300)).unwrap();
+        // Longer than the read-ahead, so that frames are read repeatedly.
+        std::fs::write(folder.path().join(format!("{name}.m1v")), test_video(300)).unwrap();
         text += &format!(
             "[[stream]]\nname = \"{name}\"\nlate = \"drop\"\nperiod = \"16.666666 ms\"\n\
              first-deadline = \"500 ms\"\n\
@@ -168,18 +168,18 @@ fn two_films(path: &str) -> Server {
 }
 
 #[test]
-fn a_film_whose_file_is_spoilt_harms_its_own_stream_alone() {
+fn a_damaged_media_file_affects_only_its_own_stream() {
     for (path, how, says) in [
         ("ni", "truncated", "truncated"),
         ("producer", "changed", "changed"),
         ("ni", "deleted", ""),
     ] {
-        let server = two_films(path);
+        let server = serve_two_videos(path);
         let mut players = ["film", "other"].map(|name| {
             let mut player = Player::open(server.rtsp, name);
             assert_eq!(player.set_up(false).status(), StatusCode::Ok);
             player.play();
-            player.watch_frames(5);
+            player.receive_frames(5);
             player
         });
         let file = server.path("film.m1v");
@@ -195,23 +195,24 @@ fn a_film_whose_file_is_spoilt_harms_its_own_stream_alone() {
         }
         if !says.is_empty() {
             let line = await_line(&server, says);
-            assert!(line.contains("film.m1v") && line.contains("left out"), "{line}");
+            assert!(line.contains("film.m1v") && line.contains("is dropped"), "{line}");
         }
-        // By turns, so that no socket's buffer overflows; until what was read before is played.
+        // Players read in turn, so that no socket buffer overflows, until the read-ahead frames are
+        // played.
         let (begun, mut rounds) = (Instant::now(), 0);
         while rounds < 10 || (!says.is_empty() && lost(&server) == 0) {
-            assert!(begun.elapsed() < LONG, "{how}: no frame is unread");
+            assert!(begun.elapsed() < TIMEOUT, "{how}: no frame is unread");
             players.iter_mut().for_each(|player| player.watch(Duration::from_millis(60)));
             rounds += 1;
         }
         let frames = players[1].frames();
         assert!(frames.len() > 30, "{how}: {} frames", frames.len());
-        // The last may not have come whole yet.
+        // The last frame may be incomplete.
         let before = &frames[..frames.len() - 1];
         assert!(before.iter().all(|frame| frame.whole), "{how}: {before:?}");
-        // Frames that came came whole, though not all came.
-        let spoilt = players[0].frames();
-        let before = &spoilt[..spoilt.len() - 1];
+        // Received frames are complete, even if some are missing.
+        let damaged = players[0].frames();
+        let before = &damaged[..damaged.len() - 1];
         assert!(before.iter().all(|frame| frame.whole), "{how}: {before:?}");
         let account = server.end();
         assert_eq!(unread(&account["frames"]) > 0, how != "deleted", "{how}: {account}");
@@ -220,11 +221,11 @@ fn a_film_whose_file_is_spoilt_harms_its_own_stream_alone() {
 }
 
 #[test]
-fn what_cannot_be_read_ahead_is_an_error_that_says_what_would_be_right() {
+fn impossible_read_ahead_settings_are_errors_with_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("film.m1v"), film(60)).unwrap();
+    std::fs::write(folder.path().join("film.m1v"), test_video(60)).unwrap();
     for (keys, parts) in [
-        ("store = \"1 MB\"", ["256 sessions need", "a shorter `read-"]),
+        ("store = \"1 MB\"", ["256 sessions need", "reduce `sessions` or `read-ahead`"]),
         ("frame-folder = \"none\"", ["stream `film`", "none"]),
     ] {
         let file = folder.path().join("media.toml");

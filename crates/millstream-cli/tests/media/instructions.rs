@@ -1,8 +1,10 @@
-//! Instructions of the data plane: loaded, called, replaced and removed while
-//! clients play, and modules that mean harm. What they do, they do to their own streams; every
-//! frame stands in the account.
+//! Tests of data plane instructions: loaded, called, replaced and removed during playback, and
+//! malicious modules. Instructions affect only their own streams, and every frame is accounted for.
 
-use crate::player::{self, PATTERN, Player, Seen, Server, assert_conserved, await_files, files};
+use crate::player::{
+    self, PATTERN, Player, ReceivedFrame, Server, assert_conserved, await_open_files,
+    count_open_files,
+};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rtsp_types::StatusCode;
@@ -13,10 +15,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const STREAM: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
 
-/// A server of two streams, `film` and `other`, of the same frames.
+/// Starts a server with two streams, `film` and `other`, of equal frames.
 fn serve(placement: &str, media: &str) -> Server {
     let media = format!("placement = \"{placement}\"\nhttp = \"127.0.0.1:0\"\n{media}");
     let other = format!(
@@ -50,7 +52,7 @@ fn thin() -> Vec<u8> {
         .unwrap()
 }
 
-/// An order by HTTP: status and answer.
+/// Sends an HTTP request; returns status and body.
 fn order(server: &Server, verb: &str, path: &str, kind: &str, body: &[u8]) -> (u16, Vec<u8>) {
     let address = server.http.unwrap();
     let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -59,7 +61,7 @@ fn order(server: &Server, verb: &str, path: &str, kind: &str, body: &[u8]) -> (u
         "{verb} /instructions/{path} HTTP/1.1\r\nHost: {address}\r\nContent-Type: {kind}\r\n\
          Content-Length: {length}\r\n\r\n"
     );
-    // Who refuses need not read all of it.
+    // The server may refuse before it has read the body.
     let _ = stream.write_all(header.as_bytes()).and_then(|()| stream.write_all(body));
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
@@ -79,16 +81,16 @@ fn remove(server: &Server, name: &str) {
     assert_eq!(order(server, "DELETE", name, "", &[]).0, 200);
 }
 
-/// The instruction called so, if there is one.
+/// Returns the instruction `name`, if it exists.
 fn instruction(server: &Server, name: &str) -> Option<Value> {
     let page = server.page("/instructions");
     let all: Vec<Value> = serde_json::from_str(page.split_once("\r\n\r\n").unwrap().1).unwrap();
     all.into_iter().find(|one| one["name"] == name)
 }
 
-/// Waits until an instruction is as it should be.
+/// Waits until `right` holds for an instruction; returns the instruction.
 fn await_instruction(server: &Server, name: &str, right: impl Fn(&Value) -> bool) -> Value {
-    let end = Instant::now() + LONG;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let is = instruction(server, name).unwrap();
         if right(&is) {
@@ -103,7 +105,7 @@ fn at_least(what: &'static str, least: u64) -> impl Fn(&Value) -> bool {
     move |is| is[what].as_u64().unwrap() >= least
 }
 
-/// Two players, one of each stream, that play.
+/// Returns a playing client of each stream.
 fn play(server: &Server) -> [Player; 2] {
     ["film", "other"].map(|name| {
         let mut player = Player::open(server.rtsp, name);
@@ -113,9 +115,8 @@ fn play(server: &Server) -> [Player; 2] {
     })
 }
 
-/// Players take their packets while something is done, and some frames more after it; what they
-/// saw.
-fn watch_while(players: &mut [Player; 2], what: impl FnOnce()) -> [Vec<Seen>; 2] {
+/// Receives packets during `what` and 300 ms after it; returns the received frames.
+fn watch_while(players: &mut [Player; 2], what: impl FnOnce()) -> [Vec<ReceivedFrame>; 2] {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for player in players.iter_mut() {
@@ -138,9 +139,9 @@ fn watch_while(players: &mut [Player; 2], what: impl FnOnce()) -> [Vec<Seen>; 2]
     players.each_mut().map(Player::frames)
 }
 
-/// The types, 1 I, 2 P, 3 B, of frames that did not come, up to the last that did; each that did
-/// was whole.
-fn missing(seen: &[Seen]) -> Vec<u8> {
+/// Returns the types (1 I, 2 P, 3 B) of missing frames before the last received one. Asserts that
+/// received frames are complete.
+fn missing(seen: &[ReceivedFrame]) -> Vec<u8> {
     assert!(seen.iter().all(|frame| frame.whole));
     let numbers: HashSet<u32> = player::coding_numbers(seen);
     let last = *numbers.iter().max().unwrap();
@@ -148,21 +149,21 @@ fn missing(seen: &[Seen]) -> Vec<u8> {
 }
 
 #[test]
-fn a_program_thins_a_stream_out_while_it_plays() {
+fn a_program_thins_a_stream_during_playback() {
     for placement in ["host", "ni"] {
         let server = serve(placement, "instructions = true");
         let mut players = play(&server);
-        let tell = |byte: u8| order(&server, "POST", "thin", BYTES, &[byte]);
+        let set_level = |byte: u8| order(&server, "POST", "thin", BYTES, &[byte]);
         let [film, other] = watch_while(&mut players, || {
             put(&server, "thin?streams=film", &thin());
             await_instruction(&server, "thin", at_least("frames", 10));
-            assert_eq!(tell(1), (200, vec![0]));
+            assert_eq!(set_level(1), (200, vec![0]));
             await_instruction(&server, "thin", at_least("dropped", 20));
-            assert_eq!(tell(2), (200, vec![1]));
+            assert_eq!(set_level(2), (200, vec![1]));
             let dropped = instruction(&server, "thin").unwrap()["dropped"].as_u64().unwrap();
             await_instruction(&server, "thin", at_least("dropped", dropped + 20));
-            assert_eq!(tell(3), (200, vec![]), "no level of it");
-            assert_eq!(tell(0), (200, vec![2]));
+            assert_eq!(set_level(3), (200, vec![]), "not a valid level");
+            assert_eq!(set_level(0), (200, vec![2]));
             let before = instruction(&server, "thin").unwrap();
             assert_eq!(before["calls"], 4);
             let frames = before["frames"].as_u64().unwrap();
@@ -170,7 +171,7 @@ fn a_program_thins_a_stream_out_while_it_plays() {
             assert_eq!(now["dropped"], before["dropped"]);
             remove(&server, "thin");
             assert_eq!(instruction(&server, "thin"), None);
-            assert_eq!(tell(1).0, 404);
+            assert_eq!(set_level(1).0, 404);
         });
         assert!(missing(&other).is_empty());
         let missing = missing(&film);
@@ -198,7 +199,7 @@ fn a_program_thins_a_stream_out_while_it_plays() {
 }
 
 #[test]
-fn modules_that_fail_are_stopped_and_harm_nobody() {
+fn failing_modules_are_stopped_and_lose_no_frame() {
     for placement in ["host", "ni"] {
         let server = serve(placement, "instructions = true");
         let mut players = play(&server);
@@ -216,7 +217,8 @@ fn modules_that_fail_are_stopped_and_harm_nobody() {
                 assert_eq!(counts, [3, 3, 0], "{is}");
                 assert!(!is["why"].as_str().unwrap().is_empty());
                 assert_eq!(order(&server, "POST", name, BYTES, &[]).0, 409, "stopped");
-                // As a call; frames that it lets go between would begin the count anew.
+                // Calls only, without streams: an accepted frame between them would reset the count
+                // of faults.
                 let call = module(PASS, if name == "lies" { "(i32.const 4097)" } else { body });
                 put(&server, &format!("{name}?streams="), &call);
                 for _ in 0..3 {
@@ -242,7 +244,7 @@ fn modules_that_fail_are_stopped_and_harm_nobody() {
 }
 
 #[test]
-fn what_cannot_be_done_is_said_and_changes_nothing() {
+fn invalid_requests_are_errors_and_change_nothing() {
     let server = serve("host", "instructions = true");
     let good = module(PASS, "(local.get $length)");
     put(&server, "good?fuel=5000", &good);
@@ -254,7 +256,7 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
         ("PUT", "good", WASM, &large, 413, "262144"),
         ("PUT", "good", "text/plain", &good, 415, "application/wasm"),
         ("PUT", "good", "", &good, 415, "application/wasm"),
-        ("PUT", "a%20b", WASM, &good, 400, "no name"),
+        ("PUT", "a%20b", WASM, &good, 400, "not a valid name"),
         ("PUT", "good?streams=none", WASM, &good, 400, "film, other"),
         ("PUT", "good?fuel=0", WASM, &good, 400, "from 1 to 10000000"),
         ("PUT", "good?memory=1", WASM, &good, 400, "from 65536"),
@@ -284,11 +286,11 @@ fn what_cannot_be_done_is_said_and_changes_nothing() {
     assert!(instruction(&server, "good").is_none());
 }
 
-/// The processor is killed, then the server; the instruction of the file goes on with both.
+/// Kills the data plane, then the server; the instruction of the file continues after both.
 #[test]
-fn it_outlives_processor_and_server() {
+fn instructions_survive_crashes_of_data_plane_and_server() {
     let folder = tempfile::tempdir().unwrap();
-    // B-frames are dropped.
+    // The filter drops B-frames.
     let filter = "(i32.ne (i32.load (i32.const 68)) (i32.const 2))";
     std::fs::write(folder.path().join("filter.wasm"), module(filter, "(local.get $length)"))
         .unwrap();
@@ -314,9 +316,9 @@ fn it_outlives_processor_and_server() {
     let [film, other] = watch_while(&mut players, || {
         still_there(&server, 0);
         let before = dropped(&server);
-        let processor = Pid::from_raw(server.processor.unwrap().try_into().unwrap());
-        kill(processor, Signal::SIGKILL).unwrap();
-        let end = Instant::now() + LONG;
+        let data_plane = Pid::from_raw(server.data_plane.unwrap().try_into().unwrap());
+        kill(data_plane, Signal::SIGKILL).unwrap();
+        let end = Instant::now() + TIMEOUT;
         while server.status()["processors"] != 2 {
             assert!(Instant::now() < end);
             std::thread::sleep(Duration::from_millis(10));
@@ -326,7 +328,7 @@ fn it_outlives_processor_and_server() {
     assert!(film.iter().all(|frame| frame.kind != 3) && other.iter().any(|frame| frame.kind == 3));
     let before = dropped(&server);
     server.crash();
-    let server = server.again();
+    let server = server.restart();
     let [film, _] = watch_while(&mut players, || still_there(&server, before));
     assert!(film.len() > 10 && film.iter().all(|frame| frame.kind != 3));
     let [film, _] = watch_while(&mut players, || {
@@ -339,7 +341,7 @@ fn it_outlives_processor_and_server() {
 }
 
 #[test]
-fn a_hundred_changes_lose_no_frame_and_leave_nothing_open() {
+fn a_hundred_changes_lose_no_frame_and_leak_no_file() {
     for placement in ["host", "ni"] {
         let server = serve(placement, "instructions = true");
         let mut players = play(&server);
@@ -347,8 +349,8 @@ fn a_hundred_changes_lose_no_frame_and_leave_nothing_open() {
             put(&server, "first", &thin());
             remove(&server, "first");
             let ids: Vec<u32> =
-                [Some(server.child.id()), server.processor].into_iter().flatten().collect();
-            let before: Vec<usize> = ids.iter().map(|id| files(*id)).collect();
+                [Some(server.child.id()), server.data_plane].into_iter().flatten().collect();
+            let before: Vec<usize> = ids.iter().map(|id| count_open_files(*id)).collect();
             for round in 0..100usize {
                 put(&server, "a", &module(PASS, &format!("(i32.const {})", round % 7)));
                 put(&server, "b?streams=film", &thin());
@@ -359,7 +361,7 @@ fn a_hundred_changes_lose_no_frame_and_leave_nothing_open() {
                 remove(&server, "b");
             }
             for (id, before) in ids.into_iter().zip(before) {
-                await_files(id, before);
+                await_open_files(id, before);
             }
         });
         assert!(seen.iter().all(|seen| missing(seen).is_empty()));
@@ -371,7 +373,7 @@ fn a_hundred_changes_lose_no_frame_and_leave_nothing_open() {
 }
 
 #[test]
-fn the_example_is_what_its_source_says() {
+fn the_example_module_matches_its_source() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/media");
     assert_eq!(wat::parse_file(folder.join("thin.wat")).unwrap(), thin());
 }

@@ -1,7 +1,7 @@
 //! Kills of each process at random moments: every frame is counted once, and no process, socket or
 //! file remains. (`cluster.rs` kills servers of a cluster.)
 
-use crate::player::{Player, Server, assert_conserved, await_files, files};
+use crate::player::{Player, Server, assert_conserved, await_open_files, count_open_files};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rtsp_types::{Method, StatusCode};
@@ -10,10 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const STREAM: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
 
-/// A client that plays, takes 700 bytes of the first frame, which has 6,000, and nothing more.
+/// A client that plays and reads only 700 of the 6,000 bytes of the first frame.
 const CLIENT: &str = r#"
 import socket, sys, time
 host, port, way = sys.argv[1], int(sys.argv[2]), sys.argv[3]
@@ -59,38 +59,38 @@ fn metric(server: &Server, name: &str) -> String {
 
 /// Waits for `count` sessions; returns whether the server reached it.
 fn await_sessions(server: &Server, count: u64) -> bool {
-    let end = Instant::now() + LONG;
+    let end = Instant::now() + TIMEOUT;
     while metric(server, "sessions") != count.to_string() && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }
     metric(server, "sessions") == count.to_string()
 }
 
-/// Waits until no client has anything of the server.
-fn await_nobody(server: &Server) {
+/// Waits until the server has no session and no reserved bandwidth.
+fn await_no_sessions(server: &Server) {
     assert!(await_sessions(server, 0), "{} sessions", metric(server, "sessions"));
     assert_eq!(metric(server, "reserved_bps"), "0");
 }
 
 #[test]
-fn a_client_in_the_middle_of_a_frame() {
+fn clients_killed_within_a_frame_release_their_resources() {
     for placement in ["host", "ni"] {
         let media =
             format!("placement = \"{placement}\"\nhttp = \"127.0.0.1:0\"\nidle-timeout = \"60 s\"");
         let server = Server::start(60, "50 Mbps", &media, STREAM, ", repeat = true");
-        // Once through, so that whatever is opened at the start is open.
+        // A first session, after which the server has opened all its permanent files.
         let mut first = Player::open(server.rtsp, "film");
         assert_eq!(first.set_up(false).status(), StatusCode::Ok);
         first.play();
-        first.watch_frames(1);
+        first.receive_frames(1);
         drop(first);
-        await_nobody(&server);
-        let before = files(server.child.id());
-        let processor = server.processor.map(|id| (id, files(id)));
+        await_no_sessions(&server);
+        let before = count_open_files(server.child.id());
+        let data_plane = server.data_plane.map(|id| (id, count_open_files(id)));
         let mut other = Player::open(server.rtsp, "film");
         assert_eq!(other.set_up(false).status(), StatusCode::Ok);
         other.play();
-        other.watch_frames(1);
+        other.receive_frames(1);
         let killed = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -104,22 +104,22 @@ fn a_client_in_the_middle_of_a_frame() {
                     client.wait().unwrap();
                 }
             }
-            // They are gone long before the timeout.
+            // The server drops the killed clients long before the timeout.
             let gone = await_sessions(&server, 1);
             killed.store(true, Ordering::Relaxed);
             assert!(gone, "{} sessions", metric(&server, "sessions"));
         });
-        // Who is left misses nothing.
+        // The remaining client loses nothing.
         other.watch(Duration::from_millis(500));
         let frames = other.frames();
         assert!(frames.len() > 30, "{} frames", frames.len());
-        // The last may not have come whole yet.
+        // The last frame may be incomplete.
         assert!(frames[..frames.len() - 1].iter().all(|frame| frame.whole), "{frames:?}");
         assert_eq!(other.ask(Method::Teardown, &[]).status(), StatusCode::Ok);
         drop(other);
-        await_nobody(&server);
-        for (id, files) in processor.into_iter().chain([(server.child.id(), before)]) {
-            await_files(id, files);
+        await_no_sessions(&server);
+        for (id, files) in data_plane.into_iter().chain([(server.child.id(), before)]) {
+            await_open_files(id, files);
         }
         let account = server.end();
         assert_eq!(account["admitted"], 6, "{account}");
@@ -128,61 +128,61 @@ fn a_client_in_the_middle_of_a_frame() {
 }
 
 #[test]
-fn the_processor_in_the_middle_of_a_frame_and_again() {
-    // A frame of 6,000 bytes takes 10 ms on this link: any kill is in the middle of one.
+fn a_data_plane_killed_twice_within_a_frame_is_restarted() {
+    // A frame of 6,000 bytes takes 10 ms on this link, so a kill is always within a frame.
     let media = "placement = \"ni\"\nhttp = \"127.0.0.1:0\"";
     let mut server = Server::start(60, "4.8 Mbps", media, STREAM, ", repeat = true");
     metric(&server, "sessions");
-    let before = files(server.child.id());
+    let before = count_open_files(server.child.id());
     let mut players: Vec<Player> = (0..3).map(|_| Player::open(server.rtsp, "film")).collect();
     for player in &mut players {
         assert_eq!(player.set_up(false).status(), StatusCode::Ok);
         player.play();
     }
     for _ in 0..2 {
-        players.iter_mut().for_each(|player| player.watch_frames(5));
+        players.iter_mut().for_each(|player| player.receive_frames(5));
         let of: Vec<_> = children(server.child.id());
-        let [processor] = of[..] else { panic!("processors {of:?}") };
-        server.processor = Some(processor);
-        kill(Pid::from_raw(processor.try_into().unwrap()), Signal::SIGKILL).unwrap();
+        let [data_plane] = of[..] else { panic!("processors {of:?}") };
+        server.data_plane = Some(data_plane);
+        kill(Pid::from_raw(data_plane.try_into().unwrap()), Signal::SIGKILL).unwrap();
         assert!(server.line().contains("starting another"));
         for player in &mut players {
             player.frames();
-            player.watch_frames(20);
+            player.receive_frames(20);
         }
     }
     drop(players);
-    await_nobody(&server);
-    await_files(server.child.id(), before);
+    await_no_sessions(&server);
+    await_open_files(server.child.id(), before);
     let account = server.end();
     assert_eq!(account["processors"], 3, "{account}");
     assert_conserved(&account);
 }
 
 #[test]
-fn the_host_and_then_its_clients() {
+fn sessions_of_vanished_clients_time_out_after_a_host_crash() {
     let media = "placement = \"ni\"\nsocket = \"processor\"\nhttp = \"127.0.0.1:0\"\nidle-timeout \
      = \"2 s\"";
     let mut server = Server::start(60, "50 Mbps", media, STREAM, ", repeat = true");
-    let processor = server.processor.unwrap();
-    let mut players = Player::both_ways(server.rtsp, "film");
-    players[0].watch_frames(5);
-    // It has all that it opens at its start; clients are no files of it.
-    let before = files(processor);
+    let data_plane = server.data_plane.unwrap();
+    let mut players = Player::udp_and_interleaved(server.rtsp, "film");
+    players[0].receive_frames(5);
+    // The data plane has opened all its permanent files; clients add none.
+    let before = count_open_files(data_plane);
     server.crash();
-    players[0].watch_frames(30);
-    let server = server.again();
-    assert_eq!(server.processor, Some(processor));
+    players[0].receive_frames(30);
+    let server = server.restart();
+    assert_eq!(server.data_plane, Some(data_plane));
     players[0].frames();
-    players[0].watch_frames(30);
-    // Without a word: what was theirs is free after the timeout.
+    players[0].receive_frames(30);
+    // Without TEARDOWN, the timeout frees the sessions.
     drop(players);
-    await_nobody(&server);
-    await_files(processor, before);
+    await_no_sessions(&server);
+    await_open_files(data_plane, before);
     assert_conserved(&server.end());
 }
 
-/// Processes that a process has started and that run.
+/// Returns the child processes of a process.
 fn children(id: u32) -> Vec<u32> {
     let path = format!("/proc/{id}/task/{id}/children");
     let text = std::fs::read_to_string(path).unwrap();

@@ -1,11 +1,10 @@
-//! The media server as its clients meet it: RTSP, RTP, pages, clusters, confinement.
+//! End-to-end tests of the media server: RTSP, RTP, HTTP pages, clusters, confinement.
 
 #![allow(clippy::unwrap_used)]
 
 mod access;
 mod cluster;
 mod confined;
-mod films;
 mod frames;
 mod instructions;
 mod kills;
@@ -14,3 +13,4 @@ mod player;
 mod players;
 mod serve;
 mod stall;
+mod test_clips;

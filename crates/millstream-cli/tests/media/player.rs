@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-pub(crate) use millstream_player::{Player, Seen};
+pub(crate) use millstream_player::{Player, ReceivedFrame};
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, bind, connect, socket};
 use std::collections::HashSet;
@@ -14,39 +14,38 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-/// Frames of the test film in coding order, again and again, 60 a second.
+/// The frames of the test file in coding order, repeated at 60 frames/s: type and bytes of each.
 pub(crate) const PATTERN: [(u8, usize); 6] =
     [(1, 6000), (3, 1200), (3, 1200), (2, 3000), (3, 1200), (3, 1200)];
 
 /// Returns MPEG-1 video of `frames` frames with valid headers and slices, but undecodable data.
-pub(crate) fn film(frames: usize) -> Vec<u8> {
-    let mut film = Vec::new();
+pub(crate) fn test_video(frames: usize) -> Vec<u8> {
+    let mut video = Vec::new();
     for (number, (kind, bytes)) in (0..frames).map(|number| (number, PATTERN[number % 6])) {
         if kind == 1 {
-            film.extend([0, 0, 1, 0xb3, 0x16, 0x01, 0x20, 0x18, 9, 9, 0, 0, 1, 0xb8, 1, 2, 3, 4]);
+            video.extend([0, 0, 1, 0xb3, 0x16, 0x01, 0x20, 0x18, 9, 9, 0, 0, 1, 0xb8, 1, 2, 3, 4]);
         }
-        // The picture's place in its group: I B B P B B are shown as 0 2 3 1 … never twice the
-        // same.
-        let place = u8::try_from([0, 1, 2, 5, 3, 4][number % 6]).unwrap();
-        film.extend([0, 0, 1, 0, place >> 2, place << 6 | kind << 3, 0xff, 0xf8, 0]);
-        film.extend([0, 0, 1, 1]);
-        film.extend(vec![u8::try_from(number % 100).unwrap() + 2; bytes]);
+        // The temporal reference: the display position within the group, unique in it.
+        let reference = u8::try_from([0, 1, 2, 5, 3, 4][number % 6]).unwrap();
+        video.extend([0, 0, 1, 0, reference >> 2, reference << 6 | kind << 3, 0xff, 0xf8, 0]);
+        video.extend([0, 0, 1, 1]);
+        video.extend(vec![u8::try_from(number % 100).unwrap() + 2; bytes]);
     }
-    film
+    video
 }
 
-/// Whether a program can be tried; where it could have been installed it must be there.
-pub(crate) fn is_there(program: &str) -> bool {
-    let there = Command::new(program).arg("--version").output().is_ok();
-    if !there && !nix::unistd::geteuid().is_root() {
-        eprintln!("{program} is not installed and only root can: nothing was tried with it");
+/// Returns whether a program is installed. It must be, if the test runs as root.
+pub(crate) fn is_installed(program: &str) -> bool {
+    let installed = Command::new(program).arg("--version").output().is_ok();
+    if !installed && !nix::unistd::geteuid().is_root() {
+        eprintln!("not tested: {program} is not installed, and installing it needs root");
         return false;
     }
-    assert!(there, "{program} is missing; scripts/test-tools.sh installs it");
+    assert!(installed, "{program} is missing; scripts/test-tools.sh installs it");
     true
 }
 
-/// A connection from another address of this machine.
+/// Connects from `address`, another address of this machine.
 pub(crate) fn connect_from(address: &str, to: SocketAddr) -> TcpStream {
     let flags = SockFlag::SOCK_CLOEXEC;
     let stream = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
@@ -56,7 +55,7 @@ pub(crate) fn connect_from(address: &str, to: SocketAddr) -> TcpStream {
     stream.into()
 }
 
-/// So many of `seeds` in turn, some bytes changed, some cut off somewhere; the same every time.
+/// Returns `rounds` deterministic mutations of `seeds` in turn: changed bytes and truncations.
 pub(crate) fn mangled(seeds: &[&[u8]], rounds: usize) -> Vec<Vec<u8>> {
     let mut random = 1u64;
     let mut below = |limit: usize| {
@@ -77,8 +76,8 @@ pub(crate) fn mangled(seeds: &[&[u8]], rounds: usize) -> Vec<Vec<u8>> {
     mangled.collect()
 }
 
-/// Waits until a process has no more files open than it had before.
-pub(crate) fn await_files(id: u32, before: usize) {
+/// Waits until a process has at most `before` open files.
+pub(crate) fn await_open_files(id: u32, before: usize) {
     let end = Instant::now() + Duration::from_secs(30);
     while open_files(id) > before {
         assert!(Instant::now() < end, "{} files of process {id}, {before} before", open_files(id));
@@ -92,7 +91,7 @@ fn open_files(id: u32) -> usize {
 
 /// Counts the open files of a process: the minimum of several samples, as connections may still be
 /// closing.
-pub(crate) fn files(id: u32) -> usize {
+pub(crate) fn count_open_files(id: u32) -> usize {
     let counts = (0..25).map(|_| {
         std::thread::sleep(Duration::from_millis(20));
         open_files(id)
@@ -100,7 +99,7 @@ pub(crate) fn files(id: u32) -> usize {
     counts.min().unwrap()
 }
 
-/// Every frame that was released, sent, dropped, discarded or lost, is counted once.
+/// Asserts that every released frame is counted once: sent, dropped, discarded or lost.
 pub(crate) fn assert_conserved(account: &serde_json::Value) {
     let frames = &account["frames"];
     let count = |what: &str| -> u64 {
@@ -113,19 +112,19 @@ pub(crate) fn assert_conserved(account: &serde_json::Value) {
     assert_eq!(count("released"), ends.map(count).iter().sum::<u64>(), "{account}");
 }
 
-/// A server, started by the command.
+/// A running `millstream serve` process.
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) rtsp: SocketAddr,
     pub(crate) rtsps: Option<SocketAddr>,
     pub(crate) http: Option<SocketAddr>,
-    pub(crate) processor: Option<u32>,
+    pub(crate) data_plane: Option<u32>,
     pub(crate) stderr: Receiver<String>,
     folder: tempfile::TempDir,
 }
 
 impl Server {
-    /// Serves a file of `frames` frames as `/film`; `media` and `stream` are added to the file.
+    /// Serves a file of `frames` frames as `/film`; `media` and `stream` are added to the scenario.
     pub(crate) fn start(
         frames: usize,
         rate: &str,
@@ -134,7 +133,7 @@ impl Server {
         source: &str,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("film.m1v"), film(frames)).unwrap();
+        std::fs::write(folder.path().join("film.m1v"), test_video(frames)).unwrap();
         let text = format!(
             "[scenario]\nduration = \"1 min\"\n[media]\nlisten = \"127.0.0.1:0\"\n{media}\n\
              [link]\nrate = \"{rate}\"\n\
@@ -150,7 +149,7 @@ impl Server {
         Self::serve_by(Command::new(env!("CARGO_BIN_EXE_millstream")), file, folder)
     }
 
-    /// The same; `command` runs `millstream` with what arguments it is given.
+    /// Serves `file` by `command`, which runs `millstream` with the appended arguments.
     pub(crate) fn serve_by(mut command: Command, file: &Path, folder: tempfile::TempDir) -> Self {
         let mut child = command
             .args(["serve", "--json"])
@@ -172,7 +171,7 @@ impl Server {
             rtsp: SocketAddr::from(([0; 4], 0)),
             rtsps: None,
             http: None,
-            processor: None,
+            data_plane: None,
             stderr,
             folder,
         };
@@ -184,7 +183,7 @@ impl Server {
             let line = server.line();
             let address = |line: &str| line.split('/').next().unwrap().parse().unwrap();
             if let Some(rest) = line.strip_prefix("rtsp://") {
-                // One line a stream.
+                // The server prints one line per stream.
                 if server.rtsp.port() != 0 {
                     continue;
                 }
@@ -197,7 +196,7 @@ impl Server {
             } else if let Some(rest) = line.strip_prefix("http://") {
                 server.http = Some(address(rest));
             } else if let Some((_, id)) = line.split_once("process ") {
-                server.processor = Some(id.parse().unwrap());
+                server.data_plane = Some(id.parse().unwrap());
             } else {
                 continue;
             }
@@ -206,28 +205,28 @@ impl Server {
         server
     }
 
-    /// Killed, as a crash does; its processor goes on.
+    /// Kills the host process, like a crash; its data plane continues.
     pub(crate) fn crash(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// The same server, started again after a crash.
-    pub(crate) fn again(mut self) -> Self {
+    /// Restarts the server after a crash.
+    pub(crate) fn restart(mut self) -> Self {
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir().unwrap());
         Self::serve(&folder.path().join("media.toml").clone(), folder)
     }
 
-    /// The next line of standard error.
+    /// Returns the next line of standard error.
     pub(crate) fn line(&self) -> String {
-        self.stderr.recv_timeout(Duration::from_secs(20)).expect("the server says something")
+        self.stderr.recv_timeout(Duration::from_secs(20)).expect("a line of the server")
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// A page by HTTP.
+    /// Fetches a page by HTTP.
     pub(crate) fn page(&self, path: &str) -> String {
         let address = self.http.unwrap();
         let mut stream = self.connect_within(address);
@@ -237,7 +236,7 @@ impl Server {
         page
     }
 
-    /// A connection as from the server's own host, which may be a network namespace.
+    /// Connects within the network namespace of the server.
     fn connect_within(&self, address: SocketAddr) -> TcpStream {
         let network = |of: &str| PathBuf::from(format!("/proc/{of}/ns/net"));
         let (here, there) = (network("thread-self"), network(&self.child.id().to_string()));
@@ -255,7 +254,7 @@ impl Server {
         })
     }
 
-    /// What `/status` says.
+    /// Fetches `/status`.
     pub(crate) fn status(&self) -> serde_json::Value {
         let page = self.page("/status");
         serde_json::from_str(page.split_once("\r\n\r\n").unwrap().1).unwrap()
@@ -266,14 +265,14 @@ impl Server {
         nix::sys::signal::kill(id, signal).unwrap();
     }
 
-    /// Ends it as Ctrl-C does; its account.
+    /// Ends the server by SIGINT; returns its account.
     pub(crate) fn end(self) -> serde_json::Value {
         self.signal(nix::sys::signal::Signal::SIGINT);
-        self.ended()
+        self.wait_for_exit()
     }
 
-    /// Waits until it ends by itself; its account.
-    pub(crate) fn ended(mut self) -> serde_json::Value {
+    /// Waits until the server ends; returns its account.
+    pub(crate) fn wait_for_exit(mut self) -> serde_json::Value {
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         assert!(self.child.wait().unwrap().success());
@@ -291,9 +290,9 @@ impl Drop for Server {
 }
 
 /// Returns the numbers of `frames` of the test file in coding order; the first one is frame 0.
-pub(crate) fn coding_numbers(frames: &[Seen]) -> HashSet<u32> {
+pub(crate) fn coding_numbers(frames: &[ReceivedFrame]) -> HashSet<u32> {
     let Some(first) = frames.first() else { return HashSet::new() };
-    let number = |frame: &Seen| {
+    let number = |frame: &ReceivedFrame| {
         let display = frame.time.wrapping_sub(first.time) / (90_000 / 60);
         display / 6 * 6 + [0, 1, 2, 4, 5, 3][(display % 6) as usize]
     };

@@ -1,7 +1,6 @@
-//! `millstream serve` from a player's side: what arrives, what is refused, what survives which
-//! crash.
+//! Tests of `millstream serve` with players: received frames, refusals, and recovery from crashes.
 
-use crate::player::{self, Player, Seen, Server};
+use crate::player::{self, Player, ReceivedFrame, Server};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use rtsp_types::{Method, StatusCode};
@@ -11,7 +10,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const DEADLINE: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
 
 fn numbers(value: &serde_json::Value) -> [u64; 3] {
@@ -22,28 +21,28 @@ fn kill_9(id: u32) {
     kill(Pid::from_raw(id.try_into().unwrap()), Signal::SIGKILL).unwrap();
 }
 
-/// Waits until the process is gone; a zombie is.
-fn wait_gone(id: u32) {
-    let end = Instant::now() + LONG;
+/// Waits until a process has ended; a zombie has ended.
+fn await_exit(id: u32) {
+    let end = Instant::now() + TIMEOUT;
     loop {
         let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
         if stat.is_empty() || stat.contains(") Z ") {
             return;
         }
-        assert!(Instant::now() < end, "process {id} is still there");
+        assert!(Instant::now() < end, "process {id} still runs");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
 #[test]
-fn every_frame_arrives_whole_by_either_transport_and_placement() {
+fn every_frame_arrives_complete_with_each_transport_and_placement() {
     for placement in ["host", "ni"] {
         let media = format!("placement = \"{placement}\"");
         let server = Server::start(60, "50 Mbps", &media, DEADLINE, "");
-        let mut players = Player::both_ways(server.rtsp, "film");
+        let mut players = Player::udp_and_interleaved(server.rtsp, "film");
         for player in &mut players {
-            player.watch(LONG);
-            assert!(player.bye, "the film's end is told");
+            player.watch(TIMEOUT);
+            assert!(player.bye, "RTCP BYE at the end");
             let frames = player.frames();
             assert!(frames.iter().all(|frame| frame.whole), "{frames:?}");
             assert_eq!(Player::kinds(&frames), [10, 10, 40], "{placement}");
@@ -54,9 +53,9 @@ fn every_frame_arrives_whole_by_either_transport_and_placement() {
 }
 
 #[test]
-fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
-    // A round of the film is 13,800 bytes in 0.1 s, 1.15 Mb/s with headers; two of six frames, B,
-    // may go: 0.95 Mb/s must come.
+fn overload_drops_only_b_frames_and_the_counters_match() {
+    // One pattern of the file is 13,800 bytes in 0.1 s, 1.15 Mb/s with headers. Two of six frames,
+    // B-frames, may be lost: 0.95 Mb/s must arrive.
     let stream = format!("{DEADLINE}\nwindow = \"2/6\"");
     let server = Server::start(180, "3.1 Mbps", "", &stream, "");
     let mut players: Vec<Player> = (0..3).map(|_| Player::open(server.rtsp, "film")).collect();
@@ -66,12 +65,12 @@ fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
     }
     let watching = players.into_iter().map(|mut player| {
         std::thread::spawn(move || {
-            player.watch(LONG);
+            player.watch(TIMEOUT);
             assert!(player.bye);
             player.frames()
         })
     });
-    let clients: Vec<Vec<Seen>> =
+    let clients: Vec<Vec<ReceivedFrame>> =
         watching.collect::<Vec<_>>().into_iter().map(|watching| watching.join().unwrap()).collect();
     let account = server.end();
     let frames = &account["frames"];
@@ -81,12 +80,12 @@ fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
     let late = numbers(&frames["dropped_late"]);
     assert!(late[2] > 0, "{account}");
     assert!(clients.iter().flatten().all(|frame| frame.whole));
-    // A machine that stops the server for longer than a millisecond can cost more.
+    // A machine that stalls the server for more than a millisecond can cause violations.
     if frames["violations"] == 0 {
         for frames in &clients {
-            let there = player::coding_numbers(frames);
-            let missing = (0..180).filter(|number| !there.contains(number));
-            // Of each block of six the last two B-frames may go, and nothing else does.
+            let received = player::coding_numbers(frames);
+            let missing = (0..180).filter(|number| !received.contains(number));
+            // Only the last two B-frames of each block of six may be lost.
             assert!(missing.clone().all(|number| matches!(number % 6, 4 | 5)), "{account}");
         }
         assert_eq!(late[..2], [0, 0], "{account}");
@@ -94,7 +93,7 @@ fn what_does_not_fit_is_b_frames_and_what_arrives_is_what_was_counted() {
 }
 
 #[test]
-fn who_does_not_fit_is_refused_with_a_reason() {
+fn clients_beyond_the_capacity_are_refused_with_a_reason() {
     let stream = format!("{DEADLINE}\nwindow = \"2/6\"");
     let server = Server::start(60, "2.6 Mbps", "http = \"127.0.0.1:0\"", &stream, "");
     let mut admitted: Vec<Player> = (0..2).map(|_| Player::open(server.rtsp, "film")).collect();
@@ -110,14 +109,14 @@ fn who_does_not_fit_is_refused_with_a_reason() {
     let offered = rtsp_types::HeaderName::try_from("X-Offered-Window").unwrap();
     let offered = refused.header(&offered).expect("an offer").as_str();
     assert!(["3/6", "4/6", "5/6"].contains(&offered), "{offered}");
-    assert!(why.contains(&format!("/film/{offered} has room: at most")), "{why}");
+    assert!(why.contains(&format!("/film/{offered} would be admitted: at most")), "{why}");
     let mut other = Player::open(server.rtsp, "film");
-    other.turn_to(server.rtsp, &format!("film/{offered}"));
+    other.set_url(server.rtsp, &format!("film/{offered}"));
     let described = other.ask(Method::Describe, &[]);
     assert_eq!(described.status(), StatusCode::Ok);
     assert_eq!(other.set_up(false).status(), StatusCode::Ok);
     other.play();
-    other.watch(LONG);
+    other.watch(TIMEOUT);
     assert!(other.bye);
     let frames = other.frames();
     assert!(frames.iter().all(|frame| frame.whole));
@@ -125,10 +124,7 @@ fn who_does_not_fit_is_refused_with_a_reason() {
     let page = server.page("/admission");
     assert!(page.contains(&format!("film/{offered}: ")), "{page}");
     assert_eq!(other.ask(Method::Teardown, &[]).status(), StatusCode::Ok);
-    assert!(
-        page.contains("1 refused") && page.contains("refused; the frames that must go"),
-        "{page}"
-    );
+    assert!(page.contains("1 refused") && page.contains("refused; the mandatory frames"), "{page}");
     assert!(server.page("/metrics").contains("millstream_media_refused_total 1"));
     assert!(server.page("/else").starts_with("HTTP/1.1 404"));
     // A closed session frees its slot.
@@ -139,7 +135,7 @@ fn who_does_not_fit_is_refused_with_a_reason() {
 }
 
 #[test]
-fn a_player_may_pause_and_go_on() {
+fn a_player_can_pause_and_resume() {
     let server = Server::start(60, "50 Mbps", "", DEADLINE, "");
     let mut player = Player::open(server.rtsp, "film");
     let described = player.ask(Method::Describe, &[]);
@@ -147,43 +143,43 @@ fn a_player_may_pause_and_go_on() {
     assert!(description.contains("a=rtpmap:32 MPV/90000"), "{description}");
     player.set_up(false);
     player.play();
-    player.watch_frames(5);
+    player.receive_frames(5);
     assert_eq!(player.ask(Method::Pause, &[]).status(), StatusCode::Ok);
     player.watch(Duration::from_millis(300));
     let before = player.frames().len();
     assert!(before < 60);
     assert_eq!(player.ask(Method::GetParameter, &[]).status(), StatusCode::Ok);
     player.play();
-    player.watch(LONG);
+    player.watch(TIMEOUT);
     assert_eq!(before + player.frames().len(), 60);
     server.end();
 }
 
 #[test]
-fn a_processor_that_dies_is_replaced_and_clients_play_on() {
+fn a_crashed_data_plane_is_replaced_and_clients_continue() {
     let media = "placement = \"ni\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
     let mut player = Player::open(server.rtsp, "film");
     player.set_up(false);
     player.play();
-    player.watch_frames(1);
+    player.receive_frames(1);
     player.frames();
-    kill_9(server.processor.unwrap());
+    kill_9(server.data_plane.unwrap());
     assert!(server.line().contains("starting another"));
-    player.watch_frames(20);
+    player.receive_frames(20);
     let account = server.end();
     assert_eq!(account["processors"], 2, "{account}");
-    // How many frames the gap cost depends on when it came; none is unaccounted for.
+    // The number of lost frames depends on the time of the crash; all are accounted for.
     let frames = &account["frames"];
     let [sent, late, full] = ["sent", "dropped_late", "dropped_full"]
         .map(|what| numbers(&frames[what]).iter().sum::<u64>());
-    let gone = frames["lost"].as_u64().unwrap() + frames["discarded"].as_u64().unwrap();
-    assert_eq!(frames["released"], sent + late + full + gone, "{account}");
+    let lost = frames["lost"].as_u64().unwrap() + frames["discarded"].as_u64().unwrap();
+    assert_eq!(frames["released"], sent + late + full + lost, "{account}");
     assert_eq!(frames["unaccounted"], 0, "{account}");
 }
 
 #[test]
-fn clients_play_on_when_the_host_dies_as_long_as_they_are_there() {
+fn clients_of_a_dead_host_play_until_they_stop_reporting() {
     let media = "placement = \"ni\"\nidle-timeout = \"1 s\"";
     let mut server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
     let mut player = Player::open(server.rtsp, "film");
@@ -195,19 +191,19 @@ fn clients_play_on_when_the_host_dies_as_long_as_they_are_there() {
     for _ in 0..5 {
         player.frames();
         player.report();
-        // Half a second's: all rounds take longer than the timeout.
-        player.watch_frames(30);
+        // Half a second per round: all rounds take longer than the timeout.
+        player.receive_frames(30);
     }
-    // It says no more that it is there.
-    wait_gone(server.processor.unwrap());
+    // The player sends no more reports.
+    await_exit(server.data_plane.unwrap());
 }
 
 #[test]
-fn a_server_that_is_started_again_takes_its_clients_over() {
+fn a_restarted_server_takes_over_its_clients() {
     let media = "placement = \"ni\"\nsocket = \"processor\"\nidle-timeout = \"20 s\"";
     let mut server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
-    let processor = server.processor.unwrap();
-    let mut players = Player::both_ways(server.rtsp, "film");
+    let data_plane = server.data_plane.unwrap();
+    let mut players = Player::udp_and_interleaved(server.rtsp, "film");
     let player = &mut players[0];
     player.watch(Duration::from_millis(200));
     server.crash();
@@ -219,29 +215,29 @@ fn a_server_that_is_started_again_takes_its_clients_over() {
                 player.watch(Duration::from_millis(50));
             }
         });
-        let server = server.again();
+        let server = server.restart();
         started.store(true, Ordering::Relaxed);
         server
     });
-    assert_eq!(server.processor, Some(processor));
-    // The other had its packets by the connection that is gone.
-    assert_eq!(server.line(), "taken over from a server before: 1 clients");
+    assert_eq!(server.data_plane, Some(data_plane));
+    // The interleaved client ended with its connection.
+    assert_eq!(server.line(), "1 clients taken over from the previous server");
     player.watch(Duration::from_millis(500));
     let frames = player.frames();
-    // More than came before the crash, and none missing in between.
+    // Frames continue after the crash without a gap.
     assert!(frames.len() > 40, "{} frames", frames.len());
     let last = frames.len() - 1;
     assert!(frames[..last].iter().all(|frame| frame.whole), "{frames:?}");
 
-    // A second server must not take what has one.
+    // A second server must not take over a data plane that has a server.
     let mut second = Command::new(env!("CARGO_BIN_EXE_millstream"));
     let second = second.args(["serve", "--for", "1 s", "media.toml"]);
     let output = second.current_dir(server.path("").as_path()).output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr).replace("\n  │ ", " ");
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("the server of the data plane there runs"), "{error}");
+    assert!(error.contains("another server uses this data plane"), "{error}");
 
-    // The session is asked for by a new connection, and ends with it.
+    // A new connection controls the session, and ends it.
     player.reconnect(server.rtsp, "film");
     assert_eq!(player.ask(Method::Pause, &[]).status(), StatusCode::Ok);
     player.watch(Duration::from_millis(300));
@@ -252,8 +248,8 @@ fn a_server_that_is_started_again_takes_its_clients_over() {
     player.watch(Duration::from_millis(300));
     assert!(!player.frames().is_empty());
 
-    // The server did not start this processor, and replaces it all the same.
-    kill_9(processor);
+    // The server replaces the data plane although it did not start it.
+    kill_9(data_plane);
     assert!(server.line().contains("starting another"));
     player.watch(Duration::from_secs(1));
     assert!(player.frames().len() > 20);
@@ -263,7 +259,7 @@ fn a_server_that_is_started_again_takes_its_clients_over() {
 }
 
 #[test]
-fn what_is_no_request_is_answered_or_closed_and_others_are_served() {
+fn invalid_requests_are_refused_or_closed_and_valid_clients_served() {
     let media = "connections = 20\nconnections-per-address = 20\nidle-timeout = \"1 s\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
     let long = [b"OPTIONS * RTSP/1.0\r\nX: ".as_slice(), &[b'x'; 100_000]].concat();
@@ -282,7 +278,7 @@ fn what_is_no_request_is_answered_or_closed_and_others_are_served() {
         let _ = stream.read_to_end(&mut answer);
         assert!(answer.is_empty() || answer.starts_with(b"RTSP/1.0 4"), "{bytes:?}: {answer:?}");
     }
-    // More connections than there may be: those beyond are closed, idle ones after a while.
+    // More connections than the limit: the excess is closed, and idle connections time out.
     let idle: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(server.rtsp).unwrap()).collect();
     for mut stream in idle {
         assert_eq!(stream.read(&mut [0; 10]).unwrap(), 0);
@@ -292,7 +288,7 @@ fn what_is_no_request_is_answered_or_closed_and_others_are_served() {
     server.end();
 }
 
-/// Kilobytes of memory that a process has.
+/// Returns the resident memory of a process, kB.
 fn resident(id: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -300,7 +296,7 @@ fn resident(id: u32) -> u64 {
 }
 
 #[test]
-fn a_thousand_idle_connections_cost_little_and_disturb_nobody() {
+fn a_thousand_idle_connections_cost_little_memory_and_do_not_disturb_players() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most.min(4_096), most).unwrap();
@@ -316,12 +312,12 @@ fn a_thousand_idle_connections_cost_little_and_disturb_nobody() {
     let before = resident(server.child.id());
     let mut idle: Vec<TcpStream> =
         (0..1000).map(|_| TcpStream::connect(server.rtsp).unwrap()).collect();
-    // The last is there: it is answered.
+    // The last connection is served.
     idle[999].write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").unwrap();
     let mut answer = [0; 12];
     idle[999].read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"RTSP/1.0 200");
-    // One more takes the place of the oldest that has asked for nothing, the first of them.
+    // One more connection evicts the oldest one without a request, which is the first.
     let mut beyond = TcpStream::connect(server.rtsp).unwrap();
     beyond.write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").unwrap();
     beyond.read_exact(&mut answer).unwrap();
@@ -330,26 +326,26 @@ fn a_thousand_idle_connections_cost_little_and_disturb_nobody() {
     let each = resident(server.child.id()).saturating_sub(before) * 1024 / 1000;
     assert!(each < 16 << 10, "{each} bytes a connection");
     player.play();
-    player.watch(LONG);
+    player.watch(TIMEOUT);
     assert!(player.bye);
     let frames = player.frames();
     assert_eq!(frames.iter().filter(|frame| frame.whole).count(), 120);
-    // Those who go make room.
+    // Closed connections free their slots.
     drop(idle);
-    let end = Instant::now() + LONG;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let mut next = TcpStream::connect(server.rtsp).unwrap();
         let _ = next.write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n");
         if next.read(&mut answer).is_ok_and(|count| count > 0) {
             break;
         }
-        assert!(Instant::now() < end, "no place");
+        assert!(Instant::now() < end, "no free slot");
     }
     assert_eq!(server.end()["evicted"], 1);
 }
 
 #[test]
-fn a_scanners_worth_of_requests_is_answered_or_closed() {
+fn requests_of_port_scanners_are_answered_or_closed() {
     let media = "connections = 20\nconnections-per-address = 20\nidle-timeout = \"2 s\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
     let seeds: [&[u8]; 9] = [
@@ -376,7 +372,7 @@ fn a_scanners_worth_of_requests_is_answered_or_closed() {
             Some(b"RTSP/1.0 4" | b"RTSP/1.0 5") => refused += 1,
             Some(_) => panic!("{:?}", String::from_utf8_lossy(&answer)),
         }
-        // Nothing is answered at a length that would be worth an attack.
+        // Answers are short, so that the server does not amplify attacks.
         assert!(answer.len() < 1_000, "{} bytes to {}", answer.len(), bytes.len());
     }
     assert_eq!(closed + refused + done, 1_000);
@@ -384,20 +380,20 @@ fn a_scanners_worth_of_requests_is_answered_or_closed() {
     let mut player = Player::open(server.rtsp, "film");
     assert_eq!(player.set_up(false).status(), StatusCode::Ok);
     player.play();
-    player.watch(LONG);
+    player.watch(TIMEOUT);
     assert_eq!(Player::kinds(&player.frames()), [10, 10, 40]);
     server.end();
 }
 
 #[test]
-fn a_client_that_goes_away_without_a_word_is_forgotten() {
+fn a_vanished_client_frees_its_bandwidth() {
     let server = Server::start(60, "1.3 Mbps", "", DEADLINE, ", repeat = true");
     let mut player = Player::open(server.rtsp, "film");
     player.set_up(false);
     player.play();
     player.watch(Duration::from_millis(200));
     drop(player);
-    let end = Instant::now() + LONG;
+    let end = Instant::now() + TIMEOUT;
     let mut next = Player::open(server.rtsp, "film");
     while next.set_up(false).status() != StatusCode::Ok {
         assert!(Instant::now() < end);
@@ -406,10 +402,10 @@ fn a_client_that_goes_away_without_a_word_is_forgotten() {
 }
 
 #[test]
-fn a_file_that_cannot_be_served_is_an_error_that_says_what_would_be_right() {
+fn an_unsupported_file_is_an_error_with_a_suggestion() {
     let folder = tempfile::tempdir().unwrap();
     let film = folder.path().join("film.m1v");
-    std::fs::write(&film, player::film(12)).unwrap();
+    std::fs::write(&film, player::test_video(12)).unwrap();
     for (change, parts) in [
         ("", vec!["period of 40000000 ns", "16666666"]),
         ("late = \"send\"", vec!["dropped whole", "late = \"drop\""]),
@@ -435,9 +431,9 @@ fn a_file_that_cannot_be_served_is_an_error_that_says_what_would_be_right() {
 }
 
 #[test]
-fn a_file_in_the_place_of_the_socket_stays_and_is_named() {
+fn a_file_at_the_path_of_the_socket_is_kept_and_named() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("film.m1v"), player::film(12)).unwrap();
+    std::fs::write(folder.path().join("film.m1v"), player::test_video(12)).unwrap();
     let file = folder.path().join("media.toml");
     let text = format!(
         "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"ni\"\nsocket = \"film.m1v\"\n[link]\n\
@@ -450,21 +446,24 @@ fn a_file_in_the_place_of_the_socket_stays_and_is_named() {
     let output = command.output().unwrap();
     let error = String::from_utf8(output.stderr).unwrap().replace("\n  │ ", " ");
     assert_eq!(output.status.code(), Some(2), "{error}");
-    assert!(error.contains("film.m1v") && error.contains("choose a place for `socket`"), "{error}");
-    assert_eq!(std::fs::read(folder.path().join("film.m1v")).unwrap(), player::film(12));
+    assert!(
+        error.contains("film.m1v") && error.contains("set `socket` to an unused path"),
+        "{error}"
+    );
+    assert_eq!(std::fs::read(folder.path().join("film.m1v")).unwrap(), player::test_video(12));
 }
 
-/// `/status`, which the dashboard draws, and `millstream top` say of each client what it got.
+/// `/status`, which the dashboard draws, and `millstream top` show the counters of each client.
 #[test]
-fn each_client_s_numbers_are_shown_while_it_plays() {
+fn status_and_top_show_each_client_during_playback() {
     for placement in ["host", "ni"] {
         let media = format!("http = \"127.0.0.1:0\"\nplacement = \"{placement}\"");
         let stream = format!("{DEADLINE}\nwindow = \"1/6\"");
         let server = Server::start(60, "50 Mbps", &media, &stream, ", repeat = true");
         let page = server.page("/");
         assert!(page.contains("text/html") && page.contains("script-src 'sha256-"), "{page}");
-        let mut players = Player::both_ways(server.rtsp, "film");
-        players.iter_mut().for_each(|player| player.watch_frames(20));
+        let mut players = Player::udp_and_interleaved(server.rtsp, "film");
+        players.iter_mut().for_each(|player| player.receive_frames(20));
         players.iter_mut().for_each(|player| {
             assert_eq!(player.ask(Method::Pause, &[]).status(), StatusCode::Ok);
             player.watch(Duration::from_millis(300));
@@ -516,15 +515,15 @@ fn each_client_s_numbers_are_shown_while_it_plays() {
 }
 
 #[test]
-fn a_server_that_is_to_terminate_lets_films_play_out_and_begins_none() {
+fn a_draining_server_finishes_running_clips_and_admits_no_client() {
     let server = Server::start(120, "50 Mbps", "http = \"127.0.0.1:0\"", DEADLINE, "");
-    let mut players = Player::both_ways(server.rtsp, "film");
-    // One that does not play is not waited for.
+    let mut players = Player::udp_and_interleaved(server.rtsp, "film");
+    // The drain does not wait for a client that does not play.
     let mut idle = Player::open(server.rtsp, "film");
     assert_eq!(idle.set_up(false).status(), StatusCode::Ok);
-    players[0].watch_frames(5);
+    players[0].receive_frames(5);
     server.signal(Signal::SIGTERM);
-    assert_eq!(server.line(), "draining: 2 clients play on, for at most 30s");
+    assert_eq!(server.line(), "draining: 2 clients continue for at most 30s");
     let mut late = Player::open(server.rtsp, "film");
     let refused = late.set_up(false);
     assert_eq!(refused.status(), StatusCode::ServiceUnavailable);
@@ -534,48 +533,48 @@ fn a_server_that_is_to_terminate_lets_films_play_out_and_begins_none() {
     for line in ["millstream_media_turned_away_total 1", "millstream_media_draining 1"] {
         assert!(metrics.contains(line), "{metrics}");
     }
-    // By turns: one that does not read for as long as `first-deadline` would lose frames.
-    let end = Instant::now() + LONG;
+    // Players read in turn: a player that does not read within `first-deadline` loses frames.
+    let end = Instant::now() + TIMEOUT;
     while players.iter().any(|player| !player.bye) {
-        assert!(Instant::now() < end, "the film's end is told");
+        assert!(Instant::now() < end, "RTCP BYE at the end");
         players.iter_mut().for_each(|player| player.watch(Duration::from_millis(20)));
     }
     for player in &mut players {
         assert_eq!(player.frames().iter().filter(|frame| frame.whole).count(), 120);
     }
-    assert_eq!(server.line(), "drained: no clip runs any more");
-    let account = server.ended();
+    assert_eq!(server.line(), "drained: no clip is playing");
+    let account = server.wait_for_exit();
     assert_eq!((&account["turned_away"], &account["cut_off"]), (&1.into(), &0.into()), "{account}");
 }
 
 #[test]
-fn films_that_do_not_end_are_cut_off_when_the_drain_has_lasted_long_enough() {
+fn running_clips_are_cut_off_at_the_drain_timeout() {
     for placement in ["host", "ni"] {
         let media = format!("placement = \"{placement}\"\ndrain-timeout = \"500 ms\"");
         let server = Server::start(60, "50 Mbps", &media, DEADLINE, ", repeat = true");
         let mut player = Player::open(server.rtsp, "film");
         player.set_up(false);
         player.play();
-        player.watch_frames(5);
+        player.receive_frames(5);
         server.signal(Signal::SIGTERM);
-        player.watch(LONG);
-        assert!(player.bye, "who is cut off is told so");
-        assert_eq!(server.line(), "draining: 1 clients play on, for at most 500ms");
-        assert_eq!(server.line(), "drained for 500ms: 1 clients are cut off");
-        let account = server.ended();
+        player.watch(TIMEOUT);
+        assert!(player.bye, "a client that is cut off gets RTCP BYE");
+        assert_eq!(server.line(), "draining: 1 clients continue for at most 500ms");
+        assert_eq!(server.line(), "drain timeout of 500ms: disconnecting 1 clients");
+        let account = server.wait_for_exit();
         assert_eq!((&account["cut_off"], &account["processors"]), (&1.into(), &1.into()));
     }
 }
 
 #[test]
-fn a_terminal_that_goes_away_ends_it_as_ctrl_c_does() {
+fn sighup_ends_the_server_like_ctrl_c() {
     let server = Server::start(60, "50 Mbps", "", DEADLINE, ", repeat = true");
     let mut player = Player::open(server.rtsp, "film");
     player.set_up(false);
     player.play();
-    player.watch_frames(5);
+    player.receive_frames(5);
     server.signal(Signal::SIGHUP);
-    player.watch(LONG);
+    player.watch(TIMEOUT);
     assert!(player.bye);
-    assert_eq!(server.ended()["turned_away"], 0);
+    assert_eq!(server.wait_for_exit()["turned_away"], 0);
 }

@@ -1,5 +1,5 @@
-//! `millstream serve` to players that read too slowly or not at all, or take more than their share
-//! of places.
+//! Tests of `millstream serve` with players that read too slowly or not at all, and of the default
+//! limits per address.
 
 use crate::player::{Player, Server, assert_conserved, connect_from};
 use nix::sys::socket::{
@@ -12,16 +12,17 @@ use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const LONG: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const DEADLINE: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"200 ms\"\nwindow = \"1/6\"";
 
-/// Frames that the server may count as sent although the client does not read: what fits the
-/// receive buffer (4 KB, which the kernel doubles), the unsent bytes that the kernel may hold (4
-/// KiB and a segment), and what the RTP headers add. The film has 2.3 KB a frame.
-const HIDDEN_FRAMES: u64 = 40;
+/// The largest number of frames that the server counts as sent although the client does not read.
+///
+/// They fit the receive buffer (4 KB, which the kernel doubles) and the unsent bytes in the kernel
+/// (4 KiB and a segment), with their RTP headers. A frame has 2.3 KB on average.
+const MAX_UNREAD_FRAMES: u64 = 40;
 
-/// A connection whose kernel takes a few kilobytes and no more.
-fn narrow(server: &Server) -> TcpStream {
+/// Connects with a receive buffer of a few kilobytes.
+fn connect_with_small_buffer(server: &Server) -> TcpStream {
     let flags = SockFlag::SOCK_CLOEXEC;
     let stream = socket(AddressFamily::Inet, SockType::Stream, flags, None).unwrap();
     setsockopt(&stream, sockopt::RcvBuf, &4096).unwrap();
@@ -34,7 +35,7 @@ fn sum(frames: &serde_json::Value, what: &str) -> u64 {
 }
 
 #[test]
-fn a_player_that_stops_reading_is_charged_and_closed_and_others_play_on() {
+fn a_stalled_player_is_charged_and_closed_and_other_players_continue() {
     for placement in ["host", "ni"] {
         let media =
             format!("placement = \"{placement}\"\nhttp = \"127.0.0.1:0\"\nstall-timeout = \"1 s\"");
@@ -42,7 +43,7 @@ fn a_player_that_stops_reading_is_charged_and_closed_and_others_play_on() {
         let mut honest = Player::open(server.rtsp, "film");
         assert_eq!(honest.set_up(true).status(), StatusCode::Ok);
         honest.play();
-        let mut stalled = Player::over(narrow(&server), server.rtsp, "film");
+        let mut stalled = Player::over(connect_with_small_buffer(&server), server.rtsp, "film");
         assert_eq!(stalled.set_up(true).status(), StatusCode::Ok);
         stalled.play();
         let done = AtomicBool::new(false);
@@ -52,10 +53,10 @@ fn a_player_that_stops_reading_is_charged_and_closed_and_others_play_on() {
                     honest.watch(Duration::from_millis(50));
                 }
             });
-            let end = Instant::now() + LONG;
+            let end = Instant::now() + TIMEOUT;
             let mut most_sent = 0;
             let gone = loop {
-                assert!(Instant::now() < end, "the stalled player is still there");
+                assert!(Instant::now() < end, "the stalled player is still connected");
                 let status = server.status();
                 let clients = status["clients"].as_array().unwrap();
                 if let Some(client) = clients.iter().find(|client| client["client"] == 1) {
@@ -70,10 +71,10 @@ fn a_player_that_stops_reading_is_charged_and_closed_and_others_play_on() {
             watching.join().unwrap();
             (most_sent, gone)
         });
-        // Of about 75 frames in that time, few were taken for sent; the others are late, or went
+        // Of about 75 frames in that time, few are counted as sent; the rest is late, or discarded
         // with the client.
-        assert!(most_sent <= HIDDEN_FRAMES, "{most_sent} sent, {gone}");
-        assert!(sum(&gone, "sent") <= HIDDEN_FRAMES, "{gone}");
+        assert!(most_sent <= MAX_UNREAD_FRAMES, "{most_sent} sent, {gone}");
+        assert!(sum(&gone, "sent") <= MAX_UNREAD_FRAMES, "{gone}");
         let lost = sum(&gone, "late") + sum(&gone, "full");
         assert!(lost > 20 && gone["slow"].as_u64().unwrap() > 20, "{placement}: {gone}");
         assert!(gone["violations"].as_u64().unwrap() > 10, "{gone}");
@@ -82,14 +83,14 @@ fn a_player_that_stops_reading_is_charged_and_closed_and_others_play_on() {
             sum(&gone, "sent") + lost + gone["discarded"].as_u64().unwrap(),
             "{gone}"
         );
-        // The other one: nothing was late by its connection.
+        // The connection of the other player made no frame late.
         let status = server.status();
         let other = &status["clients"][0]["frames"];
         assert_eq!(other["slow"], 0, "{other}");
         assert!(sum(other, "sent") > 50, "{other}");
         assert!(server.page("/metrics").contains("millstream_media_stalled_total 1"));
         let mut rest = Vec::new();
-        let _ = narrow_rest(stalled).read_to_end(&mut rest);
+        let _ = connection_of(stalled).read_to_end(&mut rest);
         let frames = honest.frames();
         assert!(frames.iter().rev().skip(1).all(|frame| frame.whole));
         let account = server.end();
@@ -98,15 +99,15 @@ fn a_player_that_stops_reading_is_charged_and_closed_and_others_play_on() {
     }
 }
 
-/// What a player's kernel still has; the connection is closed by the server.
-fn narrow_rest(player: Player) -> TcpStream {
+/// Returns a player's connection, for reading its buffer after the server has closed it.
+fn connection_of(player: Player) -> TcpStream {
     let stream = player.into_control();
-    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     stream
 }
 
 #[test]
-fn one_address_has_a_sixteenth_of_all_places_where_the_file_does_not_say() {
+fn by_default_one_address_has_a_sixteenth_of_all_slots() {
     let media = "connections = 96\nsessions = 80\nhttp = \"127.0.0.1:0\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, "");
     let mut players: Vec<Player> = (0..6).map(|_| Player::open(server.rtsp, "film")).collect();
@@ -116,7 +117,7 @@ fn one_address_has_a_sixteenth_of_all_places_where_the_file_does_not_say() {
     assert_eq!(status[5..], [StatusCode::ServiceUnavailable]);
     let mut beyond = TcpStream::connect(server.rtsp).unwrap();
     assert_eq!(beyond.read(&mut [0; 10]).unwrap_or(0), 0);
-    // Another address has places of its own.
+    // Another address has its own slots.
     let mut other = connect_from("127.0.0.2", server.rtsp);
     other.write_all(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n").unwrap();
     let mut answer = [0; 12];
@@ -131,15 +132,15 @@ fn one_address_has_a_sixteenth_of_all_places_where_the_file_does_not_say() {
 }
 
 #[test]
-fn a_player_that_reads_at_half_the_rate_gets_frames_in_time_and_is_not_closed() {
+fn a_player_that_reads_at_half_the_rate_gets_frames_on_time_and_is_not_closed() {
     let media = "http = \"127.0.0.1:0\"\nstall-timeout = \"1 s\"";
     let server = Server::start(60, "50 Mbps", media, DEADLINE, ", repeat = true");
-    let mut player = Player::over(narrow(&server), server.rtsp, "film");
+    let mut player = Player::over(connect_with_small_buffer(&server), server.rtsp, "film");
     assert_eq!(player.set_up(true).status(), StatusCode::Ok);
     player.play();
     let mut stream = player.into_control();
     stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-    // The film has 138 KB/s.
+    // The file has 138 KB/s.
     let (begun, mut read) = (Instant::now(), 0.0);
     let mut chunk = [0; 1000];
     while begun.elapsed() < Duration::from_secs(4) {
@@ -154,8 +155,8 @@ fn a_player_that_reads_at_half_the_rate_gets_frames_in_time_and_is_not_closed() 
     assert_eq!(status["stalled"], 0, "{status}");
     let frames = &status["clients"][0]["frames"];
     let (sent, slow) = (sum(frames, "sent"), frames["slow"].as_u64().unwrap());
-    // About half of the frames can go. Those that would be too late are left out before they begin,
-    // so a good part of the others is in time.
+    // The path carries about half of the frames. Late frames are dropped before their
+    // transmission, which leaves time for the rest.
     assert!(slow > 20, "{frames}");
     assert!(sent > 30, "{frames}");
     assert_eq!(slow, sum(frames, "late") + sum(frames, "full"), "{frames}");

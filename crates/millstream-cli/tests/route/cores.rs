@@ -1,4 +1,4 @@
-//! A router on two processors: what one core receives another forwards, and the first sends.
+//! Tests of a router on two cores: packets pass between cores for forwarding and transmission.
 
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::network::Network;
 use crate::{ROUTER, VOICE, millstream, number, outcome, packet, write_capture};
 
-/// Captures routed by a file; the frames sent, in order.
+/// Routes captures by `file`; returns the report and the sent frames in order.
 fn routed(folder: &Path, file: &str) -> (Value, Vec<Vec<u8>>) {
     fs::write(folder.join("router.toml"), file).unwrap();
     let (status, report, errors) =
@@ -24,7 +24,7 @@ fn routed(folder: &Path, file: &str) -> (Value, Vec<Vec<u8>>) {
 }
 
 #[test]
-fn two_cores_send_what_one_does_and_every_path_in_order() {
+fn two_cores_send_the_packets_of_one_core_with_each_path_in_order() {
     let folder = TempDir::new().unwrap();
     let frames = (0..20_000u32).map(|k| {
         let mut frame = packet(ROUTER, [10, 2, 0, 1], [0, VOICE, 10][k as usize % 3], 200);
@@ -32,7 +32,7 @@ fn two_cores_send_what_one_does_and_every_path_in_order() {
         frame
     });
     write_capture(&folder.path().join("in.pcap"), &frames.collect::<Vec<_>>());
-    // Cores of lan, wan, and three paths.
+    // The array has the cores of lan, wan and the three paths.
     let file = |cores: u32, [lan, wan, voice, data, rest]: [u32; 5]| {
         format!(
             r#"
@@ -81,29 +81,29 @@ neighbour = "02:00:00:00:02:01"
     let (_, one) = routed(folder.path(), &file(1, [0; 5]));
     assert_eq!(one.len(), 20_000);
     let one = by_path(one);
-    for places in [[0, 1, 0, 1, 0], [1, 0, 0, 0, 1], [0, 0, 1, 1, 1]] {
-        let (report, two) = routed(folder.path(), &file(2, places));
+    for assignment in [[0, 1, 0, 1, 0], [1, 0, 0, 0, 1], [0, 0, 1, 1, 1]] {
+        let (report, two) = routed(folder.path(), &file(2, assignment));
         assert_eq!(report["unaccounted"], 0, "{report:#}");
         assert_eq!(report["ended"], "input");
-        assert!(one == by_path(two), "{places:?}: {report:#}");
+        assert!(one == by_path(two), "{assignment:?}: {report:#}");
         let on = |name: &str| {
             let rows = report["processes"].as_array().unwrap();
             rows.iter().find(|row| row["name"] == name).unwrap()["core"].as_u64().unwrap()
         };
         assert_eq!(
             [on("input lan"), on("path data")],
-            [u64::from(places[0]), u64::from(places[3])]
+            [u64::from(assignment[0]), u64::from(assignment[3])]
         );
     }
     let (status, _, errors) = {
         fs::write(folder.path().join("many.toml"), file(64, [0, 1, 2, 3, 4])).unwrap();
         outcome(millstream().arg("check").arg(folder.path().join("many.toml")))
     };
-    assert!(status != 0 && errors.contains("nothing is on core"), "{errors}");
+    assert!(status != 0 && errors.contains("no port or path uses core"), "{errors}");
 }
 
-/// Every packet crosses twice: ARP, neighbour discovery, errors, translation, TCP, a changed file,
-/// and a flood beside.
+/// Tests ARP, neighbour discovery, ICMP errors, NAT, TCP and a reload during a flood; every packet
+/// crosses between cores.
 fn hosts_find_each_other(io: &str) {
     const STATUS: &str = "127.0.0.1:9817";
     let network = Network::new();
@@ -129,8 +129,8 @@ fn hosts_find_each_other(io: &str) {
             "address = [\"10.2.0.1/24\", \"2001:db8:2::1/64\"]\nnat = { check-source = false }"
         ),
     );
-    // `back` comes by core 1, is forwarded on 0 and leaves there; `all` comes by 0 and goes on by
-    // 1.
+    // `back` arrives on core 1 and is forwarded and sent on core 0. `all` arrives on core 0 and is
+    // forwarded and sent on core 1.
     fs::write(&path, &file).unwrap();
     network.host("source", "a0", "10.1.0.2/24", "10.1.0.1");
     network.execute("sink", &["ip", "address", "add", "10.2.0.2/24", "dev", "b0"]);
@@ -153,15 +153,15 @@ fn hosts_find_each_other(io: &str) {
     }
     let text = network.try_execute("source", &["ping", "-n", "-c", "1", "-t", "1", "10.2.0.2"]);
     assert!(text.contains("From 10.1.0.1") && text.contains("Time to live exceeded"), "{text}");
-    assert!(network.is_refused("source", "10.2.0.2:9"), "the error about it is translated, too");
+    assert!(network.is_refused("source", "10.2.0.2:9"), "the ICMP error is translated, too");
     let flood = packet(network.mac("router", "f1"), [10, 2, 0, 2], 0, 60);
     let flood = network.flood("source", "f0", flood);
     let (sent, received) = network.transfer("source", "sink", "10.2.0.2:7000", 4 << 20);
     assert_eq!(sent, received);
     let after = file.replace("weight = 100", "weight = 50").replace("\"flood\"", "\"noise\"");
     fs::write(&path, after).unwrap();
-    router.hang_up();
-    network.until("the file is read again", || {
+    router.reload();
+    network.wait_until("the reload", || {
         network.get("router", STATUS, "/metrics").contains("path=\"noise\"")
     });
     let (sent, received) = network.transfer("source", "sink", "10.2.0.2:7001", 1 << 20);
@@ -177,11 +177,11 @@ fn hosts_find_each_other(io: &str) {
 }
 
 #[test]
-fn hosts_find_each_other_by_two_cores_and_af_packet() {
+fn two_cores_route_between_hosts_by_af_packet() {
     hosts_find_each_other("packet");
 }
 
 #[test]
-fn hosts_find_each_other_by_two_cores_and_af_xdp() {
+fn two_cores_route_between_hosts_by_af_xdp() {
     hosts_find_each_other("xdp");
 }

@@ -1,5 +1,5 @@
-//! Paths with a `filter`, and paths that drop: what matches them is dropped as it is classified,
-//! counted, and taken over from a changed file.
+//! Tests of paths with a `filter` and of paths that drop: packets are dropped at classification and
+//! counted, and a reload changes the action.
 
 use etherparse::PacketBuilder;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::network::Network;
 use crate::{ROUTER, ROUTER_FILE, VOICE, millstream, number, outcome, packet, write_capture};
 
-/// Before all other paths: nobody gets at port 22, and 10.2.0.9 gets web pages only.
+/// Paths before all others: no TCP to port 22, and only web traffic and ICMP to 10.2.0.9.
 const FIREWALL: &str = r#"
 [[path]]
 name = "no shell"
@@ -40,7 +40,7 @@ fn tcp(host: u8, port: u16) -> Vec<u8> {
 }
 
 #[test]
-fn what_a_path_drops_is_dropped_as_it_is_classified_and_counted() {
+fn drop_paths_drop_at_classification_and_count() {
     let folder = TempDir::new().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("router.toml"), file(FIREWALL)).unwrap();
@@ -84,7 +84,7 @@ fn what_a_path_drops_is_dropped_as_it_is_classified_and_counted() {
 }
 
 #[test]
-fn what_cannot_be_of_a_path_that_drops_is_refused() {
+fn invalid_keys_of_drop_paths_are_errors() {
     let folder = TempDir::new().unwrap();
     let at = folder.path().join("router.toml");
     for key in ["queue = 9", "reservation = \"1 Mcps\"", "to = \"wan\"", "weight = 2"] {
@@ -92,7 +92,7 @@ fn what_cannot_be_of_a_path_that_drops_is_refused() {
         fs::write(&at, file(&wrong)).unwrap();
         let (status, _, errors) = outcome(millstream().arg("check").arg(&at));
         let name = key.split(' ').next().unwrap();
-        let said = format!("`{name}` of path `no shell`, which drops");
+        let said = format!("`{name}` of path `no shell`, whose action is \"drop\"");
         assert!(status == 2 && errors.contains(&said), "{key}: {errors}");
     }
     fs::write(&at, file(&FIREWALL.replace("\"drop\"", "\"dorp\""))).unwrap();
@@ -101,7 +101,7 @@ fn what_cannot_be_of_a_path_that_drops_is_refused() {
 }
 
 #[test]
-fn a_path_drops_and_forwards_again_as_its_file_is_read() {
+fn a_reload_switches_a_path_between_drop_and_forward() {
     const PACKETS: u64 = 200;
     const STATUS: &str = "127.0.0.1:9817";
     let network = Network::new();
@@ -119,7 +119,7 @@ fn a_path_drops_and_forwards_again_as_its_file_is_read() {
     let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", 2 * PACKETS);
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
     let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 60);
-    // Nothing is in a queue when the file is read again, or it would be dropped.
+    // The queues must be empty at a reload: it drops the queued packets of a new drop path.
     let until = |list: &str, name: &str, key: &str, count: u64| {
         let began = Instant::now();
         loop {
@@ -142,7 +142,7 @@ fn a_path_drops_and_forwards_again_as_its_file_is_read() {
     until("paths", "voice", "sent", PACKETS);
     for (reloads, text) in [(1, &drops), (2, &forwards)] {
         fs::write(&file, text).unwrap();
-        router.hang_up();
+        router.reload();
         until("", "", "reloads", reloads);
         network.send("source", "a0", &voice, PACKETS, Duration::from_micros(100));
         until("paths", "voice", "received", PACKETS * (reloads + 1));

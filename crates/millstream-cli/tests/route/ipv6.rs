@@ -1,5 +1,5 @@
-//! IPv6 between real interfaces: the kernel's own ping and TCP, AF_PACKET, AF_XDP, and the kernel's
-//! routes.
+//! Tests of IPv6 between real interfaces: the kernel's ping and TCP, AF_PACKET, AF_XDP, and the
+//! kernel's routes.
 
 use std::fs;
 use std::thread;
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use crate::network::Network;
 use crate::number;
 
-/// Two ports, each with an address of both families.
+/// Returns a router file with two ports, each with an address of both families.
 fn file(io: &str, more: &str) -> String {
     let port = |name: &str, network: u8| {
         format!(
@@ -28,7 +28,7 @@ fn ip(network: &Network, namespace: &str, command: &str) {
     network.execute(namespace, &[&["ip"][..], &command.split(' ').collect::<Vec<_>>()].concat());
 }
 
-/// Hosts with an address each that nobody else is asked about.
+/// Configures the hosts with addresses of both families, without duplicate address detection.
 fn hosts(network: &Network) {
     for (namespace, device, of) in [("source", "a0", 1), ("sink", "b0", 2)] {
         let address = format!("address add 2001:db8:{of}::2/64 dev {device} nodad");
@@ -38,14 +38,14 @@ fn hosts(network: &Network) {
     }
 }
 
-/// The link-local address that an interface makes of its hardware address.
+/// Returns the link-local address of an interface, derived from its hardware address.
 fn link_local(network: &Network, namespace: &str, device: &str) -> String {
     let [a, b, c, d, e, f] = network.mac(namespace, device);
     format!("fe80::{:02x}{b:02x}:{c:02x}ff:fe{d:02x}:{e:02x}{f:02x}", a ^ 2)
 }
 
 #[test]
-fn hosts_find_the_router_by_ndp_ping_through_it_and_are_told_what_is_unreachable() {
+fn ndp_ping_and_icmpv6_errors_work_between_hosts() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
@@ -65,7 +65,7 @@ fn hosts_find_the_router_by_ndp_ping_through_it_and_are_told_what_is_unreachable
     assert!(text.contains("3 received"), "the router itself: {text}");
     for host in ["2001:db8:2::2", "2001:db8:3::1"] {
         let text = ping(&["-c", "3", "-i", "0.2", host]);
-        // The first waits until its neighbour is known.
+        // The first packet waits for neighbour resolution.
         assert!(text.contains("3 received") && text.contains("ttl=63"), "{host}: {text}");
     }
     let text = ping(&["-c", "1", "-t", "1", "2001:db8:2::2"]);
@@ -87,9 +87,9 @@ fn hosts_find_the_router_by_ndp_ping_through_it_and_are_told_what_is_unreachable
     assert!(number(&report, "ports", "a1", "originated") > 5, "{report:#}");
 }
 
-/// Solicitations go to groups, and nothing but the router hears what comes in.
+/// Neighbour solicitations go to multicast groups, and only the router receives the packets.
 #[test]
-fn tcp_goes_by_ipv6_through_af_xdp_ports_with_offloads_left_as_they_are() {
+fn tcp_over_ipv6_passes_af_xdp_ports_with_default_offloads() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
@@ -110,9 +110,9 @@ fn tcp_goes_by_ipv6_through_af_xdp_ports_with_offloads_left_as_they_are() {
     assert_eq!(number(&report, "ports", "a1", "unfit"), 0, "{report:#}");
 }
 
-/// The file has no route and no address: both are the kernel's, and change while packets flow.
+/// The file has no routes and addresses: they come from the kernel and change during the test.
 #[test]
-fn the_kernel_s_ipv6_routes_and_neighbours_are_followed_as_they_change() {
+fn ipv6_routes_and_neighbours_follow_the_kernel() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
@@ -138,10 +138,10 @@ fn the_kernel_s_ipv6_routes_and_neighbours_are_followed_as_they_change() {
     };
     until("2001:db8:1::1", "1 received");
     let text = network.execute("source", &["ping", "-n", "-c", "2", "-i", "0.2", "2001:db8:1::1"]);
-    assert!(!text.contains("DUP!"), "the kernel answers, and nobody else: {text}");
+    assert!(!text.contains("DUP!"), "only the kernel answers: {text}");
     until("2001:db8:2::2", "ttl=63");
     until("2001:db8:3::1", "From 2001:db8:1::1 icmp_seq=1 Destination unreachable: No route");
-    // Routing daemons name link-local gateways.
+    // Routing daemons use link-local gateways.
     let gateway = link_local(&network, "sink", "b0");
     kernel(&format!("-6 route add 2001:db8:3::/48 via {gateway} dev b1"));
     until("2001:db8:3::1", "ttl=63");
@@ -149,9 +149,9 @@ fn the_kernel_s_ipv6_routes_and_neighbours_are_followed_as_they_change() {
     until("2001:db8:3::1", "No route");
     kernel("-6 route del blackhole 2001:db8:3::/64");
     until("2001:db8:3::1", "ttl=63");
-    // A neighbour that only the kernel knows.
+    // A neighbour that only the kernel has.
     let sink = network.mac("sink", "b0").map(|byte| format!("{byte:02x}")).join(":");
-    let silent = network.watch("sink", "b0", "icmp6 and dst host 2001:db8:2::77");
+    let silent = network.record("sink", "b0", "icmp6 and dst host 2001:db8:2::77");
     kernel(&format!("neighbour replace 2001:db8:2::77 lladdr {sink} dev b1 nud permanent"));
     thread::sleep(Duration::from_millis(200));
     ping("2001:db8:2::77");

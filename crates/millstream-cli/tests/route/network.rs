@@ -1,4 +1,4 @@
-//! Network namespaces joined by veth pairs, made for one test and removed when it ends.
+//! Network namespaces joined by veth pairs, created for one test and removed when it ends.
 
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
 use nix::sys::signal::{Signal, kill};
@@ -16,13 +16,13 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// The timeout of each wait.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How many networks this process has made.
-static MADE: AtomicU32 = AtomicU32::new(0);
+/// The number of networks that this process has created.
+static CREATED: AtomicU32 = AtomicU32::new(0);
 
-/// source (a0, f0) – (a1, f1) router (b1) – (b0) sink.
+/// The network source (a0, f0) – (a1, f1) router (b1) – (b0) sink.
 pub(crate) struct Network {
     prefix: String,
 }
@@ -30,13 +30,13 @@ pub(crate) struct Network {
 impl Network {
     pub(crate) fn new() -> Self {
         let root = fs::metadata("/proc/self").unwrap().uid() == 0;
-        let there = |program| Command::new(program).arg("-V").output().is_ok();
+        let installed = |program| Command::new(program).arg("-V").output().is_ok();
         assert!(
-            root && ["ip", "ping", "ethtool"].into_iter().all(there),
-            "this test makes network namespaces: run it as root, with iproute2, iputils-ping and \
+            root && ["ip", "ping", "ethtool"].into_iter().all(installed),
+            "this test creates network namespaces: run it as root, with iproute2, iputils-ping and \
              ethtool"
         );
-        let number = MADE.fetch_add(1, Ordering::Relaxed);
+        let number = CREATED.fetch_add(1, Ordering::Relaxed);
         let network = Self { prefix: format!("ms{}-{number}", std::process::id()) };
         for name in ["source", "router", "sink"] {
             let of = network.name(name);
@@ -56,7 +56,7 @@ impl Network {
         network
     }
 
-    /// Joins two namespaces again, the far end up and with this hardware address.
+    /// Creates a veth pair between two namespaces; the far end is up and has the address `mac`.
     pub(crate) fn join(&self, left: &str, a: &str, right: &str, b: &str, mac: Option<[u8; 6]>) {
         let (left, right) = (self.name(left), self.name(right));
         run(&["-n", &left, "link", "add", a, "type", "veth", "peer", "name", b, "netns", &right]);
@@ -67,22 +67,22 @@ impl Network {
         run(&["-n", &right, "link", "set", b, "up"]);
     }
 
-    /// Two ends of a wire within a namespace.
-    pub(crate) fn loop_back(&self, namespace: &str, a: &str, b: &str) {
+    /// Creates a veth pair within a namespace.
+    pub(crate) fn add_veth_pair(&self, namespace: &str, a: &str, b: &str) {
         let of = self.name(namespace);
         run(&["-n", &of, "link", "add", a, "type", "veth", "peer", "name", b]);
         run(&["-n", &of, "link", "set", a, "up"]);
         run(&["-n", &of, "link", "set", b, "up"]);
     }
 
-    /// A device moves from one namespace to another, and is up there.
-    pub(crate) fn hand_over(&self, from: &str, device: &str, to: &str) {
+    /// Moves a device to another namespace and sets it up.
+    pub(crate) fn move_device(&self, from: &str, device: &str, to: &str) {
         let (from, to) = (self.name(from), self.name(to));
         run(&["-n", &from, "link", "set", device, "netns", &to]);
         run(&["-n", &to, "link", "set", device, "up"]);
     }
 
-    /// Fails, saying what to install, unless these programs are there.
+    /// Asserts that these programs are installed.
     pub(crate) fn require(&self, programs: &[&str]) {
         for program in programs {
             let found = Command::new("which").arg(program).output();
@@ -107,7 +107,7 @@ impl Network {
         bytes.try_into().unwrap()
     }
 
-    /// The router's file: a port each for the reserved flow and the flood, and a slow one for both.
+    /// Returns a router file with ports for the reserved flow and the flood, and a slow output.
     pub(crate) fn router(&self) -> String {
         let hex = self.mac("sink", "b0").map(|byte| format!("{byte:02x}")).join(":");
         let port = |name: &str, rate: &str| {
@@ -124,7 +124,7 @@ impl Network {
         )
     }
 
-    /// Runs `work` in a thread of its own in a namespace.
+    /// Runs `work` in a new thread in a namespace.
     pub(crate) fn within<T: Send + 'static>(
         &self,
         namespace: &str,
@@ -137,7 +137,7 @@ impl Network {
         })
     }
 
-    /// Counts packets that come in, until there are `most`; listens when this returns.
+    /// Counts received packets up to `most`; the capture is open when this returns.
     pub(crate) fn count(
         &self,
         namespace: &str,
@@ -147,11 +147,11 @@ impl Network {
     ) -> JoinHandle<u64> {
         let (ready, listening) = mpsc::channel();
         let counting = self.within(namespace, move || {
-            let mut capture = listen(interface, filter);
+            let mut capture = open_capture(interface, filter);
             ready.send(()).unwrap();
             let began = Instant::now();
             let mut count = 0;
-            while count < most && began.elapsed() < PATIENCE {
+            while count < most && began.elapsed() < TIMEOUT {
                 match capture.next_packet() {
                     Ok(_) => count += 1,
                     Err(_) => thread::sleep(Duration::from_millis(1)),
@@ -183,13 +183,12 @@ impl Network {
         sending.join().unwrap();
     }
 
-    /// Sends copies of a frame as fast as it can, until it is stopped; it has begun when this
-    /// returns.
+    /// Sends copies of a frame as fast as possible until stopped; returns after the first one.
     pub(crate) fn flood(&self, namespace: &str, interface: &'static str, frame: Vec<u8>) -> Flood {
         self.flood_by(namespace, interface, vec![frame])
     }
 
-    /// The same with several frames in turn.
+    /// Floods like [`flood`](Self::flood), with several frames in turn.
     pub(crate) fn flood_by(
         &self,
         namespace: &str,
@@ -218,7 +217,7 @@ impl Network {
         Flood { sending, stopped }
     }
 
-    /// The router's own kernel sends UDP packets to 10.2.0.9 by `device`, whose neighbour is `mac`.
+    /// Sends UDP packets to 10.2.0.9 from the router's kernel by `device`, to the neighbour `mac`.
     pub(crate) fn send_by_kernel(&self, device: &str, mac: &str, packets: u32) {
         let of = self.name("router");
         run(&["-n", &of, "addr", "add", "10.1.0.1/24", "dev", device]);
@@ -233,7 +232,7 @@ impl Network {
         sending.join().unwrap();
     }
 
-    /// What `path` of a status address in a namespace answers.
+    /// Fetches `path` of an HTTP server in a namespace.
     pub(crate) fn get(&self, namespace: &str, address: &'static str, path: &str) -> String {
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
         let asking = self.within(namespace, move || {
@@ -246,23 +245,23 @@ impl Network {
         asking.join().unwrap()
     }
 
-    /// Returns when the router says at `status` that the device of a port is away, or is not.
+    /// Waits until the status page at `status` shows that a port's device is away, or is not.
     pub(crate) fn await_port(&self, status: &'static str, port: &str, away: bool) {
         let began = Instant::now();
         loop {
             let answer = self.get("router", status, "/status");
             let body = answer.split_once("\r\n\r\n").unwrap().1;
-            let said: Value = serde_json::from_str(body).unwrap();
-            let of = said["ports"].as_array().unwrap().iter().find(|of| of["name"] == port);
+            let shown: Value = serde_json::from_str(body).unwrap();
+            let of = shown["ports"].as_array().unwrap().iter().find(|of| of["name"] == port);
             if of.unwrap()["away"] == away {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "{port}: {said}");
+            assert!(began.elapsed() < TIMEOUT, "{port}: {shown}");
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Packets that a namespace's device has received and sent, by the kernel's count.
+    /// Returns the kernel's counts of the packets that a device has received and sent.
     pub(crate) fn statistics(&self, namespace: &str, device: &str) -> (u64, u64) {
         let show = ["-n", &self.name(namespace), "-j", "-s", "link", "show", device];
         let shown: Value = serde_json::from_slice(&run(&show)).unwrap();
@@ -270,7 +269,7 @@ impl Network {
         (of("rx"), of("tx"))
     }
 
-    /// Datagrams that came to a namespace and for which a program's socket had no room.
+    /// Returns the number of datagrams dropped in a namespace because a socket buffer was full.
     pub(crate) fn datagrams_lost_by_sockets(&self, namespace: &str) -> u64 {
         let text = self.execute(namespace, &["cat", "/proc/net/snmp"]);
         let mut rows = text.lines().filter(|line| line.starts_with("Udp: "));
@@ -279,18 +278,18 @@ impl Network {
         values.split(' ').nth(at).unwrap().parse().unwrap()
     }
 
-    /// Keeps what comes in until it is told to stop; listens when this returns.
-    pub(crate) fn watch(
+    /// Records received frames until stopped; the capture is open when this returns.
+    pub(crate) fn record(
         &self,
         namespace: &str,
         interface: &'static str,
         filter: &'static str,
-    ) -> Watch {
+    ) -> FrameRecorder {
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopped);
         let (ready, listening) = mpsc::channel();
         let watching = self.within(namespace, move || {
-            let mut capture = listen(interface, filter);
+            let mut capture = open_capture(interface, filter);
             ready.send(()).unwrap();
             let mut frames = Vec::new();
             loop {
@@ -305,7 +304,7 @@ impl Network {
             }
         });
         listening.recv().unwrap();
-        Watch { watching, stopped }
+        FrameRecorder { watching, stopped }
     }
 
     /// Starts a program in a namespace.
@@ -316,33 +315,34 @@ impl Network {
         Program { child: Some(program.spawn().unwrap()) }
     }
 
-    /// Returns when a program of a namespace listens at a TCP port.
+    /// Waits until a program in a namespace listens on a TCP port.
     pub(crate) fn await_listener(&self, namespace: &str, port: u16) {
         let began = Instant::now();
         let filter = format!("sport = :{port}");
         while self.execute(namespace, &["ss", "-Hltn", &filter]).is_empty() {
-            assert!(began.elapsed() < PATIENCE, "no listener at port {port}");
+            assert!(began.elapsed() < TIMEOUT, "no listener on port {port}");
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Returns when something holds.
-    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+    /// Waits until `holds` is true.
+    pub(crate) fn wait_until(&self, what: &str, mut holds: impl FnMut() -> bool) {
         let began = Instant::now();
         while !holds() {
-            assert!(began.elapsed() < PATIENCE, "{what}: not after {}: {PATIENCE:?}", self.prefix);
+            assert!(began.elapsed() < TIMEOUT, "{what}: not after {}: {TIMEOUT:?}", self.prefix);
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Runs a program in a namespace; returns what it prints.
+    /// Runs a program in a namespace; returns its standard output.
     pub(crate) fn execute(&self, namespace: &str, command: &[&str]) -> String {
         let name = self.name(namespace);
         let output = run(&[&["netns", "exec", &name][..], command].concat());
         String::from_utf8(output).unwrap()
     }
 
-    /// Like [`execute`](Self::execute), whether the program succeeds or not.
+    /// Runs a program like [`execute`](Self::execute), but does not require success; the result
+    /// includes standard error.
     pub(crate) fn try_execute(&self, namespace: &str, command: &[&str]) -> String {
         let name = self.name(namespace);
         let mut program = Command::new("ip");
@@ -350,19 +350,19 @@ impl Network {
         String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
     }
 
-    /// A host's address and its default gateway.
+    /// Configures a host's address and default gateway.
     pub(crate) fn host(&self, namespace: &str, device: &str, address: &str, gateway: &str) {
         let of = self.name(namespace);
         run(&["-n", &of, "address", "add", address, "dev", device]);
         run(&["-n", &of, "route", "add", "default", "via", gateway]);
     }
 
-    /// Whether the sender of a datagram to the closed port `address` receives an error.
+    /// Returns whether the sender of a datagram to the closed port `address` receives an error.
     pub(crate) fn is_refused(&self, from: &str, address: &'static str) -> bool {
         let asking = self.within(from, move || {
             let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
             socket.connect(address).unwrap();
-            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            socket.set_read_timeout(Some(TIMEOUT)).unwrap();
             socket.send(b"anybody?").unwrap();
             socket.recv(&mut [0]).unwrap_err().kind() == ErrorKind::ConnectionRefused
         });
@@ -380,7 +380,7 @@ impl Network {
         self.transfer_by(from, (to, address), address, bytes)
     }
 
-    /// The same to a listener that is known by another address.
+    /// Transfers like [`transfer`](Self::transfer), to a listener behind another address.
     pub(crate) fn transfer_by(
         &self,
         from: &str,
@@ -394,7 +394,7 @@ impl Network {
             let listener = TcpListener::bind(listens).unwrap();
             ready.send(()).unwrap();
             let (mut stream, _) = listener.accept().unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            stream.set_read_timeout(Some(TIMEOUT)).unwrap();
             let mut data = Vec::new();
             stream.read_to_end(&mut data).unwrap();
             sum(&data)
@@ -409,7 +409,7 @@ impl Network {
         (sending.join().unwrap(), receiving.join().unwrap())
     }
 
-    /// Starts the router; it forwards when this returns.
+    /// Starts the router; it forwards packets when this returns.
     pub(crate) fn start(&self, program: &str, file: &Path) -> Running {
         let mut child = Command::new("ip")
             .args(["netns", "exec", &self.name("router"), program, "route"])
@@ -419,7 +419,7 @@ impl Network {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // It says so when its ports are open.
+        // The router logs that its ports are open.
         let errors = BufReader::new(child.stderr.take().unwrap());
         let (ready, opened) = mpsc::channel();
         let log = Arc::new(Mutex::new(String::new()));
@@ -433,7 +433,7 @@ impl Network {
             }
         });
         let child = Running { child, log, reading };
-        assert!(opened.recv_timeout(PATIENCE).is_ok(), "the router did not start");
+        assert!(opened.recv_timeout(TIMEOUT).is_ok(), "the router did not start");
         child
     }
 }
@@ -452,20 +452,20 @@ pub(crate) struct Flood {
 }
 
 impl Flood {
-    /// Stops it; returns how many packets were sent.
+    /// Stops the flood; returns the number of sent packets.
     pub(crate) fn stop(self) -> u64 {
         self.stopped.store(true, Ordering::Relaxed);
         self.sending.join().unwrap()
     }
 }
 
-/// A program that runs; ended when this is dropped.
+/// A running program; dropping this value kills it.
 pub(crate) struct Program {
     child: Option<Child>,
 }
 
 impl Program {
-    /// Waits until the program ends well; returns what it printed.
+    /// Waits until the program succeeds; returns its standard output.
     pub(crate) fn finish(mut self) -> String {
         let output = self.child.take().unwrap().wait_with_output().unwrap();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -483,13 +483,13 @@ impl Drop for Program {
     }
 }
 
-pub(crate) struct Watch {
+pub(crate) struct FrameRecorder {
     watching: JoinHandle<Vec<Vec<u8>>>,
     stopped: Arc<AtomicBool>,
 }
 
-impl Watch {
-    /// Ends it; returns the first bytes of each frame that came in.
+impl FrameRecorder {
+    /// Stops recording; returns the first bytes of each received frame.
     pub(crate) fn stop(self) -> Vec<Vec<u8>> {
         self.stopped.store(true, Ordering::Release);
         self.watching.join().unwrap()
@@ -503,42 +503,42 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Whether it has logged this.
-    pub(crate) fn has_said(&self, text: &str) -> bool {
+    /// Returns whether the log contains `text`.
+    pub(crate) fn has_logged(&self, text: &str) -> bool {
         self.log.lock().unwrap().contains(text)
     }
 
-    /// The router reads its file again.
-    pub(crate) fn hang_up(&self) {
+    /// Makes the router reload its file (SIGHUP).
+    pub(crate) fn reload(&self) {
         self.signal(Signal::SIGHUP);
     }
 
-    /// The router runs on these processors from now on.
+    /// Pins the router to these processors.
     pub(crate) fn pin(&self, processors: &CpuSet) {
         sched_setaffinity(self.pid(), processors).unwrap();
     }
 
-    /// What /proc says of its privileges.
+    /// Returns the lines of /proc/PID/status on privileges.
     pub(crate) fn privileges(&self) -> String {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let of = |line: &&str| line.starts_with("Cap") || line.starts_with("NoNew");
         status.lines().filter(of).collect::<Vec<_>>().join("\n")
     }
 
-    /// What /proc says of each of its threads.
+    /// Returns the status file of each thread.
     pub(crate) fn threads(&self) -> Vec<String> {
         let threads = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let status = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status"));
         threads.map(|thread| status(thread.unwrap()).unwrap()).collect()
     }
 
-    /// Ends the router as Ctrl-C does; returns its report.
+    /// Stops the router by SIGINT; returns its report.
     pub(crate) fn stop(self) -> Value {
         self.stop_with_log().0
     }
 
-    /// How often its threads have slept by their own will.
-    pub(crate) fn wakes(&self) -> u64 {
+    /// Returns the number of voluntary context switches of all threads.
+    pub(crate) fn voluntary_switches(&self) -> u64 {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
         let slept = |task: fs::DirEntry| {
             let status = fs::read_to_string(task.path().join("status")).unwrap_or_default();
@@ -549,7 +549,7 @@ impl Running {
         tasks.flatten().map(slept).sum()
     }
 
-    /// The same, and what it logged.
+    /// Stops the router by SIGINT; returns its report and its log.
     pub(crate) fn stop_with_log(self) -> (Value, String) {
         self.signal(Signal::SIGINT);
         let output = self.child.wait_with_output().unwrap();
@@ -567,8 +567,8 @@ impl Running {
     }
 }
 
-/// The first bytes of frames that come in by `interface` and pass `filter`.
-fn listen(interface: &str, filter: &str) -> pcap::Capture<pcap::Active> {
+/// Opens a capture of the first bytes of received frames that pass `filter`.
+fn open_capture(interface: &str, filter: &str) -> pcap::Capture<pcap::Active> {
     let capture = pcap::Capture::from_device(interface).unwrap();
     let capture = capture.immediate_mode(true).buffer_size(64 << 20).snaplen(128);
     let mut capture = capture.timeout(100).open().unwrap().setnonblock().unwrap();

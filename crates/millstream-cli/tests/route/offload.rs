@@ -1,6 +1,5 @@
-//! Hosts that leave it to their interfaces to cut segments and to compute checksums, as Linux does
-//! unless it is told not to: TCP, and UDP in large pieces, over ports of each kind that get them
-//! so.
+//! Tests of hosts with segmentation and checksum offload, the default of Linux: TCP and UDP GSO
+//! over each kind of port that receives offloaded packets.
 
 use nix::sys::socket::setsockopt;
 use nix::sys::socket::sockopt::UdpGsoSegment;
@@ -14,9 +13,9 @@ use tempfile::TempDir;
 use crate::network::{Network, Running};
 use crate::number;
 
-/// What is sent each way, bytes: thousands of segments.
+/// The bytes sent each way: thousands of segments.
 const BYTES: usize = 8 << 20;
-/// No segment is larger by Ethernet.
+/// The largest TCP payload of an Ethernet frame, bytes.
 const SEGMENT: u64 = 1_460;
 
 fn port(name: &str, kind: &str, network: u8) -> String {
@@ -34,7 +33,7 @@ fn start(network: &Network, folder: &TempDir, ports: &str) -> Running {
     network.start(env!("CARGO_BIN_EXE_millstream"), &file)
 }
 
-/// Both hosts, by IPv4 and IPv6, with these devices.
+/// Configures both hosts with these devices for IPv4 and IPv6.
 fn hosts(network: &Network, source: &str, sink: &str) {
     for (namespace, device, of) in [("source", source, 1), ("sink", sink, 2)] {
         network.host(namespace, device, &format!("10.{of}.0.2/24"), &format!("10.{of}.0.1"));
@@ -50,7 +49,7 @@ fn hosts(network: &Network, source: &str, sink: &str) {
     }
 }
 
-/// By TCP both ways, by IPv4 and IPv6.
+/// Transfers by TCP both ways, over IPv4 and IPv6.
 fn transfer(network: &Network) {
     for (from, to, address) in [
         ("source", "sink", "10.2.0.2:7001"),
@@ -90,15 +89,15 @@ fn datagrams(network: &Network, each: usize, all: usize) -> Vec<Vec<u8>> {
 }
 
 fn check_datagrams(network: &Network) {
-    let came = datagrams(network, 1_000, 7_300);
-    let lengths: Vec<usize> = came.iter().map(Vec::len).collect();
+    let received = datagrams(network, 1_000, 7_300);
+    let lengths: Vec<usize> = received.iter().map(Vec::len).collect();
     assert_eq!(lengths, [1_000, 1_000, 1_000, 1_000, 1_000, 1_000, 1_000, 300]);
     let all: Vec<u8> = (0..7_300_usize).map(|k| (k % 251).to_le_bytes()[0]).collect();
-    assert_eq!(came.concat(), all);
+    assert_eq!(received.concat(), all);
 }
 
-/// All went by, in segments that a wire carries, from what was handed over in fewer and larger
-/// ones.
+/// Asserts that the ports count wire-sized segments without loss, and that the kernel counts fewer,
+/// larger packets.
 fn check(report: &Value, log: &str, ports: [&str; 2], packets: u64) {
     assert_eq!(report["unaccounted"], 0, "{log}{report:#}");
     let all = |key: &str| ports.iter().map(|port| number(report, "ports", port, key)).sum::<u64>();
@@ -111,7 +110,7 @@ fn check(report: &Value, log: &str, ports: [&str; 2], packets: u64) {
 }
 
 #[test]
-fn af_packet_ports_carry_what_senders_leave_to_them_to_cut() {
+fn af_packet_ports_segment_offloaded_packets() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     hosts(&network, "a0", "b0");
@@ -127,7 +126,7 @@ fn af_packet_ports_carry_what_senders_leave_to_them_to_cut() {
 }
 
 #[test]
-fn tap_devices_leave_cutting_and_checksums_to_the_router() {
+fn tap_ports_segment_offloaded_packets_and_compute_checksums() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     let router = start(
@@ -136,7 +135,7 @@ fn tap_devices_leave_cutting_and_checksums_to_the_router() {
         &(port("t1", "kind = \"tap\"", 1) + &port("t2", "kind = \"tap\"", 2)),
     );
     for (device, namespace) in [("t1", "source"), ("t2", "sink")] {
-        network.hand_over("router", device, namespace);
+        network.move_device("router", device, namespace);
     }
     hosts(&network, "t1", "t2");
     transfer(&network);

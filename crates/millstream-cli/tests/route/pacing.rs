@@ -1,6 +1,7 @@
-//! How far apart packets leave a slow port, by the kernel's time at the far end. The test holds on
-//! a machine that stalls: a router that wakes late sends later, and makes up for it within the
-//! bound. How long voice waits is measured by `benches/peers/pacing.py`.
+//! Tests the spacing of packets that leave a slow port, by kernel timestamps at the far end.
+//!
+//! The test holds on a machine that stalls: a router that wakes late sends late, and catches up
+//! within the bound. `benches/peers/pacing.py` measures the delay of voice.
 
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, setsockopt, sockopt,
@@ -17,8 +18,9 @@ use crate::network::Network;
 use crate::packet;
 
 const BYTES: usize = 1_500;
-/// Packets in a row that are looked at, and the least part of their line time that they take.
+/// The number of consecutive packets per check.
 const WINDOW: usize = 4;
+/// The smallest allowed spacing, as a share of the line time.
 const SPACING: f64 = 0.9;
 
 fn file(rate_mbps: u64) -> String {
@@ -41,7 +43,7 @@ queue = 32
     )
 }
 
-/// When each of the first `most` packets came to the socket's device, ns.
+/// Returns the arrival times of the first `most` packets at the socket's device, ns.
 fn arrivals(socket: &UdpSocket, most: usize) -> Vec<u64> {
     let mut times = Vec::new();
     let mut buffer = [0; BYTES];
@@ -61,7 +63,7 @@ fn arrivals(socket: &UdpSocket, most: usize) -> Vec<u64> {
 }
 
 #[test]
-fn packets_of_a_flood_leave_as_far_apart_as_the_line_has_them() {
+fn packets_of_a_flood_leave_with_the_spacing_of_the_line_rate() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
@@ -80,7 +82,7 @@ fn packets_of_a_flood_leave_as_far_apart_as_the_line_has_them() {
             arrivals(&socket, packets)
         });
         listening.recv().unwrap();
-        // More than the line carries, and than the queue holds at the end.
+        // More packets than the line carries and the queue holds.
         let pause = Duration::from_micros(pause_us);
         let most = packets as u64 * 4;
         network.send("source", "a0", &frame, most, pause);
@@ -91,7 +93,7 @@ fn packets_of_a_flood_leave_as_far_apart_as_the_line_has_them() {
         for window in times.windows(WINDOW) {
             let apart_ns = (window[WINDOW - 1] - window[0]) as f64;
             assert!(
-                // Clocks of packets and of the router are steered by a thousandth at most.
+                // Clock steering changes the clocks of packets and router by at most 0.1 %.
                 apart_ns >= 0.999 * least_ns,
                 "{rate_mbps} Mbit/s: four packets within {apart_ns} ns, {least_ns} expected"
             );

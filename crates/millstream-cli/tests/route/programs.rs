@@ -1,10 +1,10 @@
-//! The router's promise with real programs: iperf3, nginx under load by ab, and an RTP stream by
-//! ffmpeg keep what they reserved while small packets flood in by another port.
+//! Tests reservations with real programs: iperf3, nginx with ab, and an RTP stream of ffmpeg keep
+//! their shares while small packets flood another port.
 //!
-//! Nothing here is a question of speed. Shares are those of the bytes that the link carried, over
-//! intervals at whose beginning more of bulk TCP and of the flood waited than the link then
-//! carried; losses and conservation are counts, the router's beside the kernel's. The router has a
-//! processor of its own where there are two.
+//! The test does not depend on speed. It measures shares of the bytes that the link carried, over
+//! intervals that begin with more backlog of bulk TCP and of the flood than the link then carries.
+//! Losses and conservation compare the router's counts with the kernel's. On a machine with two
+//! processors, the router has its own.
 
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
@@ -19,25 +19,27 @@ use crate::network::Network;
 use crate::{number, packet};
 
 const STATUS: &str = "127.0.0.1:9818";
-/// How long datagrams and the stream are sent, seconds.
+/// The duration of the datagrams and of the stream, seconds.
 const SECONDS: &str = "4";
-/// Bytes of the link over which shares are taken, all sent while bulk TCP and the flood waited.
+/// The bytes of the link over which shares are measured, while bulk TCP and the flood are
+/// backlogged.
 const WINDOW: u64 = 4_000_000;
-/// A full segment and a packet of the flood, bytes.
+/// The length of a full segment, bytes.
 const SEGMENT: u64 = 1_514;
+/// The length of a packet of the flood, bytes.
 const SMALL: u64 = 60;
-/// How long the window may take to come together.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// What TCP may have under way, bytes: less than a path's queues hold.
+/// The timeout of the measurement.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// The send buffer of TCP (minimum, default, maximum), bytes: less than a path's queue holds.
 const IN_FLIGHT: &str = "4096 65536 2097152";
 /// HTTP requests, their concurrency and page size; each request opens a connection.
 const PAGES: usize = 20;
 const AT_ONCE: &str = "4";
 const PAGE_BYTES: usize = 20_000;
-/// Of the link by weight, in hundredths.
+/// The shares of the link by weight, percent.
 const BULK: u64 = 50;
 const FLOOD: u64 = 20;
-/// Paths that were promised something.
+/// The paths with reservations.
 const RESERVED: [&str; 4] = ["datagrams", "stream", "web", "bulk"];
 
 const ROUTER_FILE: &str = r#"
@@ -97,11 +99,13 @@ port = "b1"
 via = "10.2.0.2"
 "#;
 
-/// This thread, and what it starts, leaves one processor alone if there are two; returns that one.
-fn leave_one_processor() -> Option<CpuSet> {
+/// Excludes one processor from the affinity of this thread and its children, if there are two.
+/// Returns that processor.
+fn reserve_processor() -> Option<CpuSet> {
     let all = sched_getaffinity(Pid::from_raw(0)).unwrap();
-    let there: Vec<usize> = (0..CpuSet::count()).filter(|at| all.is_set(*at).unwrap()).collect();
-    let (last, others) = there.split_last().filter(|(_, others)| !others.is_empty())?;
+    let available: Vec<usize> =
+        (0..CpuSet::count()).filter(|at| all.is_set(*at).unwrap()).collect();
+    let (last, others) = available.split_last().filter(|(_, others)| !others.is_empty())?;
     let set = |of: &[usize]| {
         let mut set = CpuSet::new();
         of.iter().for_each(|at| set.set(*at).unwrap());
@@ -116,24 +120,27 @@ fn status(network: &Network) -> Value {
     serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap()
 }
 
-/// Bytes that the link carried while bulk TCP and the flood had packets waiting.
+/// Bytes that the link carried while bulk TCP and the flood were backlogged.
 #[derive(Default)]
-struct Waited {
+struct BackloggedBytes {
     bulk: u64,
     flood: u64,
     link: u64,
-    /// How often they began to wait.
-    stretches: u64,
+    /// The number of backlogged intervals.
+    intervals: u64,
 }
 
-impl Waited {
-    fn watch(network: &Network) -> Self {
+impl BackloggedBytes {
+    fn record(network: &Network) -> Self {
         let began = Instant::now();
         let mut all = Self::default();
         let mut from = status(network);
         let mut waited = false;
         while all.link < WINDOW {
-            assert!(began.elapsed() < PATIENCE, "bulk TCP and the flood do not wait: {from:#}");
+            assert!(
+                began.elapsed() < TIMEOUT,
+                "bulk TCP and the flood are not backlogged: {from:#}"
+            );
             let until = status(network);
             let sent = |path| {
                 let of = |report| number(report, "paths", path, "sent_bytes");
@@ -144,7 +151,7 @@ impl Waited {
             let before = waited;
             waited = waits("bulk", SEGMENT) && waits("flood", SMALL);
             if waited {
-                all.stretches += u64::from(!before);
+                all.intervals += u64::from(!before);
                 all.link += link;
                 all.bulk += sent("bulk");
                 all.flood += sent("flood");
@@ -155,8 +162,9 @@ impl Waited {
     }
 }
 
-/// Packets that a link's far ends have sent and that the router has taken, or its devices lost.
-fn under_way(network: &Network, before: [u64; 3], report: &Value) -> [(u64, u64); 3] {
+/// Returns, for each link, the packets that its far end has sent, and those that the router's port
+/// has received or lost.
+fn link_counts(network: &Network, before: [u64; 3], report: &Value) -> [(u64, u64); 3] {
     let far = [("source", "a0", "a1"), ("source", "f0", "f1"), ("sink", "b0", "b1")];
     let mut at = 0;
     far.map(|(namespace, device, port)| {
@@ -167,16 +175,16 @@ fn under_way(network: &Network, before: [u64; 3], report: &Value) -> [(u64, u64)
     })
 }
 
-/// Returns when what waited in rings and queues has left and nobody sends any more.
-fn settle(network: &Network, before: [u64; 3]) {
+/// Waits until the rings and queues are empty and no program sends.
+fn await_idle(network: &Network, before: [u64; 3]) {
     let began = Instant::now();
     let mut last = None;
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         let report = status(network);
-        let counts = under_way(network, before, &report);
+        let counts = link_counts(network, before, &report);
         let paths = report["paths"].as_array().unwrap();
         let empty = paths.iter().all(|path| path["queued"] == 0);
-        if empty && counts.iter().all(|(sent, took)| sent == took) && last == Some(counts) {
+        if empty && counts.iter().all(|(sent, taken)| sent == taken) && last == Some(counts) {
             return;
         }
         last = Some(counts);
@@ -184,7 +192,7 @@ fn settle(network: &Network, before: [u64; 3]) {
     }
 }
 
-/// The configuration of a web server that has all its files in one folder.
+/// Returns the configuration of a web server with all its files in one folder.
 fn web_server(folder: &str) -> String {
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
         .map(|of| format!("{of}_temp_path {folder}/{of};"))
@@ -196,14 +204,14 @@ fn web_server(folder: &str) -> String {
     )
 }
 
-/// The value of a line of ab's report.
-fn said<'a>(report: &'a str, name: &str) -> &'a str {
+/// Returns the value of a line of ab's report.
+fn report_value<'a>(report: &'a str, name: &str) -> &'a str {
     let mut lines = report.lines().filter_map(|line| line.split_once(':'));
     let line = lines.find(|line| line.0 == name);
     line.unwrap_or_else(|| panic!("no {name}: {report}")).1.trim()
 }
 
-/// The sequence numbers of an RTP stream follow each other.
+/// Returns whether the sequence numbers of an RTP stream are consecutive.
 fn is_whole(stream: &[Vec<u8>]) -> bool {
     let number = |frame: &Vec<u8>| u16::from_be_bytes([frame[44], frame[45]]);
     stream.windows(2).all(|pair| number(&pair[0]).wrapping_add(1) == number(&pair[1]))
@@ -213,12 +221,12 @@ fn is_whole(stream: &[Vec<u8>]) -> bool {
 fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted() {
     let network = Network::new();
     network.require(&["iperf3", "ffmpeg", "nginx", "ab"]);
-    let processor = leave_one_processor();
+    let processor = reserve_processor();
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("router.toml");
     fs::write(&file, ROUTER_FILE).unwrap();
     fs::write(folder.path().join("page"), vec![b'x'; PAGE_BYTES]).unwrap();
-    // The kernels say nothing of their own.
+    // Without IPv6, the kernels send no packets of their own.
     for namespace in ["source", "router", "sink"] {
         let quiet = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6";
         network.execute(namespace, &["sh", "-c", quiet]);
@@ -226,7 +234,7 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
     network.execute("router", &["ip", "link", "set", "lo", "up"]);
     for (host, device, of) in [("source", "a0", 1), ("sink", "b0", 2)] {
         network.host(host, device, &format!("10.{of}.0.2/24"), &format!("10.{of}.0.1"));
-        // So the kernel counts packets as the router does, not large segments.
+        // Without offload, the kernel counts packets as the router does, not large segments.
         network.execute(host, &["ethtool", "-K", device, "tx", "off"]);
     }
     let limit = format!("echo {IN_FLIGHT} > /proc/sys/net/ipv4/tcp_wmem");
@@ -245,7 +253,7 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
     }
     let before = counters.map(|counter| counter.1);
     let arrived_before = counters[2].0 - sent_to_sink(&first);
-    // Both ends find their neighbours.
+    // Resolves the neighbours at both ends.
     network.execute("source", &["sh", "-c", "ping -n -c 3 -i 0.2 10.2.0.2 || true"]);
 
     let server = |port| network.spawn("sink", &["iperf3", "-s", "-1", "-p", port]);
@@ -259,7 +267,7 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
     network.await_listener("sink", 5201);
     network.await_listener("sink", 5202);
     network.await_listener("source", 8000);
-    let watched = network.watch("sink", "b0", "udp dst port 6000");
+    let watched = network.record("sink", "b0", "udp dst port 6000");
 
     let flood = packet(network.mac("router", "f1"), [10, 9, 0, 1], 0, 60);
     let flood = network.flood("source", "f0", flood);
@@ -277,7 +285,7 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
         ["ab", "-q", "-s", "60", "-n", &requests, "-c", AT_ONCE, "http://10.1.0.2:8000/page"];
     let web = network.spawn("sink", &load);
 
-    let waited = Waited::watch(&network);
+    let waited = BackloggedBytes::record(&network);
 
     drop(bulk);
     let datagrams: Value = serde_json::from_str(&datagrams.finish()).unwrap();
@@ -286,17 +294,17 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
     let flooded = flood.stop();
     drop(servers);
     drop(web_server);
-    settle(&network, before);
+    await_idle(&network, before);
     let counted = network.statistics("sink", "b0").0 - arrived_before;
     let report = router.stop();
     let frames = watched.stop();
 
-    // Conservation: the router's counts beside the kernel's, packet by packet.
+    // Conservation: the router's counts match the kernel's.
     assert_eq!(report["unaccounted"], 0);
-    for (sent, took) in under_way(&network, before, &report) {
-        assert_eq!(sent, took, "sent to the router, and received or lost by it: {report:#}");
+    for (sent, taken) in link_counts(&network, before, &report) {
+        assert_eq!(sent, taken, "sent to the router, and received or lost by it: {report:#}");
     }
-    assert_eq!(counted, sent_to_sink(&report), "what left for the sink arrived there: {report:#}");
+    assert_eq!(counted, sent_to_sink(&report), "packets sent to the sink arrive there: {report:#}");
 
     // No packet of a reserved flow is lost, in the router or on its way there.
     assert_eq!(number(&report, "ports", "a1", "lost_by_device"), 0);
@@ -307,23 +315,23 @@ fn programs_keep_their_reservations_beside_a_flood_and_every_packet_is_counted()
     }
     assert_eq!(frames.len() as u64, number(&report, "paths", "stream", "sent"));
     assert!(is_whole(&frames), "packets of the stream are missing or out of order");
-    assert_eq!(said(&web, "Complete requests"), PAGES.to_string());
-    assert_eq!(said(&web, "Failed requests"), "0");
+    assert_eq!(report_value(&web, "Complete requests"), PAGES.to_string());
+    assert_eq!(report_value(&web, "Failed requests"), "0");
     assert!(!web.contains("Non-2xx"), "{web}");
-    assert_eq!(said(&web, "HTML transferred"), format!("{} bytes", PAGES * PAGE_BYTES));
+    assert_eq!(report_value(&web, "HTML transferred"), format!("{} bytes", PAGES * PAGE_BYTES));
     let lost = datagrams["end"]["sum"]["lost_packets"].as_u64().unwrap();
     let by_socket = network.datagrams_lost_by_sockets("sink");
     assert!(lost <= by_socket, "iperf3 misses {lost} datagrams, its socket lost {by_socket}");
 
-    // What was reserved of the link is kept within 1 %, and the flood is not starved; a packet may
-    // be under way at each end of a stretch.
-    let ends = 2 * SEGMENT * waited.stretches;
+    // Link shares are kept within 1 %, and the flood is not starved. A packet may be in
+    // transmission at each end of an interval.
+    let ends = 2 * SEGMENT * waited.intervals;
     for (path, got, weight) in [("bulk", waited.bulk, BULK), ("flood", waited.flood, FLOOD)] {
-        // Of the link; and of what others leave, by the weights of those two.
+        // The share of the link, and by weight the share of the bytes of these two paths.
         let left = (waited.bulk + waited.flood) * weight / (BULK + FLOOD);
         for promised in [waited.link * weight / 100, left] {
             let kept = (got + ends) * 100 >= promised * 99;
-            assert!(kept, "{path}: {got} bytes of {promised}, {} stretches", waited.stretches);
+            assert!(kept, "{path}: {got} bytes of {promised}, {} intervals", waited.intervals);
         }
     }
     let delivered = number(&report, "paths", "flood", "sent");

@@ -1,5 +1,4 @@
-//! Proxies between real interfaces: the kernel's own TCP at both ends, packets lost on the way,
-//! floods.
+//! Tests of proxies between real interfaces: the kernel's TCP at both ends, packet loss, floods.
 
 use etherparse::PacketBuilder;
 use serde_json::Value;
@@ -9,10 +8,10 @@ use tempfile::TempDir;
 use crate::network::Network;
 use crate::{millstream, number, outcome};
 
-/// What a server has to give.
+/// The length of the served file, bytes.
 const FILE_BYTES: usize = 3 << 20;
 
-/// Two ports with addresses of both families, these paths, and one for all else.
+/// Returns a router file with two ports of both families, `paths`, and a path for other packets.
 fn file(paths: &str) -> String {
     let port = |name: &str, network: u8| {
         format!(
@@ -27,8 +26,7 @@ fn file(paths: &str) -> String {
     )
 }
 
-/// A client in one namespace, and in another a server of files in `folder`, which has one called
-/// `big`.
+/// Configures a client, and starts an HTTP server of `folder`, which has the file `big`.
 fn client_and_server(network: &Network, folder: &TempDir) -> crate::network::Program {
     network.require(&["curl", "python3", "sha256sum", "ss"]);
     let ip = |namespace: &str, command: &str| {
@@ -50,7 +48,7 @@ fn client_and_server(network: &Network, folder: &TempDir) -> crate::network::Pro
     server
 }
 
-/// What a client gets from `url`, as a sum; `more` are options of curl.
+/// Returns the checksum of `url`; `more` are options of curl.
 fn sum(network: &Network, url: &str, more: &str) -> String {
     let command = format!("curl -s -m 30 {more} '{url}' | sha256sum");
     network.execute("source", &["sh", "-c", &command])
@@ -62,7 +60,7 @@ fn part_sum(network: &Network, url: &str, bytes: usize) -> String {
     network.execute("source", &["sh", "-c", &command])
 }
 
-/// The exit status of a client that wants `url`.
+/// Returns the exit status of curl for `url`; `more` are options of curl.
 fn status(network: &Network, url: &str, more: &str) -> String {
     let command = format!("curl -s -o /dev/null -m 30 {more} '{url}'; echo $?");
     network.execute("source", &["sh", "-c", &command]).trim().to_owned()
@@ -74,16 +72,16 @@ fn right(network: &Network, folder: &TempDir) -> String {
     network.execute("source", &["sh", "-c", &command])
 }
 
-/// A count of the proxy of a path.
+/// Returns a counter of a path's proxy.
 fn proxied(report: &Value, path: &str, key: &str) -> u64 {
     let of = report["paths"].as_array().unwrap().iter().find(|of| of["name"] == path);
     of.unwrap()["proxy"][key].as_u64().unwrap_or_else(|| panic!("{path}, {key}: {report:#}"))
 }
 
-/// At an address of the router, at one that nobody has, by IPv6 to a server of IPv4, and with
-/// queues so short that packets are lost all the time.
+/// Connects to an address of the router, to an unused address, by IPv6 to an IPv4 server, and
+/// through a queue that is short enough to lose packets.
 #[test]
-fn a_classical_proxy_carries_whole_files_whatever_is_lost_on_the_way() {
+fn a_classical_proxy_carries_files_despite_packet_loss() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
@@ -93,24 +91,24 @@ fn a_classical_proxy_carries_whole_files_whatever_is_lost_on_the_way() {
          [[path]]\nname = \"lossy\"\nmatch = { protocol = \"tcp\", destination-port = 81 }\nqueue \
          = 6\n\
          proxy = { kind = \"classical\", to = \"[2001:db8:2::2]:8000\", buffer = \"128 KiB\" }\n\
-         [[path]]\nname = \"nobody\"\nmatch = { protocol = \"tcp\", destination-port = 82 }\n\
+         [[path]]\nname = \"refusing\"\nmatch = { protocol = \"tcp\", destination-port = 82 }\n\
          proxy = { kind = \"classical\", to = \"10.2.0.2:8001\" }\n",
     );
     fs::write(&path, text).unwrap();
     let server = client_and_server(&network, &folder);
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
     let right = right(&network, &folder);
-    // One after the other, as the client may have one at a time.
+    // One connection at a time, because `host-connections` is 1.
     for host in ["10.1.0.1", "10.2.0.77", "[2001:db8:1::1]"] {
         assert_eq!(sum(&network, &format!("http://{host}/big"), ""), right, "{host}");
     }
-    // Each loss may take a second, the least time after which smoltcp sends again.
+    // Each loss may cost a second, the minimum retransmission timeout of smoltcp.
     let part = format!("head -c 400000 < {} | sha256sum", folder.path().join("big").display());
     let part = network.execute("source", &["sh", "-c", &part]);
-    // The server knows no ranges: the client hangs up when it has enough.
+    // The server does not support ranges: the client closes the connection after the part.
     assert_eq!(part_sum(&network, "http://10.1.0.1:81/big", 400_000), part, "with losses");
-    // The server refuses, and so the client's connection is reset: while it connects (7), or later
-    // (56).
+    // The server refuses, so the proxy resets the client's connection: while it connects (7), or
+    // later (56).
     let refused = status(&network, "http://10.1.0.1:82/", "");
     assert!(refused == "7" || refused == "56", "{refused}");
     let (report, log) = router.stop_with_log();
@@ -120,14 +118,14 @@ fn a_classical_proxy_carries_whole_files_whatever_is_lost_on_the_way() {
     assert!(proxied(&report, "web", "to-client-bytes") > 3 * FILE_BYTES as u64, "{report:#}");
     assert_eq!(proxied(&report, "web", "broken"), 0, "{report:#}");
     assert!(number(&report, "paths", "lossy", "dropped_full") > 0, "nothing was lost: {report:#}");
-    assert_eq!(proxied(&report, "nobody", "broken"), 1, "{report:#}");
+    assert_eq!(proxied(&report, "refusing", "broken"), 1, "{report:#}");
     assert!(number(&report, "paths", "web", "made") > 2_000, "{report:#}");
 }
 
-/// Beginnings of connections from addresses that nobody has, as fast as they can be sent, fill the
-/// table of their path, and use its share of the processor. Another proxy serves on.
+/// A SYN flood from unused addresses fills the table of its path and uses only the path's share of
+/// the processor; another proxy is not affected.
 #[test]
-fn a_flood_of_beginnings_harms_the_path_that_it_takes() {
+fn a_syn_flood_affects_only_its_own_path() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
@@ -143,14 +141,14 @@ fn a_flood_of_beginnings_harms_the_path_that_it_takes() {
     let server = client_and_server(&network, &folder);
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
     let to = network.mac("router", "f1");
-    let beginnings = (0..2_000u16).map(|k| {
+    let syns = (0..2_000u16).map(|k| {
         let [high, low] = k.to_be_bytes();
         let ip = PacketBuilder::ethernet2([4; 6], to).ipv4([10, 4, high, low], [10, 1, 0, 1], 9);
         let mut frame = Vec::new();
         ip.tcp(40_000, 81, 7, 1_000).syn().write(&mut frame, &[]).unwrap();
         frame
     });
-    let flood = network.flood_by("source", "f0", beginnings.collect());
+    let flood = network.flood_by("source", "f0", syns.collect());
     let right = right(&network, &folder);
     for _ in 0..3 {
         assert_eq!(sum(&network, "http://10.1.0.1/big", ""), right);
@@ -163,14 +161,14 @@ fn a_flood_of_beginnings_harms_the_path_that_it_takes() {
     assert!(proxied(&report, "flooded", "connections") <= 64, "{report:#}");
     assert_eq!(number(&report, "paths", "web", "dropped_full"), 0, "{report:#}");
     assert_eq!(proxied(&report, "web", "opened"), 3, "{report:#}");
-    // Nobody shook hands, so no server was asked for any of them.
+    // No handshake was completed, so the proxy opened no server connection.
     assert_eq!(proxied(&report, "flooded", "to-server-bytes"), 0, "{report:#}");
 }
 
-/// The client speaks with the server, by IPv4 and IPv6, through a path that loses packets, and a
-/// name decides whether.
+/// The client connects to the server by IPv4 and IPv6 through a path with packet loss, and the host
+/// name decides whether the proxy allows it.
 #[test]
-fn a_transparent_proxy_hears_the_name_and_then_only_changes_numbers() {
+fn a_transparent_proxy_filters_by_host_name_and_splices_the_connection() {
     let network = Network::new();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
@@ -203,7 +201,7 @@ fn a_transparent_proxy_hears_the_name_and_then_only_changes_numbers() {
         assert_eq!(sum(&network, &url, &format!("-H 'Host: {name}'")), right, "{host}");
         for refused in ["b.example", "x.b.example", "a.example.org"] {
             let status = status(&network, &url, &format!("-H 'Host: {refused}'"));
-            assert_eq!(status, "56", "{host}, {refused}: it is broken off");
+            assert_eq!(status, "56", "{host}, {refused}: a reset");
         }
     }
     let to = "--resolve '*:443:10.2.0.2' -k";
@@ -211,7 +209,7 @@ fn a_transparent_proxy_hears_the_name_and_then_only_changes_numbers() {
     assert_eq!(
         status(&network, "https://x.example/big", to),
         "35",
-        "broken off as it shakes hands"
+        "a reset during the TLS handshake"
     );
     let (report, log) = router.stop_with_log();
     drop((server, secured));
@@ -225,10 +223,9 @@ fn a_transparent_proxy_hears_the_name_and_then_only_changes_numbers() {
     assert!(number(&report, "paths", "web", "dropped_full") > 0, "nothing was lost: {report:#}");
 }
 
-/// Connections of both kinds go on when the file is read again, and new ones are judged by what it
-/// says now.
+/// Connections of both kinds survive a reload, and new ones follow the new rules.
 #[test]
-fn connections_outlive_a_changed_file() {
+fn connections_survive_a_reload() {
     const STATUS: &str = "127.0.0.1:9819";
     let network = Network::new();
     let folder = TempDir::new().unwrap();
@@ -254,16 +251,17 @@ fn connections_outlive_a_changed_file() {
         let command = format!("curl -s -m 50 --limit-rate 1M '{url}' | sha256sum");
         network.spawn("source", &["sh", "-c", &command])
     });
-    // Both are under way; metrics tell.
-    let under_way = |path: &str| {
+    // Waits until the metrics show both transfers.
+    let is_running = |path: &str| {
         let event = format!("path_proxy_events_total{{path=\"{path}\",event=\"opened\"}} 1\n");
         network.get("router", STATUS, "/metrics").contains(&event)
     };
-    network.until("both are under way", || under_way("classical") && under_way("transparent"));
+    network
+        .wait_until("both transfers run", || is_running("classical") && is_running("transparent"));
     fs::write(&path, paths(", deny = [\"a.example\"], host-connections = 9")).unwrap();
-    router.hang_up();
+    router.reload();
     let reloaded = || network.get("router", STATUS, "/metrics").contains("reloads_total{} 1\n");
-    network.until("the file is read again", reloaded);
+    network.wait_until("the reload", reloaded);
     for url in urls {
         assert_eq!(status(&network, url, "-H 'Host: a.example'"), "56", "{url}");
     }
@@ -280,7 +278,7 @@ fn connections_outlive_a_changed_file() {
 }
 
 #[test]
-fn the_example_is_right_and_wrong_proxies_are_told_what_would_be() {
+fn the_example_is_valid_and_wrong_proxies_are_errors_with_a_suggestion() {
     let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/router/proxy.toml");
     let (status, text, errors) = outcome(millstream().args(["check", example]));
     assert_eq!(status, 0, "{errors}");
@@ -301,7 +299,7 @@ fn the_example_is_right_and_wrong_proxies_are_told_what_would_be() {
             "no host can listen at 0.0.0.0:80",
             "a host's",
         ),
-        ("udp", "kind = \"transparent\"", "takes more than TCP", "protocol = \"tcp\""),
+        ("udp", "kind = \"transparent\"", "matches more than TCP", "protocol = \"tcp\""),
         (
             "tcp",
             "kind = \"transparent\", to = \"10.2.0.9:80\"",
@@ -311,7 +309,7 @@ fn the_example_is_right_and_wrong_proxies_are_told_what_would_be() {
         (
             "tcp",
             "kind = \"transparent\", deny = [\"a b\"]",
-            "`a b` is no name of a host",
+            "`a b` is not a host name",
             "*.example",
         ),
         ("tcp", "kind = \"transparent\", connections = 0", "`connections` of 0", "from 1 to 16384"),

@@ -1,4 +1,4 @@
-//! TUN devices: hosts that send IP packets without hardware addresses, and mistakes.
+//! Tests of TUN devices: hosts that send IP packets without hardware addresses, and mistakes.
 
 use std::fs;
 use tempfile::TempDir;
@@ -28,7 +28,7 @@ port = "t2"
 neighbour = "02:00:00:00:00:02"
 "#;
 
-/// Neighbours are asked for as on Ethernet, and there at once.
+/// The router resolves neighbours as on Ethernet; on a TUN device the resolution is immediate.
 #[test]
 fn hosts_behind_tun_devices_reach_each_other_and_the_router() {
     let network = Network::new();
@@ -37,7 +37,7 @@ fn hosts_behind_tun_devices_reach_each_other_and_the_router() {
     fs::write(&file, FILE).unwrap();
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
     for (device, namespace, of) in [("t1", "source", 1), ("t2", "sink", 2)] {
-        network.hand_over("router", device, namespace);
+        network.move_device("router", device, namespace);
         network.host(namespace, device, &format!("10.{of}.0.2/24"), &format!("10.{of}.0.1"));
         let v6 = |command: &str| {
             let command = format!("ip -6 {command}");
@@ -72,7 +72,7 @@ fn hosts_behind_tun_devices_reach_each_other_and_the_router() {
 }
 
 #[test]
-fn mistakes_about_tun_devices_are_shown_where_they_stand() {
+fn mistakes_about_tun_devices_are_errors_with_their_location() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("router.toml");
     let kind = "kind = \"tun\"\n";
@@ -91,10 +91,9 @@ fn mistakes_about_tun_devices_are_shown_where_they_stand() {
     }
 }
 
-/// Set down and up again it carries as before; one that is deleted keeps the router from nothing
-/// else.
+/// A device that goes down and up works again, and the router survives a deleted device.
 #[test]
-fn a_device_that_goes_down_or_is_deleted_is_survived_and_counted() {
+fn devices_that_go_down_or_are_deleted_are_survived_and_counted() {
     for kind in ["tun", "tap"] {
         let network = Network::new();
         let folder = TempDir::new().unwrap();
@@ -102,7 +101,7 @@ fn a_device_that_goes_down_or_is_deleted_is_survived_and_counted() {
         fs::write(&file, FILE.replace("\"tun\"", &format!("\"{kind}\""))).unwrap();
         let router = network.start(env!("CARGO_BIN_EXE_millstream"), &file);
         for (device, namespace, of) in [("t1", "source", 1), ("t2", "sink", 2)] {
-            network.hand_over("router", device, namespace);
+            network.move_device("router", device, namespace);
             let gateway = format!("10.{of}.0.1");
             network.host(namespace, device, &format!("10.{of}.0.2/24"), &gateway);
         }
@@ -115,7 +114,7 @@ fn a_device_that_goes_down_or_is_deleted_is_survived_and_counted() {
         assert!(ping("5").contains(" 0 received"), "{kind}");
         network.execute("sink", &["ip", "link", "set", "t2", "up"]);
         network.execute("sink", &["ip", "route", "add", "default", "via", "10.2.0.1"]);
-        network.until("the device carries again", || ping("1").contains(" 1 received"));
+        network.wait_until("the device works again", || ping("1").contains(" 1 received"));
         assert!(ping("3").contains(" 3 received"), "{kind}");
         network.execute("sink", &["ip", "link", "del", "t2"]);
         assert!(ping("5").contains(" 0 received"), "{kind}");

@@ -1,5 +1,5 @@
-//! Interfaces by AF_XDP: hosts with their offloads as they are, ports that go and come back, and
-//! which way is taken.
+//! Tests of interfaces by AF_XDP: hosts with default offloads, removed and recreated ports, and the
+//! choice between AF_XDP and AF_PACKET.
 
 use serde_json::Value;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::{VOICE, number, packet};
 
 const STATUS: &str = "127.0.0.1:9819";
 
-/// Two ports between two hosts.
+/// Returns a router file with two ports between two hosts.
 fn file(io: &str, more: &str) -> String {
     let port = |name: &str, address: &str| {
         format!(
@@ -34,9 +34,9 @@ fn of(report: &Value, port: &str, key: &str) -> u64 {
     number(report, "ports", port, key)
 }
 
-/// Linux leaves checksums to the interface, and on a veth pair nobody computes them.
+/// Linux leaves checksums to the interface, and a veth pair does not compute them.
 #[test]
-fn tcp_goes_through_af_xdp_ports_with_offloads_left_as_they_are() {
+fn tcp_passes_af_xdp_ports_with_default_offloads() {
     let network = Network::new();
     hosts(&network);
     let folder = TempDir::new().unwrap();
@@ -60,9 +60,9 @@ fn tcp_goes_through_af_xdp_ports_with_offloads_left_as_they_are() {
     assert_eq!(of(&report, "a1", "lost_by_device"), 0, "{report:#}");
 }
 
-/// Both ports go, one by its link and one for good, and are as before when they come back.
+/// One port's link goes down and up, and the other port's device is replaced; both work afterwards.
 #[test]
-fn af_xdp_ports_that_go_away_and_come_back_lose_nothing_that_was_taken() {
+fn removed_and_recreated_af_xdp_ports_lose_no_received_packet() {
     const PACKETS: u64 = 200;
     let network = Network::new();
     let folder = TempDir::new().unwrap();
@@ -76,18 +76,18 @@ fn af_xdp_ports_that_go_away_and_come_back_lose_nothing_that_was_taken() {
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
     let voice = packet(network.mac("router", "a1"), [10, 2, 0, 1], VOICE, 200);
     let send = || network.send("source", "a0", &voice, PACKETS, Duration::from_micros(250));
-    // For good, with packets on their way to it, and a new one of that name.
+    // The device is deleted while packets are queued for it, and created again.
     network.execute("router", &["ip", "link", "del", "b1"]);
     network.await_port(STATUS, "b1", true);
     send();
     network.join("router", "b1", "sink", "b0", Some(sink));
     let counted = network.count("sink", "b0", "udp and ip[1] & 0xfc == 0xb8", 2 * PACKETS);
     network.execute("router", &["ip", "link", "set", "b1", "up"]);
-    // The other by its link only.
+    // The link of the other port goes down and up.
     network.execute("router", &["ip", "link", "set", "a1", "down"]);
     network.await_port(STATUS, "a1", true);
     network.execute("router", &["ip", "link", "set", "a1", "up"]);
-    // Until then packets are the kernel's.
+    // Until the port is open again, the kernel receives the packets.
     network.await_port(STATUS, "a1", false);
     send();
     let arrived = counted.join().unwrap();
@@ -100,8 +100,8 @@ fn af_xdp_ports_that_go_away_and_come_back_lose_nothing_that_was_taken() {
     }
 }
 
-/// Packets of queues that no socket read would be the kernel's, which does not forward. They are
-/// again all read after the interface was down.
+/// Packets of unread queues would go to the kernel, which does not forward. All queues are read
+/// again after the interface was down.
 #[test]
 fn every_receive_queue_is_read() {
     const FLOWS: u64 = 64;
@@ -115,7 +115,7 @@ fn every_receive_queue_is_read() {
         &queues[..],
     ];
     network.execute("source", &pair.concat());
-    network.hand_over("source", "a1", "router");
+    network.move_device("source", "a1", "router");
     network.execute("source", &["ip", "link", "set", "a0", "up"]);
     hosts(&network);
     network.execute("router", &["ip", "link", "set", "lo", "up"]);
@@ -124,21 +124,21 @@ fn every_receive_queue_is_read() {
     fs::write(&path, file("auto", &format!("status = \"{STATUS}\"\n"))).unwrap();
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
     let by_queue = || {
-        let said = network.execute("router", &["ethtool", "-S", "a1"]);
+        let shown = network.execute("router", &["ethtool", "-S", "a1"]);
         let queue = |queue: u32| {
             let name = format!("rx_queue_{queue}_xdp_packets:");
-            let value = said.lines().find_map(|line| line.trim().strip_prefix(&name));
-            value.unwrap_or_else(|| panic!("{said}")).trim().parse::<u64>().unwrap()
+            let value = shown.lines().find_map(|line| line.trim().strip_prefix(&name));
+            value.unwrap_or_else(|| panic!("{shown}")).trim().parse::<u64>().unwrap()
         };
         [0, 1, 2, 3].map(queue)
     };
-    for went in 0..2 {
+    for round in 0..2 {
         let text = network.execute("source", &["ping", "-n", "-c", "2", "-i", "0.2", "10.2.0.2"]);
         assert!(text.contains(" 0% packet loss"), "{text}");
         let (before, counted) = (by_queue(), network.count("sink", "b0", "udp port 7003", FLOWS));
         let sending = network.within("source", || {
             for _ in 0..FLOWS {
-                // Another port, so another flow; Linux spreads them over the queues.
+                // Each socket has its own port, so Linux distributes the flows over the queues.
                 let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
                 socket.send_to(&[0; 100], "10.2.0.2:7003").unwrap();
             }
@@ -146,8 +146,8 @@ fn every_receive_queue_is_read() {
         sending.join().unwrap();
         assert_eq!(counted.join().unwrap(), FLOWS);
         let used = by_queue().into_iter().zip(before).filter(|(after, before)| after > before);
-        assert!(used.count() > 1, "the flows all came by one queue: {before:?}");
-        if went == 0 {
+        assert!(used.count() > 1, "all flows used one queue: {before:?}");
+        if round == 0 {
             network.execute("router", &["ip", "link", "set", "a1", "down"]);
             network.await_port(STATUS, "a1", true);
             network.execute("router", &["ip", "link", "set", "a1", "up"]);
@@ -159,9 +159,9 @@ fn every_receive_queue_is_read() {
     assert!(log.lines().any(|line| line.contains("port=a1") && line.contains("queues=4")), "{log}");
 }
 
-/// More of them than are read leave the interface to AF_PACKET, and the file that insists is told.
+/// An interface with more queues than supported uses AF_PACKET, and `io = "xdp"` is an error.
 #[test]
-fn an_interface_of_too_many_receive_queues_is_left_to_the_kernel() {
+fn an_interface_with_too_many_receive_queues_uses_af_packet() {
     let network = Network::new();
     let many = ["ip", "link", "add", "m1", "numrxqueues", "17", "type", "veth"];
     network.execute("router", &[&many[..], &["peer", "name", "m0"]].concat());
@@ -174,14 +174,14 @@ fn an_interface_of_too_many_receive_queues_is_left_to_the_kernel() {
     assert!(of_m1.contains("AF_PACKET") && of_m1.contains("17 receive queues"), "{log}");
     fs::write(&path, file("xdp", "").replace("a1", "m1")).unwrap();
     let route = [env!("CARGO_BIN_EXE_millstream"), "route", path.to_str().unwrap(), "--for", "1 s"];
-    let said = network.try_execute("router", &route);
-    assert!(said.contains("17 receive queues") && said.contains("at most 16"), "{said}");
-    assert!(said.contains("ethtool -L"), "{said}");
+    let shown = network.try_execute("router", &route);
+    assert!(shown.contains("it has 17 receive") && shown.contains("at most 16"), "{shown}");
+    assert!(shown.contains("ethtool -L"), "{shown}");
 }
 
-/// By itself the router takes packets from the kernel only where the kernel does not want them.
+/// By default, the router uses AF_XDP only for interfaces that the kernel does not use.
 #[test]
-fn interfaces_that_the_kernel_uses_are_left_to_it() {
+fn interfaces_that_the_kernel_uses_are_opened_by_af_packet() {
     let network = Network::new();
     hosts(&network);
     let folder = TempDir::new().unwrap();
@@ -193,20 +193,20 @@ fn interfaces_that_the_kernel_uses_are_left_to_it() {
     assert!(text.contains(" 0% packet loss"), "{text}");
     let (report, log) = router.stop_with_log();
     assert_eq!(report["unaccounted"], 0, "{report:#}");
-    let said = |port: &str| log.lines().find(|line| line.contains(port)).unwrap();
-    assert!(said("port=a1").contains("AF_XDP"), "{log}");
-    let of_b1 = said("port=b1");
+    let line_of = |port: &str| log.lines().find(|line| line.contains(port)).unwrap();
+    assert!(line_of("port=a1").contains("AF_XDP"), "{log}");
+    let of_b1 = line_of("port=b1");
     assert!(of_b1.contains("AF_PACKET") && of_b1.contains("has an address"), "{log}");
-    // The file's word counts, and what the kernel does not allow is an error.
+    // `io` in the file takes precedence.
     fs::write(&path, file("packet", "kernel-routes = true\n")).unwrap();
     let (report, log) = network.start(env!("CARGO_BIN_EXE_millstream"), &path).stop_with_log();
     assert_eq!(report["unaccounted"], 0);
     assert_eq!(log.matches("io=AF_PACKET").count(), 2, "{log}");
 }
 
-/// Nothing comes, so the kernel wakes it, and no clock of its own; what comes then does not wait.
+/// An idle router has no timer of its own: the kernel unblocks it, and packets are not delayed.
 #[test]
-fn a_router_by_which_nothing_comes_sleeps() {
+fn an_idle_router_sleeps() {
     for io in ["packet", "xdp"] {
         let network = Network::new();
         hosts(&network);
@@ -217,12 +217,12 @@ fn a_router_by_which_nothing_comes_sleeps() {
         let ping = ["ping", "-n", "-c", "2", "-i", "0.2", "10.2.0.2"];
         let text = network.execute("source", &ping);
         assert!(text.contains(" 0% packet loss"), "{io}: {text}");
-        // By its own clock it would look ten thousand times a second or more. Neighbours are still
-        // asked for at first.
-        network.until("the router to sleep", || {
-            let before = router.wakes();
+        // A polling router would wake at least 10,000 times per second. At first the router still
+        // resolves neighbours.
+        network.wait_until("the router sleeps", || {
+            let before = router.voluntary_switches();
             thread::sleep(Duration::from_secs(1));
-            router.wakes() - before < 1_000
+            router.voluntary_switches() - before < 1_000
         });
         let text = network.execute("source", &ping);
         assert!(text.contains(" 0% packet loss"), "{io}: {text}");

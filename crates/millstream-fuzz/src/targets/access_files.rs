@@ -9,7 +9,7 @@ use crate::{Mutation, Target};
 
 pub(crate) const TARGET: Target = Target {
     name: "access_files",
-    first_parser: "a line of users or tokens, in a file without a wrong one",
+    first_parser: "at least one valid line in user and token files without invalid lines",
     seeds,
     words: &[
         b"alice",
@@ -35,7 +35,7 @@ pub(crate) const TARGET: Target = Target {
 
 const REALM: &str = "millstream";
 /// Separates the user file from the token file.
-const BETWEEN: &[u8] = b"\n--\n";
+const SEPARATOR: &[u8] = b"\n--\n";
 
 thread_local! {
     static FOLDER: TempDir = TempDir::new_in("/dev/shm").expect("a folder");
@@ -52,9 +52,9 @@ fn seeds() -> Vec<Vec<u8>> {
 
 /// Number of users and tokens in the files; `None` if one is rejected.
 fn read(input: &[u8]) -> Option<usize> {
-    let at = input.windows(BETWEEN.len()).position(|at| at == BETWEEN);
+    let at = input.windows(SEPARATOR.len()).position(|at| at == SEPARATOR);
     let (users, tokens) = match at {
-        Some(at) => (&input[..at], &input[at + BETWEEN.len()..]),
+        Some(at) => (&input[..at], &input[at + SEPARATOR.len()..]),
         None => (input, &[][..]),
     };
     FOLDER.with(|folder| {

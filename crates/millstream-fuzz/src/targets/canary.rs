@@ -7,7 +7,7 @@ use crate::{Mutation, Target};
 
 pub(crate) const TARGET: Target = Target {
     name: "canary",
-    first_parser: "a magic number and a sum",
+    first_parser: "a magic number and a checksum",
     seeds,
     words: &[b"CNRY"],
     mutate: Mutation::bytes,

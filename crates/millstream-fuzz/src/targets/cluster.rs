@@ -1,5 +1,5 @@
-//! Messages between cluster servers cause no panic, no duplicate session and no miscount. Mutants
-//! are of the sealed content; some datagrams are sent unsealed.
+//! Messages between cluster servers cause no panic, no duplicate session and no miscount. Mutations
+//! change the plaintext before encryption; some datagrams are sent unencrypted.
 
 use millstream_media::fuzzing::{Part, cluster, cluster_parts};
 
@@ -7,7 +7,7 @@ use crate::{Mutation, Target, records};
 
 pub(crate) const TARGET: Target = Target {
     name: "cluster",
-    first_parser: "the seal, and a message of membership, a status or a session",
+    first_parser: "decryption, and a membership, status or sessions message",
     seeds,
     words: &[&[127, 0, 0, 1], &[127, 0, 0, 2, 9], &[0xff; 9], &[0x80, 0x80, 1], &[0; 8]],
     mutate,

@@ -42,7 +42,8 @@ fn run(input: &[u8]) -> bool {
     assert!(answers.is_empty() || answers.starts_with(b"RTSP/1.0 "));
     let text = String::from_utf8_lossy(&answers);
     // OPTIONS is answered for all clients; sessions and streams are not disclosed.
-    let told = |line: &str| line.starts_with("Session:") || line == "Content-Type: application/sdp";
-    assert!(!text.lines().any(told), "{text}");
+    let discloses =
+        |line: &str| line.starts_with("Session:") || line == "Content-Type: application/sdp";
+    assert!(!text.lines().any(discloses), "{text}");
     shows_credentials(input)
 }

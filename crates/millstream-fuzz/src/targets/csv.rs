@@ -7,7 +7,7 @@ use crate::{Mutation, Target, seeds};
 
 pub(crate) const TARGET: Target = Target {
     name: "csv",
-    first_parser: "the header and a first row",
+    first_parser: "the header and the first row",
     seeds: traces,
     words: &[
         b"time_ns,stream,bytes\n",

@@ -4,7 +4,7 @@
 use millstream_router::live::{
     Classifier, Clock, Extensions, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
-use millstream_router::{Machine, Verdict};
+use millstream_router::{InputId, Machine, OutputId, PathId, PortId, Verdict};
 use millstream_scenario::{Match, RouterScenario};
 use std::cell::LazyCell;
 use std::fs;
@@ -14,7 +14,7 @@ use crate::{Mutation, Target, seeds};
 
 pub(crate) const TARGET: Target = Target {
     name: "extension",
-    first_parser: "WebAssembly's validation, exports among it",
+    first_parser: "WebAssembly validation, including the exports",
     seeds: modules,
     words: &[
         b"process",
@@ -148,7 +148,8 @@ fn frame() -> Vec<u8> {
 /// The extensions of a router whose path has this module; `None` if it is rejected.
 fn load(module: &[u8]) -> Option<Extensions> {
     FOLDER.with(|folder| {
-        let scenario = RouterScenario::parse("fuzz.toml", FILE, folder.path()).expect("right");
+        let scenario =
+            RouterScenario::parse("fuzz.toml", FILE, folder.path()).expect("a valid scenario");
         fs::write(folder.path().join("module.wasm"), module).expect("written");
         match Extensions::load(&scenario) {
             Ok(extensions) => Some(extensions),
@@ -163,26 +164,26 @@ fn load(module: &[u8]) -> Option<Extensions> {
 fn run(module: &[u8]) -> bool {
     let Some(extensions) = load(module) else { return false };
     let mut routes = Routes::default();
-    let hop = NextHop { output: 0, from: MAC, to: [9; 6] };
+    let hop = NextHop { output: PortId(0), from: MAC, to: [9; 6] };
     routes.add("0.0.0.0/0".parse().expect("a prefix"), hop);
     let classifier = Classifier::new(vec![Match::default()]);
     let function = Forwarder::new(routes);
     let mut machine = LiveMachine::new(Clock::default(), Pool::new(BUFFERS), classifier, function);
     machine.add(MemoryPort::new(vec![frame()], PACKETS), MAC, 1_000_000_000, 0);
-    machine.extend(extensions, &[]);
+    machine.set_extensions(extensions, &[]);
     let mut read = Vec::new();
     let (mut sent, mut dropped) = (0, 0);
-    while machine.receive(0, 1, &mut read) > 0 {
-        let (path, mut packet) = read.pop().expect("of the only path");
-        if machine.forward(path, &mut packet) == Verdict::Send(0) {
-            assert_eq!(machine.transmit(0, &[packet]), 1);
+    while machine.receive(InputId(0), 1, &mut read) > 0 {
+        let (path, mut packet) = read.pop().expect("a packet of the only path");
+        if machine.forward(path, &mut packet) == Verdict::Send(OutputId(0)) {
+            assert_eq!(machine.transmit(OutputId(0), &[packet]), 1);
             sent += 1;
         } else {
             machine.discard(packet);
             dropped += 1;
         }
     }
-    let did = machine.extension(0).expect("it is there");
+    let did = machine.extension_counters(PathId(0)).expect("an extension on path 0");
     let failed = did.out_of_fuel + did.over_memory + did.trapped + did.bad_length;
     assert_eq!(did.called + did.while_stopped, PACKETS);
     assert!(failed + did.dropped + did.while_stopped <= dropped && sent + dropped == PACKETS);

@@ -10,7 +10,7 @@ use crate::{Mutation, Target};
 
 pub(crate) const TARGET: Target = Target {
     name: "journal",
-    first_parser: "the first line, that of this sweep",
+    first_parser: "the first line, which identifies this sweep",
     seeds,
     words: &[
         b"\"point\":",
@@ -80,7 +80,7 @@ fn seeds() -> Vec<Vec<u8>> {
         let after = |runs: usize| {
             let _ = fs::remove_file(&sweep.journal);
             for _ in 0..runs {
-                fuzzing::journal(&sweep.journal, &sweep.grid).expect("a journal of its own");
+                fuzzing::journal(&sweep.journal, &sweep.grid).expect("a valid journal");
             }
             fs::read(&sweep.journal).expect("written")
         };
@@ -120,7 +120,7 @@ fn run(input: &[u8]) -> bool {
         fs::write(&sweep.journal, input).expect("written");
         match fuzzing::journal(&sweep.journal, &sweep.grid) {
             Ok(_) => true,
-            Err(SweepError::Asked { message, help }) => {
+            Err(SweepError::InvalidArgument { message, help }) => {
                 assert!(message.contains("journal") && help.is_some(), "{message}");
                 message.contains(", line ")
             }

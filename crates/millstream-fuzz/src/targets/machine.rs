@@ -6,7 +6,7 @@ use etherparse::PacketBuilder;
 use millstream_router::live::{
     Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, Pool, Routes, VlanPort,
 };
-use millstream_router::{Deferral, Machine, Verdict};
+use millstream_router::{Deferral, InputId, Machine, PortId, Verdict};
 use millstream_scenario::{Match, PcpSource, PortForward, PortNat};
 
 use crate::{Mutation, Target, records, seeds};
@@ -63,7 +63,7 @@ pub(super) fn frames() -> Vec<Vec<u8>> {
     let far = [0x20, 1, 0x0d, 0xb8, 0, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     let built = |builder: etherparse::PacketBuilderStep<etherparse::UdpHeader>| {
         let mut frame = Vec::new();
-        builder.write(&mut frame, &[7; 24]).expect("it fits");
+        builder.write(&mut frame, &[7; 24]).expect("written to memory");
         frame
     };
     let udp = |from, to, port| built(ethernet().ipv4(from, to, 9).udp(4_000, port));
@@ -82,7 +82,7 @@ pub(super) fn frames() -> Vec<Vec<u8>> {
     ];
     let mut written = |builder: etherparse::PacketBuilderStep<etherparse::Icmpv4Header>| {
         let mut frame = Vec::new();
-        builder.write(&mut frame, &[1; 32]).expect("it fits");
+        builder.write(&mut frame, &[1; 32]).expect("written to memory");
         frames.push(frame);
     };
     written(ethernet().ipv4([10, 0, 0, 7], [10, 0, 0, 1], 9).icmpv4_echo_request(1, 2));
@@ -91,7 +91,7 @@ pub(super) fn frames() -> Vec<Vec<u8>> {
     let mut written = |builder: etherparse::PacketBuilderStep<etherparse::Icmpv6Header>,
                        data: &[u8]| {
         let mut frame = Vec::new();
-        builder.write(&mut frame, data).expect("it fits");
+        builder.write(&mut frame, data).expect("written to memory");
         frames.push(frame);
     };
     let asked = [&six(1)[..], &[1, 1, 4, 4, 4, 4, 4, 4]].concat();
@@ -123,14 +123,19 @@ fn run(input: &[u8]) -> bool {
     let many = frames.len();
     let mut routes = Routes::default();
     let net = "10.0.0.1/24".parse().expect("a network");
-    routes.add_resolved(net, 0, MAC, None);
-    routes.add_resolved("10.9.0.0/16".parse().expect("a prefix"), 0, MAC, "10.0.0.9".parse().ok());
+    routes.add_resolved(net, PortId(0), MAC, None);
+    routes.add_resolved(
+        "10.9.0.0/16".parse().expect("a prefix"),
+        PortId(0),
+        MAC,
+        "10.0.0.9".parse().ok(),
+    );
     let net_v6 = "2001:db8:1::1/64".parse().expect("a network");
-    routes.add_resolved(net_v6, 0, MAC, None);
+    routes.add_resolved(net_v6, PortId(0), MAC, None);
     let far = "2001:db8:9::/48".parse().expect("a prefix");
-    routes.add_resolved(far, 0, MAC, "fe80::9".parse().ok());
+    routes.add_resolved(far, PortId(0), MAC, "fe80::9".parse().ok());
     let other = "10.1.0.1/24".parse().expect("a network");
-    routes.add_resolved(other, 1, MAC, None);
+    routes.add_resolved(other, PortId(1), MAC, None);
     let voice = Match { dscp: Some(46), ..Match::default() };
     let calls = Match { pcp: Some(5), vlan: Some(10), ..Match::default() };
     let classifier = Classifier::new(vec![voice, calls]);
@@ -141,13 +146,17 @@ fn run(input: &[u8]) -> bool {
     for port in VlanPort::share(device, &vlans) {
         machine.add(port, MAC, 1_000_000_000, 0);
     }
-    machine.set_address(0, [net, net_v6]);
-    machine.set_address(1, [other]);
+    machine.set_address(PortId(0), [net, net_v6]);
+    machine.set_address(PortId(1), [other]);
     let to = "10.1.0.5:53".parse().expect("a host's port");
     let forwards = vec![PortForward { protocol: 17, port: 53, to }];
-    machine.translate(0, Some(&PortNat { flows: 4, host_flows: 2, check_source: true, forwards }));
+    machine.set_nat(
+        PortId(0),
+        Some(&PortNat { flows: 4, host_flows: 2, check_source: true, forwards }),
+    );
     let mut read = Vec::new();
-    while machine.receive(0, 8, &mut read) + machine.receive(1, 8, &mut read) > 0 {
+    while machine.receive(InputId(0), 8, &mut read) + machine.receive(InputId(1), 8, &mut read) > 0
+    {
         for (path, mut packet) in read.drain(..) {
             match machine.forward(path, &mut packet) {
                 Verdict::Send(output) if machine.transmit(output, &[packet]) == 1 => {}

@@ -135,10 +135,13 @@ fn run(input: &[u8]) -> bool {
     static FIRST: OnceLock<Vec<u8>> = OnceLock::new();
     let first = FIRST.get_or_init(|| seeds().swap_remove(0));
     let answer = fuzzing::orders(&[first, input]);
-    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "no answer of HTTP");
+    assert!(answer.is_empty() || answer.starts_with(b"HTTP/1."), "not an HTTP response");
     if has_origin(input) {
         let is_order = [&b"PUT "[..], b"POST ", b"DELETE "].iter().any(|o| input.starts_with(o));
-        assert!(!is_order || !answer.starts_with(b"HTTP/1.1 200"), "a browser's order was done");
+        assert!(
+            !is_order || !answer.starts_with(b"HTTP/1.1 200"),
+            "a browser's command was executed"
+        );
     }
     has_head(input)
 }

@@ -2,6 +2,7 @@
 //! addresses, hop limit and IPv4 checksum. A VLAN tag that is removed is restored unchanged.
 
 use millstream_router::live::{Classifier, Filters, Forwarder, Header, NextHop, Pool, Routes};
+use millstream_router::{PathId, PortId};
 use millstream_scenario::{Match, RouterScenario};
 use std::path::Path;
 
@@ -48,9 +49,9 @@ match = { filter = "vlan and ip6 or arp or icmp[icmptype] = icmp-echo or pppoes 
 
 thread_local! {
     static CLASSIFIER: Classifier = {
-        let scenario = RouterScenario::parse("fuzz.toml", FILE, Path::new("")).expect("right");
+        let scenario = RouterScenario::parse("fuzz.toml", FILE, Path::new("")).expect("a scenario");
         let rules = scenario.paths.iter().map(|path| path.matches).collect();
-        Classifier::new(rules).with_filters(Filters::load(&scenario).expect("right"))
+        Classifier::new(rules).with_filters(Filters::load(&scenario).expect("a valid scenario"))
     };
 }
 
@@ -64,20 +65,23 @@ fn run(frame: &[u8]) -> bool {
     });
     if let Some(header) = Header::parse(frame) {
         let rule = Match { pcp: Some(5), vlan: Some(10), ..Match::default() };
-        let path = Classifier::new(vec![rule]).path(0, &Header { tag, ..header }, frame);
+        let path = Classifier::new(vec![rule]).path(PortId(0), &Header { tag, ..header }, frame);
         assert!(path.is_none() || tag.is_some());
         let rule = Match { destination_port: Some(53), ..Match::default() };
-        let plain = Classifier::new(vec![rule, Match::default()]).path(0, &header, frame);
-        let path = CLASSIFIER.with(|classifier| classifier.path(0, &header, frame));
-        assert!(path != Some(0) || plain == Some(0), "a filter holds beside other keys");
+        let plain = Classifier::new(vec![rule, Match::default()]).path(PortId(0), &header, frame);
+        let path = CLASSIFIER.with(|classifier| classifier.path(PortId(0), &header, frame));
+        assert!(
+            path != Some(PathId(0)) || plain == Some(PathId(0)),
+            "a filter replaced the other keys of its match"
+        );
     }
     if let Some(header) = Header::parse_v6(frame) {
         let within = "2001:db8::/32".parse().ok();
         let rules = vec![Match { source: within, ..Match::default() }, Match::default()];
-        let _ = Classifier::new(rules).path_v6(0, &header, frame);
+        let _ = Classifier::new(rules).path_v6(PortId(0), &header, frame);
     }
     let mut routes = Routes::default();
-    let hop = NextHop { output: 0, from: [1; 6], to: [2; 6] };
+    let hop = NextHop { output: PortId(0), from: [1; 6], to: [2; 6] };
     routes.add("0.0.0.0/0".parse().expect("a prefix"), hop);
     routes.add("::/0".parse().expect("a prefix"), hop);
     let mut sent = frame.to_vec();

@@ -7,7 +7,7 @@ use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError,
     Routes, admitted,
 };
-use millstream_router::{Plan, Router, Step};
+use millstream_router::{OutputId, PacketHandle, PathId, Plan, PortId, Router, Step};
 use millstream_scenario::RouterScenario;
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::{Mutation, Target, records};
 
 pub(crate) const TARGET: Target = Target {
     name: "proxy",
-    first_parser: "a TCP connection that a proxy takes",
+    first_parser: "a TCP connection that a proxy accepts",
     seeds,
     words: &[
         b"GET / HTTP/1.1\r\nHost: b\r\n\r\n",
@@ -126,8 +126,8 @@ struct Settings {
 
 thread_local! {
     static SETTINGS: Settings = {
-        let scenario = RouterScenario::parse("fuzz.toml", FILE, Path::new("")).expect("right");
-        let plan = admitted(&scenario, 1_000_000_000).expect("admitted");
+        let scenario = RouterScenario::parse("fuzz.toml", FILE, Path::new("")).expect("a scenario");
+        let plan = admitted(&scenario, 1_000_000_000).expect("an admitted scenario");
         Settings { scenario, plan }
     };
 }
@@ -144,14 +144,14 @@ impl Port for FarSide {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         let Some(frame) = self.next.take_if(|_| most > 0) else { return Ok(0) };
         into.extend(pool.copy(&frame));
         Ok(1)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         for packet in packets {
             self.received.push(pool.frame(*packet).to_vec());
             pool.release(*packet);
@@ -217,23 +217,23 @@ fn run_with(settings: &Settings, input: &[u8]) -> bool {
     let mut taken = false;
     let mut routes = Routes::default();
     for route in &settings.scenario.routes {
-        routes.add(route.prefix, NextHop { output: 0, from: MAC, to: FAR });
+        routes.add(route.prefix, NextHop { output: PortId(0), from: MAC, to: FAR });
     }
-    let (clock, hand) = Clock::by_hand();
+    let (clock, hand) = Clock::mock();
     let rules = settings.scenario.paths.iter().map(|path| path.matches).collect();
     let (classifier, function) = (Classifier::new(rules), Forwarder::new(routes));
     let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
     machine.add(FarSide::default(), MAC, 10_000_000_000, 0);
-    machine.set_address(0, settings.scenario.ports[0].addresses.iter().copied());
-    machine.proxy(&settings.scenario, &[]);
-    let mut router = Router::new(&settings.plan, machine).expect("contracts are whole");
+    machine.set_address(PortId(0), settings.scenario.ports[0].addresses.iter().copied());
+    machine.set_proxies(&settings.scenario, &[]);
+    let mut router = Router::new(&settings.plan, machine).expect("valid contracts");
     for action in records::split(input).into_iter().take(96) {
         let Some((&[kind, which, flags, sequence, acknowledgement], data)) =
             action.split_first_chunk()
         else {
             continue;
         };
-        let far = router.machine_mut().port_mut(0);
+        let far = router.machine_mut().port_mut(PortId(0));
         let back = far.received.len().checked_sub(1 + usize::from(which & 7));
         let more = [sequence.cast_signed(), acknowledgement.cast_signed()];
         far.next = match kind % 8 {
@@ -260,15 +260,16 @@ fn run_with(settings: &Settings, input: &[u8]) -> bool {
                 router.resume();
             }
         }
-        let mut held = router.staged(0);
+        let mut held = router.staged(OutputId(0));
         for path in 0..3 {
-            let (counters, (before, after)) = (router.path(path), router.waiting(path));
+            let (counters, (before, after)) =
+                (router.path(PathId(path)), router.waiting(PathId(path)));
             held += before + after;
             assert_eq!(
                 counters.received + counters.made,
-                counters.gone() + (before + after) as u64
+                counters.departed() + (before + after) as u64
             );
-            let proxied = router.machine().proxied_by(path);
+            let proxied = router.machine().proxy_counters(PathId(path));
             assert!(proxied.is_none_or(|of| of.connections <= CONNECTIONS), "{proxied:?}");
             taken |= proxied.is_some_and(|of| of.connections > 0);
         }

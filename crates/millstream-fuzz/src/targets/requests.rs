@@ -6,7 +6,7 @@ use crate::{Mutation, Target};
 
 pub(crate) const TARGET: Target = Target {
     name: "requests",
-    first_parser: "an RTSP request, whole",
+    first_parser: "a complete RTSP request",
     seeds,
     words: WORDS,
     mutate: Mutation::text,

@@ -1,6 +1,6 @@
 //! The router file parser does not panic, and each rejection has a reason.
 
-use millstream_scenario::{MOST_IPV6, NextHop, RouterScenario};
+use millstream_scenario::{MAX_IPV6_ADDRESSES, NextHop, RouterScenario};
 use std::path::Path;
 
 use super::scenario::is_toml;
@@ -90,7 +90,7 @@ fn run(input: &[u8]) -> bool {
             }));
             assert!(scenario.ports.iter().all(|port| {
                 let v6 = port.addresses.iter().filter(|net| net.addr().is_ipv6()).count();
-                port.addresses.len() - v6 <= 1 && v6 <= MOST_IPV6
+                port.addresses.len() - v6 <= 1 && v6 <= MAX_IPV6_ADDRESSES
             }));
             assert!(scenario.paths.iter().all(|path| path.to.is_none_or(|to| to < ports)));
         }

@@ -40,12 +40,12 @@ fn seeds() -> Vec<Vec<u8>> {
     let (four, data) = ([10, 0, 0, 1], [9; 900]);
     let mut tcp_4 = virtio(1, 54, 300, 34, 16);
     let of = ethernet().ipv4(four, [10, 0, 0, 2], 9).tcp(80, 81, 1_000, 99);
-    of.ack(7).psh().write(&mut tcp_4, &data).expect("it fits");
+    of.ack(7).psh().write(&mut tcp_4, &data).expect("written to memory");
     let mut tcp_6 = virtio(4, 74, 200, 54, 16);
     let of = ethernet().ipv6(six, six, 9).tcp(80, 81, 1_000, 99).ack(7);
-    of.write(&mut tcp_6, &data).expect("it fits");
+    of.write(&mut tcp_6, &data).expect("written to memory");
     let mut udp = virtio(5, 42, 100, 34, 6);
-    ethernet().ipv4(four, four, 9).udp(80, 81).write(&mut udp, &data).expect("it fits");
+    ethernet().ipv4(four, four, 9).udp(80, 81).write(&mut udp, &data).expect("written to memory");
     let mut whole = virtio(0, 0, 0, 34, 16);
     whole[1] = 0;
     whole.extend_from_slice(&tcp_4[VIRTIO_BYTES..]);
@@ -55,14 +55,14 @@ fn seeds() -> Vec<Vec<u8>> {
 /// Whether the router would segment a frame.
 fn is_segmentable(input: &[u8]) -> bool {
     thread_local! {
-        static CUTTER: RefCell<Segmenter> = RefCell::default();
+        static SEGMENTER: RefCell<Segmenter> = RefCell::default();
     }
     let Some((header, frame)) = input.split_first_chunk::<VIRTIO_BYTES>() else { return false };
-    CUTTER.with_borrow_mut(|cutter| {
-        let room = cutter.room();
-        let Some(room) = room.get_mut(..frame.len()) else { return false };
-        room.copy_from_slice(frame);
-        cutter.begin(frame.len(), size(Virtio::read(*header), header))
+    SEGMENTER.with_borrow_mut(|segmenter| {
+        let buffer = segmenter.room();
+        let Some(buffer) = buffer.get_mut(..frame.len()) else { return false };
+        buffer.copy_from_slice(frame);
+        segmenter.begin(frame.len(), size(Virtio::read(*header), header))
     })
 }
 
@@ -101,21 +101,21 @@ fn run(bytes: &[u8]) -> bool {
     let virtio = Virtio::read(*header);
     assert_eq!(virtio.bytes(), *header);
     virtio.finish(&mut frame.to_vec());
-    ROUTER.with_borrow_mut(|(cutter, joined, pool)| {
-        let room = cutter.room();
-        if frame.len() > room.len() {
+    ROUTER.with_borrow_mut(|(segmenter, coalescer, pool)| {
+        let buffer = segmenter.room();
+        if frame.len() > buffer.len() {
             return false;
         }
-        room[..frame.len()].copy_from_slice(frame);
+        buffer[..frame.len()].copy_from_slice(frame);
         let size = size(virtio, header);
-        if !cutter.begin(frame.len(), size) {
-            assert!(cutter.is_empty());
+        if !segmenter.begin(frame.len(), size) {
+            assert!(segmenter.is_empty());
             return false;
         }
         let mut packets = Vec::new();
         let mut parts = 0;
-        while !cutter.is_empty() {
-            let Some(packet) = cutter.next(pool) else {
+        while !segmenter.is_empty() {
+            let Some(packet) = segmenter.next(pool) else {
                 assert_eq!(pool.free(), 0);
                 packets.drain(..).for_each(|packet| pool.release(packet));
                 continue;
@@ -126,14 +126,14 @@ fn run(bytes: &[u8]) -> bool {
             parts += 1;
         }
         assert!(parts <= frame.len().div_ceil(size));
-        let together = joined.begin(pool, &packets);
-        if together > 1 {
+        let coalesced = coalescer.begin(pool, &packets);
+        if coalesced > 1 {
             let sent: usize =
-                joined.slices(pool, &packets, |slices| slices.iter().map(|of| of.len()).sum());
+                coalescer.slices(pool, &packets, |slices| slices.iter().map(|of| of.len()).sum());
             assert!(sent <= VIRTIO_BYTES + frame.len());
-            if together == parts {
+            if coalesced == parts {
                 // Except for link-layer padding.
-                let whole: Vec<u8> = joined.slices(pool, &packets, |slices| {
+                let whole: Vec<u8> = coalescer.slices(pool, &packets, |slices| {
                     slices.iter().flat_map(|of| of.to_vec()).collect()
                 });
                 assert_eq!(

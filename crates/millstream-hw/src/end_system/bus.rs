@@ -35,9 +35,10 @@ impl Bus {
         split: true,
     };
 
-    /// The paper's PCI of 33 MHz and 32 bits: 30 ns a clock, 4 bytes a clock, 133 MB/s. A write has
-    /// an address phase, a target response and an idle clock. The first word of a read may take 16
-    /// clocks, the limit of PCI 2.1, and one is idle.
+    /// The paper's PCI bus of 33 MHz and 32 bits: a clock of 30 ns, 4 bytes per clock, 133 MB/s.
+    ///
+    /// A write has an address phase, a target response and an idle clock. The first word of a read
+    /// may take 16 clocks, the limit of PCI 2.1; one more clock is idle.
     pub const PCI_33: Self = Self {
         name: "pci-33",
         title: "PCI, 33 MHz x 32 bits",
@@ -48,9 +49,10 @@ impl Bus {
         split: false,
     };
 
-    /// PCI Express 3.0 x4: 8 GT/s with 128b/130b coding, 3.94 GB/s each way; 24 bytes of framing,
-    /// header and checksum a packet. A read takes 500 ns, as measured on servers (Neugebauer et
-    /// al., SIGCOMM 2018), half of it one way.
+    /// PCI Express 3.0 x4: 8 GT/s with 128b/130b coding, 3.94 GB/s in each direction.
+    ///
+    /// Each packet has 24 bytes of framing, header and checksum. A read takes 500 ns, as measured
+    /// on servers (Neugebauer et al., SIGCOMM 2018); one direction is half of it.
     pub const PCIE_GEN3_X4: Self = Self {
         name: "pcie-gen3-x4",
         title: "PCI Express 3.0, 4 lanes",
@@ -70,7 +72,7 @@ impl Bus {
         Self::ALL.into_iter().find(|bus| bus.name == name)
     }
 
-    /// Time of `bytes` bytes on the bus, ns.
+    /// Returns the time of `bytes` bytes on the bus, ns.
     #[must_use]
     pub fn bytes_ns(&self, bytes: u64) -> u64 {
         // A 32-bit bus and registers transfer whole words.

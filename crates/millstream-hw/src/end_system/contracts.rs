@@ -51,16 +51,16 @@ pub(crate) fn load(
 
 /// Converts a contract to register fields.
 fn fields(contract: &Contract, options: &Options) -> Result<Load, ContractError> {
-    let unfit =
+    let unsupported =
         |attribute, need| ContractError::Unfit { attribute, by: "the end-system card", need };
     let terms = contract.terms();
-    let byte = |value| u8::try_from(value).map_err(|_| unfit("window", "of at most 255"));
+    let byte = |value| u8::try_from(value).map_err(|_| unsupported("window", "to be at most 255"));
     let ticks = |attribute, time_ns: u64| {
         let ticks = time_ns / options.packet_time_ns;
         if !time_ns.is_multiple_of(options.packet_time_ns) || ticks >= 1 << 14 {
-            return Err(unfit(
+            return Err(unsupported(
                 attribute,
-                "a multiple of the packet-time, and less than 2^14 of them",
+                "to be a multiple of the packet-time and shorter than 2^14 packet-times",
             ));
         }
         Ok(u16::try_from(ticks).expect("below 2^14"))
@@ -74,13 +74,13 @@ fn fields(contract: &Contract, options: &Options) -> Result<Load, ContractError>
     let first = terms.first_deadline_ns.filter(|_| deadlines);
     let deadline = first.map_or(Ok(0), |deadline_ns| ticks("first-deadline", deadline_ns))?;
     if contract.is_limited() {
-        return Err(unfit("max-rate", "to be left out, and the link's `credits`"));
+        return Err(unsupported("max-rate", "and the link's `credits` to be unset"));
     }
     let priority = u16::try_from(terms.priority).ok().filter(|priority| *priority < 1 << 15);
     Ok(Load {
         deadline: deadline.into(),
         period,
-        priority: priority.ok_or(unfit("priority", "below 2^15"))?,
+        priority: priority.ok_or(unsupported("priority", "to be below 2^15"))?,
         weight: 1,
         x: byte(terms.window.lost())?,
         y: byte(terms.window.of())?,

@@ -56,25 +56,25 @@ impl Cost {
         }
     }
 
-    /// Packets a second at which the bus saturates; `None` if it is unused.
+    /// Returns the packets per second at which the bus saturates; `None` if it is unused.
     #[must_use]
     pub fn bus_limit(&self) -> Option<u64> {
         rate(self.packets, self.busy_ns())
     }
 
-    /// Decisions a second at which the card saturates.
+    /// Returns the decisions per second at which the card saturates.
     #[must_use]
     pub fn card_limit(&self) -> Option<u64> {
         self.clock_hz.checked_div(self.decision_cycles)
     }
 
-    /// Measured packets a second.
+    /// Returns the measured packets per second.
     #[must_use]
     pub fn rate(&self) -> Option<u64> {
         rate(self.packets, self.span_ns)
     }
 
-    /// Total time on the bus, ns.
+    /// Returns the total time on the bus, ns.
     #[must_use]
     pub fn busy_ns(&self) -> u64 {
         [self.writes, self.pulls, self.winners, self.counters].iter().map(|t| t.busy_ns).sum()

@@ -8,22 +8,22 @@ use std::collections::VecDeque;
 use std::io;
 
 use millstream::{Departure, Event, StreamId};
+use millstream_sync::blocking::{Receiver, Sender};
 
 use super::Arrival;
-use super::ring::{Receiver, Sender};
 
 /// Maximum winners in a burst.
 pub const BURST: usize = 16;
 
 /// Observes the events of a run.
 pub trait Listener<T> {
-    /// A packet arrived, even if its queue was full.
+    /// Called when a packet arrives, even if its queue is full.
     fn arrived(&mut self, stream: StreamId, time_ns: u64, bytes: u32) {
         let _ = (stream, time_ns, bytes);
     }
 
-    /// A packet was sent (its service starts) or dropped. It has no deadline, which only the card
-    /// knows.
+    /// Called when a packet's service starts or the packet is dropped. The departure has no
+    /// deadline, since only the card knows it.
     ///
     /// # Errors
     /// An error ends the run.
@@ -32,12 +32,12 @@ pub trait Listener<T> {
         Ok(())
     }
 
-    /// The card's counters were read: additional misses and violations of a stream.
+    /// Called when the card's counters show additional misses and violations of a stream.
     fn missed(&mut self, stream: StreamId, time_ns: u64, missed: u64, violations: u64) {
         let _ = (stream, time_ns, missed, violations);
     }
 
-    /// The link transmits from `from_ns` to `to_ns`.
+    /// Called when the link transmits from `from_ns` to `to_ns`.
     fn busy(&mut self, from_ns: u64, to_ns: u64) {
         let _ = (from_ns, to_ns);
     }
@@ -55,9 +55,9 @@ pub enum TimelineEvent<T> {
     /// A packet was queued.
     Arrived(Arrival<T>),
     /// A packet was dropped because its queue is full.
-    Full(Arrival<T>),
+    DroppedFull(Arrival<T>),
     /// The head of `stream` leaves, as read at `read_ns`.
-    Left {
+    Departed {
         /// The stream.
         stream: usize,
         /// Whether it was dropped late.
@@ -85,7 +85,7 @@ pub enum TimelineEvent<T> {
 
 /// The result of the engine.
 #[derive(Clone, Copy, Debug)]
-pub struct Sent {
+pub struct EngineEnd {
     /// The end of the last transmission, ns.
     pub end_ns: u64,
     /// Packets still waiting.
@@ -111,7 +111,7 @@ pub fn run<T>(
     mut requests: Sender<u64>,
     transmission_ns: &impl Fn(u32) -> u64,
     listener: &mut impl Listener<T>,
-) -> io::Result<Sent> {
+) -> io::Result<EngineEnd> {
     let queue = |_| Queue { packets: VecDeque::new(), arrived: 0 };
     let mut queues: Vec<Queue<T>> = (0..streams).map(queue).collect();
     let (mut free_ns, mut last_ns) = (0, 0);
@@ -125,7 +125,7 @@ pub fn run<T>(
                 queue.packets.push_back((queue.arrived, packet));
                 queue.arrived += 1;
             }
-            TimelineEvent::Full(packet) => {
+            TimelineEvent::DroppedFull(packet) => {
                 let queue = &mut queues[packet.stream as usize];
                 listener.arrived(StreamId(packet.stream), packet.time_ns, packet.bytes);
                 let number = queue.arrived;
@@ -133,9 +133,9 @@ pub fn run<T>(
                 let (left, payload) = departure(number, packet, None, Event::DroppedFull);
                 listener.departed(&left, payload)?;
             }
-            TimelineEvent::Left { stream, dropped, read_ns } => {
+            TimelineEvent::Departed { stream, dropped, read_ns } => {
                 let (number, packet) =
-                    queues[stream].packets.pop_front().expect("the timeline counts them");
+                    queues[stream].packets.pop_front().expect("only queued packets leave");
                 let event = if dropped { Event::DroppedLate } else { Event::Sent };
                 let time_ns = read_ns.max(if dropped { last_ns } else { free_ns });
                 last_ns = time_ns;
@@ -164,10 +164,10 @@ pub fn run<T>(
         }
     }
     let waiting = queues.iter().map(|queue| queue.packets.len() as u64).sum();
-    Ok(Sent { end_ns: free_ns, waiting })
+    Ok(EngineEnd { end_ns: free_ns, waiting })
 }
 
-/// The departure of a packet at `time_ns`, or at its arrival.
+/// Returns the departure of a packet at `time_ns`, or at its arrival if `None`.
 fn departure<T>(
     number: u64,
     packet: Arrival<T>,

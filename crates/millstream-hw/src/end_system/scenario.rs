@@ -10,7 +10,7 @@ use crate::{Mode, Settings};
 /// The payload of an arrival: its captured frame, if the feed keeps frames.
 pub type Frame = Option<Box<FrameBytes>>;
 
-/// The hardware's settings, and the contracts adapted to it.
+/// Returns the hardware's settings, and the contracts adapted to them.
 #[must_use]
 pub fn settings(scenario: &Scenario) -> (Settings, Vec<Contract>) {
     let options = scenario.scheduler.options.dwcs;
@@ -46,7 +46,7 @@ pub fn run(
     let (settings, contracts) = settings(scenario);
     let options = Options {
         settings,
-        bus: Bus::named(card.bus).expect("validation knows the buses"),
+        bus: Bus::named(card.bus).expect("validation rejects unknown buses"),
         clock_hz: card.clock_hz,
         packet_time_ns: card.packet_time_ns,
     };

@@ -11,6 +11,7 @@
 use std::collections::VecDeque;
 
 use millstream::{Contract, ContractError};
+use millstream_sync::blocking::{Disconnected, Receiver, Sender};
 
 use super::clock::{self, Clock, Cycles};
 use super::cost::{Cost, Transfers};
@@ -19,27 +20,26 @@ use super::registers::{
     MISSED, PULL, PULL_COUNT, PULL_STREAM, PUSH, PUSH_ARRIVAL, PUSH_STREAM, SELECT, SELECT_STREAM,
     WINNER, WINNER_DROPPED, WINNER_STREAM, WINNER_TIME, WINNER_VALID,
 };
-use super::ring::{Disconnected, Receiver, Sender};
 use super::{Arrival, Bus, Options, contracts};
 use crate::rtl::card::{Card, Outputs, byte};
 
 /// Selects the counters of a kind of transfer.
-type Kind = fn(&mut Cost) -> &mut Transfers;
+type SelectTransfers = fn(&mut Cost) -> &mut Transfers;
 
 /// Packets between two reads of the counters.
-const AUDIT_INTERVAL: u64 = 1 << 10;
+const POLL_INTERVAL: u64 = 1 << 10;
 
 /// Maximum wait in ticks; an older packet's stamp would appear to be in the future.
 const MAX_AGE: u64 = 1 << 15;
 
 /// Observes the inside of the card, to compare schedules.
 pub trait Probe {
-    /// An arrival of `stream` with this stamp was written to SRAM.
+    /// Called when an arrival of `stream` with this stamp is written to SRAM.
     fn written(&mut self, stream: usize, stamp: u16) {
         let _ = (stream, stamp);
     }
 
-    /// A decision starts at `now`, over the arrivals of earlier cycles.
+    /// Called when a decision starts at `now`, over the arrivals of earlier cycles.
     fn started(&mut self, now: u16) {
         let _ = now;
     }
@@ -73,7 +73,7 @@ struct Pull {
 }
 
 /// Progress of reading the counters.
-enum Audit {
+enum CounterPoll {
     Select(usize),
     Read(usize),
 }
@@ -117,8 +117,8 @@ pub struct Timeline {
     write: Option<Write>,
     read: Option<Read>,
     pull: Option<Pull>,
-    audit: Option<Audit>,
-    audited: u64,
+    counter_poll: Option<CounterPoll>,
+    polled_packets: u64,
     /// Earliest time of the next read of winners, ns.
     next_read_ns: u64,
     /// Consecutive idle cycles.
@@ -165,8 +165,8 @@ impl Timeline {
             write: None,
             read: None,
             pull: None,
-            audit: None,
-            audited: 0,
+            counter_poll: None,
+            polled_packets: 0,
             next_read_ns: 0,
             idle_cycles: 0,
             since_decision: None,
@@ -176,7 +176,7 @@ impl Timeline {
         })
     }
 
-    /// The cost so far.
+    /// Returns the cost so far.
     #[must_use]
     pub fn cost(&self) -> Cost {
         let usual = (1..self.decision_intervals.len())
@@ -211,19 +211,23 @@ impl Timeline {
                     }
                 }
             }
-            let over = next_ns.is_none() && self.waiting == 0;
-            if over && self.audit.is_none() && self.read.is_none() && self.write.is_none() {
-                if self.audited == self.cost.packets {
+            let finished = next_ns.is_none() && self.waiting == 0;
+            if finished
+                && self.counter_poll.is_none()
+                && self.read.is_none()
+                && self.write.is_none()
+            {
+                if self.polled_packets == self.cost.packets {
                     return Ok(());
                 }
-                self.audit = Some(Audit::Select(0));
+                self.counter_poll = Some(CounterPoll::Select(0));
             }
             self.grant();
             if self.cycle(&mut events, &mut requests, probe)?.is_err() {
                 return Ok(());
             }
             if self.idle_cycles > 2 * self.lanes {
-                self.skip(next_ns)?;
+                self.jump_to_next_event(next_ns)?;
             }
         }
     }
@@ -232,7 +236,7 @@ impl Timeline {
     fn arrive<T>(&mut self, arrival: Arrival<T>) -> TimelineEvent<T> {
         let stream = &mut self.streams[arrival.stream as usize];
         if stream.limit.is_some_and(|limit| stream.waiting >= u64::from(limit)) {
-            return TimelineEvent::Full(arrival);
+            return TimelineEvent::DroppedFull(arrival);
         }
         self.first_ns.get_or_insert(arrival.time_ns);
         stream.waiting += 1;
@@ -265,15 +269,17 @@ impl Timeline {
 
     /// Starts a read of winners, or of the counters after selecting their stream.
     fn grant_read(&mut self) -> bool {
-        match self.audit {
+        match self.counter_poll {
             _ if self.read.is_some() => false,
-            Some(Audit::Select(stream)) if self.write.is_none() => {
+            Some(CounterPoll::Select(stream)) if self.write.is_none() => {
                 let data = SELECT_STREAM.put(number(stream));
                 self.grant_write(SELECT, data, |cost| &mut cost.counters);
-                self.audit = Some(Audit::Read(stream));
+                self.counter_poll = Some(CounterPoll::Read(stream));
                 true
             }
-            Some(Audit::Read(stream)) if self.write.is_none() => self.begin_read(Some(stream)),
+            Some(CounterPoll::Read(stream)) if self.write.is_none() => {
+                self.begin_read(Some(stream))
+            }
             Some(_) => false,
             None => {
                 self.out.winner_waits == 1
@@ -305,7 +311,7 @@ impl Timeline {
         true
     }
 
-    fn grant_write(&mut self, address: u32, data: u32, kind: Kind) {
+    fn grant_write(&mut self, address: u32, data: u32, kind: SelectTransfers) {
         let bytes_ns = self.bus.bytes_ns(4);
         let at_ns = self.time.ns() + self.bus.write_ns + bytes_ns;
         self.write = Some(Write { at_ns, address, data });
@@ -324,7 +330,7 @@ impl Timeline {
         true
     }
 
-    fn charge(&mut self, busy_ns: u64, bytes: u64, kind: Kind) {
+    fn charge(&mut self, busy_ns: u64, bytes: u64, kind: SelectTransfers) {
         self.bus_free_ns = self.time.ns() + busy_ns;
         let transfers = kind(&mut self.cost);
         transfers.count += 1;
@@ -347,13 +353,13 @@ impl Timeline {
             let pulls = !stream.to_pull.is_empty()
                 || self.pull.as_ref().is_some_and(|pull| pull.stream == at);
             let pushed = count == 1 && !pulls && stream.offered.len() < self.depth / 2;
-            let stamps = stream.unoffered.drain(..count).map(|stamp| self.clock.offered(stamp));
+            let stamps = stream.unoffered.drain(..count).map(|stamp| self.clock.clamp(stamp));
             let before = stream.offered.len();
             self.on_card += count as u64;
             stream.offered.extend(stamps);
             let mut stamps = stream.offered.range(before..).map(|stamp| clock::low(*stamp));
             if pushed {
-                let stamp = stamps.next().expect("there is one");
+                let stamp = stamps.next().expect("one stamp is offered");
                 let data = PUSH_STREAM.put(number(at)) | PUSH_ARRIVAL.put(stamp.into());
                 self.grant_write(PUSH, data, |cost| &mut cost.writes);
             } else {
@@ -465,7 +471,7 @@ impl Timeline {
     ) -> Result<Delivery, String> {
         let bytes = 4 * read.words.len() as u64;
         let bytes_ns = self.bus.bytes_ns(bytes);
-        let kind: Kind = match read.counters {
+        let kind: SelectTransfers = match read.counters {
             Some(_) => |cost| &mut cost.counters,
             None => |cost| &mut cost.winners,
         };
@@ -485,9 +491,9 @@ impl Timeline {
         }
         for word in read.words.into_iter().filter(|word| WINNER_VALID.get(*word) == 1) {
             let at = WINNER_STREAM.get(word) as usize;
-            let now = self.clock.seen(clock::low(u64::from(WINNER_TIME.get(word))));
+            let now = self.clock.update(clock::low(u64::from(WINNER_TIME.get(word))));
             let Some(stream) = self.streams.get_mut(at).filter(|stream| stream.waiting > 0) else {
-                return Err(format!("a packet of stream {at} (from 0) left, but none waits"));
+                return Err(format!("a packet of stream {at} (from 0) left an empty queue"));
             };
             stream.offered.pop_front();
             stream.waiting -= 1;
@@ -501,14 +507,16 @@ impl Timeline {
                 ));
             }
             let dropped = WINNER_DROPPED.get(word) == 1;
-            if events.send(TimelineEvent::Left { stream: at, dropped, read_ns: known_ns }).is_err()
+            if events
+                .send(TimelineEvent::Departed { stream: at, dropped, read_ns: known_ns })
+                .is_err()
             {
                 return Ok(Err(Disconnected));
             }
         }
         self.cost.span_ns = known_ns - self.first_ns.unwrap_or(0).min(known_ns);
-        if self.cost.packets - self.audited >= AUDIT_INTERVAL && self.audit.is_none() {
-            self.audit = Some(Audit::Select(0));
+        if self.cost.packets - self.polled_packets >= POLL_INTERVAL && self.counter_poll.is_none() {
+            self.counter_poll = Some(CounterPoll::Select(0));
         }
         // Later cycles depend on the time of the engine's next read.
         let wanted = events
@@ -526,9 +534,9 @@ impl Timeline {
         events: &mut Sender<TimelineEvent<T>>,
     ) -> Delivery {
         let last = at + 1 == self.streams.len();
-        self.audit = (!last).then_some(Audit::Select(at + 1));
+        self.counter_poll = (!last).then_some(CounterPoll::Select(at + 1));
         if last {
-            self.audited = self.cost.packets;
+            self.polled_packets = self.cost.packets;
         }
         let [missed, violations] = [words[0], words[1]].map(|word| clock::low(word.into()));
         let stream = &mut self.streams[at];
@@ -546,7 +554,7 @@ impl Timeline {
     }
 
     /// Jumps to the next event of the host.
-    fn skip(&mut self, next_ns: Option<u64>) -> Result<(), String> {
+    fn jump_to_next_event(&mut self, next_ns: Option<u64>) -> Result<(), String> {
         let bus_ns = (self.bus_free_ns > self.time.ns()).then_some(self.bus_free_ns);
         let next_read_ns =
             (self.out.winner_waits == 1 && self.read.is_none()).then_some(self.next_read_ns);
@@ -573,5 +581,5 @@ impl Timeline {
 
 /// Converts a count to a register value.
 fn number(value: usize) -> u32 {
-    u32::try_from(value).expect("numbers of streams and of arrivals in SRAM")
+    u32::try_from(value).expect("stream numbers and arrival counts fit 32 bits")
 }

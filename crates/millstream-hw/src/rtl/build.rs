@@ -24,7 +24,7 @@ macro_rules! card_source {
     };
 }
 
-/// The package comes first: the other files import it.
+/// Sources of the core. The package is first, since the other files import it.
 const SOURCES: &[(&str, &str)] = &[
     ("msr_pkg.sv", include_str!("../../../../rtl/src/msr_pkg.sv")),
     ("msr_attribute_update.sv", include_str!("../../../../rtl/src/msr_attribute_update.sv")),
@@ -78,7 +78,7 @@ pub struct Design {
 }
 
 impl Design {
-    /// The core for `streams` streams, a power of two from 2 to 64, with 48-bit times.
+    /// Returns the core for `streams` streams, a power of two from 2 to 64, with 48-bit times.
     #[must_use]
     pub fn core(streams: usize) -> Self {
         Self {
@@ -91,14 +91,14 @@ impl Design {
         }
     }
 
-    /// The end-system card with these parameters.
+    /// Returns the end-system card with these parameters.
     #[must_use]
     pub fn end_system(parameters: Vec<(&'static str, usize)>) -> Self {
         let (name, top) = ("end_system", "msr_end_system");
         Self { name, top, card: true, shim: CARD_SHIM, parameters, defines: Vec::new() }
     }
 
-    /// The line card with these parameters.
+    /// Returns the line card with these parameters.
     #[must_use]
     pub fn line_card(parameters: Vec<(&'static str, usize)>) -> Self {
         let (name, top) = ("line_card", "msr_line_card");
@@ -106,7 +106,7 @@ impl Design {
         Self { name, top, card: true, shim: CARD_SHIM, parameters, defines }
     }
 
-    /// The sources, package first; times are widened if the core is the top module.
+    /// Returns the sources, package first; times are widened if the core is the top module.
     fn sources(&self) -> Vec<(&'static str, String)> {
         let of_card = if self.card { CARD_SOURCES } else { &[] };
         let text = |(name, text): &(&'static str, &str)| {
@@ -152,8 +152,8 @@ pub enum BuildError {
     },
     /// No cache folder is configured.
     #[error(
-        "structure rtl keeps what it builds, and neither HOME nor XDG_CACHE_HOME is set; \
-         name a folder that only you can write in MILLSTREAM_CACHE"
+        "structure rtl needs a cache folder, and neither HOME nor XDG_CACHE_HOME is set; \
+         set MILLSTREAM_CACHE to a folder that only you can write"
     )]
     NoCache,
     /// The compiled library cannot be loaded.
@@ -161,7 +161,7 @@ pub enum BuildError {
     Load(#[from] libloading::Error),
 }
 
-/// Numbers the builds of this process: each has its own folder.
+/// Number of builds of this process so far; each build has its own folder.
 static BUILDS: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns the shared library of a design, building it if necessary.
@@ -322,8 +322,8 @@ mod tests {
     #[test]
     fn a_missing_program_is_reported_with_help() {
         let called = call("no-such-verilator", &[], "Verilator", "install it");
-        let said = called.expect_err("it does not exist").to_string();
-        assert!(said.starts_with("structure rtl needs Verilator: `no-such-verilator` does not"));
-        assert!(said.ends_with("install it"), "{said}");
+        let message = called.expect_err("it does not exist").to_string();
+        assert!(message.starts_with("structure rtl needs Verilator: `no-such-verilator` does not"));
+        assert!(message.ends_with("install it"), "{message}");
     }
 }

@@ -137,7 +137,7 @@ impl Card {
     }
 }
 
-/// An address of the register map, which is at most 256 bytes.
+/// Converts an address of the register map, which has at most 256 bytes.
 pub(crate) fn byte(address: u32) -> u8 {
     u8::try_from(address).expect("registers are below 256")
 }

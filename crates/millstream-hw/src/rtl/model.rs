@@ -34,9 +34,9 @@ pub struct Inputs {
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Outputs {
-    /// Packets taken at the end of the cycle, one bit a stream.
+    /// Packets taken at the end of the cycle, one bit per stream.
     pub take: u64,
-    /// Heads dropped in the cycle, one bit a stream.
+    /// Heads dropped in the cycle, one bit per stream.
     pub dropped: u64,
     /// Streams whose deadline left the wrap-around window, one bit each.
     pub range: u64,
@@ -44,7 +44,7 @@ pub struct Outputs {
     pub now: u64,
     /// Ready for a decision.
     pub ready: u8,
-    /// The first stream of the list has a packet; holds from the last pass on.
+    /// Whether the first stream of the list has a packet; valid from the last pass on.
     pub first_valid: u8,
     /// The first stream of the list.
     pub first: u8,
@@ -123,7 +123,7 @@ impl Core {
         Ok(core)
     }
 
-    /// Number of streams, N.
+    /// Returns the number of streams, N.
     #[must_use]
     pub fn streams(&self) -> usize {
         self.streams
@@ -146,7 +146,7 @@ impl Core {
     /// Returns the registers of stream `i`.
     ///
     /// # Panics
-    /// If there is no such stream.
+    /// If `i` is out of range.
     #[must_use]
     pub fn stream(&self, i: usize) -> Stream {
         assert!(i < self.streams, "the core has {} streams", self.streams);

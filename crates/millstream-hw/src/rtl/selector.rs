@@ -26,7 +26,7 @@ pub enum RtlError {
     #[error(transparent)]
     Build(#[from] BuildError),
     /// More streams than a core supports.
-    #[error("structure rtl holds at most 64 streams; there are {0}")]
+    #[error("structure rtl supports at most 64 streams; there are {0}")]
     TooMany(usize),
     /// A contract that does not fit the core's fields.
     #[error("structure rtl: {0}")]
@@ -90,7 +90,7 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// A core for at least `streams` streams.
+    /// Creates a core for at least `streams` streams.
     ///
     /// # Errors
     /// If there are more than 64, or the model cannot be built.
@@ -197,7 +197,9 @@ impl Selector {
         self.core.inputs.step = now_ns - self.now_ns;
         if self.core.inputs.step >= WINDOW_NS {
             let step = self.core.inputs.step;
-            self.fault.report(|| format!("structure rtl: {step} ns between two decisions"));
+            self.fault.report(|| {
+                format!("structure rtl: {step} ns between two decisions; times wrap at {WINDOW_NS}")
+            });
         }
         self.cycle(now_ns, backlog, drops);
         self.clock_held = false;
@@ -274,24 +276,26 @@ impl Select for Selector {
     type Stamp = ();
 
     fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
-        let unfit = |attribute, need| ContractError::Unfit { attribute, by: "structure rtl", need };
+        let unsupported =
+            |attribute, need| ContractError::Unfit { attribute, by: "the core", need };
         if self.streams == self.core.streams() {
             return Err(ContractError::TooManyStreams);
         }
         let terms = contract.terms();
-        let byte = |value| u8::try_from(value).map_err(|_| unfit("window", "of at most 255"));
+        let byte =
+            |value| u8::try_from(value).map_err(|_| unsupported("window", "to be at most 255"));
         let deadlines = matches!(self.settings.mode, Mode::Dwcs | Mode::Edf);
         let period_ns = match terms.period_ns {
             Some(period_ns) if period_ns < WINDOW_NS => period_ns,
-            Some(_) => return Err(unfit("period", "below 19 hours")),
+            Some(_) => return Err(unsupported("period", "to be below 19 hours")),
             None if deadlines => return Err(ContractError::Missing { attribute: "period" }),
             None => 1,
         };
         if terms.first_deadline_ns.is_some_and(|deadline| deadline >= WINDOW_NS) {
-            return Err(unfit("first-deadline", "below 19 hours"));
+            return Err(unsupported("first-deadline", "to be below 19 hours"));
         }
         if contract.is_limited() {
-            return Err(unfit("max-rate", "to be left out, and the link's `credits`"));
+            return Err(unsupported("max-rate", "and the link's `credits` to be unset"));
         }
         let first = deadlines && terms.first_deadline_ns.is_some();
         let load = Load {
@@ -351,7 +355,7 @@ impl Select for Selector {
     /// # Panics
     /// Always: the core has no gates.
     fn close(&mut self, stream: StreamId) {
-        panic!("structure rtl cannot hold back stream {}", stream.0);
+        panic!("structure rtl cannot gate stream {}", stream.0);
     }
 
     /// Must be followed by [`select`](Select::select) at the same instant.
@@ -404,7 +408,7 @@ impl Select for Selector {
     }
 }
 
-/// A time as the core stores it.
+/// Returns a time as the core stores it.
 fn low(time_ns: u64) -> u64 {
     time_ns & ((1 << TIME_BITS) - 1)
 }

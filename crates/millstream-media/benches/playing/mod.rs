@@ -47,7 +47,7 @@ pub(crate) fn client(address: SocketAddr, track: &str, ports: &str) -> Player {
     let mut player = Player::open(address, &format!("clip{track}"));
     let set_up = player.set_up_to(ports);
     assert!(set_up.status().is_success(), "{set_up:?}");
-    player.turn_to(address, "clip");
+    player.set_url(address, "clip");
     player.play();
     player
 }
@@ -65,7 +65,7 @@ pub(crate) struct Playing {
     server: JoinHandle<Report>,
     receiver: JoinHandle<(Vec<Arrival>, bool)>,
     /// The process identifiers of data plane and producer, if they are separate processes.
-    pub(crate) apart: [Option<u32>; 2],
+    pub(crate) processes: [Option<u32>; 2],
     _clients: Vec<Player>,
 }
 
@@ -86,12 +86,12 @@ impl Playing {
         let over = Arc::clone(&stop);
         let server = thread::spawn(move || {
             let server = MediaServer::open(&scenario).unwrap();
-            let apart = [server.processor_id(), server.producer_id()];
-            to.send((server.rtsp_address(), apart)).unwrap();
-            let course = |over| if over { ShutdownMode::End } else { ShutdownMode::Serve };
-            server.run(&mut || course(over.load(Ordering::Relaxed))).unwrap()
+            let processes = [server.data_plane_id(), server.producer_id()];
+            to.send((server.rtsp_address(), processes)).unwrap();
+            let mode = |over| if over { ShutdownMode::End } else { ShutdownMode::Serve };
+            server.run(&mut || mode(over.load(Ordering::Relaxed))).unwrap()
         });
-        let (address, apart) = address.recv().unwrap();
+        let (address, processes) = address.recv().unwrap();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let rtcp = UdpSocket::bind("127.0.0.1:0").unwrap();
         let ports = [&socket, &rtcp].map(|socket| socket.local_addr().unwrap().port().to_string());
@@ -103,7 +103,7 @@ impl Playing {
             client(address, "/video", &ports.join("-"))
         });
         let clients = clients.collect();
-        Self { stop, server, receiver, apart, _clients: clients }
+        Self { stop, server, receiver, processes, _clients: clients }
     }
 
     /// Ends server and receiver.

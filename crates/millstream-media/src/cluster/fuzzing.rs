@@ -21,7 +21,7 @@ const SECRET_TEXT: &[u8] = b"a secret of the fuzz targets' own";
 const BEGIN_NS: u64 = 1 << 50;
 
 /// The most parts of one input that are used.
-const MOST_PARTS: usize = 64;
+const MAX_PARTS: usize = 64;
 
 /// The bits of a part's first byte.
 #[derive(Clone, Copy)]
@@ -60,7 +60,7 @@ thread_local! {
     static CATALOGUE: [u8; 32] = catalogue(&resources().0);
 }
 
-/// Creates a server that knows no member to be alive.
+/// Creates a server in a cluster of dead members.
 fn server() -> Cluster {
     let me = SocketAddr::from(([127, 0, 0, 1], 0));
     let seal = Seal::new(SECRET_TEXT, me, 99);
@@ -81,20 +81,20 @@ fn server() -> Cluster {
         seal,
         members: others().map(member).into(),
         orphans: Vec::new(),
-        begun: VecDeque::new(),
-        reckoned: None,
+        recent_starts: VecDeque::new(),
+        free_sessions_basis: None,
         free_sessions: Vec::new(),
         rounds: 0,
         next_session: 0,
-        told_ns: 0,
-        looked_ns: 0,
+        reported_ns: 0,
+        announced_ns: 0,
     }
 }
 
 /// Returns the plaintext of a value.
 fn plain(value: &impl Serialize) -> Vec<u8> {
     let mut buffer = [0; PAYLOAD];
-    postcard::to_slice(value, &mut buffer).expect("it fits").to_vec()
+    postcard::to_slice(value, &mut buffer).expect("a value that fits the buffer").to_vec()
 }
 
 /// Feeds the parts of an input to a server. Returns whether it parsed any of them.
@@ -123,7 +123,7 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
     };
     let mut seals = others().map(seal);
     let (mut now_ns, mut passed) = (BEGIN_NS, false);
-    for part in parts.iter().take(MOST_PARTS) {
+    for part in parts.iter().take(MAX_PARTS) {
         let Some((first, payload)) = part.split_first() else { continue };
         let part = Part(*first);
         let which = usize::from(part.is(Part::SECOND));
@@ -158,7 +158,7 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
             && match kind {
                 Kind::Membership => true,
                 Kind::Status => postcard::from_bytes::<Status>(&plain).is_ok(),
-                Kind::Sessions => postcard::take_from_bytes::<(u64, Shared)>(&plain).is_ok(),
+                Kind::Sessions => postcard::take_from_bytes::<(u64, TakeoverState)>(&plain).is_ok(),
             };
     }
     // By the end every peer is dead; its sessions are taken over or have waited long enough.
@@ -175,10 +175,10 @@ fn step(cluster: &mut Cluster, sessions: &mut Sessions, waker: &UnixStream, now_
     cluster.step_at(now_ns, &mut context);
     let ids: Vec<u64> = context.sessions.playing().map(|(_, id, _)| id).collect();
     for (at, id) in ids.iter().enumerate() {
-        assert!(*id != 0 && !ids[..at].contains(id), "two sessions are called {id:x}");
+        assert!(*id != 0 && !ids[..at].contains(id), "two sessions have the id {id:x}");
     }
     for title in 0..library.titles.len() {
-        let _ = cluster.elsewhere(library, context.sessions, title, false);
+        let _ = cluster.redirect_target(library, context.sessions, title, false);
     }
     let _ = context.sessions.total();
 }
@@ -218,7 +218,7 @@ pub fn cluster_parts() -> Vec<Vec<Vec<u8>>> {
         [&[Part::STATUS][..], &plain(&of)].concat()
     };
     let region = own_region();
-    let told = |id: u64, next: u64| {
+    let reported = |id: u64, next: u64| {
         let row = region.session(0);
         row.clear();
         row.set_address(IpAddr::from([127, 0, 0, 1]), 5_000, 5_001);
@@ -228,17 +228,17 @@ pub fn cluster_parts() -> Vec<Vec<Vec<u8>>> {
             (SessionField::Next, next),
             (SessionField::Sequence, 9),
             (SessionField::PhaseNs, BEGIN_NS - next * 40_000_000),
-            (SessionField::HeardNs, BEGIN_NS - 5),
+            (SessionField::RtcpReceivedNs, BEGIN_NS - 5),
         ] {
             row.set(word, value);
         }
         row.add_at(SessionField::Sent, 0, next / 2);
-        Shared::of(row, BEGIN_NS).expect("it plays")
+        TakeoverState::of(row, BEGIN_NS).expect("a playing session")
     };
-    let sessions = |round: u64, told: &[Shared]| {
+    let sessions = |round: u64, reported: &[TakeoverState]| {
         let mut part = vec![Part::SESSIONS];
         part.extend(plain(&round));
-        for session in told {
+        for session in reported {
             part.extend(plain(session));
         }
         part
@@ -248,7 +248,7 @@ pub fn cluster_parts() -> Vec<Vec<Vec<u8>>> {
         part[0] |= Part::AGAIN;
         part
     };
-    let two = [told(7, 10), told(8, 30)];
+    let two = [reported(7, 10), reported(8, 30)];
     let first = membership[0].clone();
     let talk = vec![
         first.clone(),
@@ -265,7 +265,7 @@ pub fn cluster_parts() -> Vec<Vec<Vec<u8>>> {
         sessions(1, &two),
         again(status(1)),
         time(40),
-        sessions(1, &[told(9, 0)]),
+        sessions(1, &[reported(9, 0)]),
         time(40),
     ];
     vec![talk, restarted, membership, vec![status(1), sessions(0, &two)], vec![sessions(3, &two)]]

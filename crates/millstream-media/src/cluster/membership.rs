@@ -19,14 +19,14 @@ use super::seal::PAYLOAD;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity {
     pub(super) address: SocketAddr,
-    life: u64,
+    incarnation: u64,
 }
 
 impl foca::Identity for Identity {
     type Addr = SocketAddr;
 
     fn renew(&self) -> Option<Self> {
-        Some(Self { life: self.life.wrapping_add(1), ..*self })
+        Some(Self { incarnation: self.incarnation.wrapping_add(1), ..*self })
     }
 
     fn addr(&self) -> SocketAddr {
@@ -34,7 +34,7 @@ impl foca::Identity for Identity {
     }
 
     fn win_addr_conflict(&self, adversary: &Self) -> bool {
-        self.life > adversary.life
+        self.incarnation > adversary.incarnation
     }
 }
 
@@ -54,9 +54,14 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// A cluster of this server alone; `life` is its incarnation.
-    pub(super) fn new(address: SocketAddr, life: u64, seed: u64, dead_after_ns: u64) -> Self {
-        let identity = Identity { address, life };
+    /// A cluster of this server alone; `incarnation` is its incarnation.
+    pub(super) fn new(
+        address: SocketAddr,
+        incarnation: u64,
+        seed: u64,
+        dead_after_ns: u64,
+    ) -> Self {
+        let identity = Identity { address, incarnation };
         let random = SmallRng::seed_from_u64(seed);
         let foca = Foca::new(identity, config(dead_after_ns), random, PostcardCodec);
         Self { foca, runtime: AccumulatingRuntime::new(), timers: Vec::new() }
@@ -65,7 +70,7 @@ impl Membership {
     /// Asks the server at `to`, which may not run, to let this one join.
     pub(super) fn announce(&mut self, to: SocketAddr, now_ns: u64) {
         // Announcements go to an address, whatever the incarnation.
-        let _ = self.foca.announce(Identity { address: to, life: 0 }, &mut self.runtime);
+        let _ = self.foca.announce(Identity { address: to, incarnation: 0 }, &mut self.runtime);
         self.schedule(now_ns);
     }
 
@@ -177,7 +182,9 @@ mod tests {
 
     #[test]
     fn a_silent_member_is_declared_dead_and_rejoins_after_a_restart() {
-        let new = |port, life| Membership::new(address(port), life, 7 + life, DEAD_AFTER_NS);
+        let new = |port, incarnation| {
+            Membership::new(address(port), incarnation, 7 + incarnation, DEAD_AFTER_NS)
+        };
         let mut members: Vec<Membership> = (0..3).map(|port| new(port, 1)).collect();
         members[1].announce(address(0), 0);
         members[2].announce(address(0), 0);

@@ -11,7 +11,7 @@
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
-use rustix::time::{ClockId, clock_gettime};
+use millstream_sync::clock::system::wall_ns;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::net::{IpAddr, SocketAddr};
@@ -68,11 +68,8 @@ impl Seal {
     /// The state of the server at `me`; `random` is the random part of its run.
     pub(super) fn new(secret: &[u8], me: SocketAddr, random: u64) -> Self {
         let key: [u8; 32] = Sha256::digest([b"millstream cluster 1:", secret].concat()).into();
-        let now = clock_gettime(ClockId::Realtime);
-        let part = |value: i64| u64::try_from(value).unwrap_or(0);
-        let began_ns = part(now.tv_sec) * 1_000_000_000 + part(now.tv_nsec);
         let cipher = XChaCha20Poly1305::new(&Key::from(key));
-        Self { cipher, me, run: Run { began_ns, random }, counter: 0 }
+        Self { cipher, me, run: Run { began_ns: wall_ns(), random }, counter: 0 }
     }
 
     /// Encrypts a datagram for the server at `to`; `of` is its last known run.

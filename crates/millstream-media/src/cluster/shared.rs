@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 
 use crate::files::library::Library;
+use crate::rtp::low_u32;
 use crate::rtsp::LOWEST_PORT;
-use crate::scheduler::client::{Client, low_bits};
+use crate::scheduler::client::Client;
 use crate::shared_memory::region::{Row, SessionField, State};
 
 /// Counters that a takeover carries over. The first [`RESOLVED`] count frames with a known
@@ -40,11 +41,11 @@ const COUNTERS: [(SessionField, usize); 22] = [
 const RESOLVED: usize = 17;
 
 /// The most frames by which a session may lag behind its own clock.
-const MOST_BEHIND: u64 = 10_000;
+const MAX_BEHIND: u64 = 10_000;
 
 /// The reported state of a playing UDP session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Shared {
+pub(crate) struct TakeoverState {
     pub(crate) id: u64,
     /// The number of servers that have taken it over.
     pub(crate) epoch: u64,
@@ -60,11 +61,11 @@ pub(crate) struct Shared {
     sequence: u64,
     /// The time since frame 0 was due, ns.
     since_ns: u64,
-    /// The time since the client was last heard, ns.
-    heard_ago_ns: u64,
+    /// The time since the client last sent something, ns.
+    silent_ns: u64,
 }
 
-impl Shared {
+impl TakeoverState {
     /// Returns the state to report of a row; `None` unless it is a playing UDP session.
     pub(crate) fn of(row: Row, now_ns: u64) -> Option<Self> {
         let (rtp, rtcp) = row.destinations()?;
@@ -75,26 +76,27 @@ impl Shared {
         // Read before `Next`: the data plane counts a frame's outcome after its release.
         let counters = COUNTERS.map(|(word, at)| row.get_at(word, at));
         let next = row.get(SessionField::Next);
-        let heard_ns = row.get(SessionField::HeardNs).max(row.get(SessionField::HostHeardNs));
+        let last_received_ns =
+            row.get(SessionField::RtcpReceivedNs).max(row.get(SessionField::RtspReceivedNs));
         Some(Self {
             id,
             epoch: row.get(SessionField::Epoch),
-            title: low_bits(row.get(SessionField::Media)),
+            title: low_u32(row.get(SessionField::Media)),
             address: rtp.ip(),
             ports: (rtp.port(), rtcp.port()),
-            ssrc: low_bits(row.get(SessionField::Ssrc)),
-            timestamp_base: low_bits(row.get(SessionField::TimestampBase)),
-            sequence_base: low_bits(row.get(SessionField::SequenceBase)),
+            ssrc: low_u32(row.get(SessionField::Ssrc)),
+            timestamp_base: low_u32(row.get(SessionField::TimestampBase)),
+            sequence_base: low_u32(row.get(SessionField::SequenceBase)),
             counters,
             next,
             sequence: row.get(SessionField::Sequence),
             since_ns: now_ns.saturating_sub(row.get(SessionField::PhaseNs)),
-            heard_ago_ns: now_ns.saturating_sub(heard_ns),
+            silent_ns: now_ns.saturating_sub(last_received_ns),
         })
     }
 
     /// Returns whether a server of `library` can take over this session.
-    pub(crate) fn is_sound(&self, library: &Library) -> bool {
+    pub(crate) fn is_valid(&self, library: &Library) -> bool {
         let title = usize::try_from(self.title).unwrap_or(usize::MAX);
         let Some(media) = library.store.media().get(title) else { return false };
         let resolved =
@@ -109,7 +111,7 @@ impl Shared {
             && (media.repeat != 0 || self.next <= media.frames)
             && self.epoch < 1 << 48
             && resolved <= self.next
-            && self.since_ns / media.period_ns.max(1) <= self.next.saturating_add(MOST_BEHIND)
+            && self.since_ns / media.period_ns.max(1) <= self.next.saturating_add(MAX_BEHIND)
     }
 
     /// Returns the time since frame 0 was due at the time of the report, ns.
@@ -117,20 +119,20 @@ impl Shared {
         self.since_ns
     }
 
-    /// Returns the time since the client was last heard, for a report of age `ago_ns`, ns.
-    pub(crate) fn heard_ago_ns(&self, ago_ns: u64) -> u64 {
-        self.heard_ago_ns.saturating_add(ago_ns)
+    /// Returns the time since the client last sent something, for a report of age `ago_ns`, ns.
+    pub(crate) fn silent_ns(&self, ago_ns: u64) -> u64 {
+        self.silent_ns.saturating_add(ago_ns)
     }
 
-    /// Takes over the session in a free row; its report arrived at `told_ns`. Frames due since then
-    /// count as lost. Their RTP sequence numbers are skipped because the dead server may have used
-    /// them.
-    pub(crate) fn go_on(
+    /// Takes over the session in a free row; its report arrived at `reported_ns`. Frames due since
+    /// then count as lost. Their RTP sequence numbers are skipped because the dead server may have
+    /// used them.
+    pub(crate) fn resume_in(
         &self,
         row: Row,
         number: usize,
         library: &Library,
-        told_ns: u64,
+        reported_ns: u64,
         now_ns: u64,
     ) {
         row.clear();
@@ -143,10 +145,10 @@ impl Shared {
             (SessionField::SequenceBase, u64::from(self.sequence_base)),
             (SessionField::Epoch, self.epoch + 1),
             (SessionField::Next, self.next),
-            (SessionField::PhaseNs, told_ns.wrapping_sub(self.since_ns)),
-            // A silent client gets the full idle timeout to say something.
-            (SessionField::HostHeardNs, now_ns),
-            (SessionField::HeardNs, now_ns),
+            (SessionField::PhaseNs, reported_ns.wrapping_sub(self.since_ns)),
+            // A silent client gets the full idle timeout to send something.
+            (SessionField::RtspReceivedNs, now_ns),
+            (SessionField::RtcpReceivedNs, now_ns),
             (SessionField::ReportNs, 0),
         ] {
             row.set(word, value);
@@ -191,7 +193,7 @@ mod tests {
             (SessionField::Sequence, 480),
             (SessionField::Next, 100),
             (SessionField::PhaseNs, now_ns - 99 * PERIOD_NS),
-            (SessionField::HeardNs, now_ns - 5),
+            (SessionField::RtcpReceivedNs, now_ns - 5),
             (SessionField::State, State::Playing as u64),
             (SessionField::Lost, 2),
             (SessionField::Epoch, 4),
@@ -207,11 +209,11 @@ mod tests {
         let (library, _) = resources();
         // The clocks of two hosts.
         let (there_ns, here_ns) = (1_000_000_000_000, 7_000_000_000);
-        let told = Shared::of(played(there_ns), there_ns).unwrap();
-        assert!(told.is_sound(library));
-        assert_eq!((told.heard_ago_ns(10), told.since_ns()), (15, 99 * PERIOD_NS));
+        let reported = TakeoverState::of(played(there_ns), there_ns).unwrap();
+        assert!(reported.is_valid(library));
+        assert_eq!((reported.silent_ns(10), reported.since_ns()), (15, 99 * PERIOD_NS));
         let row = Region::create(1).unwrap().0.session(0);
-        told.go_on(row, 0, library, here_ns, here_ns + 25 * PERIOD_NS);
+        reported.resume_in(row, 0, library, here_ns, here_ns + 25 * PERIOD_NS);
         assert_eq!(row.destinations().unwrap().0, "10.1.2.3:5000".parse().unwrap());
         assert_eq!(
             (row.get(SessionField::Id), row.get(SessionField::Ssrc), row.get(SessionField::Epoch)),
@@ -233,27 +235,27 @@ mod tests {
     #[test]
     fn unsound_sessions_are_rejected() {
         let (library, _) = resources();
-        let sound = Shared::of(played(1 << 50), 1 << 50).unwrap();
-        let change = |what: &dyn Fn(&mut Shared)| {
+        let sound = TakeoverState::of(played(1 << 50), 1 << 50).unwrap();
+        let change = |what: &dyn Fn(&mut TakeoverState)| {
             let mut changed = sound.clone();
             what(&mut changed);
-            changed.is_sound(library)
+            changed.is_valid(library)
         };
         assert!(change(&|_| {}));
-        assert!(!change(&|told| told.id = 0));
-        assert!(!change(&|told| told.title = 1));
-        assert!(!change(&|told| told.ports.0 = 53));
-        assert!(!change(&|told| told.address = "224.0.0.1".parse().unwrap()));
-        assert!(!change(&|told| told.next = u64::MAX));
-        assert!(!change(&|told| told.counters[0] = u64::MAX));
-        assert!(!change(&|told| told.counters[0] = 4));
-        assert!(!change(&|told| told.since_ns = u64::MAX));
+        assert!(!change(&|reported| reported.id = 0));
+        assert!(!change(&|reported| reported.title = 1));
+        assert!(!change(&|reported| reported.ports.0 = 53));
+        assert!(!change(&|reported| reported.address = "224.0.0.1".parse().unwrap()));
+        assert!(!change(&|reported| reported.next = u64::MAX));
+        assert!(!change(&|reported| reported.counters[0] = u64::MAX));
+        assert!(!change(&|reported| reported.counters[0] = 4));
+        assert!(!change(&|reported| reported.since_ns = u64::MAX));
         let row = played(1 << 50);
         row.set(SessionField::State, State::Paused as u64);
-        assert_eq!(Shared::of(row, 1 << 50), None);
+        assert_eq!(TakeoverState::of(row, 1 << 50), None);
         row.set(SessionField::State, State::Playing as u64);
         row.set(SessionField::Ports, 0);
-        assert_eq!(Shared::of(row, 1 << 50), None);
+        assert_eq!(TakeoverState::of(row, 1 << 50), None);
     }
 
     proptest::proptest! {
@@ -263,14 +265,15 @@ mod tests {
             id in 1u64.., since_ns: u64, next: u64, counters: [u64; 22], sequence: u64,
         ) {
             let (library, _) = resources();
-            let _ = postcard::from_bytes::<Shared>(&bytes);
-            let mut told = Shared::of(played(1 << 50), 1 << 50).unwrap();
-            (told.id, told.counters, told.sequence) = (id, counters.map(|n| n % 3), sequence);
-            told.next = next % (1 << 20);
-            told.since_ns = since_ns % (1 << 45);
-            if told.is_sound(library) {
+            let _ = postcard::from_bytes::<TakeoverState>(&bytes);
+            let mut reported = TakeoverState::of(played(1 << 50), 1 << 50).unwrap();
+            (reported.id, reported.sequence) = (id, sequence);
+            reported.counters = counters.map(|n| n % 3);
+            reported.next = next % (1 << 20);
+            reported.since_ns = since_ns % (1 << 45);
+            if reported.is_valid(library) {
                 let row = Region::create(1).unwrap().0.session(0);
-                told.go_on(row, 0, library, 0, 60_000_000_000);
+                reported.resume_in(row, 0, library, 0, 60_000_000_000);
                 proptest::prop_assert_eq!(row.get(SessionField::Next), row.resolved());
             }
         }

@@ -4,6 +4,7 @@
 //! them may be shorter. The kernel gathers the headers from a local buffer and the payload directly
 //! from the store.
 
+use millstream_sync::clock::system::{now_ns, ntp_now};
 use rtcp_types::{Bye, Compound, RtcpPacketWriterExt, Sdes, SdesChunk, SdesItem, SenderReport};
 use rtp_types::RtpPacketBuilder;
 use socket2::{MsgHdr, SockAddr, SockRef};
@@ -11,18 +12,18 @@ use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 
-use crate::clock::{now_ns, ntp_now};
 use crate::payload::TRANSPORT_STREAM;
-use crate::scheduler::client::{Client, low_bits};
+use crate::rtp::low_u32;
+use crate::scheduler::client::Client;
 use crate::scheduler::dispatch::{PacketSender, Sending};
 use crate::shared_memory::region::{GlobalField, Region, SessionField};
 use crate::shared_memory::store::PacketRecord;
 
 /// The largest number of bytes per call: the limit of a UDP datagram.
-const LARGEST_CALL: usize = 65_507;
+const MAX_CALL_BYTES: usize = 65_507;
 
 /// The largest number of packets per call; all kernels with segmentation offload accept it.
-const SEGMENTS: usize = 32;
+const MAX_SEGMENTS: usize = 32;
 
 /// The largest size of a packet's headers, bytes: RTP's and the payload format's.
 const HEADER: usize = 16;
@@ -71,15 +72,15 @@ impl Network {
     /// refuses.
     fn send(&mut self, to: SocketAddr, of: &Sending<'_>, which: Range<usize>) {
         let all = of.packets.records;
-        let mut headers = [[0; HEADER]; SEGMENTS];
-        let mut lengths = [0; SEGMENTS];
+        let mut headers = [[0; HEADER]; MAX_SEGMENTS];
+        let mut lengths = [0; MAX_SEGMENTS];
         let packets = which.clone().zip(&all[which.clone()]);
         for ((at, packet), (header, length)) in packets.zip(headers.iter_mut().zip(&mut lengths)) {
             let (format, _) = of.packets.payload(packet);
             let last = at + 1 == all.len();
             *length = builder(of, at, last).payload(format).write_into_unchecked(header);
         }
-        let mut parts = [IoSlice::new(&[]); 2 * SEGMENTS];
+        let mut parts = [IoSlice::new(&[]); 2 * MAX_SEGMENTS];
         let written = headers.iter().zip(lengths).zip(&all[which.clone()]);
         for (pair, ((header, length), packet)) in parts.chunks_exact_mut(2).zip(written) {
             let (_, payload) = of.packets.payload(packet);
@@ -107,10 +108,10 @@ impl Network {
     /// Returns the number of leading `packets` that fit one call.
     ///
     /// All of them have the length of the first, except that the last may be shorter.
-    fn together(&self, packets: &[PacketRecord]) -> usize {
+    fn batch_len(&self, packets: &[PacketRecord]) -> usize {
         let Some(first) = packets.first().filter(|_| self.segments) else { return 1 };
         let segment = first.length();
-        let most = SEGMENTS.min(LARGEST_CALL / segment.max(1) as usize).max(1);
+        let most = MAX_SEGMENTS.min(MAX_CALL_BYTES / segment.max(1) as usize).max(1);
         let full =
             packets.iter().take(most).take_while(|packet| packet.length() == segment).count();
         let shorter = packets.get(full).is_some_and(|packet| packet.length() < segment);
@@ -155,7 +156,7 @@ fn builder<'a>(of: &Sending<'_>, at: usize, last: bool) -> RtpPacketBuilder<&'a 
         .marker_bit(last && payload_type != TRANSPORT_STREAM)
         .sequence_number(u16::try_from(number & 0xffff).unwrap_or(0))
         .timestamp(of.rtp_time)
-        .ssrc(low_bits(row.get(SessionField::Ssrc)))
+        .ssrc(low_u32(row.get(SessionField::Ssrc)))
 }
 
 /// Appends packet `at` of a frame to `buffer`; `last` marks the end of the frame.
@@ -178,7 +179,7 @@ impl PacketSender for Network {
                 return true;
             }
             let frame = of.client.stream_number(&of.frame);
-            let order = [of.client.called(), frame, of.sequence, of.frame.deadline_ns];
+            let order = [of.client.host_key(), frame, of.sequence, of.frame.deadline_ns];
             let ordered = self.region.orders().push(order);
             self.region.add(GlobalField::SendErrors, u64::from(!ordered));
             self.ordered = true;
@@ -188,7 +189,7 @@ impl PacketSender for Network {
         let end = all.len().min(first + packets);
         let mut next = first;
         while next < end {
-            let count = self.together(&all[next..end]);
+            let count = self.batch_len(&all[next..end]);
             self.send(destination, of, next..next + count);
             next += count;
         }
@@ -198,7 +199,7 @@ impl PacketSender for Network {
     fn report(&mut self, client: &Client, rtp_time: u32, bye: bool) {
         let Some((_, destination)) = client.row.destinations() else {
             let what = u64::from(bye) << 32 | u64::from(rtp_time);
-            if !self.region.orders().push([client.called(), REPORT, what, 0]) {
+            if !self.region.orders().push([client.host_key(), REPORT, what, 0]) {
                 self.region.add(GlobalField::SendErrors, 1);
             }
             self.ordered = true;
@@ -223,12 +224,12 @@ pub(crate) fn write_report(
     bye: bool,
 ) -> Option<usize> {
     let row = client.row;
-    let ssrc = low_bits(row.get(SessionField::Ssrc));
+    let ssrc = low_u32(row.get(SessionField::Ssrc));
     let report = SenderReport::builder(ssrc)
         .ntp_timestamp(ntp_now())
         .rtp_timestamp(rtp_time)
-        .packet_count(low_bits(row.get(SessionField::Packets)))
-        .octet_count(low_bits(row.get(SessionField::Octets)));
+        .packet_count(low_u32(row.get(SessionField::Packets)))
+        .octet_count(low_u32(row.get(SessionField::Octets)));
     let name = SdesChunk::builder(ssrc).add_item(SdesItem::builder(SdesItem::CNAME, "millstream"));
     let mut compound =
         Compound::builder().add_packet(report).add_packet(Sdes::builder().add_chunk(name));

@@ -12,6 +12,7 @@
 //! ```
 
 use millstream_scenario::Placement;
+use millstream_sync::clock::system::timespec;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{
@@ -33,21 +34,20 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::clock::timespec;
-use crate::data_plane::{self, Parts};
+use crate::data_plane::{self, Inputs};
 use crate::shared_memory::region::{GlobalField, Region};
 
 /// The core number that means "not pinned".
 const NO_CORE: u16 = u16::MAX;
 
 /// The largest number of files per message.
-const AT_ONCE: usize = 64;
+const MAX_FILES_PER_MESSAGE: usize = 64;
 
 /// The time within which a discovered data plane must answer.
-const ANSWER: Duration = Duration::from_secs(2);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The time that a data plane has to end after the request, ns.
-const ENDING_NS: u64 = 5_000_000_000;
+const END_TIMEOUT_NS: u64 = 5_000_000_000;
 
 /// The resources of a data plane; the server keeps them to start the next data plane.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ pub(crate) struct SharedResources {
     pub(crate) media_files: Vec<File>,
     pub(crate) rtp: UdpSocket,
     pub(crate) rtcp: UdpSocket,
-    /// The listener on which a restarted server asks for these resources.
+    /// The listener on which a restarted server requests these resources.
     ///
     /// The data plane has it, too.
     pub(crate) listener: Option<UnixListener>,
@@ -85,9 +85,10 @@ impl SharedResources {
     }
 
     /// Receives the resources and the core number from the other end of `from`.
-    fn take(from: &UnixStream) -> io::Result<(Self, Option<u16>)> {
-        let wrong = || io::Error::new(io::ErrorKind::InvalidData, "not the memory of a data plane");
-        let (given, core) = take(from)?;
+    fn receive(from: &UnixStream) -> io::Result<(Self, Option<u16>)> {
+        let wrong =
+            || io::Error::new(io::ErrorKind::InvalidData, "not the resources of a data plane");
+        let (given, core) = receive_resources(from)?;
         let mut given = given.into_iter();
         let mut next = || given.next().ok_or_else(wrong);
         let (store, region_file) = (File::from(next()?), File::from(next()?));
@@ -95,7 +96,7 @@ impl SharedResources {
         let (rtp, rtcp) = (next()?.into(), next()?.into());
         let region = Region::open(&region_file)?;
         let listener = given.next().map(UnixListener::from);
-        let media_files = take_media_files(from)?;
+        let media_files = receive_media_files(from)?;
         Ok((
             Self {
                 store,
@@ -115,14 +116,14 @@ impl SharedResources {
 
 /// A running data plane.
 #[derive(Debug)]
-pub(crate) enum Processor {
+pub(crate) enum DataPlaneHandle {
     Thread(Option<JoinHandle<io::Result<()>>>),
     Process(Child),
     /// A process that an earlier server started.
-    Found(Pid),
+    Adopted(Pid),
 }
 
-impl Processor {
+impl DataPlaneHandle {
     /// Starts a data plane. Returns it and the server's end of the wake-up socket.
     ///
     /// # Errors
@@ -133,9 +134,9 @@ impl Processor {
     ) -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
         shared.region.add(GlobalField::Generation, 1);
-        let processor = match placement {
+        let data_plane = match placement {
             Placement::Host => {
-                let parts = Parts::new(shared.try_clone()?, theirs, || ())?;
+                let parts = Inputs::new(shared.try_clone()?, theirs, || ())?;
                 let thread = std::thread::Builder::new().name("dispatch".to_owned());
                 Self::Thread(Some(thread.spawn(move || data_plane::run(parts))?))
             }
@@ -147,12 +148,12 @@ impl Processor {
                     // Keeps Ctrl-C from the process: the server handles it and ends the data plane.
                     .process_group(0)
                     .spawn()?;
-                give(&ours, shared, core)?;
+                send_resources(&ours, shared, core)?;
                 Self::Process(child)
             }
         };
         ours.set_nonblocking(true)?;
-        Ok((processor, ours))
+        Ok((data_plane, ours))
     }
 
     /// Returns the process identifier if the data plane is a process of its own.
@@ -160,11 +161,12 @@ impl Processor {
         match self {
             Self::Thread(_) => None,
             Self::Process(child) => Some(child.id()),
-            Self::Found(process) => u32::try_from(process.as_raw_nonzero().get()).ok(),
+            Self::Adopted(process) => u32::try_from(process.as_raw_nonzero().get()).ok(),
         }
     }
 
-    /// Waits until the data plane has ended; it must have been told to end, or have ended already.
+    /// Waits until the data plane has ended. Its end must have been requested before, unless it
+    /// failed.
     ///
     /// Returns the reason if it failed.
     pub(crate) fn wait(&mut self) -> Option<String> {
@@ -172,20 +174,20 @@ impl Processor {
             Self::Thread(thread) => match thread.take()?.join() {
                 Ok(Ok(())) => None,
                 Ok(Err(error)) => Some(error.to_string()),
-                Err(_) => Some("it panicked".to_owned()),
+                Err(_) => Some("panicked".to_owned()),
             },
             Self::Process(child) => match child.wait() {
                 Ok(status) if status.success() => None,
                 Ok(status) => Some(status.to_string()),
                 Err(error) => Some(error.to_string()),
             },
-            Self::Found(process) => {
+            Self::Adopted(process) => {
                 // A process that is gone cannot be opened, and its exit status is unknown.
                 if let Ok(ending) = pidfd_open(*process, PidfdFlags::empty()) {
                     let mut waited = [PollFd::new(&ending, PollFlags::IN)];
-                    let _ = poll(&mut waited, Some(&timespec(ENDING_NS)));
+                    let _ = poll(&mut waited, Some(&timespec(END_TIMEOUT_NS)));
                 }
-                Some("it was another server's".to_owned())
+                Some("unknown exit status: another server started it".to_owned())
             }
         }
     }
@@ -210,21 +212,19 @@ impl Processor {
             Err(error) => return Err(error),
         };
         if socket_peercred(&waker)?.uid != geteuid() {
-            return Err(io::Error::other("the data plane there belongs to another user"));
+            return Err(io::Error::other("the data plane belongs to another user"));
         }
-        waker.set_read_timeout(Some(ANSWER))?;
-        let (shared, _) = SharedResources::take(&waker).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => {
-                io::Error::other("the server of the data plane there runs")
-            }
+        waker.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+        let (shared, _) = SharedResources::receive(&waker).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => io::Error::other("another server uses this data plane"),
             _ => error,
         })?;
         waker.set_nonblocking(true)?;
         // Not the peer credentials of the socket: they name the process that bound it.
         let process = i32::try_from(shared.region.get(GlobalField::Process)).ok();
         let process = process.and_then(Pid::from_raw);
-        let unknown = || io::Error::other("the data plane there does not state its process");
-        Ok(Some((Self::Found(process.ok_or_else(unknown)?), shared, waker)))
+        let unknown = || io::Error::other("the data plane does not report its process id");
+        Ok(Some((Self::Adopted(process.ok_or_else(unknown)?), shared, waker)))
     }
 }
 
@@ -246,18 +246,18 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
 /// Accepts a new server of the same user and sends it the data plane's resources.
 ///
 /// Returns this end of the wake-up socket between the two.
-pub(crate) fn welcome(shared: &SharedResources) -> Option<UnixStream> {
+pub(crate) fn accept_server(shared: &SharedResources) -> Option<UnixStream> {
     let (stream, _) = shared.listener.as_ref()?.accept().ok()?;
     if socket_peercred(&stream).ok()?.uid != geteuid() {
         return None;
     }
-    give(&stream, shared, None).ok()?;
+    send_resources(&stream, shared, None).ok()?;
     stream.set_nonblocking(true).ok()?;
     Some(stream)
 }
 
 /// Sends the shared memory, the sockets and the media files.
-fn give(to: &UnixStream, shared: &SharedResources, core: Option<u16>) -> io::Result<()> {
+fn send_resources(to: &UnixStream, shared: &SharedResources, core: Option<u16>) -> io::Result<()> {
     let mut given = vec![
         shared.store.as_fd(),
         shared.region_file.as_fd(),
@@ -268,30 +268,30 @@ fn give(to: &UnixStream, shared: &SharedResources, core: Option<u16>) -> io::Res
     ];
     given.extend(shared.listener.as_ref().map(AsFd::as_fd));
     send(to, &given, core.unwrap_or(NO_CORE))?;
-    give_media_files(to, &shared.media_files)
+    send_media_files(to, &shared.media_files)
 }
 
 /// Sends media files: first their number, then the files in batches.
-pub(crate) fn give_media_files(to: &UnixStream, media_files: &[File]) -> io::Result<()> {
-    let too_many = |_| io::Error::other("more films than can be read ahead");
+pub(crate) fn send_media_files(to: &UnixStream, media_files: &[File]) -> io::Result<()> {
+    let too_many = |_| io::Error::other("too many media files to read ahead");
     send(to, &[], u16::try_from(media_files.len()).map_err(too_many)?)?;
-    for media_files in media_files.chunks(AT_ONCE) {
+    for media_files in media_files.chunks(MAX_FILES_PER_MESSAGE) {
         send(to, &media_files.iter().map(AsFd::as_fd).collect::<Vec<_>>(), NO_CORE)?;
     }
     Ok(())
 }
 
-/// Receives the media files that [`give_media_files`] sends.
+/// Receives the media files that [`send_media_files`] sends.
 ///
 /// # Errors
 /// If fewer files arrive than announced.
-pub(crate) fn take_media_files(from: &UnixStream) -> io::Result<Vec<File>> {
+pub(crate) fn receive_media_files(from: &UnixStream) -> io::Result<Vec<File>> {
     let (_, count) = receive(from)?;
     let mut media_files = Vec::new();
     while media_files.len() < usize::from(count) {
         let (some, _) = receive(from)?;
         if some.is_empty() {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "films are missing"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "media files are missing"));
         }
         media_files.extend(some.into_iter().map(File::from));
     }
@@ -303,7 +303,7 @@ pub(crate) fn take_media_files(from: &UnixStream) -> io::Result<Vec<File>> {
 /// # Errors
 /// If the message cannot be sent.
 pub(crate) fn send(to: &UnixStream, given: &[BorrowedFd<'_>], number: u16) -> io::Result<()> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES_PER_MESSAGE))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !given.is_empty() {
         ancillary.push(SendAncillaryMessage::ScmRights(given));
@@ -313,7 +313,7 @@ pub(crate) fn send(to: &UnixStream, given: &[BorrowedFd<'_>], number: u16) -> io
     Ok(())
 }
 
-fn take(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<u16>)> {
+fn receive_resources(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<u16>)> {
     let (given, core) = receive(from)?;
     Ok((given, (core != NO_CORE).then_some(core)))
 }
@@ -323,7 +323,7 @@ fn take(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<u16>)> {
 /// # Errors
 /// If the other end is closed.
 pub(crate) fn receive(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, u16)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(AT_ONCE))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES_PER_MESSAGE))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut number = [0; 2];
     let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
@@ -342,30 +342,30 @@ pub(crate) fn receive(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, u16)> {
 ///
 /// # Errors
 /// If a server did not start this process, or the process cannot wait for its sockets.
-pub fn network_interface_processor() -> io::Result<()> {
-    confined_processor(Confined { thread: || (), process: || () })
+pub fn run_data_plane_process() -> io::Result<()> {
+    run_confined_data_plane(ConfinementHooks { thread: || (), process: || () })
 }
 
 /// The functions with which a data plane process confines itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Confined {
+pub struct ConfinementHooks {
     /// Called first in each thread that the process starts.
     pub thread: fn(),
     /// Called once the process has its core, priority and memory.
     pub process: fn(),
 }
 
-/// Runs [`network_interface_processor`] with confinement.
+/// Runs [`run_data_plane_process`] with confinement.
 ///
 /// # Errors
-/// See [`network_interface_processor`].
-pub fn confined_processor(confined: Confined) -> io::Result<()> {
+/// See [`run_data_plane_process`].
+pub fn run_confined_data_plane(confined: ConfinementHooks) -> io::Result<()> {
     let waker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let wrong = || io::Error::other("this command is started by `millstream serve` alone");
-    let (shared, core) = SharedResources::take(&waker).map_err(|_| wrong())?;
+    let wrong = || io::Error::other("only `millstream serve` starts this command");
+    let (shared, core) = SharedResources::receive(&waker).map_err(|_| wrong())?;
     shared.region.set(GlobalField::Process, std::process::id().into());
-    let parts = Parts::new(shared, waker, confined.thread)?;
-    settle(core);
+    let parts = Inputs::new(shared, waker, confined.thread)?;
+    raise_privileges(core);
     (confined.process)();
     data_plane::run(parts)
 }
@@ -373,7 +373,7 @@ pub fn confined_processor(confined: Confined) -> io::Result<()> {
 /// Takes a core, real-time priority and locked memory as far as the system permits.
 ///
 /// Without them the data plane works, but other processes disturb it.
-fn settle(core: Option<u16>) {
+fn raise_privileges(core: Option<u16>) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let core = core.map(usize::from).or_else(|| (cores > 1).then(|| cores - 1));
     if let Some(core) = core

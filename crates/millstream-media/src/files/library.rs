@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millstream::Late;
 use millstream_scenario::{
-    FramePath, Link, Live, Scenario, Source, Stream, VideoCarrier, VideoInput,
+    FramePath, Link, Live, Scenario, Source, Stream, VideoInput, VideoPayloadFormat,
 };
 use millstream_traffic::mpeg::{Codec, CodedFrame, VideoPayload, units};
 use std::borrow::Cow;
@@ -14,22 +14,20 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use crate::MediaError;
-use crate::files::read_ahead::frame_cache::Shape as FrameCacheShape;
 use crate::files::read_ahead::media_file;
-use crate::live::frames::Shape;
-use crate::live::police::{AHEAD_NS, Allowance};
+use crate::live::policer::{AHEAD_NS, Allowance};
 use crate::live::publishing::LiveSpec;
-use crate::payload::{CLOCK_RATE, Format, RTP_HEADER, mpeg_ts};
+use crate::payload::{Format, mpeg_ts};
+use crate::rtp::{CLOCK_RATE, RTP_HEADER};
 use crate::scheduler::Schedule;
 use crate::scheduler::demand::{Demand, FrameDemand};
-use crate::scheduler::optional_frames::{Choice, Importance};
-use crate::shared_memory::store::{MediaRecord, NewFrame, Store, StoreBuilder};
-
-/// The longest supported loss window, frames.
-pub(crate) const LONGEST_WINDOW: u32 = 4_096;
-
-/// The upper limit of a client's queue, frames.
-pub(crate) const LONGEST_QUEUE: u32 = 1 << 16;
+use crate::scheduler::optional_frames::Choice;
+use crate::shared_memory::frame_cache::Shape as FrameCacheShape;
+use crate::shared_memory::importance::Importance;
+use crate::shared_memory::live_frames::Shape;
+use crate::shared_memory::store::{
+    MAX_QUEUE, MAX_WINDOW, MediaRecord, NewFrame, Store, StoreBuilder,
+};
 
 /// The default limit of a client's queue, frames.
 const QUEUE: u32 = 64;
@@ -149,9 +147,9 @@ impl Library {
                  {room} are available"
             );
             return Err(MediaError::new(message)
-                .help("a larger `store` in [media], fewer `sessions` or a shorter `read-ahead`"));
+                .help("increase `store` in [media], or reduce `sessions` or `read-ahead`"));
         }
-        let failed = |error| MediaError::new(format!("no memory for the files: {error}"));
+        let failed = |error| MediaError::new(format!("memory for the media files: {error}"));
         let file = builder.seal().map_err(failed)?;
         let store = Store::open(&file).map_err(failed)?;
         Ok(Self { titles, schedule, file, store, live, media_files })
@@ -161,8 +159,10 @@ impl Library {
 /// Returns the scheduling discipline, or an error if the scenario's cannot serve media.
 fn schedule(scenario: &Scenario) -> Result<Schedule, MediaError> {
     if scenario.fabric.is_some() || !scenario.classes.is_empty() || scenario.hardware {
-        return Err(MediaError::new("media are served over one link, without fabric or classes")
-            .help("take out [fabric], [[class]] and structure = \"rtl\""));
+        return Err(MediaError::new(
+            "the media server schedules one link, without fabric, classes or hardware",
+        )
+        .help("remove [fabric], [[class]] and structure = \"rtl\""));
     }
     let name = scenario.scheduler.discipline.name;
     let order = scenario.scheduler.options.order;
@@ -170,8 +170,10 @@ fn schedule(scenario: &Scenario) -> Result<Schedule, MediaError> {
         "dwcs" if order == millstream::catalogue::DwcsOrder::EdfFirst => Ok(Schedule::Dwcs),
         "edf" => Ok(Schedule::Edf),
         "fifo" => Ok(Schedule::Fifo),
-        _ => Err(MediaError::new(format!("media cannot be served by `{name}` as it is given"))
-            .help("discipline = \"dwcs\" with order = \"edf-first\", \"edf\" or \"fifo\"")),
+        _ => Err(MediaError::new(format!(
+            "the media server does not support discipline `{name}` as configured"
+        ))
+        .help("discipline = \"dwcs\" with order = \"edf-first\", \"edf\" or \"fifo\"")),
     }
 }
 
@@ -190,13 +192,12 @@ fn add(
         &stream.source
     else {
         return Err(wrong("only video files and live streams are served").help(
-            "source = { kind = \"mpeg\", file = \"clip.mpg\", repeat = true }, or { kind \
-             = \"live\", rate = \"2 \
-             Mbps\" }",
+            "source = { kind = \"mpeg\", file = \"clip.mpg\", repeat = true }, or \
+             { kind = \"live\", rate = \"2 Mbps\" }",
         ));
     };
     if !['I', 'P', 'B'].iter().all(|kind| frames.contains(*kind)) {
-        return Err(wrong("some frames are left out").help("take out `frames`"));
+        return Err(wrong("all frame types must be served").help("remove `frames`"));
     }
     let (lost, of) = window(stream)?;
     let path = scenario.folder.join(file);
@@ -210,7 +211,7 @@ fn add(
     let frame_ns = u64::try_from(video.rate.time_ns(1)).unwrap_or(u64::MAX).max(1);
     let period_ns = stream.period_ns.unwrap_or(frame_ns);
     if period_ns.abs_diff(frame_ns) > frame_ns / 100 {
-        return Err(wrong(&format!("a period of {period_ns} ns"))
+        return Err(wrong(&format!("a period of {period_ns} ns does not match the file"))
             .help(format!("the file has a frame every {frame_ns} ns")));
     }
     let deadline_ns = stream.contract.terms().first_deadline_ns.unwrap_or(frame_ns);
@@ -235,9 +236,9 @@ fn add(
     let mut memory = bytes.len();
     if !in_memory {
         let unpacked = video.bytes.file().filter(|_| matches!(bytes, Cow::Borrowed(_)));
-        let found = media_file::file_of(&path, &bytes, unpacked, &frame_folder(scenario));
+        let found = media_file::open_video(&path, &bytes, unpacked, &frame_folder(scenario));
         found
-            .map(|found| put_in_file(scenario, found, &new, &mut record, media_files))
+            .map(|found| register_for_read_ahead(scenario, found, &new, &mut record, media_files))
             .map_err(|error| wrong(&error.to_string()))?;
         memory = 0;
     }
@@ -284,7 +285,7 @@ fn frame_folder(scenario: &Scenario) -> PathBuf {
 /// Registers `file` for read-ahead; its video begins at byte `first_byte`.
 ///
 /// Sets the fields of the media file's record that the frame cache needs.
-fn put_in_file(
+fn register_for_read_ahead(
     scenario: &Scenario,
     (file, first_byte): (File, u64),
     frames: &[NewFrame],
@@ -320,13 +321,12 @@ fn check_name(name: &str) -> Result<(), MediaError> {
 fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
     let wrong = |message: &str| MediaError::new(format!("stream `{}`: {message}", stream.name));
     if stream.contract.terms().late != Late::Drop {
-        return Err(wrong("late frames are dropped whole here").help("late = \"drop\""));
+        return Err(wrong("late frames must be dropped whole").help("late = \"drop\""));
     }
     let (lost, of) = stream.window;
-    if of > LONGEST_WINDOW {
-        return Err(
-            wrong(&format!("a window of {of} frames")).help(format!("at most {LONGEST_WINDOW}"))
-        );
+    if of > MAX_WINDOW {
+        return Err(wrong(&format!("a window of {of} frames is too long"))
+            .help(format!("the limit is {MAX_WINDOW} frames")));
     }
     Ok((lost, of))
 }
@@ -348,7 +348,7 @@ fn record(
         first_byte: 0,
         lost,
         of,
-        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(LONGEST_QUEUE),
+        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(MAX_QUEUE),
         payload_type: format.payload_type().into(),
         rate_frames: 1,
         rate_seconds: 1,
@@ -377,7 +377,7 @@ fn add_live(
     let wrong = |message: &str| MediaError::new(format!("stream `{}`: {message}", stream.name));
     let (lost, of) = window(stream)?;
     let Some(period_ns) = stream.period_ns.filter(|period_ns| *period_ns > 0) else {
-        return Err(wrong("a live stream without a period").help("period = \"40 ms\""));
+        return Err(wrong("a live stream needs a period").help("period = \"40 ms\""));
     };
     let deadline_ns = stream.contract.terms().first_deadline_ns.unwrap_or(period_ns);
     let Live { rate_bps, burst_bytes, codec, ref publishers, wait_ns, .. } = *source;
@@ -385,8 +385,9 @@ fn add_live(
     let kept_ns = deadline_ns.saturating_add(AHEAD_NS).saturating_add(LIVE_SLACK_NS);
     let shape = Shape::new(allowance.spacing_ns, rate_bps, burst_bytes, kept_ns);
     if shape.bytes() > room {
-        let message = format!("its frames need {} bytes of memory, {room} are left", shape.bytes());
-        return Err(wrong(&message).help("a larger `store` in [media], or a lower `rate`"));
+        let message =
+            format!("its ring needs {} bytes of memory; {room} are available", shape.bytes());
+        return Err(wrong(&message).help("increase `store` in [media] or reduce `rate`"));
     }
     let format = Format::of(codec);
     live.push(LiveSpec {
@@ -442,24 +443,24 @@ struct Packed<'a> {
 /// Returns the media file's video as it is, or wrapped in an MPEG transport stream.
 fn packed(
     video: &VideoPayload,
-    carrier: VideoCarrier,
+    carrier: VideoPayloadFormat,
     deadline_ns: u64,
     packet_bytes: usize,
     room: usize,
 ) -> Result<Packed<'_>, String> {
     match carrier {
-        VideoCarrier::Elementary => {
+        VideoPayloadFormat::Elementary => {
             let range = |frame: &CodedFrame| frame.start..frame.start + frame.bytes as usize;
             let frames = video.frames.iter().map(|frame| (range(frame), frame.display)).collect();
             let bytes = Cow::Borrowed(&video.bytes[..]);
             Ok(Packed { format: Format::of(video.codec), bytes, frames })
         }
-        VideoCarrier::MpegTs => {
+        VideoPayloadFormat::MpegTs => {
             let least = RTP_HEADER + mpeg_ts::PACKET;
             if packet_bytes < least {
                 return Err(format!(
-                    "`packet-bytes` of {packet_bytes} B hold no transport packet; at least \
-                     {least} B do"
+                    "`packet-bytes` of {packet_bytes} B is too small for a transport packet; the \
+                     minimum is {least} B"
                 ));
             }
             let wrapped = mpeg_ts::wrap(video, deadline_ns, room)?;

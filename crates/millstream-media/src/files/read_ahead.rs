@@ -8,7 +8,6 @@
 //! a separate process, the producer (path B). Neither side knows which. The reader may be
 //! arbitrarily slow: the data plane uses the frames that are present and never waits for it.
 
-pub(crate) mod frame_cache;
 pub(crate) mod media_file;
 pub(crate) mod producer;
 pub(crate) mod reader;

@@ -14,20 +14,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::{NoWakeSocket, resources};
 use crate::data_plane::packet_sender::{write_packet, write_report};
-use crate::files::read_ahead::frame_cache::{self, FrameCache};
 use crate::instruction::api;
-use crate::instruction::building::Builder;
-use crate::instruction::instruction_table::{self, NewInstruction};
-use crate::instruction::running::Instructions;
-use crate::live::frames::{self, FrameRing, LiveFrame};
-use crate::payload::Piece;
+use crate::instruction::compiler::Compiler;
+use crate::instruction::runtime::Instructions;
+use crate::rtp::Piece;
 use crate::rtsp::session::Sessions;
 use crate::scheduler::Schedule;
 use crate::scheduler::client::Client;
 use crate::scheduler::dispatch::{Dispatch, PacketSender, Sending};
-use crate::scheduler::optional_frames::Importance;
+use crate::shared_memory::frame_cache::{self, FrameCache};
+use crate::shared_memory::importance::Importance;
+use crate::shared_memory::instruction_table::{self, NewInstruction};
+use crate::shared_memory::live_frames::{self, FrameRing, LiveFrame};
 use crate::shared_memory::region::{
-    FIRST_ROW, GlobalField, ROW, Region, SETTINGS, SessionField, State, Want,
+    FIRST_ROW, GlobalField, ROW, Region, RequestedState, SETTINGS, SessionField, State,
 };
 use crate::shared_memory::store::{MediaRecord, NewFrame, Store, StoreBuilder};
 
@@ -38,7 +38,7 @@ const SESSIONS: u32 = 8;
 /// The number of frames of each file.
 const FRAMES: usize = 12;
 /// The largest number of edits that are made per input.
-const MOST_EDITS: usize = 256;
+const MAX_EDITS: usize = 256;
 /// The number of words of a table slot that edits may change.
 ///
 /// They are the words before the module, and the module's first words.
@@ -120,15 +120,15 @@ fn image() -> Image {
     }
     builder.add(media(0, 1, 0), &[], &[]);
     let store = Store::open(&builder.seal().expect("memory")).expect("a store").bytes().to_vec();
-    let shape = frames::Shape::new(PERIOD_NS, 1_000_000, 2_000, 600_000_000);
-    let live = frames::create(&[shape]).expect("memory");
-    let ring = frames::write(&live).expect("rings")[0];
+    let shape = live_frames::Shape::new(PERIOD_NS, 1_000_000, 2_000, 600_000_000);
+    let live = live_frames::create(&[shape]).expect("memory");
+    let ring = live_frames::write(&live).expect("rings")[0];
     (0..40).for_each(|number| put(&ring, number));
     let cache_file =
         frame_cache::create(SESSIONS, frame_cache::Shape::new(8, 200)).expect("memory");
     let frame_cache = FrameCache::open(&cache_file).expect("a frame cache");
     frame_cache.begin(1, 1, 3);
-    let wanted = frame_cache.wanted(1).expect("it began");
+    let wanted = frame_cache.wanted(1).expect("a turn in progress");
     for number in 3..8 {
         frame_cache.put(1, &wanted, number, Some(&[7; 100]));
     }
@@ -145,32 +145,32 @@ fn image() -> Image {
     }
     // Session, file, request, state, RTP port; 0 for interleaved transport.
     for (session, media, want, state, port) in [
-        (0, 0, Want::Play, State::Playing, 5_000),
-        (1, 1, Want::Play, State::Playing, 5_002),
-        (2, 2, Want::Play, State::Playing, 0),
-        (3, 0, Want::Pause, State::Paused, 5_004),
-        (4, 1, Want::Stop, State::Playing, 5_006),
-        (5, 0, Want::Yield, State::Ended, 5_008),
-        (6, 2, Want::Play, State::Ready, 5_010),
+        (0, 0, RequestedState::Play, State::Playing, 5_000),
+        (1, 1, RequestedState::Play, State::Playing, 5_002),
+        (2, 2, RequestedState::Play, State::Playing, 0),
+        (3, 0, RequestedState::Pause, State::Paused, 5_004),
+        (4, 1, RequestedState::Stop, State::Playing, 5_006),
+        (5, 0, RequestedState::Yield, State::Ended, 5_008),
+        (6, 2, RequestedState::Play, State::Ready, 5_010),
     ] {
         let row = region.session(session);
         row.set_address(IpAddr::from([127, 0, 0, 1]), port, if port == 0 { 0 } else { port + 1 });
         for (word, value) in [
             (SessionField::Id, 1 + session as u64),
-            (SessionField::Want, want as u64),
+            (SessionField::RequestedState, want as u64),
             (SessionField::State, state as u64),
             (SessionField::Media, media),
             (SessionField::Next, 5),
             (SessionField::Sent, 2),
             (SessionField::PhaseNs, BEGIN_NS - 6 * PERIOD_NS),
-            (SessionField::HeardNs, BEGIN_NS - PERIOD_NS),
+            (SessionField::RtcpReceivedNs, BEGIN_NS - PERIOD_NS),
             (SessionField::Sequence, 9),
             (SessionField::SequenceBase, 77),
         ] {
             row.set(word, value);
         }
     }
-    let instruction_table = region.instruction_table().expect("it has one");
+    let instruction_table = region.instruction_table().expect("a region with an instruction table");
     // A module that passes every frame; its code is `(func (export "filter") …)`.
     let wasm = PASS.to_vec();
     let (limits, streams) = (api::limits(Allowance::default()), api::ALL);
@@ -202,8 +202,8 @@ const PASS: &[u8] = b"\0asm\x01\0\0\0\
 fn bytes_of(file: &std::fs::File) -> Vec<u8> {
     use std::os::unix::fs::FileExt;
     let length = file.metadata().expect("a file").len();
-    let mut bytes = vec![0; usize::try_from(length).expect("it was mapped")];
-    file.read_exact_at(&mut bytes, 0).expect("it is there");
+    let mut bytes = vec![0; usize::try_from(length).expect("a length that fits usize")];
+    file.read_exact_at(&mut bytes, 0).expect("a readable file");
     bytes
 }
 
@@ -248,7 +248,8 @@ fn pieces() -> Vec<Piece> {
 fn put(ring: &FrameRing, number: u64) {
     let pieces = pieces();
     let rtp_time = u32::try_from(number * 3_600).unwrap_or(0);
-    let record = frames::record(&pieces, rtp_time, if number.is_multiple_of(6) { 3 } else { 2 });
+    let record =
+        live_frames::record(&pieces, rtp_time, if number.is_multiple_of(6) { 3 } else { 2 });
     let release_ns = BEGIN_NS - 30 * PERIOD_NS + number * PERIOD_NS;
     let about = LiveFrame { release_ns, entry: number.is_multiple_of(6), record };
     assert!(ring.put(about, &[9; 100], &pieces));
@@ -256,9 +257,9 @@ fn put(ring: &FrameRing, number: u64) {
 
 /// A packet sender that writes packets to memory as they would be sent, and discards them.
 #[derive(Default)]
-struct Nowhere(Vec<u8>);
+struct DiscardingSender(Vec<u8>);
 
-impl PacketSender for Nowhere {
+impl PacketSender for DiscardingSender {
     fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool {
         let all = of.packets.records;
         let _ = of.client.row.destinations();
@@ -277,7 +278,7 @@ impl PacketSender for Nowhere {
 /// Lets a data plane take over memory with these edits. Returns whether it accepted the memory.
 #[must_use]
 pub fn takeover(edits: &[Edit]) -> bool {
-    MEMORY.with(|memory| with_memory(memory, &edits[..edits.len().min(MOST_EDITS)]))
+    MEMORY.with(|memory| with_memory(memory, &edits[..edits.len().min(MAX_EDITS)]))
 }
 
 fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
@@ -299,12 +300,12 @@ fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
     }
     let (mut parts, mut store) = ([memory.region, memory.live, memory.frame_cache], store.clone());
     for edit in edits {
-        make(edit, memory, &mut parts, &mut store);
+        apply_edit(edit, memory, &mut parts, &mut store);
     }
     let [region, live, frame_cache] = parts;
     let opened = Region::of(region).and_then(|region| {
         let mut store = Store::open(&StoreBuilder::sealed(&[&store])?)?;
-        store.rings = frames::rings(live)?;
+        store.rings = live_frames::rings(live)?;
         Ok((region, store, FrameCache::of(memory.waker, frame_cache)?))
     });
     let Ok((region, store, frame_cache)) = opened else { return false };
@@ -317,7 +318,12 @@ fn with_memory(memory: &Memory, edits: &[Edit]) -> bool {
     true
 }
 
-fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], store: &mut Vec<u8>) {
+fn apply_edit(
+    edit: &Edit,
+    memory: &Memory,
+    parts: &mut [&'static [AtomicU64]; 3],
+    store: &mut Vec<u8>,
+) {
     let at = usize::from(edit.at);
     let set = |words: &[AtomicU64], at: usize| {
         if !words.is_empty() {
@@ -363,13 +369,13 @@ fn make(edit: &Edit, memory: &Memory, parts: &mut [&'static [AtomicU64]; 3], sto
 fn play(region: Region, store: Store, frame_cache: FrameCache, edits: &[Edit]) {
     let selector = Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
     let mut now_ns = BEGIN_NS;
-    let mut dispatch = Dispatch::new(store, region, selector, now_ns);
+    let mut dispatch = Dispatch::new(store, region, selector, Instructions::default(), now_ns);
     if let Some(instruction_table) = region.instruction_table() {
-        let builder = Builder::start(instruction_table, || ()).expect("a thread");
-        dispatch.instructions = Instructions::open(instruction_table, builder);
+        let builder = Compiler::start(instruction_table, || ()).expect("a thread");
+        dispatch.filter = Instructions::open(instruction_table, builder);
     }
-    dispatch.take_from(frame_cache);
-    let mut sender = Nowhere::default();
+    dispatch.set_frame_cache(frame_cache);
+    let mut sender = DiscardingSender::default();
     let mut later = edits.iter().filter(|edit| edit.part >= 8);
     for step in 0..STEPS {
         let next_ns = dispatch.step(now_ns, &mut sender);
@@ -379,10 +385,10 @@ fn play(region: Region, store: Store, frame_cache: FrameCache, edits: &[Edit]) {
             let session = usize::from(edit.at) % (region.sessions() + 1);
             if session < region.sessions() {
                 let host = [
-                    SessionField::Want,
+                    SessionField::RequestedState,
                     SessionField::Media,
                     SessionField::Ports,
-                    SessionField::HostHeardNs,
+                    SessionField::RtspReceivedNs,
                     SessionField::Id,
                 ];
                 let word = host[usize::from(edit.part) % host.len()];
@@ -390,13 +396,13 @@ fn play(region: Region, store: Store, frame_cache: FrameCache, edits: &[Edit]) {
             }
             region.notices().push([u64::from(edit.at), 0, 0, 0]);
             region.outcomes().push([u64::from(edit.at), edit.value, 0, 0]);
-            region.set(GlobalField::LookAtBoard, 1);
+            region.set(GlobalField::InstructionsChanged, 1);
         }
         match step {
-            20 => dispatch.end_unheard(now_ns, region.get(GlobalField::IdleTimeoutNs)),
+            20 => dispatch.end_silent_clients(now_ns, region.get(GlobalField::IdleTimeoutNs)),
             30 => dispatch.end_live(),
             40 => dispatch.hand_over(),
-            _ => dispatch.instructions.take_built(),
+            _ => dispatch.filter.install_built(),
         }
         let _ = (dispatch.is_playing(), dispatch.unresolved());
     }

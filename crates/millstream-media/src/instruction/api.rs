@@ -11,23 +11,24 @@
 //! content type to another origin without a CORS preflight request.
 
 use millstream_extension::Limits;
-use millstream_report::http::{Answer, Order, Verb};
+use millstream_report::http::{Answer, WriteMethod, WriteRequest};
 use millstream_scenario::{Allowance, Instruction, Scenario};
 use serde::{Deserialize, Serialize};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::instruction_table::{
-    Counter, InstructionTable, NewInstruction, Outcome, STREAMS, Slot, State, Streams,
-};
-use super::{Loaded, MESSAGE_BYTES, MODULE_BYTES};
+use super::Loaded;
 use crate::MediaError;
+use crate::shared_memory::instruction_table::{
+    Counter, InstructionTable, MESSAGE_BYTES, MODULE_BYTES, NewInstruction, Outcome, STREAMS, Slot,
+    State, Streams,
+};
 use crate::shared_memory::region::{GlobalField, Region};
 
 /// The time that the data plane has to load a module or to answer a call.
-const PATIENCE: Duration = Duration::from_secs(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The interval at which the API polls the table meanwhile.
-const LOOK: Duration = Duration::from_micros(200);
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// The largest body of an order, bytes.
 pub(crate) const BODY_BYTES: usize = MODULE_BYTES;
@@ -109,7 +110,7 @@ fn status(slot: Slot, streams: &[&str]) -> InstructionStatus {
 }
 
 /// Returns whether the scenario needs an instruction table, for its own instructions or programs.
-pub(crate) fn is_wanted(scenario: &Scenario) -> bool {
+pub(crate) fn needs_table(scenario: &Scenario) -> bool {
     scenario.media.instructions || !scenario.media.instruction.is_empty()
 }
 
@@ -119,17 +120,16 @@ pub(crate) fn is_wanted(scenario: &Scenario) -> bool {
 /// If a module cannot be read or used, or there are more streams than the table supports.
 pub(crate) fn load(table: InstructionTable, scenario: &Scenario) -> Result<(), MediaError> {
     if scenario.streams.len() > STREAMS {
-        let message = format!("instructions, and {} streams", scenario.streams.len());
-        return Err(MediaError::new(message).help(format!("at most {STREAMS}")));
+        let message = format!("too many streams with instructions: {}", scenario.streams.len());
+        return Err(MediaError::new(message).help(format!("the limit is {STREAMS} streams")));
     }
     for (slot, instruction) in table.slots().zip(&scenario.media.instruction) {
         let Instruction { name, module, allowance, streams } = instruction;
         let file = scenario.folder.join(module);
         let wrong = |message: String| {
             let file = file.display();
-            MediaError::new(format!("instruction `{name}`, `module` = \"{file}\": {message}")).help(
-                "a WebAssembly module (.wasm) as the book says: The media server, Instructions",
-            )
+            MediaError::new(format!("instruction `{name}`, `module` = \"{file}\": {message}"))
+                .help("a WebAssembly module (.wasm), see the book: The media server, Instructions")
         };
         let wasm = millstream_extension::read(&file, MODULE_BYTES as u64).map_err(wrong)?;
         let limits = limits(*allowance);
@@ -183,40 +183,57 @@ impl<W: Fn()> ExtensionApi<W> {
             slot.remove();
         }
         let api = Self { region, instruction_table: table.map(Mutex::new), streams, wake };
-        api.ring();
+        api.wake();
         api
     }
 
     /// Carries out an order and returns the answer.
-    pub(crate) fn obey(&self, order: &Order) -> Answer {
+    pub(crate) fn execute(&self, order: &WriteRequest) -> Answer {
         let Some(name) = order.path.strip_prefix("/instructions/") else {
-            return Answer::Refused(405, "GET only, but for /instructions/NAME".to_owned());
+            return Answer::Refused(
+                405,
+                "only GET is allowed outside /instructions/NAME".to_owned(),
+            );
         };
         let Some(table) = &self.instruction_table else {
-            let why = "programs may not load or call instructions here: `instructions = true` in \
-             [media] lets them";
+            let why = "programs may not load or call instructions; `instructions = true` in \
+             [media] allows it";
             return Answer::Refused(403, why.to_owned());
         };
         // A panic under the lock can have changed only the table; its readers validate it.
         let table = *table.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = match order.verb {
-            Verb::Put => self.put(table, name, order),
-            Verb::Post => self.call(table, name, order),
-            Verb::Delete => self.remove(table, name),
+        let done = match order.method {
+            WriteMethod::Put => self.put(table, name, order),
+            WriteMethod::Post => self.call(table, name, order),
+            WriteMethod::Delete => self.remove(table, name),
         };
         done.unwrap_or_else(|(status, why)| Answer::Refused(status, why))
     }
 
     /// Loads a module under a name, and replaces the instruction of that name.
-    fn put(&self, table: InstructionTable, name: &str, order: &Order) -> Result<Answer, Refusal> {
-        of_kind(order, "application/wasm")?;
+    fn put(
+        &self,
+        table: InstructionTable,
+        name: &str,
+        order: &WriteRequest,
+    ) -> Result<Answer, Refusal> {
+        check_content_type(order, "application/wasm")?;
         if !Instruction::is_name(name) {
-            return Err((400, format!("`{name}` is no name: up to 64 letters, digits, - _ and .")));
+            return Err((
+                400,
+                format!("`{name}` is not a valid name: up to 64 letters, digits, - _ and ."),
+            ));
         }
         let found = find(table, name);
         let slot = found.or_else(|| table.slots().find(|slot| slot.is_empty()));
         let Some(slot) = slot else {
-            return Err((409, format!("there are {} instructions; remove one", Instruction::MOST)));
+            return Err((
+                409,
+                format!(
+                    "the limit of {} instructions is reached; remove one",
+                    Instruction::MAX_COUNT
+                ),
+            ));
         };
         // Parameters that the query does not name keep their values.
         let (mut limits, mut streams) = match found {
@@ -230,15 +247,16 @@ impl<W: Fn()> ExtensionApi<W> {
                 "fuel" => limits.fuel = number(&key, &value, &Allowance::FUEL)?,
                 "faults" => limits.faults = number(&key, &value, &Allowance::FAULTS)?,
                 _ => {
-                    return Err((400, format!("`{key}`: there are streams, memory, fuel, faults")));
+                    let why = format!("unknown `{key}`; known: streams, memory, fuel, faults");
+                    return Err((400, why));
                 }
             }
         }
         Loaded::start(&order.body, limits).map_err(|error| (422, error.to_string()))?;
         let wasm = order.body.clone();
         let version = slot.write(&NewInstruction { name: name.to_owned(), limits, streams, wasm });
-        self.ring();
-        self.until(|| (slot.seen() == version).then_some(()))?;
+        self.wake();
+        self.until(|| (slot.processed_version() == version).then_some(()))?;
         let streams: Vec<&str> = self.streams.iter().map(String::as_str).collect();
         let status = status(slot, &streams);
         if status.state == "refused" {
@@ -248,36 +266,41 @@ impl<W: Fn()> ExtensionApi<W> {
     }
 
     fn remove(&self, table: InstructionTable, name: &str) -> Result<Answer, Refusal> {
-        let slot = find(table, name).ok_or_else(|| none(name))?;
+        let slot = find(table, name).ok_or_else(|| unknown_instruction(name))?;
         let version = slot.remove();
-        self.ring();
-        self.until(|| (slot.seen() == version).then_some(()))?;
+        self.wake();
+        self.until(|| (slot.processed_version() == version).then_some(()))?;
         Ok(Answer::Text("removed\n".to_owned()))
     }
 
-    fn call(&self, table: InstructionTable, name: &str, order: &Order) -> Result<Answer, Refusal> {
-        of_kind(order, "application/octet-stream")?;
+    fn call(
+        &self,
+        table: InstructionTable,
+        name: &str,
+        order: &WriteRequest,
+    ) -> Result<Answer, Refusal> {
+        check_content_type(order, "application/octet-stream")?;
         if order.body.len() > MESSAGE_BYTES {
-            return Err((413, format!("a message of more than {MESSAGE_BYTES} bytes")));
+            return Err((413, format!("the message exceeds {MESSAGE_BYTES} bytes")));
         }
         let (at, slot) = table
             .slots()
             .enumerate()
-            .find(|(_, slot)| is(*slot, name))
-            .ok_or_else(|| none(name))?;
+            .find(|(_, slot)| has_name(*slot, name))
+            .ok_or_else(|| unknown_instruction(name))?;
         let number = table.call(at, slot.version(), &order.body);
-        self.ring();
+        self.wake();
         let (outcome, answer) = self.until(|| table.answer(number))?;
         let failed = |why: &str| Err((500, format!("`{name}` {why}")));
         match outcome {
             Outcome::Answered => Ok(Answer::Bytes(answer)),
-            Outcome::None => Err((404, format!("`{name}` takes no calls, or is loaded just now"))),
+            Outcome::None => Err((404, format!("`{name}` exports no `call`, or is still loading"))),
             Outcome::Stopped => Err((409, format!("`{name}` is stopped; load it again"))),
-            Outcome::OutOfFuel => failed("computed too long"),
-            Outcome::OverMemory => failed("wanted too much memory"),
+            Outcome::OutOfFuel => failed("exhausted its fuel"),
+            Outcome::OverMemory => failed("exceeded its memory limit"),
             Outcome::Trapped => failed("trapped"),
-            Outcome::BadAnswer => failed("returned a length that is none"),
-            Outcome::Lost => Err((503, "the data plane restarted meanwhile".to_owned())),
+            Outcome::BadAnswer => failed("returned an invalid length"),
+            Outcome::Lost => Err((503, "the data plane restarted during the call".to_owned())),
         }
     }
 
@@ -287,56 +310,53 @@ impl<W: Fn()> ExtensionApi<W> {
         let place = |name: &str| {
             let found = self.streams.iter().position(|stream| stream == name);
             found.ok_or_else(|| {
-                (
-                    400,
-                    format!("no stream is called `{name}`: there are {}", self.streams.join(", ")),
-                )
+                (400, format!("unknown stream `{name}`; known: {}", self.streams.join(", ")))
             })
         };
         Ok(bits(&names.map(place).collect::<Result<Vec<_>, _>>()?))
     }
 
-    fn ring(&self) {
-        self.region.set(GlobalField::LookAtBoard, 1);
+    fn wake(&self) {
+        self.region.set(GlobalField::InstructionsChanged, 1);
         (self.wake)();
     }
 
-    /// Polls `there` until it returns a value, for at most [`PATIENCE`].
+    /// Polls `there` until it returns a value, for at most [`ANSWER_TIMEOUT`].
     fn until<T>(&self, there: impl Fn() -> Option<T>) -> Result<T, Refusal> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + ANSWER_TIMEOUT;
         loop {
             if let Some(found) = there() {
                 return Ok(found);
             }
             if Instant::now() > end {
-                return Err((503, "the data plane has not answered yet".to_owned()));
+                return Err((503, "the data plane did not answer in time".to_owned()));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
 fn find(table: InstructionTable, name: &str) -> Option<Slot> {
-    table.slots().find(|slot| is(*slot, name))
+    table.slots().find(|slot| has_name(*slot, name))
 }
 
-fn is(slot: Slot, name: &str) -> bool {
+fn has_name(slot: Slot, name: &str) -> bool {
     !slot.is_empty() && slot.name() == name
 }
 
-fn none(name: &str) -> Refusal {
-    (404, format!("no instruction is called `{name}`"))
+fn unknown_instruction(name: &str) -> Refusal {
+    (404, format!("unknown instruction `{name}`"))
 }
 
 /// Checks the content type of an order.
 ///
 /// A browser sends a preflight request before it sends this type to another origin; the server does
 /// not answer that.
-fn of_kind(order: &Order, kind: &str) -> Result<(), Refusal> {
+fn check_content_type(order: &WriteRequest, kind: &str) -> Result<(), Refusal> {
     if order.content_type == kind {
         return Ok(());
     }
-    Err((415, format!("a body of Content-Type `{}`: {kind} is needed", order.content_type)))
+    Err((415, format!("Content-Type is `{}`; {kind} is required", order.content_type)))
 }
 
 fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
@@ -345,6 +365,8 @@ fn number<T: std::str::FromStr + PartialOrd + std::fmt::Display>(
     range: &std::ops::RangeInclusive<T>,
 ) -> Result<T, Refusal> {
     let number = value.parse().ok().filter(|number| range.contains(number));
-    let why = || format!("`{key}` = {value}: a number from {} to {}", range.start(), range.end());
+    let why = || {
+        format!("`{key}` = {value}: it must be a number from {} to {}", range.start(), range.end())
+    };
     number.ok_or_else(|| (400, why()))
 }

@@ -18,7 +18,7 @@ const START_CODE: [u8; 4] = [0, 0, 0, 1];
 /// The outcome of the packets of one timestamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Assembled<'a> {
-    /// A frame that is complete as far as the packets tell.
+    /// A frame without a detected missing or malformed packet.
     Frame {
         /// Its bytes.
         bytes: &'a [u8],
@@ -172,7 +172,7 @@ mod tests {
     /// Packetizes a frame as a server does.
     fn packets(format: Format, frame: &[u8], packet_bytes: usize) -> Vec<Vec<u8>> {
         let pieces = format.cut(frame, packet_bytes);
-        let payload = |piece: crate::payload::Piece| {
+        let payload = |piece: crate::rtp::Piece| {
             [&piece.header[..piece.header_bytes.into()], &frame[piece.range]].concat()
         };
         pieces.into_iter().map(payload).collect()

@@ -3,19 +3,20 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millstream_scenario::Link;
-use millstream_traffic::mpeg::{Codec, Picture, picture, units};
+use millstream_traffic::mpeg::{Codec, Picture, classify_frame, units};
 use rtp_types::RtpPacket;
 use serde::{Deserialize, Serialize};
 
 use super::assemble::{Assembled, Assembler};
-use super::frames::{FrameRing, LiveFrame, record};
-use super::police::{Allowance, Police};
+use super::policer::{Allowance, Policer};
 use super::reorder::{Packet, Reorder};
-use crate::payload::{CLOCK_RATE, Format, RTP_HEADER};
-use crate::scheduler::optional_frames::Importance;
+use crate::payload::Format;
+use crate::rtp::{CLOCK_RATE, RTP_HEADER};
+use crate::shared_memory::importance::Importance;
+use crate::shared_memory::live_frames::{FrameRing, LiveFrame, record};
 
 /// The longest parameter set that is stored, bytes.
-const LONGEST_SET: usize = 1_024;
+const MAX_SET_BYTES: usize = 1_024;
 
 /// Ingest counters of a live stream, over all its publishers since the server started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,7 +90,7 @@ impl Sets {
         let mut has = false;
         for nal in units(frame) {
             has |= frame[nal.start] & 31 == 7;
-            self.note(&frame[nal]);
+            self.store_set(&frame[nal]);
         }
         has
     }
@@ -100,20 +101,20 @@ impl Sets {
         let Some((start, _)) = headers.find(|(_, code)| *code == 0xb3) else { return false };
         let end = headers.find(|(_, code)| !matches!(code, 0xb2 | 0xb5)).map(|(at, _)| at);
         let sequence = &frame[start - 3..end.map_or(frame.len(), |end| end - 3)];
-        if sequence.len() <= LONGEST_SET && sequence != self.sequence {
+        if sequence.len() <= MAX_SET_BYTES && sequence != self.sequence {
             self.sequence.clear();
             self.sequence.extend_from_slice(sequence);
         }
         true
     }
 
-    fn note(&mut self, nal: &[u8]) {
+    fn store_set(&mut self, nal: &[u8]) {
         let kept = match nal.first().map(|header| header & 31) {
             Some(7) => &mut self.sequence,
             Some(8) => &mut self.picture,
             _ => return,
         };
-        if nal.len() <= LONGEST_SET && nal != kept.as_slice() {
+        if nal.len() <= MAX_SET_BYTES && nal != kept.as_slice() {
             kept.clear();
             kept.extend_from_slice(nal);
         }
@@ -159,7 +160,7 @@ struct Sink {
     link: Link,
     packet_bytes: usize,
     ring: FrameRing,
-    police: Police,
+    policer: Policer,
     sets: Sets,
     timeline: Timeline,
     /// Whether a frame was released since this publisher began.
@@ -197,7 +198,7 @@ impl Ingest {
             link,
             packet_bytes,
             ring,
-            police: Police::new(allowance),
+            policer: Policer::new(allowance),
             sets: Sets::default(),
             timeline: Timeline::default(),
             begun: false,
@@ -217,7 +218,7 @@ impl Ingest {
         self.sink.counts.publications += 1;
         self.sink.sets = Sets::default();
         for set in sets {
-            self.sink.sets.note(set);
+            self.sink.sets.store_set(set);
         }
     }
 
@@ -229,7 +230,7 @@ impl Ingest {
         };
         reorder.expire(u64::MAX, deliver);
         assembler.finish(&mut |found| sink.take(found, now_ns));
-        self.note_order();
+        self.count_order();
         self.reorder = Reorder::default();
         self.assembler = Assembler::new(self.sink.codec, self.most_bytes);
     }
@@ -259,7 +260,7 @@ impl Ingest {
         reorder.push(number, packet, now_ns, &mut |packet, gap| {
             assembler.packet(packet, gap, &mut |found| sink.take(found, now_ns));
         });
-        self.note_order();
+        self.count_order();
         self.sink.ring.head() != before
     }
 
@@ -270,11 +271,11 @@ impl Ingest {
         reorder.expire(now_ns, &mut |packet, gap| {
             assembler.packet(packet, gap, &mut |found| sink.take(found, now_ns));
         });
-        self.note_order();
+        self.count_order();
         self.sink.ring.head() != before
     }
 
-    fn note_order(&mut self) {
+    fn count_order(&mut self) {
         let order = std::mem::take(&mut self.reorder.order);
         let counts = &mut self.sink.counts;
         counts.lost_packets += order.lost;
@@ -314,7 +315,7 @@ impl Sink {
     }
 
     fn frame(&mut self, bytes: &[u8], timestamp: u32, now_ns: u64) {
-        let Some(what) = picture(self.codec, bytes) else {
+        let Some(what) = classify_frame(self.codec, bytes) else {
             self.counts.incomplete += 1;
             return;
         };
@@ -377,7 +378,7 @@ impl Sink {
             let bytes = RTP_HEADER + usize::from(piece.header_bytes) + piece.range.len();
             self.link.transmission_ns(u32::try_from(bytes).unwrap_or(u32::MAX))
         });
-        let release_ns = self.police.release_ns(work.sum(), now_ns)?;
+        let release_ns = self.policer.release_ns(work.sum(), now_ns)?;
         let importance = Importance::of(what.kind, what.reference);
         let time = self.timeline.map(timestamp, release_ns);
         let record = record(&pieces, time, importance as u32);
@@ -389,8 +390,8 @@ impl Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::frames::Shape;
-    use crate::live::frames::tests::pair;
+    use crate::shared_memory::live_frames::Shape;
+    use crate::shared_memory::live_frames::tests::pair;
     use rtp_types::RtpPacketBuilder;
 
     const PERIOD_NS: u64 = 40_000_000;
@@ -482,7 +483,7 @@ mod tests {
         ingest.packet(&packet(0, 500), PERIOD_NS);
         ingest.end(PERIOD_NS);
         ingest.begin(96, &[]);
-        assert_eq!(ingest.parameters(), None, "those of another publisher");
+        assert_eq!(ingest.parameters(), None, "parameter sets of the earlier publisher");
         let second = 1_000_000_000;
         assert!(!ingest.packet(&packet(605, 500), PERIOD_NS + second));
         assert!(ingest.packet(&packet(606, 500), PERIOD_NS + second));
@@ -496,7 +497,7 @@ mod tests {
     fn excess_frames_and_strange_packets_are_only_counted() {
         let mut ingest = ingest();
         ingest.packet(&packet(0, 500), PERIOD_NS);
-        assert!(!ingest.packet(&packet(1, 20_500), 2 * PERIOD_NS), "more than comes at once");
+        assert!(!ingest.packet(&packet(1, 20_500), 2 * PERIOD_NS), "larger than the burst limit");
         for strange in [&b""[..], b"GET / HTTP/1.1", &[0x80; 12]] {
             assert!(!ingest.packet(strange, 3 * PERIOD_NS));
         }

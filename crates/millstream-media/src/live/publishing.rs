@@ -7,15 +7,15 @@ use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use super::frames::{self, Copied, FrameRing, Shape};
 use super::ingest::{Ingest, Ingested};
-use super::police::Allowance;
+use super::policer::Allowance;
 use crate::rtsp::session::Transport;
+use crate::shared_memory::live_frames::{self, FrameBuffer, FrameRing, Shape};
 use crate::shared_memory::region::{Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, Packets};
 
 /// How long a publisher may be silent before RECORD, ns.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const SETUP_TIMEOUT_NS: u64 = 10_000_000_000;
 
 /// A live stream as configured.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub(crate) struct Publisher {
     pub(crate) transport: Option<Transport>,
     pub(crate) recording: bool,
     /// When it last sent a packet or a request, ns.
-    pub(crate) heard_ns: u64,
+    pub(crate) last_received_ns: u64,
     payload_type: u8,
     sets: Vec<Vec<u8>>,
 }
@@ -69,9 +69,9 @@ pub(crate) struct Publishing {
     pub(crate) streams: Vec<LiveStream>,
     idle_timeout_ns: u64,
     /// Whether frames were released since the data plane was last woken.
-    news: bool,
+    frames_released: bool,
     /// The last frame copied for an interleaved client.
-    copied: Copied,
+    copied: FrameBuffer,
 }
 
 impl Publishing {
@@ -86,10 +86,13 @@ impl Publishing {
         idle_timeout_ns: u64,
         adopted: Option<u64>,
     ) -> io::Result<Self> {
-        let rings = frames::write(memory)?;
+        let rings = live_frames::write(memory)?;
         let shapes = rings.iter().map(FrameRing::shape);
         if !shapes.eq(specs.iter().map(|spec| spec.shape)) {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "other live streams"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the rings are those of other live streams",
+            ));
         }
         Ok(Self::of(specs, rings, idle_timeout_ns, adopted))
     }
@@ -113,11 +116,11 @@ impl Publishing {
             }
         };
         let streams = specs.iter().zip(rings).map(stream).collect();
-        Self { streams, idle_timeout_ns, news: false, copied: Copied::default() }
+        Self { streams, idle_timeout_ns, frames_released: false, copied: FrameBuffer::default() }
     }
 
     /// Returns the index of the live stream named `name`.
-    pub(crate) fn called(&self, name: &str) -> Option<usize> {
+    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
         self.streams.iter().position(|stream| stream.spec.name == name)
     }
 
@@ -144,7 +147,7 @@ impl Publishing {
             id: String::new(),
             transport: None,
             recording: false,
-            heard_ns: now_ns,
+            last_received_ns: now_ns,
             payload_type,
             sets,
         });
@@ -154,7 +157,7 @@ impl Publishing {
     pub(crate) fn record(&mut self, stream: usize, now_ns: u64) {
         let LiveStream { publisher, ingest, waits_since_ns, .. } = &mut self.streams[stream];
         let Some(publisher) = publisher.as_mut().filter(|who| !who.recording) else { return };
-        (publisher.recording, publisher.heard_ns) = (true, now_ns);
+        (publisher.recording, publisher.last_received_ns) = (true, now_ns);
         *waits_since_ns = 0;
         ingest.begin(publisher.payload_type, &publisher.sets);
     }
@@ -186,11 +189,11 @@ impl Publishing {
         let Some(stream) = self.of_connection(connection) else { return };
         let LiveStream { publisher, ingest, .. } = &mut self.streams[stream];
         let Some(publisher) = publisher.as_mut().filter(|who| who.recording) else { return };
-        publisher.heard_ns = now_ns;
+        publisher.last_received_ns = now_ns;
         if let Some(Transport::Interleaved(rtp, _)) = publisher.transport
             && channel == rtp
         {
-            self.news |= ingest.packet(packet, now_ns);
+            self.frames_released |= ingest.packet(packet, now_ns);
         }
     }
 
@@ -200,8 +203,8 @@ impl Publishing {
         let Some(publisher) = publisher.as_mut().filter(|who| who.recording) else { return };
         let Some(Transport::Udp(rtp, _)) = publisher.transport else { return };
         if from.ip().to_canonical() == publisher.peer && from.port() == rtp {
-            publisher.heard_ns = now_ns;
-            self.news |= ingest.packet(packet, now_ns);
+            publisher.last_received_ns = now_ns;
+            self.frames_released |= ingest.packet(packet, now_ns);
         }
     }
 
@@ -211,9 +214,9 @@ impl Publishing {
         let mut silent = Vec::new();
         for (number, stream) in self.streams.iter_mut().enumerate() {
             let Some(publisher) = &stream.publisher else { continue };
-            self.news |= stream.ingest.expire(now_ns);
-            let most_ns = if publisher.recording { self.idle_timeout_ns } else { PATIENCE_NS };
-            if now_ns.saturating_sub(publisher.heard_ns) > most_ns {
+            self.frames_released |= stream.ingest.expire(now_ns);
+            let most_ns = if publisher.recording { self.idle_timeout_ns } else { SETUP_TIMEOUT_NS };
+            if now_ns.saturating_sub(publisher.last_received_ns) > most_ns {
                 silent.push((number, publisher.connection));
             }
         }
@@ -224,23 +227,23 @@ impl Publishing {
     }
 
     /// Returns the titles of streams on which clients waited too long for a publisher.
-    pub(crate) fn given_up(&mut self, now_ns: u64) -> Vec<usize> {
-        let over = |stream: &mut LiveStream| {
+    pub(crate) fn timed_out_titles(&mut self, now_ns: u64) -> Vec<usize> {
+        let expired = |stream: &mut LiveStream| {
             let LiveStream { waits_since_ns, spec, publisher, .. } = stream;
             let recording = publisher.as_ref().is_some_and(|who| who.recording);
-            let over = *waits_since_ns != 0
+            let expired = *waits_since_ns != 0
                 && !recording
                 && now_ns.saturating_sub(*waits_since_ns) > spec.wait_ns;
-            if over {
+            if expired {
                 *waits_since_ns = 0;
             }
-            over.then_some(spec.title)
+            expired.then_some(spec.title)
         };
-        self.streams.iter_mut().filter_map(over).collect()
+        self.streams.iter_mut().filter_map(expired).collect()
     }
 
     /// Returns whether a stream is being published, or its clients wait for a publisher.
-    pub(crate) fn is_on(&self, stream: usize) -> bool {
+    pub(crate) fn is_available(&self, stream: usize) -> bool {
         let stream = &self.streams[stream];
         stream.waits_since_ns != 0 || stream.publisher.as_ref().is_some_and(|who| who.recording)
     }
@@ -273,13 +276,13 @@ impl Publishing {
     ) -> Option<(FrameRecord, Packets<'_>)> {
         let ring = self.streams.get(stream)?.ingest.ring();
         let record = ring.copy(number, &mut self.copied)?.record;
-        let Copied { packets, bytes, .. } = &self.copied;
+        let FrameBuffer { packets, bytes, .. } = &self.copied;
         Some((record, Packets { records: packets, bytes }))
     }
 
     /// Returns whether to wake the data plane for new frames, and resets it.
-    pub(crate) fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.news)
+    pub(crate) fn take_frames_released(&mut self) -> bool {
+        std::mem::take(&mut self.frames_released)
     }
 
     /// Returns each stream with its recording publisher and ingest counters.

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 const HOLD_NS: u64 = 100_000_000;
 
 /// The most packets held, and the most bytes held.
-const MOST_HELD: usize = 256;
-const MOST_BYTES: usize = 1 << 20;
+const MAX_HELD: usize = 256;
+const MAX_BYTES: usize = 1 << 20;
 
 /// A sequence number further ahead or behind than this restarts the sequence.
 const FAR_AHEAD: i16 = 3_000;
@@ -53,8 +53,8 @@ pub(crate) struct Reorder {
 }
 
 impl Reorder {
-    /// Adds packet `number`. Calls `deliver` with each packet that is next in order; the flag says
-    /// whether packets before it are missing.
+    /// Adds packet `number`. Calls `deliver` with each packet that is next in order and whether
+    /// packets before it are missing.
     pub(crate) fn push(
         &mut self,
         number: u16,
@@ -102,8 +102,7 @@ impl Reorder {
     /// Skips missing packets after their timeout, or when the buffer is full.
     pub(crate) fn expire(&mut self, now_ns: u64, deliver: &mut impl FnMut(Packet<'_>, bool)) {
         let old = |held: &Buffered| now_ns.saturating_sub(held.since_ns) > HOLD_NS;
-        while self.held.len() > MOST_HELD || self.bytes > MOST_BYTES || self.held.values().any(old)
-        {
+        while self.held.len() > MAX_HELD || self.bytes > MAX_BYTES || self.held.values().any(old) {
             self.give_up(deliver);
         }
     }
@@ -197,7 +196,7 @@ mod tests {
             let mut reorder = Reorder::default();
             let found = out(&mut reorder, &numbers).len() as u64;
             let held = reorder.held.len();
-            proptest::prop_assert!(held <= MOST_HELD);
+            proptest::prop_assert!(held <= MAX_HELD);
             let counted = found + held as u64 + reorder.order.late;
             proptest::prop_assert_eq!(counted, numbers.len() as u64);
         }

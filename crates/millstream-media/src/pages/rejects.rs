@@ -2,11 +2,11 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::pages::status::RefusalStatus;
+use crate::pages::status::RejectStatus;
 
 /// The shortest time between two lines about one reason, ns: rejected clients must not fill the
 /// log.
-const QUIET_NS: u64 = 1_000_000_000;
+const LOG_INTERVAL_NS: u64 = 1_000_000_000;
 
 /// Why a request or connection was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,26 +21,22 @@ pub(crate) enum Reason {
     BackOff,
     /// The connection table is full.
     Full,
-    /// The oldest connection without a request, which made room for another.
+    /// The oldest connection without a complete request, evicted for a new one.
     Evicted,
 }
 
 /// The reasons with their metric label and log text.
 pub(crate) const REASONS: [(Reason, &str, &str); 6] = [
     (Reason::Credentials, "credentials", "a wrong password or token"),
-    (Reason::Connections, "connections-per-address", "too many connections of its address"),
-    (Reason::Sessions, "sessions-per-address", "too many sessions of its address"),
-    (Reason::BackOff, "back-off", "credentials were not read, after too many wrong ones"),
-    (Reason::Full, "connections", "all connections are taken"),
-    (
-        Reason::Evicted,
-        "incomplete-request",
-        "no request yet, and another client needed a connection",
-    ),
+    (Reason::Connections, "connections-per-address", "too many connections from this address"),
+    (Reason::Sessions, "sessions-per-address", "too many sessions from this address"),
+    (Reason::BackOff, "back-off", "credentials rejected unread after too many wrong ones"),
+    (Reason::Full, "connections", "the connection table is full"),
+    (Reason::Evicted, "incomplete-request", "evicted before its first complete request"),
 ];
 
 /// Returns the address that limits apply to: the /64 for IPv6, where a client can use any address.
-pub(crate) fn holder(address: IpAddr) -> IpAddr {
+pub(crate) fn limited_address(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
@@ -51,9 +47,9 @@ pub(crate) fn holder(address: IpAddr) -> IpAddr {
 struct RejectCounter {
     count: u64,
     /// Rejects since the last log line.
-    unsaid: u64,
+    suppressed: u64,
     /// The time of the last log line, ns; 0: none yet.
-    said_ns: u64,
+    logged_ns: u64,
 }
 
 /// The reject counters of a server.
@@ -64,7 +60,7 @@ pub(crate) struct RejectCounters {
 
 impl RejectCounters {
     /// Counts a reject and logs it at most once per second and reason.
-    pub(crate) fn note(&mut self, reason: Reason, peer: IpAddr, now_ns: u64) {
+    pub(crate) fn record(&mut self, reason: Reason, peer: IpAddr, now_ns: u64) {
         if let Some(line) = self.line(reason, peer, now_ns) {
             eprintln!("{line}");
         }
@@ -73,13 +69,13 @@ impl RejectCounters {
     fn line(&mut self, reason: Reason, peer: IpAddr, now_ns: u64) -> Option<String> {
         let counter = &mut self.counters[reason as usize];
         counter.count += 1;
-        counter.unsaid += 1;
-        if counter.said_ns != 0 && now_ns.saturating_sub(counter.said_ns) < QUIET_NS {
+        counter.suppressed += 1;
+        if counter.logged_ns != 0 && now_ns.saturating_sub(counter.logged_ns) < LOG_INTERVAL_NS {
             return None;
         }
-        counter.said_ns = now_ns.max(1);
+        counter.logged_ns = now_ns.max(1);
         let (_, _, why) = REASONS[reason as usize];
-        let others = std::mem::take(&mut counter.unsaid) - 1;
+        let others = std::mem::take(&mut counter.suppressed) - 1;
         let since = if others > 0 {
             format!(" ({others} more since the last line)")
         } else {
@@ -89,8 +85,8 @@ impl RejectCounters {
     }
 
     /// Returns all counters in the form of `/status`.
-    pub(crate) fn status(&self) -> Vec<RefusalStatus> {
-        let status = |(which, reason, _): (Reason, &str, _)| RefusalStatus {
+    pub(crate) fn status(&self) -> Vec<RejectStatus> {
+        let status = |(which, reason, _): (Reason, &str, _)| RejectStatus {
             reason: reason.to_owned(),
             count: self.count(which),
         };
@@ -110,7 +106,7 @@ mod tests {
     #[test]
     fn an_ipv6_network_is_one_holder() {
         let holders = ["2001:db8::1", "2001:db8::2:0:0:1", "2001:db8:0:1::1", "192.0.2.1"]
-            .map(|text| holder(text.parse().unwrap()));
+            .map(|text| limited_address(text.parse().unwrap()));
         assert_eq!(holders[0], holders[1]);
         assert_ne!(holders[0], holders[2]);
         assert_eq!(holders[3].to_string(), "192.0.2.1");
@@ -118,13 +114,13 @@ mod tests {
 
     #[test]
     fn every_reject_is_counted_and_logging_is_rate_limited() {
-        let mut refusals = RejectCounters::default();
+        let mut rejects = RejectCounters::default();
         let peer = IpAddr::from([192, 0, 2, 1]);
-        let mut line = |now_ns| refusals.line(Reason::Credentials, peer, now_ns);
+        let mut line = |now_ns| rejects.line(Reason::Credentials, peer, now_ns);
         assert_eq!(line(5).unwrap(), "refused: 192.0.2.1: a wrong password or token");
         assert_eq!((line(6), line(7)), (None, None));
-        assert!(line(QUIET_NS + 5).unwrap().ends_with("(2 more since the last line)"));
-        assert_eq!(refusals.count(Reason::Credentials), 4);
+        assert!(line(LOG_INTERVAL_NS + 5).unwrap().ends_with("(2 more since the last line)"));
+        assert_eq!(rejects.count(Reason::Credentials), 4);
         assert!(REASONS.iter().zip(0..).all(|((reason, ..), at)| *reason as usize == at));
     }
 }

@@ -1,17 +1,17 @@
 //! The server's state in the form of `/status`: clients, their frames, data plane and CPU usage.
 
 use millstream_scenario::FramePath;
+use millstream_sync::clock::system::{now_ns, process_cpu_ns};
 use serde::{Deserialize, Serialize};
 use std::fs;
 
-use crate::clock::{now_ns, worked_ns};
 use crate::files::library::Library;
-use crate::files::read_ahead::frame_cache::{CacheField, FrameCache};
 use crate::files::read_ahead::media_file::ReadMode;
 use crate::instruction::api::{self, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::{LiveSpec, Publisher, Publishing};
-use crate::rtsp::session::{Account, Sessions};
+use crate::rtsp::session::{FrameCounts, Sessions};
+use crate::shared_memory::frame_cache::{CacheField, FrameCache};
 use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
 
 /// The state of a running server.
@@ -38,7 +38,7 @@ pub struct Status {
     pub stalled: u64,
     /// Requests and connections refused for reasons other than bandwidth.
     #[serde(default)]
-    pub refusals: Vec<RefusalStatus>,
+    pub refusals: Vec<RejectStatus>,
     /// Whether the server is draining.
     pub draining: bool,
     /// Data planes started: 1 if none crashed.
@@ -56,7 +56,7 @@ pub struct Status {
     /// The current clients.
     pub clients: Vec<ClientStatus>,
     /// The frame counts of former clients.
-    pub gone: Account,
+    pub gone: FrameCounts,
     /// The live streams.
     #[serde(default)]
     pub live: Vec<LiveStatus>,
@@ -69,7 +69,7 @@ pub struct Status {
 
 /// The number of rejects for one reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RefusalStatus {
+pub struct RejectStatus {
     /// The reason's label in `/metrics`.
     pub reason: String,
     /// The number of rejects.
@@ -156,7 +156,7 @@ pub struct ClientStatus {
     /// Payload sent, bytes.
     pub sent_bytes: u64,
     /// Its frame counts.
-    pub frames: Account,
+    pub frames: FrameCounts,
     /// Frames that wait to be sent; for a live stream, includes frames that arrived early.
     pub queued: u64,
     /// Its window in the current block of frames.
@@ -183,18 +183,18 @@ pub struct WindowStatus {
 
 /// The state of the server from which pages are answered.
 #[derive(Clone, Debug)]
-pub(crate) struct About<'a> {
+pub(crate) struct StatusSource<'a> {
     pub(crate) name: &'a str,
     pub(crate) started_ns: u64,
     /// Whether the data plane is a separate process.
-    pub(crate) apart: bool,
+    pub(crate) separate_process: bool,
     pub(crate) library: &'a Library,
     pub(crate) sessions: &'a Sessions,
     pub(crate) live: &'a Publishing,
     pub(crate) reading: Reading,
 }
 
-impl About<'_> {
+impl StatusSource<'_> {
     /// Returns the loaded instructions.
     pub(crate) fn instructions(&self) -> Vec<InstructionStatus> {
         let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
@@ -207,18 +207,18 @@ impl About<'_> {
     pub(crate) fn status(&self) -> Status {
         let sessions = self.sessions;
         let region = sessions.region;
-        let ni = self.apart.then(|| region.get(GlobalField::Process));
+        let ni = self.separate_process.then(|| region.get(GlobalField::Process));
         Status {
             server: self.name.to_owned(),
             elapsed_ns: now_ns().saturating_sub(self.started_ns),
-            placement: if self.apart { "ni" } else { "host" }.to_owned(),
+            placement: if self.separate_process { "ni" } else { "host" }.to_owned(),
             link_bps: sessions.admission.link_bps,
             reserved_bps: sessions.admission.reserved_bps,
             admitted: sessions.admitted,
             refused: sessions.refused,
             turned_away: sessions.turned_away,
             stalled: sessions.stalled,
-            refusals: sessions.refusals.status(),
+            refusals: sessions.rejects.status(),
             draining: sessions.draining,
             processors: region.get(GlobalField::Generation),
             decisions: region.get(GlobalField::Decisions),
@@ -227,7 +227,7 @@ impl About<'_> {
             send_errors: region.get(GlobalField::SendErrors),
             cpu: cpu(ni),
             clients: self.clients(region),
-            gone: sessions.past,
+            gone: sessions.ended_counts,
             live: self.live(),
             reading: self.reading.clone(),
             instructions: self.instructions(),
@@ -251,7 +251,7 @@ impl About<'_> {
     }
 
     fn clients(&self, region: Region) -> Vec<ClientStatus> {
-        let there = self.sessions.iter().filter_map(|(number, session)| {
+        let current = self.sessions.iter().filter_map(|(number, session)| {
             let row = region.session(number);
             let state = match row.state() {
                 State::Ready => "ready",
@@ -278,7 +278,7 @@ impl About<'_> {
                 lateness: (0..LATENESS).map(|at| row.get_at(SessionField::Lateness, at)).collect(),
             })
         });
-        there.collect()
+        current.collect()
     }
 }
 
@@ -299,7 +299,7 @@ fn cpu(ni: Option<u64>) -> Cpu {
         fs::read_to_string("/proc/stat").ok().and_then(|text| machine(&text)).unwrap_or_default();
     let ni = ni.and_then(|id| fs::read_to_string(format!("/proc/{id}/schedstat")).ok());
     let ni_ns = ni.and_then(|text| text.split_ascii_whitespace().next()?.parse().ok());
-    Cpu { machine_ticks, machine_busy_ticks, host_ns: worked_ns(), ni_ns }
+    Cpu { machine_ticks, machine_busy_ticks, host_ns: process_cpu_ns(), ni_ns }
 }
 
 /// Parses total and busy ticks from `/proc/stat`.

@@ -3,7 +3,7 @@
 use millstream_traffic::mpeg::units;
 use std::ops::Range;
 
-use super::Piece;
+use crate::rtp::Piece;
 
 /// The NAL unit type of a fragment, section 5.8.
 const FU_A: u8 = 28;

@@ -20,7 +20,7 @@ use mpeg2ts::ts::{
 };
 use std::ops::Range;
 
-use super::{CLOCK_RATE, Piece};
+use crate::rtp::{CLOCK_RATE, Piece};
 
 const PROGRAM_MAP: u16 = 0x1000;
 const VIDEO: u16 = 0x100;
@@ -60,7 +60,7 @@ pub(crate) struct Wrapped {
 /// # Errors
 /// A description of the reason, for example that `limit` is exceeded.
 pub(crate) fn wrap(video: &VideoPayload, buffer_ns: u64, limit: usize) -> Result<Wrapped, String> {
-    let refused = |error: mpeg2ts::Error| format!("in a transport stream: {error}");
+    let refused = |error: mpeg2ts::Error| format!("wrapping in a transport stream: {error}");
     let reordering = (0..).zip(&video.frames).map(|(number, frame)| {
         let number: u32 = number;
         number.saturating_sub(frame.display)
@@ -78,7 +78,7 @@ pub(crate) fn wrap(video: &VideoPayload, buffer_ns: u64, limit: usize) -> Result
         wrapper.frame(video, number, frame).map_err(refused)?;
         let end = wrapper.writer.stream().len();
         if end > limit {
-            return Err(format!("more than {limit} bytes in a transport stream"));
+            return Err(format!("the transport stream exceeds {limit} bytes"));
         }
         frames.push(start..end);
     }
@@ -315,7 +315,7 @@ mod tests {
         video.bytes = delimited.clone().into();
         video.frames[0].bytes = 13;
         assert_eq!(contents(&video), (26, delimited));
-        assert!(wrap(&video, 0, 500).unwrap_err().contains("more than 500 bytes"));
+        assert!(wrap(&video, 0, 500).unwrap_err().contains("exceeds 500 bytes"));
     }
 
     proptest::proptest! {

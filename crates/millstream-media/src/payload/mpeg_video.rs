@@ -9,7 +9,7 @@
 
 use std::ops::Range;
 
-use super::Piece;
+use crate::rtp::Piece;
 
 /// The size of the payload format's header, bytes.
 const HEADER: usize = 4;
@@ -24,7 +24,7 @@ enum Part {
 /// Cuts a frame into payloads of at most `room` bytes.
 pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
     let room = room - HEADER;
-    let mut cutter = Packetizer { picture: 0, room, open: None, pieces: Vec::new() };
+    let mut packetizer = Packetizer { picture: 0, room, open: None, pieces: Vec::new() };
     let mut parts: Vec<(Part, Range<usize>)> = Vec::new();
     let codes = frame.windows(4).enumerate().filter(|(_, window)| window[..3] == [0, 0, 1]);
     for (at, window) in codes {
@@ -36,7 +36,7 @@ pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
             code => Part::Headers { sequence: code == 0xb3 },
         };
         if window[3] == 0 {
-            cutter.picture = picture(&frame[at + 4..]);
+            packetizer.picture = picture(&frame[at + 4..]);
         }
         match (parts.last_mut(), part) {
             // Merges consecutive headers into one part.
@@ -51,10 +51,10 @@ pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
         first.start = 0;
     }
     for (part, range) in parts {
-        cutter.add(part, range);
+        packetizer.add(part, range);
     }
-    cutter.close();
-    cutter.pieces
+    packetizer.close();
+    packetizer.pieces
 }
 
 /// Returns the header fields that all packets of a picture share.

@@ -23,10 +23,10 @@ use crate::rtsp::session::random_word;
 const NONCE_NS: u64 = 600_000_000_000;
 
 /// The number of wrong credentials after which a connection is closed.
-const MOST_WRONG: u32 = 4;
+const MAX_WRONG: u32 = 4;
 
 /// The longest file of users or tokens, bytes.
-const LONGEST_FILE: u64 = 16 << 20;
+const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The hash of Digest authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Algorithm {
 }
 
 /// The users and tokens that have access.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Access {
     realm: String,
     algorithm: Algorithm,
@@ -65,7 +65,7 @@ pub(crate) struct Access {
 
 /// The authentication state of a connection.
 #[derive(Debug, Default)]
-pub(crate) struct Pass {
+pub(crate) struct AuthState {
     nonce: String,
     made_ns: u64,
     /// The nonce count of the last request.
@@ -76,7 +76,7 @@ pub(crate) struct Pass {
     wrong: u32,
 }
 
-impl Pass {
+impl AuthState {
     /// Returns the name of the user or token that was last accepted.
     pub(crate) fn name(&self) -> Option<&str> {
         self.name.as_deref()
@@ -93,16 +93,16 @@ impl Pass {
     }
 
     /// Returns whether the connection has shown too many wrong credentials.
-    pub(crate) fn is_used_up(&self) -> bool {
-        self.wrong >= MOST_WRONG
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.wrong >= MAX_WRONG
     }
 }
 
 /// The credentials of a request, right or wrong: the user name, if there is one.
 #[derive(Debug)]
-pub(crate) struct Shown(Option<String>);
+pub(crate) struct Credentials(Option<String>);
 
-impl Shown {
+impl Credentials {
     /// Returns the user that they name; a token names none.
     pub(crate) fn user(&self) -> Option<&str> {
         self.0.as_deref()
@@ -114,7 +114,7 @@ impl Shown {
 pub(crate) enum Verdict {
     Allowed,
     /// Credentials are missing. Holds the challenge, if Digest is configured.
-    Asked(Option<String>),
+    Missing(Option<String>),
     /// Credentials are wrong. Holds the challenge, if Digest is configured.
     Wrong(Option<String>),
 }
@@ -126,7 +126,7 @@ impl Access {
     }
 
     /// Denies every request.
-    pub(crate) fn nobody() -> Self {
+    pub(crate) fn deny_all() -> Self {
         let (realm, users) = ("millstream".to_owned(), Some(BTreeMap::new()));
         Self { realm, algorithm: Algorithm::Md5, users, tokens: Some(Vec::new()) }
     }
@@ -156,7 +156,7 @@ impl Access {
     }
 
     /// Returns whether a user or a token has this name.
-    pub(crate) fn knows(&self, name: &str) -> bool {
+    pub(crate) fn has_name(&self, name: &str) -> bool {
         self.users.as_ref().is_some_and(|users| users.contains_key(name))
             || self.tokens.iter().flatten().any(|(of, _)| of == name)
     }
@@ -171,7 +171,7 @@ impl Access {
             let wrong = |what: &str| {
                 MediaError::new(format!("{}, line {number}: {what}", path.display())).help(format!(
                     "NAME:{}:DIGEST, as `htdigest` writes it: the MD5 or SHA-256 of \
-                     NAME:{}:PASSWORD in hexadecimal, one of the two in all lines",
+                     NAME:{}:PASSWORD in hexadecimal, the same algorithm in all lines",
                     self.realm, self.realm
                 ))
             };
@@ -182,22 +182,22 @@ impl Access {
             let algorithm = [Algorithm::Md5, Algorithm::Sha256]
                 .into_iter()
                 .find(|algorithm| is_digest(digest, algorithm.digits()))
-                .ok_or_else(|| wrong("the third field is no digest"))?;
+                .ok_or_else(|| wrong("the third field is not a digest"))?;
             if !users.is_empty() && algorithm != self.algorithm {
-                return Err(wrong("another kind of digest than in the lines before"));
+                return Err(wrong("MD5 and SHA-256 digests are mixed"));
             }
             self.algorithm = algorithm;
             if users.insert(name.to_owned(), digest.to_ascii_lowercase()).is_some() {
-                return Err(wrong(&format!("`{name}` for the second time")));
+                return Err(wrong(&format!("duplicate user `{name}`")));
             }
         }
         Ok(users)
     }
 
     /// Returns the credentials of a request, if it has any and access is restricted by their kind.
-    pub(crate) fn shown(&self, request: &Request<Vec<u8>>) -> Option<Shown> {
+    pub(crate) fn credentials(&self, request: &Request<Vec<u8>>) -> Option<Credentials> {
         if self.tokens.is_some() && request.request_uri().and_then(token).is_some() {
-            return Some(Shown(None));
+            return Some(Credentials(None));
         }
         self.users.as_ref()?;
         let header = request.header(&AUTHORIZATION)?;
@@ -208,13 +208,13 @@ impl Access {
             let (_, user) = fields.find(|(name, _)| name.eq_ignore_ascii_case("username"))?;
             Some(user.to_unescaped())
         });
-        Some(Shown(user))
+        Some(Credentials(user))
     }
 
     /// Decides about `request` on a connection with the state `pass`.
-    pub(crate) fn judge(
+    pub(crate) fn authorize(
         &self,
-        pass: &mut Pass,
+        pass: &mut AuthState,
         request: &Request<Vec<u8>>,
         now_ns: u64,
     ) -> Verdict {
@@ -223,11 +223,11 @@ impl Access {
         }
         let token = self.tokens.as_ref().zip(request.request_uri().and_then(token));
         if let Some((tokens, token)) = token {
-            let shown = hexadecimal(&Sha256::digest(&*token));
+            let given = hexadecimal(&Sha256::digest(&*token));
             // Compares with every token, so that the time does not depend on the match.
             let mut name = None;
             for (of, token) in tokens {
-                if same(token, &shown).into() {
+                if same(token, &given).into() {
                     name = Some(of);
                 }
             }
@@ -236,7 +236,7 @@ impl Access {
             return if pass.by_token { Verdict::Allowed } else { self.wrong(pass, now_ns) };
         }
         let Some((users, header)) = self.users.as_ref().zip(request.header(&AUTHORIZATION)) else {
-            return Verdict::Asked(self.challenge(pass, false, now_ns));
+            return Verdict::Missing(self.challenge(pass, false, now_ns));
         };
         match self.answer(users, request, header) {
             Some(answer) if answer.nonce == pass.nonce && !pass.nonce.is_empty() => {
@@ -244,25 +244,25 @@ impl Access {
                 // A count that is not above the last one is a replay.
                 let next = answer.count.is_none_or(|count| count > pass.count);
                 if !fresh || !next {
-                    return Verdict::Asked(self.challenge(pass, true, now_ns));
+                    return Verdict::Missing(self.challenge(pass, true, now_ns));
                 }
                 pass.count = answer.count.unwrap_or(pass.count);
                 pass.name = Some(answer.user);
                 Verdict::Allowed
             }
             // The password is right, but the nonce is another connection's.
-            Some(_) => Verdict::Asked(self.challenge(pass, true, now_ns)),
+            Some(_) => Verdict::Missing(self.challenge(pass, true, now_ns)),
             None => self.wrong(pass, now_ns),
         }
     }
 
-    fn wrong(&self, pass: &mut Pass, now_ns: u64) -> Verdict {
+    fn wrong(&self, pass: &mut AuthState, now_ns: u64) -> Verdict {
         pass.wrong += 1;
         Verdict::Wrong(self.challenge(pass, false, now_ns))
     }
 
     /// Returns a challenge with a new nonce for the connection; `None` if Digest is not configured.
-    fn challenge(&self, pass: &mut Pass, stale: bool, now_ns: u64) -> Option<String> {
+    fn challenge(&self, pass: &mut AuthState, stale: bool, now_ns: u64) -> Option<String> {
         self.users.as_ref()?;
         let nonce = format!("{:016x}{:016x}", random_word()?, random_word()?);
         let stale = if stale { ", stale=true" } else { "" };
@@ -355,21 +355,25 @@ fn token(url: &Url) -> Option<String> {
     url.query_pairs().find(|(name, _)| name == "token").map(|(_, token)| token.into_owned())
 }
 
-/// Reads a file of at most [`LONGEST_FILE`] bytes without permissions for other users.
+/// Reads a file of at most [`MAX_FILE_BYTES`] bytes without permissions for other users.
 pub(crate) fn secret_file(path: &Path) -> Result<String, MediaError> {
     let failed = |error| MediaError::new(format!("{}: {error}", path.display()));
     let about = std::fs::metadata(path).map_err(failed)?;
     if about.mode() & 0o007 != 0 {
         let mode = about.mode() & 0o777;
         return Err(MediaError::new(format!(
-            "{}: everybody may use it (mode {mode:o})",
+            "{}: other users have access (mode {mode:o})",
             path.display()
         ))
         .help(format!("chmod 600 {}", path.display())));
     }
-    if about.len() > LONGEST_FILE {
-        return Err(MediaError::new(format!("{}: {} bytes", path.display(), about.len()))
-            .help(format!("at most {LONGEST_FILE} bytes")));
+    if about.len() > MAX_FILE_BYTES {
+        return Err(MediaError::new(format!(
+            "{}: the file has {} bytes",
+            path.display(),
+            about.len()
+        ))
+        .help(format!("the limit is {MAX_FILE_BYTES} bytes")));
     }
     std::fs::read_to_string(path).map_err(failed)
 }
@@ -391,7 +395,7 @@ fn tokens_of(path: &Path, text: &str) -> Result<Vec<(String, String)>, MediaErro
         let token = fields(line).filter(|[_, digest]| is_digest(digest, 64));
         let pair = |[name, digest]: [&str; 2]| (name.to_owned(), digest.to_ascii_lowercase());
         token.map(pair).ok_or_else(|| {
-            MediaError::new(format!("{}, line {number}: not a token's line", path.display()))
+            MediaError::new(format!("{}, line {number}: not a token entry", path.display()))
                 .help("NAME:DIGEST, the SHA-256 of the token in hexadecimal")
         })
     };

@@ -3,44 +3,59 @@
 use rtsp_types::headers::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use rtsp_types::{Method, Request, Response, StatusCode, Version};
 
-use super::{Answer, Requester, RtspHandler};
-use crate::pages::rejects::Reason;
-use crate::rtsp::access::{Pass, Verdict};
-use crate::rtsp::session::AsWakeSocket;
+use super::{Answer, Requester};
+use crate::pages::rejects::{Reason, RejectCounters};
+use crate::rtsp::access::backoff::BackOff;
+use crate::rtsp::access::{Access, AuthState, Verdict};
 
-impl<B: AsWakeSocket> RtspHandler<'_, B> {
+/// The users and tokens of a server, and its delays after wrong ones.
+#[derive(Debug)]
+pub(crate) struct Authenticator {
+    access: Access,
+    back_off: BackOff,
+}
+
+impl Authenticator {
+    /// Creates an authenticator of the users and tokens in `access`.
+    pub(crate) fn new(access: Access) -> Self {
+        Self { access, back_off: BackOff::default() }
+    }
+
     /// Returns the response to a request that is not authenticated; `None`: the request is allowed.
-    /// OPTIONS needs no authentication.
-    pub(super) fn admittance(
+    /// Counts wrong credentials in `rejects`. OPTIONS needs no authentication.
+    pub(super) fn authenticate(
         &mut self,
         request: &Request<Vec<u8>>,
-        pass: &mut Pass,
-        asker: Requester,
+        pass: &mut AuthState,
+        requester: Requester,
+        rejects: &mut RejectCounters,
+        now_ns: u64,
     ) -> Option<Answer> {
         if *request.method() == Method::Options {
             return None;
         }
         // A connection that has shown only right credentials does not guess.
-        let shown = if pass.is_trusted() { None } else { self.access.shown(request) };
-        if let Some(shown) = &shown
-            && let Some(wait_ns) = self.back_off.wait_ns(asker.peer, shown.user(), self.now_ns)
+        let credentials = if pass.is_trusted() { None } else { self.access.credentials(request) };
+        if let Some(credentials) = &credentials
+            && let Some(wait_ns) = self.back_off.wait_ns(requester.peer, credentials.user(), now_ns)
         {
-            self.sessions.refusals.note(Reason::BackOff, asker.peer, self.now_ns);
+            rejects.record(Reason::BackOff, requester.peer, now_ns);
             pass.refuse();
             return Some(wait(wait_ns));
         }
-        let challenge = match self.access.judge(pass, request, self.now_ns) {
+        let challenge = match self.access.authorize(pass, request, now_ns) {
             Verdict::Allowed => {
-                if let Some(user) = shown.as_ref().and_then(|shown| shown.user()) {
-                    self.back_off.right(asker.peer, user);
+                if let Some(user) = credentials.as_ref().and_then(|credentials| credentials.user())
+                {
+                    self.back_off.right(requester.peer, user);
                 }
                 return None;
             }
-            Verdict::Asked(challenge) => challenge,
+            Verdict::Missing(challenge) => challenge,
             Verdict::Wrong(challenge) => {
-                let user = shown.as_ref().and_then(|shown| shown.user());
-                self.back_off.wrong(asker.peer, user, self.now_ns);
-                self.sessions.refusals.note(Reason::Credentials, asker.peer, self.now_ns);
+                let user = credentials.as_ref().and_then(|credentials| credentials.user());
+                self.back_off.wrong(requester.peer, user, now_ns);
+                rejects.record(Reason::Credentials, requester.peer, now_ns);
                 challenge
             }
         };
@@ -49,7 +64,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             Some(challenge) => answer.header(WWW_AUTHENTICATE, challenge).build(Vec::new()),
             None => answer
                 .header(CONTENT_TYPE, "text/plain")
-                .build(b"the URL must say ?token= and a token\n".to_vec()),
+                .build(b"add ?token=TOKEN to the URL\n".to_vec()),
         })
     }
 }
@@ -60,5 +75,5 @@ fn wait(wait_ns: u64) -> Answer {
     Response::builder(Version::V1_0, StatusCode::ServiceUnavailable)
         .header(RETRY_AFTER, seconds.to_string())
         .header(CONTENT_TYPE, "text/plain")
-        .build(format!("too many wrong passwords or tokens; wait {seconds} s\n").into_bytes())
+        .build(format!("too many wrong passwords or tokens; retry in {seconds} s\n").into_bytes())
 }

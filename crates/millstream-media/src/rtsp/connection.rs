@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 
 use self::transit::{Frame, Outcome, Transit};
-use crate::rtsp::access::Pass;
+use crate::rtsp::access::AuthState;
 use crate::rtsp::tcp;
 use crate::rtsp::tls::Secured;
 
@@ -24,7 +24,7 @@ pub(crate) struct Connection {
     pub(crate) input: Vec<u8>,
     output: Vec<u8>,
     /// The number of bytes of `output` already written.
-    gone: usize,
+    written_bytes: usize,
     /// The number of bytes before those in `output`, over the whole connection.
     before: u64,
     /// The number of bytes of the connection that the kernel has accepted.
@@ -36,9 +36,9 @@ pub(crate) struct Connection {
     /// `accepted` at the last progress, and since when there is none, ns; 0: no bytes wait.
     stalled: (u64, u64),
     /// When it last received something, ns.
-    pub(crate) heard_ns: u64,
+    pub(crate) last_received_ns: u64,
     /// Its authentication state.
-    pass: Pass,
+    pass: AuthState,
     /// When it was accepted, ns.
     since_ns: u64,
     /// Whether a request on it was answered.
@@ -46,12 +46,12 @@ pub(crate) struct Connection {
     /// Whether to close it once all output is written.
     pub(crate) closing: bool,
     /// Since when an incomplete request waits, ns; 0: none does.
-    begun_ns: u64,
+    request_since_ns: u64,
 }
 
 /// How long a client may take to complete a request or to read the last answer, ns. A client that
 /// sends a byte now and then must not hold a connection.
-const PATIENCE_NS: u64 = 10_000_000_000;
+const REQUEST_TIMEOUT_NS: u64 = 10_000_000_000;
 
 impl Connection {
     pub(crate) fn new(stream: TcpStream, peer: IpAddr, now_ns: u64) -> Self {
@@ -62,25 +62,25 @@ impl Connection {
             peer,
             input,
             output,
-            gone: 0,
+            written_bytes: 0,
             before: 0,
             accepted: 0,
             transit: Transit::default(),
             behind: false,
             stalled: (0, 0),
-            heard_ns: now_ns,
-            pass: Pass::default(),
+            last_received_ns: now_ns,
+            pass: AuthState::default(),
             since_ns: now_ns,
             answered: false,
             closing: false,
-            begun_ns: 0,
+            request_since_ns: 0,
         }
     }
 
     /// Adds TLS. A client that does not start the handshake is closed like one that does not
     /// complete a request.
     pub(crate) fn secured(self, tls: Secured) -> Self {
-        Self { tls: Some(tls), begun_ns: self.heard_ns, ..self }
+        Self { tls: Some(tls), request_since_ns: self.last_received_ns, ..self }
     }
 
     /// Returns whether the connection is encrypted.
@@ -113,25 +113,25 @@ impl Connection {
 
     /// Tracks how long a request has been incomplete. Call it after parsing the input; `progress`:
     /// the parser consumed a complete message.
-    pub(crate) fn understood(&mut self, progress: bool, now_ns: u64) {
+    pub(crate) fn track_progress(&mut self, progress: bool, now_ns: u64) {
         if progress {
-            self.begun_ns = 0;
+            self.request_since_ns = 0;
         }
         let beginning = self.tls.as_ref().is_some_and(Secured::is_beginning);
         if self.input.is_empty() && !beginning {
-            self.begun_ns = 0;
-        } else if self.begun_ns == 0 {
-            self.begun_ns = now_ns;
+            self.request_since_ns = 0;
+        } else if self.request_since_ns == 0 {
+            self.request_since_ns = now_ns;
         }
     }
 
     /// Returns whether to close the connection. Its client takes too long for a request or for
     /// reading the last answer, or all output of a closing connection is written.
     pub(crate) fn is_stuck(&self, now_ns: u64) -> bool {
-        let since_ns = if self.closing { self.heard_ns } else { self.begun_ns };
+        let since_ns = if self.closing { self.last_received_ns } else { self.request_since_ns };
         let written = self.unsent() == 0;
-        let waits = if self.closing { !written } else { self.begun_ns != 0 };
-        let long = waits && now_ns.saturating_sub(since_ns) > PATIENCE_NS;
+        let waits = if self.closing { !written } else { self.request_since_ns != 0 };
+        let long = waits && now_ns.saturating_sub(since_ns) > REQUEST_TIMEOUT_NS;
         long || (self.closing && written)
     }
 
@@ -143,8 +143,8 @@ impl Connection {
 
     /// Returns the number of unsent bytes; bytes that TLS holds count as one.
     fn unsent(&self) -> usize {
-        let taken = self.tls.as_ref().is_some_and(Secured::has_more);
-        self.output.len() - self.gone + usize::from(taken)
+        let pending = self.tls.as_ref().is_some_and(Secured::has_more);
+        self.output.len() - self.written_bytes + usize::from(pending)
     }
 
     /// Returns the number of bytes that the client may still leave unread.
@@ -153,7 +153,7 @@ impl Connection {
     }
 
     /// Returns the input, the output buffer and the authentication state.
-    pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut Vec<u8>, &mut Pass) {
+    pub(crate) fn parts(&mut self) -> (&mut Vec<u8>, &mut Vec<u8>, &mut AuthState) {
         (&mut self.input, &mut self.output, &mut self.pass)
     }
 
@@ -168,10 +168,10 @@ impl Connection {
     /// If the connection is broken.
     pub(crate) fn write(&mut self) -> io::Result<bool> {
         let written = self.write_now();
-        // TLS holds records: it tells when all are written, but not how much of one is.
-        let kept = self.tls.as_ref().is_some_and(Secured::has_more);
-        if !kept {
-            self.accepted = self.before + self.gone as u64;
+        // TLS buffers records: it reports when all are written, but not partial progress.
+        let pending = self.tls.as_ref().is_some_and(Secured::has_more);
+        if !pending {
+            self.accepted = self.before + self.written_bytes as u64;
         }
         self.behind |= matches!(written, Ok(false));
         written
@@ -179,19 +179,19 @@ impl Connection {
 
     fn write_now(&mut self) -> io::Result<bool> {
         if let Some(tls) = &mut self.tls {
-            let (taken, gone) = tls.write(&mut self.stream, &self.output)?;
+            let (taken, flushed) = tls.write(&mut self.stream, &self.output)?;
             self.output.drain(..taken);
             self.before += taken as u64;
-            return Ok(gone && self.output.is_empty());
+            return Ok(flushed && self.output.is_empty());
         }
-        while self.gone < self.output.len() {
-            match self.stream.write(&self.output[self.gone..]) {
+        while self.written_bytes < self.output.len() {
+            match self.stream.write(&self.output[self.written_bytes..]) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => self.gone += count,
+                Ok(count) => self.written_bytes += count,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.output.drain(..self.gone);
-                    self.before += self.gone as u64;
-                    self.gone = 0;
+                    self.output.drain(..self.written_bytes);
+                    self.before += self.written_bytes as u64;
+                    self.written_bytes = 0;
                     return Ok(false);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -199,8 +199,8 @@ impl Connection {
             }
         }
         self.output.clear();
-        self.before += self.gone as u64;
-        self.gone = 0;
+        self.before += self.written_bytes as u64;
+        self.written_bytes = 0;
         Ok(true)
     }
 
@@ -215,12 +215,16 @@ impl Connection {
     }
 
     /// Decides the outcomes of frames and delivers them. Call it after each write, and every few
-    /// milliseconds while the connection [needs care](Self::needs_care).
+    /// milliseconds while the connection [needs polling](Self::needs_polling).
     ///
     /// Makes a system call only while the client is behind. As long as the kernel accepts every
     /// frame whole, at most the bytes of `TCP_NOTSENT_LOWAT` and one segment are unsent. Each frame
     /// then counts as sent.
-    pub(crate) fn settle(&mut self, now_ns: u64, deliver: impl FnMut(&Frame, Outcome) -> bool) {
+    pub(crate) fn report_outcomes(
+        &mut self,
+        now_ns: u64,
+        deliver: impl FnMut(&Frame, Outcome) -> bool,
+    ) {
         let mut sent = self.accepted;
         if self.behind {
             let not_sent = tcp::not_sent_bytes(&self.stream);
@@ -228,7 +232,7 @@ impl Connection {
             self.behind = not_sent > 0 || self.unsent() > 0;
         }
         let (before, output) = (self.before, &mut self.output);
-        let begun = before + self.gone as u64;
+        let begun = before + self.written_bytes as u64;
         let place = |at: u64| usize::try_from(at - before).unwrap_or(usize::MAX);
         self.transit.decide(now_ns, sent, begun, |first, end| {
             output.drain(place(first)..place(end));
@@ -243,8 +247,9 @@ impl Connection {
         };
     }
 
-    /// Returns whether frames need further [`settle`](Self::settle) calls without other events.
-    pub(crate) fn needs_care(&self) -> bool {
+    /// Returns whether frames need further [`report_outcomes`](Self::report_outcomes) calls without
+    /// other events.
+    pub(crate) fn needs_polling(&self) -> bool {
         self.behind || !self.transit.is_empty()
     }
 
@@ -266,7 +271,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    const LONG_NS: u64 = PATIENCE_NS + 2;
+    const LONG_NS: u64 = REQUEST_TIMEOUT_NS + 2;
 
     fn connection() -> Connection {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -278,19 +283,19 @@ mod tests {
     #[test]
     fn a_slow_request_does_not_hold_a_connection() {
         let mut connection = connection();
-        connection.understood(false, 1);
+        connection.track_progress(false, 1);
         assert!(!connection.is_stuck(u64::MAX), "idle is not stuck");
         connection.input.push(b'O');
-        connection.understood(false, 1);
+        connection.track_progress(false, 1);
         connection.input.push(b'P');
-        connection.heard_ns = LONG_NS;
-        connection.understood(false, LONG_NS);
-        assert!(!connection.is_stuck(PATIENCE_NS));
+        connection.last_received_ns = LONG_NS;
+        connection.track_progress(false, LONG_NS);
+        assert!(!connection.is_stuck(REQUEST_TIMEOUT_NS));
         assert!(connection.is_stuck(LONG_NS));
-        connection.understood(true, LONG_NS);
-        assert!(!connection.is_stuck(LONG_NS), "another one has begun");
+        connection.track_progress(true, LONG_NS);
+        assert!(!connection.is_stuck(LONG_NS), "a new request has begun");
         connection.input.clear();
-        connection.understood(false, LONG_NS);
+        connection.track_progress(false, LONG_NS);
         assert!(!connection.is_stuck(u64::MAX));
     }
 
@@ -298,9 +303,9 @@ mod tests {
     fn the_wait_for_the_last_answer_is_bounded() {
         let mut connection = connection();
         connection.closing = true;
-        assert!(connection.is_stuck(1), "nothing is left to do");
+        assert!(connection.is_stuck(1), "no output is left");
         connection.output().extend_from_slice(b"answer");
-        assert!(!connection.is_stuck(PATIENCE_NS));
+        assert!(!connection.is_stuck(REQUEST_TIMEOUT_NS));
         assert!(connection.is_stuck(LONG_NS));
     }
 }

@@ -11,12 +11,14 @@ use millstream_traffic::mpeg::Codec;
 use rtsp_types::headers::{CONTENT_TYPE, SESSION, TRANSPORT, Transports};
 use rtsp_types::{Method, Request, StatusCode};
 
-use super::{Answer, Refusal, Requester, RtspHandler, acceptable, name_of, ok, refuse};
-use crate::payload::{CLOCK_RATE, Format};
-use crate::rtsp::session::{AsWakeSocket, Transport, random_word};
+use super::{Answer, Requester, RtspError, acceptable, name_of, ok, refuse};
+use crate::live::publishing::Publishing;
+use crate::payload::Format;
+use crate::rtp::CLOCK_RATE;
+use crate::rtsp::session::{Transport, random_word};
 
 /// The most parameter sets read from an announcement.
-const MOST_SETS: usize = 4;
+const MAX_SETS: usize = 4;
 
 /// The content of an announcement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,26 +28,35 @@ pub(crate) struct Announced {
     sets: Vec<Vec<u8>>,
 }
 
-impl<B: AsWakeSocket> RtspHandler<'_, B> {
+/// The state from which publishers' requests are answered.
+pub(super) struct PublisherHandler<'a> {
+    pub(super) live: &'a mut Publishing,
+    /// Whether the server drains: it accepts no more publishers.
+    pub(super) draining: bool,
+    pub(super) idle_timeout_ns: u64,
+    pub(super) now_ns: u64,
+}
+
+impl PublisherHandler<'_> {
     /// Executes a publisher's request; `None` if the request is not a publisher's.
-    pub(super) fn published(
+    pub(super) fn answer(
         &mut self,
         request: &Request<Vec<u8>>,
         who: Option<&str>,
-        asker: Requester,
-    ) -> Option<Result<Answer, Refusal>> {
+        requester: Requester,
+    ) -> Option<Result<Answer, RtspError>> {
         if *request.method() == Method::Announce {
-            return Some(self.announce(request, who, asker));
+            return Some(self.announce(request, who, requester));
         }
-        let stream = self.live.of_connection(asker.connection)?;
+        let stream = self.live.of_connection(requester.connection)?;
         match request.method() {
-            Method::Setup => Some(self.set_up_publisher(stream, request, asker)),
+            Method::Setup => Some(self.set_up_publisher(stream, request, requester)),
             Method::Record => Some(self.record(stream, request)),
-            Method::Teardown => Some(self.publisher_asks(stream, request).inspect(|_| {
+            Method::Teardown => Some(self.check_publisher_session(stream, request).inspect(|_| {
                 self.live.leave(stream, self.now_ns);
             })),
             Method::GetParameter | Method::SetParameter => {
-                Some(self.publisher_asks(stream, request))
+                Some(self.check_publisher_session(stream, request))
             }
             _ => None,
         }
@@ -55,34 +66,37 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         &mut self,
         request: &Request<Vec<u8>>,
         who: Option<&str>,
-        asker: Requester,
-    ) -> Result<Answer, Refusal> {
+        requester: Requester,
+    ) -> Result<Answer, RtspError> {
         let name = name_of(request);
-        let Some(stream) = self.live.called(name) else {
-            return refuse(StatusCode::NotFound, format!("there is no live stream `{name}`"));
+        let Some(stream) = self.live.index_of(name) else {
+            return refuse(StatusCode::NotFound, format!("unknown live stream `{name}`"));
         };
-        let LiveRights { may, why } = self.rights(stream, who, asker);
+        let PublishPermission { may, why } = self.rights(stream, who, requester);
         if !may {
             return refuse(StatusCode::Forbidden, why);
         }
-        if self.sessions.draining {
+        if self.draining {
             return refuse(StatusCode::ServiceUnavailable, "the server is draining");
         }
-        if self.live.of_connection(asker.connection).is_some() {
-            let why = "this connection publishes a stream already";
+        if self.live.of_connection(requester.connection).is_some() {
+            let why = "this connection already publishes a stream";
             return refuse(StatusCode::MethodNotValidInThisState, why);
         }
         if self.live.streams[stream].publisher.is_some() {
-            let why = format!("somebody else publishes `{name}`");
+            let why = format!("`{name}` already has a publisher");
             return refuse(StatusCode::MethodNotValidInThisState, why);
         }
         let kind = request.header(&CONTENT_TYPE).map_or("", |kind| kind.as_str());
         if !kind.starts_with("application/sdp") {
-            return refuse(StatusCode::UnsupportedMediaType, "announcements are application/sdp");
+            return refuse(
+                StatusCode::UnsupportedMediaType,
+                "announcements must be application/sdp",
+            );
         }
         match announced(request.body(), self.live.streams[stream].spec.codec) {
             Ok(Announced { payload_type, sets }) => {
-                let from = (asker.connection, asker.peer);
+                let from = (requester.connection, requester.peer);
                 self.live.announce(stream, from, payload_type, sets, self.now_ns);
                 Ok(ok().build(Vec::new()))
             }
@@ -90,15 +104,15 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         }
     }
 
-    fn rights(&self, stream: usize, who: Option<&str>, asker: Requester) -> LiveRights {
+    fn rights(&self, stream: usize, who: Option<&str>, requester: Requester) -> PublishPermission {
         match &self.live.streams[stream].spec.publishers {
-            None => LiveRights {
-                may: asker.peer.is_loopback(),
-                why: "without users in `publish`, publishers must be on this host",
+            None => PublishPermission {
+                may: requester.peer.is_loopback(),
+                why: "without `publish`, only publishers on the server's host are allowed",
             },
-            Some(names) => LiveRights {
+            Some(names) => PublishPermission {
                 may: who.is_some_and(|who| names.iter().any(|name| name == who)),
-                why: "`publish` does not name you",
+                why: "your user or token is not in the stream's `publish`",
             },
         }
     }
@@ -107,8 +121,8 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         &mut self,
         stream: usize,
         request: &Request<Vec<u8>>,
-        asker: Requester,
-    ) -> Result<Answer, Refusal> {
+        requester: Requester,
+    ) -> Result<Answer, RtspError> {
         let live = &mut self.live.streams[stream];
         let of_stream = name_of(request)
             .strip_prefix(live.spec.name.as_str())
@@ -120,23 +134,21 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         let offered = match request.typed_header::<Transports>() {
             Ok(Some(offered)) => offered,
             _ => {
-                return refuse(
-                    StatusCode::BadRequest,
-                    "SETUP without a Transport that is understood",
-                );
+                let why = "the Transport header is missing or malformed";
+                return refuse(StatusCode::BadRequest, why);
             }
         };
-        let Some(transport) = offered.iter().find_map(|offer| acceptable(offer, asker)) else {
-            let why = "RTP/AVP/TCP;interleaved=N-N or RTP/AVP;unicast;client_port=N-N";
+        let Some(transport) = offered.iter().find_map(|offer| acceptable(offer, requester)) else {
+            let why = "supported: RTP/AVP/TCP;interleaved=N-N or RTP/AVP;unicast;client_port=N-N";
             return refuse(StatusCode::UnsupportedTransport, why);
         };
         let ports = live.ports;
         let Some(publisher) = live.publisher.as_mut().filter(|who| !who.recording) else {
-            let why = "the stream is being recorded";
+            let why = "SETUP is not allowed after RECORD";
             return refuse(StatusCode::MethodNotValidInThisState, why);
         };
         let Some(id) = random_word() else {
-            return refuse(StatusCode::InternalServerError, "no random numbers");
+            return refuse(StatusCode::InternalServerError, "the system has no random numbers");
         };
         if publisher.id.is_empty() {
             publisher.id = format!("{id:016x}");
@@ -159,31 +171,31 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             .build(Vec::new()))
     }
 
-    fn record(&mut self, stream: usize, request: &Request<Vec<u8>>) -> Result<Answer, Refusal> {
-        let answer = self.publisher_asks(stream, request)?;
+    fn record(&mut self, stream: usize, request: &Request<Vec<u8>>) -> Result<Answer, RtspError> {
+        let answer = self.check_publisher_session(stream, request)?;
         self.live.record(stream, self.now_ns);
         Ok(answer)
     }
 
     /// Checks the session of a request on a publication that is set up, and returns the response.
-    fn publisher_asks(
+    fn check_publisher_session(
         &mut self,
         stream: usize,
         request: &Request<Vec<u8>>,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<Answer, RtspError> {
         let named = request.header(&SESSION).map(|header| header.as_str());
         let named = named.and_then(|header| header.split(';').next()).unwrap_or_default().trim();
         let publisher = self.live.streams[stream].publisher.as_mut();
         let Some(publisher) = publisher.filter(|who| !who.id.is_empty() && who.id == named) else {
-            return refuse(StatusCode::SessionNotFound, format!("there is no session `{named}`"));
+            return refuse(StatusCode::SessionNotFound, format!("unknown session `{named}`"));
         };
-        publisher.heard_ns = self.now_ns;
+        publisher.last_received_ns = self.now_ns;
         Ok(ok().header(SESSION, publisher.id.as_str()).build(Vec::new()))
     }
 }
 
 /// Whether a client may publish, and the message if not.
-struct LiveRights {
+struct PublishPermission {
     may: bool,
     why: &'static str,
 }
@@ -194,18 +206,18 @@ pub(crate) fn announced(body: &[u8], codec: Codec) -> Result<Announced, String> 
         .map_err(|error| format!("the description is not SDP: {error}"))?;
     let [media] = &session.medias[..] else {
         let tracks = session.medias.len();
-        return Err(format!("{tracks} tracks; one of video is taken (ffmpeg: -an)"));
+        return Err(format!("{tracks} tracks; exactly one video track is supported (ffmpeg: -an)"));
     };
     if media.media != "video" || !media.proto.starts_with("RTP/AVP") {
         return Err(format!(
-            "a track of {} by {}; RTP/AVP video is taken",
+            "a track of {} over {}; only video over RTP/AVP is supported",
             media.media, media.proto
         ));
     }
     let payload = media.fmt.trim();
     let payload_type = payload.parse::<u8>().ok().filter(|kind| *kind < 128);
     let Some(payload_type) = payload_type else {
-        return Err(format!("payload type `{payload}`; one number below 128 is taken"));
+        return Err(format!("payload type `{payload}`; it must be one number below 128"));
     };
     let of_payload = |name: &'static str| {
         let values = media.get_attribute_values(name).flatten();
@@ -220,7 +232,9 @@ pub(crate) fn announced(body: &[u8], codec: Codec) -> Result<Announced, String> 
     };
     if !fits {
         let map = map.unwrap_or("without rtpmap");
-        return Err(format!("payload type {payload_type} {map}; {expected} is taken (`codec`)"));
+        return Err(format!(
+            "payload type {payload_type} is {map}; the stream's `codec` requires {expected}"
+        ));
     }
     let parameters = of_payload("fmtp").map_or("", |(_, parameters)| parameters);
     let value = |name: &str| {
@@ -228,10 +242,10 @@ pub(crate) fn announced(body: &[u8], codec: Codec) -> Result<Announced, String> 
         all.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     };
     if value("packetization-mode").is_some_and(|mode| mode == "2") {
-        return Err("packetization mode 2; 0 and 1 are taken".to_owned());
+        return Err("packetization mode 2; only 0 and 1 are supported".to_owned());
     }
     let sets = value("sprop-parameter-sets").unwrap_or_default();
-    let sets = sets.split(',').take(MOST_SETS).filter_map(|set| STANDARD.decode(set).ok());
+    let sets = sets.split(',').take(MAX_SETS).filter_map(|set| STANDARD.decode(set).ok());
     Ok(Announced { payload_type, sets: sets.filter(|set| !set.is_empty()).collect() })
 }
 
@@ -267,10 +281,10 @@ mod tests {
         let audio = "m=audio 0 RTP/AVP 14\r\n";
         for (text, codec, part) in [
             (FFMPEG.to_owned() + audio, Codec::H264, "-an"),
-            (FFMPEG.to_owned(), Codec::Mpeg, "MPV/90000 is taken"),
-            (FFMPEG.replace("H264", "H265"), Codec::H264, "H264/90000 is taken"),
+            (FFMPEG.to_owned(), Codec::Mpeg, "requires MPV/90000"),
+            (FFMPEG.replace("H264", "H265"), Codec::H264, "requires H264/90000"),
             (FFMPEG.replace("mode=1", "mode=2"), Codec::H264, "0 and 1"),
-            (FFMPEG.replace("m=video", "m=audio"), Codec::H264, "video is taken"),
+            (FFMPEG.replace("m=video", "m=audio"), Codec::H264, "only video"),
             (FFMPEG.replace("RTP/AVP 96", "RTP/AVP 96 97"), Codec::H264, "one number"),
             (FFMPEG.replace("RTP/AVP 96", "RTP/AVP 300"), Codec::H264, "below 128"),
             ("v=1".to_owned(), Codec::H264, "not SDP"),
@@ -294,7 +308,7 @@ mod tests {
         };
         let request =
             |head: &str, header: &str| format!("{head} RTSP/1.0\r\nCSeq: 1\r\n{header}\r\n\r\n");
-        let [here, elsewhere] = [[127, 0, 0, 1], [10, 0, 0, 1]].map(IpAddr::from);
+        let [here, there] = [[127, 0, 0, 1], [10, 0, 0, 1]].map(IpAddr::from);
         let setup = |stream: &str, transport: &str| {
             let head = format!("SETUP rtsp://h/{stream}/streamid=0");
             request(&head, &format!("Transport: {transport};mode=record"))
@@ -305,7 +319,7 @@ mod tests {
             .map(|(method, header)| request(&format!("{method} rtsp://h/live"), header));
         // Each row is a connection.
         for (peer, said, expected) in [
-            (elsewhere, announce("live"), "403"),
+            (there, announce("live"), "403"),
             (here, announce("film"), "404"),
             (here, announce("live") + &announce("live"), "200 455"),
             (here, announce("live"), "455"),

@@ -1,14 +1,14 @@
 //! Sessions as session control sees them: the rows in use and their bandwidth reservations.
 
+use millstream_sync::clock::system::now_ns;
 use std::net::IpAddr;
 
-use crate::clock::now_ns;
-use crate::cluster::{ClusterMoves, Shared};
-use crate::data_plane::ring;
+use crate::cluster::{ClusterMoves, TakeoverState};
 use crate::files::library::Library;
-use crate::pages::rejects::{Reason, RejectCounters, holder};
+use crate::pages::rejects::{Reason, RejectCounters, limited_address};
 use crate::scheduler::admission::Admission;
-use crate::shared_memory::region::{GlobalField, Region, Row, SessionField, State, Want};
+use crate::shared_memory::region::{GlobalField, Region, RequestedState, Row, SessionField, State};
+use crate::wake_socket::AsWakeSocket;
 
 /// The connection of a session that has none: its host or server is gone.
 const NO_CONNECTION: usize = usize::MAX;
@@ -67,18 +67,18 @@ pub(crate) struct Sessions {
     /// Connections closed because their clients read nothing for too long.
     pub(crate) stalled: u64,
     /// The frame counts of ended sessions.
-    pub(crate) past: Account,
+    pub(crate) ended_counts: FrameCounts,
     /// The most sessions per client address.
     pub(crate) per_address: usize,
     /// Rejects for reasons other than bandwidth.
-    pub(crate) refusals: RejectCounters,
+    pub(crate) rejects: RejectCounters,
     /// The number of clients that the cluster redirected or moved.
     pub(crate) moves: ClusterMoves,
 }
 
 /// Frame counts of one or more sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Account {
+pub struct FrameCounts {
     /// Frames released.
     pub released: u64,
     /// Frames sent: I, P, B.
@@ -98,13 +98,13 @@ pub struct Account {
     pub lost: u64,
     /// Frames lost beyond what the contract allows.
     pub violations: u64,
-    /// Those of the late and dropped frames for which an interleaved client read too slowly.
+    /// Late and dropped frames of interleaved clients that read too slowly; also counted above.
     pub slow: u64,
     /// RTP packets sent.
     pub packets: u64,
 }
 
-impl Account {
+impl FrameCounts {
     fn of(row: Row) -> Self {
         let kinds = |word| [0, 1, 2].map(|kind| row.get_at(word, kind));
         Self {
@@ -176,7 +176,7 @@ fn sum(counters: &[u64]) -> u64 {
 
 /// Why a session is refused.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum AdmissionError {
     /// The link lacks bandwidth: the reason, and the title of a looser window that would be
     /// admitted.
     Bandwidth(String, Option<usize>),
@@ -201,9 +201,9 @@ impl Sessions {
             draining: false,
             turned_away: 0,
             stalled: 0,
-            past: Account::default(),
+            ended_counts: FrameCounts::default(),
             per_address: usize::MAX,
-            refusals: RejectCounters::default(),
+            rejects: RejectCounters::default(),
             moves: ClusterMoves::default(),
         }
     }
@@ -217,25 +217,27 @@ impl Sessions {
         peer: IpAddr,
         connection: usize,
         now_ns: u64,
-    ) -> Result<usize, Refused> {
+    ) -> Result<usize, AdmissionError> {
         if self.draining {
             self.turned_away += 1;
-            return Err(Refused::Draining);
+            return Err(AdmissionError::Draining);
         }
-        let here = self.iter().filter(|(_, s)| !s.stopping && holder(s.peer) == holder(peer));
+        let here = self
+            .iter()
+            .filter(|(_, s)| !s.stopping && limited_address(s.peer) == limited_address(peer));
         if here.count() >= self.per_address {
-            self.refusals.note(Reason::Sessions, peer, now_ns);
-            return Err(Refused::Address(self.per_address));
+            self.rejects.record(Reason::Sessions, peer, now_ns);
+            return Err(AdmissionError::Address(self.per_address));
         }
         let bps = library.titles[title].reserved_bps;
         if let Err(reason) = self.admission.admits(&library.demands(), title, 1) {
             self.refused += 1;
-            return Err(Refused::Bandwidth(reason, self.looser(library, title)));
+            return Err(AdmissionError::Bandwidth(reason, self.looser(library, title)));
         }
-        let number = self.all.iter().position(Option::is_none).ok_or(Refused::Full)?;
+        let number = self.all.iter().position(Option::is_none).ok_or(AdmissionError::Full)?;
         let mut random = [0u64; 4];
         for word in &mut random {
-            *word = random_word().ok_or(Refused::NoRandom)?;
+            *word = random_word().ok_or(AdmissionError::NoRandom)?;
         }
         let id = random[3].max(1);
         let row = self.region.session(number);
@@ -244,7 +246,7 @@ impl Sessions {
         row.set(SessionField::Ssrc, random[0] & 0xffff_ffff);
         row.set(SessionField::TimestampBase, random[1] & 0xffff_ffff);
         row.set(SessionField::SequenceBase, random[2] & 0x7fff);
-        row.set(SessionField::HostHeardNs, now_ns);
+        row.set(SessionField::RtspReceivedNs, now_ns);
         if let Transport::Udp(rtp, rtcp) = transport {
             row.set_address(peer, rtp, rtcp);
         }
@@ -301,18 +303,18 @@ impl Sessions {
                     IpAddr::from([0; 4]),
                     (0, false),
                 );
-                self.want(number, Want::Stop, waker);
+                self.request_state(number, RequestedState::Stop, waker);
                 continue;
             };
             let transport = Transport::Udp(rtp.port(), rtcp.port());
             let live = library.titles[title].live.is_some();
             self.put(number, id, title, transport, rtp.ip(), (bps, live));
-            if matches!(row.want(), Want::Stop | Want::Yield) {
-                self.want(number, row.want(), waker);
+            if matches!(row.requested_state(), RequestedState::Stop | RequestedState::Yield) {
+                self.request_state(number, row.requested_state(), waker);
                 continue;
             }
-            // A silent client gets the full idle timeout to say something.
-            row.set(SessionField::HostHeardNs, now_ns());
+            // A silent client gets the full idle timeout to send something.
+            row.set(SessionField::RtspReceivedNs, now_ns());
             self.admitted += 1;
             adopted += 1;
         }
@@ -320,12 +322,16 @@ impl Sessions {
     }
 
     /// Returns the state that another server needs to take over a session.
-    pub(crate) fn shared(&self, number: usize, now_ns: u64) -> Option<Shared> {
+    pub(crate) fn shared(&self, number: usize, now_ns: u64) -> Option<TakeoverState> {
         self.all.get(number)?.as_ref().filter(|session| !session.stopping)?;
         let row = self.region.session(number);
         // The frames of a live stream arrive only at this host.
         let live = self.all.get(number)?.as_ref().is_some_and(|session| session.live);
-        if row.want() == Want::Play && !live { Shared::of(row, now_ns) } else { None }
+        if row.requested_state() == RequestedState::Play && !live {
+            TakeoverState::of(row, now_ns)
+        } else {
+            None
+        }
     }
 
     /// Returns the sessions that are not stopping: number, id and the number of takeovers.
@@ -337,34 +343,39 @@ impl Sessions {
     }
 
     /// Returns whether a session has this id, including one that is stopping.
-    pub(crate) fn is_called(&self, id: u64) -> bool {
+    pub(crate) fn has_id(&self, id: u64) -> bool {
         self.iter().any(|(number, _)| self.region.session(number).get(SessionField::Id) == id)
     }
 
     /// Returns a session taken over from a dead server before `by_ns` whose client at `peer` has
     /// been silent since.
-    pub(crate) fn unheard(&self, peer: IpAddr, title: usize, by_ns: u64) -> Option<usize> {
+    pub(crate) fn silent_since_takeover(
+        &self,
+        peer: IpAddr,
+        title: usize,
+        by_ns: u64,
+    ) -> Option<usize> {
         let of = |session: &Session| {
             let nobodys = session.connection == NO_CONNECTION && !session.stopping;
             nobodys && session.peer == peer && session.title == title
         };
         let mut found = self.iter().filter(|(number, session)| {
             let row = self.region.session(*number);
-            // Both fields hold the time of the takeover until the client is heard.
-            let since_ns = row.get(SessionField::HostHeardNs);
-            let heard = row.get(SessionField::HeardNs) != since_ns;
+            // Both fields hold the time of the takeover until the client sends something.
+            let since_ns = row.get(SessionField::RtspReceivedNs);
+            let heard = row.get(SessionField::RtcpReceivedNs) != since_ns;
             of(session) && row.get(SessionField::Epoch) > 0 && !heard && since_ns < by_ns
         });
         found.next().map(|(number, _)| number)
     }
 
-    /// Takes over a session of a dead server, reported at `told_ns`. Returns whether a row is free
-    /// and admission allows it.
-    pub(crate) fn take_in(
+    /// Takes over a session of a dead server, reported at `reported_ns`. Returns whether a row is
+    /// free and admission allows it.
+    pub(crate) fn take_over(
         &mut self,
         library: &Library,
-        shared: &Shared,
-        told_ns: u64,
+        shared: &TakeoverState,
+        reported_ns: u64,
         now_ns: u64,
         waker: &impl AsWakeSocket,
     ) -> bool {
@@ -377,10 +388,10 @@ impl Sessions {
         if self.admission.admits(&library.demands(), title, 1).is_err() {
             return false;
         }
-        shared.go_on(self.region.session(number), number, library, told_ns, now_ns);
+        shared.resume_in(self.region.session(number), number, library, reported_ns, now_ns);
         let transport = Transport::Udp(shared.ports.0, shared.ports.1);
         self.put(number, shared.id, title, transport, shared.address, (bps, false));
-        self.want(number, Want::Play, waker);
+        self.request_state(number, RequestedState::Play, waker);
         true
     }
 
@@ -447,19 +458,69 @@ impl Sessions {
         of_it.map(|(_, session)| library.titles[session.title].mean_bps).sum()
     }
 
-    /// Tells the data plane the wanted state of a session.
-    pub(crate) fn want(&mut self, number: usize, want: Want, waker: &impl AsWakeSocket) {
-        self.region.session(number).set(SessionField::Want, want as u64);
-        if matches!(want, Want::Stop | Want::Yield)
+    /// Requests a state of a session from the data plane.
+    pub(crate) fn request_state(
+        &mut self,
+        number: usize,
+        state: RequestedState,
+        waker: &impl AsWakeSocket,
+    ) {
+        self.region.session(number).set(SessionField::RequestedState, state as u64);
+        if matches!(state, RequestedState::Stop | RequestedState::Yield)
             && let Some(session) = &mut self.all[number]
             && !std::mem::replace(&mut session.stopping, true)
         {
             self.admission.remove(session.title, session.reserved_bps);
         }
         if !self.region.notices().push([number as u64, 0, 0, 0]) {
-            self.region.set(GlobalField::LookAtAll, 1);
+            self.region.set(GlobalField::CheckAllRows, 1);
         }
-        waker.ring();
+        waker.wake();
+    }
+
+    /// Stops the sessions that are silent for more than `timeout_ns`. `last_received_ns` returns
+    /// when a connection last received something, ns, if it exists.
+    pub(crate) fn stop_silent(
+        &mut self,
+        now_ns: u64,
+        timeout_ns: u64,
+        waker: &impl AsWakeSocket,
+        last_received_ns: impl Fn(usize) -> Option<u64>,
+    ) {
+        let mut silent = Vec::new();
+        for (number, session) in self.iter() {
+            let row = self.region.session(number);
+            if let Some(at_ns) = last_received_ns(session.connection) {
+                row.set(SessionField::RtspReceivedNs, at_ns);
+            }
+            let rtcp_ns = row.get(SessionField::RtcpReceivedNs);
+            let last_ns = row.get(SessionField::RtspReceivedNs).max(rtcp_ns);
+            if now_ns.saturating_sub(last_ns) > timeout_ns
+                && row.requested_state() != RequestedState::Stop
+            {
+                silent.push(number);
+            }
+        }
+        for number in silent {
+            self.request_state(number, RequestedState::Stop, waker);
+        }
+    }
+
+    /// Stops all sessions of a title.
+    pub(crate) fn stop_title(&mut self, title: usize, waker: &impl AsWakeSocket) {
+        let of_title = self.iter().filter(|(_, session)| session.title == title);
+        let numbers: Vec<usize> = of_title.map(|(number, _)| number).collect();
+        for number in numbers {
+            self.request_state(number, RequestedState::Stop, waker);
+        }
+    }
+
+    /// Stops all sessions.
+    pub(crate) fn stop_all(&mut self, waker: &impl AsWakeSocket) {
+        let numbers: Vec<usize> = self.iter().map(|(number, _)| number).collect();
+        for number in numbers {
+            self.request_state(number, RequestedState::Stop, waker);
+        }
     }
 
     /// Returns the sessions that have stopped. The data plane has issued its last orders for them.
@@ -473,36 +534,25 @@ impl Sessions {
     pub(crate) fn sweep(&mut self, stopped: &[usize]) {
         for number in stopped {
             let row = self.region.session(*number);
-            self.past = self.past.plus(Account::of(row));
+            self.ended_counts = self.ended_counts.plus(FrameCounts::of(row));
             row.set(SessionField::Id, 0);
             self.all[*number] = None;
         }
     }
 
     /// Returns the frame counts of one session.
-    pub(crate) fn account(&self, number: usize) -> Account {
-        Account::of(self.region.session(number))
+    pub(crate) fn account(&self, number: usize) -> FrameCounts {
+        FrameCounts::of(self.region.session(number))
     }
 
     /// Returns the frame counts of all sessions, current and ended.
-    pub(crate) fn total(&self) -> Account {
-        self.iter().fold(self.past, |sum, (number, _)| sum.plus(self.account(number)))
+    pub(crate) fn total(&self) -> FrameCounts {
+        self.iter().fold(self.ended_counts, |sum, (number, _)| sum.plus(self.account(number)))
     }
 
     /// Returns whether every row is free.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.iter().all(Option::is_none)
-    }
-}
-
-/// A socket that wakes the data plane.
-pub(crate) trait AsWakeSocket {
-    fn ring(&self);
-}
-
-impl AsWakeSocket for mio::net::UnixStream {
-    fn ring(&self) {
-        ring(self);
     }
 }
 
@@ -520,7 +570,7 @@ mod tests {
     #[test]
     fn sums_over_damaged_rows_saturate() {
         let most = [u64::MAX; 3];
-        let damaged = Account { sent: most, late: most, released: 9, ..Account::default() };
+        let damaged = FrameCounts { sent: most, late: most, released: 9, ..FrameCounts::default() };
         let both = damaged.plus(damaged);
         assert_eq!((both.sent, both.released), (most, 18));
         assert_eq!((both.sent_frames(), both.missed(), both.waiting()), (u64::MAX, u64::MAX, 0));

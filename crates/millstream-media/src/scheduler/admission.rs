@@ -10,16 +10,11 @@
 //! sporadic tasks*, 1991. It holds for every combination of start times. It guarantees nothing
 //! under a discipline that does not serve by deadline.
 
-use millstream_scenario::Scenario;
-
-use crate::MediaError;
-use crate::files::library::Library;
-use crate::scheduler::Schedule;
 use crate::scheduler::demand::{Demand, WHOLE_LINK};
 use crate::scheduler::dispatch::SLACK_NS;
 
 /// The largest number of intervals examined per admission test.
-const MOST_STEPS: u64 = 200_000;
+const MAX_STEPS: u64 = 200_000;
 
 /// The link and its admitted clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,8 +76,7 @@ impl Admission {
         if free <= 0 {
             let percent = (WHOLE_LINK - free) * 100 / WHOLE_LINK;
             return Err(format!(
-                "the frames that must go, where they are densest, would want {percent} % of the \
-                 link's {} bits/s",
+                "the mandatory frames need up to {percent} % of the link's {} bits/s",
                 self.link_bps
             ));
         }
@@ -90,8 +84,8 @@ impl Admission {
         let line = sum(&Demand::intercept) + i128::from(blocking_ns) * WHOLE_LINK;
         let end_ns = u64::try_from(line / free + 1).unwrap_or(u64::MAX);
         let steps = present.iter().map(|(demand, _)| demand.steps(end_ns));
-        if steps.fold(0, u64::saturating_add) > MOST_STEPS {
-            return Err("the link would be so nearly full that nothing can be promised".into());
+        if steps.fold(0, u64::saturating_add) > MAX_STEPS {
+            return Err("the link would be too nearly full for a guarantee".into());
         }
         for time_ns in present.iter().flat_map(|(demand, _)| demand.steps_ns(end_ns)) {
             let wanted = present
@@ -100,8 +94,8 @@ impl Admission {
                 .fold(blocking_ns, u64::saturating_add);
             if wanted > time_ns {
                 return Err(format!(
-                    "within {} the frames that must go may want {} of the link, with one before \
-                     them that has begun",
+                    "the mandatory frames due within {} may need {} of the link, including a \
+                     frame already in transmission",
                     milliseconds(time_ns),
                     milliseconds(wanted)
                 ));
@@ -125,40 +119,6 @@ impl Admission {
     }
 }
 
-/// The admission result of one stream on an empty link.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct TitleAdmission {
-    /// The stream's name.
-    pub name: String,
-    /// The number of admitted clients if all play this stream, at most the session limit.
-    pub room: u64,
-    /// Whether the discipline serves by deadline; only then does admission guarantee loss windows.
-    pub by_deadline: bool,
-    /// The reason for the refusal if the link admits not even one client.
-    pub refused: Option<String>,
-}
-
-/// Computes the admission result of each stream of `scenario`, reading its files.
-///
-/// # Errors
-/// If the scenario cannot be served, or a media file cannot be read.
-pub fn admission_of(scenario: &Scenario) -> Result<Vec<TitleAdmission>, MediaError> {
-    let library = Library::open(scenario)?;
-    let demands = library.demands();
-    let empty = Admission::new(scenario.link.rate_bps);
-    let most = u64::from(scenario.media.sessions);
-    let titles = library.titles.iter().enumerate();
-    let own = titles.filter(|(_, title)| title.looser_than.is_none());
-    Ok(own
-        .map(|(at, title)| TitleAdmission {
-            name: title.name.clone(),
-            room: empty.room(&demands, at, most),
-            by_deadline: library.schedule != Schedule::Fifo,
-            refused: empty.admits(&demands, at, 1).err(),
-        })
-        .collect())
-}
-
 /// Formats `ns` as milliseconds, rounded up to microseconds.
 fn milliseconds(ns: u64) -> String {
     let us = ns.div_ceil(1_000);
@@ -169,7 +129,7 @@ fn milliseconds(ns: u64) -> String {
 mod tests {
     use super::*;
     use crate::scheduler::demand::FrameDemand;
-    use crate::scheduler::optional_frames::Importance::{B, I};
+    use crate::shared_memory::importance::Importance::{B, I};
 
     const MS: u64 = 1_000_000;
 
@@ -203,7 +163,7 @@ mod tests {
         admission.add(0, 7);
         admission.add(0, 7);
         let why = admission.admits(&demands, 0, 1).unwrap_err();
-        assert!(why.starts_with("within 40.000 ms") && why.contains("41.000 ms"), "{why}");
+        assert!(why.contains("due within 40.000 ms") && why.contains("41.000 ms"), "{why}");
         assert!(admission.admits(&demands, 1, 1).is_ok());
         admission.remove(0, 7);
         assert_eq!(admission.admits(&demands, 0, 1), Ok(()));

@@ -5,17 +5,17 @@
 //! a frame's RTP sequence numbers there before it sends the frame's first packet, so a restart
 //! after a crash never reuses one.
 
+mod host_frames;
 mod live;
-mod transit;
 
-use self::transit::PassedOn;
-use crate::live::frames::FrameRing;
-use crate::payload::CLOCK_RATE;
+use self::host_frames::HostFrames;
+use crate::rtp::{CLOCK_RATE, RTP_HEADER, low_u32};
 use crate::scheduler::online_choice::OnlineChoice;
-use crate::scheduler::optional_frames::{Choice, Importance};
+use crate::scheduler::optional_frames::Choice;
+use crate::shared_memory::importance::Importance;
+use crate::shared_memory::live_frames::FrameRing;
 use crate::shared_memory::region::{LATENESS, Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};
-use std::collections::VecDeque;
 
 /// The interval between sender reports, ns (RFC 3550, section 6.2: at least 5 s).
 const REPORT_NS: u64 = 5_000_000_000;
@@ -26,10 +26,10 @@ const REPORT_NS: u64 = 5_000_000_000;
 const READING_NS: u64 = 500_000_000;
 
 /// The upper limit of released frames in a valid row: 89,000 years at 100 frames/s.
-const MOST_FRAMES: u64 = 1 << 48;
+const MAX_FRAMES: u64 = 1 << 48;
 
 /// The upper limit of elapsed time in a valid row, ns: 146 years.
-const MOST_NS: u64 = 1 << 62;
+const MAX_NS: u64 = 1 << 62;
 
 /// A queued frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(crate) struct Client {
     /// The losses in the last two blocks of y frames: block number and count.
     losses: [(u64, u64); 2],
     /// Interleaved transport: the frames without an outcome from the host.
-    passed_on: VecDeque<PassedOn>,
+    in_host: HostFrames,
 }
 
 impl Client {
@@ -98,7 +98,7 @@ impl Client {
             reads: false,
             waits_until_ns: None,
             losses: [(0, 0), (1, 0)],
-            passed_on: VecDeque::new(),
+            in_host: HostFrames::default(),
         }
     }
 
@@ -126,7 +126,7 @@ impl Client {
         let next = self.row.get(SessionField::Next);
         let since_first = next.saturating_mul(self.period_ns());
         self.row.set(SessionField::PhaseNs, now_ns.wrapping_sub(since_first));
-        self.row.set(SessionField::HeardNs, now_ns);
+        self.row.set(SessionField::RtcpReceivedNs, now_ns);
         self.row.set(SessionField::State, State::Playing as u64);
     }
 
@@ -135,23 +135,23 @@ impl Client {
     /// A release time beyond the clock's range would be due in an endless loop.
     pub(crate) fn damage(&self, now_ns: u64, store: &Store) -> Option<String> {
         let (row, next) = (self.row, self.row.get(SessionField::Next));
-        let too_far = |name: &str, value: u64| Some(format!("{name} = {value}"));
-        let played_ns = next.checked_mul(self.period_ns()).filter(|ns| *ns < MOST_NS);
-        if next >= MOST_FRAMES || (played_ns.is_none() && self.ring().is_none()) {
-            return too_far("frames released", next);
+        let out_of_range = |name: &str, value: u64| Some(format!("{name} = {value}"));
+        let played_ns = next.checked_mul(self.period_ns()).filter(|ns| *ns < MAX_NS);
+        if next >= MAX_FRAMES || (played_ns.is_none() && self.ring().is_none()) {
+            return out_of_range("frames released", next);
         }
         if row.state() != State::Playing {
             return None;
         }
         let Some(number) = self.ring() else {
             let phase_ns = row.get(SessionField::PhaseNs);
-            let far = now_ns.wrapping_sub(phase_ns) >= MOST_NS;
-            return if far { too_far("first release, ns", phase_ns) } else { None };
+            let is_out = now_ns.wrapping_sub(phase_ns) >= MAX_NS;
+            return if is_out { out_of_range("first release, ns", phase_ns) } else { None };
         };
         let offset = row.get(SessionField::Offset);
         let head = store.rings.get(number).map_or(0, FrameRing::head);
-        let far = row.get(SessionField::From) == 0 && head.wrapping_sub(offset) >= MOST_FRAMES;
-        if far { too_far("first live frame", offset) } else { None }
+        let is_out = row.get(SessionField::From) == 0 && head.wrapping_sub(offset) >= MAX_FRAMES;
+        if is_out { out_of_range("first live frame", offset) } else { None }
     }
 
     /// Continues from the row; frames queued in an earlier dispatcher are lost.
@@ -200,7 +200,7 @@ impl Client {
             self.row.get(SessionField::Next).wrapping_sub(self.row.resolved()),
         );
         self.taken = false;
-        self.passed_on.clear();
+        self.in_host.clear();
     }
 
     /// Returns the time of the next release or check, ns.
@@ -255,7 +255,7 @@ impl Client {
 
     /// Returns the RTP timestamp of a frame.
     pub(crate) fn rtp_time(&self, frame: &Descriptor, record: &FrameRecord) -> u32 {
-        let base = low_bits(self.row.get(SessionField::TimestampBase));
+        let base = low_u32(self.row.get(SessionField::TimestampBase));
         if self.ring().is_some() {
             return base.wrapping_add(record.display);
         }
@@ -263,7 +263,7 @@ impl Client {
         let shown = u128::from(frame.number - frame.number % self.media.frames + display);
         let ticks = shown * u128::from(CLOCK_RATE) * u128::from(self.media.rate_seconds)
             / u128::from(self.media.rate_frames);
-        base.wrapping_add(low_bits(u64::try_from(ticks % (1 << 32)).unwrap_or(0)))
+        base.wrapping_add(low_u32(u64::try_from(ticks % (1 << 32)).unwrap_or(0)))
     }
 
     /// Returns whether a later frame of the client has already been chosen.
@@ -290,7 +290,7 @@ impl Client {
         let first = row.get(SessionField::Packets) == 0;
         row.add(SessionField::Packets, record.packets.into());
         // Counts payload octets only (RFC 3550, section 6.4.1).
-        let headers = u64::from(record.packets) * crate::payload::RTP_HEADER as u64;
+        let headers = u64::from(record.packets) * RTP_HEADER as u64;
         row.add(SessionField::Octets, u64::from(record.bytes).saturating_sub(headers));
         if !self.is_interleaved() {
             self.count_sent(frame, now_ns);
@@ -344,6 +344,41 @@ impl Client {
         (place, if of_entry == block { lost } else { 0 })
     }
 
+    /// Returns whether the packets use the client's RTSP connection.
+    pub(crate) fn is_interleaved(&self) -> bool {
+        self.row.is_interleaved()
+    }
+
+    /// Returns whether the host has as many frames of this client as it may have.
+    pub(crate) fn is_backlogged(&self) -> bool {
+        self.in_host.is_full(self.media.queue as usize)
+    }
+
+    /// Records that a frame was handed to the host.
+    pub(crate) fn forwarded(&mut self, frame: &Descriptor) {
+        if self.taken {
+            let stream_number = self.stream_number(frame);
+            self.in_host.push(stream_number, *frame);
+        }
+    }
+
+    /// Records the outcome of the oldest frame in the host: sent at `sent_ns`, or late if 0.
+    pub(crate) fn record_outcome(&mut self, stream_number: u64, sent_ns: u64) {
+        let Some(frame) = self.in_host.take(stream_number) else { return };
+        if sent_ns > 0 {
+            return self.count_sent(&frame, sent_ns);
+        }
+        self.row.add(SessionField::Slow, 1);
+        self.dropped(&frame, SessionField::Late);
+    }
+
+    /// Returns the client's key in messages between host and data plane.
+    ///
+    /// It is RTP source << 32 | session.
+    pub(crate) fn host_key(&self) -> u64 {
+        self.ssrc() << 32 | self.session as u64
+    }
+
     /// Returns the client's RTP source (SSRC).
     pub(crate) fn ssrc(&self) -> u64 {
         self.row.get(SessionField::Ssrc)
@@ -364,9 +399,4 @@ fn at(frames: &[FrameRecord], number: u64) -> &FrameRecord {
 
 fn importance(frames: &[FrameRecord], number: u64) -> Importance {
     Importance::from_number(at(frames, number).importance)
-}
-
-/// Truncates to 32 bits, because RTP counts modulo 2³².
-pub(crate) fn low_bits(value: u64) -> u32 {
-    u32::try_from(value & u64::from(u32::MAX)).unwrap_or(0)
 }

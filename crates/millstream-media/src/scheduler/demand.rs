@@ -8,13 +8,14 @@
 //! Baruah, Mok and Rosier, *Preemptively scheduling hard-real-time sporadic tasks on one
 //! processor*, 1990.
 
-use crate::scheduler::optional_frames::{Choice, Importance};
+use crate::scheduler::optional_frames::Choice;
+use crate::shared_memory::importance::Importance;
 
 /// The longest run of frames examined; sums of such runs bound longer ones.
-const LONGEST_RUN: u64 = 1_024;
+const MAX_RUN_FRAMES: u64 = 1_024;
 
 /// The largest number of run sums computed for a file.
-const MOST_SUMS: u64 = 1 << 26;
+const MAX_SUMS: u64 = 1 << 26;
 
 /// The rate of the whole link, in the unit of the rates in this module.
 pub(crate) const WHOLE_LINK: i128 = 1 << 40;
@@ -58,7 +59,7 @@ impl Demand {
         let mandatory_ns = mandatory(media_file, (lost, of), repeats);
         let frames = mandatory_ns.len() as u64;
         // Each frame begins a run; in a repeated file, runs continue past its end.
-        let run = (MOST_SUMS / frames.max(1)).clamp(32, LONGEST_RUN);
+        let run = (MAX_SUMS / frames.max(1)).clamp(32, MAX_RUN_FRAMES);
         let run = if repeats { run } else { run.min(frames) };
         let mut sums = vec![0_u64; mandatory_ns.len()];
         let mut most_ns = vec![0];
@@ -86,7 +87,7 @@ impl Demand {
         period_ns: u64,
         deadline_ns: u64,
     ) -> Self {
-        let most_ns = std::iter::once(0).chain((1..=LONGEST_RUN).map(most)).collect();
+        let most_ns = std::iter::once(0).chain((1..=MAX_RUN_FRAMES).map(most)).collect();
         Self::of_runs(most_ns, longest_frame_ns, period_ns, deadline_ns)
     }
 
@@ -152,7 +153,7 @@ fn mandatory(media_file: &[FrameDemand], (lost, of): (u32, u32), repeats: bool) 
         if repeats { u64::from(of.max(1)) / common(frames, u64::from(of.max(1))) } else { 1 };
     let at = |number: u64| media_file[usize::try_from(number % frames).unwrap_or(0)];
     // If the choice takes too many rounds to repeat, every frame counts as mandatory.
-    if frames * rounds > MOST_SUMS / 32 {
+    if frames * rounds > MAX_SUMS / 32 {
         return media_file.iter().map(|frame| frame.work_ns).collect();
     }
     let mut choice = Choice::new(lost, of);
@@ -171,7 +172,7 @@ mod tests {
     use super::*;
     use Importance::{B, I, P};
 
-    const FILM: [FrameDemand; 4] = [
+    const FRAMES: [FrameDemand; 4] = [
         FrameDemand { work_ns: 40, importance: I },
         FrameDemand { work_ns: 10, importance: B },
         FrameDemand { work_ns: 20, importance: P },
@@ -180,18 +181,18 @@ mod tests {
 
     #[test]
     fn the_densest_run_excludes_optional_frames() {
-        let all = Demand::new(&FILM, (0, 1), true, 100, 150);
+        let all = Demand::new(&FRAMES, (0, 1), true, 100, 150);
         assert_eq!(all.most_ns[..7], [0, 40, 50, 70, 80, 120, 130]);
         // One of every three is optional: 40 - 20 | 10 40 - | 20 - 40 | 10 20 -.
-        let some = Demand::new(&FILM, (1, 3), true, 100, 150);
+        let some = Demand::new(&FRAMES, (1, 3), true, 100, 150);
         assert_eq!(some.most_ns[..7], [0, 40, 50, 70, 70, 110, 110]);
-        let once = Demand::new(&FILM, (0, 1), false, 100, 150);
+        let once = Demand::new(&FRAMES, (0, 1), false, 100, 150);
         assert_eq!(once.most_ns, [0, 40, 50, 70, 80]);
     }
 
     #[test]
     fn an_interval_counts_frames_both_released_and_due_in_it() {
-        let demand = Demand::new(&FILM, (0, 1), true, 100, 150);
+        let demand = Demand::new(&FRAMES, (0, 1), true, 100, 150);
         let within = |time| demand.within_ns(time);
         assert_eq!([149, 150, 249, 250, 350].map(within), [0, 40, 40, 50, 70]);
         assert_eq!(demand.steps_ns(350).collect::<Vec<_>>(), [150, 250, 350]);

@@ -14,7 +14,7 @@
 //! [`PacketSender`]. The dispatcher processes events at their due times, so the schedule does not
 //! depend on a wake-up latency of up to [`SLACK_NS`].
 
-mod reading;
+mod read_ahead;
 
 use millstream::selector::{Select, Selector};
 use millstream::{Contract, Heap, Late, Window};
@@ -22,16 +22,17 @@ use millstream_scenario::Link;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::files::read_ahead::frame_cache::FrameCache;
-use crate::instruction::frame_view::FrameView;
-use crate::instruction::running::{Instructions, Verdict};
-use crate::live::followers::Followers;
-use crate::live::frames::Copied;
-use crate::scheduler::client::{Client, Descriptor, low_bits};
+use crate::rtp::low_u32;
+use crate::scheduler::client::{Client, Descriptor};
+use crate::scheduler::followers::Followers;
+use crate::scheduler::frame_filter::{FrameFilter, Verdict};
+use crate::scheduler::frame_view::FrameView;
 use crate::scheduler::held_frames::HeldFrames;
 use crate::scheduler::lane::Lane;
 use crate::scheduler::loss_sharing::{EqualLoss, LossRank};
-use crate::shared_memory::region::{GlobalField, Region, SessionField, State, Want};
+use crate::shared_memory::frame_cache::FrameCache;
+use crate::shared_memory::live_frames::FrameBuffer;
+use crate::shared_memory::region::{GlobalField, Region, RequestedState, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, Packets, Store};
 
 /// The time by which packets leave early, ns, so that several share one system call.
@@ -79,7 +80,7 @@ struct InService {
 
 /// The scheduler of all clients and its transmit state.
 #[derive(Debug)]
-pub(crate) struct Dispatch<S> {
+pub(crate) struct Dispatch<S, F> {
     store: Store,
     region: Region,
     link: Link,
@@ -96,15 +97,15 @@ pub(crate) struct Dispatch<S> {
     /// The followers with a new frame; kept to avoid an allocation per step.
     served: Vec<usize>,
     /// The payload of the last chosen frame that is not in the store.
-    copied: Copied,
+    copied: FrameBuffer,
     /// The cache of frames that are not in the store.
     frame_cache: Option<FrameCache>,
     /// The released frames whose payload has not been read yet.
     held: HeldFrames,
     /// When `held` frames are checked again, ns.
-    again_ns: u64,
-    /// The instructions that run for each released frame.
-    pub(crate) instructions: Instructions,
+    next_check_ns: u64,
+    /// The filter of released frames.
+    pub(crate) filter: F,
     in_service: Option<InService>,
     /// When the link is free, ns.
     link_free_ns: u64,
@@ -112,11 +113,12 @@ pub(crate) struct Dispatch<S> {
     time_ns: u64,
 }
 
-impl<S: Select<Stamp = ()>> Dispatch<S> {
+impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
     /// Creates a dispatcher that serves the files of `store` to the clients of `region`.
     ///
-    /// It resumes the clients that already play. `selector` schedules the mandatory lane.
-    pub(crate) fn new(store: Store, region: Region, selector: S, now_ns: u64) -> Self {
+    /// It resumes the clients that already play. `selector` schedules the mandatory lane; `filter`
+    /// sees every released frame.
+    pub(crate) fn new(store: Store, region: Region, selector: S, filter: F, now_ns: u64) -> Self {
         let overhead = u32::try_from(region.get(GlobalField::LinkOverhead)).unwrap_or(0);
         let rate_bps = region.get(GlobalField::LinkRate).max(1);
         let sessions = region.sessions();
@@ -124,11 +126,11 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         let optional = Lane::new(Selector::new(EqualLoss, Heap::default()));
         region.notices().clear();
         region.outcomes().clear();
-        region.set(GlobalField::LookAtAll, 1);
+        region.set(GlobalField::CheckAllRows, 1);
         Self {
             followers: Followers::new(&store.rings, sessions),
             served: Vec::with_capacity(sessions),
-            copied: Copied::default(),
+            copied: FrameBuffer::default(),
             store,
             region,
             link: Link { rate_bps, overhead, credits: None },
@@ -139,8 +141,8 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
             releases: BinaryHeap::with_capacity(sessions * 2),
             frame_cache: None,
             held: HeldFrames::default(),
-            again_ns: u64::MAX,
-            instructions: Instructions::default(),
+            next_check_ns: u64::MAX,
+            filter,
             in_service: None,
             link_free_ns: now_ns,
             time_ns: now_ns,
@@ -151,9 +153,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     ///
     /// Returns the next due time, ns, or `u64::MAX` if only an external event can create work.
     pub(crate) fn step(&mut self, now_ns: u64, sender: &mut impl PacketSender) -> u64 {
-        self.take_outcomes();
-        self.take_notices(now_ns, sender);
-        self.take_frames();
+        self.apply_outcomes();
+        self.apply_notices(now_ns, sender);
+        self.schedule_live_frames();
         loop {
             let release_ns = self.releases.peek().map_or(u64::MAX, |Reverse((at, _))| *at);
             let service_ns = match &self.in_service {
@@ -161,13 +163,13 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 None if self.waiting() > 0 => self.link_free_ns,
                 None => u64::MAX,
             };
-            let due_ns = release_ns.min(service_ns).min(self.again_ns);
+            let due_ns = release_ns.min(service_ns).min(self.next_check_ns);
             if due_ns > now_ns {
                 return due_ns;
             }
             self.time_ns = self.time_ns.max(due_ns).max(now_ns.saturating_sub(SLACK_NS));
-            if self.again_ns <= due_ns {
-                self.look_again();
+            if self.next_check_ns <= due_ns {
+                self.check_held_frames();
             } else if release_ns <= service_ns {
                 self.release(sender);
             } else if self.in_service.is_some() {
@@ -179,11 +181,9 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// Applies the session requests in the host's notices.
-    fn take_notices(&mut self, now_ns: u64, sender: &mut impl PacketSender) {
-        if self.instructions.is_open() && self.region.take(GlobalField::LookAtBoard) != 0 {
-            self.instructions.attend();
-        }
-        if self.region.take(GlobalField::LookAtAll) != 0 {
+    fn apply_notices(&mut self, now_ns: u64, sender: &mut impl PacketSender) {
+        self.filter.update(self.region);
+        if self.region.take(GlobalField::CheckAllRows) != 0 {
             for session in 0..self.sessions.len() {
                 self.reconcile(session, now_ns, sender);
             }
@@ -198,20 +198,20 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// Counts the outcomes that the host reported for forwarded frames.
-    fn take_outcomes(&mut self) {
+    fn apply_outcomes(&mut self) {
         while let Some([key, frame, sent_ns, _]) = self.region.outcomes().pop() {
-            let slot = self.sessions.get(low_bits(key) as usize).copied().flatten();
+            let slot = self.sessions.get(low_u32(key) as usize).copied().flatten();
             let client = slot.map(|slot| &mut self.clients[slot]);
-            if let Some(client) = client.filter(|client| client.called() == key) {
-                client.settled(frame, sent_ns);
+            if let Some(client) = client.filter(|client| client.host_key() == key) {
+                client.record_outcome(frame, sent_ns);
             }
         }
     }
 
     /// Schedules the live frames that have arrived.
-    fn take_frames(&mut self) {
+    fn schedule_live_frames(&mut self) {
         let mut served = std::mem::take(&mut self.served);
-        self.followers.come(&mut served);
+        self.followers.drain_ready(&mut served);
         for session in served.drain(..) {
             if let Some(client) = self.sessions[session]
                 && self.clients[client].is_playing()
@@ -225,29 +225,29 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     /// Applies the state that the host requests for a session.
     fn reconcile(&mut self, session: usize, now_ns: u64, sender: &mut impl PacketSender) {
         let row = self.region.session(session);
-        match (row.want(), row.state()) {
-            (Want::Play, State::Ready | State::Paused) => {
+        match (row.requested_state(), row.state()) {
+            (RequestedState::Play, State::Ready | State::Paused) => {
                 let Some(client) = self.client_of(session, now_ns) else { return };
                 self.clients[client].play(now_ns, &self.store);
                 self.begin_reading(client);
                 self.schedule_release(session, client);
             }
             // An earlier data plane left this session playing.
-            (Want::Play, State::Playing) if self.sessions[session].is_none() => {
+            (RequestedState::Play, State::Playing) if self.sessions[session].is_none() => {
                 let Some(client) = self.client_of(session, now_ns) else { return };
                 self.clients[client].catch_up(now_ns, &self.store);
                 self.begin_reading(client);
                 self.schedule_release(session, client);
             }
-            (Want::Pause, State::Playing) => {
+            (RequestedState::Pause, State::Playing) => {
                 if let Some(client) = self.client_of(session, now_ns) {
                     self.clients[client].pause();
                 }
             }
-            (Want::Stop | Want::Yield, State::Stopped) => {}
-            (want @ (Want::Stop | Want::Yield), state) => {
+            (RequestedState::Stop | RequestedState::Yield, State::Stopped) => {}
+            (want @ (RequestedState::Stop | RequestedState::Yield), state) => {
                 if let Some(client) = self.sessions[session].take() {
-                    if state != State::Ended && want == Want::Stop {
+                    if state != State::Ended && want == RequestedState::Stop {
                         self.goodbye(client, sender);
                     }
                     self.clients[client].leave();
@@ -285,7 +285,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         });
         let mut client = Client::new(session, number, media, row);
         if let Some(what) = client.damage(now_ns, &self.store) {
-            eprintln!("session {session} ends, its row is damaged: {what}");
+            eprintln!("ending session {session}: damaged row: {what}");
             client.end();
             return None;
         }
@@ -349,23 +349,23 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
                 self.goodbye(slot, sender);
             } else {
                 // Checks again until the client has sent and played the last frame.
-                let again_ns = at_ns + client.period_ns();
-                client.wait_until(again_ns);
-                self.releases.push(Reverse((again_ns, session)));
+                let next_check_ns = at_ns + client.period_ns();
+                client.wait_until(next_check_ns);
+                self.releases.push(Reverse((next_check_ns, session)));
             }
             return;
         };
         self.schedule_release(session, slot);
-        let optional = match self.judge(slot, &frame, optional) {
+        let optional = match self.verdict_on(slot, &frame, optional) {
             Verdict::Drop => return self.clients[slot].filtered(&frame),
             Verdict::Pass => optional,
             Verdict::Loosen => true,
         };
-        if self.is_away(slot, &frame) {
+        if self.is_unread(slot, &frame) {
             return self.hold(slot, frame, optional);
         }
         self.enqueue(slot, frame, optional);
-        self.tell_wanted(slot);
+        self.update_wanted(slot);
     }
 
     /// Queues a frame in its lane.
@@ -377,16 +377,16 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         }
     }
 
-    /// Runs the stream's instructions on a frame.
-    fn judge(&mut self, slot: usize, frame: &Descriptor, optional: bool) -> Verdict {
+    /// Returns the filter's verdict on a frame.
+    fn verdict_on(&mut self, slot: usize, frame: &Descriptor, optional: bool) -> Verdict {
         let client = &self.clients[slot];
         let stream = client.media.stream as usize;
-        if !self.instructions.see(stream) {
+        if !self.filter.filters(stream) {
             return Verdict::Pass;
         }
         let waiting = self.mandatory.queued(slot) + self.optional.queued(slot) + self.held.of(slot);
         let view = FrameView::new(client, frame, optional, waiting, self.time_ns);
-        self.instructions.judge(stream, &view)
+        self.filter.verdict_on(stream, &view)
     }
 
     /// Chooses the next frame, if any, and puts it in service.
@@ -402,13 +402,13 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         if client.is_overtaken(&frame) {
             return client.dropped(&frame, SessionField::Late);
         }
-        if client.is_choked() {
+        if client.is_backlogged() {
             // Reserves no RTP numbers: the client sees a gap in time, not in sequence numbers.
             client.row.add(SessionField::Slow, 1);
             return client.dropped(&frame, SessionField::Full);
         }
         let record = match client.ring() {
-            None if client.media.media_file != 0 => self.take_read(slot, &frame),
+            None if client.media.media_file != 0 => self.copy_cached(slot, &frame),
             None => Some(client.frame(&frame, &self.store)),
             Some(number) => {
                 let ring = self.store.rings.get(number);
@@ -450,7 +450,7 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         if service.packet == 0 && client.is_interleaved() {
             let client = &mut self.clients[service.client];
             if passed {
-                client.passed_on(&service.frame);
+                client.forwarded(&service.frame);
             } else {
                 client.dropped(&service.frame, SessionField::Full);
             }
@@ -488,13 +488,16 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     }
 
     /// Stops every client that was silent for more than `timeout_ns`; used when the host is gone.
-    pub(crate) fn end_unheard(&mut self, now_ns: u64, timeout_ns: u64) {
+    pub(crate) fn end_silent_clients(&mut self, now_ns: u64, timeout_ns: u64) {
         for session in 0..self.sessions.len() {
             let row = self.region.session(session);
-            let heard_ns = row.get(SessionField::HeardNs).max(row.get(SessionField::HostHeardNs));
-            if self.sessions[session].is_some() && now_ns.saturating_sub(heard_ns) > timeout_ns {
-                row.set(SessionField::Want, Want::Stop as u64);
-                self.region.set(GlobalField::LookAtAll, 1);
+            let last_received_ns =
+                row.get(SessionField::RtcpReceivedNs).max(row.get(SessionField::RtspReceivedNs));
+            if self.sessions[session].is_some()
+                && now_ns.saturating_sub(last_received_ns) > timeout_ns
+            {
+                row.set(SessionField::RequestedState, RequestedState::Stop as u64);
+                self.region.set(GlobalField::CheckAllRows, 1);
             }
         }
     }
@@ -503,11 +506,11 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
     pub(crate) fn hand_over(&self) {
         for session in 0..self.sessions.len() {
             let row = self.region.session(session);
-            if self.sessions[session].is_some() && row.want() != Want::Stop {
-                row.set(SessionField::Want, Want::Yield as u64);
+            if self.sessions[session].is_some() && row.requested_state() != RequestedState::Stop {
+                row.set(SessionField::RequestedState, RequestedState::Yield as u64);
             }
         }
-        self.region.set(GlobalField::LookAtAll, 1);
+        self.region.set(GlobalField::CheckAllRows, 1);
     }
 
     /// Stops the clients of live streams; used when the host, their source of frames, is gone.
@@ -515,8 +518,10 @@ impl<S: Select<Stamp = ()>> Dispatch<S> {
         for session in 0..self.sessions.len() {
             let client = self.sessions[session].map(|client| &self.clients[client]);
             if client.is_some_and(|client| client.ring().is_some()) {
-                self.region.session(session).set(SessionField::Want, Want::Stop as u64);
-                self.region.set(GlobalField::LookAtAll, 1);
+                self.region
+                    .session(session)
+                    .set(SessionField::RequestedState, RequestedState::Stop as u64);
+                self.region.set(GlobalField::CheckAllRows, 1);
             }
         }
     }

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use crate::scheduler::client::Descriptor;
 
 /// The interval between checks of held frames, ns.
-pub(crate) const AGAIN_NS: u64 = 1_000_000;
+pub(crate) const CHECK_INTERVAL_NS: u64 = 1_000_000;
 
 /// The held frames of all clients.
 #[derive(Debug, Default)]

@@ -6,7 +6,7 @@
 //! ([`Choice`](crate::scheduler::optional_frames::Choice)). For frames of one type, both choices
 //! make an equal number optional.
 
-use crate::scheduler::optional_frames::Importance;
+use crate::shared_memory::importance::Importance;
 
 /// The choice for the block of frames in release.
 #[derive(Clone, Copy, Debug)]

@@ -1,124 +1,164 @@
 //! Handover of frames for interleaved clients: from the data plane to their connections, and the
 //! outcomes back.
 
+use millstream_sync::clock::system::now_ns;
 use std::time::Duration;
 
-use super::{MediaServer, interleave};
-use crate::clock::now_ns;
+use super::read_ahead::ReadAhead;
 use crate::data_plane::packet_sender::{REPORT, write_packet, write_report};
+use crate::files::library::Library;
+use crate::live::publishing::Publishing;
+use crate::rtp::low_u32;
 use crate::rtsp::connection::Connection;
 use crate::rtsp::connection::transit::Outcome;
-use crate::rtsp::session::Transport;
+use crate::rtsp::session::{Sessions, Transport};
 use crate::rtsp::tcp;
-use crate::scheduler::client::{Client, Descriptor, low_bits};
+use crate::scheduler::client::{Client, Descriptor};
 use crate::scheduler::dispatch::Sending;
 use crate::shared_memory::region::{Region, SessionField};
-use crate::shared_memory::store::Packets;
+use crate::shared_memory::store::{FrameRecord, Packets};
 
 /// The interval between polls of connections that are behind; each poll is one system call.
-const LOOK: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-impl MediaServer {
-    /// Writes the frames that the data plane scheduled for interleaved clients to their
-    /// connections.
-    pub(super) fn pass_on(&mut self) {
-        while let Some([who, frame, sequence, deadline_ns]) = self.sessions.region.orders().pop() {
-            let number = low_bits(who) as usize;
-            let Some(session) = self.sessions.get(number) else { continue };
+/// The sources of frames: the store, the frame cache and the rings of live streams.
+pub(super) struct FrameSources<'a> {
+    pub(super) library: &'a Library,
+    pub(super) read_ahead: &'a mut ReadAhead,
+    pub(super) live: &'a mut Publishing,
+}
+
+impl FrameSources<'_> {
+    /// Returns a frame's record and packets; `None` if it was overwritten.
+    fn frame(&mut self, client: &Client, frame: &Descriptor) -> Option<(FrameRecord, Packets<'_>)> {
+        if let Some(ring) = client.ring() {
+            return self.live.copy(ring, frame.number);
+        }
+        let store = &self.library.store;
+        let record = client.frame(frame, store);
+        let packets = store.packets(&record);
+        if client.media.media_file == 0 {
+            return Some((record, packets));
+        }
+        let bytes = self.read_ahead.copy(client.session, frame.number, &record)?;
+        Some((record, Packets { bytes, ..packets }))
+    }
+}
+
+/// The handover's own state.
+#[derive(Debug, Default)]
+pub(super) struct Handover {
+    /// The places of connections whose clients read too slowly.
+    slow: Vec<usize>,
+}
+
+impl Handover {
+    /// Writes the frames that the data plane scheduled for interleaved clients to `places`.
+    pub(super) fn forward(
+        &mut self,
+        places: &mut [Option<Connection>],
+        sessions: &mut Sessions,
+        from: &mut FrameSources<'_>,
+    ) {
+        while let Some([session_key, frame, sequence, deadline_ns]) = sessions.region.orders().pop()
+        {
+            let number = low_u32(session_key) as usize;
+            let Some(session) = sessions.get(number) else { continue };
             let Transport::Interleaved(rtp, rtcp) = session.transport else { continue };
             let (place, title) = (session.connection, session.title);
-            let row = self.sessions.region.session(number);
-            let Some(Some(connection)) = self.connections.get_mut(place) else { continue };
-            if row.get(SessionField::Ssrc) != who >> 32 {
+            let row = sessions.region.session(number);
+            let Some(Some(connection)) = places.get_mut(place) else { continue };
+            if row.get(SessionField::Ssrc) != session_key >> 32 {
                 continue;
             }
-            let store = &self.library.store;
-            let client = Client::new(number, title, store.media()[title], row);
+            let client = Client::new(number, title, from.library.store.media()[title], row);
             let now_ns = now_ns();
             if frame == REPORT {
                 let mut packet = [0; 256];
-                let time = low_bits(sequence);
+                let time = low_u32(sequence);
                 if let Some(length) = write_report(&mut packet, &client, time, sequence >> 32 != 0)
                     && connection.room() >= length + 4
                 {
                     interleave(connection.output(), rtcp, &packet[..length]);
                 }
             } else {
-                let which = (who, frame);
+                let frame_key = (session_key, frame);
                 let frame = Descriptor::numbered(frame);
-                let live = client.ring().map(|ring| self.live.copy(ring, frame.number));
-                let found = match live {
-                    None if client.media.media_file != 0 => {
-                        let record = client.frame(&frame, store);
-                        self.media_files
-                            .copy(number, frame.number, &record)
-                            .map(|bytes| (record, Packets { bytes, ..store.packets(&record) }))
-                    }
-                    None => {
-                        let record = client.frame(&frame, store);
-                        Some((record, store.packets(&record)))
-                    }
-                    Some(found) => found,
-                };
-                let found = found.filter(|(record, packets)| {
+                let found = from.frame(&client, &frame).filter(|(record, packets)| {
                     connection.room() >= record.bytes as usize + 4 * packets.records.len()
                 });
                 if let Some((record, packets)) = found {
                     let rtp_time = client.rtp_time(&frame, &record);
                     let sending = Sending { client: &client, frame, packets, rtp_time, sequence };
                     let first = connection.end_of_output();
-                    let mut packet = Vec::new();
-                    let records = packets.records;
-                    for (at, record) in records.iter().enumerate() {
-                        packet.clear();
-                        write_packet(&mut packet, &sending, at, record, at + 1 == records.len());
-                        interleave(connection.output(), rtp, &packet);
-                    }
+                    write_frame(connection.output(), rtp, &sending);
                     let range = (first, connection.end_of_output());
-                    connection.transit().push(which, range, deadline_ns, now_ns);
+                    connection.transit().push(frame_key, range, deadline_ns, now_ns);
                 } else {
-                    connection.transit().refuse(which);
+                    connection.transit().refuse(frame_key);
                 }
             }
             // Unsent bytes follow when the connection becomes writable.
             if let Err(error) = connection.write() {
                 connection.closing = true;
-                self.sessions.stalled += u64::from(tcp::is_stall(&error));
+                sessions.stalled += u64::from(tcp::is_stall(&error));
             }
-            if settle(connection, self.sessions.region) && !self.behind.contains(&place) {
-                self.behind.push(place);
-            }
+            self.report(connection, place, sessions.region);
         }
     }
 
-    /// Polls connections whose clients are behind. Returns the time until the next poll, at most
+    /// Reports a connection's frame outcomes to the data plane, and polls the connection from then
+    /// on if more outcomes may follow without other events.
+    pub(super) fn report(&mut self, connection: &mut Connection, place: usize, region: Region) {
+        if report_outcomes(connection, region) && !self.slow.contains(&place) {
+            self.slow.push(place);
+        }
+    }
+
+    /// Polls the connections of slow clients. Returns the time until the next poll, at most
     /// `pause`.
-    pub(super) fn attend_behind(&mut self, pause: Duration) -> Duration {
-        let (connections, region) = (&mut self.connections, self.sessions.region);
-        self.behind.retain(|place| match &mut connections[*place] {
-            Some(connection) => settle(connection, region),
+    pub(super) fn poll(
+        &mut self,
+        places: &mut [Option<Connection>],
+        region: Region,
+        pause: Duration,
+    ) -> Duration {
+        self.slow.retain(|place| match &mut places[*place] {
+            Some(connection) => report_outcomes(connection, region),
             None => false,
         });
-        if self.behind.is_empty() { pause } else { pause.min(LOOK) }
-    }
-
-    /// Discards frames without an outcome after the data plane's end; the next one counts them as
-    /// lost.
-    pub(super) fn forget_frames(&mut self) {
-        for connection in self.connections.iter_mut().flatten() {
-            connection.transit().clear();
-        }
+        if self.slow.is_empty() { pause } else { pause.min(POLL_INTERVAL) }
     }
 }
 
 /// Reports a connection's frame outcomes to the data plane. Returns whether it needs another poll.
-pub(super) fn settle(connection: &mut Connection, region: Region) -> bool {
-    connection.settle(now_ns(), |frame, outcome| {
+fn report_outcomes(connection: &mut Connection, region: Region) -> bool {
+    connection.report_outcomes(now_ns(), |frame, outcome| {
         let sent_ns = match outcome {
             Outcome::Sent(at_ns) => at_ns.max(1),
             Outcome::Late => 0,
         };
         region.outcomes().push([frame.session, frame.number, sent_ns, 0])
     });
-    connection.needs_care()
+    connection.needs_polling()
+}
+
+/// Appends the packets of a frame on an interleaved channel.
+fn write_frame(output: &mut Vec<u8>, channel: u8, sending: &Sending<'_>) {
+    let mut packet = Vec::new();
+    let records = sending.packets.records;
+    for (at, record) in records.iter().enumerate() {
+        packet.clear();
+        write_packet(&mut packet, sending, at, record, at + 1 == records.len());
+        interleave(output, channel, &packet);
+    }
+}
+
+/// Appends a packet in interleaved framing: `$`, channel, length, packet (RFC 2326, section 10.12).
+/// Packets are shorter than 64 KiB.
+fn interleave(output: &mut Vec<u8>, channel: u8, packet: &[u8]) {
+    let length = u16::try_from(packet.len()).unwrap_or(u16::MAX);
+    output.extend_from_slice(&[b'$', channel]);
+    output.extend_from_slice(&length.to_be_bytes());
+    output.extend_from_slice(packet);
 }

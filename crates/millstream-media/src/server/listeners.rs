@@ -1,20 +1,15 @@
-//! Listeners: accept connections, enforce the limit per address, evict when the connection table is
-//! full. Also opens the UDP ports that send media.
+//! The RTSP listeners, with and without TLS, and the UDP ports that send media.
 
 use millstream_scenario::Media;
-use mio::net::TcpListener;
+use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use super::{FIRST_CONNECTION, MediaServer, RTSP, RTSPS, failed};
+use super::{RTSP, RTSPS, failed};
 use crate::MediaError;
-use crate::clock::now_ns;
-use crate::pages::rejects::{Reason, holder};
-use crate::rtsp::connection::Connection;
-use crate::rtsp::tcp;
-use crate::rtsp::tls::{self, Secured};
+use crate::rtsp::tls;
 
 /// The number of open files besides connections, with a margin.
 const OTHER_FILES: u64 = 128;
@@ -42,7 +37,7 @@ impl Listener {
         };
         open().map_err(|error| {
             failed(&format!("port {address}"), &error)
-                .help("another server may have it; give another in [media], or port 0")
+                .help("another process may use it; set another port in [media], or port 0")
         })
     }
 
@@ -75,61 +70,19 @@ impl ListenerSet {
         }
         Ok(())
     }
-}
 
-impl MediaServer {
-    /// Accepts all pending connections of a listener; closes those beyond the limits at once.
-    pub(super) fn accept(&mut self, token: Token) {
-        loop {
-            let (listener, tls) = match (token, &self.listeners) {
-                (RTSPS, ListenerSet { rtsps: Some((rtsps, tls)), .. }) => (Some(rtsps), Some(tls)),
-                (_, listeners) => (Some(&listeners.rtsp), None),
-            };
-            let tls = tls.cloned();
-            let Some(Ok((mut stream, peer))) = listener.map(|from| from.listener.accept()) else {
-                return;
-            };
-            let (peer, now_ns) = (peer.ip().to_canonical(), now_ns());
-            let there = self.connections.iter().flatten();
-            let same = there.filter(|other| holder(other.peer) == holder(peer)).count();
-            if same >= self.media.most_connections_per_address() as usize {
-                self.sessions.refusals.note(Reason::Connections, peer, now_ns);
-                continue;
-            }
-            let free = self.connections.iter().position(Option::is_none);
-            let Some(place) = free.or_else(|| self.evict(now_ns)) else {
-                self.sessions.refusals.note(Reason::Full, peer, now_ns);
-                continue;
-            };
-            let Ok(tls) = tls.as_ref().map(Secured::new).transpose() else { continue };
-            let interest = Interest::READABLE | Interest::WRITABLE;
-            let registry = self.poll.registry();
-            if registry.register(&mut stream, Token(place + FIRST_CONNECTION), interest).is_ok() {
-                tcp::set_up(&stream, self.media.stall_timeout_ns);
-                let connection = Connection::new(stream, peer, now_ns);
-                self.connections[place] = Some(match tls {
-                    Some(tls) => connection.secured(tls),
-                    None => connection,
-                });
-            }
-        }
-    }
-
-    /// Closes the oldest connection without an answered request. Returns its index.
-    ///
-    /// A client sends a request as soon as it is connected. So the connection that has been silent
-    /// or slow for longest is the least likely to be a client. A flood of silent connections evicts
-    /// those connections and not the clients.
-    fn evict(&mut self, now_ns: u64) -> Option<usize> {
-        let there = self.connections.iter().enumerate();
-        let incomplete = there.filter_map(|(place, connection)| {
-            Some((connection.as_ref()?.incomplete_since_ns()?, place))
-        });
-        let (_, place) = incomplete.min()?;
-        let connection = self.connections[place].take()?;
-        self.sessions.refusals.note(Reason::Evicted, connection.peer, now_ns);
-        self.close(connection, place);
-        Some(place)
+    /// Accepts a pending connection of the listener with this token. Returns its stream, the
+    /// client's address and the TLS configuration; `None` if no connection is pending.
+    pub(super) fn accept(
+        &self,
+        token: Token,
+    ) -> Option<(TcpStream, IpAddr, Option<&tls::Configuration>)> {
+        let (listener, tls) = match &self.rtsps {
+            Some((listener, tls)) if token == RTSPS => (listener, Some(tls)),
+            _ => (&self.rtsp, None),
+        };
+        let (stream, peer) = listener.listener.accept().ok()?;
+        Some((stream, peer.ip().to_canonical(), tls))
     }
 }
 

@@ -1,7 +1,7 @@
 //! The shared memory region: words that the host and the data plane (NI) exchange.
 //!
 //! ```text
-//! settings | notices, outcomes: host to NI | orders: NI to host | sessions: one row a client | …
+//! settings | notices, outcomes: host to NI | orders: NI to host | one row per session | …
 //! ```
 //! A session's row holds the state that the host requests and the state that the data plane has
 //! reached, with its file position and counters. A notice only names a row to check, so a lost
@@ -10,18 +10,18 @@
 //! Each word has one writer. The host writes its request, and the first part of a row during
 //! session setup; the data plane writes the rest.
 
+use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use memmap2::MmapMut;
+use millstream_sync::ring::shared::{self as ring, Ring};
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
 };
 use std::fs::File;
 use std::io;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::FromBytes;
 
-use crate::instruction::instruction_table::InstructionTable;
-use crate::shared_memory::ring::{self, Ring};
+use crate::shared_memory::instruction_table::InstructionTable;
 
 const MAGIC: u64 = 0x4d53_5452_4541_4e08;
 const NOTICES: usize = 1024;
@@ -44,12 +44,12 @@ pub(crate) enum GlobalField {
     LinkRate,
     /// The link's overhead per packet, bytes.
     LinkOverhead,
-    /// A [`Schedule`](crate::scheduler::Schedule) as a number.
+    /// The scheduling discipline, as a number.
     Schedule,
     /// The number of data planes so far, which numbers the current one.
     Generation,
     /// 1: the data plane must check every row.
-    LookAtAll,
+    CheckAllRows,
     /// 1: the data plane must end.
     End,
     /// The number of scheduling decisions.
@@ -71,7 +71,7 @@ pub(crate) enum GlobalField {
     /// 1: the region has an instruction table.
     InstructionTable,
     /// 1: the data plane must check the instruction table.
-    LookAtBoard,
+    InstructionsChanged,
     /// The path of media files' frames: a [`FramePath`](millstream_scenario::FramePath) as a
     /// number.
     FramePath,
@@ -85,8 +85,8 @@ pub(crate) const SETTINGS: usize = 32;
 #[repr(usize)]
 pub(crate) enum SessionField {
     // Written by the host.
-    /// A [`Want`] as a number.
-    Want,
+    /// A [`RequestedState`] as a number.
+    RequestedState,
     /// The number of the media file.
     Media,
     /// The upper half of the client's address as an IPv6 address.
@@ -102,7 +102,7 @@ pub(crate) enum SessionField {
     /// The first RTP sequence number.
     SequenceBase,
     /// The time of the last activity on the RTSP connection, ns.
-    HostHeardNs,
+    RtspReceivedNs,
     // Written by the data plane.
     /// The number of frames late or dropped because an interleaved client read too slowly.
     Slow,
@@ -115,7 +115,7 @@ pub(crate) enum SessionField {
     /// The time at which frame 0 was, or would have been, released, ns.
     PhaseNs,
     /// The time of the client's last RTCP packet, ns.
-    HeardNs,
+    RtcpReceivedNs,
     /// The time of the last sender report, ns.
     ReportNs,
     Packets,
@@ -165,7 +165,7 @@ const _: () = assert!(SessionField::Unread as usize + 3 <= ROW);
 /// The state that the host requests for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub(crate) enum Want {
+pub(crate) enum RequestedState {
     Nothing,
     Play,
     Pause,
@@ -316,7 +316,7 @@ impl Region {
 #[allow(unsafe_code)]
 fn map(file: &File) -> io::Result<&'static [AtomicU64]> {
     if !fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a region without a seal"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "the region is not sealed"));
     }
     // SAFETY: the file is a memory file sealed against shrinking, so the pages exist. They are
     // accessed only as atomic words, which other processes may change at any time.
@@ -370,13 +370,13 @@ impl Row {
         }
     }
 
-    pub(crate) fn want(&self) -> Want {
-        match self.get(SessionField::Want) {
-            1 => Want::Play,
-            2 => Want::Pause,
-            3 => Want::Stop,
-            4 => Want::Yield,
-            _ => Want::Nothing,
+    pub(crate) fn requested_state(&self) -> RequestedState {
+        match self.get(SessionField::RequestedState) {
+            1 => RequestedState::Play,
+            2 => RequestedState::Pause,
+            3 => RequestedState::Stop,
+            4 => RequestedState::Yield,
+            _ => RequestedState::Nothing,
         }
     }
 
@@ -442,7 +442,7 @@ mod tests {
         let file = File::from(memfd_create("unsealed", MemfdFlags::ALLOW_SEALING).unwrap());
         ftruncate(&file, 1 << 20).unwrap();
         let error = Region::open(&file).err().unwrap();
-        assert_eq!(error.to_string(), "a region without a seal");
+        assert_eq!(error.to_string(), "the region is not sealed");
     }
 
     #[test]

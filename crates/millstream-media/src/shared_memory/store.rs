@@ -17,13 +17,18 @@ use std::io::{self, Write};
 use std::ops::Range;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-use crate::files::library::{LONGEST_QUEUE, LONGEST_WINDOW};
-use crate::live::frames::FrameRing;
-use crate::payload::{Piece, RTP_HEADER};
-use crate::scheduler::optional_frames::Importance;
+use crate::rtp::{Piece, RTP_HEADER};
+use crate::shared_memory::importance::Importance;
+use crate::shared_memory::live_frames::FrameRing;
 
 /// The magic number: "MSTREAM" and the version of the layout.
 const MAGIC: u64 = 0x4d53_5452_4541_4d04;
+
+/// The longest supported loss window, frames.
+pub(crate) const MAX_WINDOW: u32 = 4_096;
+
+/// The upper limit of a client's queue, frames.
+pub(crate) const MAX_QUEUE: u32 = 1 << 16;
 
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -125,7 +130,7 @@ impl PacketRecord {
     }
 
     /// Returns whether `header_bytes` is within the header.
-    pub(crate) fn is_sound(&self) -> bool {
+    pub(crate) fn is_valid(&self) -> bool {
         self.header_bytes as usize <= self.header.len()
     }
 
@@ -308,8 +313,8 @@ impl Store {
                 && media.period_ns > 0
                 && media.rate_frames > 0
                 && media.lost <= media.of
-                && media.of <= LONGEST_WINDOW
-                && media.queue <= LONGEST_QUEUE
+                && media.of <= MAX_WINDOW
+                && media.queue <= MAX_QUEUE
                 && inside(media.first_frame, media.frames, self.all_frames().len())
         }) && self.all_frames().iter().all(|frame| {
             let bytes = if frame.length > 0 { frame.length as usize } else { bytes };
@@ -317,7 +322,7 @@ impl Store {
                 && inside(frame.first_packet, frame.packets.into(), self.all_packets().len())
                 && frame.at.checked_add(frame.length.into()).is_some()
                 && self.packets(frame).records.iter().all(|packet| {
-                    packet.is_sound() && inside(packet.start, packet.bytes.into(), bytes)
+                    packet.is_valid() && inside(packet.start, packet.bytes.into(), bytes)
                 })
         }) && self.media().iter().all(|media| {
             self.frames(media).iter().all(|frame| (frame.length > 0) == (media.media_file > 0))
@@ -446,12 +451,12 @@ pub(crate) mod tests {
         builder.add_plain(media(40, 1, 3), &[(Importance::I, 1)]);
         builder.packets[0].bytes = 101;
         assert!(Store::open(&builder.seal().unwrap()).is_err(), "a packet beyond the end");
-        for (of, queue) in [(LONGEST_WINDOW + 1, 8), (3, LONGEST_QUEUE + 1)] {
+        for (of, queue) in [(MAX_WINDOW + 1, 8), (3, MAX_QUEUE + 1)] {
             let mut builder = StoreBuilder::default();
             let long = MediaRecord { queue, ..media(40, 1, of) };
             builder.add_plain(long, &[(Importance::I, 1)]);
             let opened = Store::open(&builder.seal().unwrap());
-            assert!(opened.is_err(), "room for a window of {of} and a queue of {queue}");
+            assert!(opened.is_err(), "a window of {of} and a queue of {queue} are accepted");
         }
     }
 }

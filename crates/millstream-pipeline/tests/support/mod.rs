@@ -18,7 +18,7 @@ pub(crate) struct Arrival {
     pub(crate) packet: Packet,
 }
 
-/// The packets that left a scheduler, and how many still wait.
+/// The packets that left a scheduler, and the number that still wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) sent: Vec<Departure>,
@@ -32,7 +32,7 @@ impl Observer for Outcome {
     }
 }
 
-/// The reference schedule: one thread, merged arrivals, a link.
+/// Returns the reference schedule: one thread, merged arrivals, one link.
 pub(crate) fn single_threaded(scheduler: &mut Engine, arrivals: &[Arrival], link: Link) -> Outcome {
     let mut outcome = Outcome::default();
     let mut arrivals = arrivals.iter().copied().peekable();
@@ -65,10 +65,10 @@ pub(crate) fn single_threaded(scheduler: &mut Engine, arrivals: &[Arrival], link
     outcome
 }
 
-/// All arrivals in the order in which the pipeline must merge them.
+/// Returns all arrivals in the order in which the pipeline must merge them.
 pub(crate) fn merged(split: &[Vec<Arrival>]) -> Vec<Arrival> {
     let mut all: Vec<_> = split.concat();
-    // Stable: at one time the lower producer first, within one the order of its offers.
+    // A stable sort: at equal times the lower producer is first, then the order of its offers.
     all.sort_by_key(|arrival| arrival.time_ns);
     all
 }

@@ -1,6 +1,6 @@
 //! The entry point of fuzz targets: a connection in memory.
 
-use super::places::Places;
+use super::slots::ConnectionSlots;
 use super::*;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use std::cell::RefCell;
@@ -53,31 +53,32 @@ thread_local! {
         .max_blocking_threads(1)
         .enable_time()
         .build()
-        .expect("a poller");
+        .expect("the system creates a poller");
 }
 
-/// Returns the bytes that a server with orders on a loopback address answers to one connection.
+/// Returns the bytes that a server with a write handler, on a loopback address, answers to one
+/// connection.
 ///
 /// # Panics
 /// Panics if the system cannot create a poller.
-pub fn converse(
+pub fn respond_to(
     bytes: &[u8],
     paths: &'static str,
     answer: impl Fn(&str) -> Answer,
-    orders: &Arc<Orders>,
+    handler: &Arc<WriteHandler>,
 ) -> Vec<u8> {
-    let policy = policy(DASHBOARD).expect("the dashboard has both");
-    let orders = Some(Arc::clone(orders));
-    let site = Site { loopback: true, paths, policy, answer, orders };
+    let policy = policy(DASHBOARD).expect("the dashboard has a style and a script");
+    let handler = Some(Arc::clone(handler));
+    let site = Site { loopback: true, paths, policy, answer, handler };
     let written = Rc::new(RefCell::new(Vec::new()));
     let stream = Memory { rest: bytes.to_vec(), at: 0, written: Rc::clone(&written) };
     RUNTIME.with(|runtime| {
         runtime.block_on(async {
-            let place = &Places::new(1).take().await;
+            let slot = &ConnectionSlots::new(1).take().await;
             let service = service_fn(|request| async {
-                Ok::<_, Infallible>(site.respond(request, place).await)
+                Ok::<_, Infallible>(site.respond(request, slot).await)
             });
-            // The end of the input must not cancel an order in progress.
+            // The end of the input must not cancel a write request in progress.
             let mut connections = connections();
             connections.half_close(true);
             // Errors of a connection concern only its client.
@@ -85,4 +86,18 @@ pub fn converse(
         });
     });
     written.take()
+}
+
+/// Deprecated alias of [`respond_to`].
+///
+/// # Panics
+/// See [`respond_to`].
+#[deprecated(note = "renamed to `respond_to`")]
+pub fn converse(
+    bytes: &[u8],
+    paths: &'static str,
+    answer: impl Fn(&str) -> Answer,
+    handler: &Arc<WriteHandler>,
+) -> Vec<u8> {
+    respond_to(bytes, paths, answer, handler)
 }

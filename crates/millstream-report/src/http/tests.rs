@@ -10,7 +10,7 @@ fn site() -> SocketAddr {
     serve(listener, "/status and /metrics", |path| match path {
         "/status" => Answer::Json("{\"a\":1}".to_owned()),
         "/metrics" => Answer::Metrics("# EOF\n".to_owned()),
-        "/broken" => Answer::Unavailable("it rests".to_owned()),
+        "/broken" => Answer::Unavailable("not ready".to_owned()),
         _ => Answer::NotFound,
     })
     .unwrap();
@@ -38,7 +38,7 @@ fn pages_have_their_content_types() {
     assert!(get(address, "/status?since=1").ends_with("{\"a\":1}"), "a query changes nothing");
     assert!(get(address, "/metrics").contains("openmetrics-text"));
     assert!(get(address, "/broken").starts_with("HTTP/1.1 503 "));
-    assert!(get(address, "/else").ends_with("there are /status and /metrics\n"));
+    assert!(get(address, "/else").ends_with("the pages are /status and /metrics\n"));
     let head = ask(address, b"HEAD /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(head.contains("content-length: 7\r\n") && head.ends_with("\r\n\r\n"), "{head}");
 }
@@ -123,16 +123,16 @@ fn oldest_incomplete_requests_are_closed_for_complete_ones() {
     let answer = get(address, "/status");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     // The server closed this many connections before it sent the answer.
-    let must = half_open.len() - CONNECTIONS + 1;
+    let must = half_open.len() - MAX_CONNECTIONS + 1;
     let closed: Vec<bool> = half_open.iter_mut().map(is_closed).collect();
     assert!(closed[..must].iter().all(|closed| *closed), "{closed:?}");
 }
 
 #[test]
-fn orders_with_missing_bodies_are_closed_for_complete_ones() {
+fn write_requests_with_missing_bodies_are_closed_for_complete_ones() {
     let address = obedient();
     let request = b"PUT /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nabc";
-    let mut slow: Vec<_> = (0..CONNECTIONS)
+    let mut slow: Vec<_> = (0..MAX_CONNECTIONS)
         .map(|_| {
             let mut stream = TcpStream::connect(address).unwrap();
             stream.write_all(request).unwrap();
@@ -146,37 +146,40 @@ fn orders_with_missing_bodies_are_closed_for_complete_ones() {
 #[test]
 fn idle_connections_do_not_block_requests() {
     let address = site();
-    // More connections than places; none ends by itself.
-    let idle: Vec<_> = (0..CONNECTIONS + 8).map(|_| TcpStream::connect(address).unwrap()).collect();
+    // More connections than the limit; none ends by itself.
+    let idle: Vec<_> =
+        (0..MAX_CONNECTIONS + 8).map(|_| TcpStream::connect(address).unwrap()).collect();
     assert!(get(address, "/status").ends_with("{\"a\":1}"));
     drop(idle);
 }
 
-/// Starts a server that answers each order with its contents.
+/// Starts a server that answers each write request with its contents.
 fn obedient() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let obey = Box::new(|order: Order| match order.verb {
-        Verb::Put => Answer::Text(format!("{} {} {}", order.path, order.query, order.content_type)),
-        Verb::Post => Answer::Bytes(order.body.iter().rev().copied().collect()),
-        Verb::Delete => Answer::Refused(409, "it is needed".to_owned()),
+    let handle = Box::new(|request: WriteRequest| match request.method {
+        WriteMethod::Put => {
+            Answer::Text(format!("{} {} {}", request.path, request.query, request.content_type))
+        }
+        WriteMethod::Post => Answer::Bytes(request.body.iter().rev().copied().collect()),
+        WriteMethod::Delete => Answer::Refused(409, "in use".to_owned()),
     });
-    let orders = Orders { most_bytes: 1000, obey };
-    serve_with(listener, "/status", |_| Answer::NotFound, Some(orders)).unwrap();
+    let handler = WriteHandler { max_bytes: 1000, handle };
+    serve_with(listener, "/status", |_| Answer::NotFound, Some(handler)).unwrap();
     address
 }
 
-fn give(address: SocketAddr, verb: &str, headers: &str, body: &str) -> String {
+fn give(address: SocketAddr, method: &str, headers: &str, body: &str) -> String {
     let length = body.len();
     let request = format!(
-        "{verb} /a/b?c=d HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n\
+        "{method} /a/b?c=d HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n{headers}\r\n\
          {body}"
     );
     ask(address, request.as_bytes())
 }
 
 #[test]
-fn orders_have_path_query_type_and_body() {
+fn write_requests_have_path_query_type_and_body() {
     let address = obedient();
     let put = give(address, "PUT", "Content-Type: application/wasm\r\n", "");
     assert!(
@@ -186,7 +189,7 @@ fn orders_have_path_query_type_and_body() {
     let post = give(address, "POST", "", "abc");
     assert!(post.contains("application/octet-stream") && post.ends_with("\r\n\r\ncba"), "{post}");
     let delete = give(address, "DELETE", "", "");
-    assert!(delete.starts_with("HTTP/1.1 409 ") && delete.ends_with("it is needed\n"), "{delete}");
+    assert!(delete.starts_with("HTTP/1.1 409 ") && delete.ends_with("in use\n"), "{delete}");
     assert!(give(address, "GET", "", "").starts_with("HTTP/1.1 404 "));
     assert!(give(address, "PATCH", "", "").starts_with("HTTP/1.1 405 "));
 }
@@ -206,6 +209,6 @@ fn browsers_and_long_bodies_are_refused() {
     let chunk = format!("200\r\n{}\r\n", "a".repeat(512));
     let answer = ask(address, (chunked.to_owned() + &chunk.repeat(2) + "0\r\n\r\n").as_bytes());
     assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
-    let elsewhere = "POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n";
-    assert!(ask(address, elsewhere.as_bytes()).starts_with("HTTP/1.1 421 "));
+    let foreign = "POST / HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 0\r\n\r\n";
+    assert!(ask(address, foreign.as_bytes()).starts_with("HTTP/1.1 421 "));
 }

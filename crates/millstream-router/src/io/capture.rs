@@ -2,12 +2,13 @@
 //!
 //! The output may grow without end and be read meanwhile, so it has its final name from the start.
 
+use millstream_sync::clock::tsc::Clock;
 use millstream_traffic::{CaptureWriter, OutputFile};
 use pcap::{Capture, Linktype, Offline};
 use std::path::Path;
 
-use crate::clock::Clock;
 use crate::error::PortError;
+use crate::ids::PacketHandle;
 use crate::io::port::Port;
 use crate::net::pool::Pool;
 
@@ -67,7 +68,7 @@ impl Port for CapturePort {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         let Some(input) = &mut self.input else { return Ok(0) };
         let mut count = 0;
@@ -92,7 +93,7 @@ impl Port for CapturePort {
         Ok(count)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         let now_ns = self.clock.now_ns();
         for packet in packets {
             if let Some(output) = &mut self.output {

@@ -1,4 +1,4 @@
-//! A port on a Linux network interface, by AF_XDP or AF_PACKET.
+//! A port on a Linux network interface, through AF_XDP or AF_PACKET.
 //!
 //! While the interface is down or missing, the port receives nothing and its packets stay queued. A
 //! separate thread tries to open it again (`opener`).
@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use self::xdp::MAX_QUEUES;
 use crate::error::PortError;
+use crate::ids::PacketHandle;
 use crate::io::port::Port;
 use crate::net::checksum;
 use crate::net::pool::Pool;
@@ -30,10 +31,10 @@ type Transfer = (usize, Option<String>);
 /// An open interface.
 trait Device {
     /// See [`Port::receive`].
-    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Transfer;
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<PacketHandle>) -> Transfer;
 
     /// See [`Port::transmit`].
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer;
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Transfer;
 
     /// See [`Port::retry_pending`].
     fn retry_pending(&mut self) -> bool {
@@ -72,14 +73,14 @@ pub struct InterfacePort {
     longest_bytes: u32,
     /// Socket that holds the multicast memberships.
     membership: Option<OwnedFd>,
-    went_away: u64,
+    times_down: u64,
     /// Packets dropped by earlier devices.
     lost: u64,
 }
 
 impl InterfacePort {
     /// Opens the interface `interface` for the port `name`. [`InterfaceIo::Auto`] selects AF_XDP if
-    /// it can be opened and `against_xdp`, a reason against it, is `None`.
+    /// it can be opened and `xdp_conflict`, a reason against it, is `None`.
     ///
     /// # Errors
     /// If the interface does not exist or cannot be opened.
@@ -96,7 +97,7 @@ impl InterfacePort {
             (InterfaceIo::Auto, Some(reason)) => reason.to_owned(),
             (InterfaceIo::Auto | InterfaceIo::Xdp, _) => {
                 let opened = Redirect::load(MAX_QUEUES)
-                    .map_err(|error| format!("loading a program: {error}"));
+                    .map_err(|error| format!("loading the XDP program: {error}"));
                 let opened = opened.and_then(|redirect| {
                     let redirect = Some(Arc::new(redirect));
                     let spec = OpenSpec { redirect, ..packet.clone() };
@@ -112,14 +113,14 @@ impl InterfacePort {
                         return Ok(Self::new(name, spec, opened));
                     }
                     Err(error) if io == InterfaceIo::Xdp => {
-                        return Err(refused(name, interface, "AF_XDP", &error));
+                        return Err(open_error(name, interface, "AF_XDP", &error));
                     }
                     Err(error) => error,
                 }
             }
         };
         let opened =
-            packet.open().map_err(|error| refused(name, interface, "AF_PACKET", &error))?;
+            packet.open().map_err(|error| open_error(name, interface, "AF_PACKET", &error))?;
         log::info!(
             port = name, interface = interface, io = "AF_PACKET";
             "the interface is open, AF_PACKET: {reason}"
@@ -131,7 +132,7 @@ impl InterfacePort {
         let completes_checksums = is_local(&spec.interface);
         let (name, opener) = (name.to_owned(), None);
         let Opened { handle, longest_bytes, membership, .. } = opened;
-        let (device, went_away, lost) = (Some(handle.device()), 0, 0);
+        let (device, times_down, lost) = (Some(handle.device()), 0, 0);
         Self {
             name,
             spec,
@@ -140,7 +141,7 @@ impl InterfacePort {
             completes_checksums,
             longest_bytes,
             membership,
-            went_away,
+            times_down,
             lost,
         }
     }
@@ -148,10 +149,10 @@ impl InterfacePort {
     #[cold]
     fn handle_away(&mut self, error: &str) -> Result<(), PortError> {
         self.lost = self.lost();
-        self.went_away += 1;
+        self.times_down += 1;
         log::warn!(
             port = self.name, interface = self.spec.interface;
-            "the interface is away: {error}"
+            "the interface is down or was removed: {error}"
         );
         let Some(device) = self.device.take() else { return Ok(()) };
         self.prepare()?;
@@ -167,7 +168,7 @@ impl InterfacePort {
         if let Some(opened) = self.opener.as_ref().and_then(Opener::opened) {
             log::info!(
                 port = self.name, interface = self.spec.interface, mode = opened.handle.mode();
-                "the interface is back"
+                "the interface is open again"
             );
             let Opened { handle, longest_bytes, membership, groups } = opened;
             self.device = Some(handle.device());
@@ -179,8 +180,8 @@ impl InterfacePort {
     }
 }
 
-fn refused(name: &str, interface: &str, by: &str, error: &str) -> PortError {
-    let message = format!("cannot open interface `{interface}` by {by}: {error}");
+fn open_error(name: &str, interface: &str, by: &str, error: &str) -> PortError {
+    let message = format!("cannot open interface `{interface}` with {by}: {error}");
     let what = PortError::new(name, message);
     let lower = error.to_lowercase();
     if lower.contains("permi") {
@@ -194,8 +195,8 @@ fn refused(name: &str, interface: &str, by: &str, error: &str) -> PortError {
         what.help("`ip link` lists the interfaces of this network namespace")
     } else if lower.contains("no buffer space") {
         what.help(
-            "16 MiB of locked memory per port, 8 per further receive queue: `ulimit -l`, or \
-             CAP_IPC_LOCK; or io = \"packet\"",
+            "it locks 16 MiB of memory per port and 8 MiB per further receive queue: raise \
+             `ulimit -l`, give the program CAP_IPC_LOCK, or set io = \"packet\"",
         )
     } else if by == "AF_XDP" {
         what.help("io = \"packet\" uses AF_PACKET instead")
@@ -209,7 +210,7 @@ impl Port for InterfacePort {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         let Some(device) = &mut self.device else {
             self.poll_reopened();
@@ -233,7 +234,7 @@ impl Port for InterfacePort {
         self.device.as_ref()?.backlog()
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         let Some(device) = &mut self.device else { return Ok(0) };
         let (taken, away) = device.transmit(pool, packets);
         if let Some(error) = away {
@@ -254,11 +255,11 @@ impl Port for InterfacePort {
         self.lost + self.device.as_mut().map_or(0, |device| device.lost())
     }
 
-    fn went_away(&self) -> u64 {
-        self.went_away
+    fn times_down(&self) -> u64 {
+        self.times_down
     }
 
-    fn is_away(&self) -> bool {
+    fn is_down(&self) -> bool {
         self.device.is_none()
     }
 
@@ -298,7 +299,7 @@ pub(crate) fn xdp_conflict(interface: &str) -> Option<String> {
     let mut names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
     if let Some(upper) = names.find(|name| name.starts_with("upper_")) {
         let upper = upper.trim_start_matches("upper_").to_owned();
-        return Some(format!("the kernel's `{upper}` uses it"));
+        return Some(format!("the kernel's device `{upper}` uses the interface"));
     }
     let has_address = getifaddrs().into_iter().flatten().any(|of| {
         let address = of.address.filter(|_| of.interface_name == interface);
@@ -311,12 +312,13 @@ pub(crate) fn xdp_conflict(interface: &str) -> Option<String> {
             _ => false,
         })
     });
-    has_address
-        .then(|| "the kernel has an address there, and AF_XDP would take its packets".to_owned())
+    has_address.then(|| {
+        "the kernel has an address on the interface, and AF_XDP would take its packets".to_owned()
+    })
 }
 
-/// Whether senders share this machine or its host, so that no sender completes checksums for a
-/// wire.
+/// Returns whether senders share this machine or its host, so that no sender completes checksums
+/// for a wire.
 fn is_local(interface: &str) -> bool {
     let driver = fs::read_link(format!("/sys/class/net/{interface}/device/driver"));
     driver.map_or(true, |driver| driver.ends_with("virtio_net"))

@@ -2,6 +2,7 @@
 //! transmits.
 
 use crate::error::PortError;
+use crate::ids::PacketHandle;
 use crate::io::port::Port;
 use crate::net::pool::Pool;
 
@@ -16,7 +17,7 @@ pub struct MemoryPort {
 }
 
 impl MemoryPort {
-    /// A port that receives `packets` packets, cycling through `frames`.
+    /// Creates a port that receives `packets` packets, cycling through `frames`.
     #[must_use]
     pub fn new(frames: Vec<Vec<u8>>, packets: u64) -> Self {
         let remaining = if frames.is_empty() { 0 } else { packets };
@@ -49,7 +50,7 @@ impl Port for MemoryPort {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         let most = most.min(usize::try_from(self.remaining).unwrap_or(usize::MAX));
         let mut count = 0;
@@ -66,7 +67,7 @@ impl Port for MemoryPort {
     }
 
     #[inline]
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         for packet in packets {
             if let Some(kept) = &mut self.kept {
                 kept.push(pool.wire(*packet).to_vec());

@@ -4,6 +4,7 @@ use std::net::Ipv6Addr;
 use std::os::fd::RawFd;
 
 use crate::error::PortError;
+use crate::ids::PacketHandle;
 use crate::net::pool::Pool;
 
 /// A network port that moves packets in batches.
@@ -17,14 +18,14 @@ pub trait Port {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError>;
 
     /// Transmits packets in order and frees their buffers; returns how many the device accepted.
     ///
     /// # Errors
     /// If the device fails.
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError>;
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError>;
 
     /// Retries accepted packets that remain in the device's transmit ring, as behind a stalled
     /// receiver; returns whether some remain.
@@ -32,7 +33,7 @@ pub trait Port {
         false
     }
 
-    /// Whether no packet will arrive any more.
+    /// Returns whether no packet will arrive any more.
     fn ended(&self) -> bool {
         false
     }
@@ -56,18 +57,18 @@ pub trait Port {
     }
 
     /// Returns the received packets dropped for an unknown VLAN or several tags.
-    fn strays(&self) -> u64 {
+    fn unknown_vlan(&self) -> u64 {
         0
     }
 
     /// Returns how often the device went down or disappeared. Meanwhile nothing is received or
     /// accepted.
-    fn went_away(&self) -> u64 {
+    fn times_down(&self) -> u64 {
         0
     }
 
-    /// Whether the device is down or missing now.
-    fn is_away(&self) -> bool {
+    /// Returns whether the device is down or missing now.
+    fn is_down(&self) -> bool {
         false
     }
 
@@ -104,12 +105,12 @@ impl<P: Port + ?Sized> Port for Box<P> {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         (**self).receive(pool, most, into)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         (**self).transmit(pool, packets)
     }
 
@@ -133,16 +134,16 @@ impl<P: Port + ?Sized> Port for Box<P> {
         (**self).lost()
     }
 
-    fn strays(&self) -> u64 {
-        (**self).strays()
+    fn unknown_vlan(&self) -> u64 {
+        (**self).unknown_vlan()
     }
 
-    fn went_away(&self) -> u64 {
-        (**self).went_away()
+    fn times_down(&self) -> u64 {
+        (**self).times_down()
     }
 
-    fn is_away(&self) -> bool {
-        (**self).is_away()
+    fn is_down(&self) -> bool {
+        (**self).is_down()
     }
 
     fn longest_bytes(&self) -> u32 {

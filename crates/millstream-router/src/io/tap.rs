@@ -8,6 +8,7 @@ use std::os::fd::RawFd;
 use tun_rs::Layer;
 
 use crate::error::PortError;
+use crate::ids::PacketHandle;
 use crate::io::port::Port;
 use crate::io::tun_device::TunDevice;
 use crate::net::pool::{BUFFER_BYTES, Pool};
@@ -25,7 +26,7 @@ pub struct TapPort {
 /// Result of a read.
 enum Read {
     /// A packet; `None` if it was dropped or left to the segmenter without a free buffer.
-    Packet(Option<u64>),
+    Packet(Option<PacketHandle>),
     /// No packet is waiting.
     Empty,
 }
@@ -75,7 +76,7 @@ impl TapPort {
     }
 
     /// Sends one packet or one coalesced batch; returns whether the kernel accepted it.
-    fn write(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<bool, PortError> {
+    fn write(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<bool, PortError> {
         let device = &self.device.device;
         let result = if packets.len() > 1 {
             self.coalescer.slices(pool, packets, |slices| device.send_vectored(slices))
@@ -96,7 +97,7 @@ impl Port for TapPort {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         let mut count = 0;
         while count < most && pool.free() > 0 {
@@ -114,7 +115,7 @@ impl Port for TapPort {
         Ok(count)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         let mut taken = 0;
         while taken < packets.len() {
             let rest = &packets[taken..];
@@ -132,11 +133,11 @@ impl Port for TapPort {
         self.segmenter.is_empty().then(|| self.device.arrivals())
     }
 
-    fn went_away(&self) -> u64 {
-        self.device.went_away()
+    fn times_down(&self) -> u64 {
+        self.device.times_down()
     }
 
-    fn is_away(&self) -> bool {
-        self.device.is_away()
+    fn is_down(&self) -> bool {
+        self.device.is_down()
     }
 }

@@ -10,6 +10,7 @@ use std::os::fd::RawFd;
 use tun_rs::Layer;
 
 use crate::error::PortError;
+use crate::ids::PacketHandle;
 use crate::io::port::Port;
 use crate::io::tun_device::TunDevice;
 use crate::net::header::ETHERNET;
@@ -64,10 +65,10 @@ fn ethernet(to: [u8; 6], packet: &[u8]) -> Option<[u8; ETHERNET]> {
 
 /// Returns the reply to an ARP request or a neighbour solicitation in `frame`.
 fn resolve(frame: &[u8]) -> Option<Vec<u8>> {
-    if let Some(asked) = ipv4_control::arp(frame) {
-        let us = Endpoint { mac: PEER_MAC, address: asked.target_ipv4.into() };
-        let them = Endpoint { mac: asked.sender_mac, address: asked.sender_ipv4.into() };
-        return (asked.operation == ArpOperation::REQUEST)
+    if let Some(request) = ipv4_control::arp(frame) {
+        let us = Endpoint { mac: PEER_MAC, address: request.target_ipv4.into() };
+        let them = Endpoint { mac: request.sender_mac, address: request.sender_ipv4.into() };
+        return (request.operation == ArpOperation::REQUEST)
             .then(|| ipv4_control::arp_reply(us, them));
     }
     match ndp::message(frame)? {
@@ -84,7 +85,7 @@ impl Port for TunPort {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         let mut count = 0;
         while count < most && pool.free() > 0 {
@@ -114,15 +115,15 @@ impl Port for TunPort {
         self.replies.is_empty().then(|| self.device.arrivals())
     }
 
-    fn went_away(&self) -> u64 {
-        self.device.went_away()
+    fn times_down(&self) -> u64 {
+        self.device.times_down()
     }
 
-    fn is_away(&self) -> bool {
-        self.device.is_away()
+    fn is_down(&self) -> bool {
+        self.device.is_down()
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         for (taken, packet) in packets.iter().enumerate() {
             let frame = pool.frame(*packet);
             if let Some(reply) = resolve(frame) {
@@ -163,25 +164,25 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_asked_for_is_there() {
+    fn every_address_resolves_to_the_peer() {
         let us = Endpoint { mac: DEFAULT_MAC, address: Ipv4Addr::new(10, 1, 0, 1) };
         let target = Ipv4Addr::new(10, 1, 0, 9);
-        let said =
+        let reply =
             ipv4_control::arp(&resolve(&ipv4_control::arp_request(us, target)).unwrap()).unwrap();
-        assert_eq!(said.operation, ArpOperation::REPLY);
-        assert_eq!((said.sender_mac, said.sender_ipv4), (PEER_MAC, target.octets()));
-        assert_eq!(said.target_mac, DEFAULT_MAC);
+        assert_eq!(reply.operation, ArpOperation::REPLY);
+        assert_eq!((reply.sender_mac, reply.sender_ipv4), (PEER_MAC, target.octets()));
+        assert_eq!(reply.target_mac, DEFAULT_MAC);
         let us = Endpoint { mac: DEFAULT_MAC, address: "2001:db8::1".parse::<Ipv6Addr>().unwrap() };
         let target = "2001:db8::9".parse().unwrap();
-        let said = resolve(&ndp::solicitation(us, target)).unwrap();
+        let reply = resolve(&ndp::solicitation(us, target)).unwrap();
         let Some(ndp::Message::Advertisement { target: of, mac, solicited: true, .. }) =
-            ndp::message(&said)
+            ndp::message(&reply)
         else {
-            panic!("{said:?}");
+            panic!("{reply:?}");
         };
         assert_eq!((of, mac), (target, Some(PEER_MAC)));
         // Replies cause no reply.
-        assert_eq!(resolve(&said), None);
+        assert_eq!(resolve(&reply), None);
         let them = Endpoint { mac: PEER_MAC, address: Ipv4Addr::new(10, 1, 0, 9) };
         let ours = Endpoint { mac: DEFAULT_MAC, address: Ipv4Addr::new(10, 1, 0, 1) };
         assert_eq!(resolve(&ipv4_control::arp_reply(them, ours)), None);

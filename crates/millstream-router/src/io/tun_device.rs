@@ -13,7 +13,7 @@ pub(crate) struct TunDevice {
     name: String,
     pub(crate) device: SyncDevice,
     away: bool,
-    went_away: u64,
+    times_down: u64,
 }
 
 impl TunDevice {
@@ -25,7 +25,7 @@ impl TunDevice {
         let made = made.and_then(|made| made.set_nonblocking(true).map(|()| made));
         let device = made.map_err(|error| {
             let kind = if is_tap { "TAP" } else { "TUN" };
-            let message = format!("cannot make {kind} device `{device}`: {error}");
+            let message = format!("cannot create {kind} device `{device}`: {error}");
             let what = PortError::new(name, message);
             match error.raw_os_error() {
                 Some(libc::EPERM) => what.help("run as root, or give the program CAP_NET_ADMIN"),
@@ -33,11 +33,11 @@ impl TunDevice {
                     "run as root, or let this user open /dev/net/tun, and give the program \
                      CAP_NET_ADMIN",
                 ),
-                Some(libc::ENOENT) => what.help("there is no /dev/net/tun: `modprobe tun`"),
+                Some(libc::ENOENT) => what.help("/dev/net/tun is missing: run `modprobe tun`"),
                 _ => what,
             }
         })?;
-        Ok(Self { name: name.to_owned(), device, away: false, went_away: 0 })
+        Ok(Self { name: name.to_owned(), device, away: false, times_down: 0 })
     }
 
     /// Maps the result of a read or write; `None` means that it must be retried later.
@@ -63,7 +63,7 @@ impl TunDevice {
             return Err(PortError::new(&self.name, error.to_string()));
         }
         if !std::mem::replace(&mut self.away, true) {
-            self.went_away += 1;
+            self.times_down += 1;
             log::warn!(port = self.name; "the device is down or deleted: {error}");
         }
         Ok(None)
@@ -74,13 +74,13 @@ impl TunDevice {
         if self.away { Vec::new() } else { vec![self.device.as_raw_fd()] }
     }
 
-    /// Whether the last read or write found the device down or deleted.
-    pub(crate) fn is_away(&self) -> bool {
+    /// Returns whether the last read or write found the device down or deleted.
+    pub(crate) fn is_down(&self) -> bool {
         self.away
     }
 
     /// Returns how often the device went down.
-    pub(crate) fn went_away(&self) -> u64 {
-        self.went_away
+    pub(crate) fn times_down(&self) -> u64 {
+        self.times_down
     }
 }

@@ -21,6 +21,7 @@ use std::rc::Rc;
 use millstream_scenario::{PcpSource, RouterPort, RouterScenario};
 
 use crate::error::PortError;
+use crate::ids::PacketHandle;
 use crate::io::port::Port;
 use crate::net::header::Header;
 use crate::net::pool::Pool;
@@ -44,18 +45,18 @@ struct VlanDemux<P> {
 /// State of one port.
 #[derive(Default)]
 struct Member {
-    waiting: VecDeque<u64>,
+    waiting: VecDeque<PacketHandle>,
     /// Packets dropped because `waiting` was full.
     lost: u64,
     /// Packets of no port that this port read.
-    strays: u64,
+    unknown_vlan: u64,
     groups: Vec<Ipv6Addr>,
 }
 
 impl<P> VlanDemux<P> {
     /// Returns the port of a packet, or [`NO_PORT`].
     #[inline]
-    fn owner(&self, pool: &Pool, packet: u64) -> u16 {
+    fn owner(&self, pool: &Pool, packet: PacketHandle) -> u16 {
         let vlan = Pool::tag(packet).and_then(|tag| tag.vlan());
         match vlan {
             None if is_stacked(pool.frame(packet)) => NO_PORT,
@@ -64,7 +65,13 @@ impl<P> VlanDemux<P> {
     }
 
     /// Keeps the packets of port `at` among `packets[first..]`; queues or drops the others.
-    fn demultiplex(&mut self, pool: &mut Pool, at: usize, packets: &mut Vec<u64>, first: usize) {
+    fn demultiplex(
+        &mut self,
+        pool: &mut Pool,
+        at: usize,
+        packets: &mut Vec<PacketHandle>,
+        first: usize,
+    ) {
         let mut kept = first;
         for read in first..packets.len() {
             let packet = packets[read];
@@ -81,7 +88,7 @@ impl<P> VlanDemux<P> {
                 other => {
                     match other {
                         Some(member) => member.lost += 1,
-                        None => self.members[at].strays += 1,
+                        None => self.members[at].unknown_vlan += 1,
                     }
                     pool.release(packet);
                 }
@@ -98,7 +105,7 @@ pub struct VlanPort<P> {
     vlan: Option<u16>,
     pcp: PcpSource,
     /// Scratch space: packets with their outgoing tags.
-    leaving: Vec<u64>,
+    leaving: Vec<PacketHandle>,
 }
 
 impl<P: Port> VlanPort<P> {
@@ -125,7 +132,7 @@ impl<P: Port> VlanPort<P> {
 
     /// Returns the packet with the port's VLAN tag, or without a tag.
     #[inline]
-    fn retag(&self, pool: &Pool, packet: u64) -> u64 {
+    fn retag(&self, pool: &Pool, packet: PacketHandle) -> PacketHandle {
         let tag = self.vlan.map(|vlan| {
             let tag = Pool::tag(packet).unwrap_or_default().with_vlan(vlan);
             match self.pcp {
@@ -172,7 +179,7 @@ impl<P: Port> Port for VlanPort<P> {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         let demux = &mut *self.demux.borrow_mut();
         let waiting = &mut demux.members[self.at].waiting;
@@ -181,14 +188,15 @@ impl<P: Port> Port for VlanPort<P> {
         if taken == most {
             return Ok(taken);
         }
-        let (first, strays) = (into.len(), demux.members[self.at].strays);
+        let (first, unknown_vlan) = (into.len(), demux.members[self.at].unknown_vlan);
         let received = demux.device.receive(pool, most - taken, into);
         let arrived = into.len() - first;
         demux.demultiplex(pool, self.at, into, first);
-        let strays = usize::try_from(demux.members[self.at].strays - strays).unwrap_or(0);
+        let unknown_vlan =
+            usize::try_from(demux.members[self.at].unknown_vlan - unknown_vlan).unwrap_or(0);
         // Packets too long for a buffer count for the port that read them.
         let unfit = received?.saturating_sub(arrived);
-        Ok(taken + into.len() - first + strays + unfit)
+        Ok(taken + into.len() - first + unknown_vlan + unfit)
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {
@@ -197,7 +205,7 @@ impl<P: Port> Port for VlanPort<P> {
         if taken { None } else { demux.device.arrivals() }
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         let mut leaving = std::mem::take(&mut self.leaving);
         leaving.extend(packets.iter().map(|packet| self.retag(pool, *packet)));
         let taken = self.demux.borrow_mut().device.transmit(pool, &leaving);
@@ -227,16 +235,16 @@ impl<P: Port> Port for VlanPort<P> {
         of_device + demux.members[self.at].lost
     }
 
-    fn strays(&self) -> u64 {
-        self.demux.borrow().members[self.at].strays
+    fn unknown_vlan(&self) -> u64 {
+        self.demux.borrow().members[self.at].unknown_vlan
     }
 
-    fn went_away(&self) -> u64 {
-        self.demux.borrow().device.went_away()
+    fn times_down(&self) -> u64 {
+        self.demux.borrow().device.times_down()
     }
 
-    fn is_away(&self) -> bool {
-        self.demux.borrow().device.is_away()
+    fn is_down(&self) -> bool {
+        self.demux.borrow().device.is_down()
     }
 
     fn longest_bytes(&self) -> u32 {

@@ -5,38 +5,42 @@ use millstream::catalogue::Options;
 use millstream_scenario::{InputMode, PathAction, PortKind, Reservation, RouterScenario};
 
 use crate::error::PortError;
+use crate::ids::{CoreId, IdVec, OutputId, ProcessId};
 use crate::router::plan::{
-    Batch, InputPlan, OutputPlan, PathPlan, Plan, Reading, Stages, WhenFull,
+    Batch, InputPlan, OutputPlan, PathPlan, Plan, ReadMode, Stages, WhenFull,
 };
 use crate::router::throttle::ThrottlePlan;
 
 /// Cycles per second per unit of reservation in the CPU scheduler.
-const CYCLES_A_UNIT: u64 = 1_000;
+const CYCLES_PER_UNIT: u64 = 1_000;
 /// The divisor of the minimum CPU share of a process without a reservation: 1/100 of the frequency.
 /// Admission refuses reservations that leave less.
-const LEAST_PART: u64 = 100;
+const MIN_SHARE_DIVISOR: u64 = 100;
 /// The divisor of the input processes' share, which bounds the cost of overload. All input
 /// processes without a reservation together get 1/32 of the share of another process without one.
-const INPUT_PART: u64 = 32;
+const INPUT_SHARE_DIVISOR: u64 = 32;
 
 /// Returns the reservation of each process, cycles per second, in the router's order. Forwarding
 /// and output processes without a reservation share the remainder equally. Input processes without
 /// one run in unused cycles, so excess packets are dropped by the device at no cost.
-pub(super) fn admit(scenario: &RouterScenario, frequency: u64) -> Result<Vec<u64>, PortError> {
-    let mut reserved = vec![0; 2 * scenario.ports.len() + scenario.paths.len()];
-    for core in 0..scenario.cores {
+pub(super) fn admit(
+    scenario: &RouterScenario,
+    frequency: u64,
+) -> Result<IdVec<ProcessId, u64>, PortError> {
+    let mut reserved = IdVec::repeat(0, 2 * scenario.ports.len() + scenario.paths.len());
+    for core in (0..scenario.cores).map(CoreId) {
         admit_on(scenario, frequency, core, &mut reserved)?;
     }
     Ok(reserved)
 }
 
 /// The core of a process and its reservation, cycles per second; `None` without one.
-struct Asked {
-    core: usize,
+struct ProcessReservation {
+    core: CoreId,
     cycles: Option<u64>,
 }
 
-fn asked(scenario: &RouterScenario, frequency: u64) -> Vec<Asked> {
+fn process_reservations(scenario: &RouterScenario, frequency: u64) -> Vec<ProcessReservation> {
     let cycles = |reservation: Option<Reservation>| {
         reservation.map(|reservation| match reservation {
             Reservation::Cycles(cycles) => cycles,
@@ -46,10 +50,11 @@ fn asked(scenario: &RouterScenario, frequency: u64) -> Vec<Asked> {
             }
         })
     };
-    let of_port = |core, reservation| Asked { core, cycles: cycles(reservation) };
+    let of_port =
+        |core, reservation| ProcessReservation { core: CoreId(core), cycles: cycles(reservation) };
     let inputs = scenario.ports.iter().map(|port| of_port(port.core, port.input));
-    let paths = scenario.paths.iter().map(|path| Asked {
-        core: path.core,
+    let paths = scenario.paths.iter().map(|path| ProcessReservation {
+        core: CoreId(path.core),
         cycles: match path.action {
             PathAction::Forward => cycles(path.reservation),
             // Its process never runs.
@@ -64,13 +69,13 @@ fn asked(scenario: &RouterScenario, frequency: u64) -> Vec<Asked> {
 fn admit_on(
     scenario: &RouterScenario,
     frequency: u64,
-    core: usize,
-    reserved: &mut [u64],
+    core: CoreId,
+    reserved: &mut IdVec<ProcessId, u64>,
 ) -> Result<(), PortError> {
     let ports = scenario.ports.len();
-    let all = asked(scenario, frequency).into_iter().enumerate();
+    let all = process_reservations(scenario, frequency).into_iter().enumerate();
     let here: Vec<_> = all.filter(|(_, of)| of.core == core).collect();
-    let least = frequency / LEAST_PART;
+    let least = frequency / MIN_SHARE_DIVISOR;
     let without = here.iter().filter(|(_, of)| of.cycles.is_none());
     let (without, inputs) =
         (without.clone().count() as u64, without.filter(|(at, _)| *at < ports).count() as u64);
@@ -79,40 +84,45 @@ fn admit_on(
     if total > have {
         let of_core = if scenario.cores > 1 { format!(" of core {core}") } else { String::new() };
         let message = format!(
-            "{} Mcps{of_core} are reserved, {} Mcps more than there are",
+            "the reservations{of_core} total {} Mcps, {} Mcps more than available",
             total / 1_000_000,
             (total - have).div_ceil(1_000_000)
         );
         let help = format!(
-            "the processor has {} Mcps; each of {without} processes without a reservation keeps \
-             1 %",
+            "the CPU has {} Mcps; each of the {without} processes without a reservation keeps 1 %",
             frequency / 1_000_000
         );
         return Err(PortError::new(&scenario.ports[0].name, message).help(help));
     }
     let (left, others) = (frequency - total, (without - inputs).max(1));
-    let input = (left / others / INPUT_PART / inputs.max(1)).min(least);
+    let input = (left / others / INPUT_SHARE_DIVISOR / inputs.max(1)).min(least);
     let other = (left - inputs * input) / others;
     let part = |at: usize| if at < ports { input } else { other };
     for (at, of) in here {
-        reserved[at] = of.cycles.unwrap_or(part(at));
+        reserved[ProcessId(at)] = of.cycles.unwrap_or(part(at));
     }
     Ok(())
 }
 
 /// Returns how the inputs of `scenario` are read. In interrupt mode, the port with the shortest
 /// sleep limit sets the interval at which an idle router polls its devices.
-pub fn reading(scenario: &RouterScenario) -> Reading {
+pub fn read_mode(scenario: &RouterScenario) -> ReadMode {
     let longest = scenario.ports.iter().map(|port| port.longest_sleep_ns);
     match scenario.input {
-        InputMode::Polled => Reading::Polled,
-        InputMode::Interrupt => Reading::Interrupt { longest_sleep_ns: longest.min() },
+        InputMode::Polled => ReadMode::Polled,
+        InputMode::Interrupt => ReadMode::Interrupt { longest_sleep_ns: longest.min() },
     }
 }
 
+/// Deprecated alias of [`read_mode`].
+#[deprecated(note = "renamed to `read_mode`")]
+pub fn reading(scenario: &RouterScenario) -> ReadMode {
+    read_mode(scenario)
+}
+
 /// Returns the plan of `scenario` with these reservations, cycles per second.
-pub(super) fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
-    let unit = |cycles: &u64| u32::try_from(cycles / CYCLES_A_UNIT).unwrap_or(u32::MAX).max(1);
+pub(super) fn plan(scenario: &RouterScenario, reserved: &IdVec<ProcessId, u64>) -> Plan {
+    let unit = |cycles: &u64| u32::try_from(cycles / CYCLES_PER_UNIT).unwrap_or(u32::MAX).max(1);
     let reservations: Vec<u32> = reserved.iter().map(unit).collect();
     let (ports, paths) = (scenario.ports.len(), scenario.paths.len());
     let batch = scenario.batch;
@@ -140,7 +150,7 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
                 drops,
                 input_queue: queue,
                 output_queue: queue,
-                outputs: outputs.map(|port| (port, path.contract.clone())).collect(),
+                outputs: outputs.map(|port| (OutputId(port), path.contract.clone())).collect(),
             }
         });
     let outputs = scenario.ports.iter().zip(&reservations[ports + paths..]);
@@ -156,7 +166,11 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &[u64]) -> Plan {
     });
     Plan {
         stages: Stages::Three,
-        batch: Batch { packets: batch, time_ns: scenario.slice_ns, gather_ns: scenario.gather_ns },
+        batch: Batch {
+            packets: batch,
+            time_ns: scenario.slice_ns,
+            batch_wait_ns: scenario.gather_ns,
+        },
         inputs: inputs.collect(),
         paths: path_plans.collect(),
         outputs: outputs.collect(),

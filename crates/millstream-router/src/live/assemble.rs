@@ -1,11 +1,12 @@
 //! Builds, runs and reloads the router of a validated file.
 
 use millstream_scenario::{NextHop, PathAction, PortKind, RouterPath, RouterPort, RouterScenario};
+use millstream_sync::clock::tsc::Clock;
 use std::sync::Arc;
 use std::{fs, io};
 
-use crate::clock::Clock;
 use crate::error::PortError;
+use crate::ids::{CoreId, IdVec, InputId, OutputId, PathId, PortId, ProcessId};
 use crate::io::capture::CapturePort;
 use crate::io::interface::{InterfacePort, xdp_conflict};
 use crate::io::port::Port;
@@ -13,14 +14,14 @@ use crate::io::tap::TapPort;
 use crate::io::tun::{self, TunPort};
 use crate::io::vlan::open_ports;
 use crate::live::admission::admit;
-use crate::live::control::{Changed, Control};
-use crate::live::core::{Core, Parts, occupancy, part};
+use crate::live::control::{Control, LoadedScenario};
+use crate::live::core::{Core, Parts, occupancy, part_of_core};
 use crate::live::cores::{Worker, pin, processors};
 use crate::live::extension::Extensions;
 use crate::live::inter_core::{InterCoreLinks, RemotePort, RemotePortState, SharedOccupancy};
 use crate::live::netlink;
 use crate::live::report::{Ended, Report};
-use crate::live::snapshot::{Frame, report};
+use crate::live::snapshot::{ReportContext, report};
 use crate::net::classifier::Classifier;
 use crate::net::fib::{self, Routes};
 use crate::net::filter::Filters;
@@ -45,9 +46,9 @@ pub struct LiveRouter {
     /// The CPU of the first core. Its thread is pinned there only if the router has several cores.
     processor: usize,
     /// Whether the other cores are forwarding.
-    going: bool,
+    is_forwarding: bool,
     /// The reservation of each process, cycles per second.
-    reserved: Vec<u64>,
+    reserved: IdVec<ProcessId, u64>,
     /// The CPU's cycles per second.
     frequency: u64,
     clock: Clock,
@@ -88,7 +89,7 @@ impl LiveRouter {
             opened?.map(|()| worker)
         });
         let others = others.collect::<Result<Vec<_>, PortError>>()?;
-        let devices = open_devices(scenario, 0, &clock, &own_end.ports)?;
+        let devices = open_devices(scenario, CoreId(0), &clock, &own_end.ports)?;
         let macs = scenario.ports.iter().map(hardware_address).collect::<Result<Vec<_>, _>>()?;
         for (worker, end) in others.iter().zip(ends) {
             let (parts, clock) = (Parts::load(scenario, &macs, &clock, end.core)?, clock.clone());
@@ -122,17 +123,17 @@ impl LiveRouter {
         links: Option<InterCoreLinks>,
         others: Vec<Worker>,
     ) -> Result<Self, PortError> {
-        let parts = Parts::load(scenario, &macs, &clock, 0)?;
+        let parts = Parts::load(scenario, &macs, &clock, CoreId(0))?;
         let reserved = parts.reserved.clone();
-        let core = Core::new(0, parts, ports, clock.clone(), links)?;
+        let core = Core::new(CoreId(0), parts, ports, clock.clone(), links)?;
         let (scenario, frequency) = (scenario.clone(), clock.cycles_per_second());
-        let (going, began_ns, reloads, removed) = (false, 0, 0, None);
+        let (is_forwarding, began_ns, reloads, removed) = (false, 0, 0, None);
         Ok(Self {
             scenario,
             core,
             others,
             processor: 0,
-            going,
+            is_forwarding,
             reserved,
             frequency,
             clock,
@@ -150,10 +151,13 @@ impl LiveRouter {
     /// If an immutable key differs, an extension cannot be loaded, a filter is invalid, or
     /// reservations exceed a core's cycles. The router is unchanged then.
     pub fn reload(&mut self, scenario: &RouterScenario) -> Result<(), PortError> {
-        self.take_over(Changed::load(scenario.clone())?)
+        self.apply_reload(LoadedScenario::load(scenario.clone())?)
     }
 
-    fn take_over(&mut self, Changed { scenario, loaded }: Changed) -> Result<(), PortError> {
+    fn apply_reload(
+        &mut self,
+        LoadedScenario { scenario, loaded }: LoadedScenario,
+    ) -> Result<(), PortError> {
         let old = &self.scenario;
         let fixed = |of: &RouterScenario| -> Vec<_> {
             let fixed = |port: &RouterPort| {
@@ -167,20 +171,23 @@ impl LiveRouter {
         if fixed(old) != fixed(&scenario) || settings(old) != settings(&scenario) {
             let message =
                 "ports, `cores`, `buffers` and `kernel-routes` cannot change while the router runs";
-            return Err(PortError::new(first, message).help("restart it"));
+            return Err(PortError::new(first, message).help("restart the router"));
         }
-        let kept = |path: &RouterPath| old.paths.iter().position(|old| old.name == path.name);
+        let kept = |path: &RouterPath| {
+            let old = old.paths.iter().position(|old| old.name == path.name);
+            old.map(PathId)
+        };
         let kept: Vec<_> = scenario.paths.iter().map(kept).collect();
         let mut pairs = scenario.paths.iter().zip(&kept);
         let moved =
-            pairs.find(|(path, kept)| kept.is_some_and(|kept| old.paths[kept].core != path.core));
+            pairs.find(|(path, kept)| kept.is_some_and(|kept| old.paths[kept.0].core != path.core));
         if let Some((path, _)) = moved {
-            let message = "it cannot go to another core while the router runs";
-            return Err(PortError::of_path(&path.name, message).help("restart it"));
+            let message = "it cannot move to another core while the router runs";
+            return Err(PortError::of_path(&path.name, message).help("restart the router"));
         }
         let reserved = admit(&scenario, self.frequency)?;
         let mut parts = loaded.into_iter().enumerate().map(|(core, (extensions, filters))| Parts {
-            scenario: part(&scenario, core),
+            scenario: part_of_core(&scenario, CoreId(core)),
             reserved: reserved.clone(),
             macs: self.macs.clone(),
             extensions,
@@ -189,9 +196,9 @@ impl LiveRouter {
         let Some(own) = parts.next() else { return Ok(()) };
         let parts: Vec<Parts> = parts.collect();
         let occupancy = (!self.others.is_empty()).then(|| occupancy(&scenario));
-        let going = self.hold()?;
-        let gone = self.each_takes_over(own, parts, &kept, occupancy.as_ref());
-        if going {
+        let is_forwarding = self.hold()?;
+        let gone = self.apply_reload_to_cores(own, parts, &kept, occupancy.as_ref());
+        if is_forwarding {
             self.go()?;
         }
         let gone = gone?;
@@ -206,18 +213,18 @@ impl LiveRouter {
 
     /// Applies a reload to every core; returns the counters of removed paths. The first core goes
     /// first: if it refuses the plan, no core has changed.
-    fn each_takes_over(
+    fn apply_reload_to_cores(
         &mut self,
         own: Parts,
         parts: Vec<Parts>,
-        kept: &[Option<usize>],
+        kept: &[Option<PathId>],
         occupancy: Option<&Arc<SharedOccupancy>>,
     ) -> Result<PathCounters, PortError> {
-        let mut gone = self.core.take_over(own, kept, occupancy)?;
+        let mut gone = self.core.apply_reload(own, kept, occupancy)?;
         for (worker, parts) in self.others.iter().zip(parts) {
             let (kept, occupancy) = (kept.to_vec(), occupancy.cloned());
             let taken =
-                worker.core(move |core| core.take_over(parts, &kept, occupancy.as_ref()))?;
+                worker.core(move |core| core.apply_reload(parts, &kept, occupancy.as_ref()))?;
             gone.add(&taken?);
         }
         Ok(gone)
@@ -232,7 +239,7 @@ impl LiveRouter {
         let ports = self.scenario.ports.iter().enumerate();
         let interfaces = ports.filter_map(|(at, port)| match &port.kind {
             // The kernel has a separate interface for each VLAN.
-            PortKind::Interface(name, _) if port.vlan.is_none() => Some((name.clone(), at)),
+            PortKind::Interface(name, _) if port.vlan.is_none() => Some((name.clone(), PortId(at))),
             // The kernel is the peer of a TAP or TUN device.
             PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Tun(_) | PortKind::Pcap(..) => {
                 None
@@ -243,7 +250,7 @@ impl LiveRouter {
 
     /// Serves the pending requests of `control`: kernel changes, a reload, a report.
     #[cold]
-    fn attend(&mut self, control: &Control) -> Result<(), PortError> {
+    fn serve_requests(&mut self, control: &Control) -> Result<(), PortError> {
         let most = if self.began_ns == 0 { usize::MAX } else { CHANGES };
         let changes = control.take_changes(most);
         if !changes.is_empty() {
@@ -254,12 +261,14 @@ impl LiveRouter {
             self.core.kernel_changed(&changes);
         }
         if let Some(changed) = control.take_reload() {
-            match self.take_over(*changed) {
-                Ok(()) => log::info!(paths = self.scenario.paths.len(); "the file was read again"),
-                Err(error) => log::error!("the file was not taken over: {error}"),
+            match self.apply_reload(*changed) {
+                Ok(()) => {
+                    log::info!(paths = self.scenario.paths.len(); "the configuration was reloaded");
+                }
+                Err(error) => log::error!("the reload was rejected: {error}"),
             }
         }
-        if control.is_asked() {
+        if control.report_requested() {
             let report = self.report(Ended::Running)?;
             control.answer(|| report);
         }
@@ -268,7 +277,7 @@ impl LiveRouter {
 
     /// Pauses the other cores and drains the links between them; returns whether they were running.
     fn hold(&mut self) -> Result<bool, PortError> {
-        let going = std::mem::take(&mut self.going);
+        let is_forwarding = std::mem::take(&mut self.is_forwarding);
         for worker in &self.others {
             worker.hold()?;
         }
@@ -277,18 +286,18 @@ impl LiveRouter {
         while !settled {
             settled = true;
             for _ in 0..2 {
-                settled &= self.core.settle();
+                settled &= self.core.drain_links();
                 for worker in &self.others {
-                    settled &= worker.core(Core::settle)?;
+                    settled &= worker.core(Core::drain_links)?;
                 }
             }
         }
-        Ok(going)
+        Ok(is_forwarding)
     }
 
     /// Starts forwarding on the other cores.
     fn go(&mut self) -> Result<(), PortError> {
-        self.going = true;
+        self.is_forwarding = true;
         self.others.iter().try_for_each(Worker::go)
     }
 
@@ -327,9 +336,9 @@ impl LiveRouter {
     /// If a port fails.
     pub fn run(&mut self, for_ns: Option<u64>, control: &Control) -> Result<Report, PortError> {
         // Applies the kernel's current tables before the first packet.
-        self.attend(control)?;
+        self.serve_requests(control)?;
         if !self.others.is_empty() {
-            pin(self.processor)?;
+            pin(CoreId(0), self.processor)?;
         }
         self.began_ns = self.core.begin();
         self.go()?;
@@ -345,10 +354,10 @@ impl LiveRouter {
 
     fn forward(&mut self, end_ns: u64, control: &Control) -> Result<Ended, PortError> {
         let mut drain_until_ns = u64::MAX;
-        let mut ask_again_ns = 0;
+        let mut next_check_ns = 0;
         loop {
-            if control.attention() {
-                self.attend(control)?;
+            if control.request_pending() {
+                self.serve_requests(control)?;
             }
             let round = self.core.round()?;
             let now_ns = round.now_ns;
@@ -373,8 +382,8 @@ impl LiveRouter {
                 if now_ns >= drain_until_ns {
                     return Ok(ended);
                 }
-                if self.core.is_empty() && now_ns >= ask_again_ns {
-                    ask_again_ns = now_ns + DRAINED_NS;
+                if self.core.is_empty() && now_ns >= next_check_ns {
+                    next_check_ns = now_ns + DRAINED_NS;
                     if self.are_empty()? {
                         return Ok(ended);
                     }
@@ -402,13 +411,13 @@ impl LiveRouter {
 
     /// Returns the report so far.
     fn report(&mut self, ended: Ended) -> Result<Report, PortError> {
-        let going = self.hold()?;
+        let is_forwarding = self.hold()?;
         let mut snapshot = self.core.snapshot(&self.scenario);
         for worker in &self.others {
             let scenario = self.scenario.clone();
             snapshot.add(worker.core(move |core| core.snapshot(&scenario))?);
         }
-        let frame = Frame {
+        let context = ReportContext {
             scenario: &self.scenario,
             reserved: &self.reserved,
             frequency: self.frequency,
@@ -417,8 +426,8 @@ impl LiveRouter {
             reloads: self.reloads,
             removed: self.removed,
         };
-        let report = report(&frame, snapshot);
-        if going {
+        let report = report(&context, snapshot);
+        if is_forwarding {
             self.go()?;
         }
         Ok(report)
@@ -431,9 +440,9 @@ impl Parts {
         scenario: &RouterScenario,
         macs: &[[u8; 6]],
         clock: &Clock,
-        core: usize,
+        core: CoreId,
     ) -> Result<Self, PortError> {
-        let scenario = part(scenario, core);
+        let scenario = part_of_core(scenario, core);
         Ok(Self {
             reserved: admit(&scenario, clock.cycles_per_second())?,
             macs: macs.to_vec(),
@@ -448,9 +457,9 @@ impl Parts {
 fn processors_for(scenario: &RouterScenario) -> Result<Vec<usize>, PortError> {
     let processors = if scenario.cores > 1 { processors() } else { vec![0] };
     if processors.len() < scenario.cores {
-        let message = format!("{} cores on {} processors", scenario.cores, processors.len());
-        let help =
-            "take fewer `cores`, or let it run on more processors: `taskset -pc $$` shows them";
+        let (cores, found) = (scenario.cores, processors.len());
+        let message = format!("{cores} cores need as many CPUs; the router may use {found}");
+        let help = "configure fewer `cores`, or allow more CPUs: `taskset -pc $$` lists them";
         return Err(PortError::new(&scenario.ports[0].name, message).help(help));
     }
     Ok(processors)
@@ -459,16 +468,16 @@ fn processors_for(scenario: &RouterScenario) -> Result<Vec<usize>, PortError> {
 /// Opens the devices of the ports of `core`; ports of other cores get a [`RemotePort`].
 fn open_devices(
     scenario: &RouterScenario,
-    core: usize,
+    core: CoreId,
     clock: &Clock,
     states: &Arc<[RemotePortState]>,
 ) -> Result<Vec<Box<dyn Port>>, PortError> {
     open_ports(scenario, |port| {
-        if port.core == core {
+        if port.core == core.0 {
             return open(scenario, port, clock);
         }
         let at = scenario.ports.iter().position(|other| other.name == port.name);
-        Ok(Box::new(RemotePort(Arc::clone(states), at.unwrap_or(0))))
+        Ok(Box::new(RemotePort(Arc::clone(states), PortId(at.unwrap_or(0)))))
     })
 }
 
@@ -481,8 +490,8 @@ fn open(
     let name = port.name.as_str();
     Ok(match &port.kind {
         PortKind::Interface(interface, io) => {
-            let against = objection(scenario, port, interface);
-            Box::new(InterfacePort::open(name, interface, *io, against.as_deref())?)
+            let conflict = reason_against_xdp(scenario, port, interface);
+            Box::new(InterfacePort::open(name, interface, *io, conflict.as_deref())?)
         }
         PortKind::Tap(device) => Box::new(TapPort::open(name, device)?),
         PortKind::Tun(device) => Box::new(TunPort::open(name, device, hardware_address(port)?)?),
@@ -513,11 +522,11 @@ pub(super) fn rules(
     let mut routes = Routes::default();
     for (at, port) in scenario.ports.iter().enumerate() {
         for net in &port.addresses {
-            routes.add_resolved(*net, at, macs[at], None);
+            routes.add_resolved(*net, PortId(at), macs[at], None);
         }
     }
     for route in &scenario.routes {
-        let (output, from) = (route.port, macs[route.port]);
+        let (output, from) = (PortId(route.port), macs[route.port]);
         match route.next {
             NextHop::Neighbour(mac) => {
                 routes.add(route.prefix, fib::NextHop { output, from, to: mac.into_array() });
@@ -530,39 +539,47 @@ pub(super) fn rules(
     (Classifier::new(rules).with_filters(filters), Forwarder::new(routes))
 }
 
-/// Returns the processes that can run, in the router's order: the name, the process, and its number
-/// among all processes.
-pub(super) fn processes(scenario: &RouterScenario) -> Vec<(String, Process, usize)> {
+/// Returns the processes that can run, in the router's order: the name, the process, and its id.
+pub(super) fn processes(scenario: &RouterScenario) -> Vec<(String, Process, ProcessId)> {
     let ports = || scenario.ports.iter().enumerate();
-    let inputs = ports().map(|(at, port)| (format!("input {}", port.name), Process::Input(at)));
+    let inputs =
+        ports().map(|(at, port)| (format!("input {}", port.name), Process::Input(InputId(at))));
     let paths = scenario.paths.iter().enumerate();
-    let paths = paths.map(|(at, path)| (format!("path {}", path.name), Process::Forward(at)));
-    let outputs = ports().map(|(at, port)| (format!("output {}", port.name), Process::Output(at)));
+    let paths =
+        paths.map(|(at, path)| (format!("path {}", path.name), Process::Forward(PathId(at))));
+    let outputs =
+        ports().map(|(at, port)| (format!("output {}", port.name), Process::Output(OutputId(at))));
     let all = inputs.chain(paths).chain(outputs).enumerate();
     let runs = |process: &Process| match process {
-        Process::Forward(at) => scenario.paths[*at].action != PathAction::Drop,
+        Process::Forward(at) => scenario.paths[at.0].action != PathAction::Drop,
         _ => true,
     };
     all.filter(|(_, (_, process))| runs(process))
-        .map(|(number, (name, process))| (name, process, number))
+        .map(|(number, (name, process))| (name, process, ProcessId(number)))
         .collect()
 }
 
 /// Returns why AF_XDP is unsuitable for an interface of this router, if it is. The configuration
 /// can still require AF_XDP.
-fn objection(scenario: &RouterScenario, port: &RouterPort, interface: &str) -> Option<String> {
+fn reason_against_xdp(
+    scenario: &RouterScenario,
+    port: &RouterPort,
+    interface: &str,
+) -> Option<String> {
     if scenario.kernel_routes {
         return Some(
-            "by `kernel-routes` the kernel answers there, and needs its packets".to_owned(),
+            "with `kernel-routes` the kernel needs the packets of the interface".to_owned(),
         );
     }
     let here = |other: &&RouterPort| other.kind == port.kind;
     if scenario.ports.iter().filter(here).any(|other| other.vlan.is_some()) {
-        return Some("a port is a VLAN there, and devices may keep tags to themselves".to_owned());
+        return Some(
+            "a port has a VLAN of the interface, and the device may strip VLAN tags".to_owned(),
+        );
     }
     let own = interface_mac(&port.name, interface).ok();
     if port.mac.is_some_and(|mac| own != Some(mac.into_array())) {
-        return Some("the port's `mac` is another than the interface's".to_owned());
+        return Some("the port's `mac` differs from the interface's".to_owned());
     }
     xdp_conflict(interface)
 }
@@ -571,7 +588,7 @@ fn objection(scenario: &RouterScenario, port: &RouterPort, interface: &str) -> O
 fn interface_mac(port: &str, interface: &str) -> Result<[u8; 6], PortError> {
     let path = format!("/sys/class/net/{interface}/address");
     let unknown = |message: String| {
-        PortError::new(port, message).help("give the port a `mac`, as `ip link` shows it")
+        PortError::new(port, message).help("set the port's `mac`; `ip link` shows it")
     };
     let text = fs::read_to_string(&path).map_err(|error| unknown(format!("{path}: {error}")))?;
     let parsed: Result<macaddr::MacAddr6, _> = text.trim().parse();

@@ -10,11 +10,12 @@ use macaddr::MacAddr6;
 use millstream_scenario::{
     InputMode, Match, NextHop, PathAction, PortKind, Route, RouterPath, RouterScenario,
 };
+use millstream_sync::clock::tsc::Clock;
 use serde::Serialize;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::clock::Clock;
 use crate::error::PortError;
+use crate::ids::PortId;
 use crate::io::memory::MemoryPort;
 use crate::io::port::Port;
 use crate::live::assemble::{LiveRouter, processes};
@@ -61,7 +62,7 @@ pub struct Calibration {
 type Costs = Vec<Option<[u64; FRAME_BYTES.len()]>>;
 
 /// Returns the greater of two costs for each frame length; ignores an unknown cost.
-fn dearer(
+fn max_costs(
     one: Option<[u64; FRAME_BYTES.len()]>,
     other: Option<[u64; FRAME_BYTES.len()]>,
 ) -> Option<[u64; FRAME_BYTES.len()]> {
@@ -95,12 +96,12 @@ pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
             let measured = measure(&open, port, &frames)?;
             // The cost of a packet depends on its path and port: the greatest counts.
             for (cost, new) in costs.iter_mut().zip(measured) {
-                *cost = dearer(*cost, new);
+                *cost = max_costs(*cost, new);
             }
             if open.paths[path].extension.is_some() {
                 let mut without = open.clone();
                 without.paths[path].extension = None;
-                *bare = dearer(*bare, measure(&without, port, &frames)?[ports + path]);
+                *bare = max_costs(*bare, measure(&without, port, &frames)?[ports + path]);
             }
         }
     }
@@ -228,7 +229,7 @@ fn sample(
         .routes
         .iter()
         .filter(leaves)
-        .filter_map(|route| narrower(route.prefix, wanted.destination))
+        .filter_map(|route| intersection(route.prefix, wanted.destination))
         .map(host)
         .filter(|to| to.is_ipv6() == v6)
         .filter(|to| !matches!(to, IpAddr::V6(to) if to.is_unicast_link_local()));
@@ -268,17 +269,19 @@ fn classified(
     tag: Option<Tag>,
     frame: &[u8],
 ) -> Option<usize> {
-    match Header::parse(frame) {
+    let port = PortId(port);
+    let path = match Header::parse(frame) {
         Some(header) => classifier.path(port, &Header { tag, ..header }, frame),
         None => {
             let header = Header { tag, ..Header::parse_v6(frame)? };
             classifier.path_v6(port, &header, frame)
         }
-    }
+    };
+    path.map(|path| path.0)
 }
 
 /// Returns the intersection of both prefixes; `None` if they are disjoint.
-fn narrower(route: IpNet, wanted: Option<IpNet>) -> Option<IpNet> {
+fn intersection(route: IpNet, wanted: Option<IpNet>) -> Option<IpNet> {
     match wanted {
         Some(wanted) if route.contains(&wanted) => Some(wanted),
         Some(wanted) if !wanted.contains(&route) => None,
@@ -353,7 +356,8 @@ fn measure(
     frames: &[Vec<u8>; FRAME_BYTES.len()],
 ) -> Result<Costs, PortError> {
     let all = 2 * scenario.ports.len() + scenario.paths.len();
-    let numbers: Vec<usize> = processes(scenario).into_iter().map(|(.., number)| number).collect();
+    let numbers = processes(scenario).into_iter().map(|(.., process)| process.0);
+    let numbers: Vec<usize> = numbers.collect();
     let mut least: Costs = vec![None; all];
     for _ in 0..ROUNDS {
         let mut round: Costs = vec![None; all];

@@ -9,26 +9,27 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::PortError;
-use crate::live::core::part;
+use crate::ids::CoreId;
+use crate::live::core::part_of_core;
 use crate::live::extension::Extensions;
 use crate::live::netlink::Change;
 use crate::live::report::Report;
 use crate::net::filter::Filters;
 
 /// A changed file with its extensions and filters, loaded while the router forwards.
-pub(super) struct Changed {
+pub(super) struct LoadedScenario {
     pub(super) scenario: RouterScenario,
     /// The extensions and filters of each core.
     pub(super) loaded: Vec<(Extensions, Filters)>,
 }
 
-impl Changed {
+impl LoadedScenario {
     pub(super) fn load(scenario: RouterScenario) -> Result<Self, PortError> {
         let load = |core| {
-            let part = part(&scenario, core);
+            let part = part_of_core(&scenario, core);
             Ok((Extensions::load(&part)?, Filters::load(&part)?))
         };
-        let loaded = (0..scenario.cores).map(load).collect::<Result<_, PortError>>()?;
+        let loaded = (0..scenario.cores).map(CoreId).map(load).collect::<Result<_, PortError>>()?;
         Ok(Self { scenario, loaded })
     }
 }
@@ -36,11 +37,11 @@ impl Changed {
 #[derive(Default)]
 struct Requests {
     /// The number of report requests so far.
-    asked: u64,
+    requested: u64,
     /// The number of report requests that the last report answers.
     answered: u64,
     report: Option<Report>,
-    reload: Option<Box<Changed>>,
+    reload: Option<Box<LoadedScenario>>,
     /// Changes of the kernel's tables, the oldest first.
     changes: VecDeque<Change>,
 }
@@ -49,7 +50,7 @@ struct Requests {
 #[derive(Default)]
 pub struct Control {
     stop: AtomicBool,
-    attention: AtomicBool,
+    request_pending: AtomicBool,
     requests: Mutex<Requests>,
     answered: Condvar,
 }
@@ -66,21 +67,21 @@ impl Control {
     /// # Errors
     /// If an extension cannot be loaded, or a filter is invalid.
     pub fn reload(&self, scenario: RouterScenario) -> Result<(), PortError> {
-        let changed = Changed::load(scenario)?;
+        let changed = LoadedScenario::load(scenario)?;
         self.requests().reload = Some(Box::new(changed));
-        self.attention.store(true, Ordering::Release);
+        self.request_pending.store(true, Ordering::Release);
         Ok(())
     }
 
     /// Requests a report and waits for it. Returns `None` if the router does not answer within
-    /// `patience`, for example after its end.
+    /// `timeout`, for example after its end.
     #[must_use]
-    pub fn report(&self, patience: Duration) -> Option<Report> {
-        let until = Instant::now() + patience;
+    pub fn report(&self, timeout: Duration) -> Option<Report> {
+        let until = Instant::now() + timeout;
         let mut requests = self.requests();
-        requests.asked += 1;
-        let ours = requests.asked;
-        self.attention.store(true, Ordering::Release);
+        requests.requested += 1;
+        let ours = requests.requested;
+        self.request_pending.store(true, Ordering::Release);
         while requests.answered < ours {
             let left = until.checked_duration_since(Instant::now())?;
             let waited = self.answered.wait_timeout(requests, left);
@@ -93,7 +94,7 @@ impl Control {
     pub(super) fn kernel_changed(&self, changes: Vec<Change>) {
         if !changes.is_empty() {
             self.requests().changes.extend(changes);
-            self.attention.store(true, Ordering::Release);
+            self.request_pending.store(true, Ordering::Release);
         }
     }
 
@@ -108,7 +109,7 @@ impl Control {
         let count = requests.changes.len().min(most);
         let taken = requests.changes.drain(..count).collect();
         if !requests.changes.is_empty() {
-            self.attention.store(true, Ordering::Release);
+            self.request_pending.store(true, Ordering::Release);
         }
         taken
     }
@@ -119,27 +120,28 @@ impl Control {
     }
 
     /// Returns whether a request was made since the last call.
-    pub(super) fn attention(&self) -> bool {
-        self.attention.load(Ordering::Relaxed) && self.attention.swap(false, Ordering::Acquire)
+    pub(super) fn request_pending(&self) -> bool {
+        self.request_pending.load(Ordering::Relaxed)
+            && self.request_pending.swap(false, Ordering::Acquire)
     }
 
     /// Takes the pending reload, if any.
-    pub(super) fn take_reload(&self) -> Option<Box<Changed>> {
+    pub(super) fn take_reload(&self) -> Option<Box<LoadedScenario>> {
         self.requests().reload.take()
     }
 
     /// Returns whether a report was requested.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn report_requested(&self) -> bool {
         let requests = self.requests();
-        requests.answered < requests.asked
+        requests.answered < requests.requested
     }
 
     /// Sends a report to every requester.
     pub(super) fn answer(&self, report: impl FnOnce() -> Report) {
         let mut requests = self.requests();
-        if requests.answered < requests.asked {
+        if requests.answered < requests.requested {
             requests.report = Some(report());
-            requests.answered = requests.asked;
+            requests.answered = requests.requested;
             self.answered.notify_all();
         }
     }

@@ -1,16 +1,17 @@
 //! One core of a router: its ports, processes and scheduler.
 
 use millstream_scenario::{PathAction, RouterScenario};
+use millstream_sync::clock::tsc::Clock;
 use rustix::thread::set_current_timer_slack;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::Clock;
 use crate::error::PortError;
+use crate::ids::{CoreId, IdVec, OutputId, PathId, PortId, ProcessId};
 use crate::io::port::Port;
-use crate::live::admission::{plan, reading};
+use crate::live::admission::{plan, read_mode};
 use crate::live::assemble::{processes, rules};
 use crate::live::extension::Extensions;
 use crate::live::idle_detector::IdleDetector;
@@ -28,20 +29,20 @@ use crate::router::{Router, Step};
 /// Steps between checks for a stop.
 const STEPS: u32 = 64;
 /// Steps between exchanges with other cores.
-const CROSSING_STEPS: u32 = 16;
+const EXCHANGE_STEPS: u32 = 16;
 /// How long after the last packet a core with links to other cores spins instead of sleeping, ns.
 const SPIN_NS: u64 = 20_000;
 /// The longest sleep of a core with links to other cores, ns.
-const OTHERS_NS: u64 = 50_000;
+const MAX_MULTI_CORE_SLEEP_NS: u64 = 50_000;
 /// Buffers for packets from other cores that no queue holds: packets that wait for neighbour
 /// resolution, or at ports.
-const BESIDE: usize = 1_024;
+const UNQUEUED_BUFFERS: usize = 1_024;
 
 /// A core's part of a file, loaded.
 pub(super) struct Parts {
     pub(super) scenario: RouterScenario,
     /// The reservation of each process, cycles per second.
-    pub(super) reserved: Vec<u64>,
+    pub(super) reserved: IdVec<ProcessId, u64>,
     /// The hardware address of each port.
     pub(super) macs: Vec<[u8; 6]>,
     pub(super) extensions: Extensions,
@@ -58,7 +59,7 @@ pub(super) struct Round {
 
 /// A core of the router: its ports, processes and scheduler.
 pub(super) struct Core {
-    number: usize,
+    number: CoreId,
     paths: usize,
     router: Router<LiveMachine<Box<dyn Port>>>,
     idle_detector: IdleDetector,
@@ -67,9 +68,9 @@ pub(super) struct Core {
 }
 
 /// Returns `scenario` without the extensions and proxies of paths on other cores than `core`.
-pub(super) fn part(scenario: &RouterScenario, core: usize) -> RouterScenario {
+pub(super) fn part_of_core(scenario: &RouterScenario, core: CoreId) -> RouterScenario {
     let mut part = scenario.clone();
-    for path in part.paths.iter_mut().filter(|path| path.core != core) {
+    for path in part.paths.iter_mut().filter(|path| path.core != core.0) {
         (path.extension, path.proxy) = (None, None);
     }
     part
@@ -77,30 +78,30 @@ pub(super) fn part(scenario: &RouterScenario, core: usize) -> RouterScenario {
 
 /// Returns an empty occupancy table with the owners of the paths and ports of `scenario`.
 pub(super) fn occupancy(scenario: &RouterScenario) -> Arc<SharedOccupancy> {
-    let paths = scenario.paths.iter().map(|path| path.core);
-    let ports = scenario.ports.iter().map(|port| port.core);
-    Arc::new(SharedOccupancy::new(paths.collect(), ports.collect()))
+    let paths = scenario.paths.iter().map(|path| CoreId(path.core));
+    let ports = scenario.ports.iter().map(|port| CoreId(port.core));
+    Arc::new(SharedOccupancy::new(paths, ports))
 }
 
 /// Returns the number of buffers that packets from other cores may need at `core`.
-fn buffers_for_others(scenario: &RouterScenario, core: usize) -> usize {
+fn remote_buffers(scenario: &RouterScenario, core: CoreId) -> usize {
     let batches = scenario.batch as usize * scenario.cores;
     let of_path = |path: &millstream_scenario::RouterPath| {
         if path.action == PathAction::Drop {
             return 0;
         }
         let queue = path.queue as usize + batches;
-        let here = scenario.ports.iter().filter(|port| port.core == core).count();
+        let here = scenario.ports.iter().filter(|port| port.core == core.0).count();
         // A packet waits for the path's function first, then at any port.
-        if path.core == core { queue * (1 + scenario.ports.len()) } else { queue * here }
+        if path.core == core.0 { queue * (1 + scenario.ports.len()) } else { queue * here }
     };
-    BESIDE + batches + scenario.paths.iter().map(of_path).sum::<usize>()
+    UNQUEUED_BUFFERS + batches + scenario.paths.iter().map(of_path).sum::<usize>()
 }
 
 impl Core {
     /// Creates core `number` of the router of `parts` on these ports.
     pub(super) fn new(
-        number: usize,
+        number: CoreId,
         parts: Parts,
         ports: Vec<Box<dyn Port>>,
         clock: Clock,
@@ -115,16 +116,16 @@ impl Core {
         }
         let remote = links.as_ref().map(|links| links.occupancy.remote(number));
         if let Some(links) = links {
-            machine.cross(links, buffers_for_others(&scenario, number));
+            machine.connect_cores(links, remote_buffers(&scenario, number));
         }
-        machine.extend(extensions, &[]);
-        machine.proxy(&scenario, &[]);
+        machine.set_extensions(extensions, &[]);
+        machine.set_proxies(&scenario, &[]);
         set_ports(&mut machine, &scenario);
         let mut router = Router::new(&plan(&scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
-        router.read_by(reading(&scenario));
+        router.set_read_mode(read_mode(&scenario));
         if let Some(remote) = remote {
-            router.part(&remote);
+            router.set_remote_parts(&remote);
         }
         let (paths, idle_detector, sleep_calibrator) =
             (scenario.paths.len(), IdleDetector::default(), SleepCalibrator::default());
@@ -133,10 +134,10 @@ impl Core {
 
     /// Reloads the configuration, whose path `n` was `kept[n]`. Returns the counters of removed
     /// paths.
-    pub(super) fn take_over(
+    pub(super) fn apply_reload(
         &mut self,
         parts: Parts,
-        kept: &[Option<usize>],
+        kept: &[Option<PathId>],
         occupancy: Option<&Arc<SharedOccupancy>>,
     ) -> Result<PathCounters, PortError> {
         let Parts { scenario, reserved, macs, extensions, filters } = parts;
@@ -144,36 +145,37 @@ impl Core {
         let gone = self.router.reload(&plan(&scenario, &reserved), kept);
         let gone =
             gone.map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
-        self.router.read_by(reading(&scenario));
+        self.router.set_read_mode(read_mode(&scenario));
         let (classifier, function) = rules(&scenario, &macs, filters);
         let machine = self.router.machine_mut();
         machine.reconfigure(classifier, function);
-        machine.extend(extensions, kept);
-        machine.proxy(&scenario, kept);
+        machine.set_extensions(extensions, kept);
+        machine.set_proxies(&scenario, kept);
         for (at, port) in scenario.ports.iter().enumerate() {
-            machine.set_rate(at, port.rate_bps, port.overhead_bytes);
+            machine.set_rate(PortId(at), port.rate_bps, port.overhead_bytes);
         }
         set_ports(machine, &scenario);
         self.paths = scenario.paths.len();
         if let Some(occupancy) = occupancy {
-            self.part_by(&scenario, occupancy);
+            self.move_occupancy(&scenario, occupancy);
         }
         Ok(gone)
     }
 
     /// Moves the occupancy of queues fed by other cores to a reloaded file's table.
-    fn part_by(&mut self, scenario: &RouterScenario, occupancy: &Arc<SharedOccupancy>) {
+    fn move_occupancy(&mut self, scenario: &RouterScenario, occupancy: &Arc<SharedOccupancy>) {
         let remote = occupancy.remote(self.number);
-        let buffers = buffers_for_others(scenario, self.number);
-        self.router.machine_mut().cross_by(occupancy, buffers);
-        self.router.part(&remote);
-        for path in 0..self.paths {
+        let buffers = remote_buffers(scenario, self.number);
+        self.router.machine_mut().set_occupancy(occupancy, buffers);
+        self.router.set_remote_parts(&remote);
+        for path in remote.paths.ids() {
             if !remote.paths[path] {
-                let came = self.router.queued(path).filter(|packet| Pool::from_remote(*packet));
-                occupancy.set(QueueId::Path(path), came.count());
+                let queued = self.router.queued(path);
+                let from_remote = queued.filter(|packet| Pool::from_remote(*packet));
+                occupancy.set(QueueId::Path(path), from_remote.count());
                 continue;
             }
-            for output in (0..scenario.ports.len()).filter(|output| !remote.outputs[*output]) {
+            for output in remote.outputs.ids().filter(|output| !remote.outputs[*output]) {
                 let waiting = self.router.waiting_at(path, output);
                 occupancy.set(QueueId::Output { path, output }, waiting);
             }
@@ -200,21 +202,21 @@ impl Core {
         mut what: impl FnMut(&mut Box<dyn Port>) -> Result<(), PortError>,
     ) -> Result<(), PortError> {
         let (ports, ..) = self.router.sizes();
-        (0..ports).try_for_each(|port| what(self.router.machine_mut().port_mut(port)))
+        (0..ports).try_for_each(|port| what(self.router.machine_mut().port_mut(PortId(port))))
     }
 
     /// Begins or resumes forwarding; returns the time, ns.
     pub(super) fn begin(&mut self) -> u64 {
         // The default timer slack of 50 µs is as long as a whole sleep. Failure only adds latency.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
-        self.router.machine_mut().rested();
+        self.router.machine_mut().reset_steal_sample();
         self.router.resume();
         let now_ns = self.router.machine_mut().now_ns();
         self.idle_detector.ended(now_ns);
         now_ns
     }
 
-    /// Receives nothing from now on.
+    /// Stops receiving.
     pub(super) fn close(&mut self) {
         self.router.machine_mut().close();
     }
@@ -227,9 +229,9 @@ impl Core {
     /// Returns whether no packet is queued on this core or in flight from it.
     pub(super) fn is_empty(&self) -> bool {
         let (_, paths, outputs) = self.router.sizes();
-        (0..paths).all(|path| self.router.waiting(path) == (0, 0))
-            && (0..outputs).all(|output| self.router.staged(output) == 0)
-            && self.router.machine().is_crossed()
+        (0..paths).all(|path| self.router.waiting(PathId(path)) == (0, 0))
+            && (0..outputs).all(|output| self.router.staged(OutputId(output)) == 0)
+            && self.router.machine().remote_cores().links_are_empty()
     }
 
     /// Exchanges packets with other cores; returns whether any arrived.
@@ -241,23 +243,23 @@ impl Core {
             self.router.arrived(of.queue, of.packet, of.refused);
         }
         self.arrived = arrived;
-        self.router.look_again();
+        self.router.refresh_remote_queues();
         any
     }
 
     /// Exchanges packets with other cores while no core forwards. Returns whether no packet arrived
     /// and none is in flight.
-    pub(super) fn settle(&mut self) -> bool {
-        self.router.machine_mut().make_room_for_others();
-        !self.exchange() && self.router.machine().is_crossed()
+    pub(super) fn drain_links(&mut self) -> bool {
+        self.router.machine_mut().grow_remote_buffers();
+        !self.exchange() && self.router.machine().remote_cores().links_are_empty()
     }
 
     /// Runs at most [`STEPS`] steps; stops at the first idle one.
     pub(super) fn round(&mut self) -> Result<Round, PortError> {
-        let parted = self.router.machine().is_parted();
+        let multi_core = self.router.machine().remote_cores().is_multi_core();
         let (mut idle_until_ns, mut moved) = (None, false);
         for step in 0..STEPS {
-            if parted && step % CROSSING_STEPS == 0 {
+            if multi_core && step % EXCHANGE_STEPS == 0 {
                 moved |= self.exchange();
             }
             match self.router.step() {
@@ -269,8 +271,8 @@ impl Core {
             }
         }
         let machine = self.router.machine_mut();
-        if parted {
-            machine.show_ports();
+        if multi_core {
+            machine.publish_ports();
         }
         if let Some(error) = machine.failure() {
             return Err(error);
@@ -285,11 +287,11 @@ impl Core {
     /// Waits from `now_ns` until `until_ns` or `end_ns`, or until a packet arrives. Call it if no
     /// process is eligible.
     pub(super) fn rest(&mut self, now_ns: u64, until_ns: u64, end_ns: u64) {
-        if self.router.machine().is_parted() && self.exchange() {
+        if self.router.machine().remote_cores().is_multi_core() && self.exchange() {
             return self.router.resume();
         }
         let may_sleep_ns = if self.idle_detector.is_long(now_ns) && self.is_empty() {
-            let due_ns = (0..self.paths).map(|path| self.router.machine().due_ns(path));
+            let due_ns = (0..self.paths).map(|path| self.router.machine().due_ns(PathId(path)));
             due_ns.min().unwrap_or(u64::MAX).min(end_ns).saturating_sub(now_ns)
         } else {
             0
@@ -297,7 +299,7 @@ impl Core {
         if self.idle_detector.wait(self.router.machine_mut(), now_ns, may_sleep_ns)
             || self.wait(now_ns, until_ns.min(end_ns).saturating_sub(now_ns))
         {
-            self.router.machine_mut().rested();
+            self.router.machine_mut().reset_steal_sample();
         }
         self.router.resume();
     }
@@ -305,9 +307,11 @@ impl Core {
     /// Sleeps or spins for at most `for_ns`; returns whether the thread slept.
     fn wait(&mut self, now_ns: u64, for_ns: u64) -> bool {
         let machine = self.router.machine();
-        let (for_ns, soon) = match machine.waker() {
+        let (for_ns, soon) = match machine.remote_cores().waker() {
             // Packets from other cores arrive in bursts: it spins for a while after each.
-            Some(_) => (for_ns.min(OTHERS_NS), self.idle_detector.for_ns(now_ns) <= SPIN_NS),
+            Some(_) => {
+                (for_ns.min(MAX_MULTI_CORE_SLEEP_NS), self.idle_detector.for_ns(now_ns) <= SPIN_NS)
+            }
             None => (for_ns, false),
         };
         // An idle core prefers a late wake-up to spinning.
@@ -318,46 +322,48 @@ impl Core {
             return false;
         };
         let began_ns = machine.clock_ns();
-        let (slept, in_time) = match machine.waker() {
+        let (slept, in_time) = match machine.remote_cores().waker() {
             None => {
                 thread::sleep(Duration::from_nanos(asked_ns));
                 (true, true)
             }
             Some(waker) => {
-                let sleeps = machine.announce();
+                let sleeps = machine.remote_cores().begin_sleep();
                 let woken = sleeps && waker.wait(asked_ns);
-                machine.awake();
+                machine.remote_cores().end_sleep();
                 (sleeps, sleeps && !woken)
             }
         };
         if in_time {
             let took_ns = self.router.machine().clock_ns() - began_ns;
-            self.sleep_calibrator.took(asked_ns, took_ns);
+            self.sleep_calibrator.record_sleep(asked_ns, took_ns);
         }
         slept
     }
 
-    /// Returns whether orders for this core are pending; clears the flag.
-    pub(super) fn ordered(&self) -> bool {
-        self.router.machine().waker().is_some_and(|waker| waker.ordered())
+    /// Returns whether commands for this core are pending; clears the flag.
+    pub(super) fn command_pending(&self) -> bool {
+        self.router.machine().remote_cores().waker().is_some_and(|waker| waker.command_pending())
     }
 
     /// Returns the counters of this core.
     pub(super) fn snapshot(&mut self, scenario: &RouterScenario) -> CoreSnapshot {
         let router = &mut self.router;
         let mut ports = Vec::new();
-        for at in 0..scenario.ports.len() {
+        for (at, of) in scenario.ports.iter().enumerate() {
+            let at = PortId(at);
             let counters = router.machine().counters(at);
-            let nat = if scenario.ports[at].core == self.number {
-                router.machine().translation(at)
+            let nat = if CoreId(of.core) == self.number {
+                router.machine().nat_counters(at)
             } else {
                 None
             };
-            let refused_source = router.machine().refused_source(at);
+            let refused_source = router.machine().dropped_source(at);
             let port = router.machine_mut().port_mut(at);
-            let (strays, went_away, away) = (port.strays(), port.went_away(), port.is_away());
+            let (strays, went_away, away) =
+                (port.unknown_vlan(), port.times_down(), port.is_down());
             let lost = port.lost();
-            let unclassified = router.input(at).unclassified;
+            let unclassified = router.input(at.into()).unclassified;
             ports.push(PortSnapshot {
                 counters,
                 unclassified,
@@ -369,19 +375,19 @@ impl Core {
                 refused_source,
             });
         }
-        let paths = (0..self.paths).map(|at| PathSnapshot {
+        let paths = (0..self.paths).map(PathId).map(|at| PathSnapshot {
             counters: router.path(at),
             waiting: router.waiting(at),
-            extension: router.machine().extension(at),
-            proxy: router.machine().proxied_by(at),
+            extension: router.machine().extension_counters(at),
+            proxy: router.machine().proxy_counters(at),
         });
         let paths = paths.collect();
         let (inputs, all_paths, outputs) = router.sizes();
-        let mut used = vec![Default::default(); inputs + all_paths + outputs];
+        let mut used = IdVec::repeat(Default::default(), inputs + all_paths + outputs);
         for (_, process, number) in processes(scenario) {
             used[number] = router.used(process);
         }
-        let staged = (0..outputs).map(|output| router.staged(output) as u64).sum();
+        let staged = (0..outputs).map(|output| router.staged(OutputId(output)) as u64).sum();
         CoreSnapshot { ports, paths, processes: used, staged }
     }
 }
@@ -389,8 +395,9 @@ impl Core {
 /// Sets the configured addresses, bursts and address translation of every port.
 fn set_ports(machine: &mut LiveMachine<Box<dyn Port>>, scenario: &RouterScenario) {
     for (at, port) in scenario.ports.iter().enumerate() {
+        let at = PortId(at);
         machine.set_address(at, port.addresses.iter().copied());
         machine.set_line_burst(at, port.line_burst_ns);
-        machine.translate(at, port.nat.as_ref());
+        machine.set_nat(at, port.nat.as_ref());
     }
 }

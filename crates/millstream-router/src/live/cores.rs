@@ -1,16 +1,17 @@
 //! The worker threads: one for each core but the first.
 //!
 //! Each thread opens its own ports, because devices need not be `Send`. It starts *on hold*. It
-//! executes orders immediately while on hold, and within some dozen steps while forwarding.
+//! executes commands immediately while on hold, and within some dozen steps while forwarding.
 
+use millstream_sync::waker::eventfd::Waker;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use crate::error::PortError;
+use crate::ids::CoreId;
 use crate::io::port::Port;
 use crate::live::core::Core;
-use crate::live::waker::Waker;
 
 /// The state that a worker's thread owns.
 #[derive(Default)]
@@ -22,7 +23,7 @@ pub(super) struct WorkerState {
 
 type Task = Box<dyn FnOnce(&mut WorkerState) + Send>;
 
-enum Order {
+enum Command {
     Do(Task),
     Go,
     Hold,
@@ -30,10 +31,10 @@ enum Order {
 
 /// A handle to the thread of a core.
 pub(super) struct Worker {
-    number: usize,
-    orders: Option<Sender<Order>>,
+    number: CoreId,
+    commands: Option<Sender<Command>>,
     waker: Arc<Waker>,
-    /// The error that stopped forwarding without a `Hold` order.
+    /// The error that stopped forwarding without a `Hold` command.
     failed: Arc<Mutex<Option<PortError>>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -41,28 +42,28 @@ pub(super) struct Worker {
 impl Worker {
     /// Starts the thread of core `number`, pinned to CPU `processor`; `waker` wakes it.
     pub(super) fn start(
-        number: usize,
+        number: CoreId,
         waker: Arc<Waker>,
         processor: usize,
     ) -> Result<Self, PortError> {
-        let (orders, received) = channel();
+        let (commands, received) = channel();
         let failed = Arc::new(Mutex::new(None));
         let failure = Arc::clone(&failed);
         let work = move || {
-            if let Err(error) = pin(processor) {
+            if let Err(error) = pin(number, processor) {
                 failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
             }
             work(&received, &failure);
         };
         let thread = thread::Builder::new().name(format!("core {number}")).spawn(work);
-        let thread = thread.map_err(|error| gone(number, &error.to_string()))?;
-        Ok(Self { number, orders: Some(orders), waker, failed, thread: Some(thread) })
+        let thread = thread.map_err(|error| core_error(number, &error.to_string()))?;
+        Ok(Self { number, commands: Some(commands), waker, failed, thread: Some(thread) })
     }
 
-    fn order(&self, order: Order) -> Result<(), PortError> {
-        let sent = self.orders.as_ref().and_then(|orders| orders.send(order).ok());
-        sent.ok_or_else(|| gone(self.number, "it has ended"))?;
-        self.waker.order();
+    fn command(&self, command: Command) -> Result<(), PortError> {
+        let sent = self.commands.as_ref().and_then(|commands| commands.send(command).ok());
+        sent.ok_or_else(|| core_error(self.number, "its thread has ended"))?;
+        self.waker.command();
         Ok(())
     }
 
@@ -76,8 +77,8 @@ impl Worker {
             // The caller waits for the result, so sending does not fail.
             let _ = answer.send(what(state));
         };
-        self.order(Order::Do(Box::new(work)))?;
-        answered.recv().map_err(|_| gone(self.number, "it has ended"))
+        self.command(Command::Do(Box::new(work)))?;
+        answered.recv().map_err(|_| core_error(self.number, "its thread has ended"))
     }
 
     /// Runs `what` on the thread's core and returns its result. Fails if the core does not exist
@@ -88,17 +89,17 @@ impl Worker {
     ) -> Result<R, PortError> {
         let number = self.number;
         let what = move |state: &mut WorkerState| state.core.as_mut().map(what);
-        self.state(what)?.ok_or_else(|| gone(number, "it has no ports"))
+        self.state(what)?.ok_or_else(|| core_error(number, "its ports are not open yet"))
     }
 
     /// Starts forwarding.
     pub(super) fn go(&self) -> Result<(), PortError> {
-        self.order(Order::Go)
+        self.command(Command::Go)
     }
 
     /// Stops forwarding; the core is on hold when this returns.
     pub(super) fn hold(&self) -> Result<(), PortError> {
-        self.order(Order::Hold)?;
+        self.command(Command::Hold)?;
         self.state(|_| ())
     }
 
@@ -110,28 +111,28 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The thread ends when the channel of orders closes.
-        self.orders = None;
-        self.waker.order();
+        // The thread ends when the command channel closes.
+        self.commands = None;
+        self.waker.command();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn gone(core: usize, why: &str) -> PortError {
+fn core_error(core: CoreId, why: &str) -> PortError {
     PortError { of: "core", ..PortError::new(&core.to_string(), why) }
 }
 
-/// Executes orders until the channel closes.
-fn work(orders: &Receiver<Order>, failed: &Mutex<Option<PortError>>) {
+/// Executes commands until the channel closes.
+fn work(commands: &Receiver<Command>, failed: &Mutex<Option<PortError>>) {
     let mut state = WorkerState::default();
-    while let Ok(order) = orders.recv() {
-        match order {
-            Order::Do(work) => work(&mut state),
-            Order::Hold => {}
-            Order::Go => {
-                if let Err(error) = forward(&mut state, orders) {
+    while let Ok(command) = commands.recv() {
+        match command {
+            Command::Do(work) => work(&mut state),
+            Command::Hold => {}
+            Command::Go => {
+                if let Err(error) = forward(&mut state, commands) {
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
                 }
             }
@@ -139,18 +140,18 @@ fn work(orders: &Receiver<Order>, failed: &Mutex<Option<PortError>>) {
     }
 }
 
-/// Forwards until a `Hold` order arrives or the channel closes.
-fn forward(state: &mut WorkerState, orders: &Receiver<Order>) -> Result<(), PortError> {
+/// Forwards until a `Hold` command arrives or the channel closes.
+fn forward(state: &mut WorkerState, commands: &Receiver<Command>) -> Result<(), PortError> {
     if let Some(core) = &mut state.core {
         core.begin();
     }
     loop {
-        if state.core.as_ref().is_none_or(Core::ordered) {
+        if state.core.as_ref().is_none_or(Core::command_pending) {
             loop {
-                match orders.try_recv() {
-                    Ok(Order::Do(work)) => work(state),
-                    Ok(Order::Go) => {}
-                    Ok(Order::Hold) => return Ok(()),
+                match commands.try_recv() {
+                    Ok(Command::Do(work)) => work(state),
+                    Ok(Command::Go) => {}
+                    Ok(Command::Hold) => return Ok(()),
                     Err(std::sync::mpsc::TryRecvError::Empty) => break,
                     Err(std::sync::mpsc::TryRecvError::Disconnected) => return Ok(()),
                 }
@@ -170,12 +171,14 @@ pub(super) fn processors() -> Vec<usize> {
     (0..rustix::thread::CpuSet::MAX_CPU).filter(|processor| set.is_set(*processor)).collect()
 }
 
-/// Pins this thread to CPU `processor`.
-pub(super) fn pin(processor: usize) -> Result<(), PortError> {
+/// Pins this thread, of core `core`, to CPU `processor`.
+pub(super) fn pin(core: CoreId, processor: usize) -> Result<(), PortError> {
     let mut set = rustix::thread::CpuSet::new();
     set.set(processor);
     let pinned = rustix::thread::sched_setaffinity(None, &set);
-    pinned.map_err(|error| gone(processor, &format!("its thread cannot be held there: {error}")))
+    pinned.map_err(|error| {
+        core_error(core, &format!("cannot pin its thread to CPU {processor}: {error}"))
+    })
 }
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
 //! Extensions: WebAssembly modules that see the packets of a path before they are routed.
 //!
-//! A module exports a memory `memory`, a global `packet` (i32), the address of [`BUFFER_BYTES`]
-//! bytes in it, and a function `process` (i32) -> i32; it imports nothing. The router copies each
-//! Ethernet frame to `packet` and calls `process` with its length. `process` may change the frame;
-//! it returns the new length, or 0 to drop the packet.
+//! A module imports nothing. It exports a memory `memory`, a function `process` (i32) -> i32 and a
+//! global `packet` (i32), the address of [`BUFFER_BYTES`] bytes in the memory. The router copies
+//! each Ethernet frame to `packet` and calls `process` with its length. `process` may change the
+//! frame; it returns the new length, or 0 to drop the packet.
 //!
 //! Fuel per packet and memory size are limited. A call fails if it exceeds a limit, traps, or
 //! returns an invalid length; the packet is dropped. Consecutive failures stop the module, and
 //! every packet is dropped until it is loaded again. Source: the Router paper, section 2.1
 //! (extensions as forwarding functions).
 
-use millstream_extension::{Buffer, Fault, Function, Limits, Module, Unusable};
+use millstream_extension::{Buffer, Fault, Function, Limits, Module, ModuleError};
 use millstream_scenario::{PathExtension, RouterScenario};
 
 use crate::error::PortError;
+use crate::ids::{IdVec, PacketHandle, PathId};
 use crate::net::pool::{BUFFER_BYTES, Pool};
 
 /// The largest module, bytes.
@@ -62,20 +63,20 @@ impl Extension {
         let wasm = millstream_extension::read(&limits.module, MODULE_BYTES).map_err(|error| {
             wrong(error).help("a WebAssembly module that this program may read")
         })?;
-        let refused = |error: Unusable| {
+        let refused = |error: ModuleError| {
             let help = match error {
-                Unusable::Invalid(_) => {
+                ModuleError::Invalid(_) => {
                     "a WebAssembly module (.wasm) that imports nothing; its memory at the start is \
                      within `memory`"
                         .to_owned()
                 }
-                Unusable::MissingExport(_) => {
-                    "the book says what a module exports: The programmable router, \
+                ModuleError::MissingExport(_) => {
+                    "the book lists what a module exports: The programmable router, \
                      Extensions"
                         .to_owned()
                 }
-                Unusable::BufferOutOfBounds { bytes, .. } => {
-                    format!("an address with {bytes} bytes of memory behind it")
+                ModuleError::BufferOutOfBounds { bytes, .. } => {
+                    format!("an address with {bytes} bytes of memory after it")
                 }
             };
             wrong(error.to_string()).help(help)
@@ -90,7 +91,7 @@ impl Extension {
     }
 
     /// Runs the module on a packet; returns the packet to route, or `None` to drop it.
-    pub(super) fn run(&mut self, pool: &mut Pool, packet: u64) -> Option<u64> {
+    pub(super) fn run(&mut self, pool: &mut Pool, packet: PacketHandle) -> Option<PacketHandle> {
         if self.counters.stopped {
             self.counters.while_stopped += 1;
             return None;
@@ -110,7 +111,7 @@ impl Extension {
                 let Some(frame) = length.and_then(|length| self.module.read(self.packet, length))
                 else {
                     self.counters.bad_length += 1;
-                    self.failed("it returned a length that is none");
+                    self.failed("`process` returned an invalid length");
                     return None;
                 };
                 let packet = pool.replace(packet, frame);
@@ -133,14 +134,17 @@ impl Extension {
     fn failed(&mut self, why: &str) {
         if self.module.record_fault() {
             self.counters.stopped = true;
-            log::error!(path = self.path; "the extension is stopped, its path drops all: {why}");
+            log::error!(
+                path = self.path;
+                "the extension is stopped, its path drops every packet: {why}"
+            );
         }
     }
 }
 
 /// The loaded extensions of all paths, in path order; empty if no path has one.
 #[derive(Default)]
-pub struct Extensions(Vec<Option<Extension>>);
+pub struct Extensions(IdVec<PathId, Option<Extension>>);
 
 impl Extensions {
     /// Loads every configured module: compiles it and runs its start function.
@@ -152,15 +156,15 @@ impl Extensions {
             let limits = path.extension.as_ref()?;
             Some(Extension::load(&path.name, limits))
         };
-        let loaded: Result<Vec<_>, _> =
+        let loaded: Result<IdVec<_, _>, _> =
             scenario.paths.iter().map(|path| load(path).transpose()).collect();
         let loaded = loaded?;
-        Ok(Self(if loaded.iter().any(Option::is_some) { loaded } else { Vec::new() }))
+        Ok(Self(if loaded.iter().any(Option::is_some) { loaded } else { IdVec::new() }))
     }
 
     /// Takes over from `old`; path `n` was path `kept[n]`. Counters carry over, and so does the
     /// state of an unchanged extension that is not stopped.
-    pub(super) fn replace(&mut self, mut old: Self, kept: &[Option<usize>]) {
+    pub(super) fn replace(&mut self, mut old: Self, kept: &[Option<PathId>]) {
         for (new, was) in self.0.iter_mut().zip(kept) {
             let was = was.and_then(|was| old.0.get_mut(was)).and_then(Option::take);
             let (Some(new), Some(was)) = (new, was) else { continue };
@@ -175,12 +179,12 @@ impl Extensions {
 
     /// Returns the extension of a path, if it has one.
     #[inline]
-    pub(super) fn of(&mut self, path: usize) -> Option<&mut Extension> {
+    pub(super) fn of(&mut self, path: PathId) -> Option<&mut Extension> {
         self.0.get_mut(path)?.as_mut()
     }
 
     /// Returns the counters of a path's extension, if it has one.
-    pub(super) fn counters(&self, path: usize) -> Option<ExtensionCounters> {
+    pub(super) fn counters(&self, path: PathId) -> Option<ExtensionCounters> {
         Some(self.0.get(path)?.as_ref()?.counters)
     }
 }

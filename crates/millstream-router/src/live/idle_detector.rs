@@ -3,8 +3,9 @@
 //! Polling every device after each of the longest sleeps costs a few percent of a core. A core
 //! blocks after an idle period if no packet is queued and every port has a file descriptor.
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::os::fd::{BorrowedFd, RawFd};
+use millstream_sync::clock::system::timespec;
+use rustix::event::{PollFd, PollFlags, poll};
+use std::os::fd::BorrowedFd;
 
 use crate::io::port::Port;
 use crate::live::machine::LiveMachine;
@@ -54,8 +55,8 @@ impl IdleDetector {
             return false;
         }
         let Some(arrivals) = machine.arrivals() else { return false };
-        if !machine.announce() {
-            machine.awake();
+        if !machine.remote_cores().begin_sleep() {
+            machine.remote_cores().end_sleep();
             return false;
         }
         // SAFETY: the descriptors belong to `machine`, which keeps them open until this returns.
@@ -64,33 +65,22 @@ impl IdleDetector {
         let borrowed: Vec<BorrowedFd> = borrowed.collect();
         let wanted = |of| PollFd::from_borrowed_fd(of, PollFlags::IN);
         let mut wanted: Vec<PollFd> = borrowed.into_iter().map(wanted).collect();
-        let timeout = Timespec { tv_sec: 0, tv_nsec: for_ns.cast_signed() };
         // The caller polls every port next, whichever descriptor is ready.
-        if poll(&mut wanted, Some(&timeout)).is_ok_and(|ready| ready > 0) {
+        if poll(&mut wanted, Some(&timespec(for_ns))).is_ok_and(|ready| ready > 0) {
             self.since_ns = machine.clock_ns();
         }
-        machine.awake();
+        machine.remote_cores().end_sleep();
         true
-    }
-}
-
-impl<P: Port> LiveMachine<P> {
-    /// Returns the descriptors that signal arrivals at ports or from other cores; `None` if a port
-    /// has none, or packets are held for neighbours.
-    fn arrivals(&self) -> Option<Vec<RawFd>> {
-        if self.waits_for_neighbours() {
-            return None;
-        }
-        let ports = self.ports().map(Port::arrivals).collect::<Option<Vec<_>>>()?;
-        Some(ports.into_iter().flatten().chain(self.wake_event()).collect())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ids::PacketHandle;
     use crate::live::{Classifier, Clock, Forwarder, MemoryPort, Pool, PortError};
     use std::io::{Write, pipe};
+    use std::os::fd::RawFd;
     use std::os::fd::{AsRawFd, OwnedFd};
 
     /// A port whose pipe signals arrivals; without a pipe it cannot signal them.
@@ -101,12 +91,12 @@ mod tests {
             &mut self,
             _: &mut Pool,
             _: usize,
-            _: &mut Vec<u64>,
+            _: &mut Vec<PacketHandle>,
         ) -> Result<usize, PortError> {
             Ok(0)
         }
 
-        fn transmit(&mut self, _: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+        fn transmit(&mut self, _: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
             Ok(packets.len())
         }
 
@@ -126,20 +116,21 @@ mod tests {
 
     #[test]
     fn it_blocks_only_after_an_idle_period_and_if_every_port_signals_arrivals() {
-        let (told, mut tell) = pipe().unwrap();
-        let (silent, _held) = pipe().unwrap();
-        let mut all = machine(vec![PipePort(Some(told.into())), PipePort(Some(silent.into()))]);
+        let (reader, mut writer) = pipe().unwrap();
+        let (silent, _silent_writer) = pipe().unwrap();
+        let mut all = machine(vec![PipePort(Some(reader.into())), PipePort(Some(silent.into()))]);
         let mut idle_detector = IdleDetector::default();
-        assert!(!idle_detector.wait(&mut all, IDLE_NS - 1, u64::MAX), "packets moved just before");
-        assert!(!idle_detector.wait(&mut all, IDLE_NS, SHORTEST_NS - 1), "not worth it");
+        assert!(!idle_detector.wait(&mut all, IDLE_NS - 1, u64::MAX), "packets have just moved");
+        assert!(!idle_detector.wait(&mut all, IDLE_NS, SHORTEST_NS - 1), "too short to block");
         assert!(idle_detector.wait(&mut all, IDLE_NS, SHORTEST_NS));
-        assert_eq!(idle_detector.since_ns, 0, "nothing came");
-        tell.write_all(&[1]).unwrap();
+        assert_eq!(idle_detector.since_ns, 0, "no packet arrived");
+        writer.write_all(&[1]).unwrap();
         assert!(idle_detector.wait(&mut all, IDLE_NS, u64::MAX));
-        assert!(idle_detector.since_ns > 0, "something came");
-        let (told, _tell) = pipe().unwrap();
-        let mut some = machine(vec![PipePort(Some(told.into())), PipePort(None)]);
-        assert!(!IdleDetector::default().wait(&mut some, IDLE_NS, u64::MAX), "one cannot tell");
+        assert!(idle_detector.since_ns > 0, "a packet arrived");
+        let (reader, _writer) = pipe().unwrap();
+        let mut some = machine(vec![PipePort(Some(reader.into())), PipePort(None)]);
+        let blocked = IdleDetector::default().wait(&mut some, IDLE_NS, u64::MAX);
+        assert!(!blocked, "one port cannot signal arrivals");
         let mut memory = machine(vec![MemoryPort::default()]);
         assert!(!IdleDetector::default().wait(&mut memory, IDLE_NS, u64::MAX));
     }

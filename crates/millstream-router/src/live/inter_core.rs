@@ -11,14 +11,15 @@
 //! space in the destination queue first, so no single queue blocks the ring. [`SharedOccupancy`]
 //! counts packets in a queue and packets in flight to it.
 
-use rtrb::{Consumer, Producer, RingBuffer};
+use millstream_sync::ring::slots::{Receiver, Sender, slots};
+use millstream_sync::waker::eventfd::Waker;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::error::PortError;
+use crate::ids::{CoreId, IdVec, PacketHandle, PathId, PortId};
 use crate::io::port::Port;
-use crate::live::waker::Waker;
 use crate::net::pool::{BUFFER_BYTES, Pool};
 use crate::router::RemoteOwnership;
 use crate::router::machine::QueueId;
@@ -34,25 +35,25 @@ pub(crate) enum CrossCoreDestination {
     /// Enqueues it.
     Queue(QueueId),
     /// Sends it by this port, ahead of the port's queues.
-    Say(usize),
+    Originate(PortId),
     /// Learns the neighbour that the frame announces at this port.
-    Heard(usize),
+    LearnNeighbour(PortId),
 }
 
 #[derive(Debug)]
 struct FrameSlot {
     destination: CrossCoreDestination,
-    handle: u64,
+    handle: PacketHandle,
     frame: [u8; BUFFER_BYTES],
 }
 
 /// The core of each path and port of one file, and the occupancy of queues fed by other cores.
 #[derive(Debug)]
 pub(crate) struct SharedOccupancy {
-    path_core: Vec<usize>,
-    port_core: Vec<usize>,
+    path_core: IdVec<PathId, CoreId>,
+    port_core: IdVec<PortId, CoreId>,
     /// Packets from other cores in the input queue of each path, or in flight to it.
-    at_path: Vec<AtomicU32>,
+    at_path: IdVec<PathId, AtomicU32>,
     /// Packets from other cores in each output queue, or in flight to it; row by path, column by
     /// port.
     at_output: Vec<AtomicU32>,
@@ -60,17 +61,26 @@ pub(crate) struct SharedOccupancy {
 
 impl SharedOccupancy {
     /// Creates empty queues for paths and ports, each given by its core.
-    pub(crate) fn new(path_core: Vec<usize>, port_core: Vec<usize>) -> Self {
-        let counts = |many: usize| (0..many).map(|_| AtomicU32::new(0)).collect();
+    pub(crate) fn new(
+        path_core: impl IntoIterator<Item = CoreId>,
+        port_core: impl IntoIterator<Item = CoreId>,
+    ) -> Self {
+        let path_core: IdVec<PathId, _> = path_core.into_iter().collect();
+        let port_core: IdVec<PortId, _> = port_core.into_iter().collect();
+        let counts = |many: usize| (0..many).map(|_| AtomicU32::new(0));
         let (at_path, at_output) = (path_core.len(), path_core.len() * port_core.len());
-        Self { at_path: counts(at_path), at_output: counts(at_output), path_core, port_core }
+        let (at_path, at_output) = (counts(at_path).collect(), counts(at_output).collect());
+        Self { at_path, at_output, path_core, port_core }
     }
 
     /// Returns the paths and ports that other cores than `core` own.
-    pub(crate) fn remote(&self, core: usize) -> RemoteOwnership {
-        let other = |of: &[usize]| of.iter().map(|of| *of != core).collect::<Vec<_>>();
-        let ports = other(&self.port_core);
-        RemoteOwnership { inputs: ports.clone(), paths: other(&self.path_core), outputs: ports }
+    pub(crate) fn remote(&self, core: CoreId) -> RemoteOwnership {
+        let is_remote = |owner: &CoreId| *owner != core;
+        RemoteOwnership {
+            inputs: self.port_core.iter().map(is_remote).collect(),
+            paths: self.path_core.iter().map(is_remote).collect(),
+            outputs: self.port_core.iter().map(is_remote).collect(),
+        }
     }
 
     /// Sets the occupancy of a queue that a reload kept.
@@ -84,16 +94,16 @@ impl SharedOccupancy {
         match queue {
             QueueId::Path(path) => &self.at_path[path],
             QueueId::Output { path, output } => {
-                &self.at_output[path * self.port_core.len() + output]
+                &self.at_output[path.0 * self.port_core.len() + output.0]
             }
         }
     }
 
     #[inline]
-    fn core(&self, queue: QueueId) -> usize {
+    fn core(&self, queue: QueueId) -> CoreId {
         match queue {
             QueueId::Path(path) => self.path_core[path],
-            QueueId::Output { output, .. } => self.port_core[output],
+            QueueId::Output { output, .. } => self.port_core[output.into()],
         }
     }
 }
@@ -112,38 +122,38 @@ impl Default for RemotePortState {
 }
 
 /// A placeholder for a port of another core: it receives and transmits nothing.
-pub(crate) struct RemotePort(pub(crate) Arc<[RemotePortState]>, pub(crate) usize);
+pub(crate) struct RemotePort(pub(crate) Arc<[RemotePortState]>, pub(crate) PortId);
 
 impl Port for RemotePort {
-    fn receive(&mut self, _: &mut Pool, _: usize, _: &mut Vec<u64>) -> Result<usize, PortError> {
+    fn receive(
+        &mut self,
+        _: &mut Pool,
+        _: usize,
+        _: &mut Vec<PacketHandle>,
+    ) -> Result<usize, PortError> {
         Ok(0)
     }
 
-    fn transmit(&mut self, _: &mut Pool, _: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, _: &mut Pool, _: &[PacketHandle]) -> Result<usize, PortError> {
         // Packets for this port are handed over to its core.
         Ok(0)
     }
 
     fn ended(&self) -> bool {
-        self.0[self.1].ended.load(Ordering::Acquire)
+        self.0[self.1.0].ended.load(Ordering::Acquire)
     }
 
     fn longest_bytes(&self) -> u32 {
-        self.0[self.1].longest_bytes.load(Ordering::Relaxed)
+        self.0[self.1.0].longest_bytes.load(Ordering::Relaxed)
     }
 }
 
 /// The rings to and from another core.
 struct InterCoreLink {
-    core: usize,
-    to: Producer<Box<FrameSlot>>,
-    empty: Consumer<Box<FrameSlot>>,
-    from: Consumer<Box<FrameSlot>>,
-    emptied: Producer<Box<FrameSlot>>,
-    // Boxes, because a ring then moves a pointer instead of a frame.
-    #[allow(clippy::vec_box)]
-    spare: Vec<Box<FrameSlot>>,
-    outbox: VecDeque<(CrossCoreDestination, u64)>,
+    core: CoreId,
+    to: Sender<FrameSlot>,
+    from: Receiver<FrameSlot>,
+    outbox: VecDeque<(CrossCoreDestination, PacketHandle)>,
     /// Whether frames were sent since the last wake-up.
     sent: bool,
     waker: Arc<Waker>,
@@ -152,18 +162,19 @@ struct InterCoreLink {
 impl InterCoreLink {
     /// Sends a frame; returns false without a free slot.
     #[inline]
-    fn send(&mut self, pool: &Pool, destination: CrossCoreDestination, handle: u64) -> bool {
-        let Some(mut slot) = self.spare.pop().or_else(|| self.empty.pop().ok()) else {
-            return false;
-        };
-        let frame = pool.frame(handle);
-        slot.frame[..frame.len()].copy_from_slice(frame);
-        (slot.destination, slot.handle) = (destination, handle);
-        // The ring has as many entries as there are slots.
-        let sent = self.to.push(slot);
-        debug_assert!(sent.is_ok());
-        self.sent = true;
-        true
+    fn send(
+        &mut self,
+        pool: &Pool,
+        destination: CrossCoreDestination,
+        handle: PacketHandle,
+    ) -> bool {
+        let sent = self.to.send(|slot| {
+            let frame = pool.frame(handle);
+            slot.frame[..frame.len()].copy_from_slice(frame);
+            (slot.destination, slot.handle) = (destination, handle);
+        });
+        self.sent |= sent;
+        sent
     }
 }
 
@@ -172,7 +183,7 @@ pub(crate) struct InterCoreLinks {
     pub(crate) occupancy: Arc<SharedOccupancy>,
     pub(crate) ports: Arc<[RemotePortState]>,
     pub(crate) waker: Arc<Waker>,
-    pub(crate) core: usize,
+    pub(crate) core: CoreId,
     links: Vec<InterCoreLink>,
 }
 
@@ -189,33 +200,27 @@ impl InterCoreLinks {
         let wakers: Vec<_> = wakers.collect::<std::io::Result<_>>()?;
         let ports: Arc<[RemotePortState]> =
             occupancy.port_core.iter().map(|_| RemotePortState::default()).collect();
-        let end = |core: usize| Self {
+        let end = |core: CoreId| Self {
             occupancy: Arc::clone(occupancy),
             ports: Arc::clone(&ports),
-            waker: Arc::clone(&wakers[core]),
+            waker: Arc::clone(&wakers[core.0]),
             core,
             links: Vec::new(),
         };
-        let mut ends: Vec<Self> = (0..cores).map(end).collect();
+        let mut ends: Vec<Self> = (0..cores).map(CoreId).map(end).collect();
         for one in 0..cores {
             for other in one + 1..cores {
-                let [there, back] = [(); 2].map(|()| RingBuffer::new(SLOTS));
-                let [emptied_there, emptied_back] = [(); 2].map(|()| RingBuffer::new(SLOTS));
-                let link = |core: usize, to, empty, from, emptied| InterCoreLink {
+                let [there, back] = [(); 2].map(|()| slots(SLOTS, FrameSlot::default));
+                let link = |core: CoreId, to, from| InterCoreLink {
                     core,
                     to,
-                    empty,
                     from,
-                    emptied,
-                    spare: (0..SLOTS).map(|_| Box::new(FrameSlot::default())).collect(),
                     outbox: VecDeque::new(),
                     sent: false,
-                    waker: Arc::clone(&wakers[core]),
+                    waker: Arc::clone(&wakers[core.0]),
                 };
-                let out = link(other, there.0, emptied_there.1, back.1, emptied_back.0);
-                ends[one].links.push(out);
-                let home = link(one, back.0, emptied_back.1, there.1, emptied_there.0);
-                ends[other].links.push(home);
+                ends[one].links.push(link(CoreId(other), there.0, back.1));
+                ends[other].links.push(link(CoreId(one), back.0, there.1));
             }
         }
         Ok(ends)
@@ -235,19 +240,19 @@ impl InterCoreLinks {
 
     /// Sends a packet to the core that owns `queue`.
     #[inline]
-    pub(crate) fn hand_over(&mut self, pool: &mut Pool, queue: QueueId, handle: u64) {
+    pub(crate) fn hand_over(&mut self, pool: &mut Pool, queue: QueueId, handle: PacketHandle) {
         self.occupancy.count(queue).fetch_add(1, Ordering::Relaxed);
         let core = self.occupancy.core(queue);
-        self.give(pool, core, CrossCoreDestination::Queue(queue), handle);
+        self.enqueue_frame(pool, core, CrossCoreDestination::Queue(queue), handle);
     }
 
     #[inline]
-    fn give(
+    fn enqueue_frame(
         &mut self,
         pool: &mut Pool,
-        core: usize,
+        core: CoreId,
         destination: CrossCoreDestination,
-        handle: u64,
+        handle: PacketHandle,
     ) {
         let Some(link) = self.links.iter_mut().find(|link| link.core == core) else {
             return pool.release(handle);
@@ -261,27 +266,27 @@ impl InterCoreLinks {
 
     /// Asks the core of `port` to send a frame. Drops it if no buffer is free or the link has a
     /// backlog.
-    pub(crate) fn say(&mut self, pool: &mut Pool, port: usize, frame: &[u8]) {
-        self.tell(
+    pub(crate) fn originate(&mut self, pool: &mut Pool, port: PortId, frame: &[u8]) {
+        self.send_copies(
             pool,
             Some(self.occupancy.port_core[port]),
-            CrossCoreDestination::Say(port),
+            CrossCoreDestination::Originate(port),
             frame,
         );
     }
 
     /// Sends a frame that `port` received to all other cores, to learn its neighbour. Skips cores
     /// whose link has a backlog.
-    pub(crate) fn spread(&mut self, pool: &mut Pool, port: usize, frame: &[u8]) {
-        self.tell(pool, None, CrossCoreDestination::Heard(port), frame);
+    pub(crate) fn broadcast_neighbour(&mut self, pool: &mut Pool, port: PortId, frame: &[u8]) {
+        self.send_copies(pool, None, CrossCoreDestination::LearnNeighbour(port), frame);
     }
 
     /// Sends a frame to `core`, or to all other cores if it is `None`. Skips cores whose link has a
     /// backlog.
-    fn tell(
+    fn send_copies(
         &mut self,
         pool: &mut Pool,
-        core: Option<usize>,
+        core: Option<CoreId>,
         destination: CrossCoreDestination,
         frame: &[u8],
     ) {
@@ -301,7 +306,7 @@ impl InterCoreLinks {
     pub(crate) fn exchange(
         &mut self,
         pool: &mut Pool,
-        into: &mut Vec<(CrossCoreDestination, u64)>,
+        into: &mut Vec<(CrossCoreDestination, PacketHandle)>,
     ) {
         for link in &mut self.links {
             while let Some((destination, handle)) = link.outbox.front().copied() {
@@ -315,15 +320,17 @@ impl InterCoreLinks {
                 if !pool.has_remote_buffer() {
                     break;
                 }
-                let Ok(slot) = link.from.pop() else { break };
-                let bytes = Pool::length(slot.handle) as usize;
-                let crossed =
-                    matches!(slot.destination, CrossCoreDestination::Queue(QueueId::Path(_)));
-                if let Some(here) = pool.import(&slot.frame[..bytes], slot.handle, crossed) {
-                    into.push((slot.destination, here));
+                let received = link.from.receive(|slot| {
+                    let bytes = Pool::length(slot.handle) as usize;
+                    let crossed =
+                        matches!(slot.destination, CrossCoreDestination::Queue(QueueId::Path(_)));
+                    if let Some(here) = pool.import(&slot.frame[..bytes], slot.handle, crossed) {
+                        into.push((slot.destination, here));
+                    }
+                });
+                if received.is_none() {
+                    break;
                 }
-                let back = link.emptied.push(slot);
-                debug_assert!(back.is_ok());
             }
             if std::mem::take(&mut link.sent) {
                 link.waker.wake();
@@ -332,18 +339,22 @@ impl InterCoreLinks {
     }
 
     /// Returns whether arrived frames have not been taken yet.
-    pub(crate) fn has_come(&self) -> bool {
+    pub(crate) fn has_arrivals(&self) -> bool {
         self.links.iter().any(|link| !link.from.is_empty())
     }
 
     /// Returns whether no frame is in flight in either direction.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.has_come() && self.links.iter().all(|link| link.outbox.is_empty())
+        !self.has_arrivals() && self.links.iter().all(|link| link.outbox.is_empty())
     }
 }
 
 impl Default for FrameSlot {
     fn default() -> Self {
-        Self { destination: CrossCoreDestination::Say(0), handle: 0, frame: [0; BUFFER_BYTES] }
+        Self {
+            destination: CrossCoreDestination::Originate(PortId(0)),
+            handle: PacketHandle::default(),
+            frame: [0; BUFFER_BYTES],
+        }
     }
 }

@@ -1,188 +1,108 @@
 //! The machine of a live core: real ports and real time for the router's processes.
 
+mod addresses;
 mod local_services;
 mod nat;
+mod ports;
 mod proxy;
 mod receive;
 mod remote_cores;
 
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use millstream_scenario::RouterScenario;
-use std::net::Ipv6Addr;
+use ipnet::IpNet;
+use millstream_scenario::{PortNat, RouterScenario};
+use millstream_sync::clock::tsc::{Clock, CpuTimeSample};
+use std::os::fd::RawFd;
+use std::sync::Arc;
 
-use crate::clock::{Clock, Worked};
 use crate::error::PortError;
+use crate::ids::{InputId, OutputId, PacketHandle, PathId, PortId};
 use crate::io::port::Port;
 use crate::live::extension::{ExtensionCounters, Extensions};
-use crate::live::inter_core::{CrossCoreDestination, InterCoreLinks};
+use crate::live::inter_core::{CrossCoreDestination, InterCoreLinks, SharedOccupancy};
 use crate::live::netlink::{Change, NextHopKind};
-use crate::live::paced_link::PacedLink;
 use crate::net::classifier::Classifier;
 use crate::net::fib;
 use crate::net::flow_cache::{FlowCache, FlowKey};
-use crate::net::forwarder::Forwarder;
-use crate::net::nat::Nat;
-use crate::net::ndp;
-use crate::net::pending_neighbours::PendingNeighbours;
+use crate::net::forwarder::{ForwardError, Forwarder};
+use crate::net::header::{ETHERNET_BYTES, Header, is_v6};
+use crate::net::ipv4_control::IcmpError;
+use crate::net::nat::NatCounters;
+use crate::net::neighbours::NeighbourKey;
 use crate::net::pool::Pool;
 use crate::proxy::{Proxies, ProxyCounters};
 use crate::router::machine::{
     Accounting, Deferral, Machine, MultiCore, PacedLinks, QueueId, Verdict,
 };
+use addresses::{LocalAddresses, LocalDestination};
+use local_services::{LocalServices, Network};
+use nat::PortNats;
+pub use ports::PortCounters;
+use ports::Ports;
+use proxy::ConnectionContext;
 use receive::Destination;
-pub(super) use remote_cores::Arrived;
-
-/// Packet counters of a port.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortCounters {
-    /// Packets taken from the device.
-    pub received: u64,
-    /// Received packets dropped because no buffer was free or they were longer than a buffer.
-    pub unfit: u64,
-    /// Received packets for the router: ARP, neighbour discovery, packets to its own addresses.
-    pub for_router: u64,
-    /// Packets of paths given to the device.
-    pub transmitted: u64,
-    /// Packets of the router itself given to the device: ARP, neighbour discovery, echo replies,
-    /// ICMP errors. `transmitted` excludes them.
-    pub originated: u64,
-}
-
-struct PortState<P> {
-    port: P,
-    /// Whether another core owns the port.
-    is_remote: bool,
-    mac: [u8; 6],
-    /// The router's own address on this network, if it has one.
-    address: Option<Ipv4Net>,
-    /// The kernel's address on this network: the source of the router's packets if the router has
-    /// no address here. The kernel answers requests for it.
-    kernel: Option<Ipv4Net>,
-    /// The router's IPv6 addresses, link-local ones included.
-    addresses_v6: Vec<Ipv6Net>,
-    /// The kernel's IPv6 addresses on this network.
-    kernel_v6: Vec<Ipv6Net>,
-    /// Translates IPv4 sources to `address`.
-    nat: Option<Nat>,
-    /// Packets for it that this core dropped because their source belongs to another port.
-    refused_source: u64,
-    link: PacedLink,
-    /// Whether the last run is still in the device's transmit ring.
-    pending: bool,
-    /// The longest frame that the port carries, bytes.
-    longest_bytes: u32,
-    counters: PortCounters,
-}
-
-impl<P> PortState<P> {
-    /// Returns the IPv4 source address of the router's requests and errors.
-    fn speaker(&self) -> Option<Ipv4Net> {
-        self.address.or(self.kernel)
-    }
-
-    /// Returns the source address for IPv6 to `target`: on its network, else a global one.
-    fn speaker_v6(&self, target: Ipv6Addr) -> Option<Ipv6Net> {
-        let own = &self.addresses_v6;
-        let ours = if own.is_empty() { &self.kernel_v6 } else { own };
-        let far = |net: &&Ipv6Net| !net.addr().is_unicast_link_local();
-        let beside = ours.iter().find(|net| net.contains(&target));
-        beside.or_else(|| ours.iter().find(far)).or(ours.first()).copied()
-    }
-
-    /// Returns whether the router or the kernel has an address on this network.
-    fn speaks(&self) -> bool {
-        let v6 = !(self.addresses_v6.is_empty() && self.kernel_v6.is_empty());
-        v6 || self.speaker().is_some()
-    }
-}
+pub(super) use remote_cores::{Arrived, RemoteCores};
 
 /// A machine with ports of type `P`; `Box<dyn Port>` permits any kind of port.
 pub struct LiveMachine<P> {
     clock: Clock,
-    pool: Pool,
-    port_states: Vec<PortState<P>>,
-    /// Whether any port's NAT checks sources.
-    checks_source: bool,
-    classifier: Classifier,
-    flows: FlowCache,
-    function: Forwarder,
-    /// The links to other cores; `None` on a single core.
-    links: Option<InterCoreLinks>,
-    come: Vec<(CrossCoreDestination, u64)>,
-    extensions: Extensions,
-    proxies: Proxies,
-    /// Packets that a proxy has just made.
-    made: Vec<u64>,
-    received: Vec<u64>,
-    held: PendingNeighbours,
-    /// The time of the next requests for neighbours of held packets, ns.
-    ask_again_ns: u64,
-    /// Whether receiving has stopped.
-    closed: bool,
-    failed: Option<PortError>,
     /// The time at the last clock read, ns.
     now_ns: u64,
     /// The last sample of the CPU time of this thread.
-    worked: Worked,
-    /// The state of the rate limit of ICMP errors, ns.
-    error_ns: u64,
-    /// The state of the rate limit of neighbour announcements to other cores, ns.
-    spread_ns: u64,
+    worked: CpuTimeSample,
+    pool: Pool,
+    ports: Ports<P>,
+    addresses: LocalAddresses,
+    nats: PortNats,
+    classifier: Classifier,
+    flows: FlowCache,
+    function: Forwarder,
+    services: LocalServices,
+    remote_cores: RemoteCores,
+    extensions: Extensions,
+    proxies: Proxies,
+    /// Whether receiving has stopped.
+    closed: bool,
+    received: Vec<PacketHandle>,
+    from_cores: Vec<(CrossCoreDestination, PacketHandle)>,
+    /// Packets that a proxy has just made.
+    made: Vec<PacketHandle>,
 }
 
 impl<P: Port> LiveMachine<P> {
     /// Creates a machine without ports.
     #[must_use]
     pub fn new(clock: Clock, pool: Pool, classifier: Classifier, function: Forwarder) -> Self {
-        let (port_states, received) = (Vec::new(), Vec::new());
-        let (closed, failed, now_ns, error_ns) = (false, None, 0, 0);
-        let (held, ask_again_ns) = (PendingNeighbours::new(pool.free()), 0);
+        let services = LocalServices::new(pool.free());
         // Excludes CPU time that the thread used before.
-        let worked = Worked::until_now(&clock);
+        let worked = CpuTimeSample::capture(&clock);
         Self {
             clock,
+            now_ns: 0,
+            worked,
             pool,
-            port_states,
-            checks_source: false,
+            ports: Ports::default(),
+            addresses: LocalAddresses::default(),
+            nats: PortNats::default(),
             classifier,
             flows: FlowCache::default(),
             function,
-            links: None,
-            come: Vec::new(),
+            services,
+            remote_cores: RemoteCores::default(),
             extensions: Extensions::default(),
             proxies: Proxies::default(),
+            closed: false,
+            received: Vec::new(),
+            from_cores: Vec::new(),
             made: Vec::new(),
-            received,
-            held,
-            ask_again_ns,
-            closed,
-            failed,
-            now_ns,
-            worked,
-            error_ns,
-            spread_ns: 0,
         }
     }
 
     /// Adds a port with its hardware address. Packets leave at `rate_bps` and take `overhead_bytes`
     /// more than their length. The input and the output of the port's number are this port.
     pub fn add(&mut self, port: P, mac: [u8; 6], rate_bps: u64, overhead_bytes: u32) {
-        let (counters, longest_bytes) = (PortCounters::default(), port.longest_bytes());
-        self.port_states.push(PortState {
-            port,
-            is_remote: false,
-            mac,
-            address: None,
-            kernel: None,
-            addresses_v6: Vec::new(),
-            kernel_v6: Vec::new(),
-            nat: None,
-            refused_source: 0,
-            link: PacedLink::new(rate_bps, overhead_bytes),
-            pending: false,
-            longest_bytes,
-            counters,
-        });
+        self.ports.add(port, rate_bps, overhead_bytes);
+        self.addresses.add(mac);
+        self.nats.add();
     }
 
     /// Replaces the rules and routes; ports keep their addresses and settings.
@@ -193,20 +113,20 @@ impl<P: Port> LiveMachine<P> {
     }
 
     /// Replaces the extensions of paths; path `n` was path `kept[n]`.
-    pub fn extend(&mut self, mut extensions: Extensions, kept: &[Option<usize>]) {
+    pub fn set_extensions(&mut self, mut extensions: Extensions, kept: &[Option<PathId>]) {
         extensions.replace(std::mem::take(&mut self.extensions), kept);
         self.extensions = extensions;
     }
 
     /// Returns the counters of the path's extension, if it has one.
     #[must_use]
-    pub fn extension(&self, path: usize) -> Option<ExtensionCounters> {
+    pub fn extension_counters(&self, path: PathId) -> Option<ExtensionCounters> {
         self.extensions.counters(path)
     }
 
     /// Sets the proxies of paths from `scenario`; path `n` was path `kept[n]`, whose connections
     /// stay.
-    pub fn proxy(&mut self, scenario: &RouterScenario, kept: &[Option<usize>]) {
+    pub fn set_proxies(&mut self, scenario: &RouterScenario, kept: &[Option<PathId>]) {
         if kept.is_empty() {
             self.proxies = Proxies::new(scenario);
         } else {
@@ -216,7 +136,7 @@ impl<P: Port> LiveMachine<P> {
 
     /// Returns the counters of the path's proxy, if it has one.
     #[must_use]
-    pub fn proxied_by(&self, path: usize) -> Option<ProxyCounters> {
+    pub fn proxy_counters(&self, path: PathId) -> Option<ProxyCounters> {
         self.proxies.counters(path)
     }
 
@@ -225,26 +145,39 @@ impl<P: Port> LiveMachine<P> {
     /// With IPv6 it has a link-local address, derived from the hardware address unless given.
     ///
     /// # Panics
-    /// If there is no such port.
-    pub fn set_address(&mut self, port: usize, addresses: impl IntoIterator<Item = IpNet>) {
+    /// If `port` is out of range.
+    pub fn set_address(&mut self, port: PortId, addresses: impl IntoIterator<Item = IpNet>) {
         self.flows.clear();
-        let state = &mut self.port_states[port];
-        state.address = None;
-        state.addresses_v6.clear();
-        for net in addresses {
-            match net {
-                IpNet::V4(net) => state.address = Some(net),
-                IpNet::V6(net) => state.addresses_v6.push(net),
-            }
-        }
-        let v6 = &mut state.addresses_v6;
-        if !v6.is_empty() && !v6.iter().any(|net| net.addr().is_unicast_link_local()) {
-            v6.push(ndp::link_local(state.mac));
-        }
-        let mut groups: Vec<_> = v6.iter().map(|net| ndp::solicited_node(net.addr())).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        state.port.join(&groups);
+        let local = &mut self.addresses[port];
+        local.set(addresses);
+        self.ports.port_mut(port).join(&local.groups());
+    }
+
+    /// Sets NAT at `port`: IPv4 leaves from the port's address. NAT flows stay unless the limits
+    /// shrink.
+    ///
+    /// # Panics
+    /// If `port` is out of range.
+    pub fn set_nat(&mut self, port: PortId, how: Option<&PortNat>) {
+        self.flows.clear();
+        self.nats.set(port, how);
+    }
+
+    /// Returns the counters of a port's NAT, if it has one.
+    ///
+    /// # Panics
+    /// If `port` is out of range.
+    #[must_use]
+    pub fn nat_counters(&self, port: PortId) -> Option<NatCounters> {
+        self.nats.counters(port)
+    }
+
+    /// Returns the number of packets for a port that this core refused for their source.
+    ///
+    /// # Panics
+    /// If `port` is out of range.
+    pub(super) fn dropped_source(&self, port: PortId) -> u64 {
+        self.nats.dropped_source(port)
     }
 
     /// Applies changes of the kernel's routes, neighbours and addresses.
@@ -255,10 +188,10 @@ impl<P: Port> LiveMachine<P> {
         self.flows.clear();
         for change in changes {
             match *change {
-                Change::Route(prefix, way) => {
-                    let next = way.map(|way| match way {
+                Change::Route(prefix, next) => {
+                    let next = next.map(|next| match next {
                         NextHopKind::Port(port, via) => {
-                            fib::NextHopKind::Resolve(port, self.port_states[port].mac, via)
+                            fib::NextHopKind::Resolve(port, self.addresses[port].mac, via)
                         }
                         NextHopKind::Nowhere => fib::NextHopKind::Unreachable,
                     });
@@ -267,41 +200,39 @@ impl<P: Port> LiveMachine<P> {
                 Change::Neighbour(port, address, mac) => {
                     self.function.set_kernel_neighbour(port, address, mac);
                 }
-                Change::Address(port, net) => self.port_states[port].kernel = net,
-                Change::AddressV6(port, net, there) => {
-                    let known = &mut self.port_states[port].kernel_v6;
-                    known.retain(|other| *other != net);
-                    known.extend(there.then_some(net));
+                Change::Address(port, net) => self.addresses[port].kernel = net,
+                Change::AddressV6(port, net, present) => {
+                    self.addresses[port].set_kernel_v6(net, present);
                 }
             }
         }
         // Held packets may have another route now, or their neighbour is known.
-        self.held.release(|_| true);
+        self.services.pending.release(|_| true);
     }
 
     /// Sets the rate of `port`, and the wire overhead per packet.
     ///
     /// # Panics
-    /// If there is no such port.
-    pub fn set_rate(&mut self, port: usize, rate_bps: u64, overhead_bytes: u32) {
-        self.port_states[port].link.set_rate(rate_bps, overhead_bytes);
+    /// If `port` is out of range.
+    pub fn set_rate(&mut self, port: PortId, rate_bps: u64, overhead_bytes: u32) {
+        self.ports.link_mut(port).set_rate(rate_bps, overhead_bytes);
     }
 
     /// Sets the longest link time of a run of several packets at `port`, ns. The default is 100 µs.
     /// A run of one packet may take longer.
     ///
     /// # Panics
-    /// If there is no such port.
-    pub fn set_line_burst(&mut self, port: usize, burst_ns: u64) {
-        self.port_states[port].link.set_burst(burst_ns);
+    /// If `port` is out of range.
+    pub fn set_line_burst(&mut self, port: PortId, burst_ns: u64) {
+        self.ports.link_mut(port).set_burst(burst_ns);
     }
 
     /// Restarts the steal-time sample after a voluntary sleep.
-    pub(super) fn rested(&mut self) {
-        self.worked = Worked::until_now(&self.clock);
+    pub(super) fn reset_steal_sample(&mut self) {
+        self.worked = CpuTimeSample::capture(&self.clock);
     }
 
-    /// Receives nothing from now on.
+    /// Stops receiving.
     pub fn close(&mut self) {
         self.closed = true;
     }
@@ -309,39 +240,41 @@ impl<P: Port> LiveMachine<P> {
     /// Returns whether no port will receive packets any more.
     #[must_use]
     pub fn ended(&self) -> bool {
-        self.closed || self.port_states.iter().all(|state| state.port.ended())
+        self.closed || self.ports.ended()
     }
 
     /// Takes the first failure of a port, if any.
     pub fn failure(&mut self) -> Option<PortError> {
-        self.failed.take()
+        self.ports.failure()
     }
 
     /// Returns the counters of a port.
     ///
     /// # Panics
-    /// If there is no such port.
+    /// If `port` is out of range.
     #[must_use]
-    pub fn counters(&self, port: usize) -> PortCounters {
-        self.port_states[port].counters
+    pub fn counters(&self, port: PortId) -> PortCounters {
+        self.ports.counters(port)
     }
 
     /// Returns a port.
     ///
     /// # Panics
-    /// If there is no such port.
-    pub fn port_mut(&mut self, port: usize) -> &mut P {
-        &mut self.port_states[port].port
+    /// If `port` is out of range.
+    pub fn port_mut(&mut self, port: PortId) -> &mut P {
+        self.ports.port_mut(port)
     }
 
-    /// Returns all ports of this core.
-    pub(super) fn ports(&self) -> impl Iterator<Item = &P> {
-        self.port_states.iter().filter(|state| !state.is_remote).map(|state| &state.port)
-    }
-
-    /// Returns whether packets are held for neighbour resolution.
-    pub(super) fn waits_for_neighbours(&self) -> bool {
-        self.held.has_packets()
+    /// Returns the descriptors that signal arrivals at ports or from other cores; `None` if a port
+    /// has none, or packets are held for neighbours.
+    pub(super) fn arrivals(&self) -> Option<Vec<RawFd>> {
+        if self.services.pending.has_packets() {
+            return None;
+        }
+        let ports = self.ports.iter().enumerate();
+        let here = ports.filter(|(port, _)| !self.remote_cores.owns(PortId(*port)));
+        let arrivals = here.map(|(_, port)| port.arrivals()).collect::<Option<Vec<_>>>()?;
+        Some(arrivals.into_iter().flatten().chain(self.remote_cores.wake_event()).collect())
     }
 
     /// Returns the time, ns.
@@ -353,6 +286,189 @@ impl<P: Port> LiveMachine<P> {
     #[must_use]
     pub fn free_buffers(&self) -> usize {
         self.pool.free()
+    }
+
+    /// Returns the links to other cores.
+    pub(super) fn remote_cores(&self) -> &RemoteCores {
+        &self.remote_cores
+    }
+
+    /// Connects to other cores by `links`; reserves `buffers` buffers for their packets.
+    pub(super) fn connect_cores(&mut self, links: InterCoreLinks, buffers: usize) {
+        self.pool.reserve_remote(buffers);
+        self.remote_cores.connect(links);
+    }
+
+    /// Switches to the occupancy table of a reloaded file; reserves `buffers` buffers.
+    pub(super) fn set_occupancy(&mut self, occupancy: &Arc<SharedOccupancy>, buffers: usize) {
+        self.pool.reserve_remote(buffers);
+        self.remote_cores.set_occupancy(occupancy);
+    }
+
+    /// Ensures that a buffer for packets from other cores is free.
+    pub(super) fn grow_remote_buffers(&mut self) {
+        self.pool.grow_remote();
+    }
+
+    /// Publishes the state of this core's ports to other cores.
+    pub(super) fn publish_ports(&self) {
+        self.remote_cores.publish_ports(self.ports.iter());
+    }
+
+    /// Takes packets from other cores into `into`, and sends waiting packets to other cores.
+    pub(super) fn exchange(&mut self, into: &mut Vec<Arrived>) {
+        let mut from_cores = std::mem::take(&mut self.from_cores);
+        self.remote_cores.exchange(&mut self.pool, &mut from_cores);
+        for (destination, packet) in from_cores.drain(..) {
+            match destination {
+                CrossCoreDestination::Queue(queue) => {
+                    let refused = match queue {
+                        QueueId::Output { output, .. } => !self.translate(output.into(), packet),
+                        QueueId::Path(_) => false,
+                    };
+                    into.push(Arrived { queue, packet, refused });
+                }
+                CrossCoreDestination::Originate(port) => {
+                    let frame = self.pool.frame(packet).to_vec();
+                    self.pool.release(packet);
+                    self.originate(port, &frame);
+                }
+                CrossCoreDestination::LearnNeighbour(port) => {
+                    self.learn_remote_neighbour(port, packet);
+                }
+            }
+        }
+        self.from_cores = from_cores;
+    }
+
+    /// Learns the neighbour in a frame that a port of another core received. That core answers and
+    /// counts the frame.
+    fn learn_remote_neighbour(&mut self, input: PortId, packet: PacketHandle) {
+        let (addresses, function) = (&self.addresses, &mut self.function);
+        let mut network = Network { addresses, function, now_ns: self.now_ns };
+        let frame = self.pool.frame(packet);
+        let header = Header::parse_v6(frame).filter(|_| is_v6(frame));
+        let to = header.and_then(|header| addresses.owner_v6(input, header.destination));
+        let _ = self.services.receive(&mut network, input, frame, to);
+        self.pool.release(packet);
+    }
+
+    /// Processes a packet for the router itself, or one that cannot be forwarded.
+    #[cold]
+    fn receive_local(&mut self, input: PortId, packet: PacketHandle, to: Option<LocalDestination>) {
+        self.remote_cores.broadcast_neighbour(&mut self.pool, input, packet, self.now_ns);
+        let (addresses, function) = (&self.addresses, &mut self.function);
+        let mut network = Network { addresses, function, now_ns: self.now_ns };
+        let received = self.services.receive(&mut network, input, self.pool.frame(packet), to);
+        self.pool.release(packet);
+        if received.is_for_router {
+            self.ports.count_for_router(input);
+        }
+        if let Some(reply) = received.reply {
+            self.originate(input, &reply);
+        }
+    }
+
+    /// Sends a frame ahead of the queues. Drops it if no buffer is free or the device is full.
+    fn originate(&mut self, output: PortId, frame: &[u8]) {
+        if self.remote_cores.owns(output) {
+            return self.remote_cores.originate(&mut self.pool, output, frame);
+        }
+        let Some(packet) = self.pool.copy(frame) else { return };
+        let frame = self.pool.frame_mut(packet);
+        self.nats.translate_own_error(&self.addresses, output, frame);
+        self.ports.originate(output, &mut self.pool, packet);
+    }
+
+    /// Sends a request for a neighbour's hardware address.
+    #[cold]
+    fn solicit(&mut self, neighbour: NeighbourKey) {
+        if let Some(request) = self.addresses.solicitation(neighbour) {
+            self.originate(neighbour.0, &request);
+        }
+    }
+
+    /// Translates an IPv4 packet that leaves by `output`; returns false if NAT refuses it. The core
+    /// of a remote port translates or refuses it instead.
+    #[inline]
+    fn translate(&mut self, output: PortId, packet: PacketHandle) -> bool {
+        let (nats, pool) = (&mut self.nats, &mut self.pool);
+        self.remote_cores.owns(output)
+            || nats.translate(&self.addresses, output, pool, packet, self.now_ns)
+    }
+
+    /// Holds a packet for its neighbour, or drops it with an ICMP error.
+    #[cold]
+    fn hold_or_drop(&mut self, path: PathId, packet: PacketHandle, why: ForwardError) -> Verdict {
+        match why {
+            ForwardError::Unresolved(neighbour)
+                if self.services.pending.hold(neighbour, path, packet) =>
+            {
+                return Verdict::Hold;
+            }
+            ForwardError::Icmp(why) => self.send_icmp_error(packet, why),
+            ForwardError::Unresolved(_)
+            | ForwardError::NeighbourTableFull
+            | ForwardError::Malformed => {}
+        }
+        Verdict::Drop
+    }
+
+    /// Drops a packet that exceeds the MTU of `output`, with an ICMP error.
+    #[cold]
+    fn drop_oversized(&mut self, path: PathId, packet: PacketHandle, output: PortId) -> Verdict {
+        let mtu = self.ports.longest_bytes(output).saturating_sub(ETHERNET_BYTES);
+        self.hold_or_drop(path, packet, ForwardError::Icmp(IcmpError::TooBig(mtu)))
+    }
+
+    /// Sends an ICMP error about a packet, within the rate limit.
+    #[cold]
+    fn send_icmp_error(&mut self, packet: PacketHandle, why: IcmpError) {
+        let (addresses, function) = (&self.addresses, &mut self.function);
+        let mut network = Network { addresses, function, now_ns: self.now_ns };
+        let mut solicit = None;
+        let frame = self.pool.frame(packet);
+        let error = self.services.icmp_error(&mut network, frame, why, &mut solicit);
+        if let Some((output, error)) = error {
+            self.originate(output, &error);
+        }
+        if let Some(neighbour) = solicit {
+            self.solicit(neighbour);
+        }
+    }
+
+    /// Appends the segments that the proxy of `path` sends.
+    #[cold]
+    fn make_proxied(&mut self, path: PathId, most: usize, into: &mut Vec<(Verdict, PacketHandle)>) {
+        let mut made = std::mem::take(&mut self.made);
+        let mut context =
+            ConnectionContext { function: &mut self.function, addresses: &self.addresses };
+        let room = (&mut self.pool, most);
+        self.proxies.make(path, room, &mut context, self.now_ns, &mut made);
+        for packet in made.drain(..) {
+            into.push((self.route_made(path, packet), packet));
+        }
+        self.made = made;
+    }
+
+    /// Routes a packet that a proxy made; drops it silently without a route.
+    fn route_made(&mut self, path: PathId, packet: PacketHandle) -> Verdict {
+        let mut solicit = None;
+        let frame = self.pool.frame_mut(packet);
+        let sent = self.function.forward_at(frame, self.now_ns, &mut solicit);
+        if let Some(neighbour) = solicit {
+            self.solicit(neighbour);
+        }
+        match sent {
+            Ok(output) if !self.translate(output, packet) => Verdict::Drop,
+            Ok(output) => Verdict::Send(output.into()),
+            Err(ForwardError::Unresolved(neighbour))
+                if self.services.pending.hold(neighbour, path, packet) =>
+            {
+                Verdict::Hold
+            }
+            Err(_) => Verdict::Drop,
+        }
     }
 }
 
@@ -366,34 +482,28 @@ impl<P: Port> Machine for LiveMachine<P> {
     }
 
     #[inline]
-    fn receive(&mut self, input: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
+    fn receive(
+        &mut self,
+        input: InputId,
+        most: usize,
+        into: &mut Vec<(PathId, PacketHandle)>,
+    ) -> usize {
         if self.closed {
             return 0;
         }
-        let state = &mut self.port_states[input];
-        // The MTU may have changed after a re-plug.
-        state.longest_bytes = state.port.longest_bytes();
-        let count = match state.port.receive(&mut self.pool, most, &mut self.received) {
-            Ok(count) => count,
-            Err(error) => {
-                self.failed.get_or_insert(error);
-                // Packets received before the failure.
-                self.received.len()
-            }
-        };
-        state.counters.received += count as u64;
-        state.counters.unfit += (count - self.received.len()) as u64;
-        let mac = state.mac;
+        let port = PortId::from(input);
         let mut received = std::mem::take(&mut self.received);
+        let count = self.ports.receive(port, &mut self.pool, most, &mut received);
+        let mac = self.addresses[port].mac;
         for packet in received.drain(..) {
-            let flow = FlowKey::parse(self.pool.frame(packet), Pool::tag(packet), input, mac);
+            let flow = FlowKey::parse(self.pool.frame(packet), Pool::tag(packet), port, mac);
             let destination = match flow.and_then(|flow| self.flows.get(flow)) {
                 Some(path) => Destination::Path(path),
-                None => self.destination(input, mac, packet, flow),
+                None => self.destination(port, mac, packet, flow),
             };
             match destination {
                 Destination::Path(path) => into.push((path, packet)),
-                Destination::Local(owner) => self.hear(input, packet, owner),
+                Destination::Local(owner) => self.receive_local(port, packet, owner),
                 Destination::Drop => self.pool.release(packet),
             }
         }
@@ -402,12 +512,12 @@ impl<P: Port> Machine for LiveMachine<P> {
     }
 
     #[inline]
-    fn backlog(&self, input: usize) -> usize {
-        self.port_states[input].port.backlog().unwrap_or(0)
+    fn backlog(&self, input: InputId) -> usize {
+        self.ports.backlog(input.into())
     }
 
     #[inline]
-    fn forward(&mut self, path: usize, packet: &mut u64) -> Verdict {
+    fn forward(&mut self, path: PathId, packet: &mut PacketHandle) -> Verdict {
         if let Some(extension) = self.extensions.of(path)
             && !Pool::processed(*packet)
         {
@@ -420,66 +530,43 @@ impl<P: Port> Machine for LiveMachine<P> {
             }
             *packet = Pool::mark_processed(*packet);
         }
-        let mut ask = None;
+        let mut solicit = None;
         let frame = self.pool.frame_mut(*packet);
-        let sent = self.function.forward_at(frame, self.now_ns, &mut ask);
-        if let Some(ask) = ask {
-            self.ask(ask);
+        let sent = self.function.forward_at(frame, self.now_ns, &mut solicit);
+        if let Some(solicit) = solicit {
+            self.solicit(solicit);
         }
         match sent {
-            Ok(output) if Pool::length(*packet) > self.port_states[output].longest_bytes => {
-                self.too_long(path, *packet, output)
+            Ok(output) if Pool::length(*packet) > self.ports.longest_bytes(output) => {
+                self.drop_oversized(path, *packet, output)
             }
-            Ok(output) if !self.translated(output, *packet) => Verdict::Drop,
-            Ok(output) => Verdict::Send(output),
-            Err(why) => self.undelivered(path, *packet, why),
+            Ok(output) if !self.translate(output, *packet) => Verdict::Drop,
+            Ok(output) => Verdict::Send(output.into()),
+            Err(why) => self.hold_or_drop(path, *packet, why),
         }
     }
 
     #[inline]
-    fn bytes(&self, packet: u64) -> u32 {
+    fn bytes(&self, packet: PacketHandle) -> u32 {
         Pool::length(packet)
     }
 
     #[inline]
-    fn room(&mut self, output: usize, now_ns: u64) -> usize {
-        let state = &mut self.port_states[output];
-        if state.pending {
-            state.pending = state.port.retry_pending();
-            if state.pending {
-                return 0;
-            }
-            state.link.run_left(self.clock.now_ns());
-        }
-        if state.link.has_room(now_ns) { usize::MAX } else { 0 }
+    fn room(&mut self, output: OutputId, now_ns: u64) -> usize {
+        self.ports.room(output.into(), now_ns, &self.clock)
     }
 
-    fn room_at_ns(&mut self, output: usize, now_ns: u64) -> u64 {
-        self.port_states[output].link.room_at_ns(now_ns)
+    fn room_at_ns(&mut self, output: OutputId, now_ns: u64) -> u64 {
+        self.ports.link(output.into()).room_at_ns(now_ns)
     }
 
     #[inline]
-    fn transmit(&mut self, output: usize, packets: &[u64]) -> usize {
-        if packets.is_empty() {
-            return 0;
-        }
-        let state = &mut self.port_states[output];
-        let taken = match state.port.transmit(&mut self.pool, packets) {
-            Ok(taken) => taken,
-            Err(error) => {
-                self.failed.get_or_insert(error);
-                0
-            }
-        };
-        state.counters.transmitted += taken as u64;
-        let lengths = packets[..taken].iter().map(|packet| Pool::length(*packet));
-        state.link.carry(self.clock.now_ns(), lengths);
-        state.pending = taken > 0 && state.port.retry_pending();
-        taken
+    fn transmit(&mut self, output: OutputId, packets: &[PacketHandle]) -> usize {
+        self.ports.transmit(output.into(), &mut self.pool, packets, &self.clock)
     }
 
     #[inline]
-    fn discard(&mut self, packet: u64) {
+    fn discard(&mut self, packet: PacketHandle) {
         self.pool.release(packet);
     }
 }
@@ -487,28 +574,31 @@ impl<P: Port> Machine for LiveMachine<P> {
 impl<P: Port> Accounting for LiveMachine<P> {
     #[cold]
     fn steal_ns(&mut self, took_ns: u64) -> u64 {
-        self.worked.stolen_ns(&self.clock, self.now_ns, took_ns)
+        self.worked.take_steal_ns(&self.clock, self.now_ns, took_ns)
     }
 }
 
 impl<P: Port> Deferral for LiveMachine<P> {
     #[inline]
-    fn give_back(&mut self, all: bool, into: &mut Vec<(usize, u64)>) {
+    fn give_back(&mut self, all: bool, into: &mut Vec<(PathId, PacketHandle)>) {
         if all {
-            self.held.release(|_| true);
-        } else if self.held.has_packets() && self.ask_again_ns <= self.now_ns {
-            self.ask_again();
+            self.services.pending.release(|_| true);
+        } else if self.services.solicitations_are_due(self.now_ns) {
+            let services = &mut self.services;
+            for neighbour in services.retry_solicitations(&mut self.function, self.now_ns) {
+                self.solicit(neighbour);
+            }
         }
-        self.held.take(into);
+        self.services.pending.take(into);
     }
 
     #[inline]
-    fn due_ns(&self, path: usize) -> u64 {
+    fn due_ns(&self, path: PathId) -> u64 {
         self.proxies.due_ns(path)
     }
 
     #[inline]
-    fn make(&mut self, path: usize, most: usize, into: &mut Vec<(Verdict, u64)>) {
+    fn make(&mut self, path: PathId, most: usize, into: &mut Vec<(Verdict, PacketHandle)>) {
         if self.proxies.due_ns(path) <= self.now_ns {
             self.make_proxied(path, most, into);
         }
@@ -517,46 +607,41 @@ impl<P: Port> Deferral for LiveMachine<P> {
 
 impl<P: Port> PacedLinks for LiveMachine<P> {
     #[inline]
-    fn fits(
+    fn run_room(
         &self,
-        output: usize,
+        output: OutputId,
         now_ns: u64,
         given: (usize, u64),
         longest_bytes: u32,
         most: usize,
     ) -> usize {
-        self.port_states[output].link.fits(now_ns, given, longest_bytes, most)
+        self.ports.link(output.into()).run_room(now_ns, given, longest_bytes, most)
     }
 
     #[inline]
-    fn idle_ns(&self, output: usize, now_ns: u64) -> u64 {
-        self.port_states[output].link.idle_ns(now_ns)
+    fn idle_ns(&self, output: OutputId, now_ns: u64) -> u64 {
+        self.ports.link(output.into()).idle_ns(now_ns)
     }
 }
 
 impl<P: Port> MultiCore for LiveMachine<P> {
     #[inline]
     fn waiting_remote(&self, queue: QueueId) -> usize {
-        self.links.as_ref().map_or(0, |links| links.waiting(queue))
+        self.remote_cores.waiting(queue)
     }
 
     #[inline]
-    fn hand_over(&mut self, queue: QueueId, packet: u64) {
-        match &mut self.links {
-            Some(links) => links.hand_over(&mut self.pool, queue, packet),
-            None => self.pool.release(packet),
-        }
+    fn hand_over(&mut self, queue: QueueId, packet: PacketHandle) {
+        self.remote_cores.hand_over(&mut self.pool, queue, packet);
     }
 
     #[inline]
-    fn left_queue(&mut self, path: usize, packets: &mut [u64]) {
-        self.settle(path, packets);
+    fn left_queue(&mut self, path: PathId, packets: &mut [PacketHandle]) {
+        self.remote_cores.left_path(path, packets);
     }
 
     #[inline]
-    fn left_output(&self, path: usize, output: usize) {
-        if let Some(links) = &self.links {
-            links.left(QueueId::Output { path, output }, 1);
-        }
+    fn left_output(&self, path: PathId, output: OutputId) {
+        self.remote_cores.left_output(path, output);
     }
 }

@@ -126,8 +126,9 @@ pub fn metrics(report: &Report) -> String {
             (vec![("port", of.name.clone()), ("event", event.to_owned())], count)
         })
     });
-    let help = "Packets at a port: received; of them unclassified, truncated or unsupported, of an \
-                unknown VLAN, for the router; lost before reception; transmitted";
+    let help = "Packets at a port by event: received, which includes unclassified, truncated or \
+                unsupported, of an unknown VLAN, and for the router; lost before reception; \
+                transmitted; originated by the router";
     counters(&mut registry, "port_packets", help, ports);
 
     let translations = || report.ports.iter().filter_map(|of| Some((of, of.nat?)));
@@ -154,7 +155,7 @@ pub fn metrics(report: &Report) -> String {
             (vec![("port", of.name.clone()), ("event", event.to_owned())], count)
         })
     });
-    let help = "Packets translated, or dropped instead, by reason";
+    let help = "Packets that NAT translated, or dropped, by reason";
     counters(&mut registry, "port_nat_packets", help, events);
 
     let away = report.ports.iter().map(|of| (vec![("port", of.name.clone())], of.went_away));
@@ -165,9 +166,9 @@ pub fn metrics(report: &Report) -> String {
     let processes = || report.processes.iter();
     let process = |name: &str| vec![("process", name.to_owned())];
     let reserved = processes().map(|of| (process(&of.name), of.reserved_cycles));
-    gauges(&mut registry, "process_reserved_cycles", "Cycles a second reserved", reserved);
+    gauges(&mut registry, "process_reserved_cycles", "Reserved cycles per second", reserved);
     let used = processes().map(|of| (process(&of.name), of.used_cycles));
-    gauges(&mut registry, "process_used_cycles", "Cycles a second used on average", used);
+    gauges(&mut registry, "process_used_cycles", "Average cycles used per second", used);
     let busy = processes().map(|of| (process(&of.name), of.busy_ns));
     counters(&mut registry, "process_busy_nanoseconds", "Run time of a process, ns", busy);
     let runs = processes().map(|of| (process(&of.name), of.runs));
@@ -176,10 +177,12 @@ pub fn metrics(report: &Report) -> String {
     counters(&mut registry, "process_packets", "Packets moved by a process", packets);
 
     let none = |value| [(Labels::new(), value)].into_iter();
-    counters(&mut registry, "reloads", "Times the file was read again", none(report.reloads));
-    counters(&mut registry, "elapsed_nanoseconds", "How long it has run", none(report.elapsed_ns));
+    counters(&mut registry, "reloads", "Configuration reloads", none(report.reloads));
+    let elapsed = none(report.elapsed_ns);
+    counters(&mut registry, "elapsed_nanoseconds", "Run time of the router, ns", elapsed);
     let unaccounted = report.unaccounted.unsigned_abs();
-    gauges(&mut registry, "unaccounted_packets", "Always 0", none(unaccounted));
+    let help = "Packets received or made, less those sent, dropped, consumed or queued: always 0";
+    gauges(&mut registry, "unaccounted_packets", help, none(unaccounted));
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = encode(&mut text, &registry);

@@ -1,9 +1,10 @@
-//! The kernel's routes, neighbours and addresses, read by rtnetlink and followed as they change.
+//! The kernel's routes, neighbours and addresses, read over rtnetlink and followed as they change.
 //!
 //! [`follow`] reads the tables once; then its own thread receives every change. Both reach the
 //! router as [`Change`]s through [`Control`]. Only the main table and the ports' interfaces count.
 //! Among routes with one prefix, the lowest metric counts. Routes by other interfaces, and routes
-//! that forbid, become [`NextHopKind::Nowhere`]: a shorter prefix must not take their packets.
+//! that are not unicast, become [`NextHopKind::Nowhere`]: a shorter prefix must not take their
+//! packets.
 //!
 //! The kernel does not announce routes that vanish with a link or an address. After such a change,
 //! and after lost messages, the tables are read again. Source: RFC 3549.
@@ -31,6 +32,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use crate::ids::PortId;
 use crate::live::control::Control;
 
 /// The multicast groups of links, neighbours, and IPv4 and IPv6 addresses and routes (RTMGRP_… of
@@ -51,7 +53,7 @@ const HEADER: usize = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextHopKind {
     /// A port, and the gateway; without a gateway the destination itself is the next hop.
-    Port(usize, Option<IpAddr>),
+    Port(PortId, Option<IpAddr>),
     /// None of the router's ports: its packets are dropped.
     Nowhere,
 }
@@ -62,33 +64,33 @@ pub(crate) enum Change {
     /// A route.
     Route(IpNet, Option<NextHopKind>),
     /// The hardware address of a neighbour at a port.
-    Neighbour(usize, IpAddr, Option<[u8; 6]>),
+    Neighbour(PortId, IpAddr, Option<[u8; 6]>),
     /// The kernel's own IPv4 address at a port, with its prefix length.
-    Address(usize, Option<Ipv4Net>),
+    Address(PortId, Option<Ipv4Net>),
     /// An IPv6 address of the kernel at a port, and whether the kernel has it.
-    AddressV6(usize, Ipv6Net, bool),
+    AddressV6(PortId, Ipv6Net, bool),
 }
 
 /// The kernel's tables, as far as they concern the router.
 #[derive(Debug, Default)]
 struct Tables {
     /// The ports by interface index.
-    ports: HashMap<u32, usize>,
+    ports: HashMap<u32, PortId>,
     /// The metric and next hop of each route, by prefix.
     routes: HashMap<IpNet, Vec<(u32, NextHopKind)>>,
-    neighbours: HashMap<(usize, IpAddr), [u8; 6]>,
-    addresses: HashMap<usize, Ipv4Net>,
-    addresses_v6: HashSet<(usize, Ipv6Net)>,
+    neighbours: HashMap<(PortId, IpAddr), [u8; 6]>,
+    addresses: HashMap<PortId, Ipv4Net>,
+    addresses_v6: HashSet<(PortId, Ipv6Net)>,
 }
 
 impl Tables {
     fn best(&self, prefix: IpNet) -> Option<NextHopKind> {
         let routes = self.routes.get(&prefix)?;
-        routes.iter().min_by_key(|(metric, _)| *metric).map(|(_, way)| *way)
+        routes.iter().min_by_key(|(metric, _)| *metric).map(|(_, next)| *next)
     }
 
     /// Applies a message; returns the resulting change, if any.
-    fn hear(&mut self, message: &Message, replaces: bool) -> Option<Change> {
+    fn apply(&mut self, message: &Message, replaces: bool) -> Option<Change> {
         match message {
             Message::NewRoute(route) => self.route(route, true, replaces),
             Message::DelRoute(route) => self.route(route, false, false),
@@ -112,8 +114,8 @@ impl Tables {
                 RouteAttribute::Gateway(is) => gateway = ip(is),
                 RouteAttribute::Oif(is) => interface = Some(*is),
                 // A multipath route: its first next hop counts.
-                RouteAttribute::MultiPath(ways) => {
-                    let first = ways.first()?;
+                RouteAttribute::MultiPath(hops) => {
+                    let first = hops.first()?;
                     interface = Some(first.interface_index);
                     gateway = first.attributes.iter().find_map(|attribute| match attribute {
                         RouteAttribute::Gateway(is) => ip(is),
@@ -137,16 +139,16 @@ impl Tables {
         }
         let prefix = IpNet::new(destination, header.destination_prefix_length).ok()?.trunc();
         let port = interface.and_then(|index| self.ports.get(&index));
-        let way = match port {
+        let next = match port {
             Some(port) if header.kind == RouteType::Unicast => NextHopKind::Port(*port, gateway),
             _ => NextHopKind::Nowhere,
         };
         let before = self.best(prefix);
         let routes = self.routes.entry(prefix).or_default();
         if there {
-            routes.retain(|known| *known != (metric, way) && !(replaces && known.0 == metric));
-            routes.push((metric, way));
-        } else if let Some(at) = routes.iter().position(|known| *known == (metric, way)) {
+            routes.retain(|known| *known != (metric, next) && !(replaces && known.0 == metric));
+            routes.push((metric, next));
+        } else if let Some(at) = routes.iter().position(|known| *known == (metric, next)) {
             routes.remove(at);
         }
         if routes.is_empty() {
@@ -204,9 +206,9 @@ impl Tables {
             let (first, then) = (message.attributes.iter().find(local), &message.attributes);
             let address = first.into_iter().chain(then).find_map(is_v6);
             let net = Ipv6Net::new(address?, message.header.prefix_len).ok()?;
-            let told =
+            let is_new =
                 !message.header.flags.intersects(unsure) && self.addresses_v6.insert((port, net));
-            return told.then_some(Change::AddressV6(port, net, true));
+            return is_new.then_some(Change::AddressV6(port, net, true));
         }
         let address = message.attributes.iter().find_map(|attribute| match attribute {
             AddressAttribute::Local(IpAddr::V4(is)) => Some(*is),
@@ -242,10 +244,10 @@ impl Tables {
                 changes.push(Change::Address(port, now));
             }
         }
-        let (gone, come) =
+        let (removed, added) =
             (&self.addresses_v6 - &new.addresses_v6, &new.addresses_v6 - &self.addresses_v6);
-        changes.extend(gone.iter().map(|(port, net)| Change::AddressV6(*port, *net, false)));
-        changes.extend(come.iter().map(|(port, net)| Change::AddressV6(*port, *net, true)));
+        changes.extend(removed.iter().map(|(port, net)| Change::AddressV6(*port, *net, false)));
+        changes.extend(added.iter().map(|(port, net)| Change::AddressV6(*port, *net, true)));
         changes
     }
 }
@@ -303,7 +305,7 @@ fn dump(request: Message, mut each: impl FnMut(&Message)) -> io::Result<()> {
 }
 
 /// Reads the kernel's tables for a router whose ports have these interfaces.
-fn read(interfaces: &[(String, usize)]) -> io::Result<Tables> {
+fn read(interfaces: &[(String, PortId)]) -> io::Result<Tables> {
     // An interface that is away has no index and no routes.
     let ports = interfaces
         .iter()
@@ -322,7 +324,7 @@ fn read(interfaces: &[(String, usize)]) -> io::Result<Tables> {
             Message::GetNeighbour(neighbours),
         ] {
             dump(request, |message| {
-                tables.hear(message, false);
+                tables.apply(message, false);
             })?;
         }
     }
@@ -334,7 +336,7 @@ fn read(interfaces: &[(String, usize)]) -> io::Result<Tables> {
 ///
 /// # Errors
 /// If the kernel's tables cannot be read, or the thread cannot be started.
-pub(crate) fn follow(interfaces: Vec<(String, usize)>, control: &Arc<Control>) -> io::Result<()> {
+pub(crate) fn follow(interfaces: Vec<(String, PortId)>, control: &Arc<Control>) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     // Subscribes before it reads the tables: no change is missed.
     socket.bind(&SocketAddr::new(0, GROUPS))?;
@@ -342,7 +344,7 @@ pub(crate) fn follow(interfaces: Vec<(String, usize)>, control: &Arc<Control>) -
     let changes = Tables::default().differences(&tables);
     log::info!(
         routes = tables.routes.len(), neighbours = tables.neighbours.len();
-        "the kernel's routes and neighbours are followed"
+        "following the kernel's routes and neighbours"
     );
     control.kernel_changed(changes);
     let control = Arc::downgrade(control);
@@ -354,7 +356,7 @@ pub(crate) fn follow(interfaces: Vec<(String, usize)>, control: &Arc<Control>) -
 /// Waits for changes until the router has ended.
 fn listen(
     socket: &Socket,
-    interfaces: &[(String, usize)],
+    interfaces: &[(String, PortId)],
     mut tables: Tables,
     control: &Weak<Control>,
 ) {
@@ -368,7 +370,7 @@ fn listen(
             let whole = parse(&buffer[..length], |message| {
                 let replaces = message.header.flags & NLM_F_REPLACE != 0;
                 if let NetlinkPayload::InnerMessage(inner) = message.payload {
-                    changes.extend(tables.hear(&inner, replaces));
+                    changes.extend(tables.apply(&inner, replaces));
                     stale |= match &inner {
                         Message::NewLink(link) | Message::DelLink(link) => {
                             // A new link may be the interface of a port that is away.

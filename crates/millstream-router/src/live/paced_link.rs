@@ -1,7 +1,7 @@
 //! Paces a port's output to its link rate: when the link is free, and when it accepts packets.
 //!
 //! Packets are given to the link in *runs*: one packet, or as many as the link carries in its
-//! `burst` time (100 µs unless the port's file says otherwise).
+//! `burst` time. The default of `burst` is 100 µs.
 //!
 //! ```text
 //!  link      |-- packet --|-- packet --|-- packet --|
@@ -11,8 +11,8 @@
 //!
 //! The scheduler decides when a packet is given to the link, so a packet of high priority waits
 //! only for the last run. The link catches up after a late run: it accepts packets up to `burst`
-//! ahead, and runs then follow each other at 10/9 of the link rate. Delay beyond `burst` is lost
-//! link time: the link was idle.
+//! ahead. Runs then follow each other at 10/9 of the link rate. Delay beyond `burst` is lost link
+//! time: the link was idle.
 
 /// The default of `burst`, ns. A sleeping thread often wakes about 60 000 ns late; the link must
 /// stay busy meanwhile.
@@ -88,7 +88,7 @@ impl PacedLink {
     /// `packets` packets of `bytes` in all; no packet is longer than `longest_bytes`. The first
     /// packet of a run always fits.
     #[inline]
-    pub(crate) fn fits(
+    pub(crate) fn run_room(
         &self,
         now_ns: u64,
         (packets, bytes): (usize, u64),
@@ -133,7 +133,7 @@ impl PacedLink {
 
     /// Records that packets of these lengths, bytes, were given to the link at `now_ns`.
     #[inline]
-    pub(crate) fn carry(&mut self, now_ns: u64, lengths: impl Iterator<Item = u32>) {
+    pub(crate) fn record_sent(&mut self, now_ns: u64, lengths: impl Iterator<Item = u32>) {
         let bytes = lengths.map(|bytes| u64::from(bytes + self.overhead_bytes)).sum::<u64>();
         if bytes == 0 {
             return;

@@ -10,11 +10,11 @@ use crate::proxy::ProxyCounters;
 pub enum Ended {
     /// The router is still running.
     Running,
-    /// The router was told to stop.
+    /// A stop was requested.
     Told,
     /// The time limit of the run passed.
     Time,
-    /// Every port had ended.
+    /// Every port reached the end of its input.
     Input,
 }
 
@@ -27,7 +27,8 @@ pub struct PortReport {
     pub received: u64,
     /// Received packets that are neither IPv4 nor IPv6, not for the port's address, or of no path.
     pub unclassified: u64,
-    /// Received packets dropped because no buffer was free or they were longer than a buffer.
+    /// Received packets dropped because no buffer was free, or because they were longer than a
+    /// buffer, truncated or unsupported.
     pub unfit: u64,
     /// Received packets dropped because no port has their VLAN, or because they have several tags.
     #[serde(default)]
@@ -40,9 +41,9 @@ pub struct PortReport {
     pub originated: u64,
     /// Packets that the device lost before the router received them, if the device counts them.
     pub lost_by_device: u64,
-    /// How often the device went down or away.
+    /// How often the device went down or was removed.
     pub went_away: u64,
-    /// Whether the device is down or away now.
+    /// Whether the device is down or removed now.
     #[serde(default)]
     pub away: bool,
     /// The counters of the port's NAT, if it has one.
@@ -135,11 +136,15 @@ pub struct Report {
 impl Report {
     /// Returns packets received or made, less those sent, dropped, consumed, queued or `staged`.
     #[must_use]
-    pub(super) fn account(ports: &[PortReport], paths: &[PathReport], staged: u64) -> i64 {
+    pub(super) fn count_unaccounted(
+        ports: &[PortReport],
+        paths: &[PathReport],
+        staged: u64,
+    ) -> i64 {
         let received: u64 = ports.iter().map(|port| port.received).sum();
-        let aside =
+        let pathless =
             |port: &PortReport| port.unclassified + port.unfit + port.strays + port.for_router;
-        let aside: u64 = ports.iter().map(aside).sum();
+        let pathless: u64 = ports.iter().map(pathless).sum();
         let dropped: u64 = paths
             .iter()
             .map(|path| {
@@ -155,6 +160,6 @@ impl Report {
             .sum();
         let transmitted: u64 = ports.iter().map(|port| port.transmitted).sum();
         let made: u64 = paths.iter().map(|path| path.made).sum();
-        (received + made).cast_signed() - (aside + dropped + transmitted + staged).cast_signed()
+        (received + made).cast_signed() - (pathless + dropped + transmitted + staged).cast_signed()
     }
 }

@@ -35,7 +35,7 @@ impl SleepCalibrator {
     }
 
     /// Records a sleep. A longer delay weighs 1/4, a shorter one 1/16: waking early is safe.
-    pub(crate) fn took(&mut self, asked_ns: u64, took_ns: u64) {
+    pub(crate) fn record_sleep(&mut self, asked_ns: u64, took_ns: u64) {
         let late_ns = took_ns.saturating_sub(asked_ns).min(LATEST_NS);
         self.late_ns = if late_ns > self.late_ns {
             self.late_ns + (late_ns - self.late_ns).div_ceil(4)
@@ -55,7 +55,7 @@ mod tests {
             let mut sleep_calibrator = SleepCalibrator::default();
             for _ in 0..200 {
                 let ask_ns = sleep_calibrator.length_ns(50_000, false).unwrap();
-                sleep_calibrator.took(ask_ns, ask_ns + late_ns);
+                sleep_calibrator.record_sleep(ask_ns, ask_ns + late_ns);
             }
             let ends_ns = sleep_calibrator.length_ns(50_000, false).unwrap() + late_ns;
             assert!((49_900..=50_000).contains(&ends_ns), "{late_ns}: {ends_ns}");
@@ -66,7 +66,7 @@ mod tests {
     fn preemption_is_not_learned_as_a_late_wake_up() {
         let mut sleep_calibrator = SleepCalibrator::default();
         for _ in 0..100 {
-            sleep_calibrator.took(10_000, 5_000_000);
+            sleep_calibrator.record_sleep(10_000, 5_000_000);
         }
         assert_eq!(sleep_calibrator.length_ns(50_000, false), Some(50_000 - LATEST_NS));
     }
@@ -74,19 +74,19 @@ mod tests {
     #[test]
     fn a_sleep_that_may_end_late_has_the_shortest_length_at_least() {
         let mut sleep_calibrator = SleepCalibrator::default();
-        sleep_calibrator.took(10_000, 40_000);
+        sleep_calibrator.record_sleep(10_000, 40_000);
         assert_eq!(sleep_calibrator.length_ns(20_000, true), Some(SHORTEST_NS));
         assert_eq!(
             sleep_calibrator.length_ns(60_000, true),
             sleep_calibrator.length_ns(60_000, false)
         );
-        assert_eq!(sleep_calibrator.length_ns(SHORTEST_NS - 1, true), None, "not for so short");
+        assert_eq!(sleep_calibrator.length_ns(SHORTEST_NS - 1, true), None, "too short to sleep");
     }
 
     #[test]
     fn the_estimate_decays_while_sleeps_are_skipped() {
         let mut sleep_calibrator = SleepCalibrator::default();
-        sleep_calibrator.took(10_000, u64::MAX);
+        sleep_calibrator.record_sleep(10_000, u64::MAX);
         let tries = (1..100_000).find(|_| sleep_calibrator.length_ns(15_000, false).is_some());
         assert!(tries.is_some_and(|tries| tries > 1_000), "{tries:?}");
     }

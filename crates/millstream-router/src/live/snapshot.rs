@@ -2,6 +2,7 @@
 
 use millstream_scenario::RouterScenario;
 
+use crate::ids::{IdVec, ProcessId};
 use crate::live::assemble::processes;
 use crate::live::extension::ExtensionCounters;
 use crate::live::machine::PortCounters;
@@ -15,7 +16,7 @@ use crate::router::counters::{PathCounters, ProcessCounters};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortSnapshot {
     pub(crate) counters: PortCounters,
-    /// Received packets of no path, including `unfit` packets and packets for the router.
+    /// Received packets of no path, including unusable ones and packets for the router.
     pub(crate) unclassified: u64,
     pub(crate) strays: u64,
     pub(crate) went_away: u64,
@@ -43,7 +44,7 @@ pub(crate) struct CoreSnapshot {
     pub(crate) ports: Vec<PortSnapshot>,
     pub(crate) paths: Vec<PathSnapshot>,
     /// The counters of all processes, in the router's order.
-    pub(crate) processes: Vec<ProcessCounters>,
+    pub(crate) processes: IdVec<ProcessId, ProcessCounters>,
     /// Packets that outputs have selected and ports have not taken.
     pub(crate) staged: u64,
 }
@@ -52,10 +53,10 @@ impl CoreSnapshot {
     /// Adds the counters of another core of the router.
     pub(crate) fn add(&mut self, other: Self) {
         for (port, other) in self.ports.iter_mut().zip(other.ports) {
-            let PortCounters { received, unfit, for_router, transmitted, originated } =
+            let PortCounters { received, unusable, for_router, transmitted, originated } =
                 other.counters;
             port.counters.received += received;
-            port.counters.unfit += unfit;
+            port.counters.unusable += unusable;
             port.counters.for_router += for_router;
             port.counters.transmitted += transmitted;
             port.counters.originated += originated;
@@ -84,10 +85,10 @@ impl CoreSnapshot {
 }
 
 /// The data of a report that snapshots do not have.
-pub(crate) struct Frame<'a> {
+pub(crate) struct ReportContext<'a> {
     pub(crate) scenario: &'a RouterScenario,
     /// The reservation of each process, cycles per second.
-    pub(crate) reserved: &'a [u64],
+    pub(crate) reserved: &'a IdVec<ProcessId, u64>,
     /// The CPU's cycles per second.
     pub(crate) frequency: u64,
     pub(crate) elapsed_ns: u64,
@@ -97,16 +98,16 @@ pub(crate) struct Frame<'a> {
 }
 
 /// Builds a report from the sum of all cores' snapshots.
-pub(crate) fn report(of: &Frame, snapshot: CoreSnapshot) -> Report {
+pub(crate) fn report(of: &ReportContext, snapshot: CoreSnapshot) -> Report {
     let scenario = of.scenario;
     let ports = scenario.ports.iter().zip(snapshot.ports).map(|(port, snapshot)| {
         let counters = snapshot.counters;
-        // The machine counts packets that the port itself dropped as unfit, too.
-        let unfit = counters.unfit.saturating_sub(snapshot.strays);
+        // The machine counts packets that the port itself dropped as unusable, too.
+        let unfit = counters.unusable.saturating_sub(snapshot.strays);
         PortReport {
             name: port.name.clone(),
             received: counters.received,
-            unclassified: snapshot.unclassified - counters.unfit - counters.for_router,
+            unclassified: snapshot.unclassified - counters.unusable - counters.for_router,
             unfit,
             strays: snapshot.strays,
             for_router: counters.for_router,
@@ -132,8 +133,9 @@ pub(crate) fn report(of: &Frame, snapshot: CoreSnapshot) -> Report {
         let cycles = u128::from(used.busy_ns) * u128::from(of.frequency);
         let cycles = cycles / u128::from(of.elapsed_ns.max(1));
         let core = match process {
-            Process::Input(port) | Process::Output(port) => scenario.ports[port].core,
-            Process::Forward(path) => scenario.paths[path].core,
+            Process::Input(input) => scenario.ports[input.0].core,
+            Process::Output(output) => scenario.ports[output.0].core,
+            Process::Forward(path) => scenario.paths[path.0].core,
         };
         ProcessReport {
             name,
@@ -146,7 +148,7 @@ pub(crate) fn report(of: &Frame, snapshot: CoreSnapshot) -> Report {
         }
     });
     let processes = processes.collect();
-    let unaccounted = Report::account(&ports, &paths, snapshot.staged);
+    let unaccounted = Report::count_unaccounted(&ports, &paths, snapshot.staged);
     let router = scenario.name.clone();
     let (elapsed_ns, ended, reloads) = (of.elapsed_ns, of.ended, of.reloads);
     Report { router, elapsed_ns, ended, ports, paths, reloads, processes, unaccounted }
@@ -160,7 +162,7 @@ fn path_report(name: &str, of: &PathSnapshot) -> PathReport {
         dropped_by_action: counters.dropped_by_action,
         dropped_full: counters.dropped_full,
         dropped_by_function: counters.dropped_by_function,
-        dropped_elsewhere: counters.dropped_elsewhere,
+        dropped_elsewhere: counters.dropped_wrong_output,
         dropped_late: counters.dropped_late,
         dropped_by_reload: counters.dropped_by_reload,
         sent: counters.sent,

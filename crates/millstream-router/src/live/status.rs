@@ -12,7 +12,7 @@ use crate::live::control::Control;
 use crate::live::metrics::metrics;
 
 /// The longest wait for the router's report: on a busy machine the router may wait for a CPU.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves requests at `address` in its own thread; returns the bound address.
 ///
@@ -25,7 +25,7 @@ pub fn serve(address: SocketAddr, control: Arc<Control>) -> io::Result<SocketAdd
         if !matches!(path, "/status" | "/metrics") {
             return Answer::NotFound;
         }
-        match control.report(PATIENCE) {
+        match control.report(REPORT_TIMEOUT) {
             None => Answer::Unavailable("the router does not answer".to_owned()),
             Some(report) if path == "/metrics" => Answer::Metrics(metrics(&report)),
             Some(report) => match serde_json::to_string(&report) {

@@ -1,6 +1,8 @@
 //! Network devices in simulated time: a receive ring that a source fills, and a transmit ring that
 //! the link empties.
 
+use crate::ids::PathId;
+
 const SECOND_NS: u128 = 1_000_000_000;
 
 /// A receive ring and the source that fills it.
@@ -13,7 +15,7 @@ pub struct InputDevice {
     phase_ns: u64,
     /// The number of packets that have arrived.
     arrived: u64,
-    path: usize,
+    path: PathId,
     size: usize,
     /// The number of packets in the ring.
     ring: usize,
@@ -26,7 +28,7 @@ impl InputDevice {
     /// Creates a ring of `size` packets and a source of `rate_pps` packets/s for `path`. The first
     /// packet arrives at `phase_ns`.
     #[must_use]
-    pub fn new(size: usize, rate_pps: u64, phase_ns: u64, path: usize) -> Self {
+    pub fn new(size: usize, rate_pps: u64, phase_ns: u64, path: PathId) -> Self {
         Self { rate_pps, phase_ns, arrived: 0, path, size, ring: 0, announced: 0, lost: 0 }
     }
 
@@ -66,7 +68,7 @@ impl InputDevice {
     }
 
     /// Takes the oldest packet; returns its path.
-    pub(super) fn take(&mut self, now_ns: u64) -> Option<usize> {
+    pub(super) fn take(&mut self, now_ns: u64) -> Option<PathId> {
         self.fill(now_ns);
         let from = if self.announced > 0 { &mut self.announced } else { &mut self.ring };
         *from = from.checked_sub(1)?;

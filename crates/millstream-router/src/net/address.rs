@@ -23,7 +23,8 @@ pub(crate) trait Address: Copy + Debug + Eq + Hash + Into<IpAddr> {
     /// Returns a hash below [`SLOTS`].
     fn slot(self) -> usize;
 
-    /// Whether this address can be a neighbour on the port that has the address and network `net`.
+    /// Returns whether this address can be a neighbour on the port that has the address and network
+    /// `net`.
     fn is_neighbour(self, net: Self::Net) -> bool;
 }
 

@@ -66,9 +66,9 @@ mod tests {
         };
         let mut frame = Vec::new();
         if tcp {
-            ip.tcp(80, 4_000, 7, 100).write(&mut frame, payload).expect("room");
+            ip.tcp(80, 4_000, 7, 100).write(&mut frame, payload).expect("it fits");
         } else {
-            ip.udp(80, 4_000).write(&mut frame, payload).expect("room");
+            ip.udp(80, 4_000).write(&mut frame, payload).expect("it fits");
         }
         // Ethernet padding is outside the IP packet.
         frame.resize(frame.len().max(60), 0xee);
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_undone_is_done_and_nothing_else_is_touched() {
+    fn only_partial_checksums_are_completed() {
         for (tcp, v6) in [(true, false), (false, false), (true, true), (false, true)] {
             for length in [0, 1, 2, 3, 700, 1_459] {
                 let payload: Vec<u8> = (0..length).map(|k: u32| (k * k).to_le_bytes()[0]).collect();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_and_rubbish_are_left_alone() {
+    fn fragments_and_malformed_frames_are_unchanged() {
         let (mut fragment, _) = unfinished(&packet(true, false, &[7; 100]));
         fragment[20] = 0x20;
         let (mut six, _) = unfinished(&packet(true, true, &[7; 100]));

@@ -14,6 +14,7 @@ use millstream_scenario::Match;
 use prefix_trie::PrefixMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::ids::{PathId, PortId};
 use crate::net::filter::Filters;
 use crate::net::header::Header;
 use crate::net::vlan_tag::Tag;
@@ -205,16 +206,16 @@ impl Classifier {
         Self { filters, ..self }
     }
 
-    /// Whether headers alone decide: no path has a filter.
+    /// Returns whether headers alone decide: no path has a filter.
     #[inline]
-    pub(crate) fn looks_at_headers(&self) -> bool {
+    pub(crate) fn uses_headers_only(&self) -> bool {
         self.filters.none()
     }
 
     /// Returns the path of an IPv4 packet received on `port`; `header` is the header of `frame`.
     #[inline]
     #[must_use]
-    pub fn path(&self, port: usize, header: &Header, frame: &[u8]) -> Option<usize> {
+    pub fn path(&self, port: PortId, header: &Header, frame: &[u8]) -> Option<PathId> {
         let source = self.source.as_ref().map(|table| (table, table.row(header.source)));
         let destination = self.destination.as_ref();
         let destination = destination.map(|table| (table, table.row(header.destination)));
@@ -224,7 +225,7 @@ impl Classifier {
     /// Returns the path of an IPv6 packet received on `port`; `header` is the header of `frame`.
     #[inline]
     #[must_use]
-    pub fn path_v6(&self, port: usize, header: &Header<Ipv6Addr>, frame: &[u8]) -> Option<usize> {
+    pub fn path_v6(&self, port: PortId, header: &Header<Ipv6Addr>, frame: &[u8]) -> Option<PathId> {
         let source = self.source.as_ref().map(|table| (table, table.row_v6(header.source)));
         let destination = self.destination.as_ref();
         let destination = destination.map(|table| (table, table.row_v6(header.destination)));
@@ -235,11 +236,11 @@ impl Classifier {
     #[inline]
     fn first<A>(
         &self,
-        port: usize,
+        port: PortId,
         (header, frame): (&Header<A>, &[u8]),
         source: Option<(&Prefixes, usize)>,
         destination: Option<(&Prefixes, usize)>,
-    ) -> Option<usize> {
+    ) -> Option<PathId> {
         let bits = Bits::of(self.rules);
         let ports = header.ports;
         let source_port = ports.map_or(NO_PORT, |ports| usize::from(ports.0));
@@ -248,7 +249,7 @@ impl Classifier {
         let vlan = header.tag.and_then(Tag::vlan).map_or(NO_VLAN, usize::from);
         let mut sets = Sets { sets: [&[]; FIELDS], count: 0 };
         for (table, value) in [
-            (&self.port, port),
+            (&self.port, port.0),
             (&self.protocol, usize::from(header.protocol)),
             (&self.dscp, usize::from(header.dscp)),
             (&self.pcp, pcp),
@@ -283,14 +284,14 @@ impl Classifier {
 
     /// Returns the first accepting rule within one word of `sets`.
     #[inline]
-    fn first_of(&self, word: usize, sets: &Sets<'_>, frame: &[u8]) -> Option<usize> {
+    fn first_of(&self, word: usize, sets: &Sets<'_>, frame: &[u8]) -> Option<PathId> {
         let mut left = sets.common(word);
         if (word + 1) * WORD > self.rules {
             left &= (1 << (self.rules % WORD)) - 1;
         }
         while left != 0 {
-            let path = word * WORD + left.trailing_zeros() as usize;
-            if self.filters.hold(path, frame) {
+            let path = PathId(word * WORD + left.trailing_zeros() as usize);
+            if self.filters.accepts(path, frame) {
                 return Some(path);
             }
             left &= left - 1;
@@ -363,7 +364,7 @@ mod tests {
 
     /// Uses more summary bits than one word holds.
     #[test]
-    fn of_thousands_of_rules_the_first_that_holds_is_found() {
+    fn the_first_of_thousands_of_matching_rules_is_found() {
         let rule = |k: u16| Match {
             protocol: Some(if k.is_multiple_of(3) { 6 } else { 17 }),
             destination_port: (k % 5 != 4).then_some(k / 2),
@@ -379,13 +380,13 @@ mod tests {
             let header =
                 Header { to: [0; 6], tag: None, dscp: 0, protocol, source, destination, ports };
             let first = rules.iter().position(|rule| holds(rule, 0, &header));
-            assert_eq!(classifier.path(0, &header, &[]), first, "{k}");
+            assert_eq!(classifier.path(PortId(0), &header, &[]), first.map(PathId), "{k}");
         }
     }
 
     proptest! {
         #[test]
-        fn the_first_rule_that_holds_is_found(
+        fn the_first_matching_rule_is_found(
             rules in vec(rule(), 0..150), port in 0..5usize, dscp in 0..4u8, protocol in 4..9u8,
             low in any::<[bool; 4]>(), ports in of((0..4u16, prop_oneof![0..4u16, Just(u16::MAX)])),
             tag in of((prop_oneof![0..3u8, Just(7)], prop_oneof![0..4u16, Just(4_094)])),
@@ -400,8 +401,9 @@ mod tests {
             let six = Header { to: [0; 6], tag, dscp, protocol, source, destination, ports };
             let first_v6 = rules.iter().position(|rule| holds(rule, port, &six));
             let classifier = Classifier::new(rules);
-            prop_assert_eq!(classifier.path(port, &header, &[]), first);
-            prop_assert_eq!(classifier.path_v6(port, &six, &[]), first_v6);
+            let port = PortId(port);
+            prop_assert_eq!(classifier.path(port, &header, &[]), first.map(PathId));
+            prop_assert_eq!(classifier.path_v6(port, &six, &[]), first_v6.map(PathId));
         }
     }
 }

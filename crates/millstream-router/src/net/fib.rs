@@ -5,13 +5,14 @@ use ipnet::IpNet;
 use prefix_trie::PrefixMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::ids::PortId;
 use crate::net::address::Address;
 
 /// A resolved next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
     /// The output port, by number.
-    pub output: usize,
+    pub output: PortId,
     /// The source hardware address: the output port's.
     pub from: [u8; 6],
     /// The destination hardware address: the neighbour's.
@@ -25,7 +26,7 @@ pub(crate) enum NextHopKind<A> {
     Resolved(NextHop),
     /// The output, its hardware address and the gateway. The neighbour to resolve is the gateway,
     /// or the destination without one.
-    Resolve(usize, [u8; 6], Option<A>),
+    Resolve(PortId, [u8; 6], Option<A>),
     /// The router has no port towards it.
     Unreachable,
 }
@@ -118,7 +119,7 @@ impl Routes {
     pub fn add_resolved(
         &mut self,
         prefix: IpNet,
-        output: usize,
+        output: PortId,
         from: [u8; 6],
         via: Option<IpAddr>,
     ) {
@@ -138,21 +139,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_route_of_the_file_hides_the_kernel_s_and_outlives_nothing_but_itself() {
-        let hop = |output| NextHop { output, from: [1; 6], to: [2; 6] };
+    fn file_routes_take_precedence_over_kernel_routes() {
+        let hop = |output| NextHop { output: PortId(output), from: [1; 6], to: [2; 6] };
         let net: ipnet::Ipv4Net = "10.2.0.0/16".parse().unwrap();
         let there = Ipv4Addr::new(10, 2, 3, 4);
-        let kernel = NextHopKind::Resolve(3, [3; 6], None);
-        let told = Some(NextHopKind::Resolve(3, [3; 6], None));
+        let kernel = NextHopKind::Resolve(PortId(3), [3; 6], None);
+        let next = Some(NextHopKind::Resolve(PortId(3), [3; 6], None));
         let mut routes = Routes::default();
         routes.add("0.0.0.0/0".parse().unwrap(), hop(0));
-        routes.v4.set_kernel(net, told);
+        routes.v4.set_kernel(net, next);
         assert_eq!(routes.v4.find(there), Some(kernel));
         let mut of_file = Routes::default();
         of_file.add(net.into(), hop(1));
         routes.v4.reload(of_file.v4);
         assert_eq!(routes.v4.find(there), Some(NextHopKind::Resolved(hop(1))));
-        assert_eq!(routes.v4.find(Ipv4Addr::new(9, 9, 9, 9)), None, "the file has it no more");
+        assert_eq!(routes.v4.find(Ipv4Addr::new(9, 9, 9, 9)), None, "the reload removed 0.0.0.0/0");
         routes.v4.reload(FamilyRoutes::default());
         assert_eq!(routes.v4.find(there), Some(kernel));
         routes.v4.set_kernel(net, Some(NextHopKind::Unreachable));
@@ -161,14 +162,14 @@ mod tests {
         assert_eq!(routes.v4.find(there), None);
     }
     #[test]
-    fn families_do_not_meet() {
+    fn address_families_are_separate() {
         let mut routes = Routes::default();
         let (four, six) =
             (Ipv4Addr::new(10, 2, 3, 4), Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1));
-        routes.add_resolved("::/0".parse().unwrap(), 2, [1; 6], None);
+        routes.add_resolved("::/0".parse().unwrap(), PortId(2), [1; 6], None);
         assert_eq!(routes.v4.find(four), None);
-        assert_eq!(routes.v6.find(six), Some(NextHopKind::Resolve(2, [1; 6], None)));
-        routes.add_resolved("2001:db8::/32".parse().unwrap(), 2, [1; 6], Some(four.into()));
+        assert_eq!(routes.v6.find(six), Some(NextHopKind::Resolve(PortId(2), [1; 6], None)));
+        routes.add_resolved("2001:db8::/32".parse().unwrap(), PortId(2), [1; 6], Some(four.into()));
         assert_eq!(
             routes.v6.find(six),
             Some(NextHopKind::Unreachable),

@@ -12,6 +12,7 @@ use pcap::{BpfInstruction, BpfProgram, Capture, Linktype};
 use std::fmt;
 
 use crate::error::PortError;
+use crate::ids::{IdVec, PathId};
 
 /// Instructions of one program, at most.
 const MAX_INSTRUCTIONS: usize = 1_024;
@@ -32,7 +33,7 @@ const ALWAYS: u16 = 0x00;
 
 /// The compiled filters in path order; empty if no path has a filter.
 #[derive(Default)]
-pub struct Filters(Vec<Option<BpfProgram>>);
+pub struct Filters(IdVec<PathId, Option<BpfProgram>>);
 
 impl Filters {
     /// Compiles the filter of every path. Resolves host names with the system's resolver.
@@ -57,15 +58,15 @@ impl Filters {
         Ok(Self(programs.collect::<Result<_, _>>()?))
     }
 
-    /// Whether no path has a filter.
+    /// Returns whether no path has a filter.
     #[inline]
     pub(crate) fn none(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether the filter of `path` accepts `frame`; true without a filter.
+    /// Returns whether the filter of `path` accepts `frame`; true without a filter.
     #[inline]
-    pub(crate) fn hold(&self, path: usize, frame: &[u8]) -> bool {
+    pub(crate) fn accepts(&self, path: PathId, frame: &[u8]) -> bool {
         match self.0.get(path) {
             Some(Some(program)) => program.filter(frame),
             _ => true,
@@ -83,10 +84,10 @@ impl fmt::Debug for Filters {
 /// Compiles `expression` and subtracts its length from `left`. The error is a message and a hint.
 fn program(expression: &str, left: &mut usize) -> Result<BpfProgram, (String, String)> {
     let program = Capture::dead(Linktype::ETHERNET)
-        .and_then(|nowhere| nowhere.compile(expression, true))
+        .and_then(|dead| dead.compile(expression, true))
         .map_err(|error| {
             let error = match error {
-                pcap::Error::PcapError(said) => said,
+                pcap::Error::PcapError(message) => message,
                 other => other.to_string(),
             };
             (error, "a pcap-filter expression, as for tcpdump: man pcap-filter".to_owned())

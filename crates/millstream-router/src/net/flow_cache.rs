@@ -1,9 +1,10 @@
-//! Cache of flows and their paths; it spares a packet of a recent flow the classifier.
+//! Cache of flows and their paths: a packet of a recent flow skips the classifier.
 //!
 //! It holds forwarded IPv4 packets without options. It is unused while a path has a filter, because
 //! a filter may read any byte. The key covers every field that a rule may match. The cache is
 //! direct-mapped, so a lookup is one comparison for any traffic.
 
+use crate::ids::{PathId, PortId};
 use crate::net::address::{SLOTS, slot};
 use crate::net::header::ETHERNET;
 use crate::net::vlan_tag::Tag;
@@ -25,7 +26,12 @@ impl FlowKey {
     /// Returns the key of a frame received on `input` with `tag` for the hardware address `to`;
     /// `None` if the packet must be classified.
     #[inline]
-    pub(crate) fn parse(frame: &[u8], tag: Option<Tag>, input: usize, to: [u8; 6]) -> Option<Self> {
+    pub(crate) fn parse(
+        frame: &[u8],
+        tag: Option<Tag>,
+        input: PortId,
+        to: [u8; 6],
+    ) -> Option<Self> {
         let head = frame.first_chunk::<{ ETHERNET + 24 }>()?;
         let word =
             |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -38,11 +44,11 @@ impl FlowKey {
             && total <= frame.len() - ETHERNET
             && fragment == 0
             && (protocol == 6 || protocol == 17)
-            && input < 1 << 16;
+            && input.0 < 1 << 16;
         let addresses = u64::from(word(26)) << 32 | u64::from(word(30));
         let rest =
             u64::from(word(34)) << 32 | u64::from(protocol) << 24 | u64::from(head[15]) << 16;
-        plain.then_some(Self { addresses, rest: rest | input as u64, tag })
+        plain.then_some(Self { addresses, rest: rest | input.0 as u64, tag })
     }
 
     #[inline]
@@ -54,27 +60,27 @@ impl FlowKey {
 /// The cache: flow to path.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowCache {
-    paths: Vec<(FlowKey, usize)>,
+    paths: Vec<(FlowKey, PathId)>,
 }
 
 impl Default for FlowCache {
     fn default() -> Self {
         // No packet has the default key: its protocol has no ports.
-        Self { paths: vec![(FlowKey::default(), 0); SLOTS] }
+        Self { paths: vec![(FlowKey::default(), PathId(0)); SLOTS] }
     }
 }
 
 impl FlowCache {
     /// Returns the path of a cached flow.
     #[inline]
-    pub(crate) fn get(&self, key: FlowKey) -> Option<usize> {
+    pub(crate) fn get(&self, key: FlowKey) -> Option<PathId> {
         let (known, path) = self.paths[key.slot()];
         (known == key).then_some(path)
     }
 
     /// Caches `path` for the flow.
     #[inline]
-    pub(crate) fn insert(&mut self, key: FlowKey, path: usize) {
+    pub(crate) fn insert(&mut self, key: FlowKey, path: PathId) {
         self.paths[key.slot()] = (key, path);
     }
 
@@ -93,7 +99,7 @@ mod tests {
     proptest! {
         /// Packets with equal keys agree in every field that a rule can match.
         #[test]
-        fn packets_of_one_flow_look_alike_to_every_rule(
+        fn equal_flow_keys_imply_equal_headers(
             mut frames in proptest::collection::vec(
                 proptest::collection::vec(any::<u8>(), 36..64), 2,
             ),
@@ -119,7 +125,9 @@ mod tests {
                 }
             }
             let tags = tags.map(|tag| tag.map(|one| Tag::default().with_pcp(one.into())));
-            let flow = |at: usize| FlowKey::parse(&frames[at], tags[at], inputs[at].into(), [2; 6]);
+            let flow = |at: usize| {
+                FlowKey::parse(&frames[at], tags[at], PortId(inputs[at].into()), [2; 6])
+            };
             let flows = [flow(0), flow(1)];
             let headers = [Header::parse(&frames[0]), Header::parse(&frames[1])];
             for (flow, header) in flows.iter().zip(headers) {

@@ -3,6 +3,7 @@
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use crate::ids::PortId;
 use crate::net::address::{Address, SLOTS};
 use crate::net::fib::{FamilyRoutes, NextHop, NextHopKind, Routes};
 use crate::net::header::{destination, destination_v6, hop, hop_v6};
@@ -113,7 +114,7 @@ impl<A: Address> Fib<A> {
         self.cache.fill(None);
     }
 
-    fn learn(&mut self, port: usize, net: A::Net, update: NeighbourUpdate<A>, now_ns: u64) {
+    fn learn(&mut self, port: PortId, net: A::Net, update: NeighbourUpdate<A>, now_ns: u64) {
         self.flush_cache();
         self.neighbours.learn(port, net, update, now_ns);
     }
@@ -128,14 +129,14 @@ impl<A: Address> Fib<A> {
         self.flush_cache();
     }
 
-    fn set_kernel_neighbour(&mut self, port: usize, address: A, mac: Option<[u8; 6]>) {
+    fn set_kernel_neighbour(&mut self, port: PortId, address: A, mac: Option<[u8; 6]>) {
         self.neighbours.set_kernel(port, address, mac);
         self.flush_cache();
     }
 }
 
 impl Forwarder {
-    /// A forwarder with the given routes.
+    /// Creates a forwarder with the given routes.
     #[must_use]
     pub fn new(routes: Routes) -> Self {
         let mut forwarder = Self::default();
@@ -145,7 +146,7 @@ impl Forwarder {
 
     /// Rewrites `frame` for its next hop; returns the output, or `None` if the packet is dropped.
     #[inline]
-    pub fn forward(&mut self, frame: &mut [u8]) -> Option<usize> {
+    pub fn forward(&mut self, frame: &mut [u8]) -> Option<PortId> {
         self.forward_at(frame, 0, &mut None).ok()
     }
 
@@ -157,7 +158,7 @@ impl Forwarder {
         frame: &mut [u8],
         now_ns: u64,
         solicit: &mut Option<NeighbourKey>,
-    ) -> Result<usize, ForwardError> {
+    ) -> Result<PortId, ForwardError> {
         let Some((destination, hops_left)) = destination(frame) else {
             return self.forward_v6(frame, now_ns, solicit);
         };
@@ -175,7 +176,7 @@ impl Forwarder {
         frame: &mut [u8],
         now_ns: u64,
         solicit: &mut Option<NeighbourKey>,
-    ) -> Result<usize, ForwardError> {
+    ) -> Result<PortId, ForwardError> {
         let (destination, hops_left) = destination_v6(frame).ok_or(ForwardError::Malformed)?;
         if !hops_left {
             return Err(ForwardError::Icmp(IcmpError::TimeExceeded));
@@ -187,7 +188,7 @@ impl Forwarder {
 
     /// Returns the output towards `address`; fast for recent destinations.
     #[inline]
-    pub(crate) fn egress_v4(&self, address: Ipv4Addr) -> Option<usize> {
+    pub(crate) fn egress_v4(&self, address: Ipv4Addr) -> Option<PortId> {
         match &self.v4.cache[address.slot()] {
             Some(cache) if cache.destination == address => Some(cache.hop.output),
             _ => match self.v4.routes.find(address)? {
@@ -199,8 +200,8 @@ impl Forwarder {
     }
 
     /// Returns the output towards `destination`.
-    pub(crate) fn egress(&mut self, destination: IpAddr) -> Option<usize> {
-        fn egress<A: Address>(fib: &mut Fib<A>, destination: A) -> Option<usize> {
+    pub(crate) fn egress(&mut self, destination: IpAddr) -> Option<PortId> {
+        fn egress<A: Address>(fib: &mut Fib<A>, destination: A) -> Option<PortId> {
             match fib.routes.find(destination)? {
                 NextHopKind::Resolved(hop) => Some(hop.output),
                 NextHopKind::Resolve(output, ..) => Some(output),
@@ -241,7 +242,7 @@ impl Forwarder {
     /// See [`Neighbours::learn`].
     pub(crate) fn learn(
         &mut self,
-        port: usize,
+        port: PortId,
         net: Ipv4Net,
         update: NeighbourUpdate<Ipv4Addr>,
         now_ns: u64,
@@ -252,7 +253,7 @@ impl Forwarder {
     /// See [`Neighbours::learn`]; for IPv6.
     pub(crate) fn learn_v6(
         &mut self,
-        port: usize,
+        port: PortId,
         net: Ipv6Net,
         update: NeighbourUpdate<Ipv6Addr>,
         now_ns: u64,
@@ -277,7 +278,7 @@ impl Forwarder {
     /// Sets or removes the kernel's entry for the neighbour `address` at `port`.
     pub(crate) fn set_kernel_neighbour(
         &mut self,
-        port: usize,
+        port: PortId,
         address: IpAddr,
         mac: Option<[u8; 6]>,
     ) {

@@ -147,13 +147,13 @@ pub(crate) fn hop(frame: &mut [u8], from: [u8; 6], to: [u8; 6]) {
     let old = u16::from_be_bytes([head[22], head[23]]);
     let new = old.wrapping_sub(0x100);
     head[22] = head[22].wrapping_sub(1);
-    let checksum = updated(u16::from_be_bytes([head[24], head[25]]), old, new);
+    let checksum = updated_checksum(u16::from_be_bytes([head[24], head[25]]), old, new);
     head[24..26].copy_from_slice(&checksum.to_be_bytes());
 }
 
 /// Returns a checksum updated for one changed word.
 #[inline]
-pub(crate) fn updated(checksum: u16, old: u16, new: u16) -> u16 {
+pub(crate) fn updated_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     // HC' = ~(~HC + ~m + m')
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     let sum = (sum & 0xffff) + (sum >> 16);

@@ -82,7 +82,7 @@ pub(crate) fn error(
     Some(reply)
 }
 
-/// Whether `address` is a unicast address of a host.
+/// Returns whether `address` is a unicast address of a host.
 fn is_host(address: Ipv6Addr) -> bool {
     !(address.is_unspecified() || address.is_multicast() || address.is_loopback())
 }
@@ -131,15 +131,15 @@ mod tests {
     fn errors_quote_the_packet_and_none_is_sent_about_an_error() {
         let sent = echo(&[5; 1_400]);
         assert_eq!(error_recipient(&sent), Some(THEM.address));
-        let told = error(&sent, IcmpError::HostUnreachable, US, THEM).unwrap();
-        assert_eq!(told.len(), 14 + ERROR_BYTES);
-        let (kind, payload) = message(&told);
+        let reply = error(&sent, IcmpError::HostUnreachable, US, THEM).unwrap();
+        assert_eq!(reply.len(), 14 + ERROR_BYTES);
+        let (kind, payload) = message(&reply);
         let code = icmpv6::DestUnreachableCode::Address;
         assert_eq!(kind, Icmpv6Type::DestinationUnreachable(code));
         assert_eq!(payload, sent[14..14 + ERROR_BYTES - ERROR_HEADERS]);
-        assert_eq!(error_recipient(&told), None);
+        assert_eq!(error_recipient(&reply), None);
         // Also after a destination options header with padding.
-        let mut behind = told.clone();
+        let mut behind = reply.clone();
         behind.splice(54..54, [58, 0, 1, 4, 0, 0, 0, 0]);
         behind[20] = 60;
         let length = u16::try_from(behind.len() - 54).unwrap();

@@ -138,7 +138,7 @@ pub(crate) fn error(frame: &[u8], why: IcmpError, us: Endpoint, them: Endpoint) 
     Some(reply)
 }
 
-/// Whether `address` is a unicast address of a host.
+/// Returns whether `address` is a unicast address of a host.
 fn is_host(address: Ipv4Addr) -> bool {
     !(address.is_unspecified()
         || address.is_multicast()
@@ -167,13 +167,13 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_understood_and_answered() {
-        let asked = arp(&arp_request(THEM, US.address)).unwrap();
-        assert_eq!((asked.sender_mac, asked.target_ipv4), (THEM.mac, US.address.octets()));
-        let said = arp_reply(US, THEM);
-        assert_eq!(said[..6], THEM.mac);
-        let said = arp(&said).unwrap();
-        assert_eq!((said.sender_mac, said.sender_ipv4), (US.mac, US.address.octets()));
+    fn arp_requests_and_replies_are_parsed() {
+        let request = arp(&arp_request(THEM, US.address)).unwrap();
+        assert_eq!((request.sender_mac, request.target_ipv4), (THEM.mac, US.address.octets()));
+        let reply = arp_reply(US, THEM);
+        assert_eq!(reply[..6], THEM.mac);
+        let reply = arp(&reply).unwrap();
+        assert_eq!((reply.sender_mac, reply.sender_ipv4), (US.mac, US.address.octets()));
     }
 
     #[test]
@@ -193,10 +193,10 @@ mod tests {
     fn errors_quote_the_packet_and_none_is_sent_about_an_error() {
         let sent = echo(&[5; 1_000]);
         assert_eq!(error_recipient(&sent), Some(THEM.address));
-        let told = error(&sent, IcmpError::TimeExceeded, US, THEM).unwrap();
-        assert_eq!(told.len(), 14 + ERROR_BYTES);
-        assert_eq!(told[42..], sent[14..14 + ERROR_BYTES - ERROR_HEADERS]);
-        assert_eq!(error_recipient(&told), None);
+        let reply = error(&sent, IcmpError::TimeExceeded, US, THEM).unwrap();
+        assert_eq!(reply.len(), 14 + ERROR_BYTES);
+        assert_eq!(reply[42..], sent[14..14 + ERROR_BYTES - ERROR_HEADERS]);
+        assert_eq!(error_recipient(&reply), None);
     }
 
     proptest! {

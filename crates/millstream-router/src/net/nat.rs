@@ -118,7 +118,7 @@ pub(crate) struct Nat {
 }
 
 impl Nat {
-    /// A translation as configured by `port`.
+    /// Creates a translation as configured by `port`.
     pub(crate) fn new(port: &PortNat) -> Self {
         let count = port.flows as usize;
         let numbers = RandomState::new();
@@ -154,7 +154,7 @@ impl Nat {
         self
     }
 
-    /// Whether packets are dropped whose source does not belong to their port.
+    /// Returns whether to drop packets whose source does not belong to their port.
     pub(crate) fn checks_source(&self) -> bool {
         self.check_source
     }
@@ -218,7 +218,7 @@ impl Nat {
             slot.or_else(|| self.open(ip.protocol, ends, us, now_ns)).ok_or(Refusal::Full)?;
         let flow = self.flows[slot as usize].as_mut().ok_or(Refusal::Full)?;
         flow.last_ns = now_ns;
-        flow.spoken = true;
+        flow.host_has_sent = true;
         if flow.answered && !flow.from_outside {
             flow.established |= packet::acknowledges(frame, ip);
         }
@@ -305,7 +305,8 @@ impl Nat {
         let slot = known.filter(|slot| !self.drop_if_expired(*slot, now_ns));
         let slot = slot.or_else(|| self.forward(ip.protocol, ends, now_ns))?;
         let flow = self.flows[slot as usize].as_mut()?;
-        flow.answered |= !flow.from_outside || flow.spoken && packet::acknowledges(frame, ip);
+        flow.answered |=
+            !flow.from_outside || flow.host_has_sent && packet::acknowledges(frame, ip);
         // Inbound packets do not refresh a UDP flow (RFC 4787, REQ-6).
         if flow.protocol == TCP {
             flow.last_ns = now_ns;
@@ -400,7 +401,7 @@ impl Nat {
             other: ends.destination,
             from_outside: false,
             last_ns: now_ns,
-            spoken: true,
+            host_has_sent: true,
             answered: false,
             established: false,
             ended: false,
@@ -418,7 +419,7 @@ impl Nat {
             other: ends.source,
             from_outside: true,
             last_ns: now_ns,
-            spoken: false,
+            host_has_sent: false,
             answered: false,
             established: false,
             ended: false,
@@ -460,12 +461,12 @@ impl Nat {
         (!self.is_full(host)).then_some(())
     }
 
-    /// Whether no flow of `host` can be opened.
+    /// Returns whether no flow of `host` can be opened.
     fn is_full(&self, host: Ipv4Addr) -> bool {
         self.free.is_empty() || self.is_host_full(host)
     }
 
-    /// Whether `host` has as many flows as one host may have.
+    /// Returns whether `host` has as many flows as one host may have.
     fn is_host_full(&self, host: Ipv4Addr) -> bool {
         self.hosts.flows(host) >= self.host_flows
     }

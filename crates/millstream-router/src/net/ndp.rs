@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_made_as_the_standards_say() {
+    fn link_local_and_group_addresses_match_rfc_4291() {
         // RFC 4291, appendix A and section 2.7.1.
         let net = link_local([0x34, 0x56, 0x78, 0x9a, 0xbc, 0xde]);
         assert_eq!(net.to_string(), "fe80::3656:78ff:fe9a:bcde/64");
@@ -198,45 +198,45 @@ mod tests {
     }
 
     #[test]
-    fn a_solicitation_is_understood_and_answered() {
-        let asked = solicitation(THEM, US.address);
-        assert_eq!(asked[..6], [0x33, 0x33, 0xff, 0x12, 0, 1]);
+    fn solicitations_and_advertisements_are_parsed() {
+        let request = solicitation(THEM, US.address);
+        assert_eq!(request[..6], [0x33, 0x33, 0xff, 0x12, 0, 1]);
         let (target, from, mac) = (US.address, Some(THEM.address), Some(THEM.mac));
-        assert_eq!(message(&asked), Some(Message::Solicitation { target, from, mac }));
-        let said = advertisement(US, Some(THEM));
-        assert_eq!(said[..6], THEM.mac);
+        assert_eq!(message(&request), Some(Message::Solicitation { target, from, mac }));
+        let reply = advertisement(US, Some(THEM));
+        assert_eq!(reply[..6], THEM.mac);
         let (mac, solicited, overrides) = (Some(US.mac), true, true);
         let expected = Message::Advertisement { target, mac, solicited, overrides };
-        assert_eq!(message(&said), Some(expected));
+        assert_eq!(message(&reply), Some(expected));
         // To a host without an address.
-        let said = advertisement(US, None);
-        assert_eq!(said[..6], [0x33, 0x33, 0, 0, 0, 1]);
+        let reply = advertisement(US, None);
+        assert_eq!(reply[..6], [0x33, 0x33, 0, 0, 0, 1]);
         let expected = Message::Advertisement { target, mac, solicited: false, overrides };
-        assert_eq!(message(&said), Some(expected));
+        assert_eq!(message(&reply), Some(expected));
     }
 
     #[test]
-    fn what_cannot_be_from_this_link_or_is_wrong_is_not_believed() {
-        let asked = solicitation(THEM, US.address);
-        assert_eq!(mended(asked.clone()), asked);
+    fn invalid_messages_are_ignored() {
+        let request = solicitation(THEM, US.address);
+        assert_eq!(mended(request.clone()), request);
         let changed = |at: usize, bytes: &[u8]| {
-            let mut frame = asked.clone();
+            let mut frame = request.clone();
             frame[at..at + bytes.len()].copy_from_slice(bytes);
             mended(frame)
         };
         let none = [0; 16];
         for (what, frame) in [
-            ("has passed a router", changed(21, &[254])),
-            ("another code", changed(55, &[1])),
-            ("asks for a group", changed(62, &[0xff, 2])),
-            ("an option of no length", changed(79, &[0])),
+            ("a router has forwarded it", changed(21, &[254])),
+            ("a code other than 0", changed(55, &[1])),
+            ("a multicast target", changed(62, &[0xff, 2])),
+            ("an option of length 0", changed(79, &[0])),
             ("an option that is too long", changed(79, &[2])),
-            ("nobody, with a hardware address", changed(22, &none)),
-            ("from a group", changed(22, &[0xff, 2])),
+            ("an unspecified source with a hardware address", changed(22, &none)),
+            ("a multicast source", changed(22, &[0xff, 2])),
         ] {
             assert_eq!(message(&frame), None, "{what}");
         }
-        let mut wrong = asked.clone();
+        let mut wrong = request.clone();
         wrong[70] ^= 1;
         assert_eq!(message(&wrong), None, "a wrong checksum");
         // A solicitation without source and option is duplicate address detection.
@@ -246,9 +246,9 @@ mod tests {
         let (target, from, mac) = (US.address, None, None);
         assert_eq!(message(&mended(free)), Some(Message::Solicitation { target, from, mac }));
         // A multicast advertisement answers no solicitation.
-        let mut said = advertisement(US, None);
-        said[58] |= 0x40;
-        assert_eq!(message(&mended(said)), None);
+        let mut reply = advertisement(US, None);
+        reply[58] |= 0x40;
+        assert_eq!(message(&mended(reply)), None);
     }
 
     proptest! {

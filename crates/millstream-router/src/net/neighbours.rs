@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use crate::ids::PortId;
 use crate::net::address::Address;
 
 /// Entries per address family, at most.
@@ -26,7 +27,7 @@ const SWEEP_NS: u64 = 100_000_000;
 const MAX_PROBES: u32 = 3;
 
 /// The port and the address of a neighbour.
-pub(crate) type NeighbourKey = (usize, IpAddr);
+pub(crate) type NeighbourKey = (PortId, IpAddr);
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -52,9 +53,9 @@ pub(crate) enum NeighbourState {
 /// The neighbour table of one address family, for all ports.
 #[derive(Clone, Debug)]
 pub(crate) struct Neighbours<A> {
-    known: HashMap<(usize, A), Entry>,
+    known: HashMap<(PortId, A), Entry>,
     /// Entries of the kernel, which maintains them.
-    kernel: HashMap<(usize, A), [u8; 6]>,
+    kernel: HashMap<(PortId, A), [u8; 6]>,
     /// Time of the last sweep, ns.
     last_sweep_ns: u64,
 }
@@ -80,7 +81,7 @@ pub(crate) struct NeighbourUpdate<A> {
 
 impl<A: Address> Neighbours<A> {
     /// Returns the state of `address` on `port`'s network, and whether to probe it now.
-    pub(crate) fn find(&mut self, port: usize, address: A, now_ns: u64) -> (NeighbourState, bool) {
+    pub(crate) fn find(&mut self, port: PortId, address: A, now_ns: u64) -> (NeighbourState, bool) {
         if let Some(mac) = self.kernel.get(&(port, address)) {
             return (NeighbourState::Reachable(*mac), false);
         }
@@ -131,7 +132,7 @@ impl<A: Address> Neighbours<A> {
     }
 
     /// Sets or removes the kernel's entry for `address`.
-    pub(crate) fn set_kernel(&mut self, port: usize, address: A, mac: Option<[u8; 6]>) {
+    pub(crate) fn set_kernel(&mut self, port: PortId, address: A, mac: Option<[u8; 6]>) {
         match mac {
             Some(mac) => self.kernel.insert((port, address), mac),
             None => self.kernel.remove(&(port, address)),
@@ -141,7 +142,7 @@ impl<A: Address> Neighbours<A> {
     /// Applies an announcement if its address is in `net` and is known or solicits the router.
     pub(crate) fn learn(
         &mut self,
-        port: usize,
+        port: PortId,
         net: A::Net,
         update: NeighbourUpdate<A>,
         now_ns: u64,
@@ -181,90 +182,93 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_asked_for_once_a_second_and_then_given_up() {
+    fn an_address_is_probed_once_per_second_and_fails_after_three_probes() {
         let mut neighbours = Neighbours::default();
         let address = Ipv4Addr::new(10, 0, 0, 2);
-        let mut find = |now_ns| neighbours.find(0, address, now_ns);
+        let mut find = |now_ns| neighbours.find(PortId(0), address, now_ns);
         assert_eq!(find(5), (NeighbourState::Incomplete, true));
         assert_eq!(find(6), (NeighbourState::Incomplete, false));
         assert_eq!(find(5 + PROBE_NS), (NeighbourState::Incomplete, true));
         assert_eq!(find(5 + 2 * PROBE_NS), (NeighbourState::Incomplete, true));
         assert_eq!(find(5 + 3 * PROBE_NS), (NeighbourState::Failed, true));
-        neighbours.learn(0, net(), update(address, MAC, false), 4 * PROBE_NS);
+        neighbours.learn(PortId(0), net(), update(address, MAC, false), 4 * PROBE_NS);
         let other = NeighbourUpdate { overrides: false, ..update(address, [4; 6], true) };
-        neighbours.learn(0, net(), other, 4 * PROBE_NS);
+        neighbours.learn(PortId(0), net(), other, 4 * PROBE_NS);
         assert_eq!(
-            neighbours.find(0, address, 5 * PROBE_NS),
+            neighbours.find(PortId(0), address, 5 * PROBE_NS),
             (NeighbourState::Reachable(MAC), false)
         );
         assert_eq!(
-            neighbours.find(0, address, 4 * PROBE_NS + REPROBE_NS),
+            neighbours.find(PortId(0), address, 4 * PROBE_NS + REPROBE_NS),
             (NeighbourState::Reachable(MAC), true)
         );
         assert_eq!(
-            neighbours.find(0, address, 4 * PROBE_NS + EXPIRY_NS).0,
+            neighbours.find(PortId(0), address, 4 * PROBE_NS + EXPIRY_NS).0,
             NeighbourState::Incomplete
         );
         assert_eq!(
-            neighbours.find(1, address, 0).0,
+            neighbours.find(PortId(1), address, 0).0,
             NeighbourState::Incomplete,
             "another port's network"
         );
     }
 
     #[test]
-    fn strangers_are_not_believed() {
+    fn unsolicited_and_invalid_updates_are_ignored() {
         let mut neighbours = Neighbours::default();
         for (address, mac, solicits_us) in [
-            ([10, 0, 0, 2], MAC, false),     // never asked for
-            ([10, 0, 1, 2], MAC, true),      // of another network
-            ([10, 0, 0, 1], MAC, true),      // our own address
-            ([10, 0, 0, 2], [255; 6], true), // everybody
+            ([10, 0, 0, 2], MAC, false),     // never probed
+            ([10, 0, 1, 2], MAC, true),      // another network
+            ([10, 0, 0, 1], MAC, true),      // the router's address
+            ([10, 0, 0, 2], [255; 6], true), // broadcast
         ] {
-            neighbours.learn(0, net(), update(address.into(), mac, solicits_us), 1);
+            neighbours.learn(PortId(0), net(), update(address.into(), mac, solicits_us), 1);
             assert!(neighbours.known.is_empty(), "{address:?}");
         }
     }
 
     #[test]
-    fn a_scan_of_the_network_does_not_grow_the_table_without_end() {
+    fn a_scan_of_the_network_does_not_exceed_the_table() {
         let mut neighbours = Neighbours::default();
         for k in 0..100_000u32 {
-            neighbours.find(0, Ipv4Addr::from_bits(0x0a00_0000 + k), 1);
+            neighbours.find(PortId(0), Ipv4Addr::from_bits(0x0a00_0000 + k), 1);
         }
         assert_eq!(neighbours.known.len(), MAX_ENTRIES);
-        assert_eq!(neighbours.find(0, Ipv4Addr::new(10, 9, 9, 9), 2).0, NeighbourState::TableFull);
-        let later = neighbours.find(0, Ipv4Addr::new(10, 9, 9, 9), 2 * PROBE_NS);
+        assert_eq!(
+            neighbours.find(PortId(0), Ipv4Addr::new(10, 9, 9, 9), 2).0,
+            NeighbourState::TableFull
+        );
+        let later = neighbours.find(PortId(0), Ipv4Addr::new(10, 9, 9, 9), 2 * PROBE_NS);
         assert_eq!(later, (NeighbourState::Incomplete, true));
-        assert_eq!(neighbours.known.len(), 1, "nobody has answered");
+        assert_eq!(neighbours.known.len(), 1, "unanswered entries are evicted");
     }
 
     #[test]
-    fn a_scan_of_the_network_does_not_push_out_who_has_answered() {
+    fn a_scan_of_the_network_does_not_evict_reachable_neighbours() {
         let mut neighbours = Neighbours::default();
         let host = Ipv4Addr::new(10, 0, 0, 9);
-        neighbours.learn(0, net(), update(host, MAC, true), 1);
+        neighbours.learn(PortId(0), net(), update(host, MAC, true), 1);
         for k in 0..100_000u64 {
             let address = Ipv4Addr::from_bits(0x0a01_0000 + u32::try_from(k).unwrap());
-            neighbours.find(0, address, k * 100_000);
+            neighbours.find(PortId(0), address, k * 100_000);
         }
         assert_eq!(
-            neighbours.find(0, host, 10 * PROBE_NS),
+            neighbours.find(PortId(0), host, 10 * PROBE_NS),
             (NeighbourState::Reachable(MAC), false)
         );
         assert!(neighbours.known.len() <= MAX_ENTRIES);
     }
 
     #[test]
-    fn a_network_of_too_many_hosts_is_served_by_turns() {
+    fn idle_neighbours_are_evicted_from_a_full_table() {
         let mut neighbours = Neighbours::default();
         let wide = "10.0.0.1/8".parse().unwrap();
         let host = |k: u32| Ipv4Addr::from_bits(0x0a00_0100 + k);
         for k in 0..u32::try_from(MAX_ENTRIES).unwrap() {
-            neighbours.learn(0, wide, update(host(k), MAC, true), 1);
+            neighbours.learn(PortId(0), wide, update(host(k), MAC, true), 1);
         }
         assert_eq!(
-            neighbours.find(0, host(9_999), 5 * PROBE_NS),
+            neighbours.find(PortId(0), host(9_999), 5 * PROBE_NS),
             (NeighbourState::Incomplete, true)
         );
     }

@@ -5,6 +5,7 @@
 //!
 //! Packets from other cores use separate buffers, so local reception cannot exhaust them.
 
+use crate::ids::PacketHandle;
 use crate::net::vlan_tag::{self, TAG_BYTES, Tag};
 
 /// Size of a buffer, bytes. Longer packets are not received.
@@ -29,7 +30,7 @@ const SEGMENTED: u64 = 1 << 47;
 const NUMBER: u64 = 0xffff_ffff;
 const TAG: u64 = HAS_TAG | 0xffff << TAG_SHIFT;
 
-const _: () = assert!(BUFFER_BYTES as u64 <= LENGTH, "a length has room in a handle");
+const _: () = assert!(BUFFER_BYTES as u64 <= LENGTH, "a handle holds every length of a buffer");
 
 /// The packet buffers of a router or core.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// A pool of `buffers` free buffers.
+    /// Creates a pool of `buffers` free buffers.
     #[must_use]
     pub fn new(buffers: u32) -> Self {
         // A stack keeps the recently used buffers in the cache.
@@ -77,7 +78,7 @@ impl Pool {
         }
     }
 
-    /// Whether a buffer for a packet from another core is available.
+    /// Returns whether a buffer for a packet from another core is available.
     #[inline]
     pub(crate) fn has_remote_buffer(&self) -> bool {
         !self.free_remote.is_empty() || self.allocated() < self.end
@@ -103,10 +104,15 @@ impl Pool {
         Some(allocated)
     }
 
-    /// Copies a packet of another core, whose handle there was `handle`; `None` without a free
+    /// Copies a packet of another core, which has the handle `handle` there; `None` without a free
     /// buffer.
     #[inline]
-    pub(crate) fn import(&mut self, frame: &[u8], handle: u64, from_remote: bool) -> Option<u64> {
+    pub(crate) fn import(
+        &mut self,
+        frame: &[u8],
+        handle: PacketHandle,
+        from_remote: bool,
+    ) -> Option<PacketHandle> {
         if frame.len() > BUFFER_BYTES {
             return None;
         }
@@ -114,19 +120,20 @@ impl Pool {
         let at = number as usize * STRIDE_BYTES;
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
         let flag = if from_remote { FROM_REMOTE } else { 0 };
-        Some(handle & !(NUMBER | FROM_REMOTE) | u64::from(number) | flag)
+        let kept = handle.to_bits() & !(NUMBER | FROM_REMOTE);
+        Some(PacketHandle::from_bits(kept | u64::from(number) | flag))
     }
 
-    /// Whether a packet entered its path's input queue from another core.
+    /// Returns whether a packet entered its path's input queue from another core.
     #[inline]
-    pub(crate) fn from_remote(handle: u64) -> bool {
-        handle & FROM_REMOTE != 0
+    pub(crate) fn from_remote(handle: PacketHandle) -> bool {
+        handle.to_bits() & FROM_REMOTE != 0
     }
 
     /// Returns the handle without that mark, for a packet that has left the queue.
     #[inline]
-    pub(crate) fn clear_remote(handle: u64) -> u64 {
-        handle & !FROM_REMOTE
+    pub(crate) fn clear_remote(handle: PacketHandle) -> PacketHandle {
+        PacketHandle::from_bits(handle.to_bits() & !FROM_REMOTE)
     }
 
     /// Returns the number of free buffers.
@@ -138,7 +145,7 @@ impl Pool {
     /// Copies `frame` into a buffer and its VLAN tag into the handle; `None` if it is too long or
     /// no buffer is free.
     #[inline]
-    pub fn copy(&mut self, frame: &[u8]) -> Option<u64> {
+    pub fn copy(&mut self, frame: &[u8]) -> Option<PacketHandle> {
         if let Some((tag, addresses, rest)) = vlan_tag::split(frame) {
             return self.copy_tagged(tag, addresses, rest);
         }
@@ -148,11 +155,11 @@ impl Pool {
         let number = self.free.pop()?;
         let at = number as usize * STRIDE_BYTES;
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
-        Some(u64::from(number) | (frame.len() as u64) << LENGTH_SHIFT)
+        Some(handle(number, frame.len()))
     }
 
     #[cold]
-    fn copy_tagged(&mut self, tag: Tag, addresses: &[u8], rest: &[u8]) -> Option<u64> {
+    fn copy_tagged(&mut self, tag: Tag, addresses: &[u8], rest: &[u8]) -> Option<PacketHandle> {
         let length = addresses.len() + rest.len();
         if length > BUFFER_BYTES {
             return None;
@@ -162,13 +169,12 @@ impl Pool {
         let (first, second) = self.bytes[at..at + length].split_at_mut(addresses.len());
         first.copy_from_slice(addresses);
         second.copy_from_slice(rest);
-        let handle = u64::from(number) | (length as u64) << LENGTH_SHIFT;
-        Some(Self::with_tag(handle, Some(tag)))
+        Some(Self::with_tag(handle(number, length), Some(tag)))
     }
 
     /// Lets `read` write a packet into a buffer and return its length; moves a VLAN tag into the
     /// handle. `None` if no buffer is free, or `read` returns `None` or too much.
-    pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<u64> {
+    pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<PacketHandle> {
         let number = *self.free.last()?;
         let at = number as usize * STRIDE_BYTES;
         let length = read(&mut self.bytes[at..at + BUFFER_BYTES])?;
@@ -176,43 +182,41 @@ impl Pool {
             return None;
         }
         self.free.pop();
-        let handle = u64::from(number) | (length as u64) << LENGTH_SHIFT;
         let Some((tag, addresses, _)) = vlan_tag::split(&self.bytes[at..at + length]) else {
-            return Some(handle);
+            return Some(handle(number, length));
         };
         let addresses = addresses.len();
         self.bytes.copy_within(at + addresses + TAG_BYTES..at + length, at + addresses);
-        let shorter = handle - ((TAG_BYTES as u64) << LENGTH_SHIFT);
-        Some(Self::with_tag(shorter, Some(tag)))
+        Some(Self::with_tag(handle(number, length - TAG_BYTES), Some(tag)))
     }
 
     /// Returns an uninitialised packet of `bytes` bytes; `None` if that is too long or no buffer is
     /// free.
-    pub(crate) fn allocate(&mut self, bytes: usize) -> Option<u64> {
+    pub(crate) fn allocate(&mut self, bytes: usize) -> Option<PacketHandle> {
         if bytes > BUFFER_BYTES {
             return None;
         }
-        Some(u64::from(self.free.pop()?) | (bytes as u64) << LENGTH_SHIFT)
+        Some(handle(self.free.pop()?, bytes))
     }
 
     /// Returns the packet of `handle`.
     #[inline]
     #[must_use]
-    pub fn frame(&self, handle: u64) -> &[u8] {
+    pub fn frame(&self, handle: PacketHandle) -> &[u8] {
         let (at, length) = span(handle);
         &self.bytes[at..at + length]
     }
 
     /// Returns the packet of `handle` for writing.
     #[inline]
-    pub fn frame_mut(&mut self, handle: u64) -> &mut [u8] {
+    pub fn frame_mut(&mut self, handle: PacketHandle) -> &mut [u8] {
         let (at, length) = span(handle);
         &mut self.bytes[at..at + length]
     }
 
     /// Returns the packet of `handle` with its VLAN tag inserted, for transmission.
     #[inline]
-    pub fn wire(&mut self, handle: u64) -> &[u8] {
+    pub fn wire(&mut self, handle: PacketHandle) -> &[u8] {
         let Some(tag) = Self::tag(handle) else { return self.frame(handle) };
         let (at, length) = span(handle);
         vlan_tag::insert(&self.bytes[at..at + length], tag, &mut self.tagged);
@@ -222,59 +226,59 @@ impl Pool {
     /// Returns the VLAN tag in a handle.
     #[inline]
     #[must_use]
-    pub fn tag(handle: u64) -> Option<Tag> {
+    pub fn tag(handle: PacketHandle) -> Option<Tag> {
         // The top 16 bits.
         #[allow(clippy::cast_possible_truncation)]
-        let bits = (handle >> TAG_SHIFT) as u16;
-        (handle & HAS_TAG != 0).then_some(Tag::new(bits))
+        let bits = (handle.to_bits() >> TAG_SHIFT) as u16;
+        (handle.to_bits() & HAS_TAG != 0).then_some(Tag::new(bits))
     }
 
     /// Returns the handle with this VLAN tag, or none.
     #[inline]
     #[must_use]
-    pub fn with_tag(handle: u64, tag: Option<Tag>) -> u64 {
+    pub fn with_tag(handle: PacketHandle, tag: Option<Tag>) -> PacketHandle {
         let tag = tag.map_or(0, |tag| HAS_TAG | u64::from(tag.bits()) << TAG_SHIFT);
-        handle & !TAG | tag
+        PacketHandle::from_bits(handle.to_bits() & !TAG | tag)
     }
 
     /// Replaces a packet by `frame` (at most [`BUFFER_BYTES`]), keeps its tag and marks it
     /// [processed](Self::processed); returns the new handle.
     #[inline]
-    pub(crate) fn replace(&mut self, handle: u64, frame: &[u8]) -> u64 {
+    pub(crate) fn replace(&mut self, handle: PacketHandle, frame: &[u8]) -> PacketHandle {
         let (at, _) = span(handle);
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
         // The author of the new frame is responsible for its checksum.
-        let kept = handle & !(LENGTH << LENGTH_SHIFT | SEGMENTED);
-        kept | (frame.len() as u64) << LENGTH_SHIFT | PROCESSED
+        let kept = handle.to_bits() & !(LENGTH << LENGTH_SHIFT | SEGMENTED);
+        PacketHandle::from_bits(kept | (frame.len() as u64) << LENGTH_SHIFT | PROCESSED)
     }
 
     /// Returns the handle marked as processed or made by the path's extension or proxy.
     #[inline]
-    pub(crate) fn mark_processed(handle: u64) -> u64 {
-        handle | PROCESSED
+    pub(crate) fn mark_processed(handle: PacketHandle) -> PacketHandle {
+        PacketHandle::from_bits(handle.to_bits() | PROCESSED)
     }
 
-    /// Whether the path's extension or proxy has processed the packet; it does so once.
+    /// Returns whether the path's extension or proxy has processed the packet; it does so once.
     #[inline]
-    pub(crate) fn processed(handle: u64) -> bool {
-        handle & PROCESSED != 0
+    pub(crate) fn processed(handle: PacketHandle) -> bool {
+        handle.to_bits() & PROCESSED != 0
     }
 
     /// Returns the handle marked as segmented here, with a right checksum.
     #[inline]
-    pub(crate) fn mark_segmented(handle: u64) -> u64 {
-        handle | SEGMENTED
+    pub(crate) fn mark_segmented(handle: PacketHandle) -> PacketHandle {
+        PacketHandle::from_bits(handle.to_bits() | SEGMENTED)
     }
 
-    /// Whether the packet was segmented here.
+    /// Returns whether the packet was segmented here.
     #[inline]
-    pub(crate) fn is_segmented(handle: u64) -> bool {
-        handle & SEGMENTED != 0
+    pub(crate) fn is_segmented(handle: PacketHandle) -> bool {
+        handle.to_bits() & SEGMENTED != 0
     }
 
     /// Frees the buffer of a packet.
     #[inline]
-    pub fn release(&mut self, handle: u64) {
+    pub fn release(&mut self, handle: PacketHandle) {
         let number = number(handle);
         let free = if number < self.own { &mut self.free } else { &mut self.free_remote };
         free.push(number);
@@ -283,24 +287,30 @@ impl Pool {
     /// Returns the length of a packet, bytes.
     #[inline]
     #[must_use]
-    pub fn length(handle: u64) -> u32 {
+    pub fn length(handle: PacketHandle) -> u32 {
         // The mask leaves 12 bits.
         #[allow(clippy::cast_possible_truncation)]
-        let length = (handle >> LENGTH_SHIFT & LENGTH) as u32;
+        let length = (handle.to_bits() >> LENGTH_SHIFT & LENGTH) as u32;
         length
     }
 }
 
+/// Returns the handle of a packet of `length` bytes in buffer `number`.
 #[inline]
-fn number(handle: u64) -> u32 {
+fn handle(number: u32, length: usize) -> PacketHandle {
+    PacketHandle::from_bits(u64::from(number) | (length as u64) << LENGTH_SHIFT)
+}
+
+#[inline]
+fn number(handle: PacketHandle) -> u32 {
     // The low 32 bits.
     #[allow(clippy::cast_possible_truncation)]
-    let number = handle as u32;
+    let number = handle.to_bits() as u32;
     number
 }
 
 #[inline]
-fn span(handle: u64) -> (usize, usize) {
+fn span(handle: PacketHandle) -> (usize, usize) {
     (number(handle) as usize * STRIDE_BYTES, Pool::length(handle) as usize)
 }
 
@@ -309,13 +319,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_from_other_cores_take_what_memory_they_need_at_once_and_not_more() {
+    fn remote_buffers_are_allocated_on_demand() {
         let mut pool = Pool::new(4);
         let frame = [7; 60];
-        let there = (frame.len() as u64) << LENGTH_SHIFT;
+        let there = handle(0, frame.len());
         assert_eq!(pool.import(&frame, there, false), None);
         pool.reserve_remote(1_000);
-        let handles: Vec<u64> = (0..3).filter_map(|_| pool.import(&frame, there, false)).collect();
+        let handles: Vec<PacketHandle> =
+            (0..3).filter_map(|_| pool.import(&frame, there, false)).collect();
         assert_eq!(handles.iter().map(|handle| number(*handle)).collect::<Vec<_>>(), [4, 5, 6]);
         assert!(handles.iter().all(|handle| pool.frame(*handle) == frame));
         for handle in handles {
@@ -328,15 +339,15 @@ mod tests {
         pool.reserve_remote(2_000);
         pool.reserve_remote(10);
         assert_eq!(pool.bytes.len(), 7 * STRIDE_BYTES);
-        assert_eq!(pool.free(), 4, "what ports receive here has its own");
+        assert_eq!(pool.free(), 4, "local reception has its own buffers");
     }
 
     #[test]
-    fn packets_from_other_cores_have_as_many_buffers_as_there_may_be() {
+    fn remote_buffers_are_limited() {
         let mut pool = Pool::new(1);
         pool.reserve_remote(3);
-        let there = 60 << LENGTH_SHIFT;
-        let handles: Vec<u64> =
+        let there = handle(0, 60);
+        let handles: Vec<PacketHandle> =
             std::iter::from_fn(|| pool.import(&[0; 60], there, false)).collect();
         assert_eq!(handles.len(), 3);
         assert!(!pool.has_remote_buffer());
@@ -344,7 +355,7 @@ mod tests {
         pool.release(handles[1]);
         assert!(pool.has_remote_buffer());
         assert_eq!(pool.import(&[0; 60], there, false).map(number), Some(number(handles[1])));
-        assert_eq!(pool.bytes.capacity(), room, "no packet allocates");
+        assert_eq!(pool.bytes.capacity(), room, "importing a packet allocates no memory");
         pool.grow_remote();
         assert!(pool.has_remote_buffer());
     }

@@ -25,7 +25,7 @@ const PCP_SHIFT: u32 = 13;
 pub struct Tag(u16);
 
 impl Tag {
-    /// A tag with this tag control information.
+    /// Creates a tag with this tag control information.
     #[must_use]
     pub const fn new(bits: u16) -> Self {
         Self(bits)
@@ -77,7 +77,8 @@ pub(crate) fn split(frame: &[u8]) -> Option<(Tag, &[u8; ADDRESSES], &[u8])> {
     single.then_some((Tag(u16::from_be_bytes([tag[2], tag[3]])), addresses, rest))
 }
 
-/// Whether a frame still has a tag after [`split`]: it has several, or is truncated within one.
+/// Returns whether a frame still has a tag after [`split`]: it has several, or is truncated within
+/// one.
 #[inline]
 pub(crate) fn is_stacked(frame: &[u8]) -> bool {
     matches!(frame.get(ADDRESSES..ADDRESSES + 2), Some(kind) if kind == TAGGED || kind == PROVIDER)
@@ -103,7 +104,7 @@ mod tests {
     proptest! {
         /// etherparse reads the tag as written, and `split` restores the frame.
         #[test]
-        fn a_tag_that_is_put_in_is_the_one_that_comes_out(
+        fn split_restores_an_inserted_tag(
             bits: u16, pcp in 0..8u8, vlan in 1..4095u16, addresses: [u8; 12],
             rest in vec(any::<u8>(), 0..60),
         ) {
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn two_tags_are_none_that_is_taken_out() {
+    fn stacked_tags_are_not_split() {
         for (outer, inner) in [(TAGGED, TAGGED), (PROVIDER, TAGGED), (TAGGED, PROVIDER)] {
             let frame =
                 [&[2; 12][..], &outer, &[0, 10], &inner, &[0, 20], &[8, 0], &[0; 40]].concat();

@@ -3,7 +3,7 @@
 //!
 //! It connects to the server only after the client's handshake and, if rules need it, the host
 //! name. A SYN flood therefore ends at the proxy. Source: the Router paper, Table 1; RFC 9293, RFC
-//! 6056 (port hasher).
+//! 6056 (port numbers).
 
 use millstream::IndexedHeap;
 use millstream_scenario::PathProxy;
@@ -22,7 +22,7 @@ use super::{ProxyCounters, SourceAddresses};
 const RETRY_NS: u64 = 1_000_000;
 /// Pairs checked for TIME-WAIT when the table is full.
 const SCAN_PER_OPEN: usize = 8;
-/// Port hasher tried per connection to a server.
+/// Port numbers tried per connection to a server.
 const MAX_PORT_PROBES: u64 = 64;
 /// First dynamic port and their number (RFC 6335).
 const FIRST_PORT: u16 = 49_152;
@@ -48,7 +48,7 @@ pub(super) struct Classical {
 }
 
 impl Classical {
-    /// A proxy with these settings.
+    /// Creates a proxy with these settings.
     pub(super) fn new(settings: &PathProxy) -> Self {
         let count = settings.connections;
         Self {
@@ -84,9 +84,9 @@ impl Classical {
         self.counters = ProxyCounters { connections: self.counters.connections, ..old };
     }
 
-    /// Whether packets of `tuple` belong to a connection.
+    /// Returns whether packets of `tuple` belong to a connection.
     #[inline]
-    pub(super) fn knows(&self, tuple: &Tuple) -> bool {
+    pub(super) fn has_connection(&self, tuple: &Tuple) -> bool {
         self.table.find(tuple).is_some()
     }
 
@@ -148,7 +148,7 @@ impl Classical {
             self.cursor = (self.cursor + 1) % self.pairs.len();
             let pair = &self.pairs[self.cursor];
             if pair.stage == Stage::Closed
-                && self.table.find(&pair.front) == u32::try_from(self.cursor).ok()
+                && self.table.find(&pair.client_tuple) == u32::try_from(self.cursor).ok()
             {
                 self.close(self.cursor);
                 return;
@@ -160,9 +160,9 @@ impl Classical {
         let pair = &mut self.pairs[at];
         let Ok(number) = u32::try_from(at) else { return };
         if std::mem::take(&mut pair.counted) {
-            self.table.release_client(&pair.front);
+            self.table.release_client(&pair.client_tuple);
         }
-        self.table.close(number, &pair.front, pair.back.as_ref());
+        self.table.close(number, &pair.client_tuple, pair.server_tuple.as_ref());
         pair.stage = Stage::Closed;
         self.due.remove(number);
         self.counters.connections -= 1;
@@ -238,7 +238,7 @@ impl Classical {
         let pair = &mut self.pairs[at];
         let transferred = pair.pump();
         if pair.stage == Stage::Closed && std::mem::take(&mut pair.counted) {
-            self.table.release_client(&pair.front);
+            self.table.release_client(&pair.client_tuple);
         }
         self.counters.to_server_bytes += transferred.to_server;
         self.counters.to_client_bytes += transferred.to_client;
@@ -248,16 +248,16 @@ impl Classical {
     /// Connects to `server` from an address of the router and an unpredictable port.
     fn connect(&mut self, at: usize, server: SocketAddr, sources: &mut dyn SourceAddresses) {
         let pair = &mut self.pairs[at];
-        let first = self.hasher.hash_one((pair.front, self.opened, "port"));
-        let back = sources.own_address(server.ip()).and_then(|own| {
+        let first = self.hasher.hash_one((pair.client_tuple, self.opened, "port"));
+        let server_tuple = sources.own_address(server.ip()).and_then(|own| {
             let number = u32::try_from(at).ok()?;
             (0..MAX_PORT_PROBES)
                 .filter_map(|step| u16::try_from(first.wrapping_add(step) % PORTS).ok())
                 .map(|port| SocketAddr::new(own, FIRST_PORT + port))
                 .map(|own| Tuple { source: server, destination: own })
-                .find(|back| self.table.join(*back, number))
+                .find(|server_tuple| self.table.join(*server_tuple, number))
         });
-        if back.is_none_or(|back| !pair.connect(back)) {
+        if server_tuple.is_none_or(|server_tuple| !pair.connect(server_tuple)) {
             pair.abort();
             self.counters.unreachable += 1;
         }

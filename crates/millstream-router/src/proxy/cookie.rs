@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_what_was_given_is_believed_and_not_for_ever(
+        fn only_issued_cookies_are_valid_until_they_expire(
             port in any::<u16>(), sequence in any::<u32>(), mss in 536..9_000u16,
             scale in proptest::option::of(0..15u8), sack in any::<bool>(),
             now_ns in 0..1u64 << 50,

@@ -3,6 +3,7 @@
 use smoltcp::phy::{Device, DeviceCapabilities, Medium, RxToken, TxToken};
 use smoltcp::time::Instant;
 
+use crate::ids::PacketHandle;
 use crate::net::header::ETHERNET;
 use crate::net::pool::Pool;
 
@@ -74,7 +75,7 @@ impl TxToken for ReplyToken<'_> {
 pub(super) struct TxDevice<'a> {
     pub(super) pool: &'a mut Pool,
     /// Handles of the packets made; the caller fills in hardware addresses.
-    pub(super) made: &'a mut Vec<u64>,
+    pub(super) made: &'a mut Vec<PacketHandle>,
     /// Packets in `made`, at most.
     pub(super) most: usize,
 }

@@ -34,7 +34,7 @@ pub(super) enum Decision {
     Refuse,
 }
 
-/// Whether the decision depends on the host name.
+/// Returns whether the decision depends on the host name.
 pub(super) fn needs_host(of: &PathProxy) -> bool {
     !(of.hosts.is_empty() && of.allow.is_empty() && of.deny.is_empty())
 }
@@ -54,12 +54,12 @@ pub(super) fn decide(of: &PathProxy, bytes: &[u8], last: bool) -> Decision {
         let may = of.allow.is_empty() && (of.hosts.is_empty() || of.to.is_some());
         return if may { Decision::Pass(of.to) } else { Decision::Refuse };
     };
-    let denied = of.deny.iter().any(|pattern| pattern.holds(&name));
-    let allowed = of.allow.is_empty() || of.allow.iter().any(|pattern| pattern.holds(&name));
+    let denied = of.deny.iter().any(|pattern| pattern.matches(&name));
+    let allowed = of.allow.is_empty() || of.allow.iter().any(|pattern| pattern.matches(&name));
     if denied || !allowed {
         return Decision::Refuse;
     }
-    let server = of.hosts.iter().find(|(pattern, _)| pattern.holds(&name)).map(|of| of.1);
+    let server = of.hosts.iter().find(|(pattern, _)| pattern.matches(&name)).map(|of| of.1);
     match server.or(of.to) {
         None if !of.hosts.is_empty() => Decision::Refuse,
         server => Decision::Pass(server),
@@ -134,8 +134,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn pattern(text: &str) -> HostPattern {
-        let below = text.starts_with("*.");
-        HostPattern { name: text.trim_start_matches("*.").to_owned(), below }
+        let is_wildcard = text.starts_with("*.");
+        HostPattern { name: text.trim_start_matches("*.").to_owned(), is_wildcard }
     }
 
     fn rules(hosts: &[(&str, u16)], allow: &[&str], deny: &[&str], to: Option<u16>) -> PathProxy {
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_found_and_what_is_cut_off_is_waited_for() {
+    fn host_names_are_parsed_and_truncated_input_is_incomplete() {
         let name = |bytes: &[u8]| parse_host(bytes);
         for (request, expected) in [
             ("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n", "a.example"),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_choose() {
+    fn rules_select_the_server() {
         let ask = |rules: &PathProxy, host: &str| {
             decide(rules, format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes(), false)
         };
@@ -223,10 +223,10 @@ mod tests {
         assert_eq!(ask(&of, "a.example"), pass(1));
         assert_eq!(ask(&of, "A.EXAMPLE."), pass(1));
         assert_eq!(ask(&of, "u.b.example"), pass(2));
-        assert_eq!(ask(&of, "b.example"), pass(3), "not below itself");
+        assert_eq!(ask(&of, "b.example"), pass(3), "a wildcard excludes its own domain");
         assert_eq!(ask(&of, "ub.example"), pass(3));
         assert_eq!(ask(&of, "x.b.example:80"), Decision::Refuse);
-        assert_eq!(decide(&of, b"\x00", false), pass(3), "no name");
+        assert_eq!(decide(&of, b"\x00", false), pass(3), "no host name");
         assert_eq!(decide(&of, b"GET", false), Decision::Wait);
         assert_eq!(decide(&of, b"GET", true), pass(3));
         let of = rules(&[("a.example", 1)], &[], &[], None);
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(ask(&of, "b.example"), Decision::Refuse);
         assert_eq!(decide(&of, b"\x00", false), Decision::Refuse);
         let of = rules(&[], &[], &[], Some(3));
-        assert_eq!(decide(&of, b"", false), pass(3), "nobody needs to speak");
+        assert_eq!(decide(&of, b"", false), pass(3), "no host name is needed");
     }
 
     proptest! {

@@ -73,7 +73,7 @@ impl Segment {
         self.ip.end - self.data
     }
 
-    /// Whether the checksum is right.
+    /// Returns whether the checksum is right.
     pub(super) fn has_valid_checksum(&self, frame: &[u8]) -> bool {
         let bytes = frame.get(self.ip.start..self.ip.end).unwrap_or_default();
         let length = u16::try_from(bytes.len()).unwrap_or(0);
@@ -91,19 +91,19 @@ impl Segment {
         sum.ones_complement() == 0
     }
 
-    /// Whether the segment opens a connection.
+    /// Returns whether the segment opens a connection.
     pub(super) fn is_syn(&self) -> bool {
         self.flags & (SYN | ACK | RST | FIN) == SYN
     }
 }
 
-/// Whether `end` can be the end of a connection through the router.
+/// Returns whether `end` can be the end of a connection through the router.
 fn is_valid_endpoint(end: SocketAddr) -> bool {
     let far = match end.ip() {
         IpAddr::V4(address) => !address.is_broadcast() && address.octets()[0] != 0,
         IpAddr::V6(address) => !address.is_unicast_link_local(),
     };
     let address = end.ip();
-    let nobody = address.is_multicast() || address.is_unspecified() || address.is_loopback();
-    far && !nobody && end.port() != 0
+    let is_no_host = address.is_multicast() || address.is_unspecified() || address.is_loopback();
+    far && !is_no_host && end.port() != 0
 }

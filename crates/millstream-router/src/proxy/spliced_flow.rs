@@ -16,7 +16,7 @@
 //! Source: the Router paper, Table 1; RFC 9293, RFC 7323 section 2 (windows), RFC 2018.
 
 use super::segment::{ACK, SYN, Segment};
-use crate::net::header::updated;
+use crate::net::header::updated_checksum;
 
 /// The window scale that the router announces to clients.
 pub(super) const ROUTER_SHIFT: u8 = 7;
@@ -145,7 +145,7 @@ fn replace_u32(frame: &mut [u8], segment: &Segment, at: usize, to: impl FnOnce(u
     let words = if first == at { 2 } else { 3 };
     let mut checksum = read_u16(frame, start + CHECKSUM);
     for (nth, old) in old.into_iter().enumerate().take(words) {
-        checksum = updated(checksum, old, read_u16(frame, first + 2 * nth));
+        checksum = updated_checksum(checksum, old, read_u16(frame, first + 2 * nth));
     }
     frame[start + CHECKSUM..start + CHECKSUM + 2].copy_from_slice(&checksum.to_be_bytes());
 }
@@ -155,7 +155,7 @@ fn set_window(frame: &mut [u8], segment: &Segment, to: impl FnOnce(u32) -> u32) 
     let start = segment.ip.start;
     let old = read_u16(frame, start + WINDOW);
     let new = u16::try_from(to(u32::from(old))).unwrap_or(u16::MAX);
-    let checksum = updated(read_u16(frame, start + CHECKSUM), old, new);
+    let checksum = updated_checksum(read_u16(frame, start + CHECKSUM), old, new);
     frame[start + WINDOW..start + WINDOW + 2].copy_from_slice(&new.to_be_bytes());
     frame[start + CHECKSUM..start + CHECKSUM + 2].copy_from_slice(&checksum.to_be_bytes());
 }
@@ -189,7 +189,7 @@ mod tests {
             }
             net => panic!("{net:?}"),
         };
-        assert_eq!(tcp.checksum(), expected.unwrap(), "the checksum");
+        assert_eq!(tcp.checksum(), expected.unwrap(), "a wrong checksum");
         let mut sack = Vec::new();
         for option in tcp.options_iterator().map_while(Result::ok) {
             if let TcpOptionElement::SelectiveAcknowledgement(first, more) = option {
@@ -231,7 +231,7 @@ mod tests {
     proptest! {
         /// Compares with headers written from scratch.
         #[test]
-        fn what_is_changed_is_what_would_be_written(
+        fn rewritten_segments_equal_segments_built_from_scratch(
             sequence in any::<u32>(), acknowledgement in any::<u32>(), window in any::<u16>(),
             sack in vec(any::<(u32, u32)>(), 0..4), rest in vec(any::<u8>(), 0..40),
             v6 in any::<bool>(), padding in 0..6usize, syn in any::<bool>(),

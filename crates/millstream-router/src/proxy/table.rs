@@ -16,7 +16,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table for `connections` connections, and `of_client` per client.
+    /// Creates a table for `connections` connections, and `of_client` per client.
     pub(super) fn new(connections: u32, of_client: u32) -> Self {
         let count = connections as usize;
         // Twice the capacity prevents rehashing. Each connection has two tuples.
@@ -75,7 +75,7 @@ impl Table {
         self.free.push(number);
     }
 
-    /// Whether no number is free.
+    /// Returns whether no number is free.
     pub(super) fn is_full(&self) -> bool {
         self.free.is_empty()
     }
@@ -99,12 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_bounded_in_all_and_of_each_client_and_forgotten_whole() {
+    fn connections_are_bounded_in_all_and_per_client() {
         let mut table = Table::new(5, 3);
         let first: Vec<_> = (0..5).filter_map(|port| table.open(tuple(1, port))).collect();
         assert_eq!(first, [0, 1, 2]);
         assert!(table.join(tuple(1, 0).reversed(), 0));
-        assert!(!table.join(tuple(1, 1), 0), "it belongs to another");
+        assert!(!table.join(tuple(1, 1), 0), "another connection has it");
         assert_eq!(table.find(&tuple(1, 0).reversed()), Some(0));
         assert_eq!(table.open(tuple(2, 0)).zip(table.open(tuple(3, 0))), Some((3, 4)));
         assert_eq!(table.open(tuple(4, 0)), None);

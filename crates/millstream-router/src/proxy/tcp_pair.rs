@@ -66,9 +66,9 @@ pub(super) struct TcpPair {
     ends: [End; 2],
     pub(super) stage: Stage,
     /// Tuple of the client's packets.
-    pub(super) front: Tuple,
+    pub(super) client_tuple: Tuple,
     /// Tuple of the server's packets.
-    pub(super) back: Option<Tuple>,
+    pub(super) server_tuple: Option<Tuple>,
     /// Whether the pair counts towards its client's limit; not in TIME-WAIT.
     pub(super) counted: bool,
     /// Deadline for the host name, ns.
@@ -114,12 +114,12 @@ fn add_address(interface: &mut Interface, address: IpAddr) {
 }
 
 impl TcpPair {
-    /// An unused pair with four buffers of `buffer_bytes` bytes.
+    /// Creates an unused pair with four buffers of `buffer_bytes` bytes.
     pub(super) fn new(buffer_bytes: u32) -> Self {
         let bytes = buffer_bytes as usize;
         let mut sockets = SocketSet::new(Vec::with_capacity(2));
         let (client, server) = (sockets.add(socket(bytes)), sockets.add(socket(bytes)));
-        let nobody = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
+        let unset = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), 0);
         Self {
             interface: interface(0),
             sockets,
@@ -127,17 +127,17 @@ impl TcpPair {
             server,
             ends: [End::default(); 2],
             stage: Stage::Closed,
-            front: Tuple { source: nobody, destination: nobody },
-            back: None,
+            client_tuple: Tuple { source: unset, destination: unset },
+            server_tuple: None,
             counted: false,
             host_deadline_ns: 0,
         }
     }
 
-    /// Listens for the client with the tuple `front`. `seed` must be unique and unpredictable.
-    pub(super) fn listen(&mut self, front: Tuple, seed: u64, now_ns: u64) {
+    /// Listens for the client of `client_tuple`. `seed` must be unique and unpredictable.
+    pub(super) fn listen(&mut self, client_tuple: Tuple, seed: u64, now_ns: u64) {
         self.interface = interface(seed);
-        add_address(&mut self.interface, front.destination.ip());
+        add_address(&mut self.interface, client_tuple.destination.ip());
         for handle in [self.client, self.server] {
             let socket = self.sockets.get_mut::<Socket>(handle);
             socket.abort();
@@ -148,26 +148,26 @@ impl TcpPair {
         let server = self.sockets.get_mut::<Socket>(self.server);
         let _ = server.listen(1);
         server.close();
-        let local = endpoint(front.destination);
+        let local = endpoint(client_tuple.destination);
         let client = self.sockets.get_mut::<Socket>(self.client);
         // Listening succeeds on a closed socket and a non-zero port.
         let _ = client.listen(IpListenEndpoint::from(local));
         self.ends = [End::default(); 2];
         self.stage = Stage::Handshake;
-        (self.front, self.back, self.counted) = (front, None, true);
+        (self.client_tuple, self.server_tuple, self.counted) = (client_tuple, None, true);
         self.host_deadline_ns = now_ns.saturating_add(HANDSHAKE_TIMEOUT.total_micros() * 1_000);
     }
 
-    /// Connects to the server, whose packets have the tuple `back`; returns `false` on failure.
-    pub(super) fn connect(&mut self, back: Tuple) -> bool {
-        add_address(&mut self.interface, back.destination.ip());
+    /// Connects to the server; its packets have `server_tuple`. Returns `false` on failure.
+    pub(super) fn connect(&mut self, server_tuple: Tuple) -> bool {
+        add_address(&mut self.interface, server_tuple.destination.ip());
         let server = self.sockets.get_mut::<Socket>(self.server);
         // Drops the state of the previous connection.
         server.abort();
-        let (remote, local) = (endpoint(back.source), endpoint(back.destination));
+        let (remote, local) = (endpoint(server_tuple.source), endpoint(server_tuple.destination));
         let context = self.interface.context();
         let connects = server.connect(context, remote, IpListenEndpoint::from(local)).is_ok();
-        self.back = Some(back);
+        self.server_tuple = Some(server_tuple);
         self.stage = Stage::Connected;
         let client = self.sockets.get_mut::<Socket>(self.client);
         client.set_timeout(Some(IDLE_TIMEOUT));
@@ -192,7 +192,7 @@ impl TcpPair {
         due.map_or(u64::MAX, |at| u64::try_from(at.total_micros()).unwrap_or(0) * 1_000)
     }
 
-    /// Whether the client's handshake is complete; `None` if the client has left.
+    /// Returns whether the client's handshake is complete; `None` if the client has left.
     pub(super) fn handshake_done(&self) -> Option<bool> {
         match self.sockets.get::<Socket>(self.client).state() {
             State::SynReceived => Some(false),
@@ -282,7 +282,7 @@ impl TcpPair {
         count
     }
 
-    /// Whether both sockets are closed.
+    /// Returns whether both sockets are closed.
     pub(super) fn is_closed(&self) -> bool {
         let socket = |handle| self.sockets.get::<Socket>(handle);
         [self.client, self.server]

@@ -63,7 +63,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     /// Tuple of the client's packets; the server's have the reverse.
-    front: Tuple,
+    client_tuple: Tuple,
     stage: Stage,
     /// Initial sequence numbers: the client's, and the one the router sent in the server's name.
     client_isn: u32,
@@ -83,21 +83,21 @@ struct Flow {
 }
 
 impl Flow {
-    fn is_expired(&self, now_ns: u64, wanted: bool) -> bool {
+    fn is_expired(&self, now_ns: u64, table_full: bool) -> bool {
         let over = self.broken || self.ended == [true; 2];
-        let patience_ns = match (over, wanted) {
+        let timeout_ns = match (over, table_full) {
             (true, true) => EVICT_NS,
             (true, false) => LINGER_NS,
             (false, _) => IDLE_TIMEOUT_NS,
         };
-        now_ns.saturating_sub(self.last_ns) > patience_ns
+        now_ns.saturating_sub(self.last_ns) > timeout_ns
     }
 
     /// Returns a segment in the client's name that follows `after` of its first bytes.
     fn segment_to_server(&self, flags: u8, after: usize) -> OutgoingSegment {
         let after = u32::try_from(after).unwrap_or(0);
         OutgoingSegment {
-            tuple: self.front,
+            tuple: self.client_tuple,
             sequence: self.client_isn.wrapping_add(1).wrapping_add(after),
             acknowledgement: self.proxy_isn.wrapping_sub(self.spliced.seq_offset).wrapping_add(1),
             flags,
@@ -110,7 +110,7 @@ impl Flow {
     fn reset_to_client(&self) -> OutgoingSegment {
         let head = u32::try_from(self.head).unwrap_or(0);
         OutgoingSegment {
-            tuple: self.front.reversed(),
+            tuple: self.client_tuple.reversed(),
             sequence: self.proxy_isn.wrapping_add(1),
             acknowledgement: self.client_isn.wrapping_add(1).wrapping_add(head),
             flags: RST | ACK,
@@ -137,7 +137,7 @@ pub(super) struct Transparent {
 }
 
 impl Transparent {
-    /// A proxy with these settings.
+    /// Creates a proxy with these settings.
     pub(super) fn new(settings: &PathProxy) -> Self {
         let count = settings.connections;
         Self {
@@ -172,9 +172,9 @@ impl Transparent {
         self.counters = ProxyCounters { connections: self.counters.connections, ..old };
     }
 
-    /// Whether packets of `tuple` belong to a connection.
+    /// Returns whether packets of `tuple` belong to a connection.
     #[inline]
-    pub(super) fn knows(&self, tuple: &Tuple) -> bool {
+    pub(super) fn has_connection(&self, tuple: &Tuple) -> bool {
         self.table.find(tuple).is_some()
     }
 
@@ -216,7 +216,7 @@ impl Transparent {
             self.enqueue(OutgoingSegment::reset(frame, &segment));
             return false;
         };
-        let from_client = segment.tuple == flow.front;
+        let from_client = segment.tuple == flow.client_tuple;
         if let Stage::Spliced(_) = flow.stage {
             let again = !from_client && segment.flags & SYN != 0;
             flow.last_ns = now_ns;
@@ -231,7 +231,7 @@ impl Transparent {
             flow.broken |= breaks;
             self.counters.broken += u64::from(breaks);
             if (flow.broken || flow.ended == [true; 2]) && std::mem::take(&mut flow.counted) {
-                self.table.release_client(&flow.front);
+                self.table.release_client(&flow.client_tuple);
             }
             let length = segment.length() as u64;
             if from_client {
@@ -280,19 +280,19 @@ impl Transparent {
         let client_isn = segment.sequence(frame).wrapping_sub(1);
         let proxy_isn = segment.acknowledgement(frame).wrapping_sub(1);
         let options = self.cookies.options(segment.tuple, client_isn, proxy_isn, now_ns)?;
-        let wanted = self.table.is_full();
+        let table_full = self.table.is_full();
         for _ in 0..SCAN_PER_OPEN.min(self.flows.len()) {
             self.cursor = (self.cursor + 1) % self.flows.len();
-            self.close_if_expired(u32::try_from(self.cursor).ok()?, now_ns, wanted);
+            self.close_if_expired(u32::try_from(self.cursor).ok()?, now_ns, table_full);
         }
-        let front = segment.tuple;
-        let number = self.table.open(front);
+        let client_tuple = segment.tuple;
+        let number = self.table.open(client_tuple);
         let number = number.filter(|number| {
             // Another connection may already use the server's tuple.
-            let joined = self.table.join(front.reversed(), *number);
+            let joined = self.table.join(client_tuple.reversed(), *number);
             if !joined {
-                self.table.release_client(&front);
-                self.table.close(*number, &front, None);
+                self.table.release_client(&client_tuple);
+                self.table.close(*number, &client_tuple, None);
             }
             joined
         });
@@ -301,7 +301,7 @@ impl Transparent {
             return None;
         };
         *self.flows.get_mut(number as usize)? = Some(Flow {
-            front,
+            client_tuple,
             stage: Stage::ReadingHost,
             client_isn,
             proxy_isn,
@@ -330,9 +330,9 @@ impl Transparent {
             return;
         }
         if segment.flags & RST != 0 {
-            let call = matches!(flow.stage, Stage::Connecting(_))
+            let reset = matches!(flow.stage, Stage::Connecting(_))
                 .then(|| flow.segment_to_server(RST, flow.head));
-            self.enqueue(call);
+            self.enqueue(reset);
             self.counters.broken += 1;
             self.close(number);
             return;
@@ -340,9 +340,9 @@ impl Transparent {
         flow.window = segment.window(frame);
         flow.last_ns = now_ns;
         let data = &frame[segment.data..segment.ip.end];
-        let place = &mut self.heads[at * MAX_HEAD_BYTES..(at + 1) * MAX_HEAD_BYTES][flow.head..];
-        let fits = data.len().min(place.len());
-        place[..fits].copy_from_slice(&data[..fits]);
+        let room = &mut self.heads[at * MAX_HEAD_BYTES..(at + 1) * MAX_HEAD_BYTES][flow.head..];
+        let fits = data.len().min(room.len());
+        room[..fits].copy_from_slice(&data[..fits]);
         flow.head += fits;
         if flow.stage == Stage::ReadingHost {
             let last = segment.flags & FIN != 0 || flow.head == MAX_HEAD_BYTES;
@@ -391,7 +391,7 @@ impl Transparent {
                 client_shift: flow.options.scale,
                 server_shift: flow.options.scale.and(options.scale),
             };
-            flow.options.mss = options.mss.min(mss(flow.front.source.ip()));
+            flow.options.mss = options.mss.min(mss(flow.client_tuple.source.ip()));
             // The server does not know the client's window scale.
             if let (Some(shift), None) = (flow.spliced.client_shift, flow.spliced.server_shift) {
                 let window = u32::from(flow.window) << shift;
@@ -403,11 +403,11 @@ impl Transparent {
         }
     }
 
-    /// Closes an expired connection, sooner if its slot is wanted; returns whether the slot is
+    /// Closes an expired connection, sooner if the table is full; returns whether the slot is
     /// free.
-    fn close_if_expired(&mut self, number: u32, now_ns: u64, wanted: bool) -> bool {
+    fn close_if_expired(&mut self, number: u32, now_ns: u64, table_full: bool) -> bool {
         let Some(Some(flow)) = self.flows.get(number as usize) else { return true };
-        let over = flow.is_expired(now_ns, wanted);
+        let over = flow.is_expired(now_ns, table_full);
         if over {
             self.close(number);
         }
@@ -417,9 +417,9 @@ impl Transparent {
     fn close(&mut self, number: u32) {
         if let Some(flow) = self.flows.get_mut(number as usize).and_then(Option::take) {
             if flow.counted {
-                self.table.release_client(&flow.front);
+                self.table.release_client(&flow.client_tuple);
             }
-            self.table.close(number, &flow.front, Some(&flow.front.reversed()));
+            self.table.close(number, &flow.client_tuple, Some(&flow.client_tuple.reversed()));
             self.due.remove(number);
             self.counters.connections -= 1;
         }
@@ -465,10 +465,10 @@ impl Transparent {
                 self.close(number);
             }
             Stage::Connecting(tries) => {
-                let mut call = flow.segment_to_server(SYN, 0);
-                call.sequence = flow.client_isn;
-                call.options = Some(flow.options);
-                if !call.put(&[], out) {
+                let mut syn = flow.segment_to_server(SYN, 0);
+                syn.sequence = flow.client_isn;
+                syn.options = Some(flow.options);
+                if !syn.put(&[], out) {
                     return false;
                 }
                 flow.stage = Stage::Connecting(tries + 1);

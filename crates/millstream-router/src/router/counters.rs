@@ -19,7 +19,7 @@ pub struct PathCounters {
     /// Packets dropped by the forwarding function.
     pub dropped_by_function: u64,
     /// Packets dropped because the function chose an output at which the path has no queue.
-    pub dropped_elsewhere: u64,
+    pub dropped_wrong_output: u64,
     /// Packets dropped by the link's discipline because their deadline had passed.
     pub dropped_late: u64,
     /// Packets dropped by a reload that removed their path, or their output from the path.
@@ -39,7 +39,7 @@ impl PathCounters {
         self.made += other.made;
         self.consumed += other.consumed;
         self.dropped_by_function += other.dropped_by_function;
-        self.dropped_elsewhere += other.dropped_elsewhere;
+        self.dropped_wrong_output += other.dropped_wrong_output;
         self.dropped_late += other.dropped_late;
         self.dropped_by_reload += other.dropped_by_reload;
         self.sent += other.sent;
@@ -48,12 +48,12 @@ impl PathCounters {
 
     /// Returns the number of packets that have left the path in any way.
     #[must_use]
-    pub fn gone(&self) -> u64 {
+    pub fn departed(&self) -> u64 {
         self.dropped_by_action
             + self.dropped_full
             + self.consumed
             + self.dropped_by_function
-            + self.dropped_elsewhere
+            + self.dropped_wrong_output
             + self.dropped_late
             + self.dropped_by_reload
             + self.sent

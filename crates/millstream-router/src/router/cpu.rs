@@ -1,7 +1,7 @@
 //! The CPU scheduler: WF²Q+ over reservations of cycles, charged after each run.
 //!
 //! The engine's WF²Q+ treats a nanosecond of CPU time as a byte, and the CPU as a link of one byte
-//! per nanosecond. The length of a run is known only when it ends: a process is tagged with the
+//! per nanosecond. The length of a run is known only when it ends. So a process is tagged with the
 //! average of its recent runs, and its next start tag is corrected afterwards. The gate of a
 //! process that is not eligible is closed: the eligible processes share its time, and it
 //! accumulates no credit. Source: Router paper, sections 2.2 and 3.1.
@@ -10,6 +10,8 @@ use millstream::selector::{NewHead, Select, Selector};
 use millstream::{
     Activation, Contract, ContractError, Discipline, Head, Heap, Link, StreamId, Waiting, Wf2qPlus,
 };
+
+use crate::ids::{IdVec, ProcessId};
 
 /// The weight of the last error in the estimate of the next run: 1/2^3.
 const ESTIMATE_SHIFT: u32 = 3;
@@ -41,19 +43,19 @@ struct Slot {
 /// while let Some(process) = cpu.choose(now_ns).filter(|_| now_ns < 4_000_000) {
 ///     let took_ns = 700; // measured by the caller
 ///     now_ns += took_ns;
-///     used_ns[process] += took_ns;
+///     used_ns[process.0] += took_ns;
 ///     cpu.finish(process, now_ns, took_ns, true);
 /// }
-/// assert!(used_ns[three].abs_diff(3 * used_ns[one]) < 10 * 700);
+/// assert!(used_ns[three.0].abs_diff(3 * used_ns[one.0]) < 10 * 700);
 /// # Ok::<(), millstream::ContractError>(())
 /// ```
 #[derive(Debug)]
 pub struct Cpu {
     selector: Selector<Wf2qPlus, Heap<<Wf2qPlus as Discipline>::Rank>>,
-    slots: Vec<Slot>,
+    slots: IdVec<ProcessId, Slot>,
     eligible: usize,
     /// The process that runs; its eligibility is updated when the run ends.
-    running: Option<usize>,
+    running: Option<ProcessId>,
 }
 
 impl Default for Cpu {
@@ -61,7 +63,7 @@ impl Default for Cpu {
         let link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
         Self {
             selector: Selector::new(Wf2qPlus::new(link, 0), Heap::default()),
-            slots: Vec::new(),
+            slots: IdVec::new(),
             eligible: 0,
             running: None,
         }
@@ -74,12 +76,12 @@ impl Cpu {
     ///
     /// # Errors
     /// If there are 2³² − 1 processes.
-    pub fn add(&mut self, reservation: u32) -> Result<usize, ContractError> {
+    pub fn add(&mut self, reservation: u32) -> Result<ProcessId, ContractError> {
         let stream = self.selector.add_stream(&Contract::new().weight(reservation.max(1))?)?;
         let first = FIRST_ESTIMATE_NS;
         self.slots.push(Slot { eligible: false, estimate_ns: first, paused: false });
         self.selector.became_backlogged(stream, head(first, false));
-        Ok(stream.index())
+        Ok(ProcessId(stream.index()))
     }
 
     /// Returns whether `process` is eligible.
@@ -88,7 +90,7 @@ impl Cpu {
     /// If it was not added.
     #[inline]
     #[must_use]
-    pub fn eligible(&self, process: usize) -> bool {
+    pub fn eligible(&self, process: ProcessId) -> bool {
         self.slots[process].eligible
     }
 
@@ -97,7 +99,7 @@ impl Cpu {
     /// # Panics
     /// If it was not added.
     #[inline]
-    pub fn set_eligible(&mut self, process: usize, now_ns: u64, eligible: bool) {
+    pub fn set_eligible(&mut self, process: ProcessId, now_ns: u64, eligible: bool) {
         if self.slots[process].eligible == eligible || self.running == Some(process) {
             return;
         }
@@ -124,22 +126,22 @@ impl Cpu {
     /// # Panics
     /// If it was not added.
     #[inline]
-    pub fn pause(&mut self, process: usize) {
+    pub fn pause(&mut self, process: ProcessId) {
         self.slots[process].paused = true;
     }
 
     #[cfg(test)]
-    pub(crate) fn paused(&self, process: usize) -> bool {
+    pub(crate) fn paused(&self, process: ProcessId) -> bool {
         self.slots[process].paused
     }
 
     /// Selects the process that runs from `now_ns` on; `None` if none is eligible. Call
     /// [`finish`](Self::finish) after its run.
     #[inline]
-    pub fn choose(&mut self, now_ns: u64) -> Option<usize> {
+    pub fn choose(&mut self, now_ns: u64) -> Option<ProcessId> {
         self.selector.advance(now_ns);
-        let stream = self.selector.select(now_ns, &mut Nothing, &mut ())?;
-        self.running = Some(stream.index());
+        let stream = self.selector.select(now_ns, &mut NoBacklog, &mut ())?;
+        self.running = Some(ProcessId(stream.index()));
         self.running
     }
 
@@ -149,7 +151,7 @@ impl Cpu {
     /// # Panics
     /// If the process was not added.
     #[inline]
-    pub fn finish(&mut self, process: usize, now_ns: u64, took_ns: u64, eligible: bool) {
+    pub fn finish(&mut self, process: ProcessId, now_ns: u64, took_ns: u64, eligible: bool) {
         let slot = &mut self.slots[process];
         let took_ns = u32::try_from(took_ns).unwrap_or(u32::MAX);
         let next = head(slot.estimate_ns, eligible);
@@ -172,8 +174,8 @@ impl Cpu {
 }
 
 #[inline]
-fn id(process: usize) -> StreamId {
-    StreamId(u32::try_from(process).unwrap_or(u32::MAX))
+fn id(process: ProcessId) -> StreamId {
+    StreamId(u32::try_from(process.0).unwrap_or(u32::MAX))
 }
 
 #[inline]
@@ -182,9 +184,9 @@ fn head(bytes: u32, open: bool) -> NewHead<()> {
 }
 
 /// Runs have no deadlines, so none is ever dropped.
-struct Nothing;
+struct NoBacklog;
 
-impl millstream::selector::Backlog<()> for Nothing {
+impl millstream::selector::Backlog<()> for NoBacklog {
     fn drop_head(
         &mut self,
         _: StreamId,

@@ -6,9 +6,9 @@
 //! section 4.1 and Figure 5; Mogul and Ramakrishnan, *Eliminating Receive Livelock in an
 //! Interrupt-driven Kernel*.
 
-use super::{NEVER, Process, Router, Step};
-use crate::router::machine::Machine;
-use crate::router::plan::Reading;
+use super::NEVER;
+use crate::ids::InputId;
+use crate::router::plan::ReadMode;
 
 /// The shortest interval between polls of an idle router, ns.
 const SHORTEST_SLEEP_NS: u64 = 1_000;
@@ -16,7 +16,7 @@ const SHORTEST_SLEEP_NS: u64 = 1_000;
 /// The state of interrupt-driven input.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Interrupts {
-    reading: Reading,
+    read_mode: ReadMode,
     /// The input that is polled first in the next round.
     next: usize,
     /// How long the router last slept, ns.
@@ -24,15 +24,39 @@ pub(super) struct Interrupts {
 }
 
 impl Interrupts {
+    /// Returns whether interrupts read the inputs.
     #[inline]
     pub(super) fn on(&self) -> bool {
-        self.reading != Reading::Polled
+        self.read_mode != ReadMode::Polled
     }
 
-    /// Returns when an idle router polls its devices again, ns.
+    /// Returns how inputs are read.
+    pub(super) fn read_mode(&self) -> ReadMode {
+        self.read_mode
+    }
+
+    /// Sets how inputs are read from now on.
+    pub(super) fn set_read_mode(&mut self, read_mode: ReadMode) {
+        self.read_mode = read_mode;
+    }
+
+    /// Returns the input to read next, in rotation over `inputs` inputs.
+    pub(super) fn next_input(&mut self, inputs: usize) -> InputId {
+        let input = self.next;
+        self.next = (input + 1) % inputs;
+        InputId(input)
+    }
+
+    /// Records that an input had packets: the router is not idle.
+    pub(super) fn found_packets(&mut self) {
+        self.slept_ns = 0;
+    }
+
+    /// Returns when an idle router polls its devices again, ns. Each interval without packets is
+    /// twice as long as the one before.
     #[inline]
-    pub(super) fn look_again_ns(&mut self, now_ns: u64) -> u64 {
-        let Reading::Interrupt { longest_sleep_ns: Some(longest_ns) } = self.reading else {
+    pub(super) fn next_poll_ns(&mut self, now_ns: u64) -> u64 {
+        let ReadMode::Interrupt { longest_sleep_ns: Some(longest_ns) } = self.read_mode else {
             return NEVER;
         };
         self.slept_ns = (self.slept_ns * 2).max(SHORTEST_SLEEP_NS).min(longest_ns);
@@ -40,42 +64,21 @@ impl Interrupts {
     }
 }
 
-impl<M: Machine> Router<M> {
-    /// Sets how inputs are read from now on; the default is [`Reading::Polled`].
-    pub fn read_by(&mut self, reading: Reading) {
-        self.interrupts.reading = reading;
-        for input in 0..self.inputs.len() {
-            self.refresh(input);
-        }
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// Returns how inputs are read.
-    #[must_use]
-    pub fn reading(&self) -> Reading {
-        self.interrupts.reading
-    }
-
-    /// Reads a batch from the next input that has packets; `None` if none has.
-    #[cold]
-    pub(super) fn interrupted(&mut self) -> Option<Step> {
-        for _ in 0..self.inputs.len() {
-            let input = self.interrupts.next;
-            self.interrupts.next = (input + 1) % self.inputs.len();
-            let began_ns = self.now_ns;
-            let moved = self.run_input(input);
-            if moved > 0 {
-                self.machine.dispatched();
-            }
-            self.now_ns = self.machine.now_ns();
-            if moved > 0 {
-                self.interrupts.slept_ns = 0;
-                let counters = &mut self.processes[input];
-                counters.runs += 1;
-                counters.packets += u64::from(moved);
-                counters.busy_ns += self.now_ns - began_ns;
-                return Some(Step::Ran(Process::Input(input), moved));
-            }
-        }
-        None
+    #[test]
+    fn intervals_between_polls_double_up_to_the_limit_until_packets_arrive() {
+        let mut interrupts = Interrupts::default();
+        assert!(!interrupts.on());
+        assert_eq!(interrupts.next_poll_ns(5), NEVER, "inputs are polled");
+        interrupts.set_read_mode(ReadMode::Interrupt { longest_sleep_ns: Some(3_000) });
+        assert!(interrupts.on());
+        let polls = [0; 4].map(|now_ns| interrupts.next_poll_ns(now_ns));
+        assert_eq!(polls, [1_000, 2_000, 3_000, 3_000]);
+        interrupts.found_packets();
+        assert_eq!(interrupts.next_poll_ns(10), 1_010);
+        assert_eq!([(); 4].map(|()| interrupts.next_input(3)), [0, 1, 2, 0].map(InputId));
     }
 }

@@ -66,7 +66,7 @@ impl Link {
     ) {
         each!(self, link => for packet in packets {
             let queued = link.enqueue(now_ns, stream, packet);
-            debug_assert!(queued.is_ok(), "the router's limit is the only one");
+            debug_assert!(queued.is_ok(), "only the router limits the queue");
         });
     }
 

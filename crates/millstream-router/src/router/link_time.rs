@@ -5,7 +5,7 @@ use crate::router::plan::OutputPlan;
 /// The clock of a link's discipline.
 ///
 /// Fair queueing assumes that a backlogged link is busy. While the router is preempted, the link is
-/// idle and virtual time would run ahead of service: backlogged flows would be owed that time and
+/// idle and virtual time would run ahead of service. Backlogged flows would be owed that time and
 /// delay new flows. So the clock stops while a backlogged link is idle. It does not stop with
 /// deadlines or rate caps: caps open by the passage of time.
 #[derive(Clone, Copy, Debug)]
@@ -49,18 +49,18 @@ mod tests {
     fn link_time_stops_while_a_backlogged_link_is_idle() {
         let fair = LinkTime { real: false, lost_ns: 0, idle_ns: 0 };
         let mut time = fair;
-        let mut told = |now_ns, idle_ns, waiting| {
+        let mut link_ns = |now_ns, idle_ns, waiting| {
             time.idle(idle_ns, waiting);
             time.at(now_ns)
         };
-        assert_eq!(told(100, 100, false), 100, "nothing waits");
-        assert_eq!(told(150, 100, true), 150, "the line is busy");
-        assert_eq!(told(300, 200, true), 200, "idle for 100");
-        assert_eq!(told(400, 300, true), 200, "for another 100");
-        assert_eq!(told(450, 300, true), 250);
-        assert_eq!(told(500, 350, false), 300);
+        assert_eq!(link_ns(100, 100, false), 100, "no packet waits");
+        assert_eq!(link_ns(150, 100, true), 150, "the link is busy");
+        assert_eq!(link_ns(300, 200, true), 200, "idle for 100");
+        assert_eq!(link_ns(400, 300, true), 200, "for another 100");
+        assert_eq!(link_ns(450, 300, true), 250);
+        assert_eq!(link_ns(500, 350, false), 300);
         let mut time = LinkTime { real: true, ..fair };
         time.idle(100, true);
-        assert_eq!(time.at(300), 300, "deadlines pass, and caps open");
+        assert_eq!(time.at(300), 300, "deadlines and caps need real time");
     }
 }

@@ -3,6 +3,7 @@
 use millstream::Contract;
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 
+use crate::ids::OutputId;
 use crate::router::throttle::ThrottlePlan;
 
 /// The number of processes that a packet passes (Router paper, Table 2).
@@ -25,9 +26,9 @@ pub struct Batch {
     /// The time after which a forwarding process begins no packet, ns. The time per packet of input
     /// and output is bounded, so `packets` limits them.
     pub time_ns: u64,
-    /// The longest wait of a forwarding process for a whole batch while other processes have work,
+    /// The longest wait of a forwarding process for a full batch while other processes have work,
     /// ns. 0: it does not wait.
-    pub gather_ns: u64,
+    pub batch_wait_ns: u64,
 }
 
 /// The behaviour of an input process while a path's input queue is full.
@@ -42,7 +43,7 @@ pub enum WhenFull {
 
 /// The way in which inputs are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Reading {
+pub enum ReadMode {
     /// Input processes poll the devices; they are scheduled like all other processes.
     #[default]
     Polled,
@@ -77,7 +78,7 @@ pub struct PathPlan {
     /// The capacity of each output queue, packets; at least 1 unless the path drops.
     pub output_queue: u32,
     /// The outputs at which the path has a queue, and its contract with the discipline there.
-    pub outputs: Vec<(usize, Contract)>,
+    pub outputs: Vec<(OutputId, Contract)>,
 }
 
 /// The plan of an output process.

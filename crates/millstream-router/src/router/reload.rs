@@ -1,60 +1,75 @@
-//! Switches a running router to a new plan.
+//! Moves packets and counters from the parts of an old plan to those of a new one.
 
-use millstream::{ContractError, Packet};
-use std::mem;
+use millstream::Packet;
 
-use super::{Late, NEVER, Parts, Router};
-use crate::router::counters::PathCounters;
+use super::parts::{Late, Output, Path};
+use crate::ids::{IdVec, OutputId, PacketHandle, PathId, ProcessId};
+use crate::router::counters::{PathCounters, ProcessCounters};
 use crate::router::machine::Machine;
-use crate::router::plan::Plan;
+use crate::router::process::{Process, ProcessNumbers};
 
-impl<M: Machine> Router<M> {
-    /// Switches to a plan with the same inputs and outputs. Path `n` of the new plan is the old
-    /// plan's path `kept[n]`, if any: it keeps its packets and its counters. A kept queue may
-    /// exceed its new limit until it drains. Queued output packets are enqueued again in the old
-    /// discipline's order.
-    ///
-    /// Drops packets of paths that are removed or now drop, and those at outputs that their path
-    /// has left. Call [`part`](Self::part) again afterwards. Returns the summed counters of removed
-    /// paths.
-    ///
-    /// # Errors
-    /// If a path's contract lacks a field that an output's discipline needs. The router is
-    /// unchanged then.
+/// A switch to a new plan.
+pub(super) struct Reload<'a, M> {
+    machine: &'a mut M,
+    now_ns: u64,
+    /// The old path of each new path.
+    kept: &'a [Option<PathId>],
+    /// The new path of each old path.
+    successors: IdVec<PathId, Option<PathId>>,
+}
+
+impl<'a, M: Machine> Reload<'a, M> {
+    /// Creates the switch at `now_ns` from a plan of `old_paths` paths; `kept` is the old path of
+    /// each new one.
     ///
     /// # Panics
-    /// If the number of inputs or outputs differs, or `kept` does not fit the plans.
-    pub fn reload(
-        &mut self,
-        plan: &Plan,
-        kept: &[Option<usize>],
-    ) -> Result<PathCounters, ContractError> {
-        assert_eq!(plan.inputs.len(), self.inputs.len(), "inputs stay");
-        assert_eq!(plan.outputs.len(), self.outputs.len(), "outputs stay");
-        assert_eq!(plan.paths.len(), kept.len(), "one entry a path");
-        let parts = Parts::new(plan)?;
-        let mut back = Vec::new();
-        self.machine.give_back(true, &mut back);
-        self.take_back(&mut back);
-        self.cpu = parts.cpu;
-        self.stages = plan.stages;
-        self.batch = plan.batch;
-        self.parted = false;
-        let mut old_paths = mem::replace(&mut self.paths, parts.paths);
-        let old_outputs = mem::replace(&mut self.outputs, parts.outputs);
-        for (input, old) in self.inputs.iter_mut().zip(parts.inputs) {
-            *input = super::Input { counters: input.counters, ..old };
-        }
-        let mut now_at = vec![None; old_paths.len()];
+    /// If `kept` has a path twice, or one out of range.
+    pub(super) fn new(
+        machine: &'a mut M,
+        now_ns: u64,
+        kept: &'a [Option<PathId>],
+        old_paths: usize,
+    ) -> Self {
+        let mut successors = IdVec::repeat(None, old_paths);
         for (new, old) in kept.iter().enumerate() {
             if let Some(old) = old {
-                assert!(now_at[*old].replace(new).is_none(), "a path is kept once");
+                assert!(
+                    successors[*old].replace(PathId(new)).is_none(),
+                    "a path can be kept only once"
+                );
             }
         }
-        for (output, mut old) in old_outputs.into_iter().enumerate() {
-            self.outputs[output].staged = mem::take(&mut old.staged);
-            self.outputs[output].longest_bytes = old.longest_bytes;
-            self.outputs[output].time.idle(self.machine.idle_ns(output, self.now_ns), false);
+        Self { machine, now_ns, kept, successors }
+    }
+
+    /// Returns the counters of processes by their new numbers.
+    pub(super) fn processes(
+        &self,
+        old: &IdVec<ProcessId, ProcessCounters>,
+        numbers: ProcessNumbers,
+    ) -> IdVec<ProcessId, ProcessCounters> {
+        let (inputs, _, outputs) = numbers.sizes();
+        let of_path = |path: PathId| old[numbers.id(Process::Forward(path))];
+        let mut processes = old.as_slice()[..inputs].to_vec();
+        processes.extend(self.kept.iter().map(|path| path.map(of_path).unwrap_or_default()));
+        processes.extend_from_slice(&old.as_slice()[old.len() - outputs..]);
+        processes.into()
+    }
+
+    /// Moves the packets of outputs, in the order of the old discipline. Drops packets of paths
+    /// that are removed or have left the output, and counts them in `old_paths`.
+    pub(super) fn move_outputs(
+        &mut self,
+        old: IdVec<OutputId, Output>,
+        old_paths: &mut IdVec<PathId, Path>,
+        paths: &IdVec<PathId, Path>,
+        outputs: &mut IdVec<OutputId, Output>,
+    ) {
+        for (output, mut old) in outputs.ids().zip(old) {
+            let new = &mut outputs[output];
+            new.staged = std::mem::take(&mut old.staged);
+            new.longest_bytes = old.longest_bytes;
+            new.time.idle(self.machine.idle_ns(output, self.now_ns), false);
             let mut waiting = Vec::new();
             let mut late = Late::default();
             let mut at_ns = self.now_ns - old.time.lost_ns;
@@ -73,63 +88,74 @@ impl<M: Machine> Router<M> {
                 self.machine.discard(packet);
             }
             for (path, departure) in waiting {
-                let stream = now_at[path].and_then(|new: usize| self.paths[new].streams[output]);
+                let stream = self.successors[path].and_then(|new| paths[new].streams[output]);
                 if let Some(stream) = stream {
                     let packet = Packet { bytes: departure.bytes, tag: departure.tag };
-                    let packets = std::iter::once(packet);
-                    self.outputs[output].link.enqueue_all(self.now_ns, stream, packets);
+                    new.link.enqueue_all(self.now_ns, stream, std::iter::once(packet));
                 } else {
                     old_paths[path].counters.dropped_by_reload += 1;
-                    self.machine.discard(departure.tag);
+                    self.machine.discard(PacketHandle::from_bits(departure.tag));
                 }
             }
         }
-        let mut gone = PathCounters::default();
-        for (mut old, new) in old_paths.into_iter().zip(now_at) {
-            if new.is_none_or(|new| self.paths[new].drops) {
+    }
+
+    /// Moves the input queues and counters of paths. Drops packets of paths that are removed or now
+    /// drop. Returns the summed counters of removed paths.
+    pub(super) fn move_paths(
+        self,
+        old: IdVec<PathId, Path>,
+        paths: &mut IdVec<PathId, Path>,
+    ) -> PathCounters {
+        let mut removed = PathCounters::default();
+        for (mut old, new) in old.into_iter().zip(self.successors) {
+            if new.is_none_or(|new| paths[new].drops) {
                 for packet in old.queue.drain(..) {
                     old.counters.dropped_by_reload += 1;
                     self.machine.discard(packet);
                 }
             }
             if let Some(new) = new {
-                let path = &mut self.paths[new];
+                let path = &mut paths[new];
                 path.limit = path.limit.max(old.queue.len());
                 path.queue = old.queue;
                 path.packet_ns = old.packet_ns;
                 path.counters = old.counters;
+                path.full = path.queue.len() > path.high_watermark;
             } else {
-                gone.add(&old.counters);
+                removed.add(&old.counters);
             }
         }
-        self.renumber_processes(kept);
-        self.room = 0;
-        self.waiting_for_batch.clear();
-        self.batch_wait_ends_ns = NEVER;
-        for path in &mut self.paths {
-            path.full = path.queue.len() > path.high_watermark;
-        }
-        self.full = self.paths.iter().filter(|path| path.full).count();
-        self.asleep_until_ns = vec![0; self.processes.len()];
-        self.sleepers.clear();
-        // Functions may have other due times now.
-        self.next_wake_ns = 0;
-        self.timed.clear();
-        (0..self.paths.len()).for_each(|path| self.wants_time(path));
-        for number in 0..self.processes.len() {
-            self.refresh(number);
-        }
-        Ok(gone)
+        removed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Costs, ModelMachine};
+
+    fn machine() -> ModelMachine {
+        let (dispatch_ns, poll_ns, input_ns, handover_ns, output_ns) = (0, 0, 0, 0, 0);
+        let interrupt_ns = None;
+        let costs = Costs { dispatch_ns, poll_ns, input_ns, handover_ns, output_ns, interrupt_ns };
+        ModelMachine::new(costs, Vec::new(), Vec::new(), Vec::new(), 0)
     }
 
-    /// Moves the counters of processes to their new numbers.
-    fn renumber_processes(&mut self, kept: &[Option<usize>]) {
-        let inputs = self.inputs.len();
-        let outputs = self.processes.len() - self.outputs.len();
-        let mut processes = self.processes[..inputs].to_vec();
-        let used = |old: &Option<usize>| old.map(|old| self.processes[inputs + old]);
-        processes.extend(kept.iter().map(|old| used(old).unwrap_or_default()));
-        processes.extend_from_slice(&self.processes[outputs..]);
-        self.processes = processes;
+    #[test]
+    fn counters_follow_their_processes_to_the_new_numbers() {
+        let runs = |runs| ProcessCounters { runs, ..ProcessCounters::default() };
+        let old = IdVec::from_iter([1, 2, 3, 4].map(runs));
+        let kept = [None, Some(PathId(1)), Some(PathId(0))];
+        let mut machine = machine();
+        let reload = Reload::new(&mut machine, 0, &kept, 2);
+        let new = reload.processes(&old, ProcessNumbers::of_sizes(1, 2, 1));
+        assert_eq!(new.as_slice(), [1, 0, 3, 2, 4].map(runs));
+    }
+
+    #[test]
+    #[should_panic(expected = "a path can be kept only once")]
+    fn a_path_is_not_kept_twice() {
+        Reload::new(&mut machine(), 0, &[Some(PathId(0)); 2], 1);
     }
 }

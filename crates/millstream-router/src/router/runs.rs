@@ -2,23 +2,26 @@
 
 use millstream::Packet;
 
-use super::{Process, Router};
+use super::{Process, Router, Step};
+use crate::ids::{InputId, OutputId, PacketHandle, PathId, ProcessId};
 use crate::router::machine::{Machine, QueueId, Verdict};
 use crate::router::plan::{Stages, WhenFull};
 
 impl<M: Machine> Router<M> {
     /// Runs an input process: READ, CLASSIFY, ENQUEUE. Returns the number of packets read.
-    pub(super) fn run_input(&mut self, input: usize) -> u32 {
+    pub(super) fn run_input(&mut self, input: InputId) -> u32 {
         let mut most = self.batch.packets as usize;
         if self.inputs[input].when_full == WhenFull::Wait {
             if self.room < most {
-                let room = (0..self.paths.len()).map(|path| self.queue_room(path)).min();
+                let room = self.paths.ids().map(|path| self.queue_room(path)).min();
                 self.room = room.unwrap_or(usize::MAX);
             }
             most = most.min(self.room);
         }
         if self.stages == Stages::One {
-            most = most.min(self.direct_room((0..self.outputs.len()).min(), input));
+            most = most.min(
+                self.direct_room(self.outputs.ids().next(), self.numbers.id(Process::Input(input))),
+            );
         }
         let mut read = std::mem::take(&mut self.read);
         let count = self.machine.receive(input, most, &mut read);
@@ -30,7 +33,7 @@ impl<M: Machine> Router<M> {
             let of = &mut self.paths[path];
             of.counters.received += 1;
             if of.drops | of.is_remote {
-                self.not_queued(input, path, packet);
+                self.drop_or_hand_over(input, path, packet);
                 continue;
             }
             if self.stages == Stages::One {
@@ -47,15 +50,89 @@ impl<M: Machine> Router<M> {
         }
         self.machine.give_back(false, &mut read);
         if !read.is_empty() {
-            self.take_back(&mut read);
+            self.requeue_returned(&mut read);
         }
         self.read = read;
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
+    /// Drops a received packet by action, or hands it over to the core of its path.
+    fn drop_or_hand_over(&mut self, input: InputId, path: PathId, packet: PacketHandle) {
+        let of = &mut self.paths[path];
+        if of.drops {
+            of.counters.dropped_by_action += 1;
+            return self.machine.discard(packet);
+        }
+        let waiting = self.machine.waiting_remote(QueueId::Path(path));
+        // A waiting input has checked for room; inputs of other cores may have used it since.
+        if waiting >= of.limit && self.inputs[input].when_full == WhenFull::Drop {
+            of.counters.dropped_full += 1;
+            return self.machine.discard(packet);
+        }
+        let high_watermark = of.high_watermark;
+        self.machine.hand_over(QueueId::Path(path), packet);
+        if waiting + 1 > high_watermark {
+            self.mark_full(path);
+        }
+    }
+
+    /// Enqueues a packet that another router handed over; `refused`: the output's NAT drops it.
+    ///
+    /// # Panics
+    /// If `queue` does not exist.
+    pub fn arrived(&mut self, queue: QueueId, packet: PacketHandle, refused: bool) {
+        match queue {
+            QueueId::Path(path) => {
+                // The queue now has less room than the inputs here have computed.
+                self.room = 0;
+                self.put_into_queue(path, packet);
+            }
+            QueueId::Output { path, output } => {
+                let stream = self.paths[path].streams[output].filter(|_| !refused);
+                let Some(stream) = stream else {
+                    self.paths[path].counters.dropped_by_function += 1;
+                    self.machine.left_output(path, output);
+                    return self.machine.discard(packet);
+                };
+                let link_ns = self.link_time(output, self.now_ns);
+                let described = Packet { bytes: self.machine.bytes(packet), tag: packet.to_bits() };
+                let of = &mut self.outputs[output];
+                of.longest_bytes = of.longest_bytes.max(described.bytes);
+                let described = std::iter::once(described);
+                let first = of.link.waiting(stream) == 0;
+                of.link.enqueue_all(link_ns, stream, described);
+                self.refresh_output(output, first);
+            }
+        }
+    }
+
+    /// Reads a batch from the next input that has packets; `None` if none has.
+    #[cold]
+    pub(super) fn run_interrupted(&mut self) -> Option<Step> {
+        for _ in 0..self.inputs.len() {
+            let input = self.interrupts.next_input(self.inputs.len());
+            let began_ns = self.now_ns;
+            let moved = self.run_input(input);
+            if moved > 0 {
+                self.machine.dispatched();
+            }
+            self.now_ns = self.machine.now_ns();
+            if moved > 0 {
+                self.interrupts.found_packets();
+                let process = Process::Input(input);
+                let counters = &mut self.processes[self.numbers.id(process)];
+                counters.runs += 1;
+                counters.packets += u64::from(moved);
+                counters.busy_ns += self.now_ns - began_ns;
+                return Some(Step::Ran(process, moved));
+            }
+        }
+        None
+    }
+
     /// Returns how many more packets the input queue of `path` can hold.
     #[inline]
-    fn queue_room(&self, path: usize) -> usize {
+    fn queue_room(&self, path: PathId) -> usize {
         let of = &self.paths[path];
         let waiting = if of.is_remote {
             self.machine.waiting_remote(QueueId::Path(path))
@@ -66,25 +143,25 @@ impl<M: Machine> Router<M> {
     }
 
     #[inline]
-    pub(super) fn put_into_queue(&mut self, path: usize, packet: u64) {
+    pub(super) fn put_into_queue(&mut self, path: PathId, packet: PacketHandle) {
         let of = &mut self.paths[path];
         of.queue.push_back(packet);
-        let (waiting, whole) = (of.queue.len(), of.whole);
+        let waiting = of.queue.len();
         if waiting > of.high_watermark {
-            self.filled(path);
+            self.mark_full(path);
         }
         // A path that waits for output room is refreshed when an output has room again.
         if waiting == 1 {
             self.wait_for_batch(path);
             self.refresh_path(path);
-        } else if waiting == whole {
-            self.batch_complete(path);
+        } else if self.batch_waits.complete(path, waiting) {
+            self.refresh_path(path);
         }
     }
 
     /// Puts packets that the machine held at the head of their path's queue: they arrived first.
     #[cold]
-    pub(super) fn take_back(&mut self, back: &mut Vec<(usize, u64)>) {
+    pub(super) fn requeue_returned(&mut self, back: &mut Vec<(PathId, PacketHandle)>) {
         for (path, packet) in back.drain(..).rev() {
             let of = &mut self.paths[path];
             of.held -= 1;
@@ -96,7 +173,7 @@ impl<M: Machine> Router<M> {
             of.queue.push_front(packet);
             self.room = 0;
             if of.queue.len() > of.high_watermark {
-                self.filled(path);
+                self.mark_full(path);
             }
             self.refresh_path(path);
         }
@@ -104,14 +181,14 @@ impl<M: Machine> Router<M> {
 
     /// Runs a forwarding process: takes packets from the input queue, applies the function, and
     /// puts them into output queues. Returns the number of packets moved.
-    pub(super) fn run_forward(&mut self, path: usize) -> u32 {
+    pub(super) fn run_forward(&mut self, path: PathId) -> u32 {
         let of = &self.paths[path];
         let mut most = of.queue.len().min(self.batch.packets as usize);
         if self.stages == Stages::Three {
             most = most.min(self.output_room(path));
         } else {
             let first = self.paths[path].outputs.first().copied();
-            most = most.min(self.direct_room(first, self.number(Process::Forward(path))));
+            most = most.min(self.direct_room(first, self.numbers.id(Process::Forward(path))));
         }
         if M::FREE_CLOCK {
             return self.forward_until(path, most, self.now_ns.saturating_add(self.batch.time_ns));
@@ -127,12 +204,12 @@ impl<M: Machine> Router<M> {
 
     /// Forwards up to `most` packets one by one; begins no packet after `until_ns`, but at least
     /// one. Returns the number of packets moved.
-    fn forward_until(&mut self, path: usize, most: usize, until_ns: u64) -> u32 {
+    fn forward_until(&mut self, path: PathId, most: usize, until_ns: u64) -> u32 {
         let mut moved = 0;
         while moved < most && (moved == 0 || self.machine.now_ns() < until_ns) {
             let Some(mut packet) = self.paths[path].queue.pop_front() else { break };
             self.left_queue(path);
-            if self.parted {
+            if self.is_multi_core {
                 self.machine.left_queue(path, std::slice::from_mut(&mut packet));
             }
             if self.stages == Stages::Three {
@@ -150,12 +227,12 @@ impl<M: Machine> Router<M> {
     /// Takes packets that the function of `path` makes, up to the output's room; returns their
     /// number.
     #[inline]
-    fn make(&mut self, path: usize) -> usize {
+    fn make(&mut self, path: PathId) -> usize {
         let due_ns = self.machine.due_ns(path);
         if due_ns == u64::MAX {
             return 0;
         }
-        self.wants_time(path);
+        self.sleepers.watch(path);
         let mut made = std::mem::take(&mut self.made);
         let most = self.output_room(path).min(self.batch.packets as usize);
         self.machine.make(path, most, &mut made);
@@ -169,15 +246,15 @@ impl<M: Machine> Router<M> {
         // room.
         let due_ns = self.machine.due_ns(path);
         if due_ns > self.now_ns {
-            self.next_wake_ns = self.next_wake_ns.min(due_ns);
+            self.sleepers.wake_by(due_ns);
         }
         count
     }
 
     /// Forwards `most` packets as one batch.
     #[inline]
-    fn forward_batch(&mut self, path: usize, most: usize) {
-        let mut packets = std::mem::take(&mut self.at_work);
+    fn forward_batch(&mut self, path: PathId, most: usize) {
+        let mut packets = std::mem::take(&mut self.batch_packets);
         let queue = &mut self.paths[path].queue;
         let (front, back) = queue.as_slices();
         let first = most.min(front.len());
@@ -185,7 +262,7 @@ impl<M: Machine> Router<M> {
         packets.extend_from_slice(&back[..most - first]);
         queue.drain(..most);
         self.left_queue(path);
-        if self.parted {
+        if self.is_multi_core {
             self.machine.left_queue(path, &mut packets);
         }
         if self.stages == Stages::Three {
@@ -205,12 +282,12 @@ impl<M: Machine> Router<M> {
             }
         }
         packets.clear();
-        self.at_work = packets;
+        self.batch_packets = packets;
     }
 
     /// Marks the input queue of `path` as above its high watermark.
     #[inline]
-    pub(super) fn filled(&mut self, path: usize) {
+    pub(super) fn mark_full(&mut self, path: PathId) {
         if !std::mem::replace(&mut self.paths[path].full, true) {
             self.full += 1;
             if self.full == 1 {
@@ -221,15 +298,15 @@ impl<M: Machine> Router<M> {
 
     /// Updates `full` after packets have left the input queue of `path`.
     #[inline]
-    fn left_queue(&mut self, path: usize) {
+    fn left_queue(&mut self, path: PathId) {
         let of = &mut self.paths[path];
         if of.full && of.queue.len() <= of.high_watermark {
-            self.no_longer_full(path);
+            self.clear_full(path);
         }
     }
 
     #[inline]
-    pub(super) fn no_longer_full(&mut self, path: usize) {
+    pub(super) fn clear_full(&mut self, path: PathId) {
         self.paths[path].full = false;
         self.full -= 1;
         if self.full == 0 {
@@ -238,17 +315,17 @@ impl<M: Machine> Router<M> {
     }
 
     /// Runs an output process: SELECT, DEQUEUE, WRITE. Returns the number of packets sent.
-    pub(super) fn run_output(&mut self, output: usize) -> u32 {
-        let number = self.number(Process::Output(output));
+    pub(super) fn run_output(&mut self, output: OutputId) -> u32 {
+        let id = self.numbers.id(Process::Output(output));
         let most = self.machine.room(output, self.now_ns).min(self.batch.packets as usize);
         let longest_bytes = self.outputs[output].longest_bytes;
         let fit = match most {
             0 => 0,
-            most => self.machine.fits(output, self.now_ns, (0, 0), longest_bytes, most),
+            most => self.machine.run_room(output, self.now_ns, (0, 0), longest_bytes, most),
         };
         if fit == 0 {
             let until_ns = self.machine.room_at_ns(output, self.now_ns);
-            self.sleep(number, until_ns.max(self.now_ns + 1));
+            self.sleepers.sleep(id, until_ns.max(self.now_ns + 1));
             return 0;
         }
         let now_ns = self.clock_ns();
@@ -260,23 +337,23 @@ impl<M: Machine> Router<M> {
             chosen.push(packet);
         }
         let (of, paths, cpu) = (&mut self.outputs[output], &mut self.paths, &self.cpu);
-        let (freed, forward, machine) = (&mut self.freed, self.inputs.len(), &self.machine);
+        let (freed, numbers, machine) = (&mut self.freed, self.numbers, &self.machine);
         let mut fit = fit;
         // First as many packets as fit at the longest length; then more, by their real lengths.
         while chosen.len() < fit {
             of.link.decide_all(link_ns, fit - chosen.len(), &mut self.late, |departure| {
-                let number = of.paths[departure.stream.index()];
-                let path = &mut paths[number];
+                let id = of.paths[departure.stream.index()];
+                let path = &mut paths[id];
                 path.counters.sent += 1;
                 path.counters.sent_bytes += u64::from(departure.bytes);
-                chosen.push(departure.tag);
+                chosen.push(PacketHandle::from_bits(departure.tag));
                 if path.is_remote {
-                    machine.left_output(number, output);
+                    machine.left_output(id, output);
                 }
-                let wants = !path.queue.is_empty() || machine.due_ns(number) <= now_ns;
-                let may_run = wants && !cpu.eligible(forward + number);
+                let wants = !path.queue.is_empty() || machine.due_ns(id) <= now_ns;
+                let may_run = wants && !cpu.eligible(numbers.id(Process::Forward(id)));
                 if may_run && !std::mem::replace(&mut path.freed, true) {
-                    freed.push(number);
+                    freed.push(id);
                 }
             });
             if chosen.len() < fit || fit == most {
@@ -284,7 +361,7 @@ impl<M: Machine> Router<M> {
             }
             let bytes = chosen.iter().map(|packet| u64::from(machine.bytes(*packet))).sum();
             let given = (fit, bytes);
-            fit += machine.fits(output, self.now_ns, given, longest_bytes, most - fit);
+            fit += machine.run_room(output, self.now_ns, given, longest_bytes, most - fit);
         }
         if of.link.total_waiting() == 0 && of.staged.is_empty() {
             of.longest_bytes = 0;
@@ -294,7 +371,7 @@ impl<M: Machine> Router<M> {
             self.paths[path].freed = false;
             self.refresh_path(path);
         }
-        self.forget_late(output);
+        self.drop_late(output);
         let taken = self.machine.transmit(output, &chosen);
         let idle_ns = self.machine.idle_ns(output, self.now_ns);
         let of = &mut self.outputs[output];
@@ -314,13 +391,13 @@ impl<M: Machine> Router<M> {
                 self.machine.room_at_ns(output, now_ns)
             };
             if until_ns > 0 {
-                self.sleep(number, until_ns.max(self.now_ns + 1));
+                self.sleepers.sleep(id, until_ns.max(self.now_ns + 1));
             }
         }
         u32::try_from(taken).unwrap_or(u32::MAX)
     }
 
-    fn forget_late(&mut self, output: usize) {
+    fn drop_late(&mut self, output: OutputId) {
         while let Some((stream, packet)) = self.late.0.pop() {
             let path = self.outputs[output].paths[stream.index()];
             self.paths[path].counters.dropped_late += 1;
@@ -332,19 +409,11 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    #[inline]
-    pub(super) fn refresh_path(&mut self, path: usize) {
-        let number = self.inputs.len() + path;
-        if !self.cpu.eligible(number) {
-            self.refresh(number);
-        }
-    }
-
     #[cold]
     fn refresh_inputs(&mut self) {
-        for input in 0..self.inputs.len() {
+        for input in self.inputs.ids() {
             if self.inputs[input].when_full == WhenFull::Wait {
-                self.refresh(input);
+                self.refresh(self.numbers.id(Process::Input(input)));
             }
         }
     }
@@ -357,7 +426,13 @@ impl<M: Machine> Router<M> {
 
     /// Applies one verdict to all `packets`: enqueues, hands over, drops or holds them.
     #[inline]
-    fn put_by_verdict(&mut self, path: usize, now_ns: u64, verdict: Verdict, packets: &[u64]) {
+    fn put_by_verdict(
+        &mut self,
+        path: PathId,
+        now_ns: u64,
+        verdict: Verdict,
+        packets: &[PacketHandle],
+    ) {
         let of = &mut self.paths[path];
         let many = packets.len() as u64;
         let stream = match verdict {
@@ -376,7 +451,7 @@ impl<M: Machine> Router<M> {
             Verdict::Send(output) => {
                 let stream = of.streams.get(output).copied().flatten();
                 if stream.is_none() {
-                    of.counters.dropped_elsewhere += many;
+                    of.counters.dropped_wrong_output += many;
                 }
                 stream.map(|stream| (output, stream))
             }
@@ -395,28 +470,28 @@ impl<M: Machine> Router<M> {
             machine.handed_over();
             let bytes = machine.bytes(*packet);
             *longest_bytes = bytes.max(*longest_bytes);
-            Packet { bytes, tag: *packet }
+            Packet { bytes, tag: packet.to_bits() }
         });
         let first = of.link.waiting(stream) == 0;
         of.link.enqueue_all(link_ns, stream, described);
-        self.may_send(output, first);
+        self.refresh_output(output, first);
     }
 
     /// Updates `output` after packets entered a queue there; `first`: the queue was empty.
     #[inline]
-    pub(super) fn may_send(&mut self, output: usize, first: bool) {
-        let number = self.number(Process::Output(output));
-        if first && self.outputs[output].held_back && self.asleep_until_ns[number] != 0 {
+    pub(super) fn refresh_output(&mut self, output: OutputId, first: bool) {
+        let id = self.numbers.id(Process::Output(output));
+        if first && self.outputs[output].held_back && self.sleepers.is_asleep(id) {
             // The process sleeps until a cap opens; the cap of this queue may be open now.
-            (self.asleep_until_ns[number], self.next_wake_ns) = (1, 0);
+            self.sleepers.end_sleep(id);
         }
-        if !self.cpu.eligible(number) {
-            self.refresh(number);
+        if !self.cpu.eligible(id) {
+            self.refresh(id);
         }
     }
 
     /// Forwards a packet to the port at once, without an output process.
-    fn forward_direct(&mut self, path: usize, mut packet: u64) {
+    fn forward_direct(&mut self, path: PathId, mut packet: PacketHandle) {
         let verdict = self.machine.forward(path, &mut packet);
         let counters = &mut self.paths[path].counters;
         match verdict {
@@ -428,12 +503,14 @@ impl<M: Machine> Router<M> {
             }
             Verdict::Send(output) => {
                 let bytes = self.machine.bytes(packet);
-                if output < self.outputs.len() && self.machine.transmit(output, &[packet]) == 1 {
+                if self.outputs.get(output).is_some()
+                    && self.machine.transmit(output, &[packet]) == 1
+                {
                     counters.sent += 1;
                     counters.sent_bytes += u64::from(bytes);
                     return;
                 }
-                counters.dropped_elsewhere += 1;
+                counters.dropped_wrong_output += 1;
             }
         }
         self.machine.discard(packet);
@@ -441,12 +518,12 @@ impl<M: Machine> Router<M> {
 
     /// Returns the number of packets that the port accepts from a process that writes to it
     /// directly. Without room, the process sleeps.
-    fn direct_room(&mut self, output: Option<usize>, number: usize) -> usize {
+    fn direct_room(&mut self, output: Option<OutputId>, id: ProcessId) -> usize {
         let Some(output) = output else { return usize::MAX };
         let room = self.machine.room(output, self.now_ns);
         if room == 0 {
             let until_ns = self.machine.room_at_ns(output, self.now_ns);
-            self.sleep(number, until_ns.max(self.now_ns + 1));
+            self.sleepers.sleep(id, until_ns.max(self.now_ns + 1));
         }
         room
     }

@@ -2,9 +2,9 @@
 //!
 //! The receive queue is on the device, where the scheduler cannot see it. The [`Estimator`]
 //! averages the packets found per run, with weights. The [`Throttle`] suspends the process after
-//! each run: longer while the estimate is below its target range, shorter while it is above, never
-//! longer than the cap. That makes batches larger and returns unused cycles. Source: Router paper,
-//! sections 3.3 and 3.4.
+//! each run, never longer than the cap. The sleep grows while the estimate is below its target
+//! range, and shrinks while it is above. That makes batches larger and returns unused cycles.
+//! Source: Router paper, sections 3.3 and 3.4.
 
 /// The number of fraction bits of the estimate.
 const FRACTION_BITS: u32 = 8;

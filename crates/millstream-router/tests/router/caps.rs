@@ -1,11 +1,11 @@
-//! Capped paths send what their rate caps allow, under any load. The live machine runs on a manual
+//! Capped paths send what their rate caps allow, under any load. The live machine runs on a mock
 //! clock.
 
 use etherparse::PacketBuilder;
 use millstream_router::live::{
     Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError, Routes, admitted,
 };
-use millstream_router::{Router, Step};
+use millstream_router::{PacketHandle, PathId, PortId, Router, Step};
 use millstream_scenario::RouterScenario;
 use std::fmt::Write;
 use std::path::Path;
@@ -29,7 +29,7 @@ impl Port for Flood {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         let count = most.min(self.most);
         for _ in 0..count {
@@ -39,7 +39,7 @@ impl Port for Flood {
         Ok(count)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         packets.iter().for_each(|packet| pool.release(*packet));
         Ok(packets.len())
     }
@@ -54,7 +54,7 @@ fn frame(port: u16) -> Vec<u8> {
     frame
 }
 
-/// A scenario with `paths` capped paths and an uncapped one.
+/// Returns a scenario with `paths` capped paths and an uncapped one.
 fn file(paths: u16) -> String {
     let mut file = String::from(
         "[router]\n[[port]]\nname = \"p\"\nkind = \"tap\"\nrate = \"10 Gbps\"\noverhead = 0\n",
@@ -77,8 +77,8 @@ fn caps_are_used_up(paths: u16, most: usize, step_ns: u64) {
     let scenario = RouterScenario::parse("test.toml", &file(paths), Path::new("")).unwrap();
     let mut routes = Routes::default();
     let all = "0.0.0.0/0".parse().unwrap();
-    routes.add(all, NextHop { output: 0, from: MAC, to: [2, 0, 0, 0, 0, 2] });
-    let (clock, hand) = Clock::by_hand();
+    routes.add(all, NextHop { output: PortId(0), from: MAC, to: [2, 0, 0, 0, 0, 2] });
+    let (clock, mock) = Clock::mock();
     let rules = scenario.paths.iter().map(|path| path.matches).collect();
     let (classifier, function) = (Classifier::new(rules), Forwarder::new(routes));
     let mut machine = LiveMachine::new(clock, Pool::new(16_384), classifier, function);
@@ -89,23 +89,23 @@ fn caps_are_used_up(paths: u16, most: usize, step_ns: u64) {
     let (mut now_ns, mut most_waiting) = (0, 0);
     while now_ns < 1_000_000_000 {
         now_ns += step_ns;
-        hand.increment(step_ns);
+        mock.increment(step_ns);
         if let Step::Idle { .. } = router.step() {
             router.resume();
         }
-        let (before, after) = router.waiting(paths.into());
+        let (before, after) = router.waiting(PathId(paths.into()));
         most_waiting = most_waiting.max(before + after);
     }
     let allowed = (BURST_BYTES * 8 + RATE_BPS) / BITS;
     for path in 0..usize::from(paths) {
-        let of = router.path(path);
-        assert!(of.dropped_full > 0, "more comes than the cap: {of:?}");
+        let of = router.path(PathId(path));
+        assert!(of.dropped_full > 0, "the load must exceed the cap: {of:?}");
         let range = allowed * 98 / 100..=allowed + 1;
-        assert!(range.contains(&of.sent), "{} of {allowed} by path {path}", of.sent);
+        assert!(range.contains(&of.sent), "path {path} sent {} of {allowed}", of.sent);
     }
-    let rest = router.path(paths.into());
+    let rest = router.path(PathId(paths.into()));
     assert!(rest.sent > 1_000, "{rest:?}");
-    assert!(most_waiting <= 2 * most, "it has no cap to wait for, but {most_waiting} waited");
+    assert!(most_waiting <= 2 * most, "{most_waiting} packets of the uncapped path waited");
 }
 
 #[test]

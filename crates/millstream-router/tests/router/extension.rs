@@ -7,7 +7,9 @@ use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Control, ExtensionCounters, Extensions, Forwarder,
     LiveMachine, LiveRouter, MemoryPort, NextHop, Pool, Routes, admitted,
 };
-use millstream_router::{Deferral, Machine, Process, Router, Step, Verdict};
+use millstream_router::{
+    Deferral, InputId, Machine, OutputId, PathId, PortId, Process, Router, Step, Verdict,
+};
 use millstream_scenario::RouterScenario;
 use std::fs;
 use std::path::Path;
@@ -24,7 +26,7 @@ const PAYLOAD: usize = 42;
 const COST_NS: u64 = 1_000;
 const LOOP_NS: u64 = 20_000;
 
-/// A module whose `process` has this body; packets are at address 1024.
+/// Returns a module whose `process` has this body; packets are at address 1024.
 fn module(body: &str) -> String {
     format!(
         "(module (memory (export \"memory\") 1) (global (export \"packet\") i32 (i32.const 1024))\n\
@@ -33,7 +35,7 @@ fn module(body: &str) -> String {
     )
 }
 
-/// A module that drops packets whose payload begins with 0 and decrements it in others.
+/// Returns a module that drops packets whose payload begins with 0 and decrements it in others.
 fn good() -> String {
     let byte = 1024 + PAYLOAD;
     module(&format!(
@@ -47,7 +49,7 @@ fn good() -> String {
 const LOOPS: &str = "(loop $again (br $again)) (i32.const 0)";
 const GROWS: &str = "(loop $again (drop (memory.grow (i32.const 1))) (br $again)) (i32.const 0)";
 
-/// A frame to UDP port `port` whose payload begins with `byte`.
+/// Returns a frame to UDP port `port` whose payload begins with `byte`.
 fn frame(port: u16, byte: u8) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([4; 6], ROUTER).ipv4([1; 4], [10, 2, 0, 1], 9);
     let mut bytes = Vec::new();
@@ -60,7 +62,7 @@ fn frames() -> Vec<Vec<u8>> {
     (0..=255).flat_map(|byte| [frame(1, byte), frame(2, byte)]).collect()
 }
 
-/// A scenario whose first path has the module `text` as its extension, if given.
+/// Returns a scenario whose first path has the module `text` as its extension, if given.
 fn scenario(folder: &Path, text: Option<&str>, settings: &str) -> RouterScenario {
     let extension = text.map_or(String::new(), |text| {
         fs::write(folder.join("module.wasm"), wat::parse_str(text).unwrap()).unwrap();
@@ -99,14 +101,14 @@ fn machine(
     frames: Vec<Vec<u8>>,
 ) -> LiveMachine<MemoryPort> {
     let mut routes = Routes::default();
-    let hop = NextHop { output: 1, from: ROUTER, to: [9; 6] };
+    let hop = NextHop { output: PortId(1), from: ROUTER, to: [9; 6] };
     routes.add("10.2.0.0/16".parse().unwrap(), hop);
     let classifier = Classifier::new(scenario.paths.iter().map(|path| path.matches).collect());
     let mut machine =
         LiveMachine::new(clock, Pool::new(BUFFERS), classifier, Forwarder::new(routes));
     machine.add(MemoryPort::new(frames, 2 * PACKETS), ROUTER, 1_000_000_000, 0);
     machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
-    machine.extend(Extensions::load(scenario).unwrap(), &[]);
+    machine.set_extensions(Extensions::load(scenario).unwrap(), &[]);
     machine
 }
 
@@ -125,38 +127,39 @@ struct Outcome {
 fn route(text: &str, settings: &str) -> Outcome {
     let folder = TempDir::new().unwrap();
     let scenario = scenario(folder.path(), Some(text), settings);
-    let (clock, hand) = Clock::by_hand();
+    let (clock, mock) = Clock::mock();
     let machine = machine(clock.clone(), &scenario, frames());
     let mut exhausted = 0;
-    let cost = move |machine: &LiveMachine<MemoryPort>, path| {
-        let now = machine.extension(path).map_or(exhausted, |extension| extension.out_of_fuel);
+    let cost = move |machine: &LiveMachine<MemoryPort>, path: PathId| {
+        let now =
+            machine.extension_counters(path).map_or(exhausted, |extension| extension.out_of_fuel);
         let looped = now > exhausted;
         exhausted = now;
         if looped { LOOP_NS } else { COST_NS }
     };
-    let machine = Costly { machine, hand: Arc::clone(&hand), dispatch: 10, forward: cost };
+    let machine = Costly { machine, mock: Arc::clone(&mock), dispatch: 10, forward: cost };
     let mut router = Router::new(&admitted(&scenario, 2_000_000_000).unwrap(), machine).unwrap();
-    let waits = |router: &Router<_>, path| router.waiting(path) != (0, 0);
+    let waits = |router: &Router<_>, path| router.waiting(PathId(path)) != (0, 0);
     let mut used_ns = None;
-    while router.input(0).read < 2 * PACKETS
+    while router.input(InputId(0)).read < 2 * PACKETS
         || (0..2).any(|path| waits(&router, path))
-        || router.staged(1) > 0
+        || router.staged(OutputId(1)) > 0
     {
         if let Step::Idle { until_ns } = router.step() {
-            hand.increment(until_ns.saturating_sub(clock.now_ns()).clamp(1, 1_000_000));
+            mock.increment(until_ns.saturating_sub(clock.now_ns()).clamp(1, 1_000_000));
             router.resume();
         }
-        let done = router.input(0).read == 2 * PACKETS && router.waiting(1).0 == 0;
+        let done = router.input(InputId(0)).read == 2 * PACKETS && router.waiting(PathId(1)).0 == 0;
         if done && used_ns.is_none() {
-            used_ns = Some([0, 1].map(|path| router.used(Process::Forward(path)).busy_ns));
+            used_ns = Some([0, 1].map(|path| router.used(Process::Forward(PathId(path))).busy_ns));
         }
     }
-    let (extended, other) = (router.path(0), router.path(1));
+    let (extended, other) = (router.path(PathId(0)), router.path(PathId(1)));
     let machine = &mut router.machine_mut().machine;
-    let extension = machine.extension(0).unwrap();
+    let extension = machine.extension_counters(PathId(0)).unwrap();
     // Conservation: of the path, and of its extension's verdicts.
     assert_eq!(extended.received, PACKETS);
-    assert_eq!(extended.received, extended.gone());
+    assert_eq!(extended.received, extended.departed());
     let failed = extension.out_of_fuel
         + extension.over_memory
         + extension.trapped
@@ -164,15 +167,15 @@ fn route(text: &str, settings: &str) -> Outcome {
         + extension.while_stopped;
     assert_eq!(extension.called + extension.while_stopped, PACKETS);
     let by_routing = extended.dropped_by_function - extension.dropped - failed;
-    assert_eq!(machine.counters(1).transmitted, extended.sent + other.sent);
-    assert_eq!(machine.free_buffers(), BUFFERS as usize, "a buffer is lost");
+    assert_eq!(machine.counters(PortId(1)).transmitted, extended.sent + other.sent);
+    assert_eq!(machine.free_buffers(), BUFFERS as usize, "a buffer leaked");
     // The other path is unaffected.
     assert_eq!((other.received, other.sent), (PACKETS, PACKETS));
-    assert_eq!(machine.extension(1), None);
+    assert_eq!(machine.extension_counters(PathId(1)), None);
     let of = |frames: &[Vec<u8>], port: u8| -> Vec<Vec<u8>> {
         frames.iter().filter(|frame| frame[37] == port).cloned().collect()
     };
-    let kept = machine.port_mut(1).kept();
+    let kept = machine.port_mut(PortId(1)).kept();
     let (extended, other) = (of(kept, 1), of(kept, 2));
     for (frame, byte) in other.iter().zip((0..=255u8).cycle()) {
         assert_eq!(frame[PAYLOAD], byte, "in order, unchanged");
@@ -189,7 +192,7 @@ fn a_module_changes_and_drops_packets() {
     assert_eq!((outcome.extension, outcome.by_routing), (expected, 0));
     assert_eq!(outcome.extended.len() as u64, PACKETS - zeros);
     for (frame, byte) in outcome.extended.iter().zip((0..255u8).cycle()) {
-        assert_eq!(frame[PAYLOAD], byte, "one less than it was");
+        assert_eq!(frame[PAYLOAD], byte, "decremented");
         assert_eq!(frame[PAYLOAD + 1], byte + 1);
     }
     assert_eq!(outcome.other.len() as u64, PACKETS);
@@ -257,7 +260,7 @@ fn the_time_of_a_module_is_charged_to_its_own_path() {
     let [extended, other] = outcome.used_ns;
     assert!(
         extended.abs_diff(other) * 100 <= 2 * other,
-        "both waited all the time and reserve the same, but used {extended} and {other} ns"
+        "both were backlogged with equal reservations, but used {extended} and {other} ns"
     );
 }
 
@@ -267,9 +270,9 @@ fn a_packet_held_for_its_neighbour_passes_the_module_once() {
     let scenario = scenario(folder.path(), Some(&good()), "");
     let net = "10.2.0.7/16".parse().unwrap();
     let mut routes = Routes::default();
-    routes.add_resolved(net, 1, ROUTER, None);
+    routes.add_resolved(net, PortId(1), ROUTER, None);
     let classifier = Classifier::new(scenario.paths.iter().map(|path| path.matches).collect());
-    let (clock, _hand) = Clock::by_hand();
+    let (clock, _hand) = Clock::mock();
     let mut machine = LiveMachine::new(clock, Pool::new(64), classifier, Forwarder::new(routes));
     let arp = ArpEthIpv4Packet {
         operation: ArpOperation::REPLY,
@@ -282,19 +285,19 @@ fn a_packet_held_for_its_neighbour_passes_the_module_once() {
     PacketBuilder::ethernet2(arp.sender_mac, ROUTER).arp(arp.into()).write(&mut answer).unwrap();
     machine.add(MemoryPort::new(vec![frame(1, 200)], 1), ROUTER, 1_000_000_000, 0);
     machine.add(MemoryPort::new(vec![answer], 1).keeping(), ROUTER, 1_000_000_000, 0);
-    machine.set_address(1, Some(net));
-    machine.extend(Extensions::load(&scenario).unwrap(), &[]);
+    machine.set_address(PortId(1), Some(net));
+    machine.set_extensions(Extensions::load(&scenario).unwrap(), &[]);
     let mut read = Vec::new();
-    assert_eq!(machine.receive(0, 8, &mut read), 1);
+    assert_eq!(machine.receive(InputId(0), 8, &mut read), 1);
     let (path, mut packet) = read.pop().unwrap();
     assert_eq!(machine.forward(path, &mut packet), Verdict::Hold);
-    assert_eq!(machine.receive(1, 8, &mut read), 1);
+    assert_eq!(machine.receive(InputId(1), 8, &mut read), 1);
     machine.give_back(false, &mut read);
     let (path, mut packet) = read.pop().unwrap();
-    assert_eq!(machine.forward(path, &mut packet), Verdict::Send(1));
-    assert_eq!(machine.transmit(1, &[packet]), 1);
-    assert_eq!(machine.port_mut(1).kept().last().unwrap()[PAYLOAD], 199);
-    assert_eq!(machine.extension(0).unwrap().called, 1);
+    assert_eq!(machine.forward(path, &mut packet), Verdict::Send(OutputId(1)));
+    assert_eq!(machine.transmit(OutputId(1), &[packet]), 1);
+    assert_eq!(machine.port_mut(PortId(1)).kept().last().unwrap()[PAYLOAD], 199);
+    assert_eq!(machine.extension_counters(PathId(0)).unwrap().called, 1);
 }
 
 #[test]
@@ -307,45 +310,45 @@ fn modules_are_loaded_replaced_and_removed_while_packets_arrive() {
          (select (i32.const 0) (local.get $length) (i32.eq (global.get $calls) (i32.const 2)))",
     );
     let plain = scenario(folder, None, "");
-    let (clock, _hand) = Clock::by_hand();
+    let (clock, _hand) = Clock::mock();
     let mut machine = machine(clock, &plain, vec![frame(1, 9)]);
     let load = |text: &str, settings: &str| {
         Extensions::load(&scenario(folder, Some(text), settings)).unwrap()
     };
     let drops = |machine: &mut LiveMachine<MemoryPort>| {
         let mut read = Vec::new();
-        machine.receive(0, 1, &mut read);
+        machine.receive(InputId(0), 1, &mut read);
         let (path, mut packet) = read.pop().unwrap();
         let verdict = machine.forward(path, &mut packet);
         machine.discard(packet);
         verdict == Verdict::Drop
     };
-    let kept = [Some(0), Some(1)];
+    let kept = [Some(PathId(0)), Some(PathId(1))];
     assert!(!drops(&mut machine));
-    assert_eq!(machine.extension(0), None);
-    machine.extend(load(&second, ""), &kept);
+    assert_eq!(machine.extension_counters(PathId(0)), None);
+    machine.set_extensions(load(&second, ""), &kept);
     assert!(!drops(&mut machine));
     // An unchanged module keeps its state.
-    machine.extend(load(&second, ""), &kept);
+    machine.set_extensions(load(&second, ""), &kept);
     assert!(drops(&mut machine));
     // Another limit restarts the module; its counters continue.
-    machine.extend(load(&second, ", fuel = 1000"), &kept);
+    machine.set_extensions(load(&second, ", fuel = 1000"), &kept);
     assert!(!drops(&mut machine));
     assert!(drops(&mut machine));
-    let counters = machine.extension(0).unwrap();
+    let counters = machine.extension_counters(PathId(0)).unwrap();
     assert_eq!((counters.called, counters.dropped), (4, 2));
     // A stopped module restarts at a reload even if nothing changed.
-    machine.extend(load(&module("(unreachable)"), ", faults = 1"), &kept);
+    machine.set_extensions(load(&module("(unreachable)"), ", faults = 1"), &kept);
     assert!(drops(&mut machine) && drops(&mut machine));
-    assert!(machine.extension(0).unwrap().stopped);
-    machine.extend(load(&module("(unreachable)"), ", faults = 1"), &kept);
-    assert!(!machine.extension(0).unwrap().stopped);
+    assert!(machine.extension_counters(PathId(0)).unwrap().stopped);
+    machine.set_extensions(load(&module("(unreachable)"), ", faults = 1"), &kept);
+    assert!(!machine.extension_counters(PathId(0)).unwrap().stopped);
     assert!(drops(&mut machine));
-    let counters = machine.extension(0).unwrap();
+    let counters = machine.extension_counters(PathId(0)).unwrap();
     assert_eq!((counters.called, counters.trapped, counters.while_stopped), (6, 2, 1));
-    machine.extend(Extensions::load(&plain).unwrap(), &kept);
+    machine.set_extensions(Extensions::load(&plain).unwrap(), &kept);
     assert!(!drops(&mut machine));
-    assert_eq!(machine.extension(0), None);
+    assert_eq!(machine.extension_counters(PathId(0)), None);
     assert_eq!(machine.free_buffers(), BUFFERS as usize);
 }
 
@@ -433,14 +436,15 @@ fn the_example_module_equals_its_source_and_marks_packets() {
     let mut scenario = RouterScenario::parse("extension.toml", &text, &folder).unwrap();
     // Matches all packets of the test.
     scenario.paths[0].matches = millstream_scenario::Match::default();
-    let (clock, _hand) = Clock::by_hand();
+    let (clock, _hand) = Clock::mock();
     let mut machine = machine(clock, &scenario, vec![frame(5004, 1), frame(5005, 1)]);
     let mut read = Vec::new();
-    assert_eq!(machine.receive(0, 2, &mut read), 2);
+    assert_eq!(machine.receive(InputId(0), 2, &mut read), 2);
     for (path, mut packet) in read {
-        assert_eq!(machine.forward(path, &mut packet), Verdict::Send(1));
-        assert_eq!(machine.transmit(1, &[packet]), 1);
+        assert_eq!(machine.forward(path, &mut packet), Verdict::Send(OutputId(1)));
+        assert_eq!(machine.transmit(OutputId(1), &[packet]), 1);
     }
-    let marks = machine.port_mut(1).kept().iter().map(|frame| frame[15]).collect::<Vec<_>>();
+    let marks =
+        machine.port_mut(PortId(1)).kept().iter().map(|frame| frame[15]).collect::<Vec<_>>();
     assert_eq!(marks, [46 << 2, 0]);
 }

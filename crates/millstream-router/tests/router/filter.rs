@@ -3,6 +3,7 @@
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use millstream_router::live::{BUFFER_BYTES, Classifier, Filters, Header};
+use millstream_router::{PathId, PortId};
 use millstream_scenario::{Match, RouterScenario};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -28,7 +29,7 @@ const EXPRESSIONS: [&str; 16] = [
     "vlan and ip6 or arp or icmp[icmptype] = icmp-echo or pppoes or mpls",
 ];
 
-/// A scenario with one path per filter.
+/// Returns a scenario with one path per filter.
 fn scenario(filters: &[&str]) -> RouterScenario {
     let mut text = "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
                     address = \"10.1.0.1/24\"\n"
@@ -39,7 +40,7 @@ fn scenario(filters: &[&str]) -> RouterScenario {
     RouterScenario::parse("test.toml", &text, Path::new("")).unwrap()
 }
 
-/// A classifier with one filter.
+/// Returns a classifier with one filter.
 fn classifier(filter: &str) -> Classifier {
     let filters = Filters::load(&scenario(&[filter])).unwrap();
     Classifier::new(vec![Match::default()]).with_filters(filters)
@@ -101,8 +102,8 @@ fn agree(frames: &[Vec<u8>]) -> Result<(), TestCaseError> {
         let classifier = classifier(expression);
         for (frame, passed) in frames.iter().zip(passed(&folder, expression, frames)) {
             if let Some(header) = Header::parse(frame) {
-                let path = classifier.path(0, &header, frame);
-                prop_assert_eq!(path, passed.then_some(0), "{} of {:?}", expression, frame);
+                let path = classifier.path(PortId(0), &header, frame);
+                prop_assert_eq!(path, passed.then_some(PathId(0)), "{} of {:?}", expression, frame);
             }
         }
     }
@@ -128,7 +129,7 @@ fn filters_accept_the_frames_that_libpcap_accepts() {
             }
             _ => false,
         };
-        assert_eq!(web.path(0, &header, frame).is_some(), is, "{frame:?}");
+        assert_eq!(web.path(PortId(0), &header, frame).is_some(), is, "{frame:?}");
         held += usize::from(is);
     }
     assert!(held > 1);
@@ -152,7 +153,11 @@ fn a_filter_adds_to_the_other_match_keys_and_the_first_matching_path_counts() {
             ip.udp(9, port).write(&mut frame, &[]).unwrap();
         }
         let header = Header::parse(&frame).unwrap();
-        assert_eq!(classifier.path(0, &header, &frame), Some(path), "{tcp} {host} {port}");
+        assert_eq!(
+            classifier.path(PortId(0), &header, &frame),
+            Some(PathId(path)),
+            "{tcp} {host} {port}"
+        );
     }
 }
 
@@ -164,7 +169,7 @@ fn invalid_and_unbounded_filters_are_refused_by_name() {
         let error = Filters::load(&scenario(filters)).unwrap_err();
         format!("{error}; {}", error.help.as_ref().unwrap())
     };
-    for (filter, said) in [
+    for (filter, message) in [
         ("tcp prot 80", "syntax error"),
         ("port 65536", "65536"),
         ("udp and tcp", "expression rejects all packets"),
@@ -174,7 +179,7 @@ fn invalid_and_unbounded_filters_are_refused_by_name() {
     ] {
         let error = refused(&["udp", filter]);
         let named = format!("path `1`: `match`, `filter` = \"{}", &filter[..filter.len().min(60)]);
-        assert!(error.contains(&named) && error.contains(said), "{filter}: {error}");
+        assert!(error.contains(&named) && error.contains(message), "{filter}: {error}");
     }
     let error = refused(&[half.as_str(); 12]);
     assert!(error.contains("and 4096 in all"), "{error}");

@@ -7,7 +7,9 @@ use millstream::Contract;
 use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
-use millstream_router::{Batch, Machine, PathPlan, Plan, Router, Stages};
+use millstream_router::{
+    Batch, InputId, Machine, OutputId, PathId, PathPlan, Plan, PortId, Router, Stages,
+};
 use millstream_scenario::{Match, PortForward, PortNat};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -223,83 +225,83 @@ fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseErr
     let many = frames.len() as u64;
     let net = "10.0.0.1/24".parse().unwrap();
     let mut routes = Routes::default();
-    routes.add_resolved(net, 0, ROUTER, None);
-    let hop = NextHop { output: 1, from: ROUTER, to: [9; 6] };
+    routes.add_resolved(net, PortId(0), ROUTER, None);
+    let hop = NextHop { output: PortId(1), from: ROUTER, to: [9; 6] };
     routes.add("10.2.0.0/16".parse().unwrap(), hop);
     let net_v6 = "2001:db8:1::1/64".parse().unwrap();
-    routes.add_resolved(net_v6, 0, ROUTER, None);
+    routes.add_resolved(net_v6, PortId(0), ROUTER, None);
     routes.add("2001:db8:2::/48".parse().unwrap(), hop);
     let classifier = Classifier::new(vec![Match::default()]);
     let function = Forwarder::new(routes);
-    let (clock, hand) = Clock::by_hand();
+    let (clock, mock) = Clock::mock();
     let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
     machine.add(MemoryPort::new(frames, many).keeping(), ROUTER, 100_000_000_000, 0);
     machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
-    machine.set_address(0, [net, net_v6]);
+    machine.set_address(PortId(0), [net, net_v6]);
     let to = "10.2.0.5:53".parse().unwrap();
     let forwards = vec![PortForward { protocol: 17, port: 53, to }];
     let how = PortNat { flows: 4, host_flows: 2, check_source: true, forwards };
-    machine.translate(0, nat.then_some(&how));
+    machine.set_nat(PortId(0), nat.then_some(&how));
     machine.now_ns();
     let plan = Plan {
         stages: Stages::Three,
-        batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 50_000 },
+        batch: Batch { packets: 8, time_ns: u64::MAX, batch_wait_ns: 50_000 },
         inputs: vec![input(10), input(1)],
         paths: vec![PathPlan {
             reservation: 10,
             drops: false,
             input_queue: 32,
             output_queue: 32,
-            outputs: vec![(0, Contract::new()), (1, Contract::new())],
+            outputs: vec![(OutputId(0), Contract::new()), (OutputId(1), Contract::new())],
         }],
         outputs: vec![output(1, "wf2q+", 1_000_000), output(10, "wf2q+", 1_000_000)],
     };
     let mut router = Router::new(&plan, machine).unwrap();
     let mut steps = 0u64;
-    while router.machine().counters(0).received < many
-        || router.waiting(0) != (0, 0)
-        || router.staged(0) + router.staged(1) > 0
+    while router.machine().counters(PortId(0)).received < many
+        || router.waiting(PathId(0)) != (0, 0)
+        || router.staged(OutputId(0)) + router.staged(OutputId(1)) > 0
     {
         // Neighbour resolution takes seconds.
-        hand.increment(100_000);
+        mock.increment(100_000);
         router.step();
         router.resume();
         steps += 1;
-        prop_assert!(steps < 1_000_000, "it does not drain");
+        prop_assert!(steps < 1_000_000, "the router does not drain");
     }
-    let (port, path) = (router.machine().counters(0), router.path(0));
-    prop_assert_eq!(port.received, router.input(0).unclassified + path.received);
-    prop_assert!(router.input(0).unclassified >= port.unfit + port.for_router);
-    prop_assert_eq!(path.received, path.gone());
-    prop_assert!(port.originated <= 4 * many, "it says more than it was asked");
+    let (port, path) = (router.machine().counters(PortId(0)), router.path(PathId(0)));
+    prop_assert_eq!(port.received, router.input(InputId(0)).unclassified + path.received);
+    prop_assert!(router.input(InputId(0)).unclassified >= port.unusable + port.for_router);
+    prop_assert_eq!(path.received, path.departed());
+    prop_assert!(port.originated <= 4 * many, "more than four packets per frame");
     prop_assert_eq!(router.machine().free_buffers(), BUFFERS as usize);
-    let said = router.machine_mut().port_mut(0).kept().to_vec();
-    prop_assert_eq!(said.len() as u64, port.transmitted + port.originated);
-    Ok(said)
+    let sent = router.machine_mut().port_mut(PortId(0)).kept().to_vec();
+    prop_assert_eq!(sent.len() as u64, port.transmitted + port.originated);
+    Ok(sent)
 }
 
 #[test]
 fn the_corpus_is_survived_and_only_valid_requests_are_answered() {
     survives(corpus(), true).unwrap();
-    let said = survives(corpus(), false).unwrap();
-    let of = |kind: [u8; 2]| said.iter().filter(|frame| frame[12..14] == kind).collect::<Vec<_>>();
+    let sent = survives(corpus(), false).unwrap();
+    let of = |kind: [u8; 2]| sent.iter().filter(|frame| frame[12..14] == kind).collect::<Vec<_>>();
     // Two requests get replies; neighbours of senders and destinations are probed.
     let answers = of([8, 6]).into_iter().filter(|frame| frame[21] == 2).count();
-    assert_eq!(answers, 2, "the one beyond the network is answered, too: {said:?}");
+    assert_eq!(answers, 2, "also to the host outside the network: {sent:?}");
     // The host that claims 10.0.0.200 receives its packets; the rest comes from the router.
     for frame in of([8, 0]).into_iter().filter(|frame| frame[30..34] != [10, 0, 0, 200]) {
-        assert_eq!(frame[23], 1, "the router itself speaks ICMP only");
-        assert!(frame[0] & 1 == 0 && frame[30] < 224, "to one host only: {frame:?}");
+        assert_eq!(frame[23], 1, "the router originates ICMP only");
+        assert!(frame[0] & 1 == 0 && frame[30] < 224, "unicast only: {frame:?}");
     }
     // IPv6 likewise, except packets forwarded to a neighbour. Solicitations, and advertisements to
     // a host without an address, are multicast. Two solicitations and one echo request get replies;
     // one packet has no hops left.
     let of_type = |kind: u8| {
-        let spoken = of([0x86, 0xdd]).into_iter().filter(|frame| frame[20] == 58);
-        spoken.filter(|frame| frame[54] == kind && frame[22..38] == US_V6).count()
+        let icmp = of([0x86, 0xdd]).into_iter().filter(|frame| frame[20] == 58);
+        icmp.filter(|frame| frame[54] == kind && frame[22..38] == US_V6).count()
     };
     assert_eq!((of_type(136), of_type(129)), (2, 1));
-    assert!(of_type(3) > 0 && of_type(1) > 0, "no hops left, and no route");
+    assert!(of_type(3) > 0 && of_type(1) > 0, "hop limit exceeded, and no route");
     for frame in of([0x86, 0xdd]).into_iter().filter(|frame| frame[22..38] == US_V6) {
         let asks_or_answers = matches!(frame[54], 135 | 136);
         assert!(frame[20] == 58 && (frame[0] & 1 == 0 || asks_or_answers), "{frame:?}");

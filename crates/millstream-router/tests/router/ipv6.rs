@@ -11,7 +11,7 @@ use millstream::Contract;
 use millstream_router::live::{
     Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
-use millstream_router::{Batch, Machine, PathPlan, Plan, Router, Stages};
+use millstream_router::{Batch, Machine, OutputId, PathId, PathPlan, Plan, PortId, Router, Stages};
 use millstream_scenario::{Match, PortNat};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 9];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
-/// A host on the network of port 0, or behind port 1.
+/// Returns a host on the network of port 0, or behind port 1.
 const fn host(network: u16, last: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, network, 0, 0, 0, 0, last)
 }
@@ -35,7 +35,7 @@ fn frame(source: Ipv6Addr, destination: Ipv6Addr, hops: u8, port: u16) -> Vec<u8
     bytes
 }
 
-/// An ICMPv6 message from the neighbour `source`.
+/// Returns an ICMPv6 message from the neighbour `source`.
 fn icmp(
     source: Ipv6Addr,
     destination: Ipv6Addr,
@@ -202,7 +202,7 @@ proptest! {
             bytes[at] = to;
         }
         let mut routes = Routes::default();
-        let hop = NextHop { output: 1, from: ROUTER, to: NEIGHBOUR };
+        let hop = NextHop { output: PortId(1), from: ROUTER, to: NEIGHBOUR };
         routes.add("::/0".parse().unwrap(), hop);
         let mut got = bytes.clone();
         let output = Forwarder::new(routes).forward(&mut got);
@@ -213,7 +213,7 @@ proptest! {
         };
         let header = Header::parse_v6(&bytes);
         let goes = header.is_some_and(|of| far(of.source) && far(of.destination) && bytes[21] > 1);
-        prop_assert_eq!(output, goes.then_some(1));
+        prop_assert_eq!(output, goes.then_some(PortId(1)));
         if goes {
             prop_assert_eq!((&got[..6], &got[6..12]), (&NEIGHBOUR[..], &ROUTER[..]));
             prop_assert_eq!(got[21], bytes[21] - 1);
@@ -231,21 +231,22 @@ proptest! {
         let nets: Vec<Ipv6Net> = prefixes.into_iter().map(net).collect();
         let mut routes = Routes::default();
         for (output, net) in nets.iter().enumerate() {
-            routes.add((*net).into(), NextHop { output, from: ROUTER, to: NEIGHBOUR });
+            let hop = NextHop { output: PortId(output), from: ROUTER, to: NEIGHBOUR };
+            routes.add((*net).into(), hop);
         }
         let destination = host(low.0, low.1);
         let holds = nets.iter().enumerate().filter(|(_, net)| net.contains(&destination));
         // Of two equal prefixes the later route replaces the earlier one.
         let best = holds.max_by_key(|(at, net)| (net.prefix_len(), *at)).map(|(at, _)| at);
         let mut frame = frame(host(9, 9), destination, 9, 9);
-        prop_assert_eq!(Forwarder::new(routes).forward(&mut frame), best);
+        prop_assert_eq!(Forwarder::new(routes).forward(&mut frame), best.map(PortId));
     }
 }
 
 /// A router with 2001:db8:1::1/64 and fe80::1/64 on port 0, and 2001:db8:2::/48 behind port 1.
 struct Rig {
     router: Router<LiveMachine<MemoryPort>>,
-    hand: Arc<quanta::Mock>,
+    mock: Arc<quanta::Mock>,
 }
 
 const BUFFERS: u32 = 400;
@@ -254,63 +255,63 @@ impl Rig {
     fn new() -> Self {
         let net = "2001:db8:1::1/64".parse().unwrap();
         let mut routes = Routes::default();
-        routes.add_resolved(net, 0, ROUTER, None);
-        let hop = NextHop { output: 1, from: ROUTER, to: NEIGHBOUR };
+        routes.add_resolved(net, PortId(0), ROUTER, None);
+        let hop = NextHop { output: PortId(1), from: ROUTER, to: NEIGHBOUR };
         routes.add("2001:db8:2::/48".parse().unwrap(), hop);
         let by = "fe80::9".parse().unwrap();
-        routes.add_resolved("2001:db8:3::/48".parse().unwrap(), 0, ROUTER, Some(by));
+        routes.add_resolved("2001:db8:3::/48".parse().unwrap(), PortId(0), ROUTER, Some(by));
         let classifier = Classifier::new(vec![Match::default()]);
-        let (clock, hand) = Clock::by_hand();
+        let (clock, mock) = Clock::mock();
         let function = Forwarder::new(routes);
         let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
         for _ in 0..2 {
             machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
         }
-        machine.set_address(0, ["fe80::1/64".parse().unwrap(), net]);
+        machine.set_address(PortId(0), ["fe80::1/64".parse().unwrap(), net]);
         machine.now_ns();
         let plan = Plan {
             stages: Stages::Three,
-            batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 50_000 },
+            batch: Batch { packets: 8, time_ns: u64::MAX, batch_wait_ns: 50_000 },
             inputs: vec![input(1), input(1)],
             paths: vec![PathPlan {
                 drops: false,
                 reservation: 1,
                 input_queue: 200,
                 output_queue: 200,
-                outputs: vec![(0, Contract::new()), (1, Contract::new())],
+                outputs: vec![(OutputId(0), Contract::new()), (OutputId(1), Contract::new())],
             }],
             outputs: vec![output(1, "wf2q+", 1_000_000), output(1, "wf2q+", 1_000_000)],
         };
-        Self { router: Router::new(&plan, machine).unwrap(), hand }
+        Self { router: Router::new(&plan, machine).unwrap(), mock }
     }
 
     /// Receives frames on port 0; returns what leaves by it within `for_ns`.
-    fn hears(&mut self, frames: Vec<Vec<u8>>, for_ns: u64) -> Vec<Vec<u8>> {
+    fn exchange_all(&mut self, frames: Vec<Vec<u8>>, for_ns: u64) -> Vec<Vec<u8>> {
         let many = frames.len() as u64;
-        *self.router.machine_mut().port_mut(0) = MemoryPort::new(frames, many).keeping();
+        *self.router.machine_mut().port_mut(PortId(0)) = MemoryPort::new(frames, many).keeping();
         for _ in 0..2_000 {
-            self.hand.increment(for_ns / 2_000);
+            self.mock.increment(for_ns / 2_000);
             self.router.step();
             self.router.resume();
         }
-        self.router.machine_mut().port_mut(0).kept().to_vec()
+        self.router.machine_mut().port_mut(PortId(0)).kept().to_vec()
     }
 
-    fn hear(&mut self, frame: Vec<u8>) -> Vec<Vec<u8>> {
-        self.hears(vec![frame], 2_000_000)
+    fn exchange(&mut self, frame: Vec<u8>) -> Vec<Vec<u8>> {
+        self.exchange_all(vec![frame], 2_000_000)
     }
 
-    fn ended(&self) {
-        assert_eq!(self.router.waiting(0), (0, 0));
+    fn assert_drained(&self) {
+        assert_eq!(self.router.waiting(PathId(0)), (0, 0));
         assert_eq!(self.router.machine().free_buffers(), BUFFERS as usize);
-        let (port, path) = (self.router.machine().counters(0), self.router.path(0));
+        let (port, path) = (self.router.machine().counters(PortId(0)), self.router.path(PathId(0)));
         assert_eq!(port.received, port.for_router + path.received);
-        assert_eq!(path.received, path.gone());
+        assert_eq!(path.received, path.departed());
     }
 }
 
 /// Returns source, ICMPv6 message and payload of a frame, after verifying its checksum.
-fn said(frame: &[u8]) -> (Ipv6Addr, Icmpv6Type, Vec<u8>) {
+fn parse_icmpv6(frame: &[u8]) -> (Ipv6Addr, Icmpv6Type, Vec<u8>) {
     let packet = SlicedPacket::from_ethernet(frame).unwrap();
     let (Some(NetSlice::Ipv6(ip)), Some(TransportSlice::Icmpv6(icmp))) =
         (&packet.net, &packet.transport)
@@ -325,14 +326,14 @@ fn said(frame: &[u8]) -> (Ipv6Addr, Icmpv6Type, Vec<u8>) {
 fn packets_wait_for_a_neighbour_that_is_solicited_by_multicast() {
     let mut rig = Rig::new();
     let to = |port| frame(host(2, 9), host(1, 9), 9, port);
-    let sent = rig.hears((0..40).map(to).collect(), 2_000_000);
-    assert_eq!(sent.len(), 1, "one question");
+    let sent = rig.exchange_all((0..40).map(to).collect(), 2_000_000);
+    assert_eq!(sent.len(), 1, "one solicitation");
     assert_eq!(sent[0][..6], [0x33, 0x33, 0xff, 0, 0, 9]);
-    let (source, kind, payload) = said(&sent[0]);
+    let (source, kind, payload) = parse_icmpv6(&sent[0]);
     assert_eq!((source, kind), (host(1, 1), Icmpv6Type::NeighborSolicitation));
     assert_eq!((&payload[..16], &payload[18..]), (&host(1, 9).octets()[..], &ROUTER[..]));
     assert_eq!(sent[0][21], 255);
-    assert_eq!(rig.router.waiting(0), (32, 0), "so many wait for one neighbour");
+    assert_eq!(rig.router.waiting(PathId(0)), (32, 0), "the limit per neighbour");
     // Advertisements that are unsolicited, forwarded by a router, for another network, or with a
     // multicast hardware address.
     for wrong in [
@@ -341,27 +342,27 @@ fn packets_wait_for_a_neighbour_that_is_solicited_by_multicast() {
         advertisement(host(2, 9), NEIGHBOUR, true, 255),
         advertisement(host(1, 9), [0x33; 6], true, 255),
     ] {
-        assert_eq!(rig.hear(wrong).len(), 0);
-        assert_eq!(rig.router.waiting(0), (32, 0));
+        assert_eq!(rig.exchange(wrong).len(), 0);
+        assert_eq!(rig.router.waiting(PathId(0)), (32, 0));
     }
-    let sent = rig.hear(advertisement(host(1, 9), NEIGHBOUR, true, 255));
+    let sent = rig.exchange(advertisement(host(1, 9), NEIGHBOUR, true, 255));
     let ports: Vec<u16> =
         sent.iter().map(|frame| Header::parse_v6(frame).unwrap().ports.unwrap().1).collect();
     assert_eq!(ports, (0..32).collect::<Vec<_>>());
     assert!(sent.iter().all(|frame| frame[..6] == NEIGHBOUR && frame[21] == 8));
-    rig.ended();
+    rig.assert_drained();
 }
 
 #[test]
 fn a_gateway_may_be_link_local() {
     let mut rig = Rig::new();
-    let sent = rig.hear(frame(host(2, 9), host(3, 9), 9, 7));
-    let (source, kind, _) = said(&sent[0]);
-    assert_eq!(source, "fe80::1".parse::<Ipv6Addr>().unwrap(), "asked on its own network");
+    let sent = rig.exchange(frame(host(2, 9), host(3, 9), 9, 7));
+    let (source, kind, _) = parse_icmpv6(&sent[0]);
+    assert_eq!(source, "fe80::1".parse::<Ipv6Addr>().unwrap(), "the link-local address");
     assert_eq!(kind, Icmpv6Type::NeighborSolicitation);
-    let sent = rig.hear(advertisement("fe80::9".parse().unwrap(), NEIGHBOUR, true, 255));
+    let sent = rig.exchange(advertisement("fe80::9".parse().unwrap(), NEIGHBOUR, true, 255));
     assert_eq!((sent.len(), &sent[0][..6]), (1, &NEIGHBOUR[..]));
-    rig.ended();
+    rig.assert_drained();
 }
 
 #[test]
@@ -375,8 +376,8 @@ fn a_solicitation_is_answered_and_its_sender_becomes_a_neighbour() {
     };
     let mac = [&[1, 1][..], &NEIGHBOUR].concat();
     for target in [host(1, 1), "fe80::1".parse().unwrap()] {
-        let sent = rig.hear(ask(host(1, 9), target, &mac));
-        let (source, kind, payload) = said(&sent[0]);
+        let sent = rig.exchange(ask(host(1, 9), target, &mac));
+        let (source, kind, payload) = parse_icmpv6(&sent[0]);
         let flags =
             icmpv6::NeighborAdvertisementHeader { router: true, solicited: true, r#override: true };
         assert_eq!((source, kind), (target, Icmpv6Type::NeighborAdvertisement(flags)));
@@ -384,68 +385,68 @@ fn a_solicitation_is_answered_and_its_sender_becomes_a_neighbour() {
         assert_eq!((&sent[0][..6], sent[0][21]), (&NEIGHBOUR[..], 255));
     }
     // Not probed: the neighbour has announced itself.
-    let sent = rig.hear(frame(host(2, 9), host(1, 9), 9, 7));
+    let sent = rig.exchange(frame(host(2, 9), host(1, 9), 9, 7));
     assert_eq!((sent.len(), &sent[0][..6]), (1, &NEIGHBOUR[..]));
     // Duplicate address detection for the router's address gets a multicast answer.
-    let sent = rig.hear(ask(Ipv6Addr::UNSPECIFIED, host(1, 1), &[]));
+    let sent = rig.exchange(ask(Ipv6Addr::UNSPECIFIED, host(1, 1), &[]));
     assert_eq!(sent[0][..6], [0x33, 0x33, 0, 0, 0, 1]);
     // A solicitation for another host's address gets no answer.
-    assert!(rig.hear(ask(host(1, 9), host(1, 77), &mac)).is_empty());
-    rig.ended();
+    assert!(rig.exchange(ask(host(1, 9), host(1, 77), &mac)).is_empty());
+    rig.assert_drained();
 }
 
 #[test]
 fn undeliverable_packets_cause_errors_and_echoes_are_answered() {
     let mut rig = Rig::new();
-    rig.hears(vec![frame(host(2, 9), host(1, 9), 9, 7)], 1_000_000);
-    rig.hear(advertisement(host(1, 9), NEIGHBOUR, true, 255));
-    let mut tell = |frame: Vec<u8>| {
-        let sent = rig.hear(frame.clone());
-        let (source, kind, payload) = said(&sent[0]);
+    rig.exchange_all(vec![frame(host(2, 9), host(1, 9), 9, 7)], 1_000_000);
+    rig.exchange(advertisement(host(1, 9), NEIGHBOUR, true, 255));
+    let mut reply_to = |frame: Vec<u8>| {
+        let sent = rig.exchange(frame.clone());
+        let (source, kind, payload) = parse_icmpv6(&sent[0]);
         assert_eq!((source, &sent[0][..6]), (host(1, 1), &NEIGHBOUR[..]));
         (kind, payload, frame)
     };
-    let (kind, payload, sent) = tell(frame(host(1, 9), host(2, 9), 1, 7));
+    let (kind, payload, sent) = reply_to(frame(host(1, 9), host(2, 9), 1, 7));
     let exceeded = icmpv6::TimeExceededCode::HopLimitExceeded;
     assert_eq!((kind, &payload[..]), (Icmpv6Type::TimeExceeded(exceeded), &sent[14..]));
-    let (kind, ..) = tell(frame(host(1, 9), host(77, 9), 9, 7));
+    let (kind, ..) = reply_to(frame(host(1, 9), host(77, 9), 9, 7));
     let no_route = icmpv6::DestUnreachableCode::NoRoute;
     assert_eq!(kind, Icmpv6Type::DestinationUnreachable(no_route));
     let echo = etherparse::IcmpEchoHeader { id: 3, seq: 4 };
     let (kind, payload, _) =
-        tell(icmp(host(1, 9), host(1, 1), 9, Icmpv6Type::EchoRequest(echo), b"anybody"));
+        reply_to(icmp(host(1, 9), host(1, 1), 9, Icmpv6Type::EchoRequest(echo), b"anybody"));
     assert_eq!((kind, &payload[..]), (Icmpv6Type::EchoReply(echo), &b"anybody"[..]));
     // Three probes, then an error to the sender.
-    let sent = rig.hears(vec![frame(host(1, 9), host(1, 77), 9, 7)], 5_000_000_000);
-    let kinds: Vec<_> = sent.iter().map(|frame| said(frame).1).collect();
+    let sent = rig.exchange_all(vec![frame(host(1, 9), host(1, 77), 9, 7)], 5_000_000_000);
+    let kinds: Vec<_> = sent.iter().map(|frame| parse_icmpv6(frame).1).collect();
     let unreachable = icmpv6::DestUnreachableCode::Address;
-    let asked = [Icmpv6Type::NeighborSolicitation; 3];
-    assert_eq!(kinds[..3], asked);
+    let solicitations = [Icmpv6Type::NeighborSolicitation; 3];
+    assert_eq!(kinds[..3], solicitations);
     assert_eq!(*kinds.last().unwrap(), Icmpv6Type::DestinationUnreachable(unreachable));
     // Errors are rate limited.
     let dead = (0..150).map(|port| frame(host(1, 9), host(2, 9), 1, port)).collect();
-    let told = rig.hears(dead, 2_000_000).len();
-    assert!((50..=54).contains(&told), "{told}");
+    let errors = rig.exchange_all(dead, 2_000_000).len();
+    assert!((50..=54).contains(&errors), "{errors}");
     // No error about an error, or about a packet with link scope.
-    rig.hears(Vec::new(), 1_000_000_000);
+    rig.exchange_all(Vec::new(), 1_000_000_000);
     let about = icmp(host(1, 9), host(2, 9), 1, Icmpv6Type::TimeExceeded(exceeded), &[0; 48]);
-    assert!(rig.hear(about).is_empty());
-    assert!(rig.hear(frame("fe80::9".parse().unwrap(), host(2, 9), 9, 7)).is_empty());
-    rig.ended();
+    assert!(rig.exchange(about).is_empty());
+    assert!(rig.exchange(frame("fe80::9".parse().unwrap(), host(2, 9), 9, 7)).is_empty());
+    rig.assert_drained();
 }
 
 #[test]
 fn ports_with_nat_pass_ipv6_unchanged() {
     let mut rig = Rig::new();
     let machine = rig.router.machine_mut();
-    machine.set_address(1, ["10.2.0.1/24".parse().unwrap()]);
-    machine.translate(
-        1,
+    machine.set_address(PortId(1), ["10.2.0.1/24".parse().unwrap()]);
+    machine.set_nat(
+        PortId(1),
         Some(&PortNat { flows: 4, host_flows: 2, check_source: true, forwards: Vec::new() }),
     );
     let sent = frame(host(1, 9), host(2, 9), 9, 7);
-    rig.hear(sent.clone());
-    let left = rig.router.machine_mut().port_mut(1).kept().to_vec();
+    rig.exchange(sent.clone());
+    let left = rig.router.machine_mut().port_mut(PortId(1)).kept().to_vec();
     assert_eq!((left.len(), &left[0][22..]), (1, &sent[22..]));
-    rig.ended();
+    rig.assert_drained();
 }

@@ -7,7 +7,7 @@ use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, NextHop, Pool,
     Routes,
 };
-use millstream_router::{Batch, PathPlan, Plan, Router, Stages};
+use millstream_router::{Batch, InputId, OutputId, PathId, PathPlan, Plan, PortId, Router, Stages};
 use millstream_scenario::Match;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -22,10 +22,10 @@ fn frame(source: [u8; 4], destination: [u8; 4], hops: u8, port: u16, payload: &[
     bytes
 }
 
-/// A route for 10.2.0.0/16 by output 1.
+/// Returns a route for 10.2.0.0/16 by output 1.
 fn routes() -> Routes {
     let mut routes = Routes::default();
-    let hop = NextHop { output: 1, from: ROUTER, to: NEIGHBOUR };
+    let hop = NextHop { output: PortId(1), from: ROUTER, to: NEIGHBOUR };
     routes.add("10.2.0.0/16".parse().unwrap(), hop);
     routes
 }
@@ -40,7 +40,7 @@ proptest! {
         let sent = frame(source, destination, hops, port, &payload);
         let mut got = sent.clone();
         let output = Forwarder::new(routes()).forward(&mut got);
-        prop_assert_eq!(output, (hops > 1).then_some(1));
+        prop_assert_eq!(output, (hops > 1).then_some(PortId(1)));
         if output.is_some() {
             let header = Ipv4HeaderSlice::from_slice(&got[14..]).unwrap().to_header();
             prop_assert_eq!(header.header_checksum, header.calc_header_checksum());
@@ -113,70 +113,70 @@ proptest! {
         machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
         let plan = Plan {
             stages: Stages::Three,
-            batch: Batch { packets: batch, time_ns: 30_000, gather_ns: 50_000 },
+            batch: Batch { packets: batch, time_ns: 30_000, batch_wait_ns: 50_000 },
             inputs: vec![input(1), input(1)],
             paths: vec![PathPlan {
                 reservation: 1,
                 drops: false,
                 input_queue: queue,
                 output_queue: queue,
-                outputs: vec![(0, Contract::new()), (1, Contract::new())],
+                outputs: vec![(OutputId(0), Contract::new()), (OutputId(1), Contract::new())],
             }],
             outputs: vec![output(1, "wf2q+", 1_000_000), output(1, "wf2q+", 1_000_000)],
         };
         let mut router = Router::new(&plan, machine).unwrap();
         // Steal time is charged to the interrupted process, which then waits for other processes.
         let mut steps = 0u64;
-        while router.machine().counters(0).received < packets
-            || router.waiting(0) != (0, 0)
-            || router.staged(1) > 0
+        while router.machine().counters(PortId(0)).received < packets
+            || router.waiting(PathId(0)) != (0, 0)
+            || router.staged(OutputId(1)) > 0
         {
             router.step();
             router.resume();
             steps += 1;
-            prop_assert!(steps < 100_000_000, "it does not drain");
+            prop_assert!(steps < 100_000_000, "the router does not drain");
         }
-        let counters = router.path(0);
-        let port = router.machine().counters(0);
-        prop_assert_eq!(router.waiting(0), (0, 0));
+        let counters = router.path(PathId(0));
+        let port = router.machine().counters(PortId(0));
+        prop_assert_eq!(router.waiting(PathId(0)), (0, 0));
         prop_assert_eq!(port.received, packets);
-        prop_assert_eq!(router.input(0).unclassified, port.unfit);
-        prop_assert_eq!(port.received, port.unfit + counters.received);
-        prop_assert_eq!(counters.received, counters.gone());
-        prop_assert_eq!(counters.dropped_elsewhere, 0);
-        prop_assert_eq!(router.machine().counters(1).transmitted, counters.sent);
+        prop_assert_eq!(router.input(InputId(0)).unclassified, port.unusable);
+        prop_assert_eq!(port.received, port.unusable + counters.received);
+        prop_assert_eq!(counters.received, counters.departed());
+        prop_assert_eq!(counters.dropped_wrong_output, 0);
+        prop_assert_eq!(router.machine().counters(PortId(1)).transmitted, counters.sent);
         prop_assert_eq!(router.machine().free_buffers(), buffers as usize);
-        let kept = router.machine_mut().port_mut(1);
+        let kept = router.machine_mut().port_mut(PortId(1));
         prop_assert_eq!(kept.kept().len() as u64, counters.sent);
         prop_assert!(kept.kept().iter().all(|frame| frame[22] == 8));
     }
 }
 
-/// A router with a path to hosts on the network of port 0 whose addresses are unresolved.
-fn to_strangers(frames: Vec<Vec<u8>>, buffers: u32) -> Router<LiveMachine<MemoryPort>> {
+/// Returns a router with a path to unresolved hosts on the network of port 0.
+fn router_to_unresolved(frames: Vec<Vec<u8>>, buffers: u32) -> Router<LiveMachine<MemoryPort>> {
     let net = "10.0.0.1/24".parse().unwrap();
     let mut routes = Routes::default();
-    routes.add_resolved(net, 0, ROUTER, None);
+    routes.add_resolved(net, PortId(0), ROUTER, None);
     let classifier = Classifier::new(vec![Match::default()]);
     let function = Forwarder::new(routes);
     let mut machine = LiveMachine::new(Clock::default(), Pool::new(buffers), classifier, function);
     let packets = frames.len() as u64;
     machine.add(MemoryPort::new(frames, packets).keeping(), ROUTER, 100_000_000_000, 0);
-    machine.set_address(0, Some(net));
-    Router::new(&strangers_plan(), machine).unwrap()
+    machine.set_address(PortId(0), Some(net));
+    Router::new(&unresolved_plan(), machine).unwrap()
 }
 
-fn strangers_plan() -> Plan {
+fn unresolved_plan() -> Plan {
     Plan {
         stages: Stages::Three,
-        batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 50_000 },
+        batch: Batch { packets: 8, time_ns: u64::MAX, batch_wait_ns: 50_000 },
         inputs: vec![input(1)],
         paths: vec![PathPlan {
             reservation: 1,
             drops: false,
             input_queue: 100,
             output_queue: 100,
-            outputs: vec![(0, Contract::new())],
+            outputs: vec![(OutputId(0), Contract::new())],
         }],
         outputs: vec![output(1, "wf2q+", 1_000_000)],
     }
@@ -189,7 +189,7 @@ fn runs(router: &mut Router<LiveMachine<MemoryPort>>) -> (usize, Vec<Vec<u8>>) {
         router.step();
         router.resume();
     }
-    let sent = router.machine_mut().port_mut(0).kept().to_vec();
+    let sent = router.machine_mut().port_mut(PortId(0)).kept().to_vec();
     let (arp, others): (Vec<_>, Vec<_>) =
         sent.into_iter().partition(|frame| frame[12..14] == [8, 6]);
     (arp.len(), others)
@@ -214,34 +214,34 @@ fn packets_wait_for_their_neighbour_and_leave_in_arrival_order() {
     let to = |host, port| frame([1; 4], host, 9, port, &[0; 18]);
     let mut frames: Vec<_> = (0..40).map(|port| to(known, port)).collect();
     frames.push(to(other, 7));
-    let mut router = to_strangers(frames, 1_000);
-    let (asked, sent) = runs(&mut router);
-    assert_eq!((asked, sent.len()), (2, 0), "one request a neighbour");
-    let path = router.path(0);
+    let mut router = router_to_unresolved(frames, 1_000);
+    let (requests, sent) = runs(&mut router);
+    assert_eq!((requests, sent.len()), (2, 0), "one request per neighbour");
+    let path = router.path(PathId(0));
     // At most 32 packets are held per neighbour; the other neighbour's packet is held, too.
     assert_eq!((path.received, path.dropped_by_function), (41, 8));
-    assert_eq!(router.waiting(0), (33, 0));
+    assert_eq!(router.waiting(PathId(0)), (33, 0));
     // A reload keeps the held packets.
-    router.reload(&strangers_plan(), &[Some(0)]).unwrap();
+    router.reload(&unresolved_plan(), &[Some(PathId(0))]).unwrap();
     let (_, sent) = runs(&mut router);
-    assert_eq!((router.waiting(0), sent.len()), ((33, 0), 0));
-    *router.machine_mut().port_mut(0) = answer(known);
+    assert_eq!((router.waiting(PathId(0)), sent.len()), ((33, 0), 0));
+    *router.machine_mut().port_mut(PortId(0)) = answer(known);
     let (_, sent) = runs(&mut router);
     let ports: Vec<u16> =
         sent.iter().map(|frame| Header::parse(frame).unwrap().ports.unwrap().1).collect();
     assert_eq!(ports, (0..32).collect::<Vec<_>>());
     assert!(sent.iter().all(|frame| frame[..6] == NEIGHBOUR));
-    assert_eq!(router.waiting(0), (1, 0), "the other has not answered");
-    assert_eq!(router.path(0).sent, 32);
+    assert_eq!(router.waiting(PathId(0)), (1, 0), "the other neighbour has not answered");
+    assert_eq!(router.path(PathId(0)).sent, 32);
     assert_eq!(router.machine().free_buffers(), 999);
 }
 
 #[test]
 fn held_packets_leave_most_buffers_free() {
     let frames = (0..64).map(|host| frame([1; 4], [10, 0, 0, 100 + host], 9, 1, &[0; 18]));
-    let mut router = to_strangers(frames.collect(), 64);
+    let mut router = router_to_unresolved(frames.collect(), 64);
     runs(&mut router);
-    assert_eq!(router.waiting(0), (8, 0));
-    assert_eq!(router.path(0).dropped_by_function, 56);
+    assert_eq!(router.waiting(PathId(0)), (8, 0));
+    assert_eq!(router.path(PathId(0)).dropped_by_function, 56);
     assert_eq!(router.machine().free_buffers(), 56);
 }

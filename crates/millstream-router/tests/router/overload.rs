@@ -1,6 +1,6 @@
 //! Overload causes no receive livelock: polling keeps the forwarding rate, interrupts do not.
 //!
-//! The live machine runs the plan of a file on a manual clock. The clock advances by each step's
+//! The live machine runs the plan of a file on a mock clock. The clock advances by each step's
 //! cost, so counts are equal on every machine. Packets that cannot be forwarded must be dropped on
 //! the device, where that costs nothing.
 
@@ -8,9 +8,9 @@ use crate::support::Costly;
 use etherparse::PacketBuilder;
 use millstream_router::live::{
     Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError, Routes, admitted,
-    reading,
+    read_mode,
 };
-use millstream_router::{Router, Step};
+use millstream_router::{OutputId, PacketHandle, PathId, PortId, Router, Step};
 use millstream_scenario::{InputMode, RouterScenario};
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ struct Costs {
 /// A device at which packets arrive by the clock, whether they are read or not.
 struct Device {
     clock: Clock,
-    hand: Arc<quanta::Mock>,
+    mock: Arc<quanta::Mock>,
     costs: Costs,
     frame: Vec<u8>,
     /// Arrival rate, packets/s.
@@ -58,29 +58,29 @@ impl Port for Device {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
-        self.hand.increment(self.costs.poll);
+        self.mock.increment(self.costs.poll);
         let waiting = self.arrived() - self.taken - self.lost;
         self.lost += waiting.saturating_sub(RING);
         let count = waiting.min(RING).min(most as u64);
         for _ in 0..count {
             into.extend(pool.copy(&self.frame));
         }
-        self.hand.increment(count * self.costs.read);
+        self.mock.increment(count * self.costs.read);
         self.taken += count;
         Ok(usize::try_from(count).unwrap())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
-        self.hand.increment(packets.len() as u64 * self.costs.send);
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
+        self.mock.increment(packets.len() as u64 * self.costs.send);
         self.sent += packets.len() as u64;
         packets.iter().for_each(|packet| pool.release(*packet));
         Ok(packets.len())
     }
 }
 
-/// A scenario with `inputs` receiving ports and one transmitting port.
+/// Returns a scenario with `inputs` receiving ports and one transmitting port.
 fn scenario(inputs: usize, input: InputMode) -> RouterScenario {
     let port = |name: String| {
         format!("[[port]]\nname = \"{name}\"\nkind = \"interface\"\nrate = \"100 Gbps\"\n")
@@ -103,71 +103,71 @@ fn scenario(inputs: usize, input: InputMode) -> RouterScenario {
 /// Checks that all packets are accounted for.
 fn forwarded(input: InputMode, inputs: usize, offered: u64, costs: Costs) -> u64 {
     let scenario = scenario(inputs, input);
-    let (clock, hand) = Clock::by_hand();
+    let (clock, mock) = Clock::mock();
     let mut frame = Vec::new();
     let builder = PacketBuilder::ethernet2(NEIGHBOUR, ROUTER).ipv4([1; 4], [10, 2, 0, 1], 9);
     builder.udp(1, 2).write(&mut frame, &[0; 18]).unwrap();
     let mut routes = Routes::default();
-    let hop = NextHop { output: inputs, from: ROUTER, to: NEIGHBOUR };
+    let hop = NextHop { output: PortId(inputs), from: ROUTER, to: NEIGHBOUR };
     routes.add(scenario.routes[0].prefix, hop);
     let classifier = Classifier::new(vec![scenario.paths[0].matches]);
     let pool = Pool::new(scenario.buffers);
     let mut machine = LiveMachine::new(clock.clone(), pool, classifier, Forwarder::new(routes));
     for (at, port) in scenario.ports.iter().enumerate() {
         let offered = if at < inputs { offered / inputs as u64 } else { 0 };
-        let (clock, hand, frame) = (clock.clone(), Arc::clone(&hand), frame.clone());
-        let device = Device { clock, hand, costs, frame, offered, taken: 0, lost: 0, sent: 0 };
+        let (clock, mock, frame) = (clock.clone(), Arc::clone(&mock), frame.clone());
+        let device = Device { clock, mock, costs, frame, offered, taken: 0, lost: 0, sent: 0 };
         machine.add(device, ROUTER, port.rate_bps, port.overhead_bytes);
     }
-    let (hand_of, forward) = (Arc::clone(&hand), |_: &LiveMachine<Device>, _| costs.forward);
-    let machine = Costly { machine, hand: hand_of, dispatch: costs.dispatch, forward };
+    let (hand_of, forward) = (Arc::clone(&mock), |_: &LiveMachine<Device>, _| costs.forward);
+    let machine = Costly { machine, mock: hand_of, dispatch: costs.dispatch, forward };
     let mut router = Router::new(&admitted(&scenario, FREQUENCY).unwrap(), machine).unwrap();
-    router.read_by(reading(&scenario));
+    router.set_read_mode(read_mode(&scenario));
     while clock.now_ns() < RUN_NS {
         if let Step::Idle { until_ns } = router.step() {
-            hand.increment(until_ns.min(RUN_NS).saturating_sub(clock.now_ns()).max(1));
+            mock.increment(until_ns.min(RUN_NS).saturating_sub(clock.now_ns()).max(1));
             router.resume();
         }
     }
-    let path = router.path(0);
-    let (before, after) = router.waiting(0);
-    let staged = router.staged(inputs) as u64;
+    let path = router.path(PathId(0));
+    let (before, after) = router.waiting(PathId(0));
+    let staged = router.staged(OutputId(inputs)) as u64;
     let machine = &mut router.machine_mut().machine;
     let mut taken = 0;
     for input in 0..inputs {
-        let device = machine.port_mut(input);
+        let device = machine.port_mut(PortId(input));
         assert!(device.taken + device.lost <= device.arrived());
         taken += device.taken;
     }
-    let sent = machine.port_mut(inputs).sent;
+    let sent = machine.port_mut(PortId(inputs)).sent;
     assert_eq!(taken, path.received);
-    assert_eq!(path.received, path.gone() + (before + after) as u64);
+    assert_eq!(path.received, path.departed() + (before + after) as u64);
     assert_eq!(path.sent, sent + staged);
     sent
 }
 
 /// Returns the capacity with polling, packets/s: the offered rate beyond which the forwarded rate
 /// stops rising.
-fn fits(inputs: usize, costs: Costs) -> u64 {
-    let left = |offered| forwarded(InputMode::Polled, inputs, offered, costs);
-    let mut fits = left(20_000_000) * 1_000_000_000 / RUN_NS;
-    while left(fits * 11 / 10) * 20 >= fits * 11 / 10 * RUN_NS / 1_000_000_000 * 19 {
-        fits = fits * 11 / 10;
+fn capacity(inputs: usize, costs: Costs) -> u64 {
+    let sent = |offered| forwarded(InputMode::Polled, inputs, offered, costs);
+    let mut capacity = sent(20_000_000) * 1_000_000_000 / RUN_NS;
+    while sent(capacity * 11 / 10) * 20 >= capacity * 11 / 10 * RUN_NS / 1_000_000_000 * 19 {
+        capacity = capacity * 11 / 10;
     }
-    fits
+    capacity
 }
 
 /// Checks the rate from 1 to 3 times the capacity.
-fn holds_its_rate(inputs: usize, costs: Costs) {
-    let left = |offered| forwarded(InputMode::Polled, inputs, offered, costs);
-    let fits = fits(inputs, costs);
+fn assert_rate_holds(inputs: usize, costs: Costs) {
+    let sent = |offered| forwarded(InputMode::Polled, inputs, offered, costs);
+    let capacity = capacity(inputs, costs);
     let offered = [80, 90, 100, 125, 150, 200, 250, 300];
-    let rates = offered.map(|percent| left(fits * percent / 100));
+    let rates = offered.map(|percent| sent(capacity * percent / 100));
     let peak = *rates.iter().max().unwrap();
     let at_overload = *rates[2..].iter().min().unwrap();
     assert!(
         at_overload * 100 >= peak * 95,
-        "{inputs} inputs, {costs:?}: packets forwarded at {offered:?} percent of what fits: \
+        "{inputs} inputs, {costs:?}: packets forwarded at {offered:?} percent of the capacity: \
          {rates:?}"
     );
 }
@@ -182,7 +182,7 @@ fn the_rate_stays_within_5_percent_of_its_peak_from_1_to_3_times_the_capacity() 
     let function = Costs { poll: 100, read: 200, forward: 5_000, send: 200, dispatch: 100 };
     for costs in [socket, even, function] {
         for inputs in [1, 3] {
-            holds_its_rate(inputs, costs);
+            assert_rate_holds(inputs, costs);
         }
     }
 }
@@ -192,8 +192,8 @@ fn the_rate_stays_within_5_percent_of_its_peak_from_1_to_3_times_the_capacity() 
 fn interrupt_driven_input_collapses_under_an_overload_that_polling_withstands() {
     let costs = Costs { poll: 20, read: 600, forward: 500, send: 600, dispatch: 40 };
     for inputs in [1, 3] {
-        let fits = fits(inputs, costs);
-        let rate = |input, percent| forwarded(input, inputs, fits * percent / 100, costs);
+        let capacity = capacity(inputs, costs);
+        let rate = |input, percent| forwarded(input, inputs, capacity * percent / 100, costs);
         let offered = [50, 80, 100, 150, 200, 250, 300];
         let [polled, interrupted] = [InputMode::Polled, InputMode::Interrupt]
             .map(|input| offered.map(|percent| rate(input, percent)));

@@ -6,7 +6,7 @@ use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError,
     Routes, admitted,
 };
-use millstream_router::{Router, Step};
+use millstream_router::{OutputId, PacketHandle, PathId, PortId, Router, Step};
 use millstream_scenario::RouterScenario;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -57,20 +57,20 @@ neighbour = "02:00:00:00:00:02"
 
 /// An action of an end.
 #[derive(Clone, Debug)]
-enum Act {
+enum Action {
     /// Opens a connection: client, port, proxy, IPv6 or not.
     Begin(u8, u16, bool, bool),
     /// Answers an earlier frame, correctly except for the given deviations.
     Answer { back: usize, sequence: u32, acknowledgement: u32, flags: u8, data: Vec<u8> },
     /// Sends arbitrary bytes.
-    Say(Vec<u8>),
+    SendBytes(Vec<u8>),
     /// Returns an earlier frame with one byte changed.
     Echo(usize, usize, u8),
     /// Waits, ns.
     Wait(u64),
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn action() -> impl Strategy<Value = Action> {
     let honest = prop_oneof![
         3 => Just(b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n".to_vec()),
         1 => Just(b"GET / HTTP/1.1\r\nHost: b.example\r\n\r\n".to_vec()),
@@ -83,16 +83,16 @@ fn act() -> impl Strategy<Value = Act> {
         prop_oneof![12 => Just(16u8), 3 => Just(17), 1 => Just(4), 1 => Just(20), 1 => any::<u8>()];
     prop_oneof![
         3 => (0..3u8, 0..6u16, any::<bool>(), any::<bool>())
-            .prop_map(|(client, port, which, v6)| Act::Begin(client, port, which, v6)),
+            .prop_map(|(client, port, which, v6)| Action::Begin(client, port, which, v6)),
         10 => (0..6usize, wrong(), wrong(), flags, honest).prop_map(
-            |(back, sequence, acknowledgement, flags, data)| Act::Answer {
+            |(back, sequence, acknowledgement, flags, data)| Action::Answer {
                 back, sequence, acknowledgement, flags, data
             }),
-        1 => vec(any::<u8>(), 0..120).prop_map(Act::Say),
+        1 => vec(any::<u8>(), 0..120).prop_map(Action::SendBytes),
         1 => (0..6usize, 0..120usize, any::<u8>())
-            .prop_map(|(back, at, byte)| Act::Echo(back, at, byte)),
+            .prop_map(|(back, at, byte)| Action::Echo(back, at, byte)),
         1 => prop_oneof![Just(1_000_000u64), Just(2_000_000_000), Just(400_000_000_000)]
-            .prop_map(Act::Wait),
+            .prop_map(Action::Wait),
     ]
 }
 
@@ -100,7 +100,7 @@ fn act() -> impl Strategy<Value = Act> {
 #[derive(Default)]
 struct Ends {
     sent: VecDeque<Vec<u8>>,
-    came: Vec<Vec<u8>>,
+    transmitted_frames: Vec<Vec<u8>>,
 }
 
 impl Port for Ends {
@@ -108,23 +108,23 @@ impl Port for Ends {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         let count = most.min(self.sent.len());
         into.extend(self.sent.drain(..count).filter_map(|frame| pool.copy(&frame)));
         Ok(count)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         for packet in packets {
-            self.came.push(pool.frame(*packet).to_vec());
+            self.transmitted_frames.push(pool.frame(*packet).to_vec());
             pool.release(*packet);
         }
         Ok(packets.len())
     }
 }
 
-fn begin(client: u8, port: u16, classical: bool, v6: bool) -> Vec<u8> {
+fn syn_frame(client: u8, port: u16, classical: bool, v6: bool) -> Vec<u8> {
     let builder = PacketBuilder::ethernet2([2, 0, 0, 0, 0, 2], MAC);
     let six = |last: u8| [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
     // The destination is the router's own address, or a host's.
@@ -183,74 +183,79 @@ fn answer(
     Some(frame)
 }
 
-/// The router of the file with a manual clock.
+/// Returns the router of the file with a mock clock.
 fn router() -> (Router<LiveMachine<Ends>>, Arc<quanta::Mock>) {
     let scenario = RouterScenario::parse("test.toml", FILE, Path::new("")).unwrap();
     let mut routes = Routes::default();
     for route in &scenario.routes {
-        routes.add(route.prefix, NextHop { output: 0, from: MAC, to: [2, 0, 0, 0, 0, 2] });
+        routes.add(route.prefix, NextHop { output: PortId(0), from: MAC, to: [2, 0, 0, 0, 0, 2] });
     }
-    let (clock, hand) = Clock::by_hand();
+    let (clock, mock) = Clock::mock();
     let rules = scenario.paths.iter().map(|path| path.matches).collect();
     let (classifier, function) = (Classifier::new(rules), Forwarder::new(routes));
     let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
     machine.add(Ends::default(), MAC, 10_000_000_000, 0);
-    machine.set_address(0, scenario.ports[0].addresses.iter().copied());
-    machine.proxy(&scenario, &[]);
+    machine.set_address(PortId(0), scenario.ports[0].addresses.iter().copied());
+    machine.set_proxies(&scenario, &[]);
     let plan = admitted(&scenario, 1_000_000_000).unwrap();
-    (Router::new(&plan, machine).unwrap(), hand)
+    (Router::new(&plan, machine).unwrap(), mock)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn every_packet_between_arbitrary_ends_is_accounted_for(acts in vec(act(), 1..120)) {
-        let (mut router, hand) = router();
-        let run = |router: &mut Router<LiveMachine<Ends>>, hand: &Arc<quanta::Mock>| {
+    fn every_packet_between_arbitrary_ends_is_accounted_for(acts in vec(action(), 1..120)) {
+        let (mut router, mock) = router();
+        let run = |router: &mut Router<LiveMachine<Ends>>, mock: &Arc<quanta::Mock>| {
             for _ in 0..40 {
-                hand.increment(20_000u64);
+                mock.increment(20_000u64);
                 if let Step::Idle { .. } = router.step() {
                     router.resume();
                 }
             }
         };
-        for act in acts {
-            let port = router.machine_mut().port_mut(0);
-            let came = |back: usize| port.came.len().checked_sub(back + 1).map(|at| &port.came[at]);
-            let frame = match act {
-                Act::Begin(client, source, which, v6) => Some(begin(client, source, which, v6)),
-                Act::Answer { back, sequence, acknowledgement, flags, data } => {
-                    came(back).and_then(|of| answer(of, sequence, acknowledgement, flags, &data))
+        for action in acts {
+            let port = router.machine_mut().port_mut(PortId(0));
+            let frames = &port.transmitted_frames;
+            let from_end = |back: usize| frames.len().checked_sub(back + 1).map(|at| &frames[at]);
+            let frame = match action {
+                Action::Begin(client, source, which, v6) => {
+                    Some(syn_frame(client, source, which, v6))
                 }
-                Act::Say(bytes) => Some(bytes),
-                Act::Echo(back, at, byte) => came(back).cloned().map(|mut frame| {
+                Action::Answer { back, sequence, acknowledgement, flags, data } => {
+                    let of = from_end(back);
+                    of.and_then(|of| answer(of, sequence, acknowledgement, flags, &data))
+                }
+                Action::SendBytes(bytes) => Some(bytes),
+                Action::Echo(back, at, byte) => from_end(back).cloned().map(|mut frame| {
                     frame[..6].copy_from_slice(&MAC);
                     let at = at % frame.len();
                     frame[at] = byte;
                     frame
                 }),
-                Act::Wait(ns) => {
-                    hand.increment(ns);
+                Action::Wait(ns) => {
+                    mock.increment(ns);
                     None
                 }
             };
             port.sent.extend(frame.filter(|frame| frame.len() <= BUFFER_BYTES));
-            run(&mut router, &hand);
+            run(&mut router, &mock);
             for path in 0..2 {
-                let of = router.machine().proxied_by(path).unwrap();
+                let of = router.machine().proxy_counters(PathId(path)).unwrap();
                 prop_assert!(of.connections <= CONNECTIONS, "{of:?}");
             }
         }
-        run(&mut router, &hand);
+        run(&mut router, &mock);
         let mut held = 0;
         for path in 0..3 {
+            let path = PathId(path);
             let (counters, (before, after)) = (router.path(path), router.waiting(path));
             let waiting = (before + after) as u64;
             held += before + after;
-            prop_assert_eq!(counters.received + counters.made, counters.gone() + waiting);
+            prop_assert_eq!(counters.received + counters.made, counters.departed() + waiting);
         }
-        held += router.staged(0);
+        held += router.staged(OutputId(0));
         prop_assert_eq!(router.machine().free_buffers() + held, BUFFERS as usize);
     }
 }
@@ -259,26 +264,27 @@ proptest! {
 #[test]
 fn both_kinds_of_proxy_connect_valid_ends() {
     for classical in [true, false] {
-        let (mut router, hand) = router();
-        let mut say = |frame: Vec<u8>, answers: usize| {
-            let port = router.machine_mut().port_mut(0);
+        let (mut router, mock) = router();
+        let mut exchange = |frame: Vec<u8>, answers: usize| {
+            let port = router.machine_mut().port_mut(PortId(0));
             port.sent.push_back(frame);
-            let before = port.came.len();
+            let before = port.transmitted_frames.len();
             for _ in 0..400 {
-                hand.increment(100_000u64);
+                mock.increment(100_000u64);
                 if let Step::Idle { .. } = router.step() {
                     router.resume();
                 }
             }
-            let came = &router.machine_mut().port_mut(0).came[before..];
-            assert!(came.len() >= answers, "{} answers", came.len());
-            came.to_vec()
+            let transmitted_frames =
+                &router.machine_mut().port_mut(PortId(0)).transmitted_frames[before..];
+            assert!(transmitted_frames.len() >= answers, "{} answers", transmitted_frames.len());
+            transmitted_frames.to_vec()
         };
-        let shaken = say(begin(1, 1, classical, false), 1);
+        let syn_ack = exchange(syn_frame(1, 1, classical, false), 1);
         let request = b"GET / HTTP/1.1\r\nHost: a.example\r\n\r\n";
-        let call = say(answer(&shaken[0], 0, 0, 16, request).unwrap(), 1);
-        let call = call.iter().find(|frame| frame[47] & 0x12 == 2).expect("the server is asked");
-        let handed = say(answer(call, 0, 0, 18, &[]).unwrap(), 1);
-        assert!(handed.iter().any(|frame| frame.ends_with(request)), "the server is told");
+        let sent = exchange(answer(&syn_ack[0], 0, 0, 16, request).unwrap(), 1);
+        let syn = sent.iter().find(|frame| frame[47] & 0x12 == 2).expect("a SYN to the server");
+        let sent = exchange(answer(syn, 0, 0, 18, &[]).unwrap(), 1);
+        assert!(sent.iter().any(|frame| frame.ends_with(request)), "the server gets the request");
     }
 }

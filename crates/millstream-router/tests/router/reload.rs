@@ -5,7 +5,7 @@ use millstream::Contract;
 use millstream_router::live::{
     Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
-use millstream_router::{Batch, PathPlan, Plan, Router, Stages};
+use millstream_router::{Batch, InputId, OutputId, PathId, PathPlan, Plan, PortId, Router, Stages};
 use millstream_scenario::Match;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const BUFFERS: u32 = 500;
 const DISCIPLINES: [&str; 5] = ["fifo", "wf2q+", "drr", "static-priority", "scfq"];
 
-/// A frame to UDP port `port`; the source address is a serial number.
+/// Returns a frame to UDP port `port`; the source address is a serial number.
 fn frame(port: u16, number: u32) -> Vec<u8> {
     let builder = etherparse::PacketBuilder::ethernet2([4; 6], ROUTER);
     let builder = builder.ipv4(number.to_be_bytes(), [10, 2, 0, 1], 9).udp(1, port);
@@ -29,7 +29,7 @@ fn plan(paths: &[u16], drops: u16, queue: u32, discipline: &str) -> (Plan, Class
     let contract = || Contract::new().quantum_bytes(1_514).unwrap();
     let plan = Plan {
         stages: Stages::Three,
-        batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 50_000 },
+        batch: Batch { packets: 8, time_ns: u64::MAX, batch_wait_ns: 50_000 },
         inputs: vec![input(10), input(1)],
         paths: paths
             .iter()
@@ -40,7 +40,7 @@ fn plan(paths: &[u16], drops: u16, queue: u32, discipline: &str) -> (Plan, Class
                     drops,
                     input_queue: if drops { 0 } else { queue },
                     output_queue: if drops { 0 } else { queue },
-                    outputs: (!drops).then(|| (1, contract())).into_iter().collect(),
+                    outputs: (!drops).then(|| (OutputId(1), contract())).into_iter().collect(),
                 }
             })
             .collect(),
@@ -48,7 +48,8 @@ fn plan(paths: &[u16], drops: u16, queue: u32, discipline: &str) -> (Plan, Class
     };
     let rule = |port: &u16| Match { destination_port: Some(*port), ..Match::default() };
     let mut routes = Routes::default();
-    routes.add("0.0.0.0/0".parse().unwrap(), NextHop { output: 1, from: ROUTER, to: [9; 6] });
+    routes
+        .add("0.0.0.0/0".parse().unwrap(), NextHop { output: PortId(1), from: ROUTER, to: [9; 6] });
     (plan, Classifier::new(paths.iter().map(rule).collect()), Forwarder::new(routes))
 }
 
@@ -78,6 +79,7 @@ proptest! {
             let next = order[..*many].to_vec();
             let kept: Vec<_> =
                 next.iter().map(|name| names.iter().position(|old| old == name)).collect();
+            let kept: Vec<_> = kept.into_iter().map(|old| old.map(PathId)).collect();
             let held = |router: &Router<_>, path| -> usize {
                 let (before, after) = router.waiting(path);
                 before + after
@@ -93,32 +95,32 @@ proptest! {
                 let (waiting, mut counters) = before.unwrap_or_default();
                 let drops = next[path] == *drops;
                 counters.dropped_by_reload += if drops { waiting as u64 } else { 0 };
-                prop_assert_eq!(held(&router, path), if drops { 0 } else { waiting });
-                prop_assert_eq!(router.path(path), counters);
+                prop_assert_eq!(held(&router, PathId(path)), if drops { 0 } else { waiting });
+                prop_assert_eq!(router.path(PathId(path)), counters);
             }
             names = next;
         }
         let mut steps = 0u64;
-        while (0..names.len()).any(|path| router.waiting(path) != (0, 0))
-            || router.machine().counters(0).received < 3_000
-            || router.staged(1) > 0
+        while (0..names.len()).any(|path| router.waiting(PathId(path)) != (0, 0))
+            || router.machine().counters(PortId(0)).received < 3_000
+            || router.staged(OutputId(1)) > 0
         {
             router.step();
             router.resume();
             steps += 1;
-            prop_assert!(steps < 100_000_000, "it does not drain");
+            prop_assert!(steps < 100_000_000, "the router does not drain");
         }
         for path in 0..names.len() {
-            gone.add(&router.path(path));
+            gone.add(&router.path(PathId(path)));
         }
-        prop_assert_eq!(gone.received, gone.gone());
-        let unclassified = router.input(0).unclassified;
+        prop_assert_eq!(gone.received, gone.departed());
+        let unclassified = router.input(InputId(0)).unclassified;
         prop_assert_eq!(gone.received + unclassified, 3_000);
-        prop_assert_eq!(router.machine().counters(1).transmitted, gone.sent);
+        prop_assert_eq!(router.machine().counters(PortId(1)).transmitted, gone.sent);
         prop_assert_eq!(router.machine().free_buffers(), BUFFERS as usize);
         // Each flow keeps its order.
         let mut last = [0; 6];
-        for frame in router.machine_mut().port_mut(1).kept() {
+        for frame in router.machine_mut().port_mut(PortId(1)).kept() {
             let number = u32::from_be_bytes([frame[26], frame[27], frame[28], frame[29]]) + 1;
             let flow = usize::from(frame[37]);
             prop_assert!(number > last[flow], "flow {flow}: {number} after {}", last[flow]);

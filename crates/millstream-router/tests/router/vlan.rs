@@ -1,5 +1,5 @@
-//! VLAN ports on a shared device in memory: which port receives a frame, which tag it leaves with,
-//! and that every frame is accounted for. etherparse reads the tags.
+//! VLAN ports on a shared device in memory. Checks which port receives a frame, which tag it leaves
+//! with, and that every frame is accounted for. etherparse reads the tags.
 
 use crate::support::{input, output};
 use etherparse::{LinkExtSlice, NetSlice, PacketBuilder, SlicedPacket};
@@ -8,7 +8,9 @@ use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Port,
     PortError, Routes, VlanPort,
 };
-use millstream_router::{Batch, PathPlan, Plan, Router, Stages, Step};
+use millstream_router::{
+    Batch, OutputId, PacketHandle, PathId, PathPlan, Plan, PortId, Router, Stages, Step,
+};
 use millstream_scenario::{Match, PcpSource};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -30,12 +32,12 @@ impl Port for Wire {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         self.0.borrow_mut().receive(pool, most, into)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         self.0.borrow_mut().transmit(pool, packets)
     }
 
@@ -48,7 +50,7 @@ impl Port for Wire {
     }
 }
 
-/// A packet to 10.`network`.0.0/16 with these tags: priority and VLAN.
+/// Returns a packet to 10.`network`.0.0/16 with these tags: priority and VLAN.
 fn frame(tags: &[(u8, u16)], network: u8, dscp: u8, payload: usize) -> Vec<u8> {
     let mut frame = Vec::new();
     let builder =
@@ -91,7 +93,7 @@ fn bench(rules: Vec<Match>, frames: Vec<Vec<u8>>, pcp: PcpSource) -> Bench {
     let wire = Wire(Rc::new(RefCell::new(MemoryPort::new(frames, many).keeping())));
     let mut routes = Routes::default();
     for output in 0..3u8 {
-        let hop = NextHop { output: output.into(), from: ROUTER, to: NEIGHBOUR };
+        let hop = NextHop { output: PortId(output.into()), from: ROUTER, to: NEIGHBOUR };
         routes.add(format!("10.{output}.0.0/16").parse().unwrap(), hop);
     }
     let paths = rules.len();
@@ -109,11 +111,11 @@ fn bench(rules: Vec<Match>, frames: Vec<Vec<u8>>, pcp: PcpSource) -> Bench {
         reservation: 1,
         input_queue: 1_024,
         output_queue: 1_024,
-        outputs: (0..3).map(|output| (output, Contract::new())).collect(),
+        outputs: (0..3).map(|output| (OutputId(output), Contract::new())).collect(),
     };
     let plan = Plan {
         stages: Stages::Three,
-        batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 50_000 },
+        batch: Batch { packets: 8, time_ns: u64::MAX, batch_wait_ns: 50_000 },
         inputs: vec![input(1); 3],
         paths: vec![path; paths],
         outputs: (0..3).map(|_| output(1, "wf2q+", 1_000_000_000)).collect(),
@@ -125,16 +127,16 @@ impl Bench {
     /// Runs until no packet is left.
     fn run(&mut self) {
         let queued = |router: &Router<_>| {
-            let paths = (0..router.sizes().1).map(|path| router.waiting(path));
+            let paths = (0..router.sizes().1).map(|path| router.waiting(PathId(path)));
             paths.map(|(before, after)| before + after).sum::<usize>()
-                + (0..3).map(|output| router.staged(output)).sum::<usize>()
+                + (0..3).map(|output| router.staged(OutputId(output))).sum::<usize>()
         };
         let began = Instant::now();
         while !self.router.machine().ended() || queued(&self.router) > 0 {
             if let Step::Idle { .. } = self.router.step() {
                 self.router.resume();
             }
-            assert!(began.elapsed() < Duration::from_secs(30), "packets are left");
+            assert!(began.elapsed() < Duration::from_secs(30), "packets remain queued");
         }
     }
 
@@ -187,7 +189,7 @@ fn paths_match_by_priority_and_vlan() {
     ] {
         let mut bench = bench(rules.clone(), vec![frame(tags, 1, 0, 30)], PcpSource::Keep);
         bench.run();
-        let received: Vec<_> = (0..5).map(|at| bench.router.path(at).received).collect();
+        let received: Vec<_> = (0..5).map(|at| bench.router.path(PathId(at)).received).collect();
         assert_eq!(
             received.iter().position(|count| *count == 1),
             Some(path),
@@ -249,22 +251,22 @@ proptest! {
         };
         let strays = kinds.iter().filter(|kind| stray(kind)).count() as u64;
         let machine = bench.router.machine_mut();
-        let counted: u64 = (0..3).map(|port| machine.port_mut(port).strays()).sum();
+        let counted: u64 = (0..3).map(|port| machine.port_mut(PortId(port)).unknown_vlan()).sum();
         prop_assert_eq!(counted, strays);
-        let unfit: u64 = (0..3).map(|port| machine.counters(port).unfit).sum();
-        prop_assert_eq!(unfit, strays, "the machine has them among those that it did not get");
-        let received: u64 = (0..3).map(|port| machine.counters(port).received).sum();
+        let unusable: u64 = (0..3).map(|port| machine.counters(PortId(port)).unusable).sum();
+        prop_assert_eq!(unusable, strays, "`unusable` of the machine includes them");
+        let received: u64 = (0..3).map(|port| machine.counters(PortId(port)).received).sum();
         prop_assert_eq!(received, kinds.len() as u64);
         prop_assert_eq!(machine.free_buffers(), 4_096);
         let sent = bench.sent();
         prop_assert_eq!(sent.len() as u64, kinds.len() as u64 - strays);
         for network in 0..3u8 {
-            let way = |tags: &[(u8, u16)]| tags.first().map_or(0, |tag| tag.1);
+            let vlan = |tags: &[(u8, u16)]| tags.first().map_or(0, |tag| tag.1);
             let expected: Vec<u8> = kinds.iter().filter(|kind| !stray(kind) && kind.2 == network)
                 .map(|kind| if kind.0.is_some() { kind.1 } else { 0 }).collect();
             let to = VLANS[usize::from(network)].unwrap_or(0);
             let left: Vec<_> = sent.iter().filter(|of| of.1[1] == network).collect();
-            prop_assert!(left.iter().all(|of| way(&of.0) == to));
+            prop_assert!(left.iter().all(|of| vlan(&of.0) == to));
             prop_assert_eq!(left.len(), expected.len());
             if to > 0 {
                 let mut pcps: Vec<_> = left.iter().map(|of| of.0[0].0).collect();

@@ -7,41 +7,45 @@ use millstream::bounds::{
 use millstream::catalogue::DisciplineRow;
 use millstream::{CREDIT_BYTES, Window};
 
-use super::verdict::{Checks, Unmet, Verdict};
-use crate::scenario::{Scenario, Sharing, Stream};
+use super::verdict::{Checks, FailedPremise, Verdict};
+use crate::scenario::{Scenario, SchedulerConfig, Stream};
 
 /// The window of a stream that may lose nothing.
-const EVERY_REQUEST: (u32, u32) = (0, 1);
+const NO_LOSS: (u32, u32) = (0, 1);
 
-/// Whether `stream` asks for nothing under this guarantee, so that nothing can be violated.
-fn asks_for_nothing(guarantee: &DeadlineGuarantee, stream: &Stream) -> bool {
+/// Returns whether `stream` requires nothing under this guarantee, so no violation is possible.
+fn requires_nothing(guarantee: &DeadlineGuarantee, stream: &Stream) -> bool {
     let (lost, of) = stream.window;
     !guarantee.every_request && lost == of
 }
 
 /// Returns the scheduler of the parent of `stream`.
-fn sharing<'a>(scenario: &'a Scenario, stream: &Stream) -> &'a Sharing {
-    stream.class.map_or(&scenario.scheduler, |class| &scenario.classes[class].sharing)
+fn scheduler<'a>(scenario: &'a Scenario, stream: &Stream) -> &'a SchedulerConfig {
+    stream.class.map_or(&scenario.scheduler, |class| &scenario.classes[class].scheduler)
 }
 
 /// Returns the discipline of the parent of `stream` and its guarantee, if the stream asks for
 /// deadlines.
-fn asked_deadlines(
+fn required_deadlines(
     scenario: &Scenario,
     stream: &Stream,
 ) -> Option<(&'static DisciplineRow, DeadlineGuarantee)> {
-    let row = sharing(scenario, stream).discipline;
+    let row = scheduler(scenario, stream).discipline;
     let guarantee = row.guarantee.deadlines()?;
-    (!asks_for_nothing(&guarantee, stream)).then_some((row, guarantee))
+    (!requires_nothing(&guarantee, stream)).then_some((row, guarantee))
 }
 
-/// Whether the parent of stream `at` orders it by a deadline that it may miss.
-pub(super) fn orders(scenario: &Scenario, at: usize) -> bool {
-    asked_deadlines(scenario, &scenario.streams[at]).is_some()
+/// Returns whether the parent of stream `at` orders it by a deadline that it may miss.
+pub(super) fn is_ordered_by_deadline(scenario: &Scenario, at: usize) -> bool {
+    required_deadlines(scenario, &scenario.streams[at]).is_some()
 }
 
 /// Returns the reason why the contract of one stream cannot be kept, independent of other streams.
-pub(super) fn impossible(scenario: &Scenario, limits: &StreamLimits, at: usize) -> Option<Verdict> {
+pub(super) fn infeasible_alone(
+    scenario: &Scenario,
+    limits: &StreamLimits,
+    at: usize,
+) -> Option<Verdict> {
     let stream = &scenario.streams[at];
     let packets = limits.arrivals.as_ref().map_or(0, ArrivalPattern::packets);
     if packets == 0 {
@@ -60,9 +64,9 @@ pub(super) fn impossible(scenario: &Scenario, limits: &StreamLimits, at: usize) 
             ));
         }
     }
-    let (row, guarantee) = asked_deadlines(scenario, stream)?;
+    let (row, guarantee) = required_deadlines(scenario, stream)?;
     first_deadline_passed(row, &guarantee, limits)
-        .or_else(|| capped(scenario, &guarantee, limits, at))
+        .or_else(|| check_rate_cap(scenario, &guarantee, limits, at))
 }
 
 /// Checks that the first packet does not arrive after its deadline, if none may be lost.
@@ -86,7 +90,7 @@ fn first_deadline_passed(
 }
 
 /// Checks that the rate cap is not below the rate that the contract asks for.
-fn capped(
+fn check_rate_cap(
     scenario: &Scenario,
     guarantee: &DeadlineGuarantee,
     limits: &StreamLimits,
@@ -114,9 +118,9 @@ pub(super) fn overload(scenario: &Scenario, limits: &[StreamLimits]) -> Option<u
     let mut asking = Vec::new();
     for (stream, limits) in scenario.streams.iter().zip(limits) {
         let arrives = limits.arrivals.as_ref().is_some_and(|of| of.packets() > 0);
-        let asked = asked_deadlines(scenario, stream).filter(|_| arrives);
-        let Some((_, guarantee)) = asked else { continue };
-        let window = if guarantee.every_request { EVERY_REQUEST } else { stream.window };
+        let required = required_deadlines(scenario, stream).filter(|_| arrives);
+        let Some((_, guarantee)) = required else { continue };
+        let window = if guarantee.every_request { NO_LOSS } else { stream.window };
         let window = Window::new(window.0, window.1).unwrap_or_default();
         asking.push(StreamLimits { window, ..*limits });
     }
@@ -138,14 +142,14 @@ pub(super) fn prove(
     bounds: &Bounds,
     checks: impl Fn(&str) -> Checks,
 ) -> Option<Proof> {
-    let Sharing { discipline, structure, options } = &scenario.scheduler;
+    let SchedulerConfig { discipline, structure, options } = &scenario.scheduler;
     let guarantee = discipline.guarantee.deadlines()?;
     let mut nearest: Option<Proof> = None;
     for &theorem in guarantee.theorems {
         let mut checks = checks(&theorem.to_string());
         if let Some(unproved) = guarantee.settings {
             let setting = unproved(options, *structure, theorem);
-            let unmet = setting.map(|setting| Unmet::new(setting.detail, setting.change));
+            let unmet = setting.map(|setting| FailedPremise::new(setting.detail, setting.change));
             checks.add("order-and-rules", unmet);
         }
         for checked in bounds.prove(theorem) {
@@ -165,8 +169,8 @@ pub(super) fn prove(
 
 /// Returns the verdict of stream `at` under this proof.
 pub(super) fn verdict(scenario: &Scenario, at: usize, proof: &Proof) -> Verdict {
-    if !orders(scenario, at) {
-        return Verdict::trivial("its window asks for nothing");
+    if !is_ordered_by_deadline(scenario, at) {
+        return Verdict::trivial("its window allows every packet to be lost");
     }
     let Proof { theorem, checks } = proof;
     let (lost, of) = scenario.streams[at].window;
@@ -179,19 +183,19 @@ pub(super) fn verdict(scenario: &Scenario, at: usize, proof: &Proof) -> Verdict 
 }
 
 /// Describes a failing condition with the names of streams.
-fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
+fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> FailedPremise {
     let name = |stream: usize| format!("`{}`", scenario.streams[stream].name);
     let of = |stream: usize| &bounds.streams[stream];
     match failing {
-        Failing::Gated { stream } => held_back(scenario, stream),
-        Failing::FirstDeadline { stream, least_ns } => Unmet {
+        Failing::Gated { stream } => describe_gate(scenario, stream),
+        Failing::FirstDeadline { stream, least_ns } => FailedPremise {
             detail: format!(
                 "the first deadline of {} is earlier than its first arrival + period",
                 name(stream)
             ),
             change: least_ns.map(|ns| format!("first-deadline = \"{ns} ns\" of {}", name(stream))),
         },
-        Failing::Queue { stream, packets } => Unmet::new(
+        Failing::Queue { stream, packets } => FailedPremise::new(
             match packets {
                 Some(packets) => {
                     format!(
@@ -206,8 +210,8 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
                 None => format!("late = \"drop\" of {}, or no `queue`", name(stream)),
             },
         ),
-        Failing::Length { stream } => Unmet::new(
-            format!("packets of {} are not all as long as those of {}", name(stream), name(0)),
+        Failing::Length { stream } => FailedPremise::new(
+            format!("packets of {} and of {} differ in length", name(stream), name(0)),
             format!("packets of {} bytes in every stream", of(0).largest_bytes),
         ),
         Failing::BrokenSlots { stream, slot_ns } => {
@@ -217,13 +221,13 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
                 "the period of {} is not a multiple of a packet's transmission time, {slot_ns} ns",
                 name(stream)
             );
-            Unmet::new(detail, format!("period = \"{whole_ns} ns\" of {}", name(stream)))
+            FailedPremise::new(detail, format!("period = \"{whole_ns} ns\" of {}", name(stream)))
         }
-        Failing::Period { stream } => Unmet::new(
+        Failing::Period { stream } => FailedPremise::new(
             format!("the periods of {} and {} differ", name(stream), name(0)),
             format!("period = \"{} ns\" of {}, or discipline vds", of(0).period_ns, name(stream)),
         ),
-        Failing::OffSlot { stream, slot_ns } => Unmet::new(
+        Failing::OffSlot { stream, slot_ns } => FailedPremise::new(
             format!("packets of {} arrive within slots of {slot_ns} ns", name(stream)),
             format!(
                 "arrivals of {} at multiples of {slot_ns} ns after those of the others",
@@ -231,7 +235,7 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
             ),
         ),
         Failing::Phase { stream, by_ns } => match by_ns {
-            Some(by_ns) => Unmet::new(
+            Some(by_ns) => FailedPremise::new(
                 format!(
                     "the periods of {} begin {by_ns} ns after those of the first stream",
                     name(stream)
@@ -242,29 +246,29 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
                     of(stream).period_ns - by_ns
                 ),
             ),
-            None => Unmet::new(
-                format!("the periods of {} begin anew at different phases", name(stream)),
+            None => FailedPremise::new(
+                format!("the periods of {} restart at different phases", name(stream)),
                 format!("a packet of {} in every period", name(stream)),
             ),
         },
-        Failing::Pause { stream } => Unmet::new(
+        Failing::Pause { stream } => FailedPremise::new(
             format!("{} has periods without a request in the middle of its window", name(stream)),
             format!("a packet of {} in every period, or window = \"0/1\"", name(stream)),
         ),
-        Failing::Window { stream } => several(scenario, bounds, stream),
-        Failing::Overload { ppm } => Unmet::new(
+        Failing::Window { stream } => describe_partial_window(scenario, bounds, stream),
+        Failing::Overload { ppm } => FailedPremise::new(
             format!(
-                "{} % of the link are needed if every packet is as long as the longest",
+                "the contracts need {} % of the link if all packets have the largest length",
                 percent(ppm)
             ),
             format!("link.rate = \"{} bps\"", scaled(scenario.link.rate_bps, ppm)),
         ),
-        Failing::TooClose => Unmet::new(
-            "the contracts need so nearly all of the link that it cannot be told".to_owned(),
+        Failing::TooClose => FailedPremise::new(
+            "the needed share of the link is too near to 1 for a decision".to_owned(),
             "longer periods".to_owned(),
         ),
-        Failing::Miss { at_ns } => missed(scenario, bounds, at_ns),
-        Failing::Unknown { stream } => Unmet {
+        Failing::Miss { at_ns } => describe_miss(scenario, bounds, at_ns),
+        Failing::Unknown { stream } => FailedPremise {
             detail: format!("when packets of {} arrive is unknown", name(stream)),
             change: None,
         },
@@ -272,7 +276,7 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> Unmet {
 }
 
 /// Describes the rate cap or the credits of a stream.
-pub(super) fn held_back(scenario: &Scenario, stream: usize) -> Unmet {
+pub(super) fn describe_gate(scenario: &Scenario, stream: usize) -> FailedPremise {
     let stream = &scenario.streams[stream];
     let name = &stream.name;
     let (what, change) = if stream.contract.rate_cap().is_some() {
@@ -280,19 +284,19 @@ pub(super) fn held_back(scenario: &Scenario, stream: usize) -> Unmet {
     } else {
         ("credits", "[link] without `credits`".to_owned())
     };
-    Unmet::new(format!("`{name}` has {what}, which can hold its packets back"), change)
+    FailedPremise::new(format!("`{name}` has {what}, which can hold its packets back"), change)
 }
 
 /// Describes a window that asks for several of its requests, and a window that implies it.
-fn several(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Unmet {
+fn describe_partial_window(scenario: &Scenario, bounds: &Bounds, stream: usize) -> FailedPremise {
     let window = bounds.streams[stream].window;
     let (lost, of) = (window.lost(), window.of());
     let block = of / (of - lost);
     let name = &scenario.streams[stream].name;
-    Unmet::new(
+    FailedPremise::new(
         format!(
-            "window {lost}/{of} of `{name}` asks for {} of {of}: a sum below the link is enough \
-             only where each window asks for all of its requests or for one",
+            "window {lost}/{of} of `{name}` requires {} of {of} requests: a sum below the link \
+             rate suffices only if each window requires all of its requests or one",
             of - lost
         ),
         format!(
@@ -307,15 +311,16 @@ fn several(scenario: &Scenario, bounds: &Bounds, stream: usize) -> Unmet {
 const SEARCHED_STREAMS: usize = 64;
 
 /// Describes a possible miss although the sum is at most 1.
-fn missed(scenario: &Scenario, bounds: &Bounds, at_ns: Option<u64>) -> Unmet {
+fn describe_miss(scenario: &Scenario, bounds: &Bounds, at_ns: Option<u64>) -> FailedPremise {
     let at_ns = at_ns.unwrap_or(0);
     let detail = format!(
-        "a deadline can be missed {at_ns} ns after a rush begins, packets in service being finished"
+        "a deadline can be missed {at_ns} ns after a burst of all streams begins, because packets \
+         in service are finished first"
     );
     let change = sufficient_period(bounds, at_ns).map(|(stream, period_ns)| {
         format!("period = \"{period_ns} ns\" of `{}`", scenario.streams[stream].name)
     });
-    Unmet { detail, change }
+    FailedPremise { detail, change }
 }
 
 /// Returns the stream with the shortest period within `at_ns`, and the shortest period with which

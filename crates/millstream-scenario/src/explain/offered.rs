@@ -28,7 +28,7 @@ pub(super) struct Offered {
 }
 
 /// The load of all sources.
-pub(super) struct Read {
+pub(super) struct OfferedLoads {
     pub(super) streams: Vec<Offered>,
     /// The longest busy period of the link under any discipline, ns. With gates it is the
     /// transmission time of all packets.
@@ -67,7 +67,7 @@ impl Offered {
     }
 }
 
-impl Read {
+impl OfferedLoads {
     /// Reads at most `most` arrivals; `buckets_bps` are the rates of the streams' buckets.
     pub(super) fn of(
         scenario: &Scenario,

@@ -80,12 +80,12 @@ impl Verdict {
 
 /// The reason why a premise fails, and the change that makes it hold.
 #[derive(Clone)]
-pub(super) struct Unmet {
+pub(super) struct FailedPremise {
     pub(super) detail: String,
     pub(super) change: Option<String>,
 }
 
-impl Unmet {
+impl FailedPremise {
     pub(super) fn new(detail: impl Into<String>, change: impl Into<String>) -> Self {
         Self { detail: detail.into(), change: Some(change.into()) }
     }
@@ -96,7 +96,7 @@ impl Unmet {
 pub(super) struct Checks {
     theorem: String,
     premises: Vec<PremiseCheck>,
-    unmet: Vec<Unmet>,
+    unmet: Vec<FailedPremise>,
     /// The premise that is not checked, for tests.
     assumed: Option<&'static str>,
 }
@@ -108,7 +108,7 @@ impl Checks {
     }
 
     /// Adds a premise, which holds if `unmet` is `None`.
-    pub(super) fn add(&mut self, premise: &'static str, unmet: Option<Unmet>) {
+    pub(super) fn add(&mut self, premise: &'static str, unmet: Option<FailedPremise>) {
         let unmet = unmet.filter(|_| self.assumed != Some(premise));
         let detail = unmet.as_ref().map(|unmet| unmet.detail.clone());
         self.premises.push(PremiseCheck { premise, holds: unmet.is_none(), detail });
@@ -122,7 +122,7 @@ impl Checks {
 
     /// Returns the verdict; `promise` is the guarantee of the theorem.
     pub(super) fn verdict(self, promise: impl Into<String>) -> Verdict {
-        let all = |part: &dyn Fn(&Unmet) -> Option<&str>, between: &str| {
+        let all = |part: &dyn Fn(&FailedPremise) -> Option<&str>, between: &str| {
             let parts: Vec<_> = self.unmet.iter().filter_map(part).collect();
             (!parts.is_empty()).then(|| parts.join(between))
         };

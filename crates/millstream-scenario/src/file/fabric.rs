@@ -6,43 +6,43 @@ use toml::Spanned;
 
 use crate::units::{Duration, Size};
 
-/// End-points and switches in place of one link.
+/// A fabric: end-points and switches instead of a single link.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct FabricTable {
-    /// Who is joined with whom.
+    /// The topology: the links between end-points and switches.
     #[schemars(with = "TopologyTable")]
     pub(crate) topology: Spanned<TopologyTable>,
-    /// How long a bit is on its way on each link, and credits on their way back; default 0.
+    /// The propagation delay of each link, for packets and for returned credits; default 0.
     pub(crate) delay: Option<Duration>,
-    /// From a bit's arrival at a switch until it can leave; default "145 ns".
+    /// The latency of a switch, from a bit's arrival to its earliest departure; default "145 ns".
     pub(crate) latency: Option<Duration>,
-    /// When a switch may send a packet on; default "cut-through".
+    /// When a switch may forward a packet; default "cut-through".
     pub(crate) forwarding: Option<ForwardingName>,
     /// Where packets wait in a switch; default "crossbar".
     pub(crate) buffering: Option<BufferingName>,
-    /// Crossbar: its rate over the links', at least 1; default 1.5.
+    /// Crossbar: the ratio of its rate to the link rate, from 1 to 1000; default 1.5.
     #[schemars(with = "Option<f64>", range(min = 1))]
     pub(crate) speed_up: Option<Spanned<f64>>,
-    /// Crossbar: the buffer of each stream at each input; default: four of the largest packets.
+    /// Crossbar: the buffer of each stream at each input; default: four largest packets.
     #[schemars(with = "Option<Size>")]
     pub(crate) input_buffer: Option<Spanned<Size>>,
-    /// Crossbar: the buffer of each stream at each output; default: four of the largest packets.
+    /// Crossbar: the buffer of each stream at each output; default: four largest packets.
     #[schemars(with = "Option<Size>")]
     pub(crate) output_buffer: Option<Spanned<Size>>,
-    /// Crossbar: how packets wait at an input; default "virtual-output".
+    /// Crossbar: the queues at each input; default "virtual-output".
     pub(crate) queueing: Option<QueueingName>,
-    /// Crossbar: who may use it; default "round-robin".
+    /// Crossbar: the algorithm that matches inputs with outputs; default "round-robin".
     pub(crate) arbiter: Option<ArbiterName>,
     /// The largest packet, bytes; default 2176.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65535))]
     pub(crate) largest_packet: Option<Spanned<u32>>,
-    /// What is left out of the statistics at the start of the run; default 0.
+    /// The time at the start of the run that statistics exclude; default 0.
     #[schemars(with = "Option<Duration>")]
     pub(crate) warm_up: Option<Spanned<Duration>>,
 }
 
-/// Who is joined with whom.
+/// The topology of a fabric.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(
     tag = "kind",
@@ -51,66 +51,69 @@ pub(crate) struct FabricTable {
     rename_all_fields = "kebab-case"
 )]
 pub(crate) enum TopologyTable {
-    /// k-ary n-tree: `levels` of switches with 2 × `arity` ports, `arity` ^ `levels` end-points.
+    /// A k-ary n-tree: `levels` levels of switches with 2 × `arity` ports, and `arity` ^ `levels`
+    /// end-points.
     FoldedShuffle {
-        /// Ports down, and as many up.
+        /// The number of down ports of each switch, and of its up ports.
         arity: u32,
-        /// Levels of switches.
+        /// The number of levels of switches.
         levels: u32,
     },
-    /// One-way perfect shuffle: `stages` of switches with `radix` inputs and outputs.
+    /// A one-way perfect shuffle: `stages` stages of switches with `radix` inputs and `radix`
+    /// outputs.
     Shuffle {
-        /// Inputs, and as many outputs.
+        /// The number of inputs of each switch, and of its outputs.
         radix: u32,
-        /// Stages of switches.
+        /// The number of stages of switches.
         stages: u32,
     },
-    /// Three-level fat tree of switches with `ports` ports.
+    /// A three-level fat tree of switches with `ports` ports.
     FatTree {
-        /// Ports of each switch; even.
+        /// The number of ports of each switch; even.
         ports: u32,
     },
-    /// Grid of switches.
+    /// A grid of switches.
     Mesh {
-        /// Switches in each dimension.
+        /// The number of switches in each dimension.
         sizes: Vec<u32>,
-        /// End-points of each switch; default 1.
+        /// The number of end-points of each switch; default 1.
         concentration: Option<u32>,
     },
-    /// Grid whose ends are joined.
+    /// A grid of switches whose opposite ends are joined.
     Torus {
-        /// Switches in each dimension.
+        /// The number of switches in each dimension.
         sizes: Vec<u32>,
-        /// End-points of each switch; default 1.
+        /// The number of end-points of each switch; default 1.
         concentration: Option<u32>,
     },
-    /// Groups of switches, all joined to all.
+    /// Fully connected groups of switches, with a link between any two groups.
     Dragonfly {
-        /// End-points of each switch.
+        /// The number of end-points of each switch.
         end_points: u32,
-        /// Switches of each group.
+        /// The number of switches of each group.
         switches: u32,
-        /// Links of each switch to other groups.
+        /// The number of links from each switch to other groups.
         globals: u32,
     },
-    /// What the cables say.
+    /// A topology defined by its cables.
     Custom {
-        /// How many end-points there are: "e0", "e1" and so on.
+        /// The number of end-points, which are named "e0", "e1" and so on.
         end_points: u32,
-        /// How many ports each switch has; the switches are "s0", "s1" and so on.
+        /// The number of ports of each switch; the switches are named "s0", "s1" and so on.
         switches: Vec<u16>,
-        /// What each two-way cable joins, for example ["e0", "s0:3"]; a switch with its port.
+        /// The two ends of each bidirectional cable, for example ["e0", "s0:3"]: an end-point, or a
+        /// switch with its port.
         cables: Vec<[String; 2]>,
     },
 }
 
-/// When a switch may send a packet on.
+/// When a switch may forward a packet.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ForwardingName {
-    /// As soon as its head has come through.
+    /// As soon as its head has arrived.
     CutThrough,
-    /// When all of it has come.
+    /// After all of it has arrived.
     StoreAndForward,
 }
 
@@ -124,22 +127,22 @@ pub(crate) enum BufferingName {
     Output,
 }
 
-/// How packets wait at an input.
+/// The queues at each input of a crossbar.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum QueueingName {
-    /// In a queue for each output.
+    /// One queue per output.
     VirtualOutput,
-    /// In one queue.
+    /// A single queue.
     Fifo,
 }
 
-/// Who may use the crossbar.
+/// The algorithm that matches the inputs of a crossbar with its outputs.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ArbiterName {
-    /// Everybody in turn.
+    /// Plain round robin.
     RoundRobin,
-    /// In turn, a turn passing on only if it was accepted (McKeown 1999).
+    /// Round robin in which a turn advances only on an accepted grant (iSLIP, McKeown 1999).
     Islip,
 }

@@ -6,192 +6,198 @@ use toml::Spanned;
 
 use crate::units::{Duration, Size};
 
-/// How `millstream serve` serves the scenario's streams to players; simulations leave it alone.
+/// The settings of `millstream serve`, which serves the streams to players. Simulations ignore
+/// them.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct MediaTable {
-    /// Address and port for RTSP; default "127.0.0.1:8554".
+    /// The address and port of the RTSP listener; default "127.0.0.1:8554".
     #[schemars(with = "Option<String>")]
     pub(crate) listen: Option<Spanned<String>>,
-    /// Loopback address and port of the dashboard, /status, /admission, /instructions and /metrics;
-    /// default: none.
+    /// The loopback address and port of the HTTP pages: dashboard, /status, /admission,
+    /// /instructions and /metrics; default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) http: Option<Spanned<String>>,
-    /// Where scheduler and dispatch run; default "host".
+    /// Where the data plane (scheduler and dispatch) runs; default "host".
     pub(crate) placement: Option<PlacementName>,
-    /// NI: the processor core that it is pinned to; default: the last, where there are two or more.
+    /// Placement "ni": the core that the data plane is pinned to; default: the last core of a
+    /// machine with two or more.
     #[schemars(with = "Option<u16>")]
     pub(crate) core: Option<Spanned<u16>>,
-    /// NI: the way of films' frames to it; default "host".
+    /// Placement "ni": the path of frames from media files to the data plane; default "host".
     #[schemars(with = "Option<FramePathName>")]
     pub(crate) frame_path: Option<Spanned<FramePathName>>,
-    /// Frame path "producer" or "ni": frames are read so long before they are due; default "1 s".
+    /// Frame path "producer" or "ni": how long before its due time a frame is read; default "1 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) read_ahead: Option<Spanned<Duration>>,
-    /// Frame path "producer" or "ni": a folder on a disk, relative to this file, for the video of
-    /// films that are no elementary streams, in files without names; default: where the system
-    /// keeps temporary files.
+    /// Frame path "producer" or "ni": a directory on a disk, relative to this file. It holds the
+    /// unpacked video of media files that are not elementary streams, in unnamed files. Default:
+    /// the system's directory for temporary files.
     #[schemars(with = "Option<String>")]
     pub(crate) frame_folder: Option<Spanned<String>>,
-    /// NI: a Unix socket by which a server that is started again finds the processor that still
-    /// plays, and takes its clients over; relative to the working directory; default: none.
+    /// Placement "ni": the Unix socket where a restarted server finds the running data plane and
+    /// adopts its clients. Relative to the working directory; default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) socket: Option<Spanned<String>>,
-    /// Clients that play or may play at once; default 256.
+    /// The limit of concurrent clients (RTSP sessions); default 256.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) sessions: Option<Spanned<u32>>,
-    /// RTSP connections at once; default 512.
+    /// The limit of concurrent RTSP connections; default 512.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) connections: Option<Spanned<u32>>,
-    /// Connections at once from one address, of IPv6 one /64; default: a 16th of `connections`, at
-    /// least 4.
+    /// The limit of concurrent connections per address, or per /64 of IPv6; default: a 16th of
+    /// `connections`, at least 4.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) connections_per_address: Option<Spanned<u32>>,
-    /// Clients at once at one address, of IPv6 one /64; default: a 16th of `sessions`, at least 4.
+    /// The limit of concurrent clients per address, or per /64 of IPv6; default: a 16th of
+    /// `sessions`, at least 4.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) sessions_per_address: Option<Spanned<u32>>,
-    /// The longest request, body included; default "8 KiB".
+    /// The length of the longest request with its body; default "8 KiB".
     #[schemars(with = "Option<Size>")]
     pub(crate) request_bytes: Option<Spanned<Size>>,
-    /// A client that says nothing for so long is gone; default "60 s".
+    /// The silence of a client after which it is removed; default "60 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) idle_timeout: Option<Spanned<Duration>>,
-    /// A connection whose client takes nothing for so long of what waits for it is closed; default
-    /// "10 s".
+    /// The time after which a connection is closed if its client reads none of the queued data;
+    /// default "10 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) stall_timeout: Option<Spanned<Duration>>,
-    /// How long clips that run when the server is asked to terminate may go on; default "30 s".
+    /// How long running clips may continue after a request to terminate the server (SIGTERM);
+    /// default "30 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) drain_timeout: Option<Spanned<Duration>>,
-    /// The longest RTP packet, its header included; default "1400 B".
+    /// The length of the longest RTP packet with its header; default "1400 B".
     #[schemars(with = "Option<Size>")]
     pub(crate) packet_bytes: Option<Spanned<Size>>,
-    /// Memory for the files of all streams together; default "512 MB".
+    /// The memory for the files of all streams together; default "512 MB".
     #[schemars(with = "Option<Size>")]
     pub(crate) store: Option<Spanned<Size>>,
-    /// A file of users as `htdigest` writes it, relative to this one: who may ask by Digest;
-    /// default: anybody.
+    /// The file of users for Digest authentication, in the format of `htdigest`, relative to this
+    /// file. Without `users` and `tokens`, every client is accepted.
     pub(crate) users: Option<String>,
-    /// A file of tokens, relative to this one, NAME:SHA-256 of the token a line: who may ask by
-    /// ?token= in the URL; default: anybody, or `users`.
+    /// The file of tokens for authentication by ?token= in the URL, relative to this file: a
+    /// NAME:DIGEST per line, the SHA-256 of the token. Without `users` and `tokens`, every client
+    /// is accepted.
     pub(crate) tokens: Option<String>,
-    /// What users are asked their passwords for; default "millstream".
+    /// The realm of Digest authentication; default "millstream".
     #[schemars(with = "Option<String>")]
     pub(crate) realm: Option<Spanned<String>>,
-    /// RTSP over TLS, besides `listen`; default: none.
+    /// The settings of RTSP over TLS, in addition to `listen`; default: none.
     pub(crate) tls: Option<TlsTable>,
-    /// Servers that share their clients; default: none.
+    /// The cluster of servers that share their clients; default: none.
     pub(crate) cluster: Option<ClusterTable>,
-    /// Whether programs of this machine may load, replace, remove and call instructions by `http`;
-    /// default: no.
+    /// Whether local programs may load, replace, remove and call instructions through `http`;
+    /// default false.
     #[schemars(with = "Option<bool>")]
     pub(crate) instructions: Option<Spanned<bool>>,
-    /// Instructions that are there from the start, at most 16; default: none.
+    /// The instructions that the server loads when it starts, at most 16; default: none.
     #[serde(default)]
     #[schemars(with = "Vec<InstructionTable>")]
     pub(crate) instruction: Vec<Spanned<InstructionTable>>,
 }
 
-/// An instruction: a WebAssembly module that sees streams' frames before they are scheduled, and
-/// that programs of this machine may call.
+/// An instruction: a WebAssembly module that processes frames before they are scheduled, and that
+/// local programs may call.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct InstructionTable {
-    /// What it is called: up to 64 letters, digits, - _ and .; no two alike.
+    /// The unique name of the instruction: up to 64 letters, digits, `-`, `_` and `.`.
     #[schemars(with = "String")]
     pub(crate) name: Spanned<String>,
-    /// The module's file, .wasm; relative to this file.
+    /// The file of the module (.wasm), relative to this file.
     #[schemars(with = "String")]
     pub(crate) module: Spanned<String>,
-    /// What its memory may grow to; default "1 MiB".
+    /// The largest size of its memory, from "64 KiB" to "64 MiB"; default "1 MiB".
     #[schemars(with = "Option<Size>")]
     pub(crate) memory: Option<Spanned<Size>>,
-    /// What it may compute for a frame or a call, about one a WebAssembly instruction; default
+    /// The fuel for one frame or call; a WebAssembly instruction uses about one unit; default
     /// 20000.
     #[schemars(with = "Option<u32>", range(min = 1, max = 10_000_000))]
     pub(crate) fuel: Option<Spanned<u32>>,
-    /// It is stopped after so many frames and calls in a row at which it failed; default 8.
+    /// The number of consecutive failed frames and calls after which it is stopped; default 8.
     #[schemars(with = "Option<u32>", range(min = 1, max = 1_000_000))]
     pub(crate) faults: Option<Spanned<u32>>,
-    /// The streams whose frames it sees; default: all.
+    /// The streams whose frames it processes; default: all.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) streams: Option<Vec<Spanned<String>>>,
 }
 
-/// Where RTSP is spoken over TLS, and what shows who the server is.
+/// The settings of RTSP over TLS: the listener and the server's certificate.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct TlsTable {
-    /// Address and port; default "127.0.0.1:8322".
+    /// The address and port of the listener; default "127.0.0.1:8322".
     #[schemars(with = "Option<String>")]
     pub(crate) listen: Option<Spanned<String>>,
-    /// The server's certificate and those that lead to it, a PEM file, relative to this one.
+    /// The PEM file of the server's certificate chain, relative to this file.
     pub(crate) certificate: String,
-    /// Its private key, a PEM file that not everybody may read, relative to this one.
+    /// The PEM file of the server's private key, relative to this file, without permissions for
+    /// other users.
     pub(crate) key: String,
 }
 
-/// Servers of the same streams, on several hosts, that share their clients.
+/// A cluster: servers of the same streams on several hosts, which share their clients.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ClusterTable {
-    /// Address and port by which the others know this server (UDP).
+    /// The UDP address and port of this server, by which the other members identify it.
     #[schemars(with = "String")]
     pub(crate) listen: Spanned<String>,
-    /// All servers by that address; this one may be among them, so that the same list can stand in
-    /// every file.
+    /// The `listen` addresses of all servers. This server may be among them, so that every file can
+    /// have the same list.
     #[schemars(with = "Vec<String>")]
     pub(crate) members: Spanned<Vec<Spanned<String>>>,
-    /// A file of at least 32 bytes that all servers have and nobody else may read, relative to this
-    /// one.
+    /// The file of the secret that all members share, relative to this file: at least 32 bytes,
+    /// with permissions for its owner only.
     pub(crate) secret: String,
-    /// Address and port for RTSP that clients of other servers are sent to; default: where it
-    /// speaks RTSP.
+    /// The RTSP address and port to which other members redirect clients; default: `listen` of the
+    /// server.
     #[schemars(with = "Option<String>")]
     pub(crate) address: Option<Spanned<String>>,
-    /// About how long a server may be silent until the others take it for dead; default "1 s".
+    /// The approximate silence after which the members declare a server dead; default "1 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) dead_after: Option<Spanned<Duration>>,
 }
 
-/// What the packets of a served file carry.
+/// The payload of the packets in which a video file is served.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PayloadName {
-    /// Its video as it is.
+    /// The elementary stream, in the payload format of its codec.
     Elementary,
-    /// Its video in an MPEG transport stream.
+    /// An MPEG transport stream that contains the video; all television players support it.
     MpegTs,
 }
 
-/// What the video of a publisher is coded by.
+/// The codec of published video.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum CodecName {
-    /// H.264, by RFC 6184.
+    /// H.264, packetized by RFC 6184.
     H264,
-    /// MPEG-1 or MPEG-2 video, by RFC 2250.
+    /// MPEG-1 or MPEG-2 video, packetized by RFC 2250.
     Mpeg,
 }
 
-/// Where scheduler and dispatch run.
+/// Where the data plane (scheduler and dispatch) runs.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PlacementName {
-    /// In the server's process.
+    /// A thread of the server's process.
     Host,
-    /// In a process of their own, the network interface processor.
+    /// A separate process: the network interface processor of the papers.
     Ni,
 }
 
-/// The way of films' frames to the network interface processor.
+/// The path of frames from media files to the data plane.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FramePathName {
-    /// The server reads whole films into shared memory.
+    /// The server reads whole media files into shared memory.
     Host,
-    /// A process of its own reads frames ahead of need.
+    /// A separate producer process reads frames ahead of need.
     Producer,
-    /// The network interface processor reads frames ahead of need.
+    /// The data plane process reads frames ahead of need.
     Ni,
 }

@@ -19,178 +19,180 @@ pub(crate) struct RouterFile {
     #[serde(default)]
     #[schemars(with = "Vec<PortTable>")]
     pub(crate) port: Vec<Spanned<PortTable>>,
-    /// Switching paths; a packet takes the first that matches it.
+    /// The switching paths in the order of matching: a packet takes the first path that matches it.
     #[serde(default)]
     #[schemars(with = "Vec<PathTable>")]
     pub(crate) path: Vec<Spanned<PathTable>>,
-    /// Routes; the longest prefix that holds a packet's destination counts.
+    /// The static routes; a packet takes the longest prefix that contains its destination.
     #[serde(default)]
     #[schemars(with = "Vec<RouteTable>")]
     pub(crate) route: Vec<Spanned<RouteTable>>,
 }
 
-/// The router as a whole.
+/// The general settings of the router.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct RouterTable {
-    /// The router's name; default: the file's.
+    /// The router's name; default: the file's name without its extension.
     pub(crate) name: Option<String>,
-    /// Packets that a process moves before another is chosen; default 32.
+    /// The largest number of packets that a process moves in one run; default 32.
     #[schemars(with = "Option<u32>", range(min = 1, max = 1024))]
     pub(crate) batch: Option<Spanned<u32>>,
-    /// How long a forwarding process runs before another is chosen; default "30 us".
+    /// The time slice of a forwarding process, which starts no packet after it; default "30 us".
     #[schemars(with = "Option<Duration>")]
     pub(crate) slice: Option<Spanned<Duration>>,
-    /// How long a forwarding process waits for a whole batch while others have work, at most; "0
-    /// us": not at all. Default "50 us".
+    /// The longest wait of a forwarding process for a full batch while other processes have work;
+    /// "0 us" disables the wait. Default "50 us".
     #[schemars(with = "Option<Duration>")]
     pub(crate) gather: Option<Spanned<Duration>>,
-    /// How ports are read: by processes that are scheduled, or before everything else, to compare;
-    /// default "polled".
+    /// How the router reads its ports; default "polled".
     pub(crate) input: Option<InputMode>,
-    /// Processors that the router's processes run on; default 1. Each has a scheduler of its own.
+    /// The number of cores that run the router's processes, each with its own scheduler; default 1.
     #[schemars(with = "Option<u32>", range(min = 1, max = 64))]
     pub(crate) cores: Option<Spanned<u32>>,
-    /// Packets that all queues hold together, those of each core where there are several; default
-    /// 16384.
+    /// The number of packets that all queues of a core hold together; default 16384.
     #[schemars(with = "Option<u32>", range(min = 64, max = 1048576))]
     pub(crate) buffers: Option<Spanned<u32>>,
-    /// Whether the routes of the kernel's main table and its neighbours count, too, as they change;
-    /// a route of the file counts before the kernel's of the same prefix. Default: false.
+    /// Whether the router also follows the kernel's main routing table and neighbours. A route of
+    /// this file precedes the kernel's route of the same prefix. Default false.
     #[schemars(with = "Option<bool>")]
     pub(crate) kernel_routes: Option<Spanned<bool>>,
-    /// Where counters are shown by HTTP, for example "127.0.0.1:9817"; a loopback address. Default:
-    /// nowhere.
+    /// The loopback address and port of the HTTP page of counters, for example "127.0.0.1:9817";
+    /// default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) status: Option<Spanned<String>>,
 }
 
-/// What kind of port.
+/// The kind of port.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum PortKind {
-    /// A network interface; needs CAP_NET_RAW, and for AF_XDP CAP_NET_ADMIN, CAP_BPF and
+    /// A network interface; needs CAP_NET_RAW, and for AF_XDP also CAP_NET_ADMIN, CAP_BPF and
     /// CAP_IPC_LOCK.
     Interface,
-    /// A TAP device, which is made; needs CAP_NET_ADMIN.
+    /// A TAP device, which the router creates; needs CAP_NET_ADMIN.
     Tap,
-    /// A TUN device, which is made: IP packets without hardware addresses; needs CAP_NET_ADMIN.
+    /// A TUN device, which the router creates: IP packets without hardware addresses; needs
+    /// CAP_NET_ADMIN.
     Tun,
-    /// Captures in place of a device.
+    /// Capture files instead of a device.
     Pcap,
 }
 
-/// An address with its network's length, or a list of such.
+/// An address with its prefix length, or a list of such addresses.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[schemars(rename = "addresses")]
 #[serde(untagged, expecting = "an address such as \"10.1.0.1/24\", or a list of addresses")]
 pub(crate) enum AddressText {
-    /// One.
+    /// A single address.
     One(String),
-    /// Several.
+    /// A list of addresses.
     Several(Vec<String>),
 }
 
-/// A port.
+/// A port of the router.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct PortTable {
-    /// Unique.
+    /// The port's name, unique among ports.
     #[schemars(with = "String")]
     pub(crate) name: Spanned<String>,
-    /// What kind of port.
+    /// The kind of port.
     pub(crate) kind: PortKind,
-    /// The interface's name; default: the port's.
+    /// The name of the interface or device; default: the port's name.
     pub(crate) interface: Option<String>,
     /// Interface: how packets are read and written; default "packet".
     pub(crate) io: Option<InterfaceIo>,
-    /// Which of the router's cores reads and writes it, from 0 on; default 0.
+    /// The index of the core that reads and writes the port, from 0; default 0.
     #[schemars(with = "Option<u32>")]
     pub(crate) core: Option<Spanned<u32>>,
-    /// The VLAN of the device that the port is: its frames come and leave with this tag. Default:
-    /// frames without one.
+    /// The VLAN ID of the port on its device: its frames are received and sent with this tag.
+    /// Default: untagged frames.
     #[schemars(with = "Option<u16>", range(min = 1, max = 4094))]
     pub(crate) vlan: Option<Spanned<u16>>,
-    /// In a VLAN: where the priority of frames that leave is from; default "keep".
+    /// With `vlan`: the source of the priority code point in the tags of sent frames; default
+    /// "keep".
     #[schemars(with = "Option<PcpSource>")]
     pub(crate) pcp: Option<Spanned<PcpSource>>,
-    /// Pcap: the capture that packets come from, as fast as they are read.
+    /// Pcap: the capture that is read, as fast as the queues have room.
     pub(crate) input: Option<String>,
-    /// Pcap: the capture that packets are written to.
+    /// Pcap: the capture that is written.
     pub(crate) output: Option<String>,
-    /// The speed that packets leave at.
+    /// The egress rate.
     pub(crate) rate: Rate,
-    /// Bytes that a packet takes on the wire beyond its length; default 0.
+    /// Bytes on the wire per packet in addition to its length; default 0.
     #[serde(default)]
     pub(crate) overhead: u32,
-    /// The longest burst: packets that are sent at once take the line this long at most, or
-    /// are one. "0 us": one at a time. At most "100 ms"; default "100 us".
+    /// The longest transmission time of packets sent to the device at once; a single packet may
+    /// take longer. "0 us" sends one packet at a time. At most "100 ms"; default "100 us".
     #[schemars(with = "Option<Duration>")]
     pub(crate) line_burst: Option<Spanned<Duration>>,
-    /// The port's own hardware address; default: the interface's. Pcap ports need it.
+    /// The port's own hardware address; default: the interface's. Required for pcap ports.
     #[schemars(with = "Option<String>")]
     pub(crate) mac: Option<Spanned<String>>,
-    /// The router's own address there and its network's length, for example "10.1.0.1/24", or a
-    /// list of one IPv4 and some IPv6 addresses: the router then answers ARP or neighbour discovery
-    /// and echo requests, sends ICMP errors and routes to that network.
+    /// The router's own address with its prefix length, for example "10.1.0.1/24", or a list of one
+    /// IPv4 and up to eight IPv6 addresses. The router then answers ARP or neighbour discovery and
+    /// echo requests, sends ICMP errors and routes to that network.
     #[schemars(with = "Option<AddressText>")]
     pub(crate) address: Option<Spanned<AddressText>>,
-    /// Hides who sends IPv4 by this port behind its `address`: packets leave from there, with a
-    /// port number of the router's, and answers find their way back. `{}` takes the defaults.
+    /// Network address translation (NAPT) of IPv4 packets that leave by this port. They get its
+    /// `address` and a port number of the router; answers are translated back. `{}` selects the
+    /// defaults.
     #[schemars(with = "Option<NatTable>")]
     pub(crate) nat: Option<Spanned<NatTable>>,
-    /// How paths share the port; default "wf2q+".
+    /// The discipline that schedules the paths on the link; default "wf2q+".
     #[schemars(with = "Option<String>", extend("enum" = super::discipline_names()))]
     pub(crate) discipline: Option<Spanned<String>>,
-    /// Cycles or packets a second of the input process; default: what other processes leave.
+    /// The reservation of the input process, cycles or packets per second; default: the cycles that
+    /// other processes leave.
     #[schemars(with = "Option<ReservationText>")]
     pub(crate) input_reservation: Option<Spanned<ReservationText>>,
-    /// Cycles or packets a second of the output process; default: a part of what is left.
+    /// The reservation of the output process, cycles or packets per second; default: best effort.
     #[schemars(with = "Option<ReservationText>")]
     pub(crate) output_reservation: Option<Spanned<ReservationText>>,
-    /// What a packet costs each of the two; needed where a reservation is in packets.
+    /// The cost of a packet in each of the two processes; required if a reservation is in packets.
     pub(crate) cost: Option<Duration>,
-    /// The longest that the input process leaves its device alone; default "25 us".
+    /// The longest sleep of the input process between two runs; default "25 us".
     pub(crate) longest_sleep: Option<Duration>,
 }
 
-/// How much is translated. A flow is a protocol (UDP, TCP, ICMP echo) and both ends' addresses and
-/// ports.
+/// The limits and forwarded ports of NAT. A flow is a protocol (UDP, TCP, ICMP echo) with the
+/// addresses and ports of both ends.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct NatTable {
-    /// Flows at once. A new one takes the place of one that nobody has answered yet; if all are
-    /// answered, the packet is dropped. Default 16384.
+    /// The limit of concurrent flows. A new flow replaces an unanswered one; if all are answered,
+    /// its packet is dropped. Default 16384.
     #[schemars(with = "Option<u32>", range(min = 1, max = 262_144))]
     pub(crate) flows: Option<Spanned<u32>>,
-    /// Flows of one host at once; default 2048.
+    /// The limit of concurrent flows per host; default 2048.
     #[schemars(with = "Option<u32>", range(min = 1, max = 262_144))]
     pub(crate) host_flows: Option<Spanned<u32>>,
-    /// Whether packets are dropped whose source does not belong to the port that they came by: the
-    /// router's own route to it leads by another port, or there is none. Default: true.
+    /// Whether a packet is dropped if the router has no route to its source, or a route by another
+    /// port than the ingress port. Default true.
     pub(crate) check_source: Option<bool>,
-    /// Ports of `address` that hosts behind it serve; at most 1024. Default: nobody outside can
-    /// begin anything.
+    /// The ports of `address` that are forwarded to hosts behind it, at most 1024; default: none,
+    /// so hosts outside cannot open connections.
     #[serde(default)]
     #[schemars(with = "Vec<ForwardTable>")]
     pub(crate) forward: Vec<Spanned<ForwardTable>>,
 }
 
-/// A port that a host behind the address serves: what comes for it goes there.
+/// A forwarded port: packets to a port of `address` go to a host behind it.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ForwardTable {
-    /// Whose port.
+    /// The protocol of the port.
     pub(crate) protocol: ForwardProtocol,
     /// The port of `address`.
     #[schemars(with = "u16", range(min = 1))]
     pub(crate) port: Spanned<u16>,
-    /// The host and its port, for example "10.1.0.5:80".
+    /// The address and port of the host, for example "10.1.0.5:80".
     #[schemars(with = "String")]
     pub(crate) to: Spanned<String>,
 }
 
-/// What has ports that can be forwarded.
+/// The protocols whose ports can be forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ForwardProtocol {
@@ -200,88 +202,90 @@ pub(crate) enum ForwardProtocol {
     Udp,
 }
 
-/// What packets a path takes; all that is given must hold.
+/// The match of a path; a packet must satisfy every given key.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct MatchTable {
-    /// They came in by this port.
+    /// The ingress port.
     #[schemars(with = "Option<String>")]
     pub(crate) port: Option<Spanned<String>>,
-    /// "tcp", "udp", "icmp", "icmpv6" or a number; of IPv6 what stands behind extension headers.
+    /// The IP protocol: "tcp", "udp", "icmp", "icmpv6" or a number; for IPv6, the protocol after
+    /// all extension headers.
     #[schemars(with = "Option<String>")]
     pub(crate) protocol: Option<Spanned<String>>,
-    /// Their differentiated services code point.
+    /// The differentiated services code point.
     #[schemars(with = "Option<u8>", range(max = 63))]
     pub(crate) dscp: Option<Spanned<u8>>,
-    /// The priority in their VLAN tag; frames without a tag have none.
+    /// The priority code point of the VLAN tag; untagged frames have none.
     #[schemars(with = "Option<u8>", range(max = 7))]
     pub(crate) pcp: Option<Spanned<u8>>,
-    /// They came in by a port of this VLAN.
+    /// The VLAN ID of the ingress port.
     #[schemars(with = "Option<u16>", range(min = 1, max = 4094))]
     pub(crate) vlan: Option<Spanned<u16>>,
-    /// A prefix such as "10.1.0.0/16" or "2001:db8::/32".
+    /// The source prefix, such as "10.1.0.0/16" or "2001:db8::/32".
     #[schemars(with = "Option<String>")]
     pub(crate) source: Option<Spanned<String>>,
-    /// A prefix.
+    /// The destination prefix.
     #[schemars(with = "Option<String>")]
     pub(crate) destination: Option<Spanned<String>>,
-    /// TCP or UDP port.
+    /// The TCP or UDP source port.
     pub(crate) source_port: Option<u16>,
-    /// TCP or UDP port.
+    /// The TCP or UDP destination port.
     pub(crate) destination_port: Option<u16>,
-    /// A pcap-filter expression about the Ethernet frame, such as "tcp port 80 and not host
-    /// 10.0.0.9" (`man pcap-filter`).
+    /// A pcap-filter expression for the Ethernet frame, such as "tcp port 80 and not host 10.0.0.9"
+    /// (`man pcap-filter`).
     #[schemars(with = "Option<String>", length(min = 1, max = 4096))]
     pub(crate) filter: Option<Spanned<String>>,
 }
 
-/// An extension of a path: a WebAssembly module that sees its packets before they are routed.
+/// The extension of a path: a WebAssembly module that processes its packets before they are routed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ExtensionTable {
-    /// The module's file, .wasm; relative to this file.
+    /// The file of the module (.wasm), relative to this file.
     #[schemars(with = "String")]
     pub(crate) module: Spanned<String>,
-    /// What its memory may grow to; default "2 MiB".
+    /// The largest size of its memory, from "64 KiB" to "1 GiB"; default "2 MiB".
     #[schemars(with = "Option<Size>")]
     pub(crate) memory: Option<Spanned<Size>>,
-    /// What it may compute for a packet, about one a WebAssembly instruction; default 20000.
+    /// The fuel for one packet; a WebAssembly instruction uses about one unit; default 20000.
     #[schemars(with = "Option<u32>", range(min = 1, max = 1000000000))]
     pub(crate) fuel: Option<Spanned<u32>>,
-    /// It is stopped after so many packets in a row at which it failed; default 8.
+    /// The number of consecutive failed packets after which it is stopped; default 8.
     #[schemars(with = "Option<u32>", range(min = 1, max = 1000000))]
     pub(crate) faults: Option<Spanned<u32>>,
 }
 
-/// A proxy: what stands between both ends of a path's TCP connections.
+/// The TCP proxy of a path.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct ProxyTable {
-    /// What kind of proxy.
+    /// The kind of proxy.
     pub(crate) kind: ProxyKind,
-    /// Classical: the server that connections go on to, for example "10.2.0.9:80"; of those with
-    /// `hosts` the one for names that are not among them.
+    /// Classical: the server, for example "10.2.0.9:80"; with `hosts`, the server for all other
+    /// host names.
     #[schemars(with = "Option<String>")]
     pub(crate) to: Option<Spanned<String>>,
-    /// Classical: the server for each name, for example { "a.example" = "10.2.0.8:80" }. The name
-    /// is what the client says first: the host of an HTTP/1 request, or the server name of a TLS
-    /// connection.
+    /// Classical: the server for each host name, for example { "a.example" = "10.2.0.8:80" }. The
+    /// name is the host of an HTTP/1 request or the server name of a TLS connection, which the
+    /// client sends first.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
     pub(crate) hosts: BTreeMap<Spanned<String>, Spanned<String>>,
-    /// Only connections to these names, "a.example" or "*.example" for all below it; default: all.
+    /// The accepted host names: "a.example", or "*.example" for all names below it; default: all.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) allow: Option<Vec<Spanned<String>>>,
-    /// No connections to these names; default: none is refused.
+    /// The refused host names; default: none.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) deny: Option<Vec<Spanned<String>>>,
-    /// Connections at once; those beyond are refused. Default 256.
+    /// The limit of concurrent connections; further ones are refused. Default 256.
     #[schemars(with = "Option<u32>", range(min = 1, max = 16384))]
     pub(crate) connections: Option<Spanned<u32>>,
-    /// Connections of one client at once; default 64.
+    /// The limit of concurrent connections per client; default 64.
     #[schemars(with = "Option<u32>", range(min = 1, max = 16384))]
     pub(crate) host_connections: Option<Spanned<u32>>,
-    /// Classical: what may wait in each of the four buffers of a connection; default "32 KiB".
+    /// Classical: the size of each of a connection's four buffers, from "4 KiB" to "4 MiB"; default
+    /// "32 KiB".
     #[schemars(with = "Option<Size>")]
     pub(crate) buffer: Option<Spanned<Size>>,
 }
@@ -290,66 +294,67 @@ pub(crate) struct ProxyTable {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct PathTable {
-    /// Unique.
+    /// The path's name, unique among paths.
     #[schemars(with = "String")]
     pub(crate) name: Spanned<String>,
-    /// What packets it takes; default: all that no earlier path took.
+    /// The match of its packets; default: all packets that no earlier path matches.
     #[serde(default)]
     pub(crate) r#match: MatchTable,
-    /// What becomes of them; default "forward".
+    /// The action on its packets; default "forward".
     pub(crate) action: Option<PathAction>,
-    /// Cycles or packets a second of its forwarding process; default: a part of what is left.
+    /// The reservation of its forwarding process, cycles or packets per second; default: best
+    /// effort.
     #[schemars(with = "Option<ReservationText>")]
     pub(crate) reservation: Option<Spanned<ReservationText>>,
-    /// What a packet costs; needed where the reservation is in packets.
+    /// The cost of a packet; required if the reservation is in packets.
     pub(crate) cost: Option<Duration>,
-    /// A WebAssembly module that sees its packets before they are routed, and may change or drop
-    /// them; default: none.
+    /// A WebAssembly module that processes its packets before they are routed, and may change or
+    /// drop them; default: none.
     pub(crate) extension: Option<ExtensionTable>,
-    /// Stands between both ends of its TCP connections; default: none.
+    /// The proxy of its TCP connections; default: none.
     #[schemars(with = "Option<ProxyTable>")]
     pub(crate) proxy: Option<Spanned<ProxyTable>>,
-    /// Which of the router's cores its function runs on, from 0 on; default 0.
+    /// The index of the core that runs its forwarding process, from 0; default 0.
     #[schemars(with = "Option<u32>")]
     pub(crate) core: Option<Spanned<u32>>,
-    /// Packets in its input queue, and in each of its output queues; default 256.
+    /// The capacity of its input queue and of each of its output queues, packets; default 256.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) queue: Option<Spanned<u32>>,
-    /// The only port that its packets leave by; default: any.
+    /// The only egress port of its packets; default: any.
     #[schemars(with = "Option<String>")]
     pub(crate) to: Option<Spanned<String>>,
-    /// On links, for fair queueing; positive; default 1.
+    /// The weight on the links, for fair queueing; positive; default 1.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) weight: Option<Spanned<u32>>,
-    /// On links, for static priority; 0 is served first.
+    /// The static priority on the links; 0 is served first; default 0.
     pub(crate) priority: Option<u32>,
-    /// On links: T; needed by edf and dwcs.
+    /// The request period T on the links; required by edf, dwcs, vds and pd2.
     pub(crate) period: Option<Duration>,
-    /// On links: x/y.
+    /// The window-constraint x/y on the links; default 0/0, no constraint.
     pub(crate) window: Option<WindowText>,
-    /// On links: what becomes of late packets; default "send".
+    /// The treatment of late packets on the links; default "send".
     pub(crate) late: Option<LateName>,
-    /// A cap on its rate on each link.
+    /// The rate cap on each link, on the wire; default: none.
     pub(crate) max_rate: Option<Rate>,
-    /// How much may go at once under `max-rate`; default: one packet.
+    /// The depth of the token bucket of `max-rate`, on the wire; default: 1,514 bytes.
     pub(crate) burst: Option<Size>,
 }
 
-/// A route with its neighbour.
+/// A static route.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct RouteTable {
-    /// Destinations such as "10.2.0.0/16" or "2001:db8:2::/48".
+    /// The destination prefix, such as "10.2.0.0/16" or "2001:db8:2::/48".
     #[schemars(with = "String")]
     pub(crate) prefix: Spanned<String>,
-    /// The port that leads there.
+    /// The egress port.
     #[schemars(with = "String")]
     pub(crate) port: Spanned<String>,
     /// The hardware address of the next hop.
     #[schemars(with = "Option<String>")]
     pub(crate) neighbour: Option<Spanned<String>>,
-    /// The address of the next hop, a gateway on the port's network, or a link-local one of IPv6.
-    /// Without this and `neighbour` the destinations are on that network.
+    /// The address of the next hop: a gateway on the port's network, or a link-local IPv6 address.
+    /// Without `via` and `neighbour`, the destinations are on that network.
     #[schemars(with = "Option<String>")]
     pub(crate) via: Option<Spanned<String>>,
 }

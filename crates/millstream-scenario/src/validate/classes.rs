@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use toml::Spanned;
 
-use super::contract::{self, Defaults, Promise, Unused};
-use super::sharing::{self, Keys};
+use super::contract::{self, ContractKeys, Defaults, IgnoredAttributes};
+use super::scheduler::{self, Keys};
 use crate::error::{Problem, list, nearest};
 use crate::file::File;
-use crate::scenario::{Class, Sharing};
+use crate::scenario::{Class, SchedulerConfig};
 
 /// The tree of classes and streams. Classes are numbered by depth, then by file order.
 pub(super) struct Tree<'a> {
@@ -81,9 +81,9 @@ impl<'a> Tree<'a> {
     pub(super) fn classes(
         &self,
         file: &File,
-        root: Option<&Sharing>,
+        root: Option<&SchedulerConfig>,
         defaults: &Defaults,
-        unused: &mut Unused,
+        ignored: &mut IgnoredAttributes,
         problems: &mut Vec<Problem>,
     ) -> Vec<Class> {
         let mut classes: Vec<Class> = Vec::with_capacity(self.order.len());
@@ -98,17 +98,19 @@ impl<'a> Tree<'a> {
                 );
             }
             let keys = Keys::of_class(file, table);
-            let sharing = sharing::sharing(&keys, children, problems);
-            let above = parent.map_or(root, |parent| classes.get(parent).map(|c| &c.sharing));
-            let discipline = above.map(|sharing| sharing.discipline);
-            let promise = Promise::of_class(table);
-            let contract = contract::contract(&promise, discipline, defaults, problems);
+            let scheduler = scheduler::scheduler(&keys, children, problems);
+            let above = parent.map_or(root, |parent| classes.get(parent).map(|c| &c.scheduler));
+            let discipline = above.map(|scheduler| scheduler.discipline);
+            let contract_keys = ContractKeys::of_class(table);
+            let contract = contract::contract(&contract_keys, discipline, defaults, problems);
             if let Some(discipline) = discipline {
-                unused.note(&promise, discipline);
+                ignored.note(&contract_keys, discipline);
             }
-            let (Some(sharing), Some(contract)) = (sharing, contract) else { return Vec::new() };
+            let (Some(scheduler), Some(contract)) = (scheduler, contract) else {
+                return Vec::new();
+            };
             let name = table.name.get_ref().clone();
-            classes.push(Class { name, parent: *parent, contract, sharing });
+            classes.push(Class { name, parent: *parent, contract, scheduler });
         }
         classes
     }
@@ -138,7 +140,10 @@ fn parents_first(file: &File, above: &[Option<usize>], problems: &mut Vec<Proble
         if depth > above.len() {
             let name = &class.get_ref().name;
             let message = format!("class `{}` contains itself", name.get_ref());
-            problems.push(Problem::new(name.span(), message).help("follow its `parent`s"));
+            problems.push(
+                Problem::new(name.span(), message)
+                    .help("its chain of `parent` keys leads back to it"),
+            );
         }
         depths.push(depth);
     }

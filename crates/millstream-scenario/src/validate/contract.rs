@@ -10,7 +10,7 @@ use crate::file::{ClassTable, File, LateName, SourceTable, StreamTable};
 use crate::units::{Duration, Rate, Size, WindowText};
 
 /// The keys of a stream or a class that define its contract.
-pub(super) struct Promise<'a> {
+pub(super) struct ContractKeys<'a> {
     /// The kind of table for messages: "stream" or "class".
     what: &'static str,
     name: &'a Spanned<String>,
@@ -28,9 +28,9 @@ pub(super) struct Promise<'a> {
     source: Option<&'a SourceTable>,
 }
 
-macro_rules! promise {
+macro_rules! contract_keys {
     ($what:literal, $table:expr, $($rest:tt)*) => {
-        Promise {
+        ContractKeys {
             what: $what,
             name: &$table.name,
             period: $table.period.as_ref(),
@@ -46,9 +46,9 @@ macro_rules! promise {
     };
 }
 
-impl<'a> Promise<'a> {
+impl<'a> ContractKeys<'a> {
     pub(super) fn of_stream(table: &'a StreamTable) -> Self {
-        promise! {
+        contract_keys! {
             "stream", table,
             late: table.late,
             queue: table.queue,
@@ -58,12 +58,12 @@ impl<'a> Promise<'a> {
     }
 
     pub(super) fn of_class(table: &'a ClassTable) -> Self {
-        promise!("class", table, late: None, queue: None, fmc: None, source: None,)
+        contract_keys!("class", table, late: None, queue: None, fmc: None, source: None,)
     }
 }
 
 /// The assumed largest packet of sources without a packet length, bytes: an Ethernet frame.
-const USUAL_LARGEST_BYTES: u32 = 1514;
+const ASSUMED_LARGEST_BYTES: u32 = 1514;
 
 /// Values of the rest of the file that contracts depend on.
 pub(super) struct Defaults {
@@ -78,8 +78,8 @@ pub(super) struct Defaults {
 impl Defaults {
     pub(super) fn of(file: &File) -> Self {
         let streams = || file.stream.iter().map(Spanned::get_ref);
-        let classes = file.class.iter().map(|class| Promise::of_class(class.get_ref()));
-        let weights = streams().map(Promise::of_stream).chain(classes).map(|p| weight(&p));
+        let classes = file.class.iter().map(|class| ContractKeys::of_class(class.get_ref()));
+        let weights = streams().map(ContractKeys::of_stream).chain(classes).map(|p| weight(&p));
         Self {
             largest_bytes: streams().map(|s| largest_bytes(s.source.get_ref())).max().unwrap_or(0),
             overhead: file.link.overhead,
@@ -90,98 +90,98 @@ impl Defaults {
     }
 
     /// Returns the default quantum, bytes: weight × largest packet on the wire / smallest weight.
-    fn quantum(&self, promise: &Promise) -> u32 {
+    fn quantum(&self, keys: &ContractKeys) -> u32 {
         let largest = u64::from(self.largest_bytes) + u64::from(self.overhead);
-        let quantum = largest.max(1) * u64::from(weight(promise)) / u64::from(self.smallest_weight);
+        let quantum = largest.max(1) * u64::from(weight(keys)) / u64::from(self.smallest_weight);
         u32::try_from(quantum).unwrap_or(u32::MAX)
     }
 }
 
-fn weight(promise: &Promise) -> u32 {
-    promise.weight.map_or(1, |weight| *weight.get_ref())
+fn weight(keys: &ContractKeys) -> u32 {
+    keys.weight.map_or(1, |weight| *weight.get_ref())
 }
 
 /// Returns the largest packet of a source, bytes; assumed if the file has no packet length.
 fn largest_bytes(source: &SourceTable) -> u32 {
     let given = source.largest.as_ref().or(source.bytes.as_ref()).or(source.packet_bytes.as_ref());
-    given.map_or(USUAL_LARGEST_BYTES, |bytes| *bytes.get_ref())
+    given.map_or(ASSUMED_LARGEST_BYTES, |bytes| *bytes.get_ref())
 }
 
 /// Returns the rate cap, or `None` without `max-rate`.
 fn max_rate(
-    promise: &Promise,
+    keys: &ContractKeys,
     defaults: &Defaults,
     problems: &mut Vec<Problem>,
 ) -> Option<MaxRate> {
-    let Some(rate) = promise.max_rate else {
-        if let Some(burst) = promise.burst {
+    let Some(rate) = keys.max_rate else {
+        if let Some(burst) = keys.burst {
             problems.push(
                 Problem::new(burst.span(), "a `burst` without a `max-rate`")
-                    .help("the two are one token bucket, for example max-rate = \"20 Mbps\""),
+                    .help("both define a token bucket, for example max-rate = \"20 Mbps\""),
             );
         }
         return None;
     };
-    let largest = promise.source.map_or(defaults.largest_bytes, largest_bytes);
+    let largest = keys.source.map_or(defaults.largest_bytes, largest_bytes);
     let largest = u64::from(largest) + u64::from(defaults.overhead);
-    let burst_bytes = promise.burst.map_or(largest, |burst| burst.get_ref().0);
+    let burst_bytes = keys.burst.map_or(largest, |burst| burst.get_ref().0);
     Some(MaxRate { rate_bps: NonZeroU64::new(rate.get_ref().0)?, burst_bytes })
 }
 
 /// Validates the contract of a stream or class with `discipline`.
 pub(super) fn contract(
-    promise: &Promise,
+    keys: &ContractKeys,
     discipline: Option<&DisciplineRow>,
     defaults: &Defaults,
     problems: &mut Vec<Problem>,
 ) -> Option<Contract> {
     let before = problems.len();
-    for (key, value) in [("weight", promise.weight), ("quantum", promise.quantum)] {
+    for (key, value) in [("weight", keys.weight), ("quantum", keys.quantum)] {
         if let Some(value) = value.filter(|value| *value.get_ref() == 0) {
             problems.push(Problem::new(value.span(), format!("`{key}` is 0; it must be positive")));
         }
     }
-    let mut contract = Contract::new().priority(promise.priority.unwrap_or(0));
-    if let Ok(weighted) = contract.clone().weight(weight(promise)) {
+    let mut contract = Contract::new().priority(keys.priority.unwrap_or(0));
+    if let Ok(weighted) = contract.clone().weight(weight(keys)) {
         contract = weighted;
     }
-    let quantum = promise.quantum.map_or(defaults.quantum(promise), |q| *q.get_ref());
+    let quantum = keys.quantum.map_or(defaults.quantum(keys), |q| *q.get_ref());
     if let Ok(with_quantum) = contract.clone().quantum_bytes(quantum) {
         contract = with_quantum;
     }
-    if let Some(max_rate) = max_rate(promise, defaults, problems) {
+    if let Some(max_rate) = max_rate(keys, defaults, problems) {
         contract = contract.max_rate(max_rate);
     }
-    if let Some(credits) = defaults.credits.filter(|_| promise.source.is_some()) {
+    if let Some(credits) = defaults.credits.filter(|_| keys.source.is_some()) {
         contract = contract.credits(credits);
     }
-    if promise.fmc == Some(true) {
+    if keys.fmc == Some(true) {
         contract = contract.fmc();
     }
-    if let Some(period) = promise.period {
+    if let Some(period) = keys.period {
         match contract.clone().period_ns(period.get_ref().0) {
             Ok(with_period) => contract = with_period,
             Err(error) => problems.push(Problem::new(period.span(), error.to_string())),
         }
     } else if let Some(row) = discipline.filter(|row| row.needs.contains(&"period"))
-        && !(defaults.in_fabric && promise.fmc == Some(true))
+        && !(defaults.in_fabric && keys.fmc == Some(true))
     {
-        let Promise { what, name, .. } = promise;
+        let ContractKeys { what, name, .. } = keys;
         let message = format!("{what} `{}` has no `period`", name.get_ref());
         problems.push(Problem::new(name.span(), message).label(format!("this {what}")).help(
             format!("{} needs the request period T, for example period = \"40 ms\"", row.name),
         ));
     }
-    if let Some(window) = promise.window {
+    if let Some(window) = keys.window {
         contract = contract.window(window.0);
     }
-    if let Some(deadline) = promise.first_deadline {
+    if let Some(deadline) = keys.first_deadline {
         contract = contract.first_deadline_ns(deadline.0);
     }
-    if let Some(queue) = promise.queue {
+    if let Some(queue) = keys.queue {
         contract = contract.queue(queue);
     }
-    contract = contract.late(match promise.late {
+    contract = contract.late(match keys.late {
         Some(LateName::Drop) => Late::Drop,
         Some(LateName::Send) | None => Late::Send,
     });
@@ -189,7 +189,7 @@ pub(super) fn contract(
 }
 
 /// Counts of given attributes that the discipline ignores.
-pub(super) struct Unused {
+pub(super) struct IgnoredAttributes {
     /// Whether the scenario has a fabric; every discipline then uses a management channel.
     in_fabric: bool,
     ignored: Vec<(Ignored, usize)>,
@@ -198,28 +198,28 @@ pub(super) struct Unused {
 /// The kind of table, the attribute, and the discipline that ignores it.
 type Ignored = (&'static str, &'static str, &'static str);
 
-impl Unused {
+impl IgnoredAttributes {
     pub(super) fn new(in_fabric: bool) -> Self {
         Self { in_fabric, ignored: Vec::new() }
     }
 
-    pub(super) fn note(&mut self, promise: &Promise, discipline: &DisciplineRow) {
+    pub(super) fn note(&mut self, keys: &ContractKeys, discipline: &DisciplineRow) {
         let given = [
-            ("period", promise.period.is_some()),
-            ("window", promise.window.is_some()),
-            ("first-deadline", promise.first_deadline.is_some()),
-            ("late", promise.late.is_some()),
-            ("weight", promise.weight.is_some()),
-            ("quantum", promise.quantum.is_some()),
-            ("priority", promise.priority.is_some()),
-            ("fmc", promise.fmc.is_some() && !self.in_fabric),
+            ("period", keys.period.is_some()),
+            ("window", keys.window.is_some()),
+            ("first-deadline", keys.first_deadline.is_some()),
+            ("late", keys.late.is_some()),
+            ("weight", keys.weight.is_some()),
+            ("quantum", keys.quantum.is_some()),
+            ("priority", keys.priority.is_some()),
+            ("fmc", keys.fmc.is_some() && !self.in_fabric),
         ];
         for (attribute, given) in given {
             if given
                 && !discipline.needs.contains(&attribute)
                 && !discipline.uses.contains(&attribute)
             {
-                let ignored = (promise.what, attribute, discipline.name);
+                let ignored = (keys.what, attribute, discipline.name);
                 match self.ignored.iter_mut().find(|entry| entry.0 == ignored) {
                     Some(entry) => entry.1 += 1,
                     None => self.ignored.push((ignored, 1)),

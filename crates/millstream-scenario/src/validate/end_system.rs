@@ -10,7 +10,7 @@ use crate::scenario::{EndSystem, Link};
 
 /// The exclusive limit of periods and first deadlines, packet-times: a quarter of the range of 16
 /// bits.
-const TICKS: u64 = 1 << 14;
+const MAX_TICKS: u64 = 1 << 14;
 
 /// The clock of the paper's card, Hz.
 const CLOCK_HZ: u64 = 23_000_000;
@@ -25,16 +25,16 @@ pub(super) fn end_system(
     problems: &mut Vec<Problem>,
 ) -> Option<EndSystem> {
     let keys = &file.scheduler;
-    let asked =
+    let requested =
         keys.realisation.as_ref().filter(|name| *name.get_ref() == RealisationName::EndSystem);
-    if let Some(name) = keys.realisation.as_ref().filter(|_| !rtl::asked_for(file)) {
+    if let Some(name) = keys.realisation.as_ref().filter(|_| !rtl::is_requested(file)) {
         problems.push(
-            Problem::new(name.span(), "a `realisation` is the hardware's")
+            Problem::new(name.span(), "a `realisation` needs the hardware structure")
                 .help("structure = \"rtl\", or take it out"),
         );
         return None;
     }
-    if asked.is_none() {
+    if requested.is_none() {
         let spans = [
             ("bus", keys.bus.as_ref().map(Spanned::span)),
             ("clock", keys.clock.as_ref().map(Spanned::span)),
@@ -42,7 +42,7 @@ pub(super) fn end_system(
         ];
         for (key, span) in spans.into_iter().filter_map(|(key, span)| Some((key, span?))) {
             problems.push(
-                Problem::new(span, format!("a `{key}` is the end-system card's"))
+                Problem::new(span, format!("`{key}` needs the end-system card"))
                     .help("structure = \"rtl\" with realisation = \"end-system\", or take it out"),
             );
         }
@@ -51,7 +51,7 @@ pub(super) fn end_system(
     let packet_time_ns = match &keys.packet_time {
         Some(time) if time.get_ref().0 == 0 => {
             let message = "a packet time of 0 ns: time would not advance";
-            let help = "what a packet takes on the link, for example \"12 us\"";
+            let help = "the transmission time of a packet, for example \"12 us\"";
             problems.push(Problem::new(time.span(), message).help(help));
             return None;
         }
@@ -80,21 +80,21 @@ pub(super) fn check(
     let terms = contract.terms();
     let tick_ns = card.packet_time_ns;
     let mut ticks = |what: &str, time_ns: u64, span: std::ops::Range<usize>| {
-        if time_ns.is_multiple_of(tick_ns) && time_ns / tick_ns < TICKS {
+        if time_ns.is_multiple_of(tick_ns) && time_ns / tick_ns < MAX_TICKS {
             return;
         }
         let message = format!("stream `{name}`: the card cannot count {what} of {time_ns} ns");
         let below = time_ns / tick_ns * tick_ns;
-        let near = if time_ns / tick_ns >= TICKS {
-            format!("it must be below {} ns, or the packet-time longer", TICKS * tick_ns)
+        let near = if time_ns / tick_ns >= MAX_TICKS {
+            format!("it must be below {} ns, or `packet-time` longer", MAX_TICKS * tick_ns)
         } else if below == 0 {
-            format!("the next is {tick_ns} ns")
+            format!("the nearest is {tick_ns} ns")
         } else {
-            format!("the next are {below} ns and {} ns", below + tick_ns)
+            format!("the nearest are {below} ns and {} ns", below + tick_ns)
         };
         problems.push(Problem::new(span, message).help(format!(
-            "it counts packet-times of {tick_ns} ns (`packet-time`), by default what \
-             {PACKET_BYTES} bytes take on the link; {near}"
+            "it counts packet-times of {tick_ns} ns (`packet-time`), by default the transmission \
+             time of {PACKET_BYTES} bytes; {near}"
         )));
     };
     if let (Some(period), Some(period_ns)) = (&stream.period, terms.period_ns) {
@@ -146,14 +146,14 @@ mod tests {
         let card = |keys: &str| format!("{CARD}{keys}");
         let period = "period = \"24 us\"";
         for (scheduler, stream, parts) in [
-            ("realisation = \"end-system\"".into(), period, ["hardware's", "structure = \"rtl\""]),
-            ("bus = \"pci-33\"".into(), period, ["`bus` is the end-system", "realisation ="]),
+            ("realisation = \"end-system\"".into(), period, ["hardware", "structure = \"rtl\""]),
+            ("bus = \"pci-33\"".into(), period, ["`bus` needs the end-system", "realisation ="]),
             ("structure = \"rtl\"\nclock = \"1 MHz\"".into(), period, ["`clock`", "end-system"]),
             (card("bus = \"isa\""), period, ["isa", "pci-33"]),
             (card("clock = \"0 MHz\""), period, ["frequency of 0", "at least 1 Hz"]),
             (card("packet-time = \"0 ns\""), period, ["packet time of 0", "12 us"]),
             (card(""), "period = \"30 us\"", ["a period of 30000 ns", "24000 ns and 36000 ns"]),
-            (card(""), "period = \"1 us\"", ["a period of 1000 ns", "the next is 12000 ns"]),
+            (card(""), "period = \"1 us\"", ["a period of 1000 ns", "the nearest is 12000 ns"]),
             (card(""), "period = \"1 s\"", ["1000000000 ns", "below 196608000 ns"]),
             (
                 card(""),

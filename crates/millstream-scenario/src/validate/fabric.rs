@@ -34,7 +34,7 @@ pub(super) fn fabric(file: &File, problems: &mut Vec<Problem>) -> Option<Fabric>
     let delay_ns = table.delay.map_or(0, |delay| delay.0);
     let latency_ns = table.latency.map_or(LATENCY_NS, |latency| latency.0);
     if delay_ns + latency_ns == 0 {
-        let message = "packets would pass through switches in no time";
+        let message = "switches and links without a delay";
         problems.push(
             Problem::new(spanned.span(), message)
                 .help("one of `latency` and `delay` must be at least 1 ns"),
@@ -53,10 +53,10 @@ pub(super) fn fabric(file: &File, problems: &mut Vec<Problem>) -> Option<Fabric>
         problems.push(Problem::new(warm_up.span(), "the warm-up is as long as the run"));
     }
     if let Some(credits) = &file.link.credits {
-        let message = format!("a fabric's credits are its buffers', not {} B", credits.buffer.0);
+        let message = format!("`link.credits` of {} B in a fabric", credits.buffer.0);
         problems.push(
             Problem::new(spanned.span(), message)
-                .help("take `link.credits` out, and give `fabric.input-buffer`"),
+                .help("its buffers define the credits: give `fabric.input-buffer` instead"),
         );
     }
     for class in &file.class {
@@ -88,9 +88,9 @@ fn crossbar(
             ("output-buffer", table.output_buffer.as_ref().map(Spanned::span)),
         ] {
             if let Some(span) = span {
-                let message = format!("`{key}` belongs to a crossbar");
+                let message = format!("`{key}` without a crossbar");
                 let problem = Problem::new(span, message);
-                problems.push(problem.help("without it, buffering = \"crossbar\" is meant"));
+                problems.push(problem.help("take it out, or use buffering = \"crossbar\""));
             }
         }
         return None;
@@ -108,7 +108,7 @@ fn crossbar(
         let bytes = given.get_ref().0;
         let credits = bytes / CREDIT_BYTES;
         if credits < least {
-            let message = format!("a buffer of {bytes} B holds no packet of {largest_bytes} bytes");
+            let message = format!("a buffer of {bytes} B for packets of {largest_bytes} bytes");
             let least = least * CREDIT_BYTES;
             let help = format!("at least {least} B, or a smaller `largest-packet`");
             problems.push(Problem::new(given.span(), message).help(help));
@@ -148,7 +148,7 @@ fn topology(table: &Spanned<TopologyTable>, problems: &mut Vec<Problem>) -> Opti
             let mut joined = Vec::with_capacity(cables.len());
             for [one, other] in &cables {
                 for end in [one, other].into_iter().filter(|end| cable_end(end).is_none()) {
-                    let message = format!("`{end}` is no end of a cable");
+                    let message = format!("`{end}` is not an end of a cable");
                     problems.push(Problem::new(table.span(), message).help(
                         "an end-point such as \"e0\", or a switch and its port such as \"s0:3\"",
                     ));
@@ -183,7 +183,7 @@ pub(super) fn stream(
     let load = keys.load.as_ref().map_or(0.0, |load| *load.get_ref());
     if let Some(given) = &keys.load {
         if !in_fabric {
-            let message = "`load` is a share of an end-point's link; here is no fabric";
+            let message = "`load` is a share of an end-point's link; there is no fabric";
             let help = "give a `rate`, or the scenario a [fabric]";
             problems.push(Problem::new(given.span(), message).help(help));
         } else if !(0.0..=1.0).contains(&load) {
@@ -193,11 +193,11 @@ pub(super) fn stream(
     }
     let Some(fabric) = fabric else { return load };
     if let Some(queue) = table.queue {
-        let message = format!("a fabric drops no packet, so `queue = {queue}` has no meaning");
+        let message = format!("a fabric drops no packet, so `queue = {queue}` has no effect");
         problems.push(Problem::new(table.name.span(), message).help("take it out"));
     }
     if matches!(table.late, Some(LateName::Drop)) {
-        let message = "a fabric drops no packet, so late ones cannot be";
+        let message = "a fabric drops no packet, so `late = \"drop\"` has no effect";
         problems.push(Problem::new(table.name.span(), message).help("late = \"send\""));
     }
     let kind = keys.kind.get_ref();
@@ -210,7 +210,7 @@ pub(super) fn stream(
         Some(Source::Pareto { bytes, largest, .. }) => largest.unwrap_or(*bytes),
         Some(Source::Mpeg { input: VideoInput::Model { .. }, packet_bytes, frames, .. }) => {
             if frames != "IPB" {
-                refuse("a fabric's videos have all frames".into(), "take `frames` out");
+                refuse("videos in a fabric have all frames".into(), "take `frames` out");
             }
             packet_bytes.unwrap_or(fabric.largest_bytes)
         }
@@ -223,8 +223,8 @@ pub(super) fn stream(
             | Source::Generator { .. },
         ) => {
             refuse(
-                format!("a {kind} source of this kind says nothing of end-points"),
-                "in a fabric: cbr, poisson, pareto, or mpeg with a model",
+                format!("a {kind} source of this kind is not supported in a fabric"),
+                "supported: cbr, poisson, pareto, and mpeg with a model",
             );
             return load;
         }
@@ -240,7 +240,7 @@ pub(super) fn stream(
     }
     if keys.start.is_some() || keys.stop.is_some() {
         refuse(
-            "in a fabric all sources run from start to end".into(),
+            "all sources of a fabric run from start to end".into(),
             "take `start` and `stop` out",
         );
     }

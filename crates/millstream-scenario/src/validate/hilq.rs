@@ -3,12 +3,12 @@
 use millstream::{Contract, ContractError, Hilq, Sizes};
 use toml::Spanned;
 
-use super::sharing::Keys;
+use super::scheduler::Keys;
 use crate::error::Problem;
 use crate::file::{OrderName, StreamTable};
 
 /// Checks the scheduler's keys for HILQ; returns whether they are valid.
-pub(super) fn settings(keys: &Keys, name: &Spanned<String>, problems: &mut Vec<Problem>) -> bool {
+pub(super) fn check_keys(keys: &Keys, name: &Spanned<String>, problems: &mut Vec<Problem>) -> bool {
     let before = problems.len();
     let mut refuse = |message: &str, help: &str| {
         problems.push(Problem::new(name.span(), message).help(help));
@@ -16,7 +16,7 @@ pub(super) fn settings(keys: &Keys, name: &Spanned<String>, problems: &mut Vec<P
     if keys.tree {
         refuse(
             "structure `hilq` is not supported in a tree of classes",
-            "it schedules the streams of a whole link; classes can take `heap`",
+            "it schedules the streams of a whole link; use `heap` with classes",
         );
     }
     if matches!(keys.order, Some(OrderName::LossFirst)) {
@@ -36,28 +36,30 @@ pub(super) fn settings(keys: &Keys, name: &Spanned<String>, problems: &mut Vec<P
 
 /// The unsupported attributes of contracts, each with its first stream.
 #[derive(Default)]
-pub(super) struct Unfit<'a>(Vec<(&'static str, Refused<'a>)>);
+pub(super) struct UnsupportedAttributes<'a>(Vec<(&'static str, UnsupportedAttribute<'a>)>);
 
-struct Refused<'a> {
+struct UnsupportedAttribute<'a> {
     first: &'a StreamTable,
     error: ContractError,
     streams: usize,
 }
 
-impl<'a> Unfit<'a> {
+impl<'a> UnsupportedAttributes<'a> {
     /// Records the unsupported attributes of a stream.
     pub(super) fn check(&mut self, stream: &'a StreamTable, contract: &Contract) {
         for error in Hilq::unfit(contract, &Sizes::PAPER) {
             let ContractError::Unfit { attribute, .. } = error else { continue };
             match self.0.iter_mut().find(|(known, _)| *known == attribute) {
                 Some((_, refused)) => refused.streams += 1,
-                None => self.0.push((attribute, Refused { first: stream, error, streams: 1 })),
+                None => self
+                    .0
+                    .push((attribute, UnsupportedAttribute { first: stream, error, streams: 1 })),
             }
         }
     }
 
-    pub(super) fn tell(self, problems: &mut Vec<Problem>) {
-        for (attribute, Refused { first, error, streams }) in self.0 {
+    pub(super) fn report(self, problems: &mut Vec<Problem>) {
+        for (attribute, UnsupportedAttribute { first, error, streams }) in self.0 {
             let name = first.name.get_ref();
             let (span, help) = match attribute {
                 "period" => (
@@ -73,7 +75,7 @@ impl<'a> Unfit<'a> {
             };
             let others = match streams {
                 1 => String::new(),
-                more => format!(" ({} more alike)", more - 1),
+                more => format!(" (and {} more)", more - 1),
             };
             let message = format!("stream `{name}`{others}: {error}");
             let span = span.unwrap_or_else(|| first.name.span());

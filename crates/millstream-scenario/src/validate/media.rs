@@ -30,36 +30,40 @@ pub(super) fn media(
     let core_at = table.core.as_ref().map(Spanned::span);
     let socket_at = table.socket.as_ref().map(Spanned::span);
     for (key, at, why) in [
-        ("core", core_at, "is pinned"),
-        ("socket", socket_at, "outlives the server and can be found again"),
+        ("core", core_at, "is pinned to a core"),
+        ("socket", socket_at, "continues without the server"),
     ] {
         if let (Some(at), Placement::Host) = (at, placement) {
             let message = format!("a `{key}` without `placement = \"ni\"`");
-            let help = format!("only the network interface processor {why}; take it out");
+            let help = format!("only a separate data plane process {why}; take it out");
             problems.push(Problem::new(at, message).help(help));
         }
     }
     let (frame_path, read_ahead) = frames::frames(table, placement, problems);
-    let count = |value: &Option<Spanned<u32>>| spanned(value, |count| u64::from(*count));
-    let size = |value: &Option<Spanned<crate::units::Size>>| spanned(value, |size| size.0);
-    let sessions = ranged(count(&table.sessions), "`sessions`", 1..=65_536, "", problems);
-    let connections = ranged(count(&table.connections), "`connections`", 1..=65_536, "", problems);
+    let count = |value: &Option<Spanned<u32>>| value_and_span(value, |count| u64::from(*count));
+    let size = |value: &Option<Spanned<crate::units::Size>>| value_and_span(value, |size| size.0);
+    let sessions = check_range(count(&table.sessions), "`sessions`", 1..=65_536, "", problems);
+    let connections =
+        check_range(count(&table.connections), "`connections`", 1..=65_536, "", problems);
     let [connections_each, sessions_each] = [
         (&table.connections_per_address, "`connections-per-address`"),
         (&table.sessions_per_address, "`sessions-per-address`"),
     ]
-    .map(|(value, what)| ranged(count(value), what, 1..=65_536, "", problems))
+    .map(|(value, what)| check_range(count(value), what, 1..=65_536, "", problems))
     .map(|value| value.and_then(|value| u32::try_from(value).ok()));
     let request =
-        ranged(size(&table.request_bytes), "`request-bytes`", 256..=1 << 20, " B", problems);
-    let packet = ranged(size(&table.packet_bytes), "`packet-bytes`", 128..=65_507, " B", problems);
-    let idle = spanned(&table.idle_timeout, |time| time.0);
-    let idle = ranged(idle, "`idle-timeout`", 1_000_000_000..=86_400_000_000_000, " ns", problems);
-    let stall = spanned(&table.stall_timeout, |time| time.0);
-    let stall = ranged(stall, "`stall-timeout`", 100_000_000..=3_600_000_000_000, " ns", problems);
-    let drain = spanned(&table.drain_timeout, |time| time.0);
-    let drain = ranged(drain, "`drain-timeout`", 0..=86_400_000_000_000, " ns", problems);
-    let store = ranged(size(&table.store), "`store`", 1..=1 << 40, " B", problems);
+        check_range(size(&table.request_bytes), "`request-bytes`", 256..=1 << 20, " B", problems);
+    let packet =
+        check_range(size(&table.packet_bytes), "`packet-bytes`", 128..=65_507, " B", problems);
+    let idle = value_and_span(&table.idle_timeout, |time| time.0);
+    let idle =
+        check_range(idle, "`idle-timeout`", 1_000_000_000..=86_400_000_000_000, " ns", problems);
+    let stall = value_and_span(&table.stall_timeout, |time| time.0);
+    let stall =
+        check_range(stall, "`stall-timeout`", 100_000_000..=3_600_000_000_000, " ns", problems);
+    let drain = value_and_span(&table.drain_timeout, |time| time.0);
+    let drain = check_range(drain, "`drain-timeout`", 0..=86_400_000_000_000, " ns", problems);
+    let store = check_range(size(&table.store), "`store`", 1..=1 << 40, " B", problems);
     let bytes = |value: Option<u64>, default| {
         value.and_then(|value| usize::try_from(value).ok()).unwrap_or(default)
     };
@@ -69,7 +73,7 @@ pub(super) fn media(
     let listen = address(table.listen.as_ref(), problems).unwrap_or(default.listen);
     Media {
         listen,
-        http: page_address(table.http.as_ref(), problems),
+        http: loopback_address(table.http.as_ref(), problems),
         placement,
         frame_path,
         read_ahead_ns: read_ahead.unwrap_or(default.read_ahead_ns),
@@ -94,7 +98,7 @@ pub(super) fn media(
         realm: realm(table.realm.as_ref(), problems).unwrap_or(default.realm),
         tls: table.tls.as_ref().map(|table| tls(table, problems)),
         cluster: table.cluster.as_ref().and_then(|table| cluster::cluster(table, listen, problems)),
-        instructions: instruction::by_programs(table, problems),
+        instructions: instruction::instructions_over_http(table, problems),
         instruction: instruction::instructions(&table.instruction, streams, problems),
     }
 }
@@ -116,20 +120,20 @@ fn realm(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Option<
     let realm = text.get_ref();
     if realm.is_empty() || realm.len() > 100 || !realm.chars().all(plain) {
         let message = format!("`realm` of {realm:?}");
-        let help = "up to 100 letters, digits and signs of ASCII without \", \\ and :";
+        let help = "1 to 100 printable ASCII characters without \", \\ and :";
         problems.push(Problem::new(text.span(), message).help(help));
     }
     Some(realm.clone())
 }
 
-fn spanned<T>(
+fn value_and_span<T>(
     value: &Option<Spanned<T>>,
     of: impl Fn(&T) -> u64,
 ) -> Option<(u64, std::ops::Range<usize>)> {
     value.as_ref().map(|value| (of(value.get_ref()), value.span()))
 }
 
-fn ranged(
+fn check_range(
     given: Option<(u64, std::ops::Range<usize>)>,
     what: &str,
     range: RangeInclusive<u64>,
@@ -159,12 +163,15 @@ fn address(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Optio
 /// Parses the address of the HTTP pages, which must be a loopback address.
 ///
 /// The pages show the clients and their streams without authentication.
-fn page_address(text: Option<&Spanned<String>>, problems: &mut Vec<Problem>) -> Option<SocketAddr> {
+fn loopback_address(
+    text: Option<&Spanned<String>>,
+    problems: &mut Vec<Problem>,
+) -> Option<SocketAddr> {
     let found = address(text, problems)?;
     if !found.ip().is_loopback() {
         let message = format!("`http` of {found}, which other machines can reach");
-        let help = "the pages ask nobody who he is: an address of loopback, as 127.0.0.1; let a \
-         proxy that asks show them to others";
+        let help = "the pages have no authentication: use a loopback address such as 127.0.0.1, \
+         and an authenticating proxy for other machines";
         problems.push(Problem::new(text?.span(), message).help(help));
     }
     Some(found)
@@ -245,7 +252,7 @@ mod tests {
 
     #[test]
     fn payload_is_parsed_for_files_and_refused_for_models() {
-        use crate::{Source, VideoCarrier, VideoInput};
+        use crate::{Source, VideoInput, VideoPayloadFormat};
         let carrier = |source: &str| {
             let text = format!(
                 "[link]\nrate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\n\
@@ -258,12 +265,15 @@ mod tests {
                 other => Err(format!("{other:?}")),
             }
         };
-        assert_eq!(carrier("file = \"a.mpg\""), Ok(VideoCarrier::Elementary));
+        assert_eq!(carrier("file = \"a.mpg\""), Ok(VideoPayloadFormat::Elementary));
         assert_eq!(
             carrier("file = \"a.mpg\", payload = \"elementary\""),
-            Ok(VideoCarrier::Elementary)
+            Ok(VideoPayloadFormat::Elementary)
         );
-        assert_eq!(carrier("file = \"a.mpg\", payload = \"mpeg-ts\""), Ok(VideoCarrier::MpegTs));
+        assert_eq!(
+            carrier("file = \"a.mpg\", payload = \"mpeg-ts\""),
+            Ok(VideoPayloadFormat::MpegTs)
+        );
         let error = carrier("file = \"a.mpg\", payload = \"avi\"").unwrap_err();
         assert!(error.contains("avi") && error.contains("mpeg-ts"), "{error}");
         let model = "model = \"mpeg4\", rate = \"1 Mbps\", payload = \"mpeg-ts\"";

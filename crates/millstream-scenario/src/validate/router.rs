@@ -44,7 +44,7 @@ const FAULTS: u32 = 8;
 const FILTER_BYTES: usize = 4_096;
 const LONGEST_SLEEP_NS: u64 = 25_000;
 const LINE_BURST_NS: u64 = 100_000;
-const MOST_LINE_BURST_NS: u64 = 100_000_000;
+const MAX_LINE_BURST_NS: u64 = 100_000_000;
 /// The assumed largest packet, bytes, for the defaults of quantum and burst.
 const LARGEST_BYTES: u32 = 1_514;
 
@@ -61,7 +61,7 @@ pub(crate) fn validate_router(
     let has_device =
         file.port.iter().any(|port| matches!(port.get_ref().kind, KindName::Interface));
     if let Some(given) = kernel_routes.filter(|_| !has_device) {
-        let message = "no port is an interface, so the kernel has no routes by any";
+        let message = "`kernel-routes` without a port of kind \"interface\"";
         let help = "leave `kernel-routes` out, or add a port of kind \"interface\"";
         problems.push(Problem::new(given.span(), message).help(help));
     }
@@ -80,18 +80,18 @@ pub(crate) fn validate_router(
             problems.push(problem.help(format!("add at least one [[{table}]] table")));
         }
     }
-    unique("port", file.port.iter().map(|port| &port.get_ref().name), &mut problems);
-    unique("path", file.path.iter().map(|path| &path.get_ref().name), &mut problems);
+    check_unique("port", file.port.iter().map(|port| &port.get_ref().name), &mut problems);
+    check_unique("path", file.path.iter().map(|path| &path.get_ref().name), &mut problems);
     let known: Vec<&str> =
         file.port.iter().map(|port| port.get_ref().name.get_ref().as_str()).collect();
     let router = &file.router;
-    let batch = ranged(router.batch.as_ref(), BATCH, 1..=1_024, "a batch", &mut problems);
+    let batch = check_range(router.batch.as_ref(), BATCH, 1..=1_024, "a batch", &mut problems);
     let buffers =
-        ranged(router.buffers.as_ref(), BUFFERS, 64..=1_048_576, "`buffers`", &mut problems);
+        check_range(router.buffers.as_ref(), BUFFERS, 64..=1_048_576, "`buffers`", &mut problems);
     let input = input::input(&file, &mut problems);
     let slice_ns = router.slice.as_ref().map_or(SLICE_NS, |slice| slice.get_ref().0);
     if let Some(slice) = router.slice.as_ref().filter(|_| slice_ns == 0) {
-        problems.push(Problem::new(slice.span(), "a slice of no time").help("at least 1 ns"));
+        problems.push(Problem::new(slice.span(), "a `slice` of 0 ns").help("at least 1 ns"));
     }
     let gather_ns = router.gather.as_ref().map_or(GATHER_NS, |gather| gather.get_ref().0);
     let status = router.status.as_ref().and_then(|text| loopback(text, &mut problems));
@@ -150,16 +150,16 @@ pub(crate) fn validate_router(
 }
 
 fn loopback(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<SocketAddr> {
-    let address: SocketAddr = parsed(text, "an address and a port", "127.0.0.1:9817", problems)?;
+    let address: SocketAddr = parse_as(text, "an address and a port", "127.0.0.1:9817", problems)?;
     if !address.ip().is_loopback() {
         let message = format!("{address} can be reached from the network");
-        let help = "an address of this machine only, for example \"127.0.0.1:9817\"";
+        let help = "use a loopback address, for example \"127.0.0.1:9817\"";
         problems.push(Problem::new(text.span(), message).help(help));
     }
     Some(address)
 }
 
-fn unique<'a>(
+fn check_unique<'a>(
     what: &str,
     names: impl Iterator<Item = &'a Spanned<String>>,
     problems: &mut Vec<Problem>,
@@ -177,7 +177,7 @@ fn unique<'a>(
     }
 }
 
-fn ranged(
+fn check_range(
     given: Option<&Spanned<u32>>,
     default: u32,
     range: std::ops::RangeInclusive<u32>,
@@ -194,7 +194,11 @@ fn ranged(
 }
 
 /// Returns the position of a name among `known`.
-fn named(name: &Spanned<String>, known: &[&str], problems: &mut Vec<Problem>) -> Option<usize> {
+fn port_index(
+    name: &Spanned<String>,
+    known: &[&str],
+    problems: &mut Vec<Problem>,
+) -> Option<usize> {
     let text = name.get_ref().as_str();
     let found = known.iter().position(|port| *port == text);
     if found.is_none() {
@@ -208,7 +212,7 @@ fn named(name: &Spanned<String>, known: &[&str], problems: &mut Vec<Problem>) ->
     found
 }
 
-fn parsed<T: std::str::FromStr>(
+fn parse_as<T: std::str::FromStr>(
     text: &Spanned<String>,
     what: &str,
     example: &str,
@@ -224,11 +228,11 @@ fn parsed<T: std::str::FromStr>(
 }
 
 fn prefix(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<IpNet> {
-    parsed(text, "an IP prefix", "10.2.0.0/16", problems).map(|net: IpNet| net.trunc())
+    parse_as(text, "an IP prefix", "10.2.0.0/16", problems).map(|net: IpNet| net.trunc())
 }
 
 fn mac(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<MacAddr6> {
-    parsed(text, "a hardware address", "02:00:00:00:00:01", problems)
+    parse_as(text, "a hardware address", "02:00:00:00:00:01", problems)
 }
 
 fn reservation(
@@ -243,7 +247,7 @@ fn reservation(
             Some(Reservation::Packets { pps, cost_ns: cost.0 })
         }
         (ReservationText::Packets(pps), None) => {
-            let message = format!("{pps} packets a second of unknown cost");
+            let message = format!("a reservation of {pps} packets per second without a `cost`");
             let help = "give `cost`, for example cost = \"1 us\", or reserve cycles: \"12 Mcps\"";
             problems.push(Problem::new(given.span(), message).help(help));
             None
@@ -312,7 +316,7 @@ fn port(
         }
     };
     let line_burst_ns = table.line_burst.as_ref().map_or(LINE_BURST_NS, |of| of.get_ref().0);
-    if let Some(given) = table.line_burst.as_ref().filter(|_| line_burst_ns > MOST_LINE_BURST_NS) {
+    if let Some(given) = table.line_burst.as_ref().filter(|_| line_burst_ns > MAX_LINE_BURST_NS) {
         let problem = Problem::new(given.span(), "a `line-burst` of more than 100 ms");
         problems.push(problem.help("from \"0 us\" to \"100 ms\", for example \"100 us\""));
     }
@@ -350,14 +354,14 @@ fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> M
         "tcp" => Some(6),
         "udp" => Some(17),
         "icmpv6" => Some(58),
-        _ => parsed(text, "a protocol", "udp", problems),
+        _ => parse_as(text, "a protocol", "udp", problems),
     });
     if let Some(dscp) = table.dscp.as_ref().filter(|dscp| *dscp.get_ref() > 63) {
         let message = format!("a code point of {}", dscp.get_ref());
         problems.push(Problem::new(dscp.span(), message).help("from 0 to 63"));
     }
     Match {
-        port: table.port.as_ref().and_then(|name| named(name, known, problems)),
+        port: table.port.as_ref().and_then(|name| port_index(name, known, problems)),
         protocol,
         dscp: table.dscp.as_ref().map(|dscp| *dscp.get_ref()),
         pcp: table.pcp.as_ref().and_then(|pcp| vlan::pcp(pcp, problems)),
@@ -373,11 +377,11 @@ fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> M
 fn filter(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<String> {
     let expression = text.get_ref().trim();
     let wrong = if expression.is_empty() {
-        "a filter that says nothing".to_owned()
+        "an empty filter".to_owned()
     } else if expression.len() > FILTER_BYTES {
         format!("a filter of {} bytes", expression.len())
     } else if expression.contains('\0') {
-        "a filter with a byte of 0".to_owned()
+        "a filter with a NUL character".to_owned()
     } else {
         return Some(expression.to_owned());
     };
@@ -399,8 +403,8 @@ fn extension(table: &ExtensionTable, folder: &Path, problems: &mut Vec<Problem>)
     PathExtension {
         module: folder.join(table.module.get_ref()),
         memory_bytes,
-        fuel: ranged(table.fuel.as_ref(), FUEL, 1..=1_000_000_000, "`fuel`", problems),
-        faults: ranged(table.faults.as_ref(), FAULTS, 1..=1_000_000, "`faults`", problems),
+        fuel: check_range(table.fuel.as_ref(), FUEL, 1..=1_000_000_000, "`fuel`", problems),
+        faults: check_range(table.faults.as_ref(), FAULTS, 1..=1_000_000, "`faults`", problems),
     }
 }
 
@@ -434,12 +438,13 @@ fn path(
         ("burst", table.burst.is_some()),
     ] {
         if drops && given {
-            let message = format!("`{key}` of path `{}`, which drops", table.name.get_ref());
-            let help = "take it out: packets are dropped as they are classified, and never wait";
+            let name = table.name.get_ref();
+            let message = format!("`{key}` of path `{name}`, whose action is \"drop\"");
+            let help = "take it out: the path has no queue and no process";
             problems.push(Problem::new(table.name.span(), message).help(help));
         }
     }
-    let weight = ranged(table.weight.as_ref(), 1, 1..=u32::MAX, "a weight", problems).max(1);
+    let weight = check_range(table.weight.as_ref(), 1, 1..=u32::MAX, "a weight", problems).max(1);
     let quantum = u64::from(LARGEST_BYTES) * u64::from(weight) / u64::from(smallest_weight);
     let quantum = u32::try_from(quantum).unwrap_or(u32::MAX);
     let mut contract = Contract::new().weight(weight).ok()?.quantum_bytes(quantum).ok()?;
@@ -473,7 +478,7 @@ fn path(
         }
         (None, Some(_)) => problems.push(
             Problem::new(table.name.span(), "a `burst` without a `max-rate`")
-                .help("the two are one token bucket, for example max-rate = \"20 Mbps\""),
+                .help("both define a token bucket, for example max-rate = \"20 Mbps\""),
         ),
         (None, None) => {}
     }
@@ -486,8 +491,8 @@ fn path(
         reservation: reservation(table.reservation.as_ref(), table.cost, problems),
         extension: None,
         proxy: None,
-        queue: ranged(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems),
-        to: table.to.as_ref().and_then(|name| named(name, known, problems)),
+        queue: check_range(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems),
+        to: table.to.as_ref().and_then(|name| port_index(name, known, problems)),
         contract,
     };
     (problems.len() == before).then_some(path)
@@ -500,7 +505,7 @@ fn route(
     problems: &mut Vec<Problem>,
 ) -> Option<Route> {
     let prefix = prefix(&table.prefix, problems);
-    let port = named(&table.port, known, problems)?;
+    let port = port_index(&table.port, known, problems)?;
     let nets = nets[port];
     let is_ipv6 = prefix.is_some_and(|prefix| prefix.addr().is_ipv6());
     let same_family = |net: &&IpNet| net.addr().is_ipv6() == is_ipv6;
@@ -508,15 +513,15 @@ fn route(
     let next = match (&table.neighbour, &table.via) {
         (Some(_), Some(via)) => {
             let message = "a route with both `neighbour` and `via`";
-            problems.push(Problem::new(via.span(), message).help("one of them"));
+            problems.push(Problem::new(via.span(), message).help("give one of them"));
             None
         }
         (Some(text), None) => mac(text, problems).map(NextHop::Neighbour),
         (None, Some(text)) => {
             let example = if is_ipv6 { "2001:db8:2::9" } else { "10.2.0.9" };
-            let via: IpAddr = parsed(text, &format!("an {family} address"), example, problems)?;
+            let via: IpAddr = parse_as(text, &format!("an {family} address"), example, problems)?;
             if via.is_ipv6() != is_ipv6 && prefix.is_some() {
-                let message = format!("{via} cannot lead to {}", table.prefix.get_ref());
+                let message = format!("{via} cannot be the next hop of {}", table.prefix.get_ref());
                 let help = format!("an {family} address, for example \"{example}\"");
                 problems.push(Problem::new(text.span(), message).help(help));
                 return None;

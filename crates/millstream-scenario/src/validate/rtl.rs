@@ -3,7 +3,7 @@
 use millstream::Contract;
 use toml::Spanned;
 
-use super::sharing::Keys;
+use super::scheduler::Keys;
 use crate::error::Problem;
 use crate::file::{File, OrderName, StreamTable};
 
@@ -14,15 +14,15 @@ pub(super) const NAME: &str = "rtl";
 pub(super) const DISCIPLINES: [&str; 4] = ["dwcs", "edf", "static-priority", "fifo"];
 
 /// The number of streams of the largest core.
-const MOST_STREAMS: usize = 64;
+const MAX_STREAMS: usize = 64;
 
 /// Returns whether the scheduler of this file is the hardware core.
-pub(super) fn asked_for(file: &File) -> bool {
+pub(super) fn is_requested(file: &File) -> bool {
     file.scheduler.structure.as_ref().is_some_and(|name| name.get_ref() == NAME)
 }
 
 /// Checks the scheduler's keys and number of streams for the core; returns whether they are valid.
-pub(super) fn settings(
+pub(super) fn check_keys(
     keys: &Keys,
     name: &Spanned<String>,
     children: usize,
@@ -35,7 +35,7 @@ pub(super) fn settings(
     if keys.tree {
         refuse(
             "structure `rtl` is not supported in a tree of classes".into(),
-            "it schedules the streams of a whole link; classes can take `heap`",
+            "it schedules the streams of a whole link; use `heap` with classes",
         );
     }
     if matches!(keys.order, Some(OrderName::LossFirst)) {
@@ -44,9 +44,9 @@ pub(super) fn settings(
             "its decision block compares deadlines first: order = \"edf-first\"",
         );
     }
-    if children > MOST_STREAMS {
+    if children > MAX_STREAMS {
         refuse(
-            format!("structure `rtl` holds at most {MOST_STREAMS} streams; there are {children}"),
+            format!("structure `rtl` holds at most {MAX_STREAMS} streams; there are {children}"),
             "structure = \"auto\", or fewer streams",
         );
     }
@@ -64,10 +64,11 @@ pub(super) fn check(stream: &StreamTable, contract: &Contract, problems: &mut Ve
             window.lost(),
             window.of()
         );
-        problems.push(Problem::new(span(), message).help("x and y are of 8 bits: at most 255"));
+        problems.push(Problem::new(span(), message).help("x and y have 8 bits: at most 255"));
     }
     if contract.is_limited() {
-        let message = format!("stream `{name}`: structure `rtl` knows no rate caps and no credits");
+        let message =
+            format!("stream `{name}`: structure `rtl` supports neither rate caps nor credits");
         problems.push(
             Problem::new(span(), message)
                 .help("leave out `max-rate` and the link's `credits`, or take another structure"),

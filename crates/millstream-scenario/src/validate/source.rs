@@ -8,7 +8,7 @@ use toml::Spanned;
 use crate::error::Problem;
 use crate::file::SourceTable;
 use crate::file::media::PayloadName;
-use crate::source::{Pace, Source, SourceKind, VideoCarrier, VideoInput};
+use crate::source::{Pace, Source, SourceKind, VideoInput, VideoPayloadFormat};
 use crate::units::{Duration, Rate};
 
 /// Validates a source; `duration_ns` is the duration of the scenario.
@@ -33,8 +33,8 @@ pub(super) fn source(
     positive(&keys.frame_rate, "frame-rate", problems);
     if let Some(interval) = keys.interval.as_ref().filter(|interval| interval.get_ref().0 == 0) {
         problems.push(
-            Problem::new(interval.span(), "an interval of 0 never ends at any instant")
-                .help("for packets that are all there at once use kind = \"backlog\""),
+            Problem::new(interval.span(), "an interval of 0: packets without end at one instant")
+                .help("for packets that all arrive at once, use kind = \"backlog\""),
         );
     }
     if let (Some(stop), true) = (&keys.stop, stop_ns <= start_ns) {
@@ -115,7 +115,7 @@ pub(super) fn source(
 fn largest(keys: &SourceTable, bytes: u32, problems: &mut Vec<Problem>) -> Option<u32> {
     let largest = keys.largest.as_ref()?;
     if *largest.get_ref() < bytes {
-        let message = format!("sizes go from {bytes} bytes up to less");
+        let message = format!("`largest` is below `bytes`, {bytes}");
         problems.push(Problem::new(largest.span(), message));
     }
     Some(*largest.get_ref())
@@ -128,11 +128,11 @@ fn generator(keys: &SourceTable, start_ns: u64, problems: &mut Vec<Problem>) -> 
     match (&keys.pause_after, &keys.pause) {
         (Some(after), None) => problems.push(
             Problem::new(after.span(), "`pause-after` without `pause`")
-                .help("say how long, for example pause = \"1 ms\""),
+                .help("give its length, for example pause = \"1 ms\""),
         ),
         (None, Some(pause)) => problems.push(
             Problem::new(pause.span(), "`pause` without `pause-after`")
-                .help("say after how many packets, for example pause-after = 4000"),
+                .help("give the packets before it, for example pause-after = 4000"),
         ),
         _ => {}
     }
@@ -158,14 +158,14 @@ fn video_input(
             ("frame-rate", keys.frame_rate.as_ref().map(Spanned::span)),
         ] {
             if let Some(span) = span {
-                let message = format!("`{key}` belongs to a model; a video file has its own");
+                let message = format!("`{key}` is for models; a video file has its own");
                 problems.push(Problem::new(span, message));
             }
         }
         let repeat = keys.repeat.as_ref().is_some_and(|repeat| *repeat.get_ref());
         let payload = match keys.payload.as_ref().map(Spanned::get_ref) {
-            Some(PayloadName::MpegTs) => VideoCarrier::MpegTs,
-            Some(PayloadName::Elementary) | None => VideoCarrier::Elementary,
+            Some(PayloadName::MpegTs) => VideoPayloadFormat::MpegTs,
+            Some(PayloadName::Elementary) | None => VideoPayloadFormat::Elementary,
         };
         return Some(VideoInput::File { file: file.get_ref().clone(), repeat, payload });
     }

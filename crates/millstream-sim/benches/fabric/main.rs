@@ -1,11 +1,12 @@
-//! Packet-hops per second of the fabric simulator, beside a plain simulator of the same network.
+//! Packet-hops per second of the fabric simulator and of a plain simulator of the same network.
 //!
-//! `cargo bench -p millstream-sim --bench fabric`. The network: 64 end-points, 4-ary 3-tree, 2
-//! Gb/s, 145 ns a switch. *FIFO*: 512-byte Poisson packets at 80 % load, output queues, store and
-//! forward; the plain simulator does exactly that and nothing else. *MinBW*: seven classes on
-//! virtual channels, credits, cut-through, crossbars at 1.5 times the links' rate; the same
-//! packets, 80 % in all, or the traffic of the MinBW paper's Table II. Last, 4,096 end-points
-//! (8-ary 4-tree), for three lengths of time, and the most memory held.
+//! `cargo bench -p millstream-sim --bench fabric`. The network has 64 end-points in a 4-ary 3-tree,
+//! links of 2 Gbit/s, and 145 ns of latency per switch. *FIFO* has 512-byte Poisson packets at 80 %
+//! load, output queues, and store and forward. The plain simulator implements only this case.
+//! *MinBW* has seven classes on virtual channels, credits, cut-through, and crossbars at 1.5 times
+//! the links' rate. Its traffic is those Poisson packets at 80 % load in total, or Table II of the
+//! MinBW paper. Finally the benchmark runs 4,096 end-points (8-ary 4-tree) for three durations and
+//! reports the peak memory.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod plain;
@@ -14,7 +15,9 @@ use std::time::Instant;
 
 use millstream::Contract;
 use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options};
-use millstream_sim::fabric::traffic::{ClassTraffic, EndPointTraffic, Kind, everywhere, table_ii};
+use millstream_sim::fabric::traffic::{
+    ClassTraffic, EndPointTraffic, Kind, end_point_traffic, table_ii,
+};
 use millstream_sim::fabric::{
     Arbiter, Buffering, Crossbar, Delivery, Egress, FabricListener, Forwarding, LinkParameters,
     Queueing, Simulation, SwitchParameters,
@@ -39,7 +42,7 @@ impl FabricListener for Latency {
 }
 
 fn sources(topology: &Topology, classes: &[ClassTraffic], stop_ns: u64) -> Vec<EndPointTraffic> {
-    everywhere(topology, RATE_BPS, 1.0, classes, 1, stop_ns).0
+    end_point_traffic(topology, RATE_BPS, 1.0, classes, 1, stop_ns).0
 }
 
 fn report(name: &str, simulation: &mut Simulation) -> f64 {
@@ -132,17 +135,17 @@ fn main() {
         }
     }
     fifo(folded_shuffle(8, 4).unwrap(), 1_000_000);
-    // Time should grow as hops do, memory hardly.
+    // Time should be proportional to hops; memory should hardly grow.
     for stop_ns in [300_000, 600_000, 1_200_000] {
         let tree = folded_shuffle(8, 4).unwrap();
         minbw("512-byte Poisson", &poisson, tree, MinBwAlgorithm::Scfq, stop_ns);
     }
     if let Some(kilobytes) = most_memory_kb() {
-        println!("  {} MB at most", kilobytes / 1000);
+        println!("  peak memory: {} MB", kilobytes / 1000);
     }
 }
 
-/// The most memory that this process has held so far, where Linux tells.
+/// Returns the peak resident memory of this process, kB; `None` if `/proc` is unavailable.
 fn most_memory_kb() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

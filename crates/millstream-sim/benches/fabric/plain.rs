@@ -1,4 +1,4 @@
-//! The yardstick: the same network by a binary heap and two events a hop, and nothing else.
+//! The baseline: a minimal simulator of the same network, with one heap and two events per hop.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -9,7 +9,7 @@ const END_POINTS: usize = 64;
 const PACKET_NS: u64 = 2_048;
 const LATENCY_NS: u64 = 145;
 const LOAD: f64 = 0.8;
-/// Links: 64 from end-points, then 8 of each of the 48 switches (4 down, 4 up).
+/// The number of links: 64 from end-points, then 8 per switch (4 down, 4 up) of 48 switches.
 const LINKS: usize = END_POINTS + 48 * 2 * ARITY;
 
 #[derive(Clone, Copy)]
@@ -40,12 +40,13 @@ fn digit(number: usize, at: usize) -> usize {
     number / ARITY.pow(u32::try_from(at).unwrap()) % ARITY
 }
 
-/// The link out of switch `column` of `level` towards `destination`, and the switch that it leads
-/// to, or none if it is the destination. A switch of a level has the columns of its sub-tree's
-/// end-points without the digit of the level.
+/// Returns the link from switch `column` of `level` towards `destination`, and its far switch.
+///
+/// The far switch is `None` if the link ends at the destination. A switch's column consists of the
+/// digits of its subtree's end-points, without the digit of its level.
 fn hop(level: usize, column: usize, destination: usize) -> (usize, Option<(usize, usize)>) {
     let out = END_POINTS + (level * 16 + column) * 2 * ARITY;
-    // A switch is above the destination if they agree on the digits above the level.
+    // A switch is above the destination if their digits above the level are equal.
     let above = (level + 1..3).all(|at| digit(column, at - 1) == digit(destination, at));
     if above {
         let port = digit(destination, level);
@@ -69,7 +70,7 @@ enum Event {
     Inject(usize),
 }
 
-/// Simulates so long, prints, returns millions of packet-hops a second.
+/// Simulates until `stop_ns`, prints the result, and returns millions of packet-hops per second.
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub(crate) fn report(stop_ns: u64) -> f64 {
     let start = Instant::now();

@@ -39,14 +39,14 @@ pub(crate) struct Transfer {
 
 /// Returns the lowest set bit of `mask` at or above `from`, or else the lowest set bit.
 #[inline]
-fn in_turn(mask: u64, from: u8) -> u8 {
+fn next_round_robin(mask: u64, from: u8) -> u8 {
     let above = mask & (u64::MAX << from);
     let mask = if above == 0 { mask } else { above };
     mask.trailing_zeros().to_le_bytes()[0]
 }
 
 #[inline]
-fn after(turn: u8) -> u8 {
+fn next_turn(turn: u8) -> u8 {
     (turn + 1) % 64
 }
 
@@ -61,17 +61,17 @@ pub(crate) struct Switch {
     queues: Box<[Queue]>,
     /// Packets behind the head of a FIFO input, by input and channel at the input. The flag says
     /// whether the head is in `queues`.
-    behind: Box<[(Queue, bool)]>,
+    fifo_backlog: Box<[(Queue, bool)]>,
     /// Channels with a waiting packet, by input and output.
     channels_waiting: Box<[u64]>,
     /// Inputs with a waiting packet, by output.
     inputs_waiting: Box<[u64]>,
     /// Outputs with a waiting packet, by input.
-    outputs_wanted: Box<[u64]>,
+    requested_outputs: Box<[u64]>,
     /// Free credits of the output buffers, by output and channel.
-    room: Box<[u32]>,
+    free_credits: Box<[u32]>,
     /// Channels whose output buffer fits the largest packet, by output.
-    ample: Box<[u64]>,
+    fits_largest: Box<[u64]>,
     /// Credits of the largest packet.
     largest: u32,
     inputs_busy: u64,
@@ -94,17 +94,17 @@ impl Switch {
         let ports = usize::from(ports);
         Self {
             ports,
-            ample: vec![u64::MAX; ports].into(),
+            fits_largest: vec![u64::MAX; ports].into(),
             largest,
             channels,
             queueing: crossbar.queueing,
             arbiter: crossbar.arbiter,
             queues: vec![Queue::EMPTY; ports * ports * channels].into(),
-            behind: vec![(Queue::EMPTY, false); ports * channels].into(),
+            fifo_backlog: vec![(Queue::EMPTY, false); ports * channels].into(),
             channels_waiting: vec![0; ports * ports].into(),
             inputs_waiting: vec![0; ports].into(),
-            outputs_wanted: vec![0; ports].into(),
-            room: vec![crossbar.output_credits; ports * channels].into(),
+            requested_outputs: vec![0; ports].into(),
+            free_credits: vec![crossbar.output_credits; ports * channels].into(),
             inputs_busy: 0,
             outputs_busy: 0,
             transfers: vec![None; ports].into(),
@@ -131,7 +131,7 @@ impl Switch {
     ) {
         if self.queueing == Queueing::Fifo {
             let from = input * self.channels + usize::from(packets.get(packet).channel);
-            let (queue, at_head) = &mut self.behind[from];
+            let (queue, at_head) = &mut self.fifo_backlog[from];
             if *at_head {
                 return queue.push(packet, packets);
             }
@@ -153,34 +153,35 @@ impl Switch {
         self.queues[pair * self.channels + channel].push(packet, packets);
         self.channels_waiting[pair] |= 1 << channel;
         self.inputs_waiting[output] |= 1 << input;
-        self.outputs_wanted[input] |= 1 << output;
+        self.requested_outputs[input] |= 1 << output;
         self.changed |= 1 << output;
     }
 
     /// Returns credits to a channel of `output` when a packet has left the output's buffer.
     #[inline]
-    pub(crate) fn free_room(&mut self, output: usize, channel: usize, credits: u32) {
-        let room = &mut self.room[output * self.channels + channel];
-        *room += credits;
-        self.ample[output] |= u64::from(*room >= self.largest) << channel;
+    pub(crate) fn release_credits(&mut self, output: usize, channel: usize, credits: u32) {
+        let free_credits = &mut self.free_credits[output * self.channels + channel];
+        *free_credits += credits;
+        self.fits_largest[output] |= u64::from(*free_credits >= self.largest) << channel;
         self.changed |= 1 << output;
     }
 
     /// Reserves credits in a channel of `output` for a packet.
     #[inline]
-    fn take_room(&mut self, output: usize, channel: usize, credits: u32) {
-        let room = &mut self.room[output * self.channels + channel];
-        *room -= credits;
-        self.ample[output] &= !(u64::from(*room < self.largest) << channel);
+    fn reserve_credits(&mut self, output: usize, channel: usize, credits: u32) {
+        let free_credits = &mut self.free_credits[output * self.channels + channel];
+        *free_credits -= credits;
+        self.fits_largest[output] &= !(u64::from(*free_credits < self.largest) << channel);
     }
 
     /// Completes the transfer to `output` and frees both ends of the crossbar.
     #[inline]
     pub(crate) fn transferred(&mut self, output: usize) -> Transfer {
-        let transfer = self.transfers[output].take().expect("a transfer ends that has begun");
+        let transfer =
+            self.transfers[output].take().expect("the output has a transfer in progress");
         self.outputs_busy &= !(1 << output);
         self.inputs_busy &= !(1 << transfer.input);
-        self.changed |= 1 << output | self.outputs_wanted[usize::from(transfer.input)];
+        self.changed |= 1 << output | self.requested_outputs[usize::from(transfer.input)];
         transfer
     }
 
@@ -203,16 +204,16 @@ impl Switch {
                 let input = inputs.trailing_zeros() as usize;
                 inputs &= inputs - 1;
                 let grants = std::mem::take(&mut self.grants[input]);
-                let output = in_turn(grants, self.accept_turn[input]);
+                let output = next_round_robin(grants, self.accept_turn[input]);
                 if first_round || self.arbiter == Arbiter::RoundRobin {
-                    self.accept_turn[input] = after(output);
+                    self.accept_turn[input] = next_turn(output);
                     let input = u8::try_from(input).expect("an input is below 64");
-                    self.grant_turn[usize::from(output)] = after(input);
+                    self.grant_turn[usize::from(output)] = next_turn(input);
                 }
                 if let Some(transfer) = self.begin(input, usize::from(output), packets) {
                     begin(transfer);
                     if self.queueing == Queueing::Fifo {
-                        self.bring_up(&transfer, packets, &mut route);
+                        self.promote_next(&transfer, packets, &mut route);
                     }
                 }
             }
@@ -240,7 +241,7 @@ impl Switch {
                 if candidates == 0 {
                     break None;
                 }
-                let input = in_turn(candidates, self.grant_turn[output]);
+                let input = next_round_robin(candidates, self.grant_turn[output]);
                 if self.fitting_channels(usize::from(input), output, packets) != 0 {
                     break Some(input);
                 }
@@ -262,16 +263,17 @@ impl Switch {
     fn fitting_channels(&self, input: usize, output: usize, packets: &Packets) -> u64 {
         let pair = input * self.ports + output;
         let waiting = self.channels_waiting[pair];
-        let ample = self.ample[output];
-        let mut fitting = waiting & ample;
+        let fits_largest = self.fits_largest[output];
+        let mut fitting = waiting & fits_largest;
         // The packet length matters only in channels that may not fit the largest packet.
-        let mut scarce = waiting & !ample;
+        let mut scarce = waiting & !fits_largest;
         while scarce != 0 {
             let channel = scarce.trailing_zeros() as usize;
             scarce &= scarce - 1;
             let head = self.queues[pair * self.channels + channel].head();
             let fits = head.is_some_and(|head| {
-                credits(packets.get(head).bytes) <= self.room[output * self.channels + channel]
+                credits(packets.get(head).bytes)
+                    <= self.free_credits[output * self.channels + channel]
             });
             fitting |= u64::from(fits) << channel;
         }
@@ -282,15 +284,15 @@ impl Switch {
     fn begin(&mut self, input: usize, output: usize, packets: &mut Packets) -> Option<Transfer> {
         let pair = input * self.ports + output;
         let fitting = self.fitting_channels(input, output, packets);
-        let channel = in_turn(fitting, self.channel_turn[pair]);
-        self.channel_turn[pair] = after(channel);
+        let channel = next_round_robin(fitting, self.channel_turn[pair]);
+        self.channel_turn[pair] = next_turn(channel);
         let queue = &mut self.queues[pair * self.channels + usize::from(channel)];
         let packet = queue.pop(packets)?;
         if queue.head().is_none() {
             self.channels_waiting[pair] &= !(1 << channel);
             if self.channels_waiting[pair] == 0 {
                 self.inputs_waiting[output] &= !(1 << input);
-                self.outputs_wanted[input] &= !(1 << output);
+                self.requested_outputs[input] &= !(1 << output);
             }
         }
         let state = packets.get_mut(packet);
@@ -303,7 +305,7 @@ impl Switch {
             packet,
         };
         state.channel = channel;
-        self.take_room(output, usize::from(channel), transfer.credits);
+        self.reserve_credits(output, usize::from(channel), transfer.credits);
         self.inputs_busy |= 1 << input;
         self.outputs_busy |= 1 << output;
         self.transfers[output] = Some(transfer);
@@ -311,7 +313,7 @@ impl Switch {
     }
 
     /// Moves the next packet of a FIFO input to the head, after `taken` has left it.
-    fn bring_up(
+    fn promote_next(
         &mut self,
         taken: &Transfer,
         packets: &mut Packets,
@@ -319,7 +321,7 @@ impl Switch {
     ) {
         let input = usize::from(taken.input);
         let (queue, at_head) =
-            &mut self.behind[input * self.channels + usize::from(taken.from_channel)];
+            &mut self.fifo_backlog[input * self.channels + usize::from(taken.from_channel)];
         match queue.pop(packets) {
             Some(packet) => {
                 let (output, channel) = route(packet, packets);

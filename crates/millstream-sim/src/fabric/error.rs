@@ -2,7 +2,7 @@
 
 use millstream::ContractError;
 
-use super::parameters::PORTS_MOST;
+use super::parameters::MAX_PORTS;
 
 /// The reason a fabric cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -10,8 +10,8 @@ pub enum FabricError {
     /// A contract lacks a field that the discipline needs.
     #[error(transparent)]
     Contract(#[from] ContractError),
-    /// A switch has more than [`PORTS_MOST`] ports.
-    #[error("switch {switch} has {ports} ports; a simulated switch has at most {PORTS_MOST}")]
+    /// A switch has more than [`MAX_PORTS`] ports.
+    #[error("switch {switch} has {ports} ports; a simulated switch has at most {MAX_PORTS}")]
     Ports {
         /// Number of the switch.
         switch: u32,
@@ -19,7 +19,7 @@ pub enum FabricError {
         ports: u16,
     },
     /// More virtual channels than the 64 bits of an arbiter's word.
-    #[error("{classes} classes on {layers} layers are more than 64 virtual channels")]
+    #[error("{classes} classes on {layers} layers need more than 64 virtual channels")]
     Channels {
         /// Number of service classes.
         classes: usize,
@@ -27,7 +27,7 @@ pub enum FabricError {
         layers: u8,
     },
     /// Switch latency and link delay are both 0: a packet could leave a switch before it arrived.
-    #[error("latency of the switches and delay of the links are both 0; one must be 1 ns at least")]
+    #[error("the switches' latency and the links' delay are both 0; one must be at least 1 ns")]
     NoLatency,
     /// The crossbar is slower than the link, so it cannot keep a transmission fed.
     #[error("a crossbar of {crossbar_bps} bits/s is slower than a link of {link_bps} bits/s")]
@@ -38,7 +38,7 @@ pub enum FabricError {
         link_bps: u64,
     },
     /// A buffer is smaller than the largest packet, which would block its channel for ever.
-    #[error("a buffer of {credits} credits holds no packet of {bytes} bytes, which needs {needed}")]
+    #[error("a buffer of {credits} credits is too small: a packet of {bytes} bytes needs {needed}")]
     SmallBuffer {
         /// The buffer's size, credits.
         credits: u32,

@@ -8,22 +8,22 @@
 //! Stages follow the first byte under cut-through. A stage *link* lasts until the packet may cross
 //! the switch behind the link, switch latency included. The stage *last link* lasts until the last
 //! byte arrives, so the stages add up to the latency. A crossbar transfer adds no stage, since
-//! transmission may begin together with it; [`Hop::crossing`] records it.
+//! transmission may begin together with it; [`Hop::transfer`] records it.
 //!
-//! Memory: at most [`JOURNEYS_MOST`] journeys with about 80 bytes per hop, [`SAMPLES_MOST`] buffer
+//! Memory: at most [`MAX_JOURNEYS`] journeys with about 80 bytes per hop, [`MAX_SAMPLES`] buffer
 //! samples, and 4 bytes for each packet in transit. Journeys and samples beyond the limits are only
 //! counted.
 
 use std::ops::{Range, RangeInclusive};
 
 use super::buffers::Buffers;
-use super::listener::{FabricListener, Passage, Step};
+use super::listener::{FabricListener, PacketStep, Step};
 use super::simulation::Simulation;
 
 /// The maximum number of journeys kept.
-pub const JOURNEYS_MOST: usize = 10_000;
+pub const MAX_JOURNEYS: usize = 10_000;
 /// The maximum number of samples kept.
-pub const SAMPLES_MOST: usize = 50_000;
+pub const MAX_SAMPLES: usize = 50_000;
 
 /// The packets to follow. An empty list allows all values.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,21 +45,21 @@ pub struct Selection {
 }
 
 impl Selection {
-    fn allows(&self, passage: &Passage) -> bool {
+    fn allows(&self, packet_step: &PacketStep) -> bool {
         let within = |ranges: &[RangeInclusive<u32>], number: u32| {
             ranges.is_empty() || ranges.iter().any(|range| range.contains(&number))
         };
-        (self.classes.is_empty() || self.classes.contains(&passage.class))
-            && self.time_ns.contains(&passage.injected_ns)
-            && within(&self.sources, passage.source)
-            && within(&self.destinations, passage.destination)
-            && within(&self.connections, passage.connection)
+        (self.classes.is_empty() || self.classes.contains(&packet_step.class))
+            && self.time_ns.contains(&packet_step.injected_ns)
+            && within(&self.sources, packet_step.source)
+            && within(&self.destinations, packet_step.destination)
+            && within(&self.connections, packet_step.connection)
     }
 }
 
 /// A transfer through a crossbar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Crossing {
+pub struct CrossbarTransfer {
     /// Start of the transfer, ns.
     pub begins_ns: u64,
     /// End of the transfer, ns.
@@ -74,7 +74,7 @@ pub struct Transmission {
     /// End of the transmission, ns.
     pub ends_ns: u64,
     /// Time at which the packet may cross the switch behind the link, or its last byte arrives, ns.
-    pub through_ns: u64,
+    pub ready_ns: u64,
 }
 
 /// One link of a journey, with the wait and the crossbar transfer before it.
@@ -83,9 +83,9 @@ pub struct Hop {
     /// The link, as an index in [`Topology::links`](super::topology::Topology::links).
     pub link: u32,
     /// Start of the wait for the link, ns.
-    pub waits_ns: u64,
+    pub wait_start_ns: u64,
     /// The transfer through the crossbar before the link, if there is a crossbar.
-    pub crossing: Option<Crossing>,
+    pub transfer: Option<CrossbarTransfer>,
     /// The transmission, if it has begun.
     pub sent: Option<Transmission>,
 }
@@ -147,7 +147,7 @@ impl Journey {
     pub fn stages(&self) -> Vec<Stage> {
         let mut stages = Vec::new();
         let mut at_ns = self.injected_ns;
-        let mut came_by = None;
+        let mut arrived_on = None;
         for (number, hop) in self.hops.iter().enumerate() {
             let mut stage = |kind, link, until_ns| {
                 if until_ns > at_ns {
@@ -155,17 +155,17 @@ impl Journey {
                 }
                 at_ns = until_ns;
             };
-            if let Some(link) = came_by {
-                stage(StageKind::InputWait, link, hop.waits_ns);
+            if let Some(link) = arrived_on {
+                stage(StageKind::InputWait, link, hop.wait_start_ns);
             }
             let Some(sent) = hop.sent else { break };
-            let first = came_by.is_none();
+            let first = arrived_on.is_none();
             let wait = if first { StageKind::SourceWait } else { StageKind::OutputWait };
             stage(wait, hop.link, sent.begins_ns);
             let last = self.delivered_ns.is_some() && number + 1 == self.hops.len();
             let on = if last { StageKind::LastLink } else { StageKind::Link };
-            stage(on, hop.link, sent.through_ns);
-            came_by = Some(hop.link);
+            stage(on, hop.link, sent.ready_ns);
+            arrived_on = Some(hop.link);
         }
         stages
     }
@@ -173,11 +173,11 @@ impl Journey {
 
 /// The quantity that a sample measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Sampled {
+pub enum SampledQuantity {
     /// Backlog of the link, bytes.
-    WaitingBytes,
+    BacklogBytes,
     /// Occupied credits of the input buffer behind the link, over all channels.
-    TakenCredits,
+    OccupiedCredits,
 }
 
 /// The fill level of a link's buffer from `time_ns` on.
@@ -191,29 +191,29 @@ pub struct Sample {
     /// Link of the buffer.
     pub link: u32,
     /// The measured quantity.
-    pub of: Sampled,
+    pub quantity: SampledQuantity,
     /// The level, in the unit of the quantity.
     pub amount: u64,
 }
 
-const NOBODY: u32 = u32::MAX;
+const NOT_FOLLOWED: u32 = u32::MAX;
 
 /// A listener that follows selected packets.
 #[derive(Clone, Debug)]
 pub struct Journeys {
     selection: Selection,
     journeys: Vec<Journey>,
-    /// Index of the journey of each packet slot, or `NOBODY` (none).
-    followed: Vec<u32>,
+    /// Index of the journey of each packet slot, or `NOT_FOLLOWED` (none).
+    journey_index: Vec<u32>,
     /// Packets that the selection allows, per class.
     allowed: Vec<u64>,
     /// Packets followed, per class.
-    taken: Vec<usize>,
+    followed_count: Vec<usize>,
     buffers: Buffers,
     /// Number of followed packets at each link.
-    watched: Vec<u32>,
+    followed_at_link: Vec<u32>,
     samples: Vec<Sample>,
-    samples_left_out: u64,
+    samples_dropped: u64,
 }
 
 impl Journeys {
@@ -223,17 +223,17 @@ impl Journeys {
     /// Panics if `selection.every` is 0.
     #[must_use]
     pub fn new(simulation: &Simulation, classes: u8, selection: Selection) -> Self {
-        assert!(selection.every > 0, "every 0th packet is none");
+        assert!(selection.every > 0, "the sampling interval is 0");
         Self {
             selection,
             journeys: Vec::new(),
-            followed: Vec::new(),
+            journey_index: Vec::new(),
             allowed: vec![0; usize::from(classes)],
-            taken: vec![0; usize::from(classes)],
-            buffers: Buffers::of(simulation, false),
-            watched: vec![0; simulation.topology().links().len()],
+            followed_count: vec![0; usize::from(classes)],
+            buffers: Buffers::for_simulation(simulation, false),
+            followed_at_link: vec![0; simulation.topology().links().len()],
             samples: Vec::new(),
-            samples_left_out: 0,
+            samples_dropped: 0,
         }
     }
 
@@ -255,73 +255,73 @@ impl Journeys {
         &self.samples
     }
 
-    /// Returns the number of samples dropped beyond [`SAMPLES_MOST`].
+    /// Returns the number of samples dropped beyond [`MAX_SAMPLES`].
     #[must_use]
-    pub fn samples_left_out(&self) -> u64 {
-        self.samples_left_out
+    pub fn samples_dropped(&self) -> u64 {
+        self.samples_dropped
     }
 
     /// Starts a journey for an injected packet if the selection allows it and the limits permit.
-    fn enters(&mut self, passage: &Passage) {
-        let place = passage.packet as usize;
-        if place >= self.followed.len() {
-            self.followed.resize(place + 1, NOBODY);
+    fn start_journey(&mut self, packet_step: &PacketStep) {
+        let slot = packet_step.packet as usize;
+        if slot >= self.journey_index.len() {
+            self.journey_index.resize(slot + 1, NOT_FOLLOWED);
         }
-        self.followed[place] = NOBODY;
-        if !self.selection.allows(passage) {
+        self.journey_index[slot] = NOT_FOLLOWED;
+        if !self.selection.allows(packet_step) {
             return;
         }
-        let class = usize::from(passage.class);
+        let class = usize::from(packet_step.class);
         let number = self.allowed[class];
         self.allowed[class] += 1;
         if !number.is_multiple_of(self.selection.every)
-            || self.taken[class] >= self.selection.first
-            || self.journeys.len() >= JOURNEYS_MOST
+            || self.followed_count[class] >= self.selection.first
+            || self.journeys.len() >= MAX_JOURNEYS
         {
             return;
         }
-        self.taken[class] += 1;
-        // At most `JOURNEYS_MOST` journeys exist, so the index fits.
-        self.followed[place] = u32::try_from(self.journeys.len()).unwrap_or(NOBODY);
+        self.followed_count[class] += 1;
+        // At most `MAX_JOURNEYS` journeys exist, so the index fits.
+        self.journey_index[slot] = u32::try_from(self.journeys.len()).unwrap_or(NOT_FOLLOWED);
         self.journeys.push(Journey {
-            class: passage.class,
-            source: passage.source,
-            destination: passage.destination,
-            connection: passage.connection,
-            bytes: passage.bytes,
-            injected_ns: passage.injected_ns,
+            class: packet_step.class,
+            source: packet_step.source,
+            destination: packet_step.destination,
+            connection: packet_step.connection,
+            bytes: packet_step.bytes,
+            injected_ns: packet_step.injected_ns,
             delivered_ns: None,
             hops: Vec::new(),
         });
     }
 
     /// Records a step of a followed packet.
-    fn steps(&mut self, journey: usize, passage: &Passage) {
+    fn record_step(&mut self, journey: usize, packet_step: &PacketStep) {
         let journey = &mut self.journeys[journey];
-        let watched = &mut self.watched;
-        let mut waits = |hops: &mut Vec<Hop>, link: u32, waits_ns, crossing| {
+        let followed_at_link = &mut self.followed_at_link;
+        let mut waits = |hops: &mut Vec<Hop>, link: u32, wait_start_ns, transfer| {
             if let Some(before) = hops.last() {
-                watched[before.link as usize] -= 1;
+                followed_at_link[before.link as usize] -= 1;
             }
-            watched[link as usize] += 1;
-            hops.push(Hop { link, waits_ns, crossing, sent: None });
+            followed_at_link[link as usize] += 1;
+            hops.push(Hop { link, wait_start_ns, transfer, sent: None });
         };
         let hops = &mut journey.hops;
-        match passage.step {
-            Step::Injected { link } => waits(hops, link, passage.injected_ns, None),
+        match packet_step.step {
+            Step::Injected { link } => waits(hops, link, packet_step.injected_ns, None),
             Step::Queued { link, time_ns } => waits(hops, link, time_ns, None),
             Step::Crossed { onto, begins_ns, ends_ns, .. } => {
-                let crossing = Crossing { begins_ns, ends_ns };
-                waits(hops, onto, begins_ns, Some(crossing));
+                let transfer = CrossbarTransfer { begins_ns, ends_ns };
+                waits(hops, onto, begins_ns, Some(transfer));
             }
-            Step::Sent { link, begins_ns, ends_ns, through_ns, last, .. } => {
+            Step::Sent { link, begins_ns, ends_ns, ready_ns, last, .. } => {
                 if let Some(hop) = hops.last_mut() {
-                    hop.sent = Some(Transmission { begins_ns, ends_ns, through_ns });
+                    hop.sent = Some(Transmission { begins_ns, ends_ns, ready_ns });
                 }
                 if last {
-                    journey.delivered_ns = Some(through_ns);
-                    self.followed[passage.packet as usize] = NOBODY;
-                    self.watched[link as usize] -= 1;
+                    journey.delivered_ns = Some(ready_ns);
+                    self.journey_index[packet_step.packet as usize] = NOT_FOLLOWED;
+                    self.followed_at_link[link as usize] -= 1;
                 }
             }
         }
@@ -332,25 +332,29 @@ impl FabricListener for Journeys {
     const STEPS: bool = true;
 
     #[inline]
-    fn passed(&mut self, passage: &Passage) {
-        if matches!(passage.step, Step::Injected { .. }) {
-            self.enters(passage);
+    fn on_step(&mut self, packet_step: &PacketStep) {
+        if matches!(packet_step.step, Step::Injected { .. }) {
+            self.start_journey(packet_step);
         }
-        let Self { buffers, watched, samples, samples_left_out, .. } = self;
-        buffers.follow(passage, |link, taken, time_ns, amount| {
-            if watched[link as usize] == 0 {
+        let Self { buffers, followed_at_link, samples, samples_dropped, .. } = self;
+        buffers.record(packet_step, |link, behind_link, time_ns, amount| {
+            if followed_at_link[link as usize] == 0 {
                 return;
             }
-            if samples.len() >= SAMPLES_MOST {
-                *samples_left_out += 1;
+            if samples.len() >= MAX_SAMPLES {
+                *samples_dropped += 1;
                 return;
             }
-            let of = if taken { Sampled::TakenCredits } else { Sampled::WaitingBytes };
-            samples.push(Sample { time_ns, link, of, amount });
+            let quantity = if behind_link {
+                SampledQuantity::OccupiedCredits
+            } else {
+                SampledQuantity::BacklogBytes
+            };
+            samples.push(Sample { time_ns, link, quantity, amount });
         });
-        let journey = self.followed[passage.packet as usize];
-        if journey != NOBODY {
-            self.steps(journey as usize, passage);
+        let journey = self.journey_index[packet_step.packet as usize];
+        if journey != NOT_FOLLOWED {
+            self.record_step(journey as usize, packet_step);
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct Delivery {
 
 /// A packet in transit and its current step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Passage {
+pub struct PacketStep {
     /// Slot of the packet in the arena; another packet reuses it after delivery.
     pub packet: u32,
     /// Injection time, ns.
@@ -86,7 +86,7 @@ pub enum Step {
         /// Time at which the packet may cross the switch behind the link, or at which its last byte
         /// reaches the destination, ns. Under cut-through it may precede the arrival of the last
         /// byte.
-        through_ns: u64,
+        ready_ns: u64,
         /// Whether this is the last link of the packet's path.
         last: bool,
     },
@@ -94,13 +94,13 @@ pub enum Step {
 
 /// An observer of a fabric simulation.
 pub trait FabricListener {
-    /// Whether [`passed`](Self::passed) is called; `false` removes the cost of reporting steps.
+    /// Whether [`on_step`](Self::on_step) is called; `false` removes the cost of reporting steps.
     const STEPS: bool = false;
 
     /// Called for each step of a packet, in the order of [`Simulation`](super::Simulation)'s
     /// instants.
-    fn passed(&mut self, passage: &Passage) {
-        let _ = passage;
+    fn on_step(&mut self, packet_step: &PacketStep) {
+        let _ = packet_step;
     }
 
     /// Called when an end-point's application injects a packet.
@@ -122,9 +122,9 @@ impl<A: FabricListener, B: FabricListener> FabricListener for (A, B) {
     const STEPS: bool = A::STEPS || B::STEPS;
 
     #[inline]
-    fn passed(&mut self, passage: &Passage) {
-        self.0.passed(passage);
-        self.1.passed(passage);
+    fn on_step(&mut self, packet_step: &PacketStep) {
+        self.0.on_step(packet_step);
+        self.1.on_step(packet_step);
     }
 
     #[inline]
@@ -145,9 +145,9 @@ impl<A: FabricListener> FabricListener for Option<A> {
     const STEPS: bool = A::STEPS;
 
     #[inline]
-    fn passed(&mut self, passage: &Passage) {
+    fn on_step(&mut self, packet_step: &PacketStep) {
         if let Some(listener) = self {
-            listener.passed(passage);
+            listener.on_step(packet_step);
         }
     }
 
@@ -170,8 +170,8 @@ impl<A: FabricListener + ?Sized> FabricListener for &mut A {
     const STEPS: bool = A::STEPS;
 
     #[inline]
-    fn passed(&mut self, passage: &Passage) {
-        (**self).passed(passage);
+    fn on_step(&mut self, packet_step: &PacketStep) {
+        (**self).on_step(packet_step);
     }
 
     #[inline]

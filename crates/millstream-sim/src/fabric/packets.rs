@@ -33,7 +33,7 @@ pub(crate) struct Packets {
 impl Packets {
     /// Inserts a packet injected at `source`; returns its slot.
     #[inline]
-    pub(crate) fn enter(&mut self, source: u32, injection: &Injection) -> u32 {
+    pub(crate) fn insert(&mut self, source: u32, injection: &Injection) -> u32 {
         let packet = PacketState {
             injected_ns: injection.time_ns,
             tail_ns: 0,
@@ -46,22 +46,22 @@ impl Packets {
             channel: 0,
         };
         self.alive += 1;
-        if let Some(place) = self.free {
-            let next = self.packets[place as usize].next;
+        if let Some(slot) = self.free {
+            let next = self.packets[slot as usize].next;
             self.free = (next != NONE).then_some(next);
-            self.packets[place as usize] = packet;
-            return place;
+            self.packets[slot as usize] = packet;
+            return slot;
         }
         self.packets.push(packet);
-        u32::try_from(self.packets.len() - 1).expect("fewer than 2^32 packets are under way")
+        u32::try_from(self.packets.len() - 1).expect("fewer than 2^32 packets are in transit")
     }
 
     /// Removes a packet that has left the fabric and frees its slot.
     #[inline]
-    pub(crate) fn leave(&mut self, place: u32) {
+    pub(crate) fn remove(&mut self, slot: u32) {
         self.alive -= 1;
-        self.packets[place as usize].next = self.free.unwrap_or(NONE);
-        self.free = Some(place);
+        self.packets[slot as usize].next = self.free.unwrap_or(NONE);
+        self.free = Some(slot);
     }
 
     /// Returns the number of packets that wait at end-points or are in the fabric.
@@ -70,13 +70,13 @@ impl Packets {
     }
 
     #[inline]
-    pub(crate) fn get(&self, place: u32) -> &PacketState {
-        &self.packets[place as usize]
+    pub(crate) fn get(&self, slot: u32) -> &PacketState {
+        &self.packets[slot as usize]
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, place: u32) -> &mut PacketState {
-        &mut self.packets[place as usize]
+    pub(crate) fn get_mut(&mut self, slot: u32) -> &mut PacketState {
+        &mut self.packets[slot as usize]
     }
 }
 
@@ -96,20 +96,20 @@ impl Queue {
     }
 
     #[inline]
-    pub(crate) fn push(&mut self, place: u32, packets: &mut Packets) {
-        packets.get_mut(place).next = NONE;
+    pub(crate) fn push(&mut self, slot: u32, packets: &mut Packets) {
+        packets.get_mut(slot).next = NONE;
         if self.head == NONE {
-            self.head = place;
+            self.head = slot;
         } else {
-            packets.get_mut(self.tail).next = place;
+            packets.get_mut(self.tail).next = slot;
         }
-        self.tail = place;
+        self.tail = slot;
     }
 
     #[inline]
     pub(crate) fn pop(&mut self, packets: &Packets) -> Option<u32> {
-        let place = self.head()?;
-        self.head = packets.get(place).next;
-        Some(place)
+        let slot = self.head()?;
+        self.head = packets.get(slot).next;
+        Some(slot)
     }
 }

@@ -6,7 +6,7 @@ use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName}
 use millstream::{Contract, ContractError, StreamId};
 
 /// The maximum number of ports of a switch: an arbiter keeps them in one 64-bit word.
-pub const PORTS_MOST: u16 = 64;
+pub const MAX_PORTS: u16 = 64;
 
 /// Parameters of every link of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

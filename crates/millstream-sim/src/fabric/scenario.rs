@@ -39,7 +39,7 @@ pub enum PrepareError {
 /// Builds the topology of `fabric`.
 ///
 /// # Errors
-/// Fails if no topology of these sizes exists.
+/// Fails if the parameters are out of range or inconsistent.
 pub fn topology(fabric: &Fabric) -> Result<Topology, TopologyError> {
     match &fabric.topology {
         FabricTopology::FoldedShuffle { arity, levels } => folded_shuffle(*arity, *levels),
@@ -98,7 +98,7 @@ fn class(source: &Source, load: f64, link_bps: u64, largest_bytes: u32) -> Class
             peak_share: *peak_rate_bps as f64 / link_bps as f64,
         },
         Source::Poisson { bytes, .. } => Kind::Poisson { bytes: *bytes },
-        other => unreachable!("no fabric's source: {other:?}"),
+        other => unreachable!("validation rejects this source in a fabric: {other:?}"),
     };
     let rate_bps = match source {
         Source::Pareto { rate_bps, .. } | Source::Poisson { rate_bps, .. } => *rate_bps as f64,
@@ -131,7 +131,7 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, PrepareError> {
         .collect();
     let stop_ns = scenario.duration_ns.unwrap_or(u64::MAX);
     let (sources, admitted) =
-        traffic::everywhere(&topology, rate_bps, 1.0, &classes, scenario.seed, stop_ns);
+        traffic::end_point_traffic(&topology, rate_bps, 1.0, &classes, scenario.seed, stop_ns);
     let link = LinkParameters {
         rate_bps,
         overhead_bytes: scenario.link.overhead,

@@ -26,10 +26,10 @@ mod credit_accounts;
 
 use super::crossbar::{Switch, Transfer, credits};
 use super::error::FabricError;
-use super::listener::{Delivery, FabricListener, Passage, Step};
+use super::event_queue::EventQueue;
+use super::listener::{Delivery, FabricListener, PacketStep, Step};
 use super::packets::Packets;
 use super::parameters::{Forwarding, LinkParameters, SwitchParameters};
-use super::timeline::Timeline;
 use super::topology::{Node, Topology};
 use super::traffic::{EndPointTraffic, Injection};
 use credit_accounts::CreditAccounts;
@@ -65,7 +65,7 @@ struct Transmitter {
     /// Whether the link is on the list of links that decide at this instant.
     marked: bool,
     /// Time of the scheduled [`Event::Wake`], ns, if any.
-    wakes_ns: Option<u64>,
+    wake_ns: Option<u64>,
     /// End of the last transmission that is in progress or known in advance, ns.
     free_ns: u64,
     /// Total transmission time, ns.
@@ -105,7 +105,7 @@ pub struct Simulation {
     /// Whether links have no flow control and no caps, and serve in order of arrival. A packet's
     /// transmission time is then known on arrival, so no decisions are needed.
     first_come: bool,
-    timeline: Timeline<Event>,
+    event_queue: EventQueue<Event>,
     packets: Packets,
     transmitters: Vec<Transmitter>,
     /// The switches' crossbars; empty without crossbars.
@@ -118,10 +118,10 @@ pub struct Simulation {
     link_ns: Box<[u64]>,
     /// Transfer time through a crossbar, by packet length, ns.
     crossbar_ns: Box<[u64]>,
-    moment: Moment,
+    work: InstantWork,
     credit_accounts: CreditAccounts,
     /// Packets in switches or on a link into one.
-    inside: u64,
+    packets_in_switches: u64,
     /// End-points with a scheduled [`Event::Injection`].
     pending_injections: usize,
     hops: u64,
@@ -129,7 +129,7 @@ pub struct Simulation {
 
 /// Work of the current instant; kept between instants to reuse its memory.
 #[derive(Debug, Default)]
-struct Moment {
+struct InstantWork {
     events: Vec<Event>,
     injections: Vec<u32>,
     /// Pairs of link and packet that arrives on it.
@@ -150,17 +150,17 @@ impl Simulation {
         until_ns: u64,
         listener: &mut impl FabricListener,
     ) -> Result<bool, FabricError> {
-        while let Some(time_ns) = self.timeline.next_ns() {
+        while let Some(time_ns) = self.event_queue.next_ns() {
             if time_ns > until_ns {
                 return Ok(true);
             }
-            self.instant(time_ns, listener);
-            if self.inside > 0 && self.timeline.waiting() == self.pending_injections {
+            self.process_instant(time_ns, listener);
+            if self.packets_in_switches > 0 && self.event_queue.len() == self.pending_injections {
                 return Err(self.deadlock());
             }
         }
         if self.packets.alive() == 0 {
-            self.credit_accounts.at_rest();
+            self.credit_accounts.assert_all_returned();
         }
         Ok(false)
     }
@@ -168,12 +168,12 @@ impl Simulation {
     /// Returns the current simulation time, ns.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
-        self.timeline.now_ns()
+        self.event_queue.now_ns()
     }
 
     /// Returns the number of packets that wait at end-points or are in transit.
     #[must_use]
-    pub fn packets_under_way(&self) -> usize {
+    pub fn packets_in_transit(&self) -> usize {
         self.packets.alive()
     }
 
@@ -215,7 +215,7 @@ impl Simulation {
 
     fn deadlock(&self) -> FabricError {
         let cycle = self.topology.dependency_cycle().map_or_else(
-            || String::from("no ring of links: a scheduler holds back what waits"),
+            || String::from("no cycle of links: a scheduler withholds the waiting packets"),
             |cycle| {
                 let links = cycle.iter().map(|&(link, layer)| {
                     let link = self.topology.links()[link];
@@ -229,11 +229,11 @@ impl Simulation {
 
     /// Processes all events at `now_ns`.
     #[inline]
-    fn instant(&mut self, now_ns: u64, listener: &mut impl FabricListener) {
-        let Self { timeline, moment, .. } = self;
-        timeline.take(now_ns, |event| moment.events.push(event));
-        for index in 0..self.moment.events.len() {
-            match self.moment.events[index] {
+    fn process_instant(&mut self, now_ns: u64, listener: &mut impl FabricListener) {
+        let Self { event_queue, work, .. } = self;
+        event_queue.advance_to(now_ns, |event| work.events.push(event));
+        for index in 0..self.work.events.len() {
+            match self.work.events[index] {
                 Event::Sent(link) => self.sent(link),
                 Event::Transferred(switch, output) => self.transferred(now_ns, switch, output),
                 Event::Credits { link, channel, credits } => {
@@ -241,36 +241,36 @@ impl Simulation {
                 }
                 Event::Ready { link, packet } => {
                     if self.switches.is_empty() {
-                        self.moment.arrivals.push((link, packet));
+                        self.work.arrivals.push((link, packet));
                     } else {
                         self.ready(link, packet);
                     }
                 }
-                Event::Injection(end_point) => self.moment.injections.push(end_point),
+                Event::Injection(end_point) => self.work.injections.push(end_point),
                 Event::Wake(link) => {
-                    self.transmitters[link as usize].wakes_ns = None;
+                    self.transmitters[link as usize].wake_ns = None;
                     self.mark_link(link);
                 }
             }
         }
-        self.moment.events.clear();
+        self.work.events.clear();
         // Packets of several inputs can reach one queue at once; the lower link number goes first.
-        if self.moment.arrivals.len() > 1 {
-            self.moment.arrivals.sort_unstable();
+        if self.work.arrivals.len() > 1 {
+            self.work.arrivals.sort_unstable();
         }
-        for index in 0..self.moment.arrivals.len() {
-            let (link, packet) = self.moment.arrivals[index];
+        for index in 0..self.work.arrivals.len() {
+            let (link, packet) = self.work.arrivals[index];
             self.arrive(now_ns, link, packet, listener);
         }
-        self.moment.arrivals.clear();
-        while let Some(end_point) = self.moment.injections.pop() {
+        self.work.arrivals.clear();
+        while let Some(end_point) = self.work.injections.pop() {
             self.inject(now_ns, end_point, listener);
         }
-        while let Some(switch) = self.moment.switches.pop() {
-            self.moment.switch_marked[switch as usize] = false;
+        while let Some(switch) = self.work.switches.pop() {
+            self.work.switch_marked[switch as usize] = false;
             self.arbitrate(now_ns, switch, listener);
         }
-        while let Some(link) = self.moment.links.pop() {
+        while let Some(link) = self.work.links.pop() {
             self.transmitters[link as usize].marked = false;
             self.decide(now_ns, link, listener);
         }
@@ -286,7 +286,7 @@ impl Simulation {
         {
             let (channel, credits) = transmitter.sending;
             let output = usize::from(transmitter.from_port);
-            state.free_room(output, usize::from(channel), u32::from(credits));
+            state.release_credits(output, usize::from(channel), u32::from(credits));
             self.mark_switch(switch);
         }
         self.mark_link(link);
@@ -303,7 +303,7 @@ impl Simulation {
             self.give_credits(now_ns, link, transfer.from_channel, credits);
         } else {
             let event = Event::Credits { link, channel: transfer.from_channel, credits };
-            self.timeline.schedule(now_ns + self.link.delay_ns, event);
+            self.event_queue.schedule(now_ns + self.link.delay_ns, event);
         }
         self.mark_switch(switch);
     }
@@ -345,7 +345,7 @@ impl Simulation {
     fn arrive(&mut self, now_ns: u64, link: u32, packet: u32, listener: &mut impl FabricListener) {
         let (switch, port, channel) = self.route(link, packet);
         let link = self.wiring.output(switch, port);
-        self.tell(packet, Step::Queued { link, time_ns: now_ns }, listener);
+        self.report_step(packet, Step::Queued { link, time_ns: now_ns }, listener);
         self.enqueue(now_ns, link, channel, packet, listener);
     }
 
@@ -366,16 +366,23 @@ impl Simulation {
             let begins_ns = self.transmitters[link as usize].free_ns.max(now_ns);
             return self.send(begins_ns, link, packet, bytes, listener);
         }
-        self.offer(now_ns, link, channel, packet, bytes);
+        self.enqueue_at_scheduler(now_ns, link, channel, packet, bytes);
     }
 
     /// Passes a packet to the scheduler of `link`.
     #[inline]
-    fn offer(&mut self, now_ns: u64, link: u32, channel: u8, packet: u32, bytes: u32) {
+    fn enqueue_at_scheduler(
+        &mut self,
+        now_ns: u64,
+        link: u32,
+        channel: u8,
+        packet: u32,
+        bytes: u32,
+    ) {
         let offered = Packet { bytes, tag: u64::from(packet) };
         let scheduler = &mut self.transmitters[link as usize].scheduler;
         let refused = scheduler.enqueue(now_ns, StreamId(u32::from(channel)), offered).is_err();
-        assert!(!refused, "a fabric drops no packet");
+        assert!(!refused, "a fabric queue dropped a packet");
         self.mark_link(link);
     }
 
@@ -386,13 +393,13 @@ impl Simulation {
         let link = self.wiring.injections[end_point as usize];
         while let Some(injection) = self.upcoming[end_point as usize] {
             if injection.time_ns > now_ns {
-                self.timeline.schedule(injection.time_ns, Event::Injection(end_point));
+                self.event_queue.schedule(injection.time_ns, Event::Injection(end_point));
                 self.pending_injections += 1;
                 return;
             }
-            let packet = self.packets.enter(end_point, &injection);
+            let packet = self.packets.insert(end_point, &injection);
             listener.injected(end_point, &injection);
-            self.tell(packet, Step::Injected { link }, listener);
+            self.report_step(packet, Step::Injected { link }, listener);
             let channel = channel(injection.class, 0, self.layers);
             self.enqueue(now_ns, link, channel, packet, listener);
             self.upcoming[end_point as usize] = self.sources[end_point as usize].next();
@@ -402,19 +409,19 @@ impl Simulation {
     /// Arbitrates the crossbar of `switch` and starts the resulting transfers.
     #[inline]
     fn arbitrate<L: FabricListener>(&mut self, now_ns: u64, switch: u32, listener: &mut L) {
-        let Self { topology, switches, packets, moment, .. } = self;
+        let Self { topology, switches, packets, work, .. } = self;
         let route = |packet: u32, packets: &Packets| {
             let state = packets.get(packet);
             let hop = topology.hop(switch, state.destination);
             (usize::from(hop.port), usize::from(channel(state.class, hop.layer, self.layers)))
         };
-        let transfers = &mut moment.transfers;
+        let transfers = &mut work.transfers;
         switches[switch as usize].arbitrate(packets, route, |transfer| transfers.push(transfer));
-        while let Some(transfer) = self.moment.transfers.pop() {
+        while let Some(transfer) = self.work.transfers.pop() {
             let state = self.packets.get(transfer.packet);
             let bytes = state.bytes;
             let end_ns = (now_ns + self.crossbar_ns[bytes as usize]).max(state.tail_ns);
-            self.timeline.schedule(end_ns, Event::Transferred(switch, transfer.output));
+            self.event_queue.schedule(end_ns, Event::Transferred(switch, transfer.output));
             let link = self.wiring.output(switch, u16::from(transfer.output));
             if L::STEPS {
                 let step = Step::Crossed {
@@ -424,9 +431,9 @@ impl Simulation {
                     begins_ns: now_ns,
                     ends_ns: end_ns,
                 };
-                self.tell(transfer.packet, step, listener);
+                self.report_step(transfer.packet, step, listener);
             }
-            self.offer(now_ns, link, transfer.channel, transfer.packet, bytes);
+            self.enqueue_at_scheduler(now_ns, link, transfer.channel, transfer.packet, bytes);
         }
     }
 
@@ -439,10 +446,10 @@ impl Simulation {
         }
         let Some(departure) = transmitter.scheduler.decide(now_ns, &mut ()) else {
             if let Some(from_ns) = transmitter.scheduler.next_eligible_ns()
-                && transmitter.wakes_ns.is_none_or(|wakes_ns| from_ns < wakes_ns)
+                && transmitter.wake_ns.is_none_or(|wake_ns| from_ns < wake_ns)
             {
-                transmitter.wakes_ns = Some(from_ns);
-                self.timeline.schedule(from_ns.max(now_ns + 1), Event::Wake(link));
+                transmitter.wake_ns = Some(from_ns);
+                self.event_queue.schedule(from_ns.max(now_ns + 1), Event::Wake(link));
             }
             return;
         };
@@ -450,9 +457,9 @@ impl Simulation {
         let channel = departure.stream.0.to_le_bytes()[0];
         transmitter.sending =
             (channel, u16::try_from(credits(departure.bytes)).expect("at most 1,024 credits"));
-        let packet = u32::try_from(departure.tag).expect("tags are places of packets");
+        let packet = u32::try_from(departure.tag).expect("a tag is a packet's slot");
         let sent_ns = now_ns + self.link_ns[departure.bytes as usize];
-        self.timeline.schedule(sent_ns, Event::Sent(link));
+        self.event_queue.schedule(sent_ns, Event::Sent(link));
         self.send(now_ns, link, packet, departure.bytes, listener);
     }
 
@@ -474,7 +481,7 @@ impl Simulation {
         let injected = matches!(transmitter.from, Node::EndPoint(_));
         let to = transmitter.to;
         let ahead_ns = self.link.delay_ns + self.switch.latency_ns;
-        let through_ns = match (to, self.switch.forwarding) {
+        let ready_ns = match (to, self.switch.forwarding) {
             (Node::EndPoint(_), _) => sent_ns + self.link.delay_ns,
             (Node::Switch(_), Forwarding::CutThrough) => begins_ns + ahead_ns,
             (Node::Switch(_), Forwarding::StoreAndForward) => sent_ns + ahead_ns,
@@ -483,22 +490,22 @@ impl Simulation {
             let channel = self.packets.get(packet).channel;
             let last = matches!(to, Node::EndPoint(_));
             let ends_ns = sent_ns;
-            let step = Step::Sent { link, channel, begins_ns, ends_ns, through_ns, last };
-            self.tell(packet, step, listener);
+            let step = Step::Sent { link, channel, begins_ns, ends_ns, ready_ns, last };
+            self.report_step(packet, step, listener);
         }
         match to {
             Node::Switch(_) => {
-                self.inside += u64::from(injected);
+                self.packets_in_switches += u64::from(injected);
                 let state = self.packets.get_mut(packet);
                 state.tail_ns = sent_ns + ahead_ns;
                 self.credit_accounts.sent(link, state.channel, credits(bytes));
-                self.timeline.schedule(through_ns, Event::Ready { link, packet });
+                self.event_queue.schedule(ready_ns, Event::Ready { link, packet });
             }
             Node::EndPoint(destination) => {
-                self.inside -= u64::from(!injected);
+                self.packets_in_switches -= u64::from(!injected);
                 let state = self.packets.get(packet);
                 listener.delivered(&Delivery {
-                    time_ns: through_ns,
+                    time_ns: ready_ns,
                     injected_ns: state.injected_ns,
                     class: state.class,
                     source: state.source,
@@ -506,17 +513,17 @@ impl Simulation {
                     connection: state.connection,
                     bytes,
                 });
-                self.packets.leave(packet);
+                self.packets.remove(packet);
             }
         }
     }
 
     /// Reports a packet's step if the listener asks for steps.
     #[inline]
-    fn tell<L: FabricListener>(&self, packet: u32, step: Step, listener: &mut L) {
+    fn report_step<L: FabricListener>(&self, packet: u32, step: Step, listener: &mut L) {
         if L::STEPS {
             let state = self.packets.get(packet);
-            listener.passed(&Passage {
+            listener.on_step(&PacketStep {
                 packet,
                 injected_ns: state.injected_ns,
                 class: state.class,
@@ -531,7 +538,7 @@ impl Simulation {
 
     #[inline]
     fn mark_switch(&mut self, switch: u32) {
-        let Moment { switches, switch_marked, .. } = &mut self.moment;
+        let InstantWork { switches, switch_marked, .. } = &mut self.work;
         if !switch_marked[switch as usize] {
             switch_marked[switch as usize] = true;
             switches.push(switch);
@@ -544,7 +551,7 @@ impl Simulation {
         let transmitter = &mut self.transmitters[link as usize];
         if !transmitter.busy && !transmitter.marked {
             transmitter.marked = true;
-            self.moment.links.push(link);
+            self.work.links.push(link);
         }
     }
 }

@@ -14,7 +14,7 @@ use super::listener::{Delivery, FabricListener};
 use super::traffic::{EndPointTraffic, Injection};
 
 /// The upper bound of the latency histograms, ns: one minute. Greater latencies count as this.
-const LATENCY_MOST_NS: u64 = 60_000_000_000;
+const MAX_LATENCY_NS: u64 = 60_000_000_000;
 
 /// Statistics of one class.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl ClassStatistics {
             delivered_bytes: 0,
             latency_sum_ns: 0,
             latency_max_ns: 0,
-            latencies_ns: Histogram::new_with_bounds(1, LATENCY_MOST_NS, 2)
+            latencies_ns: Histogram::new_with_bounds(1, MAX_LATENCY_NS, 2)
                 .expect("bounds are in order"),
             jitter_max_ns: 0,
         }

@@ -34,7 +34,7 @@ mod tree;
 use std::fmt;
 use std::iter;
 
-pub use builder::{END_POINTS_MOST, PORTS_MOST, ROUTES_MOST, SWITCHES_MOST};
+pub use builder::{MAX_END_POINTS, MAX_PORTS, MAX_ROUTES, MAX_SWITCHES};
 pub use custom::{Cable, custom};
 pub use dragonfly::dragonfly;
 pub use error::TopologyError;
@@ -43,6 +43,22 @@ pub use omega::shuffle;
 pub use tree::{fat_tree, folded_shuffle};
 
 use table::Table;
+
+/// Deprecated alias of [`MAX_END_POINTS`].
+#[deprecated(note = "renamed to `MAX_END_POINTS`")]
+pub const END_POINTS_MOST: u32 = MAX_END_POINTS;
+
+/// Deprecated alias of [`MAX_PORTS`].
+#[deprecated(note = "renamed to `MAX_PORTS`")]
+pub const PORTS_MOST: u16 = MAX_PORTS;
+
+/// Deprecated alias of [`MAX_ROUTES`].
+#[deprecated(note = "renamed to `MAX_ROUTES`")]
+pub const ROUTES_MOST: u64 = MAX_ROUTES;
+
+/// Deprecated alias of [`MAX_SWITCHES`].
+#[deprecated(note = "renamed to `MAX_SWITCHES`")]
+pub const SWITCHES_MOST: u32 = MAX_SWITCHES;
 
 /// An end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -117,7 +133,7 @@ impl Topology {
     /// Returns the number of ports of a switch, with and without a link; they are numbered from 0.
     ///
     /// # Panics
-    /// Panics if there is no such switch.
+    /// Panics if `switch` is out of range.
     pub fn ports(&self, switch: u32) -> u16 {
         self.ports[switch as usize]
     }
@@ -132,7 +148,7 @@ impl Topology {
     /// The result is an index in [`links`](Self::links). The link uses layer 0.
     ///
     /// # Panics
-    /// Panics if there is no such end-point.
+    /// Panics if `end_point` is out of range.
     #[inline]
     pub fn injection_link(&self, end_point: u32) -> usize {
         self.injection[end_point as usize] as usize
@@ -143,7 +159,7 @@ impl Topology {
     /// Returns `None` if the port has no cable.
     ///
     /// # Panics
-    /// Panics if there is no such switch or port.
+    /// Panics if `switch` or `port` is out of range.
     #[inline]
     pub fn output_link(&self, switch: u32, port: u16) -> Option<usize> {
         assert!(port < self.ports[switch as usize], "switch {switch} has no port {port}");
@@ -153,11 +169,11 @@ impl Topology {
 
     /// Returns the next hop of packets for a destination at a switch.
     ///
-    /// In a one-way network some switches are on no route to some destinations; their result is
-    /// then meaningless.
+    /// In a one-way network, a switch may be on no route to a destination; the result is then
+    /// meaningless.
     ///
     /// # Panics
-    /// Panics if there is no such switch or destination.
+    /// Panics if `switch` or `destination` is out of range.
     #[inline]
     pub fn hop(&self, switch: u32, destination: u32) -> Hop {
         self.table.hop(switch, destination)
@@ -174,7 +190,7 @@ impl Topology {
     /// from an end-point to itself passes its switch, or the whole network if that is one-way.
     ///
     /// # Panics
-    /// Panics if there is no such source or destination.
+    /// Panics if `source` or `destination` is out of range.
     pub fn path(&self, source: u32, destination: u32) -> impl Iterator<Item = usize> {
         iter::successors(Some(self.injection_link(source)), move |&link| {
             match self.links[link].to {
@@ -190,7 +206,7 @@ impl Topology {
     ///
     /// The result shows the deadlocks that the second layer prevents.
     pub fn on_one_layer(mut self) -> Topology {
-        self.table.forget_layers();
+        self.table.clear_layers();
         self.layers = 1;
         self
     }
@@ -211,7 +227,7 @@ impl Topology {
     /// from left to right. A grid is drawn as a grid; a dragonfly has a row for each group.
     ///
     /// # Panics
-    /// Panics if there is no such node.
+    /// Panics if `node` is out of range.
     pub fn position(&self, node: Node) -> (u32, u32) {
         match node {
             Node::EndPoint(number) => self.end_point_positions[number as usize],

@@ -10,13 +10,13 @@
 //!
 //! Source: *Evaluating several implementations for the AS minimum bandwidth egress link scheduler*
 //! (Martínez, Alfaro and Sánchez), section VI-B and Table II, which [`table_ii`] builds. This table
-//! lists what the paper leaves open and how this module fills it in:
+//! lists the choices that the paper leaves open and those of this module:
 //!
-//! | open | here |
+//! | left open by the paper | this module |
 //! |---|---|
 //! | shapes of the two Pareto distributions | 1.4 on, 1.2 off ([`millstream_traffic::OnOff`]) |
 //! | number and peak rate of a class's sources | [`SOURCES`] at the link's rate ([`PEAK_SHARE`]) |
-//! | sizes up to a maximum | control: [`CONTROL_BYTES`]; else Pareto ([`PacketBytes::up_to`]) |
+//! | lengths up to a maximum | control: [`CONTROL_BYTES`]; else Pareto ([`PacketBytes::up_to`]) |
 //! | destination of a burst | one per on period, uniform over the other end-points |
 //! | the video traces | a model of one ([`millstream_traffic::mpeg::Mpeg4Model`]) |
 //! | destinations of connections | uniform over the other end-points ([`Admission`]) |
@@ -130,7 +130,7 @@ impl Kind {
 ///
 /// All links have a data rate of `link_bps` bits/s. The result is in order of end-points; see
 /// [`Admission::admit`] and [`EndPointTraffic::new`].
-pub fn everywhere(
+pub fn end_point_traffic(
     topology: &Topology,
     link_bps: u64,
     reservable: impl Into<Reservable>,
@@ -148,4 +148,17 @@ pub fn everywhere(
         EndPointTraffic::new(end_point, end_points, link_bps, classes, &admitted, seed, stop_ns)
     };
     ((0..end_points).map(of).collect(), admitted)
+}
+
+/// Deprecated alias of [`end_point_traffic`].
+#[deprecated(note = "renamed to `end_point_traffic`")]
+pub fn everywhere(
+    topology: &Topology,
+    link_bps: u64,
+    reservable: impl Into<Reservable>,
+    classes: &[ClassTraffic],
+    seed: u64,
+    stop_ns: u64,
+) -> (Vec<EndPointTraffic>, Admitted) {
+    end_point_traffic(topology, link_bps, reservable, classes, seed, stop_ns)
 }

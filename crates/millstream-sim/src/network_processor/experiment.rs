@@ -59,7 +59,7 @@ pub fn scheduling_delay(scheduler: Scheduler) -> u64 {
 /// Figure 7: returns the throughput if scheduling takes `cycles` cycles per packet.
 #[must_use]
 pub fn throughput_at_cost(cycles: u64, bytes: u32) -> Throughput {
-    measure(pipeline(Scheduler::Given(cycles), bytes, SEED), bytes)
+    measure(pipeline(Scheduler::FixedCycles(cycles), bytes, SEED), bytes)
 }
 
 /// Returns the maximum scheduling cycles per packet at line rate, to a multiple of 10.

@@ -15,7 +15,7 @@ impl Latency {
     /// Creates a constant latency of `cycles`.
     #[must_use]
     pub fn fixed(cycles: u64) -> Self {
-        Self::drawn(&[(cycles, 1)], 0)
+        Self::from_table(&[(cycles, 1)], 0)
     }
 
     /// Creates a latency drawn from `entries`, each a latency in cycles and its weight.
@@ -23,7 +23,7 @@ impl Latency {
     /// `seed` seeds the random generator. The weights may have any sum (HILQ paper, Table 2: 99.4
     /// %).
     #[must_use]
-    pub fn drawn(entries: &[(u64, u32)], seed: u64) -> Self {
+    pub fn from_table(entries: &[(u64, u32)], seed: u64) -> Self {
         let total = entries.iter().map(|entry| entry.1).sum();
         Self { entries: entries.to_vec(), total, random: ChaCha8Rng::seed_from_u64(seed) }
     }
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn frequencies_match_table_2() {
-        let mut latency = Latency::drawn(&SRAM_LATENCY, 1);
+        let mut latency = Latency::from_table(&SRAM_LATENCY, 1);
         let draws = 1_000_000u32;
         let mut counts = [0u32; SRAM_LATENCY.len()];
         for _ in 0..draws {
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn draws_depend_only_on_the_seed() {
         let draws = |seed| {
-            let mut latency = Latency::drawn(&SRAM_LATENCY, seed);
+            let mut latency = Latency::from_table(&SRAM_LATENCY, seed);
             (0..100).map(|_| latency.next()).collect::<Vec<_>>()
         };
         assert_eq!(draws(1), draws(1));

@@ -12,7 +12,7 @@ use super::queue::Queue;
 
 /// The components of a machine.
 #[derive(Clone, Debug)]
-pub struct Parts {
+pub struct MachineConfig {
     /// Programs of each engine's contexts, at most four per engine.
     pub engines: Vec<Vec<Program>>,
     /// Capacity and initial length of each queue.
@@ -91,25 +91,25 @@ enum Next {
 impl Machine {
     /// Creates a machine at cycle 0.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        let entered = parts.queues.iter().map(|(_, waiting)| *waiting as u64).sum();
+    pub fn new(config: MachineConfig) -> Self {
+        let entered = config.queues.iter().map(|(_, waiting)| *waiting as u64).sum();
         let mut machine = Self {
             now: 0,
             events: BinaryHeap::new(),
             scheduled: 0,
-            engines: parts.engines.iter().map(|programs| Microengine::new(programs)).collect(),
-            queues: parts.queues.iter().map(|(room, full)| Queue::new(*room, *full)).collect(),
-            arrivals: parts.arrivals,
-            receiver: Port::new(parts.bytes),
-            transmitter: Port::new(parts.bytes),
-            sram: parts.sram,
-            sdram: parts.sdram,
-            scratch: parts.scratch,
-            hash: parts.hash,
+            engines: config.engines.iter().map(|programs| Microengine::new(programs)).collect(),
+            queues: config.queues.iter().map(|(room, full)| Queue::new(*room, *full)).collect(),
+            arrivals: config.arrivals,
+            receiver: Port::new(config.bytes),
+            transmitter: Port::new(config.bytes),
+            sram: config.sram,
+            sdram: config.sdram,
+            scratch: config.scratch,
+            hash: config.hash,
             totals: Totals { entered, ..Totals::default() },
         };
         if machine.arrivals.is_some() {
-            let first = machine.receiver.pass(0);
+            let first = machine.receiver.transmit(0);
             machine.schedule(first, Event::Arrived);
         }
         for engine in 0..machine.engines.len() {
@@ -135,13 +135,13 @@ impl Machine {
     pub fn inside(&self) -> u64 {
         let queued: usize = self.queues.iter().map(|queue| queue.waiting).sum();
         let contexts = self.engines.iter().flat_map(|engine| &engine.contexts);
-        (queued + contexts.filter(|context| context.holds).count()) as u64
+        (queued + contexts.filter(|context| context.holds_packet).count()) as u64
     }
 
-    /// Returns the number of finished body runs of context `place` on `engine`.
+    /// Returns the number of finished body runs of context `context` on `engine`.
     #[must_use]
-    pub fn finished(&self, engine: usize, place: usize) -> u64 {
-        self.engines[engine].contexts[place].finished
+    pub fn finished(&self, engine: usize, context: usize) -> u64 {
+        self.engines[engine].contexts[context].finished
     }
 
     /// Returns the cycles for which the SRAM's command unit was busy.
@@ -155,7 +155,7 @@ impl Machine {
         while condition(self) {
             let Some(Reverse((at, _, event))) = self.events.pop() else { break };
             self.now = at;
-            self.happen(event);
+            self.handle(event);
         }
     }
 
@@ -164,14 +164,14 @@ impl Machine {
         self.scheduled += 1;
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
             Event::Arrived => self.arrive(),
-            Event::Woken(engine, place) => self.woken(engine, place),
-            Event::Sent(engine, place) => {
+            Event::Woken(engine, context) => self.wake_context(engine, context),
+            Event::Sent(engine, context) => {
                 self.totals.transmitted += 1;
-                self.engines[engine].contexts[place].holds = false;
-                self.woken(engine, place);
+                self.engines[engine].contexts[context].holds_packet = false;
+                self.wake_context(engine, context);
             }
             Event::Step(engine) => self.step(engine),
             Event::Free(engine) => {
@@ -181,15 +181,15 @@ impl Machine {
         }
     }
 
-    fn woken(&mut self, engine: usize, place: usize) {
-        self.engines[engine].contexts[place].ready = true;
+    fn wake_context(&mut self, engine: usize, context: usize) {
+        self.engines[engine].contexts[context].ready = true;
         if !self.engines[engine].running {
             self.dispatch(engine);
         }
     }
 
     fn arrive(&mut self) {
-        let next = self.receiver.pass(self.now);
+        let next = self.receiver.transmit(self.now);
         self.schedule(next, Event::Arrived);
         self.totals.entered += 1;
         let Some(QueueId(queue)) = self.arrivals else { return };
@@ -202,15 +202,15 @@ impl Machine {
     }
 
     fn wake(&mut self, context: Option<ContextId>) {
-        if let Some(ContextId { engine, place }) = context {
-            self.schedule(self.now, Event::Woken(engine, place));
+        if let Some(ContextId { engine, context }) = context {
+            self.schedule(self.now, Event::Woken(engine, context));
         }
     }
 
     /// Runs the next ready context on an idle engine.
     fn dispatch(&mut self, engine: usize) {
-        if let Some(place) = self.engines[engine].next_ready() {
-            self.engines[engine].current = place;
+        if let Some(context) = self.engines[engine].next_ready() {
+            self.engines[engine].current = context;
             self.engines[engine].running = true;
             self.step(engine);
         }
@@ -218,13 +218,13 @@ impl Machine {
 
     /// Runs an engine's current context until it must wait.
     fn step(&mut self, engine: usize) {
-        let id = ContextId { engine, place: self.engines[engine].current };
+        let id = ContextId { engine, context: self.engines[engine].current };
         loop {
             match self.advance(id) {
                 Next::Now => {}
                 Next::Later => break,
                 Next::Swapped(cycles) => {
-                    self.engines[engine].contexts[id.place].ready = false;
+                    self.engines[engine].contexts[id.context].ready = false;
                     self.schedule(self.now + cycles, Event::Free(engine));
                     break;
                 }
@@ -234,30 +234,30 @@ impl Machine {
 
     /// Executes one step of a context.
     fn advance(&mut self, id: ContextId) -> Next {
-        let context = &mut self.engines[id.engine].contexts[id.place];
+        let context = &mut self.engines[id.engine].contexts[id.context];
         match context.progress {
-            Progress::Asking => self.ask(id),
+            Progress::Requesting => self.request_work(id),
             Progress::Prologue(at, packets) => {
                 if let Some(operation) = context.program.prologue.get(at).copied() {
                     context.progress = Progress::Prologue(at + 1, packets);
                     self.operate(id, operation)
                 } else {
-                    context.progress = Progress::Taking(packets);
+                    context.progress = Progress::Dequeuing(packets);
                     Next::Now
                 }
             }
-            Progress::Taking(packets) => self.take(id, packets),
+            Progress::Dequeuing(packets) => self.take(id, packets),
             Progress::Body(at, after) => {
                 if let Some(operation) = context.program.body.get(at).copied() {
                     context.progress = Progress::Body(at + 1, after);
                     self.operate(id, operation)
                 } else {
                     context.finished += 1;
-                    if std::mem::take(&mut context.holds) {
+                    if std::mem::take(&mut context.holds_packet) {
                         self.totals.consumed += 1;
                     }
                     context.progress =
-                        if after > 0 { Progress::Taking(after) } else { Progress::Asking };
+                        if after > 0 { Progress::Dequeuing(after) } else { Progress::Requesting };
                     Next::Now
                 }
             }
@@ -265,18 +265,18 @@ impl Machine {
     }
 
     /// Requests work for a context from its source.
-    fn ask(&mut self, id: ContextId) -> Next {
+    fn request_work(&mut self, id: ContextId) -> Next {
         let now = self.now;
-        let context = &mut self.engines[id.engine].contexts[id.place];
+        let context = &mut self.engines[id.engine].contexts[id.context];
         match context.program.source {
-            Source::Made => {
+            Source::Generated => {
                 context.progress = Progress::Prologue(0, 1);
                 Next::Now
             }
-            Source::Every(period) => {
+            Source::Timer(period) => {
                 if now < context.timer {
                     let at = context.timer;
-                    self.schedule(at, Event::Woken(id.engine, id.place));
+                    self.schedule(at, Event::Woken(id.engine, id.context));
                     return Next::Swapped(0);
                 }
                 context.timer += period;
@@ -297,23 +297,23 @@ impl Machine {
 
     /// Gives a context the next of `packets` packets.
     fn take(&mut self, id: ContextId, packets: usize) -> Next {
-        let context = &mut self.engines[id.engine].contexts[id.place];
+        let context = &mut self.engines[id.engine].contexts[id.context];
         let mut woken = None;
         match context.program.source {
             Source::Queue(QueueId(queue), _) => {
                 if self.queues[queue].waiting == 0 {
                     // Another context took the packet first.
-                    context.progress = Progress::Asking;
+                    context.progress = Progress::Requesting;
                     return Next::Now;
                 }
                 woken = self.queues[queue].take();
-                context.holds = true;
+                context.holds_packet = true;
             }
-            Source::Made => {
+            Source::Generated => {
                 self.totals.entered += 1;
-                context.holds = true;
+                context.holds_packet = true;
             }
-            Source::Every(_) => {}
+            Source::Timer(_) => {}
         }
         context.progress = Progress::Body(0, packets - 1);
         self.wake(woken);
@@ -321,7 +321,7 @@ impl Machine {
     }
 
     fn operate(&mut self, id: ContextId, operation: Operation) -> Next {
-        let context = &mut self.engines[id.engine].contexts[id.place];
+        let context = &mut self.engines[id.engine].contexts[id.context];
         match operation {
             Operation::Compute(cycles) => {
                 self.schedule(self.now + cycles, Event::Step(id.engine));
@@ -335,7 +335,7 @@ impl Machine {
                     Unit::Hash => &mut self.hash,
                 };
                 let answered = memory.issue(self.now + SWAP_CYCLES);
-                self.schedule(answered, Event::Woken(id.engine, id.place));
+                self.schedule(answered, Event::Woken(id.engine, id.context));
                 Next::Swapped(SWAP_CYCLES)
             }
             Operation::Enqueue(QueueId(queue)) => {
@@ -348,14 +348,14 @@ impl Machine {
                     };
                     return Next::Swapped(0);
                 }
-                context.holds = false;
+                context.holds_packet = false;
                 let woken = self.queues[queue].put();
                 self.wake(woken);
                 Next::Now
             }
             Operation::Transmit => {
-                let sent = self.transmitter.pass(self.now);
-                self.schedule(sent, Event::Sent(id.engine, id.place));
+                let sent = self.transmitter.transmit(self.now);
+                self.schedule(sent, Event::Sent(id.engine, id.context));
                 Next::Swapped(0)
             }
         }

@@ -6,18 +6,18 @@ use super::program::Program;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ContextId {
     pub(super) engine: usize,
-    pub(super) place: usize,
+    pub(super) context: usize,
 }
 
 /// The progress of a context in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// The context requests work from its source.
-    Asking,
+    Requesting,
     /// In the prologue: index of the next operation, and the number of packets of the batch.
     Prologue(usize, usize),
     /// The context takes the next packet; the number of packets left in the batch.
-    Taking(usize),
+    Dequeuing(usize),
     /// In the body: index of the next operation, and the number of packets left after this one.
     Body(usize, usize),
 }
@@ -30,7 +30,7 @@ pub(super) struct Context {
     /// Whether the context waits only for its engine.
     pub(super) ready: bool,
     /// Whether the context holds a packet.
-    pub(super) holds: bool,
+    pub(super) holds_packet: bool,
     /// Number of finished runs of the body.
     pub(super) finished: u64,
     /// Time of the next start by a timer, cycles.
@@ -52,9 +52,9 @@ impl Microengine {
         assert!(programs.len() <= super::constants::CONTEXTS, "an engine has four contexts");
         let context = |program: &Program| Context {
             program: program.clone(),
-            progress: Progress::Asking,
+            progress: Progress::Requesting,
             ready: true,
-            holds: false,
+            holds_packet: false,
             finished: 0,
             timer: 0,
         };
@@ -67,7 +67,9 @@ impl Microengine {
     /// Returns the next ready context after the current one, round robin.
     pub(super) fn next_ready(&self) -> Option<usize> {
         let count = self.contexts.len();
-        (1..=count).map(|k| (self.current + k) % count).find(|place| self.contexts[*place].ready)
+        (1..=count)
+            .map(|k| (self.current + k) % count)
+            .find(|context| self.contexts[*context].ready)
     }
 }
 

@@ -16,7 +16,7 @@ use super::constants::{
     SRAM_OCCUPANCY, TRANSMIT_PIECE,
 };
 use super::latency::Latency;
-use super::machine::{Machine, Parts};
+use super::machine::{Machine, MachineConfig};
 use super::memory::Memory;
 use super::program::{Operation, Program, QueueId, Source, Unit};
 use super::scheduler::{Scheduler, accesses};
@@ -31,12 +31,12 @@ pub const SCHEDULING_ENGINE: usize = 2;
 /// Builds the paper's pipeline, with packets of `bytes` arriving at line rate.
 #[must_use]
 pub fn pipeline(scheduler: Scheduler, bytes: u32, seed: u64) -> Machine {
-    let receive = vec![receiving(bytes); CONTEXTS];
-    let transmit = vec![transmitting(bytes); CONTEXTS];
+    let receive = vec![receive_program(bytes); CONTEXTS];
+    let transmit = vec![transmit_program(bytes); CONTEXTS];
     let mut collect = transmit.clone();
-    collect[CONTEXTS - 1] = collecting();
-    let schedule = vec![scheduler.program(WAITING, &handing_over())];
-    Machine::new(Parts {
+    collect[CONTEXTS - 1] = collect_program();
+    let schedule = vec![scheduler.program(WAITING, &enqueue_output())];
+    Machine::new(MachineConfig {
         engines: vec![receive.clone(), receive, schedule, transmit, collect],
         queues: vec![(RECEIVE_BUFFER, 0), waiting(scheduler), (OUTPUT_QUEUE, 0)],
         arrivals: Some(RECEIVED),
@@ -50,8 +50,8 @@ pub fn pipeline(scheduler: Scheduler, bytes: u32, seed: u64) -> Machine {
 pub fn scheduler_alone(scheduler: Scheduler, seed: u64) -> Machine {
     let mut body = accesses(1);
     body.push(Operation::Enqueue(WAITING));
-    let requests = Program { source: Source::Made, prologue: Vec::new(), body };
-    Machine::new(Parts {
+    let requests = Program { source: Source::Generated, prologue: Vec::new(), body };
+    Machine::new(MachineConfig {
         engines: vec![vec![requests], vec![], vec![scheduler.program(WAITING, &[])]],
         queues: vec![(0, 0), waiting(scheduler), (0, 0)],
         ..memories(PIECE_BYTES, seed)
@@ -71,29 +71,29 @@ fn waiting(scheduler: Scheduler) -> (usize, usize) {
 #[must_use]
 pub fn handover_cycles() -> f64 {
     let weights: u32 = SRAM_LATENCY.iter().map(|entry| entry.1).sum();
-    let sum: u32 = SRAM_LATENCY.iter().map(|entry| small(entry.0) * entry.1).sum();
+    let sum: u32 = SRAM_LATENCY.iter().map(|entry| to_u32(entry.0) * entry.1).sum();
     let mean = f64::from(sum) / f64::from(weights);
     let of = |operation: &Operation| match operation {
-        Operation::Compute(cycles) => f64::from(small(*cycles)),
+        Operation::Compute(cycles) => f64::from(to_u32(*cycles)),
         Operation::Access(Unit::Sram) => 1.0 + mean,
-        Operation::Access(Unit::Scratch) => f64::from(1 + small(SCRATCH_LATENCY)),
+        Operation::Access(Unit::Scratch) => f64::from(1 + to_u32(SCRATCH_LATENCY)),
         _ => 0.0,
     };
-    handing_over().iter().map(of).sum()
+    enqueue_output().iter().map(of).sum()
 }
 
-fn small(cycles: u64) -> u32 {
+fn to_u32(cycles: u64) -> u32 {
     u32::try_from(cycles).unwrap_or(u32::MAX)
 }
 
-fn memories(bytes: u32, seed: u64) -> Parts {
+fn memories(bytes: u32, seed: u64) -> MachineConfig {
     let fixed = |latency, occupancy| Memory::new(Latency::fixed(latency), occupancy);
-    Parts {
+    MachineConfig {
         engines: Vec::new(),
         queues: Vec::new(),
         arrivals: None,
         bytes,
-        sram: Memory::new(Latency::drawn(&SRAM_LATENCY, seed), SRAM_OCCUPANCY),
+        sram: Memory::new(Latency::from_table(&SRAM_LATENCY, seed), SRAM_OCCUPANCY),
         sdram: fixed(SDRAM_LATENCY, SDRAM_OCCUPANCY),
         scratch: fixed(SCRATCH_LATENCY, SCRATCH_OCCUPANCY),
         hash: fixed(HASH_LATENCY, SCRATCH_OCCUPANCY),
@@ -125,7 +125,7 @@ fn handover() -> Vec<Operation> {
     operations
 }
 
-fn handing_over() -> Vec<Operation> {
+fn enqueue_output() -> Vec<Operation> {
     let mut operations = handover();
     operations.push(Operation::Enqueue(OUTPUT));
     operations
@@ -136,7 +136,7 @@ fn handing_over() -> Vec<Operation> {
 /// It takes a buffer from the free list and receives the pieces. A hash finds the stream; its D, x
 /// and y are read, and the x/y table gives the slot. Then it reads the slot's header, takes an
 /// element queue from the free list, and writes element, header and both index levels' bits.
-fn receiving(bytes: u32) -> Program {
+fn receive_program(bytes: u32) -> Program {
     let mut body = accesses(1);
     body.extend(pieces(bytes, RECEIVE_PIECE));
     body.push(Operation::Access(Unit::Hash));
@@ -148,7 +148,7 @@ fn receiving(bytes: u32) -> Program {
 
 /// Returns the program that takes a packet from the output queue, sends its pieces, and frees its
 /// buffer.
-fn transmitting(bytes: u32) -> Program {
+fn transmit_program(bytes: u32) -> Program {
     let mut body = handover();
     body.extend(pieces(bytes, TRANSMIT_PIECE));
     body.extend(accesses(1));
@@ -157,8 +157,8 @@ fn transmitting(bytes: u32) -> Program {
 }
 
 /// Returns the program that scans the index of the expired segment, which is empty.
-fn collecting() -> Program {
+fn collect_program() -> Program {
     let mut body = vec![Operation::Access(Unit::Scratch)];
     body.extend(accesses(SEGMENT_LONGWORDS));
-    Program { source: Source::Every(GARBAGE_PERIOD), prologue: Vec::new(), body }
+    Program { source: Source::Timer(GARBAGE_PERIOD), prologue: Vec::new(), body }
 }

@@ -6,20 +6,20 @@
 use super::constants::{CLOCK_HZ, PORT_BITS_PER_S, WIRE_OVERHEAD_BYTES};
 
 /// Time units per cycle, chosen so that a byte's wire time is whole.
-const PARTS: u64 = 125;
+const UNITS_PER_CYCLE: u64 = 125;
 /// Wire time of a byte, in these units.
-const PARTS_PER_BYTE: u64 = 8 * CLOCK_HZ * PARTS / PORT_BITS_PER_S;
-const _: () = assert!(PARTS_PER_BYTE * PORT_BITS_PER_S == 8 * CLOCK_HZ * PARTS);
+const UNITS_PER_BYTE: u64 = 8 * CLOCK_HZ * UNITS_PER_CYCLE / PORT_BITS_PER_S;
+const _: () = assert!(UNITS_PER_BYTE * PORT_BITS_PER_S == 8 * CLOCK_HZ * UNITS_PER_CYCLE);
 
-fn wire_parts(bytes: u32) -> u64 {
-    u64::from(bytes + WIRE_OVERHEAD_BYTES) * PARTS_PER_BYTE
+fn wire_units(bytes: u32) -> u64 {
+    u64::from(bytes + WIRE_OVERHEAD_BYTES) * UNITS_PER_BYTE
 }
 
 /// Returns the cycles in which a packet of `bytes` passes a gigabit port, (bytes + 20) × 8 ns,
 /// rounded up.
 #[must_use]
 pub fn wire_cycles(bytes: u32) -> u64 {
-    wire_parts(bytes).div_ceil(PARTS)
+    wire_units(bytes).div_ceil(UNITS_PER_CYCLE)
 }
 
 /// Returns the maximum rate of a gigabit port in bits/s of packets of `bytes`, rounded down.
@@ -32,7 +32,7 @@ pub fn line_rate_bits_per_s(bytes: u32) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Port {
     bytes: u32,
-    /// Time at which the wire is free, in [`PARTS`] per cycle.
+    /// Time at which the wire is free, in [`UNITS_PER_CYCLE`] per cycle.
     free: u64,
 }
 
@@ -43,9 +43,9 @@ impl Port {
 
     /// Sends a packet at cycle `now` or as soon as the wire is free; returns the cycle at which it
     /// has passed.
-    pub(super) fn pass(&mut self, now: u64) -> u64 {
-        self.free = self.free.max(now * PARTS) + wire_parts(self.bytes);
-        self.free.div_ceil(PARTS)
+    pub(super) fn transmit(&mut self, now: u64) -> u64 {
+        self.free = self.free.max(now * UNITS_PER_CYCLE) + wire_units(self.bytes);
+        self.free.div_ceil(UNITS_PER_CYCLE)
     }
 }
 
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn back_to_back_packets_accumulate_no_rounding_error() {
         let mut port = Port::new(512);
-        let last = (0..1000).map(|_| port.pass(0)).last();
+        let last = (0..1000).map(|_| port.transmit(0)).last();
         assert_eq!(last, Some(987_392));
     }
 }

@@ -41,9 +41,9 @@ pub enum Source {
     /// packet that waited when the prologue began, up to the maximum.
     Queue(QueueId, usize),
     /// A packet produced on the spot, whenever the previous one is done.
-    Made,
+    Generated,
     /// A timer with this period in cycles; there is no packet.
-    Every(u64),
+    Timer(u64),
 }
 
 /// The endless program of a context.

@@ -12,15 +12,15 @@ pub(super) struct Queue {
     pub(super) waiting: usize,
     capacity: usize,
     /// Contexts that wait for a packet, longest wait first.
-    takers: VecDeque<ContextId>,
+    consumers: VecDeque<ContextId>,
     /// Contexts that wait for room, longest wait first.
-    putters: VecDeque<ContextId>,
+    producers: VecDeque<ContextId>,
 }
 
 impl Queue {
     pub(super) fn new(capacity: usize, waiting: usize) -> Self {
-        let (takers, putters) = (VecDeque::new(), VecDeque::new());
-        Self { waiting, capacity, takers, putters }
+        let (consumers, producers) = (VecDeque::new(), VecDeque::new());
+        Self { waiting, capacity, consumers, producers }
     }
 
     pub(super) fn full(&self) -> bool {
@@ -30,20 +30,20 @@ impl Queue {
     /// Adds a packet to a queue that is not full; returns the context that this wakes.
     pub(super) fn put(&mut self) -> Option<ContextId> {
         self.waiting += 1;
-        self.takers.pop_front()
+        self.consumers.pop_front()
     }
 
     /// Removes a packet from a queue that is not empty; returns the context that this wakes.
     pub(super) fn take(&mut self) -> Option<ContextId> {
         self.waiting -= 1;
-        self.putters.pop_front()
+        self.producers.pop_front()
     }
 
     pub(super) fn wait_for_packet(&mut self, context: ContextId) {
-        self.takers.push_back(context);
+        self.consumers.push_back(context);
     }
 
     pub(super) fn wait_for_room(&mut self, context: ContextId) {
-        self.putters.push_back(context);
+        self.producers.push_back(context);
     }
 }

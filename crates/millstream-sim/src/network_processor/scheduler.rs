@@ -13,7 +13,7 @@ pub enum Scheduler {
     /// The two heaps of DWCS with this number of active streams.
     Heap(usize),
     /// A fixed number of cycles of computation per packet (HILQ paper, Figure 7).
-    Given(u64),
+    FixedCycles(u64),
 }
 
 impl Scheduler {
@@ -22,7 +22,7 @@ impl Scheduler {
     pub fn streams(self) -> Option<usize> {
         match self {
             Self::Hilq(streams) | Self::Heap(streams) => Some(streams),
-            Self::Given(_) => None,
+            Self::FixedCycles(_) => None,
         }
     }
 
@@ -39,7 +39,7 @@ impl Scheduler {
             Self::Heap(streams) => {
                 HEAP_ACCESSES_PER_LEVEL * (streams as f64).log2() + HEAP_ACCESSES
             }
-            Self::Given(_) => 0.0,
+            Self::FixedCycles(_) => 0.0,
         }
     }
 
@@ -53,7 +53,7 @@ impl Scheduler {
                 (streams, accesses(HILQ_SWEEP_ACCESSES), accesses(HILQ_ACCESSES))
             }
             Self::Heap(_) => (1, Vec::new(), accesses(rounded(self.accesses_per_packet()))),
-            Self::Given(cycles) => (1, Vec::new(), vec![Operation::Compute(cycles)]),
+            Self::FixedCycles(cycles) => (1, Vec::new(), vec![Operation::Compute(cycles)]),
         };
         body.extend_from_slice(after);
         Program { source: Source::Queue(input, most), prologue, body }

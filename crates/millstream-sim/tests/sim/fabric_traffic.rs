@@ -1,4 +1,4 @@
-//! The traffic of a switched network: what is promised of it, counted.
+//! The traffic of a switched network: rates, times, destinations and admission.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 const LINK_BPS: u64 = 2_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// End-points on one ideal switch: a link from each, and a link to each.
+/// Admits connections of end-points on one ideal switch, with a link from and to each end-point.
 fn admit(
     end_points: u32,
     reservable: impl Into<Reservable>,
@@ -25,7 +25,7 @@ fn admit(
     Admission::admit(end_points, LINK_BPS, reservable, classes, seed, route, links)
 }
 
-/// End-point 0 of 16, whose connections all have room.
+/// Creates the traffic of end-point 0 of 16, with all connections admitted.
 fn end_point(classes: &[ClassTraffic], seed: u64, stop_ns: u64) -> EndPointTraffic {
     let admitted = admit(16, 10.0, classes, seed);
     EndPointTraffic::new(0, 16, LINK_BPS, classes, &admitted, seed, stop_ns)
@@ -54,7 +54,7 @@ fn bytes_of(injections: &[Injection]) -> u64 {
     injections.iter().map(|injection| u64::from(injection.bytes)).sum()
 }
 
-/// Bytes as a share of what the link carries in `stop_ns`.
+/// Returns `bytes` as a share of the link's capacity in `stop_ns`.
 fn load(bytes: u64, stop_ns: u64) -> f64 {
     bytes as f64 * 8e9 / (LINK_BPS as f64 * stop_ns as f64)
 }
@@ -69,13 +69,13 @@ fn the_same_seed_is_the_same_traffic_in_time_order() {
     assert!(first.iter().all(|injection| injection.time_ns < stop_ns));
     assert_eq!(first, end_point(&classes, 1, stop_ns).collect::<Vec<_>>());
     assert_ne!(first, end_point(&classes, 2, stop_ns).collect::<Vec<_>>());
-    // A longer run begins like a shorter one.
+    // A longer run starts with the packets of a shorter one.
     let longer = end_point(&classes, 1, 2 * stop_ns);
     assert!(longer.take(first.len()).eq(first));
 }
 
 #[test]
-fn a_class_sends_the_same_whatever_the_others_send() {
+fn a_class_is_independent_of_other_classes() {
     let all = table_ii(1.0);
     let mut quieter = all.clone();
     quieter[2].load = 0.0;
@@ -91,7 +91,7 @@ fn a_class_sends_the_same_whatever_the_others_send() {
     for class in [0, 1, 3, 4, 6] {
         assert_eq!(of_class(&all, class), of_class(&quieter, class), "class {class}");
     }
-    assert_ne!(of_class(&all, 4), of_class(&all, 5), "equal classes differ in their sequences");
+    assert_ne!(of_class(&all, 4), of_class(&all, 5), "equal classes have equal sequences");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn end_points_differ() {
 }
 
 #[test]
-fn nobody_sends_to_itself_and_destinations_are_uniform() {
+fn destinations_are_uniform_over_the_other_end_points() {
     let end_points = 8;
     // Many bursts and connections, so that each class has thousands of draws.
     let classes = [poisson(0.5, 64), voice(0.5), self_similar(0.5)];
@@ -121,7 +121,7 @@ fn nobody_sends_to_itself_and_destinations_are_uniform() {
         for injection in traffic {
             let class = usize::from(injection.class);
             assert_ne!(injection.destination, end_point, "class {class}");
-            // A burst's or connection's packets share one draw.
+            // All packets of a burst or connection share one draw.
             let before = previous.insert(injection.connection, injection.destination);
             if class == 0 || before != Some(injection.destination) {
                 draws[class][injection.destination as usize] += 1.0;
@@ -161,14 +161,14 @@ fn connections_come_at_their_phase_and_every_interval_from_there() {
     for times in times.values() {
         assert!(times[0] < 2_000_000);
         assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 2_000_000));
-        // 50 intervals of 2 ms: exactly 50 packets, whatever the phase.
+        // 50 intervals of 2 ms: exactly 50 packets at any phase.
         assert_eq!(times.len(), 50);
     }
     assert_eq!(traffic.offered_bytes()[0], 793 * 50 * 128);
 }
 
 #[test]
-fn video_comes_to_its_mean_rate_and_loads_every_moment_alike() {
+fn video_has_its_mean_rate_in_every_quarter() {
     let classes = [video(0.203_125)];
     let (seeds, stop_ns) = (20, 2 * SECOND_NS);
     let mut quarters = [0u64; 4];
@@ -178,17 +178,17 @@ fn video_comes_to_its_mean_rate_and_loads_every_moment_alike() {
                 u64::from(injection.bytes);
         }
     }
-    // Connections are whole: 68 of 6 Mb/s, or 67 where admission rounds down.
-    let asked =
+    // The number of connections of 6 Mbit/s is whole: 68, or 67 where admission rounds down.
+    let requested =
         admit(16, 10.0, &classes, 0).destinations(0, 0).len() as f64 * 6e6 / LINK_BPS as f64;
     for quarter in quarters {
-        let realised = load(quarter, seeds * stop_ns / 4) / asked;
-        assert!((realised - 1.0).abs() < 0.05, "{realised} of the load asked for: {quarters:?}");
+        let ratio = load(quarter, seeds * stop_ns / 4) / requested;
+        assert!((ratio - 1.0).abs() < 0.05, "{ratio} of the requested load: {quarters:?}");
     }
 }
 
 #[test]
-fn a_frames_packets_are_spread_evenly_and_add_up_to_it() {
+fn a_frames_packets_are_spread_evenly_and_cover_the_frame() {
     // One connection: full packets, and a last one that ends the frame.
     let frame_ns = 40_000_000;
     let injections: Vec<_> = end_point(&[video(0.003)], 5, 4 * SECOND_NS).collect();
@@ -210,10 +210,13 @@ fn a_frames_packets_are_spread_evenly_and_add_up_to_it() {
         for (place, injection) in (0..).zip(frame) {
             let due_ns = begin_ns + index * frame_ns + place * frame_ns / packets;
             assert_eq!(injection.time_ns, due_ns);
-            assert!(injection.bytes == 2176 || place + 1 == packets, "only the last is smaller");
+            assert!(
+                injection.bytes == 2176 || place + 1 == packets,
+                "an earlier packet is smaller"
+            );
         }
         sizes.push(bytes_of(frame));
-        assert_eq!(packets, bytes_of(frame).div_ceil(2176), "as few packets as hold the frame");
+        assert_eq!(packets, bytes_of(frame).div_ceil(2176), "more packets than the frame needs");
     }
     let model_peak = 4.4 * 30_000.0;
     assert!(sizes.iter().all(|bytes| (*bytes as f64) <= model_peak));
@@ -222,29 +225,31 @@ fn a_frames_packets_are_spread_evenly_and_add_up_to_it() {
 
 #[test]
 fn self_similar_traffic_comes_to_its_load_over_many_seeds() {
-    for (asked, packet_bytes) in [
+    for (requested, packet_bytes) in [
         (0.25, PacketBytes::Pareto { shape: 1.4, least: 64, most: 2176 }),
         (0.01, PacketBytes::Fixed(CONTROL_BYTES)),
     ] {
         let kind = Kind::SelfSimilar { packet_bytes, sources: SOURCES, peak_share: PEAK_SHARE };
-        let classes = [ClassTraffic { load: asked, kind }];
-        let (seeds, stop_ns) = (100, if asked < 0.1 { 200_000_000 } else { 20_000_000 });
+        let classes = [ClassTraffic { load: requested, kind }];
+        let (seeds, stop_ns) = (100, if requested < 0.1 { 200_000_000 } else { 20_000_000 });
         let loads: Vec<f64> = (0..seeds)
             .map(|seed| {
                 let mut traffic = end_point(&classes, seed, stop_ns);
                 let bytes = bytes_of(&traffic.by_ref().collect::<Vec<_>>());
                 assert_eq!(traffic.offered_bytes(), [bytes]);
-                load(bytes, stop_ns) / asked
+                load(bytes, stop_ns) / requested
             })
             .collect();
         let mean = loads.iter().sum::<f64>() / loads.len() as f64;
-        assert!((mean - 1.0).abs() < 0.06, "{mean} of {asked}");
+        assert!((mean - 1.0).abs() < 0.06, "{mean} of {requested}");
         assert!(loads.iter().all(|load| (0.3..3.0).contains(load)), "{loads:?}");
     }
 }
 
-/// The Hurst parameter by the variance-time plot: the variance of the mean of m windows falls as
-/// m^(2H − 2). The least-squares slope over m = 1, 2, 4 … 128.
+/// Returns the Hurst parameter H, estimated by the variance-time plot.
+///
+/// The variance of the mean of m windows is proportional to m^(2H − 2). H follows from the
+/// least-squares slope over m = 1, 2, 4 … 128.
 fn hurst(class: ClassTraffic, seed: u64, window_ns: u64, windows: usize) -> f64 {
     let mut counts = vec![0.0; windows];
     for injection in end_point(&[class], seed, window_ns * windows as u64) {
@@ -271,7 +276,7 @@ fn hurst(class: ClassTraffic, seed: u64, window_ns: u64, windows: usize) -> f64 
 
 #[test]
 fn bursts_are_self_similar_and_poisson_arrivals_are_not() {
-    // Windows from about a mean on period of 14 µs up to where the bounded laws end.
+    // Windows from about the mean on period (14 µs) up to the bound of the Pareto distributions.
     let (window_ns, windows, seeds) = (20_000, 10_000, 6);
     let mean = |class: ClassTraffic| {
         (0..seeds).map(|seed| hurst(class, seed, window_ns, windows)).sum::<f64>() / seeds as f64
@@ -284,7 +289,7 @@ fn bursts_are_self_similar_and_poisson_arrivals_are_not() {
 
 #[test]
 fn poisson_arrivals_have_poisson_counts() {
-    // 0.8 of 2 Gb/s in packets of 512 bytes: one each 2.56 µs, 39.0625 in 100 µs.
+    // 0.8 of 2 Gbit/s in packets of 512 bytes: one every 2.56 µs, 39.0625 in 100 µs.
     let windows = 10_000;
     let mut counts = vec![0u32; windows];
     for injection in end_point(&[poisson(0.8, 512)], 7, 100_000 * windows as u64) {
@@ -296,7 +301,7 @@ fn poisson_arrivals_have_poisson_counts() {
         counts.iter().map(|n| (f64::from(*n) - mean).powi(2)).sum::<f64>() / windows as f64;
     // Five standard errors: √(39/10⁴) = 0.0625 for the mean, √(2/10⁴) for variance/mean.
     assert!((mean - 39.0625).abs() < 0.32, "{mean}");
-    assert!((variance / mean - 1.0).abs() < 0.07, "{variance} is not {mean}");
+    assert!((variance / mean - 1.0).abs() < 0.07, "variance {variance} for mean {mean}");
 }
 
 #[test]
@@ -304,8 +309,8 @@ fn the_paper_s_connections_are_as_many_as_its_table_says() {
     let classes = table_ii(0.7);
     let admitted = admit(64, 1.0, &classes, 1);
     // 793.457 voice connections at each end-point, 67.7083 of video and of controlled load.
-    let asked: Vec<u64> = admitted.counts().iter().map(|count| count.asked).collect();
-    assert_eq!(asked, [0, 50_781, 4333, 4333, 0, 0, 0]);
+    let requested: Vec<u64> = admitted.counts().iter().map(|count| count.requested).collect();
+    assert_eq!(requested, [0, 50_781, 4333, 4333, 0, 0, 0]);
     assert!(admitted.counts().iter().all(|count| count.refused == 0));
     for end_point in 0..64 {
         assert!((793..=794).contains(&admitted.destinations(end_point, 1).len()));
@@ -323,10 +328,10 @@ fn the_paper_s_loads_add_up() {
     assert_eq!(largest.len(), 7);
     assert!((largest[4].load - 0.254).abs() < 0.001);
     assert_eq!(largest[1].load, 13.0 / 64.0);
-    assert_eq!(table_ii(0.7)[..4], largest[..4], "control and connections are constant");
+    assert_eq!(table_ii(0.7)[..4], largest[..4], "control or connections depend on the load");
 }
 
-/// No link beyond `limit_bps`, and every connection accounted for.
+/// Asserts that no link has more than `limit_bps` reserved and that all counts add up.
 fn check_admission(admitted: &Admitted, classes: &[ClassTraffic], end_points: u32, limit_bps: u64) {
     let mut reserved_bps = vec![0; 2 * end_points as usize];
     for (class, count) in (0..).zip(admitted.counts()) {
@@ -342,7 +347,7 @@ fn check_admission(admitted: &Admitted, classes: &[ClassTraffic], end_points: u3
             }
         }
         assert_eq!(count.admitted, found);
-        assert_eq!(count.asked, count.admitted + count.refused);
+        assert_eq!(count.requested, count.admitted + count.refused);
     }
     for (link, reserved_bps) in reserved_bps.into_iter().enumerate() {
         assert_eq!(admitted.reserved_bps(link), reserved_bps);
@@ -351,16 +356,17 @@ fn check_admission(admitted: &Admitted, classes: &[ClassTraffic], end_points: u3
 }
 
 #[test]
-fn what_has_no_room_is_refused_and_counted() {
+fn connections_beyond_the_reservable_rate_are_refused() {
     let classes = [voice(0.4), video(0.4)];
     let admitted = admit(16, 0.5, &classes, 1);
     check_admission(&admitted, &classes, 16, LINK_BPS / 2);
     for (count, fair) in admitted.counts().iter().zip([0.625, 0.625]) {
-        let share = count.admitted as f64 / count.asked as f64;
-        // Classes keep pace until the links are full; small connections fill what is left.
+        let share = count.admitted as f64 / count.requested as f64;
+        // Classes are admitted at equal pace until the links are full; small connections fill the
+        // rest.
         assert!((fair - 0.03..fair + 0.05).contains(&share), "{count:?}");
     }
-    // Trying every destination fills the links to within one small connection here and there.
+    // Admission tries every destination, so few links have room for another small connection.
     let reserved: u64 = (0..16).map(|link| admitted.reserved_bps(link)).sum();
     assert!(reserved as f64 > 0.98 * 16.0 * LINK_BPS as f64 / 2.0, "{reserved}");
     // A refused connection sends nothing.
@@ -380,12 +386,12 @@ fn each_class_may_have_a_share_of_its_own() {
     let counts = admitted.counts();
     assert!(counts[0].refused > counts[0].admitted, "{counts:?}");
     assert_eq!(counts[1].refused, 0);
-    assert_eq!(counts[2].admitted, 0, "a class without a share sets up nothing");
+    assert_eq!(counts[2].admitted, 0, "a class without a share has a connection");
 }
 
 #[test]
-fn a_full_route_is_left_for_one_with_room() {
-    // All but end-point 1's own link are too full for a second connection.
+fn admission_tries_other_destinations_if_a_route_is_full() {
+    // Destination 1 is behind link 0; all other destinations share link 1.
     let classes = [ClassTraffic { load: 0.02, ..video(0.0) }];
     let route = |_: u32, destination: u32, path: &mut Vec<usize>| {
         path.push(usize::from(destination != 1));
@@ -435,7 +441,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn any_classes_keep_their_promises(
+    fn injections_match_the_description_of_any_classes(
         kinds in prop::collection::vec((0.0f64..0.3, kinds()), 0..6),
         end_points in 2u32..6,
         reservable in 0.0f64..1.0,

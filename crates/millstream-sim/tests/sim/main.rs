@@ -1,4 +1,4 @@
-//! Tests of the simulated realisations, in one program.
+//! Tests of the simulated backends, in one program.
 
 #![allow(clippy::unwrap_used)]
 #![allow(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss)]

@@ -1,4 +1,4 @@
-//! The network-processor model against computations by hand.
+//! The network-processor model against hand calculations.
 
 use millstream_sim::network_processor::constants::{CLOCK_HZ, CONTEXTS, SWAP_CYCLES};
 use millstream_sim::network_processor::experiment::{
@@ -6,17 +6,19 @@ use millstream_sim::network_processor::experiment::{
 };
 use millstream_sim::network_processor::pipeline::{SCHEDULING_ENGINE, pipeline, scheduler_alone};
 use millstream_sim::network_processor::{
-    Latency, Machine, Memory, Operation, Parts, Program, QueueId, Scheduler, Source, Unit,
+    Latency, Machine, MachineConfig, Memory, Operation, Program, QueueId, Scheduler, Source, Unit,
     line_rate_bits_per_s, wire_cycles,
 };
 
-/// Engines of so many contexts that compute and then access an SRAM of fixed latency for each of
-/// `packets` packets; the cycle at which all are done.
+/// Returns the cycles that engines with these numbers of contexts need for `packets` packets.
+///
+/// For each packet a context computes, then accesses an SRAM of fixed latency. All times are in
+/// cycles.
 fn duration(contexts: &[usize], compute: u64, latency: u64, occupancy: u64, packets: u64) -> u64 {
     let body = vec![Operation::Compute(compute), Operation::Access(Unit::Sram)];
     let program = Program::for_each(QueueId(0), body);
     let memory = |latency, occupancy| Memory::new(Latency::fixed(latency), occupancy);
-    let mut machine = Machine::new(Parts {
+    let mut machine = Machine::new(MachineConfig {
         engines: contexts.iter().map(|count| vec![program.clone(); *count]).collect(),
         queues: vec![(0, usize::try_from(packets).unwrap())],
         arrivals: None,
@@ -30,7 +32,7 @@ fn duration(contexts: &[usize], compute: u64, latency: u64, occupancy: u64, pack
     for (engine, count) in contexts.iter().enumerate() {
         let shares = (0..*count).map(|place| machine.finished(engine, place));
         let (least, most) = (shares.clone().min().unwrap(), shares.max().unwrap());
-        assert!(most - least <= 1, "round robin serves contexts alike: {least} to {most}");
+        assert!(most - least <= 1, "uneven round robin: {least} to {most} packets per context");
     }
     machine.now()
 }
@@ -42,28 +44,29 @@ fn one_context_waits_for_every_access() {
 
 #[test]
 fn four_contexts_hide_latency_behind_computation() {
-    // Three contexts' computation covers the fourth's latency: the engine is always busy, and only
-    // the last access shows.
+    // The computation of three contexts covers the latency of the fourth. The engine is always
+    // busy, so only the last access adds its latency.
     let computing = 30 + SWAP_CYCLES;
     assert_eq!(duration(&[CONTEXTS], 30, 20, 2, 1000), 1000 * computing + 20);
-    // Here it does not: four packets every turn of one context, the last context 3 behind.
+    // With this latency it does not: each turn of a context serves four packets, and the last
+    // context starts 3 computations later.
     let (computing, turn) = (10 + SWAP_CYCLES, 10 + SWAP_CYCLES + 100);
     assert_eq!(duration(&[CONTEXTS], 10, 100, 2, 1000), 250 * turn + 3 * computing);
 }
 
 #[test]
 fn engines_that_share_a_memory_wait_for_it() {
-    // Two engines offer a command every 16 cycles; the memory begins one every 40.
+    // Two engines issue a command every 16 cycles; the memory starts one every 40.
     let alone = duration(&[CONTEXTS], 30, 40, 40, 500);
     let together = duration(&[CONTEXTS, CONTEXTS], 30, 40, 40, 1000);
     assert!((40_000..40_200).contains(&together), "{together}");
     assert!(together > alone * 19 / 10);
 }
 
-/// A machine whose memories answer at once.
+/// Creates a machine with memories of zero latency.
 fn machine(engines: Vec<Vec<Program>>, queues: Vec<(usize, usize)>) -> Machine {
     let memory = || Memory::new(Latency::fixed(0), 0);
-    Machine::new(Parts {
+    Machine::new(MachineConfig {
         engines,
         queues,
         arrivals: None,
@@ -75,14 +78,16 @@ fn machine(engines: Vec<Vec<Program>>, queues: Vec<(usize, usize)>) -> Machine {
     })
 }
 
-/// Packets that a context has finished by each of `cycles`, whose sweep takes 1,000 cycles and
-/// covers `most` packets, each of which takes 10. Four wait at first; another comes every 100.
+/// Returns the number of packets that a context has finished at each of `cycles`.
+///
+/// Its sweep takes 1,000 cycles and covers at most `most` packets, each of which takes 10 cycles.
+/// Four packets wait at the start; another arrives every 100 cycles.
 fn swept(most: usize, cycles: [u64; 3]) -> [u64; 3] {
     let made = vec![Operation::Compute(100), Operation::Enqueue(QueueId(0))];
-    let maker = Program { source: Source::Made, prologue: Vec::new(), body: made };
+    let generator = Program { source: Source::Generated, prologue: Vec::new(), body: made };
     let (prologue, body) = (vec![Operation::Compute(1000)], vec![Operation::Compute(10)]);
     let sweeper = Program { source: Source::Queue(QueueId(0), most), prologue, body };
-    let mut machine = machine(vec![vec![maker], vec![sweeper]], vec![(1000, 4)]);
+    let mut machine = machine(vec![vec![generator], vec![sweeper]], vec![(1000, 4)]);
     cycles.map(|cycle| {
         machine.run_while(|machine| machine.now() < cycle);
         machine.finished(1, 0)
@@ -90,8 +95,8 @@ fn swept(most: usize, cycles: [u64; 3]) -> [u64; 3] {
 }
 
 #[test]
-fn a_sweep_covers_what_waits_when_it_begins() {
-    // Sweeps begin at 0 with 4 packets, at 1,040 with the 10 that came by then, at 2,140 with 11.
+fn a_sweep_covers_the_packets_waiting_at_its_start() {
+    // Sweeps start at 0 with 4 packets, at 1,040 with the 10 that have arrived, at 2,140 with 11.
     assert_eq!(swept(1000, [2039, 3139, 3251]), [4, 14, 25]);
     // Three packets each: at 0, 1,030 and 2,060.
     assert_eq!(swept(3, [2029, 3059, 3091]), [3, 6, 9]);
@@ -100,16 +105,20 @@ fn a_sweep_covers_what_waits_when_it_begins() {
 #[test]
 fn a_timer_starts_its_program_every_period() {
     let body = vec![Operation::Compute(10)];
-    let timed = Program { source: Source::Every(100), prologue: Vec::new(), body };
+    let timed = Program { source: Source::Timer(100), prologue: Vec::new(), body };
     let mut machine = machine(vec![vec![timed]], Vec::new());
     machine.run_while(|machine| machine.now() < 950);
     // At 0, 100, …, 900.
     assert_eq!(machine.finished(0, 0), 10);
 }
 
-/// Schedulers that leave the port idle, fill it, and hold it up.
-const SCHEDULERS: [Scheduler; 4] =
-    [Scheduler::Given(0), Scheduler::Given(700), Scheduler::Hilq(50), Scheduler::Heap(500)];
+/// Schedulers faster than the port, as fast, and slower.
+const SCHEDULERS: [Scheduler; 4] = [
+    Scheduler::FixedCycles(0),
+    Scheduler::FixedCycles(700),
+    Scheduler::Hilq(50),
+    Scheduler::Heap(500),
+];
 
 #[test]
 fn packets_are_conserved_and_the_line_rate_is_never_exceeded() {
@@ -128,7 +137,7 @@ fn packets_are_conserved_and_the_line_rate_is_never_exceeded() {
             }
             let totals = machine.totals();
             assert!(totals.transmitted > 0);
-            assert!(totals.lost > 0 || bytes > 64, "{scheduler:?} keeps up with 64 bytes");
+            assert!(totals.lost > 0 || bytes > 64, "{scheduler:?} loses no packet of 64 bytes");
         }
     }
 }
@@ -153,7 +162,7 @@ fn a_seed_gives_one_run() {
 
 #[test]
 fn the_scheduler_is_the_only_bottleneck() {
-    // Handing over takes three SRAM accesses of 17 + 1 + 20.9 cycles and one of the scratchpad.
+    // The handover takes three SRAM accesses of 17 + 1 + 20.9 cycles and one scratchpad access.
     let handover = 138;
     for bytes in [128, 256, 512, 1024] {
         for cost in [0, 200, 500, 900, 1500] {

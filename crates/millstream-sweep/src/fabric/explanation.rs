@@ -62,7 +62,7 @@ impl FabricExplanation {
             streams: streams
                 .map(|(stream, connections)| FabricStreamExplanation {
                     name: stream.name.clone(),
-                    connections_asked: connections.asked,
+                    connections_asked: connections.requested,
                     connections_admitted: connections.admitted,
                 })
                 .collect(),

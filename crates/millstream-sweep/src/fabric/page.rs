@@ -6,29 +6,29 @@ use millstream_report::{
 use millstream_scenario::Scenario;
 use millstream_sim::fabric::topology::{Node, Topology};
 use millstream_sim::fabric::{
-    Buffers, ClassStatistics, Delivery, FabricListener, Passage, Simulation, TimeSeries,
+    Buffers, ClassStatistics, Delivery, FabricListener, PacketStep, Simulation, TimeSeries,
 };
 use std::io::{self, Write};
 
 use super::FabricRun;
 
 /// The number of fullest buffers listed.
-const LISTED: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// A listener that records the data of the report page.
-pub struct Looks {
+pub struct FabricPageRecorder {
     curves: TimeSeries,
     buffers: Buffers,
     /// End of the run, ns.
     end_ns: u64,
 }
 
-impl FabricListener for Looks {
+impl FabricListener for FabricPageRecorder {
     const STEPS: bool = true;
 
     #[inline]
-    fn passed(&mut self, passage: &Passage) {
-        self.buffers.passed(passage);
+    fn on_step(&mut self, packet_step: &PacketStep) {
+        self.buffers.on_step(packet_step);
     }
 
     #[inline]
@@ -37,14 +37,14 @@ impl FabricListener for Looks {
     }
 }
 
-impl Looks {
+impl FabricPageRecorder {
     /// Creates a recorder for a run that has not started.
     #[must_use]
     pub fn new(run: &FabricRun) -> Self {
         let classes = u8::try_from(run.statistics.classes().len()).unwrap_or(u8::MAX);
         Self {
             curves: TimeSeries::new(classes, run.end_ns),
-            buffers: Buffers::of(&run.simulation, true),
+            buffers: Buffers::for_simulation(&run.simulation, true),
             end_ns: run.end_ns,
         }
     }
@@ -120,25 +120,25 @@ impl Looks {
                 continue;
             }
             for channel in 0..channels {
-                if let Some(fill) = self.buffers.taken(link, channel, end_ns) {
-                    found.push((fill.mean / capacity, fill.most, link, channel));
+                if let Some(fill) = self.buffers.occupied(link, channel, end_ns) {
+                    found.push((fill.mean / capacity, fill.max, link, channel));
                 }
             }
         }
         found.sort_by(|one, other| {
             other.0.total_cmp(&one.0).then((one.2, one.3).cmp(&(other.2, other.3)))
         });
-        let row = |(mean, most, link, channel): (f64, u64, usize, usize)| {
+        let row = |(mean, max, link, channel): (f64, u64, usize, usize)| {
             let ends = &topology.links()[link];
             let stream = &scenario.streams[channel / usize::from(topology.layers())];
             FullBuffer {
                 link: format!("{} to {}", ends.from, ends.to),
                 stream: stream.name.clone(),
                 mean,
-                most: most as f64 / capacity,
+                most: max as f64 / capacity,
             }
         };
-        found.into_iter().filter(|(mean, ..)| *mean > 0.0).take(LISTED).map(row).collect()
+        found.into_iter().filter(|(mean, ..)| *mean > 0.0).take(MAX_LISTED).map(row).collect()
     }
 }
 
@@ -146,7 +146,7 @@ impl Looks {
 fn drawing(
     topology: &Topology,
     utilisation: &[f64],
-    looks: &Looks,
+    recorder: &FabricPageRecorder,
     end_ns: u64,
 ) -> (Vec<DrawnNode>, Vec<DrawnLink>) {
     let end_points = (0..topology.end_points()).map(Node::EndPoint);
@@ -162,13 +162,13 @@ fn drawing(
     };
     let links = topology.links().iter().zip(utilisation).enumerate().map(
         |(number, (link, &utilisation))| {
-            let waiting = looks.buffers.waiting(number, end_ns);
+            let waiting = recorder.buffers.backlog(number, end_ns);
             DrawnLink {
                 from: index(link.from),
                 to: index(link.to),
                 utilisation,
                 waiting_mean_bytes: waiting.mean,
-                waiting_most_bytes: waiting.most,
+                waiting_most_bytes: waiting.max,
             }
         },
     );

@@ -56,13 +56,14 @@ impl CaptureWriter {
         original_bytes: u32,
     ) -> io::Result<()> {
         let word = |value: u64, what: &str| {
-            u32::try_from(value).map_err(|_| io::Error::other(format!("{what} {value} too large")))
+            u32::try_from(value)
+                .map_err(|_| io::Error::other(format!("{value} {what} exceed 32 bits")))
         };
         let length = u64::try_from(captured.len()).unwrap_or(u64::MAX);
         for value in [
-            word(time_ns / 1_000_000_000, "a time in seconds of")?,
-            word(time_ns % 1_000_000_000, "nanoseconds of")?,
-            word(length, "a frame in bytes of")?,
+            word(time_ns / 1_000_000_000, "seconds of a timestamp")?,
+            word(time_ns % 1_000_000_000, "nanoseconds of a timestamp")?,
+            word(length, "bytes of a frame")?,
             original_bytes,
         ] {
             self.file.write_all(&value.to_ne_bytes())?;
@@ -126,8 +127,8 @@ mod tests {
                 writer.write(time_ns, &frame);
             }
             assert!(writer.flush().is_err(), "{packets} packets");
-            assert!(writer.flush().is_err(), "asked again");
-            assert!(writer.finish().is_err(), "and at the end");
+            assert!(writer.flush().is_err(), "a second flush");
+            assert!(writer.finish().is_err(), "the finish");
         }
     }
 
@@ -138,7 +139,7 @@ mod tests {
         let mut writer = writer(copy.path());
         writer.write(3_000_000_007, &FrameBytes { captured: vec![9; 2], original_bytes: 65_535 });
         writer.flush().unwrap();
-        assert_eq!(std::fs::read(copy.path()).unwrap(), [1; 5000], "until it is whole");
+        assert_eq!(std::fs::read(copy.path()).unwrap(), [1; 5000], "before the finish");
         writer.finish().unwrap();
         let file = std::fs::read(copy.path()).unwrap();
         let record = [3u32, 7, 2, 65_535].map(u32::to_ne_bytes).concat();

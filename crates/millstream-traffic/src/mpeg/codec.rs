@@ -13,10 +13,10 @@ use super::{Frame, FrameKind, FrameRate};
 /// The number of bytes kept of a unit: enough for every parsed header.
 ///
 /// The longest is a sequence parameter set with all its scaling lists.
-const KEPT: usize = 1024;
+const MAX_KEPT_BYTES: usize = 1024;
 
 /// The maximum size of a frame, bytes: larger ones come from damaged or hostile files.
-pub(super) const LARGEST_FRAME: u64 = 16 << 20;
+pub(super) const MAX_FRAME_BYTES: u64 = 16 << 20;
 
 /// A splitter of a byte stream at its start codes.
 #[derive(Debug)]
@@ -33,7 +33,7 @@ impl Units {
     pub(super) fn new(codec: Codec) -> Self {
         // Not zeros: with a first byte of 1 they would look like a start code.
         let recent = u32::MAX;
-        Self { codec, recent, kept: Vec::with_capacity(KEPT), length: 0, inside: false }
+        Self { codec, recent, kept: Vec::with_capacity(MAX_KEPT_BYTES), length: 0, inside: false }
     }
 
     /// Parses `bytes`; calls `unit` for every unit that ends in them.
@@ -50,7 +50,7 @@ impl Units {
                 self.end(code, unit);
                 self.length = code;
                 self.inside = true;
-            } else if self.inside && self.kept.len() < KEPT {
+            } else if self.inside && self.kept.len() < MAX_KEPT_BYTES {
                 self.kept.push(byte);
             }
         }
@@ -86,7 +86,7 @@ pub(super) struct Assembler {
     codec: Codec,
     pub(super) frames: Vec<Frame>,
     pub(super) rate: Option<FrameRate>,
-    /// The first frame above [`LARGEST_FRAME`]: its number and size in bytes.
+    /// The first frame above [`MAX_FRAME_BYTES`]: its number and size in bytes.
     pub(super) oversized: Option<(usize, u64)>,
     bytes: u64,
     kind: Option<FrameKind>,
@@ -105,7 +105,7 @@ enum Role {
     /// Marks the open picture as a field; two fields form a frame.
     Field,
     /// Continues the open picture or headers.
-    More,
+    Continuation,
 }
 
 impl Assembler {
@@ -137,13 +137,13 @@ impl Assembler {
                 self.kind = Some(kind);
             }
             Role::Field => self.field = true,
-            Role::Header | Role::More => {}
+            Role::Header | Role::Continuation => {}
         }
         self.bytes += length;
     }
 
     /// Returns whether no picture is open.
-    pub(super) fn is_between(&self) -> bool {
+    pub(super) fn has_no_open_picture(&self) -> bool {
         self.kind.is_none()
     }
 
@@ -151,7 +151,7 @@ impl Assembler {
     pub(super) fn end_frame(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
         let Some(kind) = self.kind.take() else { return };
-        if bytes > LARGEST_FRAME {
+        if bytes > MAX_FRAME_BYTES {
             self.oversized.get_or_insert((self.frames.len(), bytes));
         }
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -198,12 +198,12 @@ fn mpeg_role(kept: &[u8], rate: &mut Option<FrameRate>) -> Role {
             1 | 4 => Role::Picture(FrameKind::I),
             2 => Role::Picture(FrameKind::P),
             3 => Role::Picture(FrameKind::B),
-            _ => Role::More,
+            _ => Role::Continuation,
         },
         // Picture coding extension: 4 bits of identifier, 16 of vector ranges, 2 of precision, then
         // the picture structure; 3 is a whole frame.
         [0xb5, name, _, structure, ..] if name >> 4 == 8 && structure & 3 != 3 => Role::Field,
-        _ => Role::More,
+        _ => Role::Continuation,
     }
 }
 
@@ -211,7 +211,7 @@ fn h264_role(kept: &[u8], rate: &mut Option<FrameRate>) -> Role {
     match kept[0] & 31 {
         1 | 5 => match h264_slice(kept) {
             Some((0, kind)) => Role::Picture(kind),
-            _ => Role::More,
+            _ => Role::Continuation,
         },
         7 => {
             if let Some(found) = h264_rate(kept) {
@@ -220,7 +220,7 @@ fn h264_role(kept: &[u8], rate: &mut Option<FrameRate>) -> Role {
             Role::Header
         }
         6 | 8 | 9 => Role::Header,
-        _ => Role::More,
+        _ => Role::Continuation,
     }
 }
 
@@ -345,7 +345,7 @@ mod tests {
         let four = [0, 0, 0, 1, 0x65, 0x88, 9, 0, 0, 0, 1, 0x41, 0x98];
         let sizes: Vec<_> =
             frames(Codec::H264, &four, 2).frames.iter().map(|frame| frame.bytes).collect();
-        assert_eq!(sizes, [7, 6], "the zero of a long start code goes with what follows it");
+        assert_eq!(sizes, [7, 6], "the zero of a long start code belongs to the next unit");
     }
 
     #[test]

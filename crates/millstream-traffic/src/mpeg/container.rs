@@ -63,7 +63,7 @@ fn pes_header_length(packet: &[u8]) -> usize {
 }
 
 /// A reader of a transport stream by packets, so that the parser can skip an invalid packet.
-struct Packets<R> {
+struct TsPackets<R> {
     input: R,
     packet: [u8; TsPacket::SIZE],
     /// Bytes of `packet` already read; a `Cell` since the parser gives only shared access.
@@ -73,7 +73,7 @@ struct Packets<R> {
     failed: Option<String>,
 }
 
-impl<R: Read> Read for Packets<R> {
+impl<R: Read> Read for TsPackets<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         if self.used.get() == TsPacket::SIZE {
             match self.input.read_exact(&mut self.packet) {
@@ -106,7 +106,7 @@ pub(super) fn transport_stream(
 ) -> Result<(), TrafficError> {
     let packet = [0; TsPacket::SIZE];
     let packets =
-        Packets { input, packet, used: Cell::new(TsPacket::SIZE), count: 0, failed: None };
+        TsPackets { input, packet, used: Cell::new(TsPacket::SIZE), count: 0, failed: None };
     let mut reader = TsPacketReader::new(packets);
     let mut video = None;
     let mut started = false;

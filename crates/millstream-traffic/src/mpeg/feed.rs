@@ -55,7 +55,7 @@ pub struct MpegFeed {
     index: u64,
     frame_ns: u64,
     interval_ns: u64,
-    left_bytes: u32,
+    remaining_bytes: u32,
     packet: u64,
     packet_count: u64,
 }
@@ -109,7 +109,7 @@ impl MpegFeed {
             index: 0,
             frame_ns: 0,
             interval_ns: 0,
-            left_bytes: 0,
+            remaining_bytes: 0,
             packet: 0,
             packet_count: 0,
         }
@@ -149,7 +149,7 @@ impl MpegFeed {
             if self.kinds.has(frame.kind) {
                 self.frame_ns = now_ns;
                 self.interval_ns = u64::try_from(next - now).unwrap_or(u64::MAX);
-                self.left_bytes = frame.bytes;
+                self.remaining_bytes = frame.bytes;
                 self.packet = 0;
                 let largest = self.packets.largest_bytes.unwrap_or(u32::MAX).max(1);
                 self.packet_count = u64::from(frame.bytes.div_ceil(largest));
@@ -163,12 +163,12 @@ impl MpegFeed {
 
 impl Feed for MpegFeed {
     fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
-        if self.left_bytes == 0 && !self.advance() {
+        if self.remaining_bytes == 0 && !self.advance() {
             return Ok(None);
         }
         let largest = self.packets.largest_bytes.unwrap_or(u32::MAX).max(1);
-        let bytes = self.left_bytes.min(largest);
-        self.left_bytes -= bytes;
+        let bytes = self.remaining_bytes.min(largest);
+        self.remaining_bytes -= bytes;
         let offset_ns = if self.packets.spread {
             let offset = u128::from(self.interval_ns) * u128::from(self.packet);
             u64::try_from(offset / u128::from(self.packet_count.max(1))).unwrap_or(u64::MAX)

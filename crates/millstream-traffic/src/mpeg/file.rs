@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
-use super::codec::{Assembler, Codec, LARGEST_FRAME, Units};
+use super::codec::{Assembler, Codec, MAX_FRAME_BYTES, Units};
 use super::{Frame, FrameRate, container, mp4};
 use crate::arrival::TrafficError;
 
@@ -56,33 +56,33 @@ impl VideoFile {
 }
 
 /// The part of the elementary stream that is kept.
-pub(super) struct Kept {
-    to: To,
+pub(super) struct KeptStream {
+    to: KeptStorage,
     length: usize,
     limit: usize,
 }
 
-enum To {
+enum KeptStorage {
     Memory(Vec<u8>),
     File(BufWriter<File>, Option<std::io::Error>),
 }
 
-impl Kept {
+impl KeptStream {
     /// Appends `bytes` up to the limit; one byte beyond it marks the overflow.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         let room = self.limit.saturating_add(1).saturating_sub(self.length);
         let bytes = &bytes[..bytes.len().min(room)];
         self.length += bytes.len();
         match &mut self.to {
-            To::Memory(to) => to.extend_from_slice(bytes),
-            To::File(to, failed @ None) => *failed = to.write_all(bytes).err(),
-            To::File(..) => {}
+            KeptStorage::Memory(to) => to.extend_from_slice(bytes),
+            KeptStorage::File(to, failed @ None) => *failed = to.write_all(bytes).err(),
+            KeptStorage::File(..) => {}
         }
     }
 
     /// Returns whether the limit is exceeded or a write failed; then no more bytes are needed.
     pub(super) fn is_full(&self) -> bool {
-        self.length > self.limit || matches!(self.to, To::File(_, Some(_)))
+        self.length > self.limit || matches!(self.to, KeptStorage::File(_, Some(_)))
     }
 }
 
@@ -93,14 +93,14 @@ pub(super) fn read_kept(
     input: impl Read + Seek,
     limit: usize,
 ) -> Result<(Codec, VideoFile, Vec<u8>), TrafficError> {
-    let mut kept = Some(Kept { to: To::Memory(Vec::new()), length: 0, limit });
+    let mut kept = Some(KeptStream { to: KeptStorage::Memory(Vec::new()), length: 0, limit });
     let (codec, video) = read_into(input, &mut kept)?;
     let full = || {
         TrafficError::new(format!("more than {limit} bytes of video"))
             .help("raise the limit, or serve a shorter file")
     };
     let kept = kept.filter(|kept| !kept.is_full()).map(|kept| kept.to);
-    let Some(To::Memory(mut bytes)) = kept else { return Err(full()) };
+    let Some(KeptStorage::Memory(mut bytes)) = kept else { return Err(full()) };
     bytes.drain(..start(codec, &bytes));
     Ok((codec, video, bytes))
 }
@@ -110,13 +110,14 @@ pub(super) fn read_to_file(
     input: impl Read + Seek,
     file: File,
 ) -> Result<(Codec, VideoFile, File), TrafficError> {
-    let to = To::File(BufWriter::with_capacity(1 << 18, file), None);
-    let mut kept = Some(Kept { to, length: 0, limit: usize::MAX });
+    let to = KeptStorage::File(BufWriter::with_capacity(1 << 18, file), None);
+    let mut kept = Some(KeptStream { to, length: 0, limit: usize::MAX });
     let (codec, video) = read_into(input, &mut kept)?;
-    let failed = |error: std::io::Error| TrafficError::new(format!("unpacking its video: {error}"));
+    let failed =
+        |error: std::io::Error| TrafficError::new(format!("cannot unpack the video: {error}"));
     match kept.map(|kept| kept.to) {
-        Some(To::File(_, Some(error))) => Err(failed(error)),
-        Some(To::File(to, None)) => {
+        Some(KeptStorage::File(_, Some(error))) => Err(failed(error)),
+        Some(KeptStorage::File(to, None)) => {
             let file = to.into_inner().map_err(|error| failed(error.into_error()))?;
             Ok((codec, video, file))
         }
@@ -133,11 +134,11 @@ pub(super) fn start(codec: Codec, bytes: &[u8]) -> usize {
 
 fn read_into(
     input: impl Read + Seek,
-    kept: &mut Option<Kept>,
+    kept: &mut Option<KeptStream>,
 ) -> Result<(Codec, VideoFile), TrafficError> {
     let mut input = BufReader::with_capacity(1 << 16, input);
-    let start = input.fill_buf().map_err(unreadable)?;
-    let container = recognise(start).ok_or_else(|| {
+    let start = input.fill_buf().map_err(io_error)?;
+    let container = detect_container(start).ok_or_else(|| {
         let message = if start.is_empty() { "the file is empty" } else { "not a video file" };
         TrafficError::new(message).help(EXPECTED)
     })?;
@@ -153,7 +154,7 @@ fn read_into(
     Ok((codec, video))
 }
 
-pub(super) fn unreadable(error: std::io::Error) -> TrafficError {
+pub(super) fn io_error(error: std::io::Error) -> TrafficError {
     TrafficError::new(error.to_string())
 }
 
@@ -161,10 +162,10 @@ pub(super) fn unreadable(error: std::io::Error) -> TrafficError {
 pub(super) fn oversized(number: usize, bytes: u64) -> TrafficError {
     TrafficError::new(format!("a video frame of {bytes} bytes"))
         .place(format!("frame {number}"))
-        .help(format!("frames have at most {LARGEST_FRAME} bytes: the file is damaged"))
+        .help(format!("frames have at most {MAX_FRAME_BYTES} bytes: the file is damaged"))
 }
 
-fn recognise(start: &[u8]) -> Option<Container> {
+fn detect_container(start: &[u8]) -> Option<Container> {
     let zeros = start.iter().take_while(|byte| **byte == 0).count();
     match start.get(zeros..) {
         Some([1, 0xba, ..]) if zeros >= 2 => Some(Container::Program),
@@ -186,11 +187,11 @@ fn recognise(start: &[u8]) -> Option<Container> {
 struct Parser<'a> {
     units: Units,
     assembler: Assembler,
-    kept: &'a mut Option<Kept>,
+    kept: &'a mut Option<KeptStream>,
 }
 
 impl<'a> Parser<'a> {
-    fn new(codec: Codec, kept: &'a mut Option<Kept>) -> Self {
+    fn new(codec: Codec, kept: &'a mut Option<KeptStream>) -> Self {
         Self { units: Units::new(codec), assembler: Assembler::new(codec), kept }
     }
 
@@ -217,11 +218,11 @@ impl<'a> Parser<'a> {
 fn read_elementary(
     mut input: impl BufRead,
     codec: Codec,
-    kept: &mut Option<Kept>,
+    kept: &mut Option<KeptStream>,
 ) -> Result<VideoFile, TrafficError> {
     let mut parser = Parser::new(codec, kept);
     loop {
-        let bytes = input.fill_buf().map_err(unreadable)?;
+        let bytes = input.fill_buf().map_err(io_error)?;
         if bytes.is_empty() {
             return parser.finish();
         }
@@ -231,16 +232,19 @@ fn read_elementary(
     }
 }
 
-fn read_program(input: impl BufRead, kept: &mut Option<Kept>) -> Result<VideoFile, TrafficError> {
+fn read_program(
+    input: impl BufRead,
+    kept: &mut Option<KeptStream>,
+) -> Result<VideoFile, TrafficError> {
     // Program streams carry MPEG video; H.264 in them is rare and not supported.
     let mut parser = Parser::new(Codec::Mpeg, kept);
-    container::program_stream(input, &mut |bytes| parser.push(bytes)).map_err(unreadable)?;
+    container::program_stream(input, &mut |bytes| parser.push(bytes)).map_err(io_error)?;
     parser.finish()
 }
 
 fn read_transport(
     input: impl BufRead,
-    kept: &mut Option<Kept>,
+    kept: &mut Option<KeptStream>,
 ) -> Result<(Codec, VideoFile), TrafficError> {
     let mut wanted = Some(kept);
     let mut parser: Option<(Codec, Parser)> = None;
@@ -253,7 +257,7 @@ fn read_transport(
         }
     })?;
     let (codec, parser) = parser.ok_or_else(|| {
-        let message = "the transport stream has no video that is understood";
+        let message = "the transport stream has no supported video";
         TrafficError::new(message).help(EXPECTED)
     })?;
     Ok((codec, parser.finish()?))

@@ -49,7 +49,7 @@ impl Mpeg4Model {
     /// Many videos that start at their first frames would send all their I frames at once.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     #[must_use]
-    pub fn at_random_place(mean_bytes: f64, seed: u64, stream: u64) -> Self {
+    pub fn at_random_position(mean_bytes: f64, seed: u64, stream: u64) -> Self {
         let mut model = Self::new(mean_bytes, seed, stream);
         // A random instant selects a scene with a probability proportional to its length.
         let groups = loop {
@@ -121,7 +121,7 @@ mod tests {
         let videos = 20_000;
         let mut times = [0.0; 13];
         for video in 0..videos {
-            let frames = Mpeg4Model::at_random_place(10_000.0, 1, video);
+            let frames = Mpeg4Model::at_random_position(10_000.0, 1, video);
             for (time, frame) in times.iter_mut().zip(frames) {
                 *time += f64::from(frame.bytes);
             }

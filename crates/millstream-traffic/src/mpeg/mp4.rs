@@ -9,29 +9,29 @@ use h264_reader::avcc::AvcDecoderConfigurationRecord;
 use mp4parse::{SampleEntry, Track, VideoCodecSpecific};
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
-use super::codec::{LARGEST_FRAME, h264_slice};
-use super::file::{DEFAULT_RATE, EXPECTED, Kept, oversized, unreadable};
+use super::codec::{MAX_FRAME_BYTES, h264_slice};
+use super::file::{DEFAULT_RATE, EXPECTED, KeptStream, io_error, oversized};
 use super::{Frame, FrameKind, FrameRate, VideoFile};
 use crate::arrival::TrafficError;
 
 /// Reads the frames of the first H.264 track of `input`.
 pub(super) fn read(
     mut input: impl BufRead + Seek,
-    kept: &mut Option<Kept>,
+    kept: &mut Option<KeptStream>,
 ) -> Result<VideoFile, TrafficError> {
     let damaged = |error: mp4parse::Error| {
         TrafficError::new(format!("damaged MP4: {error:?}")).help(EXPECTED)
     };
     let media = mp4parse::read_mp4(&mut input).map_err(damaged)?;
-    let file_bytes = input.seek(SeekFrom::End(0)).map_err(unreadable)?;
+    let file_bytes = input.seek(SeekFrom::End(0)).map_err(io_error)?;
     let (track, length_bytes) = media
         .tracks
         .iter()
         .find_map(|track| Some((track, nal_length_bytes(track)?)))
         .ok_or_else(|| TrafficError::new("the MP4 has no H.264 track").help(EXPECTED))?;
     if media.mvex.is_some() {
-        return Err(TrafficError::new("the MP4 is in fragments")
-            .help("join them: ffmpeg -i FILE -c copy WHOLE.mp4"));
+        return Err(TrafficError::new("the MP4 is fragmented")
+            .help("join the fragments: ffmpeg -i FILE -c copy WHOLE.mp4"));
     }
     let samples = samples(track, file_bytes)?;
     let sync = track.stss.as_ref().map(|stss| {
@@ -46,9 +46,9 @@ pub(super) fn read(
         // Without a table of sync samples, all samples are sync samples.
         let is_sync = sync.as_ref().is_none_or(|sync| sync.binary_search(&number).is_ok());
         if kept.is_some() || !is_sync {
-            input.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
+            input.seek(SeekFrom::Start(offset)).map_err(io_error)?;
             sample.clear();
-            (&mut input).take(bytes.into()).read_to_end(&mut sample).map_err(unreadable)?;
+            (&mut input).take(bytes.into()).read_to_end(&mut sample).map_err(io_error)?;
         }
         let kind = if is_sync { FrameKind::I } else { sample_kind(&sample, length_bytes) };
         let Some(kept) = kept else {
@@ -63,7 +63,7 @@ pub(super) fn read(
             break;
         }
         kept.push(&stream);
-        // Fits: a sample of at most `LARGEST_FRAME` bytes, with a start code for each length.
+        // Fits: a sample of at most `MAX_FRAME_BYTES` bytes, with a start code for each length.
         let bytes = u32::try_from(stream.len()).unwrap_or(u32::MAX);
         frames.push(Frame { kind, bytes });
         stream.clear();
@@ -136,15 +136,15 @@ fn samples(track: &Track, file_bytes: u64) -> Result<Vec<(u64, u32)>, TrafficErr
                 bytes => bytes,
             };
             let number = samples.len();
-            if u64::from(bytes) > LARGEST_FRAME {
+            if u64::from(bytes) > MAX_FRAME_BYTES {
                 return Err(oversized(number, bytes.into()));
             }
             total += u64::from(bytes);
             let end = begin.checked_add(bytes.into()).filter(|end| *end <= file_bytes);
             let Some(end) = end.filter(|_| total <= file_bytes) else {
-                return Err(TrafficError::new("it lies beyond the end of the file")
+                return Err(TrafficError::new("the sample lies beyond the end of the file")
                     .place(format!("frame {number}"))
-                    .help("the file is cut or damaged"));
+                    .help("the file is truncated or damaged"));
             };
             samples.push((begin, bytes));
             begin = end;
@@ -254,13 +254,13 @@ mod tests {
         assert_eq!(bytes[..6], [0, 0, 0, 1, 0x65, 0x88]);
         assert_eq!(bytes[6..], [0, 0, 0, 1, 9, 0, 0, 0, 1, 1, 0x9c]);
         let sizes: Vec<_> = video.frames.iter().map(|frame| frame.bytes).collect();
-        assert_eq!(sizes, [6, 11, 0], "the third sample is cut");
+        assert_eq!(sizes, [6, 11, 0], "the third sample is truncated");
     }
 
     #[test]
     fn inconsistent_tables_are_errors() {
         let error = |file| read(Cursor::new(file), &mut None).unwrap_err().to_string();
-        assert!(error(mp4(&SIZES, &DATA, 3, 1 << 20)).contains("frame 0: it lies beyond"));
+        assert!(error(mp4(&SIZES, &DATA, 3, 1 << 20)).contains("frame 0: the sample lies beyond"));
         assert!(error(mp4(&[0, 1, 17 << 20], &DATA, 1, 0)).contains("17825792 bytes"));
         // About four billion samples of one byte.
         let many = mp4(&[1, u32::MAX], &DATA, u32::MAX, 0);

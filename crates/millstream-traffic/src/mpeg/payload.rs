@@ -136,7 +136,7 @@ impl VideoPayload {
                 from..start
             })
             .collect();
-        debug_assert!(start <= bytes.len(), "frames are parts of the stream");
+        debug_assert!(start <= bytes.len(), "frames lie inside the stream");
         let display = display_order(codec, &video.frames, &ranges, &bytes);
         let frames = video.frames.iter().zip(&ranges).zip(display);
         let frames = frames
@@ -207,7 +207,7 @@ mod tests {
             let bytes = video.frame(frame);
             assert_eq!(bytes[..3], [0, 0, 1]);
             let pictures = units(bytes).filter(|unit| bytes[unit.start] == 0).count();
-            assert_eq!(pictures, 1, "one picture a frame");
+            assert_eq!(pictures, 1, "one picture per frame");
             assert_eq!(frame.reference, frame.kind != FrameKind::B);
         }
         let mut shown: Vec<u32> = video.frames.iter().map(|frame| frame.display).collect();
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(there.bytes[..], here.bytes[..]);
         let (file, start) = there.bytes.file().unwrap();
         assert_eq!(file.metadata().unwrap().len(), start + here.bytes.len() as u64);
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "it has no name");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the file is unnamed");
         let error = VideoPayload::unpack(&clip, &folder.path().join("none")).unwrap_err();
         assert!(error.to_string().contains("none"), "{error}");
     }

@@ -24,13 +24,13 @@ pub struct Picture {
 /// Returns `None` if no whole frame starts in it.
 ///
 /// ```
-/// use millstream_traffic::mpeg::{Codec, FrameKind, picture};
+/// use millstream_traffic::mpeg::{Codec, FrameKind, classify_frame};
 /// let idr = [0, 0, 0, 1, 0x65, 0b1000_1000, 0xff];
-/// assert!(picture(Codec::H264, &idr).is_some_and(|found| found.entry));
-/// assert_eq!(picture(Codec::H264, &idr[..4]), None);
+/// assert!(classify_frame(Codec::H264, &idr).is_some_and(|found| found.entry));
+/// assert_eq!(classify_frame(Codec::H264, &idr[..4]), None);
 /// ```
 #[must_use]
-pub fn picture(codec: Codec, frame: &[u8]) -> Option<Picture> {
+pub fn classify_frame(codec: Codec, frame: &[u8]) -> Option<Picture> {
     let mut assembler = Assembler::new(codec);
     let (mut instant, mut parameters) = (false, false);
     for unit in units(frame) {
@@ -38,7 +38,8 @@ pub fn picture(codec: Codec, frame: &[u8]) -> Option<Picture> {
         if codec == Codec::H264 {
             let kind = unit[0] & 31;
             // A frame without its first slice does not count.
-            if matches!(kind, 1 | 5) && assembler.is_between() && h264_slice(unit)?.0 != 0 {
+            if matches!(kind, 1 | 5) && assembler.has_no_open_picture() && h264_slice(unit)?.0 != 0
+            {
                 return None;
             }
             instant |= kind == 5;
@@ -67,7 +68,7 @@ mod tests {
         let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data/clip.mpg");
         let video = VideoPayload::open(&clip, 1 << 24).unwrap();
         for frame in &video.frames {
-            let found = picture(video.codec, video.frame(frame)).unwrap();
+            let found = classify_frame(video.codec, video.frame(frame)).unwrap();
             assert_eq!((found.kind, found.reference), (frame.kind, frame.reference));
             assert_eq!(found.entry, frame.kind == FrameKind::I);
         }
@@ -75,7 +76,7 @@ mod tests {
 
     #[test]
     fn h264_frames_need_their_first_slice_and_entry_points_need_parameters() {
-        let found = |frame: &[u8]| picture(Codec::H264, frame);
+        let found = |frame: &[u8]| classify_frame(Codec::H264, frame);
         let [idr, p, b] =
             [[0x65, 0x88], [0x41, 0x98], [0x01, 0x9c]].map(|nal| [&[0, 0, 1][..], &nal].concat());
         let sps = [0, 0, 1, 0x67, 1, 2, 3];
@@ -99,7 +100,7 @@ mod tests {
             bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 0u8..=255], 0..200),
         ) {
             for codec in [Codec::Mpeg, Codec::H264] {
-                let _ = picture(codec, &bytes);
+                let _ = classify_frame(codec, &bytes);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! VLANs: hosts on one wire that are in different ones, captures with tags, and mistakes.
+//! Tests of VLANs: hosts in different VLANs of one wire, captures with tags, and mistakes.
 
 mod switch;
 
@@ -10,7 +10,7 @@ use crate::network::Network;
 use crate::{ROUTER, millstream, number, outcome, packet, write_capture};
 use switch::{Access, Switch};
 
-/// Three VLANs of one wire, the last behind an address.
+/// Returns a router file with three VLANs of one wire, the last with NAT.
 fn file(io: &str) -> String {
     let port = |name: &str, more: &str| {
         format!(
@@ -29,24 +29,26 @@ fn file(io: &str) -> String {
     )
 }
 
-/// The wire is a0 to a1. `source` has VLAN 10 of it, with a priority, `sink` 20 and 30.
+/// Configures the hosts and starts a switch between them and the wire from a0 to a1.
+///
+/// `source` is in VLAN 10, with a priority, and `sink` in VLANs 20 and 30.
 fn hosts(network: &Network) -> Switch {
     let access = |namespace, device, pcp, vlan| Access { namespace, device, pcp, vlan };
     for (host, device, port) in
         [("source", "v10", "s10"), ("sink", "v20", "s20"), ("sink", "v30", "s30")]
     {
-        network.loop_back(host, device, port);
+        network.add_veth_pair(host, device, port);
     }
     for (host, device, of) in [("source", "v10", 1), ("sink", "v20", 2)] {
         network.host(host, device, &format!("10.{of}.0.2/24"), &format!("10.{of}.0.1"));
-        // The switch of this test cuts nothing.
+        // The switch of this test does not segment packets.
         network.execute(host, &["ethtool", "-K", device, "tx", "off"]);
     }
     let execute = |host: &str, command: &str| {
         network.execute(host, &command.split(' ').collect::<Vec<_>>());
     };
     execute("sink", "ip address add 10.3.0.2/24 dev v30");
-    // What comes by VLAN 30 is answered there; nobody answers for another.
+    // The host answers ARP only on the interface that has the address.
     execute("sink", "sysctl -q -w net.ipv4.conf.all.arp_ignore=1");
     for (host, of, device) in [("source", 1, "v10"), ("sink", 2, "v20")] {
         execute(host, &format!("ip -6 address add 2001:db8:{of}::2/64 dev {device} nodad"));
@@ -60,7 +62,7 @@ fn hosts(network: &Network) -> Switch {
     Switch::start(network, ("source", "a0"), ports)
 }
 
-/// ARP, neighbour discovery, errors, the MTU, translation, TCP: all between VLANs of one wire.
+/// Tests ARP, neighbour discovery, ICMP errors, the MTU, NAT and TCP between VLANs of one wire.
 fn routes_between_vlans(io: &str) {
     let network = Network::new();
     let switch = hosts(&network);
@@ -77,7 +79,7 @@ fn routes_between_vlans(io: &str) {
     }
     let text = ping(&["-c", "1", "-t", "1", "10.2.0.2"]);
     assert!(text.contains("From 10.1.0.1") && text.contains("Time to live exceeded"), "{text}");
-    // As long as the wire carries without a tag.
+    // The longest packet that the wire carries without a tag.
     let text = ping(&["-c", "2", "-M", "do", "-s", "1472", "10.2.0.2"]);
     assert!(text.contains("2 received"), "{text}");
     let (sent, received) = network.transfer("source", "sink", "10.2.0.2:7000", 1 << 20);
@@ -94,12 +96,12 @@ fn routes_between_vlans(io: &str) {
 }
 
 #[test]
-fn hosts_of_one_wire_s_vlans_reach_each_other_through_the_router() {
+fn the_router_connects_vlans_of_one_wire() {
     routes_between_vlans("packet");
 }
 
 #[test]
-fn vlans_work_by_af_xdp_where_tags_are_in_frames() {
+fn the_router_connects_vlans_by_af_xdp() {
     routes_between_vlans("xdp");
 }
 
@@ -144,7 +146,7 @@ neighbour = "02:00:00:00:02:01"
 "#;
 
 #[test]
-fn one_capture_is_several_vlans_and_what_is_of_none_is_counted() {
+fn one_capture_has_several_vlans_and_unknown_vlans_are_counted() {
     let folder = TempDir::new().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("router.toml"), CAPTURES).unwrap();
@@ -185,18 +187,22 @@ fn one_capture_is_several_vlans_and_what_is_of_none_is_counted() {
 }
 
 #[test]
-fn mistakes_about_vlans_are_shown_where_they_stand() {
+fn mistakes_about_vlans_are_errors_with_their_location() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("router.toml");
     for (right, wrong, parts) in [
         ("vlan = 10\n", "vlan = 0\n", &["a `vlan` of 0", "from 1 to 4094"][..]),
         ("vlan = 10\n", "vlan = 4095\n", &["a `vlan` of 4095", "from 1 to 4094"]),
-        ("vlan = 10\n", "vlan = 4094\n", &["ports `a` and `b` are both for VLAN 4094", "another"]),
-        ("vlan = 10\n", "pcp = \"keep\"\n", &["`pcp` of port `a`", "without a tag", "`vlan`"]),
+        (
+            "vlan = 10\n",
+            "vlan = 4094\n",
+            &["ports `a` and `b` are both for VLAN 4094", "different"],
+        ),
+        ("vlan = 10\n", "pcp = \"keep\"\n", &["`pcp` of port `a`", "have no tag", "`vlan`"]),
         ("pcp = \"dscp\"", "pcp = \"dhcp\"", &["`keep` or `dscp`"]),
         ("pcp = 7", "pcp = 8", &["a `pcp` of 8", "from 0 to 7"]),
         ("vlan = 4094 }", "vlan = 4095 }", &["a `vlan` of 4095", "from 1 to 4094"]),
-        ("vlan = 4094 }", "vlan = 12 }", &["no port is VLAN 12", "`vlan = 12`"]),
+        ("vlan = 4094 }", "vlan = 12 }", &["no port has VLAN 12", "`vlan = 12`"]),
         ("vlan = 4094 }", "vlans = 12 }", &["did you mean `vlan`"]),
     ] {
         assert!(CAPTURES.contains(right), "{right}");

@@ -1,5 +1,5 @@
-//! A switch with a port in each of some VLANs and one that carries them all with tags: of captures,
-//! so that it needs nothing of the kernel.
+//! A VLAN switch with access ports and a trunk port. It uses captures, so that it needs no kernel
+//! support.
 
 use pcap::{Active, Capture, Direction};
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::network::Network;
 
-/// A port of the switch: where it is, and the tag of what comes in by it.
+/// An access port: its device, and the tag of the frames that it receives.
 pub(super) struct Access {
     pub(super) namespace: &'static str,
     pub(super) device: &'static str,
@@ -35,7 +35,7 @@ fn open(network: &Network, namespace: &str, device: &'static str) -> Capture<Act
 }
 
 impl Switch {
-    /// Moves frames between these ports and `trunk` of a namespace.
+    /// Starts to forward frames between the access ports and `trunk` of a namespace.
     pub(super) fn start(
         network: &Network,
         (namespace, trunk): (&str, &'static str),
@@ -63,7 +63,7 @@ impl Switch {
                     idle = false;
                     let mut frame = packet.data.to_vec();
                     if frame[12..14] != [0x81, 0] {
-                        // The kernel sends IPv6 there.
+                        // Untagged IPv6 comes from the kernel and is not recorded.
                         if frame[12..14] == [8, 0] {
                             seen.insert((0, 0));
                         }
@@ -85,8 +85,8 @@ impl Switch {
         Self { moving, stopped }
     }
 
-    /// Ends it; returns the priorities and VLANs of what came by the trunk, 0 and 0 for IPv4
-    /// that had none.
+    /// Stops the switch; returns the priorities and VLANs of frames from the trunk, 0 and 0 for
+    /// untagged IPv4.
     pub(super) fn stop(self) -> BTreeSet<(u8, u16)> {
         self.stopped.store(true, Ordering::Relaxed);
         self.moving.join().unwrap()

@@ -59,7 +59,7 @@ impl DiskFile {
     }
 
     /// Returns the mode in which the file is read.
-    pub(crate) fn way(&self) -> ReadMode {
+    pub(crate) fn read_mode(&self) -> ReadMode {
         let direct = fcntl_getfl(&self.file).is_ok_and(|flags| flags.contains(OFlags::DIRECT));
         if direct { ReadMode::Direct } else { ReadMode::Cached }
     }
@@ -74,19 +74,19 @@ impl MediaFile for DiskFile {
         }
         let buffer = self.buffer[..blocks].as_mut_bytes();
         let start = at - skipped as u64;
-        let mut there = 0;
-        while there < skipped + length {
-            match self.file.read_at(&mut buffer[there..], start + there as u64) {
+        let mut filled = 0;
+        while filled < skipped + length {
+            match self.file.read_at(&mut buffer[filled..], start + filled as u64) {
                 Ok(0) => break,
-                Ok(bytes) => there += bytes,
+                Ok(bytes) => filled += bytes,
                 // Direct reads need whole blocks: after a partial block, an error means the file's
                 // end.
-                Err(_) if there % BLOCK != 0 => break,
+                Err(_) if filled % BLOCK != 0 => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        let end = there.clamp(skipped, skipped + length);
+        let end = filled.clamp(skipped, skipped + length);
         Ok(&self.buffer.as_bytes()[skipped..end])
     }
 
@@ -104,7 +104,7 @@ impl MediaFile for DiskFile {
 ///
 /// # Errors
 /// If the media file cannot be read any more, or `folder` is full.
-pub(crate) fn file_of(
+pub(crate) fn open_video(
     path: &Path,
     video: &[u8],
     unpacked: Option<(&File, u64)>,
@@ -112,19 +112,19 @@ pub(crate) fn file_of(
 ) -> io::Result<(File, u64)> {
     let mut own = File::open(path)?;
     if let Some(at) = find(&mut own, video)? {
-        go_direct(&own);
+        enable_direct_io(&own);
         return Ok((own, at));
     }
     if let Some((file, at)) = unpacked {
         let file = file.try_clone()?;
         file.sync_data()?;
-        go_direct(&file);
+        enable_direct_io(&file);
         return Ok((file, at));
     }
     let mut unpacked = tempfile::tempfile_in(folder)?;
     unpacked.write_all(video)?;
     unpacked.sync_data()?;
-    go_direct(&unpacked);
+    enable_direct_io(&unpacked);
     Ok((unpacked, 0))
 }
 
@@ -143,7 +143,7 @@ fn find(file: &mut File, video: &[u8]) -> io::Result<Option<u64>> {
 }
 
 /// Switches the file to direct reads if a trial read succeeds.
-fn go_direct(file: &File) {
+fn enable_direct_io(file: &File) {
     let Ok(flags) = fcntl_getfl(file) else { return };
     let mut block = [Block::new_zeroed()];
     if fcntl_setfl(file, flags | OFlags::DIRECT).is_ok()
@@ -165,7 +165,7 @@ mod tests {
         std::fs::write(&path, [&[0, 0][..], &bytes].concat()).unwrap();
         // Reads in place, and from an unpacked copy because the file does not end with the video.
         for (video, at) in [(&bytes[..], 2), (&bytes[1..20_000], 0)] {
-            let (file, start) = file_of(&path, video, None, folder.path()).unwrap();
+            let (file, start) = open_video(&path, video, None, folder.path()).unwrap();
             assert_eq!(start, at);
             let mut media_file = DiskFile::new(file);
             let all = video.len();

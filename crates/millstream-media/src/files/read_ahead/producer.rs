@@ -9,6 +9,7 @@
 //! producer waits until the old one releases the lock on the frame cache. The cache keeps its
 //! frames meanwhile.
 
+use millstream_sync::clock::system::timespec;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::process::{Pid, test_kill_process};
@@ -19,18 +20,17 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 
-use super::frame_cache::{CacheField, FrameCache};
 use super::reader::Readers;
-use crate::clock::timespec;
-use crate::data_plane::drain;
 use crate::data_plane::placement::{
-    SharedResources, give_media_files, pin, receive, send, take_media_files,
+    SharedResources, pin, receive, receive_media_files, send, send_media_files,
 };
+use crate::shared_memory::frame_cache::{CacheField, FrameCache};
 use crate::shared_memory::region::{GlobalField, Region};
 use crate::shared_memory::store::Store;
+use crate::wake_socket::drain;
 
 /// The interval at which the producer checks whether it is still needed, ns.
-const LOOK_NS: u64 = 100_000_000;
+const POLL_NS: u64 = 100_000_000;
 
 /// The server's handle of a running producer.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Producer {
         let memory =
             [resources.store.as_fd(), resources.region_file.as_fd(), resources.frame_cache.as_fd()];
         send(&ours, &memory, 0)?;
-        give_media_files(&ours, &resources.media_files)?;
+        send_media_files(&ours, &resources.media_files)?;
         ours.set_nonblocking(true)?;
         Ok((Self { child }, ours))
     }
@@ -77,16 +77,16 @@ impl Producer {
 /// If a server did not start this process, or the memory or the files cannot be used.
 pub fn frame_producer() -> io::Result<()> {
     let waker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    let wrong = || io::Error::other("this command is started by `millstream serve` alone");
+    let wrong = || io::Error::other("only `millstream serve` starts this command");
     let (memory, _) = receive(&waker).map_err(|_| wrong())?;
     let [store, region, frame_cache] =
         <[OwnedFd; 3]>::try_from(memory).map_err(|_| wrong())?.map(File::from);
-    let media_files = take_media_files(&waker).map_err(|_| wrong())?;
+    let media_files = receive_media_files(&waker).map_err(|_| wrong())?;
     let region = Region::open(&region)?;
     waker.set_nonblocking(true)?;
     // The lock belongs to the process and ends with it.
     while fcntl_lock(&frame_cache, FlockOperation::NonBlockingLockExclusive).is_err() {
-        if !is_host_there(&waker)? || region.get(GlobalField::End) != 0 {
+        if !is_host_connected(&waker)? || region.get(GlobalField::End) != 0 {
             return Ok(());
         }
     }
@@ -95,13 +95,13 @@ pub fn frame_producer() -> io::Result<()> {
     cache.set(CacheField::Reader, std::process::id().into());
     cache.set(CacheField::ReaderCore, core.map_or(0, |core| core as u64 + 1));
     let _readers = Readers::start(Store::open(&store)?, cache, media_files)?;
-    let mut host_is_there = true;
+    let mut host_connected = true;
     while region.get(GlobalField::End) == 0 {
-        if host_is_there {
-            host_is_there = is_host_there(&waker)?;
+        if host_connected {
+            host_connected = is_host_connected(&waker)?;
             continue;
         }
-        std::thread::sleep(std::time::Duration::from_nanos(LOOK_NS));
+        std::thread::sleep(std::time::Duration::from_nanos(POLL_NS));
         let process = i32::try_from(region.get(GlobalField::Process)).ok().and_then(Pid::from_raw);
         if process.is_none_or(|process| test_kill_process(process).is_err()) {
             return Ok(());
@@ -110,10 +110,10 @@ pub fn frame_producer() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for up to [`LOOK_NS`], or until the server is gone. Returns whether it is alive.
-fn is_host_there(waker: &UnixStream) -> io::Result<bool> {
+/// Waits for up to [`POLL_NS`], or until the server is gone. Returns whether it is alive.
+fn is_host_connected(waker: &UnixStream) -> io::Result<bool> {
     let mut waited = [PollFd::new(waker, PollFlags::IN)];
-    match poll(&mut waited, Some(&timespec(LOOK_NS))) {
+    match poll(&mut waited, Some(&timespec(POLL_NS))) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(drain(waker)),
         Err(error) => Err(error.into()),
     }

@@ -11,8 +11,8 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::frame_cache::{CacheField, FrameCache, Shape, Wanted};
 use super::media_file::{DiskFile, MediaFile};
+use crate::shared_memory::frame_cache::{CacheField, FrameCache, ReadDemand, Shape};
 use crate::shared_memory::store::{FrameRecord, MediaRecord, Store};
 
 /// How long a reader sleeps while its file is played, ns; a fraction of any `read-ahead`. While the
@@ -24,7 +24,7 @@ const IDLE_NS: u64 = 1_000_000_000;
 const BATCH: u64 = 256 << 10;
 
 /// The minimum interval between two reports of a file's failures.
-const SAID: Duration = Duration::from_secs(1);
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The reader threads. Dropping it ends them, once a pending disk read has returned.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ pub(crate) struct Readers {
 impl Drop for Readers {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        self.frame_cache.ring();
+        self.frame_cache.wake();
     }
 }
 
@@ -52,7 +52,7 @@ impl Readers {
     ) -> io::Result<Self> {
         let media_files: Vec<DiskFile> = files.into_iter().map(DiskFile::new).collect();
         if let Some(media_file) = media_files.first() {
-            frame_cache.set(CacheField::ReadMode, media_file.way() as u64);
+            frame_cache.set(CacheField::ReadMode, media_file.read_mode() as u64);
         }
         Self::of(store, frame_cache, media_files)
     }
@@ -70,8 +70,9 @@ impl Readers {
         for (number, media_file) in (1..).zip(media_files) {
             let (store, stop) = (Arc::clone(&store), Arc::clone(&readers.stop));
             let places = Arc::clone(&places);
-            let mut reader = Reader { store, frame_cache, places, number, media_file, said: None };
-            let thread = std::thread::Builder::new().name(format!("film {number}"));
+            let mut reader =
+                Reader { store, frame_cache, places, number, media_file, last_log: None };
+            let thread = std::thread::Builder::new().name(format!("reader {number}"));
             thread.spawn(move || reader.run(&stop))?;
         }
         Ok(readers)
@@ -96,7 +97,7 @@ pub(crate) fn start_later(
     let (to, from) = channel();
     let start =
         move || Readers::start(Store::open(&store)?, FrameCache::open(&frame_cache)?, media_files);
-    std::thread::Builder::new().name("films".to_owned()).spawn(move || {
+    std::thread::Builder::new().name("readers".to_owned()).spawn(move || {
         begin();
         if from.recv().is_err() {
             return;
@@ -104,7 +105,7 @@ pub(crate) fn start_later(
         match start() {
             // Runs until the sender is dropped.
             Ok(_readers) => while from.recv().is_ok() {},
-            Err(error) => eprintln!("films cannot be read: {error}"),
+            Err(error) => eprintln!("media files cannot be read: {error}"),
         }
     })?;
     Ok(to)
@@ -119,37 +120,37 @@ struct Reader<F> {
     number: u32,
     media_file: F,
     /// The time of the last failure report.
-    said: Option<Instant>,
+    last_log: Option<Instant>,
 }
 
 impl<F: MediaFile> Reader<F> {
     fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Acquire) {
-            let rung = self.frame_cache.rung();
+            let wake_count = self.frame_cache.wake_count();
             let (mut played, mut busy) = (false, false);
             for place in 0..self.frame_cache.used() {
                 let Some(wanted) = self.wanted(place) else { continue };
                 played = true;
-                busy |= self.attend(place, &wanted);
+                busy |= self.read_next(place, &wanted);
                 if stop.load(Ordering::Acquire) {
                     return;
                 }
             }
             if !busy {
-                self.frame_cache.sleep(rung, if played { PAUSE_NS } else { IDLE_NS });
+                self.frame_cache.sleep(wake_count, if played { PAUSE_NS } else { IDLE_NS });
             }
         }
     }
 
     /// Returns the demand of the session at a place, if it plays this file.
-    fn wanted(&self, place: usize) -> Option<Wanted> {
+    fn wanted(&self, place: usize) -> Option<ReadDemand> {
         let wanted = self.frame_cache.wanted(place)?;
         let media = self.store.media().get(wanted.media)?;
         (media.media_file == self.number).then_some(wanted)
     }
 
     /// Reads the next frames that a session needs. Returns whether there were any.
-    fn attend(&mut self, place: usize, wanted: &Wanted) -> bool {
+    fn read_next(&mut self, place: usize, wanted: &ReadDemand) -> bool {
         let Some(media) = self.store.media().get(wanted.media).copied() else { return false };
         let Some(batch) = self.next(place, wanted, &media) else { return false };
         self.read(place, wanted, &batch);
@@ -157,7 +158,12 @@ impl<F: MediaFile> Reader<F> {
     }
 
     /// Returns the next frames to read, adjacent in the file, or `None` if enough are in the cache.
-    fn next(&self, place: usize, wanted: &Wanted, media: &MediaRecord) -> Option<Vec<Due>> {
+    fn next(
+        &self,
+        place: usize,
+        wanted: &ReadDemand,
+        media: &MediaRecord,
+    ) -> Option<Vec<PendingRead>> {
         let frames = self.store.frames(media);
         let ahead = u64::from(media.ahead).min(self.frame_cache.slots());
         let end = wanted.from.saturating_add(ahead);
@@ -169,7 +175,7 @@ impl<F: MediaFile> Reader<F> {
             return None;
         }
         let mut room = self.frame_cache.room(place, wanted);
-        let (mut batch, mut bytes): (Vec<Due>, u64) = (Vec::new(), 0);
+        let (mut batch, mut bytes): (Vec<PendingRead>, u64) = (Vec::new(), 0);
         for number in first..end {
             let record = frames[usize::try_from(number % media.frames).unwrap_or(0)];
             let words = Shape::words_of(record.length);
@@ -181,12 +187,12 @@ impl<F: MediaFile> Reader<F> {
                 break;
             }
             room -= words;
-            batch.push(Due { number, record });
+            batch.push(PendingRead { number, record });
         }
         (!batch.is_empty()).then_some(batch)
     }
 
-    fn read(&mut self, place: usize, wanted: &Wanted, batch: &[Due]) {
+    fn read(&mut self, place: usize, wanted: &ReadDemand, batch: &[PendingRead]) {
         let (Some(first), Some(last)) = (batch.first(), batch.last()) else { return };
         let start = first.record.at;
         let length = last.record.at - start + u64::from(last.record.length);
@@ -201,10 +207,8 @@ impl<F: MediaFile> Reader<F> {
                     let sound = frame.filter(|frame| crc32fast::hash(frame) == due.record.check);
                     if sound.is_none() && failed.is_none() {
                         let why = match frame {
-                            None => "the file ends before it: it was truncated",
-                            Some(_) => {
-                                "its bytes are not those that were loaded: the file was changed"
-                            }
+                            None => "the file was truncated",
+                            Some(_) => "the file was changed: the checksum differs",
                         };
                         failed = Some((*due, why.to_owned()));
                     }
@@ -218,21 +222,21 @@ impl<F: MediaFile> Reader<F> {
             }
         }
         if let Some((due, why)) = failed {
-            self.say(&due, &why);
+            self.report_failure(&due, &why);
         }
     }
 
-    /// Counts a frame that could not be read, and reports it at most once per [`SAID`].
-    fn say(&mut self, due: &Due, why: &str) {
+    /// Counts a frame that could not be read, and reports it at most once per [`LOG_INTERVAL`].
+    fn report_failure(&mut self, due: &PendingRead, why: &str) {
         self.frame_cache
             .set(CacheField::Failures, self.frame_cache.get(CacheField::Failures).wrapping_add(1));
-        if self.said.is_some_and(|said| said.elapsed() < SAID) {
+        if self.last_log.is_some_and(|last_log| last_log.elapsed() < LOG_INTERVAL) {
             return;
         }
-        self.said = Some(Instant::now());
-        let Due { number, record } = due;
+        self.last_log = Some(Instant::now());
+        let PendingRead { number, record } = due;
         eprintln!(
-            "film {}: frame {number} ({} bytes from {} on) is left out: {why}",
+            "{}: frame {number} ({} bytes at offset {}) is dropped: {why}",
             self.media_file.name(),
             record.length,
             record.at
@@ -242,7 +246,7 @@ impl<F: MediaFile> Reader<F> {
 
 /// A frame to be read.
 #[derive(Clone, Copy, Debug)]
-struct Due {
+struct PendingRead {
     number: u64,
     record: FrameRecord,
 }

@@ -20,27 +20,28 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
 
-use crate::pages::rejects::holder;
+use crate::pages::rejects::limited_address;
 
 /// The most entries, about 64 bytes each.
 const ENTRIES: usize = 4096;
 
 /// An entry expires this long after its delay, ns.
-const FORGET_NS: u64 = 600_000_000_000;
+const EXPIRY_NS: u64 = 600_000_000_000;
 
 /// The number of free attempts, and the delays after them.
 #[derive(Clone, Copy, Debug)]
-struct Patience {
+struct BackOffPolicy {
     free: u32,
     first_ns: u64,
     longest_ns: u64,
 }
 
-const OF_USER: Patience = Patience { free: 4, first_ns: 1_000_000_000, longest_ns: 64_000_000_000 };
-const OF_ADDRESS: Patience =
-    Patience { free: 16, first_ns: 250_000_000, longest_ns: 16_000_000_000 };
+const USER_POLICY: BackOffPolicy =
+    BackOffPolicy { free: 4, first_ns: 1_000_000_000, longest_ns: 64_000_000_000 };
+const ADDRESS_POLICY: BackOffPolicy =
+    BackOffPolicy { free: 16, first_ns: 250_000_000, longest_ns: 16_000_000_000 };
 
-impl Patience {
+impl BackOffPolicy {
     /// Returns the delay after `wrong` wrong credentials, ns.
     fn delay_ns(self, wrong: u32) -> u64 {
         match wrong.checked_sub(self.free) {
@@ -64,8 +65,8 @@ struct Entry {
 }
 
 impl Entry {
-    fn is_forgotten(&self, now_ns: u64) -> bool {
-        now_ns > self.until_ns.saturating_add(FORGET_NS)
+    fn is_expired(&self, now_ns: u64) -> bool {
+        now_ns > self.until_ns.saturating_add(EXPIRY_NS)
     }
 }
 
@@ -88,16 +89,16 @@ impl BackOff {
     /// Counts wrong credentials for `user` from `peer`.
     pub(crate) fn wrong(&mut self, peer: IpAddr, user: Option<&str>, now_ns: u64) {
         let keys: Vec<_> = self.keys(peer, user).collect();
-        for (key, patience) in keys {
+        for (key, policy) in keys {
             if !self.entries.contains_key(&key) {
-                self.make_room(now_ns);
+                self.evict(now_ns);
             }
             let entry = self.entries.entry(key).or_insert(Entry { wrong: 0, until_ns: now_ns });
-            if entry.is_forgotten(now_ns) {
+            if entry.is_expired(now_ns) {
                 entry.wrong = 0;
             }
             entry.wrong = entry.wrong.saturating_add(1);
-            entry.until_ns = now_ns.saturating_add(patience.delay_ns(entry.wrong));
+            entry.until_ns = now_ns.saturating_add(policy.delay_ns(entry.wrong));
         }
     }
 
@@ -109,19 +110,19 @@ impl BackOff {
     }
 
     fn key(&self, peer: IpAddr, user: &str) -> Key {
-        (holder(peer), Some(self.hasher.hash_one(user)))
+        (limited_address(peer), Some(self.hasher.hash_one(user)))
     }
 
-    fn keys(&self, peer: IpAddr, user: Option<&str>) -> impl Iterator<Item = (Key, Patience)> {
-        let of_user = user.map(|user| (self.key(peer, user), OF_USER));
-        [((holder(peer), None), OF_ADDRESS)].into_iter().chain(of_user)
+    fn keys(&self, peer: IpAddr, user: Option<&str>) -> impl Iterator<Item = (Key, BackOffPolicy)> {
+        let of_user = user.map(|user| (self.key(peer, user), USER_POLICY));
+        [((limited_address(peer), None), ADDRESS_POLICY)].into_iter().chain(of_user)
     }
 
-    fn make_room(&mut self, now_ns: u64) {
+    fn evict(&mut self, now_ns: u64) {
         if self.entries.len() < ENTRIES {
             return;
         }
-        self.entries.retain(|_, entry| !entry.is_forgotten(now_ns));
+        self.entries.retain(|_, entry| !entry.is_expired(now_ns));
         if self.entries.len() >= ENTRIES
             && let Some(first) =
                 self.entries.iter().min_by_key(|(_, entry)| entry.until_ns).map(|(key, _)| *key)
@@ -196,7 +197,7 @@ mod tests {
         back_off.right(address(1), "ann");
         assert_eq!(back_off.wait_ns(address(1), Some("ann"), 0), None);
         (0..5).for_each(|_| back_off.wrong(address(1), Some("ann"), 0));
-        let later_ns = SECOND + FORGET_NS + 1;
+        let later_ns = SECOND + EXPIRY_NS + 1;
         back_off.wrong(address(1), Some("ann"), later_ns);
         assert_eq!(back_off.wait_ns(address(1), Some("ann"), later_ns), None, "the first again");
     }

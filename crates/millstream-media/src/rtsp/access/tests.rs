@@ -28,11 +28,11 @@ fn request(method: Method, url: &str, authorization: Option<&str>) -> Request<Ve
 }
 
 /// A pass with a given nonce.
-fn pass(nonce: &str) -> Pass {
-    Pass { nonce: nonce.to_owned(), ..Pass::default() }
+fn pass(nonce: &str) -> AuthState {
+    AuthState { nonce: nonce.to_owned(), ..AuthState::default() }
 }
 
-const FILM: &str = "rtsp://h/film";
+const STREAM_URL: &str = "rtsp://h/film";
 
 /// Access for the user Mufasa with the password "Circle Of Life".
 fn mufasa(algorithm: Algorithm) -> Access {
@@ -49,7 +49,7 @@ fn answer(
     count: Option<u32>,
 ) -> String {
     let who = algorithm.hash(&format!("Mufasa:zoo:{password}"));
-    let what = algorithm.hash(&format!("{method}:{FILM}"));
+    let what = algorithm.hash(&format!("{method}:{STREAM_URL}"));
     let (middle, fields) = match count {
         None => (String::new(), String::new()),
         Some(count) => {
@@ -60,13 +60,13 @@ fn answer(
     let response = algorithm.hash(&format!("{who}:{nonce}:{middle}{what}"));
     let name = if algorithm == Algorithm::Sha256 { ", algorithm=SHA-256" } else { "" };
     format!(
-        "Digest username=\"Mufasa\", realm=\"zoo\", nonce=\"{nonce}\", uri=\"{FILM}\", \
+        "Digest username=\"Mufasa\", realm=\"zoo\", nonce=\"{nonce}\", uri=\"{STREAM_URL}\", \
          response=\"{response}\"{fields}{name}"
     )
 }
 
-fn judge(access: &Access, pass: &mut Pass, authorization: &str, now_ns: u64) -> Verdict {
-    access.judge(pass, &request(Method::Describe, FILM, Some(authorization)), now_ns)
+fn authorize(access: &Access, pass: &mut AuthState, authorization: &str, now_ns: u64) -> Verdict {
+    access.authorize(pass, &request(Method::Describe, STREAM_URL, Some(authorization)), now_ns)
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn guesses_are_backed_off_and_other_addresses_are_not() {
     let access = mufasa(Algorithm::Md5);
     let describe = |password: &str| {
         let text = answer(Algorithm::Md5, password, "DESCRIBE", "n", None);
-        format!("DESCRIBE {FILM} RTSP/1.0\r\nCSeq: 1\r\nAuthorization: {text}\r\n\r\n")
+        format!("DESCRIBE {STREAM_URL} RTSP/1.0\r\nCSeq: 1\r\nAuthorization: {text}\r\n\r\n")
     };
     let [guesser, other] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from);
     with_guarded_server(&access, |talk| {
@@ -116,11 +116,17 @@ fn the_right_password_is_allowed_with_every_digest() {
         let access = mufasa(algorithm);
         for count in [None, Some(1)] {
             let right = answer(algorithm, "Circle Of Life", "DESCRIBE", "n", count);
-            assert_eq!(judge(&access, &mut pass("n"), &right, 0), Verdict::Allowed);
+            assert_eq!(authorize(&access, &mut pass("n"), &right, 0), Verdict::Allowed);
             let guessed = answer(algorithm, "Circle of life", "DESCRIBE", "n", count);
-            assert!(matches!(judge(&access, &mut pass("n"), &guessed, 0), Verdict::Wrong(Some(_))));
+            assert!(matches!(
+                authorize(&access, &mut pass("n"), &guessed, 0),
+                Verdict::Wrong(Some(_))
+            ));
             let other_method = answer(algorithm, "Circle Of Life", "PLAY", "n", count);
-            assert!(matches!(judge(&access, &mut pass("n"), &other_method, 0), Verdict::Wrong(_)));
+            assert!(matches!(
+                authorize(&access, &mut pass("n"), &other_method, 0),
+                Verdict::Wrong(_)
+            ));
         }
     }
 }
@@ -130,19 +136,23 @@ fn replayed_credentials_are_rejected() {
     let (access, algorithm) = (mufasa(Algorithm::Md5), Algorithm::Md5);
     let mut mine = pass("n");
     let by_count = |count| answer(algorithm, "Circle Of Life", "DESCRIBE", "n", Some(count));
-    assert_eq!(judge(&access, &mut mine, &by_count(3), 0), Verdict::Allowed);
+    assert_eq!(authorize(&access, &mut mine, &by_count(3), 0), Verdict::Allowed);
     let stale = "stale=true";
     let is_stale =
-        |verdict: Verdict| matches!(verdict, Verdict::Asked(Some(text)) if text.contains(stale));
+        |verdict: Verdict| matches!(verdict, Verdict::Missing(Some(text)) if text.contains(stale));
     // A repeated count, an expired nonce, another connection's nonce.
-    assert!(is_stale(judge(&access, &mut mine, &by_count(3), 0)));
-    assert!(is_stale(judge(&access, &mut pass("n"), &by_count(1), NONCE_NS)));
-    assert!(is_stale(judge(&access, &mut pass("m"), &by_count(1), 0)));
-    assert!(is_stale(judge(&access, &mut Pass::default(), &by_count(1), 0)));
+    assert!(is_stale(authorize(&access, &mut mine, &by_count(3), 0)));
+    assert!(is_stale(authorize(&access, &mut pass("n"), &by_count(1), NONCE_NS)));
+    assert!(is_stale(authorize(&access, &mut pass("m"), &by_count(1), 0)));
+    assert!(is_stale(authorize(&access, &mut AuthState::default(), &by_count(1), 0)));
     // Each challenge has a new nonce, and a connection accepts only the latest.
-    let ask = |pass: &mut Pass| access.judge(pass, &request(Method::Describe, FILM, None), 0);
+    let ask = |pass: &mut AuthState| {
+        access.authorize(pass, &request(Method::Describe, STREAM_URL, None), 0)
+    };
     let (one, two) = (ask(&mut mine), ask(&mut mine));
-    assert!(one != two && matches!(&two, Verdict::Asked(Some(text)) if text.contains(&mine.nonce)));
+    assert!(
+        one != two && matches!(&two, Verdict::Missing(Some(text)) if text.contains(&mine.nonce))
+    );
 }
 
 #[test]
@@ -164,28 +174,29 @@ fn malformed_credentials_are_wrong_and_a_few_end_the_connection() {
         format!("{right}, {right}"),
         right.replace("response=\"", "response=\"0"),
     ] {
-        let verdict = judge(&access, &mut pass("n"), &wrong, 0);
+        let verdict = authorize(&access, &mut pass("n"), &wrong, 0);
         assert!(matches!(verdict, Verdict::Wrong(_)), "{wrong}: {verdict:?}");
     }
     let mut guesses = pass("n");
-    for _ in 0..MOST_WRONG {
-        assert!(!guesses.is_used_up());
-        judge(&access, &mut guesses, "Digest", 0);
+    for _ in 0..MAX_WRONG {
+        assert!(!guesses.is_exhausted());
+        authorize(&access, &mut guesses, "Digest", 0);
     }
-    assert!(guesses.is_used_up());
+    assert!(guesses.is_exhausted());
 }
 
 #[test]
 fn a_token_admits_only_its_connection() {
     let tokens = file(&format!("friends:{}\n", hexadecimal(&Sha256::digest("o/pen"))));
     let access = Access::read(None, Some(tokens.path()), "").unwrap();
-    let ask = |pass: &mut Pass, url| access.judge(pass, &request(Method::Setup, url, None), 0);
-    let mut pass = Pass::default();
-    assert_eq!(ask(&mut pass, "rtsp://h/film"), Verdict::Asked(None));
+    let ask =
+        |pass: &mut AuthState, url| access.authorize(pass, &request(Method::Setup, url, None), 0);
+    let mut pass = AuthState::default();
+    assert_eq!(ask(&mut pass, "rtsp://h/film"), Verdict::Missing(None));
     assert_eq!(ask(&mut pass, "rtsp://h/film?token=open"), Verdict::Wrong(None));
     assert_eq!(ask(&mut pass, "rtsp://h/film?a=b&token=o%2fpen"), Verdict::Allowed);
     assert_eq!(ask(&mut pass, "rtsp://h/film/video"), Verdict::Allowed);
-    assert_eq!(ask(&mut Pass::default(), "rtsp://h/film"), Verdict::Asked(None));
+    assert_eq!(ask(&mut AuthState::default(), "rtsp://h/film"), Verdict::Missing(None));
 }
 
 #[test]
@@ -205,8 +216,9 @@ fn unauthenticated_requests_reveal_nothing() {
         }
         assert!(status("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n".into()).starts_with("RTSP/1.0 200"));
         // Repeated guesses: after a few the connection is closed.
-        let guess = format!("DESCRIBE {FILM} RTSP/1.0\r\nCSeq: 1\r\nAuthorization: Digest\r\n\r\n");
-        assert_eq!(status(guess.repeat(20)).matches("RTSP/1.0 401").count(), MOST_WRONG as usize);
+        let guess =
+            format!("DESCRIBE {STREAM_URL} RTSP/1.0\r\nCSeq: 1\r\nAuthorization: Digest\r\n\r\n");
+        assert_eq!(status(guess.repeat(20)).matches("RTSP/1.0 401").count(), MAX_WRONG as usize);
     });
 }
 
@@ -217,9 +229,9 @@ fn errors_in_files_are_reported_without_secrets() {
     for (text, parts) in [
         ("a:zoo", ["line 1: not three fields", "NAME:zoo:DIGEST"]),
         (&format!("\na:moon:{secret}"), ["line 2: the realm is `moon`", "htdigest"]),
-        (&format!("a:zoo:{secret}0"), ["no digest", "hexadecimal"]),
-        (&format!("a:zoo:{secret}\na:zoo:{secret}"), ["line 2", "`a` for the second time"]),
-        (&long, ["line 2", "another kind"]),
+        (&format!("a:zoo:{secret}0"), ["not a digest", "hexadecimal"]),
+        (&format!("a:zoo:{secret}\na:zoo:{secret}"), ["line 2", "duplicate user `a`"]),
+        (&long, ["line 2", "are mixed"]),
     ] {
         let error = users(text, "zoo").unwrap_err();
         assert!(parts.iter().all(|part| error.contains(part)), "{error}");
@@ -242,7 +254,8 @@ proptest::proptest! {
             "response=", "nc=", "ffffffff", "qop=auth", "\\", "\"", "=", "\u{e4}", "algorithm=MD5",
         ]), 0..30),
     ) {
-        let verdict = judge(&mufasa(Algorithm::Md5), &mut Pass::default(), &words.concat(), 0);
+        let mut pass = AuthState::default();
+        let verdict = authorize(&mufasa(Algorithm::Md5), &mut pass, &words.concat(), 0);
         proptest::prop_assert!(matches!(verdict, Verdict::Wrong(_)));
     }
 }

@@ -154,7 +154,7 @@ mod tests {
         // Frame 1 has begun, 2 has not; 3 may still begin.
         transit.decide(DUE - GOING_NS, 150, 150, |first, end| cuts.push((first, end)));
         assert_eq!((outcomes(&mut transit).len(), &cuts[..]), (0, &[(200, 300)][..]));
-        transit.decide(DUE + 1, 150, 210, |_, _| panic!("3 stands at 200 by now"));
+        transit.decide(DUE + 1, 150, 210, |_, _| panic!("frame 3 has begun"));
         assert_eq!(outcomes(&mut transit), [(1, Outcome::Late), (2, Outcome::Late)]);
         transit.decide(DUE + 2, 300, 300, |_, _| panic!("nothing to cut"));
         assert_eq!(outcomes(&mut transit), [(3, Outcome::Sent(DUE + 2))]);

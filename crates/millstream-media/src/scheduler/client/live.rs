@@ -5,8 +5,8 @@
 //! frame, a frame at which a decoder can start.
 
 use super::{Client, Descriptor};
-use crate::live::frames::{Copied, FrameRing};
-use crate::scheduler::optional_frames::Importance;
+use crate::shared_memory::importance::Importance;
+use crate::shared_memory::live_frames::{FrameBuffer, FrameRing};
 use crate::shared_memory::region::SessionField;
 use crate::shared_memory::store::FrameRecord;
 
@@ -32,8 +32,9 @@ impl Client {
     pub(crate) fn next_live_ns(&mut self, ring: &FrameRing) -> Option<u64> {
         let from = self.row.get(SessionField::From);
         if from > 0 {
-            let mut there = (from - 1).max(ring.oldest())..ring.head();
-            let Some(entry) = there.find(|at| ring.frame(*at).is_some_and(|frame| frame.entry))
+            let mut candidates = (from - 1).max(ring.oldest())..ring.head();
+            let Some(entry) =
+                candidates.find(|at| ring.frame(*at).is_some_and(|frame| frame.entry))
             else {
                 self.row.set(SessionField::From, ring.head() + 1);
                 return None;
@@ -52,9 +53,9 @@ impl Client {
             if number >= ring.head() {
                 return None;
             }
-            let gone = ring.oldest().saturating_sub(number).max(1);
-            self.row.set(SessionField::Next, next + gone);
-            self.miss(gone);
+            let skipped = ring.oldest().saturating_sub(number).max(1);
+            self.row.set(SessionField::Next, next + skipped);
+            self.miss(skipped);
         }
     }
 
@@ -81,7 +82,7 @@ impl Client {
         &mut self,
         frame: &Descriptor,
         ring: &FrameRing,
-        to: &mut Copied,
+        to: &mut FrameBuffer,
     ) -> Option<FrameRecord> {
         let found = ring.copy(self.stream_number(frame), to);
         if found.is_none() && self.taken {

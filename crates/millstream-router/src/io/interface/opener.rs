@@ -132,19 +132,19 @@ fn receive_queues(interface: &str) -> u32 {
 }
 
 /// Resources to close, and how to reopen the interface.
-type Away = (Box<dyn Send>, OpenSpec);
+type ReopenRequest = (Box<dyn Send>, OpenSpec);
 
 /// Handle of the reopening thread, which ends when this is dropped.
 pub(super) struct Opener {
-    away: Sender<Away>,
+    away: Sender<ReopenRequest>,
     back: Receiver<Opened>,
 }
 
 impl Opener {
     pub(super) fn start() -> io::Result<Self> {
-        let (away, gone) = channel();
-        let (found, back) = channel();
-        thread::Builder::new().spawn(move || serve(&gone, &found))?;
+        let (away, requests) = channel();
+        let (reopened, back) = channel();
+        thread::Builder::new().spawn(move || serve(&requests, &reopened))?;
         Ok(Self { away, back })
     }
 
@@ -160,23 +160,23 @@ impl Opener {
     }
 }
 
-fn serve(gone: &Receiver<Away>, found: &Sender<Opened>) {
-    while let Ok((left, spec)) = gone.recv() {
+fn serve(requests: &Receiver<ReopenRequest>, reopened: &Sender<Opened>) {
+    while let Ok((left, spec)) = requests.recv() {
         drop(left);
         loop {
             match spec.open() {
-                Ok(opened) => match found.send(opened) {
+                Ok(opened) => match reopened.send(opened) {
                     Ok(()) => break,
                     Err(_) => return,
                 },
                 Err(error) => {
                     log::debug!(
                         interface = spec.interface;
-                        "the interface is not back: {error}"
+                        "the interface cannot be reopened yet: {error}"
                     );
                 }
             }
-            if let Err(RecvTimeoutError::Disconnected) = gone.recv_timeout(RETRY) {
+            if let Err(RecvTimeoutError::Disconnected) = requests.recv_timeout(RETRY) {
                 return;
             }
         }

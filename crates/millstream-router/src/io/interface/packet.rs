@@ -10,6 +10,7 @@ use pcap::{Active, Capture, Direction};
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, RawFd};
 
+use crate::ids::PacketHandle;
 use crate::io::interface::{Device, Transfer};
 use crate::net::pool::Pool;
 use crate::net::segmentation::{Coalescer, Segmenter};
@@ -50,7 +51,7 @@ impl PacketDevice {
                 .inspect_err(|error| {
                     log::warn!(
                         interface = interface;
-                        "segments left to segmentation offload are dropped: {error}"
+                        "packets longer than the MTU (segmentation offload) are dropped: {error}"
                     );
                 })
                 .ok()
@@ -64,7 +65,7 @@ impl PacketDevice {
     }
 
     /// Sends one packet or one coalesced batch.
-    fn send(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<(), Failed> {
+    fn send(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<(), Failed> {
         if let (2.., Some(oversized)) = (packets.len(), &self.oversized) {
             match oversized.send(&self.coalescer, pool, packets) {
                 Ok(()) => return Ok(()),
@@ -98,7 +99,7 @@ enum Failed {
 }
 
 impl Device for PacketDevice {
-    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Transfer {
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<PacketHandle>) -> Transfer {
         let mut count = 0;
         while count < most {
             if !self.segmenter.is_empty() {
@@ -127,7 +128,7 @@ impl Device for PacketDevice {
         (count, None)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Transfer {
         let mut taken = 0;
         while taken < packets.len() {
             let rest = &packets[taken..];

@@ -1,7 +1,7 @@
 //! The XDP program: redirects each packet to the AF_XDP socket of its queue, or passes it to the
 //! kernel without one. Five instructions, loaded by bpf(2).
 
-// Calling bpf(2) without a C library needs unsafe code; all of it is in `bpf` and `made`.
+// Calling bpf(2) without a C library needs unsafe code; all of it is in `bpf` and `create_fd`.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
@@ -75,13 +75,13 @@ fn bpf<T>(command: libc::c_long, attribute: &T) -> io::Result<RawFd> {
     RawFd::try_from(result).map_err(io::Error::other)
 }
 
-fn made<T>(command: libc::c_long, attribute: &T) -> io::Result<OwnedFd> {
+fn create_fd<T>(command: libc::c_long, attribute: &T) -> io::Result<OwnedFd> {
     let fd = bpf(command, attribute)?;
     // SAFETY: these commands return a new file descriptor that has no other owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn number(fd: &impl AsRawFd) -> u32 {
+fn raw_fd(fd: &impl AsRawFd) -> u32 {
     fd.as_raw_fd().cast_unsigned()
 }
 
@@ -105,7 +105,7 @@ impl Redirect {
             value_size: 4,
             max_entries: queues,
         };
-        let sockets = made(MAP_CREATE, &map)?;
+        let sockets = create_fd(MAP_CREATE, &map)?;
         let instruction = |code: u8, registers: u8, offset: u16, value: u32| {
             u64::from(code)
                 | u64::from(registers) << 8
@@ -114,7 +114,7 @@ impl Redirect {
         };
         let instructions: [u64; 6] = [
             instruction(0x61, 0x12, 16, 0), // r2 = xdp_md.rx_queue_index
-            instruction(0x18, 0x11, 0, number(&sockets)), // r1 = the table, in two words
+            instruction(0x18, 0x11, 0, raw_fd(&sockets)), // r1 = the table, in two words
             0,
             instruction(0xb7, 0x03, 0, 2), // r3 = XDP_PASS, where there is no socket
             instruction(0x85, 0x00, 0, 51), // r0 = bpf_redirect_map(r1, r2, r3)
@@ -133,21 +133,24 @@ impl Redirect {
             interface: 0,
             expected_attach_type: ATTACH_XDP,
         };
-        let program = made(PROG_LOAD, &load)?;
+        let program = create_fd(PROG_LOAD, &load)?;
         Ok(Self { sockets, program })
     }
 
     /// Attaches the program to an interface; dropping the result detaches it.
     pub(super) fn attach(&self, interface: u32, mode: u32) -> io::Result<OwnedFd> {
-        let program = number(&self.program);
-        made(LINK_CREATE, &LinkCreate { program, interface, attach_type: ATTACH_XDP, flags: mode })
+        let program = raw_fd(&self.program);
+        create_fd(
+            LINK_CREATE,
+            &LinkCreate { program, interface, attach_type: ATTACH_XDP, flags: mode },
+        )
     }
 
     /// Redirects packets of `queue` to `socket` until the socket is closed.
     pub(super) fn send_to(&self, queue: u32, socket: impl AsFd) -> io::Result<()> {
-        let (key, value) = (queue, number(&socket.as_fd()));
+        let (key, value) = (queue, raw_fd(&socket.as_fd()));
         let update = MapUpdate {
-            map: number(&self.sockets),
+            map: raw_fd(&self.sockets),
             padding: 0,
             key_at: address(&key),
             value_at: address(&value),

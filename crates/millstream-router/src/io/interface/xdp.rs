@@ -17,6 +17,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
+use crate::ids::PacketHandle;
 use crate::io::interface::redirect::{DRIVER_MODE, Redirect, SKB_MODE};
 use crate::io::interface::{Device, Transfer};
 use crate::net::pool::Pool;
@@ -156,7 +157,7 @@ impl XdpDevice {
 }
 
 impl Device for XdpDevice {
-    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> Transfer {
+    fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<PacketHandle>) -> Transfer {
         let mut count = 0;
         for _ in 0..self.queues.len() {
             count += self.queues[self.next].receive(pool, most - count, into);
@@ -180,7 +181,7 @@ impl Device for XdpDevice {
         Some(self.queues.iter().map(Queue::waiting).sum())
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Transfer {
         self.queues[0].transmit(pool, packets)
     }
 

@@ -1,20 +1,21 @@
 //! Cores that run in random order in one thread: no packet is lost, duplicated or reordered.
 
 use millstream_scenario::RouterScenario;
+use millstream_sync::clock::tsc::Clock;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use crate::clock::Clock;
 use crate::error::PortError;
+use crate::ids::{CoreId, IdVec, PacketHandle, PathId, PortId};
 use crate::io::port::Port;
 use crate::live::assemble::LiveRouter;
 use crate::live::control::Control;
-use crate::live::core::{Core, Parts, occupancy, part};
+use crate::live::core::{Core, Parts, occupancy, part_of_core};
 use crate::live::inter_core::{InterCoreLinks, RemotePort, RemotePortState};
 use crate::live::report::{Ended, Report};
-use crate::live::snapshot::{CoreSnapshot, Frame, report};
+use crate::live::snapshot::{CoreSnapshot, ReportContext, report};
 use crate::net::pool::Pool;
 
 const CORES: usize = 4;
@@ -30,7 +31,7 @@ struct Numbered {
     last: u32,
     sent: Sent,
     /// The mock clock: receiving and transmitting each take 300 ns.
-    hand: Arc<quanta::Mock>,
+    mock: Arc<quanta::Mock>,
 }
 
 fn frame(port: u8, path: u16, number: u32) -> Vec<u8> {
@@ -56,9 +57,9 @@ impl Port for Numbered {
         &mut self,
         pool: &mut Pool,
         most: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
-        self.hand.increment(300u64);
+        self.mock.increment(300u64);
         let before = into.len();
         while into.len() - before < most && self.next < self.last {
             let path = u16::try_from(self.next % u32::from(self.paths)).unwrap();
@@ -69,11 +70,11 @@ impl Port for Numbered {
         Ok(into.len() - before)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
-        self.hand.increment(300u64);
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
+        self.mock.increment(300u64);
         for packet in packets {
             let frame = pool.frame(*packet);
-            assert_eq!(frame[22], 63, "one hop");
+            assert_eq!(frame[22], 63, "the TTL is decremented once");
             let path = u16::from_be_bytes([frame[36], frame[37]]);
             let number = u32::from_be_bytes(*frame[42..].first_chunk().unwrap());
             self.sent.lock().unwrap().push((frame[46], path, number));
@@ -89,14 +90,14 @@ impl Port for Numbered {
 
 /// The cores of the ports a, b and c and of the paths, and the queue and batch sizes.
 #[derive(Clone, Debug)]
-struct Places {
+struct Placement {
     ports: [usize; 3],
     paths: Vec<usize>,
     queue: u32,
     batch: u32,
 }
 
-fn scenario(of: &Places, kind: &str) -> RouterScenario {
+fn scenario(of: &Placement, kind: &str) -> RouterScenario {
     let mut text = format!(
         "[router]\ncores = {CORES}\nbatch = {}\nbuffers = 64\ngather = \"2 us\"\n",
         of.batch
@@ -133,7 +134,7 @@ fn scenario(of: &Places, kind: &str) -> RouterScenario {
 struct Cores {
     scenario: RouterScenario,
     cores: Vec<Core>,
-    hand: Arc<quanta::Mock>,
+    mock: Arc<quanta::Mock>,
     sent: [Sent; 3],
 }
 
@@ -141,61 +142,61 @@ const LOSSLESS: &str = "kind = \"pcap\"\ninput = \"NAME\"\nmac = \"02:00:00:00:0
 const LOSSY: &str = "kind = \"tap\"\nmac = \"02:00:00:00:00:01\"";
 
 impl Cores {
-    fn new(of: &Places, kind: &str, packets: u32) -> Self {
+    fn new(of: &Placement, kind: &str, packets: u32) -> Self {
         let scenario = scenario(of, kind);
-        let (clock, hand) = Clock::by_hand();
+        let (clock, mock) = Clock::mock();
         let sent: [Sent; 3] = Default::default();
         let ends = InterCoreLinks::all(&occupancy(&scenario), scenario.cores).unwrap();
         let cores = ends.into_iter().map(|end| {
             let states: Arc<[RemotePortState]> = Arc::clone(&end.ports);
             let port = |at: usize| -> Box<dyn Port> {
-                if scenario.ports[at].core != end.core {
-                    return Box::new(RemotePort(Arc::clone(&states), at));
+                if CoreId(scenario.ports[at].core) != end.core {
+                    return Box::new(RemotePort(Arc::clone(&states), PortId(at)));
                 }
                 let last = if at == 2 { 0 } else { packets };
                 let paths = u16::try_from(of.paths.len()).unwrap();
                 let (port, sent) = (u8::try_from(at).unwrap(), Arc::clone(&sent[at]));
-                Box::new(Numbered { port, paths, next: 0, last, sent, hand: Arc::clone(&hand) })
+                Box::new(Numbered { port, paths, next: 0, last, sent, mock: Arc::clone(&mock) })
             };
             let parts = Parts::load(&scenario, &[MAC; 3], &clock, end.core).unwrap();
             let ports = (0..3).map(port).collect();
             Core::new(end.core, parts, ports, clock.clone(), Some(end)).unwrap()
         });
         let cores = cores.collect();
-        Self { scenario, cores, hand, sent }
+        Self { scenario, cores, mock, sent }
     }
 
     fn round(&mut self, core: usize) {
         let core = core % self.cores.len();
-        self.hand.increment(1_000u64);
+        self.mock.increment(1_000u64);
         self.cores[core].begin();
         self.cores[core].round().unwrap();
     }
 
     /// Exchanges packets until none is in flight between cores.
-    fn settle(&mut self) {
+    fn drain_links(&mut self) {
         while !(0..2).fold(true, |settled, _| {
-            self.cores.iter_mut().fold(settled, |settled, core| core.settle() & settled)
+            self.cores.iter_mut().fold(settled, |settled, core| core.drain_links() & settled)
         }) {}
     }
 
     fn report(&mut self) -> Report {
-        self.settle();
+        self.drain_links();
         let scenario = &self.scenario;
         let mut all = self.cores.iter_mut().map(|core| core.snapshot(scenario));
         let mut snapshot: CoreSnapshot = all.next().unwrap();
         all.for_each(|other| snapshot.add(other));
         let processes = snapshot.processes.len();
-        let frame = Frame {
+        let context = ReportContext {
             scenario,
-            reserved: &vec![0; processes],
+            reserved: &IdVec::repeat(0, processes),
             frequency: 1,
             elapsed_ns: 1,
             ended: Ended::Told,
             reloads: 0,
             removed: None,
         };
-        report(&frame, snapshot)
+        report(&context, snapshot)
     }
 
     fn is_over(&self) -> bool {
@@ -203,10 +204,10 @@ impl Cores {
     }
 }
 
-fn places() -> impl Strategy<Value = Places> {
+fn placements() -> impl Strategy<Value = Placement> {
     let paths = proptest::collection::vec(0..CORES, 1..5);
     ([0..CORES, 0..CORES, 0..CORES], paths, 1..20u32, 1..9u32)
-        .prop_map(|(ports, paths, queue, batch)| Places { ports, paths, queue, batch })
+        .prop_map(|(ports, paths, queue, batch)| Placement { ports, paths, queue, batch })
 }
 
 proptest! {
@@ -214,7 +215,7 @@ proptest! {
 
     #[test]
     fn every_packet_is_sent_once_and_in_order(
-        of in places(),
+        of in placements(),
         turns in proptest::collection::vec(0..CORES, 16..64),
     ) {
         const PACKETS: u32 = 600;
@@ -225,7 +226,7 @@ proptest! {
             cores.round(turns[rounds % turns.len()]);
             cores.round(rounds);
             rounds += 1;
-            prop_assert!(rounds < 40_000, "it does not end: {:?}", cores.report());
+            prop_assert!(rounds < 40_000, "the router does not drain: {:?}", cores.report());
             if rounds % 97 == 0 {
                 let report = cores.report();
                 prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
@@ -241,7 +242,7 @@ proptest! {
             for (port, path, number) in &*sent {
                 prop_assert_eq!(number / 7 % 2, to);
                 let before = last.insert((port, path), number);
-                prop_assert!(before < Some(number), "overtaken, or twice");
+                prop_assert!(before < Some(number), "reordered or duplicated");
             }
         }
         prop_assert_eq!(seen, 2 * PACKETS as usize, "{:?}", report);
@@ -250,7 +251,7 @@ proptest! {
     /// On overload the inputs drop packets before they cost CPU time; queues stay bounded.
     #[test]
     fn no_finished_packet_is_dropped_and_queues_are_bounded(
-        of in places(),
+        of in placements(),
         turns in proptest::collection::vec(0..CORES, 16..64),
     ) {
         let mut cores = Cores::new(&of, LOSSY, 3_000);
@@ -268,7 +269,8 @@ proptest! {
             prop_assert_eq!(report.dropped_by_function + report.dropped_elsewhere, 0);
             // Packets in the input queue, at outputs, and in flight to them.
             let bound = u64::from(of.queue) * 4 + u64::from(of.batch) * 8 + 8;
-            prop_assert!(report.queued <= bound, "path {}: {} of {}", path, report.queued, bound);
+            let queued = report.queued;
+            prop_assert!(queued <= bound, "path {path}: {queued} queued, at most {bound} expected");
         }
     }
 }
@@ -276,29 +278,30 @@ proptest! {
 /// A reload with packets in flight between cores loses only packets of removed paths.
 #[test]
 fn a_reload_across_cores_loses_only_packets_of_removed_paths() {
-    let of = Places { ports: [0, 1, 2], paths: vec![3, 2, 1], queue: 16, batch: 4 };
+    let of = Placement { ports: [0, 1, 2], paths: vec![3, 2, 1], queue: 16, batch: 4 };
     let mut cores = Cores::new(&of, LOSSLESS, 4_000);
     let clock = Clock::default();
     for turn in 0..40 {
         for round in 0..50 {
             cores.round(round * 7 % 5);
         }
-        cores.settle();
+        cores.drain_links();
         // Every other reload removes the third path.
         let mut changed = scenario(&of, LOSSLESS);
         let old = cores.scenario.paths.len();
         if turn % 2 == 0 {
             changed.paths.remove(2);
         }
-        let names = |name: &str| cores.scenario.paths.iter().position(|path| path.name == name);
+        let names =
+            |name: &str| cores.scenario.paths.iter().position(|path| path.name == name).map(PathId);
         let kept: Vec<_> = changed.paths.iter().map(|path| names(&path.name)).collect();
         let occupancy = occupancy(&changed);
         let before = cores.report();
         let mut gone = 0;
         for number in 0..cores.cores.len() {
-            let part = part(&changed, number);
-            let parts = Parts::load(&part, &[MAC; 3], &clock, number).unwrap();
-            let of = cores.cores[number].take_over(parts, &kept, Some(&occupancy)).unwrap();
+            let part = part_of_core(&changed, CoreId(number));
+            let parts = Parts::load(&part, &[MAC; 3], &clock, CoreId(number)).unwrap();
+            let of = cores.cores[number].apply_reload(parts, &kept, Some(&occupancy)).unwrap();
             gone += of.dropped_by_reload;
         }
         cores.scenario = changed;
@@ -315,7 +318,7 @@ fn a_reload_across_cores_loses_only_packets_of_removed_paths() {
     assert!(cores.sent.iter().map(|sent| sent.lock().unwrap().len()).sum::<usize>() > 1_000);
 }
 
-/// Opening fails with more cores than CPUs; a reload fails if it moves a port or path to another
+/// Opening fails with more cores than CPUs. A reload fails if it moves a port or path to another
 /// core, or changes the number of cores.
 #[test]
 fn too_many_cores_and_moves_between_cores_are_refused() {
@@ -337,7 +340,7 @@ fn too_many_cores_and_moves_between_cores_are_refused() {
     let refused = |error: PortError| (error.of, error.name.clone(), error.to_string(), error.help);
     let error = LiveRouter::open(&parse(64, 0, 0)).err().unwrap();
     let (_, _, text, help) = refused(error);
-    assert!(text.contains("64 cores on ") && help.unwrap().contains("taskset"), "{text}");
+    assert!(text.contains("64 cores need ") && help.unwrap().contains("taskset"), "{text}");
     let mut router = LiveRouter::open(&parse(2, 0, 1)).unwrap();
     router.reload(&parse(2, 0, 1)).unwrap();
     let (of, name, text, _) = refused(router.reload(&parse(2, 0, 0)).unwrap_err());

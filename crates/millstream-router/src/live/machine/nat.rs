@@ -3,108 +3,152 @@
 use millstream_scenario::PortNat;
 use std::net::Ipv4Addr;
 
-use super::{LiveMachine, PortState};
-use crate::io::port::Port;
+use super::addresses::LocalAddresses;
+use crate::ids::{IdVec, PacketHandle, PortId};
+use crate::net::forwarder::Forwarder;
 use crate::net::header::{Header, is_v6};
 use crate::net::nat::{Nat, NatCounters, NatLookup};
+use crate::net::pool::Pool;
 
-impl<P: Port> LiveMachine<P> {
-    /// Sets NAT at `port`: IPv4 leaves from the port's address. NAT flows stay unless the limits
-    /// shrink.
-    ///
-    /// # Panics
-    /// If there is no such port.
-    pub fn translate(&mut self, port: usize, how: Option<&PortNat>) {
-        self.flows.clear();
-        let nat = &mut self.port_states[port].nat;
+/// The NAT of a port.
+#[derive(Default)]
+struct NatPort {
+    /// Translates IPv4 sources to the port's address.
+    nat: Option<Nat>,
+    /// Packets for the port that this core dropped because their source belongs to another port.
+    dropped_source: u64,
+}
+
+/// The NAT of each port.
+#[derive(Default)]
+pub(super) struct PortNats {
+    ports: IdVec<PortId, NatPort>,
+    /// Whether any port's NAT checks sources.
+    checks_source: bool,
+}
+
+impl PortNats {
+    /// Adds a port without NAT.
+    pub(super) fn add(&mut self) {
+        self.ports.push(NatPort::default());
+    }
+
+    /// Sets NAT at `port`. NAT flows stay unless the limits shrink.
+    pub(super) fn set(&mut self, port: PortId, how: Option<&PortNat>) {
+        let nat = &mut self.ports[port].nat;
         *nat = how.map(|how| match nat.take() {
             Some(nat) => nat.changed(how),
             None => Nat::new(how),
         });
-        self.checks_source =
-            self.port_states.iter().any(|state| state.nat.as_ref().is_some_and(Nat::checks_source));
+        self.checks_source = self.ports.iter().any(NatPort::checks_source);
     }
 
-    /// Returns whether an IPv4 packet from `input` fails the source check, and counts it: its
-    /// output has NAT that checks sources, and the route to its source leads by another port.
+    /// Returns whether a port has NAT.
     #[inline]
-    pub(super) fn has_foreign_source(&mut self, input: usize, header: &Header) -> bool {
+    pub(super) fn has(&self, port: PortId) -> bool {
+        self.ports[port].nat.is_some()
+    }
+
+    /// Returns whether an IPv4 packet from `input` fails the source check, and counts it. The check
+    /// fails if the output's NAT checks sources and the route to the source uses another port.
+    #[inline]
+    pub(super) fn has_foreign_source(
+        &mut self,
+        addresses: &LocalAddresses,
+        function: &Forwarder,
+        input: PortId,
+        header: &Header,
+    ) -> bool {
         self.checks_source
-            && self.port_states[input].nat.is_none()
-            && self.function.egress_v4(header.source) != Some(input)
-            && self.refuse_source(header.destination)
+            && !self.has(input)
+            && function.egress_v4(header.source) != Some(input)
+            && self.refuse_source(addresses, function, header.destination)
     }
 
     #[cold]
-    fn refuse_source(&mut self, destination: Ipv4Addr) -> bool {
-        let is = |state: &PortState<P>| state.address.is_some_and(|net| net.addr() == destination);
-        let output = self.port_states.iter().position(is);
-        let output = output.or_else(|| self.function.egress_v4(destination));
-        let state = output.map(|output| &mut self.port_states[output]);
-        let state = state.filter(|state| state.nat.as_ref().is_some_and(Nat::checks_source));
-        state.map(|state| state.refused_source += 1).is_some()
+    fn refuse_source(
+        &mut self,
+        addresses: &LocalAddresses,
+        function: &Forwarder,
+        destination: Ipv4Addr,
+    ) -> bool {
+        let output = addresses.port_of(destination, |_| true);
+        let output = output.or_else(|| function.egress_v4(destination));
+        let port = output.map(|output| &mut self.ports[output]);
+        let port = port.filter(|port| port.checks_source());
+        port.map(|port| port.dropped_source += 1).is_some()
     }
 
     /// Returns the number of packets for a port that this core refused for their source.
-    ///
-    /// # Panics
-    /// If there is no such port.
-    pub(crate) fn refused_source(&self, port: usize) -> u64 {
-        self.port_states[port].refused_source
+    pub(super) fn dropped_source(&self, port: PortId) -> u64 {
+        self.ports[port].dropped_source
     }
 
     /// Returns the counters of a port's NAT, if it has one.
-    ///
-    /// # Panics
-    /// If there is no such port.
-    #[must_use]
-    pub fn translation(&self, port: usize) -> Option<NatCounters> {
-        let state = &self.port_states[port];
-        let counters = state.nat.as_ref()?.counters();
-        Some(NatCounters { refused_source: state.refused_source, ..counters })
+    pub(super) fn counters(&self, port: PortId) -> Option<NatCounters> {
+        let port = &self.ports[port];
+        let counters = port.nat.as_ref()?.counters();
+        Some(NatCounters { refused_source: port.dropped_source, ..counters })
     }
 
-    /// Looks up the NAT flow of a packet to the router's address `us`, and translates it.
-    #[cold]
-    pub(super) fn nat_lookup(&mut self, input: usize, us: Ipv4Addr, packet: u64) -> NatLookup {
-        let is_inside = self.port_states[input].nat.is_none();
-        let is = |state: &PortState<P>| {
-            !state.is_remote && state.address.is_some_and(|net| net.addr() == us)
-        };
-        let Some(port) = self.port_states.iter().position(is) else { return NatLookup::No };
-        let Some(nat) = self.port_states[port].nat.as_mut() else { return NatLookup::No };
-        let frame = self.pool.frame_mut(packet);
+    /// Looks up the NAT flow of a packet from `input` to the router's address `us` at `port`, and
+    /// translates it.
+    pub(super) fn look_up(
+        &mut self,
+        input: PortId,
+        (port, us): (PortId, Ipv4Addr),
+        frame: &mut [u8],
+        now_ns: u64,
+    ) -> NatLookup {
+        let is_inside = !self.has(input);
+        let Some(nat) = self.ports[port].nat.as_mut() else { return NatLookup::No };
         if port == input {
-            nat.inbound(frame, us, self.now_ns)
+            nat.inbound(frame, us, now_ns)
         } else if is_inside {
-            nat.reflect(frame, us, self.now_ns)
+            nat.reflect(frame, us, now_ns)
         } else {
             NatLookup::No
         }
     }
 
-    /// Returns whether NAT hides the hosts behind this port: an IPv4 packet from `input` must not
-    /// go to their own addresses.
+    /// Returns whether NAT hides the hosts behind a port with an `address`: an IPv4 packet from
+    /// there must not go to their own addresses.
     #[inline]
-    pub(super) fn is_hidden(&self, input: usize) -> bool {
-        let state = &self.port_states[input];
-        state.nat.is_some() && state.address.is_some()
+    pub(super) fn hides_hosts(&self, addresses: &LocalAddresses, port: PortId) -> bool {
+        self.has(port) && addresses[port].address.is_some()
     }
 
     /// Translates an IPv4 packet that leaves by `output`; returns false if NAT refuses it.
     #[inline]
-    pub(super) fn translated(&mut self, output: usize, packet: u64) -> bool {
-        let state = &mut self.port_states[output];
-        if state.is_remote {
-            // The core of the port translates or refuses it.
-            return true;
+    pub(super) fn translate(
+        &mut self,
+        addresses: &LocalAddresses,
+        output: PortId,
+        pool: &mut Pool,
+        packet: PacketHandle,
+        now_ns: u64,
+    ) -> bool {
+        let Some(nat) = self.ports[output].nat.as_mut() else { return true };
+        let Some(net) = addresses[output].address else { return true };
+        let frame = pool.frame_mut(packet);
+        is_v6(frame) || nat.outbound(frame, net.addr(), now_ns)
+    }
+
+    /// Translates an ICMP error of the router itself that leaves by `output`.
+    pub(super) fn translate_own_error(
+        &mut self,
+        addresses: &LocalAddresses,
+        output: PortId,
+        frame: &mut [u8],
+    ) {
+        if let Some((nat, net)) = self.ports[output].nat.as_mut().zip(addresses[output].address) {
+            nat.translate_own_error(frame, net.addr());
         }
-        match state.nat.as_mut().zip(state.address) {
-            Some((nat, net)) => {
-                let frame = self.pool.frame_mut(packet);
-                is_v6(frame) || nat.outbound(frame, net.addr(), self.now_ns)
-            }
-            None => true,
-        }
+    }
+}
+
+impl NatPort {
+    fn checks_source(&self) -> bool {
+        self.nat.as_ref().is_some_and(Nat::checks_source)
     }
 }

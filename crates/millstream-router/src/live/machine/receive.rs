@@ -16,11 +16,15 @@
 //!
 //! A port without any address drops the packets of the first row.
 
+use std::net::Ipv4Addr;
+
 use super::LiveMachine;
-use super::local_services::LocalDestination;
+use super::addresses::LocalDestination;
+use super::proxy::proxied_path;
+use crate::ids::{PacketHandle, PathId, PortId};
 use crate::io::port::Port;
 use crate::net::flow_cache::FlowKey;
-use crate::net::header::Header;
+use crate::net::header::{Header, is_v6};
 use crate::net::nat::NatLookup;
 use crate::net::pool::Pool;
 
@@ -28,7 +32,7 @@ use crate::net::pool::Pool;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
     /// The input queue of a path.
-    Path(usize),
+    Path(PathId),
     /// The router's own services; the owner of its destination address, if that is a local one.
     Local(Option<LocalDestination>),
     /// No destination: the packet is dropped.
@@ -41,19 +45,19 @@ impl<P: Port> LiveMachine<P> {
     #[inline]
     pub(super) fn destination(
         &mut self,
-        input: usize,
+        input: PortId,
         mac: [u8; 6],
-        packet: u64,
+        packet: PacketHandle,
         mut flow: Option<FlowKey>,
     ) -> Destination {
         let header = Header::parse(self.pool.frame(packet));
         let Some(mut header) = header.filter(|header| header.to == mac) else {
             return self.destination_v6(input, packet);
         };
-        if self.has_foreign_source(input, &header) {
+        if self.nats.has_foreign_source(&self.addresses, &self.function, input, &header) {
             return Destination::Drop;
         }
-        let mut owner = self.local_destination(header.destination);
+        let mut owner = self.addresses.owner_v4(header.destination);
         // Rules match the addresses that the sender used; a proxy matches the translated ones. They
         // differ if a host reaches another host by the router's address.
         let mut translated = header;
@@ -71,16 +75,16 @@ impl<P: Port> LiveMachine<P> {
                     // The flow cache does not translate.
                     flow = None;
                     // A proxy's own connection has a NAT flow, too.
-                    owner = self.local_destination(header.destination);
+                    owner = self.addresses.owner_v4(header.destination);
                 }
                 NatLookup::Refused => return Destination::Drop,
             }
-        } else if owner.is_none() && self.is_hidden(input) {
+        } else if owner.is_none() && self.nats.hides_hosts(&self.addresses, input) {
             return Destination::Drop;
         }
         if self.proxies.any() {
             let path = || self.classifier.path(input, &header, self.pool.frame(packet));
-            if let Some(path) = self.proxied(&translated, owner, path) {
+            if let Some(path) = proxied_path(&self.proxies, &translated, owner, path) {
                 return Destination::Path(path);
             }
         }
@@ -92,32 +96,43 @@ impl<P: Port> LiveMachine<P> {
             return Destination::Drop;
         };
         // A filter may match on bytes beyond the flow; a proxied connection may begin or end.
-        let cacheable = self.classifier.looks_at_headers() && !self.proxies.any();
+        let cacheable = self.classifier.uses_headers_only() && !self.proxies.any();
         if let Some(flow) = flow.filter(|_| cacheable) {
             self.flows.insert(flow, path);
         }
         Destination::Path(path)
     }
 
+    /// Looks up the NAT flow of a packet to the router's address `us`, and translates it.
+    #[cold]
+    fn nat_lookup(&mut self, input: PortId, us: Ipv4Addr, packet: PacketHandle) -> NatLookup {
+        let port = self.addresses.port_of(us, |port| !self.remote_cores.owns(port));
+        let Some(port) = port else { return NatLookup::No };
+        self.nats.look_up(input, (port, us), self.pool.frame_mut(packet), self.now_ns)
+    }
+
     /// Returns the destination of a packet that is not IPv4 for the hardware address of `input`.
     #[inline]
-    fn destination_v6(&self, input: usize, packet: u64) -> Destination {
-        let state = &self.port_states[input];
-        let header = Header::parse_v6(self.pool.frame(packet));
-        let Some(header) = header.filter(|header| header.to == state.mac) else {
-            return if state.speaks() { Destination::Local(None) } else { Destination::Drop };
+    fn destination_v6(&self, input: PortId, packet: PacketHandle) -> Destination {
+        let addresses = &self.addresses[input];
+        let frame = self.pool.frame(packet);
+        let header = Header::parse_v6(frame);
+        let Some(header) = header.filter(|header| header.to == addresses.mac) else {
+            let listens = addresses.has_address();
+            return if listens { Destination::Local(None) } else { Destination::Drop };
         };
-        let owner = self.local_destination_v6(input, header.destination);
-        if self.proxies.any()
-            && let Some(path) = self.proxied_v6(input, packet, owner)
-        {
-            return Destination::Path(path);
+        let owner = self.addresses.owner_v6(input, header.destination);
+        if self.proxies.any() && is_v6(frame) {
+            let path = || self.classifier.path_v6(input, &header, frame);
+            if let Some(path) = proxied_path(&self.proxies, &header, owner, path) {
+                return Destination::Path(path);
+            }
         }
         if owner.is_some() {
             return Destination::Local(owner);
         }
         let header = Header { tag: Pool::tag(packet), ..header };
-        let path = self.classifier.path_v6(input, &header, self.pool.frame(packet));
+        let path = self.classifier.path_v6(input, &header, frame);
         path.map_or(Destination::Drop, Destination::Path)
     }
 }

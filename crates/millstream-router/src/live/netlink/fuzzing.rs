@@ -11,8 +11,8 @@ fn model(changes: &[Change]) -> BTreeMap<String, String> {
     let mut model = BTreeMap::new();
     for change in changes {
         let (key, value) = match change {
-            Change::Route(prefix, way) => {
-                (format!("route {prefix}"), way.map(|is| format!("{is:?}")))
+            Change::Route(prefix, next) => {
+                (format!("route {prefix}"), next.map(|is| format!("{is:?}")))
             }
             Change::Neighbour(port, address, mac) => {
                 (format!("neighbour {port} {address}"), mac.map(|is| format!("{is:?}")))
@@ -37,13 +37,14 @@ fn model(changes: &[Change]) -> BTreeMap<String, String> {
 /// If the reported changes do not lead to the resulting tables.
 #[must_use]
 pub fn rtnetlink(bytes: &[u8]) -> usize {
-    let mut tables = Tables { ports: HashMap::from([(7, 0), (8, 1)]), ..Tables::default() };
+    let mut tables =
+        Tables { ports: HashMap::from([(7, PortId(0)), (8, PortId(1))]), ..Tables::default() };
     let (mut changes, mut messages) = (Vec::new(), 0);
     parse(bytes, |message| {
         let replaces = message.header.flags & NLM_F_REPLACE != 0;
         if let NetlinkPayload::InnerMessage(inner) = message.payload {
             messages += 1;
-            changes.extend(tables.hear(&inner, replaces));
+            changes.extend(tables.apply(&inner, replaces));
         }
     });
     let there = Tables::default().differences(&tables);

@@ -3,7 +3,7 @@
 use super::*;
 
 fn tables() -> Tables {
-    Tables { ports: HashMap::from([(7, 0), (8, 1)]), ..Tables::default() }
+    Tables { ports: HashMap::from([(7, PortId(0)), (8, PortId(1))]), ..Tables::default() }
 }
 
 fn route(interface: u32, gateway: Option<[u8; 4]>, metric: u32) -> RouteMessage {
@@ -28,22 +28,22 @@ fn net() -> IpNet {
 }
 
 #[test]
-fn the_route_with_the_lowest_metric_counts_and_only_changes_are_reported() {
+fn the_lowest_metric_wins_and_only_changes_are_reported() {
     let mut tables = tables();
-    let told = |way| Some(Change::Route(net(), way));
+    let changed = |next| Some(Change::Route(net(), next));
     let (far, near) = (route(7, Some([10, 0, 0, 9]), 100), route(8, None, 10));
-    let by_far = Some(NextHopKind::Port(0, Some([10, 0, 0, 9].into())));
-    let by_near = Some(NextHopKind::Port(1, None));
-    assert_eq!(tables.hear(&Message::NewRoute(far.clone()), false), told(by_far));
-    assert_eq!(tables.hear(&Message::NewRoute(near.clone()), false), told(by_near));
-    assert_eq!(tables.hear(&Message::DelRoute(far.clone()), false), None);
-    assert_eq!(tables.hear(&Message::NewRoute(far), false), None);
-    assert_eq!(tables.hear(&Message::DelRoute(near), false), told(by_far));
+    let by_far = Some(NextHopKind::Port(PortId(0), Some([10, 0, 0, 9].into())));
+    let by_near = Some(NextHopKind::Port(PortId(1), None));
+    assert_eq!(tables.apply(&Message::NewRoute(far.clone()), false), changed(by_far));
+    assert_eq!(tables.apply(&Message::NewRoute(near.clone()), false), changed(by_near));
+    assert_eq!(tables.apply(&Message::DelRoute(far.clone()), false), None);
+    assert_eq!(tables.apply(&Message::NewRoute(far), false), None);
+    assert_eq!(tables.apply(&Message::DelRoute(near), false), changed(by_far));
     // A route by an interface that is no port.
     let elsewhere = route(99, None, 100);
     let nowhere = Some(NextHopKind::Nowhere);
-    assert_eq!(tables.hear(&Message::NewRoute(elsewhere.clone()), true), told(nowhere));
-    assert_eq!(tables.hear(&Message::DelRoute(elsewhere), false), told(None));
+    assert_eq!(tables.apply(&Message::NewRoute(elsewhere.clone()), true), changed(nowhere));
+    assert_eq!(tables.apply(&Message::DelRoute(elsewhere), false), changed(None));
     assert!(tables.routes.is_empty());
 }
 
@@ -52,51 +52,51 @@ fn other_tables_are_ignored_and_blackhole_routes_are_unreachable() {
     let mut tables = tables();
     let mut other = route(7, None, 0);
     other.attributes.push(RouteAttribute::Table(1_000));
-    assert_eq!(tables.hear(&Message::NewRoute(other), false), None);
+    assert_eq!(tables.apply(&Message::NewRoute(other), false), None);
     let mut hole = route(7, None, 0);
     hole.header.kind = RouteType::BlackHole;
-    let told = Some(Change::Route(net(), Some(NextHopKind::Nowhere)));
-    assert_eq!(tables.hear(&Message::NewRoute(hole), false), told);
+    let expected = Some(Change::Route(net(), Some(NextHopKind::Nowhere)));
+    assert_eq!(tables.apply(&Message::NewRoute(hole), false), expected);
 }
 
 #[test]
 fn a_neighbour_is_known_while_its_kernel_state_is_valid() {
     let mut tables = tables();
     let address = Ipv4Addr::new(10, 0, 0, 9);
-    let mut hear = |interface, state, mac: &[u8]| {
+    let mut apply = |interface, state, mac: &[u8]| {
         let mut of = NeighbourMessage::default();
         (of.header.ifindex, of.header.state) = (interface, state);
         of.attributes = vec![
             NeighbourAttribute::Destination(NeighbourAddress::Inet(address)),
             NeighbourAttribute::LinkLayerAddress(mac.to_vec()),
         ];
-        tables.hear(&Message::NewNeighbour(of), false)
+        tables.apply(&Message::NewNeighbour(of), false)
     };
-    let told = |mac| Some(Change::Neighbour(1, address.into(), mac));
-    assert_eq!(hear(9, NeighbourState::Reachable, &[2; 6]), None, "at no port");
-    assert_eq!(hear(8, NeighbourState::Reachable, &[2; 6]), told(Some([2; 6])));
-    assert_eq!(hear(8, NeighbourState::Stale, &[2; 6]), None);
-    assert_eq!(hear(8, NeighbourState::Stale, &[3; 6]), told(Some([3; 6])));
-    assert_eq!(hear(8, NeighbourState::Failed, &[3; 6]), told(None));
-    assert_eq!(hear(8, NeighbourState::Reachable, &[3; 8]), None, "no Ethernet address");
+    let changed = |mac| Some(Change::Neighbour(PortId(1), address.into(), mac));
+    assert_eq!(apply(9, NeighbourState::Reachable, &[2; 6]), None, "not a port's interface");
+    assert_eq!(apply(8, NeighbourState::Reachable, &[2; 6]), changed(Some([2; 6])));
+    assert_eq!(apply(8, NeighbourState::Stale, &[2; 6]), None);
+    assert_eq!(apply(8, NeighbourState::Stale, &[3; 6]), changed(Some([3; 6])));
+    assert_eq!(apply(8, NeighbourState::Failed, &[3; 6]), changed(None));
+    assert_eq!(apply(8, NeighbourState::Reachable, &[3; 8]), None, "no Ethernet address");
 }
 
 #[test]
 fn a_second_read_of_the_tables_reports_the_differences() {
     let (mut old, mut new) = (tables(), tables());
-    old.hear(&Message::NewRoute(route(7, None, 0)), false);
-    old.addresses.insert(0, "10.2.0.1/16".parse().unwrap());
-    new.neighbours.insert((1, [1; 4].into()), [1; 6]);
+    old.apply(&Message::NewRoute(route(7, None, 0)), false);
+    old.addresses.insert(PortId(0), "10.2.0.1/16".parse().unwrap());
+    new.neighbours.insert((PortId(1), [1; 4].into()), [1; 6]);
     let six: Ipv6Net = "2001:db8:1::1/64".parse().unwrap();
-    old.addresses_v6.insert((1, six));
-    new.addresses_v6.insert((0, six));
+    old.addresses_v6.insert((PortId(1), six));
+    new.addresses_v6.insert((PortId(0), six));
     let mut changes = old.differences(&new);
     changes.sort_by_key(|change| format!("{change:?}"));
     let expected = [
-        Change::Address(0, None),
-        Change::AddressV6(0, six, true),
-        Change::AddressV6(1, six, false),
-        Change::Neighbour(1, [1; 4].into(), Some([1; 6])),
+        Change::Address(PortId(0), None),
+        Change::AddressV6(PortId(0), six, true),
+        Change::AddressV6(PortId(1), six, false),
+        Change::Neighbour(PortId(1), [1; 4].into(), Some([1; 6])),
         Change::Route(net(), None),
     ];
     assert_eq!(changes, expected);
@@ -132,14 +132,14 @@ fn ipv6_routes_neighbours_and_addresses_are_followed() {
     let gateway = six("fe80::9");
     route.attributes[0] = RouteAttribute::Destination(RouteAddress::Inet6(six("2001:db8:2::")));
     route.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet6(gateway)));
-    let way = Some(NextHopKind::Port(0, Some(gateway.into())));
-    let told = Some(Change::Route("2001:db8:2::/48".parse().unwrap(), way));
-    assert_eq!(tables.hear(&Message::NewRoute(route.clone()), false), told);
+    let next = Some(NextHopKind::Port(PortId(0), Some(gateway.into())));
+    let expected = Some(Change::Route("2001:db8:2::/48".parse().unwrap(), next));
+    assert_eq!(tables.apply(&Message::NewRoute(route.clone()), false), expected);
     // A route without a destination is the default route.
     route.attributes.remove(0);
     route.header.destination_prefix_length = 0;
-    let told = Some(Change::Route("::/0".parse().unwrap(), way));
-    assert_eq!(tables.hear(&Message::NewRoute(route), false), told);
+    let expected = Some(Change::Route("::/0".parse().unwrap(), next));
+    assert_eq!(tables.apply(&Message::NewRoute(route), false), expected);
 
     let mut neighbour = NeighbourMessage::default();
     (neighbour.header.ifindex, neighbour.header.state) = (7, NeighbourState::Reachable);
@@ -147,20 +147,20 @@ fn ipv6_routes_neighbours_and_addresses_are_followed() {
         NeighbourAttribute::Destination(NeighbourAddress::Inet6(gateway)),
         NeighbourAttribute::LinkLayerAddress(vec![2; 6]),
     ];
-    let told = Some(Change::Neighbour(0, gateway.into(), Some([2; 6])));
-    assert_eq!(tables.hear(&Message::NewNeighbour(neighbour), false), told);
+    let expected = Some(Change::Neighbour(PortId(0), gateway.into(), Some([2; 6])));
+    assert_eq!(tables.apply(&Message::NewNeighbour(neighbour), false), expected);
 
     let mut address = AddressMessage::default();
     (address.header.family, address.header.index) = (AddressFamily::Inet6, 8);
     address.header.prefix_len = 64;
     address.header.flags = AddressHeaderFlags::Tentative;
     address.attributes = vec![AddressAttribute::Address(six("2001:db8:1::1").into())];
-    let hear = |tables: &mut Tables, address: &AddressMessage| {
-        tables.hear(&Message::NewAddress(address.clone()), false)
+    let apply = |tables: &mut Tables, address: &AddressMessage| {
+        tables.apply(&Message::NewAddress(address.clone()), false)
     };
-    assert_eq!(hear(&mut tables, &address), None, "somebody else may have it");
+    assert_eq!(apply(&mut tables, &address), None, "a tentative address may be a duplicate");
     address.header.flags = AddressHeaderFlags::Permanent;
-    let told = Change::AddressV6(1, "2001:db8:1::1/64".parse().unwrap(), true);
-    assert_eq!(hear(&mut tables, &address), Some(told));
-    assert_eq!(hear(&mut tables, &address), None, "once");
+    let expected = Change::AddressV6(PortId(1), "2001:db8:1::1/64".parse().unwrap(), true);
+    assert_eq!(apply(&mut tables, &address), Some(expected));
+    assert_eq!(apply(&mut tables, &address), None, "reported once");
 }

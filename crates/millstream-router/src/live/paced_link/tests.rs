@@ -4,18 +4,18 @@
 macro_rules! paced_output {
     ($machine:ty) => {
         impl PacedLinks for $machine {
-            fn fits(
+            fn run_room(
                 &self,
-                _: usize,
+                _: OutputId,
                 now_ns: u64,
                 given: (usize, u64),
                 longest_bytes: u32,
                 most: usize,
             ) -> usize {
-                self.link.fits(now_ns, given, longest_bytes, most)
+                self.link.run_room(now_ns, given, longest_bytes, most)
             }
 
-            fn idle_ns(&self, _: usize, now_ns: u64) -> u64 {
+            fn idle_ns(&self, _: OutputId, now_ns: u64) -> u64 {
                 self.link.idle_ns(now_ns)
             }
         }
@@ -31,6 +31,7 @@ macro_rules! paced_output {
 mod runs;
 
 use super::*;
+use crate::ids::{InputId, OutputId, PacketHandle, PathId};
 use crate::live::{Classifier, Clock, Forwarder, LiveMachine, Pool, Port, PortError};
 use crate::router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, Verdict};
 use crate::{
@@ -48,9 +49,9 @@ fn run(link: &mut PacedLink, now_ns: u64, lengths: &[u32]) -> usize {
     let longest = lengths.iter().copied().max().unwrap_or(0);
     let (mut given, mut bytes) = (0, 0);
     loop {
-        let more = link.fits(now_ns, (given, bytes), longest, lengths.len() - given);
+        let more = link.run_room(now_ns, (given, bytes), longest, lengths.len() - given);
         if more == 0 {
-            link.carry(now_ns, lengths[..given].iter().copied());
+            link.record_sent(now_ns, lengths[..given].iter().copied());
             return given;
         }
         bytes += lengths[given..given + more].iter().map(|of| u64::from(*of)).sum::<u64>();
@@ -83,7 +84,7 @@ fn a_run_is_one_packet_or_as_many_as_the_burst_holds() {
     assert_eq!(run(&mut link, 0, &[1_500; 32]), 8, "12,304 bytes with their overhead");
     link.set_burst(0);
     assert_eq!(run(&mut link, 1_000_000, &[1_500; 32]), 1);
-    assert!(!link.has_room(1_000_001), "nothing is given ahead");
+    assert!(!link.has_room(1_000_001), "no packet is accepted ahead of time");
     link.set_burst(1_000_000);
     assert_eq!(run(&mut link, 2_000_000, &[1_500; 128]), 81);
 }
@@ -102,8 +103,8 @@ fn consecutive_runs_count_as_one_until_the_burst_is_full() {
     assert_eq!(run(&mut link, 90_000, &[500; 25]), 25);
 }
 
-/// 1,500 bytes at 20 Mbit/s take 600 µs. A run that is late by up to the burst costs no link time:
-/// the next runs follow each other after 9/10 of 600 µs until the link is ahead again.
+/// 1,500 bytes at 20 Mbit/s take 600 µs. A run that is late by up to the burst costs no link time.
+/// The next runs follow each other after 9/10 of 600 µs until the link is ahead again.
 #[test]
 fn the_link_catches_up_after_a_late_run_but_not_in_one_burst() {
     let mut link = PacedLink::new(20_000_000, 0);
@@ -131,11 +132,16 @@ struct Stalling {
 }
 
 impl Port for Stalling {
-    fn receive(&mut self, _: &mut Pool, _: usize, _: &mut Vec<u64>) -> Result<usize, PortError> {
+    fn receive(
+        &mut self,
+        _: &mut Pool,
+        _: usize,
+        _: &mut Vec<PacketHandle>,
+    ) -> Result<usize, PortError> {
         Ok(0)
     }
 
-    fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError> {
         packets.iter().for_each(|packet| pool.release(*packet));
         Ok(packets.len())
     }
@@ -150,22 +156,22 @@ impl Port for Stalling {
 #[test]
 fn the_next_run_keeps_its_distance_from_a_run_that_the_device_delayed() {
     const MBPS: u64 = 1_000_000;
-    let (clock, hand) = Clock::by_hand();
+    let (clock, mock) = Clock::mock();
     let (sends, mut pool) = (Rc::new(Cell::new(false)), Pool::new(4));
     let packets = [(); 2].map(|()| pool.copy(&[0; 1_500]).unwrap());
     let port = Stalling { sends: Rc::clone(&sends) };
     let (classifier, function) = (Classifier::new(Vec::new()), Forwarder::default());
     let mut machine = LiveMachine::new(clock, pool, classifier, function);
     machine.add(port, [2, 0, 0, 0, 0, 1], 100 * MBPS, 0);
-    assert_eq!(machine.transmit(0, &packets[..1]), 1);
-    hand.increment(499_999);
-    assert_eq!(machine.room(0, 499_999), 0, "the first is still in the ring");
+    assert_eq!(machine.transmit(OutputId(0), &packets[..1]), 1);
+    mock.increment(499_999);
+    assert_eq!(machine.room(OutputId(0), 499_999), 0, "the first packet is still in the ring");
     sends.set(true);
-    hand.increment(1);
-    assert_eq!(machine.room(0, 500_000), 0, "it has only just left");
-    assert_eq!(machine.room_at_ns(0, 500_000), 608_000);
-    assert_eq!(machine.room(0, 607_999), 0);
-    assert!(machine.room(0, 608_000) > 0);
+    mock.increment(1);
+    assert_eq!(machine.room(OutputId(0), 500_000), 0, "the first packet has just left");
+    assert_eq!(machine.room_at_ns(OutputId(0), 500_000), 608_000);
+    assert_eq!(machine.room(OutputId(0), 607_999), 0);
+    assert!(machine.room(OutputId(0), 608_000) > 0);
 }
 
 /// The length of every packet, bytes.
@@ -177,7 +183,7 @@ const WEIGHTS: [u32; 2] = [3, 5];
 
 /// A machine on a CPU that is preempted for the times of `away_ns`, in turn. Path 0 always has
 /// packets; path 1 has bursts. The handle of a packet is its path.
-struct Interrupted {
+struct PreemptedMachine {
     now_ns: u64,
     link: PacedLink,
     away_ns: Vec<u64>,
@@ -190,7 +196,7 @@ struct Interrupted {
     sent_before: u64,
 }
 
-impl Interrupted {
+impl PreemptedMachine {
     fn new(link: PacedLink, away_ns: Vec<u64>) -> Self {
         Self { now_ns: 0, link, away_ns, at: 0, burst: 0, sent: [0; 2], sent_before: 0 }
     }
@@ -206,7 +212,7 @@ impl Interrupted {
     }
 }
 
-impl Machine for Interrupted {
+impl Machine for PreemptedMachine {
     const FREE_CLOCK: bool = false;
 
     fn now_ns(&mut self) -> u64 {
@@ -214,51 +220,58 @@ impl Machine for Interrupted {
         self.now_ns
     }
 
-    fn receive(&mut self, _: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
+    fn receive(
+        &mut self,
+        _: InputId,
+        most: usize,
+        into: &mut Vec<(PathId, PacketHandle)>,
+    ) -> usize {
         let burst = self.burst.min(most as u64);
         self.burst -= burst;
-        into.extend((0..most as u64).map(|at| (usize::from(at < burst), u64::from(at < burst))));
+        into.extend((0..most as u64).map(|at| {
+            (PathId(usize::from(at < burst)), PacketHandle::from_bits(u64::from(at < burst)))
+        }));
         most
     }
 
-    fn forward(&mut self, _: usize, _: &mut u64) -> Verdict {
-        Verdict::Send(0)
+    fn forward(&mut self, _: PathId, _: &mut PacketHandle) -> Verdict {
+        Verdict::Send(OutputId(0))
     }
 
-    fn bytes(&self, _: u64) -> u32 {
+    fn bytes(&self, _: PacketHandle) -> u32 {
         BYTES
     }
 
-    fn room(&mut self, _: usize, now_ns: u64) -> usize {
+    fn room(&mut self, _: OutputId, now_ns: u64) -> usize {
         if self.link.has_room(now_ns) { usize::MAX } else { 0 }
     }
 
-    fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
+    fn room_at_ns(&mut self, _: OutputId, now_ns: u64) -> u64 {
         self.link.room_at_ns(now_ns)
     }
 
-    fn transmit(&mut self, _: usize, packets: &[u64]) -> usize {
+    fn transmit(&mut self, _: OutputId, packets: &[PacketHandle]) -> usize {
         self.work();
         for packet in packets {
-            self.sent[usize::from(*packet == 1)] += 1;
-            if *packet == 1 {
+            self.sent[usize::from(packet.to_bits() == 1)] += 1;
+            if packet.to_bits() == 1 {
                 self.sent_before = self.sent[0];
             }
         }
-        self.link.carry(self.now_ns, packets.iter().map(|_| BYTES));
+        self.link.record_sent(self.now_ns, packets.iter().map(|_| BYTES));
         packets.len()
     }
 
-    fn discard(&mut self, _: u64) {}
+    fn discard(&mut self, _: PacketHandle) {}
 }
 
-paced_output!(Interrupted);
+paced_output!(PreemptedMachine);
 
 fn plan(rate_bps: u64) -> Plan {
     let link = Link { rate_bps, overhead_bytes: 0 };
     Plan {
         stages: Stages::Three,
-        batch: Batch { packets: BATCH, time_ns: u64::MAX, gather_ns: 0 },
+        batch: Batch { packets: BATCH, time_ns: u64::MAX, batch_wait_ns: 0 },
         inputs: vec![InputPlan { reservation: 1, throttle: None, when_full: WhenFull::Drop }],
         paths: WEIGHTS
             .map(|weight| PathPlan {
@@ -266,7 +279,7 @@ fn plan(rate_bps: u64) -> Plan {
                 reservation: 1,
                 input_queue: 64,
                 output_queue: 64,
-                outputs: vec![(0, Contract::new().weight(weight).expect("not 0"))],
+                outputs: vec![(OutputId(0), Contract::new().weight(weight).expect("not 0"))],
             })
             .into(),
         outputs: vec![OutputPlan {
@@ -279,7 +292,7 @@ fn plan(rate_bps: u64) -> Plan {
     }
 }
 
-fn step(router: &mut Router<Interrupted>) {
+fn step(router: &mut Router<PreemptedMachine>) {
     if let Step::Idle { until_ns } = router.step() {
         let machine = router.machine_mut();
         machine.now_ns = machine.now_ns.max(until_ns);
@@ -292,7 +305,7 @@ fn every_process_runs_again_soon_after_the_machine_was_suspended() {
     let mut away_ns = vec![0; 10_000];
     away_ns[5_000] = 60_000_000_000;
     let link = PacedLink::new(1_000_000_000, 0);
-    let machine = Interrupted::new(link, away_ns);
+    let machine = PreemptedMachine::new(link, away_ns);
     let mut router = Router::new(&plan(1_000_000_000), machine).unwrap();
     while router.machine().now_ns < 60_000_000_000 {
         step(&mut router);
@@ -302,7 +315,8 @@ fn every_process_runs_again_soon_after_the_machine_was_suspended() {
         step(&mut router);
     }
     // Every process runs in two more seconds, whichever ran during the suspension.
-    let processes = [Process::Input(0), Process::Forward(0), Process::Output(0)];
+    let processes =
+        [Process::Input(InputId(0)), Process::Forward(PathId(0)), Process::Output(OutputId(0))];
     let before = processes.map(|process| router.used(process));
     while router.machine().now_ns < 64_000_000_000 {
         step(&mut router);
@@ -327,21 +341,21 @@ proptest! {
         rounds in 1..6usize,
     ) {
         let link = PacedLink::new(rate_bps, 0);
-        let machine = Interrupted::new(link, away_ns);
+        let machine = PreemptedMachine::new(link, away_ns);
         let mut router = Router::new(&plan(rate_bps), machine).unwrap();
         for _ in 0..rounds {
-            let before = router.path(0).sent;
-            while router.path(0).sent < before + 300 {
+            let before = router.path(PathId(0)).sent;
+            while router.path(PathId(0)).sent < before + 300 {
                 step(&mut router);
             }
             // Counting starts when the whole burst waits at the link.
             router.machine_mut().burst = BURST;
-            while router.machine().burst > 0 || router.waiting(1).0 > 0 {
+            while router.machine().burst > 0 || router.waiting(PathId(1)).0 > 0 {
                 step(&mut router);
             }
             router.machine_mut().reset_counts();
-            let waiting = router.waiting(1).1 as u64;
-            while router.waiting(1).1 > 0 {
+            let waiting = router.waiting(PathId(1)).1 as u64;
+            while router.waiting(PathId(1)).1 > 0 {
                 step(&mut router);
             }
             let ([_, own], other) = (router.machine().sent, router.machine().sent_before);
@@ -350,7 +364,7 @@ proptest! {
             // Decisions are made in batches, so the link's time is ahead by one batch. If a batch
             // takes less than a run, it is ahead by two batches.
             let most = fair + 3 * u64::from(BATCH);
-            prop_assert!(other <= most, "{other} packets of the other for {own}");
+            prop_assert!(other <= most, "path 0 sent {other} packets for {own} of path 1");
         }
     }
 }

@@ -52,7 +52,7 @@ struct Upper {
     later: bool,
 }
 
-/// Whether `frame` has the EtherType of IPv6.
+/// Returns whether `frame` has the EtherType of IPv6.
 #[inline]
 pub(crate) fn is_v6(frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&IPV6)
@@ -90,7 +90,7 @@ pub(crate) fn hop_v6(frame: &mut [u8], from: [u8; 6], to: [u8; 6]) {
     head[ETHERNET + 7] = head[ETHERNET + 7].wrapping_sub(1);
 }
 
-/// Whether a router forwards packets from and to `address` (RFC 4291).
+/// Returns whether a router forwards packets from and to `address` (RFC 4291).
 #[inline]
 fn is_forwardable(address: Ipv6Addr) -> bool {
     !(address.is_multicast()
@@ -150,8 +150,8 @@ fn upper(packet: &[u8], mut protocol: u8) -> Upper {
     upper
 }
 
-/// Whether a header of this number has a successor (IANA's IPv6 extension header types, except ESP,
-/// which hides its successor).
+/// Returns whether a header of this number has a successor (IANA's IPv6 extension header types,
+/// except ESP, which hides its successor).
 #[inline]
 fn is_extension(protocol: u8) -> bool {
     matches!(protocol, 0 | 43 | FRAGMENT | AUTHENTICATION | 60 | 135 | 139 | 140)

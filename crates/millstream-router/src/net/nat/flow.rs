@@ -17,7 +17,7 @@ const ESTABLISHED_NS: u64 = 7_440 * SECOND_NS;
 const TRANSITORY_NS: u64 = 240 * SECOND_NS;
 /// Idle timeout of a flow opened from outside, ns: all UDP, and TCP until both ends have sent. The
 /// next packet opens it again.
-const BRIEF_NS: u64 = 10 * SECOND_NS;
+const FROM_OUTSIDE_NS: u64 = 10 * SECOND_NS;
 
 /// Address and port of one end; the identifier for ICMP echo.
 pub(super) type End = (Ipv4Addr, u16);
@@ -38,7 +38,7 @@ pub(super) struct Flow {
     pub(super) from_outside: bool,
     pub(super) last_ns: u64,
     /// Whether the host has sent.
-    pub(super) spoken: bool,
+    pub(super) host_has_sent: bool,
     /// Whether the end that did not open it has sent. For TCP from outside: whether the opener
     /// acknowledged the host, which proves its address.
     pub(super) answered: bool,
@@ -56,7 +56,7 @@ impl Flow {
         (self.protocol, self.port, self.other)
     }
 
-    /// Whether the flow is exempt from eviction because its other end has answered.
+    /// Returns whether the flow is exempt from eviction because its other end has answered.
     pub(super) fn is_settled(&self) -> bool {
         match self.protocol {
             TCP => self.established,
@@ -64,17 +64,17 @@ impl Flow {
         }
     }
 
-    /// Whether the idle timeout has passed.
+    /// Returns whether the idle timeout has passed.
     pub(super) fn is_expired(&self, now_ns: u64) -> bool {
-        let patience_ns = match self.protocol {
-            UDP if self.from_outside => BRIEF_NS,
-            TCP if self.from_outside && !self.answered => BRIEF_NS,
+        let timeout_ns = match self.protocol {
+            UDP if self.from_outside => FROM_OUTSIDE_NS,
+            TCP if self.from_outside && !self.answered => FROM_OUTSIDE_NS,
             UDP if !self.answered => UNANSWERED_UDP_NS,
             UDP => UDP_NS,
             ICMP => ICMP_NS,
             _ if self.established && !self.ended => ESTABLISHED_NS,
             _ => TRANSITORY_NS,
         };
-        now_ns.saturating_sub(self.last_ns) > patience_ns
+        now_ns.saturating_sub(self.last_ns) > timeout_ns
     }
 }

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_ones_are_known_for_a_while() {
+    fn the_last_256_entries_expire_after_30_s() {
         let mut fragments = Fragments::new();
         let translation = |identification| Translation { to: Ipv4Addr::LOCALHOST, identification };
         for number in 0..1_000 {

@@ -97,7 +97,8 @@ pub(super) struct Hosts {
 }
 
 impl Hosts {
-    /// A table of `slots` flows; a host with more than `share` pending flows loses them first.
+    /// Creates a table of `slots` flows. A host with more than `share` pending flows loses them
+    /// first.
     pub(super) fn new(slots: u32, share: u32) -> Self {
         let count = slots as usize;
         let links = vec![Links { before: NONE, after: NONE }; count];
@@ -203,7 +204,7 @@ impl Hosts {
         }
     }
 
-    /// Whether the flow of `slot` is pending.
+    /// Returns whether the flow of `slot` is pending.
     #[inline]
     pub(super) fn is_pending(&self, slot: u32) -> bool {
         self.slots[slot as usize].pending
@@ -308,7 +309,7 @@ mod tests {
                         };
                         let at = at(victim).unwrap();
                         let host = list[at].1;
-                        prop_assert!(list[at].2, "a settled flow");
+                        prop_assert!(list[at].2, "a settled flow was evicted");
                         prop_assert_eq!(pending(host).next().unwrap().0, victim);
                         if let Some(of) = of_one {
                             prop_assert_eq!(of, host);

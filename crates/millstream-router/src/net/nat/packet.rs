@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use super::flow::End;
 use super::fragments::FragmentKey;
-use crate::net::header::{Transport, updated};
+use crate::net::header::{Transport, updated_checksum};
 
 pub(super) const ICMP: u8 = 1;
 pub(super) const TCP: u8 = 6;
@@ -72,7 +72,7 @@ pub(super) fn ends(frame: &[u8], ip: Transport) -> Option<Ends> {
     quoted_ends(frame, ip)
 }
 
-/// Returns the ends of a packet of which at least eight payload bytes are present.
+/// Returns the ends of a packet with at least eight payload bytes in `frame`.
 pub(super) fn quoted_ends(frame: &[u8], ip: Transport) -> Option<Ends> {
     let (source, destination) = match (ip.protocol, frame[ip.start]) {
         (TCP | UDP, _) => (word(frame, ip.start), word(frame, ip.start + 2)),
@@ -104,13 +104,13 @@ pub(super) fn quoted(frame: &[u8], ip: Transport) -> Option<Transport> {
     Some(Transport { protocol: quoted[9], header: quoted_at, start, end: ip.end, fragment: false })
 }
 
-/// Whether the packet is an echo request (`asks`) or an echo reply.
+/// Returns whether the packet is an echo request (`asks`) or an echo reply.
 pub(super) fn is_echo(frame: &[u8], ip: Transport, asks: bool) -> bool {
     let kind = if asks { 8 } else { 0 };
     ip.protocol == ICMP && frame.get(ip.start) == Some(&kind)
 }
 
-/// Whether a TCP segment acknowledges the other end, and is no SYN.
+/// Returns whether a TCP segment acknowledges the other end, and is no SYN.
 pub(super) fn acknowledges(frame: &[u8], ip: Transport) -> bool {
     const ACK: u8 = 16;
     ip.protocol == TCP && flags(frame, ip) & (ACK | SYN) == ACK
@@ -193,6 +193,6 @@ fn replace_word(frame: &mut [u8], at: usize, new: u16, checksum: Option<usize>) 
 
 /// Updates the checksum at offset `checksum` for one changed word.
 fn update(frame: &mut [u8], checksum: usize, old: u16, new: u16) {
-    let after = updated(word(frame, checksum), old, new);
+    let after = updated_checksum(word(frame, checksum), old, new);
     frame[checksum..checksum + 2].copy_from_slice(&after.to_be_bytes());
 }

@@ -117,10 +117,10 @@ fn send(nat: &mut Nat, protocol: u8, from: End, to: End, now_ns: u64) -> Option<
     let mut frame = frame(protocol, from, to, b"question");
     let sent = nat.outbound(&mut frame, US, now_ns);
     sent.then(|| {
-        let said = read(&frame);
-        let port = said.source.1;
+        let parsed = read(&frame);
+        let port = parsed.source.1;
         assert_eq!(
-            said,
+            parsed,
             Parsed { protocol, source: (US, port), destination: to, payload: b"question".to_vec() }
         );
         port
@@ -135,9 +135,9 @@ fn answer(nat: &mut Nat, protocol: u8, from: End, port: u16, now_ns: u64) -> Opt
         assert_eq!(frame, untouched);
         return None;
     }
-    let said = read(&frame);
-    assert_eq!((said.source, said.payload), (from, b"answer".to_vec()));
-    Some(said.destination)
+    let parsed = read(&frame);
+    assert_eq!((parsed.source, parsed.payload), (from, b"answer".to_vec()));
+    Some(parsed.destination)
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn a_host_keeps_its_port_and_gets_its_answers() {
         assert_eq!(send(&mut nat, protocol, host(5, 4_000), other, 0), Some(4_000));
         assert_eq!(answer(&mut nat, protocol, other, 4_000, 1), Some(host(5, 4_000)));
         let stranger = (server(2).0, other.1);
-        assert_eq!(answer(&mut nat, protocol, stranger, 4_000, 1), None, "not asked for");
+        assert_eq!(answer(&mut nat, protocol, stranger, 4_000, 1), None, "unsolicited");
     }
     assert_eq!(
         answer(&mut nat, UDP, (server(1).0, 81), 4_000, 1),
@@ -165,7 +165,7 @@ fn a_host_keeps_its_port_and_gets_its_answers() {
     assert_eq!((counters.flows, counters.outbound, counters.inbound), (5, 5, 5));
 }
 
-/// An answer and the host's reply to it, which establish a TCP flow.
+/// Sends an answer and the host's reply to it, which establish a TCP flow.
 fn settle(nat: &mut Nat, protocol: u8, from: End, to: End, port: u16, now_ns: u64) {
     assert_eq!(answer(nat, protocol, to, port, now_ns), Some(from));
     assert_eq!(send(nat, protocol, from, to, now_ns), Some(port));
@@ -178,20 +178,20 @@ fn flows_are_bounded_and_expire() {
         assert!(send(&mut nat, protocol, host(1, 2_000), server(1), 0).is_some());
         settle(&mut nat, protocol, host(1, 2_000), server(1), 2_000, 0);
     }
-    assert_eq!(send(&mut nat, UDP, host(1, 2_001), server(1), 0), None, "two of a host");
+    assert_eq!(send(&mut nat, UDP, host(1, 2_001), server(1), 0), None, "the host is full");
     let echo = (server(1).0, 0);
     assert!(send(&mut nat, ICMP, host(2, 9), echo, 0).is_some());
     settle(&mut nat, ICMP, host(2, 9), echo, 9, 0);
-    assert_eq!(send(&mut nat, UDP, host(3, 2_000), server(1), 0), None, "three in all");
+    assert_eq!(send(&mut nat, UDP, host(3, 2_000), server(1), 0), None, "the table is full");
     assert_eq!((nat.counters().refused_full, nat.counters().evicted), (2, 0));
     // The echo expires first after a minute, then UDP, then TCP.
     assert!(send(&mut nat, UDP, host(3, 2_000), server(2), 61 * SECOND).is_some());
     assert_eq!(answer(&mut nat, ICMP, echo, 9, 61 * SECOND), None);
     assert!(answer(&mut nat, UDP, server(1), 2_000, 299 * SECOND).is_some());
     let late = answer(&mut nat, UDP, server(1), 2_000, 301 * SECOND);
-    assert_eq!(late, None, "an answer keeps nothing alive");
+    assert_eq!(late, None, "an answer does not refresh UDP");
     assert!(answer(&mut nat, TCP, server(1), 2_000, 7_440 * SECOND).is_some());
-    assert_eq!(nat.counters().flows, 2, "and one that was not looked at");
+    assert_eq!(nat.counters().flows, 2, "and one expired flow not yet found");
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn a_flood_does_not_block_other_hosts() {
         let old = ((honest, 999), server(9));
         let ours = send(&mut nat, TCP, old.0, old.1, 0).unwrap();
         settle(&mut nat, TCP, old.0, old.1, ours, 0);
-        let mut asked = std::collections::VecDeque::new();
+        let mut pending = std::collections::VecDeque::new();
         let mut answered = 0;
         for number in 0..u32::try_from(PPS * SECONDS).unwrap() {
             let now_ns = u64::from(number) * SECOND / PPS;
@@ -284,13 +284,13 @@ fn a_flood_does_not_block_other_hosts() {
                     _ => (ICMP, (server(1).0, 0)),
                 };
                 let ours = send(&mut nat, protocol, (honest, port), to, now_ns).unwrap();
-                asked.push_back((now_ns + ROUND_TRIP_NS, protocol, (honest, port), to, ours));
+                pending.push_back((now_ns + ROUND_TRIP_NS, protocol, (honest, port), to, ours));
             }
-            while let Some((due_ns, protocol, from, to, ours)) = asked.front().copied()
+            while let Some((due_ns, protocol, from, to, ours)) = pending.front().copied()
                 && due_ns <= now_ns
             {
                 settle(&mut nat, protocol, from, to, ours, now_ns);
-                asked.pop_front();
+                pending.pop_front();
                 answered += 1;
             }
         }
@@ -316,11 +316,11 @@ fn a_forwarded_port_belongs_to_one_host_in_both_directions() {
         assert_eq!(answer(&mut nat, protocol, client, port, 0), None);
     }
     let mut to_another = frame(TCP, client, (host(9, 0).0, 8_080), b"");
-    assert_eq!(nat.inbound(&mut to_another, US, 0), NatLookup::No, "not for us");
+    assert_eq!(nat.inbound(&mut to_another, US, 0), NatLookup::No, "another address");
     // A flow that the host opens leaves by its forwarded port, which no other host gets.
     assert_eq!(send(&mut nat, TCP, web, server(2), 0), Some(8_080));
     assert_ne!(send(&mut nat, TCP, host(7, 8_080), server(2), 0), Some(8_080));
-    assert_ne!(send(&mut nat, TCP, host(7, 8_081), server(3), 0), Some(8_081), "nor if it is free");
+    assert_ne!(send(&mut nat, TCP, host(7, 8_081), server(3), 0), Some(8_081), "reserved");
     let counters = nat.counters();
     assert_eq!((counters.opened, counters.forwarded, counters.refused_full), (6, 3, 0));
     // Four unanswered flows of the host: the fifth evicts the oldest.
@@ -344,34 +344,30 @@ fn a_forwarded_port_belongs_to_one_host_in_both_directions() {
 fn half_open_flows_from_outside_expire_soon() {
     let web = host(5, 80);
     let mut nat = Nat::new(&port(4_096, 100, &[(TCP, 80, web), (UDP, 53, web)]));
-    let knock = |nat: &mut Nat, number: u16, now_ns: u64| {
+    let send_syn = |nat: &mut Nat, number: u16, now_ns: u64| {
         let client = (server(1).0, number);
         let mut syn = frame(TCP, client, (US, 80), b"");
         syn[14 + 20 + 13] = SYN;
         syn[14 + 20 + 16..14 + 20 + 18].fill(0);
-        let met = nat.inbound(&mut syn, US, now_ns);
+        let lookup = nat.inbound(&mut syn, US, now_ns);
         // The host's answer goes to the spoofed address.
-        assert!(met == NatLookup::No || send(nat, TCP, web, client, now_ns) == Some(80));
-        met
+        assert!(lookup == NatLookup::No || send(nat, TCP, web, client, now_ns) == Some(80));
+        lookup
     };
     for number in 0..100 {
-        assert_eq!(knock(&mut nat, number, 0), NatLookup::Host);
+        assert_eq!(send_syn(&mut nat, number, 0), NatLookup::Host);
     }
     // New flows, from outside or from the host, evict them.
     for number in 100..200 {
-        assert_eq!(knock(&mut nat, number, 5 * SECOND), NatLookup::Host);
+        assert_eq!(send_syn(&mut nat, number, 5 * SECOND), NatLookup::Host);
     }
     assert!(send(&mut nat, UDP, web, server(2), 10 * SECOND).is_some());
     assert_eq!((nat.counters().flows, nat.counters().evicted), (100, 101));
     // All of them expire, in any slot of the table.
-    assert_eq!(knock(&mut nat, 200, 16 * SECOND), NatLookup::Host);
+    assert_eq!(send_syn(&mut nat, 200, 16 * SECOND), NatLookup::Host);
     assert_eq!((nat.counters().refused_full, nat.counters().evicted), (0, 102));
     let mut ours = frame(UDP, (US, 53), (US, 53), b"an echo for ever");
-    assert_eq!(
-        nat.inbound(&mut ours, US, 11 * SECOND),
-        NatLookup::No,
-        "nobody else has our address"
-    );
+    assert_eq!(nat.inbound(&mut ours, US, 11 * SECOND), NatLookup::No, "the source is spoofed");
     assert_eq!(nat.reflect(&mut ours, US, 11 * SECOND), NatLookup::No);
 }
 
@@ -402,22 +398,22 @@ fn hosts_reach_each_other_by_a_forwarded_port() {
         sent.then(|| read(&joined(&parts).0))
     };
     for payload in [&b"question"[..], &[7; 3_000]] {
-        let said = reflected(client, (US, 8_080), payload, 0).unwrap();
-        assert_eq!((said.source.0, said.destination), (US, server));
-        let answer = reflected(server, said.source, payload, 1).unwrap();
+        let sent = reflected(client, (US, 8_080), payload, 0).unwrap();
+        assert_eq!((sent.source.0, sent.destination), (US, server));
+        let answer = reflected(server, sent.source, payload, 1).unwrap();
         assert_eq!((answer.source, answer.destination), ((US, 8_080), client));
-        assert_eq!((&said.payload[..], &answer.payload[..]), (payload, payload));
-        assert_ne!(said.source.1, 8_080, "the server's");
+        assert_eq!((&sent.payload[..], &answer.payload[..]), (payload, payload));
+        assert_ne!(sent.source.1, 8_080, "the server's port");
     }
     assert_eq!(reflected(client, (US, 8_081), b"", 0), None, "not forwarded");
     assert_eq!(reflected(host(8, 1), (US, 40_000), b"", 0), None);
     // The client receives an error about the translated packet.
     let mut question = frame(UDP, client, (US, 8_080), b"question");
-    let asked = question.clone();
+    let before = question.clone();
     assert_eq!(nat.reflect(&mut question, US, 2), NatLookup::Host);
     let mut error = error(server.0, US, &question[14..]);
     assert_eq!(nat.reflect(&mut error, US, 2), NatLookup::Host);
-    assert_eq!(read_error(&error), (US, client.0, asked[14..].to_vec()));
+    assert_eq!(read_error(&error), (US, client.0, before[14..].to_vec()));
     assert_eq!(nat.counters().flows, 2);
 }
 
@@ -436,7 +432,7 @@ fn flows_survive_a_change_of_forwards() {
     assert_eq!(
         answer(&mut nat, TCP, client(3), 80, 0),
         None,
-        "its answers would come from another"
+        "the host has this flow by another port"
     );
     assert_eq!(nat.counters().refused_full, 1);
     let mut nat = nat.changed(&port(9, 4, &[(TCP, 80, second)]));
@@ -490,7 +486,7 @@ fn later_fragments_are_translated_like_the_first() {
         let mut sent = parts(&frame(protocol, from, to, &question), 9, 32);
         assert!(sent.len() > 3);
         let mut early = sent[1].clone();
-        assert!(!nat.outbound(&mut early, US, 0), "the first has not come");
+        assert!(!nat.outbound(&mut early, US, 0), "the first fragment is missing");
         // Another host uses the same identification, and the first fragment arrives twice.
         let mut others = parts(&frame(protocol, host(6, 4_001), to, &question), 9, 32);
         let mut again = sent[0].clone();
@@ -500,7 +496,7 @@ fn later_fragments_are_translated_like_the_first() {
         assert!(nat.outbound(&mut again, US, 0));
         assert_eq!(again, sent[0]);
         let ((whole, one), (_, another)) = (joined(&sent), joined(&others));
-        assert_ne!(one, another, "the other end could not tell them apart");
+        assert_ne!(one, another, "identifications must differ");
         let expected =
             Parsed { protocol, source: (US, 4_000), destination: to, payload: question.into() };
         assert_eq!(read(&whole), expected);
@@ -572,12 +568,12 @@ fn an_icmp_error_about_an_inbound_packet_quotes_the_external_address() {
     let client = (server(1).0, 40_000);
     for (protocol, quoted) in [(UDP, 28), (TCP, 28), (TCP, 60)] {
         let mut nat = Nat::new(&port(4, 4, &[(protocol, 8_080, web)]));
-        let mut came = frame(protocol, client, (US, 8_080), &[7; 200]);
-        let before = came.clone();
-        assert_eq!(nat.inbound(&mut came, US, 0), NatLookup::Host);
+        let mut inbound = frame(protocol, client, (US, 8_080), &[7; 200]);
+        let before = inbound.clone();
+        assert_eq!(nat.inbound(&mut inbound, US, 0), NatLookup::Host);
         // From the host, a router before it, or this router: the client sees the external address.
         for from in [web.0, host(200, 0).0, US] {
-            let mut error = error(from, client.0, &came[14..14 + quoted]);
+            let mut error = error(from, client.0, &inbound[14..14 + quoted]);
             if from == US {
                 nat.translate_own_error(&mut error, US);
             } else {

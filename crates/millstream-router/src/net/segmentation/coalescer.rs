@@ -8,6 +8,7 @@ use std::io::IoSlice;
 use super::segmenter::{CWR, LAST_ONLY, TCP};
 use super::set_length;
 use super::virtio::{VIRTIO_BYTES, Virtio};
+use crate::ids::PacketHandle;
 use crate::net::checksum::pseudo;
 use crate::net::header::{Transport, any_transport, is_v6};
 use crate::net::pool::Pool;
@@ -39,7 +40,7 @@ struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    fn parse(pool: &'a Pool, packet: u64) -> Option<Self> {
+    fn parse(pool: &'a Pool, packet: PacketHandle) -> Option<Self> {
         if !Pool::is_segmented(packet) || Pool::tag(packet).is_some() {
             return None;
         }
@@ -73,7 +74,7 @@ impl<'a> Segment<'a> {
         self.frame.len() - self.payload
     }
 
-    /// Whether `other` has the same headers except for the fields that differ by segment.
+    /// Returns whether `other` has the same headers except for the fields that differ by segment.
     fn matches(&self, other: &Self) -> bool {
         let (ip, tcp) = (self.ip.header, self.ip.start);
         let shape = self.v6 == other.v6 && tcp == other.ip.start && self.payload == other.payload;
@@ -97,7 +98,7 @@ impl<'a> Segment<'a> {
 }
 
 impl Default for Coalescer {
-    /// A coalescer without segments.
+    /// Creates a coalescer without segments.
     fn default() -> Self {
         Self { head: [0; VIRTIO_BYTES + MAX_HEADERS], headers: 0, segments: 0 }
     }
@@ -106,7 +107,7 @@ impl Default for Coalescer {
 impl Coalescer {
     /// Returns how many of the first `packets` to send as one, at least 1. Above 1, send
     /// [`slices`](Self::slices).
-    pub fn begin(&mut self, pool: &Pool, packets: &[u64]) -> usize {
+    pub fn begin(&mut self, pool: &Pool, packets: &[PacketHandle]) -> usize {
         self.segments = 1;
         let Some(first) = packets.first().and_then(|packet| Segment::parse(pool, *packet)) else {
             return 1;
@@ -176,7 +177,7 @@ impl Coalescer {
     pub fn slices<T>(
         &self,
         pool: &Pool,
-        packets: &[u64],
+        packets: &[PacketHandle],
         send: impl FnOnce(&[IoSlice<'_>]) -> T,
     ) -> T {
         let mut slices = [IoSlice::new(&[]); MAX_SEGMENTS + 1];

@@ -6,6 +6,7 @@
 //! increments).
 
 use super::set_length;
+use crate::ids::PacketHandle;
 use crate::net::checksum::pseudo;
 use crate::net::header::{ETHERNET, Transport, any_transport, is_v6};
 use crate::net::pool::{BUFFER_BYTES, Pool};
@@ -36,7 +37,7 @@ pub struct Segmenter {
 }
 
 impl Default for Segmenter {
-    /// A segmenter without a segment.
+    /// Creates a segmenter without a segment.
     fn default() -> Self {
         let ip = Transport { protocol: 0, header: 0, start: 0, end: 0, fragment: false };
         let bytes = vec![0; MAX_FRAME_BYTES];
@@ -83,14 +84,14 @@ impl Segmenter {
         payload < ip.end
     }
 
-    /// Whether no segment remains.
+    /// Returns whether no segment remains.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.next >= self.ip.end
     }
 
     /// Returns the next segment; `None` if none remains or no buffer is free.
-    pub fn next(&mut self, pool: &mut Pool) -> Option<u64> {
+    pub fn next(&mut self, pool: &mut Pool) -> Option<PacketHandle> {
         let length = self.size.min(self.ip.end.checked_sub(self.next).filter(|left| *left > 0)?);
         let handle = pool.allocate(self.payload + length)?;
         let frame = pool.frame_mut(handle);

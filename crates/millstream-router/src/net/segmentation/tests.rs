@@ -1,6 +1,7 @@
 //! Laws of segmentation: segments are valid, and coalescing restores the original.
 
 use super::*;
+use crate::ids::PacketHandle;
 use crate::net::pool::{BUFFER_BYTES, Pool};
 use crate::net::vlan_tag::Tag;
 use etherparse::checksum::Sum16BitWords;
@@ -23,9 +24,9 @@ fn large(v6: bool, tcp: bool, flags: u8, payload: usize) -> Vec<u8> {
     };
     let mut frame = Vec::new();
     if tcp {
-        ip.tcp(80, 4_000, SEQUENCE, 100).ack(7).write(&mut frame, &payload).expect("room");
+        ip.tcp(80, 4_000, SEQUENCE, 100).ack(7).write(&mut frame, &payload).expect("it fits");
     } else {
-        ip.udp(80, 4_000).write(&mut frame, &payload).expect("room");
+        ip.udp(80, 4_000).write(&mut frame, &payload).expect("it fits");
     }
     let (start, addresses) = if v6 { (54, 22..54) } else { (34, 26..34) };
     if tcp {
@@ -50,10 +51,10 @@ fn begin(segmenter: &mut Segmenter, frame: &[u8], size: usize) -> bool {
     segmenter.begin(frame.len(), size)
 }
 
-fn cut(pool: &mut Pool, frame: &[u8], size: usize) -> Vec<u64> {
+fn cut(pool: &mut Pool, frame: &[u8], size: usize) -> Vec<PacketHandle> {
     let mut segmenter = Segmenter::default();
     assert!(begin(&mut segmenter, frame, size));
-    let packets: Vec<u64> = std::iter::from_fn(|| segmenter.next(pool)).collect();
+    let packets: Vec<PacketHandle> = std::iter::from_fn(|| segmenter.next(pool)).collect();
     assert!(segmenter.is_empty());
     packets
 }
@@ -176,7 +177,8 @@ proptest! {
         for frame in [frame, bytes] {
             let payload = frame.len();
             if begin(&mut segmenter, &frame, size) {
-                let packets: Vec<u64> = std::iter::from_fn(|| segmenter.next(&mut pool)).collect();
+                let packets = std::iter::from_fn(|| segmenter.next(&mut pool));
+                let packets: Vec<PacketHandle> = packets.collect();
                 let most = packets.iter().map(|packet| pool.frame(*packet).len()).max();
                 prop_assert!(most.is_some_and(|most| most <= BUFFER_BYTES));
                 Coalescer::default().begin(&pool, &packets);
@@ -203,7 +205,7 @@ fn every_segment_has_the_tag_of_its_frame() {
         assert_eq!(Pool::tag(*packet), Some(Tag::new(0x6007)));
         check(pool.frame(*packet));
     }
-    assert_eq!(Coalescer::default().begin(&pool, &packets), 1, "a tag would be missing");
+    assert_eq!(Coalescer::default().begin(&pool, &packets), 1, "tagged segments are not coalesced");
 }
 
 #[test]
@@ -225,12 +227,12 @@ fn unrelated_segments_are_not_coalesced() {
     let frame = large(false, true, 0, 4 * 1_000);
     let mut pool = Pool::new(32);
     let packets = cut(&mut pool, &frame, 1_000);
-    let begin = |packets: &[u64]| Coalescer::default().begin(&pool, packets);
+    let begin = |packets: &[PacketHandle]| Coalescer::default().begin(&pool, packets);
     assert_eq!(begin(&packets), 4);
     assert_eq!(begin(&[]), 1);
-    assert_eq!(begin(&[packets[0], packets[2]]), 1, "one is missing");
+    assert_eq!(begin(&[packets[0], packets[2]]), 1, "a segment is missing");
     assert_eq!(begin(&[packets[1], packets[0]]), 1, "not in order");
-    assert_eq!(begin(&[packets[0], packets[0]]), 1, "the same once more");
+    assert_eq!(begin(&[packets[0], packets[0]]), 1, "the same segment twice");
     // Segments that differ in flow, TTL, acknowledgement, window or options.
     for at in [5, 15, 22, 26, 33, 34, 37, 42, 48] {
         let again = cut(&mut pool, &frame, 1_000);
@@ -306,7 +308,7 @@ fn partial_checksums_are_completed() {
             check(&frame);
             let finished = frame.clone();
             Virtio::read([0, 0, 0, 0, 0, 0, a, b, c, d]).finish(&mut frame);
-            assert_eq!(frame, finished, "nothing to do");
+            assert_eq!(frame, finished, "no checksum to complete");
         }
     }
     // Any checksum offset is safe, also beyond the end of the packet.

@@ -58,8 +58,8 @@ impl Virtio {
         [self.flags, self.gso_type, a, b, c, d, e, f, g, h]
     }
 
-    /// Header of a coalesced TCP packet: `hdr_len` bytes of headers, TCP's at `tcp`, and `size`
-    /// payload bytes per segment. The checksum field holds the pseudo-header sum.
+    /// Creates the header of a coalesced TCP packet. It has `hdr_len` bytes of headers, TCP's at
+    /// `tcp`, and `size` payload bytes per segment. The checksum field holds the pseudo-header sum.
     pub(super) fn coalesced(v6: bool, cwr: bool, hdr_len: u16, tcp: u16, size: u16) -> Self {
         let gso_type = if v6 { GSO_TCPV6 } else { GSO_TCPV4 } | if cwr { GSO_ECN } else { 0 };
         Self {

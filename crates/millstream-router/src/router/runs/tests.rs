@@ -3,6 +3,7 @@
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
 
+use crate::ids::{InputId, OutputId, PacketHandle, PathId};
 use crate::router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, Verdict};
 use crate::router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
 use crate::router::{Process, Router};
@@ -11,71 +12,75 @@ const INPUT_QUEUE: u32 = 4;
 const OUTPUT_QUEUE: u32 = 2;
 
 /// A machine at time 0, whose output takes `accepts` packets per call.
-struct Idle {
+struct StoppedMachine {
     accepts: usize,
     /// The time when the function of the path is due, ns.
     due_ns: u64,
 }
 
-impl Machine for Idle {
+impl Machine for StoppedMachine {
     const FREE_CLOCK: bool = false;
 
     fn now_ns(&mut self) -> u64 {
         0
     }
 
-    fn receive(&mut self, _: usize, _: usize, _: &mut Vec<(usize, u64)>) -> usize {
+    fn receive(&mut self, _: InputId, _: usize, _: &mut Vec<(PathId, PacketHandle)>) -> usize {
         0
     }
 
-    fn forward(&mut self, _: usize, _: &mut u64) -> Verdict {
-        Verdict::Send(0)
+    fn forward(&mut self, _: PathId, _: &mut PacketHandle) -> Verdict {
+        Verdict::Send(OutputId(0))
     }
 
-    fn bytes(&self, _: u64) -> u32 {
+    fn bytes(&self, _: PacketHandle) -> u32 {
         64
     }
 
-    fn room(&mut self, _: usize, _: u64) -> usize {
+    fn room(&mut self, _: OutputId, _: u64) -> usize {
         usize::MAX
     }
 
-    fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
+    fn room_at_ns(&mut self, _: OutputId, now_ns: u64) -> u64 {
         now_ns
     }
 
-    fn transmit(&mut self, _: usize, packets: &[u64]) -> usize {
+    fn transmit(&mut self, _: OutputId, packets: &[PacketHandle]) -> usize {
         packets.len().min(self.accepts)
     }
 
-    fn discard(&mut self, _: u64) {}
+    fn discard(&mut self, _: PacketHandle) {}
 }
 
-impl Deferral for Idle {
-    fn due_ns(&self, _: usize) -> u64 {
+impl Deferral for StoppedMachine {
+    fn due_ns(&self, _: PathId) -> u64 {
         self.due_ns
     }
 }
 
-impl Accounting for Idle {}
+impl Accounting for StoppedMachine {}
 
-impl PacedLinks for Idle {}
+impl PacedLinks for StoppedMachine {}
 
-impl MultiCore for Idle {}
+impl MultiCore for StoppedMachine {}
+
+fn handles(bits: std::ops::Range<u64>) -> impl Iterator<Item = PacketHandle> {
+    bits.map(PacketHandle::from_bits)
+}
 
 /// Returns a router of one input, one path and one output.
-fn router(machine: Idle) -> Router<Idle> {
+fn router(machine: StoppedMachine) -> Router<StoppedMachine> {
     let link = Link { rate_bps: 1 << 40, overhead_bytes: 0 };
     let plan = Plan {
         stages: Stages::Three,
-        batch: Batch { packets: 8, time_ns: u64::MAX, gather_ns: 0 },
+        batch: Batch { packets: 8, time_ns: u64::MAX, batch_wait_ns: 0 },
         inputs: vec![InputPlan { reservation: 1, throttle: None, when_full: WhenFull::Wait }],
         paths: vec![PathPlan {
             drops: false,
             reservation: 1,
             input_queue: INPUT_QUEUE,
             output_queue: OUTPUT_QUEUE,
-            outputs: vec![(0, Contract::new())],
+            outputs: vec![(OutputId(0), Contract::new())],
         }],
         outputs: vec![OutputPlan {
             reservation: 1,
@@ -90,41 +95,42 @@ fn router(machine: Idle) -> Router<Idle> {
 
 #[test]
 fn an_input_queue_at_its_high_watermark_has_room() {
-    let mut router = router(Idle { accepts: 8, due_ns: u64::MAX });
-    assert_eq!(router.paths[0].high_watermark, INPUT_QUEUE as usize - 1);
+    let mut router = router(StoppedMachine { accepts: 8, due_ns: u64::MAX });
+    assert_eq!(router.paths[PathId(0)].high_watermark, INPUT_QUEUE as usize - 1);
     for packet in 0..u64::from(INPUT_QUEUE) {
-        assert!(!router.paths[0].full, "{packet} packets");
-        router.put_into_queue(0, packet);
+        assert!(!router.paths[PathId(0)].full, "{packet} packets");
+        router.put_into_queue(PathId(0), PacketHandle::from_bits(packet));
     }
-    assert!(router.paths[0].full);
+    assert!(router.paths[PathId(0)].full);
 }
 
 #[test]
 fn packets_given_back_precede_the_queue_in_their_order() {
-    let mut router = router(Idle { accepts: 8, due_ns: u64::MAX });
-    router.put_into_queue(0, 4);
-    router.paths[0].held = 3;
-    router.take_back(&mut vec![(0, 1), (0, 2), (0, 3)]);
-    assert_eq!(router.paths[0].queue, [1, 2, 3, 4]);
+    let mut router = router(StoppedMachine { accepts: 8, due_ns: u64::MAX });
+    router.put_into_queue(PathId(0), PacketHandle::from_bits(4));
+    router.paths[PathId(0)].held = 3;
+    router.requeue_returned(&mut handles(1..4).map(|packet| (PathId(0), packet)).collect());
+    assert!(router.paths[PathId(0)].queue.iter().copied().eq(handles(1..5)));
 }
 
 #[test]
 fn packets_that_the_port_refuses_stay_first_in_their_order() {
-    let mut router = router(Idle { accepts: 1, due_ns: u64::MAX });
-    router.outputs[0].staged.extend(1..12);
-    assert_eq!(router.run_output(0), 1);
-    assert!(router.outputs[0].staged.iter().copied().eq(2..12));
+    let mut router = router(StoppedMachine { accepts: 1, due_ns: u64::MAX });
+    router.outputs[OutputId(0)].staged.extend(handles(1..12));
+    assert_eq!(router.run_output(OutputId(0)), 1);
+    assert!(router.outputs[OutputId(0)].staged.iter().copied().eq(handles(2..12)));
 }
 
 #[test]
 fn room_at_an_output_makes_a_path_eligible_whose_function_is_due() {
     for (due_ns, eligible) in [(0, true), (u64::MAX, false)] {
-        let mut router = router(Idle { accepts: 8, due_ns });
-        let process = router.number(Process::Forward(0));
-        router.put_by_verdict(0, 0, Verdict::Send(0), &[1, 2]);
+        let mut router = router(StoppedMachine { accepts: 8, due_ns });
+        let process = router.numbers.id(Process::Forward(PathId(0)));
+        let packets: Vec<_> = handles(1..3).collect();
+        router.put_by_verdict(PathId(0), 0, Verdict::Send(OutputId(0)), &packets);
         router.refresh(process);
         assert!(!router.cpu.eligible(process), "the output queue is full");
-        assert_eq!(router.run_output(0), OUTPUT_QUEUE);
+        assert_eq!(router.run_output(OutputId(0)), OUTPUT_QUEUE);
         assert_eq!(router.cpu.eligible(process), eligible, "due at {due_ns} ns");
     }
 }

@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use toml::Spanned;
 
-use super::{address, ranged, spanned};
+use super::{address, check_range, value_and_span};
 use crate::error::Problem;
 use crate::file::media::ClusterTable;
 use crate::media::Cluster;
 
 /// The largest number of servers in a cluster.
-const MOST_MEMBERS: usize = 32;
+const MAX_MEMBERS: usize = 32;
 
 /// Validates the table; `rtsp` is the address of this server's RTSP listener.
 pub(super) fn cluster(
@@ -22,7 +22,7 @@ pub(super) fn cluster(
     let definite = |address: &SocketAddr| !address.ip().is_unspecified() && address.port() != 0;
     if listen.is_some_and(|listen| !definite(&listen)) {
         let message = format!(
-            "`listen` = {} is what others are to find this server by",
+            "`listen` = {} does not identify this server for the others",
             table.listen.get_ref()
         );
         let help = "one address of this host and a port, for example \"10.0.0.1:7946\"";
@@ -32,29 +32,30 @@ pub(super) fn cluster(
     for member in table.members.get_ref() {
         let Some(at) = address(Some(member), problems) else { continue };
         if !definite(&at) || others.contains(&at) {
-            let message = format!("member {at} is no address of one server, or is listed twice");
+            let message =
+                format!("member {at} is not the address of a single server, or is listed twice");
             let help = "each server's `listen` once, for example \"10.0.0.2:7946\"";
             problems.push(Problem::new(member.span(), message).help(help));
         } else if Some(at) != listen {
             others.push(at);
         }
     }
-    if others.is_empty() || others.len() >= MOST_MEMBERS {
+    if others.is_empty() || others.len() >= MAX_MEMBERS {
         let message = format!("a cluster of {} other servers", others.len());
-        let help = format!("from 1 to {} besides this one in `members`", MOST_MEMBERS - 1);
+        let help = format!("from 1 to {} besides this one in `members`", MAX_MEMBERS - 1);
         problems.push(Problem::new(table.members.span(), message).help(help));
     }
     let public = address(table.address.as_ref(), problems);
     if public.unwrap_or(rtsp).ip().is_unspecified() || public.is_some_and(|at| !definite(&at)) {
         let at = table.address.as_ref().map_or(table.listen.span(), Spanned::span);
-        let message = "clients of other servers cannot be sent to every address at once";
+        let message = "other servers cannot redirect clients to an unspecified address";
         let help =
             "`address` = one address of this host and its RTSP port, for example \"10.0.0.1:8554\"";
         problems.push(Problem::new(at, message).help(help));
     }
-    let dead_after = spanned(&table.dead_after, |time| time.0);
+    let dead_after = value_and_span(&table.dead_after, |time| time.0);
     let dead_after =
-        ranged(dead_after, "`dead-after`", 200_000_000..=60_000_000_000, " ns", problems);
+        check_range(dead_after, "`dead-after`", 200_000_000..=60_000_000_000, " ns", problems);
     (problems.len() == before).then_some(())?;
     Some(Cluster {
         listen: listen?,
@@ -102,11 +103,11 @@ mod tests {
             (format!("{LISTEN}{two}\ndead-after = \"1 ms\""), ["`dead-after`", "from 200000000"]),
             (
                 format!("[media]\nlisten = \"0.0.0.0:8554\"\n{LISTEN}{two}"),
-                ["every address at once", "`address` ="],
+                ["an unspecified address", "`address` ="],
             ),
             (
                 format!("[media.cluster]\nlisten = \"0.0.0.0:7\"\nsecret = \"s\"\n{two}"),
-                ["others are to find", "10.0.0.1:7946"],
+                ["does not identify this server", "10.0.0.1:7946"],
             ),
             (format!("[media.cluster]\nlisten = \"10.0.0.1:7\"\n{two}"), ["secret", "missing"]),
         ] {

@@ -20,19 +20,19 @@ pub(super) fn frames(
     {
         let message = format!("`frame-path = \"{}\"` without `placement = \"ni\"`", path.name());
         let help =
-            "frames go past the host to the network interface processor alone: placement = \"ni\"";
+            "only a separate data plane process gets frames past the host: placement = \"ni\"";
         problems.push(Problem::new(at.span(), message).help(help));
     }
     let read_ahead_at = table.read_ahead.as_ref().map(toml::Spanned::span);
     let folder_at = table.frame_folder.as_ref().map(toml::Spanned::span);
     for (key, at) in [("read-ahead", read_ahead_at), ("frame-folder", folder_at)] {
         if let (Some(at), FramePath::Host) = (at, path) {
-            let message = format!("a `{key}` where the host reads whole films");
+            let message = format!("a `{key}` where the host reads whole media files");
             let help = "take it out, or frame-path = \"producer\" or \"ni\"";
             problems.push(Problem::new(at, message).help(help));
         }
     }
-    let time = super::spanned(&table.read_ahead, |time| time.0);
+    let time = super::value_and_span(&table.read_ahead, |time| time.0);
     let range = 50_000_000..=60_000_000_000;
-    (path, super::ranged(time, "`read-ahead`", range, " ns", problems))
+    (path, super::check_range(time, "`read-ahead`", range, " ns", problems))
 }

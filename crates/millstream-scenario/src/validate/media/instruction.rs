@@ -9,12 +9,13 @@ use crate::file::media::{InstructionTable, MediaTable};
 use crate::media::{Allowance, Instruction};
 
 /// Returns whether local programs may load and call instructions, which needs `http`.
-pub(super) fn by_programs(table: &MediaTable, problems: &mut Vec<Problem>) -> bool {
+pub(super) fn instructions_over_http(table: &MediaTable, problems: &mut Vec<Problem>) -> bool {
     let Some(given) = &table.instructions else { return false };
     let allowed = *given.get_ref();
     if allowed && table.http.is_none() {
         let problem = Problem::new(given.span(), "`instructions` without `http`");
-        problems.push(problem.help("programs load and call them by `http`; give it an address"));
+        problems
+            .push(problem.help("programs load and call them through `http`; give it an address"));
     }
     allowed
 }
@@ -25,9 +26,9 @@ pub(super) fn instructions(
     problems: &mut Vec<Problem>,
 ) -> Vec<Instruction> {
     let mut names = HashSet::new();
-    if let Some(beyond) = tables.get(Instruction::MOST) {
+    if let Some(beyond) = tables.get(Instruction::MAX_COUNT) {
         let message = format!("{} instructions", tables.len());
-        let help = format!("at most {}", Instruction::MOST);
+        let help = format!("at most {}", Instruction::MAX_COUNT);
         problems.push(Problem::new(beyond.span(), message).help(help));
     }
     let one = |table: &Spanned<InstructionTable>| {
@@ -35,7 +36,7 @@ pub(super) fn instructions(
         let name = table.name.get_ref();
         if !Instruction::is_name(name) {
             let problem =
-                Problem::new(table.name.span(), format!("an instruction called {name:?}"));
+                Problem::new(table.name.span(), format!("invalid instruction name {name:?}"));
             problems.push(problem.help("up to 64 letters, digits, - _ and ."));
         }
         if !names.insert(name.clone()) {
@@ -50,7 +51,7 @@ pub(super) fn instructions(
             name: name.clone(),
             module: table.module.get_ref().into(),
             allowance: allowance(table, problems),
-            streams: table.streams.as_ref().map(|names| places(names, streams, problems)),
+            streams: table.streams.as_ref().map(|names| stream_indices(names, streams, problems)),
         }
     };
     tables.iter().map(one).collect()
@@ -67,30 +68,35 @@ fn allowance(table: &InstructionTable, problems: &mut Vec<Problem>) -> Allowance
             problems.push(problem.help("from \"64 KiB\" to \"64 MiB\""));
         }
     }
-    let mut ranged = |given: &Option<Spanned<u32>>, what, range: RangeInclusive<u32>, default| {
-        let Some(given) = given else { return default };
-        if !range.contains(given.get_ref()) {
-            let message = format!("{what} of {}", given.get_ref());
-            let help = format!("from {} to {}", range.start(), range.end());
-            problems.push(Problem::new(given.span(), message).help(help));
-        }
-        *given.get_ref()
-    };
+    let mut check_range =
+        |given: &Option<Spanned<u32>>, what, range: RangeInclusive<u32>, default| {
+            let Some(given) = given else { return default };
+            if !range.contains(given.get_ref()) {
+                let message = format!("{what} of {}", given.get_ref());
+                let help = format!("from {} to {}", range.start(), range.end());
+                problems.push(Problem::new(given.span(), message).help(help));
+            }
+            *given.get_ref()
+        };
     Allowance {
         memory_bytes,
-        fuel: ranged(&table.fuel, "`fuel`", Allowance::FUEL, default.fuel),
-        faults: ranged(&table.faults, "`faults`", Allowance::FAULTS, default.faults),
+        fuel: check_range(&table.fuel, "`fuel`", Allowance::FUEL, default.fuel),
+        faults: check_range(&table.faults, "`faults`", Allowance::FAULTS, default.faults),
     }
 }
 
 /// Returns the positions in the file of the streams with these names.
-fn places(names: &[Spanned<String>], streams: &[&str], problems: &mut Vec<Problem>) -> Vec<usize> {
+fn stream_indices(
+    names: &[Spanned<String>],
+    streams: &[&str],
+    problems: &mut Vec<Problem>,
+) -> Vec<usize> {
     let place = |name: &Spanned<String>| {
         let found = streams.iter().position(|stream| stream == name.get_ref());
         if found.is_none() {
             let problem =
                 Problem::new(name.span(), format!("no stream is called `{}`", name.get_ref()));
-            problems.push(problem.help(format!("there are {}", streams.join(", "))));
+            problems.push(problem.help(format!("streams: {}", streams.join(", "))));
         }
         found
     };
@@ -131,7 +137,7 @@ mod tests {
             (of("fuel = 0"), ["`fuel` of 0", "from 1 to 10000000"]),
             (of("faults = 0"), ["`faults` of 0", "from 1"]),
             (of("memory = \"1 GiB\""), ["1073741824", "64 MiB"]),
-            (of("streams = [\"b\"]"), ["`b`", "there are a"]),
+            (of("streams = [\"b\"]"), ["`b`", "streams: a"]),
             (of("").replace("\"a\"", "\"a b\""), ["\"a b\"", "64 letters"]),
             (of("").replace("a.wasm", ""), ["no module", "filter.wasm"]),
             (of("") + &of(""), ["two instructions", "`a`"]),

@@ -5,7 +5,7 @@ use toml::Spanned;
 
 use crate::error::Problem;
 use crate::file::router::AddressText;
-use crate::router::MOST_IPV6;
+use crate::router::MAX_IPV6_ADDRESSES;
 
 /// Returns the router's own addresses, each with its prefix length.
 pub(super) fn addresses(given: &Spanned<AddressText>, problems: &mut Vec<Problem>) -> Vec<IpNet> {
@@ -19,14 +19,14 @@ pub(super) fn addresses(given: &Spanned<AddressText>, problems: &mut Vec<Problem
     };
     for text in texts {
         let Ok(net) = text.parse::<IpNet>() else {
-            let message = format!("`{text}` is not an address with its network's length");
+            let message = format!("`{text}` is not an address with a prefix length");
             wrong(message, "for example \"10.1.0.1/24\" or \"2001:db8:1::1/64\"");
             continue;
         };
         if !is_host(net) {
             let example = if net.addr().is_ipv6() { "2001:db8:1::1/64" } else { "10.1.0.1/24" };
             let help = format!("for example \"{example}\"");
-            wrong(format!("no host can have {}", net.addr()), &help);
+            wrong(format!("{} is not the address of a host", net.addr()), &help);
         }
         if nets.iter().any(|known| known.addr() == net.addr()) {
             wrong(format!("{} is listed twice", net.addr()), "take one out");
@@ -36,13 +36,16 @@ pub(super) fn addresses(given: &Spanned<AddressText>, problems: &mut Vec<Problem
     let ipv6 = nets.iter().filter(|net| net.addr().is_ipv6()).count();
     if nets.len() - ipv6 > 1 {
         let message = format!("{} IPv4 addresses of one port", nets.len() - ipv6);
-        wrong(message, "one, and any of IPv6");
+        wrong(message, "at most one");
     }
-    if ipv6 > MOST_IPV6 {
-        wrong(format!("{ipv6} IPv6 addresses of one port"), &format!("at most {MOST_IPV6}"));
+    if ipv6 > MAX_IPV6_ADDRESSES {
+        wrong(
+            format!("{ipv6} IPv6 addresses of one port"),
+            &format!("at most {MAX_IPV6_ADDRESSES}"),
+        );
     }
     if texts.is_empty() {
-        wrong("a list of no addresses".to_owned(), "leave `address` out");
+        wrong("an empty list of addresses".to_owned(), "leave `address` out");
     }
     nets
 }

@@ -6,11 +6,11 @@ use crate::error::{Problem, list};
 use crate::file::router::RouterFile;
 use crate::router::{PortKind, RouterPath, RouterPort};
 
-const MOST: u32 = 64;
+const MAX_CORES: u32 = 64;
 
 /// Returns the number of cores.
 pub(super) fn count(given: Option<&Spanned<u32>>, problems: &mut Vec<Problem>) -> usize {
-    super::ranged(given, 1, 1..=MOST, "`cores`", problems) as usize
+    super::check_range(given, 1, 1..=MAX_CORES, "`cores`", problems) as usize
 }
 
 /// Returns the core of a port or a path; the default is 0.
@@ -48,8 +48,9 @@ pub(super) fn shared(
     let idle = (0..cores).filter(|core| !has[*core]).map(|core| core.to_string());
     let idle: Vec<String> = idle.collect();
     if !idle.is_empty() {
-        let message = format!("nothing is on core {}", list(idle.iter().map(String::as_str)));
-        let help = "give a port or a path `core`, or take less `cores`";
+        let message =
+            format!("no port or path uses core {}", list(idle.iter().map(String::as_str)));
+        let help = "give a port or a path this `core`, or reduce `cores`";
         problems.push(Problem::new(given.span(), message).help(help));
     }
     let shares = |port: &RouterPort, other: &RouterPort| {
@@ -60,13 +61,13 @@ pub(super) fn shared(
         let other = known[..at].iter().find(|other| shares(port, other));
         if let Some(other) = other.filter(|other| other.core != port.core) {
             let message =
-                format!("ports `{}` and `{}` are one device on two cores", other.name, port.name);
+                format!("ports `{}` and `{}` share a device on two cores", other.name, port.name);
             problems.push(Problem::new(given.span(), message).help("give both the same `core`"));
         }
     }
     if let Some(path) = paths.iter().flatten().find(|path| path.proxy.is_some()) {
         let message = format!("path `{}` has a proxy in a router of {cores} cores", path.name);
-        let help = "a proxy's connections are known on its own core only: take `cores` out";
+        let help = "a proxy needs a router of one core: take `cores` out";
         problems.push(Problem::new(given.span(), message).help(help));
     }
 }

@@ -12,9 +12,10 @@ pub(super) fn input(file: &RouterFile, problems: &mut Vec<Problem>) -> InputMode
     for port in file.port.iter().map(Spanned::get_ref).filter(|_| mode == InputMode::Interrupt) {
         if let Some(given) = &port.input_reservation {
             let name = port.name.get_ref();
-            let message = format!("`input-reservation` of port `{name}`, read by interrupts");
-            let help = "take it out, or take input = \"polled\": no process reads that could be \
-             held to it";
+            let message =
+                format!("`input-reservation` of port `{name}` with input = \"interrupt\"");
+            let help = "take it out, or use input = \"polled\": interrupt mode schedules no input \
+             process";
             problems.push(Problem::new(given.span(), message).help(help));
         }
     }

@@ -3,15 +3,15 @@
 use std::net::{IpAddr, SocketAddrV4};
 use toml::Spanned;
 
-use super::{address, parsed, ranged};
+use super::{address, check_range, parse_as};
 use crate::error::Problem;
 use crate::file::router::{ForwardProtocol, ForwardTable, NatTable, RouterFile};
 use crate::router::{PortForward, PortNat, RouterPort};
 
 const FLOWS: u32 = 16_384;
 const HOST_FLOWS: u32 = 2_048;
-const MOST_FLOWS: u32 = 1 << 18;
-const MOST_FORWARDS: usize = 1_024;
+const MAX_FLOWS: u32 = 1 << 18;
+const MAX_FORWARDS: usize = 1_024;
 
 /// Validates the translation at a port; `addressed` is whether the port has an IPv4 address.
 pub(super) fn nat(
@@ -20,21 +20,20 @@ pub(super) fn nat(
     problems: &mut Vec<Problem>,
 ) -> PortNat {
     if !addressed {
-        let problem =
-            Problem::new(spanned.span(), "the port has no IPv4 `address` to hide others behind");
+        let problem = Problem::new(spanned.span(), "`nat` on a port with no IPv4 `address`");
         problems.push(problem.help("for example address = \"203.0.113.1/24\""));
     }
     let table = spanned.get_ref();
-    let flows = ranged(table.flows.as_ref(), FLOWS, 1..=MOST_FLOWS, "`flows`", problems);
+    let flows = check_range(table.flows.as_ref(), FLOWS, 1..=MAX_FLOWS, "`flows`", problems);
     let most = table.host_flows.as_ref();
-    let host_flows = ranged(most, HOST_FLOWS.min(flows), 1..=flows, "`host-flows`", problems);
-    if table.forward.len() > MOST_FORWARDS {
+    let host_flows = check_range(most, HOST_FLOWS.min(flows), 1..=flows, "`host-flows`", problems);
+    if table.forward.len() > MAX_FORWARDS {
         let message = format!("{} ports are forwarded", table.forward.len());
-        let help = format!("at most {MOST_FORWARDS}");
+        let help = format!("at most {MAX_FORWARDS}");
         problems.push(Problem::new(spanned.span(), message).help(help));
     }
     let mut forwards: Vec<PortForward> = Vec::new();
-    for forward in table.forward.iter().take(MOST_FORWARDS) {
+    for forward in table.forward.iter().take(MAX_FORWARDS) {
         let forward = self::forward(forward.get_ref(), &forwards, problems);
         forwards.extend(forward);
     }
@@ -58,11 +57,11 @@ fn forward(
         problems.push(problem.help("from 1 to 65535"));
     } else if before.iter().any(|of| (of.protocol, of.port) == (protocol, port)) {
         let message = format!("port {port} is forwarded twice");
-        let help = "one host gets what comes for it: take one out";
+        let help = "a port can be forwarded to one host only: take one out";
         problems.push(Problem::new(table.port.span(), message).label("the second").help(help));
     }
     let to: SocketAddrV4 =
-        parsed(&table.to, "an IPv4 address and a port", "10.1.0.5:80", problems)?;
+        parse_as(&table.to, "an IPv4 address and a port", "10.1.0.5:80", problems)?;
     let host = IpAddr::V4(*to.ip());
     if to.port() == 0 || to.ip().is_broadcast() || !address::is_host(host.into()) {
         let problem = Problem::new(table.to.span(), format!("no host can listen at {to}"));
@@ -81,11 +80,11 @@ pub(super) fn hosts(file: &RouterFile, ports: &[Option<RouterPort>], problems: &
             let host = IpAddr::V4(*host.ip());
             let mut outside = port.iter().flat_map(|port| &port.addresses);
             let (message, help) = if own.iter().any(|net| net.addr() == host) {
-                let help =
-                    "a host's address; a proxy's path takes what comes for the router as it is";
+                let help = "the address of a host; a path with a proxy needs no forward";
                 (format!("{host} is the router itself"), help)
             } else if outside.any(|net| net.contains(&host)) {
-                let message = format!("{host} is outside: on the network of the port itself");
+                let message =
+                    format!("{host} is on the network of the port itself, outside the NAT");
                 (message, "a host behind another port, for example \"10.1.0.5:80\"")
             } else {
                 continue;

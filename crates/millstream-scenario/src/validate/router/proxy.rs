@@ -3,20 +3,20 @@
 use std::net::SocketAddr;
 use toml::Spanned;
 
-use super::{parsed, ranged};
+use super::{check_range, parse_as};
 use crate::error::Problem;
 use crate::file::router::{PathTable, ProxyTable};
 use crate::router::{HostPattern, PathProxy, ProxyKind, RouterPort};
 
 const CONNECTIONS: u32 = 256;
 const HOST_CONNECTIONS: u32 = 64;
-const MOST_CONNECTIONS: u32 = 1 << 14;
+const MAX_CONNECTIONS: u32 = 1 << 14;
 const BUFFER_BYTES: u32 = 32 << 10;
 /// The range of `buffer`, bytes. A buffer below a few segments stalls a connection; one above the
 /// maximum helps only on paths longer than the Earth.
 const BUFFER_RANGE: std::ops::RangeInclusive<u64> = 4 << 10..=4 << 20;
 /// The limit of all buffers of a path together, bytes; each connection has four.
-const MOST_BYTES: u64 = 4 << 30;
+const MAX_BUFFER_BYTES: u64 = 4 << 30;
 /// The length of the longest host name, bytes (RFC 1035, section 2.3.4).
 const NAME_BYTES: usize = 253;
 
@@ -35,13 +35,13 @@ pub(super) fn proxy(
     };
     let protocol = path.r#match.protocol.as_ref().map(|text| text.get_ref().as_str());
     if !matches!(protocol, Some("tcp" | "6")) {
-        let message = format!("path `{name}` takes more than TCP, and has a `proxy`");
+        let message = format!("path `{name}` has a `proxy` and matches more than TCP");
         wrong(message, "for example match = { protocol = \"tcp\", destination-port = 80 }");
     }
     for (key, given) in [("extension", path.extension.is_some()), ("to", path.to.is_some())] {
         if given {
-            let message = format!("path `{name}` has `{key}` and `proxy`");
-            wrong(message, "take one out: a proxy's packets leave to both ends, as routes say");
+            let message = format!("path `{name}` has both `{key}` and `proxy`");
+            wrong(message, "take one out: a proxy routes packets to both ends of a connection");
         }
     }
     let classical = table.kind == ProxyKind::Classical;
@@ -53,7 +53,7 @@ pub(super) fn proxy(
         if given && !classical {
             wrong(
                 format!("`{key}` of a transparent proxy"),
-                "take it out: connections go where their clients want, and nothing is buffered",
+                "take it out: the client selects the server, and the proxy has no buffers",
             );
         }
     }
@@ -64,7 +64,7 @@ pub(super) fn proxy(
         );
     }
     let server = |text: &Spanned<String>, problems: &mut Vec<Problem>| {
-        let server: SocketAddr = parsed(text, "an address and a port", "10.2.0.9:80", problems)?;
+        let server: SocketAddr = parse_as(text, "an address and a port", "10.2.0.9:80", problems)?;
         let v6 = server.is_ipv6();
         let is_one = |port: &RouterPort| port.addresses.iter().any(|of| of.addr().is_ipv6() == v6);
         if server.port() == 0 || server.ip().is_unspecified() || server.ip().is_multicast() {
@@ -74,9 +74,9 @@ pub(super) fn proxy(
             let family = if v6 { "IPv6" } else { "IPv4" };
             let problem = Problem::new(
                 text.span(),
-                format!("the router has no {family} address to ask {server} from"),
+                format!("the router has no {family} address for connections to {server}"),
             );
-            problems.push(problem.help("give the port that leads there an `address`"));
+            problems.push(problem.help("give the egress port an `address`"));
         }
         Some(server)
     };
@@ -94,9 +94,9 @@ pub(super) fn proxy(
     let (allow, deny) = (patterns(&table.allow), patterns(&table.deny));
     let connections = table.connections.as_ref();
     let connections =
-        ranged(connections, CONNECTIONS, 1..=MOST_CONNECTIONS, "`connections`", problems);
+        check_range(connections, CONNECTIONS, 1..=MAX_CONNECTIONS, "`connections`", problems);
     let each = table.host_connections.as_ref();
-    let host_connections = ranged(
+    let host_connections = check_range(
         each,
         HOST_CONNECTIONS.min(connections),
         1..=connections,
@@ -115,7 +115,7 @@ pub(super) fn proxy(
         }
     }
     let all = u64::from(connections) * u64::from(buffer_bytes) * 4;
-    if classical && all > MOST_BYTES {
+    if classical && all > MAX_BUFFER_BYTES {
         let message = format!("{} MiB for the buffers of path `{name}`", all >> 20);
         let help = "fewer `connections`, or a smaller `buffer`; each connection has four";
         problems.push(Problem::new(spanned.span(), message).help(help));
@@ -136,7 +136,7 @@ pub(super) fn proxy(
 /// Parses a host name, or `*.` with a domain for all names below it.
 fn pattern(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<HostPattern> {
     let given = text.get_ref();
-    let (name, below) = match given.strip_prefix("*.") {
+    let (name, is_wildcard) = match given.strip_prefix("*.") {
         Some(name) => (name, true),
         None => (given.as_str(), false),
     };
@@ -144,9 +144,11 @@ fn pattern(text: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<HostPa
     let is_fit = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
     let ends = name.starts_with('.') || name.ends_with('.');
     if name.is_empty() || name.len() > NAME_BYTES || ends || !name.bytes().all(is_fit) {
-        let problem = Problem::new(text.span(), format!("`{given}` is no name of a host"));
-        problems.push(problem.help("for example \"a.example\", or \"*.example\" for all below it"));
+        let problem = Problem::new(text.span(), format!("`{given}` is not a host name"));
+        problems.push(
+            problem.help("for example \"a.example\", or \"*.example\" for all names below it"),
+        );
         return None;
     }
-    Some(HostPattern { name: name.to_ascii_lowercase(), below })
+    Some(HostPattern { name: name.to_ascii_lowercase(), is_wildcard })
 }

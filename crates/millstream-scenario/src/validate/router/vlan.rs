@@ -9,15 +9,15 @@ use crate::router::{PortKind, RouterPort};
 /// The length of a VLAN tag on the wire, bytes.
 const TAG_BYTES: u32 = 4;
 /// The largest VLAN ID; 4095 is reserved (IEEE 802.1Q, table 9-2).
-const LAST: u16 = 4_094;
+const MAX_VLAN_ID: u16 = 4_094;
 
 /// Returns a VLAN ID; reports a problem and returns `None` if it is out of range.
 pub(super) fn vlan(given: &Spanned<u16>, problems: &mut Vec<Problem>) -> Option<u16> {
     let number = *given.get_ref();
-    let right = (1..=LAST).contains(&number);
+    let right = (1..=MAX_VLAN_ID).contains(&number);
     if !right {
         let message = format!("a `vlan` of {number}");
-        problems.push(Problem::new(given.span(), message).help(format!("from 1 to {LAST}")));
+        problems.push(Problem::new(given.span(), message).help(format!("from 1 to {MAX_VLAN_ID}")));
     }
     right.then_some(number)
 }
@@ -40,14 +40,15 @@ pub(super) fn tag_bytes(table: &PortTable) -> u32 {
 /// Returns the VLAN ID of a port.
 pub(super) fn of_port(table: &PortTable, problems: &mut Vec<Problem>) -> Option<u16> {
     if let (None, Some(given)) = (&table.vlan, &table.pcp) {
-        let message =
-            format!("`pcp` of port `{}`, whose frames leave without a tag", table.name.get_ref());
-        problems.push(Problem::new(given.span(), message).help("give it a `vlan`, or take it out"));
+        let message = format!("`pcp` of port `{}`, whose frames have no tag", table.name.get_ref());
+        problems.push(
+            Problem::new(given.span(), message).help("give the port a `vlan`, or take `pcp` out"),
+        );
     }
     let given = table.vlan.as_ref()?;
     if matches!(table.kind, KindName::Tun) {
         let message =
-            format!("`vlan` of port `{}`, a TUN device: no Ethernet", table.name.get_ref());
+            format!("`vlan` of port `{}`: a TUN device has no tags", table.name.get_ref());
         let help = "take it out, or make it kind = \"tap\"";
         problems.push(Problem::new(given.span(), message).help(help));
     }
@@ -68,7 +69,9 @@ pub(super) fn shared(file: &RouterFile, ports: &[Option<RouterPort>], problems: 
             let message =
                 format!("ports `{}` and `{}` open `{device}` differently", other.name, port.name);
             let problem = Problem::new(table.name.span(), message);
-            problems.push(problem.help("the same `kind` and `io`: it is opened once"));
+            problems.push(
+                problem.help("give both the same `kind` and `io`: the device is opened once"),
+            );
         }
         if let Some(twin) = others.iter().find(|other| other.vlan == port.vlan) {
             let what = port.vlan.map_or_else(
@@ -77,16 +80,16 @@ pub(super) fn shared(file: &RouterFile, ports: &[Option<RouterPort>], problems: 
             );
             let message = format!("ports `{}` and `{}` are both for {what}", twin.name, port.name);
             let span = table.vlan.as_ref().map_or_else(|| table.name.span(), Spanned::span);
-            problems.push(Problem::new(span, message).help("give each another `vlan`"));
+            problems.push(Problem::new(span, message).help("give each a different `vlan`"));
         }
     }
     let vlans: Vec<u16> = known.iter().filter_map(|(_, port)| port.vlan).collect();
     // IDs out of range have already been reported.
     let wanted = file.path.iter().filter_map(|path| path.get_ref().r#match.vlan.as_ref());
-    for given in wanted.filter(|given| (1..=LAST).contains(given.get_ref())) {
+    for given in wanted.filter(|given| (1..=MAX_VLAN_ID).contains(given.get_ref())) {
         let number = *given.get_ref();
         if !vlans.contains(&number) {
-            let message = format!("no port is VLAN {number}, so none of its packets comes in");
+            let message = format!("no port has VLAN {number}, so no packet matches");
             let help = format!("give a port `vlan = {number}`");
             problems.push(Problem::new(given.span(), message).help(help));
         }

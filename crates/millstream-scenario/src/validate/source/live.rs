@@ -18,7 +18,7 @@ const BURST: u64 = 32_000;
 const WAIT_NS: u64 = 10_000_000_000;
 
 /// The longest wait of clients for a disconnected publisher, ns.
-const LONGEST_WAIT_NS: u64 = 86_400_000_000_000;
+const MAX_WAIT_NS: u64 = 86_400_000_000_000;
 
 /// Validates the keys of a live source.
 pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>) -> Option<Live> {
@@ -40,13 +40,13 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
         }
     };
     let wait_ns = keys.wait.as_ref().map_or(WAIT_NS, |wait| wait.get_ref().0);
-    if let Some(wait) = keys.wait.as_ref().filter(|_| wait_ns > LONGEST_WAIT_NS) {
+    if let Some(wait) = keys.wait.as_ref().filter(|_| wait_ns > MAX_WAIT_NS) {
         let message = format!("a `wait` of {wait_ns} ns");
         problems.push(Problem::new(wait.span(), message).help("at most a day, \"86400 s\""));
     }
     if let Some(names) = keys.publish.as_ref().filter(|names| names.get_ref().is_empty()) {
         problems.push(Problem::new(names.span(), "no user may publish").help(
-            "names of `users` or `tokens`; without `publish`, whoever asks from this machine",
+            "names of `users` or `tokens`; without `publish`, any client on a loopback address",
         ));
     }
     Some(Live {
@@ -81,8 +81,9 @@ mod tests {
             },
             Err(error) => {
                 let problems = error.problems.iter();
-                let said = problems.map(|p| format!("{p}; {}", p.help.clone().unwrap_or_default()));
-                Err(said.collect())
+                let texts =
+                    problems.map(|p| format!("{p}; {}", p.help.clone().unwrap_or_default()));
+                Err(texts.collect())
             }
         }
     }

@@ -3,22 +3,22 @@
 use millstream::catalogue::DynScheduler;
 
 use super::credit_accounts::CreditAccounts;
-use super::{Event, Moment, Simulation, Transmitter, Wiring};
+use super::{Event, InstantWork, Simulation, Transmitter, Wiring};
 use crate::fabric::crossbar::{Switch, credits};
 use crate::fabric::error::FabricError;
+use crate::fabric::event_queue::EventQueue;
 use crate::fabric::packets::Packets;
-use crate::fabric::parameters::{Buffering, Egress, LinkParameters, PORTS_MOST, SwitchParameters};
-use crate::fabric::timeline::Timeline;
+use crate::fabric::parameters::{Buffering, Egress, LinkParameters, MAX_PORTS, SwitchParameters};
 use crate::fabric::topology::{Link, Node, Topology};
 use crate::fabric::traffic::EndPointTraffic;
 
 /// A port without a cable.
 const NO_LINK: u32 = u32::MAX;
 /// The maximum number of virtual channels: an arbiter keeps them in one 64-bit word.
-const CHANNELS_MOST: usize = 64;
+const MAX_CHANNELS: usize = 64;
 
 /// The largest packet that the tables of transmission times cover, bytes.
-const BYTES_MOST: u32 = 65_535;
+const MAX_BYTES: u32 = 65_535;
 
 /// Returns a table of transmission times by packet length, ns.
 fn durations(rate_bps: u64, overhead_bytes: u32, largest_bytes: u32) -> Box<[u64]> {
@@ -35,7 +35,7 @@ fn check(
     largest_bytes: u32,
 ) -> Result<(), FabricError> {
     let (classes, layers) = (egress.classes.len(), topology.layers());
-    if classes * usize::from(layers) > CHANNELS_MOST {
+    if classes * usize::from(layers) > MAX_CHANNELS {
         return Err(FabricError::Channels { classes, layers });
     }
     if link.delay_ns + switch.latency_ns == 0 {
@@ -43,7 +43,7 @@ fn check(
     }
     for switch in 0..topology.switches() {
         let ports = topology.ports(switch);
-        if ports > PORTS_MOST {
+        if ports > MAX_PORTS {
             return Err(FabricError::Ports { switch, ports });
         }
     }
@@ -62,7 +62,7 @@ fn check(
 }
 
 impl Wiring {
-    fn of(topology: &Topology) -> Self {
+    fn new(topology: &Topology) -> Self {
         let mut first_port = Vec::new();
         let mut ports = 0;
         for switch in 0..topology.switches() {
@@ -105,7 +105,7 @@ impl Transmitter {
             busy: false,
             sending: (0, 0),
             marked: false,
-            wakes_ns: None,
+            wake_ns: None,
             free_ns: 0,
             busy_ns: 0,
         }
@@ -131,8 +131,8 @@ impl Simulation {
         sources: Vec<EndPointTraffic>,
         largest_bytes: u32,
     ) -> Result<Self, FabricError> {
-        assert_eq!(sources.len(), topology.end_points() as usize, "one source an end-point");
-        assert!(largest_bytes <= BYTES_MOST, "packets of {largest_bytes} bytes");
+        assert_eq!(sources.len(), topology.end_points() as usize, "one source per end-point");
+        assert!(largest_bytes <= MAX_BYTES, "{largest_bytes} bytes exceed {MAX_BYTES}");
         let layers = topology.layers();
         let channels = egress.classes.len() * usize::from(layers);
         let crossbar = match switch.buffering {
@@ -140,7 +140,7 @@ impl Simulation {
             Buffering::Combined(crossbar) => Some(crossbar),
         };
         check(&topology, &link, &switch, egress, largest_bytes)?;
-        let wiring = Wiring::of(&topology);
+        let wiring = Wiring::new(&topology);
         let mut transmitters = Vec::with_capacity(topology.links().len());
         for ends in topology.links() {
             // A destination accepts every packet, so the link to it needs no credits.
@@ -160,9 +160,9 @@ impl Simulation {
                 })
                 .collect(),
         };
-        let moment = Moment {
+        let work = InstantWork {
             switch_marked: vec![false; topology.switches() as usize],
-            ..Moment::default()
+            ..InstantWork::default()
         };
         let capacity = crossbar.map(|crossbar| crossbar.input_credits);
         let credit_accounts = CreditAccounts::new(topology.links().len(), channels, capacity);
@@ -172,7 +172,7 @@ impl Simulation {
             switch,
             layers,
             first_come: crossbar.is_none() && egress.is_first_come(),
-            timeline: Timeline::new(),
+            event_queue: EventQueue::new(),
             packets: Packets::default(),
             transmitters,
             switches,
@@ -181,9 +181,9 @@ impl Simulation {
             sources,
             link_ns: durations(link.rate_bps, link.overhead_bytes, largest_bytes),
             crossbar_ns: durations(crossbar_bps, 0, largest_bytes),
-            moment,
+            work,
             credit_accounts,
-            inside: 0,
+            packets_in_switches: 0,
             pending_injections: 0,
             hops: 0,
             topology,
@@ -192,9 +192,9 @@ impl Simulation {
             let next = simulation.sources[end_point as usize].next();
             simulation.upcoming.push(next);
             if let Some(injection) = next {
-                // The timeline accepts only times after now, which is 0.
+                // The event queue accepts only times after now, which is 0.
                 let time_ns = injection.time_ns.max(1);
-                simulation.timeline.schedule(time_ns, Event::Injection(end_point));
+                simulation.event_queue.schedule(time_ns, Event::Injection(end_point));
                 simulation.pending_injections += 1;
             }
         }

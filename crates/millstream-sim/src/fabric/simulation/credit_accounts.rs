@@ -11,13 +11,13 @@ pub(super) struct CreditAccounts {
     channels: usize,
     /// Size of an input buffer, credits; `None` without flow control.
     capacity: Option<u32>,
-    /// Credits by link and channel, at `UNDER_WAY`, `BUFFERED` and `COMING_BACK`.
+    /// Credits by link and channel, at `IN_FLIGHT`, `BUFFERED` and `RETURNING`.
     places: Vec<[u32; 3]>,
 }
 
-const UNDER_WAY: usize = 0;
+const IN_FLIGHT: usize = 0;
 const BUFFERED: usize = 1;
-const COMING_BACK: usize = 2;
+const RETURNING: usize = 2;
 
 impl CreditAccounts {
     pub(super) fn new(links: usize, channels: usize, capacity: Option<u32>) -> Self {
@@ -32,7 +32,7 @@ impl CreditAccounts {
 
     /// Moves credits between places; `None` is the sender.
     #[inline]
-    fn moved(
+    fn transfer(
         &mut self,
         link: u32,
         channel: u8,
@@ -59,27 +59,27 @@ impl CreditAccounts {
 
     #[inline]
     pub(super) fn sent(&mut self, link: u32, channel: u8, credits: u32) {
-        self.moved(link, channel, credits, None, Some(UNDER_WAY));
+        self.transfer(link, channel, credits, None, Some(IN_FLIGHT));
     }
 
     #[inline]
     pub(super) fn ready(&mut self, link: u32, channel: u8, credits: u32) {
-        self.moved(link, channel, credits, Some(UNDER_WAY), Some(BUFFERED));
+        self.transfer(link, channel, credits, Some(IN_FLIGHT), Some(BUFFERED));
     }
 
     #[inline]
     pub(super) fn left(&mut self, link: u32, channel: u8, credits: u32) {
-        self.moved(link, channel, credits, Some(BUFFERED), Some(COMING_BACK));
+        self.transfer(link, channel, credits, Some(BUFFERED), Some(RETURNING));
     }
 
     #[inline]
     pub(super) fn returned(&mut self, link: u32, channel: u8, credits: u32) {
-        self.moved(link, channel, credits, Some(COMING_BACK), None);
+        self.transfer(link, channel, credits, Some(RETURNING), None);
     }
 
-    /// Checks that every credit is back at its sender, once no event is left.
-    pub(super) fn at_rest(&self) {
+    /// Checks that every credit is back at its sender; called when no event is left.
+    pub(super) fn assert_all_returned(&self) {
         let out = self.places.iter().position(|places| *places != [0; 3]);
-        assert!(out.is_none(), "credits are missing at place {out:?} of links and channels");
+        assert!(out.is_none(), "unreturned credits: index {out:?} by link and channel");
     }
 }

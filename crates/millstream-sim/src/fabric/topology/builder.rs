@@ -4,13 +4,13 @@ use super::table::Table;
 use super::{Link, Node, Topology, TopologyError};
 
 /// The maximum number of end-points of a network.
-pub const END_POINTS_MOST: u32 = 16_384;
+pub const MAX_END_POINTS: u32 = 16_384;
 /// The maximum number of switches of a network.
-pub const SWITCHES_MOST: u32 = 65_536;
+pub const MAX_SWITCHES: u32 = 65_536;
 /// The maximum number of ports of a switch.
-pub const PORTS_MOST: u16 = 256;
+pub const MAX_PORTS: u16 = 256;
 /// The maximum number of routes, switches × end-points, of a network; each takes two bytes.
-pub const ROUTES_MOST: u64 = 1 << 29;
+pub const MAX_ROUTES: u64 = 1 << 29;
 
 /// The index of a port without a link.
 pub(super) const NO_LINK: u32 = u32::MAX;
@@ -33,19 +33,14 @@ impl Size {
     ) -> Result<(u32, u32), TopologyError> {
         let routes = self.end_points.saturating_mul(self.switches);
         let bounds = [
-            ("end-points", self.end_points, u64::from(END_POINTS_MOST)),
-            ("switches", self.switches, u64::from(SWITCHES_MOST)),
-            ("ports a switch", self.ports, u64::from(PORTS_MOST)),
-            ("routes (switches × end-points)", routes, ROUTES_MOST),
+            ("end-points", self.end_points, u64::from(MAX_END_POINTS)),
+            ("switches", self.switches, u64::from(MAX_SWITCHES)),
+            ("ports per switch", self.ports, u64::from(MAX_PORTS)),
+            ("routes (switches × end-points)", routes, MAX_ROUTES),
         ];
-        for (what, count, most) in bounds {
-            if count > most {
-                return Err(TopologyError::TooLarge {
-                    parameters: parameters(),
-                    what,
-                    count,
-                    most,
-                });
+        for (what, count, max) in bounds {
+            if count > max {
+                return Err(TopologyError::TooLarge { parameters: parameters(), what, count, max });
             }
         }
         let checked = |count| u32::try_from(count).expect("bounds are below 2³²");
@@ -54,7 +49,7 @@ impl Size {
 }
 
 /// Checks that a parameter is within its range.
-pub(super) fn within(
+pub(super) fn check_range(
     parameter: &'static str,
     value: u32,
     range: std::ops::RangeInclusive<u32>,

@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 
-use super::builder::{Builder, END_POINTS_MOST, PORTS_MOST, SWITCHES_MOST, Size, within};
+use super::builder::{Builder, MAX_END_POINTS, MAX_PORTS, MAX_SWITCHES, Size, check_range};
 use super::table::Table;
 use super::{Node, Topology, TopologyError};
 
@@ -38,11 +38,11 @@ pub fn custom(
     cables: &[Cable],
 ) -> Result<Topology, TopologyError> {
     let count = u32::try_from(switches.len()).unwrap_or(u32::MAX);
-    within("end_points", end_points, 1..=END_POINTS_MOST, "1 to 16384")?;
-    within("the number of switches", count, 1..=SWITCHES_MOST, "1 to 65536")?;
+    check_range("end_points", end_points, 1..=MAX_END_POINTS, "1 to 16384")?;
+    check_range("the number of switches", count, 1..=MAX_SWITCHES, "1 to 65536")?;
     for &ports in switches {
-        let most = u32::from(PORTS_MOST);
-        within("a number of ports in switches", u32::from(ports), 1..=most, "1 to 256")?;
+        let max = u32::from(MAX_PORTS);
+        check_range("a number of ports in switches", u32::from(ports), 1..=max, "1 to 256")?;
     }
     let size = Size { end_points: u64::from(end_points), switches: u64::from(count), ports: 0 };
     size.check(|| format!("end_points {end_points} and {count} switches"))?;
@@ -84,7 +84,7 @@ pub fn custom(
                 neighbours[from as usize].push(Neighbour { switch: to, port: other_port });
                 neighbours[to as usize].push(Neighbour { switch: from, port: one_port });
             }
-            _ => return Err(TopologyError::Pointless { cable, from: one, to: other }),
+            _ => return Err(TopologyError::InvalidEnds { cable, from: one, to: other }),
         }
         builder.cable(one, one_port, other, other_port);
     }
@@ -101,15 +101,15 @@ pub fn custom(
     for group in by_home.chunk_by(|&one, &other| home(one).0 == home(other).0) {
         let routes = routes_to(home(group[0]).0, &neighbours, &levels);
         for &end_point in group {
-            for (switch, way) in (0..count).zip(&routes) {
-                table.set(switch, end_point, way.port, 0);
+            for (switch, route) in (0..count).zip(&routes) {
+                table.set(switch, end_point, route.port, 0);
             }
             let (switch, port) = home(end_point);
             table.set(switch, end_point, port, 0);
         }
     }
     let positions = Positions::new(&levels, &homes);
-    Ok(builder.finish(table, |node| positions.of(node)))
+    Ok(builder.finish(table, |node| positions.position(node)))
 }
 
 /// The far end of a cable between switches.
@@ -142,12 +142,12 @@ fn levels_from_best_root(neighbours: &[Vec<Neighbour>]) -> Result<Vec<u32>, Topo
     let switches = 0..u32::try_from(neighbours.len()).expect("65,536 switches at most");
     // Lower bound on each switch's depth as a root, from the searches so far; searched switches
     // are removed. The lowest bound is searched next until no bound is below the best depth.
-    let mut promises: Vec<(u32, u32)> = switches.clone().map(|switch| (0, switch)).collect();
+    let mut bounds: Vec<(u32, u32)> = switches.clone().map(|switch| (0, switch)).collect();
     let (mut best, mut best_levels) = ((u32::MAX, 0), Vec::new());
-    while let Some(&promise) = promises.iter().min()
-        && promise < best
+    while let Some(&candidate) = bounds.iter().min()
+        && candidate < best
     {
-        let root = promise.1;
+        let root = candidate.1;
         let levels = switches
             .clone()
             .zip(levels_from(root, neighbours))
@@ -156,9 +156,9 @@ fn levels_from_best_root(neighbours: &[Vec<Neighbour>]) -> Result<Vec<u32>, Topo
         let depth = levels.iter().copied().max().unwrap_or(0);
         // A switch at `level` is that far from this root. Its distance to this root's farthest
         // switch is at least `depth - level`.
-        promises.retain_mut(|(promise, switch)| {
+        bounds.retain_mut(|(bound, switch)| {
             let level = levels[*switch as usize];
-            *promise = (*promise).max(level).max(depth - level);
+            *bound = (*bound).max(level).max(depth - level);
             *switch != root
         });
         if (depth, root) < best {
@@ -186,25 +186,25 @@ struct Route {
 fn routes_to(home: u32, neighbours: &[Vec<Neighbour>], levels: &[u32]) -> Vec<Route> {
     const NONE: Route = Route { links: u32::MAX, up: true, port: u32::MAX };
     let height = |switch: u32| (levels[switch as usize], switch);
-    let mut ways = vec![NONE; neighbours.len()];
-    ways[home as usize] = Route { links: 0, up: false, port: 0 };
+    let mut routes = vec![NONE; neighbours.len()];
+    routes[home as usize] = Route { links: 0, up: false, port: 0 };
     let mut open = VecDeque::from([home]);
     while let Some(next) = open.pop_front() {
-        let onward = ways[next as usize];
+        let onward = routes[next as usize];
         for neighbour in &neighbours[next as usize] {
             let up = height(next) < height(neighbour.switch);
             if onward.up && !up {
                 continue;
             }
-            let way = Route { links: onward.links + 1, up, port: neighbour.port };
-            let found = &mut ways[neighbour.switch as usize];
+            let route = Route { links: onward.links + 1, up, port: neighbour.port };
+            let found = &mut routes[neighbour.switch as usize];
             if *found == NONE {
                 open.push_back(neighbour.switch);
             }
-            *found = way.min(*found);
+            *found = route.min(*found);
         }
     }
-    ways
+    routes
 }
 
 /// Drawing positions: switches by level, root at the top; end-points at the bottom, by switch.
@@ -238,7 +238,7 @@ impl Positions {
         Positions { switches, end_points }
     }
 
-    fn of(&self, node: Node) -> (u32, u32) {
+    fn position(&self, node: Node) -> (u32, u32) {
         match node {
             Node::EndPoint(number) => self.end_points[number as usize],
             Node::Switch(number) => self.switches[number as usize],

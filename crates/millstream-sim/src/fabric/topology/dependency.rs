@@ -32,14 +32,14 @@ pub(super) fn cycle(topology: &Topology) -> Option<Vec<(usize, u8)>> {
         }
     }
     let mut channel = waits.iter().position(|&waits| waits > 0)?;
-    let mut place = vec![None; waits.len()];
+    let mut position = vec![None; waits.len()];
     let mut walk = Vec::new();
-    while place[channel].is_none() {
-        place[channel] = Some(walk.len());
+    while position[channel].is_none() {
+        position[channel] = Some(walk.len());
         walk.push(channel);
         channel = *successors[channel].iter().find(|&&successor| waits[successor] > 0)?;
     }
-    let start = place[channel]?;
+    let start = position[channel]?;
     Some(walk[start..].iter().map(|&channel| (channel / 2, u8::from(channel % 2 == 1))).collect())
 }
 
@@ -56,8 +56,8 @@ fn dependencies(topology: &Topology) -> Vec<Vec<Channel>> {
         .collect();
     homes.sort_unstable();
     homes.dedup();
-    // The last destination with a route through each switch: the rest of that route is recorded.
-    let mut met = vec![None; topology.switches() as usize];
+    // The last destination with a route through each switch. The rest of that route is recorded.
+    let mut visited = vec![None; topology.switches() as usize];
     for destination in 0..topology.end_points() {
         for &home in &homes {
             let (mut switch, mut previous) = (home, None::<Channel>);
@@ -70,7 +70,7 @@ fn dependencies(topology: &Topology) -> Vec<Vec<Channel>> {
                 {
                     successors[previous].push(channel);
                 }
-                if met[switch as usize].replace(destination) == Some(destination) {
+                if visited[switch as usize].replace(destination) == Some(destination) {
                     break;
                 }
                 let Node::Switch(next) = topology.links()[link].to else { break };

@@ -1,6 +1,6 @@
 //! The dragonfly: groups of switches, with one cable between every two groups.
 
-use super::builder::{Builder, END_POINTS_MOST, Size, within};
+use super::builder::{Builder, MAX_END_POINTS, Size, check_range};
 use super::table::Table;
 use super::{Node, Topology, TopologyError};
 
@@ -24,9 +24,9 @@ use super::{Node, Topology, TopologyError};
 /// # Errors
 /// Fails if a parameter is 0 or the network would be too large.
 pub fn dragonfly(end_points: u32, switches: u32, globals: u32) -> Result<Topology, TopologyError> {
-    within("end_points", end_points, 1..=END_POINTS_MOST, "1 to 16384")?;
-    within("switches", switches, 1..=END_POINTS_MOST, "1 to 16384")?;
-    within("globals", globals, 1..=END_POINTS_MOST, "1 to 16384")?;
+    check_range("end_points", end_points, 1..=MAX_END_POINTS, "1 to 16384")?;
+    check_range("switches", switches, 1..=MAX_END_POINTS, "1 to 16384")?;
+    check_range("globals", globals, 1..=MAX_END_POINTS, "1 to 16384")?;
     let (p, a, h) = (end_points, switches, globals);
     let groups = u64::from(a) * u64::from(h) + 1;
     let size = Size {

@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TopologyError {
     /// A parameter is out of its range.
-    #[error("{parameter} is {value}; allowed is {allowed}")]
+    #[error("{parameter} is {value}; must be {allowed}")]
     Parameter {
         /// Name of the parameter.
         parameter: &'static str,
@@ -17,7 +17,7 @@ pub enum TopologyError {
         allowed: &'static str,
     },
     /// The parameters are in range individually, but give a network that is too large.
-    #[error("{parameters} make {count} {what}; at most {most} are allowed")]
+    #[error("{parameters} give {count} {what}; at most {max} are allowed")]
     TooLarge {
         /// Names and values of the parameters.
         parameters: String,
@@ -26,7 +26,7 @@ pub enum TopologyError {
         /// Value of that quantity.
         count: u64,
         /// Maximum of that quantity.
-        most: u64,
+        max: u64,
     },
     /// A cable ends at a node that does not exist.
     #[error(
@@ -57,7 +57,7 @@ pub enum TopologyError {
     },
     /// Two cables end at one port.
     #[error(
-        "cable {cable} ends at port {port} of {node}, which has a cable; allowed is one a port"
+        "cable {cable} ends at port {port} of {node}, which already has a cable; a port takes one"
     )]
     PortTaken {
         /// Position of the second cable in the list, from 0.
@@ -68,8 +68,8 @@ pub enum TopologyError {
         port: u16,
     },
     /// A cable joins two end-points, or a switch to itself.
-    #[error("cable {cable} joins {from} to {to}; allowed is a switch and another node")]
-    Pointless {
+    #[error("cable {cable} joins {from} to {to}; a cable must join a switch to another node")]
+    InvalidEnds {
         /// Position of the cable in the list, from 0.
         cable: usize,
         /// One end of the cable.
@@ -86,7 +86,7 @@ pub enum TopologyError {
         end_point: u32,
     },
     /// The network is not connected.
-    #[error("no cables lead from switch 0 to switch {switch}; every switch must be reached")]
+    #[error("switch {switch} is not connected to switch 0; every switch must be reachable")]
     NotConnected {
         /// The lowest switch that is not connected to switch 0.
         switch: u32,

@@ -9,7 +9,7 @@
 //! Source: Dally and Seitz, *Deadlock-free message routing in multiprocessor interconnection
 //! networks* (IEEE Transactions on Computers, 1987), on k-ary n-cubes.
 
-use super::builder::{Builder, END_POINTS_MOST, Size, within};
+use super::builder::{Builder, MAX_END_POINTS, Size, check_range};
 use super::table::Table;
 use super::{Node, Topology, TopologyError};
 
@@ -38,14 +38,14 @@ pub fn torus(dims: &[u32], concentration: u32) -> Result<Topology, TopologyError
     grid(dims, concentration, true)
 }
 
-fn grid(dims: &[u32], concentration: u32, round: bool) -> Result<Topology, TopologyError> {
+fn grid(dims: &[u32], concentration: u32, wraps: bool) -> Result<Topology, TopologyError> {
     let dimensions = u32::try_from(dims.len()).unwrap_or(u32::MAX);
     // 14 dimensions of size 2 have as many switches as the maximum number of end-points.
-    within("the number of dims", dimensions, 1..=14, "1 to 14")?;
+    check_range("the number of dims", dimensions, 1..=14, "1 to 14")?;
     for &size in dims {
-        within("a size in dims", size, 2..=END_POINTS_MOST, "2 to 16384")?;
+        check_range("a size in dims", size, 2..=MAX_END_POINTS, "2 to 16384")?;
     }
-    within("concentration", concentration, 1..=254, "1 to 254")?;
+    check_range("concentration", concentration, 1..=254, "1 to 254")?;
     let count = dims.iter().fold(1_u64, |count, &size| count.saturating_mul(u64::from(size)));
     let size = Size {
         end_points: count.saturating_mul(u64::from(concentration)),
@@ -77,7 +77,7 @@ fn grid(dims: &[u32], concentration: u32, round: bool) -> Result<Topology, Topol
             let next = if here + 1 < size {
                 Some(switch + weight)
             } else {
-                round.then_some(switch - here * weight)
+                wraps.then_some(switch - here * weight)
             };
             if let Some(next) = next {
                 builder.cable(Node::Switch(switch), up, Node::Switch(next), up + 1);
@@ -93,7 +93,7 @@ fn grid(dims: &[u32], concentration: u32, round: bool) -> Result<Topology, Topol
             dims.iter().zip(at(switch)).zip(at(destination / concentration))
         {
             if here != there {
-                return step(here, there, size, round, up);
+                return step(here, there, size, wraps, up);
             }
             up += 2;
         }
@@ -114,8 +114,8 @@ fn grid(dims: &[u32], concentration: u32, round: bool) -> Result<Topology, Topol
 }
 
 /// Returns port and layer of a step along one dimension; `up` is its port in the up direction.
-fn step(here: u32, there: u32, size: u32, round: bool, up: u32) -> (u32, u8) {
-    if !round {
+fn step(here: u32, there: u32, size: u32, wraps: bool, up: u32) -> (u32, u8) {
+    if !wraps {
         return (if here < there { up } else { up + 1 }, 0);
     }
     let ahead = if here < there { there - here } else { there + size - here };

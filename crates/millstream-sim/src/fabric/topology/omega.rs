@@ -1,6 +1,6 @@
 //! The omega network: a perfect-shuffle network that packets cross in one direction.
 
-use super::builder::{Builder, Size, within};
+use super::builder::{Builder, Size, check_range};
 use super::table::Table;
 use super::{Node, Topology, TopologyError};
 
@@ -18,8 +18,8 @@ use super::{Node, Topology, TopologyError};
 /// # Errors
 /// Fails if `radix` is outside 2 to 256, `stages` is outside 1 to 14, or the network is too large.
 pub fn shuffle(radix: u32, stages: u32) -> Result<Topology, TopologyError> {
-    within("radix", radix, 2..=256, "2 to 256")?;
-    within("stages", stages, 1..=14, "1 to 14")?;
+    check_range("radix", radix, 2..=256, "2 to 256")?;
+    check_range("stages", stages, 1..=14, "1 to 14")?;
     let across = u64::from(radix).saturating_pow(stages - 1);
     let size = Size {
         end_points: across.saturating_mul(u64::from(radix)),

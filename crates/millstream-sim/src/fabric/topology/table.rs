@@ -50,7 +50,7 @@ impl Table {
         Hop { port: entry & !LAYER, layer: u8::from(entry & LAYER != 0) }
     }
 
-    pub(super) fn forget_layers(&mut self) {
+    pub(super) fn clear_layers(&mut self) {
         for entry in &mut self.entries {
             *entry &= !LAYER;
         }
@@ -72,7 +72,7 @@ impl Table {
     #[inline]
     fn place(&self, switch: u32, destination: u32) -> usize {
         // An index past the row would read the next switch's entries.
-        assert!(destination < self.end_points, "there is no end-point {destination}");
+        assert!(destination < self.end_points, "end-point {destination} is out of range");
         switch as usize * self.end_points as usize + destination as usize
     }
 }

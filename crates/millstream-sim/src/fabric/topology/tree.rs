@@ -7,7 +7,7 @@
 //! Source: Gomez, Gilabert, Gomez, Lopez and Duato, *Deterministic versus adaptive routing in
 //! fat-trees* (IPDPS workshops 2007).
 
-use super::builder::{Builder, Size, within};
+use super::builder::{Builder, Size, check_range};
 use super::table::Table;
 use super::{Node, Topology, TopologyError};
 
@@ -24,8 +24,8 @@ use super::{Node, Topology, TopologyError};
 /// # Errors
 /// Fails if `arity` is outside 2 to 128, `levels` is outside 1 to 14, or the network is too large.
 pub fn folded_shuffle(arity: u32, levels: u32) -> Result<Topology, TopologyError> {
-    within("arity", arity, 2..=128, "2 to 128")?;
-    within("levels", levels, 1..=14, "1 to 14")?;
+    check_range("arity", arity, 2..=128, "2 to 128")?;
+    check_range("levels", levels, 1..=14, "1 to 14")?;
     let across = u64::from(arity).saturating_pow(levels - 1);
     let size = Size {
         end_points: across.saturating_mul(u64::from(arity)),
@@ -89,7 +89,7 @@ pub fn folded_shuffle(arity: u32, levels: u32) -> Result<Topology, TopologyError
 /// Fails if `ports` is odd or outside 2 to 40.
 pub fn fat_tree(ports: u32) -> Result<Topology, TopologyError> {
     let allowed = "an even number from 2 to 40";
-    within("ports", ports, 2..=40, allowed)?;
+    check_range("ports", ports, 2..=40, allowed)?;
     if ports % 2 == 1 {
         return Err(TopologyError::Parameter {
             parameter: "ports",

@@ -1,27 +1,27 @@
 //! Admission control by average bandwidth.
 
 use super::ClassTraffic;
-use super::sequence::{Purpose, random, skip};
+use super::sequence::{Purpose, nth_other, random};
 
 /// The rate of each link that connections may reserve, as shares of its data rate.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reservable {
     /// One share for the connections of all classes together.
-    Together(f64),
+    Shared(f64),
     /// A share for each class; a class that is not listed has none. This models a virtual channel
     /// per class, each with its own minimum bandwidth.
-    Each(Vec<f64>),
+    PerClass(Vec<f64>),
 }
 
 impl From<f64> for Reservable {
     fn from(share: f64) -> Self {
-        Self::Together(share)
+        Self::Shared(share)
     }
 }
 
 impl From<&[f64]> for Reservable {
     fn from(shares: &[f64]) -> Self {
-        Self::Each(shares.to_vec())
+        Self::PerClass(shares.to_vec())
     }
 }
 
@@ -29,7 +29,7 @@ impl From<&[f64]> for Reservable {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClassCount {
     /// Connections requested by the class's load.
-    pub asked: u64,
+    pub requested: u64,
     /// Connections set up.
     pub admitted: u64,
     /// Connections without enough free rate to any destination: asked − admitted.
@@ -113,8 +113,8 @@ impl Admission {
     ) -> Admitted {
         let bps = |share: f64| (share.max(0.0) * link_bps as f64) as u64;
         let (limits_bps, together) = match reservable.into() {
-            Reservable::Together(share) => (vec![bps(share)], true),
-            Reservable::Each(shares) => (shares.into_iter().map(bps).collect(), false),
+            Reservable::Shared(share) => (vec![bps(share)], true),
+            Reservable::PerClass(shares) => (shares.into_iter().map(bps).collect(), false),
         };
         let mut admitted = Admitted {
             classes: classes.len(),
@@ -136,7 +136,7 @@ impl Admission {
                 let pick = tried + random.below(left) as usize;
                 candidates.swap(tried, pick);
                 swaps.push((tried, pick));
-                let destination = skip(candidates[tried], end_point);
+                let destination = nth_other(candidates[tried], end_point);
                 path.clear();
                 route(end_point, destination, &mut path);
                 let Some(reserved) = admitted.reserved_bps.get_mut(row) else { break };
@@ -153,7 +153,7 @@ impl Admission {
                 candidates.swap(tried, pick);
             }
             let count = &mut admitted.counts[index];
-            count.asked += 1;
+            count.requested += 1;
             match found {
                 Some(destination) => {
                     count.admitted += 1;

@@ -17,7 +17,7 @@ pub(super) enum Purpose {
 ///
 /// From the most significant bit: end-point (24 bits), class (8), connection within the class (30),
 /// purpose (2).
-pub(super) fn number(end_point: u32, class: u8, connection: u32, purpose: Purpose) -> u64 {
+pub(super) fn sequence_number(end_point: u32, class: u8, connection: u32, purpose: Purpose) -> u64 {
     u64::from(end_point) << 40
         | u64::from(class) << 32
         | u64::from(connection) << 2
@@ -32,16 +32,16 @@ pub(super) fn random(
     connection: u32,
     purpose: Purpose,
 ) -> Random {
-    Random::new(seed, number(end_point, class, connection, purpose))
+    Random::new(seed, sequence_number(end_point, class, connection, purpose))
 }
 
 /// Draws an end-point other than `end_point` uniformly out of `end_points` (at least 2).
 #[allow(clippy::cast_possible_truncation)]
 pub(super) fn other_end_point(random: &mut Random, end_point: u32, end_points: u32) -> u32 {
-    skip(random.below(u64::from(end_points - 1)) as u32, end_point)
+    nth_other(random.below(u64::from(end_points - 1)) as u32, end_point)
 }
 
 /// Returns the `index`-th end-point, not counting `end_point`.
-pub(super) fn skip(index: u32, end_point: u32) -> u32 {
+pub(super) fn nth_other(index: u32, end_point: u32) -> u32 {
     if index < end_point { index } else { index + 1 }
 }

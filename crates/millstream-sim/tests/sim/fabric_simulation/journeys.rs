@@ -1,12 +1,12 @@
-//! Journeys against what other listeners hear, the topology's routes and hand formulas.
+//! Journeys against other listeners, the topology's routes, and closed formulas.
 
 use std::collections::HashMap;
 
 use millstream_sim::fabric::topology::folded_shuffle;
 use millstream_sim::fabric::traffic::{ClassTraffic, Kind};
 use millstream_sim::fabric::{
-    Buffering, Buffers, Delivery, Forwarding, Journey, Journeys, Sampled, Selection, StageKind,
-    SwitchParameters,
+    Buffering, Buffers, Delivery, Forwarding, Journey, Journeys, SampledQuantity, Selection,
+    StageKind, SwitchParameters,
 };
 
 use super::minbw;
@@ -22,12 +22,12 @@ const ALL: Selection = Selection {
     first: usize::MAX,
 };
 
-/// Runs `plan` to its end, which is returned last, ns.
-fn follow(plan: &Plan, selection: Selection) -> (Journeys, Journal, Buffers, u64) {
+/// Runs `plan` until all packets are delivered; the last result is the end of the run, ns.
+fn run_with_journeys(plan: &Plan, selection: Selection) -> (Journeys, Journal, Buffers, u64) {
     let mut simulation = plan.simulation().unwrap();
     let classes = u8::try_from(plan.classes.len()).unwrap();
     let journeys = Journeys::new(&simulation, classes, selection);
-    let buffers = Buffers::of(&simulation, true);
+    let buffers = Buffers::for_simulation(&simulation, true);
     let mut listeners = (journeys, (Journal::default(), buffers));
     assert!(!simulation.run(u64::MAX, &mut listeners).unwrap());
     let (journeys, (journal, buffers)) = listeners;
@@ -35,7 +35,7 @@ fn follow(plan: &Plan, selection: Selection) -> (Journeys, Journal, Buffers, u64
     (journeys, journal, buffers, end_ns)
 }
 
-fn loaded() -> [Plan; 3] {
+fn loaded_plans() -> [Plan; 3] {
     let tree = || folded_shuffle(4, 2).unwrap();
     let mut minbw = minbw(Plan::poisson(tree(), CUT_THROUGH, 0.0, 64), 1.0);
     minbw.delay_ns = 20;
@@ -47,7 +47,9 @@ fn loaded() -> [Plan; 3] {
     [minbw, fifo, decided]
 }
 
-/// The deliveries, by what tells packets of these plans from one another.
+/// Returns the delivery times, ns, by source, class, connection and injection time.
+///
+/// In these plans the key identifies a packet almost uniquely.
 fn by_packet(deliveries: &[Delivery]) -> HashMap<(u32, u8, u32, u64), Vec<u64>> {
     let mut found = HashMap::<_, Vec<u64>>::new();
     for of in deliveries {
@@ -57,8 +59,8 @@ fn by_packet(deliveries: &[Delivery]) -> HashMap<(u32, u8, u32, u64), Vec<u64>> 
     found
 }
 
-/// No two of these, each a place with a beginning and an end, overlap at one place.
-fn apart(mut spans: Vec<(u32, u64, u64)>) {
+/// Asserts that no two spans of one link overlap; a span is link, start and end.
+fn assert_disjoint(mut spans: Vec<(u32, u64, u64)>) {
     assert!(spans.len() > 100);
     spans.sort_unstable();
     for pair in spans.windows(2) {
@@ -69,8 +71,8 @@ fn apart(mut spans: Vec<(u32, u64, u64)>) {
 
 #[test]
 fn stages_add_up_to_the_latency_and_nothing_overlaps_on_a_link() {
-    for plan in loaded() {
-        let (journeys, journal, ..) = follow(&plan, ALL);
+    for plan in loaded_plans() {
+        let (journeys, journal, ..) = run_with_journeys(&plan, ALL);
         let followed = journeys.journeys();
         assert!(followed.len() > 1_000);
         assert_eq!(followed.len() as u64, journal.injected.min(10_000));
@@ -103,18 +105,18 @@ fn stages_add_up_to_the_latency_and_nothing_overlaps_on_a_link() {
         assert!(waited[0] > 0 && waited[2] > 0 && (waited[1] > 0) == crossbars, "{waited:?}");
         let hops = || followed.iter().flat_map(|journey| &journey.hops);
         let sent = hops().map(|hop| (hop.link, hop.sent.unwrap()));
-        apart(sent.map(|(link, sent)| (link, sent.begins_ns, sent.ends_ns)).collect());
-        let crossed = hops().filter_map(|hop| hop.crossing.map(|crossing| (hop.link, crossing)));
+        assert_disjoint(sent.map(|(link, sent)| (link, sent.begins_ns, sent.ends_ns)).collect());
+        let crossed = hops().filter_map(|hop| hop.transfer.map(|transfer| (hop.link, transfer)));
         let crossed: Vec<_> = crossed.map(|(link, of)| (link, of.begins_ns, of.ends_ns)).collect();
         assert_eq!(crossed.is_empty(), !crossbars);
         if crossbars {
-            apart(crossed);
+            assert_disjoint(crossed);
         }
     }
 }
 
 #[test]
-fn a_lone_packets_stages_are_those_by_hand() {
+fn a_lone_packet_has_the_calculated_stages() {
     for (forwarding, buffering) in [
         (Forwarding::CutThrough, CUT_THROUGH.buffering),
         (Forwarding::CutThrough, Buffering::Output),
@@ -125,7 +127,7 @@ fn a_lone_packets_stages_are_those_by_hand() {
         let mut plan = Plan::poisson(folded_shuffle(4, 3).unwrap(), switch, 2e-7, 128);
         plan.delay_ns = 100;
         plan.stop_ns = 20_000_000_000;
-        let (journeys, ..) = follow(&plan, ALL);
+        let (journeys, ..) = run_with_journeys(&plan, ALL);
         assert!(journeys.journeys().len() > 100);
         let whole_ns = 128 * 8 * 1_000_000_000 / RATE_BPS;
         let hop_ns = match forwarding {
@@ -144,14 +146,13 @@ fn a_lone_packets_stages_are_those_by_hand() {
     }
 }
 
-/// What waits on average is what comes times how long it waits (Little's law), and no more is taken
-/// behind a link than there is.
+/// Checks the mean backlog by Little's law, and that occupied credits never exceed the buffer.
 #[test]
-fn buffers_are_as_full_as_journeys_say() {
-    for mut plan in loaded() {
+fn buffer_occupancy_matches_journeys() {
+    for mut plan in loaded_plans() {
         plan.stop_ns /= 2;
-        let (journeys, _, buffers, end_ns) = follow(&plan, ALL);
-        assert_eq!(journeys.allowed(), journeys.journeys().len() as u64, "all are followed");
+        let (journeys, _, buffers, end_ns) = run_with_journeys(&plan, ALL);
+        assert_eq!(journeys.allowed(), journeys.journeys().len() as u64, "some are not followed");
         let links = plan.topology.links().len();
         let mut waited = vec![0_u64; links];
         let mut held = vec![0_u64; links];
@@ -159,10 +160,10 @@ fn buffers_are_as_full_as_journeys_say() {
             for (number, hop) in journey.hops.iter().enumerate() {
                 let sent = hop.sent.unwrap();
                 waited[hop.link as usize] +=
-                    (sent.begins_ns - hop.waits_ns) * u64::from(journey.bytes);
-                if let Some(crossing) = hop.crossing {
+                    (sent.begins_ns - hop.wait_start_ns) * u64::from(journey.bytes);
+                if let Some(transfer) = hop.transfer {
                     let before = journey.hops[number - 1];
-                    held[before.link as usize] += (crossing.ends_ns
+                    held[before.link as usize] += (transfer.ends_ns
                         - before.sent.unwrap().begins_ns)
                         * u64::from(journey.bytes.div_ceil(64));
                 }
@@ -171,29 +172,29 @@ fn buffers_are_as_full_as_journeys_say() {
         let crossbars = matches!(plan.switch.buffering, Buffering::Combined(_));
         let mut fullest = 0;
         for link in 0..links {
-            let mean = buffers.waiting(link, end_ns).mean;
+            let mean = buffers.backlog(link, end_ns).mean;
             assert!((mean * end_ns as f64 - waited[link] as f64).abs() < 1.0, "{link}: {mean}");
-            let taken = (0..plan.classes.len()).filter_map(|of| buffers.taken(link, of, end_ns));
+            let taken = (0..plan.classes.len()).filter_map(|of| buffers.occupied(link, of, end_ns));
             let taken: Vec<_> = taken.collect();
             assert_eq!(taken.is_empty(), !crossbars);
             let mean: f64 = taken.iter().map(|fill| fill.mean).sum();
             assert!((mean * end_ns as f64 - held[link] as f64).abs() < 10.0, "{link}: {mean}");
-            fullest = fullest.max(taken.iter().map(|fill| fill.most).max().unwrap_or(0));
+            fullest = fullest.max(taken.iter().map(|fill| fill.max).max().unwrap_or(0));
         }
         assert!(fullest <= 136 && (fullest > 100) == crossbars, "{fullest} of 136 credits");
-        // Samples end with empty buffers, since the run does.
+        // The samples of each link and quantity are in time order.
         let mut last = HashMap::new();
         for sample in journeys.samples() {
-            let before = last.insert((sample.link, sample.of), *sample);
+            let before = last.insert((sample.link, sample.quantity), *sample);
             assert!(before.is_none_or(|before| before.time_ns <= sample.time_ns));
         }
-        assert!(last.keys().any(|(_, of)| *of == Sampled::WaitingBytes));
-        assert_eq!(last.keys().any(|(_, of)| *of == Sampled::TakenCredits), crossbars);
+        assert!(last.keys().any(|(_, of)| *of == SampledQuantity::BacklogBytes));
+        assert_eq!(last.keys().any(|(_, of)| *of == SampledQuantity::OccupiedCredits), crossbars);
     }
 }
 
 #[test]
-fn a_selection_takes_what_it_names_and_counts_the_others() {
+fn a_selection_filters_packets_and_counts_the_allowed() {
     let mut plan = Plan::poisson(folded_shuffle(4, 2).unwrap(), OUTPUT_QUEUED, 0.5, 512);
     plan.traffic = vec![ClassTraffic { load: 0.25, kind: Kind::Poisson { bytes: 512 } }; 2];
     plan.classes = vec![plan.classes[0].clone(); 2];
@@ -205,7 +206,7 @@ fn a_selection_takes_what_it_names_and_counts_the_others() {
         time_ns: 100_000..300_000,
         ..ALL
     };
-    let (named, journal, ..) = follow(&plan, selection.clone());
+    let (named, journal, ..) = run_with_journeys(&plan, selection.clone());
     let expected = journal.injections.iter().filter(|(source, injection)| {
         [0, 1, 2, 7].contains(source)
             && injection.class == 1
@@ -215,26 +216,26 @@ fn a_selection_takes_what_it_names_and_counts_the_others() {
     let expected = expected.count();
     assert!(expected > 30);
     assert_eq!(named.journeys().len(), expected);
-    let (third, ..) = follow(&plan, Selection { every: 3, first: 5, ..selection });
+    let (third, ..) = run_with_journeys(&plan, Selection { every: 3, first: 5, ..selection });
     assert_eq!(third.allowed(), expected as u64);
     let sparse: Vec<_> = named.journeys().iter().step_by(3).take(5).cloned().collect();
     assert_eq!(third.journeys(), sparse);
-    let (each, ..) = follow(&plan, Selection { first: 4, ..ALL });
+    let (each, ..) = run_with_journeys(&plan, Selection { first: 4, ..ALL });
     for class in 0..2 {
         assert_eq!(each.journeys().iter().filter(|of| of.class == class).count(), 4);
     }
 }
 
-/// A run that ends early leaves packets on their way: their stages end where what is known does.
+/// A run that stops early leaves packets in transit; their stages end at the last known event.
 #[test]
 fn packets_under_way_at_the_end_have_no_delivery() {
-    let [plan, ..] = loaded();
+    let [plan, ..] = loaded_plans();
     let mut simulation = plan.simulation().unwrap();
     let mut journeys = Journeys::new(&simulation, 7, ALL);
     assert!(simulation.run(100_000, &mut journeys).unwrap());
     let under_way = journeys.journeys().iter().filter(|of| of.delivered_ns.is_none());
     let under_way: Vec<_> = under_way.collect();
-    assert_eq!(under_way.len(), simulation.packets_under_way());
+    assert_eq!(under_way.len(), simulation.packets_in_transit());
     assert!(under_way.iter().any(|of| of.stages().len() > 2));
     for journey in under_way {
         assert!(journey.stages().iter().all(|stage| stage.kind != StageKind::LastLink));

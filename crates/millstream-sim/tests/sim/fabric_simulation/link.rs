@@ -1,4 +1,4 @@
-//! A fabric of one busy link sends as the simulated link does.
+//! A fabric with one busy link sends exactly like the simulated link.
 
 use millstream::{Contract, Departure};
 use millstream_scenario::Scenario;
@@ -23,8 +23,10 @@ impl Listener for Sent {
     }
 }
 
-/// Between two end-points the second link never waits, so a packet arrives a switch's latency and
-/// its own length after the first link began to send it.
+/// Compares the first link of two end-points with the simulated link.
+///
+/// The second link never has a backlog. A packet therefore arrives one switch latency and one
+/// transmission time after the start of its transmission on the first link.
 #[test]
 fn one_busy_link_is_the_simulated_link() {
     for discipline in ["fifo", "wfq", "scfq", "wf2q+", "drr", "dwcs", "static-priority"] {

@@ -1,4 +1,4 @@
-//! The fabric against hand formulas, queueing theory, and itself by other ways.
+//! The fabric against closed formulas, queueing theory, and its own slower paths.
 
 mod journeys;
 mod link;
@@ -13,7 +13,7 @@ use millstream_sim::fabric::{
 use proptest::prelude::*;
 use support::{CROSSBAR, CUT_THROUGH, LARGEST_BYTES, OUTPUT_QUEUED, Plan, RATE_BPS, star};
 
-/// Seven classes of the MinBW paper at `load`.
+/// Returns `plan` with the seven classes of the MinBW paper at `load`.
 fn minbw(plan: Plan, load: f64) -> Plan {
     let mut classes = vec![Contract::new().fmc()];
     classes.extend([17, 13, 13, 6, 2, 1].map(|weight| {
@@ -28,8 +28,8 @@ fn crossbar(crossbar: Crossbar) -> SwitchParameters {
 }
 
 #[test]
-fn a_lone_packet_takes_as_long_as_by_hand() {
-    // A packet every 40 ms in all: they never meet.
+fn a_lone_packet_has_the_calculated_latency() {
+    // One packet every 40 ms in the whole network, so packets never wait for each other.
     for (bytes, forwarding, delay_ns, far_ns) in [
         (128, Forwarding::CutThrough, 0, 1_237),
         (2_176, Forwarding::CutThrough, 0, 9_429),
@@ -61,25 +61,26 @@ fn a_lone_packet_takes_as_long_as_by_hand() {
     }
 }
 
-/// The yardstick: 64 end-points, 80 % load, 512 bytes; five independent simulators say 23.15 to
-/// 23.35 µs, and queueing theory 4.096 µs of waiting at the source.
+/// The reference case: 64 end-points, 80 % load, packets of 512 bytes.
+///
+/// Five independent simulators give a mean latency of 23.15 to 23.35 µs. Queueing theory gives a
+/// mean wait of 4.096 µs at the source.
 #[test]
-fn the_yardstick_has_the_known_mean_latency() {
+fn the_reference_case_has_the_known_mean_latency() {
     let mut plan = Plan::poisson(folded_shuffle(4, 3).unwrap(), OUTPUT_QUEUED, 0.8, 512);
     plan.stop_ns = 100_000_000;
     let mean_us = plan.deliveries().mean_latency_ns() / 1e3;
     assert!((23.05..23.40).contains(&mean_us), "{mean_us} us");
-    // One hop only: a source's queue is M/D/1, and through the switch there is no more to wait for
-    // than the other sources' packets for the same end-point.
+    // With two end-points, a source's queue is M/D/1, and packets do not wait at the switch.
     let mut pair = Plan::poisson(star(2), OUTPUT_QUEUED, 0.8, 512);
     pair.stop_ns = 400_000_000;
     let wait_ns = pair.deliveries().mean_latency_ns() - f64::from(2 * 2_048 + 145);
     assert!((wait_ns / 4_096.0 - 1.0).abs() < 0.03, "{wait_ns} ns");
 }
 
-/// Links that need not decide deliver as links that do.
+/// Links on the first-come fast path deliver like links that ask their scheduler.
 #[test]
-fn first_come_links_are_those_of_the_engine() {
+fn first_come_links_match_scheduled_links() {
     for forwarding in [Forwarding::StoreAndForward, Forwarding::CutThrough] {
         let switch = SwitchParameters { forwarding, ..OUTPUT_QUEUED };
         let mut plan = Plan::poisson(folded_shuffle(4, 2).unwrap(), switch, 0.9, 512);
@@ -91,7 +92,7 @@ fn first_come_links_are_those_of_the_engine() {
     }
 }
 
-/// What share of the links' rate a switch of so many ports delivers when it is offered all of it.
+/// Returns the throughput of a switch of `ports` ports at full load, as a share of the links' rate.
 fn saturation(ports: u16, of: Crossbar, stop_ns: u64) -> f64 {
     let switch = SwitchParameters { forwarding: Forwarding::StoreAndForward, ..crossbar(of) };
     let mut plan = Plan::poisson(star(ports), switch, 1.0, 512);
@@ -104,8 +105,10 @@ fn saturation(ports: u16, of: Crossbar, stop_ns: u64) -> f64 {
     late.count() as f64 * 2_048.0 / ((stop_ns - from_ns) as f64 * f64::from(ports))
 }
 
-/// Head-of-line blocking leaves 2 − √2 = 58.6 % of a large switch (Karol, Hluchyj and Morgan 1987),
-/// a little more of a small one; virtual output queues leave nearly all.
+/// Checks the saturation throughput of crossbars.
+///
+/// Head-of-line blocking limits a large switch to 2 − √2 = 58.6 % (Karol, Hluchyj and Morgan 1987)
+/// and a small one to slightly more. Virtual output queues reach nearly 100 %.
 #[test]
 fn crossbars_saturate_where_theory_says() {
     let large =
@@ -114,12 +117,13 @@ fn crossbars_saturate_where_theory_says() {
     assert!((0.575..0.605).contains(&blocked), "{blocked}");
     for arbiter in [Arbiter::RoundRobin, Arbiter::Islip] {
         let free = saturation(16, Crossbar { arbiter, ..large }, 40_000_000);
-        assert!(free > 0.95, "{free} by {arbiter:?}");
+        assert!(free > 0.95, "{free} with {arbiter:?}");
     }
 }
 
-/// A table's turns are those of classes, wherever their channels stand: below a management channel,
-/// and on the layers of a torus.
+/// A table's turns name classes, whatever their channel numbers are.
+///
+/// Covers tables below a management channel and on the layers of a torus.
 #[test]
 fn a_table_serves_the_classes_that_it_names() {
     for (topology, managed) in [
@@ -134,21 +138,21 @@ fn a_table_serves_the_classes_that_it_names() {
         if managed {
             plan.classes[0] = Contract::new().fmc();
         }
-        // Three turns of class 1 for one of class 2, which both want all of the links.
+        // Class 1 has three turns for each of class 2; each class alone nearly fills the links.
         plan.table = [0, 1, 1, 2, 1].map(StreamId).to_vec();
         plan.traffic.extend([ClassTraffic { load: 0.9, kind: Kind::Poisson { bytes: 512 } }; 2]);
         plan.stop_ns = 5_000_000;
         let mut journal = support::Journal::default();
         plan.simulation().unwrap().run(plan.stop_ns, &mut journal).unwrap();
-        let got = |class: u8| {
+        let delivered = |class: u8| {
             journal.deliveries.iter().filter(|delivery| delivery.class == class).count() as f64
         };
-        let ratio = got(1) / got(2);
+        let ratio = delivered(1) / delivered(2);
         assert!((2.0..4.0).contains(&ratio), "{ratio}");
     }
 }
 
-/// Everything that is injected is delivered once, in order within a connection.
+/// Every injected packet is delivered once, in order within a connection.
 #[test]
 fn nothing_is_lost_or_overtaken() {
     for switch in
@@ -178,8 +182,9 @@ fn same_seed_same_deliveries() {
     assert_ne!(plan.deliveries(), once);
 }
 
-/// With one layer a ring of switches locks up under load, and the fabric says along which links;
-/// with the layers that its routes ask for it does not.
+/// A ring of switches deadlocks on one layer; the error names the links of the cycle.
+///
+/// On the two layers of its routes it does not deadlock.
 #[test]
 fn a_deadlock_is_named() {
     let tight = Crossbar { input_credits: 34, output_credits: 34, ..CROSSBAR };
@@ -194,7 +199,7 @@ fn a_deadlock_is_named() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused() {
+fn invalid_parameters_are_rejected() {
     let plan =
         |switch| Plan::poisson(star(4), switch, 0.1, 64).simulation().err().unwrap().to_string();
     let slow = Crossbar { rate_bps: RATE_BPS / 2, ..CROSSBAR };
@@ -205,18 +210,18 @@ fn what_cannot_be_simulated_is_refused() {
     let small = Crossbar { output_credits: 33, ..CROSSBAR };
     assert_eq!(
         plan(crossbar(small)),
-        "a buffer of 33 credits holds no packet of 2176 bytes, which needs 34"
+        "a buffer of 33 credits is too small: a packet of 2176 bytes needs 34"
     );
     assert_eq!(
         plan(SwitchParameters { latency_ns: 0, ..CUT_THROUGH }),
-        "latency of the switches and delay of the links are both 0; one must be 1 ns at least"
+        "the switches' latency and the links' delay are both 0; one must be at least 1 ns"
     );
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever the fabric: it drains, and nothing arrives sooner than it could.
+    /// Every fabric drains, and no latency is below the minimum.
     #[test]
     fn fabrics_drain(
         shape in 0..4_usize,

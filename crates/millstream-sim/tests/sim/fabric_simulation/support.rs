@@ -1,9 +1,9 @@
-//! Fabrics to try things on.
+//! Fabrics for tests.
 
 use millstream::catalogue::{DisciplineRow, Options};
 use millstream::{Contract, StreamId};
 use millstream_sim::fabric::topology::{Cable, Node, Topology, custom};
-use millstream_sim::fabric::traffic::{ClassTraffic, Injection, Kind, everywhere};
+use millstream_sim::fabric::traffic::{ClassTraffic, Injection, Kind, end_point_traffic};
 use millstream_sim::fabric::{
     Arbiter, Buffering, Crossbar, Delivery, Egress, FabricError, FabricListener, Forwarding,
     LinkParameters, Queueing, Simulation, SwitchParameters,
@@ -33,7 +33,7 @@ pub(crate) const OUTPUT_QUEUED: SwitchParameters = SwitchParameters {
     buffering: Buffering::Output,
 };
 
-/// A fabric to be made.
+/// The parameters of a fabric, with defaults.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) topology: Topology,
@@ -49,7 +49,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// One class of Poisson packets under FIFO.
+    /// Creates a fabric with one class of Poisson packets under FIFO.
     pub(crate) fn poisson(
         topology: Topology,
         switch: SwitchParameters,
@@ -71,7 +71,7 @@ impl Plan {
 
     pub(crate) fn simulation(&self) -> Result<Simulation, FabricError> {
         let Self { topology, traffic, seed, stop_ns, .. } = self;
-        let (sources, _) = everywhere(topology, RATE_BPS, 1.0, traffic, *seed, *stop_ns);
+        let (sources, _) = end_point_traffic(topology, RATE_BPS, 1.0, traffic, *seed, *stop_ns);
         let egress = Egress {
             discipline: DisciplineRow::parse(self.discipline).unwrap(),
             options: Options { table: self.table.clone(), ..Options::default() },
@@ -83,12 +83,12 @@ impl Plan {
         Simulation::new(topology.clone(), link, self.switch, &egress, sources, LARGEST_BYTES)
     }
 
-    /// Runs until everything has been delivered.
+    /// Runs until all packets are delivered; returns the sorted events.
     pub(crate) fn deliveries(&self) -> Journal {
         let mut journal = Journal::default();
         let mut simulation = self.simulation().unwrap();
         assert!(!simulation.run(u64::MAX, &mut journal).unwrap());
-        assert_eq!(simulation.packets_under_way(), 0);
+        assert_eq!(simulation.packets_in_transit(), 0);
         journal.injections.sort_unstable_by_key(|(source, injection)| {
             (*source, injection.time_ns, injection.class, injection.connection)
         });
@@ -99,7 +99,7 @@ impl Plan {
     }
 }
 
-/// Everything that was injected and delivered.
+/// A listener that records all injections and deliveries.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Journal {
     pub(crate) injected: u64,
@@ -130,7 +130,7 @@ impl Journal {
     }
 }
 
-/// One switch with so many end-points.
+/// Creates one switch with `end_points` end-points.
 pub(crate) fn star(end_points: u16) -> Topology {
     let cables: Vec<Cable> = (0..end_points)
         .map(|number| (Node::EndPoint(u32::from(number)), 0, Node::Switch(0), number))

@@ -1,6 +1,6 @@
-//! Networks and routes: what every generator promises, walked over all pairs of end-points.
+//! Networks and routes: the guarantees of every generator, checked over all pairs of end-points.
 
-mod by_cables;
+mod custom_networks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -14,7 +14,7 @@ fn pairs(topology: &Topology) -> impl Iterator<Item = (u32, u32)> {
     (0..count).flat_map(move |source| (0..count).map(move |destination| (source, destination)))
 }
 
-/// The path, of a length that cannot be a loop.
+/// Returns the path, cut off at a length that only a loop can exceed.
 fn path(topology: &Topology, source: u32, destination: u32) -> Vec<usize> {
     let most = topology.switches() as usize + 2;
     topology.path(source, destination).take(most).collect()
@@ -24,8 +24,8 @@ fn nodes(topology: &Topology) -> impl Iterator<Item = Node> {
     (0..topology.end_points()).map(Node::EndPoint).chain((0..topology.switches()).map(Node::Switch))
 }
 
-/// Ends of links are as the accessors say, and no port has two links in or two out.
-fn well_wired(topology: &Topology) {
+/// Asserts that links match the accessors, and that no port has two links in or two out.
+fn assert_well_wired(topology: &Topology) {
     let (mut inputs, mut outputs) = (BTreeSet::new(), BTreeSet::new());
     for (index, link) in topology.links().iter().enumerate() {
         assert!(outputs.insert((link.from, link.from_port)), "{link:?}");
@@ -55,8 +55,8 @@ fn well_wired(topology: &Topology) {
     assert_eq!(used + topology.end_points() as usize, topology.links().len());
 }
 
-/// Every pair's path is a chain of links from source to destination by the switches' hops.
-fn all_arrive(topology: &Topology) {
+/// Asserts that each path is a chain of links from source to destination by the switches' hops.
+fn assert_all_arrive(topology: &Topology) {
     let mut layers = 1;
     for (source, destination) in pairs(topology) {
         let path = path(topology, source, destination);
@@ -76,7 +76,7 @@ fn all_arrive(topology: &Topology) {
     assert_eq!(layers, topology.layers());
 }
 
-fn drawn_apart(topology: &Topology) {
+fn assert_distinct_positions(topology: &Topology) {
     let mut places = BTreeMap::new();
     for node in nodes(topology) {
         if let Some(other) = places.insert(topology.position(node), node) {
@@ -85,14 +85,14 @@ fn drawn_apart(topology: &Topology) {
     }
 }
 
-fn sound(topology: &Topology) {
-    well_wired(topology);
-    all_arrive(topology);
-    drawn_apart(topology);
+fn assert_valid(topology: &Topology) {
+    assert_well_wired(topology);
+    assert_all_arrive(topology);
+    assert_distinct_positions(topology);
     assert_eq!(topology.dependency_cycle(), None);
 }
 
-/// How many pairs there are of each path length in links, an end-point with itself left out.
+/// Returns the number of pairs of distinct end-points, by path length in links.
 fn lengths(topology: &Topology) -> BTreeMap<usize, u32> {
     let mut lengths = BTreeMap::new();
     for (source, destination) in
@@ -103,7 +103,7 @@ fn lengths(topology: &Topology) -> BTreeMap<usize, u32> {
     lengths
 }
 
-/// How many packets each link carries if every end-point sends one to every other.
+/// Returns the number of packets per link if every end-point sends one to every other.
 fn loads(topology: &Topology) -> Vec<u32> {
     let mut loads = vec![0; topology.links().len()];
     for (source, destination) in
@@ -116,7 +116,7 @@ fn loads(topology: &Topology) -> Vec<u32> {
     loads
 }
 
-/// How many links each node is from another, without regard to routes.
+/// Returns the distance of each node from `source` in links, independent of the routes.
 fn distances(topology: &Topology, source: Node) -> BTreeMap<Node, usize> {
     let mut next = BTreeMap::<Node, Vec<Node>>::new();
     for link in topology.links() {
@@ -137,7 +137,7 @@ fn distances(topology: &Topology, source: Node) -> BTreeMap<Node, usize> {
     found
 }
 
-fn all_shortest(topology: &Topology) {
+fn assert_all_shortest(topology: &Topology) {
     for source in 0..topology.end_points() {
         let distances = distances(topology, Node::EndPoint(source));
         for destination in (0..topology.end_points()).filter(|&other| other != source) {
@@ -150,7 +150,7 @@ fn all_shortest(topology: &Topology) {
 #[test]
 fn the_default_folded_shuffle_has_the_numbers_of_theory() {
     let topology = folded_shuffle(4, 3).unwrap();
-    sound(&topology);
+    assert_valid(&topology);
     assert_eq!((topology.end_points(), topology.switches(), topology.layers()), (64, 48, 1));
     assert!((0..48).all(|switch| topology.ports(switch) == 8));
     assert_eq!(lengths(&topology), BTreeMap::from([(2, 64 * 3), (4, 64 * 12), (6, 64 * 48)]));
@@ -166,8 +166,8 @@ fn the_default_folded_shuffle_has_the_numbers_of_theory() {
 fn folded_shuffles_of_all_shapes_are_sound_and_shortest() {
     for (arity, levels) in [(2, 1), (5, 1), (2, 2), (2, 5), (3, 3), (6, 2), (8, 2)] {
         let topology = folded_shuffle(arity, levels).unwrap();
-        sound(&topology);
-        all_shortest(&topology);
+        assert_valid(&topology);
+        assert_all_shortest(&topology);
         let across = arity.pow(levels - 1);
         assert_eq!(topology.end_points(), across * arity);
         assert_eq!(topology.switches(), across * levels);
@@ -179,8 +179,7 @@ fn a_folded_shuffle_spreads_uniform_traffic_evenly() {
     for (arity, levels) in [(4_u32, 3_u32), (2, 4), (3, 2)] {
         let topology = folded_shuffle(arity, levels).unwrap();
         let across = topology.switches() / levels;
-        // What a link above l levels carries, up or down, leaves or enters a tree of k^l
-        // end-points.
+        // The packets on a link above l levels enter or leave a subtree of k^l end-points.
         let level = |node| match node {
             Node::EndPoint(_) => 0,
             Node::Switch(number) => 1 + number / across,
@@ -208,11 +207,11 @@ fn one_destinations_packets_come_down_one_tree() {
 #[test]
 fn the_one_way_shuffle_has_paths_of_one_length() {
     let topology = shuffle(8, 2).unwrap();
-    sound(&topology);
+    assert_valid(&topology);
     assert_eq!((topology.end_points(), topology.switches()), (64, 16));
     assert!((0..16).all(|switch| topology.ports(switch) == 8));
     assert_eq!(lengths(&topology), BTreeMap::from([(3, 64 * 63)]));
-    // Every link between the stages is on eight sources' ways to eight destinations.
+    // Every link between the stages is on the routes of eight sources to eight destinations.
     for (link, load) in topology.links().iter().zip(loads(&topology)) {
         if let (Node::Switch(_), Node::Switch(_)) = (link.from, link.to) {
             assert!((63..=64).contains(&load), "{link:?} carries {load}");
@@ -222,7 +221,7 @@ fn the_one_way_shuffle_has_paths_of_one_length() {
     }
     for (radix, stages) in [(2, 1), (2, 4), (3, 3), (5, 2)] {
         let topology = shuffle(radix, stages).unwrap();
-        sound(&topology);
+        assert_valid(&topology);
         assert_eq!(lengths(&topology).into_keys().collect::<Vec<_>>(), [stages as usize + 1]);
     }
 }
@@ -231,8 +230,8 @@ fn the_one_way_shuffle_has_paths_of_one_length() {
 fn a_fat_tree_is_a_shortest_path_network_with_even_load() {
     for ports in [2, 4, 6, 8] {
         let topology = fat_tree(ports).unwrap();
-        sound(&topology);
-        all_shortest(&topology);
+        assert_valid(&topology);
+        assert_all_shortest(&topology);
         assert_eq!(topology.end_points(), ports.pow(3) / 4);
         assert_eq!(topology.switches(), 5 * ports * ports / 4);
         let half = ports / 2;
@@ -257,12 +256,13 @@ fn meshes_go_dimension_by_dimension() {
         [(&[2][..], 1), (&[7], 2), (&[4, 3], 1), (&[2, 2], 3), (&[3, 2, 4], 1), (&[2, 2, 2, 3], 2)]
     {
         let topology = mesh(dims, concentration).unwrap();
-        sound(&topology);
-        all_shortest(&topology);
+        assert_valid(&topology);
+        assert_all_shortest(&topology);
         assert_eq!(topology.layers(), 1);
         assert_eq!(topology.end_points(), dims.iter().product::<u32>() * concentration);
     }
-    // From (0, 0) to (2, 1): twice up the first dimension by port 1, then the second by port 3.
+    // From (0, 0) to (2, 1): two steps up the first dimension (port 1), then one up the second
+    // (port 3).
     let topology = mesh(&[4, 3], 1).unwrap();
     let ports: Vec<u16> =
         path(&topology, 0, 6).iter().map(|&link| topology.links()[link].from_port).collect();
@@ -275,14 +275,15 @@ fn tori_go_the_shortest_way_round() {
         [(&[2][..], 1), (&[3], 1), (&[8], 1), (&[4, 5], 1), (&[3, 2], 2), (&[4, 3, 3], 1)]
     {
         let topology = torus(dims, concentration).unwrap();
-        sound(&topology);
-        all_shortest(&topology);
+        assert_valid(&topology);
+        assert_all_shortest(&topology);
         assert_eq!(topology.layers(), 2);
         assert!((0..topology.switches()).all(|switch| {
             (0..topology.ports(switch)).all(|port| topology.output_link(switch, port).is_some())
         }));
     }
-    // Halfway round goes up, and only a packet with the dateline before it is on layer 0.
+    // A packet goes up if its destination is halfway around. It uses layer 0 only before the
+    // dateline.
     let topology = torus(&[8], 1).unwrap();
     let hop = |switch, destination| {
         let hop = topology.hop(switch, destination);
@@ -296,7 +297,7 @@ fn tori_go_the_shortest_way_round() {
 }
 
 #[test]
-fn what_needs_two_layers_has_a_cycle_on_one() {
+fn tori_and_dragonflies_have_a_cycle_on_one_layer() {
     for topology in [
         torus(&[4], 1).unwrap(),
         torus(&[5, 4], 1).unwrap(),
@@ -306,7 +307,7 @@ fn what_needs_two_layers_has_a_cycle_on_one() {
         assert_eq!(topology.dependency_cycle(), None);
         let one = topology.on_one_layer();
         assert_eq!(one.layers(), 1);
-        all_arrive(&one);
+        assert_all_arrive(&one);
         let cycle = one.dependency_cycle().unwrap();
         assert!(cycle.len() > 1);
         // Each link is held by some packet that waits for the next.
@@ -321,7 +322,7 @@ fn what_needs_two_layers_has_a_cycle_on_one() {
             );
         }
     }
-    // A ring of three is small enough: no shortest way has two steps.
+    // In a ring of three no shortest route has two steps, so there is no dependency.
     assert_eq!(torus(&[3], 1).unwrap().on_one_layer().dependency_cycle(), None);
 }
 
@@ -329,7 +330,7 @@ fn what_needs_two_layers_has_a_cycle_on_one() {
 fn a_dragonfly_goes_local_global_local() {
     for (p, a, h) in [(1, 1, 1), (1, 2, 1), (2, 1, 3), (2, 4, 2), (1, 3, 3), (3, 6, 1)] {
         let topology = dragonfly(p, a, h).unwrap();
-        sound(&topology);
+        assert_valid(&topology);
         let groups = a * h + 1;
         assert_eq!(topology.end_points(), groups * a * p);
         assert_eq!(topology.switches(), groups * a);
@@ -349,7 +350,7 @@ fn a_dragonfly_goes_local_global_local() {
             let last = destination / (p * a);
             let globals = between.clone().filter(|(from, to)| from != to).count();
             assert_eq!(globals, usize::from(source / (p * a) != last));
-            // The group is left at once for the last one.
+            // Packets go directly from the first group to the last.
             assert!(between.clone().all(|(from, to)| from == to || to == last));
         }
         // Exactly one cable between any two groups.
@@ -376,73 +377,73 @@ fn cable(one: u32, one_port: u16, other: u32, other_port: u16) -> Cable {
 }
 
 #[test]
-fn errors_say_what_and_what_would_be_right() {
+fn errors_name_the_value_and_the_allowed_range() {
     let good = [end_point(0, 0, 0), end_point(1, 1, 0), cable(0, 1, 1, 1)];
-    let but = |extra: &[Cable]| custom(2, &[3, 3], &[&good[..], extra].concat());
+    let with = |extra: &[Cable]| custom(2, &[3, 3], &[&good[..], extra].concat());
     let cases: Vec<(Result<Topology, TopologyError>, &str)> = vec![
-        (folded_shuffle(1, 3), "arity is 1; allowed is 2 to 128"),
-        (folded_shuffle(4, 0), "levels is 0; allowed is 1 to 14"),
+        (folded_shuffle(1, 3), "arity is 1; must be 2 to 128"),
+        (folded_shuffle(4, 0), "levels is 0; must be 1 to 14"),
         (
             folded_shuffle(4, 8),
-            "arity 4 and levels 8 make 65536 end-points; at most 16384 are allowed",
+            "arity 4 and levels 8 give 65536 end-points; at most 16384 are allowed",
         ),
         (
             folded_shuffle(2, 14),
-            "arity 2 and levels 14 make 114688 switches; at most 65536 are allowed",
+            "arity 2 and levels 14 give 114688 switches; at most 65536 are allowed",
         ),
-        (shuffle(257, 1), "radix is 257; allowed is 2 to 256"),
-        (shuffle(2, 15), "stages is 15; allowed is 1 to 14"),
-        (fat_tree(5), "ports is 5; allowed is an even number from 2 to 40"),
-        (fat_tree(42), "ports is 42; allowed is an even number from 2 to 40"),
-        (mesh(&[], 1), "the number of dims is 0; allowed is 1 to 14"),
-        (torus(&[4, 1], 1), "a size in dims is 1; allowed is 2 to 16384"),
-        (mesh(&[4, 4], 0), "concentration is 0; allowed is 1 to 254"),
+        (shuffle(257, 1), "radix is 257; must be 2 to 256"),
+        (shuffle(2, 15), "stages is 15; must be 1 to 14"),
+        (fat_tree(5), "ports is 5; must be an even number from 2 to 40"),
+        (fat_tree(42), "ports is 42; must be an even number from 2 to 40"),
+        (mesh(&[], 1), "the number of dims is 0; must be 1 to 14"),
+        (torus(&[4, 1], 1), "a size in dims is 1; must be 2 to 16384"),
+        (mesh(&[4, 4], 0), "concentration is 0; must be 1 to 254"),
         (
             torus(&[2, 2], 253),
-            "dims [2, 2] and concentration 253 make 257 ports a switch; at most 256 are allowed",
+            "dims [2, 2] and concentration 253 give 257 ports per switch; at most 256 are allowed",
         ),
-        (dragonfly(0, 4, 2), "end_points is 0; allowed is 1 to 16384"),
+        (dragonfly(0, 4, 2), "end_points is 0; must be 1 to 16384"),
         (
             dragonfly(8, 16, 8),
-            "end_points 8, switches 16 and globals 8 make 16512 end-points; at most 16384 are \
+            "end_points 8, switches 16 and globals 8 give 16512 end-points; at most 16384 are \
              allowed",
         ),
-        (custom(0, &[1], &[]), "end_points is 0; allowed is 1 to 16384"),
-        (custom(1, &[], &[]), "the number of switches is 0; allowed is 1 to 65536"),
-        (custom(1, &[257], &[]), "a number of ports in switches is 257; allowed is 1 to 256"),
+        (custom(0, &[1], &[]), "end_points is 0; must be 1 to 16384"),
+        (custom(1, &[], &[]), "the number of switches is 0; must be 1 to 65536"),
+        (custom(1, &[257], &[]), "a number of ports in switches is 257; must be 1 to 256"),
         (
             custom(16_384, &[1; 40_000], &[]),
-            "end_points 16384 and 40000 switches make 655360000 routes (switches × end-points); \
+            "end_points 16384 and 40000 switches give 655360000 routes (switches × end-points); \
              at most 536870912 are allowed",
         ),
         (
-            but(&[cable(0, 2, 2, 0)]),
+            with(&[cable(0, 2, 2, 0)]),
             "cable 3 ends at switch 2; there are 2 end-points and 2 switches, each numbered from 0",
         ),
         (
-            but(&[end_point(2, 0, 2)]),
+            with(&[end_point(2, 0, 2)]),
             "cable 3 ends at end-point 2; there are 2 end-points and 2 switches, each numbered \
              from 0",
         ),
         (
-            but(&[cable(0, 2, 1, 3)]),
+            with(&[cable(0, 2, 1, 3)]),
             "cable 3 ends at port 3 of switch 1, which has 3 ports numbered from 0",
         ),
         (
-            but(&[cable(0, 2, 1, 1)]),
-            "cable 3 ends at port 1 of switch 1, which has a cable; allowed is one a port",
+            with(&[cable(0, 2, 1, 1)]),
+            "cable 3 ends at port 1 of switch 1, which already has a cable; a port takes one",
         ),
         (
-            but(&[end_point(1, 0, 2)]),
-            "cable 3 ends at port 0 of end-point 1, which has a cable; allowed is one a port",
+            with(&[end_point(1, 0, 2)]),
+            "cable 3 ends at port 0 of end-point 1, which already has a cable; a port takes one",
         ),
         (
-            but(&[cable(0, 2, 0, 2)]),
-            "cable 3 joins switch 0 to switch 0; allowed is a switch and another node",
+            with(&[cable(0, 2, 0, 2)]),
+            "cable 3 joins switch 0 to switch 0; a cable must join a switch to another node",
         ),
         (
             custom(2, &[2], &[(Node::EndPoint(0), 0, Node::EndPoint(1), 0)]),
-            "cable 0 joins end-point 0 to end-point 1; allowed is a switch and another node",
+            "cable 0 joins end-point 0 to end-point 1; a cable must join a switch to another node",
         ),
         (
             custom(2, &[2], &[end_point(0, 0, 0)]),
@@ -450,7 +451,7 @@ fn errors_say_what_and_what_would_be_right() {
         ),
         (
             custom(2, &[2, 2], &good[..2]),
-            "no cables lead from switch 0 to switch 1; every switch must be reached",
+            "switch 1 is not connected to switch 0; every switch must be reachable",
         ),
     ];
     for (result, message) in cases {

@@ -1,7 +1,7 @@
 //! Random scenario files: every discipline, with phases, first deadlines, caps, credits and trees.
 //!
-//! Draws are biased towards what theorems cover (one length, whole slots, a common phase), and each
-//! premise is broken with a small chance of its own, so that answers of all three kinds come up.
+//! Draws are biased towards the premises of the theorems: one length, whole slots, a common phase.
+//! Each premise is broken with its own small probability, so all three kinds of answers occur.
 
 use millstream::catalogue::DISCIPLINES;
 use rand_chacha::ChaCha8Rng;
@@ -10,15 +10,15 @@ use std::fmt::Write as _;
 
 pub(crate) struct Draw(ChaCha8Rng);
 
-/// What all streams of a scenario have in common.
+/// Parameters common to all streams of a scenario.
 struct Common {
     discipline: &'static str,
     rate_bps: u64,
     overhead: u64,
     streams: u64,
-    /// The length of packets, unless a stream has its own.
+    /// Default packet length, bytes.
     bytes: u64,
-    /// The period, unless a stream has its own.
+    /// Default period, ns.
     period_ns: u64,
 }
 
@@ -33,7 +33,7 @@ impl Draw {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// 0 to `end` − 1.
+    /// Draws a number from 0 to `end` − 1.
     fn below(&mut self, end: u64) -> u64 {
         self.0.next_u64() % end.max(1)
     }
@@ -46,12 +46,12 @@ impl Draw {
         choices[usize::try_from(self.below(choices.len() as u64)).unwrap()]
     }
 
-    /// A scenario's text.
+    /// Returns the text of a random scenario.
     pub(crate) fn scenario(&mut self) -> String {
         if self.once_in(3) { self.tight() } else { self.loose() }
     }
 
-    /// Unit jobs that need nearly all of the link, one premise broken in half of the draws.
+    /// Unit jobs that need nearly the whole link; about half of the draws break one premise.
     fn tight(&mut self) -> String {
         let discipline = self.one_of(&["dwcs", "vds", "pd2"]);
         let (slot_ns, slots) = (1_000, self.below(3) + 1);
@@ -68,13 +68,13 @@ impl Draw {
             let periods = if equal { slots } else { self.below(6) + 1 };
             let mut period_ns = periods * slot_ns;
             let of = self.below(if broken == 0 { 18 } else { 9 }) + 1;
-            let asked = match self.below(if broken == 0 { 9 } else { 4 }) {
+            let required = match self.below(if broken == 0 { 9 } else { 4 }) {
                 0 | 1 => of,
                 2 | 3 => 1,
                 _ => self.below(of) + 1,
             };
             #[allow(clippy::cast_precision_loss)]
-            let need = asked as f64 / (of * periods) as f64;
+            let need = required as f64 / (of * periods) as f64;
             if need > left + 1e-9 {
                 continue;
             }
@@ -88,7 +88,8 @@ impl Draw {
                 _ => 0,
             };
             let _ = writeln!(text, "\n[[stream]]\nname = \"s{stream}\"\nlate = \"{late}\"");
-            let _ = writeln!(text, "period = \"{period_ns} ns\"\nwindow = \"{}/{of}\"", of - asked);
+            let _ =
+                writeln!(text, "period = \"{period_ns} ns\"\nwindow = \"{}/{of}\"", of - required);
             let interval = format!("bytes = 125, interval = \"{period_ns} ns\"");
             let source = match self.below(4) {
                 _ if broken == 4 => format!(
@@ -109,7 +110,7 @@ impl Draw {
         let row = &DISCIPLINES[usize::try_from(self.below(DISCIPLINES.len() as u64)).unwrap()];
         let deadlines = DISCIPLINES.iter().filter(|row| row.guarantee.deadlines().is_some());
         let deadlines: Vec<_> = deadlines.map(|row| row.name).collect();
-        // Half of all draws are of deadlines, which have most premises.
+        // Half of all draws use a deadline discipline, since those have the most premises.
         let discipline = if self.once_in(2) { self.one_of(&deadlines) } else { row.name };
         let rate_bps = self.one_of(&[8_000_000, 100_000_000, 1_000_000_000, 12_345_678]);
         let streams = self.below(5) + 1;
@@ -190,7 +191,7 @@ impl Draw {
     fn stream(&mut self, text: &mut String, common: &Common, at: u64, tree: bool) {
         let bytes = if self.once_in(6) { self.one_of(&[64, 125, 500, 1500]) } else { common.bytes };
         let slot_ns = common.slot_ns(bytes);
-        // Where periods may differ, draws near the whole link take several.
+        // Where periods may differ, draws that need nearly the whole link use several periods.
         let mixed = ["vds", "pd2"].contains(&common.discipline) && common.streams > 2;
         let period_ns = match self.below(if mixed { 4 } else { 8 }) {
             0 => (self.below(common.streams * 2) + 1) * slot_ns,
@@ -261,7 +262,7 @@ impl Draw {
     }
 }
 
-/// Leaves the last `max-rate` of the last stream.
+/// Removes the first of two `max-rate` lines of the last stream.
 fn dedup_max_rate(text: &mut String) {
     let from = text.rfind("[[stream]]").unwrap_or(0);
     let lines: Vec<_> = text[from..].match_indices("max-rate").map(|(at, _)| from + at).collect();

@@ -1,9 +1,9 @@
-//! What `check` guarantees, `run` keeps: random scenarios, every guaranteed answer run.
+//! The guarantees of `check`, tested by `run` on random scenarios.
 //!
-//! `MILLSTREAM_PROMISES=100000` draws that many (`make soak` does). The canaries take one premise
-//! for granted without checking it: then a guaranteed answer must be broken. No set was found that
-//! breaks its promise where only `whole-slots`, `slots` or `no-pauses` fails (a million draws each
-//! of the last); the theorems do not cover it, so nothing is promised there.
+//! `MILLSTREAM_PROMISES=100000` sets the number of draws; `make soak` uses it. The canaries assume
+//! one premise without checking it; a guarantee must then be broken. No counterexample is known
+//! where only `whole-slots`, `slots` or `no-pauses` fails (a million draws each of the last). The
+//! theorems do not cover these cases, so `check` guarantees nothing there.
 
 mod draw;
 
@@ -18,60 +18,61 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// What was seen of one stream.
+/// Counters of one stream in a run.
 #[derive(Clone, Copy, Debug, Default)]
-struct Seen {
+struct StreamCounters {
     arrived: u64,
     left: u64,
     dropped_full: u64,
     missed: u64,
     violations: u64,
     largest_sent_bytes: u32,
-    /// From arrival to the end of service, ns.
+    /// Maximum time from arrival to the end of service, ns.
     worst_delay_ns: u64,
 }
 
 struct Watch<'a> {
     scenario: &'a Scenario,
-    seen: Vec<Seen>,
+    counters: Vec<StreamCounters>,
 }
 
 impl Listener for Watch<'_> {
     fn arrived(&mut self, stream: StreamId, _: u64, _: u32) {
-        self.seen[stream.index()].arrived += 1;
+        self.counters[stream.index()].arrived += 1;
     }
 
     fn departed(&mut self, departure: &Departure, _: Option<&FrameBytes>) -> io::Result<()> {
-        let seen = &mut self.seen[departure.stream.index()];
-        seen.left += 1;
+        let counters = &mut self.counters[departure.stream.index()];
+        counters.left += 1;
         match departure.event {
             Event::Sent => {
-                seen.largest_sent_bytes = seen.largest_sent_bytes.max(departure.bytes);
+                counters.largest_sent_bytes = counters.largest_sent_bytes.max(departure.bytes);
                 let end_ns =
                     departure.time_ns + self.scenario.link.transmission_ns(departure.bytes);
-                seen.worst_delay_ns = seen.worst_delay_ns.max(end_ns - departure.arrival_ns);
+                counters.worst_delay_ns =
+                    counters.worst_delay_ns.max(end_ns - departure.arrival_ns);
             }
-            Event::DroppedFull => seen.dropped_full += 1,
+            Event::DroppedFull => counters.dropped_full += 1,
             Event::DroppedLate => {}
         }
         Ok(())
     }
 
     fn missed(&mut self, stream: StreamId, _: u64, missed: u64, violations: u64) {
-        self.seen[stream.index()].missed += missed;
-        self.seen[stream.index()].violations += violations;
+        self.counters[stream.index()].missed += missed;
+        self.counters[stream.index()].violations += violations;
     }
 }
 
-fn run(scenario: &Scenario) -> Vec<Seen> {
-    let seen = vec![Seen::default(); scenario.streams.len()];
-    let mut watch = Watch { scenario, seen };
+fn run(scenario: &Scenario) -> Vec<StreamCounters> {
+    let counters = vec![StreamCounters::default(); scenario.streams.len()];
+    let mut watch = Watch { scenario, counters };
     let mut input = millstream_scenario::open(scenario, false).unwrap();
     link::run(scenario, input.feed.as_mut(), &mut watch).unwrap();
-    watch.seen
+    watch.counters
 }
 
-/// One draw: its explanation, and the streams whose guarantee `run` breaks.
+/// The result of one draw: its explanation, and the streams with a broken guarantee.
 struct Outcome {
     text: String,
     explanation: Explanation,
@@ -91,34 +92,37 @@ fn outcome(seed: u64, assumed: Option<&'static str>) -> Outcome {
     if !promises(&explanation) {
         return Outcome { text, explanation, broken: Vec::new() };
     }
-    let seen = run(&scenario);
+    let counters = run(&scenario);
     let deadlines = scenario.scheduler.discipline.guarantee.deadlines();
     let windows = deadlines.is_some_and(|guarantee| !guarantee.every_request);
-    let streams = explanation.streams.iter().zip(&seen);
-    let broken = streams.filter_map(|(stream, seen)| {
+    let streams = explanation.streams.iter().zip(&counters);
+    let broken = streams.filter_map(|(stream, counters)| {
         let guaranteed = stream.verdict.answer == Answer::Guaranteed;
         let edf =
             stream.verdict.theorem.as_ref().is_some_and(|theorem| theorem.starts_with("EDF d"));
-        // A window that asks for nothing is kept whatever is lost.
+        // A window without requirements is kept under any losses.
         let lossless = stream.verdict.theorem.is_some();
         let why = match stream.verdict.answer {
             Answer::Infeasible if stream.verdict.because.contains("never sent") => {
-                let sent = seen.largest_sent_bytes == stream.largest_bytes;
+                let sent = counters.largest_sent_bytes == stream.largest_bytes;
                 sent.then_some("a packet without credits was sent")
             }
             _ if !guaranteed => None,
-            _ if edf && seen.missed > 0 => Some("a deadline was missed"),
-            _ if windows && seen.violations > 0 => Some("a window was violated"),
-            _ if lossless && seen.dropped_full > 0 => Some("a queue overflowed"),
-            _ if lossless && seen.left < seen.arrived => Some("a packet never left"),
+            _ if edf && counters.missed > 0 => Some("a deadline was missed"),
+            _ if windows && counters.violations > 0 => Some("a window was violated"),
+            _ if lossless && counters.dropped_full > 0 => Some("a queue overflowed"),
+            _ if lossless && counters.left < counters.arrived => Some("a packet never left"),
             _ => stream
-                .promise
+                .bounds
                 .worst_delay_ns
-                .filter(|worst_ns| seen.worst_delay_ns > *worst_ns)
+                .filter(|worst_ns| counters.worst_delay_ns > *worst_ns)
                 .map(|_| "a packet was later than the bound"),
         };
         why.map(|why| {
-            format!("`{}`: {why}: {seen:?} {:?} {:?}", stream.name, stream.verdict, stream.promise)
+            format!(
+                "`{}`: {why}: {counters:?} {:?} {:?}",
+                stream.name, stream.verdict, stream.bounds
+            )
         })
     });
     let broken = broken.collect();
@@ -140,7 +144,7 @@ fn no_guarantee_is_broken_and_enough_is_guaranteed() {
             None => 2,
         }] += 1;
         guaranteed += u64::from(explanation.feasible == Some(true));
-        // The answers and their reasons come together.
+        // An answer is unknown exactly if a premise fails, and every answer has a reason.
         for stream in &explanation.streams {
             let failing = stream.verdict.premises.iter().filter(|premise| !premise.holds).count();
             assert_eq!(
@@ -152,13 +156,13 @@ fn no_guarantee_is_broken_and_enough_is_guaranteed() {
         }
     }
     println!("{draws} scenarios: [guaranteed, infeasible, not known] {answers:#?}");
-    assert!(guaranteed * 10 >= draws, "{guaranteed} of {draws} are guaranteed: {answers:?}");
+    assert!(guaranteed * 10 >= draws, "only {guaranteed} of {draws} are guaranteed: {answers:?}");
     for discipline in ["edf", "dwcs", "vds", "pd2", "wfq", "drr", "fifo", "static-priority"] {
         assert!(answers[discipline][0] > 0, "{discipline}: {answers:?}");
     }
 }
 
-/// Without its check, each of these premises lets a broken promise through.
+/// Each of these premises is necessary: without its check, a guarantee is broken.
 #[test]
 fn a_promise_is_broken_where_a_premise_is_not_checked() {
     for premise in [
@@ -172,11 +176,12 @@ fn a_promise_is_broken_where_a_premise_is_not_checked() {
         "order-and-rules",
     ] {
         let broken = (0..60_000).find(|seed| !outcome(*seed, Some(premise)).broken.is_empty());
-        assert!(broken.is_some(), "no promise is broken without checking {premise}");
+        assert!(broken.is_some(), "no guarantee is broken without checking {premise}");
     }
 }
 
-/// Sets that few draws find: a window theorem's premise fails, and so does its promise.
+/// Counterexamples that few draws find: without one premise of a window theorem, windows are
+/// violated.
 #[test]
 fn known_counterexamples_are_not_promised_and_name_their_premise() {
     let unit = "[link]\nrate = \"1 Gbps\"\n[scheduler]\ndiscipline = \"dwcs\"\n";
@@ -192,7 +197,7 @@ fn known_counterexamples_are_not_promised_and_name_their_premise() {
     };
     let several = format!("{unit}{}", streams(&[(1, "5/6"), (1, "5/6"), (1, "5/15")]));
     let periods = format!("{unit}{}", streams(&[(4, "0/3"), (2, "0/4"), (1, "3/4")]));
-    // Equal periods, sources that begin 3.138 and 4.409 ms late.
+    // Equal periods; two sources start 3.138 and 4.409 ms later.
     let offsets = r#"
         [scenario]
         duration = "304.8 ms"
@@ -230,8 +235,8 @@ fn known_counterexamples_are_not_promised_and_name_their_premise() {
             stream.verdict.premises.iter().any(|of| of.premise == premise && !of.holds)
         };
         assert!(explanation.streams.iter().any(failing), "{premise}: {explanation:#?}");
-        let seen = run(&scenario);
-        let total: u64 = seen.iter().map(|seen| seen.violations).sum();
+        let counters = run(&scenario);
+        let total: u64 = counters.iter().map(|counters| counters.violations).sum();
         assert_eq!(total, violations, "{premise}");
     }
 }

@@ -1,22 +1,22 @@
 //! Tests of readers of media files in memory: frames that reach the cache, and frames that fail.
 
 use super::*;
-use crate::files::read_ahead::frame_cache::{EntryState, create};
-use crate::payload::Piece;
-use crate::scheduler::optional_frames::Importance;
+use crate::rtp::Piece;
+use crate::shared_memory::frame_cache::{EntryState, create};
+use crate::shared_memory::importance::Importance;
 use crate::shared_memory::store::tests::media;
 use crate::shared_memory::store::{NewFrame, StoreBuilder};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// A media file in memory that answers immediately, or on a message.
-pub(crate) struct Slow {
+pub(crate) struct GatedFile {
     pub(crate) bytes: Vec<u8>,
     pub(crate) answers: Option<Receiver<()>>,
     pub(crate) fails_at: Option<u64>,
     pub(crate) buffer: Vec<u8>,
 }
 
-impl Slow {
+impl GatedFile {
     pub(crate) fn of(bytes: &[u8]) -> Self {
         Self { bytes: bytes.to_vec(), answers: None, fails_at: None, buffer: Vec::new() }
     }
@@ -27,7 +27,7 @@ impl Slow {
     }
 }
 
-impl MediaFile for Slow {
+impl MediaFile for GatedFile {
     fn read(&mut self, at: u64, length: usize) -> io::Result<&[u8]> {
         if let Some(answers) = &self.answers {
             let _ = answers.recv();
@@ -83,11 +83,11 @@ pub(crate) fn media_file(
 /// Waits until a frame is read or has failed.
 pub(crate) fn await_done(cache: FrameCache, place: usize, number: u64) -> EntryState {
     let end = Instant::now() + Duration::from_secs(30);
-    while cache.stands(place, number) == EntryState::Away {
+    while cache.entry_state(place, number) == EntryState::Missing {
         assert!(Instant::now() < end, "frame {number} was not read");
         std::thread::sleep(Duration::from_millis(1));
     }
-    cache.stands(place, number)
+    cache.entry_state(place, number)
 }
 
 fn open(builder: &StoreBuilder, places: u32) -> (Store, Store, FrameCache) {
@@ -102,23 +102,24 @@ fn a_session_gets_every_frame_of_its_file_in_every_round() {
     let bytes = media_file(&mut builder, 1, 7, 1);
     let once = media_file(&mut builder, 2, 5, 0);
     let (store, other, cache) = open(&builder, 2);
-    let _readers = Readers::of(other, cache, vec![Slow::of(&bytes), Slow::of(&once)]).unwrap();
+    let _readers =
+        Readers::of(other, cache, vec![GatedFile::of(&bytes), GatedFile::of(&once)]).unwrap();
     cache.begin(0, 0, 3);
     cache.begin(1, 1, 0);
     let mut copy = Vec::new();
     for (place, bytes, numbers) in [(0, &bytes, 3..60u64), (1, &once, 0..5)] {
         let media = store.media()[place];
         for number in numbers {
-            assert_eq!(await_done(cache, place, number), EntryState::There);
+            assert_eq!(await_done(cache, place, number), EntryState::Ready);
             let at = usize::try_from(number % media.frames).unwrap();
             let record = store.frames(&media)[at];
             assert!(cache.copy(place, number, record.length, &mut copy), "frame {number}");
             let from = usize::try_from(record.at).unwrap();
             assert_eq!(copy, bytes[from..from + record.length as usize]);
-            cache.want_from(place, number);
+            cache.advance_demand(place, number);
         }
     }
-    assert_eq!(cache.stands(1, 5), EntryState::Away, "played once");
+    assert_eq!(cache.entry_state(1, 5), EntryState::Missing, "played once");
 }
 
 #[test]
@@ -129,11 +130,11 @@ fn changed_truncated_and_unreadable_frames_fail() {
     let media = store.media()[0];
     let records = store.frames(&media).to_vec();
     let at = |frame: usize| usize::try_from(records[frame].at).unwrap();
-    let mut changed = Slow::of(&bytes);
+    let mut changed = GatedFile::of(&bytes);
     changed.bytes[at(2) + 5] ^= 1;
-    let mut truncated = Slow::of(&bytes);
+    let mut truncated = GatedFile::of(&bytes);
     truncated.bytes.truncate(at(5) + 1);
-    let mut broken = Slow::of(&bytes);
+    let mut broken = GatedFile::of(&bytes);
     broken.fails_at = Some(records[4].at);
     for (media_file, out) in
         [(changed, vec![2]), (truncated, vec![5, 6, 7]), (broken, vec![0, 1, 2, 3, 4])]
@@ -154,7 +155,7 @@ fn a_place_that_gets_a_new_session_during_a_read_discards_the_frames() {
     let mut builder = StoreBuilder::default();
     let bytes = media_file(&mut builder, 1, 8, 1);
     let (_, other, cache) = open(&builder, 1);
-    let (slow, answer) = Slow::gated(&bytes);
+    let (slow, answer) = GatedFile::gated(&bytes);
     let _readers = Readers::of(other, cache, vec![slow]).unwrap();
     cache.begin(0, 0, 0);
     cache.end(0);
@@ -163,7 +164,7 @@ fn a_place_that_gets_a_new_session_during_a_read_discards_the_frames() {
     for _ in 0..100 {
         let _ = answer.send(());
     }
-    assert_eq!(await_done(cache, 0, 4), EntryState::There);
-    assert_eq!(cache.stands(0, 0), EntryState::Away);
+    assert_eq!(await_done(cache, 0, 4), EntryState::Ready);
+    assert_eq!(cache.entry_state(0, 0), EntryState::Missing);
     drop(answer);
 }

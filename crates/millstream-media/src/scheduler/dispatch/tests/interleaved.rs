@@ -3,32 +3,32 @@
 use super::*;
 
 /// Starts a client without UDP ports: its packets use its RTSP connection.
-fn play(bench: &Bench, session: usize) {
+fn play(bench: &TestBed, session: usize) {
     bench.row(session).set(SessionField::Ssrc, 7);
-    bench.row(session).set(SessionField::Want, Want::Play as u64);
+    bench.row(session).set(SessionField::RequestedState, RequestedState::Play as u64);
     assert!(bench.region.notices().push([session as u64, 0, 0, 0]));
 }
 
 /// Reports the outcome of a frame as the host does.
-fn tell(bench: &Bench, session: usize, frame: u64, sent_ns: u64) {
+fn report_outcome(bench: &TestBed, session: usize, frame: u64, sent_ns: u64) {
     assert!(bench.region.outcomes().push([7 << 32 | session as u64, frame, sent_ns, 0]));
 }
 
-fn all(bench: &Bench, word: SessionField) -> u64 {
+fn all(bench: &TestBed, word: SessionField) -> u64 {
     bench.counts(0, word).iter().sum()
 }
 
 #[test]
 fn a_frame_counts_as_sent_or_late_when_the_host_reports_it() {
-    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    let mut bench = TestBed::new(media(T, 1, 6), 10 * FILE_BPS, 1);
     play(&bench, 0);
     bench.until(6 * T);
     assert_eq!((bench.record.frames.len(), bench.row(0).resolved()), (6, 0));
-    tell(&bench, 0, 0, 3_000_000);
-    tell(&bench, 0, 1, 0);
-    tell(&bench, 0, 2, 0);
+    report_outcome(&bench, 0, 0, 3_000_000);
+    report_outcome(&bench, 0, 1, 0);
+    report_outcome(&bench, 0, 2, 0);
     // Ignored: a frame out of order, and a frame of an earlier client of the row.
-    tell(&bench, 0, 5, 0);
+    report_outcome(&bench, 0, 5, 0);
     assert!(bench.region.outcomes().push([8 << 32, 3, 0, 0]));
     bench.until(6 * T + 1);
     assert_eq!(bench.counts(0, SessionField::Sent), [1, 0, 0]);
@@ -38,7 +38,7 @@ fn a_frame_counts_as_sent_or_late_when_the_host_reports_it() {
     assert_eq!((row.get(SessionField::Slow), row.get(SessionField::Violations)), (2, 1));
     assert_eq!(row.get(SessionField::WorstNs), 3_000_000);
     for frame in 3..6 {
-        tell(&bench, 0, frame, 7 * T);
+        report_outcome(&bench, 0, frame, 7 * T);
     }
     bench.until(6 * T + 2);
     assert_eq!((all(&bench, SessionField::Sent), row.resolved()), (4, 6));
@@ -46,7 +46,7 @@ fn a_frame_counts_as_sent_or_late_when_the_host_reports_it() {
 
 #[test]
 fn the_number_of_frames_in_the_host_is_bounded() {
-    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    let mut bench = TestBed::new(media(T, 1, 6), 10 * FILE_BPS, 1);
     play(&bench, 0);
     bench.until(100 * T);
     let row = bench.row(0);
@@ -56,7 +56,7 @@ fn the_number_of_frames_in_the_host_is_bounded() {
     // frames.
     assert_eq!(row.get(SessionField::Sequence), 10 * 10 + 4 + 1 + 1 + 2);
     for frame in 0..64 {
-        tell(&bench, 0, frame, 0);
+        report_outcome(&bench, 0, frame, 0);
     }
     bench.until(101 * T);
     assert_eq!((all(&bench, SessionField::Late), bench.record.frames.len()), (64, 65));
@@ -66,32 +66,33 @@ fn the_number_of_frames_in_the_host_is_bounded() {
         (row.get(SessionField::Next), 1)
     );
     // Later outcomes belong to no session and are ignored.
-    tell(&bench, 0, 100, 0);
+    report_outcome(&bench, 0, 100, 0);
     bench.until(103 * T);
     assert_eq!(row.resolved(), row.get(SessionField::Next));
 }
 
 #[test]
 fn frames_in_the_host_are_lost_once_when_the_data_plane_dies() {
-    let mut bench = Bench::new(media(T, 1, 6), 10 * FILM_BPS, 1);
+    let mut bench = TestBed::new(media(T, 1, 6), 10 * FILE_BPS, 1);
     play(&bench, 0);
     bench.until(4 * T);
-    tell(&bench, 0, 0, T);
+    report_outcome(&bench, 0, 0, T);
     bench.until(4 * T + 1);
     let (region, now_ns) = (bench.region, bench.now_ns);
-    bench.dispatch = Dispatch::new(store(media(T, 1, 6), &FILM), region, selector(), now_ns);
+    bench.dispatch =
+        Dispatch::new(store(media(T, 1, 6), &FILE_FRAMES), region, selector(), NoFilter, now_ns);
     // The host does not know about the new dispatcher yet.
-    tell(&bench, 0, 1, 2 * T);
+    report_outcome(&bench, 0, 1, 2 * T);
     bench.until(6 * T);
     assert_eq!((all(&bench, SessionField::Sent), bench.row(0).get(SessionField::Lost)), (1, 4));
-    tell(&bench, 0, 5, 6 * T);
+    report_outcome(&bench, 0, 5, 6 * T);
     bench.until(6 * T + 1);
     assert_eq!((all(&bench, SessionField::Sent), bench.row(0).resolved()), (2, 6));
 }
 
-impl Bench {
+impl TestBed {
     fn want_stop(&mut self) {
-        self.row(0).set(SessionField::Want, Want::Stop as u64);
+        self.row(0).set(SessionField::RequestedState, RequestedState::Stop as u64);
         assert!(self.region.notices().push([0; 4]));
         self.until(self.now_ns + T);
     }

@@ -1,17 +1,17 @@
 //! Clients of a live stream on the simulated clock: their entry frames and counters.
 
 use super::*;
-use crate::live::frames::tests::{pair, put};
-use crate::live::frames::{FrameRing, Shape};
+use crate::shared_memory::live_frames::tests::{pair, put};
+use crate::shared_memory::live_frames::{FrameRing, Shape};
 use crate::shared_memory::store::StoreBuilder;
 
 /// Creates a bench with one live stream, and the ring that the test publishes into.
-fn bench(clients: u32, rate_bps: u64) -> (Bench, FrameRing) {
+fn bench(clients: u32, rate_bps: u64) -> (TestBed, FrameRing) {
     let (region, _) = Region::create(clients).unwrap();
     region.set(GlobalField::LinkRate, rate_bps);
     let (writers, readers) = pair(&[Shape::new(T, 1_000_000, 10_000, 20 * T)]);
-    let dispatch = Dispatch::new(live_store(readers), region, selector(), 0);
-    (Bench { dispatch, region, record: Record::default(), now_ns: 0 }, writers[0])
+    let dispatch = Dispatch::new(live_store(readers), region, selector(), NoFilter, 0);
+    (TestBed { dispatch, region, record: Record::default(), now_ns: 0 }, writers[0])
 }
 
 fn live_store(rings: Vec<FrameRing>) -> Store {
@@ -23,13 +23,13 @@ fn live_store(rings: Vec<FrameRing>) -> Store {
 }
 
 /// Starts a client and lets the dispatcher process the request.
-fn play(bench: &mut Bench, session: usize) {
-    bench.want(session, Want::Play);
+fn play(bench: &mut TestBed, session: usize) {
+    bench.want(session, RequestedState::Play);
     bench.dispatch.step(bench.now_ns, &mut bench.record);
 }
 
 /// Publishes a frame every T until the clock is at `end_ns`; every sixth is an entry frame.
-fn publish(bench: &mut Bench, ring: &FrameRing, end_ns: u64) {
+fn publish(bench: &mut TestBed, ring: &FrameRing, end_ns: u64) {
     while bench.now_ns < end_ns {
         let number = ring.head();
         put(ring, bench.now_ns, number.is_multiple_of(6), 2, u8::try_from(number % 200).unwrap());
@@ -37,7 +37,7 @@ fn publish(bench: &mut Bench, ring: &FrameRing, end_ns: u64) {
     }
 }
 
-fn frames_of(bench: &Bench, session: usize) -> Vec<u64> {
+fn frames_of(bench: &TestBed, session: usize) -> Vec<u64> {
     let of = bench.record.frames.iter().filter(|frame| frame.1 == session);
     of.map(|frame| frame.2).collect()
 }
@@ -71,7 +71,7 @@ fn a_client_waits_for_a_silent_publisher_and_restarts_after_a_pause() {
     assert_eq!(frames_of(&bench, 0).len(), 9);
     publish(&mut bench, &ring, 33 * T);
     assert_eq!(frames_of(&bench, 0).len(), 12);
-    bench.want(0, Want::Pause);
+    bench.want(0, RequestedState::Pause);
     publish(&mut bench, &ring, 35 * T);
     play(&mut bench, 0);
     publish(&mut bench, &ring, 45 * T);
@@ -101,7 +101,7 @@ fn frames_missed_by_a_stopped_or_dead_dispatcher_are_lost() {
         put(&ring, (220 + number) * T, false, 2, 1);
     }
     let rings = live_store(bench.dispatch.store.rings.clone());
-    bench.dispatch = Dispatch::new(rings, bench.region, selector(), 227 * T);
+    bench.dispatch = Dispatch::new(rings, bench.region, selector(), NoFilter, 227 * T);
     bench.now_ns = 227 * T;
     bench.dispatch.step(bench.now_ns, &mut bench.record);
     publish(&mut bench, &ring, 230 * T);

@@ -1,9 +1,9 @@
 //! Media files that are read during playback: a slow disk affects only the clients of its file.
 
 use super::*;
-use crate::files::read_ahead::frame_cache::{FrameCache, Shape, create};
 use crate::files::read_ahead::reader::Readers;
-use crate::files::read_ahead::reader::tests::{Slow, await_done, media_file};
+use crate::files::read_ahead::reader::tests::{GatedFile, await_done, media_file};
+use crate::shared_memory::frame_cache::{FrameCache, Shape, create};
 use crate::shared_memory::store::StoreBuilder;
 
 fn frame_cache(places: u32) -> FrameCache {
@@ -11,24 +11,24 @@ fn frame_cache(places: u32) -> FrameCache {
 }
 
 /// Creates a dispatcher of two media files, their bytes, and a store for their readers.
-fn bench(cache: FrameCache) -> (Bench, [Vec<u8>; 2], Store) {
+fn bench(cache: FrameCache) -> (TestBed, [Vec<u8>; 2], Store) {
     let mut builder = StoreBuilder::default();
     let bytes = [1, 2].map(|number| media_file(&mut builder, number, 12, 1));
     let file = builder.seal().unwrap();
     let (region, _) = Region::create(2).unwrap();
     region.set(GlobalField::LinkRate, 10_000_000);
-    let mut dispatch = Dispatch::new(Store::open(&file).unwrap(), region, selector(), 0);
-    dispatch.take_from(cache);
-    let bench = Bench { dispatch, region, record: Record::default(), now_ns: 0 };
+    let mut dispatch = Dispatch::new(Store::open(&file).unwrap(), region, selector(), NoFilter, 0);
+    dispatch.set_frame_cache(cache);
+    let bench = TestBed { dispatch, region, record: Record::default(), now_ns: 0 };
     for session in 0..2 {
         bench.row(session).set(SessionField::Media, session as u64);
-        bench.want(session, Want::Play);
+        bench.want(session, RequestedState::Play);
     }
     (bench, bytes, Store::open(&file).unwrap())
 }
 
 /// Runs period by period; waits in each for the read of the frame that `session` plays.
-fn play(bench: &mut Bench, cache: FrameCache, session: usize, periods: std::ops::Range<u64>) {
+fn play(bench: &mut TestBed, cache: FrameCache, session: usize, periods: std::ops::Range<u64>) {
     for period in periods {
         bench.until(period * T + 1);
         await_done(cache, session, period);
@@ -40,8 +40,8 @@ fn play(bench: &mut Bench, cache: FrameCache, session: usize, periods: std::ops:
 fn a_slow_disk_affects_only_the_clients_of_its_file() {
     let cache = frame_cache(2);
     let (mut bench, [fast, slow], store) = bench(cache);
-    let (slow, answer) = Slow::gated(&slow);
-    let _readers = Readers::of(store, cache, vec![Slow::of(&fast), slow]).unwrap();
+    let (slow, answer) = GatedFile::gated(&slow);
+    let _readers = Readers::of(store, cache, vec![GatedFile::of(&fast), slow]).unwrap();
     play(&mut bench, cache, 0, 0..40);
     assert_eq!(bench.counts(0, SessionField::Sent), [0, 40, 0]);
     assert_eq!(bench.counts(0, SessionField::Unread), [0; 3]);
@@ -50,7 +50,7 @@ fn a_slow_disk_affects_only_the_clients_of_its_file() {
     assert_eq!(bench.counts(1, SessionField::Sent), [0; 3]);
     assert!(
         bench.row(1).get(SessionField::Violations) > 0,
-        "what is unread is lost by the contract, too"
+        "unread frames count as losses of the contract"
     );
     bench.check_conservation(2);
     // The disk recovers, and the client's frames with it.
@@ -72,7 +72,8 @@ fn a_new_reader_reads_the_frames_that_a_dead_one_has_not() {
     let cache = frame_cache(2);
     let (mut bench, [first, second], store) = bench(cache);
     let file = store;
-    let readers = Readers::of(file, cache, vec![Slow::of(&first), Slow::of(&second)]).unwrap();
+    let readers =
+        Readers::of(file, cache, vec![GatedFile::of(&first), GatedFile::of(&second)]).unwrap();
     play(&mut bench, cache, 0, 0..20);
     drop(readers);
     let mut builder = StoreBuilder::default();
@@ -80,7 +81,7 @@ fn a_new_reader_reads_the_frames_that_a_dead_one_has_not() {
         media_file(&mut builder, number, 12, 1);
     }
     let again = Store::open(&builder.seal().unwrap()).unwrap();
-    let media_files = vec![Slow::of(&first), Slow::of(&second)];
+    let media_files = vec![GatedFile::of(&first), GatedFile::of(&second)];
     let _readers = Readers::of(again, cache, media_files).unwrap();
     play(&mut bench, cache, 0, 20..40);
     assert_eq!(bench.counts(0, SessionField::Sent), [0, 40, 0]);
@@ -91,11 +92,11 @@ fn a_new_reader_reads_the_frames_that_a_dead_one_has_not() {
 fn a_client_that_leaves_releases_its_held_frames_and_its_place() {
     let cache = frame_cache(2);
     let (mut bench, [first, second], store) = bench(cache);
-    let (slow, answer) = Slow::gated(&second);
-    let _readers = Readers::of(store, cache, vec![Slow::of(&first), slow]).unwrap();
+    let (slow, answer) = GatedFile::gated(&second);
+    let _readers = Readers::of(store, cache, vec![GatedFile::of(&first), slow]).unwrap();
     play(&mut bench, cache, 0, 0..3);
     assert_eq!(bench.dispatch.unresolved(), 3);
-    bench.want(1, Want::Stop);
+    bench.want(1, RequestedState::Stop);
     play(&mut bench, cache, 0, 3..6);
     assert_eq!((bench.dispatch.unresolved(), bench.row(1).get(SessionField::Discarded)), (0, 3));
     assert_eq!(cache.wanted(1), None);

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use crate::ids::PacketHandle;
 use crate::net::header::ETHERNET_BYTES;
 use crate::net::pool::Pool;
 use crate::net::segmentation::{Coalescer, Segmenter, VIRTIO_BYTES, Virtio};
@@ -66,8 +67,8 @@ impl OversizedSocket {
         Ok(Self { socket, longest, backlog: VecDeque::new() })
     }
 
-    /// Whether the ring may hold only a part of the packet of `length` bytes that begins with
-    /// `head`.
+    /// Returns whether the ring may hold only a part of the packet of `length` bytes that begins
+    /// with `head`.
     #[inline]
     pub(super) fn covers(&self, head: &[u8], length: usize) -> bool {
         length > self.longest
@@ -113,7 +114,7 @@ impl OversizedSocket {
         &self,
         coalescer: &Coalescer,
         pool: &Pool,
-        packets: &[u64],
+        packets: &[PacketHandle],
     ) -> Result<(), Errno> {
         coalescer
             .slices(pool, packets, |slices: &[IoSlice<'_>]| writev(&self.socket, slices))
@@ -212,11 +213,11 @@ mod tests {
         let mut frame = Vec::new();
         let ip = PacketBuilder::ethernet2([2; 6], [4; 6]).ipv4([10, 1, 0, 2], [10, 2, 0, 2], 64);
         let tcp = ip.tcp(80, 4_000, u32::from(number) << 16, 100);
-        tcp.write(&mut frame, &[number; 2_500]).expect("room");
+        tcp.write(&mut frame, &[number; 2_500]).expect("it fits");
         frame
     }
 
-    /// A socket that holds these packets in this order.
+    /// Creates a socket that holds these packets in this order.
     fn holding(numbers: &[u8]) -> (OversizedSocket, OwnedFd) {
         let (kernel, socket) = socketpair(
             AddressFamily::UNIX,
@@ -242,7 +243,8 @@ mod tests {
             let frame = segment(*number);
             assert!(whole.covers(&frame[..200], frame.len()));
             let found = whole.begin(&frame[..200], frame.len(), &mut segmenter);
-            let packets: Vec<u64> = std::iter::from_fn(|| segmenter.next(&mut pool)).collect();
+            let packets: Vec<PacketHandle> =
+                std::iter::from_fn(|| segmenter.next(&mut pool)).collect();
             assert_eq!(packets.len(), if found { 3 } else { 0 });
             for packet in packets {
                 assert!(pool.frame(packet)[54..].iter().all(|byte| byte == number));
@@ -254,14 +256,14 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_found_whatever_either_side_has_lost() {
+    fn packets_are_matched_despite_losses_on_either_side() {
         let all: Vec<u8> = (0..8).collect();
-        let find = |has: &[u8], asked: &[u8]| {
+        let find = |has: &[u8], wanted: &[u8]| {
             let (mut whole, _kernel) = holding(has);
-            found(&mut whole, asked)
+            found(&mut whole, wanted)
         };
         assert_eq!(find(&all, &all), all);
-        assert_eq!(find(&all, &[1, 0, 2, 5, 4, 3]), [1, 0, 2, 5, 4, 3], "overtaken");
+        assert_eq!(find(&all, &[1, 0, 2, 5, 4, 3]), [1, 0, 2, 5, 4, 3], "reordered");
         assert_eq!(find(&all, &[3, 7]), [3, 7], "lost by the ring");
         assert_eq!(find(&[0, 4, 5, 6], &all), [0, 4, 5, 6], "lost by the socket");
         assert!(find(&[], &[1, 2]).is_empty());
@@ -282,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_known_by_its_first_bytes_and_its_length() {
+    fn a_packet_is_matched_by_its_head_and_length() {
         let (ring, whole) = tagged();
         let head = &ring[..200];
         assert_eq!(matches(head, 3_004, &whole), Some(4));
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_was_taken_out_is_put_back() {
+    fn a_stripped_tag_is_restored() {
         let (ring, whole) = tagged();
         let mut room = whole.clone();
         room.resize(4_000, 0);

@@ -13,6 +13,7 @@ use xdp::umem::{FrameSize, UmemCfgBuilder};
 use xdp::{RingConfigBuilder, Rings, Umem};
 
 use super::Failed;
+use crate::ids::PacketHandle;
 use crate::io::interface::Transfer;
 use crate::net::pool::Pool;
 
@@ -55,7 +56,7 @@ impl Shared {
         let cfg = UmemCfgBuilder { frame_size, frame_count: RING + sends, ..Default::default() };
         let umem = Umem::map(cfg.build().map_err(text)?);
         let mut umem = umem.map_err(|error| Failed::from(error).of("memory for packets"))?;
-        let mut builder = XdpSocketBuilder::new().map_err(why)?;
+        let mut builder = XdpSocketBuilder::new().map_err(into_failed)?;
         let rings = RingConfigBuilder {
             rx_count: RING,
             tx_count: sends,
@@ -63,7 +64,7 @@ impl Shared {
             completion_count: RING,
         };
         let rings = rings.build().map_err(text)?;
-        let (mut rings, mut flags) = builder.build_rings(&umem, rings).map_err(why)?;
+        let (mut rings, mut flags) = builder.build_rings(&umem, rings).map_err(into_failed)?;
         if zero_copy {
             flags.force_zerocopy();
         } else {
@@ -74,7 +75,7 @@ impl Shared {
         unsafe {
             rings.fill_ring.enqueue(&mut umem, RING as usize);
         }
-        let socket = builder.bind(NicIndex::new(index), number, flags).map_err(why)?;
+        let socket = builder.bind(NicIndex::new(index), number, flags).map_err(into_failed)?;
         Ok(Self { socket, rings, umem })
     }
 
@@ -123,7 +124,12 @@ impl Queue {
 
     /// Receives up to `most` packets; returns how many were taken, including those too long for a
     /// buffer.
-    pub(super) fn receive(&mut self, pool: &mut Pool, most: usize, into: &mut Vec<u64>) -> usize {
+    pub(super) fn receive(
+        &mut self,
+        pool: &mut Pool,
+        most: usize,
+        into: &mut Vec<PacketHandle>,
+    ) -> usize {
         if let Some(ring) = &mut self.shared.rings.rx_ring {
             // SAFETY: packets stay within this queue, which owns their memory.
             #[allow(unsafe_code)]
@@ -156,7 +162,7 @@ impl Queue {
         self.waiting.len()
     }
 
-    /// Whether the kernel has left frames in the transmit ring.
+    /// Returns whether the kernel has left frames in the transmit ring.
     pub(super) fn has_unsent(&self) -> bool {
         self.unsent
     }
@@ -178,7 +184,7 @@ impl Queue {
     }
 
     /// Transmits packets; returns how many were accepted. Call it on the first queue only.
-    pub(super) fn transmit(&mut self, pool: &mut Pool, packets: &[u64]) -> Transfer {
+    pub(super) fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Transfer {
         let mut taken = 0;
         self.reclaim();
         while taken < packets.len() {
@@ -214,7 +220,7 @@ impl Queue {
     }
 
     /// Puts packets into the transmit ring; returns how many.
-    fn enqueue(&mut self, pool: &mut Pool, packets: &[u64]) -> usize {
+    fn enqueue(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> usize {
         let room = (RING as usize - self.in_flight).min(packets.len());
         for packet in &packets[..room] {
             // SAFETY: packets stay within this queue, which owns their memory.
@@ -256,7 +262,7 @@ impl Queue {
 }
 
 /// Unwraps the I/O error of a socket error.
-fn why(error: SocketError) -> Failed {
+fn into_failed(error: SocketError) -> Failed {
     match error {
         SocketError::SocketCreation(inner)
         | SocketError::Bind(inner)

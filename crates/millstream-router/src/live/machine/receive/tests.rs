@@ -2,11 +2,12 @@
 
 use etherparse::PacketBuilder;
 use millstream_scenario::{Match, RouterScenario};
+use millstream_sync::clock::tsc::Clock;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
-use crate::clock::Clock;
 use crate::error::PortError;
+use crate::ids::{InputId, OutputId, PacketHandle, PathId, PortId};
 use crate::io::port::Port;
 use crate::live::machine::LiveMachine;
 use crate::live::netlink::{Change, NextHopKind};
@@ -28,13 +29,13 @@ impl Port for Frames {
         &mut self,
         pool: &mut Pool,
         _: usize,
-        into: &mut Vec<u64>,
+        into: &mut Vec<PacketHandle>,
     ) -> Result<usize, PortError> {
         into.extend(self.0.drain(..).filter_map(|frame| pool.copy(&frame)));
         Ok(into.len())
     }
 
-    fn transmit(&mut self, _: &mut Pool, _: &[u64]) -> Result<usize, PortError> {
+    fn transmit(&mut self, _: &mut Pool, _: &[PacketHandle]) -> Result<usize, PortError> {
         Ok(0)
     }
 
@@ -72,14 +73,14 @@ fn a_packet_longer_than_the_outputs_frames_is_dropped() {
     let mut machine = machine(&lengths, Classifier::new(vec![Match::default()]));
     let host = IpAddr::V4(Ipv4Addr::new(10, 2, 0, 9));
     machine.kernel_changed(&[
-        Change::Route("10.2.0.0/16".parse().unwrap(), Some(NextHopKind::Port(1, None))),
-        Change::Neighbour(1, host, Some(NEIGHBOUR)),
+        Change::Route("10.2.0.0/16".parse().unwrap(), Some(NextHopKind::Port(PortId(1), None))),
+        Change::Neighbour(PortId(1), host, Some(NEIGHBOUR)),
     ]);
     let mut received = Vec::new();
-    machine.receive(0, 8, &mut received);
+    machine.receive(InputId(0), 8, &mut received);
     let verdicts =
         received.into_iter().map(|(path, mut packet)| machine.forward(path, &mut packet));
-    assert_eq!(verdicts.collect::<Vec<_>>(), [Verdict::Send(1), Verdict::Drop]);
+    assert_eq!(verdicts.collect::<Vec<_>>(), [Verdict::Send(OutputId(1)), Verdict::Drop]);
 }
 
 /// A filter matches on the length, which the flow cache does not compare.
@@ -96,7 +97,7 @@ fn filters_keep_flows_out_of_the_flow_cache() {
         Classifier::new(vec![Match::default(); 2]).with_filters(Filters::load(&scenario).unwrap());
     let mut machine = machine(&[160, 100, 160], classifier);
     let mut received = Vec::new();
-    machine.receive(0, 8, &mut received);
+    machine.receive(InputId(0), 8, &mut received);
     let paths = received.into_iter().map(|(path, _)| path).collect::<Vec<_>>();
-    assert_eq!(paths, [0, 1, 0]);
+    assert_eq!(paths, [0, 1, 0].map(PathId));
 }

@@ -14,7 +14,7 @@ const STEP_NS: u64 = 500;
 
 /// An arriving packet.
 #[derive(Clone, Copy, Debug)]
-struct Coming {
+struct Arrival {
     at_ns: u64,
     path: usize,
     bytes: u32,
@@ -30,17 +30,17 @@ struct Given {
 }
 
 /// A machine with packets that arrive at given times, and a link. Handles are positions in
-/// `coming`.
-struct Wire {
+/// `arrivals`.
+struct SimulatedLink {
     now_ns: u64,
     link: PacedLink,
-    coming: Vec<Coming>,
+    arrivals: Vec<Arrival>,
     next: usize,
     calls: usize,
     given: Vec<Given>,
 }
 
-impl Machine for Wire {
+impl Machine for SimulatedLink {
     const FREE_CLOCK: bool = false;
 
     fn now_ns(&mut self) -> u64 {
@@ -48,47 +48,54 @@ impl Machine for Wire {
         self.now_ns
     }
 
-    fn receive(&mut self, _: usize, most: usize, into: &mut Vec<(usize, u64)>) -> usize {
-        let due = self.coming[self.next..].iter().take_while(|of| of.at_ns <= self.now_ns);
+    fn receive(
+        &mut self,
+        _: InputId,
+        most: usize,
+        into: &mut Vec<(PathId, PacketHandle)>,
+    ) -> usize {
+        let due = self.arrivals[self.next..].iter().take_while(|of| of.at_ns <= self.now_ns);
         let due = due.take(most).count();
         let numbers = self.next..self.next + due;
-        into.extend(numbers.map(|number| (self.coming[number].path, number as u64)));
+        into.extend(numbers.map(|number| {
+            (PathId(self.arrivals[number].path), PacketHandle::from_bits(number as u64))
+        }));
         self.next += due;
         due
     }
 
-    fn forward(&mut self, _: usize, _: &mut u64) -> Verdict {
-        Verdict::Send(0)
+    fn forward(&mut self, _: PathId, _: &mut PacketHandle) -> Verdict {
+        Verdict::Send(OutputId(0))
     }
 
-    fn bytes(&self, packet: u64) -> u32 {
-        self.coming[usize::try_from(packet).unwrap()].bytes
+    fn bytes(&self, packet: PacketHandle) -> u32 {
+        self.arrivals[usize::try_from(packet.to_bits()).unwrap()].bytes
     }
 
-    fn room(&mut self, _: usize, now_ns: u64) -> usize {
+    fn room(&mut self, _: OutputId, now_ns: u64) -> usize {
         if self.link.has_room(now_ns) { usize::MAX } else { 0 }
     }
 
-    fn room_at_ns(&mut self, _: usize, now_ns: u64) -> u64 {
+    fn room_at_ns(&mut self, _: OutputId, now_ns: u64) -> u64 {
         self.link.room_at_ns(now_ns)
     }
 
-    fn transmit(&mut self, _: usize, packets: &[u64]) -> usize {
+    fn transmit(&mut self, _: OutputId, packets: &[PacketHandle]) -> usize {
         for packet in packets {
-            let number = usize::try_from(*packet).unwrap();
+            let number = usize::try_from(packet.to_bits()).unwrap();
             self.given.push(Given { at_ns: self.now_ns, call: self.calls, number });
         }
         self.calls += 1;
         let lengths = packets.iter().map(|packet| self.bytes(*packet));
         let lengths: Vec<u32> = lengths.collect();
-        self.link.carry(self.now_ns, lengths.into_iter());
+        self.link.record_sent(self.now_ns, lengths.into_iter());
         packets.len()
     }
 
-    fn discard(&mut self, _: u64) {}
+    fn discard(&mut self, _: PacketHandle) {}
 }
 
-paced_output!(Wire);
+paced_output!(SimulatedLink);
 
 fn paced_plan(discipline: &str, rate_bps: u64, batch: u32) -> Plan {
     let link = Link { rate_bps, overhead_bytes: 0 };
@@ -101,11 +108,11 @@ fn paced_plan(discipline: &str, rate_bps: u64, batch: u32) -> Plan {
         reservation: 1,
         input_queue: 64,
         output_queue: 64,
-        outputs: vec![(0, contract(path))],
+        outputs: vec![(OutputId(0), contract(path))],
     };
     Plan {
         stages: Stages::Three,
-        batch: Batch { packets: batch, time_ns: u64::MAX, gather_ns: 0 },
+        batch: Batch { packets: batch, time_ns: u64::MAX, batch_wait_ns: 0 },
         inputs: vec![InputPlan { reservation: 1, throttle: None, when_full: WhenFull::Drop }],
         paths: (0_u32..).take(PATHS).map(path).collect(),
         outputs: vec![OutputPlan {
@@ -119,23 +126,23 @@ fn paced_plan(discipline: &str, rate_bps: u64, batch: u32) -> Plan {
 }
 
 /// Returns all packets given to the link; the router wakes late by the times of `late_ns`, in turn.
-fn given(plan: &Plan, coming: &[Coming], late_ns: &[u64]) -> Vec<Given> {
+fn given(plan: &Plan, arrivals: &[Arrival], late_ns: &[u64]) -> Vec<Given> {
     let link = PacedLink::new(plan.outputs[0].options.link.rate_bps, 0);
-    let coming = coming.to_vec();
-    let wire = Wire { now_ns: 0, link, coming, next: 0, calls: 0, given: Vec::new() };
+    let arrivals = arrivals.to_vec();
+    let wire = SimulatedLink { now_ns: 0, link, arrivals, next: 0, calls: 0, given: Vec::new() };
     let mut router = Router::new(plan, wire).unwrap();
     let mut late_ns = late_ns.iter().cycle();
     loop {
         let step = router.step();
         let machine = router.machine_mut();
-        let next_ns = machine.coming.get(machine.next).map(|of| of.at_ns);
+        let next_ns = machine.arrivals.get(machine.next).map(|of| of.at_ns);
         let ran = matches!(step, Step::Ran(_, packets) if packets > 0);
         if ran {
             continue;
         }
         // Inputs are polled endlessly: advances to the next arrival, or to when the link has room.
         let room_ns = machine.link.room_at_ns(machine.now_ns);
-        let waits = (0..PATHS).any(|path| router.waiting(path) != (0, 0));
+        let waits = (0..PATHS).any(|path| router.waiting(PathId(path)) != (0, 0));
         let machine = router.machine_mut();
         let soon_ns = match (next_ns, waits) {
             (None, false) => return std::mem::take(&mut machine.given),
@@ -156,8 +163,8 @@ fn takes_ns(bytes: u32, rate_bps: u64) -> u64 {
 
 /// Asserts that the distance of two packets is at least 9/10 of the link time of the first packet
 /// and those between. Packets of one run are exempt; a run takes the link at most the burst.
-fn assert_apart(given: &[Given], coming: &[Coming], rate_bps: u64) -> Result<(), TestCaseError> {
-    let takes = |of: &Given| takes_ns(coming[of.number].bytes, rate_bps);
+fn assert_apart(given: &[Given], arrivals: &[Arrival], rate_bps: u64) -> Result<(), TestCaseError> {
+    let takes = |of: &Given| takes_ns(arrivals[of.number].bytes, rate_bps);
     let (mut run_ns, mut before_ns) = (0, 0);
     // The link time of each packet's run before the packet.
     let mut in_run = Vec::new();
@@ -168,7 +175,7 @@ fn assert_apart(given: &[Given], coming: &[Coming], rate_bps: u64) -> Result<(),
         }
         in_run.push(before_ns);
         before_ns += takes(packet);
-        prop_assert!(in_run[at] == 0 || before_ns <= BURST_NS, "{packet:?} takes a run too far");
+        prop_assert!(in_run[at] == 0 || before_ns <= BURST_NS, "{packet:?} exceeds the burst");
     }
     for first in 0..given.len() {
         let mut takes_ns = 0;
@@ -183,7 +190,7 @@ fn assert_apart(given: &[Given], coming: &[Coming], rate_bps: u64) -> Result<(),
     Ok(())
 }
 
-fn any_coming() -> impl Strategy<Value = Vec<Coming>> {
+fn any_arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     let bytes = prop_oneof![Just(60_u32), Just(200), Just(1_500), 60..1_500_u32];
     let pause_ns = prop_oneof![
         4 => Just(0_u64),
@@ -193,11 +200,11 @@ fn any_coming() -> impl Strategy<Value = Vec<Coming>> {
     ];
     vec((pause_ns, 0..PATHS, bytes), 1..300).prop_map(|all| {
         let mut at_ns = 1_000_000;
-        let come = all.into_iter().map(|(pause_ns, path, bytes)| {
+        let packets = all.into_iter().map(|(pause_ns, path, bytes)| {
             at_ns += pause_ns;
-            Coming { at_ns, path, bytes }
+            Arrival { at_ns, path, bytes }
         });
-        come.collect()
+        packets.collect()
     })
 }
 
@@ -217,7 +224,7 @@ proptest! {
     /// Checks arbitrary arrivals, every discipline, and late wake-ups of the router.
     #[test]
     fn packets_keep_the_distance_of_the_link_rate(
-        coming in any_coming(),
+        arrivals in any_arrivals(),
         rate_bps in any_rate(),
         batch in prop_oneof![Just(1_u32), Just(32), 1..64_u32],
         late_ns in vec(
@@ -227,8 +234,8 @@ proptest! {
     ) {
         let fit = |row: &&DisciplineRow| row.fits_port();
         for row in DISCIPLINES.iter().filter(fit) {
-            let given = given(&paced_plan(row.name, rate_bps, batch), &coming, &late_ns);
-            assert_apart(&given, &coming, rate_bps)?;
+            let given = given(&paced_plan(row.name, rate_bps, batch), &arrivals, &late_ns);
+            assert_apart(&given, &arrivals, rate_bps)?;
         }
     }
 
@@ -244,29 +251,29 @@ proptest! {
         let voice_bytes = 200;
         // Twice what the link carries, on two paths.
         let flood_ns = 40_000_000;
-        let mut coming: Vec<Coming> = Vec::new();
+        let mut arrivals: Vec<Arrival> = Vec::new();
         let mut at_ns = 1_000_000;
-        while at_ns < flood_ns && coming.len() < 4_000 {
-            let path = 1 + coming.len() % 2;
+        while at_ns < flood_ns && arrivals.len() < 4_000 {
+            let path = 1 + arrivals.len() % 2;
             let bytes = if path == 1 { 1_500 } else { bytes };
-            coming.push(Coming { at_ns, path, bytes });
+            arrivals.push(Arrival { at_ns, path, bytes });
             at_ns += takes_ns(bytes, rate_bps) / 2 + 1;
         }
         let mut voice_ns = 1_500_000;
         for pause_ns in voice {
             // Far enough apart that the last voice packet and a packet before it have left.
             voice_ns += pause_ns + 3 * longest_ns + 2 * BURST_NS;
-            coming.push(Coming { at_ns: voice_ns, path: 0, bytes: voice_bytes });
+            arrivals.push(Arrival { at_ns: voice_ns, path: 0, bytes: voice_bytes });
         }
-        coming.sort_by_key(|of| of.at_ns);
-        let given = given(&paced_plan("static-priority", rate_bps, 32), &coming, &[0]);
+        arrivals.sort_by_key(|of| of.at_ns);
+        let given = given(&paced_plan("static-priority", rate_bps, 32), &arrivals, &[0]);
         let in_transmission_ns = longest_ns.max(BURST_NS);
         // The router may take some dozen steps for packets that arrived with it.
         let most_ns = in_transmission_ns + longest_ns + 64 * STEP_NS;
-        let of_voice = given.iter().filter(|of| coming[of.number].path == 0);
+        let of_voice = given.iter().filter(|of| arrivals[of.number].path == 0);
         for of in of_voice {
-            let waited_ns = of.at_ns - coming[of.number].at_ns;
-            prop_assert!(waited_ns <= most_ns, "{waited_ns} ns, and {most_ns} at most");
+            let waited_ns = of.at_ns - arrivals[of.number].at_ns;
+            prop_assert!(waited_ns <= most_ns, "waited {waited_ns} of {most_ns} ns");
         }
     }
 }

@@ -47,17 +47,17 @@ fn evict(
     let Some(gone) = gone else { return Ok(()) };
     let of_host = |flow: &&Flow| flow.host.0 == host.0;
     let has_its_flows = before.iter().filter(of_host).count() >= host_flows as usize;
-    prop_assert!(has_its_flows || before.len() >= flows as usize, "there was room");
+    prop_assert!(has_its_flows || before.len() >= flows as usize, "evicted from a table with room");
     let mut pending = list.iter().filter(|flow| !flow.is_settled());
     let oldest =
         if has_its_flows { pending.find(of_host) } else { pending.next() }.map(Flow::inside);
     prop_assert_eq!(Some(list.remove(gone).inside()), oldest);
-    prop_assert!(list.iter().all(|flow| nat.inside.contains_key(&flow.inside())), "one is enough");
+    prop_assert!(list.iter().all(|flow| nat.inside.contains_key(&flow.inside())), "two evictions");
     Ok(())
 }
 
 /// Returns whether no flow can be evicted for another flow of `host`.
-fn nobody_makes_room(list: &[Flow], host: End, host_flows: u32) -> bool {
+fn no_flow_is_evictable(list: &[Flow], host: End, host_flows: u32) -> bool {
     let of_host: Vec<&Flow> = list.iter().filter(|flow| flow.host.0 == host.0).collect();
     let has_its_flows = of_host.len() >= host_flows as usize;
     of_host.iter().all(|flow| flow.is_settled())
@@ -95,7 +95,7 @@ proptest! {
                             let mut flow = list.remove(at);
                             prop_assert_eq!(sent, Some(flow.port));
                             flow.last_ns = now_ns;
-                            flow.spoken = true;
+                            flow.host_has_sent = true;
                             let opener = protocol == TCP && !flow.from_outside;
                             flow.established |= opener && flow.answered;
                             list.push(flow);
@@ -106,15 +106,16 @@ proptest! {
                                 list.iter().any(|flow| flow.outside() == (protocol, port, to))
                             };
                             prop_assert!(!taken(ours));
-                            let his = forwards.iter().find(|of| (of.0, of.2) == (protocol, from));
+                            let forward =
+                                forwards.iter().find(|of| (of.0, of.2) == (protocol, from));
                             let of_another = |port| {
                                 let is = |of: &(u8, u16, End)| (of.0, of.1) == (protocol, port);
-                                forwards.iter().any(is) && his.is_none_or(|of| of.1 != port)
+                                forwards.iter().any(is) && forward.is_none_or(|of| of.1 != port)
                             };
                             prop_assert!(!of_another(ours));
                             let low = port < FIRST_PORT && protocol != ICMP;
                             let keeps = !low && !taken(port) && !of_another(port);
-                            match his.map(|of| of.1).filter(|port| !taken(*port)) {
+                            match forward.map(|of| of.1).filter(|port| !taken(*port)) {
                                 Some(published) => prop_assert_eq!(ours, published),
                                 None => prop_assert_eq!(keeps, ours == port),
                             }
@@ -125,7 +126,7 @@ proptest! {
                                 other: to,
                                 from_outside: false,
                                 last_ns: now_ns,
-                                spoken: true,
+                                host_has_sent: true,
                                 answered: false,
                                 established: false,
                                 ended: false,
@@ -138,7 +139,7 @@ proptest! {
                                 || of_host(&list, from) >= host_flows as usize
                                 || nat.counters().flows > list.len() as u64;
                             prop_assert!(full);
-                            prop_assert!(nobody_makes_room(&list, from, host_flows));
+                            prop_assert!(no_flow_is_evictable(&list, from, host_flows));
                         }
                     }
                     prop_assert!(of_host(&list, from) <= host_flows as usize);
@@ -153,9 +154,9 @@ proptest! {
                     match (found, forward) {
                         (Some(flow), _) => {
                             prop_assert_eq!(reached, Some(flow.host));
-                            let heard = flow.spoken && protocol == TCP;
-                            flow.answered |= !flow.from_outside || heard;
-                            flow.established |= flow.from_outside && heard;
+                            let acknowledged = flow.host_has_sent && protocol == TCP;
+                            flow.answered |= !flow.from_outside || acknowledged;
+                            flow.established |= flow.from_outside && acknowledged;
                             if protocol == TCP {
                                 flow.last_ns = now_ns;
                             }
@@ -171,7 +172,7 @@ proptest! {
                                 other: from,
                                 from_outside: true,
                                 last_ns: now_ns,
-                                spoken: false,
+                                host_has_sent: false,
                                 answered: false,
                                 established: false,
                                 ended: false,
@@ -187,8 +188,8 @@ proptest! {
                                 || nat.counters().flows > list.len() as u64
                                 || list.iter().any(|of| of.inside() == (protocol, *end, from));
                             prop_assert!(full);
-                            let meets = list.iter().any(|of| of.inside() == (protocol, *end, from));
-                            prop_assert!(meets || nobody_makes_room(&list, *end, host_flows));
+                            let known = list.iter().any(|of| of.inside() == (protocol, *end, from));
+                            prop_assert!(known || no_flow_is_evictable(&list, *end, host_flows));
                         }
                     }
                 }

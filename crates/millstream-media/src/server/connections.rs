@@ -1,0 +1,256 @@
+//! The table of connections: accepts, reads, answers, writes, evicts and closes them.
+
+use millstream_sync::clock::system::now_ns;
+use mio::net::{TcpStream, UnixStream};
+use mio::{Interest, Registry, Token};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::FIRST_CONNECTION;
+use super::handover::{FrameSources, Handover};
+use super::listeners::ListenerSet;
+use crate::live::publishing::Publishing;
+use crate::pages::rejects::{Reason, limited_address};
+use crate::rtsp::connection::{Connection, UNREAD};
+use crate::rtsp::session::Sessions;
+use crate::rtsp::tcp;
+use crate::rtsp::tls::{self, Secured};
+use crate::rtsp::{Requester, RtspHandler};
+use crate::shared_memory::region::{Region, RequestedState};
+
+/// The limits of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// The most connections per client address.
+    pub(super) per_address: usize,
+    /// How long a client may be silent, ns.
+    pub(super) idle_timeout_ns: u64,
+    /// How long a client may leave output unread, ns.
+    pub(super) stall_timeout_ns: u64,
+}
+
+/// The connections of a server; the number of places is fixed.
+#[derive(Debug)]
+pub(super) struct ConnectionTable {
+    places: Vec<Option<Connection>>,
+    handover: Handover,
+    limits: Limits,
+    registry: Registry,
+}
+
+/// What depends on a connection: the sessions and the publication of its client.
+pub(super) struct Dependents<'a> {
+    pub(super) sessions: &'a mut Sessions,
+    pub(super) live: &'a mut Publishing,
+    /// Wakes the data plane.
+    pub(super) waker: &'a UnixStream,
+}
+
+impl<'a> Dependents<'a> {
+    fn of(handler: &'a mut RtspHandler<'_, UnixStream>) -> Self {
+        Self { sessions: handler.sessions, live: handler.live, waker: handler.waker }
+    }
+
+    /// Ends what depends on the closed connection at `place`.
+    fn end(&mut self, place: usize, now_ns: u64) {
+        self.live.closed(place, now_ns);
+        for number in self.sessions.of_connection(place) {
+            self.sessions.request_state(number, RequestedState::Stop, self.waker);
+        }
+    }
+}
+
+impl ConnectionTable {
+    /// Creates an empty table of `places` places; its sockets are registered at `registry`.
+    pub(super) fn new(places: u32, limits: Limits, registry: Registry) -> Self {
+        let places = (0..places).map(|_| None).collect();
+        Self { places, handover: Handover::default(), limits, registry }
+    }
+
+    /// Accepts all pending connections of a listener; closes those beyond the limits at once.
+    pub(super) fn accept(
+        &mut self,
+        listeners: &ListenerSet,
+        token: Token,
+        dependents: &mut Dependents<'_>,
+    ) {
+        while let Some((stream, peer, tls)) = listeners.accept(token) {
+            self.admit(stream, peer, tls, dependents);
+        }
+    }
+
+    /// Enters a new connection, unless a limit is reached.
+    fn admit(
+        &mut self,
+        mut stream: TcpStream,
+        peer: IpAddr,
+        tls: Option<&tls::Configuration>,
+        dependents: &mut Dependents<'_>,
+    ) {
+        let now_ns = now_ns();
+        let others = self.places.iter().flatten();
+        let of_peer =
+            others.filter(|other| limited_address(other.peer) == limited_address(peer)).count();
+        if of_peer >= self.limits.per_address {
+            return dependents.sessions.rejects.record(Reason::Connections, peer, now_ns);
+        }
+        let free = self.places.iter().position(Option::is_none);
+        let Some(place) = free.or_else(|| self.evict(now_ns, dependents)) else {
+            return dependents.sessions.rejects.record(Reason::Full, peer, now_ns);
+        };
+        let Ok(tls) = tls.map(Secured::new).transpose() else { return };
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let token = Token(place + FIRST_CONNECTION);
+        if self.registry.register(&mut stream, token, interest).is_ok() {
+            tcp::set_up(&stream, self.limits.stall_timeout_ns);
+            let connection = Connection::new(stream, peer, now_ns);
+            self.places[place] = Some(match tls {
+                Some(tls) => connection.secured(tls),
+                None => connection,
+            });
+        }
+    }
+
+    /// Closes the oldest connection without an answered request. Returns its index.
+    ///
+    /// A client sends a request as soon as it is connected. So the connection that has been silent
+    /// or slow for longest is the least likely to be a client. A flood of silent connections evicts
+    /// those connections and not the clients.
+    fn evict(&mut self, now_ns: u64, dependents: &mut Dependents<'_>) -> Option<usize> {
+        let all = self.places.iter().enumerate();
+        let incomplete = all.filter_map(|(place, connection)| {
+            Some((connection.as_ref()?.incomplete_since_ns()?, place))
+        });
+        let (_, place) = incomplete.min()?;
+        let connection = self.places[place].take()?;
+        dependents.sessions.rejects.record(Reason::Evicted, connection.peer, now_ns);
+        self.end(connection, place, dependents);
+        Some(place)
+    }
+
+    /// Reads, answers and writes whatever is ready on a connection.
+    pub(super) fn serve(&mut self, place: usize, handler: &mut RtspHandler<'_, UnixStream>) {
+        let Some(Some(mut connection)) = self.places.get_mut(place).map(Option::take) else {
+            return;
+        };
+        let limit = handler.request_bytes;
+        // Edge-triggered: read until the socket is empty, consuming complete messages in between.
+        let open = loop {
+            let open = match connection.read(limit) {
+                Ok(open) => open,
+                Err(error) => {
+                    handler.sessions.stalled += u64::from(tcp::is_stall(&error));
+                    break false;
+                }
+            };
+            let more = connection.input.len() > limit;
+            if !connection.input.is_empty() {
+                connection.last_received_ns = now_ns();
+            }
+            let before = connection.input.len();
+            let admitted = handler.sessions.admitted;
+            let answered = connection.end_of_output();
+            answer_requests(&mut connection, place, handler);
+            connection.answered |= connection.end_of_output() > answered;
+            if handler.sessions.admitted != admitted {
+                let rate_bps = handler.sessions.interleaved_bps(handler.library, place);
+                tcp::bound(&connection.stream, rate_bps);
+            }
+            connection.track_progress(connection.input.len() < before, now_ns());
+            if !open || !more || connection.closing {
+                break open;
+            }
+        };
+        let written = connection.write();
+        self.handover.report(&mut connection, place, handler.sessions.region);
+        let done = match written {
+            Ok(everything) => everything && (connection.closing || !open),
+            Err(_) => true,
+        };
+        if done || (!open && !connection.closing) {
+            self.end(connection, place, &mut Dependents::of(handler));
+        } else {
+            self.places[place] = Some(connection);
+        }
+    }
+
+    /// Closes the connection at `place`, if there is one.
+    pub(super) fn close(&mut self, place: usize, dependents: &mut Dependents<'_>) {
+        if let Some(connection) = self.places.get_mut(place).and_then(Option::take) {
+            self.end(connection, place, dependents);
+        }
+    }
+
+    fn end(&self, mut connection: Connection, place: usize, dependents: &mut Dependents<'_>) {
+        connection.end();
+        let _ = self.registry.deregister(&mut connection.stream);
+        dependents.end(place, now_ns());
+    }
+
+    /// Closes the connections that are idle, stalled or stuck.
+    pub(super) fn close_expired(&mut self, now_ns: u64, dependents: &mut Dependents<'_>) {
+        for place in 0..self.places.len() {
+            let Some(connection) = &self.places[place] else { continue };
+            let silent_ns = now_ns.saturating_sub(connection.last_received_ns);
+            let idle = silent_ns > self.limits.idle_timeout_ns
+                && dependents.sessions.of_connection(place).is_empty()
+                && dependents.live.of_connection(place).is_none();
+            let stalled = connection.is_stalled(now_ns, self.limits.stall_timeout_ns);
+            if (idle || stalled || connection.is_stuck(now_ns))
+                && let Some(connection) = self.places[place].take()
+            {
+                if stalled {
+                    // A connection that is closing is already counted.
+                    dependents.sessions.stalled += u64::from(!connection.closing);
+                    tcp::abandon(&connection.stream);
+                }
+                self.end(connection, place, dependents);
+            }
+        }
+    }
+
+    /// Returns when a connection last received something, ns.
+    pub(super) fn last_received_ns(&self, place: usize) -> Option<u64> {
+        Some(self.places.get(place)?.as_ref()?.last_received_ns)
+    }
+
+    /// Returns whether a connection has unsent output.
+    pub(super) fn has_output(&self, place: usize) -> bool {
+        let connection = self.places.get(place).and_then(Option::as_ref);
+        connection.is_some_and(|connection| connection.room() < UNREAD)
+    }
+
+    /// Writes the frames that the data plane scheduled for interleaved clients to their
+    /// connections.
+    pub(super) fn forward_frames(&mut self, sessions: &mut Sessions, from: &mut FrameSources<'_>) {
+        self.handover.forward(&mut self.places, sessions, from);
+    }
+
+    /// Polls connections whose clients read slowly. Returns the time until the next poll, at most
+    /// `pause`.
+    pub(super) fn poll_slow(&mut self, region: Region, pause: Duration) -> Duration {
+        self.handover.poll(&mut self.places, region, pause)
+    }
+
+    /// Discards frames without an outcome after the data plane's end; the next one counts them as
+    /// lost.
+    pub(super) fn discard_pending_frames(&mut self) {
+        for connection in self.places.iter_mut().flatten() {
+            connection.transit().clear();
+        }
+    }
+}
+
+/// Answers the complete requests of a connection.
+fn answer_requests(
+    connection: &mut Connection,
+    place: usize,
+    handler: &mut RtspHandler<'_, UnixStream>,
+) {
+    let secured = connection.is_secured();
+    let requester = Requester { peer: connection.peer, connection: place, secured };
+    let room = connection.room();
+    handler.now_ns = now_ns();
+    let (input, output, pass) = connection.parts();
+    connection.closing |= !handler.process_input(input, output, pass, room, requester);
+}

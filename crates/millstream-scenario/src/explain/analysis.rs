@@ -1,0 +1,448 @@
+//! The guarantee of each stream, or the reason why there is none, with its verdict.
+//!
+//! The engine computes the bounds ([`millstream::bounds`]) from token buckets. A stream's bucket is
+//! the tightest that its packets fit into at its guaranteed rate. So the bounds apply to these
+//! packets for any other streams (fair queueing, round robins), or with the packets of the streams
+//! that can go before (FIFO, static priority).
+
+use millstream::bounds::{
+    Bounds, Channel, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, Share, Source,
+    StreamLimits,
+};
+use millstream::catalogue::DisciplineRow;
+use serde::Serialize;
+
+use super::deadlines::{self, Proof};
+use super::offered::{Offered, OfferedLoads};
+use super::verdict::{Answer, Checks, FailedPremise, Verdict};
+use crate::scenario::{Scenario, SchedulerConfig};
+
+/// The guarantee of one stream.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StreamBounds {
+    /// The rate that it gets while it has packets, on the wire, bits/s.
+    pub guaranteed_bps: Option<u64>,
+    /// The longest time from a packet's arrival to the end of its service, ns.
+    pub worst_delay_ns: Option<u64>,
+    /// Its greatest backlog at the link, bytes on the wire.
+    pub worst_backlog_bytes: Option<u64>,
+    /// The reason why there is no bound on its delay.
+    pub no_promise: Option<String>,
+}
+
+/// How a discipline's bounds are derived.
+enum Theory {
+    /// A guaranteed rate and a latency, whatever other streams send.
+    Rate(RateGuarantee),
+    /// A guaranteed rate below the stream of this number, which goes first.
+    Below(RateGuarantee, usize),
+    /// A delay of token buckets.
+    Delay(DelayGuarantee),
+    /// Deadlines: the verdict states the guarantee.
+    Deadlines,
+    /// No bound, for this reason.
+    NoBounds(&'static str),
+}
+
+const IN_A_TREE: &str = "the stream is in a tree of classes; bounds are for one level";
+
+const NO_BOUNDS: &str = "the discipline has no bounds here";
+
+fn theory(scenario: &Scenario) -> Theory {
+    if !scenario.classes.is_empty() {
+        return Theory::NoBounds(IN_A_TREE);
+    }
+    match scenario.scheduler.discipline.guarantee {
+        Guarantee::Rate(guarantee) => Theory::Rate(guarantee),
+        Guarantee::Delay(guarantee) => Theory::Delay(guarantee),
+        Guarantee::Deadlines(_) => Theory::Deadlines,
+        Guarantee::BelowManagement => below_management(scenario),
+        Guarantee::None => Theory::NoBounds(NO_BOUNDS),
+    }
+}
+
+/// Returns whether the discipline called `name` guarantees each stream a share of the link while it
+/// has packets: see [`DisciplineRow::guarantees_shares`].
+#[must_use]
+pub fn guarantees_shares(name: &str) -> bool {
+    DisciplineRow::parse(name).is_some_and(DisciplineRow::guarantees_shares)
+}
+
+/// Returns the theory of the streams that share the bandwidth below management channels.
+fn below_management(scenario: &Scenario) -> Theory {
+    let SchedulerConfig { discipline, options, .. } = &scenario.scheduler;
+    let Some(guarantee) = discipline.below(options).and_then(|row| row.guarantee.rate()) else {
+        return Theory::NoBounds(NO_BOUNDS);
+    };
+    let first = |stream: &crate::scenario::Stream| stream.contract.is_fmc();
+    let mut channels = (0..scenario.streams.len()).filter(|at| first(&scenario.streams[*at]));
+    match (channels.next(), channels.next()) {
+        (None, _) => Theory::Rate(guarantee),
+        (Some(channel), None) => Theory::Below(guarantee, channel),
+        _ => Theory::NoBounds("bounds are for one management channel, and there are several"),
+    }
+}
+
+/// Returns the streams' attributes for bounds.
+pub(super) fn limits(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimits> {
+    let limits = |(stream, offered): (&crate::scenario::Stream, &Offered)| StreamLimits {
+        arrivals: offered.pattern,
+        ..StreamLimits::of(&stream.contract, offered.smallest_bytes, offered.largest_bytes)
+    };
+    let mut limits: Vec<_> = scenario.streams.iter().zip(offered).map(limits).collect();
+    if scenario.scheduler.discipline.share == Share::Entries && scenario.classes.is_empty() {
+        limits.iter_mut().for_each(|stream| stream.weight = 0);
+        for entry in &scenario.scheduler.options.table {
+            limits[entry.0 as usize].weight += 1;
+        }
+    }
+    limits
+}
+
+/// Returns the engine's link of the scenario.
+pub(super) fn link(scenario: &Scenario) -> millstream::Link {
+    scenario.scheduler.options.link
+}
+
+/// Returns the rates of the streams' buckets, bits/s; 0 if no bucket is needed.
+pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u64) -> Vec<u64> {
+    let limits = limits(scenario, &read.streams);
+    let bounds = Bounds { busy_ns: Some(read.busy_ns), ..Bounds::new(link(scenario), &limits) };
+    let rate = |guaranteed: Result<LatencyRate, String>| guaranteed.map_or(0, |p| p.rate_bps);
+    match theory(scenario) {
+        Theory::Rate(guarantee) => (0..limits.len())
+            .map(|stream| rate(latency_rate(&bounds, &guarantee, stream)))
+            .collect(),
+        Theory::Below(guarantee, channel) => (0..limits.len())
+            .map(|stream| rate(below(scenario, &bounds, &guarantee, channel, stream)))
+            .collect(),
+        Theory::Delay(_) => {
+            // The rate that the link has beyond the mean rates is shared in proportion to them.
+            let mean = |offered: &Offered| u128::from(offered.mean_bps(span_ns, &scenario.link));
+            let total: u128 = read.streams.iter().map(mean).sum();
+            let all = u128::from(bounds.effective_rate_bps());
+            let rate = |offered| u64::try_from(mean(offered) * all / total.max(1)).unwrap_or(0);
+            read.streams.iter().map(rate).collect()
+        }
+        Theory::Deadlines | Theory::NoBounds(_) => vec![0; limits.len()],
+    }
+}
+
+/// The guarantee and the verdict of one stream.
+pub(super) struct StreamAnalysis {
+    pub(super) bounds: StreamBounds,
+    pub(super) verdict: Verdict,
+}
+
+/// The inputs of all guarantees.
+struct Case<'a> {
+    scenario: &'a Scenario,
+    bounds: Bounds<'a>,
+    /// The mean offered rates, bits/s.
+    means: Vec<u64>,
+    complete: bool,
+    assumed: Option<&'static str>,
+}
+
+/// Returns the guarantee and the verdict of each stream from the measured buckets. The premise
+/// called `assumed` is not checked.
+pub(super) fn analyse(
+    scenario: &Scenario,
+    read: &OfferedLoads,
+    span_ns: u64,
+    assumed: Option<&'static str>,
+) -> Vec<StreamAnalysis> {
+    let mut limits = limits(scenario, &read.streams);
+    for (limits, offered) in limits.iter_mut().zip(&read.streams) {
+        let source = Source { rate_bps: offered.bucket_bps, burst_bytes: offered.burst_bytes() };
+        // A stream without packets has an empty bucket.
+        limits.source = Some(source).filter(|s| s.rate_bps > 0 || offered.packets == 0);
+    }
+    let bounds = Bounds { busy_ns: Some(read.busy_ns), ..Bounds::new(link(scenario), &limits) };
+    let means = read.streams.iter().map(|offered| offered.mean_bps(span_ns, &scenario.link));
+    let means = means.collect();
+    let case = Case { scenario, bounds, means, complete: read.complete, assumed };
+    let theory = theory(scenario);
+    let proof = matches!(theory, Theory::Deadlines)
+        .then(|| deadlines::prove(scenario, &case.bounds, |theorem| case.checks(theorem)))
+        .flatten();
+    let overload = deadlines::overload(scenario, &limits);
+    (0..limits.len())
+        .map(|stream| case.analyse_stream(&theory, proof.as_ref(), overload, stream))
+        .collect()
+}
+
+fn no_bounds(why: impl Into<String>) -> StreamBounds {
+    StreamBounds { no_promise: Some(why.into()), ..StreamBounds::default() }
+}
+
+fn latency_rate(
+    bounds: &Bounds,
+    guarantee: &RateGuarantee,
+    stream: usize,
+) -> Result<LatencyRate, String> {
+    (guarantee.latency_rate)(bounds, stream).map_err(|error| error.to_string())
+}
+
+/// Returns the guarantee of `stream` while the stream `channel` goes first.
+fn below(
+    scenario: &Scenario,
+    bounds: &Bounds,
+    guarantee: &RateGuarantee,
+    channel: usize,
+    stream: usize,
+) -> Result<LatencyRate, String> {
+    if stream == channel {
+        return Err("it is served before all others, within its rate cap".to_owned());
+    }
+    let of = &bounds.streams[channel];
+    let contract = &scenario.streams[channel].contract;
+    let name = &scenario.streams[channel].name;
+    let bucket = Channel::of(contract, of.smallest_bytes, of.largest_bytes).ok_or_else(|| {
+        format!("`{name}` is served first and has no max-rate: it may use all of the link")
+    })?;
+    let mut others = bounds.streams.to_vec();
+    others.remove(channel);
+    let bounds = Bounds { streams: &others, ..*bounds };
+    guarantee
+        .latency_rate_below(&bounds, stream - usize::from(stream > channel), &bucket)
+        .map_err(|error| error.to_string())
+}
+
+impl Case<'_> {
+    fn analyse_stream(
+        &self,
+        theory: &Theory,
+        proof: Option<&Proof>,
+        overload: Option<u64>,
+        stream: usize,
+    ) -> StreamAnalysis {
+        let no_bounds_because = |why: &str, change: Option<String>| {
+            let mut checks = self.checks("none");
+            checks.add("one-level", Some(FailedPremise { detail: why.into(), change }));
+            (no_bounds(why), checks.verdict(""))
+        };
+        let (mut stream_bounds, mut verdict) = match theory {
+            Theory::Rate(guarantee) => {
+                let guaranteed = latency_rate(&self.bounds, guarantee, stream);
+                self.rate_bounds(guarantee, guaranteed, stream)
+            }
+            Theory::Below(guarantee, channel) => {
+                let guaranteed = below(self.scenario, &self.bounds, guarantee, *channel, stream);
+                self.rate_bounds(guarantee, guaranteed, stream)
+            }
+            Theory::Delay(guarantee) => self.delay_bounds(guarantee, stream),
+            Theory::Deadlines => match proof {
+                Some(proof) => self.deadlines(stream, proof),
+                None => no_bounds_because(NO_BOUNDS, None),
+            },
+            Theory::NoBounds(why) => {
+                let flat = (*why == IN_A_TREE).then(|| "streams without `class`".to_owned());
+                no_bounds_because(why, flat)
+            }
+        };
+        let asks =
+            |verdict: &Verdict| verdict.answer != Answer::Guaranteed || verdict.theorem.is_some();
+        if let Some(impossible) =
+            deadlines::infeasible_alone(self.scenario, &self.bounds.streams[stream], stream)
+        {
+            verdict = impossible;
+        } else if let Some(ppm) = overload
+            .filter(|_| asks(&verdict) && deadlines::is_ordered_by_deadline(self.scenario, stream))
+        {
+            verdict = self.overloaded(ppm);
+        }
+        if verdict.answer != Answer::Guaranteed && stream_bounds.no_promise.is_none() {
+            let kept = StreamBounds {
+                guaranteed_bps: stream_bounds.guaranteed_bps,
+                ..no_bounds(&*verdict.because)
+            };
+            // A full queue loses packets; sent packets keep the bound.
+            let only_queue = verdict.premises.iter().all(|of| of.holds || of.premise == "queues");
+            if verdict.answer == Answer::Infeasible || !only_queue {
+                stream_bounds = kept;
+            }
+        }
+        StreamAnalysis { bounds: stream_bounds, verdict }
+    }
+
+    fn overloaded(&self, ppm: u64) -> Verdict {
+        let needed = deadlines::scaled(self.scenario.link.rate_bps, ppm);
+        Verdict::infeasible(
+            format!("the contracts need {} % of the link", deadlines::percent(ppm)),
+            Some(format!("link.rate = \"{needed} bps\", or looser contracts")),
+        )
+    }
+
+    /// Checks the premises that all theorems share.
+    fn checks(&self, theorem: &str) -> Checks {
+        let mut checks = Checks::new(theorem, self.assumed);
+        let partly = || FailedPremise::new("not all arrivals were read", "a shorter `duration`");
+        checks.add("all-arrivals-read", (!self.complete).then(partly));
+        let card = || {
+            let detail = "the end-system card delays arrivals and counts deadlines in decisions";
+            FailedPremise::new(detail, "realisation = \"core\"")
+        };
+        checks.add("link-alone", self.scenario.end_system.is_some().then(card));
+        checks
+    }
+
+    fn rate_bounds(
+        &self,
+        guarantee: &RateGuarantee,
+        guaranteed: Result<LatencyRate, String>,
+        stream: usize,
+    ) -> (StreamBounds, Verdict) {
+        let mut checks = self.checks(guarantee.theorem);
+        let guaranteed = match guaranteed {
+            Ok(guaranteed) => guaranteed,
+            Err(why) => {
+                checks.add("share", Some(FailedPremise { detail: why.clone(), change: None }));
+                return (no_bounds(why), checks.verdict(""));
+            }
+        };
+        checks.add("share", None);
+        let guaranteed_bps = Some(guaranteed.rate_bps);
+        let mean_bps = self.means[stream];
+        let source = self.bounds.streams[stream].source.filter(|s| mean_bps <= s.rate_bps);
+        let more = || FailedPremise {
+            detail: "its offered rate exceeds its guaranteed rate".into(),
+            change: self.sufficient_share(stream, mean_bps),
+        };
+        checks.add("rate", source.is_none().then(more));
+        let channel = |other: usize| self.scenario.streams[other].contract.is_fmc();
+        let counts = |other: usize| other == stream || guarantee.others_ungated && !channel(other);
+        checks.add("no-gates", self.gated(counts));
+        let Some(source) = source else {
+            return (
+                StreamBounds {
+                    guaranteed_bps,
+                    ..no_bounds("its offered rate exceeds its guaranteed rate")
+                },
+                checks.verdict(""),
+            );
+        };
+        let stream_bounds = StreamBounds {
+            guaranteed_bps,
+            worst_delay_ns: guaranteed.delay_ns(source),
+            worst_backlog_bytes: guaranteed.backlog_bytes(source),
+            no_promise: None,
+        };
+        self.check_queue_limit(stream_bounds, checks, stream)
+    }
+
+    /// Returns the weight or quantum that guarantees `mean_bps` with the other streams unchanged.
+    fn sufficient_share(&self, stream: usize, mean_bps: u64) -> Option<String> {
+        let share = self.scenario.scheduler.discipline.share;
+        let by_bytes = share == Share::Quantum;
+        let of = |limits: &StreamLimits| {
+            u128::from(if by_bytes { limits.quantum_bytes } else { limits.weight })
+        };
+        let others: u128 =
+            self.bounds.streams.iter().map(of).sum::<u128>() - of(&self.bounds.streams[stream]);
+        let left =
+            u128::from(self.bounds.effective_rate_bps()).checked_sub(u128::from(mean_bps))?;
+        let needed = (u128::from(mean_bps) * others).div_ceil(left.max(1));
+        let key = match share {
+            Share::Weight => "weight",
+            Share::Quantum => "quantum",
+            Share::None | Share::Packets | Share::Entries => return None,
+        };
+        (left > 0 && needed < 1 << 31).then(|| format!("{key} = {needed}"))
+    }
+
+    fn delay_bounds(&self, guarantee: &DelayGuarantee, stream: usize) -> (StreamBounds, Verdict) {
+        let bounds = &self.bounds;
+        let before =
+            |other: usize| (guarantee.may_precede)(&bounds.streams[stream], &bounds.streams[other]);
+        let mut checks = self.checks(guarantee.theorem);
+        let load: u128 = (0..self.means.len())
+            .filter(|other| before(*other))
+            .map(|other| u128::from(self.means[other]))
+            .sum();
+        let delay_ns = (guarantee.delay_ns)(bounds, stream);
+        let source = bounds.streams[stream].source;
+        let fits = load <= u128::from(bounds.effective_rate_bps());
+        let why = "the offered rate of it and of the streams before it exceeds the link rate";
+        let bound = delay_ns.zip(source).filter(|_| fits);
+        let faster = u64::try_from(load).ok().map(|load| format!("link.rate above {load} bps"));
+        checks.add(
+            "rate",
+            bound.is_none().then(|| FailedPremise { detail: why.into(), change: faster }),
+        );
+        checks.add("no-gates", self.gated(before));
+        let Some((delay_ns, source)) = bound else { return (no_bounds(why), checks.verdict("")) };
+        let meanwhile = u128::from(source.rate_bps) * u128::from(delay_ns);
+        let meanwhile = u64::try_from(meanwhile.div_ceil(8_000_000_000)).unwrap_or(u64::MAX);
+        let stream_bounds = StreamBounds {
+            guaranteed_bps: None,
+            worst_delay_ns: Some(delay_ns),
+            worst_backlog_bytes: Some(source.burst_bytes.saturating_add(meanwhile)),
+            no_promise: None,
+        };
+        self.check_queue_limit(stream_bounds, checks, stream)
+    }
+
+    /// Describes the first gated stream for which `counts` is true.
+    fn gated(&self, counts: impl Fn(usize) -> bool) -> Option<FailedPremise> {
+        let gated = |other: &usize| self.bounds.streams[*other].gated && counts(*other);
+        let stream = (0..self.bounds.streams.len()).find(gated)?;
+        Some(deadlines::describe_gate(self.scenario, stream))
+    }
+
+    /// Checks by the bound on the backlog that the queue cannot overflow.
+    fn check_queue_limit(
+        &self,
+        stream_bounds: StreamBounds,
+        mut checks: Checks,
+        stream: usize,
+    ) -> (StreamBounds, Verdict) {
+        let of = &self.bounds.streams[stream];
+        let (Some(delay_ns), Some(backlog)) =
+            (stream_bounds.worst_delay_ns, stream_bounds.worst_backlog_bytes)
+        else {
+            let why = "its bound exceeds 64 bits";
+            checks.add("range", Some(FailedPremise { detail: why.into(), change: None }));
+            return (no_bounds(why), checks.verdict(""));
+        };
+        let smallest = self.bounds.link.wire_bytes(of.smallest_bytes).max(1);
+        let packets = backlog / smallest;
+        let full = of.queue.filter(|queue| packets > u64::from(*queue)).map(|_| {
+            let detail = format!("{packets} of its packets may wait, more than its queue holds");
+            FailedPremise::new(detail, format!("queue = {packets}"))
+        });
+        checks.add("queues", full);
+        (
+            stream_bounds,
+            checks.verdict(format!("no packet leaves later than {delay_ns} ns after its arrival")),
+        )
+    }
+
+    /// Returns the guarantee under deadlines: a stream that is served in m of k periods of T gets
+    /// m·L/(k·T).
+    fn deadlines(&self, stream: usize, proof: &Proof) -> (StreamBounds, Verdict) {
+        let verdict = deadlines::verdict(self.scenario, stream, proof);
+        if verdict.answer != Answer::Guaranteed {
+            return (no_bounds("its contract may be violated"), verdict);
+        }
+        let limits = &self.bounds.streams[stream];
+        let guarantee = self.scenario.scheduler.discipline.guarantee.deadlines();
+        let every_request = guarantee.is_some_and(|guarantee| guarantee.every_request);
+        let (served, of) = match (every_request, limits.window.of()) {
+            (true, _) => (1, 1),
+            (_, 0) => (0, 1),
+            (_, of) => (of - limits.window.lost(), of),
+        };
+        let bits = u128::from(self.bounds.link.wire_bytes(limits.smallest_bytes)) * 8_000_000_000;
+        let periods = u128::from(of) * u128::from(limits.period_ns.max(1));
+        let rate = u64::try_from(bits * u128::from(served) / periods).unwrap_or(u64::MAX);
+        let stream_bounds = StreamBounds {
+            guaranteed_bps: Some(rate).filter(|rate| *rate > 0),
+            no_promise: Some(
+                "a packet starts before its deadline, or is lost as its window allows".into(),
+            ),
+            ..StreamBounds::default()
+        };
+        (stream_bounds, verdict)
+    }
+}
