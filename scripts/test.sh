@@ -15,23 +15,48 @@ if [ ! -d target/debug ] && [ "$free" -lt "$needed" ]; then
 fi
 
 step() {
-    # A failure of the lane beside ends the run at the next step.
-    if [ -n "$lane" ] && ! kill -0 "$lane" 2>/dev/null; then lane_ended; fi
+    # A failure of a lane ends the run at the next step.
+    local name
+    for name in "${!lanes[@]}"; do
+        kill -0 "${lanes[$name]}" 2>/dev/null || join_lane "$name"
+    done
     printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"
 }
 
-# Two lanes run the tests: the hardware's checks take one processor for most of their time.
+# Lanes run beside the steps: many tests wait for clocks and networks, and the hardware's checks use
+# one processor for most of their time.
 set -m
-lane=
-lane_ended() {
+declare -A lanes=()
+# start_lane NAME COMMAND...: its output goes to a file, and is shown at the lane's end.
+start_lane() {
+    mkdir -p target
+    "${@:2}" >"target/lane-$1.log" 2>&1 &
+    lanes[$1]=$!
+}
+join_lane() {
     local status=0
-    wait "$lane" || status=$?
-    lane=
-    cat target/lane.log
+    [ -n "${lanes[$1]:-}" ] || return 0
+    wait "${lanes[$1]}" || status=$?
+    unset "lanes[$1]"
+    cat "target/lane-$1.log"
     [ "$status" = 0 ] || exit "$status"
 }
-end() { [ -z "$lane" ] || kill -- "-$lane" 2>/dev/null || true; }
+end() {
+    local pid
+    for pid in "${lanes[@]}"; do kill -- "-$pid" 2>/dev/null || true; done
+}
 trap end EXIT
+
+downloads() {
+    scripts/test-tools.sh
+    (
+        source scripts/rtl-tools.sh
+        rtl_tools "$PWD" rtl/requirements.txt rtl/cards/requirements.txt
+    )
+    source scripts/python-env.sh
+    python scripts/licences.py
+}
+start_lane downloads downloads
 
 step "format"
 cargo fmt --all --check
@@ -44,13 +69,8 @@ cargo clippy --package millstream-cli --no-default-features --quiet -- -D warnin
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
-step "licences"
-(source scripts/python-env.sh && python scripts/licences.py)
-
-step "what the tests need"
-scripts/test-tools.sh
-source scripts/rtl-tools.sh
-(rtl_tools "$PWD" rtl/requirements.txt)
+step "licences, and what the tests need"
+join_lane downloads
 
 step "building the tests"
 # Criterion's benchmarks are checked by the lints.
@@ -61,16 +81,17 @@ debug=$PWD/target/debug
 export MILLSTREAM=$debug/millstream MAKE_TRACES=$debug/make-traces
 export MILLSTREAM_HW=$debug/deps/libmillstream_hw.so
 
-beside() {
+parts() {
     local part
-    for part in "scripts/rtl.sh quick" "scripts/rtl-cards.sh quick" scripts/concurrency.sh; do
+    for part in "$@"; do
         printf '\n== beside: %s (%d s so far)\n' "$part" "$SECONDS"
         # shellcheck disable=SC2086 # A command and its argument.
-        $part || return
+        $part
     done
+    printf '\n== beside: done (%d s so far)\n' "$SECONDS"
 }
-beside >target/lane.log 2>&1 &
-lane=$!
+start_lane hardware parts "scripts/rtl.sh quick" "scripts/rtl-cards.sh quick"
+PROFILE=dev start_lane python parts scripts/python.sh scripts/concurrency.sh
 
 step "tests"
 "${tests[@]}"
@@ -78,14 +99,12 @@ step "tests"
 step "how exposed the units are"
 scripts/exposure.sh
 
-step "the Python package"
-PROFILE=dev scripts/python.sh
-
 step "the main job, as a new user runs it"
 scripts/run.sh
 
-step "the hardware and what threads share, which went on meanwhile"
-[ -z "$lane" ] || lane_ended
+step "the Python package, the hardware and what threads share, which went on meanwhile"
+join_lane python
+join_lane hardware
 
 echo
 echo "all checks passed"
