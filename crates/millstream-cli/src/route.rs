@@ -197,7 +197,7 @@ pub(crate) fn text(report: &Report) -> String {
             path.dropped_by_action,
             path.dropped_full,
             path.dropped_by_function,
-            path.dropped_elsewhere,
+            path.dropped_wrong_output,
             path.dropped_late,
             path.dropped_by_reload,
             path.queued,
@@ -223,8 +223,8 @@ pub(crate) fn text(report: &Report) -> String {
         let counts = [
             port.received,
             port.unclassified,
-            port.unfit,
-            port.strays,
+            port.unsupported,
+            port.unknown_vlan,
             port.for_router,
             port.lost_by_device,
             port.transmitted,
@@ -314,7 +314,7 @@ fn proxies(report: &Report) -> String {
             of.refused_host,
             of.unreachable,
             of.broken,
-            of.strays,
+            of.no_connection,
             of.to_server_bytes,
             of.to_client_bytes,
         ];

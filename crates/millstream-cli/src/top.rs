@@ -123,7 +123,7 @@ fn difference(before: &Report, now: &Report) -> String {
         of.dropped_by_action
             + of.dropped_full
             + of.dropped_by_function
-            + of.dropped_elsewhere
+            + of.dropped_wrong_output
             + of.dropped_late
             + of.dropped_by_reload
     };

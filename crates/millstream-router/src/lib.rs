@@ -23,6 +23,7 @@ pub mod live;
 pub mod model;
 mod net;
 mod proxy;
+mod renamed_keys;
 mod router;
 
 pub use ids::{CoreId, Id, IdVec, InputId, OutputId, PacketHandle, PathId, PortId, ProcessId};

@@ -28,11 +28,14 @@ use std::net::IpAddr;
 
 use crate::ids::{IdVec, PacketHandle, PathId};
 use crate::net::pool::Pool;
+use crate::renamed_keys::renamed_key;
 use classical::Classical;
 use device::TxDevice;
 use transparent::Transparent;
 
 pub(crate) use segment::{TCP, Tuple};
+
+renamed_key!(no_connection_key, "no-connection", "strays");
 
 /// Counters of a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -52,7 +55,8 @@ pub struct ProxyCounters {
     /// Connections reset by either end, or after the idle timeout.
     pub broken: u64,
     /// Packets of no connection, dropped.
-    pub strays: u64,
+    #[serde(flatten, with = "no_connection_key")]
+    pub no_connection: u64,
     /// Payload bytes from clients to servers.
     pub to_server_bytes: u64,
     /// Payload bytes from servers to clients.

@@ -107,7 +107,7 @@ fn tcp_over_ipv6_passes_af_xdp_ports_with_default_offloads() {
     let (report, log) = router.stop_with_log();
     assert!(log.contains("AF_XDP") && !log.contains("AF_PACKET"), "{log}");
     assert_eq!(report["unaccounted"], 0, "{report:#}");
-    assert_eq!(number(&report, "ports", "a1", "unfit"), 0, "{report:#}");
+    assert_eq!(number(&report, "ports", "a1", "unsupported"), 0, "{report:#}");
 }
 
 /// The file has no routes and addresses: they come from the kernel and change during the test.

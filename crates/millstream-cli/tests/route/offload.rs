@@ -104,7 +104,7 @@ fn check(report: &Value, log: &str, ports: [&str; 2], packets: u64) {
     let received = all("received");
     assert!(received >= 4 * BYTES as u64 / SEGMENT, "{log}{report:#}");
     assert!(packets < received, "{packets} packets of the kernel: {report:#}");
-    for key in ["unfit", "lost_by_device"] {
+    for key in ["unsupported", "lost_by_device"] {
         assert_eq!(all(key), 0, "{key}: {log}{report:#}");
     }
 }

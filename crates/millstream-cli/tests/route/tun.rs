@@ -67,7 +67,7 @@ fn hosts_behind_tun_devices_reach_each_other_and_the_router() {
     assert_eq!(report["unaccounted"], 0, "{log}{report:#}");
     for port in ["t1", "t2"] {
         assert!(number(&report, "ports", port, "received") > 1_000, "{report:#}");
-        assert_eq!(number(&report, "ports", port, "unfit"), 0, "{report:#}");
+        assert_eq!(number(&report, "ports", port, "unsupported"), 0, "{report:#}");
     }
 }
 

@@ -56,7 +56,7 @@ fn tcp_passes_af_xdp_ports_with_default_offloads() {
     assert_eq!(report["unaccounted"], 0, "{report:#}");
     let taken = of(&report, "a1", "received") + of(&report, "a1", "lost_by_device");
     assert!(taken >= after - before, "the kernel counts {after}, from {before}: {report:#}");
-    assert_eq!(of(&report, "a1", "unfit"), 0, "no segment is too long: {report:#}");
+    assert_eq!(of(&report, "a1", "unsupported"), 0, "no segment is too long: {report:#}");
     assert_eq!(of(&report, "a1", "lost_by_device"), 0, "{report:#}");
 }
 

@@ -195,8 +195,8 @@ impl<P: Port> Port for VlanPort<P> {
         let unknown_vlan =
             usize::try_from(demux.members[self.at].unknown_vlan - unknown_vlan).unwrap_or(0);
         // Packets too long for a buffer count for the port that read them.
-        let unfit = received?.saturating_sub(arrived);
-        Ok(taken + into.len() - first + unknown_vlan + unfit)
+        let unsupported = received?.saturating_sub(arrived);
+        Ok(taken + into.len() - first + unknown_vlan + unsupported)
     }
 
     fn arrivals(&self) -> Option<Vec<RawFd>> {

@@ -360,14 +360,14 @@ impl Core {
             };
             let refused_source = router.machine().dropped_source(at);
             let port = router.machine_mut().port_mut(at);
-            let (strays, went_away, away) =
+            let (unknown_vlan, went_away, away) =
                 (port.unknown_vlan(), port.times_down(), port.is_down());
             let lost = port.lost();
             let unclassified = router.input(at.into()).unclassified;
             ports.push(PortSnapshot {
                 counters,
                 unclassified,
-                strays,
+                unknown_vlan,
                 went_away,
                 away,
                 lost,

@@ -49,7 +49,9 @@ fn proxies(registry: &mut Registry, report: &Report) {
             ("refused-host", of.refused_host),
             ("unreachable", of.unreachable),
             ("broken", of.broken),
-            ("stray-packet", of.strays),
+            ("no-connection", of.no_connection),
+            // Deprecated name of `no-connection`.
+            ("stray-packet", of.no_connection),
         ];
         events.map(|(event, count)| (vec![("path", name.clone()), ("event", event.into())], count))
     });
@@ -76,7 +78,9 @@ pub fn metrics(report: &Report) -> String {
             ("action", of.dropped_by_action),
             ("full", of.dropped_full),
             ("function", of.dropped_by_function),
-            ("elsewhere", of.dropped_elsewhere),
+            ("wrong-output", of.dropped_wrong_output),
+            // Deprecated name of `wrong-output`.
+            ("elsewhere", of.dropped_wrong_output),
             ("late", of.dropped_late),
             ("reload", of.dropped_by_reload),
             ("consumed", of.consumed),
@@ -115,8 +119,11 @@ pub fn metrics(report: &Report) -> String {
         let events = [
             ("received", of.received),
             ("unclassified", of.unclassified),
-            ("unfit", of.unfit),
-            ("strays", of.strays),
+            ("unsupported", of.unsupported),
+            ("unknown-vlan", of.unknown_vlan),
+            // Deprecated names of these two.
+            ("unfit", of.unsupported),
+            ("strays", of.unknown_vlan),
             ("lost", of.lost_by_device),
             ("for-router", of.for_router),
             ("transmitted", of.transmitted),

@@ -3,6 +3,11 @@
 use crate::live::extension::ExtensionCounters;
 use crate::net::nat::NatCounters;
 use crate::proxy::ProxyCounters;
+use crate::renamed_keys::renamed_key;
+
+renamed_key!(unsupported, "unsupported", "unfit");
+renamed_key!(unknown_vlan, "unknown_vlan", "strays");
+renamed_key!(wrong_output, "dropped_wrong_output", "dropped_elsewhere");
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -29,10 +34,11 @@ pub struct PortReport {
     pub unclassified: u64,
     /// Received packets dropped because no buffer was free, or because they were longer than a
     /// buffer, truncated or unsupported.
-    pub unfit: u64,
+    #[serde(flatten, with = "unsupported")]
+    pub unsupported: u64,
     /// Received packets dropped because no port has their VLAN, or because they have several tags.
-    #[serde(default)]
-    pub strays: u64,
+    #[serde(flatten, with = "unknown_vlan")]
+    pub unknown_vlan: u64,
     /// Received packets for the router: ARP, neighbour discovery, packets to its own addresses.
     pub for_router: u64,
     /// Packets of paths given to the device.
@@ -65,7 +71,8 @@ pub struct PathReport {
     /// Packets dropped by the function: no route, hop limit, checksum, length, or extension.
     pub dropped_by_function: u64,
     /// Packets dropped because their route leads to a port outside the path.
-    pub dropped_elsewhere: u64,
+    #[serde(flatten, with = "wrong_output")]
+    pub dropped_wrong_output: u64,
     /// Packets dropped by the link's discipline because their deadline had passed.
     pub dropped_late: u64,
     /// Packets dropped by a reload that removed their path, or their output from the path.
@@ -143,7 +150,7 @@ impl Report {
     ) -> i64 {
         let received: u64 = ports.iter().map(|port| port.received).sum();
         let pathless =
-            |port: &PortReport| port.unclassified + port.unfit + port.strays + port.for_router;
+            |port: &PortReport| port.unclassified + port.unsupported + port.unknown_vlan + port.for_router;
         let pathless: u64 = ports.iter().map(pathless).sum();
         let dropped: u64 = paths
             .iter()
@@ -152,7 +159,7 @@ impl Report {
                     + path.dropped_full
                     + path.consumed
                     + path.dropped_by_function
-                    + path.dropped_elsewhere
+                    + path.dropped_wrong_output
                     + path.dropped_late
                     + path.dropped_by_reload
                     + path.queued
@@ -161,5 +168,43 @@ impl Report {
         let transmitted: u64 = ports.iter().map(|port| port.transmitted).sum();
         let made: u64 = paths.iter().map(|path| path.made).sum();
         (received + made).cast_signed() - (pathless + dropped + transmitted + staged).cast_signed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PathReport, PortReport};
+    use serde_json::{Value, json};
+
+    fn port() -> Value {
+        json!({
+            "name": "lan", "received": 10, "unclassified": 0, "unsupported": 3, "unfit": 3,
+            "unknown_vlan": 2, "strays": 2, "for_router": 0, "transmitted": 5, "originated": 0,
+            "lost_by_device": 0, "went_away": 0, "away": false,
+        })
+    }
+
+    #[test]
+    fn renamed_counters_are_written_under_both_names() {
+        let report: PortReport = serde_json::from_value(port()).unwrap();
+        assert_eq!((report.unsupported, report.unknown_vlan), (3, 2));
+        assert_eq!(serde_json::to_value(&report).unwrap(), port());
+    }
+
+    #[test]
+    fn a_report_with_old_names_only_is_read() {
+        let mut old = port();
+        let keys = old.as_object_mut().unwrap();
+        keys.remove("unsupported");
+        keys.remove("unknown_vlan");
+        let report: PortReport = serde_json::from_value(old).unwrap();
+        assert_eq!((report.unsupported, report.unknown_vlan), (3, 2));
+        let path = json!({
+            "name": "web", "received": 9, "dropped_by_action": 0, "dropped_full": 0,
+            "dropped_by_function": 0, "dropped_elsewhere": 4, "dropped_late": 0,
+            "dropped_by_reload": 0, "sent": 5, "sent_bytes": 500, "queued": 0, "at_links": 0,
+        });
+        let path: PathReport = serde_json::from_value(path).unwrap();
+        assert_eq!(path.dropped_wrong_output, 4);
     }
 }

@@ -18,7 +18,7 @@ pub(crate) struct PortSnapshot {
     pub(crate) counters: PortCounters,
     /// Received packets of no path, including unusable ones and packets for the router.
     pub(crate) unclassified: u64,
-    pub(crate) strays: u64,
+    pub(crate) unknown_vlan: u64,
     pub(crate) went_away: u64,
     pub(crate) away: bool,
     pub(crate) lost: u64,
@@ -61,7 +61,7 @@ impl CoreSnapshot {
             port.counters.transmitted += transmitted;
             port.counters.originated += originated;
             port.unclassified += other.unclassified;
-            port.strays += other.strays;
+            port.unknown_vlan += other.unknown_vlan;
             port.went_away += other.went_away;
             port.away |= other.away;
             port.lost += other.lost;
@@ -103,13 +103,13 @@ pub(crate) fn report(of: &ReportContext, snapshot: CoreSnapshot) -> Report {
     let ports = scenario.ports.iter().zip(snapshot.ports).map(|(port, snapshot)| {
         let counters = snapshot.counters;
         // The machine counts packets that the port itself dropped as unusable, too.
-        let unfit = counters.unusable.saturating_sub(snapshot.strays);
+        let unsupported = counters.unusable.saturating_sub(snapshot.unknown_vlan);
         PortReport {
             name: port.name.clone(),
             received: counters.received,
             unclassified: snapshot.unclassified - counters.unusable - counters.for_router,
-            unfit,
-            strays: snapshot.strays,
+            unsupported,
+            unknown_vlan: snapshot.unknown_vlan,
             for_router: counters.for_router,
             transmitted: counters.transmitted,
             originated: counters.originated,
@@ -162,7 +162,7 @@ fn path_report(name: &str, of: &PathSnapshot) -> PathReport {
         dropped_by_action: counters.dropped_by_action,
         dropped_full: counters.dropped_full,
         dropped_by_function: counters.dropped_by_function,
-        dropped_elsewhere: counters.dropped_wrong_output,
+        dropped_wrong_output: counters.dropped_wrong_output,
         dropped_late: counters.dropped_late,
         dropped_by_reload: counters.dropped_by_reload,
         sent: counters.sent,

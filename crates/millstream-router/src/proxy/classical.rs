@@ -99,7 +99,7 @@ impl Classical {
     /// Processes a received packet.
     pub(super) fn receive(&mut self, frame: &[u8], now_ns: u64) {
         let Some(segment) = Segment::parse(frame) else {
-            self.counters.strays += 1;
+            self.counters.no_connection += 1;
             return;
         };
         let number = match self.table.find(&segment.tuple) {
@@ -109,7 +109,7 @@ impl Classical {
                 None => return,
             },
             None => {
-                self.counters.strays += 1;
+                self.counters.no_connection += 1;
                 return;
             }
         };

@@ -187,7 +187,7 @@ impl Transparent {
     /// Processes a received packet; returns whether to forward it, rewritten.
     pub(super) fn receive(&mut self, frame: &mut [u8], now_ns: u64) -> bool {
         let Some(segment) = Segment::parse(frame) else {
-            self.counters.strays += 1;
+            self.counters.no_connection += 1;
             return false;
         };
         let refused = self.counters.refused_full;
@@ -196,7 +196,7 @@ impl Transparent {
         let spliced = spliced.is_some_and(|flow| matches!(flow.stage, Stage::Spliced(_)));
         // The receiver verifies the checksum of a packet that is only rewritten.
         if !spliced && !segment.has_valid_checksum(frame) {
-            self.counters.strays += 1;
+            self.counters.no_connection += 1;
             return false;
         }
         let known =
@@ -212,7 +212,7 @@ impl Transparent {
         let Some(flow) = known.and_then(|number| self.flows.get_mut(number as usize)?.as_mut())
         else {
             // Refused connections are already counted.
-            self.counters.strays += u64::from(self.counters.refused_full == refused);
+            self.counters.no_connection += u64::from(self.counters.refused_full == refused);
             self.enqueue(OutgoingSegment::reset(frame, &segment));
             return false;
         };

@@ -3,7 +3,8 @@
 //! It equalises the queues, which saves buffer space if each stream has its own buffer. It protects
 //! no stream: a flood makes its queue the longest. The rank changes with every arrival, so a
 //! backlogged stream is reinserted when its queue grows. Source: Gail, Grover, Guérin, Hantler,
-//! Rosberg and Sidi 1993.
+//! Rosberg and Sidi, *Buffer size requirements under longest queue first*, Performance Evaluation
+//! 18(2), 1993.
 //!
 //! Packets count with their lengths, without the link's overhead. Ties go to the earlier arrival of
 //! the head, then to the lower stream.

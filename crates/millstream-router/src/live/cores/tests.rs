@@ -266,7 +266,7 @@ proptest! {
         let report = cores.report();
         prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
         for (path, report) in report.paths.iter().enumerate().take(of.paths.len()) {
-            prop_assert_eq!(report.dropped_by_function + report.dropped_elsewhere, 0);
+            prop_assert_eq!(report.dropped_by_function + report.dropped_wrong_output, 0);
             // Packets in the input queue, at outputs, and in flight to them.
             let bound = u64::from(of.queue) * 4 + u64::from(of.batch) * 8 + 8;
             let queued = report.queued;
