@@ -18,7 +18,6 @@ macro_rules! renamed_key {
                 old: Option<u64>,
             }
 
-            #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
             pub(super) fn serialize<S: Serializer>(value: &u64, to: S) -> Result<S::Ok, S::Error> {
                 let mut map = to.serialize_map(Some(2))?;
                 map.serialize_entry($new, value)?;
