@@ -2,7 +2,7 @@
 # make check    the quick loop: format, lints and unit tests of what changed
 # make test     every check: format, lints, licences, documentation, tests, conformance
 # make bench    what a decision costs, and a ten-million-packet run
-# make figures  regenerate the tables and figures of papers/
+# make figures  regenerate the tables and figures of papers/; PAPER=hilq makes one paper's
 # make paper-coprocessor  the media server beside a load, live; five minutes, as root
 # make paper-router  the Router paper with the live router, between network namespaces; seven
 #               minutes, as root
@@ -32,7 +32,7 @@ bench:
 	@$(SETUP); scripts/bench.sh
 
 figures:
-	@$(SETUP); cargo run --release --quiet -p millstream-papers
+	@$(SETUP); cargo run --release --quiet -p millstream-papers -- $(if $(PAPER),--only $(PAPER))
 
 paper-coprocessor:
 	@$(SETUP); scripts/paper-coprocessor.sh

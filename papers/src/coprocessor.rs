@@ -19,7 +19,8 @@ use std::time::Instant;
 use miette::{IntoDiagnostic, WrapErr};
 
 use self::figures::Runs;
-use crate::experiment::{Claim, Page, rows};
+use crate::claim::{Claim, HEAD, rows};
+use crate::experiment::Page;
 
 /// Measures Tables 1 to 5 on this machine into `measured/`.
 pub(crate) fn measure(folder: &Path) -> miette::Result<()> {
@@ -45,7 +46,7 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let live_claims = live.claims();
     let mut text = String::from(include_str!("coprocessor/page.md"));
     let table = |text: &mut String, claims: &[Claim]| {
-        *text += "| | the paper | here | |\n|---|---|---|---|\n";
+        *text += HEAD;
         *text += &rows(claims, "Co-processor, ");
     };
     text += "\n## The model and the paper\n\n";

@@ -12,7 +12,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 
-use crate::experiment::{Claim, Page};
+use crate::claim::{Claim, Evidence};
+use crate::experiment::Page;
 
 /// The time span of the picture, ns.
 const DRAWN_NS: u64 = 60_000_000;
@@ -100,12 +101,13 @@ struct Fairness {
 impl Fairness {
     fn claim(&self) -> Option<Claim> {
         let of_bound = self.of_bound?;
-        Some(Claim {
-            what: format!("{}: largest difference of service per weight", self.discipline),
-            paper: "at most the bound".into(),
-            ours: format!("{:.0} % of the bound", of_bound * 100.0),
-            holds: of_bound <= 1.0,
-        })
+        Some(Claim::exactly(
+            format!("{}: largest difference of service per weight", self.discipline),
+            "at most the bound",
+            format!("{:.0} % of the bound", of_bound * 100.0),
+            Evidence::Simulated,
+            of_bound <= 1.0,
+        ))
     }
 }
 

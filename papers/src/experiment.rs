@@ -8,23 +8,7 @@ use millstream_sim::{Listener, link};
 use std::io;
 use std::path::Path;
 
-/// A statement of a paper and our result.
-pub(crate) struct Claim {
-    pub(crate) what: String,
-    pub(crate) paper: String,
-    pub(crate) ours: String,
-    pub(crate) holds: bool,
-}
-
-/// Returns the table rows of claims, without the prefix that names the paper.
-pub(crate) fn rows<'a>(claims: impl IntoIterator<Item = &'a Claim>, prefix: &str) -> String {
-    let row = |Claim { what, paper, ours, holds }: &Claim| {
-        let what = what.strip_prefix(prefix).unwrap_or(what);
-        let verdict = if *holds { "holds" } else { "differs" };
-        format!("| {what} | {paper} | {ours} | {verdict} |\n")
-    };
-    claims.into_iter().map(row).collect()
-}
+use crate::claim::Claim;
 
 /// A paper's generated files and claims.
 pub(crate) struct Page {

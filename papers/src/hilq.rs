@@ -7,7 +7,8 @@ mod text;
 
 use std::fmt::Write as _;
 
-use crate::experiment::{Claim, Page, rows};
+use crate::claim::{Claim, Evidence, HEAD, rows};
+use crate::experiment::Page;
 
 /// A section of the page: its claims, text and files.
 struct Section {
@@ -19,7 +20,7 @@ struct Section {
 impl Section {
     fn claim(&mut self, what: &str, paper: &str, ours: String, holds: bool) {
         let (what, paper) = (what.to_owned(), paper.to_owned());
-        self.claims.push(Claim { what, paper, ours, holds });
+        self.claims.push(Claim::exactly(what, paper, ours, Evidence::Simulated, holds));
     }
 
     /// Adds the figure `name` at the end of the text.
@@ -58,9 +59,9 @@ fn readme(claims: &[Claim], sections: &str) -> String {
          *Efficient implementation of a packet scheduling algorithm (DWCS) on high-speed \
          programmable network processors*, MMNS 2002, LNCS 2496. `make figures` writes this page \
          and its figures; `make test` verifies them. \
-         [Table 3](table3.md) and [Figure 9](fig9.md) are measured on the schedulers.\n\n\
-         | claim | paper | ours | |\n|---|---|---|---|\n",
+         [Table 3](table3.md) and [Figure 9](fig9.md) are measured on the schedulers.\n\n",
     );
+    text += HEAD;
     text += &rows(claims, "");
     text + sections
 }

@@ -13,7 +13,8 @@ use millstream::{
 use millstream_report::chart::Line;
 use std::fmt::Write as _;
 
-use crate::experiment::{Claim, Page, figure};
+use crate::claim::{Claim, Evidence};
+use crate::experiment::{Page, figure};
 use crate::hilq_order::{ContractTerms, SlotOrder};
 
 const STREAMS: usize = 200;
@@ -252,21 +253,21 @@ pub(crate) fn page() -> miette::Result<Page> {
             claims.push(none_below_one(&lines));
         }
         let (more, _) = above(&lines, 3, 0);
-        claims.push(Claim {
-            what: format!(
-                "Fig 9, {name} periods: HILQ's violated windows beyond the heap's, U from 0.8"
-            ),
-            paper: "no more than the heap".into(),
-            ours: format!("at most {more:+.2} % of windows"),
-            holds: more <= 0.0,
-        });
+        claims.push(Claim::exactly(
+            format!("Fig 9, {name} periods: HILQ's violated windows beyond the heap's, U from 0.8"),
+            "no more than the heap",
+            format!("at most {more:+.2} % of windows"),
+            Evidence::Simulated,
+            more <= 0.0,
+        ));
         let (_, apart) = above(&lines, 3, 2);
-        claims.push(Claim {
-            what: format!("Fig 9, {name} periods: HILQ against DWCS with its order at x' = 0"),
-            paper: "no loss in accuracy".into(),
-            ours: format!("within {apart:.2} % of windows"),
-            holds: apart <= 1.0,
-        });
+        claims.push(Claim::exactly(
+            format!("Fig 9, {name} periods: HILQ against DWCS with its order at x' = 0"),
+            "no loss in accuracy",
+            format!("within {apart:.2} % of windows"),
+            Evidence::Simulated,
+            apart <= 1.0,
+        ));
         table(&mut text, name, &lines);
     }
     text += "\nHILQ follows the exact order of its slots (FIFO at x' = 0) within a fraction of a \
@@ -292,12 +293,13 @@ fn none_below_one(lines: &[Line]) -> Claim {
         points.map(|point| point.1).fold(0.0, f64::max)
     };
     let worst = lines.iter().map(below).fold(0.0, f64::max);
-    Claim {
-        what: "Fig 9, equal periods: violated windows below U = 1, heaps and HILQ".into(),
-        paper: "none".into(),
-        ours: format!("{worst:.2} %"),
-        holds: worst == 0.0,
-    }
+    Claim::exactly(
+        "Fig 9, equal periods: violated windows below U = 1, heaps and HILQ",
+        "none",
+        format!("{worst:.2} %"),
+        Evidence::Simulated,
+        worst == 0.0,
+    )
 }
 
 fn table(text: &mut String, name: &str, lines: &[Line]) {

@@ -1,12 +1,15 @@
 //! Regenerates the papers' tables and figures (`make figures`), and checks them (`--check`).
 //!
-//! Each paper has a folder of scenarios and a module with the paper's claims and their measurement.
-//! The book's comparison of disciplines is generated here, too. A run writes each folder's pages
-//! and figures. `--check` compares instead, pages with the committed files and figures with
-//! `DIGESTS`, and fails if a claim does not hold or a page or figure differs. Long experiments keep
-//! their runs in a file: `--check` repeats a few of them, and `--redraw` writes pages and figures
-//! from the file. After either, `hardware`, `cards`, `block`, `router` or `coprocessor` selects one
-//! page.
+//! Each paper has a folder of scenarios and a module with the paper's claims, their criteria and
+//! their measurement. The book's comparison of disciplines is generated here, too, and its page of
+//! all claims. A run writes each folder's pages and figures as they are done. `--check` compares
+//! instead, pages with the committed files and figures with `DIGESTS`, and fails if one differs. A
+//! verdict never fails it: the values are compared, and a verdict follows from them. Long
+//! experiments keep their runs in a file: `--check` repeats a few of them, and `--redraw` writes
+//! pages and figures from the file.
+//!
+//! Usage: `millstream-papers [--only | --redraw | --check [NAME]]`. NAME is a paper or one of its
+//! pages; `--only NAME` measures it.
 //!
 //! `--cards` measures ShareStreams' cards into `sharestreams/hardware` and needs Verilator. With
 //! `--check` it compares with the committed measurements.
@@ -17,6 +20,8 @@
 //! `--minbw-cycles SCHEDULER COUNT` runs COUNT decisions of a MinBW scheduler and prints the time
 //! of one; `scripts/minbw-cost.py` makes a table of these times.
 
+mod claim;
+mod claims;
 mod coprocessor;
 mod digests;
 mod disciplines;
@@ -39,6 +44,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Instant;
 use std::{env, fs, thread};
 
 use crate::digests::Digests;
@@ -74,127 +81,188 @@ fn main() -> miette::Result<ExitCode> {
             coprocessor::measure(&folder)?;
             return Ok(ExitCode::SUCCESS);
         }
-        None => Job::Measure,
+        None | Some("--only") => Job::Measure,
         Some("--redraw") => Job::Redraw,
         Some("--check") => Job::Check,
         Some(other) => {
             return Err(miette!(
-                "unknown argument `{other}`; use --check, --redraw, --cards, --coprocessor or \
-                 --minbw-cycles"
+                "unknown argument `{other}`; use --only, --check, --redraw, --cards, --coprocessor \
+                 or --minbw-cycles"
             ));
         }
     };
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let sharestreams = root.join("sharestreams");
-    let hilq = root.join("hilq");
-    let minbw = root.join("minbw");
-    let router = root.join("router");
-    let coprocessor = root.join("coprocessor");
-    let book = root.with_file_name("docs").join("src");
-    let hardware =
-        || Ok::<_, miette::Report>((sharestreams_hardware::page(&sharestreams)?, &sharestreams));
-    let only = env::args().nth(2);
-    let pages = match only.as_deref() {
-        Some("hardware") => vec![hardware()?],
-        Some("cards") => vec![(sharestreams_cards::page(&sharestreams)?, &sharestreams)],
-        Some("block") => vec![(sharestreams_block::page()?, &sharestreams)],
-        Some("router") => vec![(router::page(&router)?, &router)],
-        Some("coprocessor") => vec![(coprocessor::page(&coprocessor)?, &coprocessor)],
-        Some(other) => {
-            return Err(miette!(
-                "unknown page `{other}`; use `hardware`, `cards`, `block`, `router` or \
-                 `coprocessor`"
-            ));
-        }
-        None => {
-            let compare = root.join("../examples/compare/scenario.toml");
-            in_parallel(&[
-                (&|| minbw::page(&minbw, job), &minbw),
-                (&hilq::page, &hilq),
-                (&|| sharestreams::page(&sharestreams), &sharestreams),
-                (&|| sharestreams_cards::page(&sharestreams), &sharestreams),
-                (&|| sharestreams_hardware::page(&sharestreams), &sharestreams),
-                (&sharestreams_block::page, &sharestreams),
-                (&|| Ok(hilq_accesses::page()), &hilq),
-                (&hilq_violations::page, &hilq),
-                (&|| router::page(&router), &router),
-                (&|| coprocessor::page(&coprocessor), &coprocessor),
-                (&|| disciplines::page(&compare), &book),
-            ])?
-        }
-    };
-    // A full run records all figures again, which removes the digests of removed figures.
-    let keep = job == Job::Check || only.is_some();
-    let mut digests = if keep { Digests::read(root)? } else { Digests::default() };
-    let mut stale = Vec::new();
-    let mut figures = BTreeSet::new();
-    for (name, contents, folder) in
-        pages.iter().flat_map(|(page, at)| page.files.iter().map(move |(n, c)| (n, c, at)))
-    {
-        let path = folder.join(name);
-        let contents = &if name.ends_with(".md") { wrapped(contents) } else { contents.clone() };
-        let figure = figure_path(root, &path);
-        let matches = match &figure {
-            Some(figure) => digests.matches(figure, contents),
-            None => fs::read_to_string(&path).unwrap_or_default() == *contents,
-        };
-        if job != Job::Check {
-            fs::write(&path, contents).into_diagnostic()?;
-            if let Some(figure) = figure {
-                digests.set(figure, contents);
-            }
-            continue;
-        }
-        if !matches {
-            stale.push(name.as_str());
-        }
-        figures.extend(figure);
-    }
-    if job != Job::Check {
-        digests.write(root)?;
-    } else if only.is_none() {
-        stale.extend(digests.paths().filter(|path| !figures.contains(*path)));
-    }
-    let claims = || pages.iter().flat_map(|(page, _)| &page.claims);
-    for claim in claims() {
-        let verdict = if claim.holds { "holds" } else { "DIFFERS" };
-        println!("{verdict:8} {}: paper {}, ours {}", claim.what, claim.paper, claim.ours);
-    }
-    if !stale.is_empty() {
-        println!("out of date, run make figures: {}", stale.join(" "));
-    }
-    let passed = stale.is_empty() && claims().all(|claim| claim.holds);
-    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let selected = env::args().nth(2);
+    generate(root, job, selected.as_deref())
 }
 
-/// The computation of a page, and its folder.
-type PageJob<'a, 'p> = (&'a (dyn Fn() -> miette::Result<Page> + Sync), &'p PathBuf);
+/// Computes a page; the argument is its folder.
+type Computation = Box<dyn Fn(&Path) -> miette::Result<Page> + Sync>;
 
-/// Computes pages on every core; returns them in the order of `jobs`.
+/// A generated page: its paper, its name, its folder and its computation.
+struct PageJob {
+    paper: &'static str,
+    name: &'static str,
+    folder: PathBuf,
+    compute: Computation,
+}
+
+/// Returns the pages, the longest computations first.
+fn page_jobs(root: &Path, job: Job) -> Vec<PageJob> {
+    let page = |paper, name, compute: Computation| {
+        let folder = match paper {
+            "book" => root.with_file_name("docs").join("src"),
+            _ => root.join(paper),
+        };
+        PageJob { paper, name, folder, compute }
+    };
+    vec![
+        page("minbw", "minbw", Box::new(move |at| minbw::page(at, job))),
+        page("router", "router", Box::new(router::page)),
+        page("coprocessor", "coprocessor", Box::new(coprocessor::page)),
+        page("hilq", "violations", Box::new(|_| hilq_violations::page())),
+        page("hilq", "hilq", Box::new(|_| hilq::page())),
+        page("hilq", "accesses", Box::new(|_| Ok(hilq_accesses::page()))),
+        page("sharestreams", "sharestreams", Box::new(sharestreams::page)),
+        page("sharestreams", "cards", Box::new(sharestreams_cards::page)),
+        page("sharestreams", "hardware", Box::new(sharestreams_hardware::page)),
+        page("sharestreams", "block", Box::new(|_| sharestreams_block::page())),
+        page(
+            "book",
+            "disciplines",
+            Box::new(|at| disciplines::page(&at.join("../../examples/compare/scenario.toml"))),
+        ),
+    ]
+}
+
+/// Computes the selected pages on every core, and writes or compares each as it is done.
+///
+/// `selected` is a paper or a page; `None` selects all, and the page of all claims with them.
+fn generate(root: &Path, job: Job, selected: Option<&str>) -> miette::Result<ExitCode> {
+    let all = page_jobs(root, job);
+    let names = || all.iter().flat_map(|page| [page.paper, page.name]).collect::<BTreeSet<_>>();
+    let is_selected =
+        |page: &&PageJob| selected.is_none_or(|of| of == page.paper || of == page.name);
+    let jobs: Vec<&PageJob> = all.iter().filter(is_selected).collect();
+    if jobs.is_empty() {
+        let (name, names) = (selected.unwrap_or_default(), names());
+        let names: Vec<&str> = names.into_iter().collect();
+        return Err(miette!("unknown page `{name}`; use one of: {}", names.join(", ")));
+    }
+    // A full run records all figures again, which removes the digests of removed figures.
+    let keep = job == Job::Check || selected.is_some();
+    let digests = if keep { Digests::read(root)? } else { Digests::default() };
+    let mut output = Output { root, job, digests, figures: BTreeSet::new(), stale: Vec::new() };
+    let started = Instant::now();
+    let mut claims = vec![Vec::new(); jobs.len()];
+    in_parallel(&jobs, |at, page| {
+        let PageJob { paper, name, folder, .. } = jobs[at];
+        for (file, contents) in &page.files {
+            output.put(folder, file, contents)?;
+        }
+        eprintln!("{paper}: {name} ({} s)", started.elapsed().as_secs());
+        claims[at] = page.claims;
+        Ok(())
+    })?;
+    let by_page = || jobs.iter().zip(&claims);
+    if selected.is_none() {
+        let folder = root.with_file_name("docs").join("src");
+        let text = claims::page(by_page().map(|(of, claims)| (of.paper, claims.as_slice())));
+        output.put(&folder, "claims.md", &text)?;
+    }
+    for claim in by_page().flat_map(|(_, claims)| claims) {
+        let [what, paper, ours, kind, .., verdict] = claim.cells();
+        println!("{verdict:12} {what}: paper {paper}, ours {ours} ({kind})");
+    }
+    output.finish(selected.is_none())
+}
+
+/// The folders and digests that pages are written to, or compared with.
+struct Output<'a> {
+    root: &'a Path,
+    job: Job,
+    digests: Digests,
+    /// Figures of this run.
+    figures: BTreeSet<String>,
+    /// Files that differ from the committed ones.
+    stale: Vec<String>,
+}
+
+impl Output<'_> {
+    /// Writes a file, or compares it with the committed one.
+    fn put(&mut self, folder: &Path, name: &str, contents: &str) -> miette::Result<()> {
+        let path = folder.join(name);
+        let contents = &if name.ends_with(".md") { wrapped(contents) } else { contents.to_owned() };
+        let figure = figure_path(self.root, &path);
+        if self.job == Job::Check {
+            let matches = match &figure {
+                Some(figure) => self.digests.matches(figure, contents),
+                None => fs::read_to_string(&path).unwrap_or_default() == *contents,
+            };
+            if !matches {
+                self.stale.push(name.to_owned());
+            }
+            self.figures.extend(figure);
+            return Ok(());
+        }
+        fs::write(&path, contents).into_diagnostic()?;
+        if let Some(figure) = figure {
+            self.digests.set(figure, contents);
+        }
+        Ok(())
+    }
+
+    /// Writes the digests, or reports the files that differ. `all`: every page was computed.
+    fn finish(mut self, all: bool) -> miette::Result<ExitCode> {
+        if self.job != Job::Check {
+            self.digests.write(self.root)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        if all {
+            let removed = self.digests.paths().filter(|path| !self.figures.contains(*path));
+            self.stale.extend(removed.map(str::to_owned));
+        }
+        if self.stale.is_empty() {
+            println!("every compared page and figure is up to date");
+            return Ok(ExitCode::SUCCESS);
+        }
+        println!("out of date, run make figures: {}", self.stale.join(" "));
+        Ok(ExitCode::FAILURE)
+    }
+}
+
+/// Computes pages on every core; calls `done` on this thread with the number of each as it ends.
 ///
 /// # Errors
-/// If a page fails.
-fn in_parallel<'p>(jobs: &[PageJob<'_, 'p>]) -> miette::Result<Vec<(Page, &'p PathBuf)>> {
+/// If a page or `done` fails.
+fn in_parallel(
+    jobs: &[&PageJob],
+    mut done: impl FnMut(usize, Page) -> miette::Result<()>,
+) -> miette::Result<()> {
     let next = AtomicUsize::new(0);
-    let worker = || {
-        let mut done = Vec::new();
+    let (send, receive) = mpsc::channel();
+    let worker = |send: mpsc::Sender<_>| {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((page, _)) = jobs.get(at) else { return done };
-            done.push((at, page()));
+            let Some(job) = jobs.get(at) else { return };
+            // The receiver is gone once a page has failed.
+            if send.send((at, (job.compute)(&job.folder))).is_err() {
+                return;
+            }
         }
     };
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let mut done = Vec::new();
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(worker)).collect();
-        for worker in workers {
-            done.extend(worker.join().map_err(|_| miette!("a page panicked"))?);
+        for _ in 0..cores {
+            let send = send.clone();
+            scope.spawn(|| worker(send));
         }
-        Ok::<_, miette::Report>(())
-    })?;
-    done.sort_by_key(|(at, _)| *at);
-    done.into_iter().map(|(at, page)| Ok((page?, jobs[at].1))).collect()
+        drop(send);
+        for (at, page) in receive {
+            done(at, page?)?;
+        }
+        Ok(())
+    })
 }
 
 /// The path of a figure in the folder of the papers; `None` for every other file.

@@ -4,7 +4,7 @@ mod cost;
 mod network;
 mod results;
 
-use miette::IntoDiagnostic;
+use miette::{IntoDiagnostic, miette};
 use millstream_report::chart::Line;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -14,7 +14,8 @@ pub(crate) use self::cost::cycles;
 use self::network::{CLASSES, SCHEDULERS};
 use self::results::{Estimate, LOADS, PAPER_SCHEDULERS, Quantity, Results};
 use crate::Job;
-use crate::experiment::{Claim, Page, estimates, rows};
+use crate::claim::{Claim, Evidence, HEAD, rows};
+use crate::experiment::{Page, estimates};
 
 /// The file of all runs.
 const DATA: &str = "runs.csv";
@@ -68,12 +69,11 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
         for (scheduler, load, seed) in REPEATED {
             agree &= results.agrees(scheduler, load, seed)?;
         }
-        page.claims.push(Claim {
-            what: format!("MinBW: {} repeated runs equal those of {DATA}", REPEATED.len()),
-            paper: "–".into(),
-            ours: if agree { "equal" } else { "different; run make figures" }.into(),
-            holds: agree,
-        });
+        if !agree {
+            return Err(miette!(
+                "runs of {DATA} cannot be repeated; run `make figures PAPER=minbw`"
+            ));
+        }
         results
     };
     for (number, classes, quantities) in FIGURES {
@@ -117,7 +117,13 @@ fn statements(results: &Results) -> Vec<Claim> {
         |scheduler, load, class, quantity| results.estimate(scheduler, load, class, quantity).mean;
     let mut claims = Vec::new();
     let mut claim = |what: &str, paper: &str, ours: String, holds: bool| {
-        claims.push(Claim { what: format!("MinBW, {what}"), paper: paper.into(), ours, holds });
+        claims.push(Claim::exactly(
+            format!("MinBW, {what}"),
+            paper,
+            ours,
+            Evidence::Simulated,
+            holds,
+        ));
     };
 
     let missed = paper_schedulers.clone().flat_map(|scheduler| {
@@ -252,8 +258,9 @@ fn statements(results: &Results) -> Vec<Claim> {
 
 fn text(results: &Results, claims: &[Claim]) -> String {
     let mut text = String::from(include_str!("minbw/page.md"));
-    text += "\n## The paper's statements\n\n| | the paper | here | |\n|---|---|---|---|\n";
-    text += &rows(claims.iter().filter(|claim| claim.paper != "–"), "MinBW, ");
+    text += "\n## The paper's statements\n\n";
+    text += HEAD;
+    text += &rows(claims, "MinBW, ");
     for (number, classes, quantities) in FIGURES {
         let _ = writeln!(text, "\n## Figure {number}");
         for class in classes {

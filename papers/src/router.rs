@@ -15,15 +15,17 @@ use std::path::Path;
 
 use self::figures::Curves;
 use self::statements::statements;
-use crate::experiment::{Page, rows};
+use crate::claim::{HEAD, rows};
+use crate::experiment::Page;
 
 /// Returns the figures and the paper's statements; `folder` holds the measurements.
 pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let curves = Curves::compute();
     let statements = statements(&curves);
     let mut text = String::from(include_str!("router/page.md"));
-    text += "\n## The paper's statements\n\nRates hold if they are within 5 %.\n\n\
-             | | the paper | here | |\n|---|---|---|---|\n";
+    text += "\n## The paper's statements\n\nRates are within 5 % of the paper's, the precision of its \
+             figures.\n\n";
+    text += HEAD;
     text += &rows(&statements.claims, "Router, ");
     text += "\n## Where the model differs\n\n| | the paper | here | why |\n|---|---|---|---|\n";
     text += &statements.differences;

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::experiment::{Claim, Page, figure, rows, services};
+use crate::claim::{Claim, Evidence, HEAD, rows};
+use crate::experiment::{Page, figure, services};
 
 /// Formats counts in the paper's notation of ratios.
 fn ratio(counts: &[usize]) -> String {
@@ -12,7 +13,7 @@ fn ratio(counts: &[usize]) -> String {
 
 fn exact(what: &str, paper: &[usize], ours: &[usize]) -> Claim {
     let (holds, what) = (paper == ours, what.to_owned());
-    Claim { what, paper: ratio(paper), ours: ratio(ours), holds }
+    Claim::exactly(what, ratio(paper), ratio(ours), Evidence::Simulated, holds)
 }
 
 /// Runs all experiments of the folder and returns the page.
@@ -38,12 +39,13 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let edf = services(&folder.join("edf.toml"))?;
     claims.push(exact("EDF: winners of 63,996", &[15_999; 4], &edf.counts(63_996)));
     let in_order = edf.streams.chunks(4).all(|round| round == [3, 2, 1, 0]);
-    claims.push(Claim {
-        what: "EDF: order of service".into(),
-        paper: "4, 3, 2, 1".into(),
-        ours: if in_order { "4, 3, 2, 1, always" } else { "another" }.into(),
-        holds: in_order,
-    });
+    claims.push(Claim::exactly(
+        "EDF: order of service",
+        "4, 3, 2, 1",
+        if in_order { "4, 3, 2, 1, always" } else { "another" },
+        Evidence::Simulated,
+        in_order,
+    ));
     let title = "EDF: four streams, deadlines one period apart";
     files.push(("edf.svg".into(), figure(title, time, share, &edf.shares(63_996))?));
 
@@ -53,12 +55,13 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let after = &fig15.streams[63_810..64_000];
     let won = after.iter().filter(|stream| **stream == 3).count();
     let first_lost = after.iter().position(|stream| *stream != 3).unwrap_or(after.len());
-    claims.push(Claim {
-        what: "Fig 15: the 0/255 stream's packets of the last 190".into(),
-        paper: "all (its figure); 188 by its own rules".into(),
-        ours: format!("{won}; first loss at its packet-time {first_lost}"),
-        holds: won == 188 && first_lost == 128,
-    });
+    claims.push(Claim::exactly(
+        "Fig 15: the 0/255 stream's packets of the last 190",
+        "all (its figure); 188 by its own rules",
+        format!("{won}; first loss at its packet-time {first_lost}"),
+        Evidence::Simulated,
+        won == 188 && first_lost == 128,
+    ));
     let title = "Fig 15: fair share 2:1:1, then a 0/255 stream at 63,810";
     let mut drawn = fig15.shares(64_000);
     for line in &mut drawn {
@@ -72,12 +75,13 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let served = [19_113, 9_556, 14_335, 14_335];
     claims.push(exact("Fig 16: packets of 57,339", &served, &fig16.counts(57_339)));
     let in_turn = fig16.streams[..57_336].chunks(4).all(|round| round[0] == 3 && round[1] == 2);
-    claims.push(Claim {
-        what: "Fig 16: EDF streams".into(),
-        paper: "4 then 3, every four packet-times".into(),
-        ours: if in_turn { "always" } else { "not always" }.into(),
-        holds: in_turn,
-    });
+    claims.push(Claim::exactly(
+        "Fig 16: EDF streams",
+        "4 then 3, every four packet-times",
+        if in_turn { "always" } else { "not always" },
+        Evidence::Simulated,
+        in_turn,
+    ));
     let title = "Fig 16: fair share 2:1 with EDF streams 3 and 4";
     files.push(("fig16.svg".into(), figure(title, time, share, &fig16.shares(57_339))?));
 
@@ -96,12 +100,13 @@ fn bandwidths(times_ns: &[u64], counts: &[usize]) -> Claim {
         let values: Vec<_> = values.iter().map(|value| format!("{value:.2}")).collect();
         values.join(" : ") + " MB/s"
     };
-    Claim {
-        what: "Fig 12: bandwidths, within 1 %".into(),
-        paper: text(&paper),
-        ours: text(&ours),
-        holds: ours.iter().zip(&paper).all(near),
-    }
+    Claim::exactly(
+        "Fig 12: bandwidths, within 1 %",
+        text(&paper),
+        text(&ours),
+        Evidence::Simulated,
+        ours.iter().zip(&paper).all(near),
+    )
 }
 
 fn readme(claims: &[Claim]) -> String {
@@ -110,9 +115,9 @@ fn readme(claims: &[Claim]) -> String {
          Krishnamurthy, Yalamanchili, Schwan, West: *ShareStreams: A Scalable Architecture and \
          Hardware Support for High-Speed QoS Packet Schedulers*, section 5.2. `make figures` \
          writes this page and its figures from the scenarios beside it; `make test` verifies \
-         them.\n\n\
-         | claim | paper, or its rules | ours | |\n|---|---|---|---|\n",
+         them.\n\n",
     );
+    text += HEAD;
     text += &rows(claims, "");
     text += "\nPackets are 1,500 bytes and a request period is one packet-time, so that counts are \
              exact; the paper's frames of Fig 12 vary from 64 to 1,500 bytes. Fig 12 runs on a \

@@ -11,7 +11,8 @@ use millstream::StreamId;
 use millstream_hw::{Load, Mode, Reference, Settings, SortingNetwork};
 use millstream_report::chart::Line;
 
-use crate::experiment::{Claim, Page, figure};
+use crate::claim::{Claim, Evidence};
+use crate::experiment::{Page, figure};
 use crate::hilq_violations::{random, windows};
 
 const NETWORKS: [(SortingNetwork, &str); 2] =
@@ -293,19 +294,21 @@ fn fair_table(text: &mut String, copies: u32) -> Vec<Claim> {
             );
             let exact = |count: u64| vec![count.to_string(); streams].join(" : ");
             if block == streams {
-                claims.push(Claim {
-                    what: format!("{streams} streams in blocks of all, {name} list"),
-                    paper: "each once per block".into(),
-                    holds: sent == exact(SLOTS / streams as u64),
-                    ours: sent,
-                });
+                claims.push(Claim::exactly(
+                    format!("{streams} streams in blocks of all, {name} list"),
+                    "each once per block",
+                    sent.clone(),
+                    Evidence::Simulated,
+                    sent == exact(SLOTS / streams as u64),
+                ));
             } else if block == 1 {
-                claims.push(Claim {
-                    what: format!("{streams} streams in blocks of one, {name} list: shares"),
-                    paper: "exact".into(),
-                    holds: error == 0.0,
-                    ours: sent,
-                });
+                claims.push(Claim::exactly(
+                    format!("{streams} streams in blocks of one, {name} list: shares"),
+                    "exact",
+                    sent.clone(),
+                    Evidence::Simulated,
+                    error == 0.0,
+                ));
             }
         }
     }
@@ -402,12 +405,13 @@ pub(crate) fn page() -> miette::Result<Page> {
              blocks of four at 0.8.\n\n\
              ![late packets by utilisation](block-edf.svg)\n";
     let late = edf.iter().flat_map(|blocks| &blocks[0]).map(|l| l.late).fold(0.0, f64::max);
-    claims.push(Claim {
-        what: "EDF in blocks of one: late packets up to U = 1".into(),
-        paper: "none".into(),
-        ours: format!("{late:.2} %"),
-        holds: late == 0.0,
-    });
+    claims.push(Claim::exactly(
+        "EDF in blocks of one: late packets up to U = 1",
+        "none",
+        format!("{late:.2} %"),
+        Evidence::Simulated,
+        late == 0.0,
+    ));
 
     text += "\n## Gain in throughput\n\n\
              Cycles of a decision for 16 streams (passes and PRIORITY_UPDATE), and cycles of a \

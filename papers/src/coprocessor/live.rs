@@ -7,7 +7,8 @@ use std::path::Path;
 
 use millstream_report::chart::Line;
 
-use crate::experiment::{Claim, figure, measured};
+use crate::claim::{Claim, Evidence};
+use crate::experiment::{figure, measured};
 
 /// Averaging time of bandwidth, s. It is the length of the film, whose rate varies.
 const WINDOW: usize = 8;
@@ -104,11 +105,14 @@ impl Live {
 
     /// Returns the paper's statements, tested on the live server.
     pub(super) fn claims(&self) -> Vec<Claim> {
-        let claim = |what: &str, paper: &str, ours: String, holds| Claim {
-            what: format!("Co-processor, {what}"),
-            paper: paper.to_owned(),
-            ours,
-            holds,
+        let claim = |what: &str, paper: &str, ours: String, holds| {
+            Claim::exactly(
+                format!("Co-processor, {what}"),
+                paper.to_owned(),
+                ours,
+                Evidence::Measured,
+                holds,
+            )
         };
         let change = |placement| {
             let rate = |load| self.value(placement, load, SUMMARY_RATE);

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::figures::{Runs, bandwidth, delay};
 use super::host::Outcome;
-use crate::experiment::{Claim, measured};
+use crate::claim::{Claim, Evidence};
+use crate::experiment::measured;
 
 /// Allowed relative deviation from the paper's numbers.
 const NEAR: f64 = 0.1;
@@ -46,12 +47,13 @@ fn used(run: &Outcome) -> f64 {
 pub(super) fn statements(runs: &Runs) -> Statements {
     let mut of = Statements { claims: Vec::new(), differences: String::new() };
     let mut near = |what: &str, paper: f64, ours: f64, unit: &str| {
-        of.claims.push(Claim {
-            what: format!("Co-processor, {what}"),
-            paper: format!("{paper:.0} {unit}"),
-            ours: format!("{ours:.0} {unit}"),
-            holds: (ours / paper - 1.0).abs() <= NEAR,
-        });
+        of.claims.push(Claim::exactly(
+            format!("Co-processor, {what}"),
+            format!("{paper:.0} {unit}"),
+            format!("{ours:.0} {unit}"),
+            Evidence::Simulated,
+            (ours / paper - 1.0).abs() <= NEAR,
+        ));
     };
     let [none, light, heavy] = [NONE, FORTY_FIVE, SIXTY].map(|load| &runs.host[load]);
     near("Fig 6: no load, mean utilisation (fitted)", 15.0, used(none), "%");
@@ -70,19 +72,21 @@ pub(super) fn statements(runs: &Runs) -> Statements {
         };
         times(run) == times(&runs.ni[NONE])
     });
-    of.claims.push(Claim {
-        what: "Co-processor, Figs 9 and 10: the NI's schedule under any load".into(),
-        paper: "unaffected".into(),
-        ours: if same { "the same to the nanosecond" } else { "changes" }.into(),
-        holds: same,
-    });
+    of.claims.push(Claim::exactly(
+        "Co-processor, Figs 9 and 10: the NI's schedule under any load",
+        "unaffected",
+        if same { "the same to the nanosecond" } else { "changes" },
+        Evidence::Simulated,
+        same,
+    ));
     let two = [0, 1].map(|film| heavy.films[film].len() as f64);
-    of.claims.push(Claim {
-        what: "Co-processor, Figs 7 and 8: s1 and s2 at 60 %".into(),
-        paper: "alike".into(),
-        ours: format!("{} and {} frames", two[0], two[1]),
-        holds: (two[0] / two[1] - 1.0).abs() < NEAR,
-    });
+    of.claims.push(Claim::exactly(
+        "Co-processor, Figs 7 and 8: s1 and s2 at 60 %",
+        "alike",
+        format!("{} and {} frames", two[0], two[1]),
+        Evidence::Simulated,
+        (two[0] / two[1] - 1.0).abs() < NEAR,
+    ));
     let mut differs = |what: &str, paper: &str, ours: String, why: &str| {
         let _ = writeln!(of.differences, "| {what} | {paper} | {ours} | {why} |");
     };

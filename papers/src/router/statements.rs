@@ -6,7 +6,7 @@ use super::experiments::{
     Batching, RESERVED_PPS, best_effort, data_dependent, idle_ports, mean_batches,
 };
 use super::figures::Curves;
-use crate::experiment::Claim;
+use crate::claim::{Claim, Evidence};
 
 /// The allowed relative deviation from the paper's rates.
 const NEAR: f64 = 0.05;
@@ -20,7 +20,7 @@ pub(super) struct Statements {
 impl Statements {
     fn claim(&mut self, what: &str, paper: &str, ours: String, holds: bool) {
         let what = format!("Router, {what}");
-        self.claims.push(Claim { what, paper: paper.into(), ours, holds });
+        self.claims.push(Claim::exactly(what, paper, ours, Evidence::Simulated, holds));
     }
 
     fn near(&mut self, what: &str, paper: f64, ours: f64) {
