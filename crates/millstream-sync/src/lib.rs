@@ -1,4 +1,4 @@
-//! Wakers, rings and clocks of the live realisations.
+//! Wakers, rings and clocks of the live backends.
 //!
 //! | module | contents |
 //! |---|---|

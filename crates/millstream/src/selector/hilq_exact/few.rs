@@ -202,7 +202,7 @@ impl Few {
         }
         let Some(next) = self.next(first) else { return false };
         let at = first.stream() as usize;
-        // `is_tied` read the keys beside its path.
+        // `is_tied` has read the siblings on the path.
         self.leaves[at] = next;
         let least = next.min(self.beside_first[0]);
         self.middle[at / ARITY] = least;
