@@ -1,22 +1,24 @@
-# make run      schedule real packets, print who got what, write a report
-# make check    the quick loop: format, lints and unit tests of what changed
+# make run      schedule recorded packets, print the result of each stream, write a report
+# make check    quick checks: format, lints and unit tests of changed crates
 # make test     every check: format, lints, licences, documentation, tests, conformance
-# make bench    what a decision costs, and a ten-million-packet run
-# make figures  regenerate the tables and figures of papers/; PAPER=hilq makes one paper's
-# make paper-coprocessor  the media server beside a load, live; five minutes, as root
+# make bench    cost of a decision, and a run of ten million packets
+# make figures  regenerate the tables and figures of papers/; PAPER=hilq makes those of one paper
+# make paper-coprocessor  the Co-processor paper with the live media server under load; five
+#               minutes, as root
 # make paper-router  the Router paper with the live router, between network namespaces; seven
 #               minutes, as root
 # make book     the book as web pages, target/book
-# make fuzz     five minutes of each fuzz target, and how many inputs passed its first parser
-# make soak     the same, after advisories, threads under ThreadSanitizer, the unit under a systemd,
-#               a minute of each player and two hours of the router (as root)
+# make fuzz     five minutes of each fuzz target; counts the inputs that pass its first parser
+# make soak     advisories, ThreadSanitizer, the systemd units, two hours of the router, a minute of
+#               each player, then `make fuzz` (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
-# make rtl-full all hardware configurations and proofs, ten million decisions compared
+# make rtl-full all hardware configurations and proofs; compares ten million decisions with the
+#               engine
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .PHONY: run check test bench figures paper-coprocessor paper-router book fuzz soak rtl-full rtl-report traces clean
 
-# Sets up what the machine lacks, and tells the linker where it is.
+# Installs missing build dependencies and sets the linker's search path.
 SETUP := source scripts/setup.sh
 
 run:

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# The quick loop: format, lints and tests of the crates that changed, and the tree's form.
+# Runs quick checks: format, lints and unit tests of changed crates, and repository rules.
 #
-# Usage: check.sh [BASE]. Changed is what differs from the commit BASE, untracked files included.
-# Default: HEAD, or its parent where the working tree is clean. `make test` runs every test.
+# Usage: check.sh [BASE]. A crate has changed if its files differ from the commit BASE; untracked
+# files count. BASE is HEAD by default, or HEAD~1 if the working tree is clean. `make test` runs
+# every test.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -19,7 +20,7 @@ while read -r file; do
     esac
 done <<<"$changed"
 for crate in "${!crates[@]}"; do
-    # A crate that was removed has no tests.
+    # Skips removed crates.
     grep -qs "^name = \"$crate\"" crates/*/Cargo.toml papers/Cargo.toml conformance/*/Cargo.toml ||
         unset "crates[$crate]"
 done
@@ -37,7 +38,7 @@ if [ "${#packages[@]}" -gt 0 ]; then
 
     step "unit tests of ${!crates[*]}"
     for crate in "${!crates[@]}"; do
-        # A crate that is only a program has no library.
+        # These crates have no library.
         case $crate in
         millstream-cli | millstream-papers) cargo test -p "$crate" --bins ;;
         *) cargo test -p "$crate" --lib ;;
@@ -49,7 +50,7 @@ if [ -n "${crates[millstream]:-}" ]; then
     cargo test -p millstream --test engine laws
 fi
 
-step "the tree's form"
+step "repository rules (millstream-tidy)"
 cargo test -p millstream-tidy
 
 echo

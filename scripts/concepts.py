@@ -17,7 +17,7 @@ class Picture:
     """An SVG under construction; lengths are pixels."""
 
     def __init__(self, width: int, height: int, title: str) -> None:
-        """An empty one; the title is for readers who do not see it."""
+        """Starts an empty picture; screen readers read its title."""
         self.parts = [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
             f'width="{width}" height="{height}" font-family="{FONT}" font-size="12">',
@@ -46,7 +46,7 @@ class Picture:
         )
 
     def line(self, points: list[tuple[float, float]], stroke: str, *, arrow: bool = False) -> None:
-        """A line, with a head at its end."""
+        """Draws a line, with an arrowhead at its end if ``arrow`` is set."""
         path = " L".join(f"{x:g} {y:g}" for x, y in points)
         self.parts.append(f'<path d="M{path}" fill="none" stroke="{stroke}" stroke-width="1.5"/>')
         if arrow:

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Runs the loom models of the state that threads share. --stress also runs the tests on real threads
-# under ThreadSanitizer (needs a nightly toolchain with rust-src).
+# under ThreadSanitizer, which needs a nightly toolchain with rust-src.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
-# Optimising the engine would take longer than all of the models of the pipeline's stages.
+# Leaves the engine unoptimised: optimising it takes longer than running the pipeline's models.
 RUSTFLAGS="--cfg loom --cfg crossbeam_loom" CARGO_TARGET_DIR=$target/loom \
     cargo test --release --config profile.release.package.millstream.opt-level=0 --quiet \
         -p millstream-sync -p millstream-pipeline --lib

@@ -6,7 +6,7 @@ version=0.20.2
 tool="$(pwd)/target/tools/bin/cargo-deny"
 if ! [ -x "$tool" ] || [ "$("$tool" --version)" != "cargo-deny $version" ]; then
     echo "building cargo-deny $version (once)"
-    # Unoptimised: it runs for a second, but an optimised build takes minutes.
+    # Unoptimised: cargo-deny runs for a second, but its optimised build takes minutes.
     CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-deny --version "$version" --locked --debug \
         --quiet --root target/tools --target-dir target/tools/build
     rm -rf target/tools/build

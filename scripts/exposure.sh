@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the exposure of the shipped units by systemd-analyze security: at most 2.0 of 10 each.
+# Checks that `systemd-analyze security` rates the exposure of each shipped unit at most 2.0 of 10.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ command -v systemd-analyze >/dev/null || {
     exit 0
 }
 for unit in examples/*/*.service; do
-    # The program need not be installed.
+    # Ignores that the unit's program is not installed.
     wrong=$(systemd-analyze verify --man=no "$unit" 2>&1 | grep -v 'is not executable' || true)
     [ -z "$wrong" ] || { echo "error: $wrong" >&2; exit 1; }
     # The threshold is in tenths.

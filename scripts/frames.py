@@ -23,20 +23,20 @@ def frame(
 
 
 def odd_frames() -> list[bytes]:
-    """Returns frames that are dropped, each for another reason, or answered."""
+    """Returns frames that the router drops, each for a different reason, or answers."""
     own = "10.3.0.2"
     plain = frame("f1", "10.2.0.1", 0, 60, source=own)
     return [
         frame(
             "f1", "10.2.0.1", 0, 60, hops=1, source=own
-        ),  # its sender is told, if it can be found
+        ),  # hop limit used up: an ICMP error, if its sender resolves
         frame("f1", "9.9.9.9", 0, 60, source=own),  # no route
         frame("f1", "10.3.0.77", 0, 60, source="10.1.0.2"),  # unknown host
-        frame("f1", "10.2.0.1", 10, 60, source=own),  # by a path that does not lead there
-        frame("f1", "10.2.0.1", 20, 60, source=own),  # by a path that comes and goes
+        frame("f1", "10.2.0.1", 10, 60, source=own),  # its path has another output port
+        frame("f1", "10.2.0.1", 20, 60, source=own),  # its path exists in some files only
         plain[:24] + b"\0\0" + plain[26:],  # a wrong checksum
-        plain[:14] + b"\x4f" + plain[15:],  # a header that is longer than it should be
-        b"\xff" + plain[1:],  # for others
+        plain[:14] + b"\x4f" + plain[15:],  # an IPv4 header length of 60 bytes
+        b"\xff" + plain[1:],  # another destination address
         plain[:20],
         bytes(60),
         bytes.fromhex("ffffffffffff0200000000040806") + bytes(46),

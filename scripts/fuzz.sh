@@ -17,7 +17,7 @@ fi
 depths="$PWD/target/fuzz-depths"
 mkdir -p "$depths"
 
-# Overflow is a bug, too. Seeds and mutators are those of crates/millstream-fuzz.
+# Debug assertions report integer overflow. Seeds and mutators are in crates/millstream-fuzz.
 fuzz() {
     local target=$1 time=$2
     rm -f "$depths/$target"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures the Co-processor paper on this machine: its tables, then the live server with clients
-# beside a load, with the scheduler on the host and on a core of its own. Writes
+# Repeats the Co-processor paper's measurements on this machine: its tables, then the live server
+# with clients under load. The scheduler runs on the host and on its own core. Writes
 # papers/coprocessor/measured and the page.
 set -euo pipefail
 cd "$(dirname "$0")/.."

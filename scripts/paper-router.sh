@@ -2,8 +2,8 @@
 # Runs the Router paper's experiments with the live router on a core of its own, between network
 # namespaces. Writes papers/router/measured and the page. Needs root.
 #
-# Usage: paper-router.sh [SECONDS]: duration of a point, 4 by default; a part of it where there are
-# many rounds.
+# Usage: paper-router.sh [SECONDS]. SECONDS is the duration of a measured point, 4 by default.
+# Experiments with many rounds use a fraction of it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/test-tools.sh

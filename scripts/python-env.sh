@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# To be sourced in the repository. Creates the Python environment of the tests and the book,
-# target/python, once for each interpreter (PYTHON selects it) and set of requirements, and puts it
-# first in PATH.
+# Source this file in the repository. Creates target/python, the Python environment of the tests and
+# the book, and puts it first in PATH. PYTHON selects the interpreter. Recreates the environment if
+# the interpreter or the requirements change.
 python=${PYTHON:-python3}
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 venv=$target/python
@@ -16,11 +16,11 @@ if ! "$python" -c 'import ensurepip' 2>/dev/null; then
             python3-venv >/dev/null
 fi
 
-# One environment for each interpreter and set of requirements.
+# The stamp identifies the interpreter and the requirements.
 requirements=(python/requirements.txt docs/requirements.txt)
 stamp=$({ "$python" -VV; cat "${requirements[@]}"; } | sha256sum)
 if [[ ! -e $venv/stamp || $(<"$venv/stamp") != "$stamp" ]]; then
-    echo "making a Python environment (once)"
+    echo "creating a Python environment (once)"
     rm -rf "$venv"
     "$python" -m venv "$venv"
     for file in "${requirements[@]}"; do

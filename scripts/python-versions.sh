@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests one wheel under every supported Python: a fresh environment each, the README's program, and
-# the tests that need only the wheel. Pythons are found in PATH and in the folders of pyenv and uv;
-# missing ones are reported. --all makes a missing one an error, --but skips one.
+# Tests one wheel under every supported Python, each in a fresh environment: the README's program
+# and the tests that need only the wheel. Searches PATH and the directories of pyenv and uv, and
+# reports missing versions. --all makes a missing version an error, --but skips a version.
 # Usage: python-versions.sh [--all] [--but VERSION] WHEEL
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,6 +50,6 @@ for version in 3.10 3.11 3.12 3.13; do
     rm -rf "$venv"
 done
 if [[ ${#missing[@]} -gt 0 ]]; then
-    echo "not here, so not tried: Python ${missing[*]}"
+    echo "not installed, not tested: Python ${missing[*]}"
     [[ -z $all ]]
 fi

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Tests the Python package as users get it: a wheel in a fresh environment, its tests and types, the
-# same wheel under the other installed Pythons, and the built book. PYTHON selects the interpreter;
-# --bench also measures the batch path. PROFILE selects what the wheel is built by, and MILLSTREAM
-# and MAKE_TRACES name programs that are already built.
+# Tests the Python package as users install it: a wheel in a fresh environment, its tests and types,
+# the same wheel under the other installed Pythons, and the built book. PYTHON selects the
+# interpreter; --bench measures the batch path. PROFILE is the cargo profile of the build.
+# MILLSTREAM and MAKE_TRACES name programs that are already built.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/python-env.sh
@@ -20,7 +20,7 @@ pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
 
 MILLSTREAM=$(realpath "$MILLSTREAM")
 export MILLSTREAM
-# The conformance traces that are not in the repository.
+# Generated conformance traces. They are not in the repository.
 export MILLSTREAM_TRACES=$target/traces
 if [[ -n ${MAKE_TRACES:-} ]]; then
     "$MAKE_TRACES" --generated "$MILLSTREAM_TRACES"

@@ -58,7 +58,7 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 1' INT TERM
 
-# `ip netns exec` becomes the program: the pid kept here is the program's own.
+# `ip netns exec` replaces itself by the program, so $! is the program's pid.
 in_background() {
     local namespace=$1 log
     shift
@@ -72,7 +72,7 @@ fail() {
     exit 1
 }
 
-# The number of matching packets of a capture, their bytes on the wire, and the mean rate.
+# Prints a table row: the packets that match a filter, their bytes on the wire, and the mean rate.
 row() {
     local name=$1 filter=$2
     tcpdump -nn -e -tt -r "$scratch/uplink.pcap" "$filter" 2>/dev/null |
@@ -148,7 +148,7 @@ for number in {1..200}; do
         "host$number.example.test A" "example.test TXT" "example.test MX"
 done >"$scratch/queries"
 
-# The receiver of the call, configured with the streams before they start.
+# Starts the receivers of the call; the SDP files describe the streams before they start.
 sdp() {
     printf '%s\n' "v=0" "o=- 0 0 IN IP4 $server_address" "s=call" "c=IN IP4 $client_address" \
         "t=0 0" "$@"
@@ -210,7 +210,7 @@ longest=$(tcpdump -nn -e -r "$scratch/uplink.pcap" 2>/dev/null |
 
 mkdir -p "$data"
 for file in uplink.pcap clip.mpg; do
-    # Replaced by a rename: concurrent readers keep the old file.
+    # Replaces the file by a rename: concurrent readers keep the old file.
     cp "$scratch/$file" "$data/.$file.new"
     mv "$data/.$file.new" "$data/$file"
 done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Checks the cards, after rtl.sh: generated registers, lint, conformance traces replayed by the
-# hardware, the cards driven from Rust against the engine, the papers' figures, and cocotb tests by
-# Verilator and Icarus.
+# Checks the cards; rtl.sh checks the core. Checks generated registers and lint, replays conformance
+# traces on the hardware, and compares the cards with the engine from Rust. Then checks the papers'
+# figures and runs cocotb tests with Verilator and Icarus.
 #
 # Usage: rtl-cards.sh [quick|long]. Long: all configurations. MILLSTREAM_HW names a reference model
 # that is already built.
@@ -35,9 +35,9 @@ python rtl/cards/tests/run.py list | while read -r top parameters; do
     echo "$top $parameters"
 done
 
-step "the hardware as a structure: conformance traces"
+step "structure = \"rtl\": conformance traces"
 export VERILATOR=$VERILATOR_ROOT/bin/verilator MILLSTREAM_CACHE=$root/target/rtl-cache
-# The features of the whole workspace: what its tests built is used again.
+# Selects the features of the whole workspace, so that cargo reuses its test build.
 tests=(cargo test --quiet --workspace --exclude millstream-benches)
 "${tests[@]}" --test rtl -- --include-ignored
 

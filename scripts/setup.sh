@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Sourced by the Makefile: makes sure that a C linker and libpcap are there.
+# Sourced by the Makefile. Provides a C linker and libpcap.
 #
-# With root they are installed by apt. Without, libpcap's packages are unpacked under target/ and
-# the linker and loader are pointed there; nothing outside the repository changes.
+# As root, installs them by apt. Otherwise unpacks libpcap's packages under target/ and sets the
+# search paths of linker and loader; changes nothing outside the repository.
 
 millstream_setup() {
     local root libdir deb
@@ -27,7 +27,7 @@ millstream_setup() {
             echo "error: no C linker; ask an administrator for the package gcc" >&2
             return 1
         fi
-        echo "no libpcap here: unpacking Debian's packages under target/libpcap" >&2
+        echo "libpcap is missing: unpacking Debian's packages under target/libpcap" >&2
         mkdir -p "$libdir/apt/lists/partial" "$libdir/apt/archives/partial" "$libdir/unpacked"
         local options=(
             -o "Dir::State::Lists=$libdir/apt/lists" -o "Dir::Cache=$libdir/apt"
@@ -47,7 +47,7 @@ millstream_setup() {
     export LIBPCAP_LIBDIR="$libdir"
 }
 
-# Whether a program that uses libpcap links.
+# Succeeds if a program that uses libpcap links.
 millstream_links_pcap() {
     local scratch status=0
     scratch=$(mktemp -d)

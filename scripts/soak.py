@@ -227,11 +227,11 @@ class Router:
         while time.monotonic() < until:
             taken = self.status()["reloads"]
             if taken > self.reloads:
-                raise Wrong(f"a wrong file was taken over:\n{text}")
+                raise Wrong(f"an invalid file was applied:\n{text}")
             if (taken == self.reloads) if right else (self.wrong_files > wrong_before):
                 return
             time.sleep(0.01)
-        raise Wrong(f"a file was not {'taken over' if right else 'refused'}:\n{text}")
+        raise Wrong(f"a file was not {'applied' if right else 'rejected'}:\n{text}")
 
     def pid(self) -> int:
         """The router's process id; `ip netns exec` becomes the program."""
@@ -525,7 +525,7 @@ class Soak:
         print(f"{elapsed:.0f} s; {used:.1f} % of a core; {self.rounds} counts of all packets")
         print(f"files: {self.right} applied, {self.wrong} rejected")
         print(f"status requests that timed out after 5 s: {router.late}")
-        print(f"interface failures: {away}, of which deleted {self.deleted} times")
+        print(f"interface failures: {away}; deleted interfaces: {self.deleted}")
         print(f"packets: {received} received = {sent} sent", *where)
         print(f"unaccounted: {report['unaccounted']}")
         print(f"lost with failed interfaces: {self.lost_with_port}")

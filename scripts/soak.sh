@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs scripts/soak.py: a router for an hour or SECONDS. As root.
+# Runs scripts/soak.py: a soak test of the router for an hour or SECONDS. Needs root.
 # Usage: [SOAK_IO=packet|xdp|auto] [SOAK_CORES=1|2] scripts/soak.sh [SECONDS [SEED]]
 set -euo pipefail
 cd "$(dirname "$0")/.."

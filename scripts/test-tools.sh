@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Installs the programs that the tests drive: network namespaces, ping, senders of TCP and UDP, a
-# web server and its load, and a player. As root it installs them by apt, and starts or enables no
-# service. Without root the tests that need them report it.
+# Installs the programs that the tests use: iproute2, ping, iperf3, a web server with a load
+# generator, and a player. As root, installs them by apt and neither starts nor enables a service.
+# Without root, tests report the programs that they miss.
 #
-# Usage: test-tools.sh [players]. With `players` also those of `make soak`: GStreamer, VLC and a
-# browser.
+# Usage: test-tools.sh [players]. `players` also installs the programs of `make soak`: GStreamer,
+# VLC and a browser.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
@@ -26,7 +26,7 @@ fi
 if [[ ${#packages[@]} -gt 0 && $(id -u) == 0 ]]; then
     echo "installing ${packages[*]} with apt"
     apt-get update -qq
-    # Debian asks this program whether a package may start its service.
+    # Debian runs this program to ask whether a package may start its service; 101 forbids it.
     policy=/usr/sbin/policy-rc.d
     if [[ ! -e $policy ]]; then
         trap 'rm -f "$policy"' EXIT

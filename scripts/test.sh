@@ -1,21 +1,20 @@
 #!/usr/bin/env bash
-# Every check, cheapest first. Stops at the first that fails.
+# Runs every check, cheapest first. Stops at the first failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What is kept for compiling again doubles what a build takes, and is of no use to one from the
-# beginning.
+# Incremental artefacts double the build's size and do not speed up a build from scratch.
 export CARGO_INCREMENTAL=0
-# A linker that finds no room says "Bus error".
+# Checks the free space first: on a full disk the linker only reports "Bus error".
 needed=8
 free=$(df --output=avail -B1G . | tail -1)
 if [ ! -d target/debug ] && [ "$free" -lt "$needed" ]; then
-    echo "error: ${free// /} GB are free for $PWD/target; what the tests build takes $needed GB" >&2
+    echo "error: $PWD/target needs $needed GB of free space; only ${free// /} GB are free" >&2
     exit 1
 fi
 
 step() {
-    # A failure of a lane ends the run at the next step.
+    # A lane that has failed ends the run here.
     local name
     for name in "${!lanes[@]}"; do
         kill -0 "${lanes[$name]}" 2>/dev/null || join_lane "$name"
@@ -23,16 +22,17 @@ step() {
     printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"
 }
 
-# Lanes run beside the steps: many tests wait for clocks and networks, and the hardware's checks use
-# one processor for most of their time.
+# Lanes are background jobs. They use the idle CPU time of the steps: many tests wait for clocks and
+# networks, and the hardware's checks mostly use one core.
 set -m
 declare -A lanes=()
-# start_lane NAME COMMAND...: its output goes to a file, and is shown at the lane's end.
+# start_lane NAME COMMAND...: runs COMMAND in the background with its output in a file.
 start_lane() {
     mkdir -p target
     "${@:2}" >"target/lane-$1.log" 2>&1 &
     lanes[$1]=$!
 }
+# join_lane NAME: waits for a lane, prints its output, and exits if it failed.
 join_lane() {
     local status=0
     [ -n "${lanes[$1]:-}" ] || return 0
@@ -63,20 +63,20 @@ cargo fmt --all --check
 
 step "lints"
 cargo clippy --workspace --all-targets --quiet -- -D warnings
-# The command as `make run` builds it.
+# Lints the command with the features that `make run` builds.
 cargo clippy --package millstream-cli --no-default-features --quiet -- -D warnings
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
 
-step "licences, and what the tests need"
+step "licences and test tools"
 join_lane downloads
 
 step "building the tests"
-# Criterion's benchmarks are checked by the lints.
+# Excludes the Criterion benchmarks: the lints check them.
 tests=(cargo test --workspace --exclude millstream-benches --quiet)
 "${tests[@]}" --no-run
-# The scripts below use what was built instead of building it again with other features.
+# The scripts below use these programs instead of rebuilding them with other features.
 debug=$PWD/target/debug
 export MILLSTREAM=$debug/millstream MAKE_TRACES=$debug/make-traces
 export MILLSTREAM_HW=$debug/deps/libmillstream_hw.so
@@ -84,11 +84,11 @@ export MILLSTREAM_HW=$debug/deps/libmillstream_hw.so
 parts() {
     local part
     for part in "$@"; do
-        printf '\n== beside: %s (%d s so far)\n' "$part" "$SECONDS"
+        printf '\n== background: %s (%d s so far)\n' "$part" "$SECONDS"
         # shellcheck disable=SC2086 # A command and its argument.
         $part
     done
-    printf '\n== beside: done (%d s so far)\n' "$SECONDS"
+    printf '\n== background: done (%d s so far)\n' "$SECONDS"
 }
 start_lane hardware parts "scripts/rtl.sh quick" "scripts/rtl-cards.sh quick"
 PROFILE=dev start_lane python parts scripts/python.sh scripts/concurrency.sh
@@ -96,13 +96,13 @@ PROFILE=dev start_lane python parts scripts/python.sh scripts/concurrency.sh
 step "tests"
 "${tests[@]}"
 
-step "how exposed the units are"
+step "exposure of the systemd units"
 scripts/exposure.sh
 
-step "the main job, as a new user runs it"
+step "make run, as in the README"
 scripts/run.sh
 
-step "the Python package, the hardware and what threads share, which went on meanwhile"
+step "background lanes: Python package, thread models, hardware"
 join_lane python
 join_lane hardware
 

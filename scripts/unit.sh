@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Tests the units under a systemd of their own. The router's starts with every kind of port, drops
-# its privileges, reloads its file, and stops cleanly. The media server's starts with a data plane
-# of its own, drops its privileges, and starts another when that is killed.
+# Tests the systemd units under a separate systemd. The router starts with every kind of port, drops
+# its privileges, reloads its file, and stops cleanly. The media server starts a data plane process,
+# drops its privileges, and restarts the data plane after a kill.
 #
 # Usage: unit.sh. MILLSTREAM=PATH selects a program instead of building one.
 #
-# The systemd runs in namespaces of its own, including the network, and starts nothing else; it sees
-# the machine's files. Needs root, systemd and the programs of scripts/test-tools.sh.
+# This systemd runs in separate namespaces, including the network, and starts only these units. It
+# sees the machine's files. Needs root, systemd and the programs of scripts/test-tools.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -14,12 +14,12 @@ inside() {
     local folder=$1 units=/run/systemd/system name
     mount --make-rprivate /
     mount -t tmpfs -o mode=755 tmpfs /run
-    # Of this network and these control groups.
+    # Mounts /sys again: it then shows this network namespace and these control groups.
     umount -l /sys
     mount -t sysfs sysfs /sys
     mount -t cgroup2 cgroup2 /sys/fs/cgroup
     mkdir -p "$units" /run/millstream
-    # As udev leaves it.
+    # Creates /dev/net/tun with the mode that udev sets.
     mknod -m 666 /run/tun c 10 200
     mount --bind /run/tun /dev/net/tun
     cp "$MILLSTREAM" /run/millstream/millstream
@@ -32,8 +32,8 @@ inside() {
             "StandardError=file:$folder/$name.log" \
             "StandardOutput=file:$folder/$name.out" >"$units/millstream-$name.service.d/test.conf"
     done
-    # Where this root may not raise limits, systemd cannot either: the router locks memory by a
-    # capability.
+    # If root may not raise limits here, systemd cannot either. The router then needs CAP_IPC_LOCK
+    # to lock memory.
     $RAISES || printf '%s\n' \
         'AmbientCapabilities=CAP_IPC_LOCK' 'CapabilityBoundingSet=CAP_IPC_LOCK' \
         >>"$units/millstream-router.service.d/test.conf"
@@ -139,7 +139,8 @@ logged() {
     done
 }
 within() { nsenter --target "$(pgrep -P "$outside")" --mount --pid --net --cgroup "$@"; }
-# A process of unit $1, by id, runs as another user with these capabilities and limits.
+# Checks that process $2 of unit $1 runs as a dynamic user with effective capabilities $3, bounding
+# set $4, no_new_privs and a seccomp filter.
 confined() {
     local status wanted
     status=$(within cat "/proc/$2/status")
@@ -157,7 +158,7 @@ stops() {
 }
 
 logged router "ports are open ports=4"
-# CAP_NET_RAW; in the bounding set, which no_new_privs makes void, also CAP_BPF and CAP_NET_ADMIN.
+# CAP_NET_RAW. The bounding set also has CAP_BPF and CAP_NET_ADMIN; no_new_privs makes it void.
 if $RAISES; then
     confined router "$(main router)" 2000 8000003000
 else
@@ -180,9 +181,9 @@ for process in "$(main media)" "$processor"; do confined media "$process" 0 0; d
 ! grep "not limited" "$folder/media.log" || fail "the media server is not confined"
 ! $RAISES || ! grep "not pinned\|no real-time\|not locked" "$folder/media.log" ||
     fail "the data plane lacks a privilege"
-# SCHED_FIFO, at its lowest priority.
+# The data plane runs under SCHED_FIFO, at its lowest priority.
 ! $RAISES || [ "$(within awk '{ print $40, $41 }' "/proc/$processor/stat")" = "1 1" ] ||
-    fail "the processor is no real-time process"
+    fail "the data plane is not a real-time process"
 within kill -9 "$processor"
 logged media "starting another"
 for _ in {1..100}; do
@@ -191,6 +192,6 @@ done
 sleep 0.5
 confined media "$another" 0 0
 within curl --silent --fail --output /dev/null http://127.0.0.1:9815/status ||
-    fail "the media server is gone"
+    fail "the media server does not answer after the restart of its data plane"
 stops media
 echo "the units started, were confined, reloaded and stopped"

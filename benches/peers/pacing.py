@@ -3,8 +3,8 @@
 
 Usage: benches/peers/pacing.py [SECONDS [MBIT-PER-SECOND ...]]; default 20, and 1, 10, 20 and 100.
 Needs root, tc and the tools of veth.py, whose network it uses. It sends 1,500-byte packets at twice
-the line rate and voice of the highest priority beside them (pacing.c). The router has `discipline =
-"static-priority"`, HTB a class for each.
+the line rate, and voice of the highest priority at the same time (pacing.c). The router has
+`discipline = "static-priority"`, HTB a class for each.
 
 Runs alternate. A 99th percentile is meaningful only if interruptions of the measurement touch far
 fewer than one probe in a hundred. A run is repeated, up to five times, while steal time, or the

@@ -5,8 +5,8 @@ Usage: papers/router/live.py FILE.md [SECONDS]. Needs root, iproute2, curl and
 target/release/millstream, or MILLSTREAM. Three sources send packets of 60 bytes by veth pairs from
 network namespaces of their own. The router runs alone on the last core; senders share the others.
 Where packets must be expensive enough to overload the router, each path has an extension that
-counts down. section4.py has the experiments that need devices like the paper's. Tables go to
-FILE.md, the points of Figures 7 to 9 to costs.csv beside it.
+counts down. section4.py has the experiments that need devices like the paper's. Writes tables to
+FILE.md, and the points of Figures 7 to 9 to costs.csv in the same directory.
 """
 
 import itertools

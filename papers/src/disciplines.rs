@@ -111,7 +111,7 @@ impl Fairness {
     }
 }
 
-/// Runs random backlogged streams, some of which start late, and returns the worst pair.
+/// Runs random backlogged streams and returns the worst pair. Some streams start late.
 #[allow(clippy::cast_precision_loss)]
 fn measure(row: &'static DisciplineRow, theory: Theory) -> Fairness {
     let mut fairness = Fairness { discipline: row.name, worst: 0.0, of_bound: None, theory };

@@ -1,8 +1,9 @@
 """Selects the next run of a sweep and decides when a point has enough seeds.
 
 It decides as ``millstream sweep`` does. A point's seeds are started in order. A point is complete
-at the first number of seeds whose runs have all ended and whose intervals are tight. Speculative
-runs of later seeds, made by idle workers, do not count: the same seeds count on every executor.
+at the least n for which the runs of the first n seeds have ended and their intervals are tight.
+Speculative runs of later seeds, made by idle workers, do not count: the same seeds count on every
+executor.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from millstream import Scenario, sweep
 
 #: The repository.
 ROOT = Path(__file__).resolve().parents[2]
-#: The traces that every realisation replays. scripts/python.sh generates MILLSTREAM_TRACES.
+#: The traces that every backend replays. scripts/python.sh generates MILLSTREAM_TRACES.
 TRACES = [
     trace
     for folder in (ROOT / "conformance/traces", os.environ.get("MILLSTREAM_TRACES"))

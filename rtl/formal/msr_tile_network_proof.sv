@@ -40,7 +40,7 @@ module msr_tile_network_proof #(
     assume (rst_ni == was_reset);
   end
 
-  // Tiles enter consecutively from 0. A scan has at most as many as there are numbers.
+  // Tiles enter consecutively from 0. A scan uses each tile number at most once.
   logic [TileW-1:0] next_q, tile;
   logic more_q;
   assign tile = first_i ? '0 : next_q;

@@ -365,6 +365,13 @@ impl Reference {
         Self::with_model(settings.model(ScanModel))
     }
 
+    /// Deprecated alias of [`with_blocks`](Self::with_blocks).
+    #[deprecated(note = "renamed to `with_blocks`")]
+    #[must_use]
+    pub fn in_blocks(settings: Settings, network: SortingNetwork, block: usize) -> Self {
+        Self::with_blocks(settings, network, block)
+    }
+
     /// Creates a reference whose decisions serve the first `block` streams of the sorted list.
     #[must_use]
     pub fn with_blocks(settings: Settings, network: SortingNetwork, block: usize) -> Self {

@@ -1,11 +1,11 @@
-//! The media server, host and NI, beside a peer with one media file and one receiver.
+//! Compares the media server, host and NI, with a peer: one media file and one receiver.
 //!
 //! Each server is measured without load and with a busy loop per core. It is a separate process, so
 //! the system accounts for its CPU time. Lateness is the arrival time of a frame's last packet
 //! minus its RTP time, relative to the client's best frame. A frame is lost if its last packet did
 //! not arrive, but those of earlier and later frames did.
 //!
-//! `benches/peers/media.sh` calls it: `MILLSTREAM FILM PEER [ARGUMENT...] CLIENTS...`.
+//! `benches/peers/media.sh` calls it: `MILLSTREAM MEDIA-FILE PEER [ARGUMENT...] CLIENTS...`.
 
 #![allow(clippy::unwrap_used, clippy::cast_precision_loss)]
 

@@ -13,7 +13,7 @@
 //! A layer uses only layers above it in this table, and modules of its own row. `millstream-tidy`
 //! checks the first four rows.
 //!
-//! | layer | does | may use, beside the engine |
+//! | layer | does | may use, in addition to the engine |
 //! |---|---|---|
 //! | `rtp` | constants and contents of RTP packets | nothing |
 //! | `shared_memory` | data structures that both sides map | `rtp`; no clock, no socket |

@@ -46,7 +46,7 @@ pub(crate) enum Page {
 /// The pages that the HTTP thread requests from session control.
 pub(crate) type PageRequests = Receiver<(Page, SyncSender<Answer>)>;
 
-/// Serves the pages at `listener`; `waker` wakes session control. The flag beside `region` is
+/// Serves the pages at `listener`; `waker` wakes session control. The flag after `region` states
 /// whether programs may change the region's instruction table. `streams` are the scenario's.
 ///
 /// # Errors

@@ -39,7 +39,7 @@ impl Format {
         }
     }
 
-    /// Cuts a frame into pieces whose packets, RTP header included, have at most `packet_bytes`.
+    /// Cuts a frame into pieces. Each fits a packet of `packet_bytes`, RTP header included.
     pub(crate) fn cut(self, frame: &[u8], packet_bytes: usize) -> Vec<Piece> {
         let room = packet_bytes.saturating_sub(RTP_HEADER).max(16);
         match self {

@@ -1,4 +1,4 @@
-//! Loom models of what the stages share beside their rings.
+//! Loom models of the state that stages share in addition to their rings.
 //!
 //! A lost wake-up shows as a deadlock, which loom reports. A read before publication shows as a
 //! failed assertion.

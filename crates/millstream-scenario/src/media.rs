@@ -193,12 +193,26 @@ const PER_ADDRESS_DIVISOR: u32 = 16;
 const MIN_PER_ADDRESS: u32 = 4;
 
 impl Media {
+    /// Deprecated alias of [`max_connections_per_address`](Self::max_connections_per_address).
+    #[deprecated(note = "renamed to `max_connections_per_address`")]
+    #[must_use]
+    pub fn most_connections_per_address(&self) -> u32 {
+        self.max_connections_per_address()
+    }
+
     /// Returns the limit of concurrent connections per address: the file's, or by default a 16th of
     /// [`Media::connections`] and at least 4.
     #[must_use]
     pub fn max_connections_per_address(&self) -> u32 {
         let share = (self.connections / PER_ADDRESS_DIVISOR).max(MIN_PER_ADDRESS);
         self.connections_per_address.unwrap_or(share)
+    }
+
+    /// Deprecated alias of [`max_sessions_per_address`](Self::max_sessions_per_address).
+    #[deprecated(note = "renamed to `max_sessions_per_address`")]
+    #[must_use]
+    pub fn most_sessions_per_address(&self) -> u32 {
+        self.max_sessions_per_address()
     }
 
     /// Returns the limit of concurrent clients per address: the file's, or by default a 16th of

@@ -237,6 +237,13 @@ pub struct HostPattern {
 }
 
 impl HostPattern {
+    /// Deprecated alias of [`matches`](Self::matches).
+    #[deprecated(note = "renamed to `matches`")]
+    #[must_use]
+    pub fn holds(&self, host: &str) -> bool {
+        self.matches(host)
+    }
+
     /// Returns whether the pattern matches `host`, ignoring case and a trailing dot.
     #[must_use]
     pub fn matches(&self, host: &str) -> bool {
@@ -329,6 +336,13 @@ pub struct RouterScenario {
 }
 
 impl RouterScenario {
+    /// Deprecated alias of [`is_router_file`](Self::is_router_file).
+    #[deprecated(note = "renamed to `is_router_file`")]
+    #[must_use]
+    pub fn is_one(path: &Path) -> bool {
+        Self::is_router_file(path)
+    }
+
     /// Returns whether the file at `path` is a router file: it has a `[router]` table.
     ///
     /// Returns `false` if the file is unreadable; [`load`](Self::load) reports the reason.

@@ -1,8 +1,8 @@
 //! The state of a sweep: waiting, running and completed runs, and the points with enough seeds.
 //!
-//! A point's seeds start in order. The point is complete at the first number of seeds whose runs
-//! have all ended with narrow enough intervals. Idle threads may have run later seeds by then; they
-//! do not count. The counted seeds are therefore independent of thread timing.
+//! A point's seeds start in order. The point is complete at the least n for which the runs of the
+//! first n seeds have ended and their intervals are narrow enough. Idle threads may have run later
+//! seeds; these do not count. The counted seeds are therefore independent of thread timing.
 
 use crate::outcome::{Cell, Column};
 use crate::stop_rule::{MIN_RUNS, StopRule};

@@ -31,7 +31,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
     with_batch(capacity, 1)
 }
 
-/// A channel whose ends wake each other for `batch` changes and before they block.
+/// Creates a channel. Its ends wake each other after `batch` changes, and before they block.
 pub(crate) fn with_batch<T>(capacity: usize, batch: usize) -> (Sender<T>, Receiver<T>) {
     let (from, to) = (Parker::new(), Parker::new());
     let [sends, receives] = [&from, &to].map(|of| Peer::new(of.waker(), batch));

@@ -1,4 +1,4 @@
-//! Wakers, rings and clocks of the live realisations.
+//! Wakers, rings and clocks of the live backends.
 //!
 //! | module | contents |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | [`atomic`] | atomics that loom can replace |
 //!
 //! Threads and processes of the pipeline, the router, the media server and the end-system share
-//! state through these types. They know no packets and no schedulers. Loom explores the
+//! state through these types, which are independent of packets and schedulers. Loom explores the
 //! interleavings of all but the futex waker (`models.rs`, run by `scripts/concurrency.sh`).
 
 pub mod atomic;

@@ -51,7 +51,7 @@ fn a_ring_of_two_wakes_once_for_two() {
     both_ends_block(2, 2, 3);
 }
 
-/// The receiver is dropped while the sender waits for a slot: the sender is told.
+/// The receiver is dropped while the sender waits for a slot: the sender gets an error.
 #[test]
 fn a_sender_outlives_its_receiver() {
     check(3, || {

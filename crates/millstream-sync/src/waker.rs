@@ -57,8 +57,8 @@ impl Announcement {
         self.0.swap(false, Ordering::Relaxed);
     }
 
-    /// Returns whether the caller must wake the sleeper, for what it published before the call. Of
-    /// several concurrent callers one is told so.
+    /// Returns whether the caller must wake the sleeper for data published before the call. It
+    /// returns true to only one of several concurrent callers.
     #[inline]
     fn take(&self) -> bool {
         fence(Ordering::SeqCst);

@@ -108,6 +108,13 @@ impl CaptureFeed {
         })
     }
 
+    /// Deprecated alias of [`with_progress`](Self::with_progress).
+    #[deprecated(note = "renamed to `with_progress`")]
+    #[must_use]
+    pub fn following(self, reading: Arc<ReadProgress>) -> Self {
+        self.with_progress(reading)
+    }
+
     /// Reports the read progress to `reading` from now on.
     #[must_use]
     pub fn with_progress(mut self, reading: Arc<ReadProgress>) -> Self {

@@ -14,8 +14,8 @@
 //! of these streams is [`Bounds::effective_rate_bps`]. The bounds of round robins, SCFQ, SFQ, FIFO
 //! and static priority use it instead of r. WFQ, WF²Q, WF²Q+ and virtual clock have a clock that
 //! advances at r. It gains each transmission's rounding on the link. Packets behind the clock are
-//! served before later arrivals, whose delay grows by the gain. [`Bounds::busy_ns`] limits the
-//! gain; without that limit such a link has no guarantee.
+//! served before later arrivals, so the delay of later arrivals grows by the gain.
+//! [`Bounds::busy_ns`] limits the gain; without that limit such a link has no guarantee.
 //!
 //! **Premises.** One level (no tree, except [`Channel`] for MinBW), no closed gates, a
 //! work-conserving link that decides when it is free, no [`charge`](crate::Scheduler::charge).
@@ -169,7 +169,7 @@ pub struct Bounds<'a> {
 }
 
 impl<'a> Bounds<'a> {
-    /// Returns bounds of `streams` on `link`, whose busy periods are unbounded.
+    /// Returns bounds of `streams` on `link` with busy periods of unbounded length.
     #[must_use]
     pub fn new(link: Link, streams: &'a [StreamLimits]) -> Self {
         Self { link, streams, busy_ns: None }
@@ -314,11 +314,11 @@ impl<'a> Bounds<'a> {
     /// and every stream requires all of its requests (x = 0), one of y (x = y − 1), or none.
     /// Streams with window 0/0 require none.
     ///
-    /// This holds for unit jobs whose periods begin together at the end of a transmission: all
-    /// packets are equally long, every period is a multiple of their transmission time C. The
-    /// virtual deadlines are then those of the windows, and the rule is EDF of unit jobs, which is
-    /// optimal. The sum is also necessary while all streams are backlogged. Reads lengths, periods
-    /// and windows.
+    /// This holds for unit jobs: all packets are equally long, every period is a multiple of their
+    /// transmission time C, and periods begin together at the end of a transmission. The virtual
+    /// deadlines are then those of the windows, and the rule is EDF of unit jobs, which is optimal.
+    /// The sum is also necessary while all streams are backlogged. Reads lengths, periods and
+    /// windows.
     ///
     /// Zhang, West and Qi 2004 claim it for all windows. 5/6, 5/6 and 5/15 with T = C are a
     /// counterexample: the sum is 1. The third stream's virtual deadlines are first for five slots
@@ -349,9 +349,9 @@ impl<'a> Bounds<'a> {
         self.unit_jobs().dwcs()
     }
 
-    /// Returns whether PD² keeps every window-constraint: Σ m·C/(k·T) ≤ 1, for any windows if all
-    /// periods are equal, otherwise for the windows of [`vds`](Self::vds), whose premises apply.
-    /// Source: Anderson and Srinivasan 2001, a period being a slot in which T/C tasks are served.
+    /// Returns whether PD² keeps every window-constraint: Σ m·C/(k·T) ≤ 1. The premises are those
+    /// of [`vds`](Self::vds), but if all periods are equal, any windows are allowed.
+    /// Source: Anderson and Srinivasan 2001; a period is a slot in which T/C tasks are served.
     /// Arrival times are ignored; [`prove`](Self::prove) checks them.
     ///
     /// # Errors

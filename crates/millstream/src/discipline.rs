@@ -476,7 +476,7 @@ mod tests {
     use super::*;
     use crate::link::Link;
 
-    /// Ranks of a first head whose length was estimated and then corrected, and of the next one.
+    /// Returns the ranks of two heads of `bytes` bytes; the first was estimated to have `estimate`.
     fn ranks<D: Discipline>(mut discipline: D, estimate: u32, bytes: u32) -> [D::Rank; 2] {
         let stream = StreamId(0);
         let mut state = discipline.admit(&Contract::new().weight(3).unwrap()).unwrap();

@@ -88,7 +88,7 @@ impl LinkClock {
 }
 
 impl ClassClock {
-    /// Assigns the current transmission to this class, whose idle time is `idle_ns`.
+    /// Assigns the current transmission to this class; `idle_ns` is the class's idle time.
     #[inline]
     pub(crate) fn serve(&mut self, link: &LinkClock, idle_ns: u64) {
         self.served_ns = self.served_ns.saturating_add(link.current_ns);

@@ -147,7 +147,7 @@ struct Host<S: Select> {
     random: Random,
     scheduler: Scheduler<S>,
     films: [ModelFilm; 2],
-    /// The film whose frame is being sent.
+    /// The film of the frame in transmission.
     serving: usize,
     /// Whether the films' process is runnable or running.
     runnable: bool,

@@ -25,7 +25,7 @@ const FRAMES: usize = 151;
 /// Bytes of a frame.
 const FRAME_BYTES: usize = 1_000;
 
-/// The number of runs whose median is reported, with warm and with cold caches.
+/// The number of runs with warm and with cold caches; the tables report their medians.
 const ROUNDS: [usize; 2] = [301, 5];
 
 /// Memory that is written to evict the caches, bytes; larger than any cache.

@@ -156,7 +156,7 @@ impl Drop for Core {
 struct Run<'a> {
     core: &'a mut Core,
     source: Source<'a>,
-    /// The engine's winner of a decision whose winner the hardware has not reported.
+    /// The engine's winner of the last decision, until the hardware reports its winner.
     owed: Option<Option<usize>>,
 }
 

@@ -1,5 +1,5 @@
-//! Tests of the exit status of each command, and of outputs on full disks, on each other and on
-//! inputs.
+//! Tests of the exit status of each command, and of outputs: on a full disk, or in one file with
+//! another output or an input.
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};

@@ -71,7 +71,7 @@ fn size(virtio: Virtio, header: &[u8; VIRTIO_BYTES]) -> usize {
     virtio.size().unwrap_or(usize::from(header[2]))
 }
 
-/// Changes the virtio header, or the frame, whose IPv4 header is mostly fixed up.
+/// Changes the virtio header or the frame. After most changes, repairs the IPv4 header.
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     if input.len() <= VIRTIO_BYTES {
         *input = mutation.seed();

@@ -88,7 +88,7 @@ struct Stream {
     unoffered: VecDeque<u64>,
     /// Stamps offered to the card and not yet pulled.
     to_pull: VecDeque<u16>,
-    /// Stamps offered to the card whose packets have not left.
+    /// Stamps that were offered to the card; their packets have not left.
     offered: VecDeque<u64>,
     /// The last stamp.
     last: u64,

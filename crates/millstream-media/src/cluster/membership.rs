@@ -54,7 +54,7 @@ pub(super) struct Membership {
 }
 
 impl Membership {
-    /// A cluster of this server alone; `incarnation` is its incarnation.
+    /// Creates a cluster of only this server with this incarnation.
     pub(super) fn new(
         address: SocketAddr,
         incarnation: u64,
@@ -69,7 +69,7 @@ impl Membership {
 
     /// Asks the server at `to`, which may not run, to let this one join.
     pub(super) fn announce(&mut self, to: SocketAddr, now_ns: u64) {
-        // Announcements go to an address, whatever the incarnation.
+        // The announcement reaches any incarnation at the address.
         let _ = self.foca.announce(Identity { address: to, incarnation: 0 }, &mut self.runtime);
         self.schedule(now_ns);
     }

@@ -65,7 +65,7 @@ pub(super) struct Seal {
 }
 
 impl Seal {
-    /// The state of the server at `me`; `random` is the random part of its run.
+    /// Creates the state of the server at `me`; `random` is the random part of its run.
     pub(super) fn new(secret: &[u8], me: SocketAddr, random: u64) -> Self {
         let key: [u8; 32] = Sha256::digest([b"millstream cluster 1:", secret].concat()).into();
         let cipher = XChaCha20Poly1305::new(&Key::from(key));

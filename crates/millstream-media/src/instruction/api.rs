@@ -27,7 +27,7 @@ use crate::shared_memory::region::{GlobalField, Region};
 
 /// The time that the data plane has to load a module or to answer a call.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
-/// The interval at which the API polls the table meanwhile.
+/// The interval at which the API polls the table for the answer.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// The largest body of an order, bytes.

@@ -5,8 +5,8 @@
 //! ```
 //! A frame is one PES packet in its own transport packets, so that it can be left out whole. A
 //! missing frame breaks the video's continuity counter; so each frame's first video packet sets the
-//! discontinuity indicator. The clock has its own PID, whose packets have no payload and do not
-//! count. It signals a discontinuity only at the start of the media file.
+//! discontinuity indicator. The clock has its own PID. Its packets have no payload, so they do not
+//! advance a continuity counter. It signals a discontinuity only at the start of the media file.
 
 use millstream_traffic::mpeg::{Codec, CodedFrame, FrameKind, VideoPayload, units};
 use mpeg2ts::es::{StreamId, StreamType};

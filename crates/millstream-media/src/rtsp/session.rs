@@ -347,8 +347,8 @@ impl Sessions {
         self.iter().any(|(number, _)| self.region.session(number).get(SessionField::Id) == id)
     }
 
-    /// Returns a session taken over from a dead server before `by_ns` whose client at `peer` has
-    /// been silent since.
+    /// Returns a session of the client at `peer` that was taken over from a dead server before
+    /// `by_ns`, if the client has been silent since.
     pub(crate) fn silent_since_takeover(
         &self,
         peer: IpAddr,

@@ -349,7 +349,7 @@ impl Client {
         self.row.is_interleaved()
     }
 
-    /// Returns whether the host has as many frames of this client as it may have.
+    /// Returns whether the host has the maximum number of frames of this client.
     pub(crate) fn is_backlogged(&self) -> bool {
         self.in_host.is_full(self.media.queue as usize)
     }

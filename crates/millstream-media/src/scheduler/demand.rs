@@ -77,7 +77,7 @@ impl Demand {
         Self::of_runs(most_ns, longest_frame_ns, period_ns, deadline_ns)
     }
 
-    /// Returns the demand of frames at least a period apart whose link times are bounded.
+    /// Returns the demand of frames that are at least a period apart and have bounded link times.
     ///
     /// Any n consecutive frames take at most `most(n)` ns of the link, n from 1. One frame takes at
     /// most `longest_frame_ns`.

@@ -48,7 +48,7 @@ impl FrameSources<'_> {
 /// The handover's own state.
 #[derive(Debug, Default)]
 pub(super) struct Handover {
-    /// The places of connections whose clients read too slowly.
+    /// The places of the connections of slow clients.
     slow: Vec<usize>,
 }
 

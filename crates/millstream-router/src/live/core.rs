@@ -132,7 +132,7 @@ impl Core {
         Ok(Self { number, paths, router, idle_detector, sleep_calibrator, arrived: Vec::new() })
     }
 
-    /// Reloads the configuration, whose path `n` was `kept[n]`. Returns the counters of removed
+    /// Reloads the configuration; path `n` was path `kept[n]`. Returns the counters of removed
     /// paths.
     pub(super) fn apply_reload(
         &mut self,

@@ -162,8 +162,8 @@ impl Extensions {
         Ok(Self(if loaded.iter().any(Option::is_some) { loaded } else { IdVec::new() }))
     }
 
-    /// Takes over from `old`; path `n` was path `kept[n]`. Counters carry over, and so does the
-    /// state of an unchanged extension that is not stopped.
+    /// Copies the counters of `old`, and moves the state of unchanged extensions that are not
+    /// stopped; path `n` was path `kept[n]`.
     pub(super) fn replace(&mut self, mut old: Self, kept: &[Option<PathId>]) {
         for (new, was) in self.0.iter_mut().zip(kept) {
             let was = was.and_then(|was| old.0.get_mut(was)).and_then(Option::take);

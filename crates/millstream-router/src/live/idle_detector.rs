@@ -83,7 +83,7 @@ mod tests {
     use std::os::fd::RawFd;
     use std::os::fd::{AsRawFd, OwnedFd};
 
-    /// A port whose pipe signals arrivals; without a pipe it cannot signal them.
+    /// A port that signals arrivals through a pipe; without a pipe it cannot be polled.
     struct PipePort(Option<OwnedFd>);
 
     impl Port for PipePort {

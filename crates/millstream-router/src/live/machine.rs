@@ -124,8 +124,8 @@ impl<P: Port> LiveMachine<P> {
         self.extensions.counters(path)
     }
 
-    /// Sets the proxies of paths from `scenario`; path `n` was path `kept[n]`, whose connections
-    /// stay.
+    /// Sets the proxies of paths from `scenario`; path `n` was path `kept[n]` and keeps its
+    /// connections.
     pub fn set_proxies(&mut self, scenario: &RouterScenario, kept: &[Option<PathId>]) {
         if kept.is_empty() {
             self.proxies = Proxies::new(scenario);

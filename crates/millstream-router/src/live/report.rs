@@ -149,8 +149,9 @@ impl Report {
         staged: u64,
     ) -> i64 {
         let received: u64 = ports.iter().map(|port| port.received).sum();
-        let pathless =
-            |port: &PortReport| port.unclassified + port.unsupported + port.unknown_vlan + port.for_router;
+        let pathless = |port: &PortReport| {
+            port.unclassified + port.unsupported + port.unknown_vlan + port.for_router
+        };
         let pathless: u64 = ports.iter().map(pathless).sum();
         let dropped: u64 = paths
             .iter()

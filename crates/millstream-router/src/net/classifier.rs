@@ -1,8 +1,8 @@
 //! Packet classifier: finds the first path whose match accepts a packet.
 //!
 //! Each matched field has a table from values to a bit set of the rules that accept the value. The
-//! path is the first bit common to all sets whose filter accepts the frame. Each set carries a
-//! summary of its non-empty words, and only words that are non-empty in all sets are read.
+//! path is that of the first rule that is in all sets and accepts the frame by its filter. Each set
+//! has a summary of its non-empty words, and only words that are non-empty in all sets are read.
 //!
 //! The time per packet is bounded by paths / 63 × matched fields, plus the length of all filters.
 //!

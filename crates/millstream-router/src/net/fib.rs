@@ -113,9 +113,9 @@ impl Routes {
         self.set(prefix, NextHopKind::Resolved(hop));
     }
 
-    /// Adds a route by `output`, whose hardware address is `from`. The neighbour is the gateway
-    /// `via`, or the destination without one; ARP or neighbour discovery resolves it. A gateway of
-    /// the other address family makes the prefix unreachable.
+    /// Adds a route through `output`, the port with hardware address `from`. ARP or neighbour
+    /// discovery resolves the neighbour: the gateway `via`, or the destination without a gateway. A
+    /// gateway of the other address family makes the prefix unreachable.
     pub fn add_resolved(
         &mut self,
         prefix: IpNet,

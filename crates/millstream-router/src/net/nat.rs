@@ -64,8 +64,8 @@ pub struct NatCounters {
     /// Packets dropped because the table or the host's share is full, or the host has a flow to
     /// that end by another port.
     pub refused_full: u64,
-    /// Outbound packets dropped: not UDP, TCP or ICMP echo, a fragment whose first one has not
-    /// passed, or an error about an unknown flow.
+    /// Outbound packets dropped because of their kind: protocols other than UDP, TCP and ICMP echo,
+    /// fragments before the first, and errors about unknown flows.
     pub refused_kind: u64,
     /// Packets dropped because their source does not belong to their port.
     #[serde(default)]
@@ -466,7 +466,7 @@ impl Nat {
         self.free.is_empty() || self.is_host_full(host)
     }
 
-    /// Returns whether `host` has as many flows as one host may have.
+    /// Returns whether `host` has reached the maximum number of flows of a host.
     fn is_host_full(&self, host: Ipv4Addr) -> bool {
         self.hosts.flows(host) >= self.host_flows
     }

@@ -18,7 +18,7 @@ use super::table::Table;
 use super::tcp_pair::{Stage, TcpPair};
 use super::{ProxyCounters, SourceAddresses};
 
-/// Delay after which a pair retries for want of buffers, ns.
+/// Retry delay of a pair that found no free buffer, ns.
 const RETRY_NS: u64 = 1_000_000;
 /// Pairs checked for TIME-WAIT when the table is full.
 const SCAN_PER_OPEN: usize = 8;

@@ -136,8 +136,7 @@ mod tests {
     const RUN_NS: u64 = 1_000;
     const BATCH: u32 = 8;
 
-    /// A machine whose runs take a microsecond and whose reads have given numbers of packets per
-    /// path.
+    /// A machine with runs of a microsecond. Each read returns a given number of packets per path.
     struct Scripted {
         now_ns: u64,
         reads: Vec<[usize; 2]>,

@@ -34,7 +34,7 @@ pub enum QueueId {
 /// A packet is a [`PacketHandle`] of the machine. Each handle from [`receive`](Self::receive) or
 /// [`give_back`](Deferral::give_back) ends in [`transmit`](Self::transmit),
 /// [`discard`](Self::discard), or with the function. Inputs and outputs are numbered separately,
-/// as in the plan. Optional parts have traits of their own, whose methods have defaults.
+/// as in the plan. Optional parts are separate traits with default methods.
 pub trait Machine: Accounting + Deferral + PacedLinks + MultiCore {
     /// Whether reading the clock costs nothing. If not, the router reads it once per run, and keeps
     /// a batch's time limit by the average time per packet.

@@ -89,8 +89,8 @@ impl Sleepers {
     }
 
     /// Wakes processes at `now_ns`; `due_ns` returns when a path's function is due. Appends to
-    /// `woken` the processes whose eligibility may have changed: those whose sleep ends, then the
-    /// forwarding processes of functions that are due.
+    /// `woken` the processes that may have become eligible: sleepers that wake, then the forwarding
+    /// processes of functions that are due.
     pub(super) fn wake(
         &mut self,
         now_ns: u64,

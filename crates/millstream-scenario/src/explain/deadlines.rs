@@ -113,7 +113,7 @@ fn check_rate_cap(
 
 /// Returns the share of the link, in 10⁻⁶, that contracts with deadlines need, if it is above 1.
 ///
-/// In a tree, streams whose class orders by deadlines count.
+/// In a tree, only streams of classes that order by deadlines count.
 pub(super) fn overload(scenario: &Scenario, limits: &[StreamLimits]) -> Option<u64> {
     let mut asking = Vec::new();
     for (stream, limits) in scenario.streams.iter().zip(limits) {

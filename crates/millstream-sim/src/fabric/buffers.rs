@@ -58,6 +58,13 @@ impl Buffers {
         OccupancySummary { mean: level.mean(end_ns), max: level.max() }
     }
 
+    /// Deprecated alias of [`occupied`](Self::occupied).
+    #[deprecated(note = "renamed to `occupied`")]
+    #[must_use]
+    pub fn taken(&self, link: usize, channel: usize, end_ns: u64) -> Option<OccupancySummary> {
+        self.occupied(link, channel, end_ns)
+    }
+
     /// Returns the credits occupied behind a link, in one channel's input buffer, from time 0 to
     /// `end_ns`. Returns `None` in a fabric without crossbars.
     ///

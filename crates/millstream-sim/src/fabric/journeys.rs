@@ -255,6 +255,13 @@ impl Journeys {
         &self.samples
     }
 
+    /// Deprecated alias of [`samples_dropped`](Self::samples_dropped).
+    #[deprecated(note = "renamed to `samples_dropped`")]
+    #[must_use]
+    pub fn samples_left_out(&self) -> u64 {
+        self.samples_dropped()
+    }
+
     /// Returns the number of samples dropped beyond [`MAX_SAMPLES`].
     #[must_use]
     pub fn samples_dropped(&self) -> u64 {

@@ -171,6 +171,13 @@ impl Simulation {
         self.event_queue.now_ns()
     }
 
+    /// Deprecated alias of [`packets_in_transit`](Self::packets_in_transit).
+    #[deprecated(note = "renamed to `packets_in_transit`")]
+    #[must_use]
+    pub fn packets_under_way(&self) -> usize {
+        self.packets_in_transit()
+    }
+
     /// Returns the number of packets that wait at end-points or are in transit.
     #[must_use]
     pub fn packets_in_transit(&self) -> usize {

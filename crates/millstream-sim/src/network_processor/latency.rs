@@ -18,6 +18,13 @@ impl Latency {
         Self::from_table(&[(cycles, 1)], 0)
     }
 
+    /// Deprecated alias of [`from_table`](Self::from_table).
+    #[deprecated(note = "renamed to `from_table`")]
+    #[must_use]
+    pub fn drawn(entries: &[(u64, u32)], seed: u64) -> Self {
+        Self::from_table(entries, seed)
+    }
+
     /// Creates a latency drawn from `entries`, each a latency in cycles and its weight.
     ///
     /// `seed` seeds the random generator. The weights may have any sum (HILQ paper, Table 2: 99.4

@@ -80,7 +80,7 @@ fn machine(engines: Vec<Vec<Program>>, queues: Vec<(usize, usize)>) -> Machine {
 
 /// Returns the number of packets that a context has finished at each of `cycles`.
 ///
-/// Its sweep takes 1,000 cycles and covers at most `most` packets, each of which takes 10 cycles.
+/// Its sweep takes 1,000 cycles and covers at most `most` packets of 10 cycles each.
 /// Four packets wait at the start; another arrives every 100 cycles.
 fn swept(most: usize, cycles: [u64; 3]) -> [u64; 3] {
     let made = vec![Operation::Compute(100), Operation::Enqueue(QueueId(0))];

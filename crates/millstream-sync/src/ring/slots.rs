@@ -43,7 +43,7 @@ impl<T> Sender<T> {
             return false;
         };
         fill(&mut slot);
-        // The ring has as many entries as there are slots.
+        // Cannot fail: the ring has one entry for each slot.
         let sent = self.filled.push(slot);
         debug_assert!(sent.is_ok());
         true

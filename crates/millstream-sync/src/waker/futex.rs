@@ -13,7 +13,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// Returns the waker whose sleepers wait for a change of `wakes`.
+    /// Creates a waker; its sleepers wait for a change of `wakes`.
     #[must_use]
     pub fn new(wakes: &'static AtomicU32) -> Self {
         Self { wakes }

@@ -43,6 +43,13 @@ impl Mpeg4Model {
         Self { random, mean_bytes, scene_level, scene_groups: 0, group_level, position: 0 }
     }
 
+    /// Deprecated alias of [`at_random_position`](Self::at_random_position).
+    #[deprecated(note = "renamed to `at_random_position`")]
+    #[must_use]
+    pub fn at_random_place(mean_bytes: f64, seed: u64, stream: u64) -> Self {
+        Self::at_random_position(mean_bytes, seed, stream)
+    }
+
     /// Creates a model like [`Mpeg4Model::new`], at a random position in a scene and in a group of
     /// pictures.
     ///

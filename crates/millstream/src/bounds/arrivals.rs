@@ -1,7 +1,7 @@
 //! Summary of a stream's arrival times for the premises of theorems.
 //!
-//! Window theorems hold for arrivals on a grid: a packet that starts between two slots delays every
-//! later decision by a part of a slot, and a stream whose periods begin between those of other
+//! Window theorems hold for arrivals on a grid. A packet that starts between two slots delays every
+//! later decision by a part of a slot. A stream with periods that begin between those of other
 //! streams wins by its earlier deadline. [`ArrivalPattern`] summarises the arrivals of one stream
 //! in constant space, so that such premises can be checked.
 //!

@@ -109,7 +109,7 @@ pub(crate) fn clocked(
     Ok(weighted(bounds, own, (weight, weights), rate, before, extra_ns))
 }
 
-/// Returns the guarantee of SCFQ and, `by_start`, of SFQ, whose clock is the service itself.
+/// Returns the guarantee of SCFQ or, if `by_start`, of SFQ. Their clock is the service itself.
 pub(crate) fn self_clocked(
     bounds: &Bounds<'_>,
     stream: usize,

@@ -1,4 +1,4 @@
-//! Guaranteed rates and latencies of DRR, WRR and WIRR; `fair.rs` beside it has their table.
+//! Guaranteed rates and latencies of DRR, WRR and WIRR; `fair.rs` has their table.
 
 use super::exact::{
     BITS_NS, SIGNED_BITS_NS, ceil_ns, ceil_signed_ns, narrow, plus_error, signed_product,

@@ -19,7 +19,7 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
     summary: "a table of turns, one packet each (Advanced Switching)",
     needs: &["table"],
     share: Share::Entries,
-    // A table is weighted round robin whose weights are the numbers of entries.
+    // A table is weighted round robin; a stream's weight is its number of entries.
     guarantee: Guarantee::Rate(WRR_RATE),
     fairness: Some(Fairness::Unbounded("unbounded: shares packets, not bytes")),
     build: |options, structure, form| structure.join(form, options, Table::new(&options.table)),

@@ -137,8 +137,8 @@ impl WindowedState {
         self.owed = self.window.of() - self.window.lost();
     }
 
-    /// Ends `periods` request periods, of which at most the first had a service. Returns the number
-    /// of violations.
+    /// Ends `periods` request periods. Only the first may have had a service. Returns the number of
+    /// violations.
     fn end_periods(&mut self, periods: u64) -> u64 {
         let whole = u64::from(self.window.of());
         if whole == 0 {

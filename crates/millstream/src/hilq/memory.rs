@@ -4,9 +4,9 @@
 //! (Table 2), and keeps the level-one bitmaps in the on-chip scratchpad. The scheduler reports each
 //! access to a [`Memory`]; the default is `()`, which compiles to nothing.
 //!
-//! An access is one reference to one record: the network processor reads or writes up to eight
-//! consecutive longwords at once, sets or clears a bit at once, and takes or returns an entry of a
-//! free list at once.
+//! An access is one reference to one record. In one access the network processor reads or writes up
+//! to eight consecutive longwords, sets or clears a bit, or takes or returns an entry of a free
+//! list.
 
 /// Counts memory accesses.
 pub trait Memory {

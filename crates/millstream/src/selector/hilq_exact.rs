@@ -192,7 +192,7 @@ impl HilqExact {
         }
     }
 
-    /// Moves a charged stream of `few` whose head is dropped or that missed several periods.
+    /// Moves a charged stream of `few`, because its head is dropped or it missed several periods.
     #[cold]
     fn move_charged(&mut self, stream: u32, drop_head: bool) {
         if drop_head {

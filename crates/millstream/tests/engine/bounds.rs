@@ -308,7 +308,7 @@ fn minbw_keeps_its_promises_and_no_better_ones() {
     }
 }
 
-/// A table keeps the guarantee of weighted round robin whose weight is the number of entries.
+/// A table keeps the guarantee of weighted round robin with the number of entries as the weight.
 #[test]
 fn a_table_keeps_the_promises_of_weighted_round_robin() {
     let mut nearest = 0;

@@ -35,9 +35,8 @@ fn sorted(mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// Generates streams whose deadlines are in distinct milliseconds, at their ends. No decision is
-/// between a deadline and the end of its millisecond: arrival times and service times are whole
-/// microseconds.
+/// Generates streams with deadlines at the ends of distinct milliseconds. No decision is between a
+/// deadline and the end of its millisecond: arrival times and service times are whole microseconds.
 fn own_milliseconds() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
     let window = (0u32..6).prop_flat_map(|of| (0..=of, Just(of)));
     let stream = (2u64..6, window);

@@ -33,7 +33,7 @@ fn long_lives_equal_those_of_a_scan() {
     }
 }
 
-/// Streams of equal deadlines, many of which are removed and reinserted before a decision.
+/// Removes and reinserts many of the streams of one deadline before a decision.
 #[test]
 fn gates_that_close_in_a_crowd_leave_the_schedule_that_of_a_scan() {
     for seed in 0..200 {

@@ -173,7 +173,11 @@ fn one_capture_has_several_vlans_and_unknown_vlans_are_counted() {
     assert_eq!(of("paths", "urgent", "sent"), 4, "{report:#}");
     assert_eq!(of("paths", "from b", "dropped_by_action"), 3);
     assert_eq!(of("paths", "rest", "sent"), 5);
-    assert_eq!(of("ports", "a", "unknown_vlan") + of("ports", "b", "unknown_vlan"), 4, "{report:#}");
+    assert_eq!(
+        of("ports", "a", "unknown_vlan") + of("ports", "b", "unknown_vlan"),
+        4,
+        "{report:#}"
+    );
     assert_eq!(of("ports", "a", "received") + of("ports", "b", "received"), 16);
     let mut written = pcap::Capture::from_file(at("out.pcap")).unwrap();
     let mut count = 0;

@@ -27,7 +27,7 @@ pub(super) struct HostFrames {
 }
 
 impl HostFrames {
-    /// Returns whether the host has as many frames as it may have of a client with this `queue`.
+    /// Returns whether the host has the maximum number of frames of a client with this `queue`.
     pub(super) fn is_full(&self, queue: usize) -> bool {
         self.frames.len() >= MAX_IN_HOST.max(queue)
     }

@@ -151,7 +151,7 @@ impl Hosts {
             }
             None => {
                 self.hosts.push(host);
-                // There are at most as many hosts as slots.
+                // Cannot fail: the number of hosts is at most that of slots.
                 u32::try_from(self.hosts.len() - 1).unwrap_or(NONE)
             }
         };

@@ -32,7 +32,7 @@ pub struct ClassCount {
     pub requested: u64,
     /// Connections set up.
     pub admitted: u64,
-    /// Connections without enough free rate to any destination: asked − admitted.
+    /// Connections without enough free rate to any destination: requested − admitted.
     pub refused: u64,
 }
 

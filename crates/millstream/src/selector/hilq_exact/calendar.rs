@@ -386,7 +386,7 @@ impl Calendar {
         Some(index(number, self.buckets.len()))
     }
 
-    /// Removes from a bucket the next stream, from `slot` on, whose deadline is at or before
+    /// Removes the next due stream from a bucket, from `slot` on: its deadline is at or before
     /// `now_ns`. A call of [`put`](Self::put) or [`lose`](Self::lose) must follow.
     #[inline(always)]
     pub(super) fn take_due(&mut self, index: usize, slot: &mut usize, now_ns: u64) -> Option<u32> {

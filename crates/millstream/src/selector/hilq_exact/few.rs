@@ -189,8 +189,8 @@ impl Few {
         (self.second ^ self.first) >> STREAM_BITS == 0
     }
 
-    /// Moves `stream`, whose head departed, one period later. Returns false without effect if it is
-    /// not first, its deadline is before the next head's arrival, a key changed since
+    /// Moves `stream` one period later after its head departed. Returns false without effect if it
+    /// is not first, its deadline is before the next head's arrival, a key changed since
     /// [`is_tied`](Self::is_tied), or the later deadline does not fit into a key.
     #[inline(always)]
     pub(super) fn defer_served(&mut self, stream: u32, arrival_ns: u64) -> bool {
@@ -202,7 +202,7 @@ impl Few {
         }
         let Some(next) = self.next(first) else { return false };
         let at = first.stream() as usize;
-        // `is_tied` read the keys beside its path.
+        // `is_tied` has read the siblings on the path.
         self.leaves[at] = next;
         let least = next.min(self.beside_first[0]);
         self.middle[at / ARITY] = least;

@@ -250,7 +250,8 @@ impl Queue {
         }
     }
 
-    /// Returns the packets dropped for want of room since the queue was opened.
+    /// Returns the packets that the kernel dropped since the queue was opened, among them those at
+    /// a full receive ring.
     pub(super) fn lost(&self) -> u64 {
         self.shared.socket.statistics().map_or(0, |lost| lost.rx_dropped + lost.rx_ring_full)
     }
