@@ -36,6 +36,7 @@ mod router;
 mod sharestreams;
 mod sharestreams_block;
 mod sharestreams_cards;
+mod sharestreams_delay;
 mod sharestreams_hardware;
 mod wrap;
 
