@@ -183,7 +183,8 @@ fn fig12(folder: &Path, claims: &mut Vec<Claim>) -> miette::Result<(String, Stri
     ));
     for (at, (test, paper)) in (1..).zip(bandwidth_tests()) {
         let ours = real(counts[at]) / real(counts[0]);
-        let effect = format!("{:+.2} %; exact, one deterministic run", 100.0 * (ours / paper - 1.0));
+        let effect =
+            format!("{:+.2} %; exact, one deterministic run", 100.0 * (ours / paper - 1.0));
         claims.push(test.by(
             Evidence::Simulated,
             format!("{ours:.3}"),
@@ -253,7 +254,10 @@ fn fig15(
             Evidence::Simulated,
             format!("{won}; another stream {lost}"),
             Estimate::exact(real(won)),
-            format!("{:+.1} %; exact, one deterministic run", 100.0 * (real(won) / real(last) - 1.0)),
+            format!(
+                "{:+.1} %; exact, one deterministic run",
+                100.0 * (real(won) / real(last) - 1.0)
+            ),
         ),
     );
     let title = "Fig 15: fair share 2:1:1, then a 0/255 stream at 63,810";
@@ -336,7 +340,12 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
             "none: no number",
             Allowed::Unstated,
         )
-        .by(Evidence::Simulated, settled.to_string(), Estimate::exact(real(settled)), "exact"),
+        .by(
+            Evidence::Simulated,
+            settled.to_string(),
+            Estimate::exact(real(settled)),
+            "exact",
+        ),
     );
     let title = "Fig 14: bandwidth 1:1:1:1 settling";
     files.push(("fig14.svg".into(), figure(title, time, share, &fig14.shares(64_000))?));

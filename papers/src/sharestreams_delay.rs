@@ -45,6 +45,15 @@ pub(crate) struct Frame {
     pub(crate) bytes: u32,
 }
 
+/// The arrival times that the card receives.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stamps {
+    /// The times of generation.
+    Generated,
+    /// One time for all frames.
+    Equal,
+}
+
 /// The frames of each stream.
 pub(crate) type Frames = Vec<Vec<Frame>>;
 
@@ -92,23 +101,35 @@ impl Feed for Transferred {
 }
 
 /// Returns the time at which each frame's transmission starts, ns after the start of the play-out.
-fn play_out(scenario: &Scenario, frames: &Frames) -> miette::Result<Vec<Vec<u64>>> {
+///
+/// A frame's arrival time orders streams whose other attributes are equal. All producers run at the
+/// same rate, so a frame's number has the same order. The first decision's tick follows the last
+/// arrival time.
+fn play_out(scenario: &Scenario, frames: &Frames, stamps: Stamps) -> miette::Result<Vec<Vec<u64>>> {
     let (settings, contracts) = settings(scenario);
     let mut reference = Reference::new(settings);
+    let longest = frames.iter().map(Vec::len).max().unwrap_or(0) as u64;
     for contract in &contracts {
         let window = contract.terms().window;
         let byte = |value: u32| u8::try_from(value).into_diagnostic();
         let (x, y) = (byte(window.lost())?, byte(window.of())?);
         // A period is one decision on the card.
-        let load = Load { deadline: 0, period: 1, priority: 0, weight: 1, x, y, drop: 0, first: 0 };
+        let (deadline, period) = (longest + 1, 1);
+        let load = Load { deadline, period, priority: 0, weight: 1, x, y, drop: 0, first: 1 };
         reference.load(&load).map_err(|error| miette!("{error}"))?;
     }
-    for (stream, frames) in (0..).zip(frames) {
-        frames.iter().for_each(|frame| reference.enqueue(0, StreamId(stream), frame.bytes));
+    for number in 0..longest {
+        for (stream, frames) in (0..).zip(frames) {
+            let frame = usize::try_from(number).ok().and_then(|number| frames.get(number));
+            if let Some(Frame { bytes, .. }) = frame {
+                let time = if stamps == Stamps::Equal { 0 } else { number };
+                reference.enqueue(time, StreamId(stream), *bytes);
+            }
+        }
     }
     let mut sent: Vec<Vec<u64>> = vec![Vec::new(); frames.len()];
     let mut time_ns = 0;
-    for tick in 0.. {
+    for tick in longest.. {
         let Some(stream) = reference.decide(tick) else { break };
         let sent = &mut sent[stream.index()];
         let bytes = frames[stream.index()][sent.len()].bytes;
@@ -141,9 +162,9 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 }
 
 impl Run {
-    pub(crate) fn of(scenario: &Scenario) -> miette::Result<Self> {
+    fn of(scenario: &Scenario, stamps: Stamps) -> miette::Result<Self> {
         let frames = generate(scenario)?;
-        let sent = play_out(scenario, &frames)?;
+        let sent = play_out(scenario, &frames, stamps)?;
         Ok(Self { frames, sent })
     }
 
@@ -162,15 +183,26 @@ impl Run {
         sent.map(|(number, at)| start_ms + ms(*at) - generated(number)).collect()
     }
 
-    /// Returns the bytes of each stream until the first has sent all its frames.
+    /// Returns the frames of each stream that are sent before the first stream has sent all.
+    pub(crate) fn backlogged(&self) -> Vec<usize> {
+        let end = self.sent.iter().filter_map(|sent| sent.last()).min().copied().unwrap_or(0);
+        self.sent.iter().map(|sent| sent.partition_point(|at| *at < end)).collect()
+    }
+
+    /// Returns the bytes of these frames.
     #[allow(clippy::cast_precision_loss)]
     fn bytes(&self) -> Vec<f64> {
-        let end = self.sent.iter().filter_map(|sent| sent.last()).min().copied().unwrap_or(0);
-        let each = |(sent, frames): (&Vec<u64>, &Vec<Frame>)| {
-            let until = sent.iter().zip(frames).take_while(|(at, _)| **at < end);
-            until.map(|(_, frame)| u64::from(frame.bytes)).sum::<u64>() as f64
+        let each = |(count, frames): (usize, &Vec<Frame>)| {
+            frames[..count].iter().map(|frame| u64::from(frame.bytes)).sum::<u64>() as f64
         };
-        self.sent.iter().zip(&self.frames).map(each).collect()
+        self.backlogged().into_iter().zip(&self.frames).map(each).collect()
+    }
+
+    /// Returns the percentage of frame numbers for which stream 4 waits least and stream 3 next.
+    fn ordered(&self) -> f64 {
+        let [one, two, three, four] = [0, 1, 2, 3].map(|stream| &self.sent[stream]);
+        let is_ordered = |at: &usize| four[*at] < three[*at] && three[*at] < one[*at].min(two[*at]);
+        100.0 * real((0..FRAMES).filter(is_ordered).count()) / real(FRAMES)
     }
 }
 
@@ -205,6 +237,8 @@ pub(crate) struct Delays {
     pub(crate) table: String,
     /// The run with the scenario's own seed, and its interval and pause.
     pub(crate) own: Run,
+    /// Percentage of frame numbers in the paper's order if all arrival times are equal.
+    pub(crate) unstamped: f64,
     pub(crate) interval_us: f64,
     pub(crate) pause_ms: f64,
 }
@@ -227,9 +261,10 @@ pub(crate) fn delays(folder: &Path) -> miette::Result<Delays> {
     for seed in 1..=SEEDS {
         let mut seeded = scenario.clone();
         seeded.seed = seed;
-        runs.push(Run::of(&seeded)?);
+        runs.push(Run::of(&seeded, Stamps::Generated)?);
     }
-    let own = Run::of(&scenario)?;
+    let own = Run::of(&scenario, Stamps::Generated)?;
+    let unstamped = Run::of(&scenario, Stamps::Equal)?.ordered();
     let mut claims = vec![
         Claim::given(
             "Fig 13: time between two frames of a producer",
@@ -252,7 +287,7 @@ pub(crate) fn delays(folder: &Path) -> miette::Result<Delays> {
     ];
     claims.extend(bandwidth_claims(&runs));
     claims.extend(delay_claims(&runs, interval_us, pause_ms));
-    Ok(Delays { claims, table: table(&runs, pause_ms), own, interval_us, pause_ms })
+    Ok(Delays { claims, table: table(&runs, pause_ms), own, unstamped, interval_us, pause_ms })
 }
 
 const OVER_SEEDS: &str = "mean of 10 seeds, 95 % by Student's t";
@@ -289,7 +324,9 @@ fn delay_claims(runs: &[Run], interval_us: f64, pause_ms: f64) -> Vec<Claim> {
     let (first, rest) = means(&runs[0].delays(0, interval_us, pause_ms));
     claims.push(
         Test::new(
-            format!("Fig 13: the first 4,000 frames wait longer, producers' interval {interval_us} µs"),
+            format!(
+                "Fig 13: the first 4,000 frames wait longer, producers' interval {interval_us} µs"
+            ),
             "in each stream",
             "mean of the first 4,000 − mean of the rest > 0, the stream with the least",
             Allowed::Above(0.0),
@@ -310,7 +347,8 @@ fn delay_claims(runs: &[Run], interval_us: f64, pause_ms: f64) -> Vec<Claim> {
         let values: Vec<f64> = runs.iter().map(|run| break_even(run, stream, pause_ms)).collect();
         Estimate::mean(&values, CONFIDENCE)
     };
-    let evens: Vec<String> = (0..STREAMS).map(|stream| format!("{:.2}", even(stream).value)).collect();
+    let evens: Vec<String> =
+        (0..STREAMS).map(|stream| format!("{:.2}", even(stream).value)).collect();
     claims.push(
         Test::new(
             "Fig 13: every one of the first 4,000 frames waits longer than every later frame",
@@ -352,13 +390,7 @@ fn delay_claims(runs: &[Run], interval_us: f64, pause_ms: f64) -> Vec<Claim> {
         ),
     );
 
-    let ordered = |run: &Run| {
-        let [one, two, three, four] = [0, 1, 2, 3].map(|stream| &run.sent[stream]);
-        let is_ordered =
-            |at: &usize| four[*at] < three[*at] && three[*at] < one[*at].min(two[*at]);
-        100.0 * real((0..FRAMES).filter(is_ordered).count()) / real(FRAMES)
-    };
-    let ordered: Vec<f64> = runs.iter().map(ordered).collect();
+    let ordered: Vec<f64> = runs.iter().map(Run::ordered).collect();
     let ordered = Estimate::mean(&ordered, CONFIDENCE);
     claims.push(
         Test::new(
