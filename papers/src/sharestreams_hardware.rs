@@ -202,6 +202,18 @@ impl Measured {
     }
 }
 
+/// Returns the area of N / 2 more decision blocks over that of BA with N streams, both in LUTs of
+/// Virtex, by N.
+pub(crate) fn decision_blocks_over_ba(folder: &Path) -> miette::Result<Vec<(u32, f64)>> {
+    let measured = read(&folder.join("hardware"))?;
+    let ratio = |streams: u32| {
+        let block = measured.area("decision", 0, "virtex")?.lut;
+        let core = measured.area("ba", streams, "virtex")?.lut;
+        Some((streams, f64::from(streams / 2 * block) / f64::from(core)))
+    };
+    Ok(SIZES.into_iter().filter_map(ratio).collect())
+}
+
 fn areas(measured: &Measured, family: &str, variants: &[(&str, &str)]) -> Vec<Line> {
     let point = |streams: u32, slices: u32| (f64::from(streams), f64::from(slices));
     let ours = variants.iter().map(|(design, name)| {
