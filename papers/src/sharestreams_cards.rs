@@ -348,7 +348,8 @@ fn line_card_claims(rows: &[Vec<f64>]) -> Vec<Claim> {
     let cycles = (last[1] - first[1]) / (last[0] - first[0]).max(1.0);
     let off = last[2..].iter().map(|count| (count - last[0] / 4.0).abs()).fold(0.0, f64::max);
     let beats = (LINE_CARD_BYTES / line_card::BEAT_BYTES) as f64;
-    let core = SortingNetwork::Published.passes(STREAMS as u32) + 1;
+    let streams = u32::try_from(STREAMS).expect("four streams");
+    let core = SortingNetwork::Published.passes(streams) + 1;
     vec![
         Test::new(
             "Fig 14: packets of 64,000 on the line card",

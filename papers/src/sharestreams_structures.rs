@@ -348,6 +348,7 @@ fn relaxed_section(text: &mut String) -> (Vec<Claim>, Vec<Line>) {
         let relaxed = &losses[at].windows;
         let more: Vec<f64> = relaxed.iter().zip(exact).map(|(more, less)| more - less).collect();
         let (more, words) = over_seeds(&more);
+        let kept = relaxed.iter().filter(|broken| **broken <= 0.0).count();
         let what = format!("Sec 4: windows violated, losers updated every {interval}, {setting}");
         let criterion = "no more windows violated than with an update in each decision";
         claims.push(Test::new(what, "bounds are maintained", criterion, Allowed::AtMost(0.0)).by(
@@ -358,7 +359,10 @@ fn relaxed_section(text: &mut String) -> (Vec<Claim>, Vec<Line>) {
                 Estimate::mean(exact, CONFIDENCE).value
             ),
             more,
-            format!("{:+.2} points [{:.2}, {:.2}]; {words}", more.value, more.low, more.high),
+            format!(
+                "{:+.2} points [{:.2}, {:.2}]; {words}; {kept} of {SETS} sets keep all windows",
+                more.value, more.low, more.high
+            ),
         ));
     }
     let last = INTERVALS.len() - 1;
@@ -434,7 +438,10 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
              The network has the 16 streams with random windows of [the page of \
              blocks](block.md). The losers' misses are charged in each r-th decision, the winner's \
              attributes change in each. Late packets are dropped when their misses are charged; \
-             until then a late packet can win.\n";
+             until then a late packet can win. All streams of a set have one period. If it is a \
+             multiple of r, the updates are in step with the ends of the periods and no window is \
+             violated; the sets with other periods lose windows. The mean therefore depends on the \
+             periods, and the interval for r = 2 includes 0.\n";
     text += &relaxed;
     text += "\n![windows violated by utilisation](structures-relaxed.svg)\n";
     let axes = (("streams", true), ("cycles a decision", true));
@@ -478,14 +485,19 @@ mod tests {
         assert_eq!((cost.total.changes, cost.longest), (8 + 999 * 16, 17));
     }
 
+    /// An update of the losers in step with the common period loses nothing.
     #[test]
-    fn exact_updates_violate_no_window_and_relaxed_ones_do() {
-        let scenario = random_windows_of(16, 90, 1);
-        let broken = |interval| {
-            let (outcome, _) = run(&scenario, Structure::Shuffle, Relaxed(interval), 4_000);
-            violated(&outcome.lost(&scenario), &scenario.loads).0
-        };
-        assert_eq!(broken(1), 0);
-        assert!(broken(8) > 0);
+    fn relaxed_updates_violate_windows_unless_in_step_with_the_period() {
+        for (seed, period, expected) in
+            [(1, 8, [0, 0, 0, 0, 347]), (2, 9, [0, 54, 178, 331, 399]), (8, 12, [0, 0, 0, 68, 315])]
+        {
+            let scenario = random_windows_of(16, 90, seed);
+            let broken = |interval| {
+                let (outcome, _) = run(&scenario, Structure::Shuffle, Relaxed(interval), 4_000);
+                violated(&outcome.lost(&scenario), &scenario.loads).0
+            };
+            assert_eq!(scenario.loads[0].period, period);
+            assert_eq!(INTERVALS.map(broken), expected, "seed {seed}");
+        }
     }
 }

@@ -5,11 +5,11 @@
 //! systolic array. Each keeps the backlogged streams sorted, with one decision block per element.
 //! A stream whose attributes change is removed and inserted again:
 //!
-//! | structure | decision blocks | removal | insertion | decision |
-//! |---|---|---|---|---|
-//! | shuffle | N / 2 | – | – | log2 N passes, then PRIORITY_UPDATE |
-//! | shift register | N | 1 cycle | 1 cycle: all elements compare with the new entry | its update, then the changes |
-//! | systolic | N | 2 cycles | 2 cycles: an entry moves one element a cycle | its update, then the changes |
+//! | structure | decision blocks | a removal or an insertion | a decision |
+//! |---|---|---|---|
+//! | shuffle | N / 2 | – | log2 N passes, PRIORITY_UPDATE |
+//! | shift register | N | 1 cycle: all elements at once | the update, the changes |
+//! | systolic | N | 2 cycles: one element a cycle, pipelined | the update, the changes |
 //!
 //! The first element is the winner, without passes. All three make the engine's decisions.
 //!
@@ -129,11 +129,8 @@ impl<K: Ord + Copy> Systolic<K> {
     fn cycle(&mut self) {
         let mut next = VecDeque::new();
         for (at, operation) in std::mem::take(&mut self.moving) {
-            if let Some(operation) = self.step(at, operation) {
-                if at + 1 < self.elements.len() {
-                    next.push_back((at + 1, operation));
-                }
-            }
+            let moved = self.step(at, operation).filter(|_| at + 1 < self.elements.len());
+            next.extend(moved.map(|operation| (at + 1, operation)));
         }
         self.moving = next;
     }
