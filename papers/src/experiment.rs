@@ -64,11 +64,15 @@ impl Listener for Collector {
 
 /// Runs the scenario `file` to its end.
 pub(crate) fn services(file: &Path) -> miette::Result<Services> {
-    let scenario = Scenario::load(file)?;
+    services_of(&Scenario::load(file)?)
+}
+
+/// Runs `scenario` to its end.
+pub(crate) fn services_of(scenario: &Scenario) -> miette::Result<Services> {
     let names = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
     let mut collector = Collector(Services { streams: Vec::new(), times_ns: Vec::new(), names });
-    let mut input = millstream_scenario::open(&scenario, false).into_diagnostic()?;
-    link::run(&scenario, input.feed.as_mut(), &mut collector).into_diagnostic()?;
+    let mut input = millstream_scenario::open(scenario, false).into_diagnostic()?;
+    link::run(scenario, input.feed.as_mut(), &mut collector).into_diagnostic()?;
     Ok(collector.0)
 }
 

@@ -36,7 +36,9 @@ mod router;
 mod sharestreams;
 mod sharestreams_block;
 mod sharestreams_cards;
+mod sharestreams_delay;
 mod sharestreams_hardware;
+mod sharestreams_structures;
 mod wrap;
 
 use miette::{IntoDiagnostic, miette};
@@ -127,6 +129,7 @@ fn page_jobs(root: &Path, job: Job) -> Vec<PageJob> {
         page("sharestreams", "cards", Box::new(sharestreams_cards::page)),
         page("sharestreams", "hardware", Box::new(sharestreams_hardware::page)),
         page("sharestreams", "block", Box::new(|_| sharestreams_block::page())),
+        page("sharestreams", "structures", Box::new(sharestreams_structures::page)),
         page(
             "book",
             "disciplines",

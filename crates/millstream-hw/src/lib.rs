@@ -12,6 +12,7 @@
 //! |---|---|
 //! | [`model`] | the reference |
 //! | [`block`] | the reference with several winners a decision |
+//! | [`priority_queue`] | the reference on hardware priority queues, with their cycles |
 //! | [`ffi`] | the reference for C, and so for Python's ctypes |
 //! | [`rtl`] | the verilated hardware as the structure `rtl` |
 //! | [`line_card`] | the verilated line card with a source and a link |
@@ -22,6 +23,7 @@ pub mod end_system;
 pub mod ffi;
 pub mod line_card;
 pub mod model;
+pub mod priority_queue;
 pub mod rtl;
 
 pub use block::SortingNetwork;

@@ -9,6 +9,7 @@ use millstream::{
 };
 
 use crate::block::{BlockScheduler, SortingNetwork};
+use crate::priority_queue::{Cost, Relaxed, Structure, StructureScheduler};
 
 /// The discipline, numbered as in the hardware.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,6 +220,10 @@ pub(crate) trait Model {
         &[]
     }
     fn attributes(&self, stream: StreamId) -> Attributes;
+    /// Returns the cost of the structure's decisions; zeros if the model has no structure.
+    fn cost(&self) -> Cost {
+        Cost::default()
+    }
 }
 
 struct EngineModel<D: Discipline> {
@@ -331,6 +336,23 @@ impl ModelBuilder for BlockModel {
     }
 }
 
+/// Builds models on a hardware priority queue.
+struct StructureModel(Structure, Relaxed);
+
+impl ModelBuilder for StructureModel {
+    fn build<D: Discipline<Stamp = ()> + Send + 'static>(
+        self,
+        discipline: D,
+        window: fn(&D::State) -> (u32, u64),
+    ) -> Box<dyn Model + Send>
+    where
+        D::State: Send,
+        D::Rank: Send,
+    {
+        Box::new(StructureScheduler::new(discipline, window, self.0, self.1))
+    }
+}
+
 impl Settings {
     fn model(self, builder: impl ModelBuilder) -> Box<dyn Model + Send> {
         match self.mode {
@@ -376,6 +398,13 @@ impl Reference {
     #[must_use]
     pub fn with_blocks(settings: Settings, network: SortingNetwork, block: usize) -> Self {
         Self::with_model(settings.model(BlockModel(network, block)))
+    }
+
+    /// Creates a reference on a hardware priority queue. With relaxed updates its decisions differ
+    /// from the engine's.
+    #[must_use]
+    pub fn with_structure(settings: Settings, structure: Structure, relaxed: Relaxed) -> Self {
+        Self::with_model(settings.model(StructureModel(structure, relaxed)))
     }
 
     fn with_model(model: Box<dyn Model + Send>) -> Self {
@@ -430,6 +459,12 @@ impl Reference {
     #[must_use]
     pub fn list(&self) -> &[(bool, StreamId)] {
         self.model.list()
+    }
+
+    /// Returns the cost of all decisions on a hardware priority queue; zeros without one.
+    #[must_use]
+    pub fn structure_cost(&self) -> Cost {
+        self.model.cost()
     }
 
     /// Returns the visible state of `stream`.
