@@ -13,6 +13,7 @@
 //! shown with their kind, and [`Claim::given`] takes no criterion for them. The tests compare the
 //! values of pages, never verdicts.
 
+use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::fmt;
 
 /// How a number that can be judged came about.
@@ -87,6 +88,27 @@ impl Estimate {
     /// Returns a value without uncertainty: a deterministic result or a count.
     pub(crate) fn exact(value: f64) -> Self {
         Self { value, low: value, high: value }
+    }
+
+    /// Returns the mean of `runs` with the interval of Student's t that covers the true mean with
+    /// the probability `confidence`. One run has no finite interval.
+    ///
+    /// # Panics
+    /// If there are no runs.
+    pub(crate) fn mean(runs: &[f64], confidence: f64) -> Self {
+        assert!(!runs.is_empty(), "a mean needs a run");
+        #[allow(clippy::cast_precision_loss)]
+        let count = runs.len() as f64;
+        let value = runs.iter().sum::<f64>() / count;
+        let half_width = if runs.len() == 1 {
+            f64::INFINITY
+        } else {
+            let squares: f64 = runs.iter().map(|run| (run - value).powi(2)).sum();
+            let student = StudentsT::new(0.0, 1.0, count - 1.0).expect("a degree of freedom");
+            let quantile = student.inverse_cdf(f64::midpoint(1.0, confidence));
+            quantile * (squares / (count - 1.0) / count).sqrt()
+        };
+        Self { value, low: value - half_width, high: value + half_width }
     }
 
     /// Returns the median of `runs` with the narrowest interval of order statistics that covers the
@@ -331,6 +353,16 @@ mod tests {
         let test = Test::new("a", "1", "within 1 %", Allowed::near(1.0, 1.0));
         let claim = test.by(Evidence::Simulated, "2", Estimate::exact(2.0), "+100 %");
         assert_eq!(claim.verdict(), Some(Verdict::Differs));
+    }
+
+    #[test]
+    fn the_mean_has_students_interval() {
+        // Deviation 2; two-sided 95 % with 2 degrees of freedom: 4.3027 × 2 / √3.
+        let three = Estimate::mean(&[2.0, 4.0, 6.0], 0.95);
+        assert!((three.value - 4.0).abs() < 1e-12 && (three.high - 8.9683).abs() < 1e-3);
+        assert!((three.low + three.high - 8.0).abs() < 1e-9);
+        assert_eq!(Estimate::mean(&[5.0, 5.0], 0.95), Estimate::exact(5.0));
+        assert_eq!(Estimate::mean(&[5.0], 0.95).high, f64::INFINITY);
     }
 
     #[test]

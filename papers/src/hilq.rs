@@ -7,7 +7,7 @@ mod text;
 
 use std::fmt::Write as _;
 
-use crate::claim::{Claim, Evidence, HEAD, rows};
+use crate::claim::{Claim, HEAD, rows};
 use crate::experiment::Page;
 
 /// A section of the page: its claims, text and files.
@@ -18,11 +18,6 @@ struct Section {
 }
 
 impl Section {
-    fn claim(&mut self, what: &str, paper: &str, ours: String, holds: bool) {
-        let (what, paper) = (what.to_owned(), paper.to_owned());
-        self.claims.push(Claim::exactly(what, paper, ours, Evidence::Simulated, holds));
-    }
-
     /// Adds the figure `name` at the end of the text.
     fn figure(&mut self, name: &str, what: &str, contents: String) {
         let _ = writeln!(self.text, "\n![{name}: {what}]({name}.svg)");
