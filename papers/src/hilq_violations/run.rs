@@ -10,7 +10,7 @@ use super::load::{Load, MS};
 use crate::hilq_order::{ContractTerms, SlotOrder};
 
 /// Packets of the stream with the longest period.
-const PERIODS: u64 = 120;
+const PERIODS: u64 = 100;
 
 /// The scheduler under test.
 #[derive(Clone, Copy, PartialEq, Eq)]
