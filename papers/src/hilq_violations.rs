@@ -13,13 +13,14 @@ use millstream::{
     Accesses, Contract, DwcsOptions, Hilq, Late, Packet, Rules, Sizes, Window, ZeroWindow,
 };
 use millstream_report::chart::Line;
-use millstream_sim::network_processor::constants::{CLOCK_HZ, SCRATCH_LATENCY};
+use millstream_sim::network_processor::constants::{CLOCK_HZ, SCRATCH_LATENCY, SRAM_LATENCY};
 use std::fmt::Write as _;
 
-use self::load::{Deadlines, Load, Periods};
+use self::load::{Deadlines, Load, Periods, STREAMS};
 use self::run::{System, violated};
 use crate::claim::{Allowed, Claim, Estimate, Evidence, HEAD, Test, rows};
 use crate::experiment::{Page, estimates};
+use crate::hilq::computes;
 
 pub(crate) use self::load::{random, windows};
 
@@ -201,7 +202,7 @@ fn orders(text: &mut String, aligned: &Traffic) {
 /// Returns the time to collect a late packet of each of `streams` streams on the network processor,
 /// µs, with `compute` cycles of computation an access.
 #[allow(clippy::cast_precision_loss)]
-fn collection_us(streams: u32, compute: f64) -> f64 {
+fn collection_us(streams: u32, compute: u64) -> f64 {
     let memory = Accesses::default();
     let mut scheduler = Hilq::with_memory(DwcsOptions::default(), Sizes::PAPER, memory);
     for (lost, of) in windows(streams as usize, &mut random(1)) {
@@ -216,23 +217,26 @@ fn collection_us(streams: u32, compute: f64) -> f64 {
     assert!(sent.is_none(), "a late packet was sent");
     let after = *scheduler.memory();
     // An access takes a cycle to issue and the memory's mean latency.
-    let sram = (after.sram - before.sram) as f64 * (compute + 1.0 + 20.855);
-    let scratch =
-        (after.scratch - before.scratch) as f64 * (compute + 1.0 + SCRATCH_LATENCY as f64);
+    let shares: f64 = SRAM_LATENCY.iter().map(|(_, share)| f64::from(*share)).sum();
+    let sum: f64 = SRAM_LATENCY.iter().map(|(of, share)| *of as f64 * f64::from(*share)).sum();
+    let sram = (after.sram - before.sram) as f64 * (compute as f64 + 1.0 + sum / shares);
+    let scratch = (after.scratch - before.scratch) as f64 * (compute + 1 + SCRATCH_LATENCY) as f64;
     (sram + scratch) * 1e6 / CLOCK_HZ as f64
 }
 
 /// Adds the experiment of the collector's delay and its claims.
 fn collector(text: &mut String, claims: &mut Vec<Claim>) {
+    let [none, central, most] = computes();
+    let us = |compute| collection_us(u32::try_from(STREAMS).unwrap_or(0), compute);
     let _ = writeln!(
         text,
         "\nThe paper gives no bound of the delay. Our collector's counted accesses for one late \
-         packet of each of 200 streams take {:.0} µs on the network processor, with the router \
-         paper's 16 cycles of computation an access ({:.0} µs with none, {:.0} µs with 32). The \
-         claims take {CLAIMED_US} µs.",
-        collection_us(200, 16.0),
-        collection_us(200, 0.0),
-        collection_us(200, 32.0),
+         packet of each of {STREAMS} streams take {:.0} µs on the network processor with {central} \
+         cycles of computation an access, {:.0} µs with {none}, {:.0} µs with {most} (see \
+         [Figures 6 to 8](README.md)). The claims take {CLAIMED_US} µs.",
+        us(central),
+        us(none),
+        us(most),
     );
     let run = |deadlines, nominal, delay_us: u64| -> Vec<f64> {
         let system = System::Hilq(Rules::Standard, delay_us * 1_000);
@@ -328,9 +332,9 @@ mod tests {
     fn the_collection_of_a_packet_takes_its_accesses() {
         // A packet in a slot of its own: 8 SRAM accesses and 2 or 3 of the scratchpad, about
         // 8 × 21.9 and 2.5 × 21 cycles at 232 MHz.
-        let us = collection_us(1, 0.0);
+        let us = collection_us(1, 0);
         assert!((0.9..1.1).contains(&us), "{us}");
-        assert!(collection_us(200, 16.0) > collection_us(200, 0.0));
+        assert!(collection_us(200, 16) > collection_us(200, 0));
     }
 
     #[test]
