@@ -32,8 +32,8 @@ pub use latency::Latency;
 pub use machine::{Machine, MachineConfig, Totals};
 pub use memory::Memory;
 pub use port::{line_rate_bits_per_s, wire_cycles};
-pub use program::{Operation, Program, QueueId, Source, Unit};
-pub use scheduler::Scheduler;
+pub use program::{Commands, Operation, Program, QueueId, Source, Trace, Unit};
+pub use scheduler::{Cost, Counted, Scheduler};
 
 /// Deprecated alias of [`MachineConfig`].
 #[deprecated(note = "renamed to `MachineConfig`")]

@@ -20,7 +20,8 @@
 //! - a packet keeps its slot when its stream's x'/y' change after its arrival;
 //! - an arrival with a deadline beyond the calendar is rejected: its slot belongs to an earlier
 //!   deadline;
-//! - late packets are always dropped.
+//! - late packets are always dropped; [`Sizes::collect_delay_ns`] delays this and the updates of
+//!   x'/y' that follow.
 //!
 //! Source: *Efficient Implementation of Packet Scheduling Algorithm on High-Speed Programmable
 //! Network Processors*, LNCS 2496, 2002, pages 184 to 197, section 5.

@@ -1,44 +1,15 @@
-//! Consistency of the paper's numbers, and their differences from ours.
+//! Consistency of the paper's numbers.
 
 use millstream_sim::network_processor::constants::{CLOCK_HZ, WIRE_OVERHEAD_BYTES};
-use millstream_sim::network_processor::experiment::{Throughput, budget, throughput_at_cost};
 use millstream_sim::network_processor::pipeline::handover_cycles;
 
-use super::text::{grouped, megabits, rounded};
+use super::text::{grouped, rounded};
 
 /// The paper's numbers: HILQ's cost, Figure 7's budget at 512 bytes, and Figure 8's two results.
 pub(super) const PAPER_COST: u64 = 500;
 pub(super) const PAPER_BUDGET: u64 = 600;
 pub(super) const PAPER_PACKETS_PER_S: u64 = 260_000;
 pub(super) const PAPER_256_BITS_PER_S: u64 = 650_000_000;
-
-/// Returns the text on differences between our results and the paper's.
-///
-/// `small` holds the results for 256 bytes at 10 and at 2,000 streams, `half` that for 512 bytes.
-pub(super) fn differences(small: [Throughput; 2], half: Throughput) -> String {
-    let at_cost = |cost: u64| megabits(CLOCK_HZ / (PAPER_COST + cost) * 256 * 8);
-    format!(
-        "\n### What differs\n\n| | paper | ours |\n|---|---|---|\n\
-         | Fig 7: budget at 512 bytes | about {PAPER_BUDGET} cycles | {} |\n\
-         | Fig 8: 256 bytes | about {} Mb/s | {} at 10 streams, {} at 2,000 |\n\
-         | Fig 8: packets/s at 512 bytes | about {} | {}: all that the port carries; with smaller \
-         packets the scheduler makes {} at 10 streams, {} at 2,000 |\n\n\
-         The first two depend on the time to insert a packet into the output queue, which the \
-         paper does not give. Its numbers imply three values (below), and no single value gives \
-         all three numbers. With the value of its budget, 256 bytes would reach {} Mb/s, with ours \
-         {} at 500 cycles.\n",
-        grouped(budget(512).unwrap_or(0)),
-        PAPER_256_BITS_PER_S / 1_000_000,
-        megabits(small[0].bits_per_s()),
-        megabits(small[1].bits_per_s()),
-        grouped(PAPER_PACKETS_PER_S),
-        grouped(half.packets_per_s),
-        grouped(small[0].packets_per_s),
-        grouped(small[1].packets_per_s),
-        at_cost(packet_cycles(512) - PAPER_BUDGET),
-        megabits(throughput_at_cost(PAPER_COST, 256).bits_per_s()),
-    )
-}
 
 /// Returns the text on the implications of the paper's numbers.
 pub(super) fn consistency() -> String {

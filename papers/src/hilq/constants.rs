@@ -8,6 +8,8 @@ use millstream_sim::network_processor::constants::{
     SRAM_LATENCY, SRAM_OCCUPANCY, SWAP_CYCLES, TRANSMIT_PIECE, WIRE_OVERHEAD_BYTES,
 };
 
+use super::computes;
+
 /// Returns the table of the model's constants with their sources.
 pub(super) fn table() -> String {
     let latency = SRAM_LATENCY
@@ -17,14 +19,27 @@ pub(super) fn table() -> String {
         format!("{compute} cycles, {sdram} SDRAM, {sram} SRAM, {scratch} scratchpad commands")
     };
     let rows = [
-        ("cycles of computation with an access", COMPUTE_PER_ACCESS.to_string(), "calibrated"),
+        (
+            "cycles of computation with an access",
+            COMPUTE_PER_ACCESS.to_string(),
+            "**fitted** to Figure 6; only with Table 3's accesses",
+        ),
+        (
+            "cycles of computation with a counted access",
+            computes().map(|cycles| cycles.to_string()).join(", "),
+            "none; Spalink and others, 280 cycles for 18 commands; its double",
+        ),
         ("SRAM latency, cycles", latency.join(", "), "paper, Table 2"),
         (
             "accesses of HILQ",
             format!("{HILQ_SWEEP_ACCESSES} a sweep, {HILQ_ACCESSES} a packet"),
-            "paper, Table 3",
+            "**input**: paper, Table 3",
         ),
-        ("accesses of the heap", "12·log₂ n + 6 a packet, rounded".into(), "paper, Table 3"),
+        (
+            "accesses of the heap",
+            "12·log₂ n + 6 a packet, rounded".into(),
+            "**input**: paper, Table 3",
+        ),
         ("clock", "232 MHz".into(), "paper, section 4.1"),
         ("engines", "2 receive, 1 schedules, 2 transmit".into(), "paper, section 6"),
         (
@@ -35,7 +50,7 @@ pub(super) fn table() -> String {
         (
             "an insertion",
             format!("{INSERTION_ACCESSES} accesses, a hash, a scratchpad command"),
-            "counted from section 5.4.1",
+            "counted from section 5.4.1; only with Table 3's accesses",
         ),
         (
             "other latencies, cycles",
@@ -60,7 +75,7 @@ pub(super) fn table() -> String {
     for (what, value, source) in rows {
         let _ = writeln!(text, "| {what} | {value} | {source} |");
     }
-    text + "\nOf the constants that the paper does not give, only the calibrated number and the \
-            handover affect the figures: a test checks that throughput is limited by the wire or \
-            by the scheduling context.\n"
+    text + "\nOf the constants that the paper does not give, only the computation of an access and \
+            the handover affect the figures: a test checks that throughput is limited by the wire \
+            or by the scheduling context.\n"
 }

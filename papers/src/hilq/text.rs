@@ -1,8 +1,5 @@
 //! Formats numbers for the page.
 
-use millstream_sim::network_processor::experiment::Throughput;
-use millstream_sim::network_processor::line_rate_bits_per_s;
-
 /// Returns a quotient, rounded to the nearest integer.
 pub(super) fn rounded(dividend: u64, divisor: u64) -> u64 {
     (dividend + divisor / 2) / divisor
@@ -11,11 +8,6 @@ pub(super) fn rounded(dividend: u64, divisor: u64) -> u64 {
 /// Formats a packet size.
 pub(super) fn named(bytes: u32) -> String {
     format!("{} bytes", grouped(bytes.into()))
-}
-
-/// Formats throughput and the port's capacity.
-pub(super) fn rate(run: Throughput) -> String {
-    format!("{} Mb/s of {}", megabits(run.bits_per_s()), megabits(line_rate_bits_per_s(run.bytes)))
 }
 
 /// Formats a rate in whole Mbit/s.

@@ -1,10 +1,10 @@
 //! The experiments of the paper's Figures 6, 7 and 8, run on the model.
 
-use super::constants::CLOCK_HZ;
+use super::constants::{CLOCK_HZ, COMPUTE_PER_ACCESS};
 use super::machine::Machine;
-use super::pipeline::{SCHEDULING_ENGINE, pipeline, scheduler_alone};
+use super::pipeline::{SCHEDULING_ENGINE, pipeline_of, scheduler_alone_of};
 use super::port::line_rate_bits_per_s;
-use super::scheduler::Scheduler;
+use super::scheduler::{Cost, Scheduler};
 
 /// The random seed of every experiment.
 pub const SEED: u64 = 2002;
@@ -48,8 +48,14 @@ impl Throughput {
 /// Figure 6: returns the scheduler's cycles per packet without packet traffic, in hundredths.
 #[must_use]
 pub fn scheduling_delay(scheduler: Scheduler) -> u64 {
-    let mut machine = scheduler_alone(scheduler, SEED);
-    let streams = scheduler.streams().unwrap_or(1);
+    scheduling_delay_of(&scheduler.into(), COMPUTE_PER_ACCESS)
+}
+
+/// See [`scheduling_delay`]; each memory access includes `compute` cycles of computation.
+#[must_use]
+pub fn scheduling_delay_of(cost: &Cost, compute: u64) -> u64 {
+    let mut machine = scheduler_alone_of(cost, compute, SEED);
+    let streams = cost.streams().unwrap_or(1);
     // Measure whole sweeps, so that each packet carries its share of them.
     let packets = SCHEDULED.next_multiple_of(streams as u64);
     machine.run_while(|machine| machine.finished(SCHEDULING_ENGINE, 0) < packets);
@@ -59,7 +65,7 @@ pub fn scheduling_delay(scheduler: Scheduler) -> u64 {
 /// Figure 7: returns the throughput if scheduling takes `cycles` cycles per packet.
 #[must_use]
 pub fn throughput_at_cost(cycles: u64, bytes: u32) -> Throughput {
-    measure(pipeline(Scheduler::FixedCycles(cycles), bytes, SEED), bytes)
+    throughput(Scheduler::FixedCycles(cycles), bytes)
 }
 
 /// Returns the maximum scheduling cycles per packet at line rate, to a multiple of 10.
@@ -67,25 +73,40 @@ pub fn throughput_at_cost(cycles: u64, bytes: u32) -> Throughput {
 /// Inverts Figure 7. Returns `None` if the port misses line rate even without scheduling cost.
 #[must_use]
 pub fn budget(bytes: u32) -> Option<u64> {
-    let (mut fits, mut exceeds) = (0, 400);
-    if !throughput_at_cost(0, bytes).at_line_rate() {
+    budget_of(COMPUTE_PER_ACCESS, bytes)
+}
+
+/// See [`budget`]; each memory access between stages includes `compute` cycles of computation.
+#[must_use]
+pub fn budget_of(compute: u64, bytes: u32) -> Option<u64> {
+    let fits = |cycles| {
+        throughput_of(&Scheduler::FixedCycles(cycles).into(), compute, bytes).at_line_rate()
+    };
+    let (mut highest, mut exceeds) = (0, 400);
+    if !fits(0) {
         return None;
     }
-    while exceeds - fits > 1 {
-        let middle = u64::midpoint(fits, exceeds);
-        if throughput_at_cost(middle * 10, bytes).at_line_rate() {
-            fits = middle;
+    while exceeds - highest > 1 {
+        let middle = u64::midpoint(highest, exceeds);
+        if fits(middle * 10) {
+            highest = middle;
         } else {
             exceeds = middle;
         }
     }
-    Some(fits * 10)
+    Some(highest * 10)
 }
 
 /// Figure 8: returns the throughput with `scheduler` and its number of active streams.
 #[must_use]
 pub fn throughput(scheduler: Scheduler, bytes: u32) -> Throughput {
-    measure(pipeline(scheduler, bytes, SEED), bytes)
+    throughput_of(&scheduler.into(), COMPUTE_PER_ACCESS, bytes)
+}
+
+/// See [`throughput`]; each memory access includes `compute` cycles of computation.
+#[must_use]
+pub fn throughput_of(cost: &Cost, compute: u64, bytes: u32) -> Throughput {
+    measure(pipeline_of(cost, compute, bytes, SEED), bytes)
 }
 
 /// Measures from the first departure after the warm-up to the first departure after the measured

@@ -248,7 +248,7 @@ impl Machine {
             }
             Progress::Dequeuing(packets) => self.take(id, packets),
             Progress::Body(at, after) => {
-                if let Some(operation) = context.program.body.get(at).copied() {
+                if let Some(operation) = context.program.operation(context.finished, at) {
                     context.progress = Progress::Body(at + 1, after);
                     self.operate(id, operation)
                 } else {

@@ -10,16 +10,16 @@
 //! waits until the next stage has room.
 
 use super::constants::{
-    CONTEXTS, GARBAGE_PERIOD, HANDOVER_SCRATCH, HANDOVER_SRAM, HASH_LATENCY, INSERTION_ACCESSES,
-    OUTPUT_QUEUE, PIECE_BYTES, PieceWork, RECEIVE_BUFFER, RECEIVE_PIECE, SCRATCH_LATENCY,
-    SCRATCH_OCCUPANCY, SDRAM_LATENCY, SDRAM_OCCUPANCY, SEGMENT_LONGWORDS, SRAM_LATENCY,
-    SRAM_OCCUPANCY, TRANSMIT_PIECE,
+    COMPUTE_PER_ACCESS, CONTEXTS, GARBAGE_PERIOD, HANDOVER_SCRATCH, HANDOVER_SRAM, HASH_LATENCY,
+    INSERTION_ACCESSES, OUTPUT_QUEUE, PIECE_BYTES, PieceWork, RECEIVE_BUFFER, RECEIVE_PIECE,
+    SCRATCH_LATENCY, SCRATCH_OCCUPANCY, SDRAM_LATENCY, SDRAM_OCCUPANCY, SEGMENT_LONGWORDS,
+    SRAM_LATENCY, SRAM_OCCUPANCY, TRANSMIT_PIECE,
 };
 use super::latency::Latency;
 use super::machine::{Machine, MachineConfig};
 use super::memory::Memory;
-use super::program::{Operation, Program, QueueId, Source, Unit};
-use super::scheduler::{Scheduler, accesses};
+use super::program::{Operation, Program, QueueId, Source, Trace, Unit};
+use super::scheduler::{Cost, Scheduler, accesses};
 
 const RECEIVED: QueueId = QueueId(0);
 const WAITING: QueueId = QueueId(1);
@@ -28,17 +28,31 @@ const OUTPUT: QueueId = QueueId(2);
 /// The engine that schedules, on its first context, in [`scheduler_alone`] and [`pipeline`].
 pub const SCHEDULING_ENGINE: usize = 2;
 
+/// Engines that receive.
+const RECEIVERS: usize = 2;
+
 /// Builds the paper's pipeline, with packets of `bytes` arriving at line rate.
 #[must_use]
 pub fn pipeline(scheduler: Scheduler, bytes: u32, seed: u64) -> Machine {
-    let receive = vec![receive_program(bytes); CONTEXTS];
-    let transmit = vec![transmit_program(bytes); CONTEXTS];
+    pipeline_of(&scheduler.into(), COMPUTE_PER_ACCESS, bytes, seed)
+}
+
+/// Builds the paper's pipeline with a scheduler of cost `cost`. Each memory access of scheduling,
+/// of insertion and between stages includes `compute` cycles of computation.
+#[must_use]
+pub fn pipeline_of(cost: &Cost, compute: u64, bytes: u32, seed: u64) -> Machine {
+    let contexts = RECEIVERS * CONTEXTS;
+    let receive =
+        |context| receive_program(bytes, cost.insertion(context, contexts, compute), compute);
+    let receive: Vec<_> = (0..contexts).map(receive).collect();
+    let transmit = vec![transmit_program(bytes, compute); CONTEXTS];
     let mut collect = transmit.clone();
-    collect[CONTEXTS - 1] = collect_program();
-    let schedule = vec![scheduler.program(WAITING, &enqueue_output())];
+    collect[CONTEXTS - 1] = collect_program(compute);
+    let schedule = vec![cost.program(WAITING, &enqueue_output(compute), compute)];
+    let [first, second] = [&receive[..CONTEXTS], &receive[CONTEXTS..]].map(<[_]>::to_vec);
     Machine::new(MachineConfig {
-        engines: vec![receive.clone(), receive, schedule, transmit, collect],
-        queues: vec![(RECEIVE_BUFFER, 0), waiting(scheduler), (OUTPUT_QUEUE, 0)],
+        engines: vec![first, second, schedule, transmit, collect],
+        queues: vec![(RECEIVE_BUFFER, 0), waiting(cost), (OUTPUT_QUEUE, 0)],
         arrivals: Some(RECEIVED),
         ..memories(bytes, seed)
     })
@@ -48,12 +62,31 @@ pub fn pipeline(scheduler: Scheduler, bytes: u32, seed: u64) -> Machine {
 /// streams' requests, another schedules them.
 #[must_use]
 pub fn scheduler_alone(scheduler: Scheduler, seed: u64) -> Machine {
-    let mut body = accesses(1);
-    body.push(Operation::Enqueue(WAITING));
-    let requests = Program { source: Source::Generated, prologue: Vec::new(), body };
+    scheduler_alone_of(&scheduler.into(), COMPUTE_PER_ACCESS, seed)
+}
+
+/// Builds a scheduler of cost `cost` without packet traffic. Each memory access includes `compute`
+/// cycles of computation.
+///
+/// The engine that produces the requests inserts them, too, if the insertion is counted. All its
+/// contexts do this, so that it is not the bottleneck.
+#[must_use]
+pub fn scheduler_alone_of(cost: &Cost, compute: u64, seed: u64) -> Machine {
+    let request = |trace: Option<Trace>| {
+        let mut body = accesses(1, compute);
+        body.push(Operation::Enqueue(WAITING));
+        Program {
+            source: Source::Generated,
+            trace: trace.unwrap_or_default(),
+            ..Program::for_each(WAITING, body)
+        }
+    };
+    let contexts = if matches!(cost, Cost::Counted(_)) { CONTEXTS } else { 1 };
+    let insertion = |context| cost.insertion(context, contexts, compute);
+    let requests = (0..contexts).map(|context| request(insertion(context))).collect();
     Machine::new(MachineConfig {
-        engines: vec![vec![requests], vec![], vec![scheduler.program(WAITING, &[])]],
-        queues: vec![(0, 0), waiting(scheduler), (0, 0)],
+        engines: vec![requests, vec![], vec![cost.program(WAITING, &[], compute)]],
+        queues: vec![(0, 0), waiting(cost), (0, 0)],
         ..memories(PIECE_BYTES, seed)
     })
 }
@@ -61,8 +94,8 @@ pub fn scheduler_alone(scheduler: Scheduler, seed: u64) -> Machine {
 /// Returns capacity and initial length of the scheduler's queue.
 ///
 /// It starts with a packet of each active stream if the scheduler's cost depends on their number.
-fn waiting(scheduler: Scheduler) -> (usize, usize) {
-    scheduler.streams().map_or((OUTPUT_QUEUE, 0), |streams| (streams, streams))
+fn waiting(cost: &Cost) -> (usize, usize) {
+    cost.streams().map_or((OUTPUT_QUEUE, 0), |streams| (streams, streams))
 }
 
 /// Returns the scheduler's cycles to move a packet to the output queue.
@@ -70,6 +103,12 @@ fn waiting(scheduler: Scheduler) -> (usize, usize) {
 /// Assumes that no command waits for another and that the SRAM takes its mean latency.
 #[must_use]
 pub fn handover_cycles() -> f64 {
+    handover_cycles_of(COMPUTE_PER_ACCESS)
+}
+
+/// See [`handover_cycles`]; each SRAM access includes `compute` cycles of computation.
+#[must_use]
+pub fn handover_cycles_of(compute: u64) -> f64 {
     let weights: u32 = SRAM_LATENCY.iter().map(|entry| entry.1).sum();
     let sum: u32 = SRAM_LATENCY.iter().map(|entry| to_u32(entry.0) * entry.1).sum();
     let mean = f64::from(sum) / f64::from(weights);
@@ -79,7 +118,7 @@ pub fn handover_cycles() -> f64 {
         Operation::Access(Unit::Scratch) => f64::from(1 + to_u32(SCRATCH_LATENCY)),
         _ => 0.0,
     };
-    enqueue_output().iter().map(of).sum()
+    enqueue_output(compute).iter().map(of).sum()
 }
 
 fn to_u32(cycles: u64) -> u32 {
@@ -119,14 +158,14 @@ fn pieces(bytes: u32, work: PieceWork) -> Vec<Operation> {
 }
 
 /// Returns the operations that put a packet into a queue between stages, or take one out.
-fn handover() -> Vec<Operation> {
-    let mut operations = accesses(HANDOVER_SRAM);
+fn handover(compute: u64) -> Vec<Operation> {
+    let mut operations = accesses(HANDOVER_SRAM, compute);
     operations.extend(vec![Operation::Access(Unit::Scratch); HANDOVER_SCRATCH]);
     operations
 }
 
-fn enqueue_output() -> Vec<Operation> {
-    let mut operations = handover();
+fn enqueue_output(compute: u64) -> Vec<Operation> {
+    let mut operations = handover(compute);
     operations.push(Operation::Enqueue(OUTPUT));
     operations
 }
@@ -136,29 +175,34 @@ fn enqueue_output() -> Vec<Operation> {
 /// It takes a buffer from the free list and receives the pieces. A hash finds the stream; its D, x
 /// and y are read, and the x/y table gives the slot. Then it reads the slot's header, takes an
 /// element queue from the free list, and writes element, header and both index levels' bits.
-fn receive_program(bytes: u32) -> Program {
-    let mut body = accesses(1);
+///
+/// `insertion` holds the counted commands of the insertion; they precede the pieces, which does not
+/// change their time.
+fn receive_program(bytes: u32, insertion: Option<Trace>, compute: u64) -> Program {
+    let mut body = accesses(1, compute);
     body.extend(pieces(bytes, RECEIVE_PIECE));
     body.push(Operation::Access(Unit::Hash));
-    body.extend(accesses(INSERTION_ACCESSES));
-    body.push(Operation::Access(Unit::Scratch));
+    if insertion.is_none() {
+        body.extend(accesses(INSERTION_ACCESSES, compute));
+        body.push(Operation::Access(Unit::Scratch));
+    }
     body.push(Operation::Enqueue(WAITING));
-    Program::for_each(RECEIVED, body)
+    Program { trace: insertion.unwrap_or_default(), ..Program::for_each(RECEIVED, body) }
 }
 
 /// Returns the program that takes a packet from the output queue, sends its pieces, and frees its
 /// buffer.
-fn transmit_program(bytes: u32) -> Program {
-    let mut body = handover();
+fn transmit_program(bytes: u32, compute: u64) -> Program {
+    let mut body = handover(compute);
     body.extend(pieces(bytes, TRANSMIT_PIECE));
-    body.extend(accesses(1));
+    body.extend(accesses(1, compute));
     body.push(Operation::Transmit);
     Program::for_each(OUTPUT, body)
 }
 
 /// Returns the program that scans the index of the expired segment, which is empty.
-fn collect_program() -> Program {
+fn collect_program(compute: u64) -> Program {
     let mut body = vec![Operation::Access(Unit::Scratch)];
-    body.extend(accesses(SEGMENT_LONGWORDS));
-    Program { source: Source::Timer(GARBAGE_PERIOD), prologue: Vec::new(), body }
+    body.extend(accesses(SEGMENT_LONGWORDS, compute));
+    Program { source: Source::Timer(GARBAGE_PERIOD), ..Program::for_each(WAITING, body) }
 }

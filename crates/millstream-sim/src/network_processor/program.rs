@@ -46,6 +46,45 @@ pub enum Source {
     Timer(u64),
 }
 
+/// The number of memory commands of one step of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Commands {
+    /// To the SRAM.
+    pub sram: u32,
+    /// To the scratchpad.
+    pub scratch: u32,
+}
+
+/// Commands that differ between packets, for example those counted on a scheduler's code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trace {
+    /// Cycles of computation before each command.
+    pub compute: u64,
+    /// Commands of each packet; the list repeats.
+    pub packets: Vec<Commands>,
+}
+
+impl Trace {
+    /// Returns operation `at` of packet `packet`, or the number of its operations if it has fewer.
+    ///
+    /// The scratchpad's commands precede the SRAM's, as a search precedes the accesses to what it
+    /// finds.
+    fn operation(&self, packet: u64, at: usize) -> Result<Operation, usize> {
+        let length = self.packets.len().max(1) as u64;
+        // Below the length of a list.
+        #[allow(clippy::cast_possible_truncation)]
+        let entry = (packet % length) as usize;
+        let Commands { sram, scratch } = self.packets.get(entry).copied().unwrap_or_default();
+        let commands = (sram + scratch) as usize;
+        match at {
+            at if at >= 2 * commands => Err(2 * commands),
+            at if at % 2 == 0 => Ok(Operation::Compute(self.compute)),
+            at if at / 2 < scratch as usize => Ok(Operation::Access(Unit::Scratch)),
+            _ => Ok(Operation::Access(Unit::Sram)),
+        }
+    }
+}
+
 /// The endless program of a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
@@ -53,6 +92,8 @@ pub struct Program {
     pub source: Source,
     /// Operations executed once per batch of packets.
     pub prologue: Vec<Operation>,
+    /// Commands executed per packet, before the body.
+    pub trace: Trace,
     /// Operations executed once per packet.
     pub body: Vec<Operation>,
 }
@@ -61,6 +102,38 @@ impl Program {
     /// Creates a program without a prologue that takes packets from `queue` one at a time.
     #[must_use]
     pub fn for_each(queue: QueueId, body: Vec<Operation>) -> Self {
-        Self { source: Source::Queue(queue, 1), prologue: Vec::new(), body }
+        let (prologue, trace) = (Vec::new(), Trace::default());
+        Self { source: Source::Queue(queue, 1), prologue, trace, body }
+    }
+
+    /// Returns operation `at` of the trace and the body for packet `packet` of the context.
+    pub(super) fn operation(&self, packet: u64, at: usize) -> Option<Operation> {
+        match self.trace.operation(packet, at) {
+            Ok(operation) => Some(operation),
+            Err(length) => self.body.get(at - length).copied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_has_the_commands_of_its_trace_and_then_the_body() {
+        let packets = vec![Commands { sram: 1, scratch: 1 }, Commands { sram: 0, scratch: 0 }];
+        let body = vec![Operation::Transmit];
+        let program = Program {
+            trace: Trace { compute: 5, packets },
+            ..Program::for_each(QueueId(0), body.clone())
+        };
+        let of = |packet| (0..).map_while(|at| program.operation(packet, at)).collect::<Vec<_>>();
+        let compute = Operation::Compute(5);
+        let access = Operation::Access;
+        let first =
+            [compute, access(Unit::Scratch), compute, access(Unit::Sram), Operation::Transmit];
+        assert_eq!((of(0), of(1), of(2)), (first.to_vec(), body, first.to_vec()));
+        let without = Program::for_each(QueueId(0), vec![compute]);
+        assert_eq!((without.operation(9, 0), without.operation(9, 1)), (Some(compute), None));
     }
 }

@@ -1,9 +1,68 @@
-//! Cost models of schedulers: HILQ, the heap, or a fixed number of cycles.
+//! Cost models of schedulers: HILQ, the heap, a fixed number of cycles, or counted commands.
 
 use super::constants::{
-    COMPUTE_PER_ACCESS, HEAP_ACCESSES, HEAP_ACCESSES_PER_LEVEL, HILQ_ACCESSES, HILQ_SWEEP_ACCESSES,
+    HEAP_ACCESSES, HEAP_ACCESSES_PER_LEVEL, HILQ_ACCESSES, HILQ_SWEEP_ACCESSES,
 };
-use super::program::{Operation, Program, QueueId, Source, Unit};
+use super::program::{Commands, Operation, Program, QueueId, Source, Trace, Unit};
+
+/// The cost of a scheduler: a formula, or commands counted on its code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// A formula.
+    Formula(Scheduler),
+    /// Counted commands.
+    Counted(Counted),
+}
+
+/// The commands of a scheduler, counted packet by packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// Active streams; each has a packet waiting.
+    pub streams: usize,
+    /// Commands of successive arrivals; the list repeats.
+    pub arrivals: Vec<Commands>,
+    /// Commands of successive decisions; the list repeats.
+    pub decisions: Vec<Commands>,
+}
+
+impl From<Scheduler> for Cost {
+    fn from(scheduler: Scheduler) -> Self {
+        Self::Formula(scheduler)
+    }
+}
+
+impl Cost {
+    /// Returns the number of active streams, if the cost depends on it.
+    #[must_use]
+    pub fn streams(&self) -> Option<usize> {
+        match self {
+            Self::Formula(scheduler) => scheduler.streams(),
+            Self::Counted(counted) => Some(counted.streams),
+        }
+    }
+
+    /// Returns the scheduler's program: takes packets from `input`, schedules, then runs `after`
+    /// for each. Each access includes `compute` cycles of computation.
+    pub(super) fn program(&self, input: QueueId, after: &[Operation], compute: u64) -> Program {
+        match self {
+            Self::Formula(scheduler) => scheduler.program(input, after, compute),
+            Self::Counted(counted) => Program {
+                trace: Trace { compute, packets: counted.decisions.clone() },
+                ..Program::for_each(input, after.to_vec())
+            },
+        }
+    }
+
+    /// Returns the counted commands that insert the packets of one of `contexts` contexts; `None`
+    /// if they are not counted. Contexts begin at different entries of the list.
+    pub(super) fn insertion(&self, context: usize, contexts: usize, compute: u64) -> Option<Trace> {
+        let Self::Counted(counted) = self else { return None };
+        let mut packets = counted.arrivals.clone();
+        let first = context * packets.len() / contexts;
+        packets.rotate_left(first);
+        Some(Trace { compute, packets })
+    }
+}
 
 /// A scheduler, described by its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +106,8 @@ impl Scheduler {
     /// for each.
     ///
     /// The heap's number of accesses is rounded to a whole number.
-    pub(super) fn program(self, input: QueueId, after: &[Operation]) -> Program {
+    fn program(self, input: QueueId, after: &[Operation], compute: u64) -> Program {
+        let accesses = |count| accesses(count, compute);
         let (most, prologue, mut body) = match self {
             Self::Hilq(streams) => {
                 (streams, accesses(HILQ_SWEEP_ACCESSES), accesses(HILQ_ACCESSES))
@@ -56,13 +116,13 @@ impl Scheduler {
             Self::FixedCycles(cycles) => (1, Vec::new(), vec![Operation::Compute(cycles)]),
         };
         body.extend_from_slice(after);
-        Program { source: Source::Queue(input, most), prologue, body }
+        Program { source: Source::Queue(input, most), prologue, ..Program::for_each(input, body) }
     }
 }
 
-/// Returns `count` sequential SRAM accesses, each with its computation.
-pub(super) fn accesses(count: usize) -> Vec<Operation> {
-    [Operation::Compute(COMPUTE_PER_ACCESS), Operation::Access(Unit::Sram)].repeat(count)
+/// Returns `count` sequential SRAM accesses, each with `compute` cycles of computation.
+pub(super) fn accesses(count: usize, compute: u64) -> Vec<Operation> {
+    [Operation::Compute(compute), Operation::Access(Unit::Sram)].repeat(count)
 }
 
 /// Rounds a small positive number.

@@ -2,12 +2,13 @@
 
 use millstream_sim::network_processor::constants::{CLOCK_HZ, CONTEXTS, SWAP_CYCLES};
 use millstream_sim::network_processor::experiment::{
-    Throughput, budget, scheduling_delay, throughput, throughput_at_cost,
+    Throughput, budget, budget_of, scheduling_delay, scheduling_delay_of, throughput,
+    throughput_at_cost, throughput_of,
 };
 use millstream_sim::network_processor::pipeline::{SCHEDULING_ENGINE, pipeline, scheduler_alone};
 use millstream_sim::network_processor::{
-    Latency, Machine, MachineConfig, Memory, Operation, Program, QueueId, Scheduler, Source, Unit,
-    line_rate_bits_per_s, wire_cycles,
+    Commands, Cost, Counted, Latency, Machine, MachineConfig, Memory, Operation, Program, QueueId,
+    Scheduler, Source, Unit, line_rate_bits_per_s, wire_cycles,
 };
 
 /// Returns the cycles that engines with these numbers of contexts need for `packets` packets.
@@ -84,9 +85,10 @@ fn machine(engines: Vec<Vec<Program>>, queues: Vec<(usize, usize)>) -> Machine {
 /// Four packets wait at the start; another arrives every 100 cycles.
 fn swept(most: usize, cycles: [u64; 3]) -> [u64; 3] {
     let made = vec![Operation::Compute(100), Operation::Enqueue(QueueId(0))];
-    let generator = Program { source: Source::Generated, prologue: Vec::new(), body: made };
+    let generator = Program { source: Source::Generated, ..Program::for_each(QueueId(0), made) };
     let (prologue, body) = (vec![Operation::Compute(1000)], vec![Operation::Compute(10)]);
-    let sweeper = Program { source: Source::Queue(QueueId(0), most), prologue, body };
+    let source = Source::Queue(QueueId(0), most);
+    let sweeper = Program { source, prologue, ..Program::for_each(QueueId(0), body) };
     let mut machine = machine(vec![vec![generator], vec![sweeper]], vec![(1000, 4)]);
     cycles.map(|cycle| {
         machine.run_while(|machine| machine.now() < cycle);
@@ -105,7 +107,7 @@ fn a_sweep_covers_the_packets_waiting_at_its_start() {
 #[test]
 fn a_timer_starts_its_program_every_period() {
     let body = vec![Operation::Compute(10)];
-    let timed = Program { source: Source::Timer(100), prologue: Vec::new(), body };
+    let timed = Program { source: Source::Timer(100), ..Program::for_each(QueueId(0), body) };
     let mut machine = machine(vec![vec![timed]], Vec::new());
     machine.run_while(|machine| machine.now() < 950);
     // At 0, 100, …, 900.
@@ -193,4 +195,29 @@ fn hilq_fills_the_port_where_the_heap_does_not() {
     let hilq = throughput(Scheduler::Hilq(500), 512);
     assert!(hilq.at_line_rate() && hilq.bits_per_s() <= line_rate_bits_per_s(512) + 1_000_000);
     assert!(!throughput(Scheduler::Heap(500), 512).at_line_rate());
+}
+
+#[test]
+fn counted_commands_take_their_time_and_computation_is_a_setting() {
+    let counted = |decisions: &[(u32, u32)]| {
+        let commands = |&(sram, scratch): &(u32, u32)| Commands { sram, scratch };
+        let arrivals = vec![Commands { sram: 7, scratch: 1 }];
+        let decisions = decisions.iter().map(commands).collect();
+        Cost::Counted(Counted { streams: 50, arrivals, decisions })
+    };
+    // 14 SRAM accesses of 1 + 20.855 cycles and 2 of the scratchpad's 1 + 20, in two packets.
+    for (compute, expected) in [(0, 174.0), (16, 302.0)] {
+        for cost in [counted(&[(7, 1)]), counted(&[(10, 0), (4, 2)])] {
+            #[allow(clippy::cast_precision_loss)]
+            let measured = scheduling_delay_of(&cost, compute) as f64 / 100.0;
+            assert!((measured / expected - 1.0).abs() < 0.01, "{cost:?}: {measured}");
+        }
+    }
+    // 256 bytes at 302 cycles and a handover of 3 × 37.855 + 21.
+    let run = throughput_of(&counted(&[(7, 1)]), 16, 256);
+    let expected = CLOCK_HZ / wire_cycles(256).max(302 + 135);
+    assert!(run.packets_per_s.abs_diff(expected) * 100 <= expected, "{run:?}, {expected}");
+    // Without computation the handover takes 51 cycles less.
+    assert_eq!((budget_of(17, 512), budget(512)), (Some(850), Some(850)));
+    assert_eq!(budget_of(0, 512), Some(900));
 }

@@ -1,9 +1,11 @@
 //! The calendar: a ring of segments, each with the slots of all window-constraints (Figure 3).
 //!
 //! ```text
-//! current            search                     current + segments
-//!    |  empty          |  may hold packets             |  the horizon
+//! collected      current         search                 collected + segments
+//!    |  late        |  empty       |  may hold packets        |  the horizon
 //! ```
+//!
+//! Without a delay of the collector, `collected` is `current`.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -22,9 +24,12 @@ pub(super) struct Calendar {
     slots: Vec<Slot>,
     indexes: Vec<Index>,
     elements: Elements,
+    collect_delay_ns: u64,
     /// The packets of all segments.
     packets: u64,
-    /// The current segment; all earlier ones are empty.
+    /// The first segment that is not collected; all earlier ones are empty.
+    collected: u64,
+    /// The current segment; packets of earlier ones are late.
     current: u64,
     /// The first segment that may not be empty.
     search: u64,
@@ -40,7 +45,9 @@ impl Calendar {
             slots: vec![Slot::default(); segments as usize * slots_of_segment as usize],
             indexes: vec![Index::default(); segments as usize],
             elements: Elements::new(sizes),
+            collect_delay_ns: sizes.collect_delay_ns,
             packets: 0,
+            collected: 0,
             current: 0,
             search: 0,
         }
@@ -52,10 +59,18 @@ impl Calendar {
     pub(super) fn segment(&self, deadline_ns: u64) -> Option<u64> {
         // Only the contract's first deadline can have passed.
         let segment = (deadline_ns / self.segment_ns).max(self.current);
-        (segment - self.current < u64::from(self.segments)).then_some(segment)
+        (segment < self.horizon()).then_some(segment)
     }
 
-    /// Advances time to `now_ns`, and passes the packets of segments that have passed to `late`.
+    /// Returns the first segment beyond the calendar: its slots belong to the first segment that is
+    /// not collected.
+    #[inline]
+    fn horizon(&self) -> u64 {
+        self.collected.saturating_add(u64::from(self.segments))
+    }
+
+    /// Advances time to `now_ns`, and passes the packets of segments that passed the collector's
+    /// delay ago to `late`.
     #[inline]
     pub(super) fn advance<M: Memory>(
         &mut self,
@@ -64,12 +79,17 @@ impl Calendar {
         mut late: impl FnMut(u32, &mut M),
     ) {
         let reached = now_ns / self.segment_ns;
-        while self.current < reached && self.packets > 0 {
-            while let Some(packet) = self.take_first(self.current, memory) {
+        let collectable = match self.collect_delay_ns {
+            0 => reached,
+            delay_ns => now_ns.saturating_sub(delay_ns) / self.segment_ns,
+        };
+        while self.collected < collectable && self.packets > 0 {
+            while let Some(packet) = self.take_first(self.collected, memory) {
                 late(packet, memory);
             }
-            self.current += 1;
+            self.collected += 1;
         }
+        self.collected = self.collected.max(collectable);
         self.current = self.current.max(reached);
         self.search = self.search.max(self.current);
     }
@@ -106,10 +126,14 @@ impl Calendar {
         if self.packets == 0 {
             return None;
         }
-        while self.is_empty(self.search, memory) {
+        // Packets that await their collection count, so there may be none to send.
+        while self.search < self.horizon() {
+            if !self.is_empty(self.search, memory) {
+                return self.take_first(self.search, memory);
+            }
             self.search += 1;
         }
-        self.take_first(self.search, memory)
+        None
     }
 
     /// Returns whether a segment is empty.
@@ -242,6 +266,21 @@ mod tests {
         assert_eq!(calendar.take_next(&mut ()), Some(4));
         assert_eq!((calendar.take_next(&mut ()), passed(&mut calendar, u64::MAX)), (None, vec![]));
         assert_eq!(calendar.segment(u64::MAX), Some(u64::MAX / 10));
+    }
+
+    #[test]
+    fn late_packets_keep_their_segment_until_the_delay_has_passed() {
+        let sizes = Sizes { segments: 4, segment_ns: 10, collect_delay_ns: 5, ..Sizes::PAPER };
+        let mut calendar = Calendar::new(&sizes);
+        assert!(calendar.insert(0, 3, 1, &mut ()) && calendar.insert(2, 3, 2, &mut ()));
+        assert_eq!(passed(&mut calendar, 14), []);
+        // The slots of segment 4 still belong to segment 0.
+        assert_eq!((calendar.segment(39), calendar.segment(40)), (Some(3), None));
+        assert_eq!((calendar.take_next(&mut ()), calendar.take_next(&mut ())), (Some(2), None));
+        assert_eq!(passed(&mut calendar, 15), [1]);
+        assert_eq!((calendar.segment(49), calendar.segment(50)), (Some(4), None));
+        assert!(calendar.insert(4, 0, 3, &mut ()));
+        assert_eq!((calendar.take_next(&mut ()), calendar.take_next(&mut ())), (Some(3), None));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! 5.4.3).
 //!
 //! Arrivals and decisions collect the segments that have passed, so that an arrival's slot matches
-//! its stream's current window. Drops are reported at the next decision and count as waiting until
+//! its stream's current window. With a delay ([`Sizes::collect_delay_ns`](super::Sizes)) they leave
+//! a segment alone for this time, as a concurrent collector does. Drops are reported at the next decision and count as waiting until
 //! then.
 
 use super::memory::Memory;

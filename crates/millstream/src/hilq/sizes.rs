@@ -1,4 +1,4 @@
-//! The sizes of the calendar and its memory.
+//! The sizes of the calendar and its memory, and the delay of the collector.
 
 use super::index::SLOTS;
 
@@ -28,6 +28,14 @@ pub struct Sizes {
     pub extended_packets: u32,
     /// The maximum number of waiting packets. 65,536; not in the paper.
     pub packets: u32,
+    /// Time from the end of a segment until its late packets are collected, ns. 0: before the next
+    /// arrival or decision.
+    ///
+    /// The paper's collector runs concurrently (section 5.4.3) without a bound of its delay. Late
+    /// packets are not sent in this time, but their streams' x'/y' are not updated: arrivals take
+    /// slots of old values. [`decide`](crate::catalogue::DynScheduler::decide) may return `None`
+    /// while late packets count as waiting.
+    pub collect_delay_ns: u64,
 }
 
 impl Default for Sizes {
@@ -50,6 +58,7 @@ impl Sizes {
         extended_queues: 1_024,
         extended_packets: 64,
         packets: 65_536,
+        collect_delay_ns: 0,
     };
 
     /// Returns the slots of a segment.
@@ -65,11 +74,14 @@ impl Sizes {
         self.segment_ns
     }
 
-    /// Returns the maximum request period, ns: the calendar less one segment, so that an arrival at
-    /// an empty queue is never beyond the calendar's end.
+    /// Returns the maximum request period, ns: the calendar less one segment and less the segments
+    /// that await their collection, so that an arrival at an empty queue is never beyond the
+    /// calendar's end.
     #[must_use]
     pub const fn most_period_ns(&self) -> u64 {
-        self.segment_ns.saturating_mul(self.segments.saturating_sub(1) as u64)
+        let calendar_ns = self.segment_ns.saturating_mul(self.segments.saturating_sub(1) as u64);
+        let delayed_ns = self.collect_delay_ns.next_multiple_of(self.segment_ns);
+        calendar_ns.saturating_sub(delayed_ns)
     }
 
     /// Checks the sizes.
@@ -83,6 +95,11 @@ impl Sizes {
             .min();
         assert!(smallest > Some(0) && self.segment_ns > 0, "every size must be at least 1");
         assert!(self.segments > 1, "{} segments; at least 2 are needed", self.segments);
+        let delay_ns = self.collect_delay_ns;
+        assert!(
+            self.most_period_ns() >= self.least_period_ns(),
+            "a delay of {delay_ns} ns leaves no segment for packets"
+        );
         assert!(self.slots() <= SLOTS, "{} slots; at most {SLOTS} are supported", self.slots());
         let queues = self.basic_queues.checked_add(self.extended_queues);
         assert!(queues.is_some_and(|queues| queues < u32::MAX), "too many element queues");
