@@ -10,12 +10,11 @@ mod live;
 mod machine;
 mod statements;
 
-use miette::IntoDiagnostic as _;
 use std::fmt::Write as _;
-use std::fs;
 use std::path::Path;
 
 use self::figures::Curves;
+use self::live::Live;
 use self::statements::statements;
 use crate::claim::{HEAD, rows};
 use crate::experiment::Page;
@@ -28,7 +27,10 @@ pub(crate) fn measure(folder: &Path) -> miette::Result<()> {
 /// Returns the figures and the paper's statements; `folder` holds the measurements.
 pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let curves = Curves::compute();
-    let statements = statements(&curves);
+    let mut statements = statements(&curves);
+    let live = Live::read(folder)?;
+    let live_claims = live.claims(&curves);
+    let (costs, cost_claims) = functions::section(folder)?;
     let mut text = String::from(include_str!("router/page.md"));
     text += include_str!("router/criteria.md");
     text += HEAD;
@@ -37,10 +39,20 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     text += &statements.reasons;
     text += include_str!("router/overload.md");
     text += &curves.overload_rows();
+    text += include_str!("router/functions.md");
+    text += &costs;
+    text += "\n";
+    text += HEAD;
+    text += &rows(&cost_claims, "Router, ");
     text += include_str!("router/live.md");
-    text += &fs::read_to_string(folder.join("measured/live.txt")).into_diagnostic()?;
+    text += HEAD;
+    text += &rows(&live_claims, "Router, ");
+    text += &live.tables(folder)?;
     text += "\n## Figures\n";
+    statements.claims.extend(cost_claims);
+    statements.claims.extend(live_claims);
     let mut page = Page { files: Vec::new(), claims: statements.claims };
+    page.files.push(("model.csv".to_owned(), live::model(&curves)));
     let drawn = curves.draw()?.into_iter().chain(live::draw(folder, &curves)?);
     for (file, title, svg) in drawn {
         let _ = writeln!(text, "\n![{title}]({file})");
