@@ -4,7 +4,7 @@
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/; PAPER=hilq makes one paper's
 # make paper-coprocessor  the media server beside a load, live; five minutes, as root
-# make paper-router  the Router paper with the live router, between network namespaces; seven
+# make paper-router  the Router paper with the live router, between network namespaces; fifteen
 #               minutes, as root
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target, and how many inputs passed its first parser

@@ -54,7 +54,11 @@ HEAD = ("quantity", "round", "value")
 
 
 def file(
-    paths: list[str], batch: int, output: str = "", reading: str = "polled", **more: bool
+    paths: list[str],
+    batch: int,
+    output: str = "",
+    reading: str = "polled",
+    **more: bool,
 ) -> str:
     """Returns a router's file in which path n matches the packets of source n.
 
@@ -120,7 +124,10 @@ def measure_overload(network: Network, seconds: float, reading: str) -> Result:
     loads = [sum(run.offered) / run.forwarded for run in by_load[HIGHEST,]]
     return (
         table([*heads, "forwarded per CPU second (Kpps)"], rows),
-        {f"overload {reading}": ratios, f"overload {reading}: offered / forwarded": loads},
+        {
+            f"overload {reading}": ratios,
+            f"overload {reading}: offered / forwarded": loads,
+        },
     )
 
 
@@ -163,7 +170,9 @@ def measure_reserved(network: Network, seconds: float) -> Result:
     with network.running(file(["", cost, cost], 16, costly=True, reserved=True)):
         by_load = section4.rounds(
             lambda part: sent_at(
-                network, [part * full.per_cpu_second, rate * 0.98, rate * 0.98], seconds / SHORT
+                network,
+                [part * full.per_cpu_second, rate * 0.98, rate * 0.98],
+                seconds / SHORT,
             ),
             [(part,) for part in A_PARTS],
             ROUNDS,
@@ -270,6 +279,7 @@ def write(name: str, result: Result, network: Network, folder: Path) -> None:
         quantity: [f"{value:.4f}" for value in rounds] for quantity, rounds in samples.items()
     }
     values[f"{name}: steal time, percent at most"] = [f"{100 * max(network.steal):.2f}"]
+    values[f"{name}: waiting for the core, percent"] = [f"{100 * median(network.waiting):.2f}"]
     with (folder / "live.csv").open("w", newline="") as lines:
         out = csv.writer(lines, lineterminator="\n")
         out.writerow(HEAD)
@@ -279,7 +289,10 @@ def write(name: str, result: Result, network: Network, folder: Path) -> None:
     model = read(folder.parent / "model.csv")
     for quantity, rounds in samples.items():
         (simulated,) = model.get(quantity, ["none"])
-        print(f"{quantity}: measured {median(rounds):.3f}, simulated {simulated}", flush=True)
+        print(
+            f"{quantity}: measured {median(rounds):.3f}, simulated {simulated}",
+            flush=True,
+        )
 
 
 def main() -> None:

@@ -50,6 +50,8 @@ class Rates:
     cycles: int
     #: The router's share of its core, which other processes may use too.
     cpu_share: float
+    #: The share of the time that the router waited for its core, which other processes used.
+    waiting: float
     #: Duration of the interval, s.
     seconds: float
 
@@ -85,12 +87,14 @@ class Rates:
 
 @dataclass
 class CounterSnapshot:
-    """Counters of the router and the kernel's devices, and the router's CPU time, ns."""
+    """Counters of the router and the kernel's devices, and times of the router's thread, ns."""
 
     report: dict[str, Any]
     offered: list[tuple[float, int]]
     lost: list[tuple[float, int]]
     cpu_time_ns: tuple[float, int]
+    #: Time for which it was runnable and did not run.
+    waited_ns: tuple[float, int]
 
 
 def rate(old: tuple[float, int], new: tuple[float, int]) -> float:
@@ -137,6 +141,8 @@ class Network:
         self.router, self.sink, *self.sources = self.names
         #: Steal time of each measurement that counts, fraction of the machine's CPU time.
         self.steal: list[float] = []
+        #: The share of each of them for which the router waited for its core.
+        self.waiting: list[float] = []
         #: Devices of the sources.
         self.source_devices: list[Device] = [(source, "a0") for source in self.sources]
 
@@ -176,7 +182,15 @@ class Network:
 
     def status(self) -> dict[str, Any] | None:
         """Returns the router's counters, or None without a response."""
-        command = ["ip", "netns", "exec", self.router, "curl", "-s", f"http://{STATUS}/status"]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            self.router,
+            "curl",
+            "-s",
+            f"http://{STATUS}/status",
+        ]
         result = subprocess.run(command, check=False, capture_output=True)
         report: dict[str, Any] | None = None if result.returncode else json.loads(result.stdout)
         return report
@@ -192,8 +206,9 @@ class Network:
             now, counted = time.perf_counter(), shown[0]["stats64"]["tx"]
             offered.append((now, int(counted["packets"]) + int(counted["dropped"])))
             lost.append((now, int(counted["dropped"])))
-        cpu_time_ns = int(Path(f"/proc/{self.process}/schedstat").read_text().split()[0])
-        return CounterSnapshot(report, offered, lost, (time.perf_counter(), cpu_time_ns))
+        ran_ns, waited_ns, _ = Path(f"/proc/{self.process}/schedstat").read_text().split()
+        now = time.perf_counter()
+        return CounterSnapshot(report, offered, lost, (now, int(ran_ns)), (now, int(waited_ns)))
 
     @contextmanager
     def running(self, file: str) -> Iterator[None]:
@@ -232,6 +247,7 @@ class Network:
             )
             if stolen <= MOST_STEAL * elapsed:
                 self.steal.append(stolen / max(1, elapsed))
+                self.waiting.append(rates.waiting)
                 return rates
         sys.exit(f"{ATTEMPTS} measurements in turn had more steal time than {MOST_STEAL:.0%}")
 
@@ -263,6 +279,7 @@ class Network:
             moved=grown("processes", "packets"),
             cycles=sum(process["reserved_cycles"] for process in after["processes"]),
             cpu_share=rate(first.cpu_time_ns, last.cpu_time_ns) / 1e9,
+            waiting=rate(first.waited_ns, last.waited_ns) / 1e9,
             seconds=took,
         )
 

@@ -2,8 +2,8 @@
 
 TAP devices that hold 32 packets replace the paper's devices. Extensions replace its functions: they
 count for the given time of a packet, less the router's own time, which is measured first. A
-microsecond of the paper lasts `TIME_SCALE` microseconds here. Rounds alternate; each gives one value
-of a quantity. Tables show medians, or the median round.
+microsecond of the paper lasts `TIME_SCALE` microseconds here. Rounds alternate; each gives one
+value of a quantity. Tables show medians, or the median round.
 """
 
 import itertools
@@ -22,7 +22,7 @@ Samples = dict[str, list[float]]
 #: The result of an experiment: a table and its samples.
 Result = tuple[str, Samples]
 #: Duration of one of the paper's microseconds here, µs.
-TIME_SCALE = 1.5
+TIME_SCALE = 2.0
 #: Maximum rate of the paper's sources and links, packets per second.
 LINE = 140_000 / TIME_SCALE
 #: Reservation of best effort in section 4.5, packets per second: about the remainder.
@@ -35,6 +35,8 @@ ROUTER_US = 3.38
 MARGIN = 1.15
 #: The least number of rounds whose range holds the median with a probability of 95 %.
 ROUNDS = 6
+#: Number of rounds that measure the router's own costs.
+COST_ROUNDS = 3
 SIMPLE = 'batch = 16\nslice = "1 s"\ngather = "0 us"'
 SINGLE = 'batch = 1\nslice = "1 s"\ngather = "0 us"'
 BOUNDED = f'batch = 16\nslice = "{int(30 * TIME_SCALE)} us"\ngather = "0 us"'
@@ -97,7 +99,7 @@ def costs(network: Network, routers: dict[str, str], seconds: float) -> dict[str
         with with_devices(network, [Flow(FLOOD, turns, path=QUEUE)], router) as running:
             return running.measure(seconds)
 
-    seen = rounds(measure, itertools.product(routers.values(), (1, 1 + many)), ROUNDS)
+    seen = rounds(measure, itertools.product(routers.values(), (1, 1 + many)), COST_ROUNDS)
     ports = 1 + SINKS
 
     def of(router: str) -> Costs:
@@ -204,7 +206,11 @@ def idle_ports(network: Network, of: Costs, seconds: float) -> Result:
 
 
 #: Limits of batches in Figures 7, 8 and 9.
-BATCHINGS = {"simple batching": SIMPLE, "no batching": SINGLE, "batches of 30 µs": BOUNDED}
+BATCHINGS = {
+    "simple batching": SIMPLE,
+    "no batching": SINGLE,
+    "batches of 30 µs": BOUNDED,
+}
 #: Costs of A's function in these figures, µs of the paper's.
 A_COSTS = (0.3, 3.0, 6.0, 10.0, 20.0, 30.0)
 
@@ -256,17 +262,30 @@ def link_and_processor(
         lines.append(",".join([batching, str(cost), *(f"{one:.3f}" for one in part)]))
         rows.append([batching, f"{cost:g}", *(kpps(rate) for rate in sent), kpps(sum(sent))])
         rows[-1] += [f"{100 * one:.0f} %" for one in part]
-    heads = ["batching", "A's function (µs of the paper's)", "A (Kpps)", "B", "C", "total"]
+    heads = [
+        "batching",
+        "A's function (µs of the paper's)",
+        "A (Kpps)",
+        "B",
+        "C",
+        "total",
+    ]
     heads += ["A forwarded / offered", "B", "C"]
     samples: Samples = {}
     for figure, batching in zip(("fig7", "fig8", "fig9"), BATCHINGS, strict=True):
         samples[f"{figure} reserved"] = [
-            min(seen[batching, cost][at].forwarded_share(flow) for cost in A_COSTS for flow in (1, 2))
+            min(
+                seen[batching, cost][at].forwarded_share(flow)
+                for cost in A_COSTS
+                for flow in (1, 2)
+            )
             for at in range(ROUNDS)
         ]
     _, single, bounded = BATCHINGS
     samples["fig9 total"] = [
-        min(seen[bounded, cost][at].forwarded / seen[single, cost][at].forwarded for cost in A_COSTS)
+        min(
+            seen[bounded, cost][at].forwarded / seen[single, cost][at].forwarded for cost in A_COSTS
+        )
         for at in range(ROUNDS)
     ]
     return table(heads, rows), samples, "\n".join(lines) + "\n"
@@ -292,7 +311,11 @@ def data_dependent(network: Network, of: Costs, seconds: float) -> Result:
             "" if one_link else output_reservation(of, LINE),
         ]
         with with_devices(
-            network, [flow, best], BOUNDED if queue > 1 else SINGLE, [pace(LINE)] * 2, outputs
+            network,
+            [flow, best],
+            BOUNDED if queue > 1 else SINGLE,
+            [pace(LINE)] * 2,
+            outputs,
         ) as running:
             return running.measure(seconds)
 
@@ -309,9 +332,17 @@ def data_dependent(network: Network, of: Costs, seconds: float) -> Result:
         one = median_round(some)
         offered, sent = one.offered, one.sent
         rows.append(
-            ["4 to 12" if varies else "8", "shared" if one_link else "separate", str(queue)]
+            [
+                "4 to 12" if varies else "8",
+                "shared" if one_link else "separate",
+                str(queue),
+            ]
         )
-        rows[-1] += [kpps(offered[0]), kpps(sent[0]), f"{100 * one.forwarded_share(0):.0f} %"]
+        rows[-1] += [
+            kpps(offered[0]),
+            kpps(sent[0]),
+            f"{100 * one.forwarded_share(0):.0f} %",
+        ]
         rows[-1] += [kpps(offered[1]), kpps(median(each.sent[1] for each in some))]
     heads = [
         "function (µs of the paper's)",

@@ -16,7 +16,7 @@ use std::path::Path;
 use self::figures::Curves;
 use self::live::Live;
 use self::statements::statements;
-use crate::claim::{HEAD, rows};
+use crate::claim::{Claim, HEAD, Verdict, rows};
 use crate::experiment::Page;
 
 /// Measures Table 1 on this machine into `measured/functions.csv`.
@@ -32,6 +32,9 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let live_claims = live.claims(&curves);
     let (costs, cost_claims) = functions::section(folder)?;
     let mut text = String::from(include_str!("router/page.md"));
+    let judged = [&statements.claims, &cost_claims, &live_claims];
+    text += &counts(judged.into_iter().flatten());
+    text += include_str!("router/conclusions.md");
     text += include_str!("router/criteria.md");
     text += HEAD;
     text += &rows(&statements.claims, "Router, ");
@@ -60,4 +63,19 @@ pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     }
     page.files.push(("README.md".to_owned(), text));
     Ok(page)
+}
+
+/// Returns the heading of the conclusions and the numbers of verdicts.
+fn counts<'a>(claims: impl Iterator<Item = &'a Claim>) -> String {
+    let verdicts: Vec<_> = claims.map(Claim::verdict).collect();
+    let of = |verdict| verdicts.iter().filter(|one| **one == verdict).count();
+    format!(
+        "\n## What follows\n\nOf {} numbers, {} are inputs or fitted. Of the others {} are \
+         reproduced, {} differ, and {} cannot be decided.\n",
+        verdicts.len(),
+        of(None),
+        of(Some(Verdict::Reproduced)),
+        of(Some(Verdict::Differs)),
+        of(Some(Verdict::CannotTell)),
+    )
 }
