@@ -377,6 +377,11 @@ fn processor_bound(of: &mut Statements, curves: &Curves) {
     let worst = worst_of_reserved(throttled, at_cost(Batching::Throttled));
     of.rate_kept("Fig 9: batches of 30 µs: lowest rate of B and C", worst);
     let sum = |lines: &[Points], at: usize| lines.iter().map(|line| line[at].1).sum::<f64>();
+    of.reason(
+        "Figs 6 and 9: lowest rate of B and C",
+        "reservations follow the printed costs; on the machine with the dearest input process they \
+         do not cover its cost, and B and C depend on unused shares",
+    );
     let more: Vec<f64> = (0..none[0].len()).map(|at| sum(throttled, at) / sum(none, at)).collect();
     let more = Estimate {
         value: more.iter().sum::<f64>() / more.len() as f64,
