@@ -5,7 +5,7 @@
 # make figures  regenerate the tables and figures of papers/; PAPER=hilq makes those of one paper
 # make paper-coprocessor  the Co-processor paper with the live media server under load; five
 #               minutes, as root
-# make paper-router  the Router paper with the live router, between network namespaces; seven
+# make paper-router  the Router paper with the live router, between network namespaces; fifteen
 #               minutes, as root
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target; counts the inputs that pass its first parser

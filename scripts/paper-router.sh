@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Runs the Router paper's experiments with the live router on a core of its own, between network
-# namespaces. Writes papers/router/measured and the page. Needs root.
+# Measures the costs of forwarding functions (Table 1), and runs the Router paper's experiments with
+# the live router on a core of its own, between network namespaces. Writes papers/router/measured and
+# the page. Needs root.
 #
-# Usage: paper-router.sh [SECONDS]. SECONDS is the duration of a measured point, 4 by default.
-# Experiments with many rounds use a fraction of it.
+# Usage: paper-router.sh [SECONDS [EXPERIMENT]...]: duration of a measurement, 4 by default, a part of
+# it where there are many; the experiments of live.py, all by default.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/test-tools.sh
 cargo build --release --quiet -p millstream-cli -p millstream-papers
 target=${CARGO_TARGET_DIR:-target}/release
 mkdir -p papers/router/measured
-MILLSTREAM=$target/millstream python3 papers/router/live.py papers/router/measured/live.txt "$@"
-"$target/millstream-papers" --redraw router
+"$target/millstream-papers" --router-costs
+MILLSTREAM=$target/millstream python3 papers/router/live.py papers/router/measured "$@"
+"$target/millstream-papers" --only router

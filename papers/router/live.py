@@ -1,17 +1,24 @@
 #!/usr/bin/env python3
 """The Router paper's experiments on the live router: `make paper-router`.
 
-Usage: papers/router/live.py FILE.md [SECONDS]. Needs root, iproute2, curl and
+Usage: papers/router/live.py FOLDER [SECONDS [EXPERIMENT]...]. Needs root, iproute2, curl and
 target/release/millstream, or MILLSTREAM. Three sources send packets of 60 bytes by veth pairs from
 network namespaces of their own. The router runs alone on the last core; senders share the others.
 Where packets must be expensive enough to overload the router, each path has an extension that
-counts down. section4.py has the experiments that need devices like the paper's. Writes tables to
-FILE.md, and the points of Figures 7 to 9 to costs.csv in the same directory.
+counts down. section4.py has the experiments that need devices like the paper's.
+
+Writes to FOLDER, for each experiment: its table, NAME.txt; its quantities by round, in live.csv;
+and for `batching` the points of Figures 7 to 9, costs.csv. Nothing here knows the paper's or the
+model's numbers: `millstream-papers` compares. The model's are printed beside the live ones from
+model.csv, which `millstream-papers` writes.
 """
 
+import csv
 import itertools
+import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -19,23 +26,39 @@ import overload
 import section4
 from devices import UNLIMITED
 from modules import FUEL_A_TURN, counting
-from network import SOURCES, STATUS, Network, Rates, Sender, kpps, preferred, table
+from network import (
+    SOURCES,
+    STATUS,
+    Network,
+    Rates,
+    Sender,
+    kpps,
+    median_cells,
+    preferred,
+    table,
+)
+from section4 import ROUNDS, Result
 
 #: Turns of the loop for each packet, so that the router's core is the bottleneck.
 TURNS = 3_000
 #: Offered loads relative to the router's capacity.
 PARTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.3)
-#: Offered load, relative to the capacity, up to which the rate must be flat.
-FLAT_UP_TO = 3.0
-#: Minimum share of the offered load that the router forwards without overload.
-MIN_FORWARDED = 0.9
-Row = list[str]
-#: Tables and their summary lines, by title.
-Parts = dict[str, tuple[str, list[Row]]]
+#: The loads whose rates are compared: just beyond the capacity, and the highest.
+OVERLOADED, HIGHEST = 1.5, 3.3
+#: Loads of A in Figure 6, relative to the capacity.
+A_PARTS = (0.2, 0.4, 0.6, 1.0, 3.0)
+#: The share of its duration that a measurement of these experiments takes.
+SHORT = 3
+#: Values of a quantity by round, by its name.
+HEAD = ("quantity", "round", "value")
 
 
 def file(
-    paths: list[str], batch: int, output: str = "", reading: str = "polled", **more: bool
+    paths: list[str],
+    batch: int,
+    output: str = "",
+    reading: str = "polled",
+    **more: bool,
 ) -> str:
     """Returns a router's file in which path n matches the packets of source n.
 
@@ -71,198 +94,222 @@ def sent_at(network: Network, rates: list[float], seconds: float) -> Rates:
     return network.measure(start, network.source_devices, seconds)
 
 
-def measure_overload(
-    network: Network, seconds: float, full: Rates | None = None
-) -> tuple[str, list[Row], Rates]:
-    """Measures Figure 5 up to three times the capacity; returns table, summary, and capacity.
+def capacity(network: Network, seconds: float) -> Rates:
+    """Measures the capacity of the polling router: the median of some runs at full speed."""
+    (network.folder / "burn.wasm").write_bytes(counting(TURNS))
+    with network.running(file([""] * SOURCES, 16, costly=True)):
+        runs = [sent_at(network, [0.0] * SOURCES, seconds / SHORT) for _ in range(3)]
+    return sorted(runs, key=lambda run: run.per_cpu_second)[1]
 
-    The router polls, or uses interrupts if the capacity of polling is given.
-    """
-    reading = "interrupt" if full else "polled"
+
+def measure_overload(network: Network, seconds: float, reading: str) -> Result:
+    """Measures Figure 5 up to three times the polling router's capacity."""
+    rate = capacity(network, seconds).per_cpu_second / SOURCES
     with network.running(file([""] * SOURCES, 16, reading=reading, costly=True)):
-        if full is None:
-            # The senders at full speed measure the router's capacity.
-            runs = [sent_at(network, [0.0] * SOURCES, seconds / 2) for _ in range(section4.ROUNDS)]
-            full = sorted(runs, key=lambda run: run.per_cpu_second)[len(runs) // 2]
-        capacity = full.per_cpu_second / SOURCES
         by_load = section4.rounds(
-            lambda part: sent_at(network, [part * capacity] * SOURCES, seconds / 3),
+            lambda part: sent_at(network, [part * rate] * SOURCES, seconds / SHORT),
             [(part,) for part in PARTS],
-            section4.ROUNDS,
+            ROUNDS,
         )
-    rows, overloads = [], []
+    rows = []
     for runs in by_load.values():
-        offered, forwarded, per_cpu_second, cpu_share = (
-            median(values)
-            for values in zip(
-                *(
-                    (sum(run.offered), run.forwarded, run.per_cpu_second, run.cpu_share)
-                    for run in runs
-                ),
-                strict=True,
-            )
+        offered, forwarded, cpu_share, per_cpu_second = median_cells(
+            [[sum(run.offered), run.forwarded, run.cpu_share, run.per_cpu_second] for run in runs]
         )
-        rows.append([kpps(offered), kpps(forwarded), f"{100 * cpu_share:.0f} %", "no overload", ""])
-        if forwarded < MIN_FORWARDED * offered:
-            overloads.append((per_cpu_second, offered / forwarded))
-            rows[-1][3:] = [kpps(per_cpu_second), per_cpu_second]
-    peak = max((rate for rate, _ in overloads), default=1.0)
-    rows = [
-        [f"{cell / peak:.2f}" if isinstance(cell, float) else cell for cell in row] for row in rows
-    ]
-    lowest, highest_load = (
-        min(overloads, default=(1.0, 0))[0] / peak,
-        max((load for _, load in overloads), default=0.0),
+        rows.append([kpps(offered), kpps(forwarded), f"{100 * cpu_share:.0f} %"])
+        rows[-1].append(kpps(per_cpu_second))
+    heads = ["offered (Kpps)", "forwarded (Kpps)", "the router's share of its core"]
+    pairs = zip(by_load[HIGHEST,], by_load[OVERLOADED,], strict=True)
+    ratios = [one.per_cpu_second / other.per_cpu_second for one, other in pairs]
+    loads = [sum(run.offered) / run.forwarded for run in by_load[HIGHEST,]]
+    return (
+        table([*heads, "forwarded per CPU second (Kpps)"], rows),
+        {
+            f"overload {reading}": ratios,
+            f"overload {reading}: offered / forwarded": loads,
+        },
     )
-    live = (
-        f"at least {100 * lowest:.0f} % of the peak, up to {highest_load:.1f} times the "
-        "forwarded rate"
-    )
-    summary_rows = [["Fig 5: rate under overload", "remains flat", "flat", live]]
-    if reading == "interrupt":
-        summary_rows = [
-            ["Fig 5: rate under overload with interrupts", "livelock", "livelock", live]
-        ]
-    else:
-        reached = "yes" if lowest >= 0.95 and highest_load >= FLAT_UP_TO else "no"
-        goal = "goal: within 5 % of the peak at 1 to 3 times the forwarded rate"
-        summary_rows.append([goal, "", "yes", reached])
-    heads = [
-        "offered (Kpps)",
-        "forwarded (Kpps)",
-        "the router's share of its core",
-        "forwarded per CPU second (Kpps)",
-        "relative to the peak",
-    ]
-    return table(heads, rows), summary_rows, full
 
 
-def measure_shares(network: Network, full: Rates, seconds: float) -> tuple[str, Row]:
+def measure_polled(network: Network, seconds: float) -> Result:
+    """Measures Figure 5 with polling."""
+    return measure_overload(network, seconds, "polled")
+
+
+def measure_interrupt(network: Network, seconds: float) -> Result:
+    """Measures Figure 5 with interrupts."""
+    return measure_overload(network, seconds, "interrupt")
+
+
+def measure_shares(network: Network, seconds: float) -> Result:
     """Measures three overloaded functions with reservations of 1:2:3."""
-    part = full.cycles // 18 // 1_000_000
+    part = capacity(network, seconds).cycles // 18 // 1_000_000
     # Senders alternate on their core every few ms, and queues must cover this time. A saturated
     # output would share by its own discipline.
     keys = [f'reservation = "{part * weight} Mcps"\nqueue = 4096' for weight in (1, 2, 3)]
     output = f'output-reservation = "{6 * part} Mcps"'
     with network.running(file(keys, 16, output, costly=True, reserved=True)):
-        seen = sent_at(network, [0.0] * SOURCES, seconds)
-    busy, worst = sum(seen.busy), 0.0
-    rows = []
+        runs = [sent_at(network, [0.0] * SOURCES, seconds / SHORT) for _ in range(ROUNDS)]
+    rows, worst = [], [0.0] * ROUNDS
     for at, weight in enumerate((1, 2, 3)):
-        share = seen.busy[at] / busy
-        error = 100 * (share * 6 / weight - 1)
-        worst = max(worst, abs(error))
-        rates = [kpps(seen.offered[at]), kpps(seen.sent[at])]
-        rows.append(["ABC"[at], *rates, f"{weight / 6:.3f}", f"{share:.3f}", f"{error:+.1f} %"])
-    heads = ["function", "offered (Kpps)", "forwarded (Kpps)", "reserved", "used", "error"]
-    summary_row = [
-        "CPU time by reservation",
-        "proportional",
-        "proportional",
-        f"within {worst:.1f} %",
-    ]
-    return table(heads, rows), summary_row
+        shares = [run.busy[at] / sum(run.busy) for run in runs]
+        errors = [100 * abs(share * 6 / weight - 1) for share in shares]
+        worst = [max(pair) for pair in zip(worst, errors, strict=True)]
+        rates = [kpps(median(run.offered[at] for run in runs))]
+        rates.append(kpps(median(run.sent[at] for run in runs)))
+        rows.append(["ABC"[at], *rates, f"{weight / 6:.3f}", f"{median(shares):.3f}"])
+    heads = ["function", "offered (Kpps)", "forwarded (Kpps)", "reserved", "used"]
+    return table(heads, rows), {"shares": worst}
 
 
-def measure_reserved(network: Network, full: Rates, seconds: float) -> tuple[str, Row]:
+def measure_reserved(network: Network, seconds: float) -> Result:
     """Measures Figure 6: B and C have reservations, and A offers an increasing load."""
+    full = capacity(network, seconds)
     rate = full.per_cpu_second / 5
     cost = f'cost = "{int(1.1 * full.cpu_per_sent_packet)} ns"\nreservation = "{int(rate)} pps"'
-    rows, kept = [], []
     with network.running(file(["", cost, cost], 16, costly=True, reserved=True)):
-        for part in (0.2, 0.4, 0.6, 1.0, FLAT_UP_TO):
-            seen = sent_at(network, [part * full.per_cpu_second, rate * 0.98, rate * 0.98], seconds)
-            kept += [seen.sent[at] / max(1.0, seen.offered[at]) for at in (1, 2)]
-            dropped = [f"{seen.dropped[at]:.0f}" for at in range(SOURCES)]
-            pairs = zip(seen.offered, seen.sent, strict=True)
-            rows.append([*(kpps(rate) for pair in pairs for rate in pair), " / ".join(dropped)])
+        by_load = section4.rounds(
+            lambda part: sent_at(
+                network,
+                [part * full.per_cpu_second, rate * 0.98, rate * 0.98],
+                seconds / SHORT,
+            ),
+            [(part,) for part in A_PARTS],
+            ROUNDS,
+        )
+    rows = []
+    for runs in by_load.values():
+        cells = median_cells(
+            [
+                [cell for pair in zip(run.offered, run.sent, strict=True) for cell in pair]
+                for run in runs
+            ]
+        )
+        dropped = median_cells([run.dropped for run in runs])
+        rows.append([*map(kpps, cells), " / ".join(f"{one:.0f}" for one in dropped)])
     heads = [f"{name} {what}" for name in "ABC" for what in ("offered", "forwarded")]
-    live = f"at least {100 * min(kept):.1f} %"
-    what = "Fig 6: share of B's and C's load that is forwarded, at any load of A"
-    summary_row = [what, "all", "all", live]
-    return table([*heads, "dropped, A / B / C (packets/s)"], rows), summary_row
+    kept = [
+        min(
+            runs[at].sent[flow] / max(1.0, runs[at].offered[flow])
+            for runs in by_load.values()
+            for flow in (1, 2)
+        )
+        for at in range(ROUNDS)
+    ]
+    return table([*heads, "dropped, A / B / C (packets/s)"], rows), {"fig6 reserved": kept}
 
 
-def measure_batches(network: Network, seconds: float) -> tuple[str, Row]:
+def measure_batches(network: Network, seconds: float) -> Result:
     """Measures Table 2: the gain of batching."""
-    costs = {}
-    for batch in (1, 4, 16, 32):
+
+    def measure(batch: int) -> Rates:
         with network.running(file([""] * SOURCES, batch)):
-            costs[batch] = sent_at(network, [0.0] * SOURCES, seconds)
-    base = costs[16].cpu_per_sent_packet
-    rows = [
-        [
-            str(batch),
-            kpps(seen.forwarded),
-            f"{seen.cpu_per_sent_packet:.0f}",
-            f"{base / seen.cpu_per_sent_packet:.2f}",
-        ]
-        for batch, seen in costs.items()
-    ]
-    heads = ["batch", "forwarded (Kpps)", "CPU time per packet (ns)", "rate relative to 16"]
-    summary_row = [
-        "Table 2: rate with batches of 1 relative to 16",
-        "0.83",
-        "0.83",
-        f"{base / costs[1].cpu_per_sent_packet:.2f}",
-    ]
-    return table(heads, rows), summary_row
+            return sent_at(network, [0.0] * SOURCES, seconds / SHORT)
+
+    seen = section4.rounds(measure, [(batch,) for batch in (1, 4, 16, 32)], ROUNDS)
+    rows = []
+    for (batch,), runs in seen.items():
+        rate, cost = median_cells([[run.forwarded, run.cpu_per_sent_packet] for run in runs])
+        rows.append([str(batch), kpps(rate), f"{cost:.0f}"])
+    pairs = zip(seen[16,], seen[1,], strict=True)
+    ratios = [one.cpu_per_sent_packet / other.cpu_per_sent_packet for one, other in pairs]
+    heads = ["batch", "forwarded (Kpps)", "CPU time per packet (ns)"]
+    return table(heads, rows), {"table2 batch of 1": ratios}
 
 
-def on_veth(network: Network, seconds: float) -> Parts:
-    """Measures the experiments on veth pairs; returns titles and results."""
-    (network.folder / "burn.wasm").write_bytes(counting(TURNS))
-    flat, first, full = measure_overload(network, seconds)
-    interrupts, second, _ = measure_overload(network, seconds, full)
-    reserved, third = measure_shares(network, full, seconds)
-    mixed, fourth = measure_reserved(network, full, seconds)
-    batched, fifth = measure_batches(network, seconds)
-    return {
-        "Overload (Figure 5)": (flat, first),
-        "Overload with interrupts": (interrupts, second),
-        "Functions with reservations of 1:2:3": (reserved, [third]),
-        "Best effort and two reserved flows (Figure 6; Kpps)": (mixed, [fourth]),
-        "Batches (Table 2)": (batched, [fifth]),
+def measure_best_effort(network: Network, seconds: float) -> Result:
+    """Measures Table 3."""
+    (simple,) = section4.costs(network, {"": section4.SIMPLE}, seconds / 5).values()
+    return section4.best_effort(network, simple, seconds / 5)
+
+
+def measure_idle_ports(network: Network, seconds: float) -> Result:
+    """Measures the end of section 4.2."""
+    (simple,) = section4.costs(network, {"": section4.SIMPLE}, seconds / 5).values()
+    return section4.idle_ports(network, simple, seconds / 5)
+
+
+def measure_batching(network: Network, seconds: float) -> Result:
+    """Measures Figures 7 to 9; writes their points to the folder of the network."""
+    every = section4.costs(network, section4.BATCHINGS, seconds / 5)
+    rows, samples, points = section4.link_and_processor(network, every, seconds / 5)
+    (network.folder / "costs.csv").write_text(points)
+    return rows, samples
+
+
+def measure_data(network: Network, seconds: float) -> Result:
+    """Measures section 4.5."""
+    (bounded,) = section4.costs(network, {"": section4.BOUNDED}, seconds / 5).values()
+    return section4.data_dependent(network, bounded, seconds / 5)
+
+
+#: The experiments by name.
+EXPERIMENTS: dict[str, Callable[[Network, float], Result]] = {
+    "overload": measure_polled,
+    "interrupts": measure_interrupt,
+    "shares": measure_shares,
+    "reserved": measure_reserved,
+    "batches": measure_batches,
+    "best-effort": measure_best_effort,
+    "idle-ports": measure_idle_ports,
+    "batching": measure_batching,
+    "data": measure_data,
+}
+
+
+def read(path: Path) -> dict[str, list[str]]:
+    """Returns the values of each quantity of a file, in order; empty without the file."""
+    values: dict[str, list[str]] = {}
+    if path.exists():
+        with path.open() as lines:
+            for row in csv.DictReader(lines):
+                values.setdefault(row["quantity"], []).append(row["value"])
+    return values
+
+
+def write(name: str, result: Result, network: Network, folder: Path) -> None:
+    """Writes the files of one experiment; replaces its quantities in live.csv."""
+    rows, samples = result
+    (folder / f"{name}.txt").write_text(rows)
+    points = network.folder / "costs.csv"
+    if points.exists():
+        (folder / "costs.csv").write_text(points.read_text())
+    values = read(folder / "live.csv")
+    values |= {
+        quantity: [f"{value:.4f}" for value in rounds] for quantity, rounds in samples.items()
     }
-
-
-def on_tap(network: Network, seconds: float) -> tuple[Parts, str]:
-    """Measures on devices like the paper's; returns results and the points of Figures 7 to 9."""
-    router_costs = section4.costs(network, section4.BATCHINGS, seconds)
-    simple, _, bounded = router_costs.values()
-    costs, summary_rows, points = section4.link_and_processor(network, router_costs, seconds)
-    parts = {
-        "Unbalanced shares (Table 3)": section4.best_effort(network, simple, seconds),
-        "Idle ports (section 4.2)": section4.idle_ports(network, simple, seconds),
-        "From link-bound to CPU-bound (Figures 7, 8 and 9)": (costs, summary_rows),
-        "Packets of different cost (section 4.5)": section4.data_dependent(
-            network, bounded, seconds
-        ),
-    }
-    return parts, points
-
-
-def write(parts: Parts, points: str, out: Path) -> None:
-    """Writes the tables, their summaries, and the points."""
-    summary = [summary_row for _, summary_rows in parts.values() for summary_row in summary_rows]
-    text = table(["statement", "the paper", "the model", "live"], summary)
-    out.write_text(text + "".join(f"\n### {title}\n\n{rows}" for title, (rows, _) in parts.items()))
-    out.with_name("costs.csv").write_text(points)
+    values[f"{name}: steal time, percent at most"] = [f"{100 * max(network.steal):.2f}"]
+    values[f"{name}: waiting for the core, percent"] = [f"{100 * median(network.waiting):.2f}"]
+    with (folder / "live.csv").open("w", newline="") as lines:
+        out = csv.writer(lines, lineterminator="\n")
+        out.writerow(HEAD)
+        for quantity in sorted(values):
+            for at, value in enumerate(values[quantity], 1):
+                out.writerow([quantity, at, value])
+    model = read(folder.parent / "model.csv")
+    for quantity, rounds in samples.items():
+        (simulated,) = model.get(quantity, ["none"])
+        print(
+            f"{quantity}: measured {median(rounds):.3f}, simulated {simulated}",
+            flush=True,
+        )
 
 
 def main() -> None:
     """Measures and writes."""
-    out = Path(sys.argv[1])
+    folder = Path(sys.argv[1])
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 4.0
-    with preferred(), tempfile.TemporaryDirectory() as folder:
-        network = Network(Path(folder))
-        try:
-            network.make()
-            parts = on_veth(network, seconds)
-            more, points = on_tap(network, seconds / 5)
-        finally:
-            network.remove()
-    write(parts | more, points, out)
+    cores = os.sched_getaffinity(0)
+    for name in sys.argv[3:] or EXPERIMENTS:
+        # A network takes the router's core from this process.
+        os.sched_setaffinity(0, cores)
+        with preferred(), tempfile.TemporaryDirectory() as scratch:
+            network = Network(Path(scratch))
+            try:
+                network.make()
+                write(name, EXPERIMENTS[name](network, seconds), network, folder)
+            finally:
+                network.remove()
 
 
 if __name__ == "__main__":

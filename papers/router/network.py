@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from overload import ip
@@ -21,6 +22,10 @@ STATUS = "127.0.0.1:9816"
 START = 30.0
 #: Warm-up time of the senders, s.
 WARM_UP = 0.5
+#: A measurement with more steal time is repeated, fraction of the machine's CPU time.
+MOST_STEAL = 0.02
+#: Number of attempts of a measurement.
+ATTEMPTS = 10
 Sender = Any
 #: Starts sender processes.
 Start = Callable[[], list[Sender]]
@@ -45,6 +50,8 @@ class Rates:
     cycles: int
     #: The router's share of its core, which other processes may use too.
     cpu_share: float
+    #: The share of the time that the router waited for its core, which other processes used.
+    waiting: float
     #: Duration of the interval, s.
     seconds: float
 
@@ -80,17 +87,27 @@ class Rates:
 
 @dataclass
 class CounterSnapshot:
-    """Counters of the router and the kernel's devices, and the router's CPU time, ns."""
+    """Counters of the router and the kernel's devices, and times of the router's thread, ns."""
 
     report: dict[str, Any]
     offered: list[tuple[float, int]]
     lost: list[tuple[float, int]]
     cpu_time_ns: tuple[float, int]
+    #: Time for which it was runnable and did not run.
+    waited_ns: tuple[float, int]
 
 
 def rate(old: tuple[float, int], new: tuple[float, int]) -> float:
     """Returns the rate of a counter per second."""
     return (new[1] - old[1]) / (new[0] - old[0])
+
+
+def processor_ticks() -> tuple[int, int]:
+    """Returns steal time and all CPU time of the machine since its start, in ticks."""
+    # user, nice, system, idle, iowait, irq, softirq, steal; user includes guests.
+    first = Path("/proc/stat").read_text().split("\n", 1)[0]
+    ticks = [int(cell) for cell in first.split()[1:9]]
+    return ticks[7], sum(ticks)
 
 
 @contextmanager
@@ -122,6 +139,10 @@ class Network:
         os.sched_setaffinity(0, self.sender_cores)
         self.names = [f"pr{os.getpid()}-{name}" for name in ("router", "sink", *range(SOURCES))]
         self.router, self.sink, *self.sources = self.names
+        #: Steal time of each measurement that counts, fraction of the machine's CPU time.
+        self.steal: list[float] = []
+        #: The share of each of them for which the router waited for its core.
+        self.waiting: list[float] = []
         #: Devices of the sources.
         self.source_devices: list[Device] = [(source, "a0") for source in self.sources]
 
@@ -161,7 +182,15 @@ class Network:
 
     def status(self) -> dict[str, Any] | None:
         """Returns the router's counters, or None without a response."""
-        command = ["ip", "netns", "exec", self.router, "curl", "-s", f"http://{STATUS}/status"]
+        command = [
+            "ip",
+            "netns",
+            "exec",
+            self.router,
+            "curl",
+            "-s",
+            f"http://{STATUS}/status",
+        ]
         result = subprocess.run(command, check=False, capture_output=True)
         report: dict[str, Any] | None = None if result.returncode else json.loads(result.stdout)
         return report
@@ -177,8 +206,9 @@ class Network:
             now, counted = time.perf_counter(), shown[0]["stats64"]["tx"]
             offered.append((now, int(counted["packets"]) + int(counted["dropped"])))
             lost.append((now, int(counted["dropped"])))
-        cpu_time_ns = int(Path(f"/proc/{self.process}/schedstat").read_text().split()[0])
-        return CounterSnapshot(report, offered, lost, (time.perf_counter(), cpu_time_ns))
+        ran_ns, waited_ns, _ = Path(f"/proc/{self.process}/schedstat").read_text().split()
+        now = time.perf_counter()
+        return CounterSnapshot(report, offered, lost, (now, int(ran_ns)), (now, int(waited_ns)))
 
     @contextmanager
     def running(self, file: str) -> Iterator[None]:
@@ -205,7 +235,24 @@ class Network:
             router.wait()
 
     def measure(self, start: Start, devices: list[Device], seconds: float) -> Rates:
-        """Measures while `start`'s senders send through these devices."""
+        """Measures while `start`'s senders send through these devices.
+
+        Repeats a measurement with too much steal time.
+        """
+        for _ in range(ATTEMPTS):
+            before = processor_ticks()
+            rates = self.measure_once(start, devices, seconds)
+            stolen, elapsed = (
+                new - old for old, new in zip(before, processor_ticks(), strict=True)
+            )
+            if stolen <= MOST_STEAL * elapsed:
+                self.steal.append(stolen / max(1, elapsed))
+                self.waiting.append(rates.waiting)
+                return rates
+        sys.exit(f"{ATTEMPTS} measurements in turn had more steal time than {MOST_STEAL:.0%}")
+
+    def measure_once(self, start: Start, devices: list[Device], seconds: float) -> Rates:
+        """Measures once, whatever the steal time."""
         senders = start()
         try:
             time.sleep(WARM_UP)
@@ -232,8 +279,14 @@ class Network:
             moved=grown("processes", "packets"),
             cycles=sum(process["reserved_cycles"] for process in after["processes"]),
             cpu_share=rate(first.cpu_time_ns, last.cpu_time_ns) / 1e9,
+            waiting=rate(first.waited_ns, last.waited_ns) / 1e9,
             seconds=took,
         )
+
+
+def median_cells(rows: list[list[float]]) -> list[float]:
+    """Returns the median of each column."""
+    return [median(column) for column in zip(*rows, strict=True)]
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:

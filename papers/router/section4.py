@@ -2,8 +2,8 @@
 
 TAP devices that hold 32 packets replace the paper's devices. Extensions replace its functions: they
 count for the given time of a packet, less the router's own time, which is measured first. A
-microsecond of the paper lasts `TIME_SCALE` microseconds here. Rounds alternate. Results are
-medians of ratios, otherwise the median round.
+microsecond of the paper lasts `TIME_SCALE` microseconds here. Rounds alternate; each gives one
+value of a quantity. Tables show medians, or the median round.
 """
 
 import itertools
@@ -16,12 +16,13 @@ from devices import Flow, pace, with_devices
 from network import SINKS, Network, Rates, kpps, table
 from paced import VALUES
 
-Row = list[str]
 Case = tuple[Any, ...]
-#: The result of an experiment: a table and its summary lines.
-Result = tuple[str, list[Row]]
+#: Values of a quantity, one a round, by its name in live.csv.
+Samples = dict[str, list[float]]
+#: The result of an experiment: a table and its samples.
+Result = tuple[str, Samples]
 #: Duration of one of the paper's microseconds here, µs.
-TIME_SCALE = 1.5
+TIME_SCALE = 2.0
 #: Maximum rate of the paper's sources and links, packets per second.
 LINE = 140_000 / TIME_SCALE
 #: Reservation of best effort in section 4.5, packets per second: about the remainder.
@@ -32,9 +33,10 @@ FLOOD = 1e6
 ROUTER_US = 3.38
 #: Margin of reservations over the measured costs.
 MARGIN = 1.15
-ROUNDS = 3
-#: Number of rounds where differences of one percent matter.
-MANY_ROUNDS = 5
+#: The least number of rounds whose range holds the median with a probability of 95 %.
+ROUNDS = 6
+#: Number of rounds that measure the router's own costs.
+COST_ROUNDS = 3
 SIMPLE = 'batch = 16\nslice = "1 s"\ngather = "0 us"'
 SINGLE = 'batch = 1\nslice = "1 s"\ngather = "0 us"'
 BOUNDED = f'batch = 16\nslice = "{int(30 * TIME_SCALE)} us"\ngather = "0 us"'
@@ -97,7 +99,7 @@ def costs(network: Network, routers: dict[str, str], seconds: float) -> dict[str
         with with_devices(network, [Flow(FLOOD, turns, path=QUEUE)], router) as running:
             return running.measure(seconds)
 
-    seen = rounds(measure, itertools.product(routers.values(), (1, 1 + many)), ROUNDS)
+    seen = rounds(measure, itertools.product(routers.values(), (1, 1 + many)), COST_ROUNDS)
     ports = 1 + SINKS
 
     def of(router: str) -> Costs:
@@ -135,20 +137,19 @@ def best_effort(network: Network, of: Costs, seconds: float) -> Result:
         times: ((times, times, True), (times, 10, True), (times, 10, False))
         for times in flows.values()
     }
-    seen = rounds(measure, dict.fromkeys(itertools.chain(*ways.values())), MANY_ROUNDS)
-    rows, parts = [], []
+    seen = rounds(measure, dict.fromkeys(itertools.chain(*ways.values())), ROUNDS)
+    rows, samples = [], {}
     for name, times in flows.items():
         balanced, *others = (seen[case] for case in ways[times])
         row = [name, f"1:{times}", kpps(median(one.per_cpu_second for one in balanced))]
-        for some in others:
-            parts.append(
-                median(
-                    one.per_cpu_second / other.per_cpu_second
-                    for one, other in zip(some, balanced, strict=True)
-                )
-            )
+        for way, some in zip(("without throttle", "input with the rest"), others, strict=True):
+            ratios = [
+                one.per_cpu_second / other.per_cpu_second
+                for one, other in zip(some, balanced, strict=True)
+            ]
+            samples[f"table3 {name} {way}"] = ratios
             lost = median(one.dropped[0] / max(1.0, one.forwarded) for one in some)
-            row += [f"{parts[-1]:.2f}", f"{lost:.2f}"]
+            row += [f"{median(ratios):.2f}", f"{lost:.2f}"]
         offered = median(sum(one.offered) / max(1.0, one.forwarded) for one in balanced)
         rows.append([*row, f"{offered:.1f}"])
     heads = ["flow", "input : function and output", "balanced (Kpps)"]
@@ -158,13 +159,7 @@ def best_effort(network: Network, of: Costs, seconds: float) -> Result:
         "1:10, input with the remainder / balanced",
     ]
     heads += ["dropped per sent packet", "offered / balanced"]
-    what = "Table 3: A, B and C at 1:10 relative to balanced,"
-    without, left = (", ".join(f"{part:.2f}" for part in parts[at::2]) for at in (0, 1))
-    summary_rows = [[f"{what} without throttle", "1.00, 1.00, 0.92", "1.00, 1.00, 0.98", without]]
-    summary_rows += [
-        [f"{what} with throttle", "all 1.00", "all 1.00", f"{left} (input has the remainder)"]
-    ]
-    return table(heads, rows), summary_rows
+    return table(heads, rows), samples
 
 
 def idle_ports(network: Network, of: Costs, seconds: float) -> Result:
@@ -186,7 +181,7 @@ def idle_ports(network: Network, of: Costs, seconds: float) -> Result:
             return running.measure(seconds)
 
     sleeps = {"none": "0 us", "estimator, at most 150 µs": "150 us"}
-    seen = rounds(measure, [(sleep,) for sleep in sleeps.values()], MANY_ROUNDS)
+    seen = rounds(measure, [(sleep,) for sleep in sleeps.values()], ROUNDS)
     rows = []
     for name, every in zip(sleeps, seen.values(), strict=True):
         idle = median(sum(one.used[1:3]) / sum(one.used) for one in every)
@@ -198,26 +193,24 @@ def idle_ports(network: Network, of: Costs, seconds: float) -> Result:
             f"{offered:.1f}",
         ]
         rows.append(row)
-    ratio = median(
-        one.per_cpu_second / other.per_cpu_second for other, one in zip(*seen.values(), strict=True)
-    )
     heads = [
         "sleep of inputs",
         "forwarded (Kpps)",
         "CPU time of idle inputs",
         "offered / forwarded",
     ]
-    summary_row = [
-        "section 4.2: two idle ports, rate with estimator relative to without",
-        "1.43",
-        "1.46",
-        f"{ratio:.2f}",
+    ratios = [
+        one.per_cpu_second / other.per_cpu_second for other, one in zip(*seen.values(), strict=True)
     ]
-    return table(heads, rows), [summary_row]
+    return table(heads, rows), {"idle ports": ratios}
 
 
 #: Limits of batches in Figures 7, 8 and 9.
-BATCHINGS = {"simple batching": SIMPLE, "no batching": SINGLE, "batches of 30 µs": BOUNDED}
+BATCHINGS = {
+    "simple batching": SIMPLE,
+    "no batching": SINGLE,
+    "batches of 30 µs": BOUNDED,
+}
 #: Costs of A's function in these figures, µs of the paper's.
 A_COSTS = (0.3, 3.0, 6.0, 10.0, 20.0, 30.0)
 
@@ -237,7 +230,7 @@ def output_reservation(of: Costs, rate: float) -> str:
 
 def link_and_processor(
     network: Network, every: dict[str, Costs], seconds: float
-) -> tuple[str, list[Row], str]:
+) -> tuple[str, Samples, str]:
     """Measures Figures 7, 8 and 9: B and C have reservations; A's cost increases.
 
     A shares C's link. The last result has the points of the figures: the forwarded fraction of each
@@ -262,8 +255,6 @@ def link_and_processor(
 
     seen = rounds(measure, itertools.product(BATCHINGS, A_COSTS), ROUNDS)
     rows, lines = [], ["way,cost_us,A,B,C"]
-    least: dict[str, list[float]] = {}
-    total: dict[str, list[float]] = {}
     for (batching, cost), some in seen.items():
         best = median_round(some)
         sent = best.sent
@@ -271,30 +262,33 @@ def link_and_processor(
         lines.append(",".join([batching, str(cost), *(f"{one:.3f}" for one in part)]))
         rows.append([batching, f"{cost:g}", *(kpps(rate) for rate in sent), kpps(sum(sent))])
         rows[-1] += [f"{100 * one:.0f} %" for one in part]
-        least.setdefault(batching, []).append(min(part[1:]))
-        total.setdefault(batching, []).append(sum(sent))
-    heads = ["batching", "A's function (µs of the paper's)", "A (Kpps)", "B", "C", "total"]
-    heads += ["A forwarded / offered", "B", "C"]
-    simple, none, bounded = (f"at least {100 * min(parts):.0f} %" for parts in least.values())
-    more = [one / other for other, one in zip(*list(total.values())[1:], strict=True)]
-    share = "share of B's and C's load that is forwarded"
-    summary_rows = [
-        [
-            f"Fig 7: simple batching: {share}",
-            "less, at times none",
-            "at least 77 %",
-            simple,
-        ],
-        [f"Fig 8: no batching: {share}", "all", "all", none],
-        [f"Fig 9: batches of 30 µs: {share}", "all", "all", bounded],
-        [
-            "Fig 9: total rate relative to Fig 8",
-            "higher",
-            "higher",
-            f"{min(more):.2f} to {max(more):.2f}",
-        ],
+    heads = [
+        "batching",
+        "A's function (µs of the paper's)",
+        "A (Kpps)",
+        "B",
+        "C",
+        "total",
     ]
-    return table(heads, rows), summary_rows, "\n".join(lines) + "\n"
+    heads += ["A forwarded / offered", "B", "C"]
+    samples: Samples = {}
+    for figure, batching in zip(("fig7", "fig8", "fig9"), BATCHINGS, strict=True):
+        samples[f"{figure} reserved"] = [
+            min(
+                seen[batching, cost][at].forwarded_share(flow)
+                for cost in A_COSTS
+                for flow in (1, 2)
+            )
+            for at in range(ROUNDS)
+        ]
+    _, single, bounded = BATCHINGS
+    samples["fig9 total"] = [
+        min(
+            seen[bounded, cost][at].forwarded / seen[single, cost][at].forwarded for cost in A_COSTS
+        )
+        for at in range(ROUNDS)
+    ]
+    return table(heads, rows), samples, "\n".join(lines) + "\n"
 
 
 def data_dependent(network: Network, of: Costs, seconds: float) -> Result:
@@ -317,7 +311,11 @@ def data_dependent(network: Network, of: Costs, seconds: float) -> Result:
             "" if one_link else output_reservation(of, LINE),
         ]
         with with_devices(
-            network, [flow, best], BOUNDED if queue > 1 else SINGLE, [pace(LINE)] * 2, outputs
+            network,
+            [flow, best],
+            BOUNDED if queue > 1 else SINGLE,
+            [pace(LINE)] * 2,
+            outputs,
         ) as running:
             return running.measure(seconds)
 
@@ -328,19 +326,24 @@ def data_dependent(network: Network, of: Costs, seconds: float) -> Result:
         (True, True, 128),
         (True, True, 1),
     ]
-    seen = rounds(measure, cases, MANY_ROUNDS)
-    rows, kept, best = [], [], []
+    seen = rounds(measure, cases, ROUNDS)
+    rows = []
     for (varies, one_link, queue), some in seen.items():
         one = median_round(some)
         offered, sent = one.offered, one.sent
-        kept.append(one.forwarded_share(0))
-        # Best effort has the remainder, so every disturbance of the router reduces its rate.
-        best.append(max(each.sent[1] for each in some))
         rows.append(
-            ["4 to 12" if varies else "8", "shared" if one_link else "separate", str(queue)]
+            [
+                "4 to 12" if varies else "8",
+                "shared" if one_link else "separate",
+                str(queue),
+            ]
         )
-        rows[-1] += [kpps(offered[0]), kpps(sent[0]), f"{100 * kept[-1]:.0f} %"]
-        rows[-1] += [kpps(offered[1]), kpps(best[-1])]
+        rows[-1] += [
+            kpps(offered[0]),
+            kpps(sent[0]),
+            f"{100 * one.forwarded_share(0):.0f} %",
+        ]
+        rows[-1] += [kpps(offered[1]), kpps(median(each.sent[1] for each in some))]
     heads = [
         "function (µs of the paper's)",
         "link",
@@ -348,22 +351,15 @@ def data_dependent(network: Network, of: Costs, seconds: float) -> Result:
         "reserved flow offered (Kpps)",
         "forwarded",
     ]
-    heads += ["forwarded / offered", "best effort offered", "forwarded, best round"]
-    lowest = f"at least {100 * min(kept[:4]):.0f} %"
-    share = "section 4.5: share of the reserved flow that is forwarded"
-    summary_rows = [
-        [f"{share}, queues of 128", "all", "all", lowest],
-        [
-            "section 4.5: best effort with 4 to 12 µs relative to 8 µs",
-            "0.94",
-            "1.00",
-            f"{best[1] / best[0]:.2f}",
+    heads += ["forwarded / offered", "best effort offered", "forwarded"]
+    fixed, varying = (seen[case] for case in cases[:2])
+    samples = {
+        "data reserved": [
+            min(seen[case][at].forwarded_share(0) for case in cases[:4]) for at in range(ROUNDS)
         ],
-        [
-            f"{share}, queues of 1",
-            "60 %",
-            "all",
-            f"{100 * kept[4]:.0f} %",
+        "data best effort": [
+            one.sent[1] / other.sent[1] for one, other in zip(varying, fixed, strict=True)
         ],
-    ]
-    return table(heads, rows), summary_rows
+        "data queue of 1": [one.forwarded_share(0) for one in seen[cases[4]]],
+    }
+    return table(heads, rows), samples

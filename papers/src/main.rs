@@ -17,6 +17,9 @@
 //! `--coprocessor` measures the Co-processor paper's tables on this machine into
 //! `coprocessor/measured`.
 //!
+//! `--router-costs` measures the Router paper's Table 1 on this machine into
+//! `router/measured/functions.csv`.
+//!
 //! `--minbw-cycles SCHEDULER COUNT` runs COUNT decisions of a MinBW scheduler and prints the time
 //! of one; `scripts/minbw-cost.py` makes a table of these times.
 
@@ -83,13 +86,18 @@ fn main() -> miette::Result<ExitCode> {
             coprocessor::measure(&folder)?;
             return Ok(ExitCode::SUCCESS);
         }
+        Some("--router-costs") => {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("router");
+            router::measure(&folder)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         None | Some("--only") => Job::Measure,
         Some("--redraw") => Job::Redraw,
         Some("--check") => Job::Check,
         Some(other) => {
             return Err(miette!(
-                "unknown argument `{other}`; use --only, --check, --redraw, --cards, --coprocessor \
-                 or --minbw-cycles"
+                "unknown argument `{other}`; use --only, --check, --redraw, --cards, --coprocessor, \
+                 --router-costs or --minbw-cycles"
             ));
         }
     };

@@ -4,8 +4,8 @@ use millstream_router::model::{Costs, FunctionCost};
 use millstream_router::{InputId, OutputId, PathId, Process, ReadMode, Stages, WhenFull};
 
 use super::machine::{
-    COSTS, FORWARD_NS, Flow, INPUT_NS, LINE_PPS, OUTPUT_NS, SINGLE, SIXTEEN, Setup, THROTTLE,
-    THROTTLED, reservation, with_overhead,
+    FORWARD_NS, Flow, INPUT_NS, LINE_PPS, OUTPUT_NS, PaperMachine, SINGLE, SIXTEEN, Setup,
+    THROTTLE, THROTTLED, reservation, with_overhead,
 };
 
 /// The cost of an interrupt, ns.
@@ -34,25 +34,26 @@ pub(super) const OVERHEADS: [&str; 5] = [
 /// Returns the rate of a router of Figure 5 under the load of three sources, Kpps.
 ///
 /// Processes have equal shares, and all flows take the IP fast path.
-pub(super) fn overhead(router: usize, offered_pps: u64) -> f64 {
-    equal_shares(router, offered_pps).total_kpps()
+pub(super) fn overhead(machine: &PaperMachine, router: usize, offered_pps: u64) -> f64 {
+    equal_shares(machine, router, offered_pps).total_kpps()
 }
 
-fn equal_shares(router: usize, offered_pps: u64) -> Setup {
+fn equal_shares(machine: &PaperMachine, router: usize, offered_pps: u64) -> Setup {
     let flow = |output| Flow {
         offered_pps: offered_pps / 3,
-        work: FunctionCost::Fixed(FORWARD_NS),
+        work: FunctionCost::Fixed(machine.forward_ns),
         output,
         input: 1_000,
         forward: 1_000,
         weight: 1,
     };
-    let mut setup = Setup::new((0..3).map(|at| flow(OutputId(at))).collect(), vec![1_000; 3]);
+    let mut setup =
+        Setup::new(machine, (0..3).map(|at| flow(OutputId(at))).collect(), vec![1_000; 3]);
     setup.stages = [Stages::Three, Stages::One, Stages::Two, Stages::Three, Stages::Three][router];
     setup.batch = if router == 4 { SINGLE } else { SIXTEEN };
     if router == 0 {
         // The interrupt reads and classifies.
-        setup.costs = Costs { interrupt_ns: Some(INTERRUPT_NS), input_ns: 0, ..COSTS };
+        setup.costs = Costs { interrupt_ns: Some(INTERRUPT_NS), input_ns: 0, ..machine.costs };
     }
     setup
 }
@@ -62,10 +63,10 @@ fn equal_shares(router: usize, offered_pps: u64) -> Setup {
 /// The router has three processes and batches of 16. With interrupts, reading costs as much as in
 /// an input process, and there are no empty polls.
 pub(super) fn overload(by_interrupts: bool, offered_pps: u64) -> f64 {
-    let mut setup = equal_shares(3, offered_pps);
+    let mut setup = equal_shares(&PaperMachine::printed(), 3, offered_pps);
     if by_interrupts {
         setup.read_mode = ReadMode::Interrupt { longest_sleep_ns: None };
-        setup.costs = Costs { poll_ns: 0, ..COSTS };
+        setup.costs = Costs { poll_ns: 0, ..setup.costs };
     }
     setup.total_kpps()
 }
@@ -75,7 +76,7 @@ pub(super) fn overload(by_interrupts: bool, offered_pps: u64) -> f64 {
 /// The router has three processes and batches of 16.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn mean_batches() -> [f64; 3] {
-    let router = equal_shares(3, 3 * LINE_PPS).run().router;
+    let router = equal_shares(&PaperMachine::printed(), 3, 3 * LINE_PPS).run().router;
     let stages: [fn(usize) -> Process; 3] = [
         |at| Process::Input(InputId(at)),
         |at| Process::Forward(PathId(at)),
@@ -93,16 +94,21 @@ pub(super) fn mean_batches() -> [f64; 3] {
 ///
 /// `forward_ns` is the cost of the forwarding process, output included. `share` is its share
 /// relative to the input process.
-pub(super) fn best_effort(forward_ns: u64, share: u32, throttled: bool) -> f64 {
+pub(super) fn best_effort(
+    machine: &PaperMachine,
+    forward_ns: u64,
+    share: u32,
+    throttled: bool,
+) -> f64 {
     let flow = Flow {
         offered_pps: LINE_PPS,
-        work: FunctionCost::Fixed(forward_ns - OUTPUT_NS),
+        work: FunctionCost::Fixed(forward_ns - machine.costs.output_ns),
         output: OutputId(0),
         input: 1_000,
         forward: 1_000 * share,
         weight: 1,
     };
-    let mut setup = Setup::new(vec![flow], vec![1]);
+    let mut setup = Setup::new(machine, vec![flow], vec![1]);
     setup.stages = Stages::Two;
     if throttled {
         setup.throttle = Some(THROTTLE);
@@ -111,22 +117,31 @@ pub(super) fn best_effort(forward_ns: u64, share: u32, throttled: bool) -> f64 {
     setup.total_kpps()
 }
 
-/// Returns the rate at the end of section 4.2, Kpps: three ports, two of them without traffic.
+/// Returns the rate at the end of section 4.2, Kpps, and the idle ports' share of the CPU time.
 ///
-/// A packet costs 6 µs in two processes, whose shares are proportional to their costs.
-pub(super) fn idle_ports(estimator: bool) -> f64 {
+/// Two of three ports have no traffic. A packet costs 6 µs in two processes, whose shares are
+/// proportional to their costs. An idle poll costs `poll_ns`.
+#[allow(clippy::cast_precision_loss)]
+pub(super) fn idle_ports(machine: &PaperMachine, poll_ns: u64, estimator: bool) -> (f64, f64) {
     let flow = |offered_pps| Flow {
         offered_pps,
-        work: FunctionCost::Fixed(6_000 - OUTPUT_NS),
+        work: FunctionCost::Fixed(6_000 - machine.costs.output_ns),
         output: OutputId(0),
         input: 1_600,
         forward: 6_000,
         weight: 1,
     };
-    let mut setup = Setup::new(vec![flow(LINE_PPS), flow(0), flow(0)], vec![1]);
+    let flows = vec![flow(LINE_PPS), flow(0), flow(0)];
+    let mut setup = Setup::new(machine, flows, vec![1]);
+    setup.costs.poll_ns = poll_ns;
     setup.stages = Stages::Two;
     setup.throttle = estimator.then_some(THROTTLE);
-    setup.total_kpps()
+    let outcome = setup.run();
+    let busy_ns = |process| outcome.router.used(process).busy_ns as f64;
+    let inputs = [0, 1, 2].map(|at| busy_ns(Process::Input(InputId(at))));
+    let forward: f64 = (0..3).map(|at| busy_ns(Process::Forward(PathId(at)))).sum();
+    let idle = (inputs[1] + inputs[2]) / (inputs.iter().sum::<f64>() + forward);
+    (outcome.sent_pps.iter().sum::<u64>() as f64 / 1e3, idle)
 }
 
 /// Returns the rates of sections 4.3 and 4.4, Kpps: best effort A, reserved flows B and C.
@@ -134,7 +149,12 @@ pub(super) fn idle_ports(estimator: bool) -> f64 {
 /// A and C share an output port. B and C reserve the cost of 90 Kpps at each stage. A's input
 /// process can read its full offered load, so a flood drops no packets at its device. A's function
 /// has the remainder.
-pub(super) fn mixed(offered_pps: u64, work_ns: u64, batching: Batching) -> Vec<f64> {
+pub(super) fn mixed(
+    machine: &PaperMachine,
+    offered_pps: u64,
+    work_ns: u64,
+    batching: Batching,
+) -> Vec<f64> {
     let batch = match batching {
         Batching::Simple => SIXTEEN,
         Batching::None => SINGLE,
@@ -145,7 +165,7 @@ pub(super) fn mixed(offered_pps: u64, work_ns: u64, batching: Batching) -> Vec<f
     let outputs = vec![reserved(OUTPUT_NS), each(LINE_PPS, OUTPUT_NS)];
     let qos = |output| Flow {
         offered_pps: RESERVED_PPS,
-        work: FunctionCost::Fixed(FORWARD_NS),
+        work: FunctionCost::Fixed(machine.forward_ns),
         output,
         input: reserved(INPUT_NS),
         forward: reserved(FORWARD_NS),
@@ -162,7 +182,7 @@ pub(super) fn mixed(offered_pps: u64, work_ns: u64, batching: Batching) -> Vec<f
         forward: rest.max(MIN_BEST_EFFORT),
         weight: 50,
     };
-    let mut setup = Setup::new(vec![a, qos(OutputId(0)), qos(OutputId(1))], outputs);
+    let mut setup = Setup::new(machine, vec![a, qos(OutputId(0)), qos(OutputId(1))], outputs);
     setup.batch = batch;
     if !matches!(batching, Batching::None) {
         setup.throttle = Some(THROTTLE);
@@ -183,7 +203,13 @@ pub(super) enum Batching {
 ///
 /// The reserved flow has 50 Kpps and costs 8 µs per packet, or 4 to 12 µs. Best effort sends at
 /// full speed, on another link or the same.
-pub(super) fn data_dependent(varying: bool, one_link: bool, output_queue: u32) -> Vec<f64> {
+pub(super) fn data_dependent(
+    seed: u64,
+    varying: bool,
+    one_link: bool,
+    output_queue: u32,
+) -> Vec<f64> {
+    let machine = &PaperMachine::printed();
     let work =
         if varying { FunctionCost::Uniform(4_000, 12_000) } else { FunctionCost::Fixed(8_000) };
     let each = |pps, stage_ns| reservation(pps, with_overhead(stage_ns, THROTTLED));
@@ -197,7 +223,7 @@ pub(super) fn data_dependent(varying: bool, one_link: bool, output_queue: u32) -
     };
     let best = Flow {
         offered_pps: LINE_PPS,
-        work: FunctionCost::Fixed(FORWARD_NS),
+        work: FunctionCost::Fixed(machine.forward_ns),
         output: OutputId(usize::from(!one_link)),
         input: each(BEST_EFFORT_PPS, INPUT_NS),
         forward: each(BEST_EFFORT_PPS, FORWARD_NS),
@@ -208,7 +234,8 @@ pub(super) fn data_dependent(varying: bool, one_link: bool, output_queue: u32) -
     } else {
         vec![each(50_000, OUTPUT_NS), each(BEST_EFFORT_PPS, OUTPUT_NS)]
     };
-    let mut setup = Setup::new(vec![qos, best], outputs);
+    let mut setup = Setup::new(machine, vec![qos, best], outputs);
+    setup.seed = seed;
     setup.batch = THROTTLED;
     setup.throttle = Some(THROTTLE);
     setup.output_queue = output_queue;

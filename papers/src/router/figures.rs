@@ -3,7 +3,7 @@
 use millstream_report::chart::Line;
 
 use super::experiments::{Batching, OVERHEADS, mixed, overhead, overload};
-use super::machine::FORWARD_NS;
+use super::machine::{FORWARD_NS, PaperMachine};
 use crate::experiment::figure;
 
 /// Points of one curve.
@@ -35,15 +35,16 @@ pub(super) struct Curves {
 #[allow(clippy::cast_precision_loss)]
 impl Curves {
     pub(super) fn compute() -> Self {
+        let machine = PaperMachine::printed();
         let loads = |router: usize| {
             let fine = (1..=20u64).map(|step| step * 3_000);
             let coarse = (1..=12u64).map(|step| 60_000 + step * 30_000);
             let points = fine.chain(coarse);
-            points.map(|load| (load as f64 / 1e3, overhead(router, load))).collect()
+            points.map(|load| (load as f64 / 1e3, overhead(&machine, router, load))).collect()
         };
         let mut mix = vec![Points::new(); 3];
         for offered in (1..=14u64).map(|step| step * 10_000) {
-            let rates = mixed(offered, FORWARD_NS, Batching::Throttled);
+            let rates = mixed(&machine, offered, FORWARD_NS, Batching::Throttled);
             for (line, rate) in mix.iter_mut().zip(rates) {
                 line.push((offered as f64 / 1e3, rate));
             }
@@ -51,7 +52,7 @@ impl Curves {
         let costs = [Batching::Simple, Batching::None, Batching::Throttled].map(|batching| {
             let mut lines = vec![Points::new(); 3];
             for cost in COSTS {
-                let rates = mixed(50_000, cost * 10, batching);
+                let rates = mixed(&machine, 50_000, cost * 10, batching);
                 for (line, rate) in lines.iter_mut().zip(rates) {
                     line.push((cost as f64 / 100.0, rate));
                 }

@@ -22,30 +22,67 @@ pub(super) const LINE_PPS: u64 = 140_000;
 pub(super) const INPUT_NS: u64 = 1_600;
 pub(super) const FORWARD_NS: u64 = 300;
 pub(super) const OUTPUT_NS: u64 = 1_400;
-/// From Table 2: (1/227 Kpps − 1/272 Kpps) / (3 − 3/16).
-const DISPATCH_NS: u64 = 259;
-/// From Table 2: half of the additional cost of three processes with batches of 16 over one,
-/// without the dispatches.
-const HANDOVER_NS: u64 = 121;
-/// From Table 2: the remainder of the row for one process.
-const REST_NS: u64 = 85;
+/// Rates of Table 2 that the other costs follow from, Kpps: one process with batches of 16, three
+/// processes with batches of 16, and three with batches of one packet.
+const FITTED_KPPS: [f64; 3] = [294.0, 272.0, 227.0];
 /// Cost of an idle poll, assumed to be one access to the device; the paper does not give it.
-const POLL_NS: u64 = 300;
+pub(super) const POLL_NS: u64 = 300;
 /// Receive and transmit rings, packets; the paper does not give them.
 const RING: usize = 32;
 const TRANSMIT_RING: u64 = 16;
 /// Clock of the paper's CPU, thousands of cycles per second.
 const CPU_KCPS: u64 = 450_000;
 
-/// The costs of all steps and of a packet's three stages.
-pub(super) const COSTS: Costs = Costs {
-    dispatch_ns: DISPATCH_NS,
-    poll_ns: POLL_NS,
-    input_ns: INPUT_NS + REST_NS,
-    handover_ns: HANDOVER_NS,
-    output_ns: OUTPUT_NS,
-    interrupt_ns: None,
-};
+/// The costs of a machine with the paper's processes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct PaperMachine {
+    pub(super) costs: Costs,
+    /// The IP fast path, ns per packet.
+    pub(super) forward_ns: u64,
+}
+
+/// The three machines that the paper's numbers permit: as printed, and with the least and the most
+/// cost outside a function.
+///
+/// The paper prints the costs of stages to 0.1 µs and the rates of Table 2 to 1 Kpps. The other two
+/// machines have these numbers at the ends of their rounding. Table 2 fixes the sum of a packet's
+/// costs, so a dearer output leaves less for the input.
+pub(super) fn machines() -> [PaperMachine; 3] {
+    [
+        PaperMachine::derived(0, 0.0),
+        PaperMachine::derived(50, 0.5),
+        PaperMachine::derived(-50, -0.5),
+    ]
+}
+
+impl PaperMachine {
+    /// Returns the machine of the printed numbers.
+    pub(super) fn printed() -> Self {
+        machines()[0]
+    }
+
+    /// Returns the machine whose forwarding and output cost `stage_ns` more than printed, each, and
+    /// whose rates of Table 2 are `kpps` higher.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    fn derived(stage_ns: i64, kpps: f64) -> Self {
+        let shifted = |ns: u64| ns.saturating_add_signed(stage_ns);
+        let (forward_ns, output_ns) = (shifted(FORWARD_NS), shifted(OUTPUT_NS));
+        let [one, three, single] = FITTED_KPPS.map(|rate| 1e6 / (rate + kpps));
+        // A packet shares each dispatch of three processes with 15 others, or with none.
+        let dispatch = (single - three) / (3.0 - 3.0 / 16.0);
+        let handover = (three - one - 2.0 / 16.0 * dispatch) / 2.0;
+        let input = one - (forward_ns + output_ns) as f64 - dispatch / 16.0;
+        let costs = Costs {
+            dispatch_ns: dispatch.round() as u64,
+            poll_ns: POLL_NS,
+            input_ns: input.round() as u64,
+            handover_ns: handover.round() as u64,
+            output_ns,
+            interrupt_ns: None,
+        };
+        Self { costs, forward_ns }
+    }
+}
 
 /// The paper's batches: 16 packets, one, and 16 or 30 µs.
 pub(super) const SIXTEEN: Batch = Batch { packets: 16, time_ns: u64::MAX, batch_wait_ns: 0 };
@@ -58,7 +95,8 @@ pub(super) const THROTTLE: ThrottlePlan = ThrottlePlan { least: 4, most: 12, cap
 /// Returns the total cost of a stage, ns per packet: the stage, its handover, its part of a
 /// dispatch.
 pub(super) fn with_overhead(stage_ns: u64, batch: Batch) -> u64 {
-    stage_ns + HANDOVER_NS + DISPATCH_NS / u64::from(batch.packets)
+    let costs = PaperMachine::printed().costs;
+    stage_ns + costs.handover_ns + costs.dispatch_ns / u64::from(batch.packets)
 }
 
 /// Returns the reservation for `pps` packets/s of `cost_ns` each, thousands of cycles per second.
@@ -96,15 +134,17 @@ pub(super) struct Setup {
     /// The throttle of output processes.
     pub(super) output_throttle: Option<ThrottlePlan>,
     pub(super) when_full: WhenFull,
+    /// Selects the phases of the sources and the costs of packets that vary.
+    pub(super) seed: u64,
 }
 
 impl Setup {
     /// Creates a router with three stages, batches of 16 and no throttle.
-    pub(super) fn new(flows: Vec<Flow>, outputs: Vec<u32>) -> Self {
+    pub(super) fn new(machine: &PaperMachine, flows: Vec<Flow>, outputs: Vec<u32>) -> Self {
         Self {
             stages: Stages::Three,
             batch: SIXTEEN,
-            costs: COSTS,
+            costs: machine.costs,
             read_mode: ReadMode::Polled,
             flows,
             outputs,
@@ -112,13 +152,15 @@ impl Setup {
             throttle: None,
             output_throttle: None,
             when_full: WhenFull::Drop,
+            seed: 1,
         }
     }
 
     /// Runs for a second and a half of simulated time; the first half second is not counted.
     pub(super) fn run(&self) -> Outcome {
         // Sources are out of phase.
-        let phase = |at: usize| 1_000 + 2_377 * at as u64;
+        let shift = 997 * (self.seed - 1);
+        let phase = |at: usize| 1_000 + 2_377 * at as u64 + shift * at as u64;
         let inputs = self.flows.iter().enumerate();
         let inputs = inputs
             .map(|(at, flow)| InputDevice::new(RING, flow.offered_pps, phase(at), PathId(at)));
@@ -128,7 +170,7 @@ impl Setup {
             inputs.collect(),
             outputs().map(|_| OutputDevice::new(TRANSMIT_RING, LINE_PPS)).collect(),
             self.flows.iter().map(|flow| (flow.work, flow.output)).collect(),
-            1,
+            self.seed,
         );
         let link = Link { rate_bps: LINE_PPS * 64 * 8, overhead_bytes: 0 };
         let throttle = self.throttle;
@@ -182,5 +224,21 @@ impl Setup {
     /// Returns the total rate of all flows, Kpps.
     pub(super) fn total_kpps(&self) -> f64 {
         self.kpps().iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{PaperMachine, machines};
+
+    #[test]
+    fn the_costs_follow_from_table_2_and_the_stages() {
+        let PaperMachine { costs, forward_ns } = PaperMachine::printed();
+        assert_eq!((costs.input_ns, forward_ns, costs.output_ns), (1_685, 300, 1_400));
+        assert_eq!((costs.dispatch_ns, costs.handover_ns), (259, 121));
+        // The other machines' sums of a packet's costs differ by Table 2's rounding only.
+        let sums = machines().map(|of| of.costs.input_ns + of.forward_ns + of.costs.output_ns);
+        assert_eq!(sums, [3_385, 3_379, 3_391]);
+        assert_eq!(machines().map(|of| of.costs.input_ns), [1_685, 1_579, 1_791]);
     }
 }
