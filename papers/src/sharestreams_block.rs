@@ -344,8 +344,8 @@ fn throughput_table(text: &mut String, losses: &Losses) {
     }
 }
 
-/// Returns the number of orders of `streams` streams whose list is sorted, whose first is exact, and
-/// of all orders, after the published network's passes.
+/// Returns the number of orders of `streams` streams whose list is sorted after the published
+/// network's passes, whose first is exact, and of all orders.
 fn sorted_orders(streams: u16) -> [usize; 3] {
     let settings = Settings { mode: Mode::Static, lowest_denominator: false, rtas99: false };
     let [mut sorted, mut first, mut all] = [0; 3];
