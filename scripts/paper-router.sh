@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Measures the costs of forwarding functions (Table 1), and runs the Router paper's experiments with
-# the live router on a core of its own, between network namespaces. Writes papers/router/measured and
-# the page. Needs root.
+# the live router on a core of its own, between network namespaces. Writes papers/router/measured
+# and the page. Needs root.
 #
-# Usage: paper-router.sh [SECONDS [EXPERIMENT]...]: duration of a measurement, 4 by default, a part of
-# it where there are many; the experiments of live.py, all by default.
+# Usage: paper-router.sh [SECONDS [EXPERIMENT]...]: duration of a measurement, 4 by default, a part
+# of it where there are many; the experiments of live.py, all by default.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/test-tools.sh
