@@ -128,7 +128,7 @@ fn figure_6(section: &mut Section, codes: &[Code]) -> miette::Result<()> {
     let code = |streams: u32| &codes[place(streams)];
     let fitted: [Vec<f64>; 2] =
         [0, 1].map(|of| STREAMS.map(|n| delay(&table_3(n)[of], COMPUTE_PER_ACCESS)).to_vec());
-    let counted: Vec<(&str, u64, fn(&Code) -> &Cost)> = vec![
+    let counted: [(&str, u64, fn(&Code) -> &Cost); 6] = [
         ("HILQ, counted", COMPUTE_PER_ACCESS, |code| &code.hilq),
         ("HILQ, counted", none, |code| &code.hilq),
         ("HILQ, counted", central, |code| &code.hilq),

@@ -1,8 +1,8 @@
 //! The live router, judged, and Figures 7 to 9 of the live router and the model.
 //!
 //! `make paper-router` writes `measured/live.csv`, the quantities of each round, and
-//! `measured/costs.csv`, the points of the figures. Each flow's rate in the figures is a fraction of
-//! its offered load, so both share an axis. The model's value of each quantity is in `model.csv`.
+//! `measured/costs.csv`, the points of the figures. Each flow's rate in the figures is a fraction
+//! of its offered load, so both share an axis. The model's value of each quantity is in `model.csv`.
 
 use miette::IntoDiagnostic as _;
 use millstream_report::chart::Line;
@@ -58,8 +58,8 @@ const ALL_OF_90: f64 = 89.5 / 90.0;
 /// The same in section 4.5: 49.5 of 50 Kpps.
 const ALL_OF_50: f64 = 49.5 / 50.0;
 
-/// A statement about a quantity of `live.csv`: its name there, the statement, the paper's value, the
-/// criterion, its values, and the value that the effect is relative to.
+/// A statement about a quantity of `live.csv`: its name there, the statement, the paper's value,
+/// the criterion, its values, and the value that the effect is relative to.
 type Statement = (&'static str, &'static str, &'static str, &'static str, Allowed, f64);
 
 const BOTH: &str = "the ratio of two printed rates, each ± 0.5 Kpps";
