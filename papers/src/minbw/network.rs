@@ -4,7 +4,7 @@ use miette::IntoDiagnostic;
 use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options};
 use millstream::{Contract, StreamId};
 use millstream_sim::fabric::topology::folded_shuffle;
-use millstream_sim::fabric::traffic::{end_point_traffic, table_ii};
+use millstream_sim::fabric::traffic::{ClassTraffic, end_point_traffic, table_ii};
 use millstream_sim::fabric::{
     Arbiter, Buffering, Crossbar, Delivery, Egress, FabricListener, Forwarding, LinkParameters,
     Queueing, Simulation, Statistics, SwitchParameters,
@@ -18,14 +18,14 @@ pub(crate) const CLASSES: [&str; 7] = ["NC", "VO", "VI", "CL", "EE", "BE", "BK"]
 /// Weights of all classes but NC, out of a total of 64.
 pub(crate) const WEIGHTS: [u32; 6] = [17, 13, 13, 6, 2, 1];
 /// Data rate of a link, bits/s: 2.5 Gbit/s without the line code.
-const RATE_BPS: u64 = 2_000_000_000;
+pub(crate) const RATE_BPS: u64 = 2_000_000_000;
 pub(crate) const LINK: LinkParameters =
     LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: 0 };
 pub(crate) const LARGEST_BYTES: u32 = 2_176;
 /// Four of the largest packets in each channel buffer; the paper gives no size.
 pub(crate) const BUFFER_CREDITS: u32 = 4 * 34;
 /// Measured interval of a run, ns.
-pub(crate) const WINDOW_NS: Range<u64> = 20_000_000..120_000_000;
+pub(crate) const WINDOW_NS: Range<u64> = 25_000_000..125_000_000;
 /// Bins of the series in which a run's steady state is detected, ns.
 const BIN_NS: u64 = 500_000;
 /// The start of a run, which a check repeats, ns.
@@ -139,6 +139,11 @@ fn table() -> Vec<StreamId> {
 
 /// Returns the scheduler of every link.
 pub(crate) fn egress(scheduler: usize) -> miette::Result<Egress> {
+    egress_of(scheduler, &[])
+}
+
+/// Returns the scheduler of every link, with a channel for each of the `further` weights.
+pub(crate) fn egress_of(scheduler: usize, further: &[u32]) -> miette::Result<Egress> {
     let (name, algorithm) = match SCHEDULERS[scheduler] {
         "WFQ-CA" => ("minbw", MinBwAlgorithm::Wfq),
         "SCFQ-CA" => ("minbw", MinBwAlgorithm::Scfq),
@@ -149,28 +154,36 @@ pub(crate) fn egress(scheduler: usize) -> miette::Result<Egress> {
     };
     let discipline = DisciplineRow::parse(name).expect("it is in the catalogue");
     let mut classes = vec![Contract::new().fmc()];
-    for weight in WEIGHTS {
-        classes.push(contract(weight)?);
+    for weight in WEIGHTS.iter().chain(further) {
+        classes.push(contract(*weight)?);
     }
     let options = Options { algorithm, table: table(), ..Options::default() };
     Ok(Egress { discipline, options, structure: None, classes })
 }
 
+/// A class beyond those of Table II: its traffic and its weight in 64ths.
+pub(crate) type Further = (ClassTraffic, u32);
+
 /// Creates the fabric, and statistics of `window_ns`, of one run that ends at `window_ns.end`.
-fn simulation(
+pub(crate) fn simulation(
     scheduler: usize,
     load: u32,
     seed: u64,
     window_ns: Range<u64>,
+    further: &[Further],
 ) -> miette::Result<(Simulation, Statistics)> {
     let topology = folded_shuffle(4, 3).into_diagnostic()?;
-    let traffic = table_ii(f64::from(load) / 100.0);
+    let mut traffic = table_ii(f64::from(load) / 100.0);
+    traffic.extend(further.iter().map(|(class, _)| *class));
+    let further: Vec<u32> = further.iter().map(|(_, weight)| *weight).collect();
     // Each channel's connections are admitted up to the reservation of its weight on every link.
     let mut reservable = vec![1.0];
-    reservable.extend(WEIGHTS.map(|weight| f64::from(weight) / 64.0));
+    let weights = WEIGHTS.iter().chain(&further);
+    reservable.extend(weights.map(|weight| f64::from(*weight) / 64.0));
     let (sources, _) =
         end_point_traffic(&topology, RATE_BPS, &reservable[..], &traffic, seed, window_ns.end);
-    let statistics = Statistics::new(7, &sources, window_ns);
+    let classes = u8::try_from(traffic.len()).into_diagnostic()?;
+    let statistics = Statistics::new(classes, &sources, window_ns);
     let crossbar = Crossbar {
         rate_bps: RATE_BPS * 3 / 2,
         input_credits: BUFFER_CREDITS,
@@ -183,14 +196,14 @@ fn simulation(
         forwarding: Forwarding::CutThrough,
         buffering: Buffering::Combined(crossbar),
     };
-    let egress = egress(scheduler)?;
+    let egress = egress_of(scheduler, &further)?;
     let simulation = Simulation::new(topology, LINK, switch, &egress, sources, LARGEST_BYTES);
     Ok((simulation.into_diagnostic()?, statistics))
 }
 
 /// Runs once; returns the result of each class.
 pub(crate) fn run(scheduler: usize, load: u32, seed: u64) -> miette::Result<Vec<Row>> {
-    let (mut simulation, statistics) = simulation(scheduler, load, seed, WINDOW_NS)?;
+    let (mut simulation, statistics) = simulation(scheduler, load, seed, WINDOW_NS, &[])?;
     let mut listener = (statistics, Series::new(WINDOW_NS.end));
     simulation.run(WINDOW_NS.end, &mut listener).into_diagnostic()?;
     let (statistics, series) = listener;
@@ -222,19 +235,19 @@ pub(crate) fn run(scheduler: usize, load: u32, seed: u64) -> miette::Result<Vec<
 
 /// Runs the start of a run again; returns `Row::start` of each class.
 pub(crate) fn start_of(scheduler: usize, load: u32, seed: u64) -> miette::Result<Vec<(u64, u128)>> {
-    let (mut simulation, _) = simulation(scheduler, load, seed, 0..START_NS)?;
+    let (mut simulation, _) = simulation(scheduler, load, seed, 0..START_NS, &[])?;
     let mut series = Series::new(START_NS);
     simulation.run(START_NS, &mut series).into_diagnostic()?;
     let of = (0..CLASSES.len()).map(|class| series.within(class, 0..START_NS));
     Ok(of.map(|start| (start.packets, start.latency_sum_ns)).collect())
 }
 
-fn mean_ns(sum_ns: u128, packets: u64) -> u64 {
+pub(crate) fn mean_ns(sum_ns: u128, packets: u64) -> u64 {
     u64::try_from(sum_ns / u128::from(packets.max(1))).unwrap_or(u64::MAX)
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn millionths(share: f64) -> u64 {
+pub(crate) fn millionths(share: f64) -> u64 {
     (share * 1e6).round() as u64
 }
 

@@ -18,7 +18,7 @@ use std::path::Path;
 
 use super::interval::{absolute, confidence_of_each, greatest, least, mean};
 use super::network::{CLASSES, SCHEDULERS};
-use super::results::{FULL_LOAD, LOADS, PAPER_SCHEDULERS, Point, Quantity, Results, SEEDS};
+use super::results::{FULL_LOAD, LOADS, PAPER_SCHEDULERS, PLAN, Point, Quantity, Results};
 use super::{BE, BK, CL, EE, JITTER_US, MAX_US, MEAN_US, THROUGHPUT_SHARE, VI, VO, as_f64};
 use crate::claim::{Allowed, Claim, Estimate, Evidence, Given, Test};
 
@@ -79,13 +79,10 @@ fn percent(of: Estimate) -> String {
     format!("{:+.digits$} % [{:+.digits$}, {:+.digits$}]", of.value, of.low, of.high)
 }
 
-/// Returns the kind of the interval of one of `count` comparisons.
-fn interval_kind(count: usize) -> String {
-    let seeds = SEEDS.count();
-    if count == 1 {
-        return format!("paired t, 95 %, n = {seeds}");
-    }
-    format!("paired t, n = {seeds}, 95 % for all {count}")
+/// Returns the kind of the interval of one of `count` means over `runs` runs.
+fn interval_kind(runs: usize, count: usize) -> String {
+    let all = if count == 1 { String::new() } else { format!(" for all {count}") };
+    format!("t, 95 %{all}, n = {runs}")
 }
 
 /// How the differences of pairs are judged.
@@ -143,6 +140,11 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Returns the number of runs of `of`. Runs have seeds from 1 on, so a pair has the lesser one.
+    fn runs(&self, of: Point) -> usize {
+        self.results.rows(of.scheduler, of.load, of.class).len()
+    }
+
     /// Adds a statement about the differences of all pairs.
     ///
     /// Our column shows both means of the pair that supports the statement least, the effect their
@@ -166,7 +168,9 @@ impl Judge<'_> {
             value(other),
             name(other)
         );
-        let effect = format!("{}, {}", percent(differences[weakest]), interval_kind(pairs.len()));
+        let runs = self.runs(one).min(self.runs(other));
+        let kind = interval_kind(runs, pairs.len());
+        let effect = format!("{}, {kind}", percent(differences[weakest]));
         let test = Test::new(what, paper, rule.criterion(pairs.len()), rule.allowed());
         self.claims.push(test.by(Evidence::Simulated, ours, rule.tested(&differences), effect));
     }
@@ -198,12 +202,8 @@ impl Judge<'_> {
             Allowed::AtMost(ALL),
         );
         let ours = format!("{:.2} % ({})", 100.0 + missing[worst].value, name(points[worst]));
-        let effect = format!(
-            "{}, t, n = {}, 95 % for all {}",
-            percent(missing[worst]),
-            SEEDS.count(),
-            points.len()
-        );
+        let kind = interval_kind(self.runs(points[worst]), points.len());
+        let effect = format!("{}, {kind}", percent(missing[worst]));
         let tested = greatest(missing.into_iter().map(absolute));
         self.claims.push(test.by(Evidence::Simulated, ours, tested, effect));
     }
@@ -232,7 +232,9 @@ impl Judge<'_> {
             .collect();
         let worst = ratios.iter().max_by(|a, b| a.value.abs().total_cmp(&b.value.abs()));
         let effect = worst.map_or(String::new(), |of| {
-            format!("{} of {weights}, {}", percent(*of), interval_kind(PAPER_SCHEDULERS))
+            let runs = point(WFQ, load, one, THROUGHPUT_SHARE);
+            let kind = interval_kind(self.runs(runs), PAPER_SCHEDULERS);
+            format!("{} of {weights}, {kind}", percent(*of))
         });
         let test = Test::new(
             format!(
@@ -312,6 +314,7 @@ fn given(results: &Results) -> Vec<Claim> {
     let connections = [NC, VO, VI, CL].map(|class| format!("{:.2}", offered(class, FULL_LOAD)));
     let best_effort = BEST_EFFORT
         .map(|class| format!("{:.1} to {:.1}", offered(class, first), offered(class, last)));
+    let seeds = PLAN.map(|(load, seeds)| format!("{seeds} at {:.2}", hundredths(load)));
     vec![
         input("Table I: service classes", "NC, VO, VI, CL, EE, BE, BK", CLASSES.join(", ")),
         input(
@@ -332,7 +335,7 @@ fn given(results: &Results) -> Vec<Claim> {
         input(
             "Section VI: seeds of each load",
             "10",
-            format!("{}, of a window of {} ms", SEEDS.count(), super::window_ms()),
+            format!("{}; each has a window of {} ms", seeds.join(", "), super::window_ms()),
         ),
     ]
 }
@@ -380,7 +383,7 @@ fn quality_of_service(judge: &mut Judge<'_>) {
     let last = LOADS[LOADS.len() - 1];
     for (what, quantity) in [("mean latency", MEAN_US as Quantity), ("maximum jitter", JITTER_US)] {
         judge.pairs(
-            &format!("MinBW, Fig 3: {what} (µs) of VO, VI and CL, load 1.00 against 0.70"),
+            &format!("MinBW, Fig 3: {what} (µs) of VO, VI and CL, load 1.00 against {:.2}", hundredths(LOADS[0])),
             "grows",
             Rule::Above,
             &loads(FULL_LOAD, LOADS[0], QOS, quantity),
