@@ -1,6 +1,7 @@
 //! The MinBW paper's Figures 2, 3 and 4: the service of each class in a fabric, by scheduler.
 
 mod cost;
+mod gaps;
 mod interval;
 mod multicast;
 mod network;

@@ -16,6 +16,7 @@
 use miette::miette;
 use std::path::Path;
 
+use super::gaps::{self, Orders};
 use super::interval::{absolute, confidence_of_each, greatest, least, mean};
 use super::network::{CLASSES, SCHEDULERS};
 use super::results::{FULL_LOAD, LOADS, PAPER_SCHEDULERS, PLAN, Point, Quantity, Results};
@@ -294,6 +295,7 @@ impl Judge<'_> {
 /// Returns the paper's statements and our results; `folder` holds the measured costs.
 pub(super) fn statements(results: &Results, folder: &Path) -> miette::Result<Vec<Claim>> {
     let mut judge = Judge { results, claims: given(results) };
+    virtual_time(&mut judge.claims)?;
     control(&mut judge);
     quality_of_service(&mut judge);
     best_effort(&mut judge);
@@ -340,6 +342,26 @@ fn given(results: &Results) -> Vec<Claim> {
     ]
 }
 
+/// Judges Figure 1.
+fn virtual_time(claims: &mut Vec<Claim>) -> miette::Result<()> {
+    let Orders { packets, differ, differ_in_real_time, gaps } = gaps::compare(20_000)?;
+    let test = Test::new(
+        "MinBW, Fig 1: WFQ-CA's order of service with gaps of the management channel",
+        "that of t′, which leaves the gaps out",
+        "no position differs from a link without gaps and arrivals at t′",
+        Allowed::Equal(0.0),
+    );
+    #[allow(clippy::cast_precision_loss)]
+    let tested = Estimate::exact(differ as f64);
+    claims.push(test.by(
+        Evidence::Simulated,
+        format!("{differ} of {packets} positions differ, {gaps} gaps"),
+        tested,
+        format!("exact; {differ_in_real_time} differ if virtual time does not stop in gaps"),
+    ));
+    Ok(())
+}
+
 /// Judges Figure 2.
 fn control(judge: &mut Judge<'_>) {
     judge.all_delivered(
@@ -383,7 +405,10 @@ fn quality_of_service(judge: &mut Judge<'_>) {
     let last = LOADS[LOADS.len() - 1];
     for (what, quantity) in [("mean latency", MEAN_US as Quantity), ("maximum jitter", JITTER_US)] {
         judge.pairs(
-            &format!("MinBW, Fig 3: {what} (µs) of VO, VI and CL, load 1.00 against {:.2}", hundredths(LOADS[0])),
+            &format!(
+                "MinBW, Fig 3: {what} (µs) of VO, VI and CL, load 1.00 against {:.2}",
+                hundredths(LOADS[0])
+            ),
             "grows",
             Rule::Above,
             &loads(FULL_LOAD, LOADS[0], QOS, quantity),
