@@ -110,7 +110,8 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
 ///
 /// Loads at which the class injects no traffic have no point.
 fn line(results: &Results, scheduler: usize, class: usize, quantity: Quantity) -> (Line, Vec<f64>) {
-    let loads = LOADS.into_iter().filter(|load| results.injects(scheduler, *load, class));
+    let loads = results.loads().into_iter();
+    let loads = loads.filter(|load| results.injects(scheduler, *load, class));
     let (points, halves) = loads
         .map(|load| {
             let of = results.estimate(Point { scheduler, load, class, quantity });
@@ -135,7 +136,7 @@ fn steady_state(results: &Results) -> String {
     let heads: String = CLASSES.iter().map(|class| format!(" {class} |")).collect();
     let head = format!("| load |{heads}\n|---:|{}\n", "---:|".repeat(CLASSES.len()));
     text += &head;
-    for load in LOADS {
+    for load in results.loads() {
         let _ = write!(text, "| {:.2} |", f64::from(load) / 100.0);
         for class in 0..CLASSES.len() {
             let _ = write!(text, " {} |", truncated(results, load, class));
@@ -153,7 +154,7 @@ fn steady_state(results: &Results) -> String {
              interval excludes 0.\n"
         );
         text += &head;
-        for load in LOADS {
+        for load in results.loads() {
             let _ = write!(text, "| {:.2} |", f64::from(load) / 100.0);
             for class in 0..CLASSES.len() {
                 let greatest = (0..PAPER_SCHEDULERS)
@@ -237,7 +238,7 @@ fn text(results: &Results, claims: &[Claim]) -> String {
                     "{name}, {label}:\n\n| load |{heads}\n|---:|{}",
                     "---:|".repeat(PAPER_SCHEDULERS)
                 );
-                for load in LOADS {
+                for load in results.loads() {
                     let _ = write!(text, "| {:.2} |", f64::from(load) / 100.0);
                     for scheduler in 0..PAPER_SCHEDULERS {
                         let (class, quantity) = (*class, *quantity);
@@ -264,6 +265,9 @@ fn text(results: &Results, claims: &[Claim]) -> String {
         "---:|".repeat(CLASSES.len() + 3)
     );
     for (scheduler, name) in SCHEDULERS.iter().enumerate() {
+        if results.rows(scheduler, FULL_LOAD, 0).len() < 2 {
+            continue;
+        }
         let _ = write!(text, "| {name} |");
         let latencies = (0..CLASSES.len()).map(|class| (class, MEAN_US));
         for (class, quantity) in

@@ -36,7 +36,7 @@ const BYTES: u32 = 1_024;
 const WEIGHT: u32 = 6;
 /// Offered load of the classes of Table II, in hundredths.
 const TABLE_LOAD: u32 = 70;
-const SEEDS: Range<u64> = 1..4;
+const SEEDS: Range<u64> = 1..6;
 const WINDOW_NS: Range<u64> = 3_000_000..13_000_000;
 /// The runs that a check repeats: scheduler, replication, seed.
 const REPEATED: [(usize, usize, u64); 1] = [(1, 0, 1)];

@@ -53,6 +53,8 @@ pub(crate) struct Point {
 }
 
 /// All runs, by scheduler, load and class.
+///
+/// A file may lack planned runs: statements about them are not judged.
 pub(crate) struct Results(BTreeMap<(usize, u32, usize), Vec<Row>>);
 
 fn plan() -> Vec<(usize, u32, u64)> {
@@ -105,6 +107,14 @@ impl Results {
         }
         results.values_mut().for_each(|rows| rows.sort_unstable_by_key(|row| row.seed));
         Self(results)
+    }
+
+    /// Returns the planned loads at which each of the paper's schedulers has at least two runs.
+    pub(crate) fn loads(&self) -> Vec<u32> {
+        let has_runs = |load: &u32| {
+            (0..PAPER_SCHEDULERS).all(|scheduler| self.rows(scheduler, *load, 0).len() > 1)
+        };
+        LOADS.into_iter().filter(has_runs).collect()
     }
 
     /// Returns the rows of a class in order of seeds.

@@ -19,7 +19,7 @@ use std::path::Path;
 use super::gaps::{self, Orders};
 use super::interval::{absolute, confidence_of_each, greatest, least, mean};
 use super::network::{CLASSES, SCHEDULERS};
-use super::results::{FULL_LOAD, LOADS, PAPER_SCHEDULERS, PLAN, Point, Quantity, Results};
+use super::results::{FULL_LOAD, LOADS, PAPER_SCHEDULERS, Point, Quantity, Results};
 use super::{BE, BK, CL, EE, JITTER_US, MAX_US, MEAN_US, THROUGHPUT_SHARE, VI, VO, as_f64};
 use crate::claim::{Allowed, Claim, Estimate, Evidence, Given, Test};
 
@@ -37,6 +37,8 @@ const ABOUT: f64 = 10.0;
 
 /// The delivered share of the injected bytes, %.
 const DELIVERED: Quantity = |row| 100.0 * as_f64(row.throughput) / as_f64(row.offered);
+/// The highest planned load.
+const LAST_LOAD: u32 = LOADS[LOADS.len() - 1];
 /// The lowest load of Table II, %: no best effort.
 const LEAST_LOAD: f64 = 61.9375;
 
@@ -146,11 +148,23 @@ impl Judge<'_> {
         self.results.rows(of.scheduler, of.load, of.class).len()
     }
 
+    /// Adds a statement about a load without runs.
+    fn not_run(&mut self, what: &str, paper: &str, load: u32) {
+        let test = Test::new(what, paper, "needs runs", Allowed::Unstated);
+        let ours = format!("load {:.2} not run", hundredths(load));
+        self.claims.push(test.by(Evidence::Simulated, ours, Estimate::exact(f64::NAN), "none"));
+    }
+
     /// Adds a statement about the differences of all pairs.
     ///
     /// Our column shows both means of the pair that supports the statement least, the effect their
     /// difference.
     fn pairs(&mut self, what: &str, paper: &str, rule: Rule, pairs: &[Pair]) {
+        let tried = self.results.loads();
+        let mut loads = pairs.iter().flat_map(|(one, other)| [one.load, other.load]);
+        if let Some(load) = loads.find(|load| !tried.contains(load)) {
+            return self.not_run(what, paper, load);
+        }
         let confidence = confidence_of_each(pairs.len());
         let differences: Vec<Estimate> = pairs
             .iter()
@@ -178,8 +192,9 @@ impl Judge<'_> {
 
     /// Adds a statement that classes get all bandwidth that they inject, at every load.
     fn all_delivered(&mut self, what: &str, of: &[usize]) {
+        let tried = self.results.loads();
         let points: Vec<Point> = (0..PAPER_SCHEDULERS)
-            .flat_map(|scheduler| LOADS.map(|load| (scheduler, load)))
+            .flat_map(|scheduler| tried.iter().map(move |load| (scheduler, *load)))
             .flat_map(|(scheduler, load)| of.iter().map(move |class| (scheduler, load, *class)))
             .map(|(scheduler, load, class)| point(scheduler, load, class, DELIVERED))
             .collect();
@@ -211,7 +226,17 @@ impl Judge<'_> {
 
     /// Adds the ratio of two classes' throughput at the highest load, for all schedulers.
     fn proportion(&mut self, (one, other): (usize, usize), weights: f64) {
-        let load = LOADS[LOADS.len() - 1];
+        let load = LAST_LOAD;
+        let what = format!(
+            "MinBW, Fig 4 and summary: throughput of {} over that of {} at load {:.2}",
+            CLASSES[one],
+            CLASSES[other],
+            hundredths(load)
+        );
+        let paper = format!("proportional to priority: weights {weights}");
+        if !self.results.loads().contains(&load) {
+            return self.not_run(&what, &paper, load);
+        }
         let confidence = confidence_of_each(PAPER_SCHEDULERS);
         let ratios: Vec<Estimate> = (0..PAPER_SCHEDULERS)
             .map(|scheduler| {
@@ -238,13 +263,8 @@ impl Judge<'_> {
             format!("{} of {weights}, {kind}", percent(*of))
         });
         let test = Test::new(
-            format!(
-                "MinBW, Fig 4 and summary: throughput of {} over that of {} at load {:.2}",
-                CLASSES[one],
-                CLASSES[other],
-                hundredths(load)
-            ),
-            format!("proportional to priority: weights {weights}"),
+            what,
+            paper,
             format!("{PAPER_SCHEDULERS} ratios within ±{ABOUT} % of {weights}"),
             Allowed::AtMost(ABOUT),
         );
@@ -268,14 +288,15 @@ impl Judge<'_> {
     /// lowest load at which a part is missing under one. Below Table II's first load there is no
     /// best effort.
     fn saturation(&mut self) {
-        let confidence = confidence_of_each(PAPER_SCHEDULERS * LOADS.len());
+        let tried = self.results.loads();
+        let confidence = confidence_of_each(PAPER_SCHEDULERS * tried.len());
         let delivered = |load: u32| {
             let of = (0..PAPER_SCHEDULERS)
                 .map(|scheduler| mean(&self.best_effort_delivered(scheduler, load), confidence));
             least(of)
         };
-        let short = LOADS.into_iter().find(|load| delivered(*load).high < 100.0 - ALL);
-        let full = LOADS.into_iter().filter(|load| short.is_none_or(|short| *load < short));
+        let short = tried.iter().copied().find(|load| delivered(*load).high < 100.0 - ALL);
+        let full = tried.into_iter().filter(|load| short.is_none_or(|short| *load < short));
         let full = full.filter(|load| delivered(*load).low >= 100.0 - ALL).max();
         let low = full.map_or(LEAST_LOAD, f64::from);
         let high = short.map_or(f64::INFINITY, f64::from);
@@ -312,11 +333,16 @@ fn given(results: &Results) -> Vec<Claim> {
         let share: Quantity = |row| as_f64(row.offered) / 1e4;
         results.mean(point(WFQ, load, class, share), 0.95).value
     };
-    let (first, last) = (LOADS[0], LOADS[LOADS.len() - 1]);
+    let tried = results.loads();
+    let (first, last) = (tried[0], tried[tried.len() - 1]);
     let connections = [NC, VO, VI, CL].map(|class| format!("{:.2}", offered(class, FULL_LOAD)));
     let best_effort = BEST_EFFORT
         .map(|class| format!("{:.1} to {:.1}", offered(class, first), offered(class, last)));
-    let seeds = PLAN.map(|(load, seeds)| format!("{seeds} at {:.2}", hundredths(load)));
+    let seeds = tried.iter().map(|load| {
+        let runs = results.rows(WFQ, *load, NC).len();
+        format!("{runs} at {:.2}", hundredths(*load))
+    });
+    let seeds: Vec<String> = seeds.collect();
     vec![
         input("Table I: service classes", "NC, VO, VI, CL, EE, BE, BK", CLASSES.join(", ")),
         input(
@@ -369,7 +395,9 @@ fn control(judge: &mut Judge<'_>) {
         &[NC],
     );
     for (what, quantity) in [("mean", MEAN_US as Quantity), ("maximum", MAX_US)] {
-        let pairs: Vec<Pair> = LOADS
+        let pairs: Vec<Pair> = judge
+            .results
+            .loads()
             .iter()
             .flat_map(|load| {
                 [(SCFQ, WFQ), (DRR, WFQ), (DRR, SCFQ)]
@@ -402,16 +430,16 @@ fn quality_of_service(judge: &mut Judge<'_>) {
         "MinBW, Fig 3: throughput of VO, VI and CL at every load, of their injected traffic",
         &QOS,
     );
-    let last = LOADS[LOADS.len() - 1];
+    let (first, last) = (LOADS[0], LAST_LOAD);
     for (what, quantity) in [("mean latency", MEAN_US as Quantity), ("maximum jitter", JITTER_US)] {
         judge.pairs(
             &format!(
                 "MinBW, Fig 3: {what} (µs) of VO, VI and CL, load 1.00 against {:.2}",
-                hundredths(LOADS[0])
+                hundredths(first)
             ),
             "grows",
             Rule::Above,
-            &loads(FULL_LOAD, LOADS[0], QOS, quantity),
+            &loads(FULL_LOAD, first, QOS, quantity),
         );
         judge.pairs(
             &format!(
@@ -441,8 +469,9 @@ fn quality_of_service(judge: &mut Judge<'_>) {
             pair(what, "DRR-CA and WFQ-CA similar", Rule::Similar, DRR, WFQ, quantity);
         }
     }
+    let tried = judge.results.loads();
     let below: Vec<Pair> = (0..PAPER_SCHEDULERS)
-        .flat_map(|scheduler| LOADS.map(|load| (scheduler, load)))
+        .flat_map(|scheduler| tried.iter().map(move |load| (scheduler, *load)))
         .flat_map(|(scheduler, load)| {
             [VI, CL].map(|other| classes(other, VO, scheduler, load, MEAN_US))
         })
@@ -478,7 +507,7 @@ fn best_effort(judge: &mut Judge<'_>) {
         ("mean latency (µs)", MEAN_US, ((BE, EE), (BK, BE))),
     ] {
         let pairs: Vec<Pair> = (0..PAPER_SCHEDULERS)
-            .flat_map(|scheduler| [FULL_LOAD, LOADS[LOADS.len() - 1]].map(|load| (scheduler, load)))
+            .flat_map(|scheduler| [FULL_LOAD, LAST_LOAD].map(|load| (scheduler, load)))
             .flat_map(|(scheduler, load)| {
                 [first, second].map(|(one, other)| classes(one, other, scheduler, load, quantity))
             })
@@ -492,8 +521,9 @@ fn best_effort(judge: &mut Judge<'_>) {
     }
     judge.proportion((EE, BE), 3.0);
     judge.proportion((BE, BK), 2.0);
+    let tried = judge.results.loads();
     let growth: Vec<Pair> =
-        LOADS.windows(2).flat_map(|of| loads(of[1], of[0], BEST_EFFORT, MEAN_US)).collect();
+        tried.windows(2).flat_map(|of| loads(of[1], of[0], BEST_EFFORT, MEAN_US)).collect();
     judge.pairs(
         "MinBW, Fig 4: mean latency (µs) of EE, BE and BK at each load against the load before",
         "grows",
