@@ -1,8 +1,13 @@
 //! The MinBW paper's Figures 2, 3 and 4: the service of each class in a fabric, by scheduler.
 
 mod cost;
+mod gaps;
+mod interval;
+mod multicast;
 mod network;
 mod results;
+mod statements;
+mod steady;
 
 use miette::{IntoDiagnostic, miette};
 use millstream_report::chart::Line;
@@ -11,16 +16,16 @@ use std::fs::File;
 use std::path::Path;
 
 pub(crate) use self::cost::cycles;
-use self::network::{CLASSES, SCHEDULERS};
-use self::results::{Estimate, LOADS, PAPER_SCHEDULERS, Quantity, Results};
+use self::network::{CLASSES, SCHEDULERS, WINDOW_NS};
+use self::results::{FULL_LOAD, LOADS, PAPER_SCHEDULERS, Point, Quantity, Results};
 use crate::Job;
-use crate::claim::{Claim, Evidence, HEAD, rows};
+use crate::claim::{Claim, Estimate, HEAD, rows};
 use crate::experiment::{Page, estimates};
 
 /// The file of all runs.
 const DATA: &str = "runs.csv";
-/// Runs that a check repeats: scheduler, load, seed.
-const REPEATED: [(usize, u32, u64); 4] = [(0, 62, 1), (1, 100, 2), (2, 70, 3), (4, 100, 10)];
+/// Runs whose start a check repeats: scheduler, load, seed.
+const REPEATED: [(usize, u32, u64); 4] = [(0, 77, 1), (1, 100, 2), (2, 138, 3), (4, 100, 1)];
 
 const VO: usize = 1;
 const VI: usize = 2;
@@ -30,7 +35,6 @@ const BE: usize = 5;
 const BK: usize = 6;
 
 const THROUGHPUT_SHARE: Quantity = |row| as_f64(row.throughput) / 1e4;
-const SHORTFALL: Quantity = |row| as_f64(row.offered) / 1e4 - as_f64(row.throughput) / 1e4;
 const MEAN_US: Quantity = |row| as_f64(row.mean_ns) / 1e3;
 const MAX_US: Quantity = |row| as_f64(row.max_ns) / 1e3;
 const JITTER_US: Quantity = |row| as_f64(row.jitter_ns) / 1e3;
@@ -59,22 +63,27 @@ const fn as_f64(number: u64) -> f64 {
 /// Runs all experiments, or reads the stored runs and repeats a few.
 pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
     let mut page = Page { files: Vec::new(), claims: Vec::new() };
-    let results = if job == Job::Measure {
+    let (results, multicast) = if job == Job::Measure {
+        let multicast = multicast::Runs::measure()?;
+        page.files.push((multicast::DATA.to_owned(), multicast.write()));
         let results = Results::measure()?;
         page.files.push((DATA.to_owned(), results.write()));
-        results
+        (results, multicast)
     } else {
         let results = Results::read(File::open(folder.join(DATA)).into_diagnostic()?)?;
-        let mut agree = true;
+        let multicast = folder.join(multicast::DATA);
+        let multicast = multicast::Runs::read(File::open(multicast).into_diagnostic()?)?;
+        let mut agree = multicast.agree()?;
         for (scheduler, load, seed) in REPEATED {
             agree &= results.agrees(scheduler, load, seed)?;
         }
         if !agree {
             return Err(miette!(
-                "runs of {DATA} cannot be repeated; run `make figures PAPER=minbw`"
+                "runs of {DATA} or {} cannot be repeated; run `make figures PAPER=minbw`",
+                multicast::DATA
             ));
         }
-        results
+        (results, multicast)
     };
     for (number, classes, quantities) in FIGURES {
         for class in classes {
@@ -91,8 +100,9 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
             }
         }
     }
-    page.claims.extend(statements(&results));
-    page.files.push(("README.md".to_owned(), text(&results, &page.claims)));
+    page.claims.extend(statements::statements(&results, folder)?);
+    let text = text(&results, &page.claims) + &multicast.section();
+    page.files.push(("README.md".to_owned(), text));
     Ok(page)
 }
 
@@ -100,167 +110,115 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
 ///
 /// Loads at which the class injects no traffic have no point.
 fn line(results: &Results, scheduler: usize, class: usize, quantity: Quantity) -> (Line, Vec<f64>) {
-    let loads = LOADS.into_iter().filter(|load| results.injects(scheduler, *load, class));
+    let loads = results.loads().into_iter();
+    let loads = loads.filter(|load| results.injects(scheduler, *load, class));
     let (points, halves) = loads
         .map(|load| {
-            let of = results.estimate(scheduler, load, class, quantity);
-            ((f64::from(load) / 100.0, of.mean), of.half_width)
+            let of = results.estimate(Point { scheduler, load, class, quantity });
+            ((f64::from(load) / 100.0, of.value), of.high - of.value)
         })
         .unzip();
     (Line { name: SCHEDULERS[scheduler].to_owned(), points }, halves)
 }
 
-/// Returns the paper's statements and our results.
-fn statements(results: &Results) -> Vec<Claim> {
-    let paper_schedulers = 0..PAPER_SCHEDULERS;
-    let mean =
-        |scheduler, load, class, quantity| results.estimate(scheduler, load, class, quantity).mean;
-    let mut claims = Vec::new();
-    let mut claim = |what: &str, paper: &str, ours: String, holds: bool| {
-        claims.push(Claim::exactly(
-            format!("MinBW, {what}"),
-            paper,
-            ours,
-            Evidence::Simulated,
-            holds,
-        ));
-    };
+/// Returns the length of the measured window, ms.
+fn window_ms() -> u64 {
+    (WINDOW_NS.end - WINDOW_NS.start) / 1_000_000
+}
 
-    let missed = paper_schedulers.clone().flat_map(|scheduler| {
-        LOADS.into_iter().flat_map(move |load| {
-            (0..=CL).map(move |class| {
-                mean(scheduler, load, class, SHORTFALL)
-                    / mean(scheduler, load, class, THROUGHPUT_SHARE)
-            })
-        })
-    });
-    let missed = missed.map(|share| 100.0 * share.abs()).fold(0.0, f64::max);
-    claim(
-        "Figs 2 and 3: NC, VO, VI and CL: throughput equals the injected load, at every load",
-        "equal",
-        format!("within {missed:.2} %"),
-        missed < 1.0,
+/// Returns the tables of the steady state: what MSER-5 removes, and the drift within the window.
+fn steady_state(results: &Results) -> String {
+    let mut text = String::from(
+        "\nTime that MSER-5 removes from the start of each class's throughput, ms: the median of \
+         all runs of a load, the greatest, and the runs without a steady state (minimum in the \
+         second half of the run):\n\n",
     );
-
-    let begins = |scheduler: usize| {
-        LOADS.into_iter().find(|load| {
-            (EE..=BK).any(|class| {
-                mean(scheduler, *load, class, SHORTFALL)
-                    > 0.03 * mean(scheduler, *load, class, THROUGHPUT_SHARE)
-            })
-        })
-    };
-    let first = paper_schedulers.clone().filter_map(begins).min().unwrap_or(u32::MAX);
-    claim(
-        "Fig 4: lowest load at which best effort's throughput is 3 % below its injected load",
-        "around 85 %",
-        format!("{first} % (of the loads tried)"),
-        (80..=90).contains(&first),
-    );
-
-    let in_order = |quantity: Quantity, rising: bool| {
-        paper_schedulers.clone().all(|scheduler| {
-            LOADS.into_iter().filter(|load| *load >= 90).all(|load| {
-                let [first, second, third] =
-                    [EE, BE, BK].map(|class| mean(scheduler, load, class, quantity));
-                if rising {
-                    first < second && second < third
-                } else {
-                    first > second && second > third
-                }
-            })
-        })
-    };
-    let verdict = |holds: bool| if holds { "at every load from 0.9" } else { "not at every load" };
-    for (what, quantity, rising) in [
-        ("throughput: EE > BE > BK", THROUGHPUT_SHARE, false),
-        ("mean latency: EE < BE < BK", MEAN_US, true),
+    let heads: String = CLASSES.iter().map(|class| format!(" {class} |")).collect();
+    let head = format!("| load |{heads}\n|---:|{}\n", "---:|".repeat(CLASSES.len()));
+    text += &head;
+    for load in results.loads() {
+        let _ = write!(text, "| {:.2} |", f64::from(load) / 100.0);
+        for class in 0..CLASSES.len() {
+            let _ = write!(text, " {} |", truncated(results, load, class));
+        }
+        text.push('\n');
+    }
+    for (name, drift) in [
+        ("throughput", (|row| row.half_throughputs.map(as_f64)) as Halves),
+        ("mean latency", |row| row.half_means_ns.map(as_f64)),
     ] {
-        let holds = in_order(quantity, rising);
-        claim(&format!("Fig 4, {what}"), "by priority", verdict(holds).into(), holds);
-    }
-
-    for class in [VO, VI, CL] {
-        let [wfq, scfq, drr] = [0, 1, 2].map(|scheduler| mean(scheduler, 100, class, MEAN_US));
-        claim(
-            &format!(
-                "Fig 3: mean latency of {} at full load, WFQ-CA ≤ SCFQ-CA ≤ DRR-CA",
-                CLASSES[class]
-            ),
-            "WFQ-CA best, DRR-CA worst",
-            format!("{wfq:.1}, {scfq:.1}, {drr:.1} µs"),
-            wfq <= scfq && scfq <= drr,
+        let _ = writeln!(
+            text,
+            "\nDrift of the {name}: second half of the window against the first, % of the first, \
+             of the scheduler of the three with the greatest drift; 95 % interval. **Bold**: the \
+             interval excludes 0.\n"
         );
-        let apart = |of: [f64; 3]| {
-            let least = of.into_iter().fold(f64::MAX, f64::min);
-            of.into_iter().fold(0.0, f64::max) / least
-        };
-        let maxima = [0, 1, 2].map(|scheduler| mean(scheduler, 100, class, MAX_US));
-        claim(
-            &format!(
-                "Fig 3: maximum latency of {} at full load, spread smaller than the mean's",
-                CLASSES[class]
-            ),
-            "quite similar",
-            format!(
-                "{:.0}, {:.0}, {:.0} µs: ratio {:.1}, of the mean {:.1}",
-                maxima[0],
-                maxima[1],
-                maxima[2],
-                apart(maxima),
-                apart([wfq, scfq, drr])
-            ),
-            apart(maxima) < apart([wfq, scfq, drr]),
-        );
+        text += &head;
+        for load in results.loads() {
+            let _ = write!(text, "| {:.2} |", f64::from(load) / 100.0);
+            for class in 0..CLASSES.len() {
+                let greatest = (0..PAPER_SCHEDULERS)
+                    .map(|scheduler| drift_of(results.rows(scheduler, load, class), drift))
+                    .reduce(
+                        |one, other| {
+                            if other.value.abs() > one.value.abs() { other } else { one }
+                        },
+                    );
+                let _ = write!(text, " {} |", greatest.map_or(String::new(), shown_drift));
+            }
+            text.push('\n');
+        }
     }
+    text
+}
 
-    let below = paper_schedulers.clone().all(|scheduler| {
-        LOADS.into_iter().all(|load| {
-            let vo = mean(scheduler, load, VO, MEAN_US);
-            vo < mean(scheduler, load, VI, MEAN_US) && vo < mean(scheduler, load, CL, MEAN_US)
-        })
-    });
-    claim(
-        "Fig 3: mean latency of VO below that of VI and CL",
-        "at every load",
-        if below { "at every load" } else { "not at every load" }.into(),
-        below,
-    );
-    let worse = paper_schedulers.clone().map(|scheduler| {
-        let [vi, cl] = [VI, CL].map(|class| mean(scheduler, 100, class, MEAN_US));
-        vi / cl
-    });
-    let worse: Vec<f64> = worse.collect();
-    claim(
-        "Fig 3: mean latency of VI over that of CL at full load",
-        "worse under DRR-CA only",
-        format!("{:.2}, {:.2}, {:.2}", worse[0], worse[1], worse[2]),
-        worse[2] > 1.0 && worse[0] <= 1.0 && worse[1] <= 1.0,
-    );
-    let control = [0, 1, 2].map(|scheduler| mean(scheduler, 100, 0, MEAN_US));
-    let half_width = results.estimate(0, 100, 0, MEAN_US).half_width;
-    claim(
-        "Fig 2: mean latency of NC at full load",
-        "alike",
-        format!("{:.1}, {:.1}, {:.1} µs", control[0], control[1], control[2]),
-        control.iter().all(|one| (one - control[0]).abs() <= half_width.max(0.05 * control[0])),
-    );
-    let [wfq, scfq] =
-        [0, 1].map(|scheduler| control[scheduler] / mean(scheduler, 100, VO, MEAN_US));
-    claim(
-        "Figs 2 and 3: mean latency of NC over that of VO at full load, WFQ-CA and SCFQ-CA",
-        "above 1: NC is bursty",
-        format!("{wfq:.2}, {scfq:.2}"),
-        wfq > 1.0 && scfq > 1.0,
-    );
-    claims
+/// A quantity of both halves of the window.
+type Halves = fn(&network::Row) -> [f64; 2];
+
+/// Returns the mean drift over the runs, % of the first half.
+fn drift_of(rows: &[network::Row], halves: Halves) -> Estimate {
+    let halves: Vec<[f64; 2]> = rows.iter().map(halves).collect();
+    #[allow(clippy::cast_precision_loss)]
+    let first = halves.iter().map(|[first, _]| first).sum::<f64>() / halves.len() as f64;
+    let drifts: Vec<f64> =
+        halves.iter().map(|[one, other]| 100.0 * (other - one) / first).collect();
+    interval::mean(&drifts, 0.95)
+}
+
+fn shown_drift(of: Estimate) -> String {
+    let shown = format!("{:+.1} ± {:.1}", of.value, of.high - of.value);
+    if of.low > 0.0 || of.high < 0.0 { format!("**{shown}**") } else { shown }
+}
+
+/// Returns median and greatest truncation of the paper's schedulers, and the runs without one.
+fn truncated(results: &Results, load: u32, class: usize) -> String {
+    let rows = (0..PAPER_SCHEDULERS).flat_map(|scheduler| results.rows(scheduler, load, class));
+    let (mut found, mut none) = (Vec::new(), 0);
+    for row in rows {
+        match row.truncated_us {
+            Some(us) => found.push(as_f64(us) / 1e3),
+            None => none += 1,
+        }
+    }
+    found.sort_by(f64::total_cmp);
+    let Some(greatest) = found.last() else { return format!("none in {none}") };
+    let median = f64::midpoint(found[(found.len() - 1) / 2], found[found.len() / 2]);
+    let missing = if none > 0 { format!("; {none} without") } else { String::new() };
+    format!("{median}, {greatest}{missing}")
 }
 
 fn text(results: &Results, claims: &[Claim]) -> String {
     let mut text = String::from(include_str!("minbw/page.md"));
+    for (key, value) in
+        [("{warm_up_ms}", WINDOW_NS.start / 1_000_000), ("{window_ms}", window_ms())]
+    {
+        text = text.replace(key, &value.to_string());
+    }
     text += "\n## The paper's statements\n\n";
     text += HEAD;
     text += &rows(claims, "MinBW, ");
+    text += "\n## The steady state\n";
+    text += &steady_state(results);
     for (number, classes, quantities) in FIGURES {
         let _ = writeln!(text, "\n## Figure {number}");
         for class in classes {
@@ -280,11 +238,13 @@ fn text(results: &Results, claims: &[Claim]) -> String {
                     "{name}, {label}:\n\n| load |{heads}\n|---:|{}",
                     "---:|".repeat(PAPER_SCHEDULERS)
                 );
-                for load in LOADS {
+                for load in results.loads() {
                     let _ = write!(text, "| {:.2} |", f64::from(load) / 100.0);
                     for scheduler in 0..PAPER_SCHEDULERS {
-                        let value = results.estimate(scheduler, load, *class, *quantity);
-                        let injects = results.injects(scheduler, load, *class);
+                        let (class, quantity) = (*class, *quantity);
+                        let of = Point { scheduler, load, class, quantity };
+                        let value = results.estimate(of);
+                        let injects = results.injects(scheduler, load, class);
                         let shown = if injects { estimate(value) } else { "–".into() };
                         let _ = write!(text, " {shown} |");
                     }
@@ -305,13 +265,16 @@ fn text(results: &Results, claims: &[Claim]) -> String {
         "---:|".repeat(CLASSES.len() + 3)
     );
     for (scheduler, name) in SCHEDULERS.iter().enumerate() {
+        if results.rows(scheduler, FULL_LOAD, 0).len() < 2 {
+            continue;
+        }
         let _ = write!(text, "| {name} |");
         let latencies = (0..CLASSES.len()).map(|class| (class, MEAN_US));
         for (class, quantity) in
             latencies.chain([EE, BE, BK].map(|class| (class, THROUGHPUT_SHARE)))
         {
-            let _ =
-                write!(text, " {} |", estimate(results.estimate(scheduler, 100, class, quantity)));
+            let of = Point { scheduler, load: FULL_LOAD, class, quantity };
+            let _ = write!(text, " {} |", estimate(results.estimate(of)));
         }
         text.push('\n');
     }
@@ -320,12 +283,12 @@ fn text(results: &Results, claims: &[Claim]) -> String {
 
 /// Formats three significant digits and their uncertainty.
 fn estimate(of: Estimate) -> String {
-    let digits = if of.mean >= 100.0 {
+    let digits = if of.value >= 100.0 {
         0
-    } else if of.mean >= 10.0 {
+    } else if of.value >= 10.0 {
         1
     } else {
         2
     };
-    format!("{:.digits$} ± {:.digits$}", of.mean, of.half_width)
+    format!("{:.digits$} ± {:.digits$}", of.value, of.high - of.value)
 }

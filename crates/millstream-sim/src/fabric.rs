@@ -33,7 +33,7 @@ pub use parameters::{
     SwitchParameters,
 };
 pub use scenario::{PrepareError, Prepared, prepare, topology as topology_of};
-pub use simulation::Simulation;
+pub use simulation::{Replication, Simulation};
 pub use statistics::{ClassStatistics, Statistics};
 pub use time_series::{BINS, Bin, TimeSeries};
 

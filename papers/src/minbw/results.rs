@@ -4,41 +4,70 @@ use miette::{IntoDiagnostic, miette};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Mutex;
+use std::time::Instant;
 use std::{io, thread};
 
-use super::network::{CLASSES, Row, SCHEDULERS, run};
+use super::interval;
+use super::network::{CLASSES, Row, SCHEDULERS, run, start_of};
+use crate::claim::Estimate;
 
-/// Offered loads, in hundredths of the links' rate.
-pub(crate) const LOADS: [u32; 8] = [30, 62, 70, 80, 90, 100, 120, 138];
-pub(crate) const SEEDS: std::ops::RangeInclusive<u64> = 1..=10;
-/// Student's t for 90 % confidence with ten runs.
-const STUDENT_T: f64 = 1.833;
+const HEAD: &str = "scheduler,load,seed,class,offered_millionths,got_millionths,mean_ns,p99_ns,\
+                    max_ns,jitter_ns,first_half_millionths,second_half_millionths,\
+                    first_half_mean_ns,second_half_mean_ns,truncated_us,start_packets,\
+                    start_latency_sum_ns\n";
+
+/// Offered loads in hundredths of the links' rate, and the number of seeds of each.
+///
+/// Table II goes from 61.9 to 138.1. Most statements are judged at full load, which has most seeds.
+pub(crate) const PLAN: [(u32, u64); 4] = [(77, 3), (93, 3), (FULL_LOAD, 4), (138, 3)];
+pub(crate) const LOADS: [u32; PLAN.len()] = {
+    let mut loads = [0; PLAN.len()];
+    let mut at = 0;
+    while at < loads.len() {
+        loads[at] = PLAN[at].0;
+        at += 1;
+    }
+    loads
+};
+/// The number of seeds of the schedulers that the paper does not have, at full load.
+const OTHERS_SEEDS: u64 = 3;
+/// Confidence of the intervals in tables and figures, as in the paper.
+const SHOWN_CONFIDENCE: f64 = 0.9;
 
 /// The number of the paper's schedulers, the first of [`SCHEDULERS`].
 ///
 /// They run at every load, the others only at full load.
 pub(crate) const PAPER_SCHEDULERS: usize = 3;
-const OTHERS_LOAD: u32 = 100;
+pub(crate) const FULL_LOAD: u32 = 100;
 
 /// A quantity of a class, by run.
 pub(crate) type Quantity = fn(&Row) -> f64;
 
-/// The mean over the seeds, and half of its 90 % confidence interval.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Estimate {
-    pub(crate) mean: f64,
-    pub(crate) half_width: f64,
+/// A quantity of a class under a scheduler at a load.
+#[derive(Clone, Copy)]
+pub(crate) struct Point {
+    pub(crate) scheduler: usize,
+    pub(crate) load: u32,
+    pub(crate) class: usize,
+    pub(crate) quantity: Quantity,
 }
 
 /// All runs, by scheduler, load and class.
+///
+/// A file may lack planned runs: statements about them are not judged.
 pub(crate) struct Results(BTreeMap<(usize, u32, usize), Vec<Row>>);
 
 fn plan() -> Vec<(usize, u32, u64)> {
     let mut plan = Vec::new();
     for scheduler in 0..SCHEDULERS.len() {
-        let loads =
-            LOADS.into_iter().filter(|load| scheduler < PAPER_SCHEDULERS || *load == OTHERS_LOAD);
-        plan.extend(loads.flat_map(|load| SEEDS.map(move |seed| (scheduler, load, seed))));
+        for (load, seeds) in PLAN {
+            let seeds = match load {
+                _ if scheduler < PAPER_SCHEDULERS => seeds,
+                FULL_LOAD => OTHERS_SEEDS,
+                _ => 0,
+            };
+            plan.extend((1..=seeds).map(|seed| (scheduler, load, seed)));
+        }
     }
     plan
 }
@@ -46,7 +75,9 @@ fn plan() -> Vec<(usize, u32, u64)> {
 impl Results {
     /// Runs all experiments, one per core at a time.
     pub(crate) fn measure() -> miette::Result<Self> {
-        let plan = Mutex::new(plan());
+        let plan = plan();
+        let (count, started) = (plan.len(), Instant::now());
+        let plan = Mutex::new(plan);
         let rows = Mutex::new(Vec::new());
         let cores = thread::available_parallelism().map_or(1, usize::from);
         let work = || -> miette::Result<()> {
@@ -54,7 +85,10 @@ impl Results {
                 let next = plan.lock().expect("no thread panics while holding the lock").pop();
                 let Some((scheduler, load, seed)) = next else { return Ok(()) };
                 let run = run(scheduler, load, seed)?;
-                rows.lock().expect("no thread panics while holding the lock").extend(run);
+                let mut rows = rows.lock().expect("no thread panics while holding the lock");
+                rows.extend(run);
+                let done = rows.len() / CLASSES.len();
+                eprintln!("minbw: run {done} of {count} ({} s)", started.elapsed().as_secs());
             }
         };
         thread::scope(|threads| {
@@ -75,21 +109,49 @@ impl Results {
         Self(results)
     }
 
-    /// Returns the estimate of a quantity.
+    /// Returns the planned loads at which each of the paper's schedulers has at least two runs.
+    pub(crate) fn loads(&self) -> Vec<u32> {
+        let has_runs = |load: &u32| {
+            (0..PAPER_SCHEDULERS).all(|scheduler| self.rows(scheduler, *load, 0).len() > 1)
+        };
+        LOADS.into_iter().filter(has_runs).collect()
+    }
+
+    /// Returns the rows of a class in order of seeds.
+    pub(crate) fn rows(&self, scheduler: usize, load: u32, class: usize) -> &[Row] {
+        self.0.get(&(scheduler, load, class)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns a quantity of each run, by seed.
+    fn by_seed(&self, of: Point) -> impl Iterator<Item = (u64, f64)> {
+        let rows = self.rows(of.scheduler, of.load, of.class);
+        rows.iter().map(move |row| (row.seed, (of.quantity)(row)))
+    }
+
+    /// Returns the mean of a quantity over the seeds, with its interval at [`SHOWN_CONFIDENCE`].
+    pub(crate) fn estimate(&self, of: Point) -> Estimate {
+        self.mean(of, SHOWN_CONFIDENCE)
+    }
+
+    /// Returns the mean of a quantity over the seeds, with its interval at `confidence`.
+    pub(crate) fn mean(&self, of: Point, confidence: f64) -> Estimate {
+        let values: Vec<f64> = self.by_seed(of).map(|(_, value)| value).collect();
+        interval::mean(&values, confidence)
+    }
+
+    /// Returns the mean difference of runs with equal seeds, `one` − `other`, in % of `other`'s
+    /// mean over those seeds, with its interval at `confidence`.
     #[allow(clippy::cast_precision_loss)]
-    pub(crate) fn estimate(
-        &self,
-        scheduler: usize,
-        load: u32,
-        class: usize,
-        quantity: Quantity,
-    ) -> Estimate {
-        let values: Vec<f64> =
-            self.0.get(&(scheduler, load, class)).into_iter().flatten().map(quantity).collect();
-        let count = values.len().max(2) as f64;
-        let mean = values.iter().sum::<f64>() / count;
-        let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-        Estimate { mean, half_width: STUDENT_T * (squares / (count - 1.0) / count).sqrt() }
+    pub(crate) fn paired(&self, one: Point, other: Point, confidence: f64) -> Estimate {
+        let others: BTreeMap<u64, f64> = self.by_seed(other).collect();
+        let pairs: Vec<(f64, f64)> = self
+            .by_seed(one)
+            .filter_map(|(seed, value)| Some((value, *others.get(&seed)?)))
+            .collect();
+        let base = pairs.iter().map(|pair| pair.1).sum::<f64>() / pairs.len() as f64;
+        let differences: Vec<f64> =
+            pairs.iter().map(|(one, other)| 100.0 * (one - other) / base).collect();
+        interval::mean(&differences, confidence)
     }
 
     /// Returns whether a class injected any traffic.
@@ -99,18 +161,20 @@ impl Results {
 
     /// Returns the runs as CSV.
     pub(crate) fn write(&self) -> String {
-        let mut text = String::from(
-            "scheduler,load,seed,class,offered_millionths,got_millionths,mean_ns,p99_ns,max_ns,\
-             jitter_ns\n",
-        );
+        let mut text = String::from(HEAD);
         for row in self.0.values().flatten() {
             let (scheduler, class) = (SCHEDULERS[row.scheduler], CLASSES[row.class]);
             let Row { load, seed, offered, throughput, mean_ns, p99_ns, max_ns, jitter_ns, .. } =
                 row;
+            let [first, second] = row.half_throughputs;
+            let [first_ns, second_ns] = row.half_means_ns;
+            let truncated_us = row.truncated_us.map_or(String::new(), |us| us.to_string());
+            let (packets, sum_ns) = row.start;
             let _ = writeln!(
                 text,
                 "{scheduler},{load},{seed},{class},{offered},{throughput},{mean_ns},{p99_ns},\
-                 {max_ns},{jitter_ns}"
+                 {max_ns},{jitter_ns},{first},{second},{first_ns},{second_ns},{truncated_us},\
+                 {packets},{sum_ns}"
             );
         }
         text
@@ -126,6 +190,7 @@ impl Results {
             let record = record.into_diagnostic()?;
             let field = |at: usize| record.get(at).unwrap_or_default();
             let number = |at: usize| field(at).parse::<u64>().into_diagnostic();
+            let truncated_us = if field(14).is_empty() { None } else { Some(number(14)?) };
             Ok(Row {
                 scheduler: position(&SCHEDULERS, field(0))?,
                 load: u32::try_from(number(1)?).into_diagnostic()?,
@@ -137,17 +202,80 @@ impl Results {
                 p99_ns: number(7)?,
                 max_ns: number(8)?,
                 jitter_ns: number(9)?,
+                half_throughputs: [number(10)?, number(11)?],
+                half_means_ns: [number(12)?, number(13)?],
+                truncated_us,
+                start: (number(15)?, field(16).parse().into_diagnostic()?),
             })
         });
         Ok(Self::of(rows.collect::<miette::Result<_>>()?))
     }
 
-    /// Returns whether a repeated run equals the stored one.
+    /// Returns whether the repeated start of a run equals the stored one.
     pub(crate) fn agrees(&self, scheduler: usize, load: u32, seed: u64) -> miette::Result<bool> {
-        let kept = |row: &Row| {
-            let rows = self.0.get(&(scheduler, load, row.class));
-            rows.is_some_and(|rows| rows.contains(row))
-        };
-        Ok(run(scheduler, load, seed)?.iter().all(kept))
+        let again = start_of(scheduler, load, seed)?;
+        Ok(again.into_iter().enumerate().all(|(class, start)| {
+            let rows = self.rows(scheduler, load, class);
+            rows.iter().any(|row| row.seed == seed && row.start == start)
+        }))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::{Point, Results, Row};
+    use crate::claim::Estimate;
+
+    /// Returns a row of the first class whose mean latency is `mean_ns`.
+    fn row(scheduler: usize, seed: u64, mean_ns: u64) -> Row {
+        Row {
+            scheduler,
+            load: 100,
+            seed,
+            class: 0,
+            offered: 20,
+            throughput: 19,
+            mean_ns,
+            p99_ns: 3,
+            max_ns: 4,
+            jitter_ns: 5,
+            half_throughputs: [18, 20],
+            half_means_ns: [6, 7],
+            truncated_us: (seed != 2).then_some(2_500),
+            start: (8, 9),
+        }
+    }
+
+    fn latency(scheduler: usize) -> Point {
+        Point {
+            scheduler,
+            load: 100,
+            class: 0,
+            quantity: |row| f64::from(u32::try_from(row.mean_ns).unwrap_or(u32::MAX)),
+        }
+    }
+
+    #[test]
+    fn csv_is_read_as_it_was_written() {
+        let rows = [row(0, 1, 10), row(0, 2, 20), row(1, 1, 30)];
+        let results = Results::of(rows.to_vec());
+        let text = results.write();
+        let again = Results::read(text.as_bytes()).unwrap();
+        assert_eq!(again.rows(0, 100, 0), &rows[..2]);
+        assert_eq!(again.rows(1, 100, 0), &rows[2..]);
+        assert!(again.rows(2, 100, 0).is_empty());
+        assert_eq!(again.write(), text);
+    }
+
+    #[test]
+    fn pairs_have_equal_seeds() {
+        // Seeds 1 and 2 are common: differences of 10 each, 50 % of the others' mean of 20.
+        let rows = [row(0, 1, 20), row(0, 2, 40), row(0, 3, 900), row(1, 1, 10), row(1, 2, 30)];
+        let results = Results::of(rows.to_vec());
+        assert_eq!(results.paired(latency(0), latency(1), 0.95), Estimate::exact(50.0));
+        let mean = results.mean(latency(1), 0.95);
+        // t is 12.706 with one degree of freedom; the standard error is 10.
+        assert!((mean.value - 20.0).abs() < 1e-9 && (mean.high - 147.06).abs() < 0.01, "{mean:?}");
     }
 }

@@ -45,6 +45,17 @@ impl Packets {
             class: injection.class,
             channel: 0,
         };
+        self.insert_state(packet)
+    }
+
+    /// Inserts a copy of a packet with another destination; returns its slot.
+    pub(crate) fn copy(&mut self, slot: u32, destination: u32) -> u32 {
+        let packet = PacketState { destination, next: NONE, ..*self.get(slot) };
+        self.insert_state(packet)
+    }
+
+    #[inline]
+    fn insert_state(&mut self, packet: PacketState) -> u32 {
         self.alive += 1;
         if let Some(slot) = self.free {
             let next = self.packets[slot as usize].next;

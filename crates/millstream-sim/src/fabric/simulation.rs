@@ -23,6 +23,7 @@ use millstream::{Packet, StreamId};
 
 mod assembly;
 mod credit_accounts;
+mod multicast;
 
 use super::crossbar::{Switch, Transfer, credits};
 use super::error::FabricError;
@@ -33,6 +34,9 @@ use super::parameters::{Forwarding, LinkParameters, SwitchParameters};
 use super::topology::{Node, Topology};
 use super::traffic::{EndPointTraffic, Injection};
 use credit_accounts::CreditAccounts;
+use multicast::Multicast;
+
+pub use multicast::Replication;
 
 /// A scheduled event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -125,6 +129,8 @@ pub struct Simulation {
     /// End-points with a scheduled [`Event::Injection`].
     pending_injections: usize,
     hops: u64,
+    /// The multicast classes, if there are any.
+    multicast: Option<Box<Multicast>>,
 }
 
 /// Work of the current instant; kept between instants to reuse its memory.
@@ -141,15 +147,44 @@ struct InstantWork {
 }
 
 impl Simulation {
+    /// Makes `classes` multicast: a packet injected to end-point d reaches all of `groups[d]`.
+    ///
+    /// The source is left out of its group; a packet without another member disappears. Each class
+    /// keeps its own virtual channel, contract and credits. A listener hears of one injection and
+    /// of a delivery for each end-point. Admission of connections does not count the copies.
+    ///
+    /// # Panics
+    /// Panics after the first [`run`](Self::run), unless there is one group of end-points for each
+    /// end-point.
+    pub fn set_multicast(
+        &mut self,
+        classes: &[u8],
+        groups: Vec<Vec<u32>>,
+        replication: Replication,
+    ) {
+        assert_eq!(self.now_ns(), 0, "the simulation has started");
+        let end_points = self.topology.end_points();
+        assert_eq!(groups.len(), end_points as usize, "one group per end-point");
+        let exists = |member: &u32| *member < end_points;
+        assert!(groups.iter().flatten().all(exists), "a member is not an end-point");
+        let is_multicast = (0..=u8::MAX).map(|class| classes.contains(&class)).collect();
+        self.multicast = Some(Box::new(Multicast::new(replication, is_multicast, groups)));
+    }
+
     /// Runs until `until_ns`, or until no event is left. Returns whether events are left.
     ///
     /// # Errors
     /// Returns [`Deadlock`](FabricError::Deadlock) if the fabric holds packets that can never move.
-    pub fn run(
+    ///
+    /// # Panics
+    /// Panics if the listener asks for steps and the fabric has multicast classes: steps do not
+    /// describe copies.
+    pub fn run<L: FabricListener>(
         &mut self,
         until_ns: u64,
-        listener: &mut impl FabricListener,
+        listener: &mut L,
     ) -> Result<bool, FabricError> {
+        assert!(!L::STEPS || self.multicast.is_none(), "steps do not describe multicast copies");
         while let Some(time_ns) = self.event_queue.next_ns() {
             if time_ns > until_ns {
                 return Ok(true);
@@ -303,6 +338,11 @@ impl Simulation {
     #[inline]
     fn transferred(&mut self, now_ns: u64, switch: u32, output: u8) {
         let transfer = self.switches[switch as usize].transferred(usize::from(output));
+        if let Some(multicast) = &mut self.multicast
+            && !multicast.frees_room(switch, output)
+        {
+            return self.mark_switch(switch);
+        }
         let link = self.wiring.input(switch, transfer.input);
         let credits = u16::try_from(transfer.credits).expect("a packet has at most 65,535 bytes");
         self.credit_accounts.left(link, transfer.from_channel, transfer.credits);
@@ -338,9 +378,37 @@ impl Simulation {
     /// Makes a packet that arrived on `link` available to the crossbar there.
     #[inline]
     fn ready(&mut self, link: u32, packet: u32) {
-        let (switch, port, channel) = self.route(link, packet);
         let state = self.packets.get(packet);
         self.credit_accounts.ready(link, state.channel, credits(state.bytes));
+        if self.multicast.is_none() {
+            return self.request_transfer(link, packet);
+        }
+        let copies = self.split(link, packet);
+        if let Some(multicast) = &mut self.multicast {
+            multicast.share_room(&copies);
+        }
+        for copy in copies {
+            self.request_transfer(link, copy);
+        }
+    }
+
+    /// Splits a packet that arrived on `link` by output; returns its copies, itself the first.
+    fn split(&mut self, link: u32, packet: u32) -> Vec<u32> {
+        let Node::Switch(switch) = self.transmitters[link as usize].to else {
+            unreachable!("only switches forward")
+        };
+        let Self { multicast, topology, packets, .. } = self;
+        let copies = match multicast {
+            Some(multicast) => multicast.split(packet, switch, topology, packets),
+            None => vec![packet],
+        };
+        self.packets_in_switches += copies.len() as u64 - 1;
+        copies
+    }
+
+    #[inline]
+    fn request_transfer(&mut self, link: u32, packet: u32) {
+        let (switch, port, channel) = self.route(link, packet);
         let input = usize::from(self.transmitters[link as usize].to_port);
         let (output, channel) = (usize::from(port), usize::from(channel));
         self.switches[switch as usize].ready(input, packet, output, channel, &mut self.packets);
@@ -350,6 +418,22 @@ impl Simulation {
     /// Queues a packet that arrived on `link` at its output, behind an ideal crossbar.
     #[inline]
     fn arrive(&mut self, now_ns: u64, link: u32, packet: u32, listener: &mut impl FabricListener) {
+        if self.multicast.is_none() {
+            return self.queue_at_output(now_ns, link, packet, listener);
+        }
+        for copy in self.split(link, packet) {
+            self.queue_at_output(now_ns, link, copy, listener);
+        }
+    }
+
+    #[inline]
+    fn queue_at_output(
+        &mut self,
+        now_ns: u64,
+        link: u32,
+        packet: u32,
+        listener: &mut impl FabricListener,
+    ) {
         let (switch, port, channel) = self.route(link, packet);
         let link = self.wiring.output(switch, port);
         self.report_step(packet, Step::Queued { link, time_ns: now_ns }, listener);
@@ -406,9 +490,20 @@ impl Simulation {
             }
             let packet = self.packets.insert(end_point, &injection);
             listener.injected(end_point, &injection);
-            self.report_step(packet, Step::Injected { link }, listener);
             let channel = channel(injection.class, 0, self.layers);
-            self.enqueue(now_ns, link, channel, packet, listener);
+            let Self { multicast, packets, .. } = self;
+            match multicast {
+                Some(multicast) if multicast.is_multicast(injection.class) => {
+                    let group = injection.destination;
+                    for packet in multicast.address(packet, group, end_point, packets) {
+                        self.enqueue(now_ns, link, channel, packet, listener);
+                    }
+                }
+                _ => {
+                    self.report_step(packet, Step::Injected { link }, listener);
+                    self.enqueue(now_ns, link, channel, packet, listener);
+                }
+            }
             self.upcoming[end_point as usize] = self.sources[end_point as usize].next();
         }
     }
@@ -425,6 +520,9 @@ impl Simulation {
         let transfers = &mut work.transfers;
         switches[switch as usize].arbitrate(packets, route, |transfer| transfers.push(transfer));
         while let Some(transfer) = self.work.transfers.pop() {
+            if let Some(multicast) = &mut self.multicast {
+                multicast.crosses(transfer.packet, switch, transfer.output);
+            }
             let state = self.packets.get(transfer.packet);
             let bytes = state.bytes;
             let end_ns = (now_ns + self.crossbar_ns[bytes as usize]).max(state.tail_ns);

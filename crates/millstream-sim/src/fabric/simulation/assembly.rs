@@ -186,6 +186,7 @@ impl Simulation {
             packets_in_switches: 0,
             pending_injections: 0,
             hops: 0,
+            multicast: None,
             topology,
         };
         for end_point in 0..simulation.topology.end_points() {

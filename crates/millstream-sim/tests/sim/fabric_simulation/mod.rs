@@ -2,6 +2,7 @@
 
 mod journeys;
 mod link;
+mod multicast;
 mod support;
 
 use millstream::{Contract, StreamId};
