@@ -117,6 +117,9 @@ pub(super) fn section() -> miette::Result<Section> {
     Ok(section)
 }
 
+/// Selects the cost that a line of Figure 6 shows.
+type CostOf = fn(&Code) -> &Cost;
+
 /// Cycles a packet without packet traffic.
 #[allow(clippy::cast_precision_loss)]
 fn delay(cost: &Cost, compute: u64) -> f64 {
@@ -128,7 +131,7 @@ fn figure_6(section: &mut Section, codes: &[Code]) -> miette::Result<()> {
     let code = |streams: u32| &codes[place(streams)];
     let fitted: [Vec<f64>; 2] =
         [0, 1].map(|of| STREAMS.map(|n| delay(&table_3(n)[of], COMPUTE_PER_ACCESS)).to_vec());
-    let counted: [(&str, u64, fn(&Code) -> &Cost); 6] = [
+    let counted: [(&str, u64, CostOf); 6] = [
         ("HILQ, counted", COMPUTE_PER_ACCESS, |code| &code.hilq),
         ("HILQ, counted", none, |code| &code.hilq),
         ("HILQ, counted", central, |code| &code.hilq),
