@@ -2,7 +2,8 @@
 //!
 //! `make paper-router` writes `measured/live.csv`, the quantities of each round, and
 //! `measured/costs.csv`, the points of the figures. Each flow's rate in the figures is a fraction
-//! of its offered load, so both share an axis. The model's value of each quantity is in `model.csv`.
+//! of its offered load, so both share an axis. The model's value of each quantity is in
+//! `model.csv`.
 
 use miette::IntoDiagnostic as _;
 use millstream_report::chart::Line;
