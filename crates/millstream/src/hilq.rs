@@ -84,7 +84,8 @@ impl Hilq {
     /// Returns a scheduler without streams. `zero_window` of `options` has no effect.
     ///
     /// # Panics
-    /// If a size is 0, there are more than 1,024 slots in a segment, or fewer than two segments.
+    /// If a size is 0, there are more than 1,024 slots in a segment, or fewer than two segments, or
+    /// the collector's delay leaves no segment for packets.
     #[must_use]
     pub fn new(options: DwcsOptions, sizes: Sizes) -> Self {
         Self::with_memory(options, sizes, ())

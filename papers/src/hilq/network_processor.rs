@@ -64,6 +64,9 @@ fn range(band: Estimate) -> String {
     format!("{value} [{low}, {high}]")
 }
 
+/// Selects one of the counted costs.
+type CostOf = fn(&Code) -> &Cost;
+
 /// The counted costs for one number of streams.
 struct Code {
     /// HILQ: arrivals on the receiving engines, decisions on the scheduling engine.
@@ -207,7 +210,7 @@ fn figure_6_claims<'a>(
         Given::Input,
     );
     let cost = float(PAPER_COST);
-    let mut about_500 = |what: &str, of: fn(&Code) -> &Cost| {
+    let mut about_500 = |what: &str, of: CostOf| {
         let ours = band(|compute| delay(of(code(2000)), compute));
         let what = format!("Fig 6: cycles a stream at 2,000 streams, {what}");
         let test = Test::new(what, "about 500", "500 ± 10 %", Allowed::near(cost, 10.0));
@@ -328,7 +331,7 @@ fn figure_8(section: &mut Section, codes: &[Code]) -> miette::Result<()> {
     );
     section.table_head("packets, active streams", &STREAMS.map(|n| grouped(n.into())));
     let table = |of: usize| STREAMS.map(|n| (table_3(n)[of].clone(), COMPUTE_PER_ACCESS)).to_vec();
-    let code = |of: fn(&Code) -> &Cost| -> Vec<(Cost, u64)> {
+    let code = |of: CostOf| -> Vec<(Cost, u64)> {
         codes.iter().map(|code| (of(code).clone(), central)).collect()
     };
     let mut ends = vec![0];
