@@ -120,9 +120,6 @@ pub(super) fn section() -> miette::Result<Section> {
     Ok(section)
 }
 
-/// Selects the cost that a line of Figure 6 shows.
-type CostOf = fn(&Code) -> &Cost;
-
 /// Cycles a packet without packet traffic.
 #[allow(clippy::cast_precision_loss)]
 fn delay(cost: &Cost, compute: u64) -> f64 {

@@ -1,6 +1,7 @@
 //! The results of all runs, stored in a file: runs take minutes, so a check repeats only a few.
 
 use miette::{IntoDiagnostic, miette};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Mutex;
@@ -29,14 +30,10 @@ pub(crate) const LOADS: [u32; PLAN.len()] = {
     }
     loads
 };
-/// The number of seeds of the schedulers that the paper does not have, at full load.
-const OTHERS_SEEDS: u64 = 3;
 /// Confidence of the intervals in tables and figures, as in the paper.
 const SHOWN_CONFIDENCE: f64 = 0.9;
 
 /// The number of the paper's schedulers, the first of [`SCHEDULERS`].
-///
-/// They run at every load, the others only at full load.
 pub(crate) const PAPER_SCHEDULERS: usize = 3;
 pub(crate) const FULL_LOAD: u32 = 100;
 
@@ -57,18 +54,15 @@ pub(crate) struct Point {
 /// A file may lack planned runs: statements about them are not judged.
 pub(crate) struct Results(BTreeMap<(usize, u32, usize), Vec<Row>>);
 
+/// Returns the runs, of which the last are done first: seed by seed, so that all loads progress.
 fn plan() -> Vec<(usize, u32, u64)> {
     let mut plan = Vec::new();
-    for scheduler in 0..SCHEDULERS.len() {
+    for scheduler in 0..PAPER_SCHEDULERS {
         for (load, seeds) in PLAN {
-            let seeds = match load {
-                _ if scheduler < PAPER_SCHEDULERS => seeds,
-                FULL_LOAD => OTHERS_SEEDS,
-                _ => 0,
-            };
             plan.extend((1..=seeds).map(|seed| (scheduler, load, seed)));
         }
     }
+    plan.sort_unstable_by_key(|(scheduler, load, seed)| (Reverse(*seed), *load, *scheduler));
     plan
 }
 

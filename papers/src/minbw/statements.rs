@@ -21,7 +21,7 @@ use super::interval::{absolute, confidence_of_each, greatest, least, mean};
 use super::network::{CLASSES, SCHEDULERS};
 use super::results::{FULL_LOAD, LOADS, PAPER_SCHEDULERS, Point, Quantity, Results};
 use super::{BE, BK, CL, EE, JITTER_US, MAX_US, MEAN_US, THROUGHPUT_SHARE, VI, VO, as_f64};
-use crate::claim::{Allowed, Claim, Estimate, Evidence, Given, Test};
+use crate::claim::{Allowed, Claim, Estimate, Evidence, Given, Test, Verdict};
 
 const NC: usize = 0;
 const WFQ: usize = 0;
@@ -126,13 +126,21 @@ impl Rule {
         }
     }
 
-    /// Returns how far an estimate supports the rule: the least of all decides.
-    fn support(self, of: Estimate) -> f64 {
-        match self {
+    /// Returns how far an estimate supports the rule; the least one is shown.
+    ///
+    /// An estimate that contradicts the rule supports it less than one that leaves it open.
+    fn support(self, of: Estimate) -> (u8, f64) {
+        let rank = match self.allowed().judge(self.tested(&[of])) {
+            Verdict::Differs => 0,
+            Verdict::CannotTell => 1,
+            Verdict::Reproduced => 2,
+        };
+        let value = match self {
             Self::Above => of.value,
             Self::NotAbove => -of.value,
             Self::Similar => -of.value.abs(),
-        }
+        };
+        (rank, value)
     }
 }
 
@@ -171,7 +179,10 @@ impl Judge<'_> {
             .map(|(one, other)| self.results.paired(*one, *other, confidence))
             .collect();
         let weakest = (0..pairs.len())
-            .min_by(|a, b| rule.support(differences[*a]).total_cmp(&rule.support(differences[*b])))
+            .min_by(|a, b| {
+                let [a, b] = [a, b].map(|at| rule.support(differences[*at]));
+                a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+            })
             .expect("a statement has a pair");
         let (one, other) = pairs[weakest];
         let value = |of| self.results.mean(of, confidence).value;
@@ -606,6 +617,17 @@ mod tests {
         assert_eq!(similar([(-11.0, 9.0), (-3.0, 0.0)]), CannotTell);
         assert_eq!(similar([(-12.0, -11.0), (-3.0, 0.0)]), Differs);
         assert_eq!(similar([(11.0, 12.0), (-30.0, 30.0)]), Differs);
+    }
+
+    #[test]
+    fn the_shown_value_is_one_that_decides() {
+        let of = |low, high| Estimate { value: f64::midpoint(low, high), low, high };
+        let support = |rule: Rule, low, high| rule.support(of(low, high));
+        // An open interval comes before a lower value that is certain.
+        assert!(support(Rule::Above, -10.0, 50.0) < support(Rule::Above, 1.0, 2.0));
+        assert!(support(Rule::Above, -3.0, -2.0) < support(Rule::Above, -10.0, 4.0));
+        assert!(support(Rule::Similar, 11.0, 12.0) < support(Rule::Similar, -60.0, 60.0));
+        assert!(support(Rule::NotAbove, -1.0, 1.0) < support(Rule::NotAbove, -1.0, 0.0));
     }
 
     #[test]
