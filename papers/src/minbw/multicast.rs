@@ -54,6 +54,9 @@ struct Run {
     transmissions: u64,
 }
 
+/// A quantity of a run.
+type Quantity = fn(&Run) -> f64;
+
 /// All runs, by scheduler, replication and seed.
 pub(super) struct Runs(BTreeMap<(usize, usize, u64), Run>);
 
@@ -151,13 +154,13 @@ impl Runs {
         Ok(true)
     }
 
-    fn values(&self, scheduler: usize, replication: usize, of: fn(&Run) -> f64) -> Vec<f64> {
+    fn values(&self, scheduler: usize, replication: usize, of: Quantity) -> Vec<f64> {
         let runs = self.0.range((scheduler, replication, 0)..=(scheduler, replication, u64::MAX));
         runs.map(|(_, run)| of(run)).collect()
     }
 
     /// Returns the mean difference of source copies to switch copies, paired by seed, in %.
-    fn difference(&self, scheduler: usize, of: fn(&Run) -> f64) -> Estimate {
+    fn difference(&self, scheduler: usize, of: Quantity) -> Estimate {
         let [switches, source] = [0, 1].map(|replication| self.values(scheduler, replication, of));
         let base = interval::mean(&switches, 0.95).value;
         let pairs = source.iter().zip(&switches);
@@ -187,7 +190,7 @@ impl Runs {
         );
         text += "| | scheduler | copies by switches | copies by the source | difference |\n\
                  |---|---|---:|---:|---:|\n";
-        let rows: [(&str, usize, fn(&Run) -> f64); 5] = [
+        let rows: [(&str, usize, Quantity); 5] = [
             ("delivered multicast, % of the links", 2, |run| as_f64(run.delivered) / 1e4),
             ("transmissions on all links, millions", 3, |run| as_f64(run.transmissions) / 1e6),
             ("multicast, mean latency, µs", 1, |run| as_f64(run.mean_ns) / 1e3),

@@ -422,11 +422,10 @@ fn control(judge: &mut Judge<'_>) {
             &pairs,
         );
     }
-    for scheduler in 0..PAPER_SCHEDULERS {
+    for (scheduler, name) in SCHEDULERS.iter().enumerate().take(PAPER_SCHEDULERS) {
         judge.pairs(
             &format!(
-                "MinBW, Figs 2 and 3: mean latency (µs) of NC and VO under {} at load 1.00",
-                SCHEDULERS[scheduler]
+                "MinBW, Figs 2 and 3: mean latency (µs) of NC and VO under {name} at load 1.00"
             ),
             "NC worse: it is bursty",
             Rule::Above,
