@@ -3,7 +3,7 @@
 # make test     every check: format, lints, licences, documentation, tests, conformance
 # make bench    what a decision costs, and a ten-million-packet run
 # make figures  regenerate the tables and figures of papers/; PAPER=hilq makes one paper's
-# make paper-coprocessor  the media server beside a load, live; five minutes, as root
+# make paper-coprocessor  the media server beside a web server, live; an hour, as root
 # make paper-router  the Router paper with the live router, between network namespaces; seven
 #               minutes, as root
 # make book     the book as web pages, target/book
