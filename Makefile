@@ -3,8 +3,8 @@
 # make test     every check: format, lints, licences, documentation, tests, conformance
 # make bench    cost of a decision, and a run of ten million packets
 # make figures  regenerate the tables and figures of papers/; PAPER=hilq makes those of one paper
-# make paper-coprocessor  the Co-processor paper with the live media server under load; five
-#               minutes, as root
+# make paper-coprocessor  the Co-processor paper with the live media server beside a loaded web
+#               server; an hour, as root
 # make paper-router  the Router paper with the live router, between network namespaces; fifteen
 #               minutes, as root
 # make book     the book as web pages, target/book

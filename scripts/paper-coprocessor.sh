@@ -1,12 +1,37 @@
 #!/usr/bin/env bash
-# Repeats the Co-processor paper's measurements on this machine: its tables, then the live server
-# with clients under load. The scheduler runs on the host and on its own core. Writes
-# papers/coprocessor/measured and the page.
+# Measures the Co-processor paper on this machine: its tables, then the live server beside a loaded
+# web server, by placement and scheduling class of its data plane, and other RTSP servers in the
+# same rounds. Writes papers/coprocessor/measured and the page. Needs root; as root it installs
+# missing packages by apt. Takes about an hour.
+#
+# Usage: paper-coprocessor.sh [OPTION...]: options of papers/coprocessor/live.py. `--resume` keeps
+# the finished runs; `--only-live` (first) skips the tables.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-cargo build --release --quiet -p millstream-papers
-papers=${CARGO_TARGET_DIR:-target}/release/millstream-papers
-"$papers" --coprocessor
-cargo bench --quiet --profile release -p millstream-media --bench coprocessor -- \
-    "$PWD/papers/coprocessor/measured"
-"$papers" --redraw coprocessor
+only_live=
+if [[ ${1:-} == --only-live ]]; then
+    only_live=1
+    shift
+fi
+packages=()
+command -v nginx >/dev/null || packages+=(nginx-light)
+command -v wrk >/dev/null || packages+=(wrk)
+command -v ffmpeg >/dev/null || packages+=(ffmpeg)
+if [[ ${#packages[@]} -gt 0 ]]; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        "${packages[@]}" >/dev/null
+fi
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export CARGO_TARGET_DIR=$target
+benches/peers/rtsp.sh "$target/peers"
+cargo build --release --quiet -p millstream-cli -p millstream-papers
+cargo build --release --quiet -p millstream-player --example clients
+measured=$PWD/papers/coprocessor/measured
+if [[ -z $only_live ]]; then
+    "$target/release/millstream-papers" --coprocessor
+    cargo bench --quiet --profile release -p millstream-media --bench coprocessor -- "$measured"
+fi
+MILLSTREAM=$target/release/millstream CLIENTS=$target/release/examples/clients \
+    python3 papers/coprocessor/live.py "$measured/live.csv" "$@"
+"$target/release/millstream-papers" --redraw coprocessor

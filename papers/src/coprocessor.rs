@@ -6,9 +6,11 @@
 mod figures;
 mod floating;
 mod host;
+mod judge;
 mod live;
 mod paths;
 mod statements;
+mod table_text;
 mod tables;
 
 use std::fmt::Write as _;
@@ -40,33 +42,34 @@ fn elapsed_ns(since: Instant) -> u64 {
 /// Returns the page with its figures and the paper's statements.
 pub(crate) fn page(folder: &Path) -> miette::Result<Page> {
     let runs = Runs::compute();
-    let statements = statements::statements(&runs);
     let live = live::Live::read(folder)?;
-    let mut claims = statements.claims;
-    let live_claims = live.claims();
+    let tables = table_text::Tables::read(folder)?;
     let mut text = String::from(include_str!("coprocessor/page.md"));
-    let table = |text: &mut String, claims: &[Claim]| {
+    let mut claims = Vec::new();
+    let mut files = Vec::new();
+    let mut judged = |text: &mut String, of: Vec<Claim>| {
         *text += HEAD;
-        *text += &rows(claims, "Co-processor, ");
+        *text += &rows(&of, "Co-processor, ");
+        claims.extend(of);
+    };
+    let mut drawn = |text: &mut String, figures: Vec<(String, String, String)>| {
+        for (file, title, svg) in figures {
+            let _ = writeln!(text, "\n![{title}]({file})");
+            files.push((file, svg));
+        }
     };
     text += "\n## The model and the paper\n\n";
-    table(&mut text, &claims);
-    text += "\nWhere the model differs:\n\n| | the paper | the model | why |\n|---|---|---|---|\n";
-    text += &statements.differences;
-    let mut files = Vec::new();
-    for (file, title, svg) in runs.draw()? {
-        let _ = writeln!(text, "\n![{title}]({file})");
-        files.push((file, svg));
-    }
+    judged(&mut text, statements::statements(&runs));
+    drawn(&mut text, runs[0].draw()?);
     text += include_str!("coprocessor/live.md");
-    table(&mut text, &live_claims);
     text += &live.summary();
-    for (file, title, svg) in live.draw()? {
-        let _ = writeln!(text, "\n![{title}]({file})");
-        files.push((file, svg));
-    }
-    text += &statements::tables(folder)?;
-    claims.extend(live_claims);
+    text += &live.effects();
+    text.push('\n');
+    judged(&mut text, live.claims());
+    drawn(&mut text, live.draw()?);
+    text += &tables.text()?;
+    text += "\n## Statements about the tables\n\n";
+    judged(&mut text, tables.claims()?);
     files.push(("README.md".to_owned(), text));
     Ok(Page { files, claims })
 }

@@ -1,8 +1,9 @@
 //! Packets of many sessions with their arrival times, for measurements.
 
 use rtp_types::RtpPacket;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::UdpSocket;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -111,6 +112,46 @@ pub fn lateness(
     frames.filter(|(_, frames)| !frames.is_empty()).collect()
 }
 
+/// Returns the delays of one source's frames that are due in `window`; `None` for a frame whose
+/// last packet did not arrive.
+///
+/// RTP time numbers a frame; display order must be coding order. A frame is due a whole number of
+/// periods after the source's earliest frame. That one may arrive before the window, so a source
+/// that is late in all of the window shows it. The last frames of a source that ended are missing.
+///
+/// # Panics
+/// If there are no packets, or a frame is due before the source's time 0.
+pub fn delays(
+    arrivals: &[Arrival],
+    period: Duration,
+    window: Range<Duration>,
+) -> Vec<Option<Duration>> {
+    let nanos = |time: Duration| i128::try_from(time.as_nanos()).unwrap();
+    let period_ns = nanos(period);
+    let ticks = i64::try_from(period.as_nanos() * RTP_HZ / 1_000_000_000).unwrap();
+    let first = arrivals[0].time;
+    let number = |time: u32| {
+        let since = i64::from(time.wrapping_sub(first).cast_signed());
+        // Rounded: servers derive RTP time from clocks of other units.
+        (since + ticks / 2).div_euclid(ticks)
+    };
+    let ends: BTreeMap<i64, i128> =
+        arrivals.iter().filter(|a| a.last).map(|a| (number(a.time), nanos(a.at))).collect();
+    let offset = |(number, at): (&i64, &i128)| at - i128::from(*number) * period_ns;
+    let best = ends.iter().map(offset).min().unwrap();
+    let due = |number: i64| best + i128::from(number) * period_ns;
+    let (from, to) = (nanos(window.start), nanos(window.end));
+    let first_due = i64::try_from((from - best).div_euclid(period_ns)).unwrap();
+    (first_due..)
+        .skip_while(|number| due(*number) < from)
+        .take_while(|number| due(*number) < to)
+        .map(|number| {
+            let late = ends.get(&number).map(|at| at - due(number));
+            late.map(|ns| Duration::from_nanos(u64::try_from(ns).unwrap()))
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -161,5 +202,40 @@ mod tests {
     #[should_panic(expected = "frame numbers do not increase")]
     fn a_lost_first_frame_is_noticed() {
         late_us(&arrivals(&[1, 2, 3, 4], 0, |_| 0), Duration::ZERO);
+    }
+
+    /// Frames in display order, of one packet each; `late_ms` delays each, `None` loses it.
+    fn in_order(first: u32, late_ms: &[Option<u64>]) -> Vec<Arrival> {
+        let frame = |(number, late): (u32, &Option<u64>)| {
+            let at = PERIOD * (number + 2) + Duration::from_millis((*late)?);
+            let time = first.wrapping_add(number * 3_600);
+            Some(Arrival { at, source: 7, time, bytes: 100, last: true })
+        };
+        (0..).zip(late_ms).filter_map(frame).collect()
+    }
+
+    fn delays_ms(arrivals: &[Arrival], from: u32, to: u32) -> Vec<Option<u128>> {
+        let delays = delays(arrivals, PERIOD, PERIOD * from..PERIOD * to);
+        delays.into_iter().map(|late| Some(late?.as_millis())).collect()
+    }
+
+    #[test]
+    fn a_source_that_is_late_in_all_of_the_window_is_late() {
+        let all = in_order(u32::MAX - 5_000, &[Some(0), Some(50), Some(50), Some(50)]);
+        assert_eq!(delays_ms(&all, 3, 6), [Some(50), Some(50), Some(50)]);
+    }
+
+    #[test]
+    fn a_frame_that_did_not_arrive_is_counted() {
+        let all = in_order(0, &[Some(3), None, Some(10), Some(3)]);
+        assert_eq!(delays_ms(&all, 2, 7), [Some(0), None, Some(7), Some(0), None]);
+    }
+
+    #[test]
+    fn rtp_times_are_rounded_to_frames() {
+        let mut all = in_order(100, &[Some(0), Some(0), Some(0)]);
+        all[1].time -= 1;
+        all[2].time += 1;
+        assert_eq!(delays_ms(&all, 2, 5), [Some(0), Some(0), Some(0)]);
     }
 }

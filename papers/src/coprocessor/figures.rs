@@ -11,7 +11,10 @@ const WINDOW: u64 = 5;
 /// Averaging time of utilisation, s.
 const SHORT: usize = 2;
 
-/// The runs of all experiments, each with one run for each load of [`LOADS`].
+/// Seeds of the web requests. The figures show the first.
+pub(super) const SEEDS: u64 = 20;
+
+/// The runs of all experiments with one seed, each with one run for each load of [`LOADS`].
 pub(super) struct Runs {
     pub(super) host: Vec<Outcome>,
     pub(super) ni: Vec<Outcome>,
@@ -20,13 +23,17 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn compute() -> Self {
-        let all = |placement, clock| LOADS.map(|load| run(load, placement, clock)).into();
-        Self {
-            host: all(Placement::Host, Clock::SinceLast),
-            ni: all(Placement::Ni, Clock::SinceLast),
-            absolute: all(Placement::Host, Clock::Absolute),
-        }
+    /// Runs all experiments with each seed.
+    pub(super) fn compute() -> Vec<Self> {
+        let with = |seed| {
+            let all = |at, clock| LOADS.map(|load| run(load, at, clock, seed)).into();
+            Self {
+                host: all(Placement::Host, Clock::SinceLast),
+                ni: all(Placement::Ni, Clock::SinceLast),
+                absolute: all(Placement::Host, Clock::Absolute),
+            }
+        };
+        (1..=SEEDS).map(with).collect()
     }
 
     /// Returns the figures: file, title, drawing.

@@ -155,8 +155,8 @@ struct Host<S: Select> {
     used: Vec<u64>,
 }
 
-/// Runs the experiment under `load`.
-pub(super) fn run(load: Load, placement: Placement, clock: Clock) -> Outcome {
+/// Runs the experiment under `load`; `seed` draws the web requests.
+pub(super) fn run(load: Load, placement: Placement, clock: Clock, seed: u64) -> Outcome {
     // The paper's heaps: one of deadlines, one of loss-tolerances.
     let mut scheduler = Scheduler::new(Dwcs::<EdfFirst>::default(), DualHeap::default());
     let contract = || {
@@ -186,7 +186,7 @@ pub(super) fn run(load: Load, placement: Placement, clock: Clock) -> Outcome {
         requests: VecDeque::new(),
         servers: 0,
         next_request_ns: 0,
-        random: Random::new(1, 0),
+        random: Random::new(seed, 0),
         scheduler,
         films,
         serving: 0,

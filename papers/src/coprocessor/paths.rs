@@ -7,7 +7,13 @@
 //! I    file, through the page cache ────── host ───────────────────────────> client
 //! II   disk, direct I/O ────────────────── NI ─────────────────────────────> client
 //! III  disk, direct I/O ─── producer ── shared memory, ring ── NI ─────────> client
+//!
+//! push          host ── shared memory ── NI's memory │ decision ── NI ─────> client
+//! pull          host ── shared memory │ decision ── NI's memory ── NI ─────> client
 //! ```
+//! Push and pull (section 3.1.2) start at the scheduler's decision: the frame then is in the NI's
+//! memory, or in memory that the host has written.
+//!
 //! Threads, each pinned to a core, replace the processors. The client is the measuring thread's own
 //! socket, so no path includes a wake-up.
 
@@ -43,13 +49,24 @@ const WORDS: usize = 10_001;
 struct Block([u8; BLOCK]);
 const BLOCK: usize = 4_096;
 
-/// Returns the CSV: quantity, median and 99th percentile, ns.
+/// Returns the ranks, from 0, of the interval that covers the median of `count` values with a
+/// probability of 95 % (normal approximation of the binomial distribution).
+#[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn median_ranks(count: usize) -> [usize; 2] {
+    let half = 0.98 * (count as f64).sqrt();
+    let last = count - 1;
+    let low = (count as f64 / 2.0 - half).max(0.0) as usize;
+    [low, last - low]
+}
+
+/// Returns the CSV: quantity, median, 99th percentile and the median's interval of 95 %, ns.
 pub(super) fn paths(film: &Path) -> io::Result<String> {
-    let mut text = "what,median_ns,p99_ns\n".to_owned();
+    let mut text = "what,median_ns,p99_ns,low_ns,high_ns\n".to_owned();
     let mut row = |what: &str, mut times: Vec<u64>| {
         times.sort_unstable();
         let at = |part: usize| times[(times.len() - 1) * part / 100];
-        let _ = writeln!(text, "{what},{},{}", at(50), at(99));
+        let [low, high] = median_ranks(times.len()).map(|rank| times[rank]);
+        let _ = writeln!(text, "{what},{},{},{low},{high}", at(50), at(99));
     };
     pin(0);
     let cached = File::open(film)?;
@@ -91,6 +108,9 @@ pub(super) fn paths(film: &Path) -> io::Result<String> {
     row("disk", disk);
     row("network", net);
     row("III", through_producer(&direct, &client, &server, place)?);
+    let [push, pull] = push_and_pull(&client, &server)?;
+    row("push", push);
+    row("pull", pull);
     let (transfer, read, write) = between_cores();
     row("file between cores", transfer);
     row("word read", read);
@@ -146,6 +166,61 @@ fn through_producer(
         };
         let done = all();
         handed.store(u64::MAX, Ordering::Release);
+        done.map(|()| times)
+    })
+}
+
+/// Measures the dispatch of frames from the NI's memory (push) and from the host's (pull), ns.
+///
+/// The NI is this thread. The host, on another core, writes each frame before it is dispatched.
+fn push_and_pull(client: &UdpSocket, server: &UdpSocket) -> io::Result<[Vec<u64>; 2]> {
+    let shared: Vec<AtomicU64> = (0..FRAME_BYTES / 8).map(|_| AtomicU64::new(0)).collect();
+    // An odd value asks the host to write a frame; u64::MAX ends it.
+    let turn = AtomicU64::new(0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(1);
+            loop {
+                match turn.load(Ordering::Acquire) {
+                    u64::MAX => return,
+                    at if at % 2 == 1 => {
+                        shared.iter().for_each(|word| word.store(at, Ordering::Relaxed));
+                        turn.store(at + 1, Ordering::Release);
+                    }
+                    _ => spin_loop(),
+                }
+            }
+        });
+        let mut frame = [0; FRAME_BYTES];
+        let copy = |frame: &mut [u8; FRAME_BYTES]| {
+            for (bytes, word) in frame.chunks_exact_mut(8).zip(&shared) {
+                bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+            }
+        };
+        let mut times = [const { Vec::new() }; 2];
+        let mut all = || -> io::Result<()> {
+            for number in 0..2 * FRAMES {
+                let request = 2 * number as u64 + 1;
+                turn.store(request, Ordering::Release);
+                while turn.load(Ordering::Acquire) == request {
+                    spin_loop();
+                }
+                let pulled = number % 2;
+                if pulled == 0 {
+                    copy(&mut frame);
+                }
+                let start = Instant::now();
+                if pulled == 1 {
+                    copy(&mut frame);
+                }
+                server.send(&frame)?;
+                client.recv(&mut [0; 2 * FRAME_BYTES])?;
+                times[pulled].push(elapsed_ns(start));
+            }
+            Ok(())
+        };
+        let done = all();
+        turn.store(u64::MAX, Ordering::Release);
         done.map(|()| times)
     })
 }
@@ -217,4 +292,16 @@ fn pin(core: usize) {
     let mut set = CpuSet::new();
     set.set(core);
     let _ = sched_setaffinity(None, &set);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median_ranks;
+
+    #[test]
+    fn ranks_of_the_median_follow_the_binomial_distribution() {
+        // The exact ranks for 1,000 values are 469 and 532, from 1.
+        assert_eq!(median_ranks(1_000), [469, 530]);
+        assert_eq!(median_ranks(1), [0, 0]);
+    }
 }

@@ -25,8 +25,8 @@ const FRAMES: usize = 151;
 /// Bytes of a frame.
 const FRAME_BYTES: usize = 1_000;
 
-/// The number of runs with warm and with cold caches; the tables report their medians.
-const ROUNDS: [usize; 2] = [301, 5];
+/// The number of rounds with warm and with cold caches. A round has one run of every variant.
+const ROUNDS: [usize; 2] = [51, 7];
 
 /// Memory that is written to evict the caches, bytes; larger than any cache.
 const EVICTED_BYTES: usize = 96 << 20;
@@ -83,7 +83,7 @@ pub(super) fn scheduler() -> io::Result<String> {
     }
     let registers = Descriptors::Registers(registers);
     let mut text =
-        "arithmetic,caches,descriptors,with_scheduler_ns,without_scheduler_ns,decision_ns\n"
+        "arithmetic,caches,descriptors,round,with_scheduler_ns,without_scheduler_ns,decision_ns\n"
             .to_owned();
     for (cold, caches) in [(true, "cold"), (false, "warm")] {
         for (place, descriptors) in [("memory", &memory), ("registers", &registers)] {
@@ -94,18 +94,24 @@ pub(super) fn scheduler() -> io::Result<String> {
 }
 
 impl Bench {
+    /// Appends a row for each arithmetic and round.
     fn rows(&mut self, text: &mut String, caches: &str, place: &str, cold: bool, at: &Descriptors) {
-        let mut row = |name: &str, totals: [u64; 3]| {
-            let frames = FRAMES as u64;
-            let [with, without, alone] = totals.map(|total| total / frames);
-            let _ = writeln!(text, "{name},{caches},{place},{with},{without},{alone}");
-        };
-        row("fixed", self.totals(Dwcs::<EdfFirst>::default, cold, at));
-        row("floating", self.totals(Floating::<Hardware>::default, cold, at));
-        row("software-floating", self.totals(Floating::<Software>::default, cold, at));
+        for round in 1..=ROUNDS[usize::from(cold)] {
+            let mut row = |name: &str, totals: [u64; 3]| {
+                #[allow(clippy::cast_precision_loss)]
+                let [with, without, alone] = totals.map(|total| total as f64 / FRAMES as f64);
+                let _ = writeln!(
+                    text,
+                    "{name},{caches},{place},{round},{with:.1},{without:.1},{alone:.1}"
+                );
+            };
+            row("fixed", self.totals(Dwcs::<EdfFirst>::default, cold, at));
+            row("floating", self.totals(Floating::<Hardware>::default, cold, at));
+            row("software-floating", self.totals(Floating::<Software>::default, cold, at));
+        }
     }
 
-    /// Returns the median times of all frames, ns: with the scheduler, without, decisions alone.
+    /// Returns the times of all frames, ns: with the scheduler, without, decisions alone.
     fn totals<D: Discipline>(&mut self, by: fn() -> D, cold: bool, at: &Descriptors) -> [u64; 3]
     where
         DualHeap<D::Rank>: Structure<D::Rank>,
@@ -116,12 +122,7 @@ impl Bench {
             RunParameters { scheduled: false, ..parameters },
             RunParameters { sent: false, ..parameters },
         ];
-        variants.map(|parameters| {
-            let rounds = ROUNDS[usize::from(cold)];
-            let mut totals: Vec<u64> = (0..rounds).map(|_| self.run(by(), parameters)).collect();
-            totals.sort_unstable();
-            totals[rounds / 2]
-        })
+        variants.map(|parameters| self.run(by(), parameters))
     }
 
     /// Returns the time of one run, ns, without the time of evicting the caches.
