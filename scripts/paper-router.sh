@@ -3,9 +3,9 @@
 # the live router on a core of its own, between network namespaces. Writes papers/router/measured
 # and the page. Needs root.
 #
-# Usage: paper-router.sh [SECONDS [EXPERIMENT]...]. SECONDS is the duration of a measured point, 4 by
-# default; experiments with many rounds use a fraction of it. EXPERIMENT is one of live.py's; all by
-# default.
+# Usage: paper-router.sh [SECONDS [EXPERIMENT]...]. SECONDS is the duration of a measured point, 4
+# by default; experiments with many rounds use a fraction of it. EXPERIMENT is one of live.py's;
+# all by default.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/test-tools.sh

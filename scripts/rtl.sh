@@ -113,7 +113,8 @@ export VERILATOR=verilator RTL_CONFIGURATIONS=$configurations
 export CARGO_TARGET_DIR=$target/rtl-bulk
 cargo test --profile "$profile" --quiet --manifest-path rtl/bulk/Cargo.toml
 coverage=$root/target/rtl-coverage.md
-cargo run --profile "$profile" --quiet --manifest-path rtl/bulk/Cargo.toml -- "$decisions" 1 "$coverage"
+cargo run --profile "$profile" --quiet --manifest-path rtl/bulk/Cargo.toml -- \
+    "$decisions" 1 "$coverage"
 if [ "$mode" = quick ] && ! cmp "$coverage" rtl/coverage.md; then
     echo "error: run: cp $coverage rtl/coverage.md" >&2
     exit 1

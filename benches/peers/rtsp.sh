@@ -24,7 +24,8 @@ if [[ ! -x $folder/live555_rtsp ]]; then
     python3 -m pip download --quiet --disable-pip-version-check --no-deps \
         --no-binary liblivemedia -d "$scratch" "liblivemedia==$live555"
     tar -xzf "$scratch/liblivemedia-$live555.tar.gz" -C "$scratch"
-    parts=("$scratch/liblivemedia-$live555"/{liveMedia,groupsock,BasicUsageEnvironment,UsageEnvironment})
+    parts=("$scratch/liblivemedia-$live555"/{liveMedia,groupsock}
+        "$scratch/liblivemedia-$live555"/{BasicUsageEnvironment,UsageEnvironment})
     flags=(-O2 -w -DSOCKLEN_T=socklen_t -DNO_OPENSSL=1 "${parts[@]/%//include}")
     flags=("${flags[@]/#$scratch/-I$scratch}")
     shopt -s nullglob

@@ -96,8 +96,8 @@ fn main() -> miette::Result<ExitCode> {
         Some("--check") => Job::Check,
         Some(other) => {
             return Err(miette!(
-                "unknown argument `{other}`; use --only, --check, --redraw, --cards, --coprocessor, \
-                 --router-costs or --minbw-cycles"
+                "unknown argument `{other}`; use --only, --check, --redraw, --cards, \
+                 --coprocessor, --router-costs or --minbw-cycles"
             ));
         }
     };

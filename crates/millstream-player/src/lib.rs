@@ -1,7 +1,8 @@
 //! An RTSP player for tests and benchmarks: RTSP by `rtsp-types`, RTP by `rtp-types`.
 //!
 //! [`Player`] keeps the packets of one session; [`receive`] records those of many sessions at one
-//! socket, with arrival times from which [`lateness`] and [`delays`] follow. Errors panic: a test shows them.
+//! socket, with arrival times from which [`lateness`] and [`delays`] follow. Errors panic: a
+//! test shows them.
 
 #![allow(clippy::unwrap_used, clippy::missing_panics_doc)]
 

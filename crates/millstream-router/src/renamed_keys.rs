@@ -1,7 +1,7 @@
 //! JSON keys of reports that were renamed: written under both names, read under either.
 //!
-//! [`renamed_key!`] makes a module for `#[serde(flatten, with = "…")]` on a `u64` field. The old key
-//! is deprecated and stays until the next breaking release.
+//! [`renamed_key!`] makes a module for `#[serde(flatten, with = "…")]` on a `u64` field. The old
+//! key is deprecated and stays until the next breaking release.
 
 /// Makes the module `$module`, which writes a counter as `$new` and as the deprecated `$old`.
 macro_rules! renamed_key {

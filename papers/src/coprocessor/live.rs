@@ -339,8 +339,8 @@ impl Live {
     /// Returns all cells as a table.
     pub(super) fn summary(&self) -> String {
         let mut text = String::from(
-            "\n| data plane or server | load asked (%) | runs | used (%) | requests/s | on time (%) \
-             | lost | p50 late (ms) | p99 late (ms) [95 %] | worst | kb/s a client \
+            "\n| data plane or server | load asked (%) | runs | used (%) | requests/s \
+             | on time (%) | lost | p50 late (ms) | p99 late (ms) [95 %] | worst | kb/s a client \
              |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n",
         );
         let cells = CELLS.map(|name| (name, name)).into_iter().chain(OTHERS);
@@ -378,8 +378,8 @@ impl Live {
         let _ = writeln!(
             text,
             "\n{} runs; {tries} more were repeated for more than 2 % of steal time. The highest \
-             steal time of a kept run is {steal:.1} %. Without load, media server, clients and other \
-             work on the machine used {} % of it (median).",
+             steal time of a kept run is {steal:.1} %. Without load, media server, clients and \
+             other work on the machine used {} % of it (median).",
             self.runs.len(),
             number(median(&idle).value, 0)
         );

@@ -209,7 +209,8 @@ impl Tables {
                 bulk,
             ),
             Test::new(
-                "Co-processor, §3.1.2: the NI pulls a frame from host memory, of a frame in its own",
+                "Co-processor, §3.1.2: the NI pulls a frame from host memory, of a frame in \
+                 its own",
                 "\"more time to dispatch\"",
                 "ratio above 1: an order",
                 Allowed::Above(1.0),

@@ -3,8 +3,8 @@
 //!
 //! Arrivals and decisions collect the segments that have passed, so that an arrival's slot matches
 //! its stream's current window. With a delay ([`Sizes::collect_delay_ns`](super::Sizes)) they leave
-//! a segment alone for this time, as a concurrent collector does. Drops are reported at the next decision and count as waiting until
-//! then.
+//! a segment alone for this time, as a concurrent collector does. Drops are reported at the next
+//! decision and count as waiting until then.
 
 use super::memory::Memory;
 use super::packets::END;
