@@ -435,14 +435,14 @@ fn introduction() -> String {
          for HILQ, 12·log₂ n + 6 for the heap.\n\n\
          The paper does not give the computation between two accesses. One value, \
          {COMPUTE_PER_ACCESS} cycles, is fitted so that Table 3's 13 accesses take Figure 6's \
-         ≈ 500 cycles; results with it carry no verdict. Verdicts use a value that is not fitted: the \
-         router paper's {central} cycles a command, and a band from {none} to {most}. The \
+         ≈ 500 cycles; results with it carry no verdict. Verdicts use a value that is not fitted: \
+         the router paper's {central} cycles a command, and a band from {none} to {most}. The \
          band is the interval of the claims.\n\n\
          The scheduling context is the only bottleneck: a packet takes the longer of its time on \
          the wire and of scheduling plus {:.0} cycles ({:.0} to {:.0}) to insert it into the \
-         output queue. The other engines keep up, and SRAM commands hardly wait for each other: the SRAM \
-         is busy {} % of the time at 512 bytes. 512 bytes are packet bytes, and 20 more on the \
-         wire.\n",
+         output queue. The other engines keep up, and SRAM commands hardly wait for each other: \
+         the SRAM is busy {} % of the time at 512 bytes. 512 bytes are packet bytes, and 20 more \
+         on the wire.\n",
         handover_cycles(),
         handover_cycles_of(none),
         handover_cycles_of(most),
