@@ -36,7 +36,7 @@ pub(crate) fn page<'a>(by_page: impl Iterator<Item = (&'static str, &'a [Claim])
         let count = |verdict| claims.iter().filter(|claim| claim.verdict() == verdict).count();
         let _ = writeln!(
             text,
-            "| [{name}](papers/{folder}/README.md) | {} | {} | {} | {} | `make figures \
+            "| [{name}](../../papers/{folder}/README.md) | {} | {} | {} | {} | `make figures \
              PAPER={folder}` |",
             count(Some(Verdict::Reproduced)),
             count(Some(Verdict::Differs)),

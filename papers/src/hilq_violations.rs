@@ -236,7 +236,7 @@ fn collector(text: &mut String, claims: &mut Vec<Claim>) {
         "\nThe paper gives no bound of the delay. Our collector's counted accesses for one late \
          packet of each of {STREAMS} streams take {:.0} µs on the network processor with {central} \
          cycles of computation an access, {:.0} µs with {none}, {:.0} µs with {most} (see \
-         [Figures 6 to 8](README.md)). The claims take {CLAIMED_US} µs.",
+         Figures 6 to 8). The claims take {CLAIMED_US} µs.",
         us(central),
         us(none),
         us(most),
