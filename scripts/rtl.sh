@@ -11,15 +11,10 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
 mode=${1:-quick}
-part=${2:-both}
 case $mode in
-quick) decisions=1000000 area_streams="4" configurations=quick profile=dev ;;
-long) decisions=10000000 area_streams="4 32" configurations=all profile=release ;;
-*) echo "usage: rtl.sh [quick|long] [static|engine]" >&2; exit 2 ;;
-esac
-case $part in
-static | engine | both) ;;
-*) echo "usage: rtl.sh [quick|long] [static|engine]" >&2; exit 2 ;;
+quick) decisions=1000000 area_streams="4" configurations=quick ;;
+long) decisions=10000000 area_streams="4 32" configurations=all ;;
+*) echo "usage: rtl.sh [quick|long]" >&2; exit 2 ;;
 esac
 step() { printf '\n== %s\n' "$1"; }
 
@@ -29,10 +24,8 @@ rtl_tools "$root" rtl/requirements.txt
 target=${CARGO_TARGET_DIR:-$root/target}
 sources=$(printf '%s ' rtl/src/msr_pkg.sv $(ls rtl/src/*.sv rtl/scaling/src/*.sv | grep -v msr_pkg))
 
-# Checks without Rust.
-static_checks() {
-    step "lint: every configuration, no warning"
-    python - <<'PYTHON' | while read -r name parameters; do
+step "lint: every configuration, no warning"
+python - <<'PYTHON' | while read -r name parameters; do
 import tomllib
 for row in tomllib.load(open("rtl/configurations.toml", "rb"))["configuration"]:
     print(row["name"], f"msr_core -GN={row['streams']} -GWinnerOnly={int(row['winner_only'])}",
@@ -45,37 +38,10 @@ for row in scaling["block"]:
 for row in scaling["tiled"]:
     print(row["name"], f"msr_tiled_core -GStreams={row['streams']} -GWidth={row['width']}")
 PYTHON
-        # shellcheck disable=SC2086 # Lists of words.
-        verilator --lint-only -Wall --quiet --top-module $parameters $sources
-        echo "$name"
-    done
-
-    step "proofs"
-    mkdir -p target/rtl-formal
-    for proof in rtl/formal/*.sby; do
-        name=$(basename "$proof" .sby)
-        log=target/rtl-formal/$name.log
-        tasks=$(cd rtl/formal && yowasp-sby --dumptasks "$name.sby")
-        # Skips the slowest tasks: sorted16 takes minutes on a busy machine.
-        [ "$mode" = long ] || for slow in sorted16 tiles5 width8; do tasks=${tasks/$slow/}; done
-        # shellcheck disable=SC2086 # A list of words.
-        (cd rtl/formal &&
-            yowasp-sby -f --prefix "$root/target/rtl-formal/$name" "$name.sby" $tasks) \
-            >"$log" 2>&1 || { cat "$log"; exit 1; }
-        echo "$name: $(grep -c 'DONE (PASS' "$log") closed"
-    done
-
-    step "area for ECP5"
-    for streams in $area_streams; do
-        yosys -q -p "read_verilog -sv $sources; chparam -set N $streams msr_core;
-            synth_ecp5 -nowidelut -top msr_core; tee -q -o target/rtl-area-$streams.txt stat"
-        echo "BA, $streams streams: $(grep -E 'LUT4|TRELLIS_FF|MULT18X18D|CCU2C' \
-            "target/rtl-area-$streams.txt" | tr -s ' \n' ' ')"
-    done
-}
-
-[ "$part" = engine ] || static_checks
-[ "$part" != static ] || exit 0
+    # shellcheck disable=SC2086 # Lists of words.
+    verilator --lint-only -Wall --quiet --top-module $parameters $sources
+    echo "$name"
+done
 
 step "cocotb: the protocol, by Verilator and by Icarus"
 rtl_reference "$target"
@@ -107,14 +73,35 @@ log=target/rtl-cocotb/timeline.log
 python rtl/tests/timeline.py papers/sharestreams --check >"$log" 2>&1 || { cat "$log"; exit 1; }
 grep "cycles a decision" "$log"
 
+step "proofs"
+mkdir -p target/rtl-formal
+for proof in rtl/formal/*.sby; do
+    name=$(basename "$proof" .sby)
+    log=target/rtl-formal/$name.log
+    tasks=$(cd rtl/formal && yowasp-sby --dumptasks "$name.sby")
+    # Skips the slowest tasks: sorted16 takes minutes on a busy machine.
+    [ "$mode" = long ] || for slow in sorted16 tiles5 width8; do tasks=${tasks/$slow/}; done
+    # shellcheck disable=SC2086 # A list of words.
+    (cd rtl/formal && yowasp-sby -f --prefix "$root/target/rtl-formal/$name" "$name.sby" $tasks) \
+        >"$log" 2>&1 || { cat "$log"; exit 1; }
+    echo "$name: $(grep -c 'DONE (PASS' "$log") closed"
+done
+
+step "area for ECP5"
+for streams in $area_streams; do
+    yosys -q -p "read_verilog -sv $sources; chparam -set N $streams msr_core;
+        synth_ecp5 -nowidelut -top msr_core; tee -q -o target/rtl-area-$streams.txt stat"
+    echo "BA, $streams streams: $(grep -E 'LUT4|TRELLIS_FF|MULT18X18D|CCU2C' \
+        "target/rtl-area-$streams.txt" | tr -s ' \n' ' ')"
+done
+
 step "compared with the engine: $decisions decisions"
 export VERILATOR=verilator RTL_CONFIGURATIONS=$configurations
 # Uses a separate target directory: both workspaces build a millstream-hw library.
 export CARGO_TARGET_DIR=$target/rtl-bulk
-cargo test --profile "$profile" --quiet --manifest-path rtl/bulk/Cargo.toml
+cargo test --release --quiet --manifest-path rtl/bulk/Cargo.toml
 coverage=$root/target/rtl-coverage.md
-cargo run --profile "$profile" --quiet --manifest-path rtl/bulk/Cargo.toml -- \
-    "$decisions" 1 "$coverage"
+cargo run --release --quiet --manifest-path rtl/bulk/Cargo.toml -- "$decisions" 1 "$coverage"
 if [ "$mode" = quick ] && ! cmp "$coverage" rtl/coverage.md; then
     echo "error: run: cp $coverage rtl/coverage.md" >&2
     exit 1

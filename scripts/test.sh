@@ -53,58 +53,48 @@ downloads() {
         source scripts/rtl-tools.sh
         rtl_tools "$PWD" rtl/requirements.txt rtl/cards/requirements.txt
     )
-    touch target/lane-downloads.done
     source scripts/python-env.sh
     python scripts/licences.py
 }
-rm -f target/lane-downloads.done
 start_lane downloads downloads
-# The hardware's checks that need no Rust, beside the build.
-static_hardware() {
-    local downloaded=target/lane-downloads.done
-    until [ -e "$downloaded" ]; do sleep 1; done
-    scripts/rtl.sh quick static
-}
-start_lane static static_hardware
-
-# Clippy compiles the tests, with its lints: every crate is compiled once. `cargo clippy` and `cargo
-# doc` would each compile all dependencies again.
-RUSTC_WORKSPACE_WRAPPER=$(rustc --print sysroot)/bin/clippy-driver
-# `cargo clippy -- -D warnings` passes its arguments in this form.
-CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
-RUSTDOC=$PWD/scripts/rustdoc.sh
-export RUSTC_WORKSPACE_WRAPPER CLIPPY_ARGS RUSTDOC
 
 step "format"
 cargo fmt --all --check
 
-step "building the tests and benchmarks, with lints"
-cargo test --workspace --all-targets --quiet --no-run
+step "lints"
+cargo clippy --workspace --all-targets --quiet -- -D warnings
+# Lints the command with the features that `make run` builds.
+cargo clippy --package millstream-cli --no-default-features --quiet -- -D warnings
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --quiet
+
+step "licences and test tools"
+join_lane downloads
+
+step "building the tests"
+# Excludes the Criterion benchmarks: the lints check them.
+tests=(cargo test --workspace --exclude millstream-benches --quiet)
+"${tests[@]}" --no-run
+# The scripts below use these programs instead of rebuilding them with other features.
+debug=$PWD/target/debug
+export MILLSTREAM=$debug/millstream MAKE_TRACES=$debug/make-traces
+export MILLSTREAM_HW=$debug/deps/libmillstream_hw.so
 
 parts() {
     local part
     for part in "$@"; do
-        printf '\n== beside: %s (%d s so far)\n' "$part" "$SECONDS"
-        # shellcheck disable=SC2086 # A command and its arguments.
+        printf '\n== background: %s (%d s so far)\n' "$part" "$SECONDS"
+        # shellcheck disable=SC2086 # A command and its argument.
         $part
     done
-    printf '\n== beside: done (%d s so far)\n' "$SECONDS"
+    printf '\n== background: done (%d s so far)\n' "$SECONDS"
 }
-
-step "licences, and what the tests need"
-join_lane downloads
-# The scripts below use what was built instead of building it again with other features.
-debug=$PWD/target/debug
-export MILLSTREAM=$debug/millstream MAKE_TRACES=$debug/make-traces
-export MILLSTREAM_HW=$debug/deps/libmillstream_hw.so
-start_lane hardware parts "scripts/rtl.sh quick engine" "scripts/rtl-cards.sh quick"
+start_lane hardware parts "scripts/rtl.sh quick" "scripts/rtl-cards.sh quick"
 PROFILE=dev start_lane python parts scripts/python.sh scripts/concurrency.sh
 
-step "lints of the command as make run builds it"
-cargo clippy --package millstream-cli --no-default-features --quiet -- -D warnings
-
-step "tests, and the documentation of the libraries"
-cargo test --workspace --exclude millstream-benches --quiet
+step "tests"
+"${tests[@]}"
 
 step "exposure of the systemd units"
 scripts/exposure.sh
@@ -113,7 +103,6 @@ step "make run, as in the README"
 scripts/run.sh
 
 step "background lanes: Python package, thread models, hardware"
-join_lane static
 join_lane python
 join_lane hardware
 
