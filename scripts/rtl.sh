@@ -2,9 +2,10 @@
 # Checks the core: lint, cocotb tests, timeline, proofs, area, comparison with the engine.
 # rtl-cards.sh checks the cards.
 #
-# Usage: rtl.sh [quick|long]. Quick (default): the configurations marked `quick`, nearly all proofs,
-# a million compared decisions. Long: all configurations and proofs, ten million decisions, area for
-# 4 and 32 streams.
+# Usage: rtl.sh [quick|long] [static|cocotb]. Quick (default): the configurations marked `quick`,
+# nearly all proofs, a million compared decisions. Long: all configurations and proofs, ten million
+# decisions, area for 4 and 32 streams.
+# `cocotb` runs only the tests that need the reference model, `static` only the others.
 # scripts/rtl-tools.sh installs the tools. MILLSTREAM_HW names a reference model that is already
 # built.
 set -euo pipefail
@@ -12,9 +13,14 @@ cd "$(dirname "$0")/.."
 root=$PWD
 mode=${1:-quick}
 case $mode in
-quick) decisions=1000000 area_streams="4" configurations=quick ;;
-long) decisions=10000000 area_streams="4 32" configurations=all ;;
-*) echo "usage: rtl.sh [quick|long]" >&2; exit 2 ;;
+quick) decisions=1000000 area_streams="4" configurations=quick profile=quick ;;
+long) decisions=10000000 area_streams="4 32" configurations=all profile=release ;;
+*) echo "usage: rtl.sh [quick|long] [static|cocotb]" >&2; exit 2 ;;
+esac
+part=${2:-both}
+case $part in
+static | cocotb | both) ;;
+*) echo "usage: rtl.sh [quick|long] [static|cocotb]" >&2; exit 2 ;;
 esac
 step() { printf '\n== %s\n' "$1"; }
 
@@ -24,8 +30,10 @@ rtl_tools "$root" rtl/requirements.txt
 target=${CARGO_TARGET_DIR:-$root/target}
 sources=$(printf '%s ' rtl/src/msr_pkg.sv $(ls rtl/src/*.sv rtl/scaling/src/*.sv | grep -v msr_pkg))
 
-step "lint: every configuration, no warning"
-python - <<'PYTHON' | while read -r name parameters; do
+# Checks without the reference model.
+static_checks() {
+    step "lint: every configuration, no warning"
+    python - <<'PYTHON' | while read -r name parameters; do
 import tomllib
 for row in tomllib.load(open("rtl/configurations.toml", "rb"))["configuration"]:
     print(row["name"], f"msr_core -GN={row['streams']} -GWinnerOnly={int(row['winner_only'])}",
@@ -38,71 +46,79 @@ for row in scaling["block"]:
 for row in scaling["tiled"]:
     print(row["name"], f"msr_tiled_core -GStreams={row['streams']} -GWidth={row['width']}")
 PYTHON
-    # shellcheck disable=SC2086 # Lists of words.
-    verilator --lint-only -Wall --quiet --top-module $parameters $sources
-    echo "$name"
-done
+        # shellcheck disable=SC2086 # Lists of words.
+        verilator --lint-only -Wall --quiet --top-module $parameters $sources
+        echo "$name"
+    done
 
-step "cocotb: the protocol, by Verilator and by Icarus"
-rtl_reference "$target"
-mkdir -p target/rtl-cocotb
-log=target/rtl-cocotb/log
-for run in icarus "verilator ca4 ba8 keyed8 order_key"; do
-    # shellcheck disable=SC2086 # A list of words.
-    python rtl/tests/run.py $run >"$log" 2>&1 || { cat "$log"; exit 1; }
-    grep "tests passed" "$log"
-done
+    step "proofs"
+    mkdir -p target/rtl-formal
+    for proof in rtl/formal/*.sby; do
+        name=$(basename "$proof" .sby)
+        log=target/rtl-formal/$name.log
+        tasks=$(cd rtl/formal && yowasp-sby --dumptasks "$name.sby")
+        # Skips the slowest tasks: sorted16 takes minutes on a busy machine.
+        [ "$mode" = long ] || for slow in sorted16 tiles5 width8; do tasks=${tasks/$slow/}; done
+        # shellcheck disable=SC2086 # A list of words.
+        (cd rtl/formal && yowasp-sby -f --prefix "$root/target/rtl-formal/$name" "$name.sby" $tasks) \
+            >"$log" 2>&1 || { cat "$log"; exit 1; }
+        echo "$name: $(grep -c 'DONE (PASS' "$log") closed"
+    done
 
-step "Icarus elaborates the tiled core"
-python - <<'PYTHON'
+    step "area for ECP5"
+    for streams in $area_streams; do
+        yosys -q -p "read_verilog -sv $sources; chparam -set N $streams msr_core;
+            synth_ecp5 -nowidelut -top msr_core; tee -q -o target/rtl-area-$streams.txt stat"
+        echo "BA, $streams streams: $(grep -E 'LUT4|TRELLIS_FF|MULT18X18D|CCU2C' \
+            "target/rtl-area-$streams.txt" | tr -s ' \n' ' ')"
+    done
+
+    step "compared with the engine: $decisions decisions"
+    export VERILATOR=verilator RTL_CONFIGURATIONS=$configurations
+    # Uses a separate target directory: both workspaces build a millstream-hw library.
+    export CARGO_TARGET_DIR=$target/rtl-bulk
+    cargo test --profile "$profile" --quiet --manifest-path rtl/bulk/Cargo.toml
+    coverage=$root/target/rtl-coverage.md
+    cargo run --profile "$profile" --quiet --manifest-path rtl/bulk/Cargo.toml -- \
+        "$decisions" 1 "$coverage"
+    if [ "$mode" = quick ] && ! cmp "$coverage" rtl/coverage.md; then
+        echo "error: run: cp $coverage rtl/coverage.md" >&2
+        exit 1
+    fi
+}
+
+# Tests against the reference model.
+cocotb_checks() {
+    step "cocotb: the protocol, by Verilator and by Icarus"
+    rtl_reference "$target"
+    mkdir -p target/rtl-cocotb
+    log=target/rtl-cocotb/log
+    for run in icarus "verilator ca4 ba8 keyed8 order_key"; do
+        # shellcheck disable=SC2086 # A list of words.
+        python rtl/tests/run.py $run >"$log" 2>&1 || { cat "$log"; exit 1; }
+        grep "tests passed" "$log"
+    done
+
+    step "Icarus elaborates the tiled core"
+    python - <<'PYTHON'
 import sys
 sys.path.insert(0, "rtl/tests")
 import run
 run.sources("icarus", "rtl/scaling/src")
 PYTHON
-# Ignores Icarus' "sorry" notes: it compiles these constructs in a more general form.
-iverilog -g2012 -s msr_tiled_core -Pmsr_tiled_core.Streams=256 -o target/rtl-cocotb/tiled \
-        target/rtl-cocotb/icarus-sources/msr_pkg.sv \
-        $(ls target/rtl-cocotb/icarus-sources/*.sv | grep -v msr_pkg) \
-    2>"$log" || { cat "$log"; exit 1; }
-grep -v "sorry: constant selects" "$log" && exit 1
-echo "msr_tiled_core"
+    # Ignores Icarus' "sorry" notes: it compiles these constructs in a more general form.
+    iverilog -g2012 -s msr_tiled_core -Pmsr_tiled_core.Streams=256 -o target/rtl-cocotb/tiled \
+            target/rtl-cocotb/icarus-sources/msr_pkg.sv \
+            $(ls target/rtl-cocotb/icarus-sources/*.sv | grep -v msr_pkg) \
+        2>"$log" || { cat "$log"; exit 1; }
+    grep -v "sorry: constant selects" "$log" && exit 1
+    echo "msr_tiled_core"
 
-step "timeline: Figure 6, and the cycles of a decision for 4 to 32 streams"
-log=target/rtl-cocotb/timeline.log
-python rtl/tests/timeline.py papers/sharestreams --check >"$log" 2>&1 || { cat "$log"; exit 1; }
-grep "cycles a decision" "$log"
+    step "timeline: Figure 6, and the cycles of a decision for 4 to 32 streams"
+    log=target/rtl-cocotb/timeline.log
+    python rtl/tests/timeline.py papers/sharestreams --check >"$log" 2>&1 || { cat "$log"; exit 1; }
+    grep "cycles a decision" "$log"
+}
 
-step "proofs"
-mkdir -p target/rtl-formal
-for proof in rtl/formal/*.sby; do
-    name=$(basename "$proof" .sby)
-    log=target/rtl-formal/$name.log
-    tasks=$(cd rtl/formal && yowasp-sby --dumptasks "$name.sby")
-    # Skips the slowest tasks: sorted16 takes minutes on a busy machine.
-    [ "$mode" = long ] || for slow in sorted16 tiles5 width8; do tasks=${tasks/$slow/}; done
-    # shellcheck disable=SC2086 # A list of words.
-    (cd rtl/formal && yowasp-sby -f --prefix "$root/target/rtl-formal/$name" "$name.sby" $tasks) \
-        >"$log" 2>&1 || { cat "$log"; exit 1; }
-    echo "$name: $(grep -c 'DONE (PASS' "$log") closed"
-done
-
-step "area for ECP5"
-for streams in $area_streams; do
-    yosys -q -p "read_verilog -sv $sources; chparam -set N $streams msr_core;
-        synth_ecp5 -nowidelut -top msr_core; tee -q -o target/rtl-area-$streams.txt stat"
-    echo "BA, $streams streams: $(grep -E 'LUT4|TRELLIS_FF|MULT18X18D|CCU2C' \
-        "target/rtl-area-$streams.txt" | tr -s ' \n' ' ')"
-done
-
-step "compared with the engine: $decisions decisions"
-export VERILATOR=verilator RTL_CONFIGURATIONS=$configurations
-# Uses a separate target directory: both workspaces build a millstream-hw library.
-export CARGO_TARGET_DIR=$target/rtl-bulk
-cargo test --release --quiet --manifest-path rtl/bulk/Cargo.toml
-coverage=$root/target/rtl-coverage.md
-cargo run --release --quiet --manifest-path rtl/bulk/Cargo.toml -- "$decisions" 1 "$coverage"
-if [ "$mode" = quick ] && ! cmp "$coverage" rtl/coverage.md; then
-    echo "error: run: cp $coverage rtl/coverage.md" >&2
-    exit 1
-fi
+[ "$part" = static ] || cocotb_checks
+[ "$part" = cocotb ] || static_checks

@@ -15,11 +15,11 @@ use crate::workload::{Deadlines, Random, SLOT_NS, Work, Workload};
 const SAMPLES: usize = 11;
 
 /// The minimum number of steps of a sample. A sample has at least one step per stream, so that it
-/// serves most streams.
-const STEPS: u64 = 300_000;
+/// serves most streams. A debug build measures nothing of use: it only shows that the code runs.
+const STEPS: u64 = if cfg!(debug_assertions) { 3_000 } else { 300_000 };
 
 /// Streams × steps of a scan's sample, about a tenth of a second.
-const SCAN_WORK: u64 = 20_000_000;
+const SCAN_WORK: u64 = if cfg!(debug_assertions) { 200_000 } else { 20_000_000 };
 
 /// The structure or queue under measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
