@@ -3,6 +3,7 @@
 mod arithmetic;
 mod constants;
 mod network_processor;
+mod rules;
 mod text;
 
 use millstream_sim::network_processor::constants::{PieceWork, RECEIVE_PIECE, TRANSMIT_PIECE};
@@ -49,7 +50,7 @@ pub(crate) fn computes() -> [u64; 3] {
 
 /// Runs all experiments and returns the page.
 pub(crate) fn page() -> miette::Result<Page> {
-    let sections = [network_processor::section()?];
+    let sections = [rules::section(), network_processor::section()?];
     let (mut claims, mut files, mut texts) = (Vec::new(), Vec::new(), String::new());
     for section in sections {
         claims.extend(section.claims);

@@ -34,6 +34,7 @@ mod hilq_accesses;
 mod hilq_heaps;
 mod hilq_order;
 mod hilq_violations;
+mod items;
 mod minbw;
 mod router;
 mod sharestreams;

@@ -101,6 +101,7 @@ pub(crate) fn page(folder: &Path, job: Job) -> miette::Result<Page> {
         }
     }
     page.claims.extend(statements::statements(&results, folder)?);
+    page.claims.extend(multicast.claims());
     let text = text(&results, &page.claims) + &multicast.section();
     page.files.push(("README.md".to_owned(), text));
     Ok(page)

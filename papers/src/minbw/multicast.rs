@@ -18,7 +18,7 @@ use super::interval;
 use super::network::{CLASSES, Further, RATE_BPS, SCHEDULERS, mean_ns, millionths, simulation};
 use super::results::PAPER_SCHEDULERS;
 use super::{VO, as_f64};
-use crate::claim::Estimate;
+use crate::claim::{Allowed, Claim, Estimate, Evidence, Test};
 
 /// The file of all runs.
 pub(super) const DATA: &str = "multicast.csv";
@@ -169,12 +169,41 @@ impl Runs {
         interval::mean(&differences, 0.95)
     }
 
+    /// Returns the claims: the paper's simulations have no multicast, so none can be decided.
+    pub(super) fn claims(&self) -> Vec<Claim> {
+        let claim = |scheduler: usize| {
+            let of: Quantity = |run| as_f64(run.mean_ns) / 1e3;
+            let [switches, source] =
+                [0, 1].map(|at| interval::mean(&self.values(scheduler, at, of), 0.95).value);
+            let difference = self.difference(scheduler, of);
+            let Estimate { value, low, high } = difference;
+            let test = Test::new(
+                format!(
+                    "section II: mean latency (µs) of multicast, copies by the source and by \
+                     switches, {}",
+                    SCHEDULERS[scheduler]
+                ),
+                "up to 4 multicast channels; not simulated",
+                "none: the paper gives no number",
+                Allowed::Unstated,
+            );
+            let seeds = SEEDS.end - SEEDS.start;
+            test.by(
+                Evidence::Simulated,
+                format!("{source:.1}, {switches:.1}"),
+                difference,
+                format!("{value:+.0} % [{low:+.0}, {high:+.0}], paired, t, 95 %, n = {seeds}"),
+            )
+        };
+        (0..PAPER_SCHEDULERS).map(claim).collect()
+    }
+
     /// Returns the section of the page.
     pub(super) fn section(&self) -> String {
         let mut text = format!(
             "\n## Multicast channels\n\nAdvanced Switching has up to four multicast channels. The \
              paper's schedulers must handle them (section IV: up to 20 channels), but its \
-             simulations have none, so there is nothing to compare with and no verdict. Here an \
+             simulations have none, so there is nothing to compare with. Here an \
              eighth class is multicast: each end-point sends packets of {BYTES} bytes (Poisson, \
              {} % of its link) to groups of {GROUP}, beside the classes of Table II at a load of \
              {:.2}. Its weight is {WEIGHT} of 64. A switch replicates a packet where the routes \
