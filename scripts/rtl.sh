@@ -60,7 +60,8 @@ PYTHON
         # Skips the slowest tasks: sorted16 takes minutes on a busy machine.
         [ "$mode" = long ] || for slow in sorted16 tiles5 width8; do tasks=${tasks/$slow/}; done
         # shellcheck disable=SC2086 # A list of words.
-        (cd rtl/formal && yowasp-sby -f --prefix "$root/target/rtl-formal/$name" "$name.sby" $tasks) \
+        (cd rtl/formal &&
+            yowasp-sby -f --prefix "$root/target/rtl-formal/$name" "$name.sby" $tasks) \
             >"$log" 2>&1 || { cat "$log"; exit 1; }
         echo "$name: $(grep -c 'DONE (PASS' "$log") closed"
     done

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The compiler of `make test` (RUSTC_WORKSPACE_WRAPPER): compiles unit tests and small test programs
-# without optimisation. They need a second compilation of their crate, and optimising it takes longer
-# than running them. Long tests keep the optimisation of their crate.
+# without optimisation. Unit tests need a second compilation of their crate, and optimising it takes
+# longer than running them. Long tests keep the optimisation of their crate.
 set -euo pipefail
 is_test='' name=''
 arguments=("$@")
