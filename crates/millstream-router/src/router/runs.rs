@@ -29,15 +29,15 @@ impl<M: Machine> Router<M> {
         counters.read += count as u64;
         counters.unclassified += (count - read.len()) as u64;
         self.room -= read.len().min(self.room);
+        if self.stages == Stages::One {
+            self.forward_received(input, &read);
+            read.clear();
+        }
         for (path, packet) in read.drain(..) {
             let of = &mut self.paths[path];
             of.counters.received += 1;
             if of.drops | of.is_remote {
                 self.drop_or_hand_over(input, path, packet);
-                continue;
-            }
-            if self.stages == Stages::One {
-                self.forward_direct(path, packet);
                 continue;
             }
             if of.queue.len() >= of.limit {
@@ -54,6 +54,22 @@ impl<M: Machine> Router<M> {
         }
         self.read = read;
         u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Forwards received packets in the run of their input process.
+    #[inline]
+    fn forward_received(&mut self, input: InputId, read: &[(PathId, PacketHandle)]) {
+        for alike in read.chunk_by(|a, b| a.0 == b.0) {
+            let path = alike[0].0;
+            let of = &mut self.paths[path];
+            of.counters.received += alike.len() as u64;
+            let packets = alike.iter().map(|(_, packet)| *packet);
+            if of.drops | of.is_remote {
+                packets.for_each(|packet| self.drop_or_hand_over(input, path, packet));
+            } else {
+                self.forward_direct(path, packets);
+            }
+        }
     }
 
     /// Drops a received packet by action, or hands it over to the core of its path.
@@ -217,7 +233,7 @@ impl<M: Machine> Router<M> {
                 let now_ns = self.machine.now_ns();
                 self.put_by_verdict(path, now_ns, verdict, &[packet]);
             } else {
-                self.forward_direct(path, packet);
+                self.forward_direct(path, std::iter::once(packet));
             }
             moved += 1;
         }
@@ -277,9 +293,7 @@ impl<M: Machine> Router<M> {
             verdicts.clear();
             self.verdicts = verdicts;
         } else {
-            for packet in &packets {
-                self.forward_direct(path, *packet);
-            }
+            self.forward_direct(path, packets.iter().copied());
         }
         packets.clear();
         self.batch_packets = packets;
@@ -490,30 +504,37 @@ impl<M: Machine> Router<M> {
         }
     }
 
-    /// Forwards a packet to the port at once, without an output process.
-    fn forward_direct(&mut self, path: PathId, mut packet: PacketHandle) {
-        let verdict = self.machine.forward(path, &mut packet);
-        let counters = &mut self.paths[path].counters;
-        match verdict {
-            Verdict::Drop => counters.dropped_by_function += 1,
-            Verdict::Consume => counters.consumed += 1,
-            Verdict::Hold => {
-                self.paths[path].held += 1;
-                return;
-            }
-            Verdict::Send(output) => {
-                let bytes = self.machine.bytes(packet);
-                if self.outputs.get(output).is_some()
-                    && self.machine.transmit(output, &[packet]) == 1
-                {
-                    counters.sent += 1;
-                    counters.sent_bytes += u64::from(bytes);
-                    return;
+    /// Forwards packets to the port at once, without an output process.
+    fn forward_direct(&mut self, path: PathId, packets: impl Iterator<Item = PacketHandle>) {
+        // Counts in registers: a counter in memory would delay each packet by a store.
+        let (mut sent, mut sent_bytes) = (0, 0);
+        for mut packet in packets {
+            let verdict = self.machine.forward(path, &mut packet);
+            let of = &mut self.paths[path];
+            match verdict {
+                Verdict::Drop => of.counters.dropped_by_function += 1,
+                Verdict::Consume => of.counters.consumed += 1,
+                Verdict::Hold => {
+                    of.held += 1;
+                    continue;
                 }
-                counters.dropped_wrong_output += 1;
+                Verdict::Send(output) => {
+                    let bytes = self.machine.bytes(packet);
+                    if self.outputs.get(output).is_some()
+                        && self.machine.transmit(output, &[packet]) == 1
+                    {
+                        sent += 1;
+                        sent_bytes += u64::from(bytes);
+                        continue;
+                    }
+                    of.counters.dropped_wrong_output += 1;
+                }
             }
+            self.machine.discard(packet);
         }
-        self.machine.discard(packet);
+        let counters = &mut self.paths[path].counters;
+        counters.sent += sent;
+        counters.sent_bytes += sent_bytes;
     }
 
     /// Returns the number of packets that the port accepts from a process that writes to it
