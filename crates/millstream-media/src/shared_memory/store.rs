@@ -12,6 +12,7 @@
 
 use memmap2::Mmap;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
+use rustix::io::Errno;
 use std::fs::File;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -23,6 +24,9 @@ use crate::shared_memory::live_frames::FrameRing;
 
 /// The magic number: "MSTREAM" and the version of the layout.
 const MAGIC: u64 = 0x4d53_5452_4541_4d04;
+
+/// How often sealing is tried while the kernel uses pages of the file.
+const SEAL_CALLS: u32 = 20;
 
 /// The longest supported loss window, frames.
 pub(crate) const MAX_WINDOW: u32 = 4_096;
@@ -234,7 +238,16 @@ impl StoreBuilder {
             file.write_all(part)?;
         }
         let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-        fcntl_add_seals(&file, seals)?;
+        // The seal is refused while the kernel uses pages of the file, for example to reclaim them.
+        // It waits 0.15 s for them at each call.
+        let mut sealed = Err(Errno::BUSY);
+        for _ in 0..SEAL_CALLS {
+            sealed = fcntl_add_seals(&file, seals);
+            if sealed != Err(Errno::BUSY) {
+                break;
+            }
+        }
+        sealed?;
         Ok(file)
     }
 }
