@@ -142,7 +142,7 @@ impl Estimate {
 /// The values that agree with the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Allowed {
-    /// From the first to the second, both included.
+    /// A value from the first to the second, both included.
     Between(f64, f64),
     /// This value or more.
     AtLeast(f64),

@@ -18,7 +18,7 @@ struct Waiting {
     packet: u64,
     bytes: u32,
     arrival_ns: u64,
-    /// Its position in the arrivals file, for a mutant.
+    /// The packet's position in the arrivals file, for a mutant.
     file_position: u64,
 }
 

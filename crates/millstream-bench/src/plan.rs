@@ -40,7 +40,7 @@ impl Demand {
 /// A core of `rtl/` as placed and routed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Core {
-    /// Its row in `rtl/synthesis/designs.toml`.
+    /// The core's row in `rtl/synthesis/designs.toml`.
     pub design: String,
     /// Maximum number of streams.
     pub streams: u32,

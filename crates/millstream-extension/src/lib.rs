@@ -43,7 +43,7 @@ pub struct Limits {
 /// The reason why a module cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModuleError {
-    /// It is not valid WebAssembly, has imports, or its start function failed.
+    /// The module is not valid WebAssembly, has imports, or its start function failed.
     #[error("not a usable module: {0}")]
     Invalid(String),
     /// An export is missing.
@@ -70,10 +70,10 @@ pub type Unusable = ModuleError;
 /// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It ran out of fuel.
+    /// The call ran out of fuel.
     #[error("all fuel consumed by WebAssembly")]
     OutOfFuel,
-    /// Its memory would have grown beyond its limit.
+    /// The module's memory would have grown beyond its limit.
     #[error("memory limit exceeded")]
     OverMemory,
     /// Any other trap.

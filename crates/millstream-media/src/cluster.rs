@@ -94,10 +94,10 @@ struct Member {
     alive: bool,
     /// Whether the log already reports that its catalogue differs.
     differs: bool,
-    /// Its run and the number of its last datagram.
+    /// The member's run and the number of its last datagram.
     last: (Run, u64),
     status: Option<Status>,
-    /// Its sessions, by id.
+    /// The member's sessions, by id.
     sessions: BTreeMap<u64, ReportedSession>,
 }
 

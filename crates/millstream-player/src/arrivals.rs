@@ -56,7 +56,7 @@ pub fn receive(socket: &UdpSocket, begun: Instant, stop: &AtomicBool) -> (Vec<Ar
 /// A frame whose last packet arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameArrival {
-    /// Its number in coding order, from the session's first frame.
+    /// The frame's number in coding order, from the session's first frame.
     pub number: u64,
     /// Arrival of its last packet.
     pub at: Duration,

@@ -16,9 +16,9 @@ pub struct ReceivedFrame {
     pub time: u32,
     /// 1, 2, 3: I, P, B.
     pub kind: u8,
-    /// Its received packets.
+    /// The number of the frame's received packets.
     pub packets: usize,
-    /// No packet before its last one is missing.
+    /// Whether no packet before the frame's last one is missing.
     pub whole: bool,
     /// Arrival of its last packet.
     pub at: Instant,

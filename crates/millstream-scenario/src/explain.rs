@@ -30,7 +30,7 @@ pub struct StreamExplanation {
     pub offered_bps: u64,
     /// The largest packet, bytes.
     pub largest_bytes: u32,
-    /// Its guarantee.
+    /// The stream's guarantee.
     #[serde(flatten)]
     pub bounds: StreamBounds,
     /// Whether its contract is kept, and the reason.

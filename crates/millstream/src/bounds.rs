@@ -91,7 +91,7 @@ pub struct StreamLimits {
     pub gated: bool,
     /// The token bucket; `None` if the stream may send without limit.
     pub source: Option<Source>,
-    /// Its arrival times; `None` if packets may arrive at any time.
+    /// The stream's arrival times; `None` if packets may arrive at any time.
     pub arrivals: Option<ArrivalPattern>,
 }
 
@@ -387,7 +387,7 @@ impl<'a> Bounds<'a> {
         if self.rate() == 0 { Err(NoPromise::NoShare) } else { Ok(own) }
     }
 
-    /// These streams as unit jobs, if they are.
+    /// Returns these streams as unit jobs.
     fn unit_jobs(&self) -> UnitJobs<'a> {
         UnitJobs { link: self.link, streams: self.streams }
     }

@@ -54,7 +54,7 @@ pub enum DwcsOrder {
 /// One discipline of the catalogue.
 #[derive(Debug)]
 pub struct DisciplineRow {
-    /// Its name in the scenario file.
+    /// The discipline's name in the scenario file.
     pub name: &'static str,
     /// A description in one line.
     pub summary: &'static str,

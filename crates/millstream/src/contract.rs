@@ -44,10 +44,10 @@ impl Window {
 /// The treatment of a packet whose deadline passes while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Late {
-    /// It is sent late.
+    /// Sends the packet late.
     #[default]
     Send,
-    /// It is dropped at the first decision at or after its deadline.
+    /// Drops the packet at the first decision at or after its deadline.
     Drop,
 }
 

@@ -69,7 +69,7 @@ pub(crate) enum GateState {
 #[derive(Clone, Debug)]
 pub(crate) struct EligibilityGates {
     link: Link,
-    /// By stream, up to the last stream with limits.
+    /// Each stream's gate, up to the last stream with limits.
     gates: Vec<Gate>,
     /// Backlogged streams whose gate opens by time, by that time.
     opening: IndexedHeap<u64>,

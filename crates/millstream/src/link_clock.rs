@@ -37,7 +37,7 @@ pub(crate) struct ClassClock {
     served_ns: u64,
     /// The number of its last transmission.
     number: u64,
-    /// Its clock at the end of that transmission.
+    /// The class's clock at the end of that transmission.
     served_until_ns: u64,
 }
 

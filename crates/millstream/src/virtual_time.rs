@@ -220,7 +220,7 @@ impl Clock {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PerNanosecond {
     units: u128,
-    /// In 2⁻⁶⁴ units.
+    /// The fraction of a unit, in 2⁻⁶⁴ units.
     fraction: u64,
 }
 

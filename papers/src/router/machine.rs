@@ -114,7 +114,7 @@ pub(super) struct Flow {
     /// Reservations of its input and forwarding process, thousands of cycles per second.
     pub(super) input: u32,
     pub(super) forward: u32,
-    /// Its share of the link.
+    /// The flow's share of the link.
     pub(super) weight: u32,
 }
 

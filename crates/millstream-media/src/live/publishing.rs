@@ -41,7 +41,7 @@ pub(crate) struct LiveSpec {
 pub(crate) struct Publisher {
     pub(crate) connection: usize,
     pub(crate) peer: IpAddr,
-    /// Its RTSP session id; empty before SETUP.
+    /// The publisher's RTSP session id; empty before SETUP.
     pub(crate) id: String,
     pub(crate) transport: Option<Transport>,
     pub(crate) recording: bool,

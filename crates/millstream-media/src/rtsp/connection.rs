@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     stalled: (u64, u64),
     /// When it last received something, ns.
     pub(crate) last_received_ns: u64,
-    /// Its authentication state.
+    /// The connection's authentication state.
     pass: AuthState,
     /// When it was accepted, ns.
     since_ns: u64,

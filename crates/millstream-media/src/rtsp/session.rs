@@ -35,7 +35,7 @@ impl Transport {
 /// A client's session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Its RTSP session id, which is hard to guess.
+    /// The RTSP session id, which is hard to guess.
     pub(crate) id: String,
     pub(crate) title: usize,
     pub(crate) transport: Transport,

@@ -81,7 +81,7 @@ pub(crate) struct LiveFrame {
     pub(crate) release_ns: u64,
     /// Whether a client can begin with it.
     pub(crate) entry: bool,
-    /// Its packets and importance; `display` is its RTP timestamp.
+    /// The frame's packets and importance; `display` is its RTP timestamp.
     pub(crate) record: FrameRecord,
 }
 

@@ -94,9 +94,9 @@ pub(crate) struct FrameRecord {
     pub(crate) packets: u32,
     /// The size of its RTP packets, headers included, bytes.
     pub(crate) bytes: u32,
-    /// Its position in display order.
+    /// The frame's position in display order.
     pub(crate) display: u32,
-    /// Its [`Importance`] as a number.
+    /// The frame's [`Importance`] as a number.
     pub(crate) importance: u32,
     /// Media files outside the store: the frame's offset in the file.
     pub(crate) at: u64,

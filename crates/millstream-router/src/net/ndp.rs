@@ -41,7 +41,7 @@ pub(crate) enum Message {
     Advertisement {
         /// The announced address.
         target: Ipv6Addr,
-        /// Its hardware address, if present.
+        /// The hardware address of `target`, if present.
         mac: Option<[u8; 6]>,
         /// Whether it answers a solicitation.
         solicited: bool,

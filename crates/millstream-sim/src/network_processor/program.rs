@@ -49,9 +49,9 @@ pub enum Source {
 /// The number of memory commands of one step of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
-    /// To the SRAM.
+    /// Commands to the SRAM.
     pub sram: u32,
-    /// To the scratchpad.
+    /// Commands to the scratchpad.
     pub scratch: u32,
 }
 

@@ -23,7 +23,7 @@ use crate::discipline::{Expiry, Rank};
 pub struct DualHeap<R> {
     deadlines: IndexedHeap<u64>,
     tolerances: IndexedHeap<R>,
-    /// By stream, if the order compares deadlines first: the rank for the loss-tolerance heap.
+    /// Each stream's rank for the loss-tolerance heap, if the order compares deadlines first.
     ranks: Vec<Option<R>>,
     /// The deadline of the streams in `tolerances`, if the order compares deadlines first.
     earliest_ns: u64,

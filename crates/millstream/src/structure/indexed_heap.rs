@@ -199,7 +199,7 @@ impl<K: Ord + Copy> IndexedHeap<K> {
     }
 }
 
-/// By key, then by stream.
+/// Returns whether `a` precedes `b`: by key, then by stream.
 #[inline]
 fn precedes<K: Ord>(a: &(K, u32), b: &(K, u32)) -> bool {
     // Branchless: the outcome is unpredictable.

@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 /// The observed events of a scheduler.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// By stream: missed, violations.
+    /// Misses and violations of each stream.
     missed: Vec<(u64, u64)>,
     dropped: Vec<Departure>,
 }
