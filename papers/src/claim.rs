@@ -112,7 +112,7 @@ impl Estimate {
     }
 
     /// Returns the median of `runs` with the narrowest interval of order statistics that covers the
-    /// true median with a probability of 95 %; all of the range below six runs.
+    /// true median with a probability of 95 %. Below six runs, the interval is the whole range.
     ///
     /// Distribution-free: with n runs the interval from the k-th to the (n + 1 − k)-th value covers
     /// it with probability 1 − 2·P(B < k), B binomial (n, ½).
@@ -274,7 +274,7 @@ impl Claim {
         test.by(evidence, ours, Estimate::exact(f64::from(u8::from(is_true))), effect)
     }
 
-    /// The verdict; `None` for inputs and fitted numbers.
+    /// Returns the verdict; `None` for inputs and fitted numbers.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         match self.judgement {
             Judgement::Judged { verdict, .. } => Some(verdict),

@@ -277,7 +277,7 @@ fn in_parallel(
     })
 }
 
-/// The path of a figure in the folder of the papers; `None` for every other file.
+/// Returns the path of a figure in the folder of the papers; `None` for every other file.
 fn figure_path(papers: &Path, file: &Path) -> Option<String> {
     let path = file.strip_prefix(papers).ok()?;
     let is_figure = path.extension().is_some_and(|extension| extension == "svg");

@@ -64,8 +64,9 @@ fn overlaps(i: u64, m: u64, k: u64) -> bool {
     subtask(i + 1, m, k).0 < subtask(i, m, k).1
 }
 
-/// Returns the group deadline of subtask i: the earliest t ≥ d(i) at which a subtask ends without
-/// overlapping its successor, or one slot before the end of a window of length 3. Light tasks: 0.
+/// Returns the group deadline of subtask i. It is the earliest t ≥ d(i) at which a subtask ends
+/// without overlapping its successor, or one slot before the end of a window of length 3. Light
+/// tasks: 0.
 fn group_deadline(i: u64, m: u64, k: u64) -> u64 {
     if 2 * m < k {
         return 0;

@@ -55,14 +55,14 @@ pub struct Core {
 }
 
 impl Core {
-    /// Time of a decision, ns.
+    /// Returns the time of a decision, ns.
     #[must_use]
     pub fn decision_ns(&self) -> f64 {
         f64::from(self.cycles) * 1e6 / f64::from(self.clock_khz)
     }
 }
 
-/// Every placed and routed core, in the order of the file.
+/// Returns every placed and routed core, in the order of the file.
 ///
 /// # Panics
 /// Never: a test parses the compiled-in files.

@@ -70,7 +70,8 @@ pub(crate) struct Stream {
 }
 
 impl Workload {
-    /// The streams' contracts: periods within ±50 % of their mean, window denominators up to 19.
+    /// Returns the streams' contracts: periods within ±50 % of their mean, window denominators up
+    /// to 19.
     ///
     /// # Errors
     /// Never: every period is positive and x is at most y.
@@ -83,7 +84,7 @@ impl Workload {
         self.all().map(contract).collect()
     }
 
-    /// The contracts of all streams.
+    /// Returns the contracts of all streams.
     pub(crate) fn all(&self) -> impl Iterator<Item = Stream> {
         let mut random = Random(1);
         // Request periods per thousand slots; without misses the link has slack.

@@ -247,7 +247,8 @@ mod tests {
 
     const LIMITS: Limits = Limits { memory_bytes: 2 << 16, fuel: 10_000, faults: 2 };
 
-    /// A module with one page of memory and the given body of `work`; its buffer is the page's end.
+    /// Returns a module with one page of memory and the given body of `work`; its buffer is the
+    /// page's end.
     fn module(body: &str) -> Module {
         let text = format!(
             "(module (memory (export \"memory\") 1)

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Maximum length of a seed from a file, bytes.
 const MAX_SEED_BYTES: usize = 20_000;
 
-/// The path of a repository file.
+/// Returns the path of a repository file.
 #[must_use]
 pub fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
@@ -49,7 +49,7 @@ pub fn files(folder: &str, name: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The first `most` Ethernet frames of the example capture.
+/// Returns the first `most` Ethernet frames of the example capture.
 #[must_use]
 pub fn frames(most: usize) -> Vec<Vec<u8>> {
     let capture = file("examples/data/uplink.pcap");

@@ -64,7 +64,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The increment of y' at a violation, as loaded into the hardware.
+    /// Returns the increment of y' at a violation, as loaded into the hardware.
     #[must_use]
     pub fn growth(&self, rtas99: bool) -> u8 {
         match (rtas99, self.x) {

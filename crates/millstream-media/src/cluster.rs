@@ -6,10 +6,10 @@
 //!          └─ sessions: their rows, to every other server ───┘     all by UDP, encrypted
 //! ```
 //! A server redirects a new client once, to the server with the most spare capacity. When a server
-//! dies, another server takes over each of its sessions. All servers rank the candidates alike; the
-//! first one with spare capacity takes the session. If two servers play one session after a network
-//! partition has healed, the server that took it over later yields. Each server decides on its own
-//! which clients it admits.
+//! dies, another server adopts each of its sessions. All servers rank the candidates alike; the
+//! first one with spare capacity adopts the session. If two servers play one session after a
+//! network partition has healed, the server that adopted it later yields. Each server decides on
+//! its own which clients it admits.
 
 pub(crate) mod fuzzing;
 mod membership;
@@ -43,7 +43,7 @@ const STATUS_NS: u64 = 100_000_000;
 /// The interval between announcements to a server that is not alive, ns.
 const ANNOUNCE_NS: u64 = 1_000_000_000;
 
-/// The delay per rank before the next server in the order takes over a session, ns.
+/// The delay per rank before the next server in the order adopts a session, ns.
 const RANK_DELAY_NS: u64 = 300_000_000;
 
 /// How long an orphaned session waits for a server with spare capacity, ns.

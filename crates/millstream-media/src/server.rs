@@ -1,9 +1,9 @@
 //! Session control: one thread that accepts connections, answers requests and supervises the data
 //! plane.
 //!
-//! [`MediaServer`] composes the parts and runs their event loop. Each part owns its state: the
-//! table of [`connections`] with the [`handover`] of frames to interleaved clients, the
-//! [`supervisor`] of the data plane, [`live`] publishing, [`read_ahead`] with its producer,
+//! [`MediaServer`] composes the parts and runs their event loop. Each part owns its state. The
+//! parts are the table of [`connections`] with the [`handover`] of frames to interleaved clients,
+//! the [`supervisor`] of the data plane, [`live`] publishing, [`read_ahead`] with its producer,
 //! [`cluster_tasks`] and the [`drain`].
 
 mod cluster_tasks;

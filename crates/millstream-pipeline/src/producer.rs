@@ -47,7 +47,8 @@ pub enum OfferError {
 
 /// Offers packets to the scheduler from one thread.
 ///
-/// Dropping it ends its input: when all producers are dropped, the pipeline drains and ends.
+/// Dropping a producer ends its input. When all producers are dropped, the pipeline drains and
+/// ends.
 // Aligned to its own cache lines, so threads that borrow elements of one vector share none.
 #[derive(Debug)]
 #[repr(align(128))]

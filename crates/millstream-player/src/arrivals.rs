@@ -160,7 +160,7 @@ mod tests {
     /// I P B B, as MPEG-1 sends them.
     const DISPLAY: [u32; 4] = [0, 3, 1, 2];
 
-    /// The frames of one source by number, of two packets each; `late_us` delays each.
+    /// Returns the frames of one source by number, of two packets each; `late_us` delays each.
     fn arrivals(numbers: &[u32], first: u32, late_us: impl Fn(u32) -> u64) -> Vec<Arrival> {
         let frame = |number: &u32| {
             let shown = number / 4 * 4 + DISPLAY[*number as usize % 4];

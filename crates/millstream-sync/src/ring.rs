@@ -7,8 +7,9 @@
 //! | [`shared`] | messages of a few words, between processes that do not trust each other |
 //!
 //! The first is that of `rtrb`. Loom cannot see into `rtrb`. Under `cfg(loom)` a stand-in replaces
-//! it that publishes by the same accesses and no stronger ones: release stores of tail, head and
-//! flag, acquire loads of them. A protocol that needs a stronger order from the ring fails there.
+//! it. The stand-in publishes by the same accesses and no stronger ones: release stores of tail,
+//! head and flag, acquire loads of them. A protocol that needs a stronger order from the ring fails
+//! there.
 
 pub mod shared;
 pub mod slots;

@@ -221,8 +221,8 @@ impl<'a> Bounds<'a> {
         delay::static_priority_ns(self, stream)
     }
 
-    /// Returns the bound on the start of service, ns, that follows from a bound on its end: less
-    /// the transmission of the stream's smallest packet. 0 for an unknown stream.
+    /// Returns a bound on the start of service, ns: a bound on its end less the transmission of the
+    /// stream's smallest packet. 0 for an unknown stream.
     ///
     /// Millstream's deadlines and traces refer to the start of service.
     #[must_use]
@@ -285,7 +285,7 @@ impl<'a> Bounds<'a> {
         discipline.guarantee().latency_rate_below(self, stream, channel)
     }
 
-    /// Returns whether EDF on this link keeps every deadline, for any arrivals: the deadline of an
+    /// Returns whether EDF on this link keeps every deadline, for any arrivals. The deadline of an
     /// early packet is one period after its predecessor's, so bursts do not harm other streams.
     ///
     /// In Millstream a deadline is kept if service *starts* strictly before it, and a packet in
@@ -314,8 +314,8 @@ impl<'a> Bounds<'a> {
     /// and every stream requires all of its requests (x = 0), one of y (x = y − 1), or none.
     /// Streams with window 0/0 require none.
     ///
-    /// This holds for unit jobs: all packets are equally long, every period is a multiple of their
-    /// transmission time C, and periods begin together at the end of a transmission. The virtual
+    /// This holds for unit jobs: all packets are equally long, and every period is a multiple of
+    /// their transmission time C. Periods begin together at the end of a transmission. The virtual
     /// deadlines are then those of the windows, and the rule is EDF of unit jobs, which is optimal.
     /// The sum is also necessary while all streams are backlogged. Reads lengths, periods and
     /// windows.

@@ -5,9 +5,9 @@
 //! time ends the last. Disciplines see only whether a head is active, so all of them are
 //! credit-aware.
 //!
-//! The rate cap is a token bucket kept as a theoretical arrival time, in ns × bits/s to avoid
-//! rounding: a head of L bytes conforms from (TAT − b/ρ + L/ρ) on; when it is served,
-//! TAT = max(now, TAT) + L/ρ. Source: ITU-T I.371 (GCRA); credits: MinBW paper, section II.
+//! The rate cap is a token bucket kept as a theoretical arrival time (TAT), in ns × bits/s to avoid
+//! rounding. A head of L bytes conforms from TAT − b/ρ + L/ρ on. Its service sets TAT = max(now,
+//! TAT) + L/ρ. Source: ITU-T I.371 (GCRA); credits: MinBW paper, section II.
 
 use alloc::vec::Vec;
 

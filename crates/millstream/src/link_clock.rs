@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A class's clock is the time minus the transmissions of other classes: t − busy(t) + own(t). It
-//! also stops while the link is idle and only a rate cap, the class's own or an ancestor's, keeps
-//! its packets from being sent: for the streams below, a cap acts as a slower link.
+//! also stops while the link is idle and only a rate cap, the class's own or an ancestor's, holds
+//! back its packets. For the streams below, a cap acts as a slower link.
 
 use crate::link::Link;
 

@@ -421,7 +421,7 @@ mod tests {
         }
     }
 
-    /// Every event advances a clock that leaps: at 100 ns it leaps to the start of the second
+    /// Every event advances a clock that leaps. At 100 ns it leaps to the start of the second
     /// packet of `a`, so it is past that start when the packet of `b` arrives.
     #[test]
     fn a_change_of_limits_advances_a_clock_that_leaps() {

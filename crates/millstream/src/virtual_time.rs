@@ -4,9 +4,9 @@
 //! unit is divisible by every number up to 36 and by many greater ones (64, 100, 1,000, 1,024,
 //! 4,096), so L/φ is exact for such weights. For other weights its relative error is below φ/2⁸⁰.
 //!
-//! Tags wrap around. Two tags are compared by the sign of their difference, which is correct if
-//! they differ by less than half the range, about 10¹⁴ bytes per unit of weight. [`Clock`] ensures
-//! this for tags that were kept while their stream was idle.
+//! Tags wrap around. Two tags are compared by the sign of their difference. This is correct if they
+//! differ by less than half the range, about 10¹⁴ bytes per unit of weight. [`Clock`] ensures this
+//! for tags that were kept while their stream was idle.
 //!
 //! **Error.** Each step of a clock rounds down by less than one unit, so after N events of a busy
 //! period a tag is at most N units, N·2⁻⁸⁰ bytes, below its exact value. Ranks compare tags

@@ -101,7 +101,7 @@ impl Code {
     }
 }
 
-/// The costs of Table 3, HILQ's and the heap's.
+/// Returns the costs of Table 3, HILQ's and the heap's.
 fn table_3(streams: u32) -> [Cost; 2] {
     let streams = streams as usize;
     [Scheduler::Hilq(streams), Scheduler::Heap(streams)].map(Cost::from)
@@ -367,7 +367,7 @@ fn figure_8(section: &mut Section, codes: &[Code]) -> miette::Result<()> {
     Ok(())
 }
 
-/// `table_3` holds the lines of Table 3's accesses.
+/// Adds the claims about Figure 8; `table_3` holds the lines of Table 3's accesses.
 fn figure_8_claims(section: &mut Section, codes: &[Code], table_3: &[Line]) {
     let claims = &mut section.claims;
     let least = band(|compute| {

@@ -41,8 +41,8 @@ pub(super) struct PaperMachine {
     pub(super) forward_ns: u64,
 }
 
-/// The three machines that the paper's numbers permit: as printed, and with the least and the most
-/// cost outside a function.
+/// Returns the three machines that the paper's numbers permit: as printed, and with the least and
+/// the most cost outside a function.
 ///
 /// The paper prints the costs of stages to 0.1 µs and the rates of Table 2 to 1 Kpps. The other two
 /// machines have these numbers at the ends of their rounding. Table 2 fixes the sum of a packet's

@@ -1,7 +1,7 @@
 //! WFQ and WF²Q by the GPS clock, with or without credits.
 //!
 //! Packets of active streams are stamped at their arrival. A stream that becomes inactive with
-//! packets waiting leaves the fluid system and its packets lose their stamps; they are restamped,
+//! packets waiting leaves the fluid system, and its packets lose their stamps. They are restamped,
 //! head to tail, when it becomes active. WFQ serves the least F; WF²Q the least F among heads with
 //! S <= V, or the least (S, F) if there is none.
 //!

@@ -204,7 +204,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// The stream offset of the next byte appended to the output.
+    /// Returns the stream offset of the next byte appended to the output.
     pub(crate) fn end_of_output(&self) -> u64 {
         self.before + self.output.len() as u64
     }

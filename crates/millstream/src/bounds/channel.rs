@@ -9,7 +9,7 @@
 //! ```
 //!
 //! WFQ's clock stops while the channel is served, so its tags are those of a link without the
-//! channel; scaled by r/C they are those of a link of rate C. Source: fluctuation-constrained
+//! channel. Scaled by r/C, they are those of a link of rate C. Source: fluctuation-constrained
 //! servers, Goyal, Vin and Cheng 1996; MinBW paper, section IV.
 
 use super::exact::{BITS_NS, ceil_ns};

@@ -380,9 +380,9 @@ impl Premises<'_> {
         )
     }
 
-    /// Checks the queue limits. A packet served before its deadline has left by then, a late drop
-    /// leaves at the first decision after it, and a late packet that is sent may wait for a whole
-    /// window.
+    /// Checks the queue limits. A packet served before its deadline has left by then. A late drop
+    /// leaves at the first decision after the deadline. A late packet that is sent may wait for a
+    /// whole window.
     fn queues(&self) -> Option<Failing> {
         self.jobs.streams.iter().enumerate().find_map(|(stream, of)| {
             let limit = of.queue?;
@@ -414,7 +414,7 @@ mod tests {
     const THEOREMS: [Theorem; 4] =
         [Theorem::EdfDemand, Theorem::UnitJobs, Theorem::UnitJobsInStep, Theorem::Pfair];
 
-    /// A stream with a period of `slots`, a window and arrivals at these slots.
+    /// Returns a stream with a period of `slots`, a window and arrivals at these slots.
     fn stream(slots: u64, (lost, of): (u32, u32), arrivals: &[u64]) -> StreamLimits {
         let arrivals: Vec<_> = arrivals.iter().map(|slot| slot * SLOT_NS).collect();
         StreamLimits {
@@ -440,12 +440,12 @@ mod tests {
         failing_at(1_000_000_000, streams, theorem)
     }
 
-    /// Two streams that satisfy every premise of every theorem.
+    /// Returns two streams that satisfy every premise of every theorem.
     fn pair() -> [StreamLimits; 2] {
         [stream(2, (1, 2), &[0, 2, 4]), stream(2, (0, 1), &[0, 2, 4])]
     }
 
-    /// How `theorem` fails for the pair with a changed second stream.
+    /// Returns the reason why `theorem` fails for the pair with a changed second stream.
     fn changed(change: impl Fn(&mut StreamLimits), theorem: Theorem) -> Vec<Failing> {
         let mut streams = pair();
         change(&mut streams[1]);

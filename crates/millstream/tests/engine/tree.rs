@@ -22,7 +22,7 @@ fn weighted(weight: u32) -> Contract {
     Contract::new().weight(weight).unwrap().quantum_bytes(1500 * weight).unwrap()
 }
 
-/// Ten classes of ten classes of a hundred streams: the service of every class and stream is always
+/// Ten classes of ten classes of a hundred streams. The service of every class and stream is always
 /// within one packet per level of its service in the fluid model.
 #[test]
 #[allow(clippy::cast_precision_loss)]

@@ -11,7 +11,7 @@
 //! no branch depends on keys. A decision has one unpredictable branch: whether another stream is
 //! due. A decision on the calendar's buckets, which are empty or unordered, has five or six.
 //!
-//! A key equal to the first one's deadline is a neighbour of the first one's path at some level, so
+//! A key with the first one's deadline is a neighbour of the first one's path at some level. So
 //! nine keys show whether another stream has that deadline.
 
 /// The maximum number of streams.
