@@ -94,7 +94,7 @@ impl Estimate {
     /// the probability `confidence`. One run has no finite interval.
     ///
     /// # Panics
-    /// If there are no runs.
+    /// Panics if there are no runs.
     pub(crate) fn mean(runs: &[f64], confidence: f64) -> Self {
         assert!(!runs.is_empty(), "a mean needs a run");
         #[allow(clippy::cast_precision_loss)]
@@ -118,7 +118,7 @@ impl Estimate {
     /// it with probability 1 − 2·P(B < k), B binomial (n, ½).
     ///
     /// # Panics
-    /// If there are no runs.
+    /// Panics if there are no runs.
     pub(crate) fn median(runs: &[f64]) -> Self {
         let mut sorted = runs.to_vec();
         sorted.sort_by(f64::total_cmp);

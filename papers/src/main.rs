@@ -246,7 +246,7 @@ impl Output<'_> {
 /// Computes pages on every core; calls `done` on this thread with the number of each as it ends.
 ///
 /// # Errors
-/// If a page or `done` fails.
+/// Fails if a page or `done` fails.
 fn in_parallel(
     jobs: &[&PageJob],
     mut done: impl FnMut(usize, Page) -> miette::Result<()>,

@@ -293,7 +293,7 @@ pub const DISCIPLINES: [(&str, Run); 2] = [("vds", run), ("pd2", run_pd2)];
 /// Runs `arrivals` (in time order) through the streams.
 ///
 /// # Panics
-/// If arrivals are not in time order, an x is above its y, or a stream has no period.
+/// Panics if arrivals are not in time order, an x is above its y, or a stream has no period.
 #[must_use]
 pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arrival]) -> Outcome {
     run_by(Order::VirtualDeadline, rate_bps, overhead, streams, arrivals)
@@ -302,7 +302,7 @@ pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arr
 /// Runs `arrivals` (in time order) through the streams by PD².
 ///
 /// # Panics
-/// If [`run`] does.
+/// Panics if [`run`] does.
 #[must_use]
 pub fn run_pd2(
     rate_bps: u64,
@@ -370,7 +370,7 @@ struct Link<'a> {
 /// At the end, packets may wait for credits that are never returned.
 ///
 /// # Panics
-/// If [`run`] does.
+/// Panics if [`run`] does.
 #[must_use]
 pub fn run_gated(
     rate_bps: u64,

@@ -65,7 +65,7 @@ impl Core {
 /// Returns every placed and routed core, in the order of the file.
 ///
 /// # Panics
-/// Never: a test parses the compiled-in files.
+/// Never panics: a test parses the compiled-in files.
 #[must_use]
 pub fn cores() -> Vec<Core> {
     let areas: Vec<Vec<&str>> = rows(AREAS).collect();
@@ -191,7 +191,7 @@ mod tests {
                 "ba" | "wr" | "ba-key" | "wr-key" => assert_eq!(core.cycles, passes + 1),
                 "ca" | "ca-key" => assert_eq!(core.cycles, passes),
                 "tree" | "tree-key" => assert_eq!(core.cycles, 1),
-                // On 16 lanes.
+                // This core has 16 lanes.
                 "tiled" => assert_eq!(core.cycles, core.streams / 16 + 6),
                 other => panic!("unknown design {other}"),
             }

@@ -13,7 +13,7 @@ pub enum Work {
     Decision,
     /// One dequeue and one enqueue through the whole scheduler; every stream is backlogged.
     Packet,
-    /// As [`Packet`](Self::Packet), with one queued packet for every sixteen streams.
+    /// Like [`Packet`](Self::Packet), with one queued packet for every sixteen streams.
     Sparse,
 }
 
@@ -74,7 +74,7 @@ impl Workload {
     /// to 19.
     ///
     /// # Errors
-    /// Never: every period is positive and x is at most y.
+    /// Never fails: every period is positive and x is at most y.
     pub fn contracts(&self) -> Result<Vec<Contract>, ContractError> {
         let contract = |stream: Stream| {
             let window = Window::new(stream.window.0, stream.window.1)?;

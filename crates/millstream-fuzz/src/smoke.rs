@@ -25,7 +25,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Runs the seeds of a target and `inputs` mutants. A failing input is written to `folder`.
 ///
 /// # Panics
-/// If an input violates an invariant or takes longer than a minute.
+/// Panics if an input violates an invariant or takes longer than a minute.
 #[must_use]
 pub fn smoke(target: &'static Target, inputs: usize, random: u64, folder: &Path) -> Depth {
     let current: Arc<Mutex<Vec<u8>>> = Arc::default();

@@ -147,7 +147,7 @@ pub(crate) const WINNERS: usize = 16;
 /// events have been reported.
 ///
 /// # Panics
-/// If a thread panics.
+/// Panics if a thread panics.
 pub fn run<T: Send, E: Send>(
     options: &Options,
     contracts: &[Contract],

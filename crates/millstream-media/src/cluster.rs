@@ -126,7 +126,7 @@ pub struct ClusterMoves {
     pub taken_in: u64,
     /// Sessions yielded to the server that had them first.
     pub yielded: u64,
-    /// Sessions of dead servers that no server took over in time, as far as this server knows.
+    /// Sessions of dead servers that no server adopted in time, as far as this server knows.
     pub unplaced: u64,
     /// Other servers that are alive.
     pub members: u64,
@@ -172,7 +172,7 @@ impl Cluster {
     /// `secret_file`. This server's RTSP listener is at `rtsp`.
     ///
     /// # Errors
-    /// If the secret cannot be read or users other than its owner may read it, or the port is
+    /// Fails if the secret cannot be read or users other than its owner may read it, or the port is
     /// taken.
     pub(crate) fn open(
         cluster: &millstream_scenario::Cluster,
@@ -507,7 +507,7 @@ impl Cluster {
         }
     }
 
-    /// Returns this server's rank among the servers that may take over a session. The order is by a
+    /// Returns this server's rank among the servers that may adopt a session. The order is by a
     /// hash of session and address: all servers compute the same ranks, and sessions spread
     /// (rendezvous hashing; Thaler and Ravishankar, 1998).
     fn takeover_rank(&self, id: u64) -> u64 {

@@ -84,7 +84,7 @@ fn merged_by_stamps() {
     });
 }
 
-/// A reader of the counts never sees a packet leave before it was taken.
+/// The counts never show that a packet left before the scheduler took it.
 #[test]
 fn counts_are_consistent() {
     check(3, || {

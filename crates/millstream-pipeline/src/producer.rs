@@ -76,8 +76,8 @@ impl Producer {
     /// it arrives at the latest time that this producer has named.
     ///
     /// # Errors
-    /// If the packet was not accepted: [`Full`](OfferError::Full), [`Closed`](OfferError::Closed)
-    /// or [`UnknownStream`](OfferError::UnknownStream).
+    /// Fails if the packet was not accepted: [`Full`](OfferError::Full),
+    /// [`Closed`](OfferError::Closed) or [`UnknownStream`](OfferError::UnknownStream).
     #[inline]
     pub fn offer(&mut self, stream: StreamId, packet: Packet) -> Result<(), OfferError> {
         self.push(Offer { time_ns: self.named_ns, stamped: false, stream, packet })

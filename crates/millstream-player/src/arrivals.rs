@@ -37,7 +37,7 @@ fn real_time() -> bool {
 /// that delays of the receiver itself are short.
 ///
 /// # Panics
-/// If a packet is not RTP.
+/// Panics if a packet is not RTP.
 pub fn receive(socket: &UdpSocket, begun: Instant, stop: &AtomicBool) -> (Vec<Arrival>, bool) {
     let permitted = real_time();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
@@ -72,7 +72,7 @@ pub struct FrameArrival {
 /// Frames before `settled` are left out, and so are sources without later ones.
 ///
 /// # Panics
-/// If the numbers of a source do not increase, as when its first frame was lost.
+/// Panics if the numbers of a source do not increase, as when its first frame was lost.
 pub fn lateness(
     arrivals: &[Arrival],
     display: &[u32],
@@ -120,7 +120,7 @@ pub fn lateness(
 /// that is late in all of the window shows it. The last frames of a source that ended are missing.
 ///
 /// # Panics
-/// If there are no packets, or a frame is due before the source's time 0.
+/// Panics if there are no packets, or a frame is due before the source's time 0.
 pub fn delays(
     arrivals: &[Arrival],
     period: Duration,

@@ -179,8 +179,8 @@ impl<'a> Bounds<'a> {
     /// the link's rate less the rounding of transmissions to whole nanoseconds.
     ///
     /// A packet of ℓ bytes on the wire takes at most (8·10⁹ℓ + r − 1)/r ns, exactly 8·10⁹ℓ/r if r
-    /// divides 8·10⁹, and its own transmission time if all of a stream's packets are equally long.
-    /// Reads the packets' lengths.
+    /// divides 8·10⁹. If all of a stream's packets are equally long, a packet takes their
+    /// transmission time. Reads the packets' lengths.
     #[must_use]
     pub fn effective_rate_bps(&self) -> u64 {
         let rate = self.rate();
@@ -261,7 +261,7 @@ impl<'a> Bounds<'a> {
     /// [`busy_ns`](Self::busy_ns); latencies saturate.
     ///
     /// # Errors
-    /// The reason why the stream has no guarantee.
+    /// Returns the reason why the stream has no guarantee.
     pub fn latency_rate(
         &self,
         discipline: FairDiscipline,
@@ -274,8 +274,8 @@ impl<'a> Bounds<'a> {
     /// of [`latency_rate`](Self::latency_rate); `streams` are those below the channel.
     ///
     /// # Errors
-    /// The reason why the stream has no guarantee, for example a channel that may take the whole
-    /// link.
+    /// Returns the reason why the stream has no guarantee, for example a channel that may take the
+    /// whole link.
     pub fn latency_rate_below(
         &self,
         discipline: FairDiscipline,
@@ -328,7 +328,7 @@ impl<'a> Bounds<'a> {
     /// Arrival times are ignored; [`prove`](Self::prove) checks them.
     ///
     /// # Errors
-    /// The premise that fails.
+    /// Returns the premise that fails.
     pub fn vds(&self) -> Result<WindowVerdict, Premise> {
         self.unit_jobs().vds()
     }
@@ -344,7 +344,7 @@ impl<'a> Bounds<'a> {
     /// are ignored; [`prove`](Self::prove) checks them.
     ///
     /// # Errors
-    /// The premise that fails.
+    /// Returns the premise that fails.
     pub fn dwcs(&self) -> Result<WindowVerdict, Premise> {
         self.unit_jobs().dwcs()
     }
@@ -355,7 +355,7 @@ impl<'a> Bounds<'a> {
     /// Arrival times are ignored; [`prove`](Self::prove) checks them.
     ///
     /// # Errors
-    /// The premise that fails.
+    /// Returns the premise that fails.
     pub fn pd2(&self) -> Result<WindowVerdict, Premise> {
         self.unit_jobs().pd2()
     }

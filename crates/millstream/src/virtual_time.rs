@@ -8,7 +8,7 @@
 //! differ by less than half the range, about 10¹⁴ bytes per unit of weight. [`Clock`] ensures this
 //! for tags that were kept while their stream was idle.
 //!
-//! **Error.** Each step of a clock rounds down by less than one unit, so after N events of a busy
+//! **Error.** Each step of a clock rounds down by less than one unit. After N events of a busy
 //! period a tag is at most N units, N·2⁻⁸⁰ bytes, below its exact value. Ranks compare tags
 //! [`rounded`](Tag::rounded) to 2⁻⁴⁰ bytes: tags with equal exact values compare equal unless a
 //! rounding boundary is within the error of them. Boundaries are far from fractions with small

@@ -181,7 +181,7 @@ fn parse_ticks(text: &str) -> Option<(u64, u64)> {
 /// Measures Table 1 on this machine into `measured/functions.csv`.
 ///
 /// # Errors
-/// If too few rounds have little steal time.
+/// Fails if too few rounds have little steal time.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn measure(folder: &Path) -> miette::Result<()> {
     let examples = folder.join("../../examples/router");

@@ -1,9 +1,10 @@
 //! A model of the paper's machine: the costs of its steps, and the router of its Figure 4.
 //!
 //! The paper measures 1.6, 0.3 and 1.4 µs per packet for the three stages (section 4.1), and lines
-//! of 140,000 packets/s. The other costs of a packet follow from Table 2. Its rows for one process,
-//! and for three with batches of 16 and of 1, give three costs: a dispatch, the handover of a
-//! packet to another process, and the remainder. The row for two processes is then a prediction.
+//! of 140,000 packets/s. The other costs of a packet follow from Table 2. Three rows of it give
+//! three costs: a dispatch, the handover of a packet to another process, and the remainder. The
+//! rows are one process, and three processes with batches of 16 and of 1. The row for two processes
+//! is then a prediction.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};

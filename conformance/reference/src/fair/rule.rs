@@ -129,8 +129,8 @@ pub fn configured_slope(spec: &Spec) -> BigRational {
 /// Returns the discipline of a scenario.
 ///
 /// # Panics
-/// If a stream lacks a weight or quantum that the discipline needs, or a table names an unknown
-/// stream.
+/// Panics if a stream lacks a weight or quantum that the discipline needs, or a table names an
+/// unknown stream.
 #[must_use]
 pub fn build(spec: &Spec) -> Box<dyn FairDiscipline> {
     let shared = || spec.streams.iter().filter(|stream| !stream.fmc);

@@ -164,7 +164,7 @@ impl Port for FarSide {
 /// Returns a SYN. The bits of `of` choose the client, the proxy and the IP version.
 fn begin(of: u8) -> Option<Vec<u8>> {
     let six = |last: u8| [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
-    // To an address of the router or beyond it.
+    // The destination is an address of the router or beyond it.
     let (client, to) = (100 + (of & 3), if of & 4 == 0 { 9 } else { 1 });
     let ethernet = PacketBuilder::ethernet2(FAR, MAC);
     let builder = if of & 8 == 0 {

@@ -41,7 +41,7 @@ const FRAMES: usize = 12;
 const MAX_EDITS: usize = 256;
 /// The number of words of a table slot that edits may change.
 ///
-/// They are the words before the module, and the module's first words.
+/// These are the words before the module, and the module's first words.
 const SLOT_EDITED: usize = 256;
 /// The number of steps of the data plane. Its clock advances by at most [`STEP_NS`] per step.
 const STEPS: u64 = 48;

@@ -79,7 +79,7 @@ impl Publishing {
     /// data plane. Its clients may wait for publishers.
     ///
     /// # Errors
-    /// If the rings do not match `specs`.
+    /// Fails if the rings do not match `specs`.
     pub(crate) fn open(
         specs: &[LiveSpec],
         memory: &File,

@@ -142,8 +142,8 @@ pub struct Cpu {
 pub struct ClientStatus {
     /// The client's session number, which a later client may reuse.
     pub client: usize,
-    /// When it was admitted or taken over, ns since the server started. Distinguishes clients that
-    /// use one number in turn.
+    /// The time at which the client was admitted or adopted, ns since the server started.
+    /// Distinguishes successive clients with one number.
     pub since_ns: u64,
     /// The stream that it plays.
     pub stream: String,

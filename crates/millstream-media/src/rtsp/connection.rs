@@ -92,7 +92,7 @@ impl Connection {
     /// the client has closed.
     ///
     /// # Errors
-    /// If the connection is broken.
+    /// Fails if the connection is broken.
     pub(crate) fn read(&mut self, limit: usize) -> io::Result<bool> {
         let mut chunk = [0; 4096];
         while self.input.len() <= limit {
@@ -165,7 +165,7 @@ impl Connection {
     /// Writes as much as the kernel accepts. Returns whether all output is written.
     ///
     /// # Errors
-    /// If the connection is broken.
+    /// Fails if the connection is broken.
     pub(crate) fn write(&mut self) -> io::Result<bool> {
         let written = self.write_now();
         // TLS buffers records: it reports when all are written, but not partial progress.

@@ -42,7 +42,7 @@ pub(crate) struct Session {
     pub(crate) peer: IpAddr,
     /// The connection that created it; the session ends with it.
     pub(crate) connection: usize,
-    /// When it was admitted or taken over, ns.
+    /// The time at which the session was admitted or adopted, ns.
     pub(crate) since_ns: u64,
     reserved_bps: u64,
     /// Whether it plays a live stream.

@@ -211,7 +211,7 @@ impl StoreBuilder {
     /// Writes the store into a sealed memory file.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// Fails if there is no memory for it.
     pub(crate) fn seal(&self) -> io::Result<File> {
         let header = Header {
             magic: MAGIC,
@@ -226,7 +226,7 @@ impl StoreBuilder {
     /// Creates a sealed memory file of these concatenated parts.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// Fails if there is no memory for it.
     pub(crate) fn sealed(parts: &[&[u8]]) -> io::Result<File> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let mut file = File::from(memfd_create("millstream-media", flags)?);
@@ -272,7 +272,7 @@ impl Store {
     /// Maps a store.
     ///
     /// # Errors
-    /// If `file` is not a sealed store, or a record points outside it.
+    /// Fails if `file` is not a sealed store, or a record points outside it.
     #[allow(unsafe_code)]
     pub(crate) fn open(file: &File) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a media store");

@@ -43,7 +43,7 @@ impl RateGuarantee {
     /// Returns the guarantee of `stream` below `channel`: see [`Bounds::latency_rate_below`].
     ///
     /// # Errors
-    /// The reason why the stream has no guarantee.
+    /// Returns the reason why the stream has no guarantee.
     pub fn latency_rate_below(
         &self,
         bounds: &Bounds<'_>,

@@ -665,7 +665,7 @@ mod tests {
         };
         let full = |packets| Some(Failing::Queue { stream: 1, packets });
         let two: Option<&[u64]> = Some(&[0, 0, 2]);
-        // At most two wait.
+        // At most two packets wait.
         for late in [Late::Send, Late::Drop] {
             assert_eq!(of(2, late, (1, 2), two, Theorem::EdfDemand), None);
             assert_eq!(of(1, late, (1, 2), two, Theorem::EdfDemand), full(Some(2)));

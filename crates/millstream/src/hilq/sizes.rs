@@ -87,7 +87,7 @@ impl Sizes {
     /// Checks the sizes.
     ///
     /// # Panics
-    /// If a calendar cannot have these sizes.
+    /// Panics if a calendar cannot have these sizes.
     pub(super) fn check(&self) {
         let smallest = [self.levels, self.numerators, self.denominators, self.packets]
             .into_iter()

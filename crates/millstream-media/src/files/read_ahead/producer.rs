@@ -42,7 +42,7 @@ impl Producer {
     /// Starts a producer. Returns it and a socket that closes when the producer ends.
     ///
     /// # Errors
-    /// If the process cannot be started.
+    /// Fails if the process cannot be started.
     pub(crate) fn start(resources: &SharedResources) -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
         let child = Command::new(std::env::current_exe()?)
@@ -74,7 +74,7 @@ impl Producer {
 /// Runs the producer in a process that a server has started.
 ///
 /// # Errors
-/// If a server did not start this process, or the memory or the files cannot be used.
+/// Fails if a server did not start this process, or the memory or the files cannot be used.
 pub fn frame_producer() -> io::Result<()> {
     let waker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let wrong = || io::Error::other("only `millstream serve` starts this command");

@@ -189,9 +189,10 @@ impl Few {
         (self.second ^ self.first) >> STREAM_BITS == 0
     }
 
-    /// Moves `stream` one period later after its head departed. Returns false without effect if it
-    /// is not first, its deadline is before the next head's arrival, a key changed since
-    /// [`is_tied`](Self::is_tied), or the later deadline does not fit into a key.
+    /// Moves `stream` one period later after its head departed. Returns false without effect if the
+    /// stream is not first, or its deadline is before the next head's arrival. Also returns false
+    /// if a key changed since [`is_tied`](Self::is_tied), or the later deadline does not fit into a
+    /// key.
     #[inline(always)]
     pub(super) fn defer_served(&mut self, stream: u32, arrival_ns: u64) -> bool {
         let first = Key(self.first);

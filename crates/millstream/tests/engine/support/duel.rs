@@ -37,7 +37,7 @@ pub(crate) trait Choose {
 /// Runs `hilq-exact` against `scan` for `steps` events.
 ///
 /// # Panics
-/// If they differ.
+/// Panics if they differ.
 pub(crate) fn duel(choose: &mut impl Choose, steps: u64) {
     let rules = choose.of(&[Rules::Standard, Rules::Standard, Rules::Rtas99]);
     let zero_window = choose.of(&[ZeroWindow::HighestDenominator, ZeroWindow::LowestDenominator]);
