@@ -6,7 +6,8 @@
 //! S <= V, or the least (S, F) if there is none.
 //!
 //! V and all F are reset when no stream is backlogged, neither in the fluid system nor in the
-//! queues of the discipline. All F are behind V then, so the exact time does not affect the order.
+//! queues of the discipline. All F are then behind V, so the exact time of the reset does not
+//! affect the order.
 
 use std::collections::VecDeque;
 

@@ -472,7 +472,7 @@ proptest! {
                 })
                 .collect()
         };
-        // Streams that empty before the end do not harm the others.
+        // Streams that empty before the end do not harm other streams.
         let verdict = Bounds::new(link, &streams).pd2().unwrap();
         let (seen, _) = run("pd2", link, &streams, burst(&streams));
         let violations = seen.iter().map(|seen| seen.violations).sum::<u64>();

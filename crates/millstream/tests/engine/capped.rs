@@ -66,8 +66,8 @@ fn scripts() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
     proptest::collection::vec((gap, 0u32..5, 64u32..1500), 1..80)
 }
 
-/// Departures and arrivals of the run with caps. Times are those of a clock that stops while the
-/// link is idle because of a cap.
+/// Departures and arrivals of the run with caps. The times are of a clock that stops while the link
+/// is idle because of a cap.
 #[derive(Default)]
 struct Capped {
     departures: Vec<(u64, StreamId, u64)>,

@@ -157,7 +157,7 @@ fn a_class_keeps_its_own_discipline() {
 #[test]
 fn a_class_s_rate_cap_holds_all_its_streams() {
     let mut tree = Tree::new(row("scfq"), StructureName::Scan, &options());
-    // A tenth of the link.
+    // The cap is a tenth of the link's rate.
     let rate_bps = NonZeroU64::new(800_000_000).unwrap();
     let capped = weighted(9).max_rate(MaxRate { rate_bps, burst_bytes: 2_000 });
     let class =

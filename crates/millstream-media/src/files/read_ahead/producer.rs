@@ -4,10 +4,10 @@
 //! server ── standard input: store, region, frame cache, files ──> producer
 //! producer ── frame cache ──> data plane
 //! ```
-//! The producer survives the server's death and runs until the data plane is gone. The server
-//! starts another producer after a crash, and so does a server that replaces a dead one. The new
-//! producer waits until the old one releases the lock on the frame cache. The cache keeps its
-//! frames meanwhile.
+//! The producer survives the server's death and runs until the data plane is gone. After a crash of
+//! the producer, the server starts another one. A server that replaces a dead server also starts a
+//! producer. The new producer waits until the old one releases the lock on the frame cache. The
+//! cache keeps its frames meanwhile.
 
 use millstream_sync::clock::system::timespec;
 use rustix::event::{PollFd, PollFlags, poll};
