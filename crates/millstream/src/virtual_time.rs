@@ -249,7 +249,7 @@ impl PerNanosecond {
         let elapsed = u128::from(elapsed_ns);
         let fraction = (u128::from(self.fraction) * elapsed) >> 64;
         if elapsed_ns >> 32 == 0 {
-            // At most 2⁸⁰·2⁴⁷/(8·10⁹), below 2⁹⁵, per nanosecond.
+            // `units` is at most 2⁸⁰·2⁴⁷/(8·10⁹), below 2⁹⁵, per nanosecond.
             return self.units * elapsed + fraction;
         }
         self.units.saturating_mul(elapsed).saturating_add(fraction)

@@ -46,7 +46,7 @@ fn band(run: impl Fn(u64) -> f64) -> Estimate {
 fn relative(band: Estimate, of: f64) -> String {
     let percent = |value: f64| {
         let percent = (100.0 * (value / of - 1.0)).round();
-        // Not "-0".
+        // Avoids "-0".
         if percent == 0.0 { "0".to_owned() } else { format!("{percent:+.0}") }
     };
     let [_, central, most] = computes();

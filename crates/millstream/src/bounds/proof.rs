@@ -646,7 +646,7 @@ mod tests {
         );
         let short = StreamLimits { period_ns: 1000, ..StreamLimits::new(25, 25) };
         assert_eq!(failing(&[short, long], Theorem::EdfDemand), [miss]);
-        // Half of the link each.
+        // Each stream has half of the link.
         let short = StreamLimits { period_ns: 400, ..short };
         let long = StreamLimits { period_ns: 4000, ..long };
         let miss = Failing::Miss { at_ns: Some(400) };

@@ -145,7 +145,7 @@ impl WindowedState {
             return 0;
         }
         let left = u64::from(self.left);
-        // At most k' or y, both u32.
+        // The value is at most k' or y, both u32.
         #[allow(clippy::cast_possible_truncation)]
         if periods < left {
             self.left -= periods as u32;

@@ -1,4 +1,4 @@
-//! At most 64 streams by deadline, in a tree of minima.
+//! A tree of minima that orders at most 64 streams by deadline.
 //!
 //! ```text
 //! top       1 group of 4      the least of each group of the middle level
