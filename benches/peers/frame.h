@@ -26,7 +26,7 @@ static inline void hardware_address(const char *text, unsigned char *into) {
     for (int k = 0; k < 6; k++) into[k] = (unsigned char)at[k];
 }
 
-// Writes the checksum of the IPv4 header, whose checksum field is zero.
+// Writes the checksum of the IPv4 header; its checksum field must be zero.
 static inline void write_checksum(unsigned char *frame) {
     unsigned sum = 0;
     for (int k = 14; k < 34; k += 2) sum += (unsigned)frame[k] << 8 | frame[k + 1];

@@ -4,10 +4,11 @@
 // Sends 1,500-byte frames of frame.h, evenly spaced, at twice the line's rate, and 200-byte probes
 // to UDP port 7777, randomly 10 to 30 ms apart, with their time of sending. The second interface is
 // in the given network namespace, where the kernel stamps received frames. Prints a line: probes
-// sent, probes received, and in ns the median, 99th percentile and maximum of the probes. Then for
-// received frames: bits a second, and the minimum time of four consecutive frames, and of two, from
-// first to last, in thousandths of the transmission time of all but the last. Then the share of its
-// own time, in millionths, that this program lost in interruptions of 100 us and more.
+// sent, probes received, and in ns the median, 99th percentile and maximum of the probes. For
+// received frames the line then has bits a second, and the minimum time from first to last of four
+// and of two consecutive frames. These are in thousandths of the transmission time of all but the
+// last frame. The last field is the share of its own time, in millionths, that this program lost in
+// interruptions of 100 us and more.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <fcntl.h>

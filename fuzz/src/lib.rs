@@ -16,7 +16,7 @@ const ADDED: usize = 256;
 
 type Known = (&'static Target, Arc<[Vec<u8>]>);
 
-/// The target of this process and its seeds.
+/// Returns the target of this process and its seeds.
 fn known(name: &str) -> &'static Known {
     static KNOWN: OnceLock<Known> = OnceLock::new();
     KNOWN.get_or_init(|| {

@@ -94,7 +94,7 @@ impl Estimate {
     /// the probability `confidence`. One run has no finite interval.
     ///
     /// # Panics
-    /// If there are no runs.
+    /// Panics if there are no runs.
     pub(crate) fn mean(runs: &[f64], confidence: f64) -> Self {
         assert!(!runs.is_empty(), "a mean needs a run");
         #[allow(clippy::cast_precision_loss)]
@@ -112,13 +112,13 @@ impl Estimate {
     }
 
     /// Returns the median of `runs` with the narrowest interval of order statistics that covers the
-    /// true median with a probability of 95 %; all of the range below six runs.
+    /// true median with a probability of 95 %. Below six runs, the interval is the whole range.
     ///
     /// Distribution-free: with n runs the interval from the k-th to the (n + 1 − k)-th value covers
     /// it with probability 1 − 2·P(B < k), B binomial (n, ½).
     ///
     /// # Panics
-    /// If there are no runs.
+    /// Panics if there are no runs.
     pub(crate) fn median(runs: &[f64]) -> Self {
         let mut sorted = runs.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -142,7 +142,7 @@ impl Estimate {
 /// The values that agree with the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Allowed {
-    /// From the first to the second, both included.
+    /// A value from the first to the second, both included.
     Between(f64, f64),
     /// This value or more.
     AtLeast(f64),
@@ -274,7 +274,7 @@ impl Claim {
         test.by(evidence, ours, Estimate::exact(f64::from(u8::from(is_true))), effect)
     }
 
-    /// The verdict; `None` for inputs and fitted numbers.
+    /// Returns the verdict; `None` for inputs and fitted numbers.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         match self.judgement {
             Judgement::Judged { verdict, .. } => Some(verdict),

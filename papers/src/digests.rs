@@ -21,7 +21,7 @@ impl Digests {
     /// Reads `papers/DIGESTS`.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// Fails if the file cannot be read.
     pub(crate) fn read(papers: &Path) -> miette::Result<Self> {
         let file = papers.join(FILE);
         let text = fs::read_to_string(&file)
@@ -49,7 +49,7 @@ impl Digests {
     /// Writes `papers/DIGESTS`.
     ///
     /// # Errors
-    /// If the file cannot be written.
+    /// Fails if the file cannot be written.
     pub(crate) fn write(&self, papers: &Path) -> miette::Result<()> {
         fs::write(papers.join(FILE), self.text()).into_diagnostic()
     }

@@ -33,9 +33,9 @@ const PAPER: [(u32, f64, f64); 7] = [
 
 /// The commands of successive packets.
 pub(crate) struct Counts {
-    /// Two heaps: of each service.
+    /// Commands of two heaps for each service.
     pub(crate) heaps: Vec<Commands>,
-    /// HILQ: of each arrival, and of each decision.
+    /// Commands of HILQ for each arrival, and for each decision.
     pub(crate) arrivals: Vec<Commands>,
     pub(crate) decisions: Vec<Commands>,
 }
@@ -99,7 +99,7 @@ struct Row {
     heaps: Vec<f64>,
     /// The largest number of accesses of one service.
     most: u32,
-    /// SRAM accesses of HILQ: on arrival, and at the decision.
+    /// HILQ's SRAM accesses on arrival, and at the decision.
     receive: Vec<f64>,
     schedule: Vec<f64>,
     scratch: Vec<f64>,
@@ -137,7 +137,7 @@ fn measure((streams, heap, hilq): (u32, f64, f64)) -> Row {
     row
 }
 
-/// Judges the mean of `runs` against a printed number, of which `half` is half of the last digit.
+/// Judges the mean of `runs` against a printed number; `half` is half of its last digit.
 fn printed(what: &str, paper: f64, half: f64, runs: &[f64]) -> Claim {
     let ours = Estimate::mean(runs, CONFIDENCE);
     let allowed = Allowed::Between(paper - half, paper + half);
@@ -234,8 +234,8 @@ mod tests {
     fn every_arrival_and_decision_is_counted() {
         let Counts { heaps, arrivals, decisions } = count(3, 1);
         assert_eq!([&heaps, &arrivals, &decisions].map(Vec::len), [120, 120, 120]);
-        // The stream twice, the table, the slot twice and the element; for the first element of a
-        // slot also the free list and a bit.
+        // Accesses: the stream twice, the table, the slot twice and the element. The first element
+        // of a slot also accesses the free list and a bit.
         assert!(arrivals.iter().all(|of| [6, 8].contains(&of.sram)), "{arrivals:?}");
         assert!((mean(&arrivals, |of| of.sram) - 8.0).abs() < 0.5);
         let difference =

@@ -45,7 +45,7 @@ const DEADLINES: [(Deadlines, &str); 3] = [
 const RULES: [(Rules, &str); 2] =
     [(Rules::Standard, "standard rules"), (Rules::Rtas99, "the paper's rules")];
 
-/// The paper's heap: among windows with x' = 0, the lowest y' is first.
+/// Returns the paper's heap: among windows with x' = 0, the lowest y' is first.
 const fn paper_heap(rules: Rules) -> System {
     System::Heap(ZeroWindow::LowestDenominator, rules)
 }
@@ -333,8 +333,8 @@ mod tests {
 
     #[test]
     fn the_collection_of_a_packet_takes_its_accesses() {
-        // A packet in a slot of its own: 8 SRAM accesses, and 23 of the scratchpad, most of them
-        // for the 20 empty segments before it: (8 × 21.855 + 23 × 21) cycles at 232 MHz.
+        // A packet in a slot of its own takes 8 SRAM accesses, and 23 of the scratchpad, most for
+        // the 20 empty segments before it. That is (8 × 21.855 + 23 × 21) cycles at 232 MHz.
         let us = collection_us(1, 0);
         assert!((us - 2.8355).abs() < 0.001, "{us}");
         assert!(collection_us(200, 16) > collection_us(200, 0));

@@ -40,7 +40,7 @@ impl Measurement {
 pub(crate) struct Item {
     /// The folder of its paper.
     pub(crate) paper: &'static str,
-    /// Its name on the page. The names of the 41 begin with `Table` or `Fig`.
+    /// The item's name on the page. The names of the 41 begin with `Table` or `Fig`.
     pub(crate) name: &'static str,
     /// What it shows.
     pub(crate) shows: &'static str,

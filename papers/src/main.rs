@@ -246,7 +246,7 @@ impl Output<'_> {
 /// Computes pages on every core; calls `done` on this thread with the number of each as it ends.
 ///
 /// # Errors
-/// If a page or `done` fails.
+/// Fails if a page or `done` fails.
 fn in_parallel(
     jobs: &[&PageJob],
     mut done: impl FnMut(usize, Page) -> miette::Result<()>,
@@ -277,7 +277,7 @@ fn in_parallel(
     })
 }
 
-/// The path of a figure in the folder of the papers; `None` for every other file.
+/// Returns the path of a figure in the folder of the papers; `None` for every other file.
 fn figure_path(papers: &Path, file: &Path) -> Option<String> {
     let path = file.strip_prefix(papers).ok()?;
     let is_figure = path.extension().is_some_and(|extension| extension == "svg");

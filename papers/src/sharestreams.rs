@@ -206,7 +206,8 @@ const FIG15_RULES: [(&str, Rules, ZeroWindow); 4] = [
     ("lowest y' first, updates of 1999", Rules::Rtas99, ZeroWindow::LowestDenominator),
 ];
 
-/// A stream's packets of the last packet-times, and the first packet-time of another stream.
+/// Returns a stream's packets of the last packet-times, and the first packet-time of another
+/// stream.
 fn fig15_won(services: &Services) -> (usize, Option<usize>) {
     let last = &services.streams[INTRODUCED..END];
     let won = last.iter().filter(|stream| **stream == 3).count();

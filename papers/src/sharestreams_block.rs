@@ -1,7 +1,7 @@
 //! ShareStreams, section 7: decisions that serve several streams of one sorted list.
 //!
-//! Runs the model of `millstream_hw::block`, the reference of the verilated core, for blocks of 1
-//! (exact) up to all streams, with the list of the published network and with a sorted one.
+//! Runs the model of `millstream_hw::block`, the reference of the verilated core. Blocks range from
+//! 1 (exact) to all streams, with the list of the published network and with a sorted one.
 //! Violations are counted from the times of departure, not the scheduler's counters.
 
 use std::collections::VecDeque;

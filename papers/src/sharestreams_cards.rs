@@ -379,7 +379,7 @@ fn line_card_claims(rows: &[Vec<f64>]) -> Vec<Claim> {
     ]
 }
 
-/// The limits of the end-system card and of its bus.
+/// Returns the claims about the limits of the end-system card and of its bus.
 fn bus_claims(costs: &[Vec<f64>]) -> Vec<Claim> {
     let none = vec![0.0; 14];
     let first = costs.first().unwrap_or(&none);

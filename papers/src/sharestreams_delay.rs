@@ -1,8 +1,8 @@
-//! ShareStreams, Figures 12 and 13 in the paper's order: the producers generate all frames, all
-//! arrival times are transferred to the card, and then the frames are played out.
+//! ShareStreams, Figures 12 and 13 in the paper's order. The producers generate all frames, then
+//! all arrival times are transferred to the card, and then the frames are played out.
 //!
 //! The reference model of the card makes the decisions, one tick a decision. The paper does not
-//! give the producers' rate, and the order of service does not depend on it: a run is played out
+//! give the producers' rate, and the order of service does not depend on it. So a run is played out
 //! once, and its delays follow for each rate.
 
 use std::path::Path;
@@ -206,7 +206,7 @@ impl Run {
     }
 }
 
-/// The mean delays of the first 4,000 frames and of the others, ms.
+/// Returns the mean delays of the first 4,000 frames and of the others, ms.
 fn means(delays: &[f64]) -> (f64, f64) {
     let (first, rest) = delays.split_at(BURST);
     (mean(first.iter().copied()), mean(rest.iter().copied()))

@@ -1,9 +1,9 @@
 //! ShareStreams, section 5.1: area and clock of the hardware, compared with Figures 9 to 11.
 //!
-//! Reads the measurements of `make rtl-report` (`sharestreams/hardware/*.csv`). Virtex parts have
-//! no open place and route: area is synthesized for the paper's families, the clock is that of an
-//! ECP5, of one placement seed. The spread of clocks over seeds is that of one design
-//! (`seeds.csv`); claims about clocks hold only if they hold within it.
+//! Reads the measurements of `make rtl-report` (`sharestreams/hardware/*.csv`). No open tool places
+//! and routes Virtex parts. So area is synthesized for the paper's families, and the clock is that
+//! of an ECP5 with one placement seed. The spread of clocks over seeds is measured on one design
+//! (`seeds.csv`). A claim about clocks holds only if it holds within that spread.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -457,7 +457,7 @@ struct ClockChange {
 
 const NO_NUMBER: &str = "none: no number";
 
-/// The statements about clocks with a change that the measurements have.
+/// Returns the statements about clocks whose change the measurements can test.
 fn clock_changes() -> Vec<ClockChange> {
     let change = |item, design, streams, paper, criterion, allowed| {
         let name = VARIANTS.iter().find(|(of, _)| *of == design).map_or("", |(_, name)| *name);

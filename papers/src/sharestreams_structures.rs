@@ -134,7 +134,7 @@ fn per_decision(part: u64, cost: RunCost) -> f64 {
     part as f64 / cost.total.decisions.max(1) as f64
 }
 
-/// The costs of the structures for a workload, by structure and seed.
+/// Returns the costs of the structures for a workload, by structure and seed.
 fn costs(workload: &Workload, streams: u32) -> [Vec<RunCost>; 3] {
     Structure::ALL.map(|structure| {
         let seeds = 1..=workload.seeds;

@@ -1,6 +1,6 @@
 /// Proves that attribute adjustment equals the rules, written as in the engine.
 ///
-/// For all contracts x <= y and all values x' <= y', which is an invariant.
+/// The proof covers all contracts x <= y and all values x' <= y', which is an invariant.
 module msr_attribute_update_proof (
   input logic       rtas99_i,
   input logic       miss_i,

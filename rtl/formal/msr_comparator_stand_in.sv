@@ -1,8 +1,8 @@
 /// Stands in for the decision block in the network's proof: orders by bit 0 of `deadline`.
 ///
-/// The 0-1 principle (Knuth, The Art of Computer Programming, 5.3.4): what a network of comparators
-/// does for all inputs of zeros and ones, it does for every total order. A separate proof shows
-/// that the decision block is a comparator of a total order.
+/// The 0-1 principle (Knuth, The Art of Computer Programming, 5.3.4): if a property of a comparator
+/// network's outputs holds for all inputs of zeros and ones, it holds for every total order. A
+/// separate proof shows that the decision block is a comparator of a total order.
 module msr_decision_block (
   input  msr_pkg::mode_e mode_i,
   input  logic           lowest_denominator_i,

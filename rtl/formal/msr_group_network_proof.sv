@@ -1,11 +1,11 @@
-/// Proves the network of groups: if it decides and a stream has a packet, there is one winner and
-/// no stream precedes it; otherwise there is none. One arbitrary stream is compared with the
+/// Proves the network of groups. If it decides and a stream has a packet, there is one winner and
+/// no stream precedes it. Otherwise there is no winner. One arbitrary stream is compared with the
 /// winner.
 ///
 /// For every total order: the relation is free except for cycles.
 module msr_group_network_proof #(
   parameter int N = 2,
-  /// All in one group: the comparison of the groups' firsts.
+  /// All streams in one group: the comparison of the groups' firsts.
   parameter bit Alone = 1'b0
 ) (
   input logic                 decides_i,

@@ -1,5 +1,5 @@
-/// Proves the decision block for order keys: each rule, and a total order; `msr_key_order` is
-/// equal.
+/// Proves the decision block for order keys: it follows each rule and is a total order. Also proves
+/// that `msr_key_order` equals it.
 module msr_key_block_proof (
   input msr_pkg::key_t a_i,
   input msr_pkg::key_t b_i,

@@ -17,7 +17,7 @@ module msr_order_key_ahead_proof (
   initial rst_n = 1'b0;
   always_ff @(posedge clk_i) rst_n <= 1'b1;
 
-  // Cycles since the load; before the first nothing is checked.
+  // Cycles since the load; nothing is asserted before the first load.
   logic [2:0] since;
   logic [7:0] first_x, first_y, x, y;
   initial since = '0;

@@ -70,10 +70,10 @@ module msr_stream_update_proof (
     assume (deadline_i <= 24'hF80000);
     assume (step_i < 24'h004000);
     assume (period >= 1 && period < 24'h004000);
-    // Deadlines are less than 2^14 ahead of now, and of a head at most as far behind.
+    // Deadlines are less than 2^14 ahead of now. A head's deadline is less than 2^14 behind.
     assume (deadline_i < now_i + 24'h004000);
     assume (!state_i.valid || deadline_i + 24'h004000 > now_i);
-    // An idle stream's last deadline is as recent, or the stream is marked stale.
+    // An idle stream's last deadline is less than 2^14 behind, or the stream is marked stale.
     assume (state_i.stale || deadline_i + 24'h004000 > now_i);
     assume (!state_i.stale || (!state_i.valid && deadline_i + 24'h004000 <= time_at));
     // A head waits less than 2^16 ticks, unless its stream is ahead of time.

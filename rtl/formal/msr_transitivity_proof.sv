@@ -1,7 +1,7 @@
 /// Proves that the decision block is transitive and thus, being antisymmetric, a total order, with
 /// the id as last tie-break.
 ///
-/// Products order fractions as a number does, and that number distinguishes fractions of one
+/// Products order fractions as their value does, and the value distinguishes fractions of one
 /// numerator. This is assumed for each pair, since the solver would have to reason about
 /// multiplication; `fractions_are_ordered_by_a_key` in rtl/bulk shows it for all 32,640 fractions.
 module msr_transitivity_proof (

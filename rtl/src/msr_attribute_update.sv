@@ -7,8 +7,8 @@
 ///   B  x' > 0: x' -= 1, y' -= 1, and if y' = 0 then: x'/y' = x/y
 ///      x' = 0 < y: y' += growth, tag set (standard rules): a violation
 ///
-/// The growth is 1 under the standard rules. Under the 1999 rules it needs a division; it is
-/// constant, so LOAD supplies it. y' saturates at 255.
+/// The growth is 1 under the standard rules. Under the 1999 rules the growth needs a division. It
+/// is constant, so LOAD supplies it. y' saturates at 255.
 ///
 /// Latency: combinational. Invariant: x' <= y' before implies x' <= y' after (formal/).
 module msr_attribute_update (

@@ -21,7 +21,7 @@
 /// With one pass (`Passes` = 1) the keys are new in every cycle except after a LOAD: no decision
 /// starts for four cycles and no SETTLE for five. SETTLE occurs at most every second cycle.
 ///
-/// A sorting network needs more passes: read `Passes` for log2 N.
+/// A sorting network needs more passes: replace log2 N above by `Passes`.
 ///
 /// Latency: see the drawing; `decided_o` is set in the cycle after PRIORITY_UPDATE.
 /// Invariant: READY is reached from any state within `Passes` cycles (formal/).

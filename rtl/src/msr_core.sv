@@ -23,8 +23,8 @@
 /// the cycle count is unchanged. With ComputeAhead, PRIORITY_UPDATE and SETTLE then take effect at
 /// the start of the next cycle, and `packet_take_o` and `dropped_o` are valid with `decided_o`.
 ///
-/// A decision equals one `enqueue ... decide(now)` of the engine on structure `scan`, within the
-/// widths and the window of `msr_pkg`. It includes packets offered up to the cycle of the last
+/// Within the widths and the window of `msr_pkg`, a decision equals one `enqueue ... decide(now)`
+/// of the engine on structure `scan`. It includes packets offered up to the cycle of the last
 /// PRIORITY_UPDATE (ComputeAhead, N > 2: one cycle earlier) or of a later SETTLE. Without packets a
 /// decision has no winner; time still advances.
 ///
@@ -90,8 +90,8 @@ module msr_core #(
   localparam int EntryW = msr_pkg::IdW + 1;
   // With one pass there is no earlier cycle to compute in.
   localparam bit BlocksAhead = ComputeAhead && Passes > 1;
-  // `settle` is a late signal. Its early upper bound suffices where the last cycle of a decision
-  // uses nothing of the first.
+  // `settle` is a late signal. Its early upper bound suffices if the last cycle of a decision uses
+  // no result of the first.
   localparam bit KnownEarly = !ComputeAhead || Passes > 2;
 
   logic settle, first, pass, update;
@@ -103,7 +103,7 @@ module msr_core #(
   logic [Lanes*W-1:0] lanes;
   logic [W-1:0] block_winner, winner;
   logic [N-1:0] block_wins, wins;
-  // Of the winner only its number leaves the core; without a list the lanes do not leave either.
+  // Only the winner's number leaves the core; without a list, the lanes are not outputs either.
   logic unused;
   assign unused = ^{winner, block_winner, block_wins, lanes};
 

@@ -1,7 +1,8 @@
 /// Decision block: orders two streams in a single cycle.
 ///
 /// Source: ShareStreams, section 4 and Figure 8, rules of Table 1. All comparisons are made in
-/// parallel (the value bus); one-hot predicates select the one that applies (the predicate bus).
+/// parallel (the value bus); one-hot predicates select the comparison that applies (the predicate
+/// bus).
 ///
 /// Order: a stream with a packet; earliest deadline; lowest x'/y' (x' = 0 is 0 for any y'); both
 /// zero: highest y'; equal and nonzero: lowest x'; earlier arrival; lower id. Fractions are

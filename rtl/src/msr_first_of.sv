@@ -1,8 +1,8 @@
 /// Selects the first of K streams with a packet by comparing all pairs in parallel.
 ///
 /// The order is that of `msr_key_block`; stream numbers increase with the key's index. Each pair
-/// needs one comparison, followed by two gates: the other has no packet or is later, and the AND
-/// over all others.
+/// needs one comparison and two gates: an OR (the other stream has no packet or is later), and the
+/// AND over all other streams.
 ///
 /// Latency: combinational. Invariant: if a stream has a packet, `first_o` is one-hot and no stream
 /// precedes the selected one; otherwise it is 0 (formal/).

@@ -1,4 +1,4 @@
-/// A decision in one cycle: groups of streams select their first, then the groups' firsts are
+/// Decides in one cycle: groups of streams select their first, then the groups' firsts are
 /// compared, all pairs in parallel.
 ///
 /// A binary tree (`msr_tree_network`) has log2 N comparisons in series; this network has two, at
@@ -32,7 +32,7 @@ module msr_group_network #(
     ) u_members (
       .keys_i(keys_i[g*Members*W +: Members*W]), .first_o(leads[g*Members +: Members])
     );
-    // The key of the group's first; the others contribute 0.
+    // The key of the group's first; the group's other streams contribute 0.
     logic [(Members+1)*W-1:0] sum;
     assign sum[0 +: W] = '0;
     for (genvar m = 0; m < Members; m++) begin : gen_member

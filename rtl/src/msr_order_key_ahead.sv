@@ -1,11 +1,11 @@
-/// A stream's window-constraint as a number, new in every cycle, for a core that decides every
+/// Computes a stream's window-constraint as a number in every cycle, for a core that decides every
 /// cycle.
 ///
 /// The ratio is that of `msr_order_key`, x' * R(y') / 2^15, which takes four cycles there since the
 /// ROM is read when the decision is known. Here R(y' - 1) and R(y' - 2) are kept in registers, and
 /// R(y' - 3) is read ahead: y' falls by at most 1, or is restored to y. The ROM's data arrives one
-/// cycle later, when the window may have moved on to it. R(y - 1) and R(y - 2) are kept from LOAD
-/// on. A violation raises y' but has x' = 0 until x/y is restored: the ratio is 0 for any R.
+/// cycle later, when a move of the window may already need it. R(y - 1) and R(y - 2) are kept after
+/// LOAD. A violation raises y' but has x' = 0 until x/y is restored: the ratio is 0 for any R.
 ///
 /// The tie-break y' is also ready for comparison: inverted for zero window-constraints if the
 /// highest is first.
@@ -127,7 +127,7 @@ module msr_order_key_ahead (
     $fatal(1, "NumberW is not the width of number_t");
 `endif
 `ifdef FORMAL
-  // With a stand-in ROM whose entry a is a.
+  // The proof uses a stand-in ROM: entry a is a.
   logic [2:0] since;
   logic [msr_pkg::WindowW-1:0] first_x, first_y;
   logic restored;

@@ -12,7 +12,7 @@
 /// times while they are less than 2^15 apart. Therefore:
 ///   - every waiting head's deadline is at most 2^14 ticks ahead of `now` and less than 2^14
 ///     behind (any two are then less than 2^15 apart; `range_o` reports an exception);
-///   - so is the last deadline of an idle stream, except that it may be arbitrarily long past;
+///   - the last deadline of an idle stream is in the same range, or arbitrarily long past;
 ///   - arrivals of heads that tie on all other rules are less than 2^15 apart;
 ///   - a packet waits less than 2^16 ticks, unless its stream's deadlines are ahead of time when it
 ///     becomes head (always true of a served DWCS stream);
@@ -106,7 +106,7 @@ package msr_pkg;
     logic               tag;
     /// `deadline` is that of the first packet, which has not arrived.
     logic               first;
-    /// Idle, and `deadline` is so long past that only the next arrival counts.
+    /// The stream is idle, and `deadline` is so long past that only the next arrival counts.
     logic               stale;
   } state_t;
 
@@ -116,7 +116,7 @@ package msr_pkg;
     logic past;
     /// by 2^14 ticks or more.
     logic long_past;
-    /// It was past at the current decision.
+    /// The deadline was past at the current decision.
     logic late;
     /// The next packet's deadline is relative to its arrival, not to the last deadline.
     logic from_arrival;

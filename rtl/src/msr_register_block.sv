@@ -20,12 +20,14 @@
 /// does not depend on the decision is registered one cycle before, with `step` and the offered
 /// packet of that cycle. The attributes must not change in consecutive cycles.
 ///
-/// With both, the outcomes are registered in the cycle of the command. The selection is registered
-/// too and takes effect one cycle later, at the start of the next decision's first pass: no path
-/// leads from the last pass to all attributes. Take and drop are reported in that cycle.
+/// With `ComputeAhead` and `Keyed`, the outcomes are registered in the cycle of the command. The
+/// selection is registered too and takes effect one cycle later, at the start of the next
+/// decision's first pass: no path leads from the last pass to all attributes. Take and drop are
+/// reported in that cycle.
 ///
-/// With both and without `Registered` the order key is new in every cycle (`msr_order_key_ahead`),
-/// and no input is of the previous cycle; only the counters lag their outputs by a cycle.
+/// With `ComputeAhead` and `Keyed` but without `Registered`, the order key is new in every cycle
+/// (`msr_order_key_ahead`). No input is of the previous cycle; only the counters lag their outputs
+/// by a cycle.
 ///
 /// Latency: a command's effect is visible in the next cycle.
 /// Invariants: x' <= y'; after an update with no deadline past, `overdue_o` is low.
@@ -187,7 +189,8 @@ module msr_register_block #(
 `ifdef VERILATOR
     initial if ($bits(msr_pkg::state_t) != StateW) $fatal(1, "StateW is not the width of state_t");
 `endif
-    // The winner is the latest signal: both successors are ready, including LOAD and idle.
+    // The winner is the latest signal, so both successors are computed before it, including LOAD
+    // and idle.
     msr_pkg::state_t otherwise;
     assign otherwise = load_i ? loaded : changes ? loses : state_q;
     msr_late_select #(
@@ -334,7 +337,8 @@ module msr_register_block #(
     assign key_o.id = msr_pkg::IdW'(Id);
     assign key_o.deadline = state.deadline;
     assign key_o.ratio = ratio;
-    // For equal fractions the lowest x' has the lowest y'; for zeros it is the rule itself.
+    // For equal fractions the lowest x' has the lowest y'; for zeros the lowest y' is the rule
+    // itself.
     assign tie = state.y ^ {8{zero && !lowest_denominator_i}};
     assign key_o.tie = tie;
     assign key_o.arrival = state.arrival;

@@ -49,8 +49,8 @@ module msr_shuffle_network #(
   input  logic [N*W-1:0]                   heads_i,
   /// The winner of block 0 in this pass.
   output logic [W-1:0]                     winner_o,
-  /// One bit a stream: it is this winner and has a packet, computed without its id. With `Keyed`
-  /// not valid in the first pass.
+  /// One bit a stream: the stream is this winner and has a packet, computed without its id. With
+  /// `Keyed` the bits are not valid in the first pass.
   output logic [N-1:0]                     wins_o,
   output logic [Lanes*W-1:0]               lanes_o
 );

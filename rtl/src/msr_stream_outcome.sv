@@ -63,7 +63,7 @@ module msr_stream_outcome (
   assign vacant = !state_i.valid || leave;
   assign take = vacant && packet_valid_i;
 
-  // The next deadlines after this one and of the next packet, computed before the selection.
+  // The stream's following deadline and the next packet's deadline, computed before the selection.
   logic [msr_pkg::TimeW-1:0] moved_on, next_packets;
   assign moved_on = state_i.deadline + contract_i.period;
   assign next_packets =
@@ -83,7 +83,8 @@ module msr_stream_outcome (
     end
     if ((is_dwcs || is_edf) && take && !state_i.first) state_o.deadline = next_packets;
     if ((is_dwcs || is_edf) && miss && !leave) state_o.deadline = moved_on;
-    // Long past: stop before bit 15 of the difference would make it appear in the future.
+    // A deadline long past stops advancing: otherwise bit 15 of the difference would put it in the
+    // future.
     state_o.stale = vacant && !take && (state_i.stale || forecast_i.long_past);
   end
 

@@ -1,4 +1,4 @@
-/// A tournament in space: N - 1 decision blocks as a binary tree, all in one cycle.
+/// A binary tree of N - 1 decision blocks: a tournament in one cycle.
 ///
 /// ShareStreams serialises the tree to save area (section 6 calls a tree wasteful, since one level
 /// works at a time). In one long cycle all levels work. A decision every clock needs neither

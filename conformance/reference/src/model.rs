@@ -96,7 +96,7 @@ pub struct Arrival {
     pub time_ns: u64,
     /// The stream's number.
     pub stream: u32,
-    /// Its length, bytes.
+    /// The packet's length, bytes.
     pub bytes: u32,
 }
 
@@ -107,9 +107,9 @@ pub struct Row {
     pub time_ns: u64,
     /// The stream's number.
     pub stream: u32,
-    /// Its number among the stream's arrivals, from 0.
+    /// The packet's number among the stream's arrivals, from 0.
     pub packet: u64,
-    /// Its length, bytes.
+    /// The packet's length, bytes.
     pub bytes: u32,
     /// Arrival time, ns.
     pub arrival_ns: u64,

@@ -8,9 +8,9 @@ use crate::mutant::Mutant;
 /// The attributes of a backlogged stream that the order uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// Its number.
+    /// The stream's number.
     pub stream: u32,
-    /// Its static priority.
+    /// The stream's static priority.
     pub priority: u32,
     /// `lqf`: bytes waiting, the head's included.
     pub backlog: u64,
@@ -24,7 +24,7 @@ pub struct Candidate {
     pub y: u64,
     /// Arrival time of its head, ns.
     pub arrival_ns: u64,
-    /// Its head's position in the arrivals file, for a mutant.
+    /// The position of the stream's head in the arrivals file, for a mutant.
     pub file_position: u64,
 }
 

@@ -16,9 +16,9 @@ use crate::model::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
 pub struct Trace {
     /// The name of its directory.
     pub name: String,
-    /// Its scenario.
+    /// The trace's scenario.
     pub spec: Spec,
-    /// Its arrivals.
+    /// The trace's arrivals.
     pub arrivals: Vec<Arrival>,
 }
 

@@ -38,7 +38,7 @@ impl Subject {
     /// The deadline queues.
     pub const QUEUES: [Self; 3] = [Self::BinaryHeap, Self::Cffs, Self::TimingWheel];
 
-    /// The name in the command line and in results.
+    /// Returns the name in the command line and in results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -219,7 +219,8 @@ fn decisions<S: Select<Stamp = ()>>(mut selector: S, steps: u64, misses: &mut Mi
     })
 }
 
-/// A decision of a deadline queue: removes the first stream and inserts it a period later.
+/// Times the decisions of a deadline queue: each removes the first stream and inserts it a period
+/// later.
 fn run_queue<Q: Queue>(workload: Workload) -> Option<Samples> {
     if workload.work != Work::Decision || workload.missed_percent > 0 {
         return None;

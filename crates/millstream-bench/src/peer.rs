@@ -15,7 +15,7 @@ const PACKETS: u64 = 1_000_000;
 /// Runs `program` with the given number of streams and returns its measurement.
 ///
 /// # Errors
-/// A message with the program's standard error.
+/// Returns a message with the program's standard error.
 pub fn measure_peer(program: &Path, streams: u32) -> Result<Measurement, String> {
     let arguments = [streams.to_string(), PACKETS.to_string()];
     let name = program.display();

@@ -40,7 +40,7 @@ impl Demand {
 /// A core of `rtl/` as placed and routed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Core {
-    /// Its row in `rtl/synthesis/designs.toml`.
+    /// The core's row in `rtl/synthesis/designs.toml`.
     pub design: String,
     /// Maximum number of streams.
     pub streams: u32,
@@ -55,17 +55,17 @@ pub struct Core {
 }
 
 impl Core {
-    /// Time of a decision, ns.
+    /// Returns the time of a decision, ns.
     #[must_use]
     pub fn decision_ns(&self) -> f64 {
         f64::from(self.cycles) * 1e6 / f64::from(self.clock_khz)
     }
 }
 
-/// Every placed and routed core, in the order of the file.
+/// Returns every placed and routed core, in the order of the file.
 ///
 /// # Panics
-/// Never: a test parses the compiled-in files.
+/// Never panics: a test parses the compiled-in files.
 #[must_use]
 pub fn cores() -> Vec<Core> {
     let areas: Vec<Vec<&str>> = rows(AREAS).collect();
@@ -191,7 +191,7 @@ mod tests {
                 "ba" | "wr" | "ba-key" | "wr-key" => assert_eq!(core.cycles, passes + 1),
                 "ca" | "ca-key" => assert_eq!(core.cycles, passes),
                 "tree" | "tree-key" => assert_eq!(core.cycles, 1),
-                // On 16 lanes.
+                // This core has 16 lanes.
                 "tiled" => assert_eq!(core.cycles, core.streams / 16 + 6),
                 other => panic!("unknown design {other}"),
             }

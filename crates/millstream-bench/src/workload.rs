@@ -13,7 +13,7 @@ pub enum Work {
     Decision,
     /// One dequeue and one enqueue through the whole scheduler; every stream is backlogged.
     Packet,
-    /// As [`Packet`](Self::Packet), with one queued packet for every sixteen streams.
+    /// Like [`Packet`](Self::Packet), with one queued packet for every sixteen streams.
     Sparse,
 }
 
@@ -70,10 +70,11 @@ pub(crate) struct Stream {
 }
 
 impl Workload {
-    /// The streams' contracts: periods within ±50 % of their mean, window denominators up to 19.
+    /// Returns the streams' contracts: periods within ±50 % of their mean, window denominators up
+    /// to 19.
     ///
     /// # Errors
-    /// Never: every period is positive and x is at most y.
+    /// Never fails: every period is positive and x is at most y.
     pub fn contracts(&self) -> Result<Vec<Contract>, ContractError> {
         let contract = |stream: Stream| {
             let window = Window::new(stream.window.0, stream.window.1)?;
@@ -83,7 +84,7 @@ impl Workload {
         self.all().map(contract).collect()
     }
 
-    /// The contracts of all streams.
+    /// Returns the contracts of all streams.
     pub(crate) fn all(&self) -> impl Iterator<Item = Stream> {
         let mut random = Random(1);
         // Request periods per thousand slots; without misses the link has slack.

@@ -104,7 +104,7 @@ pub(crate) enum BackendError {
     Card(String),
 }
 
-/// The costs of the card and its bus, for the summary.
+/// Returns the costs of the card and its bus, for the summary.
 pub(crate) fn summary(cost: &Cost) -> EndSystemSummary {
     let transfers = |Transfers { count, bytes, busy_ns }: Transfers| TransferSummary {
         transfers: count,

@@ -2,7 +2,7 @@
 //!
 //! Software runs DWCS with 1.7 missed deadlines a decision, measured now on one core or read from a
 //! file. Hardware updates missed streams in the same cycles. EDF and static priority do less work
-//! than DWCS, so their answers are conservative.
+//! than DWCS, so the answers for them are conservative.
 
 use std::fs;
 use std::path::Path;

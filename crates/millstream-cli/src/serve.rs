@@ -123,7 +123,7 @@ pub(crate) fn admission_text(admission: &[TitleAdmission]) -> String {
     admission.iter().map(line).collect()
 }
 
-/// The child process for `placement = "ni"`.
+/// Runs the child process for `placement = "ni"`.
 pub(crate) fn data_plane() -> Result<(), Failure> {
     let confined = ConfinementHooks {
         thread: confine::confine_child_thread,
@@ -132,7 +132,7 @@ pub(crate) fn data_plane() -> Result<(), Failure> {
     run_confined_data_plane(confined).map_err(|error| Failure::Run(miette!("{error}")))
 }
 
-/// The child process for `frame-path = "producer"`.
+/// Runs the child process for `frame-path = "producer"`.
 pub(crate) fn frame_reader() -> Result<(), Failure> {
     confine::confine_child_process();
     frame_producer().map_err(|error| Failure::Run(miette!("{error}")))

@@ -43,7 +43,7 @@ pub struct Limits {
 /// The reason why a module cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModuleError {
-    /// It is not valid WebAssembly, has imports, or its start function failed.
+    /// The module is not valid WebAssembly, has imports, or its start function failed.
     #[error("not a usable module: {0}")]
     Invalid(String),
     /// An export is missing.
@@ -70,10 +70,10 @@ pub type Unusable = ModuleError;
 /// The reason why a call failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It ran out of fuel.
+    /// The call ran out of fuel.
     #[error("all fuel consumed by WebAssembly")]
     OutOfFuel,
-    /// Its memory would have grown beyond its limit.
+    /// The module's memory would have grown beyond its limit.
     #[error("memory limit exceeded")]
     OverMemory,
     /// Any other trap.
@@ -247,7 +247,8 @@ mod tests {
 
     const LIMITS: Limits = Limits { memory_bytes: 2 << 16, fuel: 10_000, faults: 2 };
 
-    /// A module with one page of memory and the given body of `work`; its buffer is the page's end.
+    /// Returns a module with one page of memory and the given body of `work`; its buffer is the
+    /// page's end.
     fn module(body: &str) -> Module {
         let text = format!(
             "(module (memory (export \"memory\") 1)

@@ -25,13 +25,13 @@ impl Depth {
         self.passed += u64::from(passed);
     }
 
-    /// The share of inputs that passed, percent, rounded down; 0 without inputs.
+    /// Returns the share of inputs that passed, percent, rounded down; 0 without inputs.
     #[must_use]
     pub fn share(&self) -> u64 {
         (self.passed * 100).checked_div(self.inputs).unwrap_or(0)
     }
 
-    /// Whether the share reaches [`MIN_SHARE`].
+    /// Returns whether the share reaches [`MIN_SHARE`].
     #[must_use]
     pub fn is_enough(&self) -> bool {
         self.share() >= MIN_SHARE

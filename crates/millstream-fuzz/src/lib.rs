@@ -75,7 +75,7 @@ pub const CANARY: Target = targets::canary::TARGET;
 /// Returns the target called `name`.
 ///
 /// # Panics
-/// If there is none.
+/// Panics if there is none.
 #[must_use]
 pub fn target(name: &str) -> &'static Target {
     const PLANTED: &Target = &CANARY;

@@ -33,7 +33,7 @@ const BOUNDARY_VALUES: [u64; 20] = [
     u64::MAX,
 ];
 
-/// Attempts at a mutant that the first parser accepts.
+/// The maximum number of attempts at a mutant that the first parser accepts.
 const ATTEMPTS: usize = 12;
 
 /// One mutant in this many runs unchecked.
@@ -89,22 +89,22 @@ pub fn mutant(
 }
 
 impl Mutation {
-    /// A random number below `bound`; 0 if `bound` is 0.
+    /// Returns a random number below `bound`; 0 if `bound` is 0.
     pub fn below(&mut self, bound: usize) -> usize {
         if bound == 0 { 0 } else { self.random.usize(..bound) }
     }
 
-    /// True with probability 1/`times`.
+    /// Returns true with probability 1/`times`.
     pub fn one_in(&mut self, times: u32) -> bool {
         self.random.u32(..times) == 0
     }
 
-    /// A random element of `values`, which must not be empty.
+    /// Returns a random element of `values`, which must not be empty.
     pub fn of<T: Clone>(&mut self, values: &[T]) -> T {
         values[self.below(values.len())].clone()
     }
 
-    /// A boundary value or a random number.
+    /// Returns a boundary value or a random number.
     pub fn number(&mut self) -> u64 {
         match self.below(4) {
             0 => self.random.u64(..) >> self.below(64),
@@ -114,13 +114,13 @@ impl Mutation {
         }
     }
 
-    /// A random seed; empty if there are none.
+    /// Returns a random seed; empty if there are none.
     pub fn seed(&mut self) -> Vec<u8> {
         let at = self.below(self.seeds.len());
         self.seeds.get(at).cloned().unwrap_or_default()
     }
 
-    /// A random range of `input`, at most `most` long: start and end.
+    /// Returns the start and end of a random range of `input`, at most `most` long.
     fn part(&mut self, input: &[u8], most: usize) -> (usize, usize) {
         let from = self.below(input.len());
         let length = 1 + self.below(most);

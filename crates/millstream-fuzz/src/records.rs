@@ -5,7 +5,7 @@
 //! ```
 //! Every byte string is valid: a length beyond the end is truncated.
 
-/// The records of an input.
+/// Returns the records of an input.
 #[must_use]
 pub fn split(input: &[u8]) -> Vec<&[u8]> {
     let mut parts = Vec::new();

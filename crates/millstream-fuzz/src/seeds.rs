@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Maximum length of a seed from a file, bytes.
 const MAX_SEED_BYTES: usize = 20_000;
 
-/// The path of a repository file.
+/// Returns the path of a repository file.
 #[must_use]
 pub fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
@@ -15,7 +15,7 @@ pub fn path(name: &str) -> PathBuf {
 /// Reads a whole repository file.
 ///
 /// # Panics
-/// If it cannot be read.
+/// Panics if it cannot be read.
 #[must_use]
 pub fn whole(name: &str) -> Vec<u8> {
     fs::read(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
@@ -24,7 +24,7 @@ pub fn whole(name: &str) -> Vec<u8> {
 /// Reads the first 20,000 bytes of a repository file.
 ///
 /// # Panics
-/// If it cannot be read.
+/// Panics if it cannot be read.
 #[must_use]
 pub fn file(name: &str) -> Vec<u8> {
     let mut bytes = whole(name);
@@ -35,7 +35,7 @@ pub fn file(name: &str) -> Vec<u8> {
 /// Reads the files `name` in the subfolders of `folder`, in alphabetical order.
 ///
 /// # Panics
-/// If the folder cannot be read.
+/// Panics if the folder cannot be read.
 #[must_use]
 pub fn files(folder: &str, name: &str) -> Vec<Vec<u8>> {
     let entries = fs::read_dir(path(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
@@ -49,7 +49,7 @@ pub fn files(folder: &str, name: &str) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The first `most` Ethernet frames of the example capture.
+/// Returns the first `most` Ethernet frames of the example capture.
 #[must_use]
 pub fn frames(most: usize) -> Vec<Vec<u8>> {
     let capture = file("examples/data/uplink.pcap");

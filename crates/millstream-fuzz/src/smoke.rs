@@ -25,7 +25,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Runs the seeds of a target and `inputs` mutants. A failing input is written to `folder`.
 ///
 /// # Panics
-/// If an input violates an invariant or takes longer than a minute.
+/// Panics if an input violates an invariant or takes longer than a minute.
 #[must_use]
 pub fn smoke(target: &'static Target, inputs: usize, random: u64, folder: &Path) -> Depth {
     let current: Arc<Mutex<Vec<u8>>> = Arc::default();
@@ -55,7 +55,7 @@ pub fn smoke(target: &'static Target, inputs: usize, random: u64, folder: &Path)
     panic!("{}: an input {why}; it is in {}", target.name, path.display())
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")

@@ -142,12 +142,12 @@ pub(crate) const WINNERS: usize = 16;
 ///
 /// `transmission_ns` returns the transmission time, ns, for a length in bytes.
 ///
-/// # Errors
-/// If the card is unavailable or cannot hold a contract, an arrival cannot be read, the listener
-/// fails, or a time or counter exceeds the card's range. Earlier events have been reported.
+/// # Errors Fails if the card is unavailable or cannot hold a contract, or an arrival cannot be
+/// read. Also fails if the listener does, or if a time or counter exceeds the card's range. Earlier
+/// events have been reported.
 ///
 /// # Panics
-/// If a thread panics.
+/// Panics if a thread panics.
 pub fn run<T: Send, E: Send>(
     options: &Options,
     contracts: &[Contract],

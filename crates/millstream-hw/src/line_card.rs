@@ -40,7 +40,7 @@ pub struct SentPacket {
 /// least one).
 ///
 /// # Errors
-/// If the card cannot be built or a packet does not fit it.
+/// Fails if the card cannot be built or a packet does not fit it.
 pub fn backlogged(
     settings: Settings,
     loads: &[Load; STREAMS],

@@ -64,7 +64,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// The increment of y' at a violation, as loaded into the hardware.
+    /// Returns the increment of y' at a violation, as loaded into the hardware.
     #[must_use]
     pub fn growth(&self, rtas99: bool) -> u8 {
         match (rtas99, self.x) {
@@ -420,7 +420,7 @@ impl Reference {
     /// Adds a stream; streams are numbered from 0.
     ///
     /// # Errors
-    /// The engine's error, if the contract cannot be scheduled.
+    /// Returns the engine's error, if the contract cannot be scheduled.
     pub fn load(&mut self, load: &Load) -> Result<StreamId, ContractError> {
         let stream = self.model.load(&load.contract()?)?;
         self.streams += 1;
@@ -430,7 +430,7 @@ impl Reference {
     /// Enqueues a packet.
     ///
     /// # Panics
-    /// If `stream` was not loaded.
+    /// Panics if `stream` was not loaded.
     pub fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32) {
         self.model.enqueue(now, stream, bytes);
     }
@@ -470,7 +470,7 @@ impl Reference {
     /// Returns the visible state of `stream`.
     ///
     /// # Panics
-    /// If `stream` was not loaded.
+    /// Panics if `stream` was not loaded.
     #[must_use]
     pub fn attributes(&self, stream: StreamId) -> Attributes {
         self.model.attributes(stream)

@@ -6,10 +6,10 @@
 //!          └─ sessions: their rows, to every other server ───┘     all by UDP, encrypted
 //! ```
 //! A server redirects a new client once, to the server with the most spare capacity. When a server
-//! dies, another server takes over each of its sessions. All servers rank the candidates alike; the
-//! first one with spare capacity takes the session. If two servers play one session after a network
-//! partition has healed, the server that took it over later yields. Each server decides on its own
-//! which clients it admits.
+//! dies, another server adopts each of its sessions. All servers rank the candidates alike; the
+//! first one with spare capacity adopts the session. If two servers play one session after a
+//! network partition has healed, the server that adopted it later yields. Each server decides on
+//! its own which clients it admits.
 
 pub(crate) mod fuzzing;
 mod membership;
@@ -43,7 +43,7 @@ const STATUS_NS: u64 = 100_000_000;
 /// The interval between announcements to a server that is not alive, ns.
 const ANNOUNCE_NS: u64 = 1_000_000_000;
 
-/// The delay per rank before the next server in the order takes over a session, ns.
+/// The delay per rank before the next server in the order adopts a session, ns.
 const RANK_DELAY_NS: u64 = 300_000_000;
 
 /// How long an orphaned session waits for a server with spare capacity, ns.
@@ -94,10 +94,10 @@ struct Member {
     alive: bool,
     /// Whether the log already reports that its catalogue differs.
     differs: bool,
-    /// Its run and the number of its last datagram.
+    /// The member's run and the number of its last datagram.
     last: (Run, u64),
     status: Option<Status>,
-    /// Its sessions, by id.
+    /// The member's sessions, by id.
     sessions: BTreeMap<u64, ReportedSession>,
 }
 
@@ -126,7 +126,7 @@ pub struct ClusterMoves {
     pub taken_in: u64,
     /// Sessions yielded to the server that had them first.
     pub yielded: u64,
-    /// Sessions of dead servers that no server took over in time, as far as this server knows.
+    /// Sessions of dead servers that no server adopted in time, as far as this server knows.
     pub unplaced: u64,
     /// Other servers that are alive.
     pub members: u64,
@@ -172,7 +172,7 @@ impl Cluster {
     /// `secret_file`. This server's RTSP listener is at `rtsp`.
     ///
     /// # Errors
-    /// If the secret cannot be read or users other than its owner may read it, or the port is
+    /// Fails if the secret cannot be read or users other than its owner may read it, or the port is
     /// taken.
     pub(crate) fn open(
         cluster: &millstream_scenario::Cluster,
@@ -507,7 +507,7 @@ impl Cluster {
         }
     }
 
-    /// Returns this server's rank among the servers that may take over a session. The order is by a
+    /// Returns this server's rank among the servers that may adopt a session. The order is by a
     /// hash of session and address: all servers compute the same ranks, and sessions spread
     /// (rendezvous hashing; Thaler and Ravishankar, 1998).
     fn takeover_rank(&self, id: u64) -> u64 {

@@ -60,7 +60,7 @@ impl Inputs {
     /// New threads call `begin` first.
     ///
     /// # Errors
-    /// If the store or the ring memory is damaged, or a thread cannot be started.
+    /// Fails if the store or the ring memory is damaged, or a thread cannot be started.
     pub(crate) fn new(
         resources: SharedResources,
         waker: UnixStream,
@@ -89,7 +89,7 @@ impl Inputs {
 /// Serves clients until the host ends it, or until the host and all clients are gone.
 ///
 /// # Errors
-/// If a socket cannot be set up or polled, or the frame cache is damaged.
+/// Fails if a socket cannot be set up or polled, or the frame cache is damaged.
 pub(crate) fn run(parts: Inputs) -> io::Result<()> {
     match parts.region.get(GlobalField::Schedule) {
         1 => run_by(parts, || Selector::new(Edf, Heap::default())),

@@ -72,10 +72,10 @@ impl PacketSender for DiscardingSender {
 /// If there is a module `filter`, it filters each frame.
 ///
 /// # Errors
-/// If a socket or the memory cannot be created.
+/// Fails if a socket or the memory cannot be created.
 ///
 /// # Panics
-/// If the scenario cannot be served, or the module cannot be used.
+/// Panics if the scenario cannot be served, or the module cannot be used.
 pub fn frame(
     scenario: &Scenario,
     clients: u32,

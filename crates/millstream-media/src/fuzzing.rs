@@ -60,7 +60,7 @@ pub(crate) type SendRequest<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
 /// Returns the answers of a server with one stream, `film`, to the bytes of a client.
 ///
 /// # Panics
-/// If the repository's example clip is missing.
+/// Panics if the repository's example clip is missing.
 #[must_use]
 pub fn requests(bytes: &[u8]) -> Vec<u8> {
     with_server(|talk| talk(IpAddr::V4(Ipv4Addr::LOCALHOST), bytes))
@@ -69,7 +69,7 @@ pub fn requests(bytes: &[u8]) -> Vec<u8> {
 /// Returns the answers of a server that authenticates clients but has no users and no tokens.
 ///
 /// # Panics
-/// If the repository's example clip is missing.
+/// Panics if the repository's example clip is missing.
 #[must_use]
 pub fn guarded_requests(bytes: &[u8]) -> Vec<u8> {
     static DENY_ALL: OnceLock<Access> = OnceLock::new();
@@ -89,7 +89,7 @@ pub fn transport_stream(file: &[u8]) -> Option<Vec<u8>> {
 /// Returns the number of users and tokens.
 ///
 /// # Errors
-/// If a file is refused; the error is the message for the user.
+/// Fails if a file is refused; the error is the message for the user.
 pub fn access_files(
     users: Option<&Path>,
     tokens: Option<&Path>,
@@ -104,7 +104,7 @@ pub fn access_files(
 /// the stream.
 ///
 /// # Panics
-/// If a frame is not accounted for.
+/// Panics if a frame is not accounted for.
 #[must_use]
 pub fn published(bytes: &[u8]) -> bool {
     let mut live = live();

@@ -45,7 +45,7 @@ impl Loaded {
     /// Compiles and starts a module.
     ///
     /// # Errors
-    /// If the module cannot be used.
+    /// Fails if the module cannot be used.
     pub(crate) fn start(wasm: &[u8], limits: Limits) -> Result<Self, ModuleError> {
         let module = Module::start(wasm, limits)?;
         let hook = |function: &str, buffer: &str, bytes| {

@@ -50,7 +50,7 @@ pub(crate) type PageRequests = Receiver<(Page, SyncSender<Answer>)>;
 /// whether programs may change the region's instruction table. `streams` are the scenario's.
 ///
 /// # Errors
-/// If the system cannot start a thread.
+/// Fails if the system cannot start a thread.
 pub(crate) fn serve(
     listener: TcpListener,
     waker: Waker,

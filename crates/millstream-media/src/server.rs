@@ -1,9 +1,9 @@
 //! Session control: one thread that accepts connections, answers requests and supervises the data
 //! plane.
 //!
-//! [`MediaServer`] composes the parts and runs their event loop. Each part owns its state: the
-//! table of [`connections`] with the [`handover`] of frames to interleaved clients, the
-//! [`supervisor`] of the data plane, [`live`] publishing, [`read_ahead`] with its producer,
+//! [`MediaServer`] composes the parts and runs their event loop. Each part owns its state. The
+//! parts are the table of [`connections`] with the [`handover`] of frames to interleaved clients,
+//! the [`supervisor`] of the data plane, [`live`] publishing, [`read_ahead`] with its producer,
 //! [`cluster_tasks`] and the [`drain`].
 
 mod cluster_tasks;
@@ -134,7 +134,7 @@ impl MediaServer {
     /// Loads the scenario's files, opens the ports and starts the data plane.
     ///
     /// # Errors
-    /// If a file cannot be served or a port cannot be opened.
+    /// Fails if a file cannot be served or a port cannot be opened.
     pub fn open(scenario: &Scenario) -> Result<Self, MediaError> {
         Self::open_confined(scenario, &mut || ())
     }
@@ -268,7 +268,7 @@ impl MediaServer {
     /// returns [`ShutdownMode::End`] or the server has drained.
     ///
     /// # Errors
-    /// If waiting for events fails or the data plane cannot be restarted.
+    /// Fails if waiting for events fails or the data plane cannot be restarted.
     pub fn run(mut self, mode: &mut dyn FnMut() -> ShutdownMode) -> Result<Report, MediaError> {
         let mut events = Events::with_capacity(256);
         let mut ticked = Instant::now();

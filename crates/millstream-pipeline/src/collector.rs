@@ -10,8 +10,8 @@ use crate::transmitter::Progress;
 /// [`tag`](Departure::tag)) can reclaim them.
 ///
 /// No drop is silent: every packet that the scheduler took and no longer queues is collected once.
-/// If the collector falls behind, the other stages wait for it. If it is dropped, they continue
-/// without it.
+/// If the collector falls behind, the other stages wait for it. If the collector is dropped, the
+/// other stages continue.
 // Aligned to its own cache lines, so it shares none with its owner's other fields.
 #[derive(Debug)]
 #[repr(align(128))]

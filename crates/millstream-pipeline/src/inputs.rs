@@ -55,7 +55,7 @@ impl Input {
     }
 }
 
-/// The next arrival up to some time, as far as it is known.
+/// The next arrival up to a given time, if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NextArrival {
     /// The next arrival: its producer and time, ns.

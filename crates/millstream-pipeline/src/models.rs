@@ -25,7 +25,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-/// A producer of one-byte packets, with its ring and promise in `inputs`.
+/// Returns a producer of one-byte packets, with its ring and promise in `inputs`.
 fn producer(inputs: &mut Inputs, engine: &Parker) -> Producer {
     let own = Parker::new();
     let status = Arc::new(CachePadded::new(ProducerStatus::default()));
@@ -84,7 +84,7 @@ fn merged_by_stamps() {
     });
 }
 
-/// A reader of the counts never sees a packet leave before it was taken.
+/// The counts never show that a packet left before the scheduler took it.
 #[test]
 fn counts_are_consistent() {
     check(3, || {

@@ -47,7 +47,8 @@ pub enum OfferError {
 
 /// Offers packets to the scheduler from one thread.
 ///
-/// Dropping it ends its input: when all producers are dropped, the pipeline drains and ends.
+/// Dropping a producer ends its input. When all producers are dropped, the pipeline drains and
+/// ends.
 // Aligned to its own cache lines, so threads that borrow elements of one vector share none.
 #[derive(Debug)]
 #[repr(align(128))]
@@ -75,8 +76,8 @@ impl Producer {
     /// it arrives at the latest time that this producer has named.
     ///
     /// # Errors
-    /// If the packet was not accepted: [`Full`](OfferError::Full), [`Closed`](OfferError::Closed)
-    /// or [`UnknownStream`](OfferError::UnknownStream).
+    /// Fails if the packet was not accepted: [`Full`](OfferError::Full),
+    /// [`Closed`](OfferError::Closed) or [`UnknownStream`](OfferError::UnknownStream).
     #[inline]
     pub fn offer(&mut self, stream: StreamId, packet: Packet) -> Result<(), OfferError> {
         self.push(Offer { time_ns: self.named_ns, stamped: false, stream, packet })

@@ -30,7 +30,8 @@ fn offer_and_drain(producer: &mut Producer, count: u32, reclaimed: &AtomicU64) {
 
 #[test]
 fn nothing_is_allocated_once_warm() {
-    // No deadlines: the number of concurrent misses, and so memory, would depend on the threads.
+    // The streams have no deadlines: the number of concurrent misses, and so memory, would depend
+    // on the threads.
     let mut scheduler = Scheduler::new(Fifo, Heap::default());
     for _ in 0..STREAMS {
         scheduler.add_stream(Contract::new().queue(QUEUE)).unwrap();

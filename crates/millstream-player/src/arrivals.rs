@@ -37,7 +37,7 @@ fn real_time() -> bool {
 /// that delays of the receiver itself are short.
 ///
 /// # Panics
-/// If a packet is not RTP.
+/// Panics if a packet is not RTP.
 pub fn receive(socket: &UdpSocket, begun: Instant, stop: &AtomicBool) -> (Vec<Arrival>, bool) {
     let permitted = real_time();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
@@ -56,7 +56,7 @@ pub fn receive(socket: &UdpSocket, begun: Instant, stop: &AtomicBool) -> (Vec<Ar
 /// A frame whose last packet arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameArrival {
-    /// Its number in coding order, from the session's first frame.
+    /// The frame's number in coding order, from the session's first frame.
     pub number: u64,
     /// Arrival of its last packet.
     pub at: Duration,
@@ -72,7 +72,7 @@ pub struct FrameArrival {
 /// Frames before `settled` are left out, and so are sources without later ones.
 ///
 /// # Panics
-/// If the numbers of a source do not increase, as when its first frame was lost.
+/// Panics if the numbers of a source do not increase, as when its first frame was lost.
 pub fn lateness(
     arrivals: &[Arrival],
     display: &[u32],
@@ -120,7 +120,7 @@ pub fn lateness(
 /// that is late in all of the window shows it. The last frames of a source that ended are missing.
 ///
 /// # Panics
-/// If there are no packets, or a frame is due before the source's time 0.
+/// Panics if there are no packets, or a frame is due before the source's time 0.
 pub fn delays(
     arrivals: &[Arrival],
     period: Duration,
@@ -160,7 +160,7 @@ mod tests {
     /// I P B B, as MPEG-1 sends them.
     const DISPLAY: [u32; 4] = [0, 3, 1, 2];
 
-    /// The frames of one source by number, of two packets each; `late_us` delays each.
+    /// Returns the frames of one source by number, of two packets each; `late_us` delays each.
     fn arrivals(numbers: &[u32], first: u32, late_us: impl Fn(u32) -> u64) -> Vec<Arrival> {
         let frame = |number: &u32| {
             let shown = number / 4 * 4 + DISPLAY[*number as usize % 4];

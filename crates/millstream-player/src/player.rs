@@ -16,9 +16,9 @@ pub struct ReceivedFrame {
     pub time: u32,
     /// 1, 2, 3: I, P, B.
     pub kind: u8,
-    /// Its received packets.
+    /// The number of the frame's received packets.
     pub packets: usize,
-    /// No packet before its last one is missing.
+    /// Whether no packet before the frame's last one is missing.
     pub whole: bool,
     /// Arrival of its last packet.
     pub at: Instant,
@@ -44,7 +44,7 @@ impl Player {
     /// Starts two players of `/name`: one by datagrams, one interleaved.
     ///
     /// # Panics
-    /// If the server refuses.
+    /// Panics if the server refuses.
     pub fn udp_and_interleaved(server: SocketAddr, name: &str) -> [Self; 2] {
         [false, true].map(|interleaved| {
             let mut player = Self::open(server, name);
@@ -57,7 +57,7 @@ impl Player {
     /// Connects to a server for `/name`.
     ///
     /// # Panics
-    /// If the server does not accept.
+    /// Panics if the server does not accept.
     pub fn open(server: SocketAddr, name: &str) -> Self {
         Self::over(TcpStream::connect(server).unwrap(), server, name)
     }
@@ -85,7 +85,7 @@ impl Player {
     /// Continues the session over a new connection, possibly to another server.
     ///
     /// # Panics
-    /// If the server does not accept.
+    /// Panics if the server does not accept.
     pub fn reconnect(&mut self, server: SocketAddr, name: &str) {
         self.control = TcpStream::connect(server).unwrap();
         self.set_url(server, name);
@@ -99,7 +99,7 @@ impl Player {
     /// Sends a request and returns its response.
     ///
     /// # Panics
-    /// If the server closes the connection or answers something else.
+    /// Panics if the server closes the connection or answers something else.
     pub fn ask(&mut self, method: Method, headers: &[(&str, String)]) -> Response<Vec<u8>> {
         self.sequence += 1;
         let mut request = Request::builder(method, Version::V1_0)
@@ -172,7 +172,7 @@ impl Player {
     /// Sets up a session and returns the response.
     ///
     /// # Panics
-    /// If there are no sockets, or the response lacks a header.
+    /// Panics if there are no sockets, or the response lacks a header.
     pub fn set_up(&mut self, interleaved: bool) -> Response<Vec<u8>> {
         let transport = if interleaved {
             "RTP/AVP/TCP;unicast;interleaved=0-1".to_owned()
@@ -190,7 +190,7 @@ impl Player {
     /// `RTP-RTCP`.
     ///
     /// # Panics
-    /// As [`set_up`](Self::set_up).
+    /// See [`set_up`](Self::set_up).
     pub fn set_up_to(&mut self, ports: &str) -> Response<Vec<u8>> {
         self.set_up_with(format!("RTP/AVP;unicast;client_port={ports}"))
     }
@@ -213,7 +213,7 @@ impl Player {
     /// Starts playback.
     ///
     /// # Panics
-    /// If the server refuses.
+    /// Panics if the server refuses.
     pub fn play(&mut self) {
         assert_eq!(self.ask(Method::Play, &[]).status(), StatusCode::Ok);
     }
@@ -221,7 +221,7 @@ impl Player {
     /// Sends an empty RTCP receiver report.
     ///
     /// # Panics
-    /// If the session is interleaved or not set up.
+    /// Panics if the session is interleaved or not set up.
     pub fn report(&self) {
         let [_, rtcp] = self.sockets.as_ref().unwrap();
         let empty_receiver_report = [0x80, 201, 0, 1, 0, 0, 0, 7];
@@ -231,7 +231,7 @@ impl Player {
     /// Receives packets for `time`, or until the server's RTCP BYE.
     ///
     /// # Panics
-    /// If the connection fails, or packets are malformed.
+    /// Panics if the connection fails, or packets are malformed.
     pub fn watch(&mut self, time: Duration) {
         let end = Instant::now() + time;
         while !self.bye && Instant::now() < end {
@@ -264,7 +264,7 @@ impl Player {
     /// Receives packets until they complete the given number of frames.
     ///
     /// # Panics
-    /// If that takes half a minute.
+    /// Panics if that takes half a minute.
     pub fn receive_frames(&mut self, frames: usize) {
         let end = Instant::now() + Duration::from_secs(30);
         let times = |packets: &[(Instant, Vec<u8>)]| {
@@ -282,7 +282,7 @@ impl Player {
     /// [`frames`](Self::frames).
     ///
     /// # Panics
-    /// If a packet is malformed.
+    /// Panics if a packet is malformed.
     pub fn sources(&self) -> Vec<(u32, u16)> {
         let parsed = self.packets.iter().map(|(_, packet)| RtpPacket::parse(packet).unwrap());
         parsed.map(|packet| (packet.ssrc(), packet.sequence_number())).collect()
@@ -291,7 +291,7 @@ impl Player {
     /// Returns the frames received since the last call.
     ///
     /// # Panics
-    /// If a packet is malformed.
+    /// Panics if a packet is malformed.
     pub fn frames(&mut self) -> Vec<ReceivedFrame> {
         let mut frames: Vec<ReceivedFrame> = Vec::new();
         let mut last_number: Option<u16> = None;

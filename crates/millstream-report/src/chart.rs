@@ -86,7 +86,7 @@ fn paint(svg: &str, lines: usize) -> String {
 /// Returns an SVG of `lines`, without points that are not finite. The output is deterministic.
 ///
 /// # Errors
-/// The errors of the drawing library, which are not expected.
+/// Returns the errors of the drawing library, which are not expected.
 pub fn lines(chart: &Chart, lines: &[Line]) -> Result<String, String> {
     estimates(chart, lines, &[])
 }
@@ -97,7 +97,7 @@ pub fn lines(chart: &Chart, lines: &[Line]) -> Result<String, String> {
 /// lines have a small horizontal offset.
 ///
 /// # Errors
-/// The errors of the drawing library, which are not expected.
+/// Returns the errors of the drawing library, which are not expected.
 pub fn estimates(chart: &Chart, lines: &[Line], halves: &[Vec<f64>]) -> Result<String, String> {
     let mut svg = String::new();
     draw(chart, lines, halves, &mut svg).map_err(|error| error.to_string())?;
@@ -316,7 +316,7 @@ pub struct Band {
 /// The output is deterministic.
 ///
 /// # Errors
-/// The errors of the drawing library, which are not expected.
+/// Returns the errors of the drawing library, which are not expected.
 pub fn bands(title: &str, label: &str, kinds: &[String], bands: &[Band]) -> Result<String, String> {
     const LEFT: i32 = 118;
     const ROW: i32 = 26;

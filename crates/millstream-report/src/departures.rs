@@ -30,7 +30,7 @@ impl<W: Write> DeparturesWriter<W> {
     /// because a dropped buffer cannot report a full disk.
     ///
     /// # Errors
-    /// The errors of `output`.
+    /// Returns the errors of `output`.
     pub fn new(mut output: W, names: Vec<String>) -> io::Result<Self> {
         output.write_all(HEADER)?;
         let names = names.iter().map(|name| field(name)).collect::<io::Result<_>>()?;
@@ -40,7 +40,7 @@ impl<W: Write> DeparturesWriter<W> {
     /// Writes one row.
     ///
     /// # Errors
-    /// The errors of the output.
+    /// Returns the errors of the output.
     ///
     /// # Panics
     /// Panics if the number of the stream is not below the number of names.
@@ -76,7 +76,7 @@ impl<W: Write> DeparturesWriter<W> {
     /// Flushes the output.
     ///
     /// # Errors
-    /// The errors of the output.
+    /// Returns the errors of the output.
     pub fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
     }

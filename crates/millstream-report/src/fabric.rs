@@ -1,7 +1,7 @@
 //! The summary JSON and the table of a fabric's run.
 //!
 //! Names end in their units and integers are exact, as in the summary of a link. Injected and
-//! delivered packets are counted from the end of the warm-up to the end of the run.
+//! delivered packets count from the end of the warm-up to the end of the run.
 
 use serde::Serialize;
 

@@ -153,7 +153,7 @@ struct Link {
 /// Writes the page to `output`. The output is deterministic.
 ///
 /// # Errors
-/// The errors of `output`.
+/// Returns the errors of `output`.
 pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -> io::Result<()> {
     let summary = input.summary;
     let drawn = input.links.len() <= LINKS_DRAWN;

@@ -106,7 +106,7 @@ pub(crate) fn palettes() -> Vec<(&'static str, &'static str)> {
 /// Writes the page to `output`. The output is deterministic.
 ///
 /// # Errors
-/// The errors of `output`.
+/// Returns the errors of `output`.
 pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<()> {
     let results = input.results;
     let total = results.combined(0..results.streams.len());

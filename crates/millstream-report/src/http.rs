@@ -322,7 +322,8 @@ async fn write(
 /// allows (RFC 9112, section 3.2).
 ///
 /// # Errors
-/// The reason why the request is invalid: no `Host` in HTTP/1.1, several, or an invalid one.
+/// Returns the reason why the request is invalid: no `Host` in HTTP/1.1, several, or an invalid
+/// one.
 fn host(request: &Request<Incoming>) -> Result<Option<String>, &'static str> {
     let mut fields = request.headers().get_all(header::HOST).iter();
     let Some(field) = fields.next() else {

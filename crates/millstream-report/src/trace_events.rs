@@ -65,7 +65,7 @@ impl<W: Write> TraceEventsWriter<W> {
     /// Creates a writer and writes the start of the file.
     ///
     /// # Errors
-    /// The errors of `output`.
+    /// Returns the errors of `output`.
     pub fn new(mut output: W) -> io::Result<Self> {
         output.write_all(b"{\"displayTimeUnit\": \"ns\", \"traceEvents\": [")?;
         Ok(Self { output, empty: true })
@@ -74,7 +74,7 @@ impl<W: Write> TraceEventsWriter<W> {
     /// Names a group of rows; viewers sort groups by number.
     ///
     /// # Errors
-    /// The errors of the output.
+    /// Returns the errors of the output.
     pub fn group(&mut self, group: u32, name: &str) -> io::Result<()> {
         self.metadata("process_name", group, 0, json!({ "name": name }))?;
         self.metadata("process_sort_index", group, 0, json!({ "sort_index": group }))
@@ -83,7 +83,7 @@ impl<W: Write> TraceEventsWriter<W> {
     /// Names a row.
     ///
     /// # Errors
-    /// The errors of the output.
+    /// Returns the errors of the output.
     pub fn row(&mut self, at: TraceRow, name: &str) -> io::Result<()> {
         self.metadata("thread_name", at.group, at.row, json!({ "name": name }))?;
         self.metadata("thread_sort_index", at.group, at.row, json!({ "sort_index": at.row }))
@@ -94,7 +94,7 @@ impl<W: Write> TraceEventsWriter<W> {
     /// The slices of a row must be disjoint or nested.
     ///
     /// # Errors
-    /// The errors of the output.
+    /// Returns the errors of the output.
     pub fn slice(
         &mut self,
         at: TraceRow,
@@ -113,7 +113,7 @@ impl<W: Write> TraceEventsWriter<W> {
     /// All points of an arrow must have equal names and categories.
     ///
     /// # Errors
-    /// The errors of the output.
+    /// Returns the errors of the output.
     pub fn arrow(
         &mut self,
         at: TraceRow,
@@ -134,7 +134,7 @@ impl<W: Write> TraceEventsWriter<W> {
     /// Writes the value of a counter of a group, valid from `time_ns`.
     ///
     /// # Errors
-    /// The errors of the output.
+    /// Returns the errors of the output.
     pub fn counter(
         &mut self,
         group: u32,
@@ -151,7 +151,7 @@ impl<W: Write> TraceEventsWriter<W> {
     /// Writes the end of the file with `more` as metadata, and flushes the output.
     ///
     /// # Errors
-    /// The errors of the output.
+    /// Returns the errors of the output.
     pub fn finish(mut self, more: &Value) -> io::Result<()> {
         write!(self.output, "\n], \"otherData\": {more}}}\n")?;
         self.output.flush()

@@ -4,7 +4,7 @@
 //! *One stage*: each path is one process from its source to the port. *Three stages*: input, one
 //! process per path, output, with queues between them and a link scheduled by WF²Q+. Processes
 //! share the CPU by measured time, with reservations of 1, 2 and 3 parts in turn. *Error* is the
-//! largest deviation of a busy process's share from its reservation, in percent of the reservation.
+//! largest deviation of a busy process's share from its reservation, in percent of it.
 //!
 //! Each number is the median of seven runs of 0.2 s in Mpps, each error the largest of the seven.
 //! Run `cargo bench -p millstream-router --bench dispatch`.

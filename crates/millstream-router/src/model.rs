@@ -103,7 +103,7 @@ impl ModelMachine {
     /// Returns the device of an input.
     ///
     /// # Panics
-    /// If `input` is out of range.
+    /// Panics if `input` is out of range.
     #[must_use]
     pub fn input(&self, input: InputId) -> &InputDevice {
         &self.inputs[input]
@@ -199,10 +199,10 @@ pub struct Outcome {
 /// Runs the router of `plan` on `machine` to `end_ns`; rates are measured from `warm_up_ns`.
 ///
 /// # Errors
-/// If a path's contract lacks a field that an output's discipline needs.
+/// Fails if a path's contract lacks a field that an output's discipline needs.
 ///
 /// # Panics
-/// If the warm-up is not shorter than the run.
+/// Panics if the warm-up is not shorter than the run.
 pub fn run(
     plan: &Plan,
     machine: ModelMachine,

@@ -106,10 +106,11 @@ impl<M: Machine> Router<M> {
     /// Creates the router of `plan` on `machine`.
     ///
     /// # Errors
-    /// If a path's contract lacks a field that an output's discipline needs.
+    /// Fails if a path's contract lacks a field that an output's discipline needs.
     ///
     /// # Panics
-    /// If the plan names an output that it does not have, or has a queue or batch of no packets.
+    /// Panics if the plan names an output that it does not have, or has a queue or batch of no
+    /// packets.
     pub fn new(plan: &Plan, mut machine: M) -> Result<Self, ContractError> {
         let Parts { cpu, inputs, paths, outputs } = Parts::new(plan)?;
         let numbers = ProcessNumbers::new(plan);
@@ -234,7 +235,7 @@ impl<M: Machine> Router<M> {
     /// Returns the counters of an input.
     ///
     /// # Panics
-    /// If `input` is out of range.
+    /// Panics if `input` is out of range.
     #[must_use]
     pub fn input(&self, input: InputId) -> InputCounters {
         self.inputs[input].counters
@@ -243,7 +244,7 @@ impl<M: Machine> Router<M> {
     /// Returns the counters of a path.
     ///
     /// # Panics
-    /// If `path` is out of range.
+    /// Panics if `path` is out of range.
     #[must_use]
     pub fn path(&self, path: PathId) -> PathCounters {
         self.paths[path].counters
@@ -252,7 +253,7 @@ impl<M: Machine> Router<M> {
     /// Returns the packets in a path's input queue or held, and those in its local output queues.
     ///
     /// # Panics
-    /// If `path` is out of range.
+    /// Panics if `path` is out of range.
     #[must_use]
     pub fn waiting(&self, path: PathId) -> (usize, usize) {
         let of = &self.paths[path];
@@ -264,7 +265,7 @@ impl<M: Machine> Router<M> {
     /// Returns the number of packets in the queue of `path` at `output`.
     ///
     /// # Panics
-    /// If `path` or `output` is out of range.
+    /// Panics if `path` or `output` is out of range.
     #[must_use]
     pub fn waiting_at(&self, path: PathId, output: OutputId) -> usize {
         self.output_waiting(path, output)
@@ -274,7 +275,7 @@ impl<M: Machine> Router<M> {
     /// count as sent.
     ///
     /// # Panics
-    /// If `output` is out of range.
+    /// Panics if `output` is out of range.
     #[must_use]
     pub fn staged(&self, output: OutputId) -> usize {
         self.outputs[output].staged.len()
@@ -283,7 +284,7 @@ impl<M: Machine> Router<M> {
     /// Returns the counters of a process.
     ///
     /// # Panics
-    /// If the input, path or output of `process` is out of range.
+    /// Panics if the input, path or output of `process` is out of range.
     #[must_use]
     pub fn used(&self, process: Process) -> ProcessCounters {
         self.processes[self.numbers.id(process)]
@@ -292,7 +293,7 @@ impl<M: Machine> Router<M> {
     /// Returns the packets in the input queue of `path`.
     ///
     /// # Panics
-    /// If `path` is out of range.
+    /// Panics if `path` is out of range.
     pub fn queued(&self, path: PathId) -> impl Iterator<Item = PacketHandle> {
         self.paths[path].queue.iter().copied()
     }
@@ -314,7 +315,7 @@ impl<M: Machine> Router<M> {
     /// Leaves the `remote` parts to the other routers of the plan from now on.
     ///
     /// # Panics
-    /// If the numbers of inputs, paths or outputs are not the plan's.
+    /// Panics if the numbers of inputs, paths or outputs are not the plan's.
     pub fn set_remote_parts(&mut self, remote: &RemoteOwnership) {
         assert_eq!(remote.inputs.len(), self.inputs.len(), "one entry per input");
         assert_eq!(remote.paths.len(), self.paths.len(), "one entry per path");
@@ -358,11 +359,11 @@ impl<M: Machine> Router<M> {
     /// summed counters of removed paths.
     ///
     /// # Errors
-    /// If a path's contract lacks a field that an output's discipline needs. The router is
+    /// Fails if a path's contract lacks a field that an output's discipline needs. The router is
     /// unchanged then.
     ///
     /// # Panics
-    /// If the number of inputs or outputs differs, or `kept` does not fit the plans.
+    /// Panics if the number of inputs or outputs differs, or `kept` does not fit the plans.
     pub fn reload(
         &mut self,
         plan: &Plan,

@@ -30,7 +30,7 @@ pub struct StreamExplanation {
     pub offered_bps: u64,
     /// The largest packet, bytes.
     pub largest_bytes: u32,
-    /// Its guarantee.
+    /// The stream's guarantee.
     #[serde(flatten)]
     pub bounds: StreamBounds,
     /// Whether its contract is kept, and the reason.
@@ -66,7 +66,7 @@ pub struct Explanation {
 /// Explains `scenario` from at most `most` arrivals of its sources.
 ///
 /// # Errors
-/// The first input that cannot be read.
+/// Returns the first input that cannot be read.
 pub fn explain(scenario: &Scenario, most: u64) -> Result<Explanation, TrafficError> {
     explain_assuming(scenario, most, None)
 }
@@ -75,7 +75,7 @@ pub fn explain(scenario: &Scenario, most: u64) -> Result<Explanation, TrafficErr
 /// premise is needed.
 ///
 /// # Errors
-/// The first input that cannot be read.
+/// Returns the first input that cannot be read.
 #[doc(hidden)]
 #[allow(clippy::cast_precision_loss)]
 pub fn explain_assuming(

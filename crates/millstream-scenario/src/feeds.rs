@@ -106,7 +106,7 @@ impl Scenario {
 /// Opens every source of `scenario`. `keep_frames` keeps the bytes of captured packets.
 ///
 /// # Errors
-/// The first input that cannot be read.
+/// Returns the first input that cannot be read.
 pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficError> {
     let mut feeds: Vec<Box<dyn Feed>> = Vec::new();
     let mut captures = Vec::new();

@@ -65,7 +65,7 @@ pub struct Media {
     pub placement: Placement,
     /// The path of frames to the data plane.
     pub frame_path: FramePath,
-    /// With the producer or NI frame path, how long before its due time a frame is read, ns.
+    /// The lead of a frame's read over its due time, ns (producer or NI frame path).
     pub read_ahead_ns: u64,
     /// With the producer or NI frame path, the folder for unpacked media files that are not
     /// elementary streams, relative to the scenario's folder; `None` is the system's folder for

@@ -49,7 +49,7 @@ const RESERVATION_UNITS: &[Unit] = &[
 /// Parses a duration such as `"40 ms"` and returns it in ns.
 ///
 /// # Errors
-/// A message with the value, the accepted units and an example.
+/// Returns a message with the value, the accepted units and an example.
 pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
     parse_quantity(text, TIME_UNITS, "a duration", "40 ms")
 }
@@ -57,7 +57,7 @@ pub fn parse_duration_ns(text: &str) -> Result<u64, String> {
 /// Parses a rate such as `"1.5 Mbps"` and returns it in bits/s; 0 is an error.
 ///
 /// # Errors
-/// A message with the value, the accepted units and an example.
+/// Returns a message with the value, the accepted units and an example.
 pub fn parse_rate_bps(text: &str) -> Result<u64, String> {
     match parse_quantity(text, RATE_UNITS, "a rate", "100 Mbps")? {
         0 => Err(format!("`{text}` is a rate of 0; a rate must be at least 1 bps")),
@@ -68,7 +68,7 @@ pub fn parse_rate_bps(text: &str) -> Result<u64, String> {
 /// Parses a frequency such as `"23 MHz"` and returns it in Hz; 0 is an error.
 ///
 /// # Errors
-/// A message with the value, the accepted units and an example.
+/// Returns a message with the value, the accepted units and an example.
 pub(crate) fn parse_frequency_hz(text: &str) -> Result<u64, String> {
     match parse_quantity(text, FREQUENCY_UNITS, "a frequency", "23 MHz")? {
         0 => Err(format!("`{text}` is a frequency of 0; it must be at least 1 Hz")),
@@ -79,7 +79,7 @@ pub(crate) fn parse_frequency_hz(text: &str) -> Result<u64, String> {
 /// Parses a size such as `"16 KB"` and returns it in bytes; 0 is an error.
 ///
 /// # Errors
-/// A message with the value, the accepted units and an example.
+/// Returns a message with the value, the accepted units and an example.
 pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
     match parse_quantity(text, SIZE_UNITS, "a size", "16 KB")? {
         0 => Err(format!("`{text}` is a size of 0; it must be at least 1 B")),
@@ -99,7 +99,7 @@ pub enum ReservationText {
 /// Parses a reservation such as `"12 Mcps"` or `"90 Kpps"`; 0 is an error.
 ///
 /// # Errors
-/// A message with the value, the accepted units and an example.
+/// Returns a message with the value, the accepted units and an example.
 pub fn parse_reservation(text: &str) -> Result<ReservationText, String> {
     match parse_quantity(text, RESERVATION_UNITS, "a reservation", "90 Kpps")? {
         0 => Err(format!("`{text}` is a reservation of 0; leave it out for best effort")),

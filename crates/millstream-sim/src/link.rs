@@ -10,9 +10,9 @@
 //! takes ceil((bytes + overhead) × 8 × 10⁹ / rate) ns. The link never idles while an eligible
 //! packet waits.
 //!
-//! If rate caps or missing credits hold back the whole backlog, time advances to the earliest of:
-//! the next arrival, the next credit return, the next eligible time under a cap. A packet's credits
-//! return a fixed time after its transmission, so credits return in transmission order.
+//! If rate caps or missing credits hold back the whole backlog, time advances to the next event: an
+//! arrival, a credit return, or an eligible time under a cap. A packet's credits return a fixed
+//! time after its transmission, so credits return in transmission order.
 
 use std::collections::VecDeque;
 

@@ -43,7 +43,7 @@ impl<T> Sender<T> {
     /// Sends `value`, blocking while the ring is full.
     ///
     /// # Errors
-    /// If the receiver was dropped.
+    /// Fails if the receiver was dropped.
     pub fn send(&mut self, value: T) -> Result<(), Disconnected> {
         let Self { ring, parker } = self;
         let mut value = Some(value);
@@ -67,7 +67,7 @@ impl<T> Receiver<T> {
     /// Returns a reference to the next value, blocking while the ring is empty. Its slot is free.
     ///
     /// # Errors
-    /// If the sender was dropped and the ring is empty.
+    /// Fails if the sender was dropped and the ring is empty.
     pub fn peek(&mut self) -> Result<&T, Disconnected> {
         let value = self.receive()?;
         Ok(self.peeked.insert(value))
@@ -76,7 +76,7 @@ impl<T> Receiver<T> {
     /// Receives the next value, blocking while the ring is empty.
     ///
     /// # Errors
-    /// If the sender was dropped and the ring is empty.
+    /// Fails if the sender was dropped and the ring is empty.
     pub fn receive(&mut self) -> Result<T, Disconnected> {
         if let Some(value) = self.peeked.take() {
             return Ok(value);

@@ -68,7 +68,7 @@ pub struct Receiver<T> {
     peer: Peer,
 }
 
-/// A ring of `capacity` values (at least one) between two stages.
+/// Returns a ring of `capacity` values (at least one) between two stages.
 pub fn channel<T>(capacity: usize, from: Peer, to: Peer) -> (Sender<T>, Receiver<T>) {
     let capacity = capacity.max(1);
     let (producer, consumer) = ring::ring(capacity);

@@ -10,8 +10,8 @@
 //! | [`atomic`] | atomics that loom can replace |
 //!
 //! Threads and processes of the pipeline, the router, the media server and the end-system share
-//! state through these types, which are independent of packets and schedulers. Loom explores the
-//! interleavings of all but the futex waker (`models.rs`, run by `scripts/concurrency.sh`).
+//! state through these types. The types are independent of packets and schedulers. Loom explores
+//! the interleavings of all but the futex waker (`models.rs`, run by `scripts/concurrency.sh`).
 
 pub mod atomic;
 pub mod blocking;

@@ -6,9 +6,10 @@
 //! | [`slots`] | values too large to move, between threads |
 //! | [`shared`] | messages of a few words, between processes that do not trust each other |
 //!
-//! The first is that of `rtrb`. Loom cannot see into `rtrb`. Under `cfg(loom)` a stand-in replaces
-//! it that publishes by the same accesses and no stronger ones: release stores of tail, head and
-//! flag, acquire loads of them. A protocol that needs a stronger order from the ring fails there.
+//! [`ring`] is the ring of `rtrb`. Loom cannot explore `rtrb`, so a stand-in replaces it under
+//! `cfg(loom)`. The stand-in publishes by the same accesses and no stronger ones: release stores of
+//! tail, head and flag, acquire loads of them. A protocol that needs a stronger order from the ring
+//! fails under loom.
 
 pub mod shared;
 pub mod slots;

@@ -429,7 +429,7 @@ struct Source {
     lines: Vec<String>,
 }
 
-/// Every Rust source file outside tests, with its crate.
+/// Returns every Rust source file outside tests, with its crate.
 fn sources() -> Vec<Source> {
     let manifests = files(&["Cargo.toml"]);
     let mut sources = Vec::new();
@@ -471,7 +471,7 @@ fn sources() -> Vec<Source> {
     sources
 }
 
-/// The type of an inherent `impl` that begins on this line.
+/// Returns the type of an inherent `impl` that begins on this line.
 fn inherent_impl(line: &str) -> Option<&str> {
     let mut rest = line.strip_prefix("impl")?;
     if rest.starts_with('<') {
@@ -488,7 +488,7 @@ fn inherent_impl(line: &str) -> Option<&str> {
     (!is_of_trait).then(|| path.rsplit("::").next()).flatten().filter(|name| !name.is_empty())
 }
 
-/// The type that this line defines.
+/// Returns the type that this line defines.
 fn defined_type(line: &str) -> Option<&str> {
     let mut words = line.trim_start().split(|of: char| !of.is_alphanumeric() && of != '_');
     let is_keyword = |word: &&str| matches!(*word, "struct" | "enum" | "union");

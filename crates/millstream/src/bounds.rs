@@ -91,7 +91,7 @@ pub struct StreamLimits {
     pub gated: bool,
     /// The token bucket; `None` if the stream may send without limit.
     pub source: Option<Source>,
-    /// Its arrival times; `None` if packets may arrive at any time.
+    /// The stream's arrival times; `None` if packets may arrive at any time.
     pub arrivals: Option<ArrivalPattern>,
 }
 
@@ -179,8 +179,8 @@ impl<'a> Bounds<'a> {
     /// the link's rate less the rounding of transmissions to whole nanoseconds.
     ///
     /// A packet of ℓ bytes on the wire takes at most (8·10⁹ℓ + r − 1)/r ns, exactly 8·10⁹ℓ/r if r
-    /// divides 8·10⁹, and its own transmission time if all of a stream's packets are equally long.
-    /// Reads the packets' lengths.
+    /// divides 8·10⁹. If all of a stream's packets are equally long, a packet takes their
+    /// transmission time. Reads the packets' lengths.
     #[must_use]
     pub fn effective_rate_bps(&self) -> u64 {
         let rate = self.rate();
@@ -221,8 +221,8 @@ impl<'a> Bounds<'a> {
         delay::static_priority_ns(self, stream)
     }
 
-    /// Returns the bound on the start of service, ns, that follows from a bound on its end: less
-    /// the transmission of the stream's smallest packet. 0 for an unknown stream.
+    /// Returns a bound on the start of service, ns: a bound on its end less the transmission of the
+    /// stream's smallest packet. 0 for an unknown stream.
     ///
     /// Millstream's deadlines and traces refer to the start of service.
     #[must_use]
@@ -261,7 +261,7 @@ impl<'a> Bounds<'a> {
     /// [`busy_ns`](Self::busy_ns); latencies saturate.
     ///
     /// # Errors
-    /// The reason why the stream has no guarantee.
+    /// Returns the reason why the stream has no guarantee.
     pub fn latency_rate(
         &self,
         discipline: FairDiscipline,
@@ -274,8 +274,8 @@ impl<'a> Bounds<'a> {
     /// of [`latency_rate`](Self::latency_rate); `streams` are those below the channel.
     ///
     /// # Errors
-    /// The reason why the stream has no guarantee, for example a channel that may take the whole
-    /// link.
+    /// Returns the reason why the stream has no guarantee, for example a channel that may take the
+    /// whole link.
     pub fn latency_rate_below(
         &self,
         discipline: FairDiscipline,
@@ -285,7 +285,7 @@ impl<'a> Bounds<'a> {
         discipline.guarantee().latency_rate_below(self, stream, channel)
     }
 
-    /// Returns whether EDF on this link keeps every deadline, for any arrivals: the deadline of an
+    /// Returns whether EDF on this link keeps every deadline, for any arrivals. The deadline of an
     /// early packet is one period after its predecessor's, so bursts do not harm other streams.
     ///
     /// In Millstream a deadline is kept if service *starts* strictly before it, and a packet in
@@ -314,8 +314,8 @@ impl<'a> Bounds<'a> {
     /// and every stream requires all of its requests (x = 0), one of y (x = y − 1), or none.
     /// Streams with window 0/0 require none.
     ///
-    /// This holds for unit jobs: all packets are equally long, every period is a multiple of their
-    /// transmission time C, and periods begin together at the end of a transmission. The virtual
+    /// This holds for unit jobs: all packets are equally long, and every period is a multiple of
+    /// their transmission time C. Periods begin together at the end of a transmission. The virtual
     /// deadlines are then those of the windows, and the rule is EDF of unit jobs, which is optimal.
     /// The sum is also necessary while all streams are backlogged. Reads lengths, periods and
     /// windows.
@@ -328,7 +328,7 @@ impl<'a> Bounds<'a> {
     /// Arrival times are ignored; [`prove`](Self::prove) checks them.
     ///
     /// # Errors
-    /// The premise that fails.
+    /// Returns the premise that fails.
     pub fn vds(&self) -> Result<WindowVerdict, Premise> {
         self.unit_jobs().vds()
     }
@@ -344,7 +344,7 @@ impl<'a> Bounds<'a> {
     /// are ignored; [`prove`](Self::prove) checks them.
     ///
     /// # Errors
-    /// The premise that fails.
+    /// Returns the premise that fails.
     pub fn dwcs(&self) -> Result<WindowVerdict, Premise> {
         self.unit_jobs().dwcs()
     }
@@ -355,7 +355,7 @@ impl<'a> Bounds<'a> {
     /// Arrival times are ignored; [`prove`](Self::prove) checks them.
     ///
     /// # Errors
-    /// The premise that fails.
+    /// Returns the premise that fails.
     pub fn pd2(&self) -> Result<WindowVerdict, Premise> {
         self.unit_jobs().pd2()
     }
@@ -387,7 +387,7 @@ impl<'a> Bounds<'a> {
         if self.rate() == 0 { Err(NoPromise::NoShare) } else { Ok(own) }
     }
 
-    /// These streams as unit jobs, if they are.
+    /// Returns these streams as unit jobs.
     fn unit_jobs(&self) -> UnitJobs<'a> {
         UnitJobs { link: self.link, streams: self.streams }
     }

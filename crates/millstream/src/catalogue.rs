@@ -54,7 +54,7 @@ pub enum DwcsOrder {
 /// One discipline of the catalogue.
 #[derive(Debug)]
 pub struct DisciplineRow {
-    /// Its name in the scenario file.
+    /// The discipline's name in the scenario file.
     pub name: &'static str,
     /// A description in one line.
     pub summary: &'static str,
@@ -274,7 +274,7 @@ impl DisciplineRow {
     /// Builds a scheduler of this discipline on `structure`.
     ///
     /// # Panics
-    /// If `structure` is not one of [`structures`](Self::structures) with these options or
+    /// Panics if `structure` is not one of [`structures`](Self::structures) with these options or
     /// [`approximations`](Self::approximations), or an approximation of another order.
     #[must_use]
     pub fn build(
@@ -290,7 +290,7 @@ impl DisciplineRow {
     /// [`fmc`](crate::Contract::fmc).
     ///
     /// # Panics
-    /// If [`build`](Self::build) does, and if `structure` is an approximation.
+    /// Panics if [`build`](Self::build) does, and if `structure` is an approximation.
     #[must_use]
     pub fn build_below_management(
         &self,

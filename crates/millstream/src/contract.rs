@@ -44,10 +44,10 @@ impl Window {
 /// The treatment of a packet whose deadline passes while it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Late {
-    /// It is sent late.
+    /// Sends the packet late.
     #[default]
     Send,
-    /// It is dropped at the first decision at or after its deadline.
+    /// Drops the packet at the first decision at or after its deadline.
     Drop,
 }
 
@@ -207,9 +207,9 @@ impl Contract {
         self
     }
 
-    /// Enables credit-based flow control: the stream starts with `credits` credits of
-    /// [`CREDIT_BYTES`](crate::CREDIT_BYTES), spends them on its packets and is not served while it
-    /// has too few for its head. [`add_credits`](crate::Scheduler::add_credits) returns credits.
+    /// Enables credit-based flow control. The stream starts with `credits` credits of
+    /// [`CREDIT_BYTES`](crate::CREDIT_BYTES) and spends them on its packets. It is not served while
+    /// it has too few for its head. [`add_credits`](crate::Scheduler::add_credits) returns credits.
     #[must_use]
     pub fn credits(mut self, credits: u64) -> Self {
         self.credits = Some(credits);

@@ -94,11 +94,11 @@ pub struct Head {
 /// The cause of a head's activation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
-    /// It arrived at an empty queue.
+    /// The head arrived at an empty queue.
     Arrived,
-    /// Its predecessor in the queue left.
+    /// The head's predecessor in the queue left.
     Next,
-    /// Its gate opened.
+    /// The stream's gate opened.
     Opened {
         /// The stream's backlog, the head included.
         waiting: Waiting,
@@ -108,9 +108,9 @@ pub enum Activation {
 /// The backlog of one stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
-    /// Packets.
+    /// The number of packets.
     pub packets: u32,
-    /// Their bytes.
+    /// The sum of the packets' lengths, bytes.
     pub bytes: u64,
 }
 

@@ -5,9 +5,9 @@
 //! time ends the last. Disciplines see only whether a head is active, so all of them are
 //! credit-aware.
 //!
-//! The rate cap is a token bucket kept as a theoretical arrival time, in ns × bits/s to avoid
-//! rounding: a head of L bytes conforms from (TAT − b/ρ + L/ρ) on; when it is served,
-//! TAT = max(now, TAT) + L/ρ. Source: ITU-T I.371 (GCRA); credits: MinBW paper, section II.
+//! The rate cap is a token bucket kept as a theoretical arrival time (TAT), in ns × bits/s to avoid
+//! rounding. A head of L bytes conforms from TAT − b/ρ + L/ρ on. Its service sets TAT = max(now,
+//! TAT) + L/ρ. Source: ITU-T I.371 (GCRA); credits: MinBW paper, section II.
 
 use alloc::vec::Vec;
 
@@ -69,7 +69,7 @@ pub(crate) enum GateState {
 #[derive(Clone, Debug)]
 pub(crate) struct EligibilityGates {
     link: Link,
-    /// By stream, up to the last stream with limits.
+    /// Each stream's gate, up to the last stream with limits.
     gates: Vec<Gate>,
     /// Backlogged streams whose gate opens by time, by that time.
     opening: IndexedHeap<u64>,

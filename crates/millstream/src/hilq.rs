@@ -84,8 +84,8 @@ impl Hilq {
     /// Returns a scheduler without streams. `zero_window` of `options` has no effect.
     ///
     /// # Panics
-    /// If a size is 0, there are more than 1,024 slots in a segment, or fewer than two segments, or
-    /// the collector's delay leaves no segment for packets.
+    /// Panics if a size is 0, there are more than 1,024 slots in a segment, or fewer than two
+    /// segments, or the collector's delay leaves no segment for packets.
     #[must_use]
     pub fn new(options: DwcsOptions, sizes: Sizes) -> Self {
         Self::with_memory(options, sizes, ())
@@ -118,7 +118,7 @@ impl<M: Memory> Hilq<M> {
     /// Returns a scheduler without streams whose memory accesses `memory` counts.
     ///
     /// # Panics
-    /// If [`new`](Hilq::new) does.
+    /// Panics if [`new`](Hilq::new) does.
     #[must_use]
     pub fn with_memory(options: DwcsOptions, sizes: Sizes, memory: M) -> Self {
         sizes.check();
@@ -174,7 +174,7 @@ impl<M: Memory> DynScheduler for Hilq<M> {
     }
 
     /// # Panics
-    /// If `eligible` is false: HILQ has no gates.
+    /// Panics if `eligible` is false: HILQ has no gates.
     fn set_eligible(&mut self, _: u64, stream: StreamId, eligible: bool) {
         assert!(eligible, "hilq has no gates; it cannot make stream {stream} ineligible");
     }

@@ -6,7 +6,8 @@
 //!   ([`Fifo`], [`StaticPriority`], [`Edf`], [`Dwcs`]);
 //! - a [`Structure`] finds the first stream in that order ([`Scan`], [`Heap`], [`DualHeap`]);
 //! - a backend supplies packets and time. It is another crate: the engine has no I/O, no clock, no
-//!   threads and no floating point, and allocates only when streams or the largest backlog grow.
+//!   threads and no floating point. The engine allocates only when streams or the largest backlog
+//!   grow.
 //!
 //! [`Hilq`] is a separate scheduler: it approximates DWCS on a calendar.
 //!

@@ -31,7 +31,7 @@ impl Link {
     /// / rate), saturating.
     ///
     /// # Panics
-    /// If the rate is 0.
+    /// Panics if the rate is 0.
     #[inline]
     #[must_use]
     pub fn transmission_ns(self, bytes: u32) -> u64 {

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A class's clock is the time minus the transmissions of other classes: t − busy(t) + own(t). It
-//! also stops while the link is idle and only a rate cap, the class's own or an ancestor's, keeps
-//! its packets from being sent: for the streams below, a cap acts as a slower link.
+//! also stops while the link is idle and only a rate cap, the class's own or an ancestor's, holds
+//! back its packets. For the streams below, a cap acts as a slower link.
 
 use crate::link::Link;
 
@@ -37,7 +37,7 @@ pub(crate) struct ClassClock {
     served_ns: u64,
     /// The number of its last transmission.
     number: u64,
-    /// Its clock at the end of that transmission.
+    /// The class's clock at the end of that transmission.
     served_until_ns: u64,
 }
 

@@ -49,16 +49,16 @@ impl Packet {
 /// The reason for a packet's departure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Event {
-    /// Its service started.
+    /// The packet's service started.
     Sent,
-    /// Its deadline passed while it waited, and its stream drops late packets.
+    /// The deadline passed while the packet waited, and the stream drops late packets.
     DroppedLate,
-    /// It arrived at a full queue.
+    /// The packet arrived at a full queue.
     DroppedFull,
 }
 
 impl Event {
-    /// Returns its name in the departures CSV: `sent`, `dropped-late` or `dropped-full`.
+    /// Returns the event's name in the departures CSV: `sent`, `dropped-late` or `dropped-full`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -74,9 +74,9 @@ impl Event {
 pub struct Departure {
     /// The time of the start of service or of the drop, ns.
     pub time_ns: u64,
-    /// Its stream.
+    /// The packet's stream.
     pub stream: StreamId,
-    /// Its number among the stream's arrivals, from 0.
+    /// The packet's number among the stream's arrivals, from 0.
     pub packet: u64,
     /// Length in bytes.
     pub bytes: u32,

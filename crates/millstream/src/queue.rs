@@ -97,7 +97,7 @@ impl<P: Copy + Default> Queues<P> {
     /// Checks that the queue and the slab can hold an arrival; counts it if not.
     ///
     /// # Errors
-    /// The departure of the dropped packet.
+    /// Returns the departure of the dropped packet.
     #[inline]
     pub(crate) fn admit(
         &mut self,

@@ -125,7 +125,8 @@ impl<S: Select> Scheduler<S> {
     /// Adds a stream; its number is the count of streams before it.
     ///
     /// # Errors
-    /// If the contract lacks an attribute that the discipline needs, or there are 2³² − 1 streams.
+    /// Fails if the contract lacks an attribute that the discipline needs, or there are 2³² − 1
+    /// streams.
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
         let stream = self.selector.add_stream(&contract)?;
@@ -137,10 +138,10 @@ impl<S: Select> Scheduler<S> {
     /// Enqueues an arriving packet. Returns its number among the stream's arrivals, from 0.
     ///
     /// # Errors
-    /// The packet's departure, if it was dropped at a full queue.
+    /// Returns the packet's departure, if it was dropped at a full queue.
     ///
     /// # Panics
-    /// If `stream` was not added to this scheduler.
+    /// Panics if `stream` was not added to this scheduler.
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -171,7 +172,7 @@ impl<S: Select> Scheduler<S> {
     /// Enqueues packets that arrive at one instant; `full` takes the departures of dropped ones.
     ///
     /// # Panics
-    /// If a stream was not added to this scheduler.
+    /// Panics if a stream was not added to this scheduler.
     #[inline]
     pub fn enqueue_batch(
         &mut self,
@@ -318,7 +319,7 @@ impl<S: Select> Scheduler<S> {
     /// stream is not served and its deadlines are charged.
     ///
     /// # Panics
-    /// If `stream` was not added to this scheduler.
+    /// Panics if `stream` was not added to this scheduler.
     pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
         self.advance_before_gates(now_ns);
         self.store.gates.set_by_caller(stream, eligible);
@@ -329,7 +330,7 @@ impl<S: Select> Scheduler<S> {
     /// order is: credits, gates that open by time, arrivals.
     ///
     /// # Panics
-    /// If `stream` was not added to this scheduler.
+    /// Panics if `stream` was not added to this scheduler.
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         self.advance_before_gates(now_ns);
         self.store.gates.add_credits(stream, credits);
@@ -354,7 +355,7 @@ impl<S: Select> Scheduler<S> {
     /// (WF²Q+ and DRR do).
     ///
     /// # Panics
-    /// If `stream` was not added to this scheduler.
+    /// Panics if `stream` was not added to this scheduler.
     pub fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool {
         self.advance(now_ns);
         self.selector.charge_extra(stream, extra_bytes)
@@ -369,7 +370,7 @@ impl<S: Select> Scheduler<S> {
     /// Returns the number of packets waiting in `stream`.
     ///
     /// # Panics
-    /// If `stream` was not added to this scheduler.
+    /// Panics if `stream` was not added to this scheduler.
     #[must_use]
     pub fn waiting(&self, stream: StreamId) -> u32 {
         self.store.queues.waiting(stream).packets
@@ -421,7 +422,7 @@ mod tests {
         }
     }
 
-    /// Every event advances a clock that leaps: at 100 ns it leaps to the start of the second
+    /// Every event advances a clock that leaps. At 100 ns it leaps to the start of the second
     /// packet of `a`, so it is past that start when the packet of `b` arrives.
     #[test]
     fn a_change_of_limits_advances_a_clock_that_leaps() {

@@ -97,7 +97,8 @@ pub trait Select {
     /// Adds a stream; its number is the count of streams before it.
     ///
     /// # Errors
-    /// If the contract lacks an attribute that the discipline needs, or there are 2³² − 1 streams.
+    /// Fails if the contract lacks an attribute that the discipline needs, or there are 2³² − 1
+    /// streams.
     fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError>;
 
     /// Returns the number of streams.

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! **A class's head.** A parent orders its children by their heads, but a class selects its packet
-//! only when it is served. So a class's head is an estimate, the length of the packet that it sent
-//! last, and the parent gets the actual length before it charges the service. Packets are not
+//! only when it is served. So the length of a class's head is an estimate: that of its last sent
+//! packet. The parent gets the actual length before it charges the service. Packets are not
 //! committed early: an urgent arrival can be sent next, however deep its stream is.
 //!
 //! **A class's clock** stops while the link serves other classes: it shows the time for which the
@@ -119,7 +119,7 @@ impl Tree {
     /// Returns a tree whose root has this discipline, for the link of `options`.
     ///
     /// # Panics
-    /// If `structure` does not support the discipline.
+    /// Panics if `structure` does not support the discipline.
     #[must_use]
     pub fn new(root: &DisciplineRow, structure: StructureName, options: &Options) -> Self {
         let link = options.link;
@@ -141,10 +141,10 @@ impl Tree {
     /// Adds a class with `contract` to `parent`; `discipline` schedules the class's children.
     ///
     /// # Errors
-    /// If the contract lacks an attribute that the parent's discipline needs.
+    /// Fails if the contract lacks an attribute that the parent's discipline needs.
     ///
     /// # Panics
-    /// If `parent` is not of this tree, or `structure` does not support the discipline.
+    /// Panics if `parent` is not of this tree, or `structure` does not support the discipline.
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_class(
         &mut self,
@@ -194,10 +194,10 @@ impl Tree {
     /// Adds a stream to `class`; its number is the count of streams before it in the whole tree.
     ///
     /// # Errors
-    /// If the contract lacks an attribute that the class's discipline needs.
+    /// Fails if the contract lacks an attribute that the class's discipline needs.
     ///
     /// # Panics
-    /// If `class` is not of this tree.
+    /// Panics if `class` is not of this tree.
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_stream(
         &mut self,
@@ -217,10 +217,10 @@ impl Tree {
     /// See [`Scheduler::enqueue`](crate::Scheduler::enqueue).
     ///
     /// # Errors
-    /// The packet's departure, if it was dropped at a full queue.
+    /// Returns the packet's departure, if it was dropped at a full queue.
     ///
     /// # Panics
-    /// If `stream` is not of this tree.
+    /// Panics if `stream` is not of this tree.
     pub fn enqueue(
         &mut self,
         now_ns: u64,
@@ -415,7 +415,7 @@ impl Tree {
     /// See [`Scheduler::set_eligible`](crate::Scheduler::set_eligible).
     ///
     /// # Panics
-    /// If `stream` is not of this tree.
+    /// Panics if `stream` is not of this tree.
     pub fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
         let at_ns = self.advance_before_gates(now_ns);
         self.backlog.stream_gates.set_by_caller(stream, eligible);
@@ -425,7 +425,7 @@ impl Tree {
     /// See [`Scheduler::add_credits`](crate::Scheduler::add_credits).
     ///
     /// # Panics
-    /// If `stream` is not of this tree.
+    /// Panics if `stream` is not of this tree.
     pub fn add_credits(&mut self, now_ns: u64, stream: StreamId, credits: u64) {
         let at_ns = self.advance_before_gates(now_ns);
         self.backlog.stream_gates.add_credits(stream, credits);
@@ -444,7 +444,7 @@ impl Tree {
     /// See [`Scheduler::charge`](crate::Scheduler::charge). Also charges every class above.
     ///
     /// # Panics
-    /// If `stream` is not of this tree.
+    /// Panics if `stream` is not of this tree.
     pub fn charge(&mut self, now_ns: u64, stream: StreamId, extra_bytes: i64) -> bool {
         let at_ns = self.advance(now_ns);
         let mut place = Some(self.leaves[stream.index()]);
@@ -466,7 +466,7 @@ impl Tree {
     /// Returns the number of packets waiting in `stream`.
     ///
     /// # Panics
-    /// If `stream` is not of this tree.
+    /// Panics if `stream` is not of this tree.
     #[must_use]
     pub fn waiting(&self, stream: StreamId) -> u32 {
         self.backlog.queues.waiting(stream).packets

@@ -4,11 +4,11 @@
 //! unit is divisible by every number up to 36 and by many greater ones (64, 100, 1,000, 1,024,
 //! 4,096), so L/φ is exact for such weights. For other weights its relative error is below φ/2⁸⁰.
 //!
-//! Tags wrap around. Two tags are compared by the sign of their difference, which is correct if
-//! they differ by less than half the range, about 10¹⁴ bytes per unit of weight. [`Clock`] ensures
-//! this for tags that were kept while their stream was idle.
+//! Tags wrap around. Two tags are compared by the sign of their difference. This is correct if they
+//! differ by less than half the range, about 10¹⁴ bytes per unit of weight. [`Clock`] ensures this
+//! for tags that were kept while their stream was idle.
 //!
-//! **Error.** Each step of a clock rounds down by less than one unit, so after N events of a busy
+//! **Error.** Each step of a clock rounds down by less than one unit. After N events of a busy
 //! period a tag is at most N units, N·2⁻⁸⁰ bytes, below its exact value. Ranks compare tags
 //! [`rounded`](Tag::rounded) to 2⁻⁴⁰ bytes: tags with equal exact values compare equal unless a
 //! rounding boundary is within the error of them. Boundaries are far from fractions with small
@@ -220,7 +220,7 @@ impl Clock {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PerNanosecond {
     units: u128,
-    /// In 2⁻⁶⁴ units.
+    /// The fraction of a unit, in 2⁻⁶⁴ units.
     fraction: u64,
 }
 
@@ -249,7 +249,7 @@ impl PerNanosecond {
         let elapsed = u128::from(elapsed_ns);
         let fraction = (u128::from(self.fraction) * elapsed) >> 64;
         if elapsed_ns >> 32 == 0 {
-            // At most 2⁸⁰·2⁴⁷/(8·10⁹), below 2⁹⁵, per nanosecond.
+            // `units` is at most 2⁸⁰·2⁴⁷/(8·10⁹), below 2⁹⁵, per nanosecond.
             return self.units * elapsed + fraction;
         }
         self.units.saturating_mul(elapsed).saturating_add(fraction)

@@ -121,7 +121,7 @@ pub(super) fn statements(runs: &[Runs]) -> Vec<Claim> {
     claims
 }
 
-/// Figure 6.
+/// Judges the statements about Figure 6.
 fn utilisation(model: &Model<'_>) -> Vec<Claim> {
     let host = |load: usize| model.of(move |runs| used(&runs.host[load]));
     let peak = model.of(|runs| 100.0 * runs.host[NONE].used.iter().copied().fold(0.0, f64::max));
@@ -139,7 +139,7 @@ fn utilisation(model: &Model<'_>) -> Vec<Claim> {
     ]
 }
 
-/// Figure 7.
+/// Judges the statements about Figure 7.
 fn rates(model: &Model<'_>) -> Vec<Claim> {
     let whole = |run: &Outcome| mean(run, 20.0, 100.0);
     let (low, high) = ratio(250.0, 260.0, HALF_RATE);
@@ -214,7 +214,7 @@ fn rates(model: &Model<'_>) -> Vec<Claim> {
     ]
 }
 
-/// Figure 8.
+/// Judges the statements about Figure 8.
 fn delays(model: &Model<'_>) -> Vec<Claim> {
     let added = |load: usize| {
         model.of(move |runs| (longest(&runs.host[load]) - longest(&runs.host[NONE])) / 1e3)

@@ -46,7 +46,7 @@ fn band(run: impl Fn(u64) -> f64) -> Estimate {
 fn relative(band: Estimate, of: f64) -> String {
     let percent = |value: f64| {
         let percent = (100.0 * (value / of - 1.0)).round();
-        // Not "-0".
+        // Avoids "-0".
         if percent == 0.0 { "0".to_owned() } else { format!("{percent:+.0}") }
     };
     let [_, central, most] = computes();
@@ -101,7 +101,7 @@ impl Code {
     }
 }
 
-/// The costs of Table 3, HILQ's and the heap's.
+/// Returns the costs of Table 3, HILQ's and the heap's.
 fn table_3(streams: u32) -> [Cost; 2] {
     let streams = streams as usize;
     [Scheduler::Hilq(streams), Scheduler::Heap(streams)].map(Cost::from)
@@ -367,7 +367,7 @@ fn figure_8(section: &mut Section, codes: &[Code]) -> miette::Result<()> {
     Ok(())
 }
 
-/// `table_3` holds the lines of Table 3's accesses.
+/// Adds the claims about Figure 8; `table_3` holds the lines of Table 3's accesses.
 fn figure_8_claims(section: &mut Section, codes: &[Code], table_3: &[Line]) {
     let claims = &mut section.claims;
     let least = band(|compute| {

@@ -258,7 +258,7 @@ fn table_2_claim() -> Claim {
     Claim::given(what, latencies, "the same, drawn by a seeded generator", Given::Input)
 }
 
-/// Table 1, Figure 1 and Table 2.
+/// Returns the section about Table 1, Figure 1 and Table 2.
 pub(super) fn section() -> Section {
     let mut claims = table_1_claims();
     claims.push(figure_1_claim());

@@ -19,7 +19,8 @@ pub(super) enum Periods {
 pub(super) enum Deadlines {
     /// Arrivals and deadlines at whole milliseconds; a deadline is the arrival of the next packet.
     AsTheyFall,
-    /// As they fall, and each stream begins at a random nanosecond of its period.
+    /// Like [`AsTheyFall`](Self::AsTheyFall), but a stream begins at a random nanosecond of its
+    /// period.
     RandomPhases,
     /// The last nanosecond of the millisecond before the next arrival: the ends of HILQ's segments.
     Aligned,

@@ -96,7 +96,7 @@ pub(super) fn violated(load: &Load, system: System) -> f64 {
     let arrivals = load.arrivals(until_ms);
     let mut sent = vec![0; load.windows.len()];
     arrivals.iter().for_each(|(_, stream)| sent[*stream as usize] += 1);
-    // Packets count as lost until they are sent, also rejected ones.
+    // Every packet counts as lost until it is sent; this includes rejected packets.
     let mut log = Log(sent.into_iter().map(|packets| vec![true; packets]).collect());
     let mut arrivals = arrivals.into_iter().peekable();
     let mut now_ns = 0;

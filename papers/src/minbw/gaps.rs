@@ -1,4 +1,4 @@
-//! Figure 1: WFQ-CA's virtual time stands still while the management channel transmits.
+//! Figure 1: WFQ-CA's virtual time stops while the management channel transmits.
 //!
 //! The figure maps the real time t to t′, which leaves out the management channel's transmissions;
 //! events within such a gap count at its start. Hence a link with management packets must serve
@@ -38,7 +38,7 @@ pub(super) struct Orders {
     pub(super) packets: usize,
     /// Positions that differ from the order on a link without management packets, arrivals at t′.
     pub(super) differ: usize,
-    /// The same with arrivals at t: what a virtual time that runs on would give.
+    /// Positions that differ from the order with arrivals at t, of a virtual time without gaps.
     pub(super) differ_in_real_time: usize,
     /// Gaps in t.
     pub(super) gaps: usize,

@@ -54,7 +54,7 @@ pub(crate) struct Point {
 /// A file may lack planned runs: statements about them are not judged.
 pub(crate) struct Results(BTreeMap<(usize, u32, usize), Vec<Row>>);
 
-/// Returns the runs, of which the last are done first: seed by seed, so that all loads progress.
+/// Returns the runs in reverse order of execution, by seed, so that all loads progress.
 fn plan() -> Vec<(usize, u32, u64)> {
     let mut plan = Vec::new();
     for scheduler in 0..PAPER_SCHEDULERS {

@@ -42,7 +42,7 @@ const LAST_LOAD: u32 = LOADS[LOADS.len() - 1];
 /// The lowest load of Table II, %: no best effort.
 const LEAST_LOAD: f64 = 61.9375;
 
-/// Two points, the first minus the second of which is judged.
+/// Two points; the first minus the second is judged.
 type Pair = (Point, Point);
 
 fn point(scheduler: usize, load: u32, class: usize, quantity: Quantity) -> Point {
@@ -91,9 +91,9 @@ fn interval_kind(runs: usize, count: usize) -> String {
 /// How the differences of pairs are judged.
 #[derive(Clone, Copy)]
 enum Rule {
-    /// The first is above the second.
+    /// The first mean is above the second.
     Above,
-    /// The first is not above the second.
+    /// The first mean is not above the second.
     NotAbove,
     /// The two are within [`ABOUT`] % of each other.
     Similar,
@@ -295,9 +295,8 @@ impl Judge<'_> {
 
     /// Adds the load at which best effort stops getting all that it injects.
     ///
-    /// It is above the highest load at which all arrives under every scheduler, and at most the
-    /// lowest load at which a part is missing under one. Below Table II's first load there is no
-    /// best effort.
+    /// It is above the highest load at which every scheduler delivers all, and at most the lowest
+    /// load at which one does not. Below Table II's first load there is no best effort.
     fn saturation(&mut self) {
         let tried = self.results.loads();
         let confidence = confidence_of_each(PAPER_SCHEDULERS * tried.len());
@@ -602,7 +601,7 @@ mod tests {
         let order = |of| verdict(Rule::Above, of);
         assert_eq!(order([(1.0, 2.0), (3.0, 9.0)]), Reproduced);
         assert_eq!(order([(-1.0, 2.0), (3.0, 9.0)]), CannotTell);
-        // One of them is wrong for certain, whatever the other is.
+        // One comparison is certainly wrong, so the other does not matter.
         assert_eq!(order([(-2.0, -1.0), (3.0, 9.0)]), Differs);
         assert_eq!(order([(-2.0, -1.0), (-3.0, 9.0)]), Differs);
 

@@ -1,6 +1,6 @@
 //! Table 1: costs of forwarding functions, measured on this machine.
 //!
-//! A router forwards from memory to memory on one core; the result is the time that its scheduler
+//! A router forwards from memory to memory on one core. The result is the time that its scheduler
 //! charges to the forwarding process, per packet that the path receives. As in the paper, this
 //! excludes input and output processes. `millstream-papers --router-costs` writes
 //! `measured/functions.csv`.
@@ -163,7 +163,7 @@ fn cost_ns(examples: &Path, function: Function) -> miette::Result<f64> {
     Ok((after.1 - before.1) as f64 / packets as f64)
 }
 
-/// The machine's CPU times since its start: steal time and all, in the kernel's ticks.
+/// Returns the machine's CPU times since its start: steal time and all, in the kernel's ticks.
 fn processor_ticks() -> miette::Result<(u64, u64)> {
     let text = fs::read_to_string("/proc/stat").into_diagnostic().wrap_err("/proc/stat")?;
     let ticks = parse_ticks(&text);
@@ -181,7 +181,7 @@ fn parse_ticks(text: &str) -> Option<(u64, u64)> {
 /// Measures Table 1 on this machine into `measured/functions.csv`.
 ///
 /// # Errors
-/// If too few rounds have little steal time.
+/// Fails if too few rounds have little steal time.
 #[allow(clippy::cast_precision_loss)]
 pub(super) fn measure(folder: &Path) -> miette::Result<()> {
     let examples = folder.join("../../examples/router");

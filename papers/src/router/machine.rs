@@ -1,9 +1,10 @@
 //! A model of the paper's machine: the costs of its steps, and the router of its Figure 4.
 //!
 //! The paper measures 1.6, 0.3 and 1.4 µs per packet for the three stages (section 4.1), and lines
-//! of 140,000 packets/s. The other costs of a packet follow from Table 2. Its rows for one process,
-//! and for three with batches of 16 and of 1, give three costs: a dispatch, the handover of a
-//! packet to another process, and the remainder. The row for two processes is then a prediction.
+//! of 140,000 packets/s. The other costs of a packet follow from Table 2. Three rows of it give
+//! three costs: a dispatch, the handover of a packet to another process, and the remainder. The
+//! rows are one process, and three processes with batches of 16 and of 1. The row for two processes
+//! is then a prediction.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
@@ -41,8 +42,8 @@ pub(super) struct PaperMachine {
     pub(super) forward_ns: u64,
 }
 
-/// The three machines that the paper's numbers permit: as printed, and with the least and the most
-/// cost outside a function.
+/// Returns the three machines that the paper's numbers permit: as printed, and with the least and
+/// the most cost outside a function.
 ///
 /// The paper prints the costs of stages to 0.1 µs and the rates of Table 2 to 1 Kpps. The other two
 /// machines have these numbers at the ends of their rounding. Table 2 fixes the sum of a packet's
@@ -114,7 +115,7 @@ pub(super) struct Flow {
     /// Reservations of its input and forwarding process, thousands of cycles per second.
     pub(super) input: u32,
     pub(super) forward: u32,
-    /// Its share of the link.
+    /// The flow's share of the link.
     pub(super) weight: u32,
 }
 

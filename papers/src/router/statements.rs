@@ -1,8 +1,8 @@
 //! The statements of the paper's section 4, judged on the model.
 //!
-//! Each criterion is the paper's printed number and its rounding. "About" and "approximately" stand
-//! for 10 %. A statement of order has an order as its criterion. Where the paper prints no number,
-//! the verdict is "cannot tell".
+//! Each criterion is the paper's printed number and its rounding. "About" and "approximately" mean
+//! 10 %. A statement of order has an order as its criterion. Where the paper prints no number, the
+//! verdict is "cannot tell".
 
 use std::fmt::Write as _;
 

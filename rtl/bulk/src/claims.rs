@@ -19,7 +19,8 @@ fn permutations(count: usize, each: &mut impl FnMut(&[usize])) {
     place(&mut (0..count).collect::<Vec<_>>(), 0, each);
 }
 
-/// Number of priority orders for which the list is sorted. Its first and last entry always are.
+/// Returns the number of priority orders for which the list is sorted. Its first and last entry
+/// always are.
 fn sorted_lists(name: &str) -> usize {
     let configuration = CONFIGURATIONS.iter().find(|known| known.name == name).unwrap();
     let streams = configuration.streams;
@@ -90,7 +91,8 @@ fn fractions_are_ordered_by_a_key() {
     }
 }
 
-/// The winners of the first packet-times among backlogged streams x/y, T, first deadline; from 1.
+/// Returns the winners of the first packet-times among backlogged streams x/y, T, first deadline;
+/// from 1.
 fn winners(streams: &[(u8, u8, u16, u16)], slots: usize) -> Vec<usize> {
     let configuration = CONFIGURATIONS.iter().find(|known| known.name == "ba4").unwrap();
     let mut core = Core::new(*configuration);

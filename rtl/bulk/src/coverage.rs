@@ -210,7 +210,7 @@ impl Coverage {
     }
 }
 
-/// The bins by configuration, as a page.
+/// Returns the bins by configuration, as a page.
 pub fn page(columns: &[(&str, Coverage)]) -> String {
     let mut text = String::from(
         "# What was compared\n\n\
@@ -237,7 +237,7 @@ pub fn page(columns: &[(&str, Coverage)]) -> String {
 /// Events of a 16-bit wrap are rare: they must occur in some configuration.
 const RARE: [Bin; 3] = [Bin::DeadlineWrap, Bin::ArrivalWrap, Bin::TimeWrap];
 
-/// The empty bins, each with its configuration.
+/// Returns the empty bins, each with its configuration.
 pub fn empty(columns: &[(&str, Coverage)]) -> Vec<String> {
     let mut all = Coverage::new();
     columns.iter().for_each(|(_, coverage)| all.add(coverage));

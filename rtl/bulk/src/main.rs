@@ -263,8 +263,8 @@ fn compare(
     Ok((counters, coverage))
 }
 
-/// The modes in which a configuration is compared. The engine's tags follow a virtual time that
-/// advances with each service, the hardware's with each block: in blocks they differ.
+/// Returns the modes in which a configuration is compared. The engine's tags follow a virtual time
+/// that advances with each service, the hardware's with each block: in blocks they differ.
 fn modes(configuration: &Configuration) -> impl Iterator<Item = Mode> {
     let blocks = configuration.block > 1;
     Mode::ALL.into_iter().filter(move |mode| *mode != Mode::Tag || !blocks)

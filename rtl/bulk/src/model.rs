@@ -146,7 +146,7 @@ pub const CONFIGURATIONS: &[Configuration] =
     include!(concat!(env!("OUT_DIR"), "/configurations.rs"));
 
 impl Configuration {
-    /// The reference: the engine, or the model of blocks.
+    /// Returns the reference: the engine, or the model of blocks.
     pub fn reference(&self, settings: Settings) -> Reference {
         let network = if self.sorted { SortingNetwork::Bitonic } else { SortingNetwork::Published };
         match self.block {
@@ -227,7 +227,7 @@ impl Core {
         unsafe { (self.configuration.clock)(self.handle) };
     }
 
-    /// The registers of stream `i`.
+    /// Returns the registers of stream `i`.
     pub fn stream(&self, i: usize) -> Stream {
         let mut stream = Stream::default();
         // SAFETY: see `settle`; `i` is below the number of streams, at most 64.
@@ -250,14 +250,14 @@ impl Drop for Core {
     }
 }
 
-/// The configuration bundle, `msr_pkg::config_t`.
+/// Returns the configuration bundle, `msr_pkg::config_t`.
 pub fn config_bits(settings: Settings) -> u8 {
     (settings.mode as u8) << 2
         | u8::from(settings.lowest_denominator) << 1
         | u8::from(settings.rtas99)
 }
 
-/// The load bundle, `msr_pkg::load_t`.
+/// Returns the load bundle, `msr_pkg::load_t`.
 pub fn load_bits(load: &Load, rtas99: bool, deadline: u16, first: bool) -> u64 {
     let fields = [
         (u64::from(load.x), 8),

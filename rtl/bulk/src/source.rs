@@ -125,12 +125,12 @@ impl<'a> Source<'a> {
         winner
     }
 
-    /// The engine's attributes of each stream.
+    /// Returns the engine's attributes of each stream.
     pub fn all(&self) -> Vec<Attributes> {
         (0..self.queues.len()).map(|i| self.reference.attributes(StreamId(i as u32))).collect()
     }
 
-    /// The engine's attributes, unless a value left the hardware's widths or window.
+    /// Returns the engine's attributes, unless a value left the hardware's widths or window.
     pub fn attributes(&self) -> Option<Vec<Attributes>> {
         let all = self.all();
         let far = |attributes: &Attributes| {
@@ -145,7 +145,7 @@ impl<'a> Source<'a> {
         (!all.iter().any(leaves)).then_some(all)
     }
 
-    /// Whether the mode has deadlines.
+    /// Returns whether the mode has deadlines.
     pub fn timed(&self) -> bool {
         matches!(self.epoch.settings.mode, Mode::Dwcs | Mode::Edf)
     }

@@ -135,7 +135,7 @@ impl Core {
         decided
     }
 
-    /// The streams of a tile, and those outside the window.
+    /// Returns the streams of a tile, and those outside the window.
     fn inspect(&mut self, tile: usize) -> (Vec<Stream>, u64) {
         let mut streams = vec![Stream::default(); self.configuration.width];
         // SAFETY: see above; a tile has as many streams as lanes.

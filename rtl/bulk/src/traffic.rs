@@ -15,12 +15,12 @@ impl Dice {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// A random number below `bound`.
+    /// Returns a random number below `bound`.
     pub fn below(&mut self, bound: u32) -> u32 {
         ((u64::from(self.0.next_u32()) * u64::from(bound)) >> 32) as u32
     }
 
-    /// True with probability 1/`times`.
+    /// Returns true with probability 1/`times`.
     pub fn one_in(&mut self, times: u32) -> bool {
         self.below(times) == 0
     }
@@ -53,7 +53,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// A random epoch for `streams` streams.
+    /// Returns a random epoch for `streams` streams.
     pub fn random(dice: &mut Dice, streams: usize, mode: Mode) -> Self {
         let settings = Settings {
             mode,

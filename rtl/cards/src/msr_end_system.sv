@@ -9,7 +9,7 @@
 /// Time is in packet-times: a tick a decision. The card decides ahead of the link while arrivals
 /// wait and winners have space. An arrival with a future time is not seen. Every decision sees all
 /// arrivals that were in SRAM at its start. If all waiting arrivals are in the future, empty
-/// decisions advance the time, by `Stride` where all of them are that far.
+/// decisions advance the time: by `Stride` if all are at least that far.
 ///
 /// Latency: log2 N + 1 cycles a decision, and at least 4 between decisions, to refill the fronts
 /// from SRAM. Invariant: each packet is in WINNER once, sent or dropped, in the order of its
@@ -63,7 +63,7 @@ module msr_end_system #(
 
   /// A winner is ready to be read; interrupt.
   output logic                       winner_waits_o,
-  /// No state changes without the host, except which stream's level is checked.
+  /// No state changes without the host, except the number of the stream whose level is checked.
   output logic                       idle_o,
   /// Streams whose head deadline left the wrap-around window; interrupt.
   output logic [N-1:0]               range_o,

@@ -263,7 +263,7 @@ module msr_line_card #(
       .clk_i, .rst_ni, .push_i(commit && mine), .data_i({stamp, in_beats}), .pop_i(take[i]),
       .valid_o(queue_valid[i]), .full_o(full[i]), .front_o(front), .count_o(waiting[i])
     );
-    // A stamp is reached in READY at `now`, in PRIORITY_UPDATE a tick later.
+    // A stamp is reached at `now` in READY, and a tick later in PRIORITY_UPDATE.
     assign ahead = now + msr_pkg::TimeW'(update) - front[QueueW-1:BeatW];
     assign offered[i] = queue_valid[i] && !ahead[msr_pkg::TimeW-1];
     assign stamps[i*msr_pkg::TimeW +: msr_pkg::TimeW] = front[QueueW-1:BeatW];

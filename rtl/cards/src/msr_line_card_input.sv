@@ -1,7 +1,7 @@
 /// Input side of the line card: writes packets beat by beat into their stream's ring.
 ///
 /// A packet counts when its last beat is written: `commit_o`. A packet without space (its ring or
-/// its stream's queue is full) is discarded to its end: `dropped_o`. With `hold_i` it waits
+/// its stream's queue is full) is discarded to its end: `dropped_o`. With `hold_i` the packet waits
 /// instead, unless it is longer than the ring and would wait for ever.
 ///
 /// Latency: a beat is written in the cycle in which it is accepted. Throughput: a beat a cycle.
@@ -30,7 +30,7 @@ module msr_line_card_input #(
   output logic                       write_o,
   output logic [StreamW-1:0]         stream_o,
   output logic [BeatW-2:0]           address_o,
-  /// Its packet is complete; its length in beats.
+  /// The packet of the written beat is complete; its length in beats.
   output logic                       commit_o,
   output logic [BeatW-1:0]           beats_o,
   /// The packet that ends in this cycle was discarded.

@@ -30,12 +30,12 @@ module msr_streaming_unit #(
   input  logic [msr_pkg::IdW-1:0]   offer_stream_i,
   input  logic [15:0]               offer_count_i,
 
-  /// Request for a burst ...
+  /// Request for a burst.
   output logic                      pull_valid_o,
   input  logic                      pull_ready_i,
   output logic [msr_pkg::IdW-1:0]   pull_stream_o,
   output logic [15:0]               pull_count_o,
-  /// ... and its words.
+  /// The words of the burst.
   input  logic                      word_valid_i,
   output logic                      word_ready_o,
   input  logic [31:0]               word_i,

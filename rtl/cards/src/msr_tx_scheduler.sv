@@ -2,8 +2,8 @@
 ///
 /// Source: Corundum, `tx_scheduler_rr`: the same ports, so that a port's scheduler block accepts
 /// either. A doorbell announces that a queue may have packets. A request has a queue and a tag; its
-/// status returns the tag with the packet's length, 0 if the queue was empty. There is no other
-/// sign of an empty queue. A queue therefore counts as backlogged from its doorbell until a status
+/// status returns the tag with the packet's length, 0 if the queue was empty. Only this status
+/// reveals an empty queue. A queue therefore counts as backlogged from its doorbell until a status
 /// of 0 without a doorbell since the request. Packet arrivals are unknown: each is stamped when the
 /// queue is offered to the core. Time is in packet-times, a tick a decision.
 ///

@@ -41,9 +41,9 @@ module msr_tile_control #(
   output logic [TileW-1:0]          tile_o,
   /// The scan serves the last winner: it is not a repetition.
   output logic                      serve_o,
-  /// The winner counts and is valid in the next cycle ...
+  /// The winner counts and is valid in the next cycle.
   output logic                      keep_o,
-  /// ... which is this one.
+  /// The winner is valid in this cycle.
   output logic                      decided_o,
   /// The times of the previous decision and of the current one.
   output logic [msr_pkg::TimeW-1:0] before_o,

@@ -1,8 +1,8 @@
-/// The first of many streams that pass tile by tile: a pipelined tree of decision blocks over a
-/// tile, and a last block that compares its winner with the best of the earlier tiles.
+/// Selects the first of many streams that pass tile by tile. A pipelined tree of decision blocks
+/// selects a tile's winner; a last block compares it with the best of the earlier tiles.
 ///
-/// Source: ShareStreams, section 2: winners of rounds are played against each other. There a last
-/// round does so; here every tile's winner meets the best so far on arrival.
+/// Source: ShareStreams, section 2: winners of rounds are played against each other. In the paper a
+/// last round does so; here every tile's winner meets the best so far on arrival.
 ///
 ///     lanes --[level 0]--|--[level 1]--| ... |--[level log2 Width - 1]--|--[best so far]--| winner
 ///

@@ -1,5 +1,5 @@
-/// The scheduler for more streams than register blocks: contexts in block RAM, one tile of them at
-/// a time through a row of update units and a network.
+/// The scheduler for more streams than register blocks. Contexts are in block RAM, and one tile at
+/// a time passes a row of update units and a network.
 ///
 /// Source: ShareStreams, section 2 and Figure 2: tiled register blocks, context save and restore
 /// from SRAM, pipelined with the ordering. A **scan** reads every tile once, and is one decision.
@@ -16,12 +16,12 @@
 /// after the first in which the next may start.
 ///
 /// If a step is longer than a period (or several packets of a stream are late at once), one charge
-/// a stream is not enough. The scan is repeated, without a service, until no deadline is past; the
-/// decision takes as many times the cycles.
+/// a stream is not enough. The scan is repeated, without a service, until no deadline is past; each
+/// repetition adds the cycles of a scan.
 ///
 /// A decision equals one `enqueue ... decide(now)` of the engine on structure `scan`, as for
-/// `msr_core`, if the offers at the start of the scan are stable. An offer that comes during the
-/// scan is seen if its tile has not been read.
+/// `msr_core`, if the offers at the start of the scan are stable. An offer during the scan is seen
+/// if its tile has not been read.
 ///
 /// Interfaces: LOAD (`load_*`, ready/valid). The queues' fronts as from a memory of tiles: in the
 /// cycle after `front_read_o`, those of tile `front_tile_o`; taken packets are reported three

@@ -1,4 +1,5 @@
-//! The committed traces and digests are up to date, each trace kills a mutant, and none survives.
+//! The committed traces and digests are up to date, each trace kills a mutant, and no mutant
+//! survives.
 
 use millstream_reference::files::{self, TraceFiles};
 use millstream_reference::{Mutant, kills, traces};

@@ -75,7 +75,7 @@ pub(crate) struct Cffs {
 }
 
 impl Cffs {
-    /// The deadline's bucket, relative to the first ring's first.
+    /// Returns the deadline's bucket, relative to the first ring's first.
     #[inline]
     fn relative_bucket(&self, deadline_ns: u64) -> u64 {
         (deadline_ns >> self.shift).saturating_sub(self.first_bucket)

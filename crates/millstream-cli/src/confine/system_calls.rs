@@ -149,7 +149,8 @@ const ALWAYS: &[i64] = &[
     libc::SYS_sendto,
     libc::SYS_setsockopt,
     libc::SYS_shutdown,
-    // Listed so that they fail with EPERM: a host name lookup then returns an error.
+    // These calls are listed so that they fail with EPERM: a host name lookup then returns an
+    // error.
     libc::SYS_connect,
     libc::SYS_socket,
 ];

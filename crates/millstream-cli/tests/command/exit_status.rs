@@ -63,7 +63,7 @@ fn folder() -> TempDir {
     put("endless.toml", &LINK.replace("300 ms", "3000 s"));
     let source = "kind = \"cbr\", bytes = 125, interval = \"100 us\"";
     put("trace.toml", &LINK.replace(source, "kind = \"trace\", file = \"trace.csv\""));
-    // The third row is wrong, so the run fails after its start.
+    // The third row is invalid, so the run fails after its start.
     put("trace.csv", "time_ns,stream,bytes\n0,all,100\n5,all,100\n4,all,100\n");
     put("uplink.toml", &LINK.replace(source, "kind = \"pcap\", file = \"uplink.pcap\""));
     put("router.toml", &ROUTER.replace("OUT", "out.pcap"));
@@ -130,7 +130,7 @@ fn each_command_exits_with_the_documented_status() {
         (1, "route router-full.toml", "No space left"),
         (1, &plan("/dev/full"), "--figure"),
         (1, "top 127.0.0.1:1 --count 1", "127.0.0.1:1"),
-        // The command line or a file is wrong.
+        // The command line or a file is invalid.
         (2, "run", "FILE"),
         (2, "run link.toml --nonsense", "--nonsense"),
         (2, "run absent.toml", "absent.toml"),
@@ -207,7 +207,7 @@ fn colliding_outputs_are_refused_with_both_flags() {
     }
     assert_eq!(names(path), before, "nothing is written");
     assert_eq!(fs::read_to_string(path.join("old")).unwrap(), "mine");
-    // A dataset that is also its journal, through a symbolic link.
+    // The dataset is also its own journal, through a symbolic link.
     std::os::unix::fs::symlink("d.csv", path.join("d.csv.journal")).unwrap();
     let output = run(path, "sweep link.toml --out d.csv");
     assert_eq!(output.status.code(), Some(2), "{}", errors(&output));

@@ -276,7 +276,7 @@ fn assert_takeover_after_crash(media: &str) {
             assert_eq!((sources.len(), numbers.len()), (1, packets.len()));
         }
         assert_eq!(taken(&servers[1..]), 4);
-        // Either server finds the session.
+        // A request at either server finds the session.
         let player = &mut players[0];
         player.reconnect(servers[1].rtsp, "film");
         let answer = player.ask(Method::GetParameter, &[]);
@@ -332,7 +332,7 @@ fn a_client_that_reconnects_has_no_second_session() {
         again.push(play_without_redirect(&servers[2]));
         let sessions =
             || -> u64 { servers[1..].iter().map(|server| metric(server, "sessions")).sum() };
-        // The sessions of the two reconnected clients, and the taken-over session of the third.
+        // The sessions of the two reconnected clients, and the adopted session of the third.
         while sessions() != 3 {
             watch(&mut again, POLL_INTERVAL);
             assert!(Instant::now() < limit, "{} sessions", sessions());

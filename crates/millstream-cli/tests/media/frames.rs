@@ -155,7 +155,7 @@ fn serve_two_videos(path: &str) -> Server {
          [scheduler]\ndiscipline = \"dwcs\"\n"
     );
     for name in ["film", "other"] {
-        // Longer than the read-ahead, so that frames are read repeatedly.
+        // The file is longer than the read-ahead, so that frames are read repeatedly.
         std::fs::write(folder.path().join(format!("{name}.m1v")), test_video(300)).unwrap();
         text += &format!(
             "[[stream]]\nname = \"{name}\"\nlate = \"drop\"\nperiod = \"16.666666 ms\"\n\

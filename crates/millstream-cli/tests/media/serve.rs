@@ -191,7 +191,7 @@ fn clients_of_a_dead_host_play_until_they_stop_reporting() {
     for _ in 0..5 {
         player.frames();
         player.report();
-        // Half a second per round: all rounds take longer than the timeout.
+        // A round takes half a second, so all rounds take longer than the timeout.
         player.receive_frames(30);
     }
     // The player sends no more reports.

@@ -170,7 +170,7 @@ fn a_flood_from_spoofed_sources_does_not_block_new_connections() {
     assert_eq!(report["unaccounted"], 0, "{report:#}");
 }
 
-/// Sources of a network without a route pass if `check-source` is false.
+/// Packets from a network without a route pass if `check-source` is false.
 #[test]
 fn unknown_sources_pass_without_check_source() {
     let network = Network::new();

@@ -123,7 +123,7 @@ fn a_classical_proxy_carries_files_despite_packet_loss() {
 }
 
 /// A SYN flood from unused addresses fills the table of its path and uses only the path's share of
-/// the processor; another proxy is not affected.
+/// the processor. Another proxy is not affected.
 #[test]
 fn a_syn_flood_affects_only_its_own_path() {
     let network = Network::new();
@@ -165,8 +165,8 @@ fn a_syn_flood_affects_only_its_own_path() {
     assert_eq!(proxied(&report, "flooded", "to-server-bytes"), 0, "{report:#}");
 }
 
-/// The client connects to the server by IPv4 and IPv6 through a path with packet loss, and the host
-/// name decides whether the proxy allows it.
+/// The client connects to the server by IPv4 and IPv6 through a path with packet loss. The host
+/// name decides whether the proxy allows the connection.
 #[test]
 fn a_transparent_proxy_filters_by_host_name_and_splices_the_connection() {
     let network = Network::new();

@@ -50,7 +50,7 @@ fn seeds() -> Vec<Vec<u8>> {
     [users, sha_users, format!("\n--\n{tokens}"), both].map(String::into_bytes).to_vec()
 }
 
-/// Number of users and tokens in the files; `None` if one is rejected.
+/// Returns the number of users and tokens in the files; `None` if one is rejected.
 fn read(input: &[u8]) -> Option<usize> {
     let at = input.windows(SEPARATOR.len()).position(|at| at == SEPARATOR);
     let (users, tokens) = match at {

@@ -21,7 +21,7 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![b"CNRY\x06\x01\x02\x03".to_vec()]
 }
 
-/// The bytes after the magic number and the sum, if both are valid.
+/// Returns the bytes after the magic number and the sum, if both are valid.
 fn body(input: &[u8]) -> Option<&[u8]> {
     let (sum, body) = input.strip_prefix(MAGIC)?.split_first()?;
     (body.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte)) == *sum).then_some(body)

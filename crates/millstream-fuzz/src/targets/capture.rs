@@ -35,7 +35,7 @@ fn captures() -> Vec<Vec<u8>> {
     vec![long, short, next_generation]
 }
 
-/// Number of arrivals read.
+/// Returns the number of arrivals read.
 fn read(input: &[u8]) -> usize {
     let Ok(mut file) = tempfile::Builder::new().tempfile_in("/dev/shm") else { return 0 };
     if file.write_all(input).is_err() {

@@ -42,7 +42,7 @@ fn traces() -> Vec<Vec<u8>> {
     traces
 }
 
-/// Number of arrivals read.
+/// Returns the number of arrivals read.
 fn read(input: &[u8]) -> usize {
     let streams = [("a".to_owned(), 0), ("b".to_owned(), 1)];
     let (mut arrivals, mut last_ns) = (0, 0);

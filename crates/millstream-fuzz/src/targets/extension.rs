@@ -38,7 +38,7 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// A module with this body of `process`.
+/// Returns a module with this body of `process`.
 fn module(body: &str) -> Vec<u8> {
     let text = format!(
         "(module (memory (export \"memory\") 1)
@@ -60,7 +60,7 @@ fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     }
 }
 
-/// A statement of WebAssembly's text format.
+/// Returns a statement of WebAssembly's text format.
 fn statement(mutation: &mut Mutation) -> String {
     let (first, second) = (value(mutation, 2), value(mutation, 3));
     match mutation.below(6) {
@@ -73,7 +73,7 @@ fn statement(mutation: &mut Mutation) -> String {
     }
 }
 
-/// A numeric expression, nested at most `depth` deep.
+/// Returns a numeric expression, nested at most `depth` deep.
 fn value(mutation: &mut Mutation, depth: usize) -> String {
     if depth == 0 || mutation.one_in(3) {
         return match mutation.below(4) {
@@ -132,7 +132,7 @@ thread_local! {
     static FOLDER: LazyCell<TempDir> = LazyCell::new(|| TempDir::new().expect("a folder"));
 }
 
-/// A UDP packet of 60 bytes to 10.2.0.1.
+/// Returns a UDP packet of 60 bytes to 10.2.0.1.
 fn frame() -> Vec<u8> {
     let mut frame = MAC.to_vec();
     frame.extend([4, 4, 4, 4, 4, 4, 8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 9, 17, 0, 0]);
@@ -145,7 +145,7 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// The extensions of a router whose path has this module; `None` if it is rejected.
+/// Returns the extensions of a router whose path has this module; `None` if it is rejected.
 fn load(module: &[u8]) -> Option<Extensions> {
     FOLDER.with(|folder| {
         let scenario =

@@ -90,7 +90,7 @@ fn seeds() -> Vec<Vec<u8>> {
     })
 }
 
-/// Whether the first line is this sweep's, byte for byte.
+/// Returns whether the first line is this sweep's, byte for byte.
 fn begins(input: &[u8]) -> bool {
     thread_local! {
         static FIRST: Vec<u8> = first_line(&seeds()[0]).to_vec();
@@ -98,7 +98,7 @@ fn begins(input: &[u8]) -> bool {
     FIRST.with(|first| first_line(input) == first)
 }
 
-/// The first line, or empty if it is unterminated.
+/// Returns the first line, or empty if it is unterminated.
 fn first_line(input: &[u8]) -> &[u8] {
     let end = input.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
     &input[..end]

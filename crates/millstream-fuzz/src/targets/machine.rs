@@ -51,7 +51,7 @@ pub(super) const WORDS: &[&[u8]] = &[
     &[11, 0],
 ];
 
-/// Whether the router parses an IP header in a frame.
+/// Returns whether the router parses an IP header in a frame.
 pub(super) fn is_ip(frame: &[u8]) -> bool {
     Header::parse(frame).is_some() || Header::parse_v6(frame).is_some()
 }

@@ -37,7 +37,7 @@ pub(super) const START_CODES: &[&[u8]] = &[
     &[0x47, 0x40, 0, 0x10],
 ];
 
-/// The start of the example clip: long, and short so that most changes hit a header.
+/// Returns the start of the example clip: long, and short so that most changes hit a header.
 pub(super) fn clips() -> Vec<Vec<u8>> {
     let clip = seeds::file("examples/data/clip.mpg");
     let short = clip[..6_000].to_vec();

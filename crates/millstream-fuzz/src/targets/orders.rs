@@ -50,7 +50,7 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// A module with these bodies of `filter` and `call`.
+/// Returns a module with these bodies of `filter` and `call`.
 fn module(filter: &str, call: &str) -> Vec<u8> {
     let text = format!(
         "(module (memory (export \"memory\") 1)
@@ -91,7 +91,7 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Offset of the body, if the head is complete.
+/// Returns the offset of the body, if the head is complete.
 fn body_at(input: &[u8]) -> Option<usize> {
     input.windows(4).position(|at| at == b"\r\n\r\n").map(|at| at + 4)
 }
@@ -146,7 +146,7 @@ fn run(input: &[u8]) -> bool {
     has_head(input)
 }
 
-/// Whether the head has the Origin field that browsers send.
+/// Returns whether the head has the Origin field that browsers send.
 fn has_origin(input: &[u8]) -> bool {
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut request = httparse::Request::new(&mut headers);

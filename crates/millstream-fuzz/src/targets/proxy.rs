@@ -33,7 +33,8 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// An action: its kind, the packet or connection it refers to, flags, and offsets of numbers.
+/// Returns an action: its kind, the packet or connection it refers to, flags, and offsets of
+/// numbers.
 fn action(kind: u8, of: [u8; 4], data: &[u8]) -> Vec<u8> {
     [&[kind][..], &of, data].concat()
 }
@@ -160,10 +161,10 @@ impl Port for FarSide {
     }
 }
 
-/// A SYN. The bits of `of` choose the client, the proxy and the IP version.
+/// Returns a SYN. The bits of `of` choose the client, the proxy and the IP version.
 fn begin(of: u8) -> Option<Vec<u8>> {
     let six = |last: u8| [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
-    // To an address of the router or beyond it.
+    // The destination is an address of the router or beyond it.
     let (client, to) = (100 + (of & 3), if of & 4 == 0 { 9 } else { 1 });
     let ethernet = PacketBuilder::ethernet2(FAR, MAC);
     let builder = if of & 8 == 0 {
@@ -181,7 +182,7 @@ fn begin(of: u8) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// A reply to `of` with these flags and data. `more` offsets its sequence numbers.
+/// Returns a reply to `of` with these flags and data. `more` offsets its sequence numbers.
 fn answer(of: &[u8], flags: u8, more: [i8; 2], data: &[u8]) -> Option<Vec<u8>> {
     let packet = SlicedPacket::from_ethernet(of).ok()?;
     let Some(TransportSlice::Tcp(tcp)) = &packet.transport else { return None };

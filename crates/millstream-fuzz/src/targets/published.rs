@@ -12,7 +12,7 @@ pub(crate) const TARGET: Target = Target {
     run: millstream_media::fuzzing::published,
 };
 
-/// A length byte and an RTP packet of payload type 96; `marker` ends a frame.
+/// Returns a length byte and an RTP packet of payload type 96; `marker` ends a frame.
 fn packet(number: u16, time: u32, marker: bool, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0, 0x80, if marker { 0xe0 } else { 96 }];
     packet.extend(number.to_be_bytes());

@@ -88,7 +88,7 @@ fn seeds() -> Vec<Vec<u8>> {
     texts.map(String::into_bytes).to_vec()
 }
 
-/// Whether the input starts with a complete request.
+/// Returns whether the input starts with a complete request.
 pub(super) fn is_request(input: &[u8]) -> bool {
     matches!(Message::<Vec<u8>>::parse(input), Ok((Message::Request(_), _)))
 }

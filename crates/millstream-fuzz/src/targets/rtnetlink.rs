@@ -37,7 +37,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The valid messages of an input.
+/// Returns the valid messages of an input.
 fn split(input: &[u8]) -> Vec<Vec<u8>> {
     let mut messages = Vec::new();
     let mut rest = input;
@@ -50,7 +50,7 @@ fn split(input: &[u8]) -> Vec<Vec<u8>> {
     messages
 }
 
-/// Offset of a message's attributes, by its type.
+/// Returns the offset of a message's attributes, by its type.
 fn attributes_from(message: &[u8]) -> usize {
     match message.get(4) {
         Some(16 | 17) => HEADER + 16,

@@ -65,7 +65,7 @@ fn scenarios() -> Vec<Vec<u8>> {
     examples.into_iter().chain(traces).collect()
 }
 
-/// Whether the input is UTF-8 and TOML.
+/// Returns whether the input is UTF-8 and TOML.
 pub(super) fn is_toml(input: &[u8]) -> bool {
     std::str::from_utf8(input).is_ok_and(|text| text.parse::<toml::Table>().is_ok())
 }

@@ -27,7 +27,7 @@ pub(crate) const TARGET: Target = Target {
     run,
 };
 
-/// A virtio header: the GSO type and the payload of each segment.
+/// Returns a virtio header: the GSO type and the payload of each segment.
 fn virtio(kind: u8, headers: u16, size: u16, sum_from: u16, sum_at: u16) -> Vec<u8> {
     let mut bytes = vec![1, kind];
     bytes.extend([headers, size, sum_from, sum_at].iter().flat_map(|word| word.to_ne_bytes()));
@@ -52,7 +52,7 @@ fn seeds() -> Vec<Vec<u8>> {
     vec![tcp_4, tcp_6, udp, whole]
 }
 
-/// Whether the router would segment a frame.
+/// Returns whether the router would segment a frame.
 fn is_segmentable(input: &[u8]) -> bool {
     thread_local! {
         static SEGMENTER: RefCell<Segmenter> = RefCell::default();
@@ -66,7 +66,7 @@ fn is_segmentable(input: &[u8]) -> bool {
     })
 }
 
-/// The payload of each segment; small sizes too, since frames are short here.
+/// Returns the payload of each segment; small sizes too, since frames are short here.
 fn size(virtio: Virtio, header: &[u8; VIRTIO_BYTES]) -> usize {
     virtio.size().unwrap_or(usize::from(header[2]))
 }

@@ -22,7 +22,7 @@ fn edit(part: u8, at: u16, value: u64) -> Vec<u8> {
     Edit { part, at, value }.bytes()
 }
 
-/// The memory as it was left, and with an edit of each part.
+/// Returns the memory of a dead data plane, unchanged and with an edit of each part.
 fn seeds() -> Vec<Vec<u8>> {
     let one = |part, at, value| records::join(&[edit(part, at, value)]);
     vec![
@@ -36,7 +36,7 @@ fn seeds() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Changes an edit, or the list of edits.
+/// Changes one edit, or the list of edits.
 fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     if mutation.one_in(3) {
         let added = any(mutation);
@@ -57,7 +57,7 @@ fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     });
 }
 
-/// A random edit; most change sessions, few change headers, which are rejected.
+/// Returns a random edit; most change sessions, few change headers, which are rejected.
 fn any(mutation: &mut Mutation) -> Vec<u8> {
     let part = mutation.of(&[0, 1, 1, 1, 1, 1, 2, 3, 3, 4, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
     let at = match part {

@@ -15,9 +15,9 @@ pub struct Bus {
     pub byte_ps: u64,
     /// Overhead of a transfer, in byte times.
     pub overhead_bytes: u64,
-    /// From the grant until a write's first byte is at the card, ns.
+    /// Latency of a write: from the grant until its first byte is at the card, ns.
     pub write_ns: u64,
-    /// From the grant until a read's first byte is at the host, ns.
+    /// Latency of a read: from the grant until its first byte is at the host, ns.
     pub read_ns: u64,
     /// Whether the bus is free while a read waits.
     pub split: bool,

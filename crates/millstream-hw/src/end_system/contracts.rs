@@ -15,7 +15,7 @@ use crate::{Load, Mode};
 /// Loads every contract and enables decisions; returns the longest period in packet-times.
 ///
 /// # Errors
-/// If a contract does not fit the card's registers.
+/// Fails if a contract does not fit the card's registers.
 pub(crate) fn load(
     card: &mut Card,
     options: &Options,

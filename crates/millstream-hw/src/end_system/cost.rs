@@ -27,7 +27,7 @@ pub struct Cost {
     /// Most frequent interval between decisions in cycles, without waits; 0 after fewer than two
     /// decisions.
     pub decision_cycles: u64,
-    /// From the first arrival to the last read of a winner, ns.
+    /// Time from the first arrival to the last read of a winner, ns.
     pub span_ns: u64,
     /// Pushed arrivals, and offers of arrivals to pull.
     pub writes: Transfers,

@@ -101,10 +101,10 @@ struct Queue<T> {
 /// Sends packets until the timeline ends or the listener stops the run.
 ///
 /// # Errors
-/// Errors of the listener.
+/// Returns errors of the listener.
 ///
 /// # Panics
-/// If a packet leaves that did not arrive.
+/// Panics if a packet leaves that did not arrive.
 pub fn run<T>(
     streams: usize,
     mut events: Receiver<TimelineEvent<T>>,

@@ -36,7 +36,7 @@ pub fn settings(scenario: &Scenario) -> (Settings, Vec<Contract>) {
 /// See [`super::run`].
 ///
 /// # Panics
-/// If the scenario names an unknown bus, which validation rejects.
+/// Panics if the scenario names an unknown bus, which validation rejects.
 pub fn run(
     scenario: &Scenario,
     card: &EndSystem,

@@ -138,7 +138,7 @@ impl Timeline {
     /// Creates the timeline at time 0, with the contracts loaded.
     ///
     /// # Errors
-    /// If a contract does not fit the card's registers.
+    /// Fails if a contract does not fit the card's registers.
     pub fn new(
         options: &Options,
         contracts: &[Contract],
@@ -189,7 +189,7 @@ impl Timeline {
     /// Runs until all packets of `arrivals` have left or the engine has stopped.
     ///
     /// # Errors
-    /// A message, if a time or counter exceeds the card's range.
+    /// Returns a message, if a time or counter exceeds the card's range.
     pub fn run<T>(
         &mut self,
         mut arrivals: Receiver<Arrival<T>>,

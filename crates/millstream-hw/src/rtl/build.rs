@@ -139,7 +139,7 @@ pub enum BuildError {
     Failed {
         /// The command.
         program: String,
-        /// Its output.
+        /// The command's output.
         output: String,
     },
     /// The cache cannot be written.

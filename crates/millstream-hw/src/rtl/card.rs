@@ -98,7 +98,7 @@ impl Card {
     /// Loads the card from `library`.
     ///
     /// # Errors
-    /// If the library or a function in it cannot be loaded.
+    /// Fails if the library or a function in it cannot be loaded.
     pub fn load(library: &Path) -> Result<Self, libloading::Error> {
         // SAFETY: this crate built the library from card.cpp. Loading runs only its initialisers,
         // the functions have these types, and it stays loaded as long as `Card`.

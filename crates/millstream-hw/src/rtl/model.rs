@@ -89,7 +89,7 @@ impl Core {
     /// Loads the core from `library`, which was built for `streams` streams.
     ///
     /// # Errors
-    /// If the library or a function in it cannot be loaded.
+    /// Fails if the library or a function in it cannot be loaded.
     pub fn load(library: &Path, streams: usize) -> Result<Self, libloading::Error> {
         // SAFETY: this crate built the library from core.cpp. Loading runs only its initialisers,
         // the functions have these types, and it stays loaded as long as `Core`.
@@ -146,7 +146,7 @@ impl Core {
     /// Returns the registers of stream `i`.
     ///
     /// # Panics
-    /// If `i` is out of range.
+    /// Panics if `i` is out of range.
     #[must_use]
     pub fn stream(&self, i: usize) -> Stream {
         assert!(i < self.streams, "the core has {} streams", self.streams);

@@ -41,7 +41,7 @@ impl FirstFault {
     /// Returns the first fault.
     ///
     /// # Panics
-    /// If a thread panicked while reporting a fault.
+    /// Panics if a thread panicked while reporting a fault.
     #[must_use]
     pub fn first(&self) -> Option<String> {
         self.0.lock().expect("no thread panics while reporting").clone()
@@ -56,7 +56,7 @@ impl FirstFault {
 /// [`FirstFault`]; the scheduler then serves no more packets.
 ///
 /// # Errors
-/// If the model cannot be built, or a contract does not fit its fields.
+/// Fails if the model cannot be built, or a contract does not fit its fields.
 pub fn scheduler(
     settings: Settings,
     contracts: &[Contract],
@@ -93,7 +93,7 @@ impl Selector {
     /// Creates a core for at least `streams` streams.
     ///
     /// # Errors
-    /// If there are more than 64, or the model cannot be built.
+    /// Fails if there are more than 64, or the model cannot be built.
     pub fn new(settings: Settings, streams: usize) -> Result<Self, RtlError> {
         if streams > 64 {
             return Err(RtlError::TooMany(streams));
@@ -191,7 +191,7 @@ impl Selector {
             if now_ns == self.now_ns {
                 return;
             }
-            // At the start, or after a decision that dropped every packet.
+            // The clock is not held at the start, or after a decision that dropped every packet.
             self.run_passes();
         }
         self.core.inputs.step = now_ns - self.now_ns;
@@ -353,7 +353,7 @@ impl Select for Selector {
     fn open(&mut self, _: StreamId, _: Activation) {}
 
     /// # Panics
-    /// Always: the core has no gates.
+    /// Always panics: the core has no gates.
     fn close(&mut self, stream: StreamId) {
         panic!("structure rtl cannot gate stream {}", stream.0);
     }

@@ -100,7 +100,7 @@ fn plain(value: &impl Serialize) -> Vec<u8> {
 /// Feeds the parts of an input to a server. Returns whether it parsed any of them.
 ///
 /// # Panics
-/// If two sessions have the same id, or a session has id 0.
+/// Panics if two sessions have the same id, or a session has id 0.
 #[must_use]
 pub fn cluster(parts: &[&[u8]]) -> bool {
     let library = &resources().0;
@@ -161,7 +161,7 @@ pub fn cluster(parts: &[&[u8]]) -> bool {
                 Kind::Sessions => postcard::take_from_bytes::<(u64, TakeoverState)>(&plain).is_ok(),
             };
     }
-    // By the end every peer is dead; its sessions are taken over or have waited long enough.
+    // By the end every peer is dead; its sessions are adopted or have waited long enough.
     for _ in 0..24 {
         now_ns += 300_000_000;
         step(&mut cluster, &mut sessions, &waker, now_ns);
@@ -186,7 +186,7 @@ fn step(cluster: &mut Cluster, sessions: &mut Sessions, waker: &UnixStream, now_
 /// Returns seed inputs: two peers announce themselves, report status and sessions, then die.
 ///
 /// # Panics
-/// If the clock does not advance.
+/// Panics if the clock does not advance.
 #[must_use]
 pub fn cluster_parts() -> Vec<Vec<Vec<u8>>> {
     let me = SocketAddr::from(([127, 0, 0, 1], 0));

@@ -121,9 +121,9 @@ impl Membership {
     }
 }
 
-/// The protocol's parameters. A silent server is suspected after one direct and several indirect
-/// probes. It is dead after about `dead_after_ns` in total. A server that returns, or was behind a
-/// network partition, joins again.
+/// Returns the protocol's parameters. A silent server is suspected after one direct and several
+/// indirect probes. It is dead after about `dead_after_ns` in total. A server that returns, or was
+/// behind a network partition, joins again.
 fn config(dead_after_ns: u64) -> Config {
     let part = |parts: u64| Duration::from_nanos((dead_after_ns / parts).max(1));
     let [one, three, most] = [1, 3, 32].map(|n| NonZeroUsize::new(n).unwrap_or(NonZeroUsize::MIN));

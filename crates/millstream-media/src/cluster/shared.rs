@@ -182,7 +182,7 @@ mod tests {
 
     const PERIOD_NS: u64 = 40_000_000;
 
-    /// A row at `now_ns` that has released 100 frames; 3 of them wait.
+    /// Returns a row at `now_ns` that has released 100 frames; 3 of them wait.
     fn played(now_ns: u64) -> Row {
         let row = Region::create(1).unwrap().0.session(0);
         row.set_address("10.1.2.3".parse().unwrap(), 5_000, 5_001);

@@ -52,7 +52,7 @@ impl Network {
     /// Creates a packet sender on two sockets.
     ///
     /// # Errors
-    /// If a socket's blocking mode cannot be set.
+    /// Fails if a socket's blocking mode cannot be set.
     pub(crate) fn new(rtp: UdpSocket, rtcp: UdpSocket, region: Region) -> io::Result<Self> {
         // Blocking mode: a full socket buffer delays dispatch as a slower link does, because a
         // frame that was begun is sent whole.

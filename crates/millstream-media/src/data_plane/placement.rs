@@ -127,7 +127,7 @@ impl DataPlaneHandle {
     /// Starts a data plane. Returns it and the server's end of the wake-up socket.
     ///
     /// # Errors
-    /// If there is no memory, or the process cannot be started.
+    /// Fails if there is no memory, or the process cannot be started.
     pub(crate) fn start(
         placement: Placement,
         shared: &SharedResources,
@@ -197,7 +197,8 @@ impl DataPlaneHandle {
     /// Returns it, its resources and this end of the wake-up socket, or `None` if there is none.
     ///
     /// # Errors
-    /// If the data plane does not answer, as while its server runs, or belongs to another user.
+    /// Fails if the data plane does not answer, as while its server runs, or belongs to another
+    /// user.
     pub(crate) fn find(path: &Path) -> io::Result<Option<(Self, SharedResources, UnixStream)>> {
         let waker = match UnixStream::connect(path) {
             Ok(waker) => waker,
@@ -220,7 +221,8 @@ impl DataPlaneHandle {
             _ => error,
         })?;
         waker.set_nonblocking(true)?;
-        // Not the peer credentials of the socket: they name the process that bound it.
+        // The peer credentials of the socket would name the process that bound it, so they are not
+        // used.
         let process = i32::try_from(shared.region.get(GlobalField::Process)).ok();
         let process = process.and_then(Pid::from_raw);
         let unknown = || io::Error::other("the data plane does not report its process id");
@@ -231,7 +233,7 @@ impl DataPlaneHandle {
 /// Creates the socket file for a restarted server, accessible only to this user.
 ///
 /// # Errors
-/// If the socket file cannot be created.
+/// Fails if the socket file cannot be created.
 pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     // Removes the socket of a data plane that is gone, but no other file.
     if std::fs::symlink_metadata(path).is_ok_and(|there| there.file_type().is_socket()) {
@@ -284,7 +286,7 @@ pub(crate) fn send_media_files(to: &UnixStream, media_files: &[File]) -> io::Res
 /// Receives the media files that [`send_media_files`] sends.
 ///
 /// # Errors
-/// If fewer files arrive than announced.
+/// Fails if fewer files arrive than announced.
 pub(crate) fn receive_media_files(from: &UnixStream) -> io::Result<Vec<File>> {
     let (_, count) = receive(from)?;
     let mut media_files = Vec::new();
@@ -301,7 +303,7 @@ pub(crate) fn receive_media_files(from: &UnixStream) -> io::Result<Vec<File>> {
 /// Sends files and a number in one message.
 ///
 /// # Errors
-/// If the message cannot be sent.
+/// Fails if the message cannot be sent.
 pub(crate) fn send(to: &UnixStream, given: &[BorrowedFd<'_>], number: u16) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES_PER_MESSAGE))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -321,7 +323,7 @@ fn receive_resources(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, Option<u16>
 /// Receives the files and the number that [`send`] sends.
 ///
 /// # Errors
-/// If the other end is closed.
+/// Fails if the other end is closed.
 pub(crate) fn receive(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, u16)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FILES_PER_MESSAGE))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -341,7 +343,7 @@ pub(crate) fn receive(from: &UnixStream) -> io::Result<(Vec<OwnedFd>, u16)> {
 /// Runs the data plane as a process ("network interface processor") that a server has started.
 ///
 /// # Errors
-/// If a server did not start this process, or the process cannot wait for its sockets.
+/// Fails if a server did not start this process, or the process cannot wait for its sockets.
 pub fn run_data_plane_process() -> io::Result<()> {
     run_confined_data_plane(ConfinementHooks { thread: || (), process: || () })
 }
@@ -372,7 +374,7 @@ pub fn run_confined_data_plane(confined: ConfinementHooks) -> io::Result<()> {
 
 /// Takes a core, real-time priority and locked memory as far as the system permits.
 ///
-/// Without them the data plane works, but other processes disturb it.
+/// The data plane works without these privileges, but other processes disturb it.
 fn raise_privileges(core: Option<u16>) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let core = core.map(usize::from).or_else(|| (cores > 1).then(|| cores - 1));
@@ -393,7 +395,7 @@ fn raise_privileges(core: Option<u16>) {
 /// Pins this thread, and the threads that it starts later, to a core.
 ///
 /// # Errors
-/// If the core does not exist, or this process may not use it.
+/// Fails if the core does not exist, or this process may not use it.
 pub(crate) fn pin(core: usize) -> io::Result<()> {
     if core >= CpuSet::MAX_CPU {
         return Err(io::ErrorKind::InvalidInput.into());

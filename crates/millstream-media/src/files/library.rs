@@ -34,7 +34,7 @@ const QUEUE: u32 = 64;
 
 /// The time that a live frame stays in its ring after it can last be sent, ns.
 ///
-/// It covers a data plane that is late, and one that replaces another.
+/// It covers a data plane that is late, and a data plane that replaces another.
 const LIVE_SLACK_NS: u64 = 2_000_000_000;
 
 /// The time that sent frames stay in the frame cache, ns.

@@ -23,7 +23,7 @@ pub struct TitleAdmission {
 /// Computes the admission result of each stream of `scenario`, reading its files.
 ///
 /// # Errors
-/// If the scenario cannot be served, or a media file cannot be read.
+/// Fails if the scenario cannot be served, or a media file cannot be read.
 pub fn admission_of(scenario: &Scenario) -> Result<Vec<TitleAdmission>, MediaError> {
     let library = Library::open(scenario)?;
     let demands = library.demands();

@@ -58,7 +58,7 @@ fn run_data_plane(instruction_table: InstructionTable, instructions: &Mutex<Inst
 /// Sends connections to a server without instructions, in turn. Returns the last answer.
 ///
 /// # Panics
-/// If the data plane does not process an order in time, or an instruction cannot be shown.
+/// Panics if the data plane does not process an order in time, or an instruction cannot be shown.
 #[must_use]
 pub fn orders(connections: &[&[u8]]) -> Vec<u8> {
     let server = SERVER.get_or_init(|| Mutex::new(server()));

@@ -41,7 +41,7 @@ const FRAMES: usize = 12;
 const MAX_EDITS: usize = 256;
 /// The number of words of a table slot that edits may change.
 ///
-/// They are the words before the module, and the module's first words.
+/// These are the words before the module, and the module's first words.
 const SLOT_EDITED: usize = 256;
 /// The number of steps of the data plane. Its clock advances by at most [`STEP_NS`] per step.
 const STEPS: u64 = 48;
@@ -54,7 +54,7 @@ pub struct Edit {
     ///
     /// 0: a setting; 1: a session's word; 2: any word of the region; 3: the rings of live frames;
     /// 4: the frame cache; 5: the instruction table; 6: eight bytes of the store; 7: the length of
-    /// a part; 8: a notice; else a session's word while the data plane plays.
+    /// a part; 8: a notice. Any other number: a session's word while the data plane plays.
     pub part: u8,
     /// The index of the word, modulo the number of words.
     pub at: u16,

@@ -117,7 +117,7 @@ pub(crate) fn needs_table(scenario: &Scenario) -> bool {
 /// Writes the scenario's instructions to a new table.
 ///
 /// # Errors
-/// If a module cannot be read or used, or there are more streams than the table supports.
+/// Fails if a module cannot be read or used, or there are more streams than the table supports.
 pub(crate) fn load(table: InstructionTable, scenario: &Scenario) -> Result<(), MediaError> {
     if scenario.streams.len() > STREAMS {
         let message = format!("too many streams with instructions: {}", scenario.streams.len());

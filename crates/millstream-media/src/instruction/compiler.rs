@@ -39,7 +39,7 @@ impl Compiler {
     /// It inherits the caller's priority; a data plane raises its own priority afterwards.
     ///
     /// # Errors
-    /// If the system cannot start a thread or create a socket pair.
+    /// Fails if the system cannot start a thread or create a socket pair.
     pub(crate) fn start(table: InstructionTable, begin: fn()) -> io::Result<Self> {
         // Holds all possible jobs: per slot, one module to compile and one to drop.
         let (jobs, work) = sync_channel(2 * MAX_INSTRUCTIONS);

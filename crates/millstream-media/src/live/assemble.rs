@@ -20,9 +20,9 @@ const START_CODE: [u8; 4] = [0, 0, 0, 1];
 pub(crate) enum Assembled<'a> {
     /// A frame without a detected missing or malformed packet.
     Frame {
-        /// Its bytes.
+        /// The frame's bytes.
         bytes: &'a [u8],
-        /// Its RTP timestamp.
+        /// The frame's RTP timestamp.
         timestamp: u32,
     },
     /// A packet of the frame is missing or malformed.

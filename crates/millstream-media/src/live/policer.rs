@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(release(1_040 * MS), Some(1_040 * MS));
         assert_eq!(release(1_040 * MS), Some(1_040 * MS + 39_600_000));
         assert_eq!(release(1_041 * MS), Some(1_040 * MS + 2 * 39_600_000));
-        // At most one second ahead.
+        // Frames are released at most one second ahead.
         let taken = (0..100).filter(|_| release(1_041 * MS).is_some()).count();
         assert_eq!(taken, 23);
     }
@@ -136,8 +136,8 @@ mod tests {
             let demand = Allowance::new(40 * MS, 2_000_000, burst, link).demand(deadline_ms * MS);
             crate::scheduler::admission::Admission::new(1).room(&[&demand], 0, 100)
         };
-        // At the full rate: nine of ten, as one frame may have begun and the dispatcher may wake
-        // late.
+        // Nine clients of ten fit the full rate: one frame may have begun, and the dispatcher may
+        // wake late.
         assert_eq!(room(10_000, 2_000), 9);
         // 50 kB take 20 ms. 80 ms hold three bursts beside the refill; one of them has begun.
         assert_eq!((room(50_000, 80), room(50_000, 20)), (2, 0));

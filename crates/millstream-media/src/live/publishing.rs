@@ -41,7 +41,7 @@ pub(crate) struct LiveSpec {
 pub(crate) struct Publisher {
     pub(crate) connection: usize,
     pub(crate) peer: IpAddr,
-    /// Its RTSP session id; empty before SETUP.
+    /// The publisher's RTSP session id; empty before SETUP.
     pub(crate) id: String,
     pub(crate) transport: Option<Transport>,
     pub(crate) recording: bool,
@@ -79,7 +79,7 @@ impl Publishing {
     /// data plane. Its clients may wait for publishers.
     ///
     /// # Errors
-    /// If the rings do not match `specs`.
+    /// Fails if the rings do not match `specs`.
     pub(crate) fn open(
         specs: &[LiveSpec],
         memory: &File,

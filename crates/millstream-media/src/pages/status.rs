@@ -140,14 +140,14 @@ pub struct Cpu {
 /// The state of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientStatus {
-    /// Its session number, which a later client may reuse.
+    /// The client's session number, which a later client may reuse.
     pub client: usize,
-    /// When it was admitted or taken over, ns since the server started. Distinguishes clients that
-    /// use one number in turn.
+    /// The time at which the client was admitted or adopted, ns since the server started.
+    /// Distinguishes successive clients with one number.
     pub since_ns: u64,
     /// The stream that it plays.
     pub stream: String,
-    /// Its address.
+    /// The client's address.
     pub peer: String,
     /// The transport of its packets: `udp` or `interleaved`.
     pub transport: String,
@@ -155,11 +155,11 @@ pub struct ClientStatus {
     pub state: String,
     /// Payload sent, bytes.
     pub sent_bytes: u64,
-    /// Its frame counts.
+    /// The client's frame counts.
     pub frames: FrameCounts,
     /// Frames that wait to be sent; for a live stream, includes frames that arrived early.
     pub queued: u64,
-    /// Its window in the current block of frames.
+    /// The client's window in the current block of frames.
     pub window: WindowStatus,
     /// The longest time from a frame's release to the send of its last packet, ns.
     pub worst_ns: u64,

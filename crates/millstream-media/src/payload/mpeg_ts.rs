@@ -58,7 +58,7 @@ pub(crate) struct Wrapped {
 /// A decoder decodes each frame `buffer_ns` after its release.
 ///
 /// # Errors
-/// A description of the reason, for example that `limit` is exceeded.
+/// Returns a description of the reason, for example that `limit` is exceeded.
 pub(crate) fn wrap(video: &VideoPayload, buffer_ns: u64, limit: usize) -> Result<Wrapped, String> {
     let refused = |error: mpeg2ts::Error| format!("wrapping in a transport stream: {error}");
     let reordering = (0..).zip(&video.frames).map(|(number, frame)| {

@@ -134,7 +134,7 @@ impl Access {
     /// Reads the users and tokens files; allows every request if neither is given.
     ///
     /// # Errors
-    /// If a file cannot be read or has permissions for other users, or a line is malformed.
+    /// Fails if a file cannot be read or has permissions for other users, or a line is malformed.
     pub(crate) fn read(
         users: Option<&Path>,
         tokens: Option<&Path>,

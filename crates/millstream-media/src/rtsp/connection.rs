@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     stalled: (u64, u64),
     /// When it last received something, ns.
     pub(crate) last_received_ns: u64,
-    /// Its authentication state.
+    /// The connection's authentication state.
     pass: AuthState,
     /// When it was accepted, ns.
     since_ns: u64,
@@ -92,7 +92,7 @@ impl Connection {
     /// the client has closed.
     ///
     /// # Errors
-    /// If the connection is broken.
+    /// Fails if the connection is broken.
     pub(crate) fn read(&mut self, limit: usize) -> io::Result<bool> {
         let mut chunk = [0; 4096];
         while self.input.len() <= limit {
@@ -165,7 +165,7 @@ impl Connection {
     /// Writes as much as the kernel accepts. Returns whether all output is written.
     ///
     /// # Errors
-    /// If the connection is broken.
+    /// Fails if the connection is broken.
     pub(crate) fn write(&mut self) -> io::Result<bool> {
         let written = self.write_now();
         // TLS buffers records: it reports when all are written, but not partial progress.
@@ -204,7 +204,7 @@ impl Connection {
         Ok(true)
     }
 
-    /// The stream offset of the next byte appended to the output.
+    /// Returns the stream offset of the next byte appended to the output.
     pub(crate) fn end_of_output(&self) -> u64 {
         self.before + self.output.len() as u64
     }

@@ -35,14 +35,14 @@ impl Transport {
 /// A client's session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Its RTSP session id, which is hard to guess.
+    /// The RTSP session id, which is hard to guess.
     pub(crate) id: String,
     pub(crate) title: usize,
     pub(crate) transport: Transport,
     pub(crate) peer: IpAddr,
     /// The connection that created it; the session ends with it.
     pub(crate) connection: usize,
-    /// When it was admitted or taken over, ns.
+    /// The time at which the session was admitted or adopted, ns.
     pub(crate) since_ns: u64,
     reserved_bps: u64,
     /// Whether it plays a live stream.

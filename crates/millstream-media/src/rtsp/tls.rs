@@ -23,7 +23,7 @@ pub(crate) type Configuration = Arc<rustls::ServerConfig>;
 /// certificates.
 ///
 /// # Errors
-/// If a file cannot be read or holds no certificate or key, or if the key does not match.
+/// Fails if a file cannot be read or holds no certificate or key, or if the key does not match.
 pub(crate) fn configuration(certificate: &Path, key: &Path) -> Result<Configuration, MediaError> {
     let wrong = |path: &Path, error: &dyn std::fmt::Display, what: &str| {
         MediaError::new(format!("{}: {error}", path.display()))
@@ -53,7 +53,7 @@ impl Secured {
     /// Creates the state of a connection before its handshake.
     ///
     /// # Errors
-    /// If the configuration is invalid.
+    /// Fails if the configuration is invalid.
     pub(crate) fn new(configuration: &Configuration) -> io::Result<Self> {
         let mut connection =
             ServerConnection::new(configuration.clone()).map_err(io::Error::other)?;
@@ -74,7 +74,8 @@ impl Secured {
     /// Reads decrypted bytes; 0: the client has closed.
     ///
     /// # Errors
-    /// If the connection is broken, no bytes are available (`WouldBlock`), or the input is not TLS.
+    /// Fails if the connection is broken, no bytes are available (`WouldBlock`), or the input is
+    /// not TLS.
     pub(crate) fn read(&mut self, stream: &mut TcpStream, to: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.0.reader().read(to) {
@@ -97,7 +98,7 @@ impl Secured {
     /// the number of bytes taken, and whether all of them are written.
     ///
     /// # Errors
-    /// If the connection is broken.
+    /// Fails if the connection is broken.
     pub(crate) fn write(
         &mut self,
         stream: &mut TcpStream,

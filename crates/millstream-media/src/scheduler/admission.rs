@@ -51,7 +51,7 @@ impl Admission {
     /// Checks whether `more` clients of `title` can be admitted; `demands` has one entry per title.
     ///
     /// # Errors
-    /// The reason for the refusal.
+    /// Returns the reason for the refusal.
     pub(crate) fn admits(
         &self,
         demands: &[&Demand],

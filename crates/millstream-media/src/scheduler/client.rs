@@ -193,7 +193,7 @@ impl Client {
 
     /// Frees the slot and counts the waiting frames as discarded.
     ///
-    /// They leave the queue later, when they reach its head.
+    /// These frames leave the queue later, when they reach its head.
     pub(crate) fn leave(&mut self) {
         self.row.add(
             SessionField::Discarded,
@@ -218,7 +218,8 @@ impl Client {
 
     /// Returns whether a client that is at its file's end has finished at `at_ns`.
     ///
-    /// It has finished once every frame is accounted for and it has had time to read the last one.
+    /// The client has finished once every frame is counted and it has had time to read the last
+    /// one.
     pub(crate) fn is_over(&self, at_ns: u64) -> bool {
         let next = self.row.get(SessionField::Next);
         let since_first = next.saturating_mul(self.period_ns());
@@ -374,7 +375,7 @@ impl Client {
 
     /// Returns the client's key in messages between host and data plane.
     ///
-    /// It is RTP source << 32 | session.
+    /// The key is RTP source << 32 | session.
     pub(crate) fn host_key(&self) -> u64 {
         self.ssrc() << 32 | self.session as u64
     }

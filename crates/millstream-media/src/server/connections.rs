@@ -114,8 +114,8 @@ impl ConnectionTable {
     /// Closes the oldest connection without an answered request. Returns its index.
     ///
     /// A client sends a request as soon as it is connected. So the connection that has been silent
-    /// or slow for longest is the least likely to be a client. A flood of silent connections evicts
-    /// those connections and not the clients.
+    /// or slow for longest is the least likely to be a client. So a flood of silent connections
+    /// evicts its own connections, not the clients.
     fn evict(&mut self, now_ns: u64, dependents: &mut Dependents<'_>) -> Option<usize> {
         let all = self.places.iter().enumerate();
         let incomplete = all.filter_map(|(place, connection)| {

@@ -33,7 +33,7 @@ impl RestartLimit {
     /// Sleeps until the process may start again, calls `start` and records its success.
     ///
     /// # Errors
-    /// The error of `start`.
+    /// Returns the error of `start`.
     pub(super) fn restart<T, E>(&mut self, start: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         std::thread::sleep(MIN_RESTART_INTERVAL.saturating_sub(self.started.elapsed()));
         let started = start()?;

@@ -112,7 +112,7 @@ impl Supervisor {
     /// Starts another data plane in place of one that has ended.
     ///
     /// # Errors
-    /// If too many ended early, none can be started, or it was a thread of this server.
+    /// Fails if too many ended early, none can be started, or it was a thread of this server.
     pub(super) fn restart(&mut self, registry: &Registry) -> Result<(), MediaError> {
         let reason = self.data_plane.wait().unwrap_or_else(|| "exited unexpectedly".to_owned());
         if !self.is_separate_process() {

@@ -150,7 +150,7 @@ pub(crate) struct FrameCache {
 /// Creates a frame cache of `places` places in a memory file.
 ///
 /// # Errors
-/// If there is no memory for it.
+/// Fails if there is no memory for it.
 pub(crate) fn create(places: u32, shape: Shape) -> io::Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = File::from(memfd_create("millstream-frame-cache", flags)?);
@@ -186,7 +186,7 @@ impl FrameCache {
     /// Maps the frame cache in `file`.
     ///
     /// # Errors
-    /// If `file` holds no frame cache.
+    /// Fails if `file` holds no frame cache.
     pub(crate) fn open(file: &File) -> io::Result<Self> {
         let (waker, words) = map(file)?;
         Self::of(waker, words)
@@ -195,7 +195,7 @@ impl FrameCache {
     /// Returns the frame cache in `words`; its readers sleep on `waker`.
     ///
     /// # Errors
-    /// If `words` hold no frame cache.
+    /// Fails if `words` hold no frame cache.
     pub(crate) fn of(waker: &'static AtomicU32, words: &'static [AtomicU64]) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a frame cache");
         if words.len() < HEADER {
@@ -272,7 +272,7 @@ impl FrameCache {
         self.wake();
     }
 
-    /// Records that a session needs no frame before number `from` any more.
+    /// Records that a session no longer needs frames before number `from`.
     pub(crate) fn advance_demand(&self, place: usize, from: u64) {
         let word = &self.place(place)[PlaceField::From as usize];
         if word.load(Ordering::Relaxed) < from {

@@ -81,7 +81,7 @@ pub(crate) struct LiveFrame {
     pub(crate) release_ns: u64,
     /// Whether a client can begin with it.
     pub(crate) entry: bool,
-    /// Its packets and importance; `display` is its RTP timestamp.
+    /// The frame's packets and importance; `display` is its RTP timestamp.
     pub(crate) record: FrameRecord,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct FrameRing {
 /// Creates rings of these shapes in a new memory file.
 ///
 /// # Errors
-/// If memory is short.
+/// Fails if memory is short.
 pub(crate) fn create(shapes: &[Shape]) -> io::Result<File> {
     let file = File::from(memfd_create(
         "millstream-live",
@@ -138,7 +138,7 @@ pub(crate) fn create(shapes: &[Shape]) -> io::Result<File> {
 /// Maps the rings in `file` for writing.
 ///
 /// # Errors
-/// If `file` holds no valid rings.
+/// Fails if `file` holds no valid rings.
 pub(crate) fn write(file: &File) -> io::Result<Vec<FrameRing>> {
     rings(writable(file)?)
 }
@@ -146,7 +146,7 @@ pub(crate) fn write(file: &File) -> io::Result<Vec<FrameRing>> {
 /// Maps the rings in `file` read-only.
 ///
 /// # Errors
-/// If `file` holds no valid rings.
+/// Fails if `file` holds no valid rings.
 #[allow(unsafe_code)]
 pub(crate) fn read(file: &File) -> io::Result<Vec<FrameRing>> {
     if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::SHRINK) {
@@ -180,7 +180,7 @@ fn damaged() -> io::Error {
 /// Parses the rings in `all`.
 ///
 /// # Errors
-/// If `all` holds no valid rings.
+/// Fails if `all` holds no valid rings.
 pub(crate) fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
     let word = |at: usize| all.get(at).map(|word| word.load(Ordering::Acquire));
     let count = word(1).filter(|count| word(0) == Some(MAGIC) && *count <= MAX_RINGS);

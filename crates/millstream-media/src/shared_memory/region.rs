@@ -66,7 +66,7 @@ pub(crate) enum GlobalField {
     Process,
     /// The time after which a data plane without a host hands its clients over, ns.
     ///
-    /// 0: it serves them as long as they send RTCP.
+    /// If 0, the data plane serves its clients as long as they send RTCP.
     HandOverNs,
     /// 1: the region has an instruction table.
     InstructionTable,
@@ -199,7 +199,7 @@ impl Region {
     /// Creates a region for `sessions` clients, without instructions, in a memory file.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// Fails if there is no memory for it.
     pub(crate) fn create(sessions: u32) -> io::Result<(Self, File)> {
         Self::create_with(sessions, false)
     }
@@ -207,7 +207,7 @@ impl Region {
     /// Creates a region for `sessions` clients, with an instruction table if `instruction_table`.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// Fails if there is no memory for it.
     pub(crate) fn create_with(sessions: u32, instruction_table: bool) -> io::Result<(Self, File)> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(memfd_create("millstream-region", flags)?);
@@ -224,7 +224,7 @@ impl Region {
     /// Maps a region that another process created.
     ///
     /// # Errors
-    /// If `file` holds no region.
+    /// Fails if `file` holds no region.
     pub(crate) fn open(file: &File) -> io::Result<Self> {
         Self::of(map(file)?)
     }
@@ -232,7 +232,7 @@ impl Region {
     /// Returns the region in `words`.
     ///
     /// # Errors
-    /// If `words` hold no region.
+    /// Fails if `words` hold no region.
     pub(crate) fn of(words: &'static [AtomicU64]) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a shared region");
         let region = Self { words, sessions: 0 };
@@ -305,7 +305,7 @@ impl Region {
     /// Returns the row of a session.
     ///
     /// # Panics
-    /// If the region has no such row.
+    /// Panics if the region has no such row.
     pub(crate) fn session(&self, session: usize) -> Row {
         assert!(session < self.sessions, "row {session}");
         let first = FIRST_ROW + session * ROW;

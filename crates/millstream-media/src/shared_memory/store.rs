@@ -98,9 +98,9 @@ pub(crate) struct FrameRecord {
     pub(crate) packets: u32,
     /// The size of its RTP packets, headers included, bytes.
     pub(crate) bytes: u32,
-    /// Its position in display order.
+    /// The frame's position in display order.
     pub(crate) display: u32,
-    /// Its [`Importance`] as a number.
+    /// The frame's [`Importance`] as a number.
     pub(crate) importance: u32,
     /// Media files outside the store: the frame's offset in the file.
     pub(crate) at: u64,
@@ -215,7 +215,7 @@ impl StoreBuilder {
     /// Writes the store into a sealed memory file.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// Fails if there is no memory for it.
     pub(crate) fn seal(&self) -> io::Result<File> {
         let header = Header {
             magic: MAGIC,
@@ -230,7 +230,7 @@ impl StoreBuilder {
     /// Creates a sealed memory file of these concatenated parts.
     ///
     /// # Errors
-    /// If there is no memory for it.
+    /// Fails if there is no memory for it.
     pub(crate) fn sealed(parts: &[&[u8]]) -> io::Result<File> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let mut file = File::from(memfd_create("millstream-media", flags)?);
@@ -285,7 +285,7 @@ impl Store {
     /// Maps a store.
     ///
     /// # Errors
-    /// If `file` is not a sealed store, or a record points outside it.
+    /// Fails if `file` is not a sealed store, or a record points outside it.
     #[allow(unsafe_code)]
     pub(crate) fn open(file: &File) -> io::Result<Self> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "not a media store");

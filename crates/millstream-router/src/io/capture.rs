@@ -25,7 +25,7 @@ impl CapturePort {
     /// without `output` packets are dropped.
     ///
     /// # Errors
-    /// If a file cannot be opened or holds no Ethernet frames.
+    /// Fails if a file cannot be opened or holds no Ethernet frames.
     pub fn open(
         name: &str,
         input: Option<&Path>,

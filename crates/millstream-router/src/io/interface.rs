@@ -83,7 +83,7 @@ impl InterfacePort {
     /// it can be opened and `xdp_conflict`, a reason against it, is `None`.
     ///
     /// # Errors
-    /// If the interface does not exist or cannot be opened.
+    /// Fails if the interface does not exist or cannot be opened.
     pub fn open(
         name: &str,
         interface: &str,

@@ -13,7 +13,7 @@ pub trait Port {
     /// the number of packets taken from the device, including those too long for a buffer.
     ///
     /// # Errors
-    /// If the device fails.
+    /// Fails if the device fails.
     fn receive(
         &mut self,
         pool: &mut Pool,
@@ -24,7 +24,7 @@ pub trait Port {
     /// Transmits packets in order and frees their buffers; returns how many the device accepted.
     ///
     /// # Errors
-    /// If the device fails.
+    /// Fails if the device fails.
     fn transmit(&mut self, pool: &mut Pool, packets: &[PacketHandle]) -> Result<usize, PortError>;
 
     /// Retries accepted packets that remain in the device's transmit ring, as behind a stalled
@@ -86,7 +86,7 @@ pub trait Port {
     /// inherit them.
     ///
     /// # Errors
-    /// If a thread cannot be started.
+    /// Fails if a thread cannot be started.
     fn prepare(&mut self) -> Result<(), PortError> {
         Ok(())
     }
@@ -94,7 +94,7 @@ pub trait Port {
     /// Writes out everything transmitted.
     ///
     /// # Errors
-    /// If writing fails.
+    /// Fails if writing fails.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
     }

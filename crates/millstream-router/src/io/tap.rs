@@ -35,7 +35,7 @@ impl TapPort {
     /// Creates the TAP device `device` for the port `name` and sets it up.
     ///
     /// # Errors
-    /// If the device cannot be created.
+    /// Fails if the device cannot be created.
     pub fn open(name: &str, device: &str) -> Result<Self, PortError> {
         let device = TunDevice::open(name, device, Layer::L2)?;
         Ok(Self {

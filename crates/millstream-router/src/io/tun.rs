@@ -42,7 +42,7 @@ impl TunPort {
     /// it up.
     ///
     /// # Errors
-    /// If the device cannot be created.
+    /// Fails if the device cannot be created.
     pub fn open(name: &str, device: &str, mac: [u8; 6]) -> Result<Self, PortError> {
         let device = TunDevice::open(name, device, Layer::L3)?;
         Ok(Self { device, mac, replies: VecDeque::new() })

@@ -180,7 +180,7 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &IdVec<ProcessId, u64>) 
 /// Returns the plan of `scenario` on a CPU of `frequency` cycles per second.
 ///
 /// # Errors
-/// If the reservations exceed the CPU's cycles.
+/// Fails if the reservations exceed the CPU's cycles.
 pub fn admitted(scenario: &RouterScenario, frequency: u64) -> Result<Plan, PortError> {
     Ok(plan(scenario, &admit(scenario, frequency)?))
 }

@@ -63,8 +63,8 @@ impl LiveRouter {
     /// Opens the ports of `scenario` and builds the router.
     ///
     /// # Errors
-    /// If a port cannot be opened, an extension cannot be loaded, or a filter is invalid. Also if
-    /// reservations exceed a core's cycles, or the machine has too few cores.
+    /// Fails if a port cannot be opened, an extension cannot be loaded, or a filter is invalid.
+    /// Also if reservations exceed a core's cycles, or the machine has too few cores.
     pub fn open(scenario: &RouterScenario) -> Result<Self, PortError> {
         let clock = Clock::default();
         // Reports configuration errors before it opens a port.
@@ -148,7 +148,7 @@ impl LiveRouter {
     /// `cores`, `buffers`, and the cores of ports and kept paths must not change.
     ///
     /// # Errors
-    /// If an immutable key differs, an extension cannot be loaded, a filter is invalid, or
+    /// Fails if an immutable key differs, an extension cannot be loaded, a filter is invalid, or
     /// reservations exceed a core's cycles. The router is unchanged then.
     pub fn reload(&mut self, scenario: &RouterScenario) -> Result<(), PortError> {
         self.apply_reload(LoadedScenario::load(scenario.clone())?)
@@ -234,7 +234,7 @@ impl LiveRouter {
     /// `control`.
     ///
     /// # Errors
-    /// If the kernel's tables cannot be read or followed.
+    /// Fails if the kernel's tables cannot be read or followed.
     pub fn follow_kernel(&self, control: &Arc<Control>) -> io::Result<()> {
         let ports = self.scenario.ports.iter().enumerate();
         let interfaces = ports.filter_map(|(at, port)| match &port.kind {
@@ -304,7 +304,7 @@ impl LiveRouter {
     /// Starts the threads that ports need later. Call it after dropping privileges.
     ///
     /// # Errors
-    /// If a thread cannot be started.
+    /// Fails if a thread cannot be started.
     pub fn prepare(&mut self) -> Result<(), PortError> {
         for worker in &self.others {
             worker.core(Core::prepare)??;
@@ -316,7 +316,7 @@ impl LiveRouter {
     /// Returns each thread's result.
     ///
     /// # Errors
-    /// If a thread has ended.
+    /// Fails if a thread has ended.
     pub fn each_thread<R: Send + 'static>(
         &self,
         what: impl Fn() -> R + Clone + Send + 'static,
@@ -333,7 +333,7 @@ impl LiveRouter {
     /// drains the queues for up to a second.
     ///
     /// # Errors
-    /// If a port fails.
+    /// Fails if a port fails.
     pub fn run(&mut self, for_ns: Option<u64>, control: &Control) -> Result<Report, PortError> {
         // Applies the kernel's current tables before the first packet.
         self.serve_requests(control)?;

@@ -77,7 +77,7 @@ fn max_costs(
 /// Measures the functions of `scenario`; opens none of its ports.
 ///
 /// # Errors
-/// If an extension cannot be loaded, or a filter is invalid.
+/// Fails if an extension cannot be loaded, or a filter is invalid.
 pub fn calibrate(scenario: &RouterScenario) -> Result<Calibration, PortError> {
     let open = in_memory(scenario);
     let (ports, paths) = (open.ports.len(), open.paths.len());

@@ -65,7 +65,7 @@ impl Control {
     /// filters here, while the router forwards.
     ///
     /// # Errors
-    /// If an extension cannot be loaded, or a filter is invalid.
+    /// Fails if an extension cannot be loaded, or a filter is invalid.
     pub fn reload(&self, scenario: RouterScenario) -> Result<(), PortError> {
         let changed = LoadedScenario::load(scenario)?;
         self.requests().reload = Some(Box::new(changed));

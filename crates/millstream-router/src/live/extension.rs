@@ -150,7 +150,7 @@ impl Extensions {
     /// Loads every configured module: compiles it and runs its start function.
     ///
     /// # Errors
-    /// If a module cannot be read or used.
+    /// Fails if a module cannot be read or used.
     pub fn load(scenario: &RouterScenario) -> Result<Self, PortError> {
         let load = |path: &millstream_scenario::RouterPath| {
             let limits = path.extension.as_ref()?;

@@ -191,7 +191,7 @@ impl InterCoreLinks {
     /// Connects `cores` cores; returns the ends by core.
     ///
     /// # Errors
-    /// If eventfd(2) fails.
+    /// Fails if eventfd(2) fails.
     pub(crate) fn all(
         occupancy: &Arc<SharedOccupancy>,
         cores: usize,

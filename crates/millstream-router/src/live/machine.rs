@@ -145,7 +145,7 @@ impl<P: Port> LiveMachine<P> {
     /// With IPv6 it has a link-local address, derived from the hardware address unless given.
     ///
     /// # Panics
-    /// If `port` is out of range.
+    /// Panics if `port` is out of range.
     pub fn set_address(&mut self, port: PortId, addresses: impl IntoIterator<Item = IpNet>) {
         self.flows.clear();
         let local = &mut self.addresses[port];
@@ -157,7 +157,7 @@ impl<P: Port> LiveMachine<P> {
     /// shrink.
     ///
     /// # Panics
-    /// If `port` is out of range.
+    /// Panics if `port` is out of range.
     pub fn set_nat(&mut self, port: PortId, how: Option<&PortNat>) {
         self.flows.clear();
         self.nats.set(port, how);
@@ -166,7 +166,7 @@ impl<P: Port> LiveMachine<P> {
     /// Returns the counters of a port's NAT, if it has one.
     ///
     /// # Panics
-    /// If `port` is out of range.
+    /// Panics if `port` is out of range.
     #[must_use]
     pub fn nat_counters(&self, port: PortId) -> Option<NatCounters> {
         self.nats.counters(port)
@@ -175,7 +175,7 @@ impl<P: Port> LiveMachine<P> {
     /// Returns the number of packets for a port that this core refused for their source.
     ///
     /// # Panics
-    /// If `port` is out of range.
+    /// Panics if `port` is out of range.
     pub(super) fn dropped_source(&self, port: PortId) -> u64 {
         self.nats.dropped_source(port)
     }
@@ -213,7 +213,7 @@ impl<P: Port> LiveMachine<P> {
     /// Sets the rate of `port`, and the wire overhead per packet.
     ///
     /// # Panics
-    /// If `port` is out of range.
+    /// Panics if `port` is out of range.
     pub fn set_rate(&mut self, port: PortId, rate_bps: u64, overhead_bytes: u32) {
         self.ports.link_mut(port).set_rate(rate_bps, overhead_bytes);
     }
@@ -222,7 +222,7 @@ impl<P: Port> LiveMachine<P> {
     /// A run of one packet may take longer.
     ///
     /// # Panics
-    /// If `port` is out of range.
+    /// Panics if `port` is out of range.
     pub fn set_line_burst(&mut self, port: PortId, burst_ns: u64) {
         self.ports.link_mut(port).set_burst(burst_ns);
     }
@@ -251,7 +251,7 @@ impl<P: Port> LiveMachine<P> {
     /// Returns the counters of a port.
     ///
     /// # Panics
-    /// If `port` is out of range.
+    /// Panics if `port` is out of range.
     #[must_use]
     pub fn counters(&self, port: PortId) -> PortCounters {
         self.ports.counters(port)
@@ -260,7 +260,7 @@ impl<P: Port> LiveMachine<P> {
     /// Returns a port.
     ///
     /// # Panics
-    /// If `port` is out of range.
+    /// Panics if `port` is out of range.
     pub fn port_mut(&mut self, port: PortId) -> &mut P {
         self.ports.port_mut(port)
     }

@@ -335,7 +335,7 @@ fn read(interfaces: &[(String, PortId)]) -> io::Result<Tables> {
 /// and number of each port.
 ///
 /// # Errors
-/// If the kernel's tables cannot be read, or the thread cannot be started.
+/// Fails if the kernel's tables cannot be read, or the thread cannot be started.
 pub(crate) fn follow(interfaces: Vec<(String, PortId)>, control: &Arc<Control>) -> io::Result<()> {
     let mut socket = Socket::new(NETLINK_ROUTE)?;
     // Subscribes before it reads the tables: no change is missed.

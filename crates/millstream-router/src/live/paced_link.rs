@@ -11,8 +11,8 @@
 //!
 //! The scheduler decides when a packet is given to the link, so a packet of high priority waits
 //! only for the last run. The link catches up after a late run: it accepts packets up to `burst`
-//! ahead. Runs then follow each other at 10/9 of the link rate. Delay beyond `burst` is lost link
-//! time: the link was idle.
+//! ahead. Runs then follow each other at 10/9 of the link rate. A delay beyond `burst` leaves the
+//! link idle, and that time is lost.
 
 /// The default of `burst`, ns. A sleeping thread often wakes about 60 000 ns late; the link must
 /// stay busy meanwhile.

@@ -17,7 +17,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Serves requests at `address` in its own thread; returns the bound address.
 ///
 /// # Errors
-/// If the address cannot be bound.
+/// Fails if the address cannot be bound.
 pub fn serve(address: SocketAddr, control: Arc<Control>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;

@@ -39,7 +39,7 @@ impl Filters {
     /// Compiles the filter of every path. Resolves host names with the system's resolver.
     ///
     /// # Errors
-    /// If an expression is invalid or its program is too long.
+    /// Fails if an expression is invalid or its program is too long.
     pub fn load(scenario: &RouterScenario) -> Result<Self, PortError> {
         if scenario.paths.iter().all(|path| path.filter.is_none()) {
             return Ok(Self::default());

@@ -150,8 +150,8 @@ impl Forwarder {
         self.forward_at(frame, 0, &mut None).ok()
     }
 
-    /// [`forward`](Self::forward) at `now_ns`, with the reason for a drop. Sets `solicit` to a
-    /// neighbour to solicit now.
+    /// Forwards a frame at `now_ns` as [`forward`](Self::forward) does; returns the reason for a
+    /// drop. Sets `solicit` to a neighbour to solicit now.
     #[inline]
     pub(crate) fn forward_at(
         &mut self,

@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(kind, Icmpv6Type::DestinationUnreachable(code));
         assert_eq!(payload, sent[14..14 + ERROR_BYTES - ERROR_HEADERS]);
         assert_eq!(error_recipient(&reply), None);
-        // Also after a destination options header with padding.
+        // The ICMPv6 header is also found after a destination options header with padding.
         let mut behind = reply.clone();
         behind.splice(54..54, [58, 0, 1, 4, 0, 0, 0, 0]);
         behind[20] = 60;

@@ -81,11 +81,11 @@ enum Refusal {
 /// Result for a packet to the router's address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NatLookup {
-    /// It belongs to no flow and is unchanged.
+    /// The packet belongs to no flow and is unchanged.
     No,
-    /// It is translated and goes to a host.
+    /// The packet is translated and goes to a host.
     Host,
-    /// It belongs to a flow but is dropped.
+    /// The packet belongs to a flow but is dropped.
     Refused,
 }
 

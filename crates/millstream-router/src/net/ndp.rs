@@ -41,7 +41,7 @@ pub(crate) enum Message {
     Advertisement {
         /// The announced address.
         target: Ipv6Addr,
-        /// Its hardware address, if present.
+        /// The hardware address of `target`, if present.
         mac: Option<[u8; 6]>,
         /// Whether it answers a solicitation.
         solicited: bool,
@@ -208,7 +208,7 @@ mod tests {
         let (mac, solicited, overrides) = (Some(US.mac), true, true);
         let expected = Message::Advertisement { target, mac, solicited, overrides };
         assert_eq!(message(&reply), Some(expected));
-        // To a host without an address.
+        // The receiver is a host without an address.
         let reply = advertisement(US, None);
         assert_eq!(reply[..6], [0x33, 0x33, 0, 0, 0, 1]);
         let expected = Message::Advertisement { target, mac, solicited: false, overrides };

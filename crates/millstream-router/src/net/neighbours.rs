@@ -44,7 +44,7 @@ pub(crate) enum NeighbourState {
     Reachable([u8; 6]),
     /// Being resolved.
     Incomplete,
-    /// No answer to [`MAX_PROBES`] probes.
+    /// The neighbour did not answer [`MAX_PROBES`] probes.
     Failed,
     /// Not probed: the table is full.
     TableFull,

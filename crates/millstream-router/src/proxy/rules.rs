@@ -19,7 +19,7 @@ enum ParsedHost {
     Incomplete,
     /// The host name.
     Name(String),
-    /// There is none, or the protocol is unknown.
+    /// The bytes contain no host name, or the protocol is unknown.
     Absent,
 }
 

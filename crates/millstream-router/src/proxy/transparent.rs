@@ -53,9 +53,9 @@ const MAX_QUEUED: usize = 256;
 enum Stage {
     /// The host name is not known yet.
     ReadingHost,
-    /// This many SYNs were sent to the server.
+    /// The router connects to the server: the number of SYNs sent.
     Connecting(u32),
-    /// This many of the first bytes were forwarded.
+    /// The connections are spliced: the number of first bytes forwarded.
     Spliced(usize),
 }
 

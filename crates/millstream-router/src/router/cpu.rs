@@ -75,7 +75,7 @@ impl Cpu {
     /// reservations have one unit, for example thousands of cycles per second.
     ///
     /// # Errors
-    /// If there are 2³² − 1 processes.
+    /// Fails if there are 2³² − 1 processes.
     pub fn add(&mut self, reservation: u32) -> Result<ProcessId, ContractError> {
         let stream = self.selector.add_stream(&Contract::new().weight(reservation.max(1))?)?;
         let first = FIRST_ESTIMATE_NS;
@@ -87,7 +87,7 @@ impl Cpu {
     /// Returns whether `process` is eligible.
     ///
     /// # Panics
-    /// If it was not added.
+    /// Panics if it was not added.
     #[inline]
     #[must_use]
     pub fn eligible(&self, process: ProcessId) -> bool {
@@ -97,7 +97,7 @@ impl Cpu {
     /// Makes `process` eligible or not from `now_ns` on; without effect while it runs.
     ///
     /// # Panics
-    /// If it was not added.
+    /// Panics if it was not added.
     #[inline]
     pub fn set_eligible(&mut self, process: ProcessId, now_ns: u64, eligible: bool) {
         if self.slots[process].eligible == eligible || self.running == Some(process) {
@@ -124,7 +124,7 @@ impl Cpu {
     /// Pauses `process`, which waits although it has work: it keeps its tag.
     ///
     /// # Panics
-    /// If it was not added.
+    /// Panics if it was not added.
     #[inline]
     pub fn pause(&mut self, process: ProcessId) {
         self.slots[process].paused = true;
@@ -149,7 +149,7 @@ impl Cpu {
     /// tells whether it may run again.
     ///
     /// # Panics
-    /// If the process was not added.
+    /// Panics if the process was not added.
     #[inline]
     pub fn finish(&mut self, process: ProcessId, now_ns: u64, took_ns: u64, eligible: bool) {
         let slot = &mut self.slots[process];

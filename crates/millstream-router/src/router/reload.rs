@@ -23,7 +23,7 @@ impl<'a, M: Machine> Reload<'a, M> {
     /// each new one.
     ///
     /// # Panics
-    /// If `kept` has a path twice, or one out of range.
+    /// Panics if `kept` has a path twice, or one out of range.
     pub(super) fn new(
         machine: &'a mut M,
         now_ns: u64,

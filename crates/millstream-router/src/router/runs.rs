@@ -95,7 +95,7 @@ impl<M: Machine> Router<M> {
     /// Enqueues a packet that another router handed over; `refused`: the output's NAT drops it.
     ///
     /// # Panics
-    /// If `queue` does not exist.
+    /// Panics if `queue` does not exist.
     pub fn arrived(&mut self, queue: QueueId, packet: PacketHandle, refused: bool) {
         match queue {
             QueueId::Path(path) => {

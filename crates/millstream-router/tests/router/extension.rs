@@ -304,7 +304,7 @@ fn a_packet_held_for_its_neighbour_passes_the_module_once() {
 fn modules_are_loaded_replaced_and_removed_while_packets_arrive() {
     let folder = TempDir::new().unwrap();
     let folder = folder.path();
-    // Drops the second packet of its life only.
+    // Drops only the second packet after it is loaded.
     let second = module(
         "(global.set $calls (i32.add (global.get $calls) (i32.const 1)))
          (select (i32.const 0) (local.get $length) (i32.eq (global.get $calls) (i32.const 2)))",

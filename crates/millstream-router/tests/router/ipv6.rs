@@ -236,7 +236,7 @@ proptest! {
         }
         let destination = host(low.0, low.1);
         let holds = nets.iter().enumerate().filter(|(_, net)| net.contains(&destination));
-        // Of two equal prefixes the later route replaces the earlier one.
+        // If two prefixes are equal, the later route replaces the earlier one.
         let best = holds.max_by_key(|(at, net)| (net.prefix_len(), *at)).map(|(at, _)| at);
         let mut frame = frame(host(9, 9), destination, 9, 9);
         prop_assert_eq!(Forwarder::new(routes).forward(&mut frame), best.map(PortId));
@@ -427,7 +427,7 @@ fn undeliverable_packets_cause_errors_and_echoes_are_answered() {
     let dead = (0..150).map(|port| frame(host(1, 9), host(2, 9), 1, port)).collect();
     let errors = rig.exchange_all(dead, 2_000_000).len();
     assert!((50..=54).contains(&errors), "{errors}");
-    // No error about an error, or about a packet with link scope.
+    // The router sends no error about an error, or about a packet with link scope.
     rig.exchange_all(Vec::new(), 1_000_000_000);
     let about = icmp(host(1, 9), host(2, 9), 1, Icmpv6Type::TimeExceeded(exceeded), &[0; 48]);
     assert!(rig.exchange(about).is_empty());

@@ -24,7 +24,7 @@ pub struct StreamBounds {
     pub guaranteed_bps: Option<u64>,
     /// The longest time from a packet's arrival to the end of its service, ns.
     pub worst_delay_ns: Option<u64>,
-    /// Its greatest backlog at the link, bytes on the wire.
+    /// The stream's greatest backlog at the link, bytes on the wire.
     pub worst_backlog_bytes: Option<u64>,
     /// The reason why there is no bound on its delay.
     pub no_promise: Option<String>,

@@ -12,9 +12,9 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// A theorem guarantees it, and its premises hold.
+    /// A theorem guarantees the contract, and its premises hold.
     Guaranteed,
-    /// It cannot be kept while every stream uses what its contract allows.
+    /// The contract cannot be kept while every stream uses what its own contract allows.
     Infeasible,
     /// No theorem applies.
     NotKnown,
@@ -35,7 +35,7 @@ impl Answer {
 /// A checked premise of a theorem.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PremiseCheck {
-    /// Its name, in kebab case.
+    /// The premise's name, in kebab case.
     pub premise: &'static str,
     /// Whether it holds.
     pub holds: bool,

@@ -1,6 +1,6 @@
 //! An exact simulation of a fabric.
 //!
-//! All events of one instant are processed in this order, across the whole fabric: transmissions
+//! Across the whole fabric, the events of one instant are processed in this order: transmissions
 //! and transfers end and credits return; packets arrive; crossbars arbitrate; links decide. Hence
 //! the result does not depend on the order in which simultaneous events are found. Every link has
 //! the scheduler that also serves a single link.

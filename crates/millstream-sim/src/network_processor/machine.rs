@@ -82,9 +82,9 @@ pub struct Machine {
 enum Next {
     /// Immediately.
     Now,
-    /// After a scheduled event; the context keeps its engine.
+    /// The context continues after a scheduled event, and keeps its engine.
     Later,
-    /// After it is woken; its engine is free after this number of cycles.
+    /// The context continues when it is woken; its engine is free after this number of cycles.
     Swapped(u64),
 }
 

@@ -14,11 +14,11 @@ pub(super) struct ContextId {
 pub(super) enum Progress {
     /// The context requests work from its source.
     Requesting,
-    /// In the prologue: index of the next operation, and the number of packets of the batch.
+    /// The prologue: index of the next operation, and the number of packets of the batch.
     Prologue(usize, usize),
     /// The context takes the next packet; the number of packets left in the batch.
     Dequeuing(usize),
-    /// In the body: index of the next operation, and the number of packets left after this one.
+    /// The body: index of the next operation, and the number of packets left after this one.
     Body(usize, usize),
 }
 

@@ -5,9 +5,9 @@
 //! transmitting contexts send them from there. One of these eight contexts collects garbage
 //! instead, every millisecond (section 5.4.3).
 //!
-//! With *n* active streams, *n* streams always have a packet waiting: the scheduler's queue has
-//! room for *n* packets and is full at the start. Only the port drops packets; elsewhere a context
-//! waits until the next stage has room.
+//! With *n* active streams, *n* streams are always backlogged: the scheduler's queue has room for
+//! *n* packets and is full at the start. Only the port drops packets; elsewhere a context waits
+//! until the next stage has room.
 
 use super::constants::{
     COMPUTE_PER_ACCESS, CONTEXTS, GARBAGE_PERIOD, HANDOVER_SCRATCH, HANDOVER_SRAM, HASH_LATENCY,

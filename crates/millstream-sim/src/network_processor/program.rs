@@ -49,9 +49,9 @@ pub enum Source {
 /// The number of memory commands of one step of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Commands {
-    /// To the SRAM.
+    /// Commands to the SRAM.
     pub sram: u32,
-    /// To the scratchpad.
+    /// Commands to the scratchpad.
     pub scratch: u32,
 }
 
@@ -67,8 +67,8 @@ pub struct Trace {
 impl Trace {
     /// Returns operation `at` of packet `packet`, or the number of its operations if it has fewer.
     ///
-    /// The scratchpad's commands precede the SRAM's, as a search precedes the accesses to what it
-    /// finds.
+    /// The scratchpad's commands precede the SRAM's, as a search precedes the accesses to its
+    /// result.
     fn operation(&self, packet: u64, at: usize) -> Result<Operation, usize> {
         let length = self.packets.len().max(1) as u64;
         // Below the length of a list.

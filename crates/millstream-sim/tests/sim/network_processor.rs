@@ -81,8 +81,8 @@ fn machine(engines: Vec<Vec<Program>>, queues: Vec<(usize, usize)>) -> Machine {
 
 /// Returns the number of packets that a context has finished at each of `cycles`.
 ///
-/// Its sweep takes 1,000 cycles and covers at most `most` packets of 10 cycles each.
-/// Four packets wait at the start; another arrives every 100 cycles.
+/// The context's sweep takes 1,000 cycles and covers at most `most` packets of 10 cycles each. Four
+/// packets wait at the start; another arrives every 100 cycles.
 fn swept(most: usize, cycles: [u64; 3]) -> [u64; 3] {
     let made = vec![Operation::Compute(100), Operation::Enqueue(QueueId(0))];
     let generator = Program { source: Source::Generated, ..Program::for_each(QueueId(0), made) };
@@ -110,7 +110,7 @@ fn a_timer_starts_its_program_every_period() {
     let timed = Program { source: Source::Timer(100), ..Program::for_each(QueueId(0), body) };
     let mut machine = machine(vec![vec![timed]], Vec::new());
     machine.run_while(|machine| machine.now() < 950);
-    // At 0, 100, …, 900.
+    // The timer expires at 0, 100, …, 900.
     assert_eq!(machine.finished(0, 0), 10);
 }
 

@@ -37,7 +37,7 @@ impl Ring {
     /// Returns the ring in `words`.
     ///
     /// # Panics
-    /// If the number of slots is not a power of two.
+    /// Panics if the number of slots is not a power of two.
     pub fn new(words: &'static [AtomicU64]) -> Self {
         let slots = (words.len() - HEADER) / MESSAGE;
         assert!(slots.is_power_of_two(), "a ring of {slots} slots");

@@ -26,7 +26,7 @@ impl Waker {
     /// Creates the waker of a core that runs.
     ///
     /// # Errors
-    /// If eventfd(2) fails.
+    /// Fails if eventfd(2) fails.
     pub fn new() -> io::Result<Self> {
         let event = Event::new()?;
         Ok(Self { sleep: Announcement::new(), command_pending: AtomicBool::new(false), event })

@@ -66,7 +66,7 @@ impl Parker {
         Self { parker, waker: Waker(Arc::new(CachePadded::new(shared))) }
     }
 
-    /// The waker of this stage, for its neighbours.
+    /// Returns the waker of this stage, for its neighbours.
     pub fn waker(&self) -> Waker {
         self.waker.clone()
     }

@@ -31,7 +31,8 @@ pub(super) struct Units {
 
 impl Units {
     pub(super) fn new(codec: Codec) -> Self {
-        // Not zeros: with a first byte of 1 they would look like a start code.
+        // The initial bytes are not zeros: with a first byte of 1 they would look like a start
+        // code.
         let recent = u32::MAX;
         Self { codec, recent, kept: Vec::with_capacity(MAX_KEPT_BYTES), length: 0, inside: false }
     }

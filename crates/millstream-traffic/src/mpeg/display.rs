@@ -2,7 +2,7 @@
 //!
 //! MPEG pictures carry their position in the group (ISO 13818-2, 6.3.9: `temporal_reference`).
 //! H.264 pictures carry an order count that restarts at each IDR picture (14496-10, 8.2.1). If
-//! these are damaged, unsupported or inconsistent, the conventional order applies: an I or P frame
+//! these are damaged, unsupported or inconsistent, the conventional order applies. An I or P frame
 //! is displayed after the B frames that follow it in coding order.
 
 use h264_reader::Context;

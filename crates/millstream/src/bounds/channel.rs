@@ -9,7 +9,7 @@
 //! ```
 //!
 //! WFQ's clock stops while the channel is served, so its tags are those of a link without the
-//! channel; scaled by r/C they are those of a link of rate C. Source: fluctuation-constrained
+//! channel. Scaled by r/C, they are those of a link of rate C. Source: fluctuation-constrained
 //! servers, Goyal, Vin and Cheng 1996; MinBW paper, section IV.
 
 use super::exact::{BITS_NS, ceil_ns};
@@ -43,7 +43,7 @@ impl RateGuarantee {
     /// Returns the guarantee of `stream` below `channel`: see [`Bounds::latency_rate_below`].
     ///
     /// # Errors
-    /// The reason why the stream has no guarantee.
+    /// Returns the reason why the stream has no guarantee.
     pub fn latency_rate_below(
         &self,
         bounds: &Bounds<'_>,

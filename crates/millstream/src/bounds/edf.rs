@@ -75,7 +75,7 @@ struct Demand<'a> {
 }
 
 impl Demand<'_> {
-    /// C, ns.
+    /// Returns the transmission time C of the stream's largest packet, ns.
     fn cost_ns(&self, stream: &StreamLimits) -> u64 {
         self.link.transmission_ns(stream.largest_bytes).max(1)
     }
@@ -86,8 +86,8 @@ impl Demand<'_> {
         sum_fractions(self.streams.iter().map(share))
     }
 
-    /// Returns the x from which the criterion holds if ΣC/T ≤ 1: its left side is at most x·ΣC/T +
-    /// max C − min C, and at most x·ΣC/T where no period is longer than x.
+    /// Returns the x from which the criterion holds if ΣC/T ≤ 1. Its left side is at most x·ΣC/T +
+    /// max C − min C. Where no period is longer than x, it is at most x·ΣC/T.
     fn enough_ns(&self, utilisation_ppm: u64) -> u64 {
         let longest = self.streams.iter().map(|stream| stream.period_ns).max().unwrap_or(0);
         let costs = || self.streams.iter().map(|stream| self.cost_ns(stream));

@@ -53,7 +53,7 @@ pub(super) fn greatest_common_divisor(mut a: u128, mut b: u128) -> u128 {
 pub(super) struct Sum {
     /// The comparison with 1; `None` if 128 bits cannot decide it.
     pub(super) against_one: Option<Ordering>,
-    /// In 10⁻⁶, rounded up.
+    /// The sum in 10⁻⁶, rounded up.
     pub(super) ppm: u64,
 }
 

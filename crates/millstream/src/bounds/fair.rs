@@ -1,9 +1,9 @@
 //! Guaranteed rates and latencies of fair queueing and round robins.
 //!
-//! All proofs have one form. Let s be the time at which the stream's queue began to fill (for fair
-//! queueing: at which a packet's start tag last came from the clock, not from the packet before
-//! it), and W the bytes of the stream that arrived since, up to and including packet k of length L.
-//! Then
+//! All proofs have one form. Let s be the time at which the stream's queue began to fill. For fair
+//! queueing, s is the time at which a packet's start tag last came from the clock, not from the
+//! packet before it. Let W be the bytes of the stream that arrived since s, up to and including
+//! packet k of length L. Then
 //!
 //! ```text
 //! end of service of k  ≤  s + W/ρ + α        for every L, so α is the worst over lengths
@@ -28,13 +28,13 @@
 //! **Fair queueing** adds the packets that rounding tags to 2⁻⁴⁰ bytes can put before a packet.
 //! **Round robins**: a queue empties when its last packet starts, and an arrival during that
 //! transmission joins at the tail. So the packet in service when the stream joins may be its own
-//! (L), or that of a stream that has rejoined ahead of it, with a whole turn to come. **DRR**: a
-//! turn that leaves the stream waiting leaves less than the head, so the p turns before packet k's
-//! satisfy p·Q ≤ W − 1. Each other stream has at most p + 1 turns, and L_j − 1 saved or (one of
-//! them) L_j in service. **WRR** serves φ packets a turn, so p ≤ (k − 1)/φ and packets k − 1 ≤ (W −
-//! L)/ℓ. The guarantee in bytes depends on the smallest packet; if that is unknown, there is none.
-//! **WIRR**: between two turns of the stream each other stream has one, or φ_j − φ + 1 where the
-//! round ends; the packet in service is one of these.
+//! (L). It may also be that of a stream that has rejoined ahead of it, with a whole turn ahead.
+//! **DRR**: a turn that leaves the stream backlogged leaves a deficit below the head's length, so
+//! the p turns before packet k's satisfy p·Q ≤ W − 1. Each other stream has at most p + 1 turns,
+//! and L_j − 1 saved or (one of them) L_j in service. **WRR** serves φ packets a turn, so p ≤ (k −
+//! 1)/φ and packets k − 1 ≤ (W − L)/ℓ. The guarantee in bytes depends on the smallest packet; if
+//! that is unknown, there is none. **WIRR**: between two turns of the stream, each other stream has
+//! one turn, or φ_j − φ + 1 turns where the round ends. The packet in service is one of these.
 
 use super::exact::{
     BITS_NS, SIGNED_BITS_NS, ceil_ns, ceil_signed_ns, narrow, ratio_up, signed_product,

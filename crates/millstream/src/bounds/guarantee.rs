@@ -26,8 +26,8 @@ pub enum Guarantee {
 pub struct RateGuarantee {
     /// The theorem and its source.
     pub theorem: &'static str,
-    /// `true` if gates of other streams break the guarantee, too: a stream that the fluid leaves at
-    /// a closed gate was served ahead of the fluid, which then runs ahead of the link.
+    /// `true` if gates of other streams break the guarantee, too: a stream can be served ahead of
+    /// the fluid and then meet a closed gate. The fluid skips it and runs ahead of the link.
     pub others_ungated: bool,
     /// `true` if the discipline has a clock that advances with time rather than with service.
     pub clocked: bool,

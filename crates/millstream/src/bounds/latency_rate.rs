@@ -39,8 +39,8 @@ impl LatencyRate {
     }
 
     /// Returns the greatest backlog of a stream that conforms to `source`, bytes on the wire, the
-    /// packet in service included: σ + ρ_s·θ, for round robins plus one packet that was in service
-    /// when the queue began to fill; σ + ρ_s·delay if that is less.
+    /// packet in service included. It is the lesser of σ + ρ_s·delay and σ + ρ_s·θ. For round
+    /// robins, the second adds one packet that was in service when the queue began to fill.
     ///
     /// `None` if the source's rate exceeds the guaranteed one. Source: Stiliadis and Varma 1998.
     #[must_use]

@@ -380,9 +380,9 @@ impl Premises<'_> {
         )
     }
 
-    /// Checks the queue limits. A packet served before its deadline has left by then, a late drop
-    /// leaves at the first decision after it, and a late packet that is sent may wait for a whole
-    /// window.
+    /// Checks the queue limits. A packet served before its deadline has left by then. A late drop
+    /// leaves at the first decision after the deadline. A late packet that is sent may wait for a
+    /// whole window.
     fn queues(&self) -> Option<Failing> {
         self.jobs.streams.iter().enumerate().find_map(|(stream, of)| {
             let limit = of.queue?;
@@ -414,7 +414,7 @@ mod tests {
     const THEOREMS: [Theorem; 4] =
         [Theorem::EdfDemand, Theorem::UnitJobs, Theorem::UnitJobsInStep, Theorem::Pfair];
 
-    /// A stream with a period of `slots`, a window and arrivals at these slots.
+    /// Returns a stream with a period of `slots`, a window and arrivals at these slots.
     fn stream(slots: u64, (lost, of): (u32, u32), arrivals: &[u64]) -> StreamLimits {
         let arrivals: Vec<_> = arrivals.iter().map(|slot| slot * SLOT_NS).collect();
         StreamLimits {
@@ -440,12 +440,12 @@ mod tests {
         failing_at(1_000_000_000, streams, theorem)
     }
 
-    /// Two streams that satisfy every premise of every theorem.
+    /// Returns two streams that satisfy every premise of every theorem.
     fn pair() -> [StreamLimits; 2] {
         [stream(2, (1, 2), &[0, 2, 4]), stream(2, (0, 1), &[0, 2, 4])]
     }
 
-    /// How `theorem` fails for the pair with a changed second stream.
+    /// Returns the reason why `theorem` fails for the pair with a changed second stream.
     fn changed(change: impl Fn(&mut StreamLimits), theorem: Theorem) -> Vec<Failing> {
         let mut streams = pair();
         change(&mut streams[1]);
@@ -646,7 +646,7 @@ mod tests {
         );
         let short = StreamLimits { period_ns: 1000, ..StreamLimits::new(25, 25) };
         assert_eq!(failing(&[short, long], Theorem::EdfDemand), [miss]);
-        // Half of the link each.
+        // Each stream has half of the link.
         let short = StreamLimits { period_ns: 400, ..short };
         let long = StreamLimits { period_ns: 4000, ..long };
         let miss = Failing::Miss { at_ns: Some(400) };
@@ -665,7 +665,7 @@ mod tests {
         };
         let full = |packets| Some(Failing::Queue { stream: 1, packets });
         let two: Option<&[u64]> = Some(&[0, 0, 2]);
-        // At most two wait.
+        // At most two packets wait.
         for late in [Late::Send, Late::Drop] {
             assert_eq!(of(2, late, (1, 2), two, Theorem::EdfDemand), None);
             assert_eq!(of(1, late, (1, 2), two, Theorem::EdfDemand), full(Some(2)));

@@ -12,7 +12,8 @@ pub(crate) fn deficit(bounds: &Bounds<'_>, stream: usize) -> Result<LatencyRate,
     if quantum == 0 {
         return Err(NoPromise::NoShare);
     }
-    // In service: its own packet, or the byte that another stream's L − 1 lacks.
+    // The packet in service is the stream's own, or adds the byte that another stream's L − 1
+    // lacks.
     let (mut quanta, mut before) = (0, length.max(1));
     for (_, other) in bounds.others(stream) {
         quanta += u128::from(other.quantum_bytes);

@@ -392,7 +392,7 @@ fn whole_nanoseconds_cost_short_packets_most() {
     assert_eq!(effective(2_000_000_000, 0, &mixed), 2_000_000_000);
     // 84 bytes at 10 Gbit/s: 67.2 ns are rounded up to 68.
     assert_eq!(effective(10_000_000_000, 20, &[StreamLimits::new(64, 64)]), 9_882_352_941);
-    // And less than 68.2 if other lengths are possible.
+    // The bound is less than 68.2 if other lengths are possible.
     assert_eq!(effective(10_000_000_000, 20, &mixed), 9_853_372_434);
     // 80 bytes are 64 ns.
     assert_eq!(effective(10_000_000_000, 0, &[StreamLimits::new(80, 80)]), 10_000_000_000);

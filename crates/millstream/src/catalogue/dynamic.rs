@@ -10,13 +10,14 @@ pub trait DynScheduler {
     /// See [`Scheduler::add_stream`].
     ///
     /// # Errors
-    /// The contract lacks an attribute that the discipline needs, or there are too many streams.
+    /// Fails if the contract lacks an attribute that the discipline needs, or there are too many
+    /// streams.
     fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError>;
 
     /// See [`Scheduler::enqueue`].
     ///
     /// # Errors
-    /// The packet's departure, if it was dropped at a full queue.
+    /// Returns the packet's departure, if it was dropped at a full queue.
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure>;
 
     /// See [`Scheduler::decide`].

@@ -343,7 +343,7 @@ impl DwcsState {
                 return left;
             }
             let step = u64::from(self.lost).min(left);
-            // At most `lost`, a u32.
+            // The value is at most `lost`, a u32.
             #[allow(clippy::cast_possible_truncation)]
             let lost_step = step as u32;
             self.lost -= lost_step;

@@ -110,7 +110,7 @@ mod tests {
     /// A unit of virtual time is no multiple of their sum, so each step of the clock has a rest.
     const WEIGHTS: [u32; 2] = [7, 30];
 
-    /// A fluid with work of both streams for 2¹¹⁰ units.
+    /// Returns a fluid with work of both streams for 2¹¹⁰ units.
     fn busy() -> Gps {
         let mut gps = Gps::new(1_000_000_000, Tag::from_bits(0));
         WEIGHTS.into_iter().for_each(|weight| gps.add_stream(weight));
@@ -123,7 +123,7 @@ mod tests {
         (0..2).for_each(|stream| gps.join(StreamId(stream), last));
     }
 
-    /// The units by which the clock advances until `clock_ns`.
+    /// Returns the units by which the clock advances until `clock_ns`.
     fn advanced(gps: &mut Gps, clock_ns: u64) -> u128 {
         let before = gps.clock.now();
         gps.advance(clock_ns);

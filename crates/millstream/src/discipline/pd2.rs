@@ -13,7 +13,7 @@
 //! ```
 //!
 //! with m' and k' of [`Windowed`]. Early services are allowed, so the link does not idle. For unit
-//! packets and equal periods that begin together every window is kept if Σ m·C/(k·T) ≤ 1; no other
+//! packets and equal periods that begin together, every window is kept if Σ m·C/(k·T) ≤ 1. No other
 //! discipline of the catalogue guarantees that. Sources: Baruah, Cohen, Plaxton and Varvel 1996;
 //! Anderson and Srinivasan 2001 (PD², early release, tasks that pause).
 
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::contract::Window;
 
-    /// The rank in the first period, which ends at 100, with m' services left.
+    /// Returns the rank in the first period, which ends at 100, with m' services left.
     fn rank((lost, of): (u32, u32), services: u32) -> (i128, bool, i128) {
         let window = Window::new(lost, of).unwrap();
         let owed = Owed { end_ns: 100, period_ns: 100, window, services, periods: of };

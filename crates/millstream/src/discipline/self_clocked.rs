@@ -69,11 +69,11 @@ pub trait Tagged: Copy {
     fn tag(start: Tag, finish: Tag) -> Tag;
 }
 
-/// By finish tags: SCFQ.
+/// Orders packets by finish tags: SCFQ.
 #[derive(Clone, Copy, Debug)]
 pub enum ByFinish {}
 
-/// By start tags: SFQ.
+/// Orders packets by start tags: SFQ.
 #[derive(Clone, Copy, Debug)]
 pub enum ByStart {}
 

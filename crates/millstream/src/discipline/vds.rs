@@ -83,7 +83,7 @@ mod tests {
     use super::*;
     use crate::contract::Window;
 
-    /// Vd = `end_ns` + T·(k' − m')/m'.
+    /// Returns the virtual deadline Vd = `end_ns` + T·(k' − m')/m', ns.
     fn deadline(end_ns: u64, period_ns: u64, services: u32, periods: u32) -> VirtualDeadline {
         let window = Window::default();
         VirtualDeadline::of(&Owed { end_ns, period_ns, window, services, periods })

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Tags are in virtual time that advances at r/Σφ, so that L/ρ becomes L/φ. A stream that used more
-//! than its share is ahead of real time and waits when other streams return: virtual clock
+//! than its share is ahead of real time and waits when other streams return. So virtual clock
 //! guarantees rates but is not fair. Source: Zhang 1990.
 
 use super::wfq::FinishRank;

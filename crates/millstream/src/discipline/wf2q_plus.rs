@@ -7,8 +7,8 @@
 //! ```
 //!
 //! If the cost of a service is known only afterwards, such as CPU cycles, a head's tags are
-//! estimates, and [`charge`](Discipline::charge) corrects the start of the next one. Source:
-//! Bennett and Zhang 1997; Router paper, section 3.2.
+//! estimates. [`charge`](Discipline::charge) corrects the start of the next one. Source: Bennett
+//! and Zhang 1997; Router paper, section 3.2.
 
 use super::self_clocked::NearRank;
 use super::{Activation, ByVirtualStart, Discipline, Head, VirtualStart};

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! [`OwedOrder`] orders the streams that are owed a service. They precede the streams that are owed
-//! none in this window, which precede the streams already served in their period; within both the
-//! order is by the end of the period. Services of the last two groups keep the link busy and do not
-//! count. A period in which a stream has no packet is not a request: the next period begins with
-//! the next arrival.
+//! none in this window. The streams already served in their period come last. Within both groups,
+//! the order is by the end of the period. Services of the last two groups keep the link busy and do
+//! not count. A period in which a stream has no packet is not a request: the next period begins
+//! with the next arrival.
 
 use core::cmp::Ordering;
 use core::marker::PhantomData;
@@ -145,7 +145,7 @@ impl WindowedState {
             return 0;
         }
         let left = u64::from(self.left);
-        // At most k' or y, both u32.
+        // The value is at most k' or y, both u32.
         #[allow(clippy::cast_possible_truncation)]
         if periods < left {
             self.left -= periods as u32;

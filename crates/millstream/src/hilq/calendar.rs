@@ -235,7 +235,7 @@ mod tests {
         Calendar::new(&Sizes { segments: 4, segment_ns: 10, ..Sizes::PAPER })
     }
 
-    /// The packets of passed segments, in the order in which they are collected.
+    /// Returns the packets of passed segments, in the order in which they are collected.
     fn passed(calendar: &mut Calendar, now_ns: u64) -> Vec<u32> {
         let mut passed = Vec::new();
         calendar.advance(now_ns, &mut (), |packet, ()| passed.push(packet));

@@ -20,7 +20,7 @@ use super::sizes::Sizes;
 /// The packets of a slot.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slot {
-    /// Its first element queue, if any packet waits.
+    /// The slot's first element queue, if any packet waits.
     first: u32,
     /// The number of its packets.
     pub(super) waiting: u32,

@@ -29,9 +29,9 @@ impl Memory for () {}
 /// The number of memory accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accesses {
-    /// To off-chip memory.
+    /// Accesses to off-chip memory.
     pub sram: u64,
-    /// To on-chip memory.
+    /// Accesses to on-chip memory.
     pub scratch: u64,
 }
 

@@ -45,8 +45,8 @@ impl Default for Sizes {
 }
 
 impl Sizes {
-    /// The paper's sizes. Sizes that the paper does not give are chosen so that slots, bitmaps and
-    /// element queues take less than 2 of the 8 MB of SRAM of its section 6.
+    /// The paper's sizes. The paper does not give all sizes. With the sizes chosen here, slots,
+    /// bitmaps and element queues take less than 2 of the 8 MB of SRAM of its section 6.
     pub const PAPER: Self = Self {
         segments: 100,
         segment_ns: 1_000_000,
@@ -75,8 +75,8 @@ impl Sizes {
     }
 
     /// Returns the maximum request period, ns: the calendar less one segment and less the segments
-    /// that await their collection, so that an arrival at an empty queue is never beyond the
-    /// calendar's end.
+    /// that await their collection. So an arrival at an empty queue is never beyond the calendar's
+    /// end.
     #[must_use]
     pub const fn most_period_ns(&self) -> u64 {
         let calendar_ns = self.segment_ns.saturating_mul(self.segments.saturating_sub(1) as u64);
@@ -87,7 +87,7 @@ impl Sizes {
     /// Checks the sizes.
     ///
     /// # Panics
-    /// If a calendar cannot have these sizes.
+    /// Panics if a calendar cannot have these sizes.
     pub(super) fn check(&self) {
         let smallest = [self.levels, self.numerators, self.denominators, self.packets]
             .into_iter()

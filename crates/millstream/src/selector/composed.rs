@@ -350,7 +350,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     /// with this one.
     ///
     /// # Panics
-    /// If `stream` was not added.
+    /// Panics if `stream` was not added.
     #[must_use]
     pub fn state(&self, stream: StreamId) -> &D::State {
         &self.slots[stream.index()].state
@@ -648,7 +648,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     /// Checks the invariants of the cached fields: see the module.
     ///
     /// # Panics
-    /// If one does not hold.
+    /// Panics if one does not hold.
     #[cfg(debug_assertions)]
     fn check(&mut self) {
         let mut placed = 0;

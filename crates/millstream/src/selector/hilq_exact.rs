@@ -1,6 +1,6 @@
 //! `hilq-exact`: the HILQ paper's calendar without rounding and horizon.
 //!
-//! It supports only DWCS, earliest deadline first, so that a stream's state is one cache line and a
+//! It supports only DWCS, earliest deadline first. So a stream's state is one cache line, and a
 //! decision touches little more than the lines of the streams that it changes. Its schedule equals
 //! that of [`Scan`](crate::Scan). [`Few`] finds the first of up to 64 streams, [`Calendar`] the
 //! first of more.

@@ -2,7 +2,7 @@
 //!
 //! The deadline heap holds every stream with a deadline and finds misses. The loss-tolerance heap
 //! finds the winner. If the order compares deadlines first, it holds only the streams that share
-//! the earliest deadline; a stream moves there when its deadline becomes the earliest. Otherwise it
+//! the earliest deadline. A stream moves there when its deadline becomes the earliest. Otherwise it
 //! holds all streams. Source: Co-processor paper, Figure 4(a); HILQ paper section 3.
 //!
 //! ```text
@@ -23,7 +23,7 @@ use crate::discipline::{Expiry, Rank};
 pub struct DualHeap<R> {
     deadlines: IndexedHeap<u64>,
     tolerances: IndexedHeap<R>,
-    /// By stream, if the order compares deadlines first: the rank for the loss-tolerance heap.
+    /// Each stream's rank for the loss-tolerance heap, if the order compares deadlines first.
     ranks: Vec<Option<R>>,
     /// The deadline of the streams in `tolerances`, if the order compares deadlines first.
     earliest_ns: u64,

@@ -199,14 +199,14 @@ impl<K: Ord + Copy> IndexedHeap<K> {
     }
 }
 
-/// By key, then by stream.
+/// Returns whether `a` precedes `b`: by key, then by stream.
 #[inline]
 fn precedes<K: Ord>(a: &(K, u32), b: &(K, u32)) -> bool {
     // Branchless: the outcome is unpredictable.
     (a.0 < b.0) | ((a.0 == b.0) & (a.1 < b.1))
 }
 
-/// An index into the entries: below the number of streams, which is a u32.
+/// Returns an index into the entries: below the number of streams, which is a u32.
 #[allow(clippy::cast_possible_truncation)]
 fn index_u32(index: usize) -> u32 {
     index as u32

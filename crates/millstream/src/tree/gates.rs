@@ -107,8 +107,8 @@ impl Tree {
         }
     }
 
-    /// Opens or closes the gate of a backlogged class in its parent: it is open while a child is
-    /// active and the rate cap admits the head.
+    /// Opens or closes the gate of a backlogged class in its parent. The gate is open while a child
+    /// is active and the rate cap admits the head.
     pub(super) fn update_gate(&mut self, class: ClassId, at_ns: u64, now_ns: u64) {
         let below = &self.classes[class.index()];
         let Some(place) = below.parent else { return };

@@ -472,7 +472,7 @@ proptest! {
                 })
                 .collect()
         };
-        // Streams that empty before the end do not harm the others.
+        // Streams that empty before the end do not harm other streams.
         let verdict = Bounds::new(link, &streams).pd2().unwrap();
         let (seen, _) = run("pd2", link, &streams, burst(&streams));
         let violations = seen.iter().map(|seen| seen.violations).sum::<u64>();
@@ -506,7 +506,7 @@ fn every_fair_discipline_has_the_guarantee_of_its_catalogue_row() {
 #[test]
 fn the_published_latency_of_drr_is_too_short_where_the_queue_empties_during_service() {
     // Both other streams save 999 bytes. The first packet waits for them until its bucket is full
-    // again; the second arrives just after the first starts, when the stream has left the ring.
+    // again. The second arrives just after the first starts, when the stream has left the ring.
     let link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
     let own = StreamLimits { quantum_bytes: 100_000, ..StreamLimits::new(1000, 1000) };
     let other = StreamLimits { quantum_bytes: 1000, ..StreamLimits::new(1, 1000) };

@@ -66,8 +66,8 @@ fn scripts() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
     proptest::collection::vec((gap, 0u32..5, 64u32..1500), 1..80)
 }
 
-/// Departures and arrivals of the run with caps. Times are those of a clock that stops while the
-/// link is idle because of a cap.
+/// Departures and arrivals of the run with caps. The times are of a clock that stops while the link
+/// is idle because of a cap.
 #[derive(Default)]
 struct Capped {
     departures: Vec<(u64, StreamId, u64)>,
@@ -75,8 +75,8 @@ struct Capped {
     held_ns: u64,
 }
 
-/// Runs the chain with caps. All packets that arrive while the link is idle because of a cap arrive
-/// at once: the stopped clock shows one time for them, so ties are broken as without the cap.
+/// Runs the chain with caps. The stopped clock shows one time for all packets that arrive while the
+/// link is idle because of a cap. So ties are broken as without the cap.
 fn run_capped(chain: &Chain, script: &[(u64, u32, u32)]) -> Capped {
     let mut tree = chain.build(true);
     let streams = u32::try_from(chain.weights.len()).unwrap();
@@ -169,9 +169,9 @@ proptest! {
     }
 }
 
-/// Two streams of equal weight share a class with a hundredth of the link's rate. The packets of a
-/// stream that becomes active late alternate with those of the other stream, however long the other
-/// stream was alone in the class.
+/// Two streams of equal weight share a class with a hundredth of the link's rate. A stream becomes
+/// active late: its packets alternate with those of the other stream, however long that stream was
+/// alone in the class.
 #[test]
 fn a_late_stream_of_a_capped_class_does_not_wait_for_earlier_ones() {
     for discipline in ["wfq", "wf2q", "wf2q+"] {

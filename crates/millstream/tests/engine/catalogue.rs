@@ -14,7 +14,7 @@ fn names(structures: &[StructureName]) -> String {
     structures.iter().map(|structure| structure.name()).collect::<Vec<_>>().join(" ")
 }
 
-/// The structures of a row, then those that `auto` selects for 16 and for 17 streams.
+/// Returns the structures of a row, then those that `auto` selects for 16 and for 17 streams.
 fn structures(name: &str, options: &Options) -> [String; 2] {
     let auto = [16, 17].map(|streams| row(name).auto_structure(options, streams));
     [names(&row(name).structures(options)), names(&auto)]

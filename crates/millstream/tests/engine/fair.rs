@@ -1,5 +1,6 @@
-//! Fair queueing and round robin: every discipline equals the reference, departure by departure,
-//! with credits, rate caps and a management channel; and properties independent of the reference.
+//! Fair queueing and round robin. Every discipline equals the reference, departure by departure,
+//! with credits, rate caps and a management channel. Other tests check properties independent of
+//! the reference.
 
 use crate::support::fair::{Load, loads, loads_of, names};
 use millstream::catalogue::{Options, StructureName};
@@ -52,7 +53,7 @@ proptest! {
         };
         let expected = run(0);
         for origin in [1u128 << 127, 0, 1 << 114, 1 << 113] {
-            // A multiple of the grain, so that rounding is the same.
+            // Shifts the origin by a multiple of the grain, so that rounding does not change.
             let origin = origin.wrapping_sub(before >> 51 << 51);
             prop_assert_eq!(&run(origin), &expected, "{} from {}", load.discipline, origin);
         }

@@ -117,8 +117,8 @@ fn assert_shares(served: &[u64], weights: &[u32], active: &[usize]) -> Result<()
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
-    /// Work-conserving and credit-aware: the link is idle only while no channel has both a packet
-    /// and the credits for it, and no packet is sent without credits.
+    /// MinBW is work-conserving and credit-aware: the link is idle only while no channel has both a
+    /// packet and the credits for it. No packet is sent without credits.
     #[test]
     fn works_whenever_credits_allow(
         algorithm in algorithm(),

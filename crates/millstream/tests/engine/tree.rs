@@ -22,7 +22,7 @@ fn weighted(weight: u32) -> Contract {
     Contract::new().weight(weight).unwrap().quantum_bytes(1500 * weight).unwrap()
 }
 
-/// Ten classes of ten classes of a hundred streams: the service of every class and stream is always
+/// Ten classes of ten classes of a hundred streams. The service of every class and stream is always
 /// within one packet per level of its service in the fluid model.
 #[test]
 #[allow(clippy::cast_precision_loss)]
@@ -157,7 +157,7 @@ fn a_class_keeps_its_own_discipline() {
 #[test]
 fn a_class_s_rate_cap_holds_all_its_streams() {
     let mut tree = Tree::new(row("scfq"), StructureName::Scan, &options());
-    // A tenth of the link.
+    // The cap is a tenth of the link's rate.
     let rate_bps = NonZeroU64::new(800_000_000).unwrap();
     let capped = weighted(9).max_rate(MaxRate { rate_bps, burst_bytes: 2_000 });
     let class =

@@ -74,7 +74,7 @@ fn full_sets() -> impl Strategy<Value = Vec<(u64, u32, u32)>> {
     let ofs = proptest::collection::vec(of, 2..5);
     let picks = proptest::collection::vec((any::<proptest::sample::Index>(), 0u32..1000), 64);
     (1u64..6, ofs, picks).prop_map(|(period, ofs, picks)| {
-        // The free capacity in 5,040ths of a slot; every denominator divides 5,040.
+        // The free capacity, in 1/5,040 of a slot; every denominator divides 5,040.
         let mut room = period * 5_040;
         let mut set = Vec::new();
         for (pick, kept) in picks {

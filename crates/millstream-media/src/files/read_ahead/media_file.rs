@@ -40,7 +40,7 @@ pub(crate) trait MediaFile: Send {
     /// Reads `length` bytes at offset `at`, or fewer if the file ends earlier.
     ///
     /// # Errors
-    /// If the file cannot be read.
+    /// Fails if the file cannot be read.
     fn read(&mut self, at: u64, length: usize) -> io::Result<&[u8]>;
 
     /// Returns the location of the file, for error reports.
@@ -99,11 +99,11 @@ impl MediaFile for DiskFile {
 
 /// Returns the file to read the frames of the media file at `path` from, and the offset of `video`.
 ///
-/// That is the media file itself if it ends with `video`, else `unpacked` if there is one, else a
-/// new file in `folder`.
+/// The file is the media file itself if it ends with `video`. Otherwise it is `unpacked` if given,
+/// else a new file in `folder`.
 ///
 /// # Errors
-/// If the media file cannot be read any more, or `folder` is full.
+/// Fails if the media file cannot be read any more, or `folder` is full.
 pub(crate) fn open_video(
     path: &Path,
     video: &[u8],

@@ -4,10 +4,10 @@
 //! server ── standard input: store, region, frame cache, files ──> producer
 //! producer ── frame cache ──> data plane
 //! ```
-//! The producer survives the server's death and runs until the data plane is gone. The server
-//! starts another producer after a crash, and so does a server that replaces a dead one. The new
-//! producer waits until the old one releases the lock on the frame cache. The cache keeps its
-//! frames meanwhile.
+//! The producer survives the server's death and runs until the data plane is gone. After a crash of
+//! the producer, the server starts another one. A server that replaces a dead server also starts a
+//! producer. The new producer waits until the old one releases the lock on the frame cache. The
+//! cache keeps its frames meanwhile.
 
 use millstream_sync::clock::system::timespec;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -42,7 +42,7 @@ impl Producer {
     /// Starts a producer. Returns it and a socket that closes when the producer ends.
     ///
     /// # Errors
-    /// If the process cannot be started.
+    /// Fails if the process cannot be started.
     pub(crate) fn start(resources: &SharedResources) -> io::Result<(Self, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
         let child = Command::new(std::env::current_exe()?)
@@ -74,7 +74,7 @@ impl Producer {
 /// Runs the producer in a process that a server has started.
 ///
 /// # Errors
-/// If a server did not start this process, or the memory or the files cannot be used.
+/// Fails if a server did not start this process, or the memory or the files cannot be used.
 pub fn frame_producer() -> io::Result<()> {
     let waker = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
     let wrong = || io::Error::other("only `millstream serve` starts this command");

@@ -44,7 +44,7 @@ impl Readers {
     /// Starts threads that read the media files of `store` from `files`.
     ///
     /// # Errors
-    /// If a thread cannot be started.
+    /// Fails if a thread cannot be started.
     pub(crate) fn start(
         store: Store,
         frame_cache: FrameCache,
@@ -87,7 +87,7 @@ impl Readers {
 /// affect them.
 ///
 /// # Errors
-/// If a thread cannot be started.
+/// Fails if a thread cannot be started.
 pub(crate) fn start_later(
     store: File,
     frame_cache: File,

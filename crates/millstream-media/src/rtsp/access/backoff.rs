@@ -158,12 +158,12 @@ mod tests {
 
     #[test]
     fn few_of_many_guesses_are_read() {
-        // Five at once, then after 1, 2, 4 … 64 s.
+        // Five guesses are read at once, then one after each of 1, 2, 4 … 64 s.
         let one_user = |_| Some("ann".to_owned());
         assert_eq!(read(&mut BackOff::default(), 4, one_user), 5 + 2);
         assert_eq!(read(&mut BackOff::default(), 3_600, one_user), 5 + 6 + 55);
-        // Seventeen at once, then after 250 ms, 500 ms … 16 s, also with a new user per guess, and
-        // for tokens.
+        // Seventeen guesses are read at once, then one after each of 250 ms, 500 ms … 16 s. A new
+        // user per guess, or tokens, make no difference.
         let many_users = |number| Some(format!("user{number}"));
         assert_eq!(read(&mut BackOff::default(), 4, many_users), 17 + 4);
         assert_eq!(read(&mut BackOff::default(), 3_600, many_users), 17 + 6 + 224);

@@ -27,7 +27,7 @@ fn request(method: Method, url: &str, authorization: Option<&str>) -> Request<Ve
     request.build(Vec::new())
 }
 
-/// A pass with a given nonce.
+/// Returns a pass with a given nonce.
 fn pass(nonce: &str) -> AuthState {
     AuthState { nonce: nonce.to_owned(), ..AuthState::default() }
 }

@@ -69,7 +69,7 @@ const MODES: [Mode; 3] = [
 /// The kernel resources of an open interface; any thread may drop them.
 pub(super) struct Shared {
     link: OwnedFd,
-    /// At least one.
+    /// The shared parts of the queues; at least one.
     queues: Vec<queue::Shared>,
     mode: &'static str,
 }
@@ -77,7 +77,7 @@ pub(super) struct Shared {
 /// An open interface.
 pub(super) struct XdpDevice {
     link: OwnedFd,
-    /// At least one; packets leave by the first.
+    /// The queues, at least one; packets leave by the first.
     queues: Vec<Queue>,
     /// The queue to read next.
     next: usize,

@@ -34,7 +34,7 @@ fn model(changes: &[Change]) -> BTreeMap<String, String> {
 /// about links, addresses, neighbours or routes.
 ///
 /// # Panics
-/// If the reported changes do not lead to the resulting tables.
+/// Panics if the reported changes do not lead to the resulting tables.
 #[must_use]
 pub fn rtnetlink(bytes: &[u8]) -> usize {
     let mut tables =

@@ -1,9 +1,9 @@
 //! Flows per host, and the choice of the flow to evict for a new one.
 //!
 //! A flow is *pending* until its other end has answered (`Flow::is_settled`). Only pending flows
-//! are evicted. If a host has more than `share` of them, its oldest is evicted; otherwise the
-//! oldest of all. So a flood from few addresses evicts its own flows first. The age of a flow
-//! counts from the last packet of its host.
+//! are evicted. If a host has more than `share` pending flows, its oldest is evicted. Otherwise the
+//! oldest pending flow of all hosts is evicted. So a flood from few addresses evicts its own flows
+//! first. The age of a flow counts from the last packet of its host.
 //!
 //! ```text
 //!  by_age   a ─ b ─ c ─ d ─ e        all pending flows, the oldest first

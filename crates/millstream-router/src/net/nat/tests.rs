@@ -571,7 +571,8 @@ fn an_icmp_error_about_an_inbound_packet_quotes_the_external_address() {
         let mut inbound = frame(protocol, client, (US, 8_080), &[7; 200]);
         let before = inbound.clone();
         assert_eq!(nat.inbound(&mut inbound, US, 0), NatLookup::Host);
-        // From the host, a router before it, or this router: the client sees the external address.
+        // The error may come from the host, a router before it, or this router: the client sees the
+        // external address.
         for from in [web.0, host(200, 0).0, US] {
             let mut error = error(from, client.0, &inbound[14..14 + quoted]);
             if from == US {

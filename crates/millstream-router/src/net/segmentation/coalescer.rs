@@ -119,7 +119,7 @@ impl Coalescer {
         let (mut end, mut flags) = (first.frame.len(), first.flags());
         for packet in packets.iter().take(MAX_SEGMENTS).skip(1) {
             let Some(next) = Segment::parse(pool, *packet) else { break };
-            // At most 64 segments and 64 KiB.
+            // A coalesced packet has at most 64 segments and 64 KiB.
             #[allow(clippy::cast_possible_truncation)]
             let (before, count) = ((end - first.payload) as u32, self.segments as u16);
             let follows = next.sequence() == first.sequence().wrapping_add(before)

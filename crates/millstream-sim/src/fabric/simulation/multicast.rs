@@ -1,9 +1,9 @@
 //! Replication of the packets of multicast channels.
 //!
-//! A packet for several end-points is one packet as long as the routes to all of them are equal.
-//! A switch where they part makes a copy for each output, which serves the end-points behind it.
-//! The copies cross the switch independently (fan-out splitting). They share the packet's room at
-//! the input: its credits return when the last copy has crossed.
+//! A packet for several end-points is sent once while the routes to all of them are equal. Where
+//! the routes diverge, the switch makes a copy for each output, for the end-points behind it. The
+//! copies cross the switch independently (fan-out splitting). They share the packet's room at the
+//! input: its credits return when the last copy has crossed.
 //!
 //! ```text
 //! source ── 1 packet ──> switch ──> copy for {1, 2} ──> switch ──> copy for {1}

@@ -185,7 +185,7 @@ fn same_seed_same_deliveries() {
 
 /// A ring of switches deadlocks on one layer; the error names the links of the cycle.
 ///
-/// On the two layers of its routes it does not deadlock.
+/// On the two layers of its routes the network does not deadlock.
 #[test]
 fn a_deadlock_is_named() {
     let tight = Crossbar { input_credits: 34, output_credits: 34, ..CROSSBAR };

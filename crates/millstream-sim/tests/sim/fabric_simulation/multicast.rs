@@ -1,4 +1,4 @@
-//! Multicast classes: who gets copies, when, and over how many links.
+//! Multicast classes: the end-points that get copies, the times, and the number of links used.
 
 use std::collections::BTreeMap;
 

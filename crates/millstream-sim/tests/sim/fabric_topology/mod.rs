@@ -237,7 +237,7 @@ fn a_fat_tree_is_a_shortest_path_network_with_even_load() {
         let half = ports / 2;
         let edges = ports * half;
         for (link, load) in topology.links().iter().zip(loads(&topology)) {
-            // Below a link: an end-point, an edge switch's end-points, or a pod's.
+            // Below a link is an end-point, or all end-points of an edge switch or of a pod.
             let below = match link.from.max(link.to) {
                 _ if matches!(link.from.min(link.to), Node::EndPoint(_)) => 1,
                 Node::Switch(upper) if upper < 2 * edges => half,

@@ -1,5 +1,5 @@
-//! A hierarchical bitmap of occupied positions: one bit per position, and for every word one bit at
-//! the next level, which is set if any bit of the word is.
+//! A hierarchical bitmap of occupied positions: one bit per position, and one bit at the next level
+//! for every word. That bit is set if any bit of the word is.
 //!
 //! ```text
 //! level 2   1…

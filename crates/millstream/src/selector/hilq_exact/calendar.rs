@@ -56,9 +56,9 @@ const IN_FLIGHT: usize = 8;
 /// The location of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
-    /// It has no packets, or is being moved.
+    /// Not in the calendar: the stream has no packets, or is being moved.
     Absent,
-    /// Its gate is closed.
+    /// Not in the calendar: the stream's gate is closed.
     Parked,
     /// In the ring or in the backup heap.
     Placed,

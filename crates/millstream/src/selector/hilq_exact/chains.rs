@@ -128,7 +128,7 @@ mod tests {
         };
         let mut chains = Chains::new();
         let mut heads = [NO_CHAIN; 3];
-        // By stream: its chain and position.
+        // The chain of each stream and its position there.
         let mut at = [None; 90];
         for step in 0..20_000 {
             let stream = below(90);

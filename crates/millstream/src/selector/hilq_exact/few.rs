@@ -1,4 +1,4 @@
-//! At most 64 streams by deadline, in a tree of minima.
+//! A tree of minima that orders at most 64 streams by deadline.
 //!
 //! ```text
 //! top       1 group of 4      the least of each group of the middle level
@@ -11,7 +11,7 @@
 //! no branch depends on keys. A decision has one unpredictable branch: whether another stream is
 //! due. A decision on the calendar's buckets, which are empty or unordered, has five or six.
 //!
-//! A key equal to the first one's deadline is a neighbour of the first one's path at some level, so
+//! A key with the first one's deadline is a neighbour of the first one's path at some level. So
 //! nine keys show whether another stream has that deadline.
 
 /// The maximum number of streams.
@@ -189,9 +189,10 @@ impl Few {
         (self.second ^ self.first) >> STREAM_BITS == 0
     }
 
-    /// Moves `stream` one period later after its head departed. Returns false without effect if it
-    /// is not first, its deadline is before the next head's arrival, a key changed since
-    /// [`is_tied`](Self::is_tied), or the later deadline does not fit into a key.
+    /// Moves `stream` one period later after its head departed. Returns false without effect if the
+    /// stream is not first, or its deadline is before the next head's arrival. Also returns false
+    /// if a key changed since [`is_tied`](Self::is_tied), or the later deadline does not fit into a
+    /// key.
     #[inline(always)]
     pub(super) fn defer_served(&mut self, stream: u32, arrival_ns: u64) -> bool {
         let first = Key(self.first);

@@ -8,7 +8,7 @@ use std::num::NonZeroU64;
 /// The observed events of a scheduler.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
-    /// By stream: missed, violations.
+    /// Misses and violations of each stream.
     missed: Vec<(u64, u64)>,
     dropped: Vec<Departure>,
 }
@@ -37,7 +37,7 @@ pub(crate) trait Choose {
 /// Runs `hilq-exact` against `scan` for `steps` events.
 ///
 /// # Panics
-/// If they differ.
+/// Panics if they differ.
 pub(crate) fn duel(choose: &mut impl Choose, steps: u64) {
     let rules = choose.of(&[Rules::Standard, Rules::Standard, Rules::Rtas99]);
     let zero_window = choose.of(&[ZeroWindow::HighestDenominator, ZeroWindow::LowestDenominator]);

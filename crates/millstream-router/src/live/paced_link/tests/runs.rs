@@ -249,7 +249,7 @@ proptest! {
     ) {
         let longest_ns = takes_ns(1_500, rate_bps);
         let voice_bytes = 200;
-        // Twice what the link carries, on two paths.
+        // The load is twice the link's rate, on two paths.
         let flood_ns = 40_000_000;
         let mut arrivals: Vec<Arrival> = Vec::new();
         let mut at_ns = 1_000_000;
