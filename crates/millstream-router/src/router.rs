@@ -498,14 +498,16 @@ impl<M: Machine> Router<M> {
     /// Puts a process to sleep after its run, for as long as its throttle requires.
     #[inline]
     fn throttle(&mut self, process: Process, id: ProcessId, moved: u32) {
-        let (throttle, waiting) = match process {
-            Process::Input(input) => {
-                (self.inputs[input].throttle.as_mut(), self.machine.backlog(input))
-            }
-            Process::Output(output) => (self.outputs[output].throttle.as_mut(), 0),
+        let throttle = match process {
+            Process::Input(input) => self.inputs[input].throttle.as_mut(),
+            Process::Output(output) => self.outputs[output].throttle.as_mut(),
             Process::Forward(_) => return,
         };
         let Some(throttle) = throttle else { return };
+        let waiting = match process {
+            Process::Input(input) => self.machine.backlog(input),
+            _ => 0,
+        };
         let waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
         let sleep_ns = throttle.ran(moved.saturating_add(waiting));
         if sleep_ns > 0 {
