@@ -432,14 +432,9 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     /// Makes the discipline's clock leap to the least start if no active stream has started.
     #[inline]
     fn leap(&mut self) {
-        if Self::REGULATED && !self.one_started {
-            self.leap_to_first();
+        if !Self::REGULATED || self.one_started {
+            return;
         }
-    }
-
-    /// Finds out whether a head has started; if none has, advances the virtual time to the first
-    /// start.
-    fn leap_to_first(&mut self) {
         let next = self.pending.first();
         // A stream that has started stays so until it is served or its gate closes.
         self.one_started = next.is_some_and(|(_, stream)| self.has_started(stream))
