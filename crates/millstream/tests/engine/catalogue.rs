@@ -41,6 +41,24 @@ fn each_discipline_is_held_by_its_structures() {
 }
 
 #[test]
+fn rows_name_the_attributes_of_a_stream_that_they_read() {
+    for row in DISCIPLINES {
+        let expected: [&[&str]; 2] = match row.name {
+            "fifo" | "lqf" | "las" => [&[], &[]],
+            "static-priority" => [&[], &["priority"]],
+            "edf" => [&["period"], &["first-deadline", "late"]],
+            "dwcs" => [&["period"], &["window", "first-deadline", "late"]],
+            "vds" | "pd2" => [&["period"], &["window", "late"]],
+            "drr" => [&["quantum"], &["weight"]],
+            "table" => [&["table"], &[]],
+            "minbw" => [&[], &["weight", "quantum", "fmc"]],
+            _ => [&[], &["weight"]],
+        };
+        assert_eq!([row.needs, row.uses], expected, "{}", row.name);
+    }
+}
+
+#[test]
 fn minbw_shares_by_its_algorithm() {
     for (algorithm, name) in
         [(MinBwAlgorithm::Wfq, "wfq"), (MinBwAlgorithm::Scfq, "scfq"), (MinBwAlgorithm::Drr, "drr")]
