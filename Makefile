@@ -9,8 +9,8 @@
 #               minutes, as root
 # make book     the book as web pages, target/book
 # make fuzz     five minutes of each fuzz target; counts the inputs that pass its first parser
-# make soak     advisories, ThreadSanitizer, the systemd units, a part of the mutants, two hours of the
-#               router, a minute of each player, then `make fuzz` (as root)
+# make soak     advisories, ThreadSanitizer, the systemd units, a part of the mutants, two hours of
+#               the router, a minute of each player, then `make fuzz` (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
 # make rtl-full all hardware configurations and proofs; compares ten million decisions with the
 #               engine
