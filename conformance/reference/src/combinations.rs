@@ -1,10 +1,10 @@
 //! Every combination of the DWCS options, one trace each: order × rules × zero windows × late.
 //!
 //! All sixteen have the same streams, so two traces differ only by their options. Some windows grow
-//! by more than 1 under `rtas99` (2/5, 1/4); some have equal values (1/4, 2/8). Other windows allow
-//! no loss or every loss, or are absent. Lengths vary, and no transmission time is a whole number
-//! of ns. Several request periods can therefore end within one transmission, and drops occur after
-//! the deadline, not at the deadline.
+//! by more than 1 under `rtas99` (2/5, 1/4); some have equal values (1/4, 2/8). Others allow no
+//! loss or every loss, or are absent. Lengths vary, and no transmission time is a whole number of
+//! ns. Several request periods can therefore end within one transmission, and drops occur after the
+//! deadline rather than at it.
 
 use crate::model::{Discipline, StreamSpec};
 use crate::traces::{Load, MIXED, SLOT_NS, Trace, windows};

@@ -31,7 +31,7 @@ impl TraceFiles {
     /// Writes the files to `folder`/NAME.
     ///
     /// # Errors
-    /// Fails if the folder or a file cannot be written.
+    /// If the folder or a file cannot be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let folder = folder.join(&self.name);
         fs::create_dir_all(&folder)?;

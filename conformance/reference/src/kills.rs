@@ -22,8 +22,8 @@ pub fn killed_by(trace: &Trace) -> Vec<Mutant> {
     Mutant::ALL.iter().copied().filter(killed).collect()
 }
 
-/// Returns a summary of the matrix as Markdown: the number of mutants that each trace kills. For
-/// each mutant it has the number of traces that kill it, and the first of these.
+/// Returns a summary of the matrix as Markdown: the number of mutants that each trace kills, and
+/// the number of traces that kill each mutant with the first of them.
 #[must_use]
 pub fn summary(traces: &[Trace]) -> String {
     let kills: Vec<_> = traces.iter().map(killed_by).collect();

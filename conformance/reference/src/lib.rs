@@ -1,9 +1,9 @@
 //! Independent reference of the disciplines, written from the specification.
 //!
-//! This crate shares no code with the engine, and prefers simple code to fast code.
-//! Window-constraints are rationals, misses are charged one request period at a time, and winners
-//! are found by comparing every pair. The engine and the conformance traces are checked against it.
-//! A [`Mutant`] is a deliberate fault; a trace is kept if it detects one.
+//! This crate shares no code with the engine, and prefers simple code to fast code:
+//! window-constraints are rationals, misses are charged one request period at a time, winners are
+//! found by comparing every pair. The engine and the conformance traces are checked against it. A
+//! [`Mutant`] is a deliberate fault; a trace is kept if it detects one.
 //!
 //! [`model`] holds the inputs and outputs, [`link`] the simulated link, [`order`] the order of
 //! streams, [`window`] the rules of window-constraints, [`mutant`] the faults. [`traces`],

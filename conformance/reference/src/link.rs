@@ -18,7 +18,7 @@ struct Waiting {
     packet: u64,
     bytes: u32,
     arrival_ns: u64,
-    /// The packet's position in the arrivals file, for a mutant.
+    /// Its position in the arrivals file, for a mutant.
     file_position: u64,
 }
 
@@ -59,7 +59,7 @@ struct Link<'a> {
 /// Runs `arrivals` (in time order) through `spec`, with a deliberate fault if `mutant` is given.
 ///
 /// # Panics
-/// Panics if arrivals are not in time order, an x is above its y, or a DWCS stream has no period.
+/// If arrivals are not in time order, an x is above its y, or a DWCS stream has no period.
 #[must_use]
 pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome {
     assert!(arrivals.is_sorted_by_key(|arrival| arrival.time_ns), "arrivals in time order");
@@ -105,7 +105,7 @@ pub fn run(spec: &Spec, arrivals: &[Arrival], mutant: Option<Mutant>) -> Outcome
 /// At the end, packets may wait for credits that are never returned.
 ///
 /// # Panics
-/// Panics if [`run`] does, or a stream is served once a period.
+/// If [`run`] does, or a stream is served once a period.
 #[must_use]
 pub fn run_gated(spec: &Spec, gating: &Gating, arrivals: &[Arrival]) -> Outcome {
     assert!(

@@ -96,7 +96,7 @@ pub struct Arrival {
     pub time_ns: u64,
     /// The stream's number.
     pub stream: u32,
-    /// The packet's length, bytes.
+    /// Its length, bytes.
     pub bytes: u32,
 }
 
@@ -107,9 +107,9 @@ pub struct Row {
     pub time_ns: u64,
     /// The stream's number.
     pub stream: u32,
-    /// The packet's number among the stream's arrivals, from 0.
+    /// Its number among the stream's arrivals, from 0.
     pub packet: u64,
-    /// The packet's length, bytes.
+    /// Its length, bytes.
     pub bytes: u32,
     /// Arrival time, ns.
     pub arrival_ns: u64,

@@ -104,7 +104,7 @@ mutants! {
     DecisionBeforeArrivals,
     /// `late = "drop"` ignored.
     LateNeverDropped,
-    /// At a decision, at most one late packet of a stream is dropped.
+    /// At most one late packet of a stream dropped at a decision.
     OneDropADecision,
     /// A dropped packet is charged no rule B.
     DropWithoutRuleB,

@@ -8,9 +8,9 @@ use crate::mutant::Mutant;
 /// The attributes of a backlogged stream that the order uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate {
-    /// The stream's number.
+    /// Its number.
     pub stream: u32,
-    /// The stream's static priority.
+    /// Its static priority.
     pub priority: u32,
     /// `lqf`: bytes waiting, the head's included.
     pub backlog: u64,
@@ -24,7 +24,7 @@ pub struct Candidate {
     pub y: u64,
     /// Arrival time of its head, ns.
     pub arrival_ns: u64,
-    /// The position of the stream's head in the arrivals file, for a mutant.
+    /// Its head's position in the arrivals file, for a mutant.
     pub file_position: u64,
 }
 

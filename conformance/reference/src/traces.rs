@@ -16,9 +16,9 @@ use crate::model::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
 pub struct Trace {
     /// The name of its directory.
     pub name: String,
-    /// The trace's scenario.
+    /// Its scenario.
     pub spec: Spec,
-    /// The trace's arrivals.
+    /// Its arrivals.
     pub arrivals: Vec<Arrival>,
 }
 

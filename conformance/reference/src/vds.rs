@@ -64,9 +64,8 @@ fn overlaps(i: u64, m: u64, k: u64) -> bool {
     subtask(i + 1, m, k).0 < subtask(i, m, k).1
 }
 
-/// Returns the group deadline of subtask i. It is the earliest t ≥ d(i) at which a subtask ends
-/// without overlapping its successor, or one slot before the end of a window of length 3. Light
-/// tasks: 0.
+/// Returns the group deadline of subtask i: the earliest t ≥ d(i) at which a subtask ends without
+/// overlapping its successor, or one slot before the end of a window of length 3. Light tasks: 0.
 fn group_deadline(i: u64, m: u64, k: u64) -> u64 {
     if 2 * m < k {
         return 0;
@@ -293,7 +292,7 @@ pub const DISCIPLINES: [(&str, Run); 2] = [("vds", run), ("pd2", run_pd2)];
 /// Runs `arrivals` (in time order) through the streams.
 ///
 /// # Panics
-/// Panics if arrivals are not in time order, an x is above its y, or a stream has no period.
+/// If arrivals are not in time order, an x is above its y, or a stream has no period.
 #[must_use]
 pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arrival]) -> Outcome {
     run_by(Order::VirtualDeadline, rate_bps, overhead, streams, arrivals)
@@ -302,7 +301,7 @@ pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arr
 /// Runs `arrivals` (in time order) through the streams by PD².
 ///
 /// # Panics
-/// Panics if [`run`] does.
+/// If [`run`] does.
 #[must_use]
 pub fn run_pd2(
     rate_bps: u64,
@@ -370,7 +369,7 @@ struct Link<'a> {
 /// At the end, packets may wait for credits that are never returned.
 ///
 /// # Panics
-/// Panics if [`run`] does.
+/// If [`run`] does.
 #[must_use]
 pub fn run_gated(
     rate_bps: u64,

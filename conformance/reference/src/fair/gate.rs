@@ -49,7 +49,7 @@ impl Gate {
     /// Returns the initial gate.
     ///
     /// # Panics
-    /// Panics if a token bucket has no rate.
+    /// If a token bucket has no rate.
     #[must_use]
     pub fn new(spec: &StreamSpec) -> Self {
         let bucket = spec.shaper.map(|(rate_bps, burst)| {

@@ -36,8 +36,8 @@ struct Link<'a> {
 /// Packets may then still wait for credits that are never returned.
 ///
 /// # Panics
-/// Panics if arrivals or credit returns are not in time order, two streams are FMC, or an attribute
-/// that the discipline needs is missing.
+/// If arrivals or credit returns are not in time order, two streams are FMC, or an attribute that
+/// the discipline needs is missing.
 #[must_use]
 pub fn run(spec: &Spec, arrivals: &[Arrival]) -> Outcome {
     assert!(arrivals.is_sorted_by_key(|arrival| arrival.time_ns), "arrivals in time order");

@@ -56,7 +56,7 @@ impl Discipline {
     /// Returns its name in scenario files.
     ///
     /// # Panics
-    /// Never panics: [`all`](Self::all) lists every discipline.
+    /// Never: [`all`](Self::all) lists every discipline.
     #[must_use]
     pub fn name(&self) -> &'static str {
         let same = |known: &Self| core::mem::discriminant(known) == core::mem::discriminant(self);

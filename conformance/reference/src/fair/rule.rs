@@ -36,11 +36,11 @@ pub fn bytes_per_ns(rate_bps: u64) -> BigRational {
 /// A waiting packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet {
-    /// The packet's number among the stream's arrivals.
+    /// Its number among the stream's arrivals.
     pub number: u64,
-    /// The packet's length, bytes.
+    /// Its length, bytes.
     pub bytes: u32,
-    /// The packet's length on the wire, bytes: L.
+    /// Its length on the wire, bytes: L.
     pub length: u64,
     /// Arrival time, ns.
     pub arrival_ns: u64,
@@ -59,7 +59,7 @@ pub struct Queue {
     pub fmc: bool,
     /// Whether the stream is backlogged, with credits and tokens for its head.
     pub active: bool,
-    /// The stream's packets, head first, without the packet in service.
+    /// Its packets, head first, without the packet in service.
     pub waiting: VecDeque<Packet>,
 }
 
@@ -129,8 +129,8 @@ pub fn configured_slope(spec: &Spec) -> BigRational {
 /// Returns the discipline of a scenario.
 ///
 /// # Panics
-/// Panics if a stream lacks a weight or quantum that the discipline needs, or a table names an
-/// unknown stream.
+/// If a stream lacks a weight or quantum that the discipline needs, or a table names an unknown
+/// stream.
 #[must_use]
 pub fn build(spec: &Spec) -> Box<dyn FairDiscipline> {
     let shared = || spec.streams.iter().filter(|stream| !stream.fmc);

@@ -1,13 +1,12 @@
 //! WFQ and WF²Q by the GPS clock, with or without credits.
 //!
 //! Packets of active streams are stamped at their arrival. A stream that becomes inactive with
-//! packets waiting leaves the fluid system, and its packets lose their stamps. They are restamped,
+//! packets waiting leaves the fluid system and its packets lose their stamps; they are restamped,
 //! head to tail, when it becomes active. WFQ serves the least F; WF²Q the least F among heads with
 //! S <= V, or the least (S, F) if there is none.
 //!
 //! V and all F are reset when no stream is backlogged, neither in the fluid system nor in the
-//! queues of the discipline. All F are then behind V, so the exact time of the reset does not
-//! affect the order.
+//! queues of the discipline. All F are behind V then, so the exact time does not affect the order.
 
 use std::collections::VecDeque;
 

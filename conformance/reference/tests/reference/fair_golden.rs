@@ -14,7 +14,7 @@ use serde_json::Value;
 const TICK_NS: u64 = 1000;
 /// One byte a tick.
 const BYTE_A_TICK_BPS: u64 = 8_000_000;
-/// The rate of one credit of 64 bytes a tick, bits/s.
+/// One credit of 64 bytes a tick.
 const CREDIT_A_TICK_BPS: u64 = 512_000_000;
 
 fn golden() -> Value {
@@ -114,7 +114,7 @@ fn every_service_has_its_tags_and_times() {
             columns += 1;
         }
     }
-    // wfq, wf2q, scfq and sfq are in every trace; wf2q+ and vc are not in the first.
+    // wfq, wf2q, scfq, sfq everywhere; wf2q+ and vc not in the first.
     assert_eq!(columns, 16);
 }
 

@@ -1,5 +1,4 @@
-//! The committed traces and digests are up to date, each trace kills a mutant, and no mutant
-//! survives.
+//! The committed traces and digests are up to date, each trace kills a mutant, and none survives.
 
 use millstream_reference::files::{self, TraceFiles};
 use millstream_reference::{Mutant, kills, traces};

@@ -78,14 +78,14 @@ fn states_deadlines_and_drops_by_hand() {
         })
         .collect();
     let expected = [
-        // The virtual deadlines are 4 and 1.
+        // Vd 4 and 1.
         (0, 1, 0, Some(1), "sent"),
         (1, 1, 1, Some(2), "sent"),
         // The first's period ended without service: its head is dropped, k' = 1, Vd 4; the other's
         // Vd is 3.
         (2, 0, 0, Some(2), "dropped-late"),
         (2, 1, 2, Some(3), "sent"),
-        // Both virtual deadlines are 4: the head that arrived earlier is served.
+        // Both have Vd 4: the head that arrived earlier is served.
         (3, 0, 1, Some(4), "sent"),
         // The first's window ended with m' = 0. The second was charged for the period from 3 to 4,
         // a violation.
