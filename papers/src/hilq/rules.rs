@@ -179,7 +179,7 @@ fn figure_1((x, y): Fraction, (lost, of): (u32, f64), change: Change) -> (u32, f
 #[derive(Debug, Default)]
 struct Updates {
     all: usize,
-    /// Updates whose y' is not the printed one.
+    /// The number of updates whose y' differs from Figure 1's.
     rounded: usize,
     /// The largest difference of y'; infinite if x' differs.
     most: f64,
@@ -272,7 +272,8 @@ pub(super) fn section() -> Section {
                 first. Equal x/y within the rounding are ordered by x alone.\n\
                 - **Figure 1** prints `y' = x' − 1` after a service, read here as `y' = y' − 1`: \
                 otherwise a stream with 1/4 would have y' = 0 after one packet. Its `(y − x)/x` is \
-                not always whole; the scheduler rounds it up.\n";
+                not always whole; the scheduler rounds it up. Any rounding meets the criterion for \
+                y', so the claim tests x' and which rule applies.\n";
     Section { claims, text: text.into(), files: Vec::new() }
 }
 
