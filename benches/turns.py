@@ -47,12 +47,9 @@ def build(name: str, commit: str, chosen: list[str]) -> dict[str, str]:
     for bench, packages, _ in BENCHES:
         if bench not in chosen:
             continue
-        manifests = (tree / "crates").glob("*/Cargo.toml")
-        names = {path.parent.name for path in manifests} | {"millstream-benches"}
         for package in packages:
             if package == "millstream-benches" and not (tree / "benches/Cargo.toml").exists():
                 continue
-            assert package in names, package
             command = ["cargo", "bench", "--no-run", "--quiet", "-p", package, "--bench", bench]
             built = subprocess.run(
                 [*command, "--message-format=json"],
