@@ -457,7 +457,7 @@ struct ClockChange {
 
 const NO_NUMBER: &str = "none: no number";
 
-/// Returns the statements about clocks whose change the measurements can test.
+/// Returns the claims about how clocks change with the number of streams.
 fn clock_changes() -> Vec<ClockChange> {
     let change = |item, design, streams, paper, criterion, allowed| {
         let name = VARIANTS.iter().find(|(of, _)| *of == design).map_or("", |(_, name)| *name);

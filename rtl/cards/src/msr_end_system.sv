@@ -63,7 +63,7 @@ module msr_end_system #(
 
   /// A winner is ready to be read; interrupt.
   output logic                       winner_waits_o,
-  /// No state changes without the host, except the number of the stream whose level is checked.
+  /// The card waits for the host. Until then only its scan of the streams' levels advances.
   output logic                       idle_o,
   /// Streams whose head deadline left the wrap-around window; interrupt.
   output logic [N-1:0]               range_o,

@@ -145,7 +145,8 @@ fn frame() -> Vec<u8> {
     frame
 }
 
-/// Returns the extensions of a router whose path has this module; `None` if it is rejected.
+/// Loads this module as a path's extension. Returns the router's extensions; `None` if the module
+/// is rejected.
 fn load(module: &[u8]) -> Option<Extensions> {
     FOLDER.with(|folder| {
         let scenario =
