@@ -14,13 +14,11 @@
 //! engine's decision.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 
-use millstream::{
-    Activation, Contract, ContractError, Discipline, Expiry, Head, Missed, Observer, Rank, StreamId,
-};
+use millstream::{Contract, ContractError, Discipline, StreamId};
 
-use crate::model::{Attributes, Counters, Model};
+use crate::model::{Attributes, Model};
+use crate::streams::Streams;
 
 /// How completely the network sorts a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,18 +71,9 @@ impl SortingNetwork {
     }
 }
 
-/// A stream's state and queue.
-struct Slot<S> {
-    state: S,
-    queue: VecDeque<Head>,
-}
-
 /// The discipline `D` with block decisions.
 pub(crate) struct BlockScheduler<D: Discipline> {
-    discipline: D,
-    slots: Vec<Slot<D::State>>,
-    counts: Counters,
-    window: fn(&D::State) -> (u32, u64),
+    streams: Streams<D>,
     network: SortingNetwork,
     block: usize,
     list: Vec<(bool, StreamId)>,
@@ -97,97 +86,39 @@ impl<D: Discipline<Stamp = ()>> BlockScheduler<D> {
         network: SortingNetwork,
         block: usize,
     ) -> Self {
-        let (slots, list) = (Vec::new(), Vec::new());
-        Self { discipline, slots, counts: Counters::default(), window, network, block, list }
-    }
-
-    /// Removes the head of `stream`.
-    fn remove_head(&mut self, stream: StreamId) {
-        let slot = &mut self.slots[stream.index()];
-        slot.queue.pop_front();
-        match slot.queue.front() {
-            Some(head) => {
-                self.discipline.became_head(&mut slot.state, *head);
-                let how = Activation::Next;
-                self.discipline.activated(&mut slot.state, stream, *head, (), how);
-            }
-            None => self.discipline.deactivated(&mut slot.state, stream, false),
-        }
-    }
-
-    /// Returns the sort key of a stream.
-    ///
-    /// Streams without a packet rank last; ties go to the lowest number, as in hardware.
-    fn rank(&self, stream: usize) -> (bool, Option<D::Rank>, usize) {
-        let slot = &self.slots[stream];
-        let rank = slot.queue.front().map(|head| self.discipline.rank(&slot.state, *head));
-        (rank.is_none(), rank, stream)
+        Self { streams: Streams::new(discipline, window), network, block, list: Vec::new() }
     }
 }
 
 impl<D: Discipline<Stamp = ()>> Model for BlockScheduler<D> {
     fn load(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
-        let state = self.discipline.admit(contract)?;
-        let stream = StreamId(u32::try_from(self.slots.len()).expect("fewer than 2^32 streams"));
-        self.slots.push(Slot { state, queue: VecDeque::new() });
-        self.counts.add();
-        Ok(stream)
+        self.streams.load(contract)
     }
 
     fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32) {
-        self.discipline.advance(now);
-        let slot = &mut self.slots[stream.index()];
-        let head = Head { arrival_ns: now, bytes };
-        slot.queue.push_back(head);
-        self.discipline.arrived(&mut slot.state, stream, bytes, true);
-        if slot.queue.len() == 1 {
-            self.discipline.became_head(&mut slot.state, head);
-            self.discipline.activated(&mut slot.state, stream, head, (), Activation::Arrived);
-        }
+        self.streams.enqueue(now, stream, bytes);
     }
 
     fn charge(&mut self, now: u64) {
-        self.discipline.advance(now);
-        if D::Rank::EXPIRY == Expiry::Never {
-            return;
-        }
-        for stream in (0..).map(StreamId).take(self.slots.len()) {
-            let slot = |blocks: &mut Self| {
-                let slot = &mut blocks.slots[stream.index()];
-                let head = *slot.queue.front()?;
-                let expired = blocks.discipline.rank(&slot.state, head).expiry_ns() <= now;
-                expired.then(|| blocks.discipline.expired(&mut slot.state, now))
-            };
-            while let Some(Missed { missed, violations, drop_head }) = slot(self) {
-                self.counts.missed(stream, now, missed, violations);
-                if !drop_head {
-                    break;
-                }
-                self.counts.count_drop(stream);
-                self.remove_head(stream);
-            }
-        }
+        self.streams.charge(now);
     }
 
     fn decide(&mut self, now: u64, winners: &mut Vec<StreamId>) {
         self.charge(now);
-        let ranks: Vec<_> = (0..self.slots.len()).map(|stream| self.rank(stream)).collect();
+        // Streams without a packet rank last; ties go to the lowest number, as in hardware.
+        let rank = |stream| {
+            let rank = self.streams.rank(stream);
+            (rank.is_none(), rank, stream)
+        };
+        let ranks: Vec<_> = self.streams.numbers().map(rank).collect();
         let list = self.network.list(ranks.len(), |a, b| ranks[a].cmp(&ranks[b]));
-        let numbered =
-            |stream: &usize| StreamId(u32::try_from(*stream).expect("at most 2^32 streams"));
-        self.list = list.iter().map(|stream| (!ranks[*stream].0, numbered(stream))).collect();
-        if self.slots.iter().all(|slot| slot.queue.is_empty()) {
-            self.discipline.idle();
+        self.list = list.iter().map(|lane| (!ranks[*lane].0, ranks[*lane].2)).collect();
+        if ranks.iter().all(|(is_empty, ..)| *is_empty) {
+            self.streams.idle();
         }
         for at in 0..self.block.min(self.list.len()) {
             let (true, stream) = self.list[at] else { continue };
-            let slot = &mut self.slots[stream.index()];
-            let head = *slot.queue.front().expect("the list marks streams with a packet");
-            if self.discipline.served(&mut slot.state, stream, head, now) {
-                self.counts.missed(stream, now, 1, 0);
-            }
-            self.remove_head(stream);
-            self.counts.count_service(stream);
+            self.streams.serve(now, stream);
             winners.push(stream);
         }
     }
@@ -197,10 +128,7 @@ impl<D: Discipline<Stamp = ()>> Model for BlockScheduler<D> {
     }
 
     fn attributes(&self, stream: StreamId) -> Attributes {
-        let slot = &self.slots[stream.index()];
-        let deadline = self.discipline.deadline_ns(&slot.state).unwrap_or(0);
-        let window = (self.window)(&slot.state);
-        self.counts.attributes(stream, &slot.queue, deadline, window)
+        self.streams.attributes(stream)
     }
 }
 

@@ -25,6 +25,7 @@ pub mod line_card;
 pub mod model;
 pub mod priority_queue;
 pub mod rtl;
+mod streams;
 
 pub use block::SortingNetwork;
 pub use model::{Attributes, Load, Mode, Reference, Settings};

@@ -18,12 +18,11 @@
 
 use std::collections::VecDeque;
 
-use millstream::{
-    Activation, Contract, ContractError, Discipline, Expiry, Head, Missed, Observer, Rank, StreamId,
-};
+use millstream::{Contract, ContractError, Discipline, StreamId};
 
 use crate::SortingNetwork;
-use crate::model::{Attributes, Counters, Model};
+use crate::model::{Attributes, Model};
+use crate::streams::Streams;
 
 /// The structure that finds the winner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -242,24 +241,13 @@ impl<K: Ord + Copy> Queue<K> {
     }
 }
 
-/// A stream's state and queue.
-struct Slot<S> {
-    state: S,
-    queue: VecDeque<Head>,
-    /// Whether its entry in the chain is out of date.
-    changed: bool,
-    /// Whether the chain holds it.
-    held: bool,
-}
-
 /// The discipline `D` on a structure.
 pub(crate) struct StructureScheduler<D: Discipline> {
-    discipline: D,
-    slots: Vec<Slot<D::State>>,
-    counts: Counters,
-    window: fn(&D::State) -> (u32, u64),
+    streams: Streams<D>,
     structure: Structure,
     queue: Queue<D::Rank>,
+    /// Whether the chain holds each stream.
+    held: Vec<bool>,
     relaxed: Relaxed,
     cost: Cost,
 }
@@ -272,77 +260,28 @@ impl<D: Discipline<Stamp = ()>> StructureScheduler<D> {
         relaxed: Relaxed,
     ) -> Self {
         Self {
-            discipline,
-            slots: Vec::new(),
-            counts: Counters::default(),
-            window,
+            streams: Streams::new(discipline, window),
             structure,
             queue: Queue::new(structure),
+            held: Vec::new(),
             relaxed,
             cost: Cost::default(),
         }
     }
 
-    fn numbers(&self) -> impl Iterator<Item = StreamId> + use<D> {
-        (0..).map(StreamId).take(self.slots.len())
-    }
-
-    /// Removes the head of `stream`; its next packet becomes the head.
-    fn remove_head(&mut self, stream: StreamId) {
-        let slot = &mut self.slots[stream.index()];
-        slot.changed = true;
-        slot.queue.pop_front();
-        match slot.queue.front() {
-            Some(head) => {
-                self.discipline.became_head(&mut slot.state, *head);
-                let how = Activation::Next;
-                self.discipline.activated(&mut slot.state, stream, *head, (), how);
-            }
-            None => self.discipline.deactivated(&mut slot.state, stream, false),
-        }
-    }
-
-    /// Charges each ended request period of waiting heads.
-    fn charge_misses(&mut self, now: u64) {
-        self.discipline.advance(now);
-        if D::Rank::EXPIRY == Expiry::Never {
-            return;
-        }
-        for stream in self.numbers() {
-            let expire = |this: &mut Self| {
-                let slot = &mut this.slots[stream.index()];
-                let head = *slot.queue.front()?;
-                let expired = this.discipline.rank(&slot.state, head).expiry_ns() <= now;
-                slot.changed |= expired;
-                expired.then(|| this.discipline.expired(&mut slot.state, now))
-            };
-            while let Some(Missed { missed, violations, drop_head }) = expire(self) {
-                self.counts.missed(stream, now, missed, violations);
-                if !drop_head {
-                    break;
-                }
-                self.counts.count_drop(stream);
-                self.remove_head(stream);
-            }
-        }
-    }
-
     /// Inserts the changed streams again.
     fn update_chain(&mut self) {
-        if self.structure == Structure::Shuffle {
-            return;
-        }
-        for stream in self.numbers() {
-            let slot = &mut self.slots[stream.index()];
-            if !std::mem::take(&mut slot.changed) {
+        for stream in self.streams.numbers() {
+            if !self.streams.take_changed(stream) {
                 continue;
             }
-            if std::mem::take(&mut slot.held) {
+            let held = &mut self.held[stream.index()];
+            if *held {
                 self.queue.remove(stream, &mut self.cost);
             }
-            if let Some(head) = slot.queue.front() {
-                slot.held = true;
-                let key = self.discipline.rank(&slot.state, *head);
+            let rank = self.streams.rank(stream);
+            *held = rank.is_some();
+            if let Some(key) = rank {
                 self.queue.insert(Entry { key, stream }, &mut self.cost);
             }
         }
@@ -350,50 +289,35 @@ impl<D: Discipline<Stamp = ()>> StructureScheduler<D> {
 
     /// Returns the winner of the network, and charges its passes.
     fn shuffle(&mut self) -> Option<StreamId> {
-        let streams = u32::try_from(self.slots.len()).expect("fewer than 2^32 streams");
+        let streams = u32::try_from(self.streams.len()).expect("fewer than 2^32 streams");
         let passes = SortingNetwork::Published.passes(streams.next_power_of_two());
         self.cost.cycles += u64::from(passes);
         self.cost.comparisons += u64::from(passes * Structure::Shuffle.decision_blocks(streams));
-        let rank = |stream: StreamId| {
-            let slot = &self.slots[stream.index()];
-            let key = self.discipline.rank(&slot.state, *slot.queue.front()?);
-            Some(Entry { key, stream })
-        };
-        self.numbers().filter_map(rank).min().map(|entry| entry.stream)
+        let entry = |stream| self.streams.rank(stream).map(|key| Entry { key, stream });
+        self.streams.numbers().filter_map(entry).min().map(|entry| entry.stream)
     }
 }
 
 impl<D: Discipline<Stamp = ()>> Model for StructureScheduler<D> {
     fn load(&mut self, contract: &Contract) -> Result<StreamId, ContractError> {
-        let state = self.discipline.admit(contract)?;
-        let stream = StreamId(u32::try_from(self.slots.len()).expect("fewer than 2^32 streams"));
-        self.slots.push(Slot { state, queue: VecDeque::new(), changed: false, held: false });
+        let stream = self.streams.load(contract)?;
         self.queue.grow();
-        self.counts.add();
+        self.held.push(false);
         Ok(stream)
     }
 
     fn enqueue(&mut self, now: u64, stream: StreamId, bytes: u32) {
-        self.discipline.advance(now);
-        let slot = &mut self.slots[stream.index()];
-        let head = Head { arrival_ns: now, bytes };
-        slot.queue.push_back(head);
-        self.discipline.arrived(&mut slot.state, stream, bytes, true);
-        if slot.queue.len() == 1 {
-            slot.changed = true;
-            self.discipline.became_head(&mut slot.state, head);
-            self.discipline.activated(&mut slot.state, stream, head, (), Activation::Arrived);
-        }
+        self.streams.enqueue(now, stream, bytes);
     }
 
     fn charge(&mut self, now: u64) {
-        self.charge_misses(now);
+        self.streams.charge(now);
     }
 
     fn decide(&mut self, now: u64, winners: &mut Vec<StreamId>) {
-        self.discipline.advance(now);
+        self.streams.advance(now);
         if self.cost.decisions.is_multiple_of(self.relaxed.0.max(1)) {
-            self.charge_misses(now);
+            self.streams.charge(now);
         }
         // The update of the register blocks, all at once.
         self.cost.decisions += 1;
@@ -405,25 +329,17 @@ impl<D: Discipline<Stamp = ()>> Model for StructureScheduler<D> {
                 self.queue.first()
             }
         };
-        let Some(stream) = winner else {
-            self.discipline.idle();
-            return;
-        };
-        let slot = &mut self.slots[stream.index()];
-        let head = *slot.queue.front().expect("the winner has a packet");
-        if self.discipline.served(&mut slot.state, stream, head, now) {
-            self.counts.missed(stream, now, 1, 0);
+        match winner {
+            Some(stream) => {
+                self.streams.serve(now, stream);
+                winners.push(stream);
+            }
+            None => self.streams.idle(),
         }
-        self.remove_head(stream);
-        self.counts.count_service(stream);
-        winners.push(stream);
     }
 
     fn attributes(&self, stream: StreamId) -> Attributes {
-        let slot = &self.slots[stream.index()];
-        let deadline = self.discipline.deadline_ns(&slot.state).unwrap_or(0);
-        let window = (self.window)(&slot.state);
-        self.counts.attributes(stream, &slot.queue, deadline, window)
+        self.streams.attributes(stream)
     }
 
     fn cost(&self) -> Cost {
