@@ -11,16 +11,20 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
+usage() {
+    echo "usage: rtl.sh [quick|long] [static|cocotb]" >&2
+    exit 2
+}
 mode=${1:-quick}
 case $mode in
 quick) decisions=1000000 area_streams="4" configurations=quick profile=quick ;;
 long) decisions=10000000 area_streams="4 32" configurations=all profile=release ;;
-*) echo "usage: rtl.sh [quick|long] [static|cocotb]" >&2; exit 2 ;;
+*) usage ;;
 esac
 part=${2:-both}
 case $part in
 static | cocotb | both) ;;
-*) echo "usage: rtl.sh [quick|long] [static|cocotb]" >&2; exit 2 ;;
+*) usage ;;
 esac
 step() { printf '\n== %s\n' "$1"; }
 

@@ -238,18 +238,24 @@ impl StoreBuilder {
             file.write_all(part)?;
         }
         let seals = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
-        // The seal is refused while the kernel uses pages of the file, for example to reclaim them.
-        // It waits 0.15 s for them at each call.
-        let mut sealed = Err(Errno::BUSY);
-        for _ in 0..SEAL_CALLS {
-            sealed = fcntl_add_seals(&file, seals);
-            if sealed != Err(Errno::BUSY) {
-                break;
-            }
-        }
-        sealed?;
+        until_not_busy(|| fcntl_add_seals(&file, seals))?;
         Ok(file)
     }
+}
+
+/// Calls `seal` until it is not refused with `EBUSY`, at most [`SEAL_CALLS`] times.
+///
+/// The kernel refuses a seal while it uses pages of the file, for example to reclaim them. It waits
+/// 0.15 s for them at each call.
+fn until_not_busy(mut seal: impl FnMut() -> rustix::io::Result<()>) -> rustix::io::Result<()> {
+    let mut sealed = Err(Errno::BUSY);
+    for _ in 0..SEAL_CALLS {
+        sealed = seal();
+        if sealed != Err(Errno::BUSY) {
+            break;
+        }
+    }
+    sealed
 }
 
 /// A mapped sealed store.
@@ -439,6 +445,23 @@ pub(crate) mod tests {
             ahead: 0,
             behind: 0,
         }
+    }
+
+    #[test]
+    fn a_seal_is_tried_again_while_pages_are_in_use() {
+        let calls_until = |errors: &[Errno]| {
+            let mut calls = 0;
+            let result = until_not_busy(|| {
+                calls += 1;
+                errors.get(calls - 1).map_or(Ok(()), |error| Err(*error))
+            });
+            (calls, result)
+        };
+        assert_eq!(calls_until(&[]), (1, Ok(())));
+        assert_eq!(calls_until(&[Errno::BUSY; 2]), (3, Ok(())));
+        assert_eq!(calls_until(&[Errno::BUSY, Errno::PERM]), (2, Err(Errno::PERM)));
+        let most = SEAL_CALLS as usize;
+        assert_eq!(calls_until(&vec![Errno::BUSY; most]), (most, Err(Errno::BUSY)));
     }
 
     #[test]
