@@ -26,7 +26,7 @@ PORT = """
 [[port]]
 name = "{name}"
 kind = "{kind}"
-rate = "100 Gbps"
+rate = "100 Gbit/s"
 {io}mac = "02:00:00:00:00:0{k}"
 address = "{network}.1/24"
 [[route]]

@@ -17,7 +17,7 @@ if [[ ${#packages[@]} -gt 0 ]]; then
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-# A minute of about 1 Mb/s; without B-frames the display order is the transmission order.
+# A minute of about 1 Mbit/s; without B-frames the display order is the transmission order.
 ffmpeg -v error -stream_loop -1 -i examples/data/clip.mpg -an -c:v libx264 -preset fast -bf 0 \
     -g 12 -b:v 1M -maxrate 1M -bufsize 500k -frames:v 1500 "$scratch/film.mp4"
 cargo build --release --quiet -p millstream-cli

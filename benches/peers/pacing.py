@@ -36,7 +36,7 @@ FILE = """
 name = "a1"
 kind = "interface"
 io = "{io}"
-rate = "1 Gbps"
+rate = "1 Gbit/s"
 [[port]]
 name = "b1"
 kind = "interface"

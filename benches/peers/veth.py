@@ -34,12 +34,12 @@ status = "127.0.0.1:9814"
 name = "a1"
 kind = "interface"
 io = "{io}"
-rate = "100 Gbps"
+rate = "100 Gbit/s"
 [[port]]
 name = "b1"
 kind = "interface"
 io = "{io}"
-rate = "100 Gbps"
+rate = "100 Gbit/s"
 [[path]]
 name = "all"
 [[route]]

@@ -471,9 +471,9 @@ fn path_verdict(
 
 fn reservation(reservation: Reservation) -> String {
     match reservation {
-        Reservation::Cycles(cycles) => format!("{} Kcps", cycles / 1_000),
+        Reservation::Cycles(cycles) => format!("{} kcps", cycles / 1_000),
         Reservation::Packets { pps, cost_ns } => {
-            format!("{pps} packets/s of {}", human::time(cost_ns))
+            format!("{} of {}", human::packet_rate(pps), human::time(cost_ns))
         }
     }
 }

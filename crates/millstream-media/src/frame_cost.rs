@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn each_part_measures_every_frame_of_every_client() {
-        let text = "[link]\nrate = \"1 Gbps\"\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\n\
+        let text = "[link]\nrate = \"1 Gbit/s\"\n[scheduler]\ndiscipline = \"dwcs\"\n[[stream]]\n\
                     name = \"film\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
                     source = { kind = \"mpeg\", file = \"clip.mpg\" }\n";
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");

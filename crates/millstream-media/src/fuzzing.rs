@@ -37,7 +37,7 @@ impl AsWakeSocket for NoWakeSocket {
 
 const SCENARIO: &str = "
 [link]
-rate = \"20 Mbps\"
+rate = \"20 Mbit/s\"
 [scheduler]
 discipline = \"dwcs\"
 [[stream]]
@@ -49,7 +49,7 @@ source = { kind = \"mpeg\", file = \"clip.mpg\" }
 name = \"live\"
 period = \"40 ms\"
 late = \"drop\"
-source = { kind = \"live\", rate = \"2 Mbps\" }
+source = { kind = \"live\", rate = \"2 Mbit/s\" }
 [scenario]
 duration = \"1 s\"
 ";

@@ -379,7 +379,7 @@ mod tests {
     const CHART: Chart = Chart {
         title: "a <b>",
         x_label: "time (s)",
-        y_label: "rate (Mb/s)",
+        y_label: "rate (Mbit/s)",
         x_log: false,
         y_log: false,
         standalone: true,

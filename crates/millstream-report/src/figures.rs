@@ -31,7 +31,7 @@ const PACKETS: u64 = 8;
 const DELAY_SPAN: u64 = 10_000;
 
 const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
-const RATES: [(f64, &str); 4] = [(1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")];
+const RATES: [(f64, &str); 4] = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")];
 
 /// Returns the largest unit that does not exceed `most`, or the smallest unit.
 fn unit(units: &[(f64, &'static str); 4], most: f64) -> (f64, &'static str) {
@@ -232,7 +232,7 @@ mod tests {
     use crate::{Recorder, RecorderOptions};
     use millstream::{Departure, Event, StreamId};
 
-    /// Returns a run with one packet of 125 bytes per µs: 1 Gb/s.
+    /// Returns a run with one packet of 125 bytes per µs: 1 Gbit/s.
     fn steady(streams: u32, packets: u64) -> Results {
         let names = (0..streams).map(|k| k.to_string()).collect();
         let mut recorder = Recorder::new(names, RecorderOptions { series: true });
@@ -297,6 +297,6 @@ mod tests {
         let found = [5.0, 2_000.0, 9.99e5, 3e12].map(|most| unit(&TIMES, most).1);
         assert_eq!(found, ["ns", "µs", "µs", "s"]);
         let svg = &figures(&steady(1, 100)).unwrap()[0].svg;
-        assert!(svg.contains("rate (Gb/s)") && svg.contains("time (µs)"), "{svg}");
+        assert!(svg.contains("rate (Gbit/s)") && svg.contains("time (µs)"), "{svg}");
     }
 }

@@ -16,7 +16,7 @@ use crate::figures::{Figure, figures, name};
 use crate::human;
 use crate::recorder::{Results, StreamResults};
 use crate::series::Series;
-use crate::table::{cells, printable, shortened};
+use crate::table::{bound, cells, printable, shortened};
 
 /// The input of a report.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +51,7 @@ struct Page<'a> {
     name: String,
     facts: Vec<(&'static str, String)>,
     rows: Vec<Row>,
+    has_bounds: bool,
     left_out: usize,
     /// The light and dark colours of the lines.
     colours: Vec<(&'static str, &'static str)>,
@@ -69,6 +70,8 @@ struct Row {
     colour: &'static str,
     dashes: &'static str,
     cells: [String; 12],
+    /// The bound on the delay; `None` if no bounds were computed.
+    bound: Option<String>,
     share: String,
 }
 
@@ -114,6 +117,7 @@ pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<
         name: input.scenario_name.chars().map(printable).collect(),
         facts: facts(input, &total),
         rows: rows(results, &total),
+        has_bounds: !results.bounds_ns.is_empty(),
         left_out: results.names.len().saturating_sub(LISTED),
         colours: palettes(),
         keys: keys(results, &total),
@@ -161,6 +165,7 @@ fn share(stream: &StreamResults, total: &StreamResults) -> f64 {
 }
 
 fn rows(results: &Results, total: &StreamResults) -> Vec<Row> {
+    let has_bounds = !results.bounds_ns.is_empty();
     let row = |(at, (name, stream)): (usize, (&String, &StreamResults))| Row {
         name: shortened(name),
         full_name: name.chars().take(TOOLTIP).map(printable).collect(),
@@ -168,6 +173,7 @@ fn rows(results: &Results, total: &StreamResults) -> Vec<Row> {
         dashes: dashes(series_of(results, at)),
         share: format!("{:.1}", share(stream, total)),
         cells: cells(stream, results.end_ns),
+        bound: has_bounds.then(|| bound(results, at)),
     };
     let streams = results.names.iter().zip(&results.streams).enumerate();
     let mut rows: Vec<Row> = streams.take(LISTED).map(row).collect();
@@ -179,6 +185,7 @@ fn rows(results: &Results, total: &StreamResults) -> Vec<Row> {
             dashes: "",
             share: format!("{:.1}", share(total, total)),
             cells: cells(total, results.end_ns),
+            bound: has_bounds.then(|| "–".to_owned()),
         });
     }
     rows

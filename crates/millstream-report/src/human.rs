@@ -1,4 +1,4 @@
-//! Formatting of quantities for display, such as `1.50 Mb/s` and `12.3 ms`.
+//! Formatting of quantities for display, such as `1.50 Mbit/s` and `12.3 ms`.
 //!
 //! Values have three significant digits in the largest unit that keeps them at 1 or above. The
 //! summary JSON has the exact values. Prefixes are powers of ten, as in the nominal rates of links.
@@ -6,8 +6,14 @@
 /// Formats a rate given in bits/s.
 #[must_use]
 pub fn rate(bits_per_second: u64) -> String {
-    let units = [(1_000_000_000, "Gb/s"), (1_000_000, "Mb/s"), (1_000, "kb/s"), (1, "b/s")];
+    let units = [(1_000_000_000, "Gbit/s"), (1_000_000, "Mbit/s"), (1_000, "kbit/s"), (1, "bit/s")];
     scaled(bits_per_second, &units)
+}
+
+/// Formats a packet rate given in packets/s.
+#[must_use]
+pub fn packet_rate(packets_per_second: u64) -> String {
+    scaled(packets_per_second, &[(1_000_000, "Mpps"), (1_000, "kpps"), (1, "pps")])
 }
 
 /// Formats a time given in ns.
@@ -40,7 +46,8 @@ mod tests {
     fn three_significant_digits_in_a_fitting_unit() {
         let times = [0, 999, 1_000, 12_345, 99_960_000, 1_500_000_000].map(time);
         assert_eq!(times, ["0 ns", "999 ns", "1.00 µs", "12.3 µs", "100 ms", "1.50 s"]);
-        assert_eq!(rate(1_500_000), "1.50 Mb/s");
-        assert_eq!(rate(40_000_000_000_000), "40000 Gb/s");
+        assert_eq!(packet_rate(90_000), "90.0 kpps");
+        assert_eq!(rate(1_500_000), "1.50 Mbit/s");
+        assert_eq!(rate(40_000_000_000_000), "40000 Gbit/s");
     }
 }

@@ -71,6 +71,9 @@ pub struct Results {
     pub busy_ns: u64,
     /// The end of the last transmission, ns.
     pub end_ns: u64,
+    /// The guaranteed longest delay of each stream, ns, `None` without a guarantee; empty if no
+    /// bounds were computed.
+    pub bounds_ns: Vec<Option<u64>>,
 }
 
 impl Recorder {
@@ -81,7 +84,8 @@ impl Recorder {
     pub fn new(names: Vec<String>, options: RecorderOptions) -> Self {
         let streams = vec![StreamResults::default(); names.len()];
         let series = options.series.then(|| Series::new(names.len()));
-        Self { results: Results { names, streams, series, busy_ns: 0, end_ns: 0 } }
+        let bounds_ns = Vec::new();
+        Self { results: Results { names, streams, series, busy_ns: 0, end_ns: 0, bounds_ns } }
     }
 
     /// Records the arrival of a packet of `_bytes` bytes at `_time_ns`, also at a full queue.
@@ -181,6 +185,12 @@ impl StreamResults {
         }
         self.last_delay_ns = delay_ns;
         self.delays.record(delay_ns);
+    }
+
+    /// Returns the longest delay, ns; 0 if nothing was sent.
+    #[must_use]
+    pub fn delay_max_ns(&self) -> u64 {
+        self.delays.max_ns()
     }
 
     /// Returns the largest difference of delay between successive packets, ns.

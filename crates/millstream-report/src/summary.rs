@@ -102,6 +102,9 @@ pub struct StreamSummary {
     pub rate_bps: u64,
     /// The delay of sent packets; null if none was sent.
     pub delay_ns: Option<DelaySummary>,
+    /// The guaranteed longest delay, ns; absent if no bounds were computed or none is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_bound_ns: Option<u64>,
     /// The difference of delay between successive packets; null if fewer than two were sent.
     pub jitter_ns: Option<JitterSummary>,
 }
@@ -140,7 +143,13 @@ impl Results {
                 end_ns: self.end_ns,
                 utilisation: (self.utilisation() * 1e6).round() / 1e6,
             },
-            streams: streams.map(|(name, stream)| stream.summary(name, self.end_ns)).collect(),
+            streams: streams
+                .enumerate()
+                .map(|(at, (name, stream))| StreamSummary {
+                    delay_bound_ns: self.bounds_ns.get(at).copied().flatten(),
+                    ..stream.summary(name, self.end_ns)
+                })
+                .collect(),
             end_system: None,
         }
     }
@@ -172,6 +181,7 @@ impl StreamResults {
                 p99: self.delays.percentile_ns(99),
                 max: self.delays.max_ns(),
             }),
+            delay_bound_ns: None,
             jitter_ns: (self.sent > 1)
                 .then(|| JitterSummary { mean: self.jitter_mean_ns(), max: self.jitter_max_ns() }),
         }

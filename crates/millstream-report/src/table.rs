@@ -22,7 +22,7 @@ const SHORT_NAME: usize = 20;
 const WIDTH: usize = 100;
 
 /// The column headings of the per-stream table, with a line break in headings of two lines.
-const HEADER: [&str; 12] = [
+const HEADER: [&str; 13] = [
     "stream",
     "arrived",
     "sent",
@@ -35,6 +35,7 @@ const HEADER: [&str; 12] = [
     "p99\ndelay",
     "max\ndelay",
     "max\njitter",
+    "delay\nbound",
 ];
 
 /// Returns a table of `rows` under `header`; the first column is left-aligned, the rest
@@ -70,15 +71,22 @@ pub fn table(results: &Results) -> String {
     if count > 1 {
         rows.push(row("total", &total, results.end_ns));
     }
-    let numbers: usize = (1..HEADER.len()).map(|column| width(&rows, column)).sum();
+    let has_bounds = !results.bounds_ns.is_empty();
+    if has_bounds {
+        for (at, row) in rows.iter_mut().enumerate() {
+            row.push(bound(results, at));
+        }
+    }
+    let header = &HEADER[..HEADER.len() - usize::from(!has_bounds)];
+    let numbers: usize = (1..header.len()).map(|column| width(&rows, column)).sum();
     let wanted = width(&rows, 0).min(NAME);
-    let gaps = HEADER.len() - 1;
+    let gaps = header.len() - 1;
     let wide = numbers + wanted + 2 * gaps <= WIDTH;
     let room = WIDTH.saturating_sub(numbers + gaps);
     for row in &mut rows {
         row[0] = shortened_to(&row[0], room.clamp(SHORT_NAME, NAME));
     }
-    let mut text = aligned(&HEADER, rows, if wide { 2 } else { 1 });
+    let mut text = aligned(header, rows, if wide { 2 } else { 1 });
     if count > LISTED {
         let left_out = count - LISTED;
         text += &format!(
@@ -98,6 +106,11 @@ fn row(name: &str, stream: &StreamResults, end_ns: u64) -> Vec<String> {
     // The HTML page shows the median; the text table has no space for it.
     let shown = cells(stream, end_ns).into_iter().enumerate().filter(|cell| cell.0 != 8);
     std::iter::once(name.to_owned()).chain(shown.map(|cell| cell.1)).collect()
+}
+
+/// Returns the bound on the delay of the stream number `at`, or `–`.
+pub(crate) fn bound(results: &Results, at: usize) -> String {
+    results.bounds_ns.get(at).copied().flatten().map_or("–".to_owned(), human::time)
 }
 
 /// Returns a stream's values as text: counts, rate, delay mean, median, p99 and max, jitter max.
@@ -214,9 +227,9 @@ stream  arrived  sent     late     full  missed   tions       rate   delay  dela
         assert_eq!(
             lines[2..],
             [
-                "video 5 4 0 1 0 0 32.0 kb/s 4.00 ms 8.00 ms 8.00 ms 4.00 ms",
-                "voice 5 4 0 1 0 0 32.0 kb/s 4.00 ms 7.00 ms 7.00 ms 2.00 ms",
-                "total 10 8 0 2 0 0 64.0 kb/s 4.00 ms 8.00 ms 8.00 ms 4.00 ms",
+                "video 5 4 0 1 0 0 32.0 kbit/s 4.00 ms 8.00 ms 8.00 ms 4.00 ms",
+                "voice 5 4 0 1 0 0 32.0 kbit/s 4.00 ms 7.00 ms 7.00 ms 2.00 ms",
+                "total 10 8 0 2 0 0 64.0 kbit/s 4.00 ms 8.00 ms 8.00 ms 4.00 ms",
                 "8 of 10 packets sent; link busy 50.0 % of 1.00 s",
             ]
         );

@@ -10,10 +10,11 @@ use millstream_traffic::{
     TrafficError,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::file::File;
 use crate::scenario::Scenario;
 use crate::source::{Pace, Source, VideoInput};
 
@@ -68,6 +69,21 @@ impl Scenario {
         self.folder.join(file)
     }
 
+    /// Returns the file, line and stream that name the input `path`.
+    fn line_of_input(&self, path: &Path) -> Option<String> {
+        let file: File = toml::from_str(&self.text).ok()?;
+        file.stream.iter().find_map(|table| {
+            let table = table.get_ref();
+            let input = table.source.get_ref().file.as_ref()?;
+            if self.input_path(input.get_ref()) != path {
+                return None;
+            }
+            let line = 1 + self.text.get(..input.span().start)?.matches('\n').count();
+            let (name, scenario) = (table.name.get_ref(), &self.file);
+            Some(format!("{scenario}, line {line}: the source of stream `{name}`"))
+        })
+    }
+
     /// Returns every file that the sources read.
     #[must_use]
     pub fn input_files(&self) -> BTreeSet<PathBuf> {
@@ -106,8 +122,19 @@ impl Scenario {
 /// Opens every source of `scenario`. `keep_frames` keeps the bytes of captured packets.
 ///
 /// # Errors
-/// Returns the first input that cannot be read.
+/// Returns the first input that cannot be read, with the line of the stream that names it.
 pub fn open(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficError> {
+    open_sources(scenario, keep_frames).map_err(|mut error| {
+        if error.help.is_none()
+            && let Some(path) = &error.path
+        {
+            error.help = scenario.line_of_input(path);
+        }
+        error
+    })
+}
+
+fn open_sources(scenario: &Scenario, keep_frames: bool) -> Result<Input, TrafficError> {
     let mut feeds: Vec<Box<dyn Feed>> = Vec::new();
     let mut captures = Vec::new();
     let reading = Arc::<ReadProgress>::default();

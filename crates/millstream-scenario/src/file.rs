@@ -59,7 +59,7 @@ pub(crate) struct ScenarioTable {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct LinkTable {
-    /// The line speed, for example "100 Mbps".
+    /// The line speed, for example "100 Mbit/s".
     pub(crate) rate: Rate,
     /// Bytes on the wire per packet in addition to its length; 24 for Ethernet (preamble, FCS and
     /// gap). Default 0.

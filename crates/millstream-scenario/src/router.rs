@@ -392,9 +392,9 @@ mod tests {
         let parse = |router: &str, port: &str, other: &str, path: &str| {
             let text = format!(
                 "[router]\n{router}\n\
-                 [[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+                 [[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n\
                  address = \"10.1.0.1/24\"\n{port}\n\
-                 [[port]]\nname = \"b\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n{other}\n\
+                 [[port]]\nname = \"b\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n{other}\n\
                  [[path]]\nname = \"p\"\n{path}\n"
             );
             RouterScenario::parse("test.toml", &text, Path::new(""))
@@ -435,7 +435,7 @@ mod tests {
     fn limits_of_extensions_are_validated() {
         let parse = |extension: &str| {
             let text = format!(
-                "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+                "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n\
                  address = \"10.1.0.1/24\"\n[[path]]\nname = \"p\"\nextension = {extension}\n"
             );
             RouterScenario::parse("test.toml", &text, Path::new("folder"))
@@ -465,7 +465,7 @@ mod tests {
     fn ports_accept_addresses_and_gateways_of_both_families() {
         let parse = |address: &str, route: &str| {
             let text = format!(
-                "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+                "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n\
                  address = {address}\n[[path]]\nname = \"p\"\n[[route]]\nport = \"a\"\n{route}\n"
             );
             RouterScenario::parse("test.toml", &text, Path::new(""))
@@ -508,7 +508,7 @@ mod tests {
             let path =
                 |(at, weight): (usize, &&str)| format!("[[path]]\nname = \"{at}\"\n{weight}\n");
             let text = format!(
-                "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+                "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n\
                  address = \"10.1.0.1/24\"\n{}",
                 weights.iter().enumerate().map(path).collect::<String>()
             );

@@ -115,6 +115,8 @@ pub struct SchedulerConfig {
 /// A valid scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
+    /// The name of the scenario's file, for error messages.
+    pub file: String,
     /// The scenario's name.
     pub name: String,
     /// The seed of all random numbers.

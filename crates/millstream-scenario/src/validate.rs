@@ -1,5 +1,6 @@
 //! Validation of the file's tables into a [`Scenario`]: the rules that types cannot express.
 
+use miette::SourceSpan;
 use millstream::Window;
 use millstream::catalogue::StructureName;
 use std::collections::HashMap;
@@ -27,7 +28,9 @@ mod source;
 
 /// Validates the text of a scenario file called `name` whose inputs are relative to `folder`.
 pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario, Vec<Problem>> {
-    let file: File = toml::from_str(text).map_err(|error| vec![syntax_problem(&error, text)])?;
+    let file: File = toml::from_str(text).map_err(|error| {
+        vec![not_a_scenario(name, text).unwrap_or_else(|| syntax_problem(&error, text))]
+    })?;
     let mut problems = Vec::new();
     let duration_ns = file.scenario.duration.map(|duration| duration.0);
     if file.stream.is_empty() {
@@ -108,6 +111,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
     }
     match scheduler {
         Some(scheduler) if problems.is_empty() => Ok(Scenario {
+            file: name.to_owned(),
             name: file.scenario.name.clone().unwrap_or_else(|| stem(name)),
             seed: file.scenario.seed.unwrap_or(1),
             duration_ns,
@@ -142,7 +146,30 @@ fn stem(name: &str) -> String {
     Path::new(name).file_stem().map_or_else(|| name.to_owned(), |s| s.to_string_lossy().into())
 }
 
-/// Converts a TOML error into a problem with its span, and suggests the nearest known word.
+/// Returns the problem of a router file that was read as a scenario.
+fn not_a_scenario(name: &str, text: &str) -> Option<Problem> {
+    let keys = toml::from_str::<toml::Table>(text).ok()?;
+    let is_router_file = keys.contains_key("router") && !keys.contains_key("scheduler");
+    let help = format!("`millstream route {name}` runs it, `millstream check {name}` checks it");
+    is_router_file.then(|| Problem::whole_file("this is a router file, not a scenario").help(help))
+}
+
+/// Returns the problem of a scenario that was read as a router file.
+fn not_a_router_file(name: &str, text: &str) -> Option<Problem> {
+    let keys = toml::from_str::<toml::Table>(text).ok()?;
+    if keys.contains_key("router") || !keys.contains_key("scheduler") {
+        return None;
+    }
+    let (kind, command) = match (keys.contains_key("media"), keys.contains_key("fabric")) {
+        (true, _) => ("media server", "serve"),
+        (_, true) => ("fabric", "run"),
+        _ => ("link", "run"),
+    };
+    let message = format!("this is the scenario of a {kind}, not a router file");
+    Some(Problem::whole_file(message).help(format!("use `millstream {command} {name}`")))
+}
+
+/// Converts a TOML error into a problem with its span and a suggestion.
 fn syntax_problem(error: &toml::de::Error, text: &str) -> Problem {
     let message = error.message().trim().to_owned();
     let span = error.span().map(|span| span.start.min(text.len())..span.end.min(text.len()));
@@ -153,11 +180,64 @@ fn syntax_problem(error: &toml::de::Error, text: &str) -> Problem {
     let mut words = message.split('`').skip(1).step_by(2);
     if message.starts_with("unknown")
         && let Some(word) = words.next()
-        && let Some(near) = nearest(word, words)
+        && let Some(near) = nearest(word, words.clone())
     {
         problem = problem.help(format!("did you mean `{near}`?"));
     } else if message.starts_with("missing field") {
         problem = problem.label("in this table");
+        if let Some(example) = words.next().and_then(example) {
+            problem = problem.help(format!("for example {example}"));
+        }
+    } else if message == "duplicate key"
+        && let Some(help) = duplicate_table_help(text, problem.span.as_ref())
+    {
+        problem = problem.help(help);
+    } else if let Some(help) = type_help(&message, text, problem.span.as_ref()) {
+        problem = problem.help(help);
     }
     problem
+}
+
+/// Returns an example of a required key.
+fn example(key: &str) -> Option<&'static str> {
+    Some(match key {
+        "rate" => "rate = \"100 Mbit/s\"",
+        "discipline" => "discipline = \"wf2q+\"",
+        "name" => "name = \"voice\"",
+        "source" => "source = { kind = \"cbr\", bytes = 200, interval = \"20 ms\" }",
+        "link" => "[link], with rate = \"100 Mbit/s\" in the next line",
+        "scheduler" => "[scheduler], with discipline = \"wf2q+\" in the next line",
+        _ => return None,
+    })
+}
+
+/// Returns the help for `[stream]` beside another, which should be `[[stream]]`.
+fn duplicate_table_help(text: &str, span: Option<&SourceSpan>) -> Option<String> {
+    let before = text.get(..span?.offset())?;
+    let line = text.get(before.rfind('\n').map_or(0, |end| end + 1)..)?.lines().next()?;
+    let name = line.trim().trim_matches(['[', ']']);
+    let is_list = ["stream", "class", "port", "path", "route"].contains(&name);
+    is_list.then(|| format!("the file may have several: write [[{name}]], with two brackets"))
+}
+
+/// Returns the help for a value of the wrong type or range.
+fn type_help(message: &str, text: &str, span: Option<&SourceSpan>) -> Option<String> {
+    let (found, expected) = message.split_once(", expected ")?;
+    if found.ends_with("map") && expected == "a sequence" {
+        // The span begins at the header of the table.
+        let header = span.and_then(|span| text.get(span.offset()..)).unwrap_or("");
+        let name = header.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+        let name = name.map_or("stream", |(name, _)| name.trim());
+        return Some(format!("the file may have several: write [[{name}]], with two brackets"));
+    }
+    let largest: u64 = match expected {
+        "u8" => u8::MAX.into(),
+        "u16" => u16::MAX.into(),
+        "u32" => u32::MAX.into(),
+        // TOML's integers have 63 bits.
+        "u64" | "usize" => i64::MAX.unsigned_abs(),
+        _ => return None,
+    };
+    let quotes = if found.contains("string") { ", without quotes" } else { "" };
+    Some(format!("write an integer from 0 to {largest}{quotes}"))
 }

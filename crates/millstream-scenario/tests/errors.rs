@@ -1,7 +1,7 @@
 //! Errors of invalid scenario files: messages, help texts and the text under the caret.
 #![allow(clippy::unwrap_used)]
 
-use millstream_scenario::{Scenario, ScenarioError};
+use millstream_scenario::{RouterScenario, Scenario, ScenarioError};
 use std::path::Path;
 
 fn parse(text: &str) -> Result<Scenario, ScenarioError> {
@@ -176,7 +176,7 @@ fn errors_have_a_span_and_a_correction() {
         ("1/4", "1/0", "\"1/0\"", vec!["1/0", "x must be at most y"]),
         ("1/4", "-1/4", "\"-1/4\"", vec!["not a window", "1/4"]),
         ("10 Mbps", "0 Mbps", "\"0 Mbps\"", vec!["rate of 0"]),
-        ("10 Mbps", "10 Tbps", "\"10 Tbps\"", vec!["`10 Tbps`", "unknown unit", "Gbps"]),
+        ("10 Mbps", "10 Pbps", "\"10 Pbps\"", vec!["`10 Pbps`", "unknown unit", "Gbit/s"]),
         ("\"voice\"", "\"video\"", "\"video\"", vec!["two streams are called `video`"]),
         ("\"voice\"", "\"\"", "\"\"", vec!["name is empty"]),
         (
@@ -213,8 +213,9 @@ fn errors_have_a_span_and_a_correction() {
         ("window = \"1/4\"", "weight = 0", "0", vec!["`weight` is 0"]),
         ("window = \"1/4\"", "burst = \"1 KB\"", "\"1 KB\"", vec!["`burst` without a `max-rate`"]),
         ("[link]", "[link", "", vec!["unclosed"]),
-        ("bytes = 1316", "bytes = -1", "-1", vec!["-1", "u32"]),
-        ("bytes = 200", "bytes = 5000000000", "5000000000", vec!["5000000000"]),
+        ("bytes = 1316", "bytes = -1", "-1", vec!["-1", "an integer from 0 to 4294967295"]),
+        ("bytes = 200", "bytes = 5000000000", "5000000000", vec!["5000000000", "to 4294967295"]),
+        ("bytes = 200", "bytes = \"200\"", "\"200\"", vec!["without quotes"]),
         (
             "kind = \"backlog\", packets = 5, bytes = 200",
             "kind = \"pcap\", file = \"x\", match = \"upd\"",
@@ -243,6 +244,33 @@ fn errors_have_a_span_and_a_correction() {
             assert_eq!(found, under, "{new}: {all}");
         }
     }
+}
+
+#[test]
+fn files_of_another_kind_name_the_right_command() {
+    let router = "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n";
+    let (all, _) = problems(router);
+    assert!(all.contains("this is a router file") && all.contains("`millstream route test.toml`"));
+    let link = with_replacement("1/4", "1/4");
+    let media = format!("{link}\n[media]\nlisten = \"127.0.0.1:8554\"\n");
+    let fabric = format!("{link}\n[fabric]\n");
+    for (text, kind, command) in
+        [(link, "a link", "run"), (media, "a media server", "serve"), (fabric, "a fabric", "run")]
+    {
+        let error = RouterScenario::parse("s.toml", &text, Path::new("")).unwrap_err();
+        let problem = &error.problems[0];
+        let message = format!("this is the scenario of {kind}, not a router file");
+        assert_eq!(problem.message, message);
+        assert_eq!(problem.help, Some(format!("use `millstream {command} s.toml`")));
+    }
+}
+
+#[test]
+fn a_table_instead_of_a_list_of_tables_is_explained() {
+    let text = with_replacement("[[stream]]", "[stream]");
+    let single = text.split("[[stream]]").next().unwrap();
+    let (all, _) = problems(single);
+    assert!(all.contains("write [[stream]], with two brackets"), "{all}");
 }
 
 #[test]

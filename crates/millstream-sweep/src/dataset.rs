@@ -43,6 +43,13 @@ impl Output {
             _ if path.is_dir() => {}
             Some("csv") => return Ok(one(Some(path.to_owned()), None)),
             Some("parquet") => return Ok(one(None, Some(path.to_owned()))),
+            // Extensions have letters; a directory may end with a version.
+            Some(other) if other.starts_with(|letter: char| letter.is_ascii_alphabetic()) => {
+                return Err(SweepError::InvalidArgument {
+                    message: format!("{}: a dataset cannot be .{other}", path.display()),
+                    help: Some("use FILE.csv, FILE.parquet, or a directory for both".into()),
+                });
+            }
             _ => {}
         }
         std::fs::create_dir_all(path).map_err(SweepError::file(path))?;

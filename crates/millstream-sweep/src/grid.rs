@@ -140,6 +140,12 @@ impl Grid {
         SweepError::InvalidArgument { message, help: None }
     }
 
+    /// Returns the scenario of the first point.
+    #[must_use]
+    pub fn into_first(self) -> Scenario {
+        self.first
+    }
+
     /// Returns the number of points.
     #[must_use]
     pub fn points(&self) -> usize {

@@ -218,8 +218,9 @@ mod tests {
     fn rows_are_synced_by_batch_and_by_time() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("s.toml");
-        let scenario = "[link]\nrate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\n\
-                        name = \"a\"\nsource = { kind = \"backlog\", packets = 1, bytes = 100 }\n";
+        let scenario = "[link]\nrate = \"1 Mbit/s\"\n[scheduler]\ndiscipline = \"fifo\"\n\
+                        [[stream]]\nname = \"a\"\n\
+                        source = { kind = \"backlog\", packets = 1, bytes = 100 }\n";
         std::fs::write(&file, scenario).unwrap();
         let grid = Grid::load(&file, Vec::new()).unwrap();
         let (mut journal, entries) = Journal::open(&folder.path().join("j"), &grid).unwrap();

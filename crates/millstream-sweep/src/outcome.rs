@@ -226,20 +226,20 @@ mod tests {
 
     const LINK_TEXT: &str = r#"
         scenario = { duration = "10 ms" }
-        link = { rate = "8 Mbps" }
+        link = { rate = "8 Mbit/s" }
         scheduler = { discipline = "fifo" }
         stream = [
             { name = "a", source = { kind = "backlog", packets = 2, bytes = 1000 } },
-            { name = "b", source = { kind = "poisson", bytes = 1000, rate = "1 bps" } },
+            { name = "b", source = { kind = "poisson", bytes = 1000, rate = "1 bit/s" } },
         ]
     "#;
 
     const FABRIC_TEXT: &str = r#"
         scenario = { duration = "100 us" }
-        link = { rate = "1 Gbps" }
+        link = { rate = "1 Gbit/s" }
         fabric = { topology = { kind = "folded-shuffle", arity = 2, levels = 2 } }
         scheduler = { discipline = "fifo" }
-        stream = [{ name = "a", source = { kind = "poisson", bytes = 100, rate = "100 Mbps" } }]
+        stream = [{ name = "a", source = { kind = "poisson", bytes = 100, rate = "100 Mbit/s" } }]
     "#;
 
     #[test]

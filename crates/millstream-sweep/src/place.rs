@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = r#"
-        link = { rate = "1 Mbps" }
+        link = { rate = "1 Mbit/s" }
         stream = [
             { name = "a", weight = 1, source = { kind = "cbr" } },
             { name = "0", weight = 1, source = { kind = "cbr" } },

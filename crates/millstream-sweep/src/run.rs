@@ -34,7 +34,7 @@ pub struct Plan {
 pub struct Failure {
     /// Index of the point.
     pub point: usize,
-    /// Settings of the point, `link.rate=10 Mbps scheduler.discipline=drr`.
+    /// Settings of the point, `link.rate=10 Mbit/s scheduler.discipline=drr`.
     pub settings: String,
     /// Seed of the run.
     pub seed: u64,

@@ -6,7 +6,7 @@ use toml::Value;
 
 use crate::error::SweepError;
 
-const FORM: &str = "PLACE=VALUE,… such as link.rate=\"10 Mbps,20 Mbps\" or \
+const FORM: &str = "PLACE=VALUE,… such as link.rate=\"10 Mbit/s,20 Mbit/s\" or \
                     scheduler.discipline=fifo,drr";
 
 /// A location in the scenario file and its values.
@@ -24,7 +24,7 @@ impl FromStr for Setting {
     /// Parses `PLACE=VALUE,…` with values separated by commas.
     ///
     /// A TOML number, boolean, quoted string, array or inline table keeps its type. Any other value
-    /// is a string, so `20 Mbps` and `fifo` need no quotes.
+    /// is a string, so `20 Mbit/s` and `fifo` need no quotes.
     fn from_str(text: &str) -> Result<Self, SweepError> {
         let wrong = |what: &str| SweepError::invalid_argument(format!("`{text}`: {what}"), FORM);
         let (place, values) = text.split_once('=').ok_or_else(|| wrong("there is no `=`"))?;
@@ -111,8 +111,8 @@ mod tests {
         assert_eq!(values("a.b=10,0.5,true"), expected);
         let strings =
             |some: &[&str]| some.iter().map(|text| Value::from(*text)).collect::<Vec<_>>();
-        let texts = "a.b=20 Mbps, 1/4,fifo,\"10\",'x,y',inf,2026-01-01";
-        let expected = ["20 Mbps", "1/4", "fifo", "10", "x,y", "inf", "2026-01-01"];
+        let texts = "a.b=20 Mbit/s, 1/4,fifo,\"10\",'x,y',inf,2026-01-01";
+        let expected = ["20 Mbit/s", "1/4", "fifo", "10", "x,y", "inf", "2026-01-01"];
         assert_eq!(values(texts), strings(&expected));
         assert_eq!(values(r#"a.b="x\",y""#), strings(&["x\",y"]));
     }

@@ -27,7 +27,7 @@ fn json(text: &str, options: &[&str]) -> (i32, Value) {
 }
 
 /// Returns a scenario of backlogged streams with these periods and windows. A packet has 1,000
-/// bytes and takes 1 ms at 8 Mb/s.
+/// bytes and takes 1 ms at 8 Mbit/s.
 fn backlogged(discipline: &str, streams: &[(&str, &str)]) -> String {
     let mut text =
         format!("[link]\nrate = \"8 Mbps\"\n[scheduler]\ndiscipline = \"{discipline}\"\n");
@@ -48,7 +48,7 @@ fn contracts_beyond_the_link_rate_exit_with_status_3() {
     for stream in value["streams"].as_array().unwrap() {
         assert_eq!(stream["verdict"], "infeasible");
         assert_eq!(stream["because"], "the contracts need 160.0 % of the link");
-        assert_eq!(stream["change"], "link.rate = \"12800000 bps\", or looser contracts");
+        assert_eq!(stream["change"], "link.rate = \"12800000 bit/s\", or looser contracts");
     }
     let (status, out, errors) = check(&text, &[]);
     assert_eq!((status, errors.as_str()), (3, "error: a contract is infeasible\n"));
@@ -105,7 +105,7 @@ fn unknown_verdicts_name_the_failing_premise_and_the_change() {
             "queues",
             "queue = 50 of `s2`",
         ),
-        (kept.replacen("2 ms", "3 ms", 1), "demand", "link.rate = \"10666672 bps\""),
+        (kept.replacen("2 ms", "3 ms", 1), "demand", "link.rate = \"10666672 bit/s\""),
     ] {
         let (status, value) = json(&text, &[]);
         assert_eq!((status, &value["feasible"]), (0, &Value::Null), "{premise}");
@@ -179,7 +179,7 @@ fn a_first_deadline_that_has_passed_and_a_cap_below_the_contract_are_infeasible(
         (
             capped,
             "its contract needs 4000000 bit/s and max-rate is 3000000 bit/s",
-            "max-rate = \"4000000 bps\"",
+            "max-rate = \"4000000 bit/s\"",
         ),
     ] {
         let (status, value) = json(&text, &[]);
@@ -200,7 +200,7 @@ fn reservations_beyond_the_processor_exit_with_status_3() {
     assert_eq!(value["verdict"], "guaranteed");
     assert_eq!(value["paths"][0]["verdict"], "guaranteed");
     assert_eq!(value["paths"][1]["verdict"], Value::Null, "best effort has no contract");
-    let text = fs::read_to_string(&example).unwrap().replacen("50 Kpps", "50 Mpps", 1);
+    let text = fs::read_to_string(&example).unwrap().replacen("50 kpps", "50 Mpps", 1);
     let (status, out, errors) = check(&text, &[]);
     assert_eq!((status, errors.as_str()), (3, "error: a contract is infeasible\n"));
     assert!(out.contains("50000 Mcps") || out.contains("more than available"), "{out}");
@@ -220,7 +220,7 @@ fn a_media_file_too_fast_for_the_link_exits_with_status_3() {
     assert_eq!(value["admission"][0]["room"], 10);
     let text = fs::read_to_string(&example).unwrap();
     let data = folder.join("../data/").display().to_string();
-    let slow = text.replace("20 Mbps", "500 Kbps").replace("../data/", &data);
+    let slow = text.replace("20 Mbit/s", "500 kbit/s").replace("../data/", &data);
     let (status, out, _) = check(&slow, &[]);
     assert_eq!(status, 3, "{out}");
     assert!(out.contains("infeasible for clients of `clip`"), "{out}");

@@ -74,7 +74,7 @@ fn reserved_streams_keep_their_throughput_beside_bulk_traffic() {
     assert!(calls["mean"].as_u64().unwrap() * 2 < bulk["mean"].as_u64().unwrap());
     assert!(streams[2]["throughput"].as_f64().unwrap() < streams[2]["offered"].as_f64().unwrap());
     assert!(streams[2]["jitter_max_ns"].is_null());
-    // Each end-point needs 12.5 connections of 16 Mb/s for its load of 0.2.
+    // Each end-point needs 12.5 connections of 16 Mbit/s for its load of 0.2.
     assert_eq!(streams[0]["connections_asked"], 50);
 }
 
@@ -96,7 +96,7 @@ fn the_report_shows_streams_fabric_and_busiest_links() {
     let html = page();
     for part in [
         "Results by stream",
-        "16 of 1.00 Gb/s",
+        "16 of 1.00 Gbit/s",
         "<title>The fabric, links coloured by utilisation</title>",
         "switch 0 to end-point 0: ",
         "The busiest links",

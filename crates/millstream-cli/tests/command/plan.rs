@@ -62,7 +62,7 @@ fn a_chart_is_drawn_and_overhead_lengthens_packets() {
     let more = ["--software", "bench.json", "--overhead", "24", "--figure", "chart.svg"];
     let (status, out, err, folder) = plan(&[&DEMAND[..], &more].concat());
     assert_eq!(status, 0, "{err}");
-    assert!(out.starts_with("4 streams, packets of 88 bytes at 1.00 Gb/s"), "{out}");
+    assert!(out.starts_with("4 streams, packets of 88 bytes at 1.00 Gbit/s"), "{out}");
     assert!(out.contains("must fit in 704.0 ns"), "{out}");
     let chart = fs::read_to_string(folder.path().join("chart.svg")).unwrap();
     assert!(chart.contains("packet-time, 88 bytes") && chart.contains("hilq-exact"));

@@ -45,7 +45,7 @@ fn example(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name)
 }
 
-/// Returns rows that keep a 1 Mb/s link busy.
+/// Returns rows that keep a 1 Mbit/s link busy.
 fn busy_rows(count: u64) -> String {
     (0..count)
         .map(|k| format!("{},{},1250\n", k * 1_000_000, if k % 2 == 0 { "a" } else { "b" }))
@@ -193,7 +193,7 @@ fn calibrate_prints_costs_that_the_router_file_accepts() {
     let text = text.replace("mark.wasm", &example("router/mark.wasm").display().to_string());
     let text = text.replace("../data/", &format!("{}/", example("data").display()));
     let copy = folder.path().join("router.toml");
-    fs::write(&copy, text.replace("50 Kpps", "1 Kpps")).unwrap();
+    fs::write(&copy, text.replace("50 kpps", "1 kpps")).unwrap();
     let (status, _, error) = outcome(millstream().arg("check").arg(&copy));
     assert_eq!(status, 0, "{error}");
     let (status, json, _) = outcome(millstream().args(["route", "calibrate", "--json"]).arg(&copy));

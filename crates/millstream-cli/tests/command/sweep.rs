@@ -225,7 +225,7 @@ fn wrong_arguments_are_errors_before_the_first_run() {
         ),
         (
             &["--set", "link.rate=10 Mbps,10 miles", "--set", "stream.*.queue=1,2"],
-            &["`--set link.rate=10 miles`:", "Mbps"],
+            &["`--set link.rate=10 miles`:", "Mbit/s"],
         ),
         (
             &["--set", "scheduler.discipline=fifo,dwsc"],

@@ -91,7 +91,7 @@ fn a_packets_stages_add_up_to_its_latency() {
         }
         assert_eq!(at_ns, ns(journey, "ts") + ns(journey, "dur"));
         assert_eq!(journey["args"]["latency_ns"], ns(journey, "dur"));
-        // 1 Gb/s is 8 ns a byte; every link takes 30 ns, every switch 145 ns.
+        // 1 Gbit/s is 8 ns a byte; every link takes 30 ns, every switch 145 ns.
         let links = stages[row].iter().filter(|stage| stage["name"] == "link and switch").count();
         let bytes = journey["args"]["bytes"].as_u64().unwrap();
         let unloaded_ns = links as u64 * (145 + 30) + 30 + bytes * 8;

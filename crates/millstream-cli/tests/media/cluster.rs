@@ -206,7 +206,7 @@ fn end(server: Server) -> serde_json::Value {
 #[test]
 fn clients_are_redirected_to_the_server_with_the_most_capacity() {
     on(2, |hosts| {
-        // A client needs at least 0.95 Mb/s: two and three clients fit.
+        // A client needs at least 0.95 Mbit/s: two and three clients fit.
         let servers = hosts.serve(&["2.2 Mbps", "3.1 Mbps"], "");
         let mut players = Vec::new();
         for number in 0..5 {

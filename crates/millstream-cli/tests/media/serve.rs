@@ -54,8 +54,8 @@ fn every_frame_arrives_complete_with_each_transport_and_placement() {
 
 #[test]
 fn overload_drops_only_b_frames_and_the_counters_match() {
-    // One pattern of the file is 13,800 bytes in 0.1 s, 1.15 Mb/s with headers. Two of six frames,
-    // B-frames, may be lost: 0.95 Mb/s must arrive.
+    // One pattern of the file is 13,800 bytes in 0.1 s, 1.15 Mbit/s with headers. Two of six
+    // frames, B-frames, may be lost: 0.95 Mbit/s must arrive.
     let stream = format!("{DEADLINE}\nwindow = \"2/6\"");
     let server = Server::start(180, "3.1 Mbps", "", &stream, "");
     let mut players: Vec<Player> = (0..3).map(|_| Player::open(server.rtsp, "film")).collect();

@@ -180,7 +180,7 @@ fn mistakes_are_errors_with_their_location() {
     let file = folder.path().join("router.toml");
     for (right, wrong, parts) in [
         ("port = \"wan\"", "port = \"wam\"", &["no port `wam`", "did you mean `wan`"][..]),
-        ("50 Kpps", "50 kpps", &["Kpps"]),
+        ("50 Kpps", "50 KPPS", &["did you mean \"50 kpps\"?"]),
         ("cost = \"1 us\"\n", "", &["50000 packets per second without a `cost`", "cost = "]),
         ("dscp = 46", "dscp = 64", &["code point of 64", "from 0 to 63"]),
         ("10.2.0.0/16", "10.2.0.0/40", &["`10.2.0.0/40` is not an IP prefix"]),
@@ -297,7 +297,7 @@ fn the_repository_s_example_is_checked_and_runs() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router/router.toml");
     let (status, text, _) = outcome(millstream().arg("check").arg(&file));
     assert_eq!(status, 0);
-    assert!(text.contains("rtp") && text.contains("50000 packets/s"), "{text}");
+    assert!(text.contains("rtp") && text.contains("50.0 kpps of 1.00 µs"), "{text}");
     let (status, text, errors) = outcome(millstream().arg("route").arg(&file).arg("--json"));
     assert_eq!(status, 0, "{errors}");
     let report: Value = serde_json::from_str(&text).unwrap();

@@ -193,7 +193,7 @@ fn add(
     else {
         return Err(wrong("only video files and live streams are served").help(
             "source = { kind = \"mpeg\", file = \"clip.mpg\", repeat = true }, or \
-             { kind = \"live\", rate = \"2 Mbps\" }",
+             { kind = \"live\", rate = \"2 Mbit/s\" }",
         ));
     };
     if !['I', 'P', 'B'].iter().all(|kind| frames.contains(*kind)) {

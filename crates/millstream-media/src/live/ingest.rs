@@ -505,7 +505,7 @@ mod tests {
         other[11] = 9;
         assert!(!ingest.packet(&other, 3 * PERIOD_NS), "another source");
         assert_eq!((ingest.counts().beyond, ingest.counts().strange_packets), (1, 4));
-        // Twice the rate: 10 kB each 40 ms are 2 Mb/s.
+        // Twice the rate: 10 kB each 40 ms are 2 Mbit/s.
         let released = (2..202).filter(|number| {
             ingest.packet(&packet(*number, 10_000), u64::from(*number) * PERIOD_NS)
         });

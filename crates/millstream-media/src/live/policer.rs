@@ -99,7 +99,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// Frames each 40 ms on a link of 8 Mb/s: 1 µs a byte; 1 Mb/s, bursts of 10 kB.
+    /// Frames each 40 ms on a link of 8 Mbit/s: 1 µs a byte; 1 Mbit/s, bursts of 10 kB.
     fn allowance() -> Allowance {
         let link = Link { rate_bps: 8_000_000, overhead: 0, credits: None };
         Allowance::new(40 * MS, 1_000_000, 10_000, link)

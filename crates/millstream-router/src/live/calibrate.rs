@@ -405,9 +405,9 @@ mod tests {
 
     fn scenario(paths: &str) -> RouterScenario {
         let text = format!(
-            "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+            "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n\
              address = \"10.1.0.1/24\"\n\
-             [[port]]\nname = \"b\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+             [[port]]\nname = \"b\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n\
              discipline = \"wf2q+\"\n{paths}\n\
              [[route]]\nprefix = \"10.2.0.0/16\"\nport = \"b\"\nneighbour = \"02:00:00:00:02:01\"\n\
              [[route]]\nprefix = \"2001:db8:2::/48\"\nport = \"b\"\n\

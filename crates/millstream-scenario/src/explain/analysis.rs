@@ -270,7 +270,7 @@ impl Case<'_> {
         let needed = deadlines::scaled(self.scenario.link.rate_bps, ppm);
         Verdict::infeasible(
             format!("the contracts need {} % of the link", deadlines::percent(ppm)),
-            Some(format!("link.rate = \"{needed} bps\", or looser contracts")),
+            Some(format!("link.rate = \"{needed} bit/s\", or looser contracts")),
         )
     }
 
@@ -365,7 +365,7 @@ impl Case<'_> {
         let fits = load <= u128::from(bounds.effective_rate_bps());
         let why = "the offered rate of it and of the streams before it exceeds the link rate";
         let bound = delay_ns.zip(source).filter(|_| fits);
-        let faster = u64::try_from(load).ok().map(|load| format!("link.rate above {load} bps"));
+        let faster = u64::try_from(load).ok().map(|load| format!("link.rate above {load} bit/s"));
         checks.add(
             "rate",
             bound.is_none().then(|| FailedPremise { detail: why.into(), change: faster }),

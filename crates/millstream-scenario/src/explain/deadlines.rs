@@ -106,7 +106,7 @@ fn check_rate_cap(
     (need_bps > cap_bps).then(|| {
         Verdict::infeasible(
             format!("its contract needs {need_bps} bit/s and max-rate is {cap_bps} bit/s"),
-            Some(format!("max-rate = \"{need_bps} bps\"")),
+            Some(format!("max-rate = \"{need_bps} bit/s\"")),
         )
     })
 }
@@ -261,7 +261,7 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> FailedPremis
                 "the contracts need {} % of the link if all packets have the largest length",
                 percent(ppm)
             ),
-            format!("link.rate = \"{} bps\"", scaled(scenario.link.rate_bps, ppm)),
+            format!("link.rate = \"{} bit/s\"", scaled(scenario.link.rate_bps, ppm)),
         ),
         Failing::TooClose => FailedPremise::new(
             "the needed share of the link is too near to 1 for a decision".to_owned(),

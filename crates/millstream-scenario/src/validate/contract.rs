@@ -117,7 +117,7 @@ fn max_rate(
         if let Some(burst) = keys.burst {
             problems.push(
                 Problem::new(burst.span(), "a `burst` without a `max-rate`")
-                    .help("both define a token bucket, for example max-rate = \"20 Mbps\""),
+                    .help("both define a token bucket, for example max-rate = \"20 Mbit/s\""),
             );
         }
         return None;

@@ -116,7 +116,7 @@ mod tests {
 
     fn parse(scheduler: &str, stream: &str) -> Result<Option<EndSystem>, String> {
         let text = format!(
-            "[link]\nrate = \"1 Gbps\"\n[scheduler]\ndiscipline = \"dwcs\"\n{scheduler}\n\
+            "[link]\nrate = \"1 Gbit/s\"\n[scheduler]\ndiscipline = \"dwcs\"\n{scheduler}\n\
              [[stream]]\nname = \"a\"\n{stream}\n\
              source = {{ kind = \"backlog\", packets = 1, bytes = 100 }}\n"
         );

@@ -185,7 +185,7 @@ mod tests {
 
     pub(super) fn parse(section: &str) -> Result<Media, String> {
         let text = format!(
-            "{section}\n[link]\nrate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n\
+            "{section}\n[link]\nrate = \"1 Mbit/s\"\n[scheduler]\ndiscipline = \"fifo\"\n\
              [[stream]]\nname = \"a\"\nsource = {{ kind = \"mpeg\", file = \"a.mpg\" }}\n"
         );
         Scenario::parse("a.toml", &text, Path::new("")).map(|scenario| scenario.media).map_err(
@@ -255,7 +255,7 @@ mod tests {
         use crate::{Source, VideoInput, VideoPayloadFormat};
         let carrier = |source: &str| {
             let text = format!(
-                "[link]\nrate = \"1 Mbps\"\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\n\
+                "[link]\nrate = \"1 Mbit/s\"\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\n\
                  name = \"a\"\nsource = {{ kind = \"mpeg\", {source}, stop = \"1 s\" }}\n"
             );
             let scenario = Scenario::parse("a.toml", &text, Path::new(""));
@@ -276,7 +276,7 @@ mod tests {
         );
         let error = carrier("file = \"a.mpg\", payload = \"avi\"").unwrap_err();
         assert!(error.contains("avi") && error.contains("mpeg-ts"), "{error}");
-        let model = "model = \"mpeg4\", rate = \"1 Mbps\", payload = \"mpeg-ts\"";
+        let model = "model = \"mpeg4\", rate = \"1 Mbit/s\", payload = \"mpeg-ts\"";
         assert!(carrier(model).unwrap_err().contains("`payload` is for files"));
     }
 

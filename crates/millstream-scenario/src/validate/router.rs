@@ -15,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use toml::Spanned;
 
-use super::{stem, syntax_problem};
+use super::{not_a_router_file, stem, syntax_problem};
 use crate::error::{Problem, list, nearest};
 use crate::file::LateName;
 use crate::file::router::{
@@ -54,8 +54,9 @@ pub(crate) fn validate_router(
     text: &str,
     folder: &Path,
 ) -> Result<RouterScenario, Vec<Problem>> {
-    let file: RouterFile =
-        toml::from_str(text).map_err(|error| vec![syntax_problem(&error, text)])?;
+    let file: RouterFile = toml::from_str(text).map_err(|error| {
+        vec![not_a_router_file(name, text).unwrap_or_else(|| syntax_problem(&error, text))]
+    })?;
     let mut problems = Vec::new();
     let kernel_routes = file.router.kernel_routes.as_ref().filter(|given| *given.get_ref());
     let has_device =
@@ -478,7 +479,7 @@ fn path(
         }
         (None, Some(_)) => problems.push(
             Problem::new(table.name.span(), "a `burst` without a `max-rate`")
-                .help("both define a token bucket, for example max-rate = \"20 Mbps\""),
+                .help("both define a token bucket, for example max-rate = \"20 Mbit/s\""),
         ),
         (None, None) => {}
     }

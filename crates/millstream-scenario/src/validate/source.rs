@@ -68,7 +68,7 @@ pub(super) fn source(
             if let (Some(peak), true) = (&keys.peak_rate, peak_rate_bps <= mean_bps) {
                 problems.push(Problem::new(
                     peak.span(),
-                    format!("the peak rate must exceed each source's mean of {mean_bps} bps"),
+                    format!("the peak rate must exceed each source's mean of {mean_bps} bit/s"),
                 ));
             }
             Source::Pareto { bytes, largest, rate_bps, peak_rate_bps, sources, start_ns, stop_ns }

@@ -397,7 +397,7 @@ fn admission_tries_other_destinations_if_a_route_is_full() {
         path.push(usize::from(destination != 1));
     };
     let admitted = Admission::admit(4, LINK_BPS, 0.006, &classes, 1, route, 2);
-    // Two connections of 6 Mb/s fit into 12 Mb/s: two on each of the two links.
+    // Two connections of 6 Mbit/s fit into 12 Mbit/s: two on each of the two links.
     assert_eq!((admitted.reserved_bps(0), admitted.reserved_bps(1)), (12_000_000, 12_000_000));
     assert_eq!(admitted.counts()[0].admitted, 4);
 }

@@ -408,7 +408,7 @@ mod tests {
     use alloc::string::ToString;
     use core::num::NonZeroU64;
 
-    /// A slot, ns: 125 bytes at 1 Gb/s.
+    /// A slot, ns: 125 bytes at 1 Gbit/s.
     const SLOT_NS: u64 = 1000;
 
     const THEOREMS: [Theorem; 4] =

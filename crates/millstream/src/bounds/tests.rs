@@ -281,7 +281,7 @@ fn below_a_channel_the_link_is_slower_and_late() {
         let promise = bounds.latency_rate_below(discipline, 0, &channel)?;
         Ok((promise.rate_bps, promise.latency_ns, promise.error_ns, promise.carried_bytes))
     };
-    // 800 Mb/s, 10 ns a byte, are left: 1,000 bytes of the other, 400 + 150 of the channel.
+    // 800 Mbit/s, 10 ns a byte, are left: 1,000 bytes of the other, 400 + 150 of the channel.
     let wfq = Ok((200_000_000, 4_000 + 10_001 + 5_500, 10_001 + 5_500, 0));
     assert_eq!(below(FairDiscipline::Wfq, 200_000_000, 400), wfq);
     // A packet of 150 is sent whole, though the burst is less.
@@ -304,7 +304,7 @@ fn below_a_channel_a_clock_gains_what_the_whole_link_rounds() {
         let promise = bounds.latency_rate_below(discipline, 0, &channel)?;
         Ok((promise.rate_bps, promise.latency_ns, promise.error_ns))
     };
-    // 9,882,352,941 bits/s are sent, 8 Gb/s are left: 1 ns a byte.
+    // 9,882,352,941 bits/s are sent, 8 Gbit/s are left: 1 ns a byte.
     let rate_bps = 1_882_352_941;
     let (wfq, scfq) = (FairDiscipline::Wfq, FairDiscipline::Scfq);
     assert_eq!(below(wfq, None, 64, rate_bps), Err(NoPromise::ClockDrifts));

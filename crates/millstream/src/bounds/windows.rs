@@ -228,7 +228,7 @@ mod tests {
     use crate::contract::Window;
     use alloc::string::ToString;
 
-    /// Packets of 25 to 125 bytes: 200 to 1,000 ns at 1 Gb/s.
+    /// Packets of 25 to 125 bytes: 200 to 1,000 ns at 1 Gbit/s.
     fn stream(period_ns: u64, lost: u32, of: u32) -> StreamLimits {
         let window = Window::new(lost, of).unwrap();
         StreamLimits { period_ns, window, ..StreamLimits::new(25, 125) }

@@ -104,7 +104,7 @@ fn scenario(of: &Placement, kind: &str) -> RouterScenario {
     );
     for (name, core) in ["a", "b", "c"].into_iter().zip(of.ports) {
         text += &format!(
-            "[[port]]\nname = \"{name}\"\nrate = \"400 Mbps\"\ncore = {core}\n{}\n",
+            "[[port]]\nname = \"{name}\"\nrate = \"400 Mbit/s\"\ncore = {core}\n{}\n",
             kind.replace("NAME", name)
         );
     }
@@ -326,7 +326,7 @@ fn too_many_cores_and_moves_between_cores_are_refused() {
     let parse = |cores: usize, port: usize, path: usize| {
         let text = format!(
             "[router]\ncores = {cores}\n\
-             [[port]]\nname = \"a\"\nkind = \"pcap\"\noutput = \"a.pcap\"\nrate = \"1 Gbps\"\n\
+             [[port]]\nname = \"a\"\nkind = \"pcap\"\noutput = \"a.pcap\"\nrate = \"1 Gbit/s\"\n\
              mac = \"02:00:00:00:00:01\"\ncore = {port}\n\
              [[path]]\nname = \"moves\"\ncore = {path}\n\
              {}[[route]]\nprefix = \"0.0.0.0/0\"\nport = \"a\"\n\

@@ -70,7 +70,7 @@ mod tests {
 
     fn parse(source: &str) -> Result<Live, String> {
         let text = format!(
-            "[scenario]\nduration = \"1 s\"\n[link]\nrate = \"9 Mbps\"\n[scheduler]\ndiscipline \
+            "[scenario]\nduration = \"1 s\"\n[link]\nrate = \"9 Mbit/s\"\n[scheduler]\ndiscipline \
              = \"fifo\"\n\
              [[stream]]\nname = \"a\"\nsource = {{ kind = \"live\", {source} }}\n"
         );
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn rate_suffices_and_every_key_is_parsed() {
-        let least = parse("rate = \"2 Mbps\"").unwrap();
+        let least = parse("rate = \"2 Mbit/s\"").unwrap();
         let expected = Live {
             rate_bps: 2_000_000,
             burst_bytes: 125_000,
@@ -101,9 +101,8 @@ mod tests {
         };
         assert_eq!(least, expected);
         let most = parse(
-            "rate = \"1 Mbps\", burst = \"60 KB\", codec = \"mpeg\", publish = [\"studio\"], wait \
-             = \"2 s\", \
-             stop = \"1 s\"",
+            "rate = \"1 Mbit/s\", burst = \"60 KB\", codec = \"mpeg\", publish = [\"studio\"], \
+             wait = \"2 s\", stop = \"1 s\"",
         );
         let expected = Live {
             rate_bps: 1_000_000,
@@ -120,10 +119,10 @@ mod tests {
     fn errors_contain_the_value_and_a_correction() {
         for (source, parts) in [
             ("codec = \"h264\"", ["lacks `rate`", "needs `rate`"]),
-            ("rate = \"1 Mbps\", burst = \"100 B\"", ["`burst` of 100 B", "from 2000"]),
-            ("rate = \"1 Mbps\", publish = []", ["no user", "users"]),
-            ("rate = \"1 Mbps\", codec = \"vp8\"", ["vp8", "h264"]),
-            ("rate = \"1 Mbps\", file = \"a\"", ["no `file`", "burst"]),
+            ("rate = \"1 Mbit/s\", burst = \"100 B\"", ["`burst` of 100 B", "from 2000"]),
+            ("rate = \"1 Mbit/s\", publish = []", ["no user", "users"]),
+            ("rate = \"1 Mbit/s\", codec = \"vp8\"", ["vp8", "h264"]),
+            ("rate = \"1 Mbit/s\", file = \"a\"", ["no `file`", "burst"]),
         ] {
             let error = parse(source).unwrap_err();
             for part in parts {

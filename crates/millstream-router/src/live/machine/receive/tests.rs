@@ -86,7 +86,7 @@ fn a_packet_longer_than_the_outputs_frames_is_dropped() {
 /// A filter matches on the length, which the flow cache does not compare.
 #[test]
 fn filters_keep_flows_out_of_the_flow_cache() {
-    let mut text = "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n\
+    let mut text = "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n\
                     address = \"10.1.0.1/24\"\n"
         .to_owned();
     for filter in ["greater 150", "ip"] {
