@@ -19,7 +19,7 @@ def main() -> None:
     base = millstream.Scenario.from_file(EXAMPLES / "compare/scenario.toml")
     axes = {
         "scheduler.discipline": ["fifo", "drr", "wf2q+"],
-        "link.rate": ["8 Mbps", "16 Mbps"],
+        "link.rate": ["8 Mbit/s", "16 Mbit/s"],
     }
     client = Client(sys.argv[1]) if len(sys.argv) > 1 else None  # type: ignore[no-untyped-call]
     made = sweep.run(sweep.grid(base, axes), seeds=range(5), results="out/cluster", executor=client)

@@ -9,7 +9,7 @@ from millstream import Scenario
 def main() -> None:
     """Runs three streams on an overloaded link."""
     scenario = (
-        Scenario("10 Mbps", "dwcs", duration="2 s", name="first")
+        Scenario("10 Mbit/s", "dwcs", duration="2 s", name="first")
         .stream(
             "video",
             period="2 ms",
@@ -22,7 +22,7 @@ def main() -> None:
             "bulk",
             period="5 ms",
             queue=100,
-            source={"kind": "pareto", "bytes": 1500, "rate": "8 Mbps"},
+            source={"kind": "pareto", "bytes": 1500, "rate": "8 Mbit/s"},
         )
     )
     result = scenario.run(departures=True)

@@ -13,22 +13,25 @@ def main() -> None:
     """Runs the grid in local processes and prints the call's delays."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "out/sweep")
     base = (
-        Scenario("10 Mbps", duration="5 s")
+        Scenario("10 Mbit/s", duration="5 s")
         .stream(
-            "call", period="10 ms", weight=2, source={"kind": "cbr", "bytes": 500, "rate": "2 Mbps"}
+            "call",
+            period="10 ms",
+            weight=2,
+            source={"kind": "cbr", "bytes": 500, "rate": "2 Mbit/s"},
         )
         .stream(
             "rest",
             period="10 ms",
             queue=200,
-            source={"kind": "pareto", "bytes": 1500, "rate": "6 Mbps"},
+            source={"kind": "pareto", "bytes": 1500, "rate": "6 Mbit/s"},
         )
     )
     points = sweep.grid(
         base,
         {
             "scheduler.discipline": ["fifo", "wf2q+", "dwcs"],
-            "stream.rest.source.rate": ["6 Mbps", "9 Mbps"],
+            "stream.rest.source.rate": ["6 Mbit/s", "9 Mbit/s"],
         },
     )
     made = sweep.run(points, seeds=range(3), results=folder)

@@ -6,8 +6,8 @@ nanoseconds. The schedule equals that of the ``millstream`` command, packet for 
 :mod:`millstream.sweep` runs many scenarios.
 
 >>> import millstream
->>> scenario = millstream.Scenario("8 Mbps", "edf", duration="1 s")
->>> cbr = {"kind": "cbr", "bytes": 1000, "rate": "2 Mbps"}
+>>> scenario = millstream.Scenario("8 Mbit/s", "edf", duration="1 s")
+>>> cbr = {"kind": "cbr", "bytes": 1000, "rate": "2 Mbit/s"}
 >>> result = scenario.stream("voice", period="20 ms", source=cbr).run()
 >>> result.summary["streams"][0]["sent"]
 250

@@ -21,6 +21,15 @@ class TrafficError(MillstreamError):
 class ContractError(MillstreamError):
     """A stream's contract cannot be scheduled."""
 
+def duration_ns(text: str) -> int:
+    """Parses a duration such as ``"40 ms"``; returns ns."""
+
+def rate_bps(text: str) -> int:
+    """Parses a rate such as ``"10 Mbit/s"``; returns bits/s."""
+
+def size_bytes(text: str) -> int:
+    """Parses a size such as ``"16 kB"``; returns bytes."""
+
 def disciplines() -> list[tuple[str, str]]:
     """Returns every discipline of the engine: its name and summary."""
 
@@ -167,41 +176,22 @@ class Scheduler:
     @property
     def structure(self) -> str:
         """The data structure that finds the first stream."""
-    def add_stream(
+    def _add_stream(
         self,
         *,
-        period_ns: int | None = None,
-        window: tuple[int, int] = (0, 0),
-        first_deadline_ns: int | None = None,
-        late: str = "send",
-        weight: int = 1,
-        quantum_bytes: int | None = None,
-        priority: int = 0,
-        queue: int | None = None,
-        max_rate_bps: int | None = None,
-        burst_bytes: int | None = None,
-        credits: int | None = None,
-        fmc: bool = False,
-    ) -> int:
-        """Adds a stream and returns its number.
-
-        Args:
-            period_ns: T, the interval between deadlines of successive packets, ns.
-            window: (x, y): at most x of any y consecutive packets late or lost.
-            first_deadline_ns: Deadline of the first packet, ns; default: its arrival + period.
-            late: Treatment of late packets: ``send`` or ``drop``.
-            weight: Share under fair queueing; at least 1.
-            quantum_bytes: Quantum of deficit round robin, bytes.
-            priority: Static priority; 0 is served first.
-            queue: Maximum waiting packets; arrivals beyond are dropped. Default: unlimited.
-            max_rate_bps: A cap on the rate, bits/s on the wire.
-            burst_bytes: Burst under the cap, bytes on the wire.
-            credits: Initial credits of 64 bytes; default: no flow control.
-            fmc: MinBW: this is the fabric management channel.
-
-        Raises:
-            ContractError: A required attribute of the discipline is missing, or a value is invalid.
-        """
+        period_ns: int | None,
+        window: tuple[int, int],
+        first_deadline_ns: int | None,
+        late: str,
+        weight: int,
+        quantum_bytes: int | None,
+        priority: int,
+        queue: int | None,
+        max_rate_bps: int | None,
+        burst_bytes: int | None,
+        credits: int | None,
+        fmc: bool,
+    ) -> int: ...
     def enqueue(self, now_ns: int, stream: int, bytes: int, tag: int = 0) -> int | None:
         """Enqueues a packet of ``bytes`` bytes at ``now_ns``.
 

@@ -2,11 +2,11 @@
 
 >>> import millstream
 >>> from millstream import figures
->>> cbr = {"kind": "cbr", "bytes": 1000, "rate": "2 Mbps"}
->>> scenario = millstream.Scenario("8 Mbps", "fifo", duration="1 s").stream("voice", source=cbr)
+>>> cbr = {"kind": "cbr", "bytes": 1000, "rate": "2 Mbit/s"}
+>>> scenario = millstream.Scenario("8 Mbit/s", "fifo", duration="1 s").stream("voice", source=cbr)
 >>> figure = figures.rates(scenario.run(departures=True), bin_ns=100_000_000)
 >>> figure.axes[0].get_ylabel()
-'rate (Mb/s)'
+'rate (Mbit/s)'
 
 The colours are Okabe and Ito's, which are distinct for colour-blind readers; further lines differ
 in their dashes. The same result gives the same bytes of SVG. Every view is a matplotlib ``Figure``,
@@ -123,7 +123,7 @@ def rates(result: Result, bin_ns: int) -> View:
         (int(_column(sent, "time_ns")[-1]) + 1 for _, sent in streams if len(sent)), default=0
     )
     edges = np.append(np.arange(0, end_ns, bin_ns, dtype=np.int64), end_ns)
-    with _figure(result.name, "time (s)", "rate (Mb/s)") as (figure, axes):
+    with _figure(result.name, "time (s)", "rate (Mbit/s)") as (figure, axes):
         for (name, sent), look in zip(streams, _looks(), strict=False):
             bits, _ = np.histogram(
                 _column(sent, "time_ns"), edges, weights=_column(sent, "bytes") * 8

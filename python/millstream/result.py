@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    import pandas
+    import polars
+
     from millstream import _millstream
 
 #: Maximum streams shown in a notebook; ``Result.streams`` has all.
@@ -166,6 +169,19 @@ class Result:
         arrived; ``jitter_max_ns``, the maximum over connections, null for sources without.
         """
         return streams_table(self.summary)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """:attr:`streams` as a pandas DataFrame; needs pandas."""
+        frame: pandas.DataFrame = self.streams.to_pandas()
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """:attr:`streams` as a Polars DataFrame, without a copy; needs Polars."""
+        import polars
+
+        frame = polars.from_arrow(self.streams)
+        assert isinstance(frame, polars.DataFrame)
+        return frame
 
     @property
     def is_fabric(self) -> bool:

@@ -13,6 +13,7 @@ import tomli_w
 from tqdm.auto import tqdm
 
 from millstream import _millstream
+from millstream._millstream import ScenarioError
 from millstream.result import Result
 
 if sys.version_info >= (3, 11):
@@ -38,10 +39,10 @@ class Scenario:
     """Streams, the scheduler, and the shared link.
 
     Built here, or read by :meth:`from_file` or :meth:`from_dict`. Values are those of the scenario
-    file, units included: ``"100 Mbps"``, ``"40 ms"``, ``"1/4"``.
+    file, units included: ``"100 Mbit/s"``, ``"40 ms"``, ``"1/4"``.
 
-    >>> scenario = Scenario("1 Mbps", "wfq", duration="1 s")
-    >>> cbr = {"kind": "cbr", "bytes": 500, "rate": "1 Mbps"}
+    >>> scenario = Scenario("1 Mbit/s", "wfq", duration="1 s")
+    >>> cbr = {"kind": "cbr", "bytes": 500, "rate": "1 Mbit/s"}
     >>> scenario = scenario.stream("a", weight=3, source=cbr).stream("b", source=cbr)
     >>> [row["sent"] for row in scenario.run().streams.slice(0, 1).to_pylist()]
     [250]
@@ -62,7 +63,7 @@ class Scenario:
         """Creates a scenario without streams.
 
         Args:
-            link: The rate, ``"100 Mbps"``, or the whole ``[link]`` table.
+            link: The rate, ``"100 Mbit/s"``, or the whole ``[link]`` table.
             discipline: The order of streams; ``millstream.disciplines()`` lists all.
             structure: The data structure that finds the first stream.
             name: The scenario's name.
@@ -72,6 +73,12 @@ class Scenario:
             **options: The other keys of ``[scheduler]``: ``order``, ``rules``, ``zero_window``,
                 ``table``, ``algorithm``.
         """
+        if not isinstance(link, str | Mapping):
+            message = f'link = {link!r}; must be a rate such as "100 Mbit/s", or the [link] table'
+            raise ScenarioError(message)
+        names = [name for name, _ in _millstream.disciplines()]
+        if discipline not in names:
+            raise ScenarioError(f"discipline = {discipline!r}; must be one of {', '.join(names)}")
         rate = {"rate": link} if isinstance(link, str) else toml_keys(link)
         self._table: dict[str, Any] | None = {
             "scenario": toml_keys({"name": name, "seed": seed, "duration": duration}),

@@ -6,7 +6,8 @@ each, and in batches of NumPy columns, at nearly the engine's own speed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,6 +17,7 @@ import tomli_w
 from numpy.typing import ArrayLike, NDArray
 
 from millstream import _millstream
+from millstream._millstream import ContractError
 from millstream.scenario import toml_keys
 
 #: ``DepartureColumns.deadline_ns`` without a deadline.
@@ -80,8 +82,8 @@ class Scheduler(_millstream.Scheduler):
     arrivals precede the decision.
 
     >>> scheduler = Scheduler("dwcs")
-    >>> half = scheduler.add_stream(period_ns=1, window=(1, 2))
-    >>> rest = scheduler.add_stream(period_ns=1, window=(3, 4))
+    >>> half = scheduler.add_stream(period="40 ms", window="1/2")
+    >>> rest = scheduler.add_stream(period="40 ms", window="3/4")
     >>> scheduler.enqueue(0, rest, 1500), scheduler.enqueue(0, half, 1500)
     (0, 0)
     >>> scheduler.dequeue(0).stream == half
@@ -122,6 +124,69 @@ class Scheduler(_millstream.Scheduler):
         made = super().__new__(cls, asked, structure, link_rate_bps, overhead_bytes, events)
         assert isinstance(made, Scheduler)
         return made
+
+    def add_stream(
+        self,
+        *,
+        period: str | None = None,
+        window: str | tuple[int, int] = (0, 0),
+        first_deadline: str | None = None,
+        late: str = "send",
+        weight: int = 1,
+        quantum_bytes: int | None = None,
+        priority: int = 0,
+        queue: int | None = None,
+        max_rate: str | None = None,
+        burst: str | None = None,
+        credits: int | None = None,
+        fmc: bool = False,
+        period_ns: int | None = None,
+        first_deadline_ns: int | None = None,
+        max_rate_bps: int | None = None,
+        burst_bytes: int | None = None,
+    ) -> int:
+        """Adds a stream and returns its number.
+
+        Quantities with a unit are those of scenario files: ``period="40 ms"``. Each of them can be
+        given as a number under the name with the unit instead: ``period_ns=40_000_000``.
+
+        Args:
+            period: T, the interval between deadlines of successive packets.
+            window: ``"x/y"`` or (x, y): at most x of any y consecutive packets late or lost.
+            first_deadline: Deadline of the first packet; default: its arrival + period.
+            late: Treatment of late packets: ``send`` or ``drop``.
+            weight: Share under fair queueing; at least 1.
+            quantum_bytes: Quantum of deficit round robin, bytes.
+            priority: Static priority; 0 is served first.
+            queue: Maximum waiting packets; arrivals beyond are dropped. Default: unlimited.
+            max_rate: A cap on the rate on the wire, ``"2 Mbit/s"``; needs ``burst``.
+            burst: Burst under the cap on the wire, ``"16 kB"``.
+            credits: Initial credits of 64 bytes; default: no flow control.
+            fmc: MinBW: this is the fabric management channel.
+            period_ns: ``period``, ns.
+            first_deadline_ns: ``first_deadline``, ns.
+            max_rate_bps: ``max_rate``, bits/s.
+            burst_bytes: ``burst``, bytes.
+
+        Raises:
+            ContractError: A required attribute of the discipline is missing, or a value is invalid.
+        """
+        return self._add_stream(
+            period_ns=_quantity("period", period, period_ns, "ns", _millstream.duration_ns),
+            window=_window(window),
+            first_deadline_ns=_quantity(
+                "first_deadline", first_deadline, first_deadline_ns, "ns", _millstream.duration_ns
+            ),
+            late=late,
+            weight=_integer("weight", weight, 1, 2**32 - 1),
+            quantum_bytes=_optional("quantum_bytes", quantum_bytes, 1, 2**32 - 1),
+            priority=_integer("priority", priority, 0, 2**32 - 1),
+            queue=_optional("queue", queue, 0, 2**32 - 1),
+            max_rate_bps=_quantity("max_rate", max_rate, max_rate_bps, "bps", _millstream.rate_bps),
+            burst_bytes=_quantity("burst", burst, burst_bytes, "bytes", _millstream.size_bytes),
+            credits=_optional("credits", credits, 0, 2**64 - 1),
+            fmc=fmc,
+        )
 
     def enqueue_batch(
         self, times: ArrayLike, streams: ArrayLike, bytes: ArrayLike, tags: ArrayLike | None = None
@@ -204,9 +269,54 @@ def _settings(
         {"name": str(stream), "period": "1 ms", "late": "drop", "source": source}
         for stream in range(int(max(table, default=0)) + 1)
     ]
-    link = {"rate": f"{link_rate_bps} bps", "overhead": overhead_bytes}
+    link = {"rate": f"{link_rate_bps} bit/s", "overhead": overhead_bytes}
     text = tomli_w.dumps({"scheduler": scheduler, "link": link, "stream": streams})
     return _millstream.Scenario.parse("Scheduler", text, Path())
+
+
+def _integer(name: str, value: object, least: int, largest: int) -> int:
+    """Returns an argument that must be an integer from ``least`` to ``largest``."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= largest:
+        raise ContractError(f"{name} = {value!r}; must be an integer from {least} to {largest}")
+    return number
+
+
+def _optional(name: str, value: object, least: int, largest: int) -> int | None:
+    """Returns an argument that may be None."""
+    return None if value is None else _integer(name, value, least, largest)
+
+
+def _quantity(
+    name: str, text: object, number: object, unit: str, parse: Callable[[str], int]
+) -> int | None:
+    """Returns a quantity, given as a text with a unit or as a number of ``unit``."""
+    if text is None:
+        return _optional(f"{name}_{unit}", number, 0, 2**64 - 1)
+    if number is not None:
+        raise ContractError(f"give either {name} or {name}_{unit}")
+    if not isinstance(text, str):
+        raise ContractError(
+            f"{name} = {text!r}; must be a text with a unit; {name}_{unit} takes a number"
+        )
+    try:
+        return parse(text)
+    except ContractError as error:
+        raise ContractError(f"{name}: {error}") from None
+
+
+def _window(window: object) -> tuple[int, int]:
+    """Returns the window-constraint x/y."""
+    parts = window.split("/") if isinstance(window, str) else window
+    try:
+        lost, of = (int(part) for part in parts)  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ContractError(f'window = {window!r}; must be "x/y" or (x, y)') from None
+    largest = 2**32 - 1
+    return _integer("window", lost, 0, largest), _integer("window", of, 0, largest)
 
 
 def _column(values: ArrayLike, dtype: type[np.unsignedinteger[Any]], name: str) -> NDArray[Any]:

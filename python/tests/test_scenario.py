@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import polars as pl
@@ -19,7 +20,7 @@ import pyarrow.ipc
 import pytest
 
 import millstream
-from millstream import Scenario
+from millstream import Scenario, ScenarioError
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 CBR = {"kind": "cbr", "bytes": 1000, "rate": "4 Mbps"}
@@ -44,6 +45,20 @@ def test_a_run_says_what_the_command_says(
     assert (tmp_path / "python.html").read_bytes() == (tmp_path / "r.html").read_bytes()
     assert "".join(f"note: {note}\n" for note in result.notes) in ran.stderr
     assert Scenario.from_file(path).check() == json.loads(command("check", path, "--json").stdout)
+
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ((10e6, "fifo"), 'link = 10000000.0; must be a rate such as "100 Mbit/s"'),
+        (("1 Mbit/s", "dwsc"), "discipline = 'dwsc'; must be one of"),
+    ],
+)
+def test_a_wrong_argument_is_named_at_construction(arguments: tuple[Any, str], says: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        Scenario(*arguments)
+    assert says in str(refused.value)
 
 
 def test_a_seed_is_the_commands_seed(root: Path, command: Command) -> None:
@@ -158,6 +173,8 @@ def test_arrow_pandas_and_polars_share_the_departures(root: Path, tmp_path: Path
     numbers = table["time_ns"].chunk(0).to_numpy(zero_copy_only=True)
     assert numbers.ctypes.data == table["time_ns"].chunk(0).buffers()[1].address
 
+    assert result.to_pandas()["sent"].tolist() == result.to_polars()["sent"].to_list()
+    assert result.to_polars().columns == result.streams.column_names
     frame = table.to_pandas()
     assert isinstance(frame.stream.dtype, pd.CategoricalDtype)
     assert frame.bytes.sum() == pl.DataFrame(table)["bytes"].sum()
@@ -198,7 +215,7 @@ def test_a_run_releases_the_gil(tmp_path: Path) -> None:
     # In a process of its own, so that a failure cannot hang the tests.
     script = """
 import os, sys, threading
-from millstream import Scenario
+from millstream import Scenario, ScenarioError
 os.mkfifo("arrivals.csv")
 source = {"kind": "trace", "file": "arrivals.csv"}
 scenario = Scenario("1 Gbps").stream("a", source=source)

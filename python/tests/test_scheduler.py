@@ -55,7 +55,13 @@ def test_a_full_queue_drops_and_counts() -> None:
             {"period_ns": 1, "window": (2, 1)},
             "window 2/1 allows more losses than it has packets; x must be at most y",
         ),
-        ({"period_ns": 1, "weight": 0}, "a weight of 0; it must be at least 1"),
+        ({"period_ns": 1, "weight": 0}, "weight = 0; must be an integer from 1 to 4294967295"),
+        ({"period_ns": 1, "weight": -1}, "weight = -1; must be an integer from 1 to 4294967295"),
+        ({"period_ns": 1.5}, "period_ns = 1.5; must be an integer from 0 to 18446744073709551615"),
+        ({"period": 40}, "period = 40; must be a text with a unit; period_ns takes a number"),
+        ({"period": "40"}, "period: `40` has no unit"),
+        ({"period": "1 ms", "period_ns": 1}, "give either period or period_ns"),
+        ({"period": "1 ms", "window": "half"}, "window = 'half'; must be \"x/y\" or (x, y)"),
         ({"period_ns": 1, "late": "never"}, "late = `never`; must be `send` or `drop`"),
         ({"period_ns": 1, "max_rate_bps": 5}, "a rate cap needs both"),
     ],
@@ -66,6 +72,27 @@ def test_an_invalid_contract_is_rejected(contract: dict[str, object], says: str)
         scheduler.add_stream(**contract)  # type: ignore[arg-type]
     assert says in str(refused.value)
     assert len(scheduler) == 0
+
+
+def test_quantities_with_units_are_those_of_scenario_files() -> None:
+    departures = []
+    for contract in (
+        {"period": "40 ms", "window": "1/2", "first_deadline": "1 s"},
+        {"period_ns": 40_000_000, "window": (1, 2), "first_deadline_ns": 10**9},
+    ):
+        scheduler = Scheduler("dwcs")
+        stream = scheduler.add_stream(**contract)  # type: ignore[arg-type]
+        for _ in range(2):
+            scheduler.enqueue(5, stream, 100)
+        departures.append([scheduler.dequeue(5), scheduler.dequeue(5)])
+    deadlines = [[head.deadline_ns for head in heads if head] for heads in departures]
+    assert deadlines == [[10**9, 10**9 + 40_000_000]] * 2
+    scheduler = Scheduler("fifo")
+    scheduler.add_stream(max_rate="8 Mbit/s", burst="1 kB")
+    scheduler.enqueue(0, 0, 1000)
+    scheduler.enqueue(0, 0, 1000)
+    scheduler.dequeue(0)
+    assert scheduler.next_eligible_ns() == 1_000_000
 
 
 def test_unknown_names_are_reported_as_in_scenario_files() -> None:

@@ -18,8 +18,11 @@ mod scenario;
 mod scheduler;
 
 use millstream::catalogue::DISCIPLINES;
+use millstream_scenario::{parse_duration_ns, parse_rate_bps, parse_size_bytes};
 use millstream_sweep::{Interval, Kind, columns};
 use pyo3::prelude::*;
+
+use self::errors::ContractError;
 
 /// The native module of the package `millstream`; private.
 #[pymodule]
@@ -37,7 +40,7 @@ mod _millstream {
     #[pymodule_export]
     use super::scheduler::{Departure, Scheduler};
     #[pymodule_export]
-    use super::{disciplines, interval, metrics};
+    use super::{disciplines, duration_ns, interval, metrics, rate_bps, size_bytes};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
@@ -56,6 +59,24 @@ fn interval(values: Vec<f64>) -> Option<(f64, Option<f64>)> {
 #[pyfunction]
 fn metrics(fabric: bool) -> Vec<&'static str> {
     columns(fabric).iter().filter(|column| column.kind != Kind::Text).map(|c| c.name).collect()
+}
+
+/// Parses a duration such as `"40 ms"`; returns ns.
+#[pyfunction]
+fn duration_ns(text: &str) -> PyResult<u64> {
+    parse_duration_ns(text).map_err(ContractError::new_err)
+}
+
+/// Parses a rate such as `"10 Mbit/s"`; returns bits/s.
+#[pyfunction]
+fn rate_bps(text: &str) -> PyResult<u64> {
+    parse_rate_bps(text).map_err(ContractError::new_err)
+}
+
+/// Parses a size such as `"16 kB"`; returns bytes.
+#[pyfunction]
+fn size_bytes(text: &str) -> PyResult<u64> {
+    parse_size_bytes(text).map_err(ContractError::new_err)
 }
 
 /// Returns every discipline of the engine: its name and summary.

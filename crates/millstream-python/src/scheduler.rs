@@ -279,11 +279,10 @@ impl Scheduler {
     /// Adds a stream and returns its number.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (
-        *, period_ns=None, window=(0, 0), first_deadline_ns=None, late="send", weight=1,
-        quantum_bytes=None, priority=0, queue=None, max_rate_bps=None, burst_bytes=None,
-        credits=None, fmc=false
+        *, period_ns, window, first_deadline_ns, late, weight, quantum_bytes, priority, queue,
+        max_rate_bps, burst_bytes, credits, fmc
     ))]
-    fn add_stream(
+    fn _add_stream(
         &mut self,
         period_ns: Option<u64>,
         window: (u32, u32),
