@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Schedules recorded packets on an overloaded link and writes a report.
+# Schedules recorded packets on an overloaded link, beside their bounds, and writes a report.
 #
 # MILLSTREAM names a binary that is already built; otherwise the script builds it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-scenario=examples/uplink/scenario.toml
+scenario=examples/guarantee/scenario.toml
 if [ -z "${MILLSTREAM:-}" ]; then
     echo "building the command; cargo shows its progress"
     # Leaves out the router, the media server and Parquet: this run does not use them.
@@ -13,6 +13,6 @@ if [ -z "${MILLSTREAM:-}" ]; then
 fi
 mkdir -p out
 echo "scheduling $scenario"
-"$MILLSTREAM" run "$scenario" --report out/report.html
+"$MILLSTREAM" run "$scenario" --bounds --report out/report.html
 echo
 echo "report with charts: $(pwd)/out/report.html"

@@ -16,6 +16,12 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Write a commented scenario or router file to start from
+    ///
+    /// Asks for what the options leave open, on a terminal. `millstream check` accepts the file.
+    Init(InitArguments),
+    /// List the example scenarios, or copy some of them
+    Examples(ExamplesArguments),
     /// Run a scenario to its end on a simulated link or fabric; print the per-stream table
     Run(RunArguments),
     /// Run a scenario with every combination of settings and seeds; print means and intervals
@@ -43,6 +49,72 @@ pub(crate) enum Command {
     Plan(PlanArguments),
     /// Print the JSON Schema of scenario files, for editors
     Schema(SchemaArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct InitArguments {
+    /// What the file describes
+    #[arg(value_enum)]
+    pub(crate) kind: InitKind,
+    /// The file to write ("-": standard output); default: KIND.toml
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) file: Option<PathBuf>,
+    /// Rate of the link; default: the interface's speed, or 10 Mbit/s, in a fabric 1 Gbit/s
+    #[arg(long, value_name = "RATE", value_parser = millstream_scenario::parse_rate_bps)]
+    pub(crate) rate: Option<u64>,
+    /// uplink: the interface whose speed is the rate; router: an interface to route between, twice;
+    /// addresses are read from the interface
+    #[arg(long = "interface", value_name = "NAME")]
+    pub(crate) interfaces: Vec<String>,
+    /// uplink: a pcap or pcapng capture to schedule instead of generated packets
+    #[arg(long, value_name = "FILE.pcap", value_hint = ValueHint::FilePath)]
+    pub(crate) capture: Option<PathBuf>,
+    /// media: the video file to serve (MPEG-1/2 or H.264); default: a live stream
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) video: Option<PathBuf>,
+    /// voice: number of calls
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) calls: Option<u32>,
+    /// fabric: number of end-points
+    #[arg(long, value_name = "N", value_parser = ["16", "64", "256"])]
+    pub(crate) end_points: Option<String>,
+    /// Do not ask; use the defaults
+    #[arg(long)]
+    pub(crate) yes: bool,
+    /// Overwrite the file
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// What a new file describes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum InitKind {
+    /// An uplink with voice, control, web and bulk traffic
+    Uplink,
+    /// Telephone calls beside a flood
+    Voice,
+    /// A router between two interfaces
+    Router,
+    /// A media server
+    Media,
+    /// A fabric of switches
+    Fabric,
+    /// A comparison of disciplines
+    Sweep,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ExamplesArguments {
+    /// Names of examples to copy, or "all"; default: list the examples
+    #[arg(value_name = "NAME")]
+    pub(crate) names: Vec<String>,
+    /// The directory to copy to
+    #[arg(long, value_name = "DIR", default_value = "millstream-examples",
+          value_hint = ValueHint::DirPath)]
+    pub(crate) to: PathBuf,
+    /// Overwrite files with other contents
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 #[derive(Debug, Args)]
@@ -144,6 +216,13 @@ pub(crate) struct RunArguments {
     /// Print the summary as JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,
+    /// Set a key of the file for this run, for example scheduler.discipline=fifo; may be repeated
+    #[arg(long = "set", value_name = "PLACE=VALUE")]
+    pub(crate) settings: Vec<String>,
+    /// Compute the bounds of `check` before the run, and print them beside the delays; the run
+    /// fails if a delay exceeds its bound
+    #[arg(long)]
+    pub(crate) bounds: bool,
     /// Use this seed instead of the scenario's
     #[arg(long)]
     pub(crate) seed: Option<u64>,
@@ -154,7 +233,7 @@ pub(crate) struct SweepArguments {
     /// The scenario file (TOML)
     #[arg(value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// A key of the file and its values: link.rate="10 Mbps,20 Mbps", stream.NAME.weight=1,4,
+    /// A key of the file and its values: link.rate="10 Mbit/s,20 Mbit/s", stream.NAME.weight=1,4,
     /// stream.*.queue=10,99; may be repeated, all combinations run
     #[arg(long = "set", value_name = "PLACE=VALUE,…")]
     pub(crate) settings: Vec<String>,
@@ -263,7 +342,7 @@ pub(crate) struct PlanArguments {
     /// Minimum packet length, bytes
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(crate) bytes: u32,
-    /// Line rate, for example "10 Gbps"
+    /// Line rate, for example "10 Gbit/s"
     #[arg(long, value_name = "RATE", value_parser = millstream_scenario::parse_rate_bps)]
     pub(crate) rate: u64,
     /// Overhead of a packet on the wire, bytes; Ethernet preamble, FCS and gap: 24
@@ -302,6 +381,9 @@ pub(crate) struct CheckArguments {
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
+    /// Set a key of a scenario file, for example scheduler.discipline=fifo; may be repeated
+    #[arg(long = "set", value_name = "PLACE=VALUE")]
+    pub(crate) settings: Vec<String>,
     /// Exit with status 3 unless every contract is guaranteed
     #[arg(long)]
     pub(crate) require_guarantee: bool,

@@ -1,7 +1,7 @@
 //! `millstream check FILE`: describes a scenario and gives the verdict on its contracts.
 
 use millstream_report::human;
-use millstream_scenario::{Answer, Explanation, RouterScenario, Scenario, explain};
+use millstream_scenario::{Answer, Explanation, RouterScenario, explain};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -10,10 +10,11 @@ use crate::fabric;
 use crate::failure::Failure;
 use crate::print;
 use crate::route;
+use crate::run::load;
 use crate::serve::{self, TitleAdmission};
 
 /// The largest number of arrivals read to compute the offered load; the verdict covers only these.
-const MAX_ARRIVALS_READ: u64 = 5_000_000;
+pub(crate) const MAX_ARRIVALS_READ: u64 = 5_000_000;
 
 /// Validates the scenario and its inputs, and explains it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {
@@ -40,9 +41,16 @@ struct Output<'a> {
 /// Prints the description; returns the answer for all contracts.
 fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
     if RouterScenario::is_router_file(&arguments.file) {
+        if let Some(setting) = arguments.settings.first() {
+            return Err(Failure::Input(miette::miette!(
+                help = "change the file instead",
+                "`--set {setting}` is for a scenario; {} is a router file",
+                arguments.file.display()
+            )));
+        }
         return route::check(&arguments.file, arguments.json);
     }
-    let scenario = Scenario::load(&arguments.file)?;
+    let scenario = load(&arguments.file, &arguments.settings)?;
     if scenario.fabric.is_some() {
         return fabric::check(&scenario, arguments.json);
     }

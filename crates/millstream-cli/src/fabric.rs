@@ -40,12 +40,16 @@ pub(crate) fn run(
     scenario: &Scenario,
     interrupted: &AtomicBool,
 ) -> Result<(), Failure> {
-    for (given, name) in
-        [(arguments.departures.is_some(), "--departures"), (arguments.pcap.is_some(), "--pcap")]
-    {
+    let results = "use --summary FILE.json or --json for the results of a fabric";
+    let guarantees = "`millstream check` tells what a fabric guarantees";
+    for (given, name, help) in [
+        (arguments.departures.is_some(), "--departures", results),
+        (arguments.pcap.is_some(), "--pcap", results),
+        (arguments.bounds, "--bounds", guarantees),
+    ] {
         if given {
             return Err(Failure::Input(miette!(
-                help = "use --summary FILE.json or --json for the results of a fabric",
+                help = help,
                 "{name} is for a single link; {} has a fabric",
                 arguments.file.display()
             )));

@@ -11,9 +11,11 @@ mod calibrate;
 mod check;
 #[cfg(feature = "live")]
 mod confine;
+mod examples;
 mod fabric;
 mod failure;
 mod hardware;
+mod init;
 mod interrupt;
 #[cfg(not(feature = "live"))]
 mod not_live;
@@ -41,6 +43,8 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Init(arguments) => init::init(&arguments),
+        Command::Examples(arguments) => examples::examples(&arguments),
         Command::Run(arguments) => run::run(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Check(arguments) => check::check(&arguments),

@@ -2,14 +2,16 @@
 
 use miette::miette;
 use millstream_hw::end_system::Cost;
-use millstream_report::{DeparturesWriter, Recorder, RecorderOptions, ReportInput, Results};
-use millstream_scenario::{Input, Scenario};
+use millstream_report::{DeparturesWriter, Recorder, RecorderOptions, ReportInput, Results, human};
+use millstream_scenario::{Answer, Input, Scenario, StreamExplanation, explain};
 use millstream_sim::{End, RunError, link};
+use millstream_sweep::{Grid, Setting};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arguments::RunArguments;
+use crate::check::MAX_ARRIVALS_READ;
 use crate::fabric;
 use crate::failure::Failure;
 use crate::hardware::{self, BackendError};
@@ -20,7 +22,8 @@ use crate::progress::Progress;
 
 /// Runs the scenario and writes the requested outputs.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    let mut scenario = Scenario::load(&arguments.file)?;
+    refuse_json_with_standard_output(arguments)?;
+    let mut scenario = load(&arguments.file, &arguments.settings)?;
     if let Some(seed) = arguments.seed {
         scenario.seed = seed;
     }
@@ -39,6 +42,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         Some(_) => None,
         None => Some(hardware::scheduler(&scenario)?),
     };
+    let bounds_ns = if arguments.bounds { bounds_ns(&scenario)? } else { Vec::new() };
     let inputs = inputs(&arguments.file, &scenario);
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
     let mut input = millstream_scenario::open(&scenario, arguments.pcap.is_some())?;
@@ -99,7 +103,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         outputs.keep_partial();
         return Err(failure);
     }
-    let results = outputs.finish()?.finish(end.end_ns);
+    let mut results = outputs.finish()?.finish(end.end_ns);
+    results.bounds_ns = bounds_ns;
     let mut notes = notes(&scenario, &input, end, &interrupted);
     notes.extend(cost.as_ref().map(hardware::note));
     let summary = || summary_json(&scenario, &results, cost.as_ref());
@@ -134,7 +139,68 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.report {
         eprintln!("report: {}", path.display());
     }
+    refuse_broken_bounds(&results)?;
     interruption(end, interrupted.load(Ordering::Relaxed))
+}
+
+/// Loads a scenario and replaces the values of `settings`, each `PLACE=VALUE`.
+pub(crate) fn load(file: &Path, settings: &[String]) -> Result<Scenario, Failure> {
+    if settings.is_empty() {
+        return Ok(Scenario::load(file)?);
+    }
+    let settings: Vec<Setting> =
+        settings.iter().map(|text| text.parse()).collect::<Result<_, _>>()?;
+    if let Some(setting) = settings.iter().find(|setting| setting.values.len() > 1) {
+        return Err(Failure::Input(miette!(
+            help = "`millstream sweep` runs all values of a key",
+            "`--set {setting}`: more than one value"
+        )));
+    }
+    Ok(Grid::load(file, settings)?.into_first())
+}
+
+/// Returns the guaranteed longest delay of each stream, ns, and prints those that are known.
+fn bounds_ns(scenario: &Scenario) -> Result<Vec<Option<u64>>, Failure> {
+    let explanation = explain(scenario, MAX_ARRIVALS_READ)?;
+    let of = |stream: &StreamExplanation| match stream.verdict.answer {
+        Answer::Guaranteed => stream.bounds.worst_delay_ns,
+        Answer::Infeasible | Answer::NotKnown => None,
+    };
+    for stream in &explanation.streams {
+        let text = match of(stream) {
+            Some(bound_ns) => format!("a delay of at most {}", human::time(bound_ns)),
+            None => format!("no bound on the delay ({})", stream.verdict.answer.name()),
+        };
+        eprintln!("before the run: `{}` has {text}", stream.name);
+    }
+    Ok(explanation.streams.iter().map(of).collect())
+}
+
+/// Fails if a delay exceeds its bound: either the bound or the scheduler is then wrong.
+fn refuse_broken_bounds(results: &Results) -> Result<(), Failure> {
+    let streams = results.names.iter().zip(&results.streams).zip(&results.bounds_ns);
+    for ((name, stream), bound_ns) in streams {
+        let max_ns = stream.delay_max_ns();
+        if let Some(bound_ns) = bound_ns.filter(|bound_ns| max_ns > *bound_ns) {
+            return Err(Failure::Run(miette!(
+                help = "this is a defect of Millstream: please report it with the scenario",
+                "stream `{name}`: the longest delay, {max_ns} ns, exceeds its bound, {bound_ns} ns"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Rejects `--json` beside another output to standard output.
+fn refuse_json_with_standard_output(arguments: &RunArguments) -> Result<(), Failure> {
+    let standard = Some(Path::new("-"));
+    match output_flags(arguments).into_iter().find(|(_, path)| *path == standard) {
+        Some((flag, _)) if arguments.json => Err(Failure::Input(miette!(
+            help = format!("give {flag} the name of a file"),
+            "{flag} - and --json both write to standard output"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Returns every output file of the command line with its flag.

@@ -5,7 +5,9 @@
 mod check;
 mod exit_status;
 mod fabric;
+mod messages;
 mod plan;
 mod run;
+mod start;
 mod sweep;
 mod trace;

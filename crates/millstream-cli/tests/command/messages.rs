@@ -1,0 +1,232 @@
+//! Messages for wrong inputs, all in one table: `snapshots/*.snap`. Each must name the file, the
+//! line or field and the value, and say what would be right.
+//!
+//! After a change, `INSTA_UPDATE=always cargo test -p millstream-cli --test command messages`
+//! writes the table again; read its difference.
+use assert_cmd::Command;
+use std::fmt::Write as _;
+use std::fs;
+use tempfile::TempDir;
+
+const LINK: &str = r#"[scenario]
+duration = "1 s"
+
+[link]
+rate = "10 Mbit/s"
+
+[scheduler]
+discipline = "dwcs"
+
+[[stream]]
+name = "voice"
+period = "20 ms"
+window = "0/1"
+source = { kind = "cbr", bytes = 200, interval = "20 ms" }
+
+[[stream]]
+name = "web"
+period = "10 ms"
+source = { kind = "poisson", bytes = 1500, rate = "4 Mbit/s" }
+"#;
+
+const MEDIA: &str = r#"[scenario]
+duration = "1 s"
+
+[media]
+listen = "127.0.0.1:0"
+
+[link]
+rate = "10 Mbit/s"
+
+[scheduler]
+discipline = "dwcs"
+
+[[stream]]
+name = "clip"
+period = "40 ms"
+source = { kind = "live", rate = "2 Mbit/s" }
+"#;
+
+const ROUTER: &str = r#"[router]
+name = "edge"
+
+[[port]]
+name = "lan"
+kind = "tap"
+rate = "1 Gbit/s"
+mac = "02:00:00:00:00:01"
+address = "10.1.0.1/24"
+
+[[port]]
+name = "wan"
+kind = "tap"
+rate = "100 Mbit/s"
+mac = "02:00:00:00:00:02"
+address = "10.2.0.1/24"
+
+[[path]]
+name = "voice"
+match = { protocol = "udp", dscp = 46 }
+reservation = "90 kpps"
+cost = "1 us"
+to = "wan"
+
+[[path]]
+name = "rest"
+
+[[route]]
+prefix = "0.0.0.0/0"
+port = "wan"
+via = "10.2.0.254"
+"#;
+
+/// A replacement in a valid file, each a wrong input.
+type Edit = (&'static str, &'static str);
+
+const LINK_EDITS: &[Edit] = &[
+    ("\"10 Mbit/s\"", "\"10 mbps\""),
+    ("\"10 Mbit/s\"", "\"10\""),
+    ("\"10 Mbit/s\"", "\"0 Mbit/s\""),
+    ("\"10 Mbit/s\"", "\"fast\""),
+    ("\"10 Mbit/s\"", "10"),
+    ("rate = \"10 Mbit/s\"", ""),
+    ("rate = \"10 Mbit/s\"", "speed = \"10 Mbit/s\""),
+    ("\"dwcs\"", "\"dwsc\""),
+    ("discipline = \"dwcs\"", ""),
+    ("\"dwcs\"", "\"dwcs\"\nstructure = \"haep\""),
+    ("\"dwcs\"", "\"table\""),
+    ("\"0/1\"", "\"3/2\""),
+    ("\"0/1\"", "\"half\""),
+    ("\"0/1\"", "0.5"),
+    ("\"20 ms\"\nwindow", "\"20\"\nwindow"),
+    ("\"20 ms\"\nwindow", "\"0 ms\"\nwindow"),
+    ("period = \"20 ms\"", ""),
+    ("\"voice\"", "\"\""),
+    ("\"voice\"", "\"web\""),
+    ("bytes = 200", "bytes = -1"),
+    ("bytes = 200", "bytes = \"200\""),
+    ("bytes = 200", "bytes = 5_000_000_000"),
+    ("bytes = 200, ", ""),
+    ("\"cbr\"", "\"crb\""),
+    ("kind = \"cbr\", bytes = 200, interval = \"20 ms\"", "kind = \"pcap\""),
+    ("kind = \"cbr\", bytes = 200, interval = \"20 ms\"", "kind = \"pcap\", file = \"none.pcap\""),
+    (
+        "kind = \"cbr\", bytes = 200, interval = \"20 ms\"",
+        "kind = \"pcap\", file = \"none.pcap\", match = \"upd\"",
+    ),
+    ("kind = \"cbr\", bytes = 200, interval = \"20 ms\"", "kind = \"trace\", file = \"rows.csv\""),
+    ("bytes = 200", "bytes = 200, packets = 3"),
+    ("window = \"0/1\"", "weight = 0"),
+    ("window = \"0/1\"", "priority = -1"),
+    ("window = \"0/1\"", "queue = 1.5"),
+    ("window = \"0/1\"", "burst = \"16 kB\""),
+    ("window = \"0/1\"", "class = \"calls\""),
+    ("window = \"0/1\"", "windows = \"0/1\""),
+    ("[[stream]]\nname = \"voice\"", "[stream]\nname = \"voice\""),
+    ("[link]", "[link"),
+    ("duration = \"1 s\"", ""),
+    ("duration = \"1 s\"", "duration = \"1 s\"\nseed = -1"),
+    ("interval = \"20 ms\"", "interval = \"20 ms\", start = \"1 s\", stop = \"1 s\""),
+    ("\"4 Mbit/s\"", "\"4 Mbit/s\", peak-rate = \"9 Mbit/s\""),
+];
+
+const ROUTER_EDITS: &[Edit] = &[
+    ("rate = \"1 Gbit/s\"", ""),
+    ("\"10.1.0.1/24\"", "\"10.1.0.1\""),
+    ("\"10.1.0.1/24\"", "\"10.1.0.300/24\""),
+    ("\"02:00:00:00:00:01\"", "\"02-00\""),
+    ("cost = \"1 us\"", ""),
+    ("to = \"wan\"", "to = \"wam\""),
+    ("port = \"wan\"", "port = \"dmz\""),
+    ("dscp = 46", "dscp = 64"),
+    ("protocol = \"udp\"", "protocol = \"upd\""),
+    ("\"90 kpps\"", "\"90\""),
+    ("name = \"rest\"", "name = \"voice\""),
+    ("kind = \"tap\"\nrate = \"1 G", "kind = \"tpa\"\nrate = \"1 G"),
+    ("[[route]]", "[route]"),
+    ("via = \"10.2.0.254\"", "via = \"10.9.0.254\""),
+];
+
+const MEDIA_EDITS: &[Edit] = &[
+    ("\"127.0.0.1:0\"", "\"127.0.0.1\""),
+    ("kind = \"live\", rate = \"2 Mbit/s\"", "kind = \"mpeg\", file = \"none.mpg\""),
+    ("listen", "lisen"),
+];
+
+/// Command lines that are wrong whatever the file has.
+const COMMANDS: &[&[&str]] = &[
+    &["run", "router.toml"],
+    &["sweep", "router.toml", "--seeds", "2"],
+    &["route", "link.toml"],
+    &["route", "media.toml"],
+    &["serve", "link.toml"],
+    &["run", "none.toml"],
+    &["run", "."],
+    &["run", "latin1.toml"],
+    &["run", "link.toml", "--departures", "-", "--json"],
+    &["run", "link.toml", "--report", "link.toml"],
+    &["run", "link.toml", "--set", "scheduler.discipline=fifo,drr"],
+    &["run", "link.toml", "--set", "stream.vioce.weight=2"],
+    &["run", "link.toml", "--set", "weight"],
+    &["run", "link.toml", "--seed", "one"],
+    &["run", "link.toml", "--trace", "t.json"],
+    &["run", "link.toml", "--pcap", "out.pcap"],
+    &["check", "router.toml", "--set", "router.batch=1"],
+    &["sweep", "link.toml", "--out", "x.xlsx"],
+    &["sweep", "link.toml", "--seeds", "0"],
+    &["sweep", "link.toml", "--until", "dealy_mean=2%"],
+    &["sweep", "link.toml", "--workers", "0"],
+    &["top", "9817"],
+    &["route", "router.toml", "--for", "10"],
+    &["plan", "--streams", "4", "--bytes", "64", "--rate", "10 gbps"],
+    &["init", "uplink", "--calls", "3"],
+    &["examples", "uplnk"],
+    &["rnu", "link.toml"],
+];
+
+/// Runs the command in `folder`; returns its messages and the exit status.
+fn messages(folder: &TempDir, arguments: &[&str]) -> String {
+    let output = Command::cargo_bin("millstream")
+        .unwrap()
+        .current_dir(folder.path())
+        .args(arguments)
+        .output()
+        .unwrap();
+    assert!(!output.status.success(), "{arguments:?} is accepted");
+    let text = String::from_utf8(output.stderr).unwrap();
+    let lines: Vec<_> = text.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
+    format!("{}exit status {}\n", lines.concat(), output.status.code().unwrap())
+}
+
+#[test]
+fn messages_for_wrong_inputs() {
+    let folder = TempDir::new().unwrap();
+    let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    put("rows.csv", "time_ns,stream,bytes\n5,voice,100\n4,voice,100\n");
+    fs::write(folder.path().join("latin1.toml"), b"# caf\xe9\n").unwrap();
+    let mut table = String::new();
+    let files = [
+        ("link.toml", LINK, LINK_EDITS, "run"),
+        ("router.toml", ROUTER, ROUTER_EDITS, "check"),
+        ("media.toml", MEDIA, MEDIA_EDITS, "check"),
+    ];
+    let mut number = 0;
+    let mut add = |title: &str, arguments: &[&str]| {
+        number += 1;
+        let _ = writeln!(table, "## {number}. {title}\n\n{}", messages(&folder, arguments));
+    };
+    for (name, text, edits, command) in files {
+        for (old, new) in edits {
+            assert_eq!(text.matches(old).count(), 1, "{old}");
+            put(name, &text.replace(old, new));
+            let shown = |text: &str| text.replace('\n', " ⏎ ");
+            let title = format!("{command} {name}: {} → {}", shown(old), shown(new));
+            add(&title, &[command, name]);
+        }
+        put(name, text);
+    }
+    for arguments in COMMANDS {
+        add(&format!("millstream {}", arguments.join(" ")), arguments);
+    }
+    insta::assert_snapshot!(table);
+}
