@@ -47,7 +47,6 @@ def test_a_run_says_what_the_command_says(
     assert Scenario.from_file(path).check() == json.loads(command("check", path, "--json").stdout)
 
 
-
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
