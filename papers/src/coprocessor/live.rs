@@ -319,20 +319,30 @@ impl Live {
              off:\n\n| load asked (%) | offload, both ordinary | offload, both real-time \
              | priority, both on the host | priority, both on the NI |\n|--:|--:|--:|--:|--:|\n",
         );
+        // By offload and by priority: comparisons, and those whose interval is above 0.
+        let (mut compared, mut better) = ([0; 2], [0; 2]);
         for load in LOADS {
             let _ = write!(text, "| {load} |");
-            for (before, after) in [
-                (HOST, NI),
-                (HOST_REAL_TIME, NI_REAL_TIME),
-                (HOST, HOST_REAL_TIME),
-                (NI, NI_REAL_TIME),
+            for (before, after, by) in [
+                (HOST, NI, 0),
+                (HOST_REAL_TIME, NI_REAL_TIME, 0),
+                (HOST, HOST_REAL_TIME, 1),
+                (NI, NI_REAL_TIME, 1),
             ] {
                 let cells = [(before, load), (after, load)];
                 let (effect, _) = self.paired(cells, p99_ms, |before, after| before - after);
+                compared[by] += u32::from(!effect.low.is_nan());
+                better[by] += u32::from(effect.low > 0.0);
                 let _ = write!(text, " {} |", interval(effect, 2, "", true));
             }
             text.push('\n');
         }
+        let _ = write!(
+            text,
+            "\nOffload lowers the lateness in {} of {} comparisons at equal class (the interval is \
+             above 0), priority in {} of {} at equal placement.\n",
+            better[0], compared[0], better[1], compared[1]
+        );
         text
     }
 
