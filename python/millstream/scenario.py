@@ -73,7 +73,8 @@ class Scenario:
             **options: The other keys of ``[scheduler]``: ``order``, ``rules``, ``zero_window``,
                 ``table``, ``algorithm``.
         """
-        if not isinstance(link, str | Mapping):
+        # A caller without a type checker may pass anything.
+        if not isinstance(link, str | Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             message = f'link = {link!r}; must be a rate such as "100 Mbit/s", or the [link] table'
             raise ScenarioError(message)
         names = [name for name, _ in _millstream.disciplines()]

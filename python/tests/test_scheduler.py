@@ -81,7 +81,7 @@ def test_quantities_with_units_are_those_of_scenario_files() -> None:
         {"period_ns": 40_000_000, "window": (1, 2), "first_deadline_ns": 10**9},
     ):
         scheduler = Scheduler("dwcs")
-        stream = scheduler.add_stream(**contract)  # type: ignore[arg-type]
+        stream = scheduler.add_stream(**contract)
         for _ in range(2):
             scheduler.enqueue(5, stream, 100)
         departures.append([scheduler.dequeue(5), scheduler.dequeue(5)])

@@ -77,7 +77,7 @@ def test_the_schema_accepts_every_scenario_file(command: Command, root: Path) ->
     ("old", "new"),
     [
         ("period =", "perod ="),
-        ('"1 Mbps"', '"1 Tbps"'),
+        ('"1 Mbps"', '"1 mbps"'),
         ('file = "arrivals.csv"', "bytes = 3"),
     ],
 )
