@@ -455,6 +455,20 @@ mod tests {
         Dwcs::<EdfFirst>::default().admit(&contract).unwrap()
     }
 
+    /// The exact structure fetches the bucket of the next deadline before the state changes.
+    #[test]
+    fn the_next_deadline_is_known_before_a_service() {
+        let contract = Contract::new().period_ns(7).unwrap().first_deadline_ns(100);
+        let mut dwcs = Dwcs::<EdfFirst>::default();
+        let mut state = dwcs.admit(&contract).unwrap();
+        let head = Head { arrival_ns: 0, bytes: 1 };
+        dwcs.became_head(&mut state, head);
+        assert_eq!(state.next_deadline_ns(), 107);
+        dwcs.served(&mut state, StreamId(0), head, 0);
+        dwcs.became_head(&mut state, head);
+        assert_eq!(dwcs.deadline_ns(&state), Some(107));
+    }
+
     #[test]
     fn many_misses_at_once_equal_as_many_single_ones() {
         for rules in [Rules::Standard, Rules::Rtas99] {
