@@ -62,8 +62,8 @@ pub(crate) struct InitArguments {
     /// Rate of the link; default: the interface's speed, or 10 Mbit/s, in a fabric 1 Gbit/s
     #[arg(long, value_name = "RATE", value_parser = millstream_scenario::parse_rate_bps)]
     pub(crate) rate: Option<u64>,
-    /// uplink: the interface whose speed is the rate; router: an interface to route between, twice;
-    /// addresses are read from the interface
+    /// Read speed and addresses of this interface; uplink: give one, router: the inner one, then
+    /// the outer one
     #[arg(long = "interface", value_name = "NAME")]
     pub(crate) interfaces: Vec<String>,
     /// uplink: a pcap or pcapng capture to schedule instead of generated packets

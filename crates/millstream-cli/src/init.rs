@@ -2,6 +2,7 @@
 
 mod interfaces;
 
+use clap::ValueEnum;
 use dialoguer::Input;
 use miette::miette;
 use millstream_scenario::parse_rate_bps;
@@ -25,7 +26,9 @@ pub(crate) fn init(arguments: &InitArguments) -> Result<(), Failure> {
     refuse_options_of_other_kinds(arguments)?;
     let kind = arguments.kind;
     let default = PathBuf::from(format!("{}.toml", name(kind)));
-    let path = arguments.file.as_ref().unwrap_or(&default);
+    let to_standard_output = arguments.file.as_deref() == Some(Path::new("-"));
+    let named = arguments.file.as_ref().filter(|_| !to_standard_output);
+    let path = named.unwrap_or(&default);
     let answers = Answers { arguments, asks: !arguments.yes && is_interactive(), path };
     let text = match kind {
         InitKind::Uplink => answers.uplink()?,
@@ -35,7 +38,7 @@ pub(crate) fn init(arguments: &InitArguments) -> Result<(), Failure> {
         InitKind::Fabric => answers.fabric()?,
         InitKind::Sweep => answers.sweep()?,
     };
-    if path == Path::new("-") {
+    if to_standard_output {
         return print(&text);
     }
     refuse_other_contents(path, text.as_bytes(), arguments.force)?;
@@ -50,15 +53,8 @@ fn is_interactive() -> bool {
 }
 
 /// Returns the kind's name on the command line.
-fn name(kind: InitKind) -> &'static str {
-    match kind {
-        InitKind::Uplink => "uplink",
-        InitKind::Voice => "voice",
-        InitKind::Router => "router",
-        InitKind::Media => "media",
-        InitKind::Fabric => "fabric",
-        InitKind::Sweep => "sweep",
-    }
+fn name(kind: InitKind) -> String {
+    kind.to_possible_value().expect("every kind has a name").get_name().to_owned()
 }
 
 fn refuse_options_of_other_kinds(arguments: &InitArguments) -> Result<(), Failure> {
@@ -292,7 +288,7 @@ impl Answers<'_> {
         self.arguments.rate.map_or_else(|| self.ask(question, default, parse_rate_bps), Ok)
     }
 
-    /// Asks a question until `parse` accepts the answer. Parses the default if nobody can answer.
+    /// Asks a question until `parse` accepts the answer. Without a terminal, parses the default.
     fn ask<T>(
         &self,
         question: &str,

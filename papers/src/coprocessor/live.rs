@@ -319,7 +319,7 @@ impl Live {
              off:\n\n| load asked (%) | offload, both ordinary | offload, both real-time \
              | priority, both on the host | priority, both on the NI |\n|--:|--:|--:|--:|--:|\n",
         );
-        // By offload and by priority: comparisons, and those whose interval is above 0.
+        // Element 0 counts comparisons of placements, element 1 of scheduling classes.
         let (mut compared, mut better) = ([0; 2], [0; 2]);
         for load in LOADS {
             let _ = write!(text, "| {load} |");

@@ -87,7 +87,7 @@ fn init_rejects_what_it_cannot_use() {
 }
 
 #[test]
-fn init_quotes_the_name_of_a_video() {
+fn init_quotes_the_names_of_inputs() {
     let folder = TempDir::new().unwrap();
     std::fs::copy(example("data/clip.mpg"), folder.path().join("clip \"1\".mpg")).unwrap();
     let media = ["init", "media", "-", "--video", "clip \"1\".mpg"];
@@ -95,6 +95,12 @@ fn init_quotes_the_name_of_a_video() {
     let file: toml::Table = text.parse().unwrap();
     let source = &file["stream"][0]["source"];
     assert_eq!((status, source["file"].as_str()), (0, Some("clip \"1\".mpg")));
+    assert!(text.contains("millstream check media.toml"), "{text}");
+    let capture = example("data/uplink.pcap");
+    let uplink = ["init", "uplink", "--capture", &capture];
+    assert_eq!(millstream(folder.path(), &uplink).0, 0);
+    let (status, _, errors) = millstream(folder.path(), &["check", "uplink.toml"]);
+    assert_eq!(status, 0, "{errors}");
 }
 
 #[test]
