@@ -14,7 +14,7 @@ use crate::run::load;
 use crate::serve::{self, TitleAdmission};
 
 /// The largest number of arrivals read to compute the offered load; the verdict covers only these.
-pub(crate) const MAX_ARRIVALS_READ: u64 = 5_000_000;
+const MAX_ARRIVALS_READ: u64 = 5_000_000;
 
 /// Validates the scenario and its inputs, and explains it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arguments::RunArguments;
-use crate::check::MAX_ARRIVALS_READ;
 use crate::fabric;
 use crate::failure::Failure;
 use crate::hardware::{self, BackendError};
@@ -160,8 +159,10 @@ pub(crate) fn load(file: &Path, settings: &[String]) -> Result<Scenario, Failure
 }
 
 /// Returns the guaranteed longest delay of each stream, ns, and prints those that are known.
+///
+/// Reads every arrival: the bounds must cover the whole run.
 fn bounds_ns(scenario: &Scenario) -> Result<Vec<Option<u64>>, Failure> {
-    let explanation = explain(scenario, MAX_ARRIVALS_READ)?;
+    let explanation = explain(scenario, u64::MAX)?;
     let of = |stream: &StreamExplanation| match stream.verdict.answer {
         Answer::Guaranteed => stream.bounds.worst_delay_ns,
         Answer::Infeasible | Answer::NotKnown => None,
