@@ -7,6 +7,7 @@
 //! | [`channel`] | a ring whose ends wake each other, for threads with several rings |
 //! | [`blocking`] | a channel whose ends block, for threads with one ring at a time |
 //! | [`clock`] | clocks, ns |
+//! | [`histogram`] | times that one thread counts and others read |
 //! | [`atomic`] | atomics that loom can replace |
 //!
 //! Threads and processes of the pipeline, the router, the media server and the end-system share
@@ -17,6 +18,7 @@ pub mod atomic;
 pub mod blocking;
 pub mod channel;
 pub mod clock;
+pub mod histogram;
 pub mod ring;
 pub mod waker;
 
