@@ -23,6 +23,9 @@ use crate::failure::Failure;
 use crate::outputs::refuse_collisions;
 use crate::{confine, print};
 
+/// The longest Ethernet frame without a VLAN tag and frame check sequence, bytes.
+const ETHERNET_BYTES: u32 = 1_514;
+
 /// A port's error with its help, as a diagnostic.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 #[error("{error}")]
@@ -372,6 +375,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     } else {
         Answer::Guaranteed
     };
+    let link_delays = scenario.link_delays_ns(&vec![ETHERNET_BYTES; scenario.ports.len()]);
     let cpu = match &admitted {
         Ok(_) => "the reservations fit this processor".to_owned(),
         Err(error) => format!("infeasible: {error}"),
@@ -381,13 +385,16 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
             .paths
             .iter()
             .zip(&verdicts)
-            .map(|(path, verdict)| {
+            .zip(&link_delays)
+            .map(|((path, verdict), link_delay)| {
                 let drops = path.action == PathAction::Drop;
                 serde_json::json!({ "name": path.name, "drops": drops,
                     "queue": (!drops).then_some(path.queue),
                     "reservation": path.reservation.map(reservation),
                     "verdict": verdict.map(|(answer, _)| answer),
-                    "because": verdict.map(|(_, because)| because) })
+                    "because": verdict.map(|(_, because)| because),
+                    "link_delay_bound_ns": link_delay.as_ref().ok(),
+                    "no_link_delay_bound": link_delay.as_ref().err() })
             })
             .collect();
         let ports: Vec<_> = scenario
@@ -423,21 +430,38 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     });
     text += &text_table(&["port", "kind", "rate", "discipline"], ports);
     let none = || "–".to_owned();
-    let paths = scenario.paths.iter().zip(&verdicts).map(|(path, verdict)| {
+    let paths = scenario.paths.iter().zip(&verdicts).zip(&link_delays);
+    let paths = paths.map(|((path, verdict), link_delay)| {
         if path.action == PathAction::Drop {
-            return vec![path.name.clone(), none(), "dropped".to_owned(), none(), none()];
+            return vec![path.name.clone(), none(), "dropped".to_owned(), none(), none(), none()];
         }
+        let link_delay = link_delay.as_ref().map_or_else(|_| none(), |ns| human::time(*ns));
         let to = path.to.map_or("any", |to| scenario.ports[to].name.as_str());
         let reserved = path.reservation.map_or("best effort".to_owned(), reservation);
         let verdict = verdict.map_or_else(none, |(answer, _)| answer.name().to_owned());
-        vec![path.name.clone(), path.queue.to_string(), to.to_owned(), reserved, verdict]
+        let queue = path.queue.to_string();
+        vec![path.name.clone(), queue, to.to_owned(), reserved, verdict, link_delay]
     });
-    text += &text_table(&["path", "queue (packets)", "output port", "processor", "verdict"], paths);
+    let header =
+        ["path", "queue (packets)", "output port", "processor", "verdict", "link delay, at most"];
+    text += &text_table(&header, paths);
     let _ = writeln!(text, "processor: {cpu}");
     for (path, verdict) in scenario.paths.iter().zip(&verdicts) {
         if let Some((answer, because)) = verdict {
             let _ = writeln!(text, "{} for `{}`: {because}", answer.name(), path.name);
         }
+    }
+    let forwarded = scenario.paths.iter().zip(&link_delays);
+    for (path, link_delay) in forwarded.filter(|(path, _)| path.action != PathAction::Drop) {
+        if let Err(why) = link_delay {
+            let _ = writeln!(text, "link delay of `{}` not known: {why}", path.name);
+        }
+    }
+    if link_delays.iter().any(Result::is_ok) {
+        let _ = writeln!(
+            text,
+            "link delay: of packets of at most {ETHERNET_BYTES} bytes within `max-rate` and `burst`"
+        );
     }
     print(&text)?;
     Ok(answer)

@@ -3,6 +3,8 @@
 //! The entry point is [`RouterScenario::load`]. This module opens no device: the router reports a
 //! missing interface when it starts.
 
+mod link_delay;
+
 use ipnet::IpNet;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DisciplineRow, StructureName};

@@ -1,0 +1,137 @@
+//! The bounds on the delay of a router's paths at their links.
+
+use millstream::bounds::{Bounds, Source, StreamLimits};
+
+use super::{PathAction, RouterPath, RouterPort, RouterScenario};
+
+/// The shortest packet of a path, bytes: an IPv4 header.
+const SHORTEST_BYTES: u32 = 20;
+
+impl RouterScenario {
+    /// Returns the longest time that a packet of each path spends in a link's queue and in
+    /// transmission, ns, or why that is not known. `longest_bytes` has the longest frame of each
+    /// port.
+    ///
+    /// The bound applies to packets that arrive within the path's token bucket, `max-rate` and
+    /// `burst`. It includes the packets that a device takes at once (`line-burst`). It excludes the
+    /// time in which packets wait for the CPU. Source: Goyal, Lam and Vin 1997, of guaranteed-rate
+    /// servers, for the disciplines that are such servers.
+    #[must_use]
+    pub fn link_delays_ns(&self, longest_bytes: &[u32]) -> Vec<Result<u64, String>> {
+        let delay = |(number, path): (usize, &RouterPath)| {
+            if path.action == PathAction::Drop {
+                return Err("it drops its packets".to_owned());
+            }
+            let leaves = |port: &usize| may_leave(path, *port);
+            let ports = (0..self.ports.len()).filter(leaves);
+            ports
+                .map(|port| self.delay_at(number, port, longest_bytes[port]))
+                .try_fold(0, |longest, delay| Ok(longest.max(delay?)))
+        };
+        self.paths.iter().enumerate().map(delay).collect()
+    }
+
+    fn delay_at(&self, path: usize, port: usize, longest_bytes: u32) -> Result<u64, String> {
+        let RouterPort { name, discipline, .. } = &self.ports[port];
+        let of = &self.paths[path];
+        let Some(bucket) = of.contract.rate_cap() else {
+            return Err("it has no `max-rate`: any burst may arrive".to_owned());
+        };
+        let Some(guarantee) = discipline.guarantee.rate() else {
+            let other = "; \"wf2q+\" guarantees rates";
+            return Err(format!("{} at `{name}` guarantees no rate{other}", discipline.name));
+        };
+        let sharing = self.paths.iter().enumerate().filter(|(_, of)| may_leave(of, port));
+        let sharing: Vec<(usize, &RouterPath)> = sharing.collect();
+        let capped = |(other, of): &&(usize, &RouterPath)| {
+            *other != path && of.contract.is_limited() && guarantee.others_ungated
+        };
+        if let Some((_, other)) = sharing.iter().find(capped) {
+            let because = "breaks the guarantee of the others";
+            return Err(format!("the `max-rate` of `{}` {because}", other.name));
+        }
+        let limits: Vec<StreamLimits> = sharing
+            .iter()
+            .map(|(_, of)| StreamLimits::of(&of.contract, SHORTEST_BYTES, longest_bytes))
+            .collect();
+        let place = sharing.iter().position(|(other, _)| *other == path).unwrap_or_default();
+        let port = &self.ports[port];
+        let link =
+            millstream::Link { rate_bps: port.rate_bps, overhead_bytes: port.overhead_bytes };
+        let guaranteed = (guarantee.latency_rate)(&Bounds::new(link, &limits), place)
+            .map_err(|error| format!("at `{name}`: {error}"))?;
+        let source = Source { rate_bps: bucket.rate_bps.get(), burst_bytes: bucket.burst_bytes };
+        let delay_ns = guaranteed.delay_ns(source).ok_or_else(|| {
+            let (needs, has) = (bucket.rate_bps, guaranteed.rate_bps);
+            format!("`{name}` guarantees it {has} bit/s, and its `max-rate` is {needs} bit/s")
+        })?;
+        Ok(delay_ns.saturating_add(port.line_burst_ns))
+    }
+}
+
+/// Returns whether packets of `path` may leave by `port`.
+fn may_leave(path: &RouterPath, port: usize) -> bool {
+    path.action == PathAction::Forward && path.to.is_none_or(|to| to == port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    /// Returns the link delays of a router with a port of 10 Mbit/s and another of 1 Gbit/s.
+    fn delays(discipline: &str, paths: &str) -> Vec<Result<u64, String>> {
+        let text = format!(
+            "[router]\nname = \"r\"\n\
+             [[port]]\nname = \"lan\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n\
+             [[port]]\nname = \"wan\"\nkind = \"tap\"\nrate = \"10 Mbit/s\"\n\
+             discipline = \"{discipline}\"\nline-burst = \"100 us\"\n\
+             [[route]]\nprefix = \"10.0.0.0/8\"\nport = \"wan\"\n\
+             neighbour = \"02:00:00:00:00:01\"\n{paths}"
+        );
+        let scenario = RouterScenario::parse("test.toml", &text, Path::new("")).unwrap();
+        scenario.link_delays_ns(&[1_500, 1_500])
+    }
+
+    const VOICE: &str = "[[path]]\nname = \"voice\"\nto = \"wan\"\nmax-rate = \"1 Mbit/s\"\n\
+                         burst = \"1000 B\"\nmatch = { protocol = \"udp\" }\n";
+    const BULK: &str = "[[path]]\nname = \"bulk\"\nweight = 3\n";
+
+    #[test]
+    fn a_path_within_its_share_waits_for_its_burst_a_packet_and_the_device() {
+        let both = delays("wf2q+", &format!("{VOICE}{BULK}"));
+        // Its share is 2.5 Mbit/s: 1000 bytes take 3.2 ms. A packet of 1500 bytes takes 1.2 ms at
+        // the link's rate, and the device holds 100 µs. Rounding adds 1 ns.
+        let bound_ns = 3_200_000 + 1_200_000 + 100_000 + 1;
+        assert_eq!(both[0], Ok(bound_ns));
+        assert_eq!(both[1], Err("it has no `max-rate`: any burst may arrive".to_owned()));
+    }
+
+    #[test]
+    fn a_bound_that_is_not_known_names_the_reason() {
+        let first = |discipline: &str, paths: &str| delays(discipline, paths)[0].clone();
+        let fifo = first("fifo", &format!("{VOICE}{BULK}"));
+        assert_eq!(
+            fifo.unwrap_err(),
+            "fifo at `wan` guarantees no rate; \"wf2q+\" guarantees rates"
+        );
+        let heavy = BULK.replace("weight = 3", "weight = 30");
+        let share = first("wf2q+", &format!("{VOICE}{heavy}")).unwrap_err();
+        assert!(share.starts_with("`wan` guarantees it 32"), "{share}");
+        assert!(share.ends_with("bit/s, and its `max-rate` is 1000000 bit/s"), "{share}");
+        let capped = BULK.replace("weight = 3", "max-rate = \"1 Mbit/s\"\nburst = \"2 kB\"");
+        let wfq = first("wfq", &format!("{VOICE}{capped}")).unwrap_err();
+        assert_eq!(wfq, "the `max-rate` of `bulk` breaks the guarantee of the others");
+        let drops = "[[path]]\nname = \"no\"\naction = \"drop\"\n";
+        assert_eq!(first("wf2q+", drops).unwrap_err(), "it drops its packets");
+    }
+
+    #[test]
+    fn a_path_to_any_port_has_the_longest_bound_of_its_ports() {
+        let any = VOICE.replace("to = \"wan\"\n", "");
+        let to_lan = VOICE.replace("\"wan\"", "\"lan\"");
+        let bound = |path: &str| delays("wf2q+", &format!("{path}{BULK}"))[0].clone().unwrap();
+        assert_eq!(bound(&any), bound(VOICE));
+        assert!(bound(&to_lan) < bound(VOICE));
+    }
+}
