@@ -6,7 +6,7 @@ use console::Term;
 use miette::miette;
 use millstream_media::Status;
 use millstream_report::{human, text_table};
-use millstream_router::live::{PathReport, Report};
+use millstream_router::live::{PathReport, RecentDelay, Report};
 use millstream_scenario::parse_duration_ns;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -119,13 +119,8 @@ fn percent(part: u64, whole: u64) -> String {
 fn difference(before: &Report, now: &Report) -> String {
     let elapsed_ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
     let per_second = |count: u64| per_second(count, elapsed_ns);
-    let dropped = |of: &PathReport| {
-        of.dropped_by_action
-            + of.dropped_full
-            + of.dropped_by_function
-            + of.dropped_wrong_output
-            + of.dropped_late
-            + of.dropped_by_reload
+    let delay = |of: &PathReport, which: fn(&RecentDelay) -> u64| {
+        of.recent_delay.map_or("–".to_owned(), |delay| human::time(which(&delay)))
     };
     let mut text = format!("{}: {}\n", now.router, human::time(now.elapsed_ns));
     let paths = now.paths.iter().map(|path| {
@@ -138,11 +133,26 @@ fn difference(before: &Report, now: &Report) -> String {
             since(&|path| path.received).to_string(),
             since(&|path| path.sent).to_string(),
             human::rate(since(&|path| path.sent_bytes).saturating_mul(8)),
-            since(&dropped).to_string(),
+            since(&PathReport::dropped).to_string(),
             path.queued.to_string(),
+            delay(path, |delay| delay.p50_ns),
+            delay(path, |delay| delay.p99_ns),
+            delay(path, |delay| delay.longest_ns),
+            path.link_delay_bound_ns.map_or("–".to_owned(), human::time),
         ]
     });
-    let header = ["path", "received/s", "sent/s", "sent at", "dropped/s", "queued"];
+    let header = [
+        "path",
+        "received/s",
+        "sent/s",
+        "sent at",
+        "dropped/s",
+        "queued",
+        "p50 delay",
+        "p99 delay",
+        "longest",
+        "link bound",
+    ];
     text += &text_table(&header, paths);
     let ports = now.ports.iter().map(|port| {
         let old = before.ports.iter().find(|old| old.name == port.name);

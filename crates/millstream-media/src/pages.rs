@@ -11,10 +11,12 @@ use millstream_report::http::{self, Answer, WriteHandler};
 use mio::Waker;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener;
@@ -28,8 +30,8 @@ use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::{REASONS, RejectCounters};
 use crate::pages::status::StatusSource;
-use crate::rtsp::session::{FrameCounts, Sessions};
-use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
+use crate::rtsp::session::{FrameCounts, FrameDelays, Sessions};
+use crate::shared_memory::region::{GlobalField, LATENESS, Region, State};
 
 /// How long session control may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -161,6 +163,8 @@ struct Snapshot {
     settings: Vec<(&'static str, &'static str, u64)>,
     instructions: Vec<InstructionStatus>,
     lateness: [u64; LATENESS],
+    /// The frame delays of all clients, current and former, by stream.
+    delays: Vec<(StreamLabels, FrameDelays)>,
     live: Vec<(StreamLabels, bool, Ingested)>,
 }
 
@@ -236,6 +240,27 @@ impl Collector for Snapshot {
         for (bucket, count) in self.lateness.iter().enumerate() {
             let labels = LatenessLabels { microseconds: (1u64 << bucket).to_string() };
             ConstCounter::new(*count).encode(family.encode_family(&labels)?)?;
+        }
+        let mut family = encoder.encode_descriptor(
+            "millstream_media_frame_delay",
+            "Time from a frame's release to the send of its last packet",
+            Some(&Unit::Seconds),
+            MetricType::Histogram,
+        )?;
+        for (stream, delays) in &self.delays {
+            let buckets: Vec<(f64, u64)> = delays
+                .frames
+                .iter()
+                .enumerate()
+                .map(|(power, frames)| match power + 1 {
+                    LATENESS => (f64::INFINITY, *frames),
+                    _ => ((1u64 << power) as f64 / 1e6, *frames),
+                })
+                .collect();
+            let sum = delays.sum_ns as f64 / 1e9;
+            let frames = delays.frames.iter().sum();
+            let mut metric = family.encode_family(stream)?;
+            metric.encode_histogram::<NoLabelSet>(sum, frames, &buckets, None)?;
         }
         let mut family = encoder.encode_descriptor(
             "millstream_media_instructions",
@@ -363,6 +388,7 @@ fn metrics(
         account: sessions.ended_counts,
     }];
     let mut lateness = [0; LATENESS];
+    let mut delays: BTreeMap<usize, FrameDelays> = sessions.ended_delays.clone();
     for (number, session) in sessions.iter() {
         let row = region.session(number);
         if row.state() == State::Stopped {
@@ -373,9 +399,12 @@ fn metrics(
             client: number.to_string(),
             account: sessions.account(number),
         });
-        for (bucket, sum) in lateness.iter_mut().enumerate() {
-            *sum += row.get_at(SessionField::Lateness, bucket);
+        let delay = FrameDelays::of(row);
+        for (sum, frames) in lateness.iter_mut().zip(delay.frames) {
+            *sum += frames;
         }
+        let of_title = delays.entry(session.title).or_default();
+        *of_title = of_title.plus(delay);
     }
     let settings = vec![
         ("millstream_media_decisions", "Scheduling decisions", region.get(GlobalField::Decisions)),
@@ -434,6 +463,10 @@ fn metrics(
         settings,
         instructions,
         lateness,
+        delays: delays
+            .into_iter()
+            .map(|(title, of)| (StreamLabels { stream: library.titles[title].name.clone() }, of))
+            .collect(),
         live: live
             .statuses()
             .map(|(spec, who, of)| (StreamLabels { stream: spec.name.clone() }, who.is_some(), of))

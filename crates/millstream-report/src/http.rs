@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+pub mod history;
 mod slots;
 
 use slots::{ConnectionSlot, ConnectionSlots};

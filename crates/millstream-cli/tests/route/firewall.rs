@@ -151,9 +151,25 @@ fn a_reload_switches_a_path_between_drop_and_forward() {
     let metrics = network.get("router", STATUS, "/metrics");
     let dropped = "millstream_path_packets_total{path=\"voice\",outcome=\"action\"} 200\n";
     assert!(metrics.contains(dropped), "{metrics}");
+    let measured = "millstream_path_delay_seconds_count{path=\"voice\"} 400\n";
+    assert!(metrics.contains(measured), "{metrics}");
+    let began = Instant::now();
+    loop {
+        let answer = network.get("router", STATUS, "/history/hour");
+        let body = answer.split_once("\r\n\r\n").unwrap().1;
+        let history: Value = serde_json::from_str(body).unwrap();
+        let voice = history["series"].as_array().unwrap().iter().find(|of| of["name"] == "voice");
+        if voice.is_some_and(|of| !of["values"][0].as_array().unwrap().is_empty()) {
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "no sample: {history:#}");
+        thread::sleep(Duration::from_millis(100));
+    }
     let report = router.stop();
     assert_eq!(arrived, 2 * PACKETS, "{report:#}");
     assert_eq!(number(&report, "paths", "voice", "sent"), 2 * PACKETS);
+    let voice = report["paths"].as_array().unwrap().iter().find(|path| path["name"] == "voice");
+    assert_eq!(voice.unwrap()["delay"]["packets"], 2 * PACKETS, "a reload keeps the delays");
     assert_eq!(number(&report, "paths", "voice", "dropped_by_action"), PACKETS);
     assert_eq!(report["unaccounted"], 0);
 }

@@ -1,13 +1,16 @@
 //! Sessions as session control sees them: the rows in use and their bandwidth reservations.
 
 use millstream_sync::clock::system::now_ns;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use crate::cluster::{ClusterMoves, TakeoverState};
 use crate::files::library::Library;
 use crate::pages::rejects::{Reason, RejectCounters, limited_address};
 use crate::scheduler::admission::Admission;
-use crate::shared_memory::region::{GlobalField, Region, RequestedState, Row, SessionField, State};
+use crate::shared_memory::region::{
+    GlobalField, LATENESS, Region, RequestedState, Row, SessionField, State,
+};
 use crate::wake_socket::AsWakeSocket;
 
 /// The connection of a session that has none: its host or server is gone.
@@ -68,12 +71,39 @@ pub(crate) struct Sessions {
     pub(crate) stalled: u64,
     /// The frame counts of ended sessions.
     pub(crate) ended_counts: FrameCounts,
+    /// The frame delays of ended sessions by title.
+    pub(crate) ended_delays: BTreeMap<usize, FrameDelays>,
     /// The most sessions per client address.
     pub(crate) per_address: usize,
     /// Rejects for reasons other than bandwidth.
     pub(crate) rejects: RejectCounters,
     /// The number of clients that the cluster redirected or moved.
     pub(crate) moves: ClusterMoves,
+}
+
+/// The times from release to the send of the last packet of the frames of one or more sessions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FrameDelays {
+    /// Bucket n counts frames with less than 2^n µs and at least half of that.
+    pub(crate) frames: [u64; LATENESS],
+    /// The sum of the times, ns.
+    pub(crate) sum_ns: u64,
+}
+
+impl FrameDelays {
+    pub(crate) fn of(row: Row) -> Self {
+        Self {
+            frames: std::array::from_fn(|bucket| row.get_at(SessionField::Lateness, bucket)),
+            sum_ns: row.get(SessionField::LatenessSumNs),
+        }
+    }
+
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            frames: std::array::from_fn(|bucket| self.frames[bucket] + other.frames[bucket]),
+            sum_ns: self.sum_ns.wrapping_add(other.sum_ns),
+        }
+    }
 }
 
 /// Frame counts of one or more sessions.
@@ -202,6 +232,7 @@ impl Sessions {
             turned_away: 0,
             stalled: 0,
             ended_counts: FrameCounts::default(),
+            ended_delays: BTreeMap::new(),
             per_address: usize::MAX,
             rejects: RejectCounters::default(),
             moves: ClusterMoves::default(),
@@ -535,6 +566,10 @@ impl Sessions {
         for number in stopped {
             let row = self.region.session(*number);
             self.ended_counts = self.ended_counts.plus(FrameCounts::of(row));
+            if let Some(session) = &self.all[*number] {
+                let ended = self.ended_delays.entry(session.title).or_default();
+                *ended = ended.plus(FrameDelays::of(row));
+            }
             row.set(SessionField::Id, 0);
             self.all[*number] = None;
         }

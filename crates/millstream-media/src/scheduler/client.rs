@@ -307,6 +307,7 @@ impl Client {
         row.set(SessionField::WorstNs, row.get(SessionField::WorstNs).max(took_ns));
         let bucket = (64 - (took_ns / 1_000).leading_zeros()) as usize;
         row.add_at(SessionField::Lateness, bucket.min(LATENESS - 1), 1);
+        row.add(SessionField::LatenessSumNs, took_ns);
     }
 
     /// Records a dropped frame under the counter `how` and as a loss of its block.

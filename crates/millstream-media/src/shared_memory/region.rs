@@ -153,6 +153,8 @@ pub(crate) enum SessionField {
     Filtered,
     /// The numbers of frames dropped because their bytes were not read in time or at all: I, P, B.
     Unread = 64,
+    /// The sum of the times that [`Lateness`](Self::Lateness) counts, ns.
+    LatenessSumNs = 67,
 }
 
 /// The number of buckets of [`SessionField::Lateness`]; the last one holds all larger values.
@@ -160,7 +162,8 @@ pub(crate) const LATENESS: usize = 24;
 const _: () = assert!(SessionField::Lateness as usize + LATENESS <= SessionField::Id as usize);
 const _: () = assert!(SessionField::Blocks as usize + 2 <= SessionField::Epoch as usize);
 const _: () = assert!(SessionField::Filtered as usize + 3 <= SessionField::Unread as usize);
-const _: () = assert!(SessionField::Unread as usize + 3 <= ROW);
+const _: () = assert!(SessionField::Unread as usize + 3 <= SessionField::LatenessSumNs as usize);
+const _: () = assert!((SessionField::LatenessSumNs as usize) < ROW);
 
 /// The state that the host requests for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

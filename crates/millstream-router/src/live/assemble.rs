@@ -57,6 +57,14 @@ pub struct LiveRouter {
     reloads: u64,
     /// The summed counters of paths that reloads removed.
     removed: Option<PathCounters>,
+    link_delays: LinkDelays,
+}
+
+/// The bounds on the paths' delays at links, ns, for ports with these longest frames, bytes.
+#[derive(Default)]
+struct LinkDelays {
+    longest_bytes: Vec<u32>,
+    bounds_ns: Vec<Option<u64>>,
 }
 
 impl LiveRouter {
@@ -141,6 +149,7 @@ impl LiveRouter {
             began_ns,
             reloads,
             removed,
+            link_delays: LinkDelays::default(),
         })
     }
 
@@ -206,6 +215,7 @@ impl LiveRouter {
             self.removed.get_or_insert_default().add(&gone);
         }
         self.scenario = scenario;
+        self.link_delays = LinkDelays::default();
         self.reserved = reserved;
         self.reloads += 1;
         Ok(())
@@ -268,9 +278,9 @@ impl LiveRouter {
                 Err(error) => log::error!("the reload was rejected: {error}"),
             }
         }
-        if control.report_requested() {
-            let report = self.report(Ended::Running)?;
-            control.answer(|| report);
+        if let Some(consistent) = control.report_requested() {
+            let report = self.report(Ended::Running, consistent)?;
+            control.answer(report, consistent);
         }
         Ok(())
     }
@@ -349,7 +359,9 @@ impl LiveRouter {
         for worker in &self.others {
             worker.core(Core::flush)??;
         }
-        self.report(ended)
+        let mut report = self.report(ended, true)?;
+        report.measure_delays();
+        Ok(report)
     }
 
     fn forward(&mut self, end_ns: u64, control: &Control) -> Result<Ended, PortError> {
@@ -409,16 +421,24 @@ impl LiveRouter {
         Ok(empty)
     }
 
-    /// Returns the report so far.
-    fn report(&mut self, ended: Ended) -> Result<Report, PortError> {
-        let is_forwarding = self.hold()?;
+    /// Returns the report so far. Pauses the other cores if its counters must be `consistent`.
+    fn report(&mut self, ended: Ended, consistent: bool) -> Result<Report, PortError> {
+        let is_forwarding = consistent && self.hold()?;
         let mut snapshot = self.core.snapshot(&self.scenario);
         for worker in &self.others {
             let scenario = self.scenario.clone();
             snapshot.add(worker.core(move |core| core.snapshot(&scenario))?);
         }
+        // The MTU of a device may change while the router runs.
+        let longest_bytes = self.core.longest_bytes();
+        if self.link_delays.longest_bytes != longest_bytes {
+            let bounds = self.scenario.link_delays_ns(&longest_bytes);
+            let bounds_ns = bounds.into_iter().map(Result::ok).collect();
+            self.link_delays = LinkDelays { longest_bytes, bounds_ns };
+        }
         let context = ReportContext {
             scenario: &self.scenario,
+            link_delays_ns: &self.link_delays.bounds_ns,
             reserved: &self.reserved,
             frequency: self.frequency,
             elapsed_ns: self.clock.now_ns() - self.began_ns,

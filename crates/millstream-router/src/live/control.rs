@@ -40,6 +40,8 @@ struct Requests {
     requested: u64,
     /// The number of report requests that the last report answers.
     answered: u64,
+    /// Whether a pending request needs counters of one instant.
+    consistent: bool,
     report: Option<Report>,
     reload: Option<Box<LoadedScenario>>,
     /// Changes of the kernel's tables, the oldest first.
@@ -77,9 +79,23 @@ impl Control {
     /// `timeout`, for example after its end.
     #[must_use]
     pub fn report(&self, timeout: Duration) -> Option<Report> {
+        let mut report = self.request_report(timeout, true)?;
+        report.measure_delays();
+        Some(report)
+    }
+
+    /// Requests a report like [`report`](Self::report), without pausing the cores for it: counters
+    /// of different cores may be some microseconds apart, and `unaccounted` is meaningless. `delay`
+    /// is not computed.
+    pub(super) fn sample(&self, timeout: Duration) -> Option<Report> {
+        self.request_report(timeout, false)
+    }
+
+    fn request_report(&self, timeout: Duration, consistent: bool) -> Option<Report> {
         let until = Instant::now() + timeout;
         let mut requests = self.requests();
         requests.requested += 1;
+        requests.consistent |= consistent;
         let ours = requests.requested;
         self.request_pending.store(true, Ordering::Release);
         while requests.answered < ours {
@@ -130,18 +146,20 @@ impl Control {
         self.requests().reload.take()
     }
 
-    /// Returns whether a report was requested.
-    pub(super) fn report_requested(&self) -> bool {
+    /// Returns whether a report was requested, and whether it needs counters of one instant.
+    pub(super) fn report_requested(&self) -> Option<bool> {
         let requests = self.requests();
-        requests.answered < requests.requested
+        (requests.answered < requests.requested).then_some(requests.consistent)
     }
 
-    /// Sends a report to every requester.
-    pub(super) fn answer(&self, report: impl FnOnce() -> Report) {
+    /// Sends a report to every requester; `consistent`: its counters are those of one instant.
+    /// Requests that came in the meantime and need that wait for the next report.
+    pub(super) fn answer(&self, report: Report, consistent: bool) {
         let mut requests = self.requests();
-        if requests.answered < requests.requested {
-            requests.report = Some(report());
+        if requests.answered < requests.requested && consistent >= requests.consistent {
+            requests.report = Some(report);
             requests.answered = requests.requested;
+            requests.consistent = false;
             self.answered.notify_all();
         }
     }

@@ -13,6 +13,7 @@ use crate::ids::{CoreId, IdVec, OutputId, PathId, PortId, ProcessId};
 use crate::io::port::Port;
 use crate::live::admission::{plan, read_mode};
 use crate::live::assemble::{processes, rules};
+use crate::live::delay::DelaySources;
 use crate::live::extension::Extensions;
 use crate::live::idle_detector::IdleDetector;
 use crate::live::inter_core::{InterCoreLinks, SharedOccupancy};
@@ -21,7 +22,7 @@ use crate::live::netlink::Change;
 use crate::live::sleep_calibrator::SleepCalibrator;
 use crate::live::snapshot::{CoreSnapshot, PathSnapshot, PortSnapshot};
 use crate::net::filter::Filters;
-use crate::net::pool::Pool;
+use crate::net::pool::{BUFFER_BYTES, Pool};
 use crate::router::counters::PathCounters;
 use crate::router::machine::{Deferral, Machine, QueueId};
 use crate::router::{Router, Step};
@@ -120,6 +121,7 @@ impl Core {
         }
         machine.set_extensions(extensions, &[]);
         machine.set_proxies(&scenario, &[]);
+        machine.set_paths(scenario.paths.len(), &[]);
         set_ports(&mut machine, &scenario);
         let mut router = Router::new(&plan(&scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
@@ -151,6 +153,7 @@ impl Core {
         machine.reconfigure(classifier, function);
         machine.set_extensions(extensions, kept);
         machine.set_proxies(&scenario, kept);
+        machine.set_paths(scenario.paths.len(), kept);
         for (at, port) in scenario.ports.iter().enumerate() {
             machine.set_rate(PortId(at), port.rate_bps, port.overhead_bytes);
         }
@@ -346,6 +349,14 @@ impl Core {
         self.router.machine().remote_cores().waker().is_some_and(|waker| waker.command_pending())
     }
 
+    /// Returns the longest frame of each port, bytes: at most a buffer.
+    pub(super) fn longest_bytes(&mut self) -> Vec<u32> {
+        let (ports, ..) = self.router.sizes();
+        let machine = self.router.machine_mut();
+        let buffer = u32::try_from(BUFFER_BYTES).unwrap_or(u32::MAX);
+        (0..ports).map(|port| machine.port_mut(PortId(port)).longest_bytes().min(buffer)).collect()
+    }
+
     /// Returns the counters of this core.
     pub(super) fn snapshot(&mut self, scenario: &RouterScenario) -> CoreSnapshot {
         let router = &mut self.router;
@@ -380,6 +391,7 @@ impl Core {
             waiting: router.waiting(at),
             extension: router.machine().extension_counters(at),
             proxy: router.machine().proxy_counters(at),
+            delays: DelaySources(router.machine().delays(at).cloned().into_iter().collect()),
         });
         let paths = paths.collect();
         let (inputs, all_paths, outputs) = router.sizes();

@@ -44,6 +44,7 @@ pub(crate) enum CrossCoreDestination {
 struct FrameSlot {
     destination: CrossCoreDestination,
     handle: PacketHandle,
+    stamp: u64,
     frame: [u8; BUFFER_BYTES],
 }
 
@@ -172,6 +173,7 @@ impl InterCoreLink {
             let frame = pool.frame(handle);
             slot.frame[..frame.len()].copy_from_slice(frame);
             (slot.destination, slot.handle) = (destination, handle);
+            slot.stamp = pool.stamp(handle);
         });
         self.sent |= sent;
         sent
@@ -324,7 +326,8 @@ impl InterCoreLinks {
                     let bytes = Pool::length(slot.handle) as usize;
                     let crossed =
                         matches!(slot.destination, CrossCoreDestination::Queue(QueueId::Path(_)));
-                    if let Some(here) = pool.import(&slot.frame[..bytes], slot.handle, crossed) {
+                    let frame = &slot.frame[..bytes];
+                    if let Some(here) = pool.import(frame, slot.handle, slot.stamp, crossed) {
                         into.push((slot.destination, here));
                     }
                 });
@@ -354,6 +357,7 @@ impl Default for FrameSlot {
         Self {
             destination: CrossCoreDestination::Originate(PortId(0)),
             handle: PacketHandle::default(),
+            stamp: 0,
             frame: [0; BUFFER_BYTES],
         }
     }

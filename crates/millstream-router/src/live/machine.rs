@@ -1,6 +1,7 @@
 //! The machine of a live core: real ports and real time for the router's processes.
 
 mod addresses;
+mod delays;
 mod local_services;
 mod nat;
 mod ports;
@@ -11,6 +12,7 @@ mod remote_cores;
 use ipnet::IpNet;
 use millstream_scenario::{PortNat, RouterScenario};
 use millstream_sync::clock::tsc::{Clock, CpuTimeSample};
+use millstream_sync::histogram::SharedHistogram;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
@@ -34,6 +36,7 @@ use crate::router::machine::{
     Accounting, Deferral, Machine, MultiCore, PacedLinks, QueueId, Verdict,
 };
 use addresses::{LocalAddresses, LocalDestination};
+use delays::PathDelays;
 use local_services::{LocalServices, Network};
 use nat::PortNats;
 pub use ports::PortCounters;
@@ -50,6 +53,7 @@ pub struct LiveMachine<P> {
     /// The last sample of the CPU time of this thread.
     worked: CpuTimeSample,
     pool: Pool,
+    delays: PathDelays,
     ports: Ports<P>,
     addresses: LocalAddresses,
     nats: PortNats,
@@ -80,6 +84,7 @@ impl<P: Port> LiveMachine<P> {
             now_ns: 0,
             worked,
             pool,
+            delays: PathDelays::default(),
             ports: Ports::default(),
             addresses: LocalAddresses::default(),
             nats: PortNats::default(),
@@ -110,6 +115,17 @@ impl<P: Port> LiveMachine<P> {
         self.classifier = classifier;
         self.flows.clear();
         self.function.replace_routes(function);
+    }
+
+    /// Measures the sojourn times of `paths` paths; path `n` was path `kept[n]` and keeps its
+    /// histogram. An empty `kept` is the first file.
+    pub fn set_paths(&mut self, paths: usize, kept: &[Option<PathId>]) {
+        self.delays.set_paths(paths, kept);
+    }
+
+    /// Returns the sojourn times of a path's packets that this core has sent.
+    pub(super) fn delays(&self, path: PathId) -> Option<&Arc<SharedHistogram>> {
+        self.delays.histogram(path)
     }
 
     /// Replaces the extensions of paths; path `n` was path `kept[n]`.
@@ -446,6 +462,7 @@ impl<P: Port> LiveMachine<P> {
         let room = (&mut self.pool, most);
         self.proxies.make(path, room, &mut context, self.now_ns, &mut made);
         for packet in made.drain(..) {
+            self.delays.received(&mut self.pool, packet, path, self.now_ns);
             into.push((self.route_made(path, packet), packet));
         }
         self.made = made;
@@ -502,7 +519,10 @@ impl<P: Port> Machine for LiveMachine<P> {
                 None => self.destination(port, mac, packet, flow),
             };
             match destination {
-                Destination::Path(path) => into.push((path, packet)),
+                Destination::Path(path) => {
+                    self.delays.received(&mut self.pool, packet, path, self.now_ns);
+                    into.push((path, packet));
+                }
                 Destination::Local(owner) => self.receive_local(port, packet, owner),
                 Destination::Drop => self.pool.release(packet),
             }
@@ -562,7 +582,10 @@ impl<P: Port> Machine for LiveMachine<P> {
 
     #[inline]
     fn transmit(&mut self, output: OutputId, packets: &[PacketHandle]) -> usize {
-        self.ports.transmit(output.into(), &mut self.pool, packets, &self.clock)
+        let port = output.into();
+        let (taken, now_ns) = self.ports.transmit(port, &mut self.pool, packets, &self.clock);
+        self.delays.sent(&self.pool, &packets[..taken], now_ns);
+        taken
     }
 
     #[inline]

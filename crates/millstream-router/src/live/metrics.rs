@@ -1,11 +1,17 @@
 //! Converts a report to the OpenMetrics text format, for Prometheus.
 
+use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Registry, Unit};
+use std::fmt;
+use std::sync::atomic::AtomicU64;
 
+use crate::live::delay::DelayReport;
 use crate::live::report::Report;
 
 type Labels = Vec<(&'static str, String)>;
@@ -35,6 +41,37 @@ fn gauges(
         family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
     }
     registry.register(name, help, family);
+}
+
+/// The sojourn times of paths by name, as histograms with a bucket for each power of two, ns.
+#[derive(Debug)]
+struct Delays(Vec<(String, DelayReport)>);
+
+/// The powers of two that are bucket limits: 1 µs to 17 s.
+const POWERS: std::ops::RangeInclusive<usize> = 10..=34;
+
+impl Collector for Delays {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Time from reception of a path's packets until the device took them";
+        let name = "path_delay";
+        let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
+        let mut family = encoder.encode_descriptor(name, help, unit, kind)?;
+        for (path, delay) in &self.0 {
+            let mut below = 0;
+            let limits = POWERS.map(|power| ((1u64 << power) as f64 / 1e9, power));
+            let buckets = limits.chain([(f64::INFINITY, usize::MAX)]);
+            let buckets = buckets.map(|(limit, power)| {
+                let all = delay.below_power_of_two.get(power).copied().unwrap_or(delay.packets);
+                (limit, all.saturating_sub(std::mem::replace(&mut below, all)))
+            });
+            let buckets: Vec<_> = buckets.collect();
+            let labels = [("path", path.as_str())];
+            let mut metric = family.encode_family(&labels)?;
+            let sum = delay.sum_ns as f64 / 1e9;
+            metric.encode_histogram::<NoLabelSet>(sum, delay.packets, &buckets, None)?;
+        }
+        Ok(())
+    }
 }
 
 /// Registers the metrics of all proxies.
@@ -112,6 +149,14 @@ pub fn metrics(report: &Report) -> String {
     gauges(&mut registry, "path_extension_stopped", "1 if an extension is stopped", stopped);
     let bytes = paths().map(|of| (vec![path(&of.name)], of.sent_bytes));
     counters(&mut registry, "path_sent_bytes", "Bytes of packets sent", bytes);
+    let delays = paths().filter_map(|of| Some((of.name.clone(), of.delay.clone()?)));
+    registry.register_collector(Box::new(Delays(delays.collect())));
+    let bounds = Family::<Labels, Gauge<f64, AtomicU64>>::default();
+    for (of, bound_ns) in paths().filter_map(|of| Some((of, of.link_delay_bound_ns?))) {
+        bounds.get_or_create(&vec![path(&of.name)]).set(bound_ns as f64 / 1e9);
+    }
+    let help = "Longest delay of packets within the max-rate and burst of a path at its links";
+    registry.register_with_unit("path_link_delay_bound", help, Unit::Seconds, bounds);
     let queued = paths().map(|of| (vec![path(&of.name)], of.queued));
     gauges(&mut registry, "path_queued_packets", "Packets in a path's queues", queued);
 

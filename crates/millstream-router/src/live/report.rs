@@ -1,5 +1,6 @@
 //! The report of a live router's run, which accounts for every packet.
 
+use crate::live::delay::{DelayReport, DelaySources, RecentDelay};
 use crate::live::extension::ExtensionCounters;
 use crate::net::nat::NatCounters;
 use crate::proxy::ProxyCounters;
@@ -97,6 +98,20 @@ pub struct PathReport {
     /// The counters of the path's proxy, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxyCounters>,
+    /// The sojourn times of its packets; `None` for paths that have sent none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<DelayReport>,
+    /// The sojourn times of the last second, if the router keeps a history: it serves its status.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recent_delay: Option<RecentDelay>,
+    /// The longest time that packets within the path's `max-rate` and `burst` wait for a link and
+    /// its transmission, ns; `None` if it is not known. It excludes the wait for the CPU. See
+    /// [`RouterScenario::link_delays_ns`](millstream_scenario::RouterScenario::link_delays_ns).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_delay_bound_ns: Option<u64>,
+    /// The histograms that `delay` is computed from.
+    #[serde(skip)]
+    pub(crate) delay_sources: DelaySources,
 }
 
 /// The counters of a process.
@@ -140,7 +155,29 @@ pub struct Report {
     pub unaccounted: i64,
 }
 
+impl PathReport {
+    /// Returns the number of packets dropped for any reason.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped_by_action
+            + self.dropped_full
+            + self.dropped_by_function
+            + self.dropped_wrong_output
+            + self.dropped_late
+            + self.dropped_by_reload
+    }
+}
+
 impl Report {
+    /// Computes the sojourn times from the paths' histograms, which threads other than the router's
+    /// may read.
+    pub(super) fn measure_delays(&mut self) {
+        for path in &mut self.paths {
+            let counts = path.delay_sources.counts();
+            path.delay = (counts.count() > 0).then(|| DelayReport::from(&counts));
+        }
+    }
+
     /// Returns packets received or made, less those sent, dropped, consumed, queued or `staged`.
     #[must_use]
     pub(super) fn count_unaccounted(
@@ -153,19 +190,8 @@ impl Report {
             port.unclassified + port.unsupported + port.unknown_vlan + port.for_router
         };
         let pathless: u64 = ports.iter().map(pathless).sum();
-        let dropped: u64 = paths
-            .iter()
-            .map(|path| {
-                path.dropped_by_action
-                    + path.dropped_full
-                    + path.consumed
-                    + path.dropped_by_function
-                    + path.dropped_wrong_output
-                    + path.dropped_late
-                    + path.dropped_by_reload
-                    + path.queued
-            })
-            .sum();
+        let dropped: u64 =
+            paths.iter().map(|path| path.dropped() + path.consumed + path.queued).sum();
         let transmitted: u64 = ports.iter().map(|port| port.transmitted).sum();
         let made: u64 = paths.iter().map(|path| path.made).sum();
         (received + made).cast_signed() - (pathless + dropped + transmitted + staged).cast_signed()

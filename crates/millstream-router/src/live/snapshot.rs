@@ -4,6 +4,7 @@ use millstream_scenario::RouterScenario;
 
 use crate::ids::{IdVec, ProcessId};
 use crate::live::assemble::processes;
+use crate::live::delay::DelaySources;
 use crate::live::extension::ExtensionCounters;
 use crate::live::machine::PortCounters;
 use crate::live::report::{Ended, PathReport, PortReport, ProcessReport, Report};
@@ -36,6 +37,7 @@ pub(crate) struct PathSnapshot {
     pub(crate) waiting: (usize, usize),
     pub(crate) extension: Option<ExtensionCounters>,
     pub(crate) proxy: Option<ProxyCounters>,
+    pub(crate) delays: DelaySources,
 }
 
 /// The counters of a core, or the sum of several cores.
@@ -74,6 +76,7 @@ impl CoreSnapshot {
             path.waiting.1 += other.waiting.1;
             path.extension = path.extension.or(other.extension);
             path.proxy = path.proxy.or(other.proxy);
+            path.delays.0.extend(other.delays.0);
         }
         for (process, other) in self.processes.iter_mut().zip(other.processes) {
             process.runs += other.runs;
@@ -87,6 +90,8 @@ impl CoreSnapshot {
 /// The data of a report that snapshots do not have.
 pub(crate) struct ReportContext<'a> {
     pub(crate) scenario: &'a RouterScenario,
+    /// The bound on the delay of each path at its links, ns.
+    pub(crate) link_delays_ns: &'a [Option<u64>],
     /// The reservation of each process, cycles per second.
     pub(crate) reserved: &'a IdVec<ProcessId, u64>,
     /// The CPU's cycles per second.
@@ -122,10 +127,13 @@ pub(crate) fn report(of: &ReportContext, snapshot: CoreSnapshot) -> Report {
         }
     });
     let ports: Vec<_> = ports.collect();
-    let paths = scenario.paths.iter().zip(snapshot.paths);
-    let paths = paths.map(|(path, snapshot)| path_report(&path.name, &snapshot));
+    let paths = scenario.paths.iter().zip(of.link_delays_ns).zip(snapshot.paths);
+    let paths = paths.map(|((path, link_delay_bound_ns), snapshot)| PathReport {
+        link_delay_bound_ns: *link_delay_bound_ns,
+        ..path_report(&path.name, snapshot)
+    });
     let removed = of.removed.map(|counters| {
-        path_report("(removed)", &PathSnapshot { counters, ..PathSnapshot::default() })
+        path_report("(removed)", PathSnapshot { counters, ..PathSnapshot::default() })
     });
     let paths: Vec<_> = paths.chain(removed).collect();
     let processes = processes(scenario).into_iter().map(|(name, process, number)| {
@@ -154,7 +162,7 @@ pub(crate) fn report(of: &ReportContext, snapshot: CoreSnapshot) -> Report {
     Report { router, elapsed_ns, ended, ports, paths, reloads, processes, unaccounted }
 }
 
-fn path_report(name: &str, of: &PathSnapshot) -> PathReport {
+fn path_report(name: &str, of: PathSnapshot) -> PathReport {
     let (counters, (before, after)) = (of.counters, of.waiting);
     PathReport {
         name: name.to_owned(),
@@ -173,5 +181,9 @@ fn path_report(name: &str, of: &PathSnapshot) -> PathReport {
         consumed: counters.consumed,
         extension: of.extension,
         proxy: of.proxy,
+        delay: None,
+        recent_delay: None,
+        link_delay_bound_ns: None,
+        delay_sources: of.delays,
     }
 }

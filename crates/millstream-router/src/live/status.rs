@@ -1,15 +1,20 @@
-//! Serves the router's status over HTTP: a dashboard, `/status` as JSON, `/metrics` for Prometheus.
+//! Serves the router's status over HTTP: a dashboard, `/status` as JSON, `/metrics` for Prometheus,
+//! and the last hour and week as JSON.
 //!
-//! A request takes only a report of the counters from the router.
+//! A request takes only a report of the counters from the router. A thread takes one a second for
+//! the history.
 
+use millstream_report::http::history::Span;
 use millstream_report::http::{self, Answer};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::live::control::Control;
 use crate::live::metrics::metrics;
+use crate::live::sampler::Sampler;
 
 /// The longest wait for the router's report: on a busy machine the router may wait for a CPU.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,18 +26,47 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 pub fn serve(address: SocketAddr, control: Arc<Control>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
-    http::serve(listener, "/, /status and /metrics", move |path| {
-        if !matches!(path, "/status" | "/metrics") {
-            return Answer::NotFound;
+    let sampler = Arc::new(Mutex::new(Sampler::default()));
+    let (sampled, asked) = (Arc::clone(&sampler), Arc::clone(&control));
+    thread::Builder::new().name("history".into()).spawn(move || sample(&asked, &sampled))?;
+    let pages = "/, /status, /metrics, /history/hour and /history/week";
+    http::serve(listener, pages, move |path| {
+        let span = match path {
+            "/history/hour" => Some(Span::Hour),
+            "/history/week" => Some(Span::Week),
+            "/status" | "/metrics" => None,
+            _ => return Answer::NotFound,
+        };
+        if let Some(span) = span {
+            let sampler = sampler.lock().unwrap_or_else(PoisonError::into_inner);
+            return json(&sampler.page(span));
         }
         match control.report(REPORT_TIMEOUT) {
             None => Answer::Unavailable("the router does not answer".to_owned()),
             Some(report) if path == "/metrics" => Answer::Metrics(metrics(&report)),
-            Some(report) => match serde_json::to_string(&report) {
-                Ok(json) => Answer::Json(json),
-                Err(error) => Answer::Unavailable(error.to_string()),
-            },
+            Some(mut report) => {
+                sampler.lock().unwrap_or_else(PoisonError::into_inner).add_recent(&mut report);
+                json(&report)
+            }
         }
     })?;
     Ok(address)
+}
+
+fn json(what: &impl serde::Serialize) -> Answer {
+    serde_json::to_string(what).map_or_else(|e| Answer::Unavailable(e.to_string()), Answer::Json)
+}
+
+/// Samples the router once a second until it is stopped.
+fn sample(control: &Control, sampler: &Mutex<Sampler>) {
+    let step = Duration::from_nanos(Span::Hour.step_ns());
+    let mut due = Instant::now();
+    while !control.stopped() {
+        if let Some(report) = control.sample(REPORT_TIMEOUT) {
+            sampler.lock().unwrap_or_else(PoisonError::into_inner).add(&report);
+        }
+        // A late sample does not shift the following ones.
+        due = (due + step).max(Instant::now());
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
 }

@@ -13,6 +13,10 @@ pub const BUFFER_BYTES: usize = 2_048;
 /// Distance between buffers, bytes. A power of two would map all headers to the same few cache
 /// sets.
 const STRIDE_BYTES: usize = BUFFER_BYTES + 64;
+/// Space before the first buffer. A packet's stamp lies in the 8 bytes before its frame, in the
+/// cache line of its header.
+const LEAD_BYTES: usize = 64;
+const STAMP_BYTES: usize = 8;
 
 /// Handle: position and mask of the length.
 const LENGTH_SHIFT: u32 = 32;
@@ -54,7 +58,7 @@ impl Pool {
         // A stack keeps the recently used buffers in the cache.
         let free = (0..buffers).rev().collect();
         let tagged = Vec::with_capacity(BUFFER_BYTES + TAG_BYTES);
-        let bytes = vec![0; buffers as usize * STRIDE_BYTES];
+        let bytes = vec![0; LEAD_BYTES + buffers as usize * STRIDE_BYTES];
         Self { bytes, free, own: buffers, end: buffers, free_remote: Vec::new(), tagged }
     }
 
@@ -62,7 +66,7 @@ impl Pool {
     pub(crate) fn reserve_remote(&mut self, buffers: usize) {
         let buffers = u32::try_from(buffers).unwrap_or(u32::MAX);
         self.end = self.end.max(self.own.saturating_add(buffers));
-        let more = self.end as usize * STRIDE_BYTES - self.bytes.len();
+        let more = LEAD_BYTES + self.end as usize * STRIDE_BYTES - self.bytes.len();
         // Reserves address space only: pages are committed on first use.
         self.bytes.reserve_exact(more);
         let others = (self.end - self.own) as usize;
@@ -104,24 +108,43 @@ impl Pool {
         Some(allocated)
     }
 
-    /// Copies a packet of another core, which has the handle `handle` there; `None` without a free
-    /// buffer.
+    /// Copies a packet of another core, which has the handle `handle` and the stamp `stamp` there;
+    /// `None` without a free buffer.
     #[inline]
     pub(crate) fn import(
         &mut self,
         frame: &[u8],
         handle: PacketHandle,
+        stamp: u64,
         from_remote: bool,
     ) -> Option<PacketHandle> {
         if frame.len() > BUFFER_BYTES {
             return None;
         }
         let number = self.free_remote.pop().or_else(|| self.extend())?;
-        let at = number as usize * STRIDE_BYTES;
+        let at = start(number);
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
         let flag = if from_remote { FROM_REMOTE } else { 0 };
         let kept = handle.to_bits() & !(NUMBER | FROM_REMOTE);
-        Some(PacketHandle::from_bits(kept | u64::from(number) | flag))
+        let here = PacketHandle::from_bits(kept | u64::from(number) | flag);
+        self.set_stamp(here, stamp);
+        Some(here)
+    }
+
+    /// Stores a word with a packet, which its buffer keeps until another packet is stamped there.
+    #[inline]
+    pub(crate) fn set_stamp(&mut self, handle: PacketHandle, stamp: u64) {
+        let (at, _) = span(handle);
+        self.bytes[at - STAMP_BYTES..at].copy_from_slice(&stamp.to_ne_bytes());
+    }
+
+    /// Returns the stamp of a packet, also after its buffer was released.
+    #[inline]
+    pub(crate) fn stamp(&self, handle: PacketHandle) -> u64 {
+        let (at, _) = span(handle);
+        let mut stamp = [0; STAMP_BYTES];
+        stamp.copy_from_slice(&self.bytes[at - STAMP_BYTES..at]);
+        u64::from_ne_bytes(stamp)
     }
 
     /// Returns whether a packet entered its path's input queue from another core.
@@ -153,7 +176,7 @@ impl Pool {
             return None;
         }
         let number = self.free.pop()?;
-        let at = number as usize * STRIDE_BYTES;
+        let at = start(number);
         self.bytes[at..at + frame.len()].copy_from_slice(frame);
         Some(handle(number, frame.len()))
     }
@@ -165,7 +188,7 @@ impl Pool {
             return None;
         }
         let number = self.free.pop()?;
-        let at = number as usize * STRIDE_BYTES;
+        let at = start(number);
         let (first, second) = self.bytes[at..at + length].split_at_mut(addresses.len());
         first.copy_from_slice(addresses);
         second.copy_from_slice(rest);
@@ -176,7 +199,7 @@ impl Pool {
     /// handle. `None` if no buffer is free, or `read` returns `None` or too much.
     pub fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<PacketHandle> {
         let number = *self.free.last()?;
-        let at = number as usize * STRIDE_BYTES;
+        let at = start(number);
         let length = read(&mut self.bytes[at..at + BUFFER_BYTES])?;
         if length > BUFFER_BYTES {
             return None;
@@ -309,9 +332,15 @@ fn number(handle: PacketHandle) -> u32 {
     number
 }
 
+/// Returns where buffer `number` begins.
+#[inline]
+fn start(number: u32) -> usize {
+    LEAD_BYTES + number as usize * STRIDE_BYTES
+}
+
 #[inline]
 fn span(handle: PacketHandle) -> (usize, usize) {
-    (number(handle) as usize * STRIDE_BYTES, Pool::length(handle) as usize)
+    (start(number(handle)), Pool::length(handle) as usize)
 }
 
 #[cfg(test)]
@@ -323,23 +352,40 @@ mod tests {
         let mut pool = Pool::new(4);
         let frame = [7; 60];
         let there = handle(0, frame.len());
-        assert_eq!(pool.import(&frame, there, false), None);
+        assert_eq!(pool.import(&frame, there, 0, false), None);
         pool.reserve_remote(1_000);
         let handles: Vec<PacketHandle> =
-            (0..3).filter_map(|_| pool.import(&frame, there, false)).collect();
+            (0..3).filter_map(|_| pool.import(&frame, there, 0, false)).collect();
         assert_eq!(handles.iter().map(|handle| number(*handle)).collect::<Vec<_>>(), [4, 5, 6]);
         assert!(handles.iter().all(|handle| pool.frame(*handle) == frame));
         for handle in handles {
             pool.release(handle);
         }
         for _ in 0..1_000 {
-            let handle = pool.import(&frame, there, true).unwrap();
+            let handle = pool.import(&frame, there, 0, true).unwrap();
             pool.release(handle);
         }
         pool.reserve_remote(2_000);
         pool.reserve_remote(10);
-        assert_eq!(pool.bytes.len(), 7 * STRIDE_BYTES);
+        assert_eq!(pool.bytes.len(), LEAD_BYTES + 7 * STRIDE_BYTES);
         assert_eq!(pool.free(), 4, "local reception has its own buffers");
+    }
+
+    #[test]
+    fn a_stamp_stays_with_its_packet_and_outside_of_every_frame() {
+        let mut pool = Pool::new(2);
+        pool.reserve_remote(1);
+        let longest = [0xff; BUFFER_BYTES];
+        let packets = [pool.copy(&longest).unwrap(), pool.copy(&longest).unwrap()];
+        for (stamp, packet) in (1..).zip(packets) {
+            pool.set_stamp(packet, stamp);
+            pool.frame_mut(packet).fill(0xee);
+        }
+        let there = pool.import(&longest, packets[0], 3, false).unwrap();
+        assert_eq!([packets[0], packets[1], there].map(|packet| pool.stamp(packet)), [1, 2, 3]);
+        assert!(packets.iter().all(|packet| pool.frame(*packet) == [0xee; BUFFER_BYTES]));
+        pool.release(packets[1]);
+        assert_eq!(pool.stamp(packets[1]), 2);
     }
 
     #[test]
@@ -348,13 +394,13 @@ mod tests {
         pool.reserve_remote(3);
         let there = handle(0, 60);
         let handles: Vec<PacketHandle> =
-            std::iter::from_fn(|| pool.import(&[0; 60], there, false)).collect();
+            std::iter::from_fn(|| pool.import(&[0; 60], there, 0, false)).collect();
         assert_eq!(handles.len(), 3);
         assert!(!pool.has_remote_buffer());
         let room = pool.bytes.capacity();
         pool.release(handles[1]);
         assert!(pool.has_remote_buffer());
-        assert_eq!(pool.import(&[0; 60], there, false).map(number), Some(number(handles[1])));
+        assert_eq!(pool.import(&[0; 60], there, 0, false).map(number), Some(number(handles[1])));
         assert_eq!(pool.bytes.capacity(), room, "importing a packet allocates no memory");
         pool.grow_remote();
         assert!(pool.has_remote_buffer());

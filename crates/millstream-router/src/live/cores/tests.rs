@@ -189,6 +189,7 @@ impl Cores {
         let processes = snapshot.processes.len();
         let context = ReportContext {
             scenario,
+            link_delays_ns: &vec![None; scenario.paths.len()],
             reserved: &IdVec::repeat(0, processes),
             frequency: 1,
             elapsed_ns: 1,
@@ -202,6 +203,11 @@ impl Cores {
     fn is_over(&self) -> bool {
         self.cores.iter().all(|core| core.ended() && core.is_empty())
     }
+}
+
+/// Returns the number of sent packets without a sojourn time, or of times without a packet.
+fn unmeasured(report: &Report) -> u64 {
+    report.paths.iter().map(|path| path.sent.abs_diff(path.delay_sources.counts().count())).sum()
 }
 
 fn placements() -> impl Strategy<Value = Placement> {
@@ -246,6 +252,7 @@ proptest! {
             }
         }
         prop_assert_eq!(seen, 2 * PACKETS as usize, "{:?}", report);
+        prop_assert_eq!(unmeasured(&report), 0);
     }
 
     /// On overload the inputs drop packets before they cost CPU time; queues stay bounded.
@@ -265,6 +272,7 @@ proptest! {
         }
         let report = cores.report();
         prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
+        prop_assert_eq!(unmeasured(&report), 0);
         for (path, report) in report.paths.iter().enumerate().take(of.paths.len()) {
             prop_assert_eq!(report.dropped_by_function + report.dropped_wrong_output, 0);
             // Packets in the input queue, at outputs, and in flight to them.
@@ -306,6 +314,7 @@ fn a_reload_across_cores_loses_only_packets_of_removed_paths() {
         }
         cores.scenario = changed;
         let after = cores.report();
+        assert_eq!(unmeasured(&after), 0);
         let queued = |report: &Report| report.paths.iter().map(|path| path.queued).sum::<u64>();
         let dropped =
             |report: &Report| report.paths.iter().map(|path| path.dropped_by_reload).sum::<u64>();

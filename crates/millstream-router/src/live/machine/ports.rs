@@ -153,7 +153,7 @@ impl<P: Port> Ports<P> {
         if state.link.has_room(now_ns) { usize::MAX } else { 0 }
     }
 
-    /// Sends packets by `output`, in order; returns how many the device took.
+    /// Sends packets by `output`, in order; returns how many the device took, and the time, ns.
     #[inline]
     pub(super) fn transmit(
         &mut self,
@@ -161,9 +161,9 @@ impl<P: Port> Ports<P> {
         pool: &mut Pool,
         packets: &[PacketHandle],
         clock: &Clock,
-    ) -> usize {
+    ) -> (usize, u64) {
         if packets.is_empty() {
-            return 0;
+            return (0, 0);
         }
         let state = &mut self.states[output];
         let taken = match state.port.transmit(pool, packets) {
@@ -175,9 +175,10 @@ impl<P: Port> Ports<P> {
         };
         state.counters.transmitted += taken as u64;
         let lengths = packets[..taken].iter().map(|packet| Pool::length(*packet));
-        state.link.record_sent(clock.now_ns(), lengths);
+        let now_ns = clock.now_ns();
+        state.link.record_sent(now_ns, lengths);
         state.pending = taken > 0 && state.port.retry_pending();
-        taken
+        (taken, now_ns)
     }
 
     /// Sends a packet of the router itself ahead of the queues; drops it if the device is full.
@@ -261,7 +262,7 @@ mod tests {
         let clock = Clock::default();
         let (mut ports, mut pool) = ports(Some(1));
         let packets = [pool.copy(&[0; 60]).unwrap(), pool.copy(&[0; 60]).unwrap()];
-        assert_eq!(ports.transmit(PortId(0), &mut pool, &packets, &clock), 1);
+        assert_eq!(ports.transmit(PortId(0), &mut pool, &packets, &clock).0, 1);
         ports.originate(PortId(0), &mut pool, packets[1]);
         ports.port_mut(PortId(0)).takes = Some(0);
         let packet = pool.copy(&[0; 60]).unwrap();

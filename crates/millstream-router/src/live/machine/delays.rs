@@ -1,0 +1,139 @@
+//! Sojourn times by path: from a packet's reception until its device has taken it.
+//!
+//! A packet's buffer carries its path's slot and the time of its reception. Slots outlive reloads,
+//! in which paths change their numbers. Every core assigns the same slots, since all apply the same
+//! reloads.
+
+use millstream_sync::histogram::SharedHistogram;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::ids::{IdVec, PacketHandle, PathId};
+use crate::net::pool::Pool;
+
+/// The bits of the time in a stamp: it wraps after three days. The slot is above them.
+const TIME_BITS: u32 = 48;
+const TIME: u64 = (1 << TIME_BITS) - 1;
+
+/// The sojourn times that this core has measured.
+#[derive(Default)]
+pub(super) struct PathDelays {
+    /// The slot of each path.
+    slots: IdVec<PathId, u16>,
+    histograms: Vec<Arc<SharedHistogram>>,
+    /// The slots without a path. The last in the queue became free last: packets of its path may
+    /// still be at an output.
+    free: VecDeque<u16>,
+}
+
+impl PathDelays {
+    /// Switches to `paths` paths; path `n` was path `kept[n]` and keeps its histogram. An empty
+    /// `kept` is the first file. Paths beyond the first 65,536 are not measured.
+    pub(super) fn set_paths(&mut self, paths: usize, kept: &[Option<PathId>]) {
+        let old = std::mem::take(&mut self.slots);
+        let kept = |path: usize| old.get(kept.get(path).copied().flatten()?).copied();
+        for path in 0..paths {
+            let slot = kept(path).unwrap_or_else(|| self.new_slot());
+            self.slots.push(slot);
+        }
+        let is_used = |slot: &u16| self.slots.iter().any(|used| used == slot);
+        let unused: Vec<u16> = old.iter().copied().filter(|slot| !is_used(slot)).collect();
+        self.free.extend(unused);
+    }
+
+    /// Returns a slot with an empty histogram.
+    fn new_slot(&mut self) -> u16 {
+        let slot = match self.free.pop_front() {
+            Some(slot) => slot,
+            None => {
+                self.histograms.push(Arc::default());
+                u16::try_from(self.histograms.len() - 1).unwrap_or(u16::MAX)
+            }
+        };
+        if let Some(histogram) = self.histograms.get_mut(usize::from(slot)) {
+            *histogram = Arc::default();
+        }
+        slot
+    }
+
+    /// Returns the histogram of a path, if it has one.
+    pub(super) fn histogram(&self, path: PathId) -> Option<&Arc<SharedHistogram>> {
+        self.histograms.get(usize::from(*self.slots.get(path)?))
+    }
+
+    /// Notes that `path` received a packet at `now_ns`.
+    #[inline]
+    pub(super) fn received(
+        &self,
+        pool: &mut Pool,
+        packet: PacketHandle,
+        path: PathId,
+        now_ns: u64,
+    ) {
+        let slot = self.slots.get(path).copied().unwrap_or(u16::MAX);
+        pool.set_stamp(packet, u64::from(slot) << TIME_BITS | now_ns & TIME);
+    }
+
+    /// Counts the sojourn times of packets that a device took at `now_ns`.
+    #[inline]
+    pub(super) fn sent(&self, pool: &Pool, packets: &[PacketHandle], now_ns: u64) {
+        for packet in packets {
+            let stamp = pool.stamp(*packet);
+            if let Some(histogram) = self.histograms.get((stamp >> TIME_BITS) as usize) {
+                histogram.record(now_ns.wrapping_sub(stamp) & TIME);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream_sync::histogram::TimeCounts;
+
+    /// Returns the number of packets of a path and their sum of sojourn times, ns.
+    fn measured(delays: &PathDelays, path: usize) -> (u64, u64) {
+        let mut counts = TimeCounts::default();
+        counts.add(delays.histogram(PathId(path)).unwrap());
+        (counts.count(), counts.sum_ns())
+    }
+
+    #[test]
+    fn packets_count_for_their_path_after_a_reload_has_renumbered_it() {
+        let (mut delays, mut pool) = (PathDelays::default(), Pool::new(4));
+        delays.set_paths(3, &[]);
+        let packets = [0, 1, 2].map(|_| pool.copy(&[0; 60]).unwrap());
+        for (path, packet) in packets.iter().enumerate() {
+            delays.received(&mut pool, *packet, PathId(path), 1_000);
+        }
+        delays.sent(&pool, &packets[..1], 1_500);
+        assert_eq!([0, 1, 2].map(|path| measured(&delays, path)), [(1, 500), (0, 0), (0, 0)]);
+        // Path 0 is new, path 1 was path 2, and path 2 was path 0. Path 1 was removed.
+        delays.set_paths(3, &[None, Some(PathId(2)), Some(PathId(0))]);
+        delays.sent(&pool, &packets[1..], 9_000);
+        assert_eq!([0, 1, 2].map(|path| measured(&delays, path)), [(0, 0), (1, 8_000), (1, 500)]);
+        // The removed path's slot has a new path now, with an empty histogram.
+        delays.set_paths(4, &[Some(PathId(0)), Some(PathId(1)), Some(PathId(2)), None]);
+        assert_eq!(measured(&delays, 3), (0, 0));
+        assert_eq!(delays.histograms.len(), 4);
+    }
+
+    #[test]
+    fn a_time_that_wraps_between_reception_and_transmission_is_measured() {
+        let (mut delays, mut pool) = (PathDelays::default(), Pool::new(1));
+        delays.set_paths(1, &[]);
+        let packet = pool.copy(&[0; 60]).unwrap();
+        delays.received(&mut pool, packet, PathId(0), (5 << TIME_BITS) - 3);
+        delays.sent(&pool, &[packet], (5 << TIME_BITS) + 4);
+        assert_eq!(measured(&delays, 0), (1, 7));
+    }
+
+    #[test]
+    fn a_path_without_a_slot_is_not_measured() {
+        let (delays, mut pool) = (PathDelays::default(), Pool::new(1));
+        let packet = pool.copy(&[0; 60]).unwrap();
+        delays.received(&mut pool, packet, PathId(7), 1_000);
+        delays.sent(&pool, &[packet], 2_000);
+        assert!(delays.histogram(PathId(7)).is_none());
+    }
+}
