@@ -1,12 +1,14 @@
-//! The HTTP pages: the dashboard and its `/status`, `/admission` with the admission state, and
-//! `/metrics` for Prometheus.
+//! The HTTP pages: the dashboard and its `/status`, `/admission` with the admission state,
+//! `/metrics` for Prometheus, and the last hour and week.
 //!
 //! Session control has the data for the pages; another thread serves HTTP. That thread requests one
-//! page at a time from session control.
+//! page at a time from session control. A thread requests totals once a second for the history.
 
+mod history;
 pub(crate) mod rejects;
 pub(crate) mod status;
 
+use millstream_report::http::history::Span;
 use millstream_report::http::{self, Answer, WriteHandler};
 use mio::Waker;
 use prometheus_client::collector::Collector;
@@ -16,7 +18,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
 use std::net::TcpListener;
@@ -30,8 +31,8 @@ use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::{REASONS, RejectCounters};
 use crate::pages::status::StatusSource;
-use crate::rtsp::session::{FrameCounts, FrameDelays, Sessions};
-use crate::shared_memory::region::{GlobalField, LATENESS, Region, State};
+use crate::rtsp::session::{FrameCounts, FrameDelays, Sessions, StreamTotals};
+use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
 
 /// How long session control may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -45,8 +46,23 @@ pub(crate) enum Page {
     Status,
 }
 
-/// The pages that the HTTP thread requests from session control.
-pub(crate) type PageRequests = Receiver<(Page, SyncSender<Answer>)>;
+/// A request to session control, with the sender of the answer.
+pub(crate) enum PageRequest {
+    /// A page, for the HTTP thread.
+    Page(Page, SyncSender<Answer>),
+    /// The totals of all streams, for the history.
+    Totals(SyncSender<Totals>),
+}
+
+/// The requests of the HTTP thread and of the history's thread.
+pub(crate) type PageRequests = Receiver<PageRequest>;
+
+/// The totals of all streams by name.
+pub(crate) struct Totals {
+    /// The time since the server started, ns.
+    pub(crate) elapsed_ns: u64,
+    pub(crate) streams: Vec<(String, StreamTotals)>,
+}
 
 /// Serves the pages at `listener`; `waker` wakes session control. The flag after `region` states
 /// whether programs may change the region's instruction table. `streams` are the scenario's.
@@ -59,7 +75,8 @@ pub(crate) fn serve(
     (region, orders): (Region, bool),
     streams: Vec<String>,
 ) -> io::Result<PageRequests> {
-    let (ask, page_requests) = sync_channel(1);
+    // One place for each of the two threads.
+    let (ask, page_requests) = sync_channel(2);
     let waker = Arc::new(waker);
     let wake = Arc::clone(&waker);
     let extension_api = ExtensionApi::new(region, orders, streams, move || {
@@ -68,9 +85,12 @@ pub(crate) fn serve(
     });
     let execute = Box::new(move |order| extension_api.execute(&order));
     let orders = WriteHandler { max_bytes: BODY_BYTES, handle: execute };
-    let paths = "/, /status, /admission, /instructions and /metrics";
+    let history = history::start(ask.clone(), Arc::clone(&waker))?;
+    let paths = "/, /status, /admission, /instructions, /metrics, /history/hour and /history/week";
     let answer = move |path: &str| {
         let page = match path {
+            "/history/hour" => return json(&history.page(Span::Hour)),
+            "/history/week" => return json(&history.page(Span::Week)),
             "/admission" => Page::Admission,
             "/instructions" => Page::Instructions,
             "/metrics" => Page::Metrics,
@@ -78,7 +98,8 @@ pub(crate) fn serve(
             _ => return Answer::NotFound,
         };
         let (reply, answer) = sync_channel(1);
-        let asked = ask.try_send((page, reply)).is_ok() && waker.wake().is_ok();
+        let request = PageRequest::Page(page, reply);
+        let asked = ask.try_send(request).is_ok() && waker.wake().is_ok();
         let answer = asked.then(|| answer.recv_timeout(ANSWER_TIMEOUT).ok()).flatten();
         answer.unwrap_or_else(|| Answer::Unavailable("the server does not answer".to_owned()))
     };
@@ -89,7 +110,18 @@ pub(crate) fn serve(
 /// Answers the pending page requests.
 pub(crate) fn answer(page_requests: &PageRequests, about: StatusSource<'_>) {
     let StatusSource { library, sessions, live, .. } = about;
-    while let Ok((page, reply)) = page_requests.try_recv() {
+    while let Ok(request) = page_requests.try_recv() {
+        let (page, reply) = match request {
+            PageRequest::Page(page, reply) => (page, reply),
+            PageRequest::Totals(reply) => {
+                let name = |title: usize| library.titles[title].name.clone();
+                let totals = sessions.totals().into_iter();
+                let streams = totals.map(|(title, of)| (name(title), of)).collect();
+                // Fails only if the history's thread has stopped waiting.
+                let _ = reply.try_send(Totals { elapsed_ns: about.elapsed_ns(), streams });
+                continue;
+            }
+        };
         let answer = match page {
             Page::Admission => Answer::Text(admission(library, sessions)),
             Page::Instructions => json(&about.instructions()),
@@ -388,7 +420,6 @@ fn metrics(
         account: sessions.ended_counts,
     }];
     let mut lateness = [0; LATENESS];
-    let mut delays: BTreeMap<usize, FrameDelays> = sessions.ended_delays.clone();
     for (number, session) in sessions.iter() {
         let row = region.session(number);
         if row.state() == State::Stopped {
@@ -399,12 +430,9 @@ fn metrics(
             client: number.to_string(),
             account: sessions.account(number),
         });
-        let delay = FrameDelays::of(row);
-        for (sum, frames) in lateness.iter_mut().zip(delay.frames) {
-            *sum += frames;
+        for (bucket, sum) in lateness.iter_mut().enumerate() {
+            *sum += row.get_at(SessionField::Lateness, bucket);
         }
-        let of_title = delays.entry(session.title).or_default();
-        *of_title = of_title.plus(delay);
     }
     let settings = vec![
         ("millstream_media_decisions", "Scheduling decisions", region.get(GlobalField::Decisions)),
@@ -463,9 +491,12 @@ fn metrics(
         settings,
         instructions,
         lateness,
-        delays: delays
+        delays: sessions
+            .totals()
             .into_iter()
-            .map(|(title, of)| (StreamLabels { stream: library.titles[title].name.clone() }, of))
+            .map(|(title, of)| {
+                (StreamLabels { stream: library.titles[title].name.clone() }, of.delays)
+            })
             .collect(),
         live: live
             .statuses()

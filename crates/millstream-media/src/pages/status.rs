@@ -195,6 +195,11 @@ pub(crate) struct StatusSource<'a> {
 }
 
 impl StatusSource<'_> {
+    /// Returns the time since the server started, ns.
+    pub(crate) fn elapsed_ns(&self) -> u64 {
+        now_ns().saturating_sub(self.started_ns)
+    }
+
     /// Returns the loaded instructions.
     pub(crate) fn instructions(&self) -> Vec<InstructionStatus> {
         let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
@@ -210,7 +215,7 @@ impl StatusSource<'_> {
         let ni = self.separate_process.then(|| region.get(GlobalField::Process));
         Status {
             server: self.name.to_owned(),
-            elapsed_ns: now_ns().saturating_sub(self.started_ns),
+            elapsed_ns: self.elapsed_ns(),
             placement: if self.separate_process { "ni" } else { "host" }.to_owned(),
             link_bps: sessions.admission.link_bps,
             reserved_bps: sessions.admission.reserved_bps,

@@ -71,8 +71,8 @@ pub(crate) struct Sessions {
     pub(crate) stalled: u64,
     /// The frame counts of ended sessions.
     pub(crate) ended_counts: FrameCounts,
-    /// The frame delays of ended sessions by title.
-    pub(crate) ended_delays: BTreeMap<usize, FrameDelays>,
+    /// The totals of ended sessions by title.
+    ended_totals: BTreeMap<usize, StreamTotals>,
     /// The most sessions per client address.
     pub(crate) per_address: usize,
     /// Rejects for reasons other than bandwidth.
@@ -91,17 +91,66 @@ pub(crate) struct FrameDelays {
 }
 
 impl FrameDelays {
-    pub(crate) fn of(row: Row) -> Self {
+    fn of(row: Row) -> Self {
         Self {
             frames: std::array::from_fn(|bucket| row.get_at(SessionField::Lateness, bucket)),
             sum_ns: row.get(SessionField::LatenessSumNs),
         }
     }
 
-    pub(crate) fn plus(self, other: Self) -> Self {
+    fn plus(self, other: Self) -> Self {
         Self {
             frames: std::array::from_fn(|bucket| self.frames[bucket] + other.frames[bucket]),
             sum_ns: self.sum_ns.wrapping_add(other.sum_ns),
+        }
+    }
+}
+
+impl FrameDelays {
+    /// Returns what was counted after `earlier`.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let frames = |bucket: usize| self.frames[bucket].saturating_sub(earlier.frames[bucket]);
+        Self {
+            frames: std::array::from_fn(frames),
+            sum_ns: self.sum_ns.wrapping_sub(earlier.sum_ns),
+        }
+    }
+
+    /// Returns the limit of the bucket that holds the 99th percentile, ns; `None` without frames.
+    pub(crate) fn p99_ns(&self) -> Option<u64> {
+        let all: u64 = self.frames.iter().sum();
+        let mut below = 0;
+        let bucket = self.frames.iter().position(|frames| {
+            below += frames;
+            all > 0 && below >= all - all / 100
+        });
+        bucket.map(|bucket| 1_000 << bucket)
+    }
+}
+
+/// The totals of one or more sessions of a title.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StreamTotals {
+    pub(crate) frames: FrameCounts,
+    /// Payload sent, bytes.
+    pub(crate) sent_bytes: u64,
+    pub(crate) delays: FrameDelays,
+}
+
+impl StreamTotals {
+    fn of(row: Row) -> Self {
+        Self {
+            frames: FrameCounts::of(row),
+            sent_bytes: row.get(SessionField::Octets),
+            delays: FrameDelays::of(row),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self {
+            frames: self.frames.plus(other.frames),
+            sent_bytes: self.sent_bytes + other.sent_bytes,
+            delays: self.delays.plus(other.delays),
         }
     }
 }
@@ -232,7 +281,7 @@ impl Sessions {
             turned_away: 0,
             stalled: 0,
             ended_counts: FrameCounts::default(),
-            ended_delays: BTreeMap::new(),
+            ended_totals: BTreeMap::new(),
             per_address: usize::MAX,
             rejects: RejectCounters::default(),
             moves: ClusterMoves::default(),
@@ -567,8 +616,8 @@ impl Sessions {
             let row = self.region.session(*number);
             self.ended_counts = self.ended_counts.plus(FrameCounts::of(row));
             if let Some(session) = &self.all[*number] {
-                let ended = self.ended_delays.entry(session.title).or_default();
-                *ended = ended.plus(FrameDelays::of(row));
+                let ended = self.ended_totals.entry(session.title).or_default();
+                *ended = ended.plus(StreamTotals::of(row));
             }
             row.set(SessionField::Id, 0);
             self.all[*number] = None;
@@ -583,6 +632,17 @@ impl Sessions {
     /// Returns the frame counts of all sessions, current and ended.
     pub(crate) fn total(&self) -> FrameCounts {
         self.iter().fold(self.ended_counts, |sum, (number, _)| sum.plus(self.account(number)))
+    }
+
+    /// Returns the totals of all sessions, current and ended, by title.
+    pub(crate) fn totals(&self) -> BTreeMap<usize, StreamTotals> {
+        let mut totals = self.ended_totals.clone();
+        for (number, session) in self.iter() {
+            let row = self.region.session(number);
+            let of_title: &mut StreamTotals = totals.entry(session.title).or_default();
+            *of_title = of_title.plus(StreamTotals::of(row));
+        }
+        totals
     }
 
     /// Returns whether every row is free.
