@@ -175,6 +175,20 @@ fn handle_signals(control: &Arc<Control>, file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Formats the delays of all paths as a table; empty if no packet was sent.
+fn delays(report: &Report) -> String {
+    let header = ["path", "p50 delay", "p99 delay", "p99.9 delay", "longest", "link bound"];
+    let rows = report.paths.iter().filter_map(|path| {
+        let delay = path.delay.as_ref()?;
+        let times = [delay.p50_ns, delay.p99_ns, delay.p999_ns, delay.longest_ns];
+        let bound = path.link_delay_bound_ns.map_or("–".to_owned(), human::time);
+        let cells = times.map(human::time).into_iter().chain([bound]);
+        Some([path.name.clone()].into_iter().chain(cells).collect())
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() { String::new() } else { text_table(&header, rows) }
+}
+
 /// Formats a report as tables.
 pub(crate) fn text(report: &Report) -> String {
     let mut text = format!("{}: {}\n", report.router, human::time(report.elapsed_ns));
@@ -209,6 +223,7 @@ pub(crate) fn text(report: &Report) -> String {
         [path.name.clone()].into_iter().chain(sent).chain(counts.map(|n| n.to_string())).collect()
     });
     text += &text_table(&header, paths);
+    text += &delays(report);
     text += &extensions(report);
     text += &proxies(report);
     let header = [

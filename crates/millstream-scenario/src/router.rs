@@ -117,6 +117,8 @@ pub struct RouterPort {
     pub name: String,
     /// The device or files behind it.
     pub kind: PortKind,
+    /// Whether packets that a capture holds in part are padded with zeros to their length.
+    pub pads_truncated: bool,
     /// The index of the core that reads and writes it.
     pub core: usize,
     /// The VLAN ID on the device, from 1 to 4094; `None` for untagged frames. Each port of a device

@@ -10,13 +10,17 @@ use std::path::Path;
 use crate::error::PortError;
 use crate::ids::PacketHandle;
 use crate::io::port::Port;
-use crate::net::pool::Pool;
+use crate::net::pool::{BUFFER_BYTES, Pool};
 
 /// A port on pcap files.
 pub struct CapturePort {
     name: String,
     input: Option<Capture<Offline>>,
     output: Option<CaptureWriter>,
+    /// Whether packets that the capture holds in part are padded with zeros.
+    pads_truncated: bool,
+    /// The padded packet.
+    padded: Vec<u8>,
     clock: Clock,
 }
 
@@ -58,8 +62,17 @@ impl CapturePort {
             name: name.to_owned(),
             input: input.transpose()?,
             output: output.transpose()?,
+            pads_truncated: false,
+            padded: Vec::new(),
             clock,
         })
+    }
+
+    /// Sets whether packets that the capture holds in part are padded with zeros to their length.
+    /// Otherwise they are unsupported.
+    #[must_use]
+    pub fn with_padding(self, pads_truncated: bool) -> Self {
+        Self { pads_truncated, ..self }
     }
 }
 
@@ -76,8 +89,17 @@ impl Port for CapturePort {
         while count < most && pool.free() > 0 {
             match input.next_packet() {
                 Ok(packet) => {
-                    let whole = packet.header.len as usize == packet.data.len();
-                    into.extend(whole.then(|| pool.copy(packet.data)).flatten());
+                    let length = packet.header.len as usize;
+                    if packet.data.len() == length {
+                        into.extend(pool.copy(packet.data));
+                    } else if self.pads_truncated
+                        && (packet.data.len()..=BUFFER_BYTES).contains(&length)
+                    {
+                        self.padded.clear();
+                        self.padded.extend_from_slice(packet.data);
+                        self.padded.resize(length, 0);
+                        into.extend(pool.copy(&self.padded));
+                    }
                     count += 1;
                 }
                 Err(pcap::Error::NoMorePackets) => {
@@ -112,5 +134,35 @@ impl Port for CapturePort {
     fn flush(&mut self) -> Result<(), PortError> {
         let Some(output) = &mut self.output else { return Ok(()) };
         output.flush().map_err(|error| PortError::new(&self.name, error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn truncated_packets_are_padded_on_request_and_unsupported_otherwise() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("in.pcap");
+        let mut writer =
+            CaptureWriter::new(OutputFile::create_in_place(&path).unwrap(), Linktype::ETHERNET);
+        // The last one is longer than a buffer.
+        for length in [60, 1_000, 9_000] {
+            writer.write_bytes(0, &[7; 60], length);
+        }
+        writer.flush().unwrap();
+        let read = |pads| {
+            let port = CapturePort::open("lan", Some(&path), None, Clock::default()).unwrap();
+            let (mut port, mut pool) = (port.with_padding(pads), Pool::new(8));
+            let mut packets = Vec::new();
+            let count = port.receive(&mut pool, 8, &mut packets).unwrap();
+            let frames = packets.iter().map(|packet| pool.frame(*packet).to_vec());
+            (count, frames.collect::<Vec<_>>())
+        };
+        assert_eq!(read(false), (3, vec![vec![7; 60]]));
+        let mut padded = vec![7; 60];
+        padded.resize(1_000, 0);
+        assert_eq!(read(true), (3, vec![vec![7; 60], padded]));
     }
 }

@@ -517,7 +517,8 @@ fn open(
         PortKind::Tun(device) => Box::new(TunPort::open(name, device, hardware_address(port)?)?),
         PortKind::Pcap(input, output) => {
             let (input, output) = (input.as_deref(), output.as_deref());
-            Box::new(CapturePort::open(name, input, output, clock.clone())?)
+            let capture = CapturePort::open(name, input, output, clock.clone())?;
+            Box::new(capture.with_padding(port.pads_truncated))
         }
     })
 }

@@ -116,6 +116,9 @@ pub(crate) struct PortTable {
     pub(crate) pcp: Option<Spanned<PcpSource>>,
     /// Pcap: the capture that is read, as fast as the queues have room.
     pub(crate) input: Option<String>,
+    /// Pcap: whether packets that the capture holds in part are padded with zeros to their length.
+    /// Otherwise they are unsupported. Default false.
+    pub(crate) pad_truncated: Option<bool>,
     /// Pcap: the capture that is written.
     pub(crate) output: Option<String>,
     /// The egress rate.

@@ -274,6 +274,7 @@ fn port(
     for (key, given, of_pcap) in [
         ("interface", table.interface.is_some(), false),
         ("input", table.input.is_some(), true),
+        ("pad-truncated", table.pad_truncated.is_some(), true),
         ("output", table.output.is_some(), true),
     ] {
         if given && is_pcap != of_pcap {
@@ -332,6 +333,7 @@ fn port(
     Some(RouterPort {
         name,
         kind,
+        pads_truncated: table.pad_truncated.unwrap_or(false),
         core: cores::core(table.core.as_ref()),
         vlan: vlan::of_port(table, problems),
         pcp: table.pcp.as_ref().map_or(PcpSource::Keep, |pcp| *pcp.get_ref()),
