@@ -261,10 +261,8 @@ impl Client {
             return base.wrapping_add(record.display);
         }
         let display = u64::from(record.display);
-        let shown = u128::from(frame.number - frame.number % self.media.frames + display);
-        let ticks = shown * u128::from(CLOCK_RATE) * u128::from(self.media.rate_seconds)
-            / u128::from(self.media.rate_frames);
-        base.wrapping_add(low_u32(u64::try_from(ticks % (1 << 32)).unwrap_or(0)))
+        let shown = frame.number - frame.number % self.media.frames + display;
+        base.wrapping_add(rtp_ticks(shown, (self.media.rate_frames, self.media.rate_seconds)))
     }
 
     /// Returns whether a later frame of the client has already been chosen.
@@ -395,10 +393,33 @@ impl Client {
     }
 }
 
+/// Returns the time of the frame displayed at place `shown`, in ticks of the RTP clock, modulo
+/// 2^32. `rate` is a number of frames and the seconds that they take.
+fn rtp_ticks(shown: u64, (frames, seconds): (u32, u32)) -> u32 {
+    let ticks = u128::from(shown) * u128::from(CLOCK_RATE) * u128::from(seconds);
+    low_u32(u64::try_from(ticks / u128::from(frames) % (1 << 32)).unwrap_or(0))
+}
+
 fn at(frames: &[FrameRecord], number: u64) -> &FrameRecord {
     &frames[usize::try_from(number % frames.len() as u64).unwrap_or(0)]
 }
 
 fn importance(frames: &[FrameRecord], number: u64) -> Importance {
     Importance::from_number(at(frames, number).importance)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rtp_times_follow_the_frame_rate_and_wrap() {
+        assert_eq!(rtp_ticks(1, (25, 1)), 3_600);
+        assert_eq!(rtp_ticks(1, (30_000, 1_001)), 3_003);
+        assert_eq!(rtp_ticks(100_000, (30_000, 1_001)), 300_300_000);
+        // A frame takes 1,501.5 ticks.
+        assert_eq!([1, 2, 3].map(|shown| rtp_ticks(shown, (60_000, 1_001))), [1_501, 3_003, 4_504]);
+        let day = 25 * 86_400;
+        assert_eq!(u64::from(rtp_ticks(day, (25, 1))), day * 3_600 % (1 << 32));
+    }
 }
