@@ -177,12 +177,14 @@ fn handle_signals(control: &Arc<Control>, file: &Path) -> Result<(), Failure> {
 
 /// Formats the delays of all paths as a table; empty if no packet was sent.
 fn delays(report: &Report) -> String {
-    let header = ["path", "p50 delay", "p99 delay", "p99.9 delay", "longest", "link bound"];
+    let header =
+        ["path", "p50 delay", "p99 delay", "p99.9 delay", "longest", "link bound", "p50 TCP RTT"];
     let rows = report.paths.iter().filter_map(|path| {
         let delay = path.delay.as_ref()?;
         let times = [delay.p50_ns, delay.p99_ns, delay.p999_ns, delay.longest_ns];
         let bound = path.link_delay_bound_ns.map_or("–".to_owned(), human::time);
-        let cells = times.map(human::time).into_iter().chain([bound]);
+        let rtt = path.tcp_rtt.as_ref().map_or("–".to_owned(), |rtt| human::time(rtt.p50_ns));
+        let cells = times.map(human::time).into_iter().chain([bound, rtt]);
         Some([path.name.clone()].into_iter().chain(cells).collect())
     });
     let rows: Vec<Vec<String>> = rows.collect();

@@ -139,6 +139,7 @@ fn difference(before: &Report, now: &Report) -> String {
             delay(path, |delay| delay.p99_ns),
             delay(path, |delay| delay.longest_ns),
             path.link_delay_bound_ns.map_or("–".to_owned(), human::time),
+            path.tcp_rtt.as_ref().map_or("–".to_owned(), |rtt| human::time(rtt.p50_ns)),
         ]
     });
     let header = [
@@ -152,6 +153,7 @@ fn difference(before: &Report, now: &Report) -> String {
         "p99 delay",
         "longest",
         "link bound",
+        "p50 TCP RTT",
     ];
     text += &text_table(&header, paths);
     let ports = now.ports.iter().map(|port| {

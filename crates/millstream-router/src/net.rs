@@ -8,6 +8,7 @@ pub(crate) mod fib;
 pub(crate) mod filter;
 pub(crate) mod flow_cache;
 pub(crate) mod forwarder;
+pub(crate) mod handshakes;
 pub(crate) mod header;
 pub(crate) mod icmpv6;
 pub(crate) mod ipv4_control;

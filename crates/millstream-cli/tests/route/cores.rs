@@ -174,6 +174,9 @@ fn hosts_find_each_other(io: &str) {
     assert!(flooded > 0 && number(&report, "paths", "noise", "received") > 0, "{report:#}");
     assert!(number(&report, "paths", "back", "sent") > 0, "{report:#}");
     assert!(number(&report, "paths", "(removed)", "received") > 0, "{report:#}");
+    // The SYNs of both transfers came to core 0, their SYN-ACKs to core 1.
+    let all = report["paths"].as_array().unwrap().iter().find(|path| path["name"] == "all");
+    assert_eq!(all.unwrap()["tcp_rtt"]["packets"], 2, "{report:#}");
 }
 
 #[test]

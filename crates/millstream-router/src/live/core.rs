@@ -392,6 +392,7 @@ impl Core {
             extension: router.machine().extension_counters(at),
             proxy: router.machine().proxy_counters(at),
             delays: DelaySources(router.machine().delays(at).cloned().into_iter().collect()),
+            rtts: DelaySources(router.machine().rtts(at).cloned().into_iter().collect()),
         });
         let paths = paths.collect();
         let (inputs, all_paths, outputs) = router.sizes();

@@ -1,15 +1,15 @@
-//! The sojourn times in a report.
+//! The sojourn and round-trip times in a report.
 
 use millstream_sync::histogram::{SharedHistogram, TimeCounts};
 use std::sync::Arc;
 
-/// The sojourn times of a path's packets since the start, from reception until the device took
-/// them. Quantiles are at most 3.2 % too long.
+/// The times of a path since the start: sojourn times of its packets, from reception until the
+/// device took them, or round-trip times. Quantiles are at most 3.2 % too long.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct DelayReport {
-    /// The number of packets measured.
+    /// The number of packets or round trips measured.
     pub packets: u64,
-    /// The sum of their sojourn times, ns.
+    /// The sum of their times, ns.
     pub sum_ns: u64,
     /// The median, ns.
     pub p50_ns: u64,
@@ -69,6 +69,12 @@ impl From<&TimeCounts> for DelayReport {
 pub(crate) struct DelaySources(pub(crate) Vec<Arc<SharedHistogram>>);
 
 impl DelaySources {
+    /// Returns the times so far; `None` without any.
+    pub(crate) fn report(&self) -> Option<DelayReport> {
+        let counts = self.counts();
+        (counts.count() > 0).then(|| DelayReport::from(&counts))
+    }
+
     /// Returns the sums of their counts now.
     pub(crate) fn counts(&self) -> TimeCounts {
         let mut counts = TimeCounts::default();

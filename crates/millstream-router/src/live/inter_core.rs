@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::error::PortError;
 use crate::ids::{CoreId, IdVec, PacketHandle, PathId, PortId};
 use crate::io::port::Port;
+use crate::net::handshakes::Handshakes;
 use crate::net::pool::{BUFFER_BYTES, Pool};
 use crate::router::RemoteOwnership;
 use crate::router::machine::QueueId;
@@ -185,6 +186,8 @@ pub(crate) struct InterCoreLinks {
     pub(crate) occupancy: Arc<SharedOccupancy>,
     pub(crate) ports: Arc<[RemotePortState]>,
     pub(crate) waker: Arc<Waker>,
+    /// The recent SYNs of all cores.
+    pub(crate) handshakes: Arc<Handshakes>,
     pub(crate) core: CoreId,
     links: Vec<InterCoreLink>,
 }
@@ -202,7 +205,9 @@ impl InterCoreLinks {
         let wakers: Vec<_> = wakers.collect::<std::io::Result<_>>()?;
         let ports: Arc<[RemotePortState]> =
             occupancy.port_core.iter().map(|_| RemotePortState::default()).collect();
+        let handshakes = Arc::new(Handshakes::default());
         let end = |core: CoreId| Self {
+            handshakes: Arc::clone(&handshakes),
             occupancy: Arc::clone(occupancy),
             ports: Arc::clone(&ports),
             waker: Arc::clone(&wakers[core.0]),

@@ -123,6 +123,11 @@ impl<P: Port> LiveMachine<P> {
         self.delays.set_paths(paths, kept);
     }
 
+    /// Returns the round-trip times of a path's TCP handshakes that were answered to this core.
+    pub(super) fn rtts(&self, path: PathId) -> Option<&Arc<SharedHistogram>> {
+        self.delays.rtts(path)
+    }
+
     /// Returns the sojourn times of a path's packets that this core has sent.
     pub(super) fn delays(&self, path: PathId) -> Option<&Arc<SharedHistogram>> {
         self.delays.histogram(path)
@@ -312,6 +317,7 @@ impl<P: Port> LiveMachine<P> {
     /// Connects to other cores by `links`; reserves `buffers` buffers for their packets.
     pub(super) fn connect_cores(&mut self, links: InterCoreLinks, buffers: usize) {
         self.pool.reserve_remote(buffers);
+        self.delays.share(&links.handshakes);
         self.remote_cores.connect(links);
     }
 

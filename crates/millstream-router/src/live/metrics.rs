@@ -43,20 +43,22 @@ fn gauges(
     registry.register(name, help, family);
 }
 
-/// The sojourn times of paths by name, as histograms with a bucket for each power of two, ns.
+/// Times of paths by name, as histograms with a bucket for each power of two, ns.
 #[derive(Debug)]
-struct Delays(Vec<(String, DelayReport)>);
+struct Delays {
+    name: &'static str,
+    help: &'static str,
+    paths: Vec<(String, DelayReport)>,
+}
 
 /// The powers of two that are bucket limits: 1 µs to 17 s.
 const POWERS: std::ops::RangeInclusive<usize> = 10..=34;
 
 impl Collector for Delays {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Time from reception of a path's packets until the device took them";
-        let name = "path_delay";
         let (unit, kind) = (Some(&Unit::Seconds), MetricType::Histogram);
-        let mut family = encoder.encode_descriptor(name, help, unit, kind)?;
-        for (path, delay) in &self.0 {
+        let mut family = encoder.encode_descriptor(self.name, self.help, unit, kind)?;
+        for (path, delay) in &self.paths {
             let mut below = 0;
             let limits = POWERS.map(|power| ((1u64 << power) as f64 / 1e9, power));
             let buckets = limits.chain([(f64::INFINITY, usize::MAX)]);
@@ -149,8 +151,16 @@ pub fn metrics(report: &Report) -> String {
     gauges(&mut registry, "path_extension_stopped", "1 if an extension is stopped", stopped);
     let bytes = paths().map(|of| (vec![path(&of.name)], of.sent_bytes));
     counters(&mut registry, "path_sent_bytes", "Bytes of packets sent", bytes);
-    let delays = paths().filter_map(|of| Some((of.name.clone(), of.delay.clone()?)));
-    registry.register_collector(Box::new(Delays(delays.collect())));
+    registry.register_collector(Box::new(Delays {
+        name: "path_delay",
+        help: "Time from reception of a path's packets until the device took them",
+        paths: paths().filter_map(|of| Some((of.name.clone(), of.delay.clone()?))).collect(),
+    }));
+    registry.register_collector(Box::new(Delays {
+        name: "path_tcp_rtt",
+        help: "Round-trip time of a path's TCP handshakes, from SYN to SYN-ACK",
+        paths: paths().filter_map(|of| Some((of.name.clone(), of.tcp_rtt.clone()?))).collect(),
+    }));
     let bounds = Family::<Labels, Gauge<f64, AtomicU64>>::default();
     for (of, bound_ns) in paths().filter_map(|of| Some((of, of.link_delay_bound_ns?))) {
         bounds.get_or_create(&vec![path(&of.name)]).set(bound_ns as f64 / 1e9);

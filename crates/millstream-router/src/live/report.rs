@@ -104,6 +104,13 @@ pub struct PathReport {
     /// The sojourn times of the last second, if the router keeps a history: it serves its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recent_delay: Option<RecentDelay>,
+    /// The round-trip times of the path's TCP handshakes, from the reception of a SYN to that of its
+    /// SYN-ACK; `None` if none was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tcp_rtt: Option<DelayReport>,
+    /// The histograms that `tcp_rtt` is computed from.
+    #[serde(skip)]
+    pub(crate) rtt_sources: DelaySources,
     /// The longest time that packets within the path's `max-rate` and `burst` wait for a link and
     /// its transmission, ns; `None` if it is not known. It excludes the wait for the CPU. See
     /// [`RouterScenario::link_delays_ns`](millstream_scenario::RouterScenario::link_delays_ns).
@@ -169,12 +176,12 @@ impl PathReport {
 }
 
 impl Report {
-    /// Computes the sojourn times from the paths' histograms, which threads other than the router's
+    /// Computes the sojourn and round-trip times from the paths' histograms, which threads other than the router's
     /// may read.
     pub(super) fn measure_delays(&mut self) {
         for path in &mut self.paths {
-            let counts = path.delay_sources.counts();
-            path.delay = (counts.count() > 0).then(|| DelayReport::from(&counts));
+            path.delay = path.delay_sources.report();
+            path.tcp_rtt = path.rtt_sources.report();
         }
     }
 

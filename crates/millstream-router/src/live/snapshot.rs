@@ -38,6 +38,8 @@ pub(crate) struct PathSnapshot {
     pub(crate) extension: Option<ExtensionCounters>,
     pub(crate) proxy: Option<ProxyCounters>,
     pub(crate) delays: DelaySources,
+    /// The round-trip times of TCP handshakes.
+    pub(crate) rtts: DelaySources,
 }
 
 /// The counters of a core, or the sum of several cores.
@@ -77,6 +79,7 @@ impl CoreSnapshot {
             path.extension = path.extension.or(other.extension);
             path.proxy = path.proxy.or(other.proxy);
             path.delays.0.extend(other.delays.0);
+            path.rtts.0.extend(other.rtts.0);
         }
         for (process, other) in self.processes.iter_mut().zip(other.processes) {
             process.runs += other.runs;
@@ -185,5 +188,7 @@ fn path_report(name: &str, of: PathSnapshot) -> PathReport {
         recent_delay: None,
         link_delay_bound_ns: None,
         delay_sources: of.delays,
+        tcp_rtt: None,
+        rtt_sources: of.rtts,
     }
 }

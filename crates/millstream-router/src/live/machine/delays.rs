@@ -1,4 +1,5 @@
-//! Sojourn times by path: from a packet's reception until its device has taken it.
+//! Sojourn times by path, from a packet's reception until its device has taken it, and the
+//! round-trip times of its TCP handshakes.
 //!
 //! A packet's buffer carries its path's slot and the time of its reception. Slots outlive reloads,
 //! in which paths change their numbers. Every core assigns the same slots, since all apply the same
@@ -8,7 +9,11 @@ use millstream_sync::histogram::SharedHistogram;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use std::hash::Hash;
+
 use crate::ids::{IdVec, PacketHandle, PathId};
+use crate::net::handshakes::Handshakes;
+use crate::net::header::Header;
 use crate::net::pool::Pool;
 
 /// The bits of the time in a stamp: it wraps after three days. The slot is above them.
@@ -21,6 +26,10 @@ pub(super) struct PathDelays {
     /// The slot of each path.
     slots: IdVec<PathId, u16>,
     histograms: Vec<Arc<SharedHistogram>>,
+    /// The round-trip times by slot, of the handshakes whose SYN-ACK came to this core.
+    rtts: Vec<Arc<SharedHistogram>>,
+    /// The recent SYNs of all cores.
+    handshakes: Arc<Handshakes>,
     /// The slots without a path. The last in the queue became free last: packets of its path may
     /// still be at an output.
     free: VecDeque<u16>,
@@ -47,18 +56,48 @@ impl PathDelays {
             Some(slot) => slot,
             None => {
                 self.histograms.push(Arc::default());
+                self.rtts.push(Arc::default());
                 u16::try_from(self.histograms.len() - 1).unwrap_or(u16::MAX)
             }
         };
-        if let Some(histogram) = self.histograms.get_mut(usize::from(slot)) {
-            *histogram = Arc::default();
+        for histograms in [&mut self.histograms, &mut self.rtts] {
+            if let Some(histogram) = histograms.get_mut(usize::from(slot)) {
+                *histogram = Arc::default();
+            }
         }
         slot
+    }
+
+    /// Shares the recent SYNs of other cores.
+    pub(super) fn share(&mut self, handshakes: &Arc<Handshakes>) {
+        self.handshakes = Arc::clone(handshakes);
     }
 
     /// Returns the histogram of a path, if it has one.
     pub(super) fn histogram(&self, path: PathId) -> Option<&Arc<SharedHistogram>> {
         self.histograms.get(usize::from(*self.slots.get(path)?))
+    }
+
+    /// Returns the round-trip times of a path, if it has a histogram.
+    pub(super) fn rtts(&self, path: PathId) -> Option<&Arc<SharedHistogram>> {
+        self.rtts.get(usize::from(*self.slots.get(path)?))
+    }
+
+    /// Observes a classified packet: it may begin or answer a TCP handshake.
+    #[inline]
+    pub(super) fn observe<A: Hash + Copy>(
+        &self,
+        header: &Header<A>,
+        frame: &[u8],
+        path: PathId,
+        now_ns: u64,
+    ) {
+        let slot = self.slots.get(path).copied().unwrap_or(u16::MAX);
+        if let Some((slot, rtt_ns)) = self.handshakes.received(header, frame, slot, now_ns)
+            && let Some(histogram) = self.rtts.get(usize::from(slot))
+        {
+            histogram.record(rtt_ns);
+        }
     }
 
     /// Notes that `path` received a packet at `now_ns`.

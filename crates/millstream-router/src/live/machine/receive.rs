@@ -95,6 +95,7 @@ impl<P: Port> LiveMachine<P> {
         let Some(path) = self.classifier.path(input, &header, self.pool.frame(packet)) else {
             return Destination::Drop;
         };
+        self.delays.observe(&header, self.pool.frame(packet), path, self.now_ns);
         // A filter may match on bytes beyond the flow; a proxied connection may begin or end.
         let cacheable = self.classifier.uses_headers_only() && !self.proxies.any();
         if let Some(flow) = flow.filter(|_| cacheable) {
@@ -132,8 +133,11 @@ impl<P: Port> LiveMachine<P> {
             return Destination::Local(owner);
         }
         let header = Header { tag: Pool::tag(packet), ..header };
-        let path = self.classifier.path_v6(input, &header, frame);
-        path.map_or(Destination::Drop, Destination::Path)
+        let Some(path) = self.classifier.path_v6(input, &header, frame) else {
+            return Destination::Drop;
+        };
+        self.delays.observe(&header, frame, path, self.now_ns);
+        Destination::Path(path)
     }
 }
 
