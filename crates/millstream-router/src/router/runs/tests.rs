@@ -11,8 +11,9 @@ use crate::router::{Process, Router};
 const INPUT_QUEUE: u32 = 4;
 const OUTPUT_QUEUE: u32 = 2;
 
-/// A machine at time 0, whose output takes `accepts` packets per call.
+/// A machine at time 0, whose output has room for `room` packets and takes `accepts` per call.
 struct StoppedMachine {
+    room: usize,
     accepts: usize,
     /// The time when the function of the path is due, ns.
     due_ns: u64,
@@ -38,7 +39,7 @@ impl Machine for StoppedMachine {
     }
 
     fn room(&mut self, _: OutputId, _: u64) -> usize {
-        usize::MAX
+        self.room
     }
 
     fn room_at_ns(&mut self, _: OutputId, now_ns: u64) -> u64 {
@@ -95,7 +96,7 @@ fn router(machine: StoppedMachine) -> Router<StoppedMachine> {
 
 #[test]
 fn an_input_queue_at_its_high_watermark_has_room() {
-    let mut router = router(StoppedMachine { accepts: 8, due_ns: u64::MAX });
+    let mut router = router(StoppedMachine { room: usize::MAX, accepts: 8, due_ns: u64::MAX });
     assert_eq!(router.paths[PathId(0)].high_watermark, INPUT_QUEUE as usize - 1);
     for packet in 0..u64::from(INPUT_QUEUE) {
         assert!(!router.paths[PathId(0)].full, "{packet} packets");
@@ -106,7 +107,7 @@ fn an_input_queue_at_its_high_watermark_has_room() {
 
 #[test]
 fn packets_given_back_precede_the_queue_in_their_order() {
-    let mut router = router(StoppedMachine { accepts: 8, due_ns: u64::MAX });
+    let mut router = router(StoppedMachine { room: usize::MAX, accepts: 8, due_ns: u64::MAX });
     router.put_into_queue(PathId(0), PacketHandle::from_bits(4));
     router.paths[PathId(0)].held = 3;
     router.requeue_returned(&mut handles(1..4).map(|packet| (PathId(0), packet)).collect());
@@ -115,16 +116,24 @@ fn packets_given_back_precede_the_queue_in_their_order() {
 
 #[test]
 fn packets_that_the_port_refuses_stay_first_in_their_order() {
-    let mut router = router(StoppedMachine { accepts: 1, due_ns: u64::MAX });
+    let mut router = router(StoppedMachine { room: usize::MAX, accepts: 1, due_ns: u64::MAX });
     router.outputs[OutputId(0)].staged.extend(handles(1..12));
     assert_eq!(router.run_output(OutputId(0)), 1);
     assert!(router.outputs[OutputId(0)].staged.iter().copied().eq(handles(2..12)));
 }
 
 #[test]
+fn a_port_gets_as_many_staged_packets_as_it_has_room_for() {
+    let mut router = router(StoppedMachine { room: 2, accepts: 8, due_ns: u64::MAX });
+    router.outputs[OutputId(0)].staged.extend(handles(1..6));
+    assert_eq!(router.run_output(OutputId(0)), 2);
+    assert!(router.outputs[OutputId(0)].staged.iter().copied().eq(handles(3..6)));
+}
+
+#[test]
 fn room_at_an_output_makes_a_path_eligible_whose_function_is_due() {
     for (due_ns, eligible) in [(0, true), (u64::MAX, false)] {
-        let mut router = router(StoppedMachine { accepts: 8, due_ns });
+        let mut router = router(StoppedMachine { room: usize::MAX, accepts: 8, due_ns });
         let process = router.numbers.id(Process::Forward(PathId(0)));
         let packets: Vec<_> = handles(1..3).collect();
         router.put_by_verdict(PathId(0), 0, Verdict::Send(OutputId(0)), &packets);
