@@ -8,6 +8,8 @@
 # make paper-router  the Router paper with the live router, between network namespaces; fifteen
 #               minutes, as root
 # make book     the book as web pages, target/book
+# make dist     the release in dist/: Debian package, tarball, image, wheel, crates; as root
+# make test-dist  installs it in fresh roots of two Debian releases and runs it; as root
 # make fuzz     five minutes of each fuzz target; counts the inputs that pass its first parser
 # make soak     advisories, ThreadSanitizer, the systemd units, a part of the mutants, two hours of
 #               the router, a minute of each player, then `make fuzz` (as root)
@@ -16,7 +18,7 @@
 #               engine
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run check test bench figures paper-coprocessor paper-router book fuzz soak rtl-full rtl-report traces clean
+.PHONY: run check test bench figures paper-coprocessor paper-router book dist test-dist fuzz soak rtl-full rtl-report traces clean
 
 # Installs missing build dependencies and sets the linker's search path.
 SETUP := source scripts/setup.sh
@@ -45,6 +47,12 @@ paper-router:
 book:
 	@$(SETUP); cargo run --release --quiet -p millstream-papers -- --redraw; \
 		source scripts/python-env.sh; mdbook build docs
+
+dist:
+	@$(SETUP); scripts/dist.sh
+
+test-dist:
+	@$(SETUP); scripts/test-dist.sh
 
 fuzz:
 	@$(SETUP); scripts/fuzz.sh

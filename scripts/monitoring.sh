@@ -7,14 +7,15 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 if [[ ${1:-} != inside ]]; then
-    command -v prometheus >/dev/null && command -v jq >/dev/null || {
+    { command -v prometheus && command -v jq && command -v ffmpeg; } >/dev/null || {
         apt-get update -qq
-        # Its service would start with the package.
-        printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
-        chmod +x /usr/sbin/policy-rc.d
+        # Debian starts the service with the package, unless this file forbids it.
+        policy=/usr/sbin/policy-rc.d
+        [[ -e $policy ]] && policy=
+        if [[ $policy ]]; then install -m 755 /dev/stdin "$policy" <<<$'#!/bin/sh\nexit 101'; fi
         DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-            prometheus jq curl iproute2 iputils-ping >/dev/null
-        rm /usr/sbin/policy-rc.d
+            prometheus jq curl iproute2 iputils-ping ffmpeg >/dev/null
+        [[ -z $policy ]] || rm "$policy"
     }
     cargo build --quiet -p millstream-cli
     exec unshare --net "$0" inside
@@ -44,10 +45,12 @@ status = "127.0.0.1:9817"
 name = "lan"
 kind = "tun"
 rate = "100 Mbit/s"
+address = "10.8.0.1/24"
 [[port]]
 name = "wan"
 kind = "tun"
 rate = "10 Mbit/s"
+address = "10.9.0.1/24"
 [[path]]
 name = "voice"
 to = "wan"
@@ -56,9 +59,6 @@ max-rate = "1 Mbit/s"
 burst = "4 kB"
 [[path]]
 name = "rest"
-[[route]]
-prefix = "10.9.0.0/16"
-port = "wan"
 TOML
 "$program" route "$scratch/router.toml" >"$scratch/router.log" 2>&1 &
 started+=($!)
@@ -75,6 +75,7 @@ scrape_configs:
     static_configs: [{ targets: ["127.0.0.1:9817", "127.0.0.1:9818"] }]
 YAML
 promtool check config "$scratch/prometheus.yml"
+promtool test rules packaging/prometheus/millstream.rules.test.yml
 for port in 9817 9818; do
     for _ in {1..50}; do
         curl -sf "127.0.0.1:$port/metrics" >"$scratch/metrics" && break
@@ -88,11 +89,11 @@ prometheus --config.file="$scratch/prometheus.yml" --storage.tsdb.path="$scratch
 started+=($!)
 
 # Packets for the path `voice`, and a client of the media server.
-ip addr add 10.8.0.1/24 dev lan
+ip addr add 10.8.0.2/24 dev lan
 ip link set lan up
 ip link set wan up
-ip route add 10.9.0.0/16 via 10.8.0.2 dev lan 2>/dev/null || ip route add 10.9.0.0/16 dev lan
-ping -q -i 0.05 -w 30 10.9.0.1 >/dev/null 2>&1 &
+ip route add 10.9.0.0/24 dev lan
+ping -q -i 0.05 -w 30 10.9.0.5 >/dev/null 2>&1 &
 started+=($!)
 if command -v ffmpeg >/dev/null; then
     timeout 28 ffmpeg -loglevel error -rtsp_transport tcp -i "rtsp://127.0.0.1:8554/clip" \

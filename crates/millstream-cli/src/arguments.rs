@@ -1,7 +1,11 @@
 //! The command line, declared once: parser, help and completions derive from it.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use std::net::SocketAddr;
 use std::path::PathBuf;
+
+/// The greatest number of updates.
+const MOST: u64 = u32::MAX as u64;
 
 /// Packet and stream scheduling: each stream gets the bandwidth, deadlines and loss bounds it was
 /// promised.
@@ -73,7 +77,7 @@ pub(crate) struct InitArguments {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) video: Option<PathBuf>,
     /// voice: number of calls
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1000))]
     pub(crate) calls: Option<u32>,
     /// fabric: number of end-points
     #[arg(long, value_name = "N", value_parser = ["16", "64", "256"])]
@@ -161,13 +165,13 @@ pub(crate) struct CalibrateArguments {
 #[derive(Debug, Args)]
 pub(crate) struct TopArguments {
     /// The address of the status page: `status` in a router file, `http` in a media server file
-    #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:9817")]
-    pub(crate) address: std::net::SocketAddr,
+    #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:9817", value_parser = address)]
+    pub(crate) address: SocketAddr,
     /// Time between updates
     #[arg(long = "interval", alias = "every", value_name = "DURATION", default_value = "1 s")]
     pub(crate) interval: String,
     /// Stop after N updates; default: at Ctrl-C, or when the program ends
-    #[arg(long, alias = "looks", value_name = "N")]
+    #[arg(long, alias = "looks", value_name = "N", value_parser = whole::<u32>(1..=MOST))]
     pub(crate) count: Option<u32>,
     /// Print all counters as JSON, one line per update, instead of tables of changes
     #[arg(long)]
@@ -224,7 +228,7 @@ pub(crate) struct RunArguments {
     #[arg(long)]
     pub(crate) bounds: bool,
     /// Use this seed instead of the scenario's
-    #[arg(long)]
+    #[arg(long, value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: Option<u64>,
 }
 
@@ -246,7 +250,7 @@ pub(crate) struct SweepArguments {
     #[arg(long, value_name = "[STREAM.]METRIC=PERCENT%")]
     pub(crate) until: Vec<String>,
     /// Threads; default: one for each core
-    #[arg(long, value_name = "N", value_parser = workers)]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1..=1024))]
     pub(crate) workers: Option<usize>,
     /// Keep runs in a journal and write the dataset: FILE.csv, FILE.parquet, or a directory for
     /// both; repeating the command runs only what is missing
@@ -257,19 +261,31 @@ pub(crate) struct SweepArguments {
     pub(crate) json: bool,
 }
 
-/// Parses a number of threads, 1 to 1024.
-fn workers(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(workers @ 1..=1024) => Ok(workers),
-        _ => Err("expected a number of threads, 1 to 1024".into()),
+/// Returns a parser of whole numbers in a range.
+fn whole<T: TryFrom<u64>>(
+    range: std::ops::RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
+    move |text: &str| {
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| {
+            format!("expected a whole number from {} to {}", range.start(), range.end())
+        })
     }
+}
+
+/// Parses an address with a port; a port alone is of this machine.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let port = || text.parse().ok().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
+    text.parse().ok().or_else(port).ok_or_else(|| {
+        "expected an address and a port, for example 127.0.0.1:9817, or a port".to_owned()
+    })
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct BenchArguments {
     /// Number of streams
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "4,16,64,1024,65536",
-          value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+          value_parser = whole::<u32>(1..=1 << 24))]
     pub(crate) streams: Vec<u32>,
     /// Structures; also deadline queues without windows, measured without misses: binary-heap,
     /// cffs, timing-wheel
@@ -291,7 +307,7 @@ pub(crate) struct BenchArguments {
     pub(crate) works: Vec<BenchWork>,
     /// Missed request periods, percent; 63 means 1.7 misses per decision
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',', default_value = "0,63",
-          value_parser = clap::value_parser!(u32).range(0..=99))]
+          value_parser = whole::<u32>(0..=99))]
     pub(crate) missed: Vec<u32>,
     /// The distribution of deadlines
     #[arg(
@@ -337,10 +353,10 @@ pub(crate) enum BenchWork {
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {
     /// Number of streams
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=1 << 24))]
     pub(crate) streams: u32,
     /// Minimum packet length, bytes
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u32>(1..=1 << 20))]
     pub(crate) bytes: u32,
     /// Line rate, for example "10 Gbit/s"
     #[arg(long, value_name = "RATE", value_parser = millstream_scenario::parse_rate_bps)]

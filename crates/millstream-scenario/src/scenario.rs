@@ -212,7 +212,13 @@ pub(crate) fn load_text(path: &Path) -> Result<(String, String), ScenarioError> 
     let name = path.display().to_string();
     let unreadable =
         |message: String| ScenarioError::new(&name, "", vec![Problem::whole_file(message)]);
-    let bytes = read_limited(path).map_err(|error| unreadable(format!("{name}: {error}")))?;
+    let bytes = read_limited(path).map_err(|error| {
+        let problem = Problem::whole_file(format!("{name}: {error}"));
+        let missing = error.kind() == io::ErrorKind::NotFound;
+        let help = "`millstream init` writes a file, and `millstream examples` copies the examples";
+        let problem = if missing { problem.help(help) } else { problem };
+        ScenarioError::new(&name, "", vec![problem])
+    })?;
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         unreadable(format!("{name} is not UTF-8 text: invalid sequence at byte {valid}"))
