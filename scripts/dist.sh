@@ -78,7 +78,9 @@ shared_files() {
     local shared=$staging/shared unit
     rm -rf "$shared"
     mkdir -p "$shared/units" "$shared/doc"
-    cargo run --quiet -p millstream-cli --example manual -- "$shared/share"
+    # The same profile as the package: nothing is built twice.
+    RUSTFLAGS=$flags cargo run --profile dist --quiet --locked -p millstream-cli \
+        --example manual -- "$shared/share"
     for unit in millstream-router millstream-media; do
         sed 's|/usr/local/bin/|/usr/bin/|; s|copy it to /etc/systemd/system, then|enable it by|' \
             "examples/${unit#millstream-}/$unit.service" >"$shared/units/$unit.service"
