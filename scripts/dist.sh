@@ -59,7 +59,7 @@ static_libpcap() {
         )
         apt-get "${options[@]}" update -qq
         (cd "$to" && apt-get "${options[@]}" source -qq --download-only libpcap >/dev/null)
-        tar -xf "$to"/libpcap_*.orig.tar.* -C "$to/source" --strip-components=1
+        tar -xf "$to"/libpcap_*.orig.tar.gz -C "$to/source" --strip-components=1
         (
             cd "$to/source"
             # Python's module is a shared library.
@@ -88,15 +88,17 @@ shared_files() {
     cp -r examples packaging/grafana packaging/prometheus "$shared/doc/"
     rm "$shared"/doc/examples/*/*.service
     cp CHANGELOG.md README.md LICENSE-MIT LICENSE-APACHE "$shared/doc/"
+    gzip -9n <CHANGELOG.md >"$shared/changelog.gz"
 }
 
 deb() {
     need dpkg-dev dpkg-shlibdeps
     need lintian lintian
     tool cargo-deb 3.8.0
+    local address=maintainers@millstream.example.org
     printf '%s\n' "millstream ($version-1) unstable; urgency=medium" '' \
-        '  * New release; /usr/share/doc/millstream/CHANGELOG.md.gz lists the changes.' '' \
-        " -- The Millstream authors <millstream@localhost>  $(date -uR -d "@$SOURCE_DATE_EPOCH")" \
+        '  * New release; changelog.gz lists the changes.' '' \
+        " -- The Millstream authors <$address>  $(date -uR -d "@$SOURCE_DATE_EPOCH")" \
         >"$staging/changelog"
     RUSTFLAGS=$flags cargo build --profile dist --quiet --locked -p millstream-cli
     "$tools/bin/cargo-deb" deb --quiet --no-build --profile dist -p millstream-cli \
