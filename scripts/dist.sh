@@ -170,9 +170,7 @@ crates() {
         millstream-report millstream-sim; do
         chosen+=(-p "$crate")
     done
-    cargo publish --dry-run --quiet --locked --no-verify --allow-dirty "${chosen[@]}" 2>&1 |
-        grep -v "aborting upload due to dry run" >&2 || true
-    cargo package --quiet --locked --allow-dirty "${chosen[@]}"
+    cargo publish --dry-run --quiet --locked --allow-dirty "${chosen[@]}"
     for crate in "${chosen[@]}"; do
         [[ $crate = -p ]] || cp "$target/package/$crate-$version.crate" dist/
     done

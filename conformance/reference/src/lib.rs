@@ -11,11 +11,12 @@
 //! faults that they detect.
 //!
 //! [`fair`] covers fair queueing, round robins and the credit-aware schedulers, with exact tags;
-//! [`vds`] covers virtual deadline scheduling and PD².
+//! [`vds`] covers virtual deadline scheduling and PD²; [`flow_queue`] flow queueing with CoDel.
 
 pub mod combinations;
 pub mod fair;
 pub mod files;
+pub mod flow_queue;
 pub mod gated;
 pub mod kills;
 pub mod link;

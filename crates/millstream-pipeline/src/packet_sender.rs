@@ -54,7 +54,7 @@ impl PacketSender {
     /// collector the packet is discarded.
     pub(crate) fn drop(&mut self, departure: Departure, parker: &mut Parker) {
         match departure.event {
-            Event::DroppedFull => self.counts.dropped_full += 1,
+            Event::DroppedFull | Event::DroppedByAqm => self.counts.dropped_full += 1,
             Event::DroppedLate | Event::Sent => self.counts.dropped_late += 1,
         }
         self.push(departure, parker);

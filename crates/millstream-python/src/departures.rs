@@ -23,13 +23,15 @@ use std::sync::Arc;
 const BATCH: usize = 1 << 17;
 
 /// The events in the order of their codes.
-const EVENTS: [Event; 3] = [Event::Sent, Event::DroppedLate, Event::DroppedFull];
+const EVENTS: [Event; 4] =
+    [Event::Sent, Event::DroppedLate, Event::DroppedFull, Event::DroppedByAqm];
 
 fn code(event: Event) -> u8 {
     match event {
         Event::Sent => 0,
         Event::DroppedLate => 1,
         Event::DroppedFull => 2,
+        Event::DroppedByAqm => 3,
     }
 }
 

@@ -40,6 +40,8 @@ pub struct StreamResults {
     pub dropped_late: u64,
     /// The number of packets dropped at a full queue.
     pub dropped_full: u64,
+    /// Packets dropped by queue management.
+    pub dropped_aqm: u64,
     /// The number of missed deadlines.
     pub missed: u64,
     /// The number of misses with no loss left in the window.
@@ -107,12 +109,13 @@ impl Recorder {
             }
             Event::DroppedLate => stream.dropped_late += 1,
             Event::DroppedFull => stream.dropped_full += 1,
+            Event::DroppedByAqm => stream.dropped_aqm += 1,
         }
         if let Some(series) = &mut self.results.series {
             let bin = series.at(at, departure.time_ns);
             match departure.event {
                 Event::Sent => bin.sent_bytes += u64::from(departure.bytes),
-                Event::DroppedLate | Event::DroppedFull => bin.dropped += 1,
+                Event::DroppedLate | Event::DroppedFull | Event::DroppedByAqm => bin.dropped += 1,
             }
         }
     }
@@ -157,6 +160,7 @@ impl Results {
             sum.sent_bytes += stream.sent_bytes;
             sum.dropped_late += stream.dropped_late;
             sum.dropped_full += stream.dropped_full;
+            sum.dropped_aqm += stream.dropped_aqm;
             sum.missed += stream.missed;
             sum.violations += stream.violations;
             sum.delays.merge(&stream.delays);
@@ -172,7 +176,8 @@ impl StreamResults {
     /// Returns the number of packets that were still queued when the run ended.
     #[must_use]
     pub fn queued(&self) -> u64 {
-        self.arrived.saturating_sub(self.sent + self.dropped_late + self.dropped_full)
+        let dropped = self.dropped_late + self.dropped_full + self.dropped_aqm;
+        self.arrived.saturating_sub(self.sent + dropped)
     }
 
     #[inline]

@@ -9,6 +9,8 @@
 use core::fmt;
 use core::num::{NonZeroU32, NonZeroU64};
 
+use crate::flow_queue::FlowOptions;
+
 /// A window-constraint x/y: at most `x` of any `y` consecutive packets may be late or lost.
 ///
 /// 0/0 means no window: the stream is never charged for a miss. Source: ShareStreams section 2;
@@ -75,6 +77,7 @@ pub struct Contract {
     pub(crate) max_rate: Option<MaxRate>,
     pub(crate) credits: Option<u64>,
     pub(crate) fmc: bool,
+    pub(crate) flows: Option<FlowOptions>,
 }
 
 /// A token bucket: a long-term rate of `rate_bps` and bursts of `burst_bytes`.
@@ -127,6 +130,7 @@ impl Contract {
             max_rate: None,
             credits: None,
             fmc: false,
+            flows: None,
         }
     }
 
@@ -235,6 +239,20 @@ impl Contract {
         self.credits
     }
 
+    /// Queues the stream's packets by flow; see
+    /// [`enqueue_flow`](crate::Scheduler::enqueue_flow). The limits of `flows` replace the queue's.
+    #[must_use]
+    pub fn flows(mut self, flows: FlowOptions) -> Self {
+        self.flows = Some(flows);
+        self
+    }
+
+    /// Returns the stream's flows, if its packets are queued by flow.
+    #[must_use]
+    pub fn flow_options(&self) -> Option<FlowOptions> {
+        self.flows
+    }
+
     /// Makes the stream a fabric management channel: `minbw` serves it before the other streams.
     #[must_use]
     pub fn fmc(mut self) -> Self {
@@ -298,6 +316,14 @@ pub enum ContractError {
     },
     /// More streams than a 32-bit stream number can identify.
     TooManyStreams,
+}
+
+impl ContractError {
+    /// Fails if `contract` has flows, which the scheduler called `by` does not support.
+    pub(crate) fn refuse_flows(contract: &Contract, by: &'static str) -> Result<(), Self> {
+        let unfit = Self::Unfit { attribute: "flows", by, need: "to be absent" };
+        if contract.flows.is_some() { Err(unfit) } else { Ok(()) }
+    }
 }
 
 impl fmt::Display for ContractError {

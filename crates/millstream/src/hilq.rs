@@ -155,6 +155,7 @@ impl<M: Memory> DynScheduler for Hilq<M> {
             .ok()
             .filter(|&number| number < u32::MAX)
             .ok_or(ContractError::TooManyStreams)?;
+        ContractError::refuse_flows(&contract, "hilq")?;
         if let Some(unfit) = Hilq::unfit(&contract, &self.sizes).next() {
             return Err(unfit);
         }

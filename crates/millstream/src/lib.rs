@@ -23,10 +23,12 @@
 
 extern crate alloc;
 
+pub mod aqm;
 pub mod bounds;
 pub mod catalogue;
 mod contract;
 pub mod discipline;
+pub mod flow_queue;
 mod gate;
 mod hilq;
 mod link;

@@ -53,18 +53,23 @@ pub enum Event {
     Sent,
     /// The deadline passed while the packet waited, and the stream drops late packets.
     DroppedLate,
-    /// The packet arrived at a full queue.
+    /// The packet arrived at a full queue; or its flow was the longest when the limit of a stream
+    /// with flows was exceeded.
     DroppedFull,
+    /// Queue management dropped the packet, so that its sender slows down.
+    DroppedByAqm,
 }
 
 impl Event {
-    /// Returns the event's name in the departures CSV: `sent`, `dropped-late` or `dropped-full`.
+    /// Returns the event's name in the departures CSV: `sent`, `dropped-late`, `dropped-full` or
+    /// `dropped-aqm`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Event::Sent => "sent",
             Event::DroppedLate => "dropped-late",
             Event::DroppedFull => "dropped-full",
+            Event::DroppedByAqm => "dropped-aqm",
         }
     }
 }

@@ -124,14 +124,33 @@ impl<P: Copy + Default> Queues<P> {
         Ok(())
     }
 
+    /// Counts an arrival and returns its number.
+    #[inline]
+    pub(crate) fn count_arrival(&mut self, stream: StreamId) -> u64 {
+        let queue = &mut self.queues[stream.index()];
+        queue.arrivals += 1;
+        queue.arrivals - 1
+    }
+
     /// Appends an admitted arrival; returns whether its queue was empty.
     #[inline]
     pub(crate) fn push(&mut self, stream: StreamId, packet: Packet, now_ns: u64) -> bool {
+        let number = self.count_arrival(stream);
+        self.push_numbered(stream, packet, now_ns, number)
+    }
+
+    /// Appends a packet whose arrival was counted; returns whether its queue was empty.
+    #[inline]
+    pub(crate) fn push_numbered(
+        &mut self,
+        stream: StreamId,
+        packet: Packet,
+        arrival_ns: u64,
+        number: u64,
+    ) -> bool {
         let queue = &mut self.queues[stream.index()];
-        let number = queue.arrivals;
-        queue.arrivals += 1;
         let entry = Entry {
-            arrival_ns: now_ns,
+            arrival_ns,
             packet: number,
             tag: packet.tag,
             bytes: packet.bytes,

@@ -4,8 +4,13 @@
 //! arrivals come before the decision. A backend is a loop of [`enqueue`](Scheduler::enqueue) and
 //! [`decide`](Scheduler::decide).
 
-use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Discipline, DwcsOptions, Head};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use crate::aqm::Ecn;
+use crate::contract::{Contract, ContractError, Late};
+use crate::discipline::{Activation, Discipline, DwcsOptions, Head, Waiting};
+use crate::flow_queue::{FlowPacket, FlowQueues};
 use crate::gate::EligibilityGates;
 use crate::link::Link;
 use crate::packet::{Departure, Event, Packet, StreamId};
@@ -79,6 +84,12 @@ impl<P: Copy + Default> Backlog<P> for PacketStore<P> {
 pub struct Scheduler<S: Select> {
     selector: S,
     store: PacketStore<S::Stamp>,
+    /// The flows of each stream that has some; empty if none has.
+    flows: Vec<Option<Box<FlowQueues>>>,
+    /// Packets that arrivals dropped from other flows, until the next decision reports them.
+    displaced: Vec<Departure>,
+    /// The packets that wait in all flows.
+    in_flows: u64,
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Scheduler<Selector<D, S>> {
@@ -103,7 +114,8 @@ impl<S: Select> Scheduler<S> {
     #[must_use]
     pub fn over(selector: S) -> Self {
         let gates = EligibilityGates::new(Link::default());
-        Self { selector, store: PacketStore { queues: Queues::new(u32::MAX - 1), gates } }
+        let store = PacketStore { queues: Queues::new(u32::MAX - 1), gates };
+        Self { selector, store, flows: Vec::new(), displaced: Vec::new(), in_flows: 0 }
     }
 
     /// Limits the packets that wait in all streams together; further arrivals are dropped as at a
@@ -126,11 +138,22 @@ impl<S: Select> Scheduler<S> {
     ///
     /// # Errors
     /// Fails if the contract lacks an attribute that the discipline needs, or there are 2³² − 1
-    /// streams.
+    /// streams. Also if a stream with flows drops late packets: its contract already limits their
+    /// delay.
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
+        if contract.flows.is_some() && contract.late == Late::Drop {
+            let (by, need) = ("a stream with flows", "\"send\"");
+            return Err(ContractError::Unfit { attribute: "late", by, need });
+        }
         let stream = self.selector.add_stream(&contract)?;
-        self.store.queues.add_stream(contract.queue);
+        if let Some(options) = contract.flows {
+            self.flows.resize_with(stream.index(), || None);
+            self.flows.push(Some(Box::new(FlowQueues::new(options))));
+        }
+        // The flows have limits of their own; the queue holds their head and its successor.
+        let limit = if contract.flows.is_some() { None } else { contract.queue };
+        self.store.queues.add_stream(limit);
         self.store.gates.add_stream(stream, &contract);
         Ok(stream)
     }
@@ -169,6 +192,85 @@ impl<S: Select> Scheduler<S> {
         Ok(number)
     }
 
+    /// Enqueues an arriving packet of a flow, given by a hash; without
+    /// [flows](Contract::flows), the stream's packets are one queue. Returns its number among the
+    /// stream's arrivals, from 0.
+    ///
+    /// At a limit of the flows, packets of the longest flow are dropped. The next
+    /// [`decide`](Self::decide) reports them to its observer.
+    ///
+    /// # Errors
+    /// Returns the packet's departure, if the stream has no flows and its queue is full.
+    ///
+    /// # Panics
+    /// Panics if `stream` was not added to this scheduler.
+    #[inline]
+    pub fn enqueue_flow(
+        &mut self,
+        now_ns: u64,
+        stream: StreamId,
+        packet: Packet,
+        flow: u32,
+        ecn: Ecn,
+    ) -> Result<u64, Departure> {
+        let Some(Some(flows)) = self.flows.get_mut(stream.index()) else {
+            return self.enqueue(now_ns, stream, packet);
+        };
+        let number = self.store.queues.count_arrival(stream);
+        let arrival = FlowPacket { packet, number, arrival_ns: now_ns, ecn };
+        let before = flows.packets();
+        flows.push(flow, arrival, &mut |dropped| {
+            self.displaced.push(departure(stream, &dropped, now_ns, Event::DroppedFull));
+        });
+        self.in_flows = self.in_flows + u64::from(flows.packets()) - u64::from(before);
+        if self.store.queues.waiting(stream).packets == 0 {
+            self.advance(now_ns);
+            self.commit(now_ns, stream, &mut ());
+        }
+        Ok(number)
+    }
+
+    /// Moves the next packet of the stream's flows, if any, to the end of its queue: behind the head
+    /// that is about to leave, or to the head.
+    #[inline]
+    fn commit(&mut self, now_ns: u64, stream: StreamId, observer: &mut (impl Observer + ?Sized)) {
+        let Some(Some(flows)) = self.flows.get_mut(stream.index()) else { return };
+        let before = flows.packets();
+        let next = flows.pull(now_ns, &mut |dropped| {
+            observer.dropped(&departure(stream, &dropped, now_ns, Event::DroppedByAqm));
+        });
+        self.in_flows -= u64::from(before - flows.packets());
+        let Some((FlowPacket { packet, number, arrival_ns, .. }, mark)) = next else { return };
+        if mark {
+            observer.marked(stream, number, packet.tag);
+        }
+        let head = Head { arrival_ns, bytes: packet.bytes };
+        let was_empty = self.store.queues.push_numbered(stream, packet, arrival_ns, number);
+        if S::TRACKS_BACKLOG {
+            self.selector.backlog_changed(stream, self.backlog(stream));
+        }
+        if was_empty {
+            let open = self.store.gates.admits(stream, head, now_ns);
+            let stamp = self.selector.arrived(stream, packet.bytes, open);
+            self.selector.became_backlogged(stream, NewHead { head, stamp, open });
+        } else {
+            let active = self.selector.active(stream);
+            let stamp = self.selector.arrived(stream, packet.bytes, active);
+            self.store.queues.stamp_last(stream, stamp);
+        }
+    }
+
+    /// Returns the backlog of a stream, its flows included.
+    #[inline]
+    fn backlog(&self, stream: StreamId) -> Waiting {
+        let mut waiting = self.store.queues.waiting(stream);
+        if let Some(Some(flows)) = self.flows.get(stream.index()) {
+            waiting.packets += flows.packets();
+            waiting.bytes += flows.bytes();
+        }
+        waiting
+    }
+
     /// Enqueues packets that arrive at one instant; `full` takes the departures of dropped ones.
     ///
     /// # Panics
@@ -202,15 +304,22 @@ impl<S: Select> Scheduler<S> {
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<Departure> {
         self.advance(now_ns);
+        if !self.displaced.is_empty() {
+            self.displaced.drain(..).for_each(|departure| observer.dropped(&departure));
+        }
         if self.store.queues.total_waiting() == 0 {
             self.selector.idle();
             return None;
         }
         let stream = self.selector.select(now_ns, &mut self.store, observer)?;
+        if !self.flows.is_empty() {
+            // The successor follows the head before it leaves, as in a queue.
+            self.commit(now_ns, stream, observer);
+        }
         let deadline_ns = self.selector.deadline_ns(stream);
         let (departure, next) = self.store.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
         if S::TRACKS_BACKLOG {
-            self.selector.backlog_changed(stream, self.store.queues.waiting(stream));
+            self.selector.backlog_changed(stream, self.backlog(stream));
         }
         if self.selector.served(stream, now_ns) {
             observer.missed(stream, now_ns, 1, 0);
@@ -373,13 +482,28 @@ impl<S: Select> Scheduler<S> {
     /// Panics if `stream` was not added to this scheduler.
     #[must_use]
     pub fn waiting(&self, stream: StreamId) -> u32 {
-        self.store.queues.waiting(stream).packets
+        self.backlog(stream).packets
     }
 
     /// Returns the number of packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
-        self.store.queues.total_waiting()
+        self.store.queues.total_waiting() + self.in_flows
+    }
+}
+
+/// Returns the departure of a packet that was dropped from a flow.
+fn departure(stream: StreamId, of: &FlowPacket, now_ns: u64, event: Event) -> Departure {
+    let FlowPacket { packet, number, arrival_ns, .. } = *of;
+    Departure {
+        time_ns: now_ns,
+        stream,
+        packet: number,
+        bytes: packet.bytes,
+        arrival_ns,
+        deadline_ns: None,
+        event,
+        tag: packet.tag,
     }
 }
 

@@ -35,9 +35,15 @@ pub trait Observer {
         let _ = (stream, now_ns, missed, violations);
     }
 
-    /// Called when a packet was dropped because its deadline passed.
+    /// Called when a waiting packet was dropped: its deadline passed, queue management dropped it,
+    /// or its flow was the longest at a limit.
     fn dropped(&mut self, departure: &Departure) {
         let _ = departure;
+    }
+
+    /// Called when queue management marks a packet, before it departs: its number and tag.
+    fn marked(&mut self, stream: StreamId, packet: u64, tag: u64) {
+        let _ = (stream, packet, tag);
     }
 }
 

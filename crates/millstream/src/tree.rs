@@ -204,6 +204,7 @@ impl Tree {
         class: ClassId,
         contract: Contract,
     ) -> Result<StreamId, ContractError> {
+        ContractError::refuse_flows(&contract, "a tree of classes")?;
         let number = u32::try_from(self.leaves.len()).ok().filter(|number| *number < u32::MAX);
         let stream = StreamId(number.ok_or(ContractError::TooManyStreams)?);
         let child = self.classes[class.index()].node.add_child(&contract)?;

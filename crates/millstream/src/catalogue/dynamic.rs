@@ -1,5 +1,6 @@
 //! The dynamic dispatch boundary: a scheduler behind one virtual call per operation.
 
+use crate::aqm::Ecn;
 use crate::contract::{Contract, ContractError};
 use crate::packet::{Departure, Packet, StreamId};
 use crate::scheduler::Scheduler;
@@ -19,6 +20,22 @@ pub trait DynScheduler {
     /// # Errors
     /// Returns the packet's departure, if it was dropped at a full queue.
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure>;
+
+    /// See [`Scheduler::enqueue_flow`]. Schedulers whose streams have no flows ignore `flow`.
+    ///
+    /// # Errors
+    /// Returns the packet's departure, if the stream has no flows and its queue is full.
+    fn enqueue_flow(
+        &mut self,
+        now_ns: u64,
+        stream: StreamId,
+        packet: Packet,
+        flow: u32,
+        ecn: Ecn,
+    ) -> Result<u64, Departure> {
+        let _ = (flow, ecn);
+        self.enqueue(now_ns, stream, packet)
+    }
 
     /// See [`Scheduler::decide`].
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure>;
@@ -70,6 +87,17 @@ impl<S: Select> DynScheduler for Scheduler<S> {
 
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure> {
         Scheduler::enqueue(self, now_ns, stream, packet)
+    }
+
+    fn enqueue_flow(
+        &mut self,
+        now_ns: u64,
+        stream: StreamId,
+        packet: Packet,
+        flow: u32,
+        ecn: Ecn,
+    ) -> Result<u64, Departure> {
+        Scheduler::enqueue_flow(self, now_ns, stream, packet, flow, ecn)
     }
 
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {

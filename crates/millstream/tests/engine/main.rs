@@ -8,6 +8,7 @@ mod capped;
 mod catalogue;
 mod differential;
 mod fair;
+mod flows;
 mod gated;
 mod golden;
 mod hilq;

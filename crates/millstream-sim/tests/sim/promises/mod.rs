@@ -53,7 +53,7 @@ impl Listener for Watch<'_> {
                     counters.worst_delay_ns.max(end_ns - departure.arrival_ns);
             }
             Event::DroppedFull => counters.dropped_full += 1,
-            Event::DroppedLate => {}
+            Event::DroppedLate | Event::DroppedByAqm => {}
         }
         Ok(())
     }
