@@ -204,6 +204,8 @@ pub(crate) fn text(report: &Report) -> String {
         "function",
         "other port",
         "late",
+        "aqm",
+        "longest flow",
         "reload",
         "queued",
     ];
@@ -218,6 +220,8 @@ pub(crate) fn text(report: &Report) -> String {
             path.dropped_by_function,
             path.dropped_wrong_output,
             path.dropped_late,
+            path.dropped_by_aqm,
+            path.dropped_from_longest,
             path.dropped_by_reload,
             path.queued,
         ];

@@ -13,8 +13,9 @@ use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
 use millstream_router::live::{Clock, CpuTimeSample};
 use millstream_router::{
-    Accounting, Batch, Deferral, InputId, InputPlan, Machine, MultiCore, OutputId, OutputPlan,
-    PacedLinks, PacketHandle, PathId, PathPlan, Plan, Process, Router, Stages, Verdict, WhenFull,
+    Accounting, Batch, Deferral, Flows, InputId, InputPlan, Machine, MultiCore, OutputId,
+    OutputPlan, PacedLinks, PacketHandle, PathId, PathPlan, Plan, Process, Router, Stages, Verdict,
+    WhenFull,
 };
 
 const RUN_NS: u64 = 200_000_000;
@@ -94,6 +95,8 @@ impl Deferral for NullMachine {}
 impl PacedLinks for NullMachine {}
 
 impl MultiCore for NullMachine {}
+
+impl Flows for NullMachine {}
 
 /// Returns Mpps with `paths` paths, and the error, percent.
 #[allow(clippy::cast_precision_loss)]

@@ -29,7 +29,9 @@ mod router;
 pub use ids::{CoreId, Id, IdVec, InputId, OutputId, PacketHandle, PathId, PortId, ProcessId};
 pub use router::counters::{InputCounters, PathCounters, ProcessCounters};
 pub use router::cpu::Cpu;
-pub use router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, QueueId, Verdict};
+pub use router::machine::{
+    Accounting, Deferral, Flows, Machine, MultiCore, PacedLinks, QueueId, Verdict,
+};
 pub use router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, ReadMode, Stages, WhenFull};
 pub use router::throttle::{Estimator, Throttle, ThrottlePlan};
 pub use router::{Process, RemoteOwnership, Router, Step};

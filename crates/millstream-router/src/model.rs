@@ -12,7 +12,9 @@ use millstream::ContractError;
 use millstream_traffic::Random;
 
 use crate::ids::{IdVec, InputId, OutputId, PacketHandle, PathId};
-use crate::router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, Verdict};
+use crate::router::machine::{
+    Accounting, Deferral, Flows, Machine, MultiCore, PacedLinks, Verdict,
+};
 use crate::router::plan::{Plan, ReadMode};
 use crate::router::{Router, Step};
 
@@ -187,6 +189,8 @@ impl Deferral for ModelMachine {}
 impl PacedLinks for ModelMachine {}
 
 impl MultiCore for ModelMachine {}
+
+impl Flows for ModelMachine {}
 
 /// The result of a run.
 pub struct Outcome {

@@ -4,9 +4,11 @@
 pub(crate) mod address;
 pub(crate) mod checksum;
 pub(crate) mod classifier;
+pub(crate) mod ecn;
 pub(crate) mod fib;
 pub(crate) mod filter;
 pub(crate) mod flow_cache;
+pub(crate) mod flow_hash;
 pub(crate) mod forwarder;
 pub(crate) mod handshakes;
 pub(crate) mod header;

@@ -35,7 +35,7 @@ use crate::router::machine::{Machine, QueueId, Verdict};
 use crate::router::plan::{Batch, Plan, ReadMode, Stages, WhenFull};
 use batch_wait::BatchWaits;
 use interrupts::Interrupts;
-use parts::{Input, Late, Output, Parts, Path};
+use parts::{Input, LinkEvents, Output, Parts, Path};
 pub use process::Process;
 use process::ProcessNumbers;
 use reload::Reload;
@@ -97,7 +97,7 @@ pub struct Router<M> {
     made: Vec<(Verdict, PacketHandle)>,
     /// The paths that gained room at an output; their eligibility is updated after the decision.
     freed: Vec<PathId>,
-    late: Late,
+    events: LinkEvents,
     /// The processes that a wake-up concerns.
     woken: Vec<ProcessId>,
 }
@@ -138,7 +138,7 @@ impl<M: Machine> Router<M> {
             verdicts: Vec::new(),
             made: Vec::new(),
             freed: Vec::new(),
-            late: Late::default(),
+            events: LinkEvents::default(),
             woken: Vec::with_capacity(numbers.count()),
         };
         router.refresh_all();

@@ -35,7 +35,7 @@ pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
 pub use router::{
-    HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop, PathAction,
+    FlowBy, HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop, PathAction,
     PathExtension, PathProxy, PcpSource, PortForward, PortKind, PortNat, ProxyKind, Reservation,
     Route, RouterPath, RouterPort, RouterScenario, router_schema,
 };

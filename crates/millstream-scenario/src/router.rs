@@ -75,6 +75,22 @@ pub enum InputMode {
     Interrupt,
 }
 
+/// What the flows of a path are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FlowBy {
+    /// Connections: addresses, protocol and ports.
+    #[default]
+    #[serde(rename = "5-tuple")]
+    FiveTuple,
+    /// Hosts by source address.
+    Source,
+    /// Hosts by destination address.
+    Destination,
+    /// Differentiated services code points.
+    Dscp,
+}
+
 /// The source of the priority code point in the VLAN tags of sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -283,8 +299,10 @@ pub struct RouterPath {
     pub queue: u32,
     /// The only egress port, as an index in file order; `None` allows any.
     pub to: Option<usize>,
-    /// The service contract on the links.
+    /// The service contract on the links, with its flows if it has some.
     pub contract: Contract,
+    /// What the flows are, if the contract has some.
+    pub flow_by: FlowBy,
 }
 
 /// The next hop of a route.

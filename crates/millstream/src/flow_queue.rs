@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The scheduler sees one packet of the stream at a time, the head. When it selects the stream, the
-//! next head is [pulled](FlowQueues::pull) from the flows. So a packet of a sparse flow waits for at
-//! most the head, the turns of other new flows, and the stream's own turn.
+//! next head is [pulled](FlowQueues::pull) from the flows. So a packet of a sparse flow waits for
+//! at most the head, the turns of other new flows, and the stream's own turn.
 //!
 //! Every operation is O(1) amortised: a pull visits a flow again only after another quantum. A drop
 //! at the byte limit scans the flows once for each batch of dropped packets. Flows and packets use
@@ -154,8 +154,8 @@ impl FlowQueues {
         self.bytes
     }
 
-    /// Appends a packet of the flow `hash`. At a limit, drops packets of the longest flow, which may
-    /// include it; `dropped` takes them.
+    /// Appends a packet of the flow `hash`. At a limit, drops packets of the longest flow, which
+    /// may include it; `dropped` takes them.
     #[inline]
     pub fn push(&mut self, hash: u32, packet: FlowPacket, dropped: &mut impl FnMut(FlowPacket)) {
         let at = self.find(hash);

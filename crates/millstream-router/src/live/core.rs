@@ -121,7 +121,7 @@ impl Core {
         }
         machine.set_extensions(extensions, &[]);
         machine.set_proxies(&scenario, &[]);
-        machine.set_paths(scenario.paths.len(), &[]);
+        machine.set_paths(&scenario, &[]);
         set_ports(&mut machine, &scenario);
         let mut router = Router::new(&plan(&scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
@@ -153,7 +153,7 @@ impl Core {
         machine.reconfigure(classifier, function);
         machine.set_extensions(extensions, kept);
         machine.set_proxies(&scenario, kept);
-        machine.set_paths(scenario.paths.len(), kept);
+        machine.set_paths(&scenario, kept);
         for (at, port) in scenario.ports.iter().enumerate() {
             machine.set_rate(PortId(at), port.rate_bps, port.overhead_bytes);
         }

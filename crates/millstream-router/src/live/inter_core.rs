@@ -45,7 +45,8 @@ pub(crate) enum CrossCoreDestination {
 struct FrameSlot {
     destination: CrossCoreDestination,
     handle: PacketHandle,
-    stamp: u64,
+    /// The packet's stamp and flow.
+    note: (u64, u32),
     frame: [u8; BUFFER_BYTES],
 }
 
@@ -174,7 +175,7 @@ impl InterCoreLink {
             let frame = pool.frame(handle);
             slot.frame[..frame.len()].copy_from_slice(frame);
             (slot.destination, slot.handle) = (destination, handle);
-            slot.stamp = pool.stamp(handle);
+            slot.note = (pool.stamp(handle), pool.flow(handle));
         });
         self.sent |= sent;
         sent
@@ -332,7 +333,7 @@ impl InterCoreLinks {
                     let crossed =
                         matches!(slot.destination, CrossCoreDestination::Queue(QueueId::Path(_)));
                     let frame = &slot.frame[..bytes];
-                    if let Some(here) = pool.import(frame, slot.handle, slot.stamp, crossed) {
+                    if let Some(here) = pool.import(frame, slot.handle, slot.note, crossed) {
                         into.push((slot.destination, here));
                     }
                 });
@@ -362,7 +363,7 @@ impl Default for FrameSlot {
         Self {
             destination: CrossCoreDestination::Originate(PortId(0)),
             handle: PacketHandle::default(),
-            stamp: 0,
+            note: (0, 0),
             frame: [0; BUFFER_BYTES],
         }
     }

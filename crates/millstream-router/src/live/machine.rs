@@ -10,21 +10,24 @@ mod receive;
 mod remote_cores;
 
 use ipnet::IpNet;
-use millstream_scenario::{PortNat, RouterScenario};
+use millstream::aqm::Ecn;
+use millstream_scenario::{FlowBy, PortNat, RouterPath, RouterScenario};
 use millstream_sync::clock::tsc::{Clock, CpuTimeSample};
 use millstream_sync::histogram::SharedHistogram;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use crate::error::PortError;
-use crate::ids::{InputId, OutputId, PacketHandle, PathId, PortId};
+use crate::ids::{IdVec, InputId, OutputId, PacketHandle, PathId, PortId};
 use crate::io::port::Port;
 use crate::live::extension::{ExtensionCounters, Extensions};
 use crate::live::inter_core::{CrossCoreDestination, InterCoreLinks, SharedOccupancy};
 use crate::live::netlink::{Change, NextHopKind};
 use crate::net::classifier::Classifier;
+use crate::net::ecn::{ecn, set_congested};
 use crate::net::fib;
 use crate::net::flow_cache::{FlowCache, FlowKey};
+use crate::net::flow_hash::FlowHasher;
 use crate::net::forwarder::{ForwardError, Forwarder};
 use crate::net::header::{ETHERNET_BYTES, Header, is_v6};
 use crate::net::ipv4_control::IcmpError;
@@ -33,7 +36,7 @@ use crate::net::neighbours::NeighbourKey;
 use crate::net::pool::Pool;
 use crate::proxy::{Proxies, ProxyCounters};
 use crate::router::machine::{
-    Accounting, Deferral, Machine, MultiCore, PacedLinks, QueueId, Verdict,
+    Accounting, Deferral, Flows, Machine, MultiCore, PacedLinks, QueueId, Verdict,
 };
 use addresses::{LocalAddresses, LocalDestination};
 use delays::PathDelays;
@@ -54,6 +57,9 @@ pub struct LiveMachine<P> {
     worked: CpuTimeSample,
     pool: Pool,
     delays: PathDelays,
+    /// What the flows of each path with flows are.
+    flow_by: IdVec<PathId, Option<FlowBy>>,
+    flow_hasher: FlowHasher,
     ports: Ports<P>,
     addresses: LocalAddresses,
     nats: PortNats,
@@ -85,6 +91,8 @@ impl<P: Port> LiveMachine<P> {
             worked,
             pool,
             delays: PathDelays::default(),
+            flow_by: IdVec::new(),
+            flow_hasher: FlowHasher::default(),
             ports: Ports::default(),
             addresses: LocalAddresses::default(),
             nats: PortNats::default(),
@@ -117,10 +125,23 @@ impl<P: Port> LiveMachine<P> {
         self.function.replace_routes(function);
     }
 
-    /// Measures the sojourn times of `paths` paths; path `n` was path `kept[n]` and keeps its
-    /// histogram. An empty `kept` is the first file.
-    pub fn set_paths(&mut self, paths: usize, kept: &[Option<PathId>]) {
-        self.delays.set_paths(paths, kept);
+    /// Measures the sojourn times of the paths of `scenario`, and hashes the packets of paths with
+    /// flows. Path `n` was path `kept[n]` and keeps its histogram. An empty `kept` is the first
+    /// file.
+    pub fn set_paths(&mut self, scenario: &RouterScenario, kept: &[Option<PathId>]) {
+        self.delays.set_paths(scenario.paths.len(), kept);
+        let flows = |path: &RouterPath| path.contract.flow_options().map(|_| path.flow_by);
+        self.flow_by = scenario.paths.iter().map(flows).collect();
+    }
+
+    /// Notes that `path` received a packet: its time, and its flow if the path has flows.
+    #[inline]
+    fn note_received(&mut self, path: PathId, packet: PacketHandle) {
+        self.delays.received(&mut self.pool, packet, path, self.now_ns);
+        if let Some(Some(by)) = self.flow_by.get(path) {
+            let flow = self.flow_hasher.hash(*by, self.pool.frame(packet));
+            self.pool.set_flow(packet, flow);
+        }
     }
 
     /// Returns the round-trip times of a path's TCP handshakes that were answered to this core.
@@ -468,7 +489,7 @@ impl<P: Port> LiveMachine<P> {
         let room = (&mut self.pool, most);
         self.proxies.make(path, room, &mut context, self.now_ns, &mut made);
         for packet in made.drain(..) {
-            self.delays.received(&mut self.pool, packet, path, self.now_ns);
+            self.note_received(path, packet);
             into.push((self.route_made(path, packet), packet));
         }
         self.made = made;
@@ -526,7 +547,7 @@ impl<P: Port> Machine for LiveMachine<P> {
             };
             match destination {
                 Destination::Path(path) => {
-                    self.delays.received(&mut self.pool, packet, path, self.now_ns);
+                    self.note_received(path, packet);
                     into.push((path, packet));
                 }
                 Destination::Local(owner) => self.receive_local(port, packet, owner),
@@ -650,6 +671,17 @@ impl<P: Port> PacedLinks for LiveMachine<P> {
     #[inline]
     fn idle_ns(&self, output: OutputId, now_ns: u64) -> u64 {
         self.ports.link(output.into()).idle_ns(now_ns)
+    }
+}
+
+impl<P: Port> Flows for LiveMachine<P> {
+    #[inline]
+    fn flow(&self, packet: PacketHandle) -> (u32, Ecn) {
+        (self.pool.flow(packet), ecn(self.pool.frame(packet)))
+    }
+
+    fn mark(&mut self, packet: PacketHandle) {
+        set_congested(self.pool.frame_mut(packet));
     }
 }
 

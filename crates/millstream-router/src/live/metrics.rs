@@ -121,6 +121,8 @@ pub fn metrics(report: &Report) -> String {
             // Deprecated name of `wrong-output`.
             ("elsewhere", of.dropped_wrong_output),
             ("late", of.dropped_late),
+            ("aqm", of.dropped_by_aqm),
+            ("longest-flow", of.dropped_from_longest),
             ("reload", of.dropped_by_reload),
             ("consumed", of.consumed),
         ];
@@ -128,6 +130,9 @@ pub fn metrics(report: &Report) -> String {
     });
     let help = "Packets that left a path: sent, consumed by its proxy, or dropped, by reason";
     counters(&mut registry, "path_packets", help, outcomes);
+    let marked = paths().map(|of| (vec![path(&of.name)], of.marked));
+    let help = "Packets of a path marked as having met congestion (ECN)";
+    counters(&mut registry, "path_marked_packets", help, marked);
     let made = paths().map(|of| (vec![path(&of.name)], of.made));
     counters(&mut registry, "path_made_packets", "Packets made by a path's proxy", made);
     proxies(&mut registry, report);

@@ -76,6 +76,15 @@ pub struct PathReport {
     pub dropped_wrong_output: u64,
     /// Packets dropped by the link's discipline because their deadline had passed.
     pub dropped_late: u64,
+    /// Packets dropped by queue management, so that their senders slow down.
+    #[serde(default)]
+    pub dropped_by_aqm: u64,
+    /// Packets dropped from the longest flow, because the path's output queue was full.
+    #[serde(default)]
+    pub dropped_from_longest: u64,
+    /// Packets marked as having met congestion (ECN).
+    #[serde(default)]
+    pub marked: u64,
     /// Packets dropped by a reload that removed their path, or their output from the path.
     pub dropped_by_reload: u64,
     /// Packets sent.
@@ -104,8 +113,8 @@ pub struct PathReport {
     /// The sojourn times of the last second, if the router keeps a history: it serves its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recent_delay: Option<RecentDelay>,
-    /// The round-trip times of the path's TCP handshakes, from the reception of a SYN to that of its
-    /// SYN-ACK; `None` if none was answered.
+    /// The round-trip times of the path's TCP handshakes, from the reception of a SYN to that of
+    /// its SYN-ACK; `None` if none was answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tcp_rtt: Option<DelayReport>,
     /// The histograms that `tcp_rtt` is computed from.
@@ -171,13 +180,15 @@ impl PathReport {
             + self.dropped_by_function
             + self.dropped_wrong_output
             + self.dropped_late
+            + self.dropped_by_aqm
+            + self.dropped_from_longest
             + self.dropped_by_reload
     }
 }
 
 impl Report {
-    /// Computes the sojourn and round-trip times from the paths' histograms, which threads other than the router's
-    /// may read.
+    /// Computes the sojourn and round-trip times from the paths' histograms, which threads other
+    /// than the router's may read.
     pub(super) fn measure_delays(&mut self) {
         for path in &mut self.paths {
             path.delay = path.delay_sources.report();

@@ -13,10 +13,12 @@ pub const BUFFER_BYTES: usize = 2_048;
 /// Distance between buffers, bytes. A power of two would map all headers to the same few cache
 /// sets.
 const STRIDE_BYTES: usize = BUFFER_BYTES + 64;
-/// Space before the first buffer. A packet's stamp lies in the 8 bytes before its frame, in the
-/// cache line of its header.
+/// Space before the first buffer. A packet's note lies in the bytes before its frame, in the cache
+/// line of its header.
 const LEAD_BYTES: usize = 64;
+/// A note: the flow's hash in 4 bytes, 4 unused ones, and the stamp in 8.
 const STAMP_BYTES: usize = 8;
+const NOTE_BYTES: usize = 16;
 
 /// Handle: position and mask of the length.
 const LENGTH_SHIFT: u32 = 32;
@@ -108,14 +110,14 @@ impl Pool {
         Some(allocated)
     }
 
-    /// Copies a packet of another core, which has the handle `handle` and the stamp `stamp` there;
-    /// `None` without a free buffer.
+    /// Copies a packet of another core, which has the handle `handle` and this stamp and flow
+    /// there; `None` without a free buffer.
     #[inline]
     pub(crate) fn import(
         &mut self,
         frame: &[u8],
         handle: PacketHandle,
-        stamp: u64,
+        (stamp, flow): (u64, u32),
         from_remote: bool,
     ) -> Option<PacketHandle> {
         if frame.len() > BUFFER_BYTES {
@@ -128,6 +130,7 @@ impl Pool {
         let kept = handle.to_bits() & !(NUMBER | FROM_REMOTE);
         let here = PacketHandle::from_bits(kept | u64::from(number) | flag);
         self.set_stamp(here, stamp);
+        self.set_flow(here, flow);
         Some(here)
     }
 
@@ -136,6 +139,22 @@ impl Pool {
     pub(crate) fn set_stamp(&mut self, handle: PacketHandle, stamp: u64) {
         let (at, _) = span(handle);
         self.bytes[at - STAMP_BYTES..at].copy_from_slice(&stamp.to_ne_bytes());
+    }
+
+    /// Stores the hash of a packet's flow with it.
+    #[inline]
+    pub(crate) fn set_flow(&mut self, handle: PacketHandle, flow: u32) {
+        let (at, _) = span(handle);
+        self.bytes[at - NOTE_BYTES..at - NOTE_BYTES + 4].copy_from_slice(&flow.to_ne_bytes());
+    }
+
+    /// Returns the hash of a packet's flow, if it was stored.
+    #[inline]
+    pub(crate) fn flow(&self, handle: PacketHandle) -> u32 {
+        let (at, _) = span(handle);
+        let mut flow = [0; 4];
+        flow.copy_from_slice(&self.bytes[at - NOTE_BYTES..at - NOTE_BYTES + 4]);
+        u32::from_ne_bytes(flow)
     }
 
     /// Returns the stamp of a packet, also after its buffer was released.
@@ -352,17 +371,17 @@ mod tests {
         let mut pool = Pool::new(4);
         let frame = [7; 60];
         let there = handle(0, frame.len());
-        assert_eq!(pool.import(&frame, there, 0, false), None);
+        assert_eq!(pool.import(&frame, there, (0, 0), false), None);
         pool.reserve_remote(1_000);
         let handles: Vec<PacketHandle> =
-            (0..3).filter_map(|_| pool.import(&frame, there, 0, false)).collect();
+            (0..3).filter_map(|_| pool.import(&frame, there, (0, 0), false)).collect();
         assert_eq!(handles.iter().map(|handle| number(*handle)).collect::<Vec<_>>(), [4, 5, 6]);
         assert!(handles.iter().all(|handle| pool.frame(*handle) == frame));
         for handle in handles {
             pool.release(handle);
         }
         for _ in 0..1_000 {
-            let handle = pool.import(&frame, there, 0, true).unwrap();
+            let handle = pool.import(&frame, there, (0, 0), true).unwrap();
             pool.release(handle);
         }
         pool.reserve_remote(2_000);
@@ -381,8 +400,11 @@ mod tests {
             pool.set_stamp(packet, stamp);
             pool.frame_mut(packet).fill(0xee);
         }
-        let there = pool.import(&longest, packets[0], 3, false).unwrap();
+        let there = pool.import(&longest, packets[0], (3, 7), false).unwrap();
         assert_eq!([packets[0], packets[1], there].map(|packet| pool.stamp(packet)), [1, 2, 3]);
+        assert_eq!(pool.flow(there), 7);
+        pool.set_flow(packets[1], 9);
+        assert_eq!((pool.flow(packets[1]), pool.stamp(packets[1])), (9, 2));
         assert!(packets.iter().all(|packet| pool.frame(*packet) == [0xee; BUFFER_BYTES]));
         pool.release(packets[1]);
         assert_eq!(pool.stamp(packets[1]), 2);
@@ -394,13 +416,16 @@ mod tests {
         pool.reserve_remote(3);
         let there = handle(0, 60);
         let handles: Vec<PacketHandle> =
-            std::iter::from_fn(|| pool.import(&[0; 60], there, 0, false)).collect();
+            std::iter::from_fn(|| pool.import(&[0; 60], there, (0, 0), false)).collect();
         assert_eq!(handles.len(), 3);
         assert!(!pool.has_remote_buffer());
         let room = pool.bytes.capacity();
         pool.release(handles[1]);
         assert!(pool.has_remote_buffer());
-        assert_eq!(pool.import(&[0; 60], there, 0, false).map(number), Some(number(handles[1])));
+        assert_eq!(
+            pool.import(&[0; 60], there, (0, 0), false).map(number),
+            Some(number(handles[1]))
+        );
         assert_eq!(pool.bytes.capacity(), room, "importing a packet allocates no memory");
         pool.grow_remote();
         assert!(pool.has_remote_buffer());

@@ -126,7 +126,7 @@ impl BatchWaits {
 mod tests {
     use super::super::*;
     use super::BatchWait;
-    use crate::router::machine::{Accounting, Deferral, MultiCore, PacedLinks};
+    use crate::router::machine::{Accounting, Deferral, Flows, MultiCore, PacedLinks};
     use crate::router::plan::{InputPlan, OutputPlan, PathPlan};
     use millstream::catalogue::{DisciplineRow, Options, StructureName};
     use millstream::{Contract, Link as Wire};
@@ -207,6 +207,8 @@ mod tests {
     impl PacedLinks for Scripted {}
 
     impl MultiCore for Scripted {}
+
+    impl Flows for Scripted {}
 
     fn router(reads: Vec<[usize; 2]>) -> Router<Scripted> {
         let path = || PathPlan {

@@ -1,5 +1,7 @@
 //! Counters of paths, inputs and processes.
 
+use millstream::Event;
+
 /// The packet counters of a path.
 ///
 /// Conservation: `received` + `made` is the sum of all other packet counters and of the packets in
@@ -22,12 +24,18 @@ pub struct PathCounters {
     pub dropped_wrong_output: u64,
     /// Packets dropped by the link's discipline because their deadline had passed.
     pub dropped_late: u64,
+    /// Packets dropped by queue management, so that their senders slow down.
+    pub dropped_by_aqm: u64,
+    /// Packets dropped from the longest flow, because the path's output queue was full.
+    pub dropped_from_longest: u64,
     /// Packets dropped by a reload that removed their path, or their output from the path.
     pub dropped_by_reload: u64,
     /// Packets passed to an output port.
     pub sent: u64,
     /// The bytes of the packets in `sent`.
     pub sent_bytes: u64,
+    /// Packets marked as having met congestion (ECN).
+    pub marked: u64,
 }
 
 impl PathCounters {
@@ -41,9 +49,21 @@ impl PathCounters {
         self.dropped_by_function += other.dropped_by_function;
         self.dropped_wrong_output += other.dropped_wrong_output;
         self.dropped_late += other.dropped_late;
+        self.dropped_by_aqm += other.dropped_by_aqm;
+        self.dropped_from_longest += other.dropped_from_longest;
         self.dropped_by_reload += other.dropped_by_reload;
+        self.marked += other.marked;
         self.sent += other.sent;
         self.sent_bytes += other.sent_bytes;
+    }
+
+    /// Counts a packet that the scheduler of a link dropped.
+    pub(super) fn count_link_drop(&mut self, event: Event) {
+        match event {
+            Event::DroppedByAqm => self.dropped_by_aqm += 1,
+            Event::DroppedFull => self.dropped_from_longest += 1,
+            Event::DroppedLate | Event::Sent => self.dropped_late += 1,
+        }
     }
 
     /// Returns the number of packets that have left the path in any way.
@@ -55,6 +75,8 @@ impl PathCounters {
             + self.dropped_by_function
             + self.dropped_wrong_output
             + self.dropped_late
+            + self.dropped_by_aqm
+            + self.dropped_from_longest
             + self.dropped_by_reload
             + self.sent
     }

@@ -1,6 +1,7 @@
 //! The scheduler of a link: the common disciplines are compiled in, and any other of the catalogue
 //! costs a virtual call per operation.
 
+use millstream::aqm::Ecn;
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::selector::Selector;
 use millstream::{
@@ -67,6 +68,20 @@ impl Link {
         each!(self, link => for packet in packets {
             let queued = link.enqueue(now_ns, stream, packet);
             debug_assert!(queued.is_ok(), "only the router limits the queue");
+        });
+    }
+
+    /// Appends packets to the flows of `stream`, each with the hash of its flow and its ECN field.
+    #[inline]
+    pub(super) fn enqueue_flows(
+        &mut self,
+        now_ns: u64,
+        stream: StreamId,
+        packets: impl Iterator<Item = (Packet, (u32, Ecn))>,
+    ) {
+        each!(self, link => for (packet, (flow, ecn)) in packets {
+            let queued = link.enqueue_flow(now_ns, stream, packet, flow, ecn);
+            debug_assert!(queued.is_ok(), "a stream with flows drops at its next decision");
         });
     }
 

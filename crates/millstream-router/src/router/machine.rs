@@ -1,5 +1,7 @@
 //! The interface to the router's environment: ports, forwarding functions and time.
 
+use millstream::aqm::Ecn;
+
 use crate::ids::{InputId, OutputId, PacketHandle, PathId};
 
 /// A forwarding function's decision about a packet.
@@ -35,7 +37,7 @@ pub enum QueueId {
 /// [`give_back`](Deferral::give_back) ends in [`transmit`](Self::transmit),
 /// [`discard`](Self::discard), or with the function. Inputs and outputs are numbered separately,
 /// as in the plan. Optional parts are separate traits with default methods.
-pub trait Machine: Accounting + Deferral + PacedLinks + MultiCore {
+pub trait Machine: Accounting + Deferral + PacedLinks + MultiCore + Flows {
     /// Whether reading the clock costs nothing. If not, the router reads it once per run, and keeps
     /// a batch's time limit by the average time per packet.
     const FREE_CLOCK: bool;
@@ -149,6 +151,19 @@ pub trait PacedLinks {
     fn idle_ns(&self, _output: OutputId, _now_ns: u64) -> u64 {
         0
     }
+}
+
+/// Optional: flows of paths whose output queues have flows.
+pub trait Flows {
+    /// Returns the hash of the packet's flow and its ECN field.
+    #[inline]
+    fn flow(&self, _packet: PacketHandle) -> (u32, Ecn) {
+        (0, Ecn::NotCapable)
+    }
+
+    /// Sets the ECN field of a packet to "congestion experienced".
+    #[inline]
+    fn mark(&mut self, _packet: PacketHandle) {}
 }
 
 /// Optional: queues and outputs that other cores own.

@@ -1,6 +1,6 @@
 //! Inputs, paths and outputs of a router, built from a plan.
 
-use millstream::{ContractError, Departure, Observer, StreamId};
+use millstream::{ContractError, Departure, Event, Observer, StreamId};
 use std::collections::VecDeque;
 
 use super::batch_wait::full_batch;
@@ -37,7 +37,11 @@ pub(super) struct Path {
     pub(super) streams: IdVec<OutputId, Option<StreamId>>,
     /// The outputs at which it has a queue.
     pub(super) outputs: Vec<OutputId>,
+    /// The capacity of each output queue, packets. A path with flows is not limited by it: at the
+    /// limit, its longest flow loses packets.
     pub(super) output_limit: usize,
+    /// Whether its output queues have flows.
+    pub(super) has_flows: bool,
     /// The room that each output queue must have before the process runs, packets: one, or a batch.
     pub(super) fit: usize,
     /// Whether `Router::freed` lists the path.
@@ -80,13 +84,21 @@ pub(super) struct Output {
     pub(super) longest_bytes: u32,
 }
 
-/// Packets that the link's discipline dropped during a decision.
+/// Packets that the link's scheduler dropped or marked during a decision.
 #[derive(Default)]
-pub(super) struct Late(pub(super) Vec<(StreamId, PacketHandle)>);
+pub(super) struct LinkEvents {
+    pub(super) dropped: Vec<(StreamId, Event, PacketHandle)>,
+    pub(super) marked: Vec<(StreamId, PacketHandle)>,
+}
 
-impl Observer for Late {
+impl Observer for LinkEvents {
     fn dropped(&mut self, departure: &Departure) {
-        self.0.push((departure.stream, PacketHandle::from_bits(departure.tag)));
+        let packet = PacketHandle::from_bits(departure.tag);
+        self.dropped.push((departure.stream, departure.event, packet));
+    }
+
+    fn marked(&mut self, stream: StreamId, _: u64, tag: u64) {
+        self.marked.push((stream, PacketHandle::from_bits(tag)));
     }
 }
 
@@ -132,6 +144,7 @@ impl Parts {
             let queues = path.input_queue > 0 && path.output_queue > 0;
             assert!(path.drops || queues, "a queue must hold at least one packet");
             cpu.add(path.reservation)?;
+            let has_flows = path.outputs.iter().any(|(_, of)| of.flow_options().is_some());
             let mut streams = IdVec::repeat(None, outputs.len());
             for (output, contract) in &path.outputs {
                 let at = &mut outputs[*output];
@@ -146,7 +159,8 @@ impl Parts {
                 held: 0,
                 streams,
                 outputs: path.outputs.iter().map(|(output, _)| *output).collect(),
-                output_limit: path.output_queue as usize,
+                output_limit: if has_flows { usize::MAX } else { path.output_queue as usize },
+                has_flows,
                 fit: if waits_for_batch {
                     full_batch.min(path.output_queue.div_ceil(2) as usize)
                 } else {

@@ -2,7 +2,7 @@
 
 use millstream::Packet;
 
-use super::parts::{Late, Output, Path};
+use super::parts::{LinkEvents, Output, Path};
 use crate::ids::{IdVec, OutputId, PacketHandle, PathId, ProcessId};
 use crate::router::counters::{PathCounters, ProcessCounters};
 use crate::router::machine::Machine;
@@ -71,10 +71,10 @@ impl<'a, M: Machine> Reload<'a, M> {
             new.longest_bytes = old.longest_bytes;
             new.time.idle(self.machine.idle_ns(output, self.now_ns), false);
             let mut waiting = Vec::new();
-            let mut late = Late::default();
+            let mut events = LinkEvents::default();
             let mut at_ns = self.now_ns - old.time.lost_ns;
             while old.link.total_waiting() > 0 {
-                old.link.decide_all(at_ns, usize::MAX, &mut late, |departure| {
+                old.link.decide_all(at_ns, usize::MAX, &mut events, |departure| {
                     waiting.push((old.paths[departure.stream.index()], departure));
                 });
                 // Rate caps hold back the rest: advances the old link's time to the next opening.
@@ -83,15 +83,21 @@ impl<'a, M: Machine> Reload<'a, M> {
                     None => break,
                 }
             }
-            for (stream, packet) in late.0 {
-                old_paths[old.paths[stream.index()]].counters.dropped_late += 1;
+            for (stream, packet) in events.marked {
+                old_paths[old.paths[stream.index()]].counters.marked += 1;
+                self.machine.mark(packet);
+            }
+            for (stream, event, packet) in events.dropped {
+                old_paths[old.paths[stream.index()]].counters.count_link_drop(event);
                 self.machine.discard(packet);
             }
             for (path, departure) in waiting {
                 let stream = self.successors[path].and_then(|new| paths[new].streams[output]);
                 if let Some(stream) = stream {
                     let packet = Packet { bytes: departure.bytes, tag: departure.tag };
-                    new.link.enqueue_all(self.now_ns, stream, std::iter::once(packet));
+                    let flow = self.machine.flow(PacketHandle::from_bits(departure.tag));
+                    let packet = std::iter::once((packet, flow));
+                    new.link.enqueue_flows(self.now_ns, stream, packet);
                 } else {
                     old_paths[path].counters.dropped_by_reload += 1;
                     self.machine.discard(PacketHandle::from_bits(departure.tag));

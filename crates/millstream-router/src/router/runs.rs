@@ -1,6 +1,6 @@
 //! One run of each kind of process.
 
-use millstream::Packet;
+use millstream::{Packet, StreamId};
 
 use super::{Process, Router, Step};
 use crate::ids::{InputId, OutputId, PacketHandle, PathId, ProcessId};
@@ -110,14 +110,7 @@ impl<M: Machine> Router<M> {
                     self.machine.left_output(path, output);
                     return self.machine.discard(packet);
                 };
-                let link_ns = self.link_time(output, self.now_ns);
-                let described = Packet { bytes: self.machine.bytes(packet), tag: packet.to_bits() };
-                let of = &mut self.outputs[output];
-                of.longest_bytes = of.longest_bytes.max(described.bytes);
-                let described = std::iter::once(described);
-                let first = of.link.waiting(stream) == 0;
-                of.link.enqueue_all(link_ns, stream, described);
-                self.refresh_output(output, first);
+                self.put_into_link(path, self.now_ns, (output, stream), &[packet]);
             }
         }
     }
@@ -355,7 +348,7 @@ impl<M: Machine> Router<M> {
         let mut fit = fit;
         // First as many packets as fit at the longest length; then more, by their real lengths.
         while chosen.len() < fit {
-            of.link.decide_all(link_ns, fit - chosen.len(), &mut self.late, |departure| {
+            of.link.decide_all(link_ns, fit - chosen.len(), &mut self.events, |departure| {
                 let id = of.paths[departure.stream.index()];
                 let path = &mut paths[id];
                 path.counters.sent += 1;
@@ -385,7 +378,7 @@ impl<M: Machine> Router<M> {
             self.paths[path].freed = false;
             self.refresh_path(path);
         }
-        self.drop_late(output);
+        self.apply_link_events(output);
         let taken = self.machine.transmit(output, &chosen);
         let idle_ns = self.machine.idle_ns(output, self.now_ns);
         let of = &mut self.outputs[output];
@@ -411,10 +404,17 @@ impl<M: Machine> Router<M> {
         u32::try_from(taken).unwrap_or(u32::MAX)
     }
 
-    fn drop_late(&mut self, output: OutputId) {
-        while let Some((stream, packet)) = self.late.0.pop() {
+    /// Marks and drops the packets that the link's scheduler has chosen for it.
+    #[inline]
+    fn apply_link_events(&mut self, output: OutputId) {
+        while let Some((stream, packet)) = self.events.marked.pop() {
             let path = self.outputs[output].paths[stream.index()];
-            self.paths[path].counters.dropped_late += 1;
+            self.paths[path].counters.marked += 1;
+            self.machine.mark(packet);
+        }
+        while let Some((stream, event, packet)) = self.events.dropped.pop() {
+            let path = self.outputs[output].paths[stream.index()];
+            self.paths[path].counters.count_link_drop(event);
             if self.paths[path].is_remote {
                 self.machine.left_output(path, output);
             }
@@ -477,17 +477,35 @@ impl<M: Machine> Router<M> {
             let queue = QueueId::Output { path, output };
             return packets.iter().for_each(|packet| self.machine.hand_over(queue, *packet));
         }
+        self.put_into_link(path, now_ns, (output, stream), packets);
+    }
+
+    /// Enqueues packets of `path` at a local output.
+    #[inline]
+    fn put_into_link(
+        &mut self,
+        path: PathId,
+        now_ns: u64,
+        (output, stream): (OutputId, StreamId),
+        packets: &[PacketHandle],
+    ) {
         let link_ns = self.link_time(output, now_ns);
         let (machine, of) = (&mut self.machine, &mut self.outputs[output]);
-        let longest_bytes = &mut of.longest_bytes;
-        let described = packets.iter().map(|packet| {
-            machine.handed_over();
-            let bytes = machine.bytes(*packet);
-            *longest_bytes = bytes.max(*longest_bytes);
-            Packet { bytes, tag: packet.to_bits() }
-        });
         let first = of.link.waiting(stream) == 0;
-        of.link.enqueue_all(link_ns, stream, described);
+        for packet in packets {
+            machine.handed_over();
+            of.longest_bytes = machine.bytes(*packet).max(of.longest_bytes);
+        }
+        let machine = &*machine;
+        let described = packets
+            .iter()
+            .map(|packet| Packet { bytes: machine.bytes(*packet), tag: packet.to_bits() });
+        if self.paths[path].has_flows {
+            let flows = packets.iter().map(|packet| machine.flow(*packet));
+            of.link.enqueue_flows(link_ns, stream, described.zip(flows));
+        } else {
+            of.link.enqueue_all(link_ns, stream, described);
+        }
         self.refresh_output(output, first);
     }
 

@@ -2,6 +2,7 @@
 
 mod address;
 mod cores;
+mod flows;
 mod input;
 mod nat;
 mod proxy;
@@ -22,8 +23,8 @@ use crate::file::router::{
     ExtensionTable, MatchTable, PathTable, PortKind as KindName, PortTable, RouteTable, RouterFile,
 };
 use crate::router::{
-    Match, NextHop, PathAction, PathExtension, PcpSource, PortKind, Reservation, Route, RouterPath,
-    RouterPort, RouterScenario, max_rate,
+    FlowBy, Match, NextHop, PathAction, PathExtension, PcpSource, PortKind, Reservation, Route,
+    RouterPath, RouterPort, RouterScenario, max_rate,
 };
 use crate::units::{Duration, ReservationText};
 
@@ -439,6 +440,8 @@ fn path(
         ("late", table.late.is_some()),
         ("max-rate", table.max_rate.is_some()),
         ("burst", table.burst.is_some()),
+        ("flows", table.flows.is_some()),
+        ("aqm", table.aqm.is_some()),
     ] {
         if drops && given {
             let name = table.name.get_ref();
@@ -485,6 +488,10 @@ fn path(
         ),
         (None, None) => {}
     }
+    let queue = check_range(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems);
+    if let Some(flows) = flows::flows(table, queue, problems) {
+        contract = contract.flows(flows);
+    }
     let path = RouterPath {
         name: table.name.get_ref().clone(),
         matches: matches(&table.r#match, known, problems),
@@ -494,9 +501,10 @@ fn path(
         reservation: reservation(table.reservation.as_ref(), table.cost, problems),
         extension: None,
         proxy: None,
-        queue: check_range(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems),
+        queue,
         to: table.to.as_ref().and_then(|name| port_index(name, known, problems)),
         contract,
+        flow_by: table.flows.as_ref().map_or(FlowBy::default(), |flows| flows.get_ref().by),
     };
     (problems.len() == before).then_some(path)
 }

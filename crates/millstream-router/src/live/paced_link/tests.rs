@@ -25,6 +25,8 @@ macro_rules! paced_output {
         impl Deferral for $machine {}
 
         impl MultiCore for $machine {}
+
+        impl Flows for $machine {}
     };
 }
 
@@ -33,7 +35,9 @@ mod runs;
 use super::*;
 use crate::ids::{InputId, OutputId, PacketHandle, PathId};
 use crate::live::{Classifier, Clock, Forwarder, LiveMachine, Pool, Port, PortError};
-use crate::router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, Verdict};
+use crate::router::machine::{
+    Accounting, Deferral, Flows, Machine, MultiCore, PacedLinks, Verdict,
+};
 use crate::{
     Batch, InputPlan, OutputPlan, PathPlan, Plan, Process, Router, Stages, Step, WhenFull,
 };

@@ -1,10 +1,14 @@
 //! Tests of single runs: full queues, packet order, packets given back, due functions.
 
+use millstream::aqm::{Aqm, Ecn};
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
+use millstream::flow_queue::FlowOptions;
 use millstream::{Contract, Link};
 
 use crate::ids::{InputId, OutputId, PacketHandle, PathId};
-use crate::router::machine::{Accounting, Deferral, Machine, MultiCore, PacedLinks, Verdict};
+use crate::router::machine::{
+    Accounting, Deferral, Flows, Machine, MultiCore, PacedLinks, Verdict,
+};
 use crate::router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
 use crate::router::{Process, Router};
 
@@ -65,12 +69,25 @@ impl PacedLinks for StoppedMachine {}
 
 impl MultiCore for StoppedMachine {}
 
+/// The upper half of a handle is the packet's flow.
+impl Flows for StoppedMachine {
+    fn flow(&self, packet: PacketHandle) -> (u32, Ecn) {
+        let flow = u32::try_from(packet.to_bits() >> 32).unwrap();
+        (flow, if flow == 9 { Ecn::Capable } else { Ecn::NotCapable })
+    }
+}
+
 fn handles(bits: std::ops::Range<u64>) -> impl Iterator<Item = PacketHandle> {
     bits.map(PacketHandle::from_bits)
 }
 
 /// Returns a router of one input, one path and one output.
 fn router(machine: StoppedMachine) -> Router<StoppedMachine> {
+    router_with(machine, Contract::new())
+}
+
+/// Returns such a router whose path has a contract.
+fn router_with(machine: StoppedMachine, contract: Contract) -> Router<StoppedMachine> {
     let link = Link { rate_bps: 1 << 40, overhead_bytes: 0 };
     let plan = Plan {
         stages: Stages::Three,
@@ -81,7 +98,7 @@ fn router(machine: StoppedMachine) -> Router<StoppedMachine> {
             reservation: 1,
             input_queue: INPUT_QUEUE,
             output_queue: OUTPUT_QUEUE,
-            outputs: vec![(OutputId(0), Contract::new())],
+            outputs: vec![(OutputId(0), contract)],
         }],
         outputs: vec![OutputPlan {
             reservation: 1,
@@ -128,6 +145,36 @@ fn a_port_gets_as_many_staged_packets_as_it_has_room_for() {
     router.outputs[OutputId(0)].staged.extend(handles(1..6));
     assert_eq!(router.run_output(OutputId(0)), 2);
     assert!(router.outputs[OutputId(0)].staged.iter().copied().eq(handles(3..6)));
+}
+
+#[test]
+fn a_path_with_flows_serves_a_sparse_flow_first_and_drops_from_the_longest() {
+    let flows = FlowOptions {
+        buckets: 8,
+        quantum_bytes: 64,
+        limit_bytes: u64::MAX,
+        limit_packets: 6,
+        aqm: Aqm::None,
+    };
+    let machine = StoppedMachine { room: usize::MAX, accepts: 1, due_ns: u64::MAX };
+    let mut router = router_with(machine, Contract::new().flows(flows));
+    let put = |router: &mut Router<StoppedMachine>, bits: std::ops::Range<u64>| {
+        let packets: Vec<_> = handles(bits).collect();
+        router.put_by_verdict(PathId(0), 0, Verdict::Send(OutputId(0)), &packets);
+    };
+    put(&mut router, 0..7);
+    put(&mut router, 5 << 32..(5 << 32) + 1);
+    // The first packet is the head; half of the six behind it leave for the sparse packet.
+    assert_eq!(router.waiting(PathId(0)), (0, 5));
+    let mut order = Vec::new();
+    while router.waiting(PathId(0)).1 > 0 || !router.outputs[OutputId(0)].staged.is_empty() {
+        router.run_output(OutputId(0));
+        order.extend(router.outputs[OutputId(0)].staged.drain(..));
+    }
+    assert!(order.iter().any(|packet| packet.to_bits() == 5 << 32), "{order:?}");
+    let counters = router.path(PathId(0));
+    assert_eq!((counters.sent, counters.dropped_from_longest), (5, 3));
+    assert_eq!(counters.departed(), 8);
 }
 
 #[test]

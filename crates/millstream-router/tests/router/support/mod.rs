@@ -5,8 +5,8 @@ use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream_router::live::{LiveMachine, Port};
 use millstream_router::model::Costs;
 use millstream_router::{
-    Accounting, Deferral, InputId, InputPlan, Machine, MultiCore, OutputId, OutputPlan, PacedLinks,
-    PacketHandle, PathId, Verdict, WhenFull,
+    Accounting, Deferral, Flows, InputId, InputPlan, Machine, MultiCore, OutputId, OutputPlan,
+    PacedLinks, PacketHandle, PathId, Verdict, WhenFull,
 };
 use std::sync::Arc;
 
@@ -102,3 +102,5 @@ impl<P: Port, F: FnMut(&LiveMachine<P>, PathId) -> u64> Deferral for Costly<P, F
 impl<P: Port, F: FnMut(&LiveMachine<P>, PathId) -> u64> PacedLinks for Costly<P, F> {}
 
 impl<P: Port, F: FnMut(&LiveMachine<P>, PathId) -> u64> MultiCore for Costly<P, F> {}
+
+impl<P: Port, F: FnMut(&LiveMachine<P>, PathId) -> u64> Flows for Costly<P, F> {}
