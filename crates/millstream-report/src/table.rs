@@ -103,8 +103,9 @@ pub fn table(results: &Results) -> String {
 }
 
 fn row(name: &str, stream: &StreamResults, end_ns: u64) -> Vec<String> {
-    // The HTML page shows the median; the text table has no space for it.
-    let shown = cells(stream, end_ns).into_iter().enumerate().filter(|cell| cell.0 != 8);
+    // The HTML page shows the median and p99.9; the text table has no space for them.
+    let shown = cells(stream, end_ns).into_iter().enumerate();
+    let shown = shown.filter(|(at, _)| ![8, 10].contains(at));
     std::iter::once(name.to_owned()).chain(shown.map(|cell| cell.1)).collect()
 }
 
@@ -113,8 +114,9 @@ pub(crate) fn bound(results: &Results, at: usize) -> String {
     results.bounds_ns.get(at).copied().flatten().map_or("–".to_owned(), human::time)
 }
 
-/// Returns a stream's values as text: counts, rate, delay mean, median, p99 and max, jitter max.
-pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 12] {
+/// Returns a stream's values as text: counts, rate, delay mean, median, p99, p99.9 and
+/// max, jitter max.
+pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 13] {
     // A delay needs one packet, and jitter needs two.
     let after = |packets: u64, value_ns: u64| {
         if stream.sent < packets { "–".to_owned() } else { human::time(value_ns) }
@@ -128,8 +130,9 @@ pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 12] {
         stream.violations.to_string(),
         human::rate(stream.rate_bps(end_ns)),
         after(1, stream.delays.mean_ns()),
-        after(1, stream.delays.percentile_ns(50)),
-        after(1, stream.delays.percentile_ns(99)),
+        after(1, stream.delays.percentile_ns(500)),
+        after(1, stream.delays.percentile_ns(990)),
+        after(1, stream.delays.percentile_ns(999)),
         after(1, stream.delays.max_ns()),
         after(2, stream.jitter_max_ns()),
     ]
