@@ -1,5 +1,6 @@
 //! `millstream sweep FILE`: runs every combination of settings with every seed, on threads.
 
+use millstream_report::human::count;
 use millstream_sweep::{
     Grid, Output, Plan, Progress, Setting, StopRule, SweepError, SweepResult, parse_seeds,
 };
@@ -12,6 +13,7 @@ use crate::interrupt::watch_interrupts;
 use crate::outputs::refuse_collisions;
 use crate::print;
 use crate::progress::RunsProgress;
+use crate::terminal::{print_text, say, width};
 
 /// The largest number of failed runs that are listed individually.
 const LISTED: usize = 20;
@@ -68,7 +70,7 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&swept.json(&grid))?;
     } else {
-        print(&swept.table(&grid, &plan.stop_rules))?;
+        print_text(&swept.table(&grid, &plan.stop_rules, width()))?;
     }
     print_notes(&plan, &grid, &swept)
 }
@@ -77,11 +79,13 @@ fn interruption(plan: &Plan, swept: &SweepResult) -> String {
     let Progress { ended, of } = swept.progress;
     match &plan.output {
         Some(output) => format!(
-            "interrupted: {kept} runs are in {}; repeat the command to continue",
+            "interrupted: {} kept in {}; repeat the command to continue",
+            count((swept.resumed + swept.executed) as u64, "run"),
             output.journal().display(),
-            kept = swept.resumed + swept.executed,
         ),
-        None => format!("interrupted after {ended} of {of} runs; --out keeps them"),
+        None => {
+            format!("interrupted after {ended} of {}; --out keeps them", count(of as u64, "run"))
+        }
     }
 }
 
@@ -89,21 +93,21 @@ fn interruption(plan: &Plan, swept: &SweepResult) -> String {
 fn print_notes(plan: &Plan, grid: &Grid, swept: &SweepResult) -> Result<(), Failure> {
     let Progress { ended, .. } = swept.progress;
     let all = grid.points() * plan.seeds.len();
-    let mut parts = vec![format!("{ended} runs")];
+    let mut parts = vec![count(ended as u64, "run")];
     if swept.resumed > 0 {
-        parts.push(format!("{} of them were in the journal", swept.resumed.min(ended)));
+        parts.push(format!("{} of them from the journal", swept.resumed.min(ended)));
     }
     if ended < all {
-        parts.push(format!("{} of {all} were not needed", all - ended));
+        parts.push(format!("{} of {all} not needed", all - ended));
     }
-    eprintln!("{}", parts.join(", "));
+    say(&parts.join(", "));
     for file in plan.output.iter().flat_map(Output::datasets) {
-        eprintln!("dataset: {}", file.display());
+        say(&format!("dataset: {}", file.display()));
     }
     if swept.failures.is_empty() {
         return Ok(());
     }
-    let mut text = format!("{} of {ended} runs failed", swept.failures.len());
+    let mut text = format!("{} of {} failed", swept.failures.len(), count(ended as u64, "run"));
     for failure in swept.failures.iter().take(LISTED) {
         let settings = match failure.settings.as_str() {
             "" => String::new(),

@@ -165,8 +165,10 @@ pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -
     let page = Page {
         name: summary.scenario.chars().map(printable).collect(),
         summary: format!(
-            "{} end-points, {} switches; the busiest link is {}",
-            summary.fabric.end_points, summary.fabric.switches, summary.fabric.busiest_link
+            "{}, {}; the busiest link is {}",
+            human::count(summary.fabric.end_points.into(), "end-point"),
+            human::count(summary.fabric.switches.into(), "switch"),
+            summary.fabric.busiest_link
         ),
         facts: facts(input),
         notes: input.notes,

@@ -52,7 +52,7 @@ struct Page<'a> {
     facts: Vec<(&'static str, String)>,
     rows: Vec<Row>,
     has_bounds: bool,
-    left_out: usize,
+    left_out: u64,
     /// The light and dark colours of the lines.
     colours: Vec<(&'static str, &'static str)>,
     keys: Vec<LegendEntry>,
@@ -101,7 +101,7 @@ pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<
         facts: facts(input, &total),
         rows: rows(results, &total),
         has_bounds: !results.bounds_ns.is_empty(),
-        left_out: results.names.len().saturating_sub(LISTED),
+        left_out: results.names.len().saturating_sub(LISTED) as u64,
         colours: palettes(),
         keys: keys(results, &total),
         charts: figures(results).map_err(io::Error::other)?,

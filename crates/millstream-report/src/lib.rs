@@ -39,5 +39,5 @@ pub use summary::{
     DelaySummary, EndSystemSummary, JitterSummary, LinkSummary, StreamSummary, Summary,
     TransferSummary,
 };
-pub use table::{table, text_table, whole_table};
+pub use table::{print_safe, table, text_table, whole_table};
 pub use trace_events::{ArrowPart, TraceEventsWriter, TraceRow};
