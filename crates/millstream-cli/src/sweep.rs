@@ -10,7 +10,7 @@ use std::thread::available_parallelism;
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
 use crate::interrupt::watch_interrupts;
-use crate::outputs::refuse_collisions;
+use crate::outputs::{self, refuse_collisions};
 use crate::print;
 use crate::progress::RunsProgress;
 use crate::terminal::{print_text, say, width};
@@ -45,11 +45,18 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         .map(|text| StopRule::parse(text, &grid))
         .collect::<Result<_, _>>()?;
     let output = arguments.out.as_deref().map(Output::at).transpose()?;
-    if let Some(output) = &output {
-        let inputs: Vec<PathBuf> = grid.inputs().map(PathBuf::from).collect();
-        let files: Vec<_> = output.files().map(|file| ("--out", Some(file))).collect();
-        refuse_collisions(&files, &inputs)?;
+    let is_page_printed = arguments.report.as_deref() == Some(Path::new("-"));
+    if is_page_printed && arguments.json {
+        return Err(Failure::Input(miette::miette!(
+            help = "give --report the name of a file",
+            "--report - and --json both write to standard output"
+        )));
     }
+    let inputs: Vec<PathBuf> = grid.inputs().map(PathBuf::from).collect();
+    let files = output.iter().flat_map(Output::files).map(|file| ("--out", Some(file)));
+    let files: Vec<_> = files.chain([("--report", arguments.report.as_deref())]).collect();
+    refuse_collisions(&files, &inputs)?;
+    let page = arguments.report.as_deref().map(outputs::Output::create).transpose()?;
     let plan = Plan {
         seeds: seeds.unwrap_or_else(|| vec![grid.seed()]),
         stop_rules: until,
@@ -67,12 +74,16 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     if swept.interrupted {
         return Err(Failure::Interrupted(interruption(&plan, &swept)));
     }
+    if let Some(mut page) = page {
+        let written = swept.write_page(&mut page, &grid, &plan).and_then(|()| page.finish());
+        written.map_err(|error| Failure::output("--report", &error))?;
+    }
     if arguments.json {
         print(&swept.json(&grid))?;
-    } else {
+    } else if !is_page_printed {
         print_text(&swept.table(&grid, &plan.stop_rules, width()))?;
     }
-    print_notes(&plan, &grid, &swept)
+    print_notes(&plan, &grid, &swept, arguments.report.as_deref())
 }
 
 fn interruption(plan: &Plan, swept: &SweepResult) -> String {
@@ -90,7 +101,12 @@ fn interruption(plan: &Plan, swept: &SweepResult) -> String {
 }
 
 /// Prints notes and failed runs. A failed run fails the command.
-fn print_notes(plan: &Plan, grid: &Grid, swept: &SweepResult) -> Result<(), Failure> {
+fn print_notes(
+    plan: &Plan,
+    grid: &Grid,
+    swept: &SweepResult,
+    report: Option<&Path>,
+) -> Result<(), Failure> {
     let Progress { ended, .. } = swept.progress;
     let all = grid.points() * plan.seeds.len();
     let mut parts = vec![count(ended as u64, "run")];
@@ -103,6 +119,9 @@ fn print_notes(plan: &Plan, grid: &Grid, swept: &SweepResult) -> Result<(), Fail
     say(&parts.join(", "));
     for file in plan.output.iter().flat_map(Output::datasets) {
         say(&format!("dataset: {}", file.display()));
+    }
+    if let Some(report) = report {
+        say(&format!("report: {}", report.display()));
     }
     if swept.failures.is_empty() {
         return Ok(());

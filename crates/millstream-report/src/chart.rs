@@ -121,7 +121,8 @@ pub fn marked(chart: &Chart, lines: &[Line], marks: &[Mark]) -> Result<String, S
     drawn(chart, lines, &[], marks)
 }
 
-fn drawn(
+/// Returns an SVG with error bars and marks.
+pub(crate) fn drawn(
     chart: &Chart,
     lines: &[Line],
     halves: &[Vec<f64>],
@@ -190,7 +191,10 @@ fn draw(
     let bars = lines.iter().zip(halves).map(|(line, halves)| ends(line, halves));
     let bars: Vec<_> = bars.map(|ends| ends.map(|ends| transformed(chart, &ends))).collect();
     let points = || drawn.iter().chain(bars.iter().flatten()).flatten().copied();
-    let x_range = range(points().map(|point| point.0), chart.x_log);
+    let x_range = match (chart.standalone || halves.is_empty(), chart.x_log) {
+        (false, false) => around(points().map(|point| point.0)),
+        _ => range(points().map(|point| point.0), chart.x_log),
+    };
     let at_mark = |mark: &Mark| if chart.y_log { mark.value.log10() } else { mark.value };
     // The label of the lowest mark is not on the axis.
     let below_mark = |mark: &Mark| at_mark(mark) - if chart.y_log { 0.15 } else { 0.0 };
@@ -257,12 +261,15 @@ fn draw(
     }
     for (index, [low, high]) in bars.iter().enumerate() {
         let style = placeholder_colour(index).stroke_width(1);
-        let bar_offset = bar_offset(index, bars.len()) * width;
-        let bar = |(low, high): (&(f64, f64), &(f64, f64))| {
-            let middle = f64::midpoint(low.1, high.1);
+        // The lines of a page can be told apart by their points.
+        let offset = if chart.standalone { bar_offset(index, bars.len()) } else { 0.0 };
+        let bar_offset = offset * width;
+        let bar = |((low, high), mean): ((&(f64, f64), &(f64, f64)), &(f64, f64))| {
+            // On a logarithmic axis the mean is not in the middle.
+            let middle = if chart.standalone { f64::midpoint(low.1, high.1) } else { mean.1 };
             ErrorBar::new_vertical(low.0 + bar_offset, low.1, middle, high.1, style, 7)
         };
-        context.draw_series(low.iter().zip(high).map(bar))?;
+        context.draw_series(low.iter().zip(high).zip(&drawn[index]).map(bar))?;
     }
     if chart.standalone {
         context
@@ -328,6 +335,17 @@ fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
         return low - 0.02..high.max(low + 0.5) + 0.02;
     }
     low.min(0.0)..if high > 0.0 { high * 1.04 } else { 1.0 }
+}
+
+/// Returns the range of an axis that surrounds the values, without 0.
+fn around(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
+    let (low, high) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    if low > high {
+        return 0.0..1.0;
+    }
+    let beside = if high > low { (high - low) * 0.04 } else { 1.0 };
+    low - beside..high + beside
 }
 
 /// Returns the label of a tick: a plain number with at most four digits.

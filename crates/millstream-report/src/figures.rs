@@ -15,7 +15,7 @@ use crate::table::shortened;
 
 /// A chart with its title and caption.
 pub(crate) struct Figure {
-    pub(crate) title: &'static str,
+    pub(crate) title: String,
     pub(crate) caption: String,
     /// The chart for screens and paper.
     pub(crate) wide: String,
@@ -24,16 +24,36 @@ pub(crate) struct Figure {
 }
 
 impl Figure {
-    /// Draws lines in both sizes.
+    /// Draws lines.
     pub(crate) fn draw(
-        title: &'static str,
+        title: &str,
         caption: String,
         chart: Chart,
         lines: &[Line],
         marks: &[Mark],
     ) -> Result<Self, String> {
+        Self::in_both_sizes(title.to_owned(), caption, chart, (lines, &[], marks))
+    }
+
+    /// Draws lines with an error bar at each point.
+    pub(crate) fn estimates(
+        title: String,
+        caption: String,
+        chart: Chart,
+        lines: &[Line],
+        halves: &[Vec<f64>],
+    ) -> Result<Self, String> {
+        Self::in_both_sizes(title, caption, chart, (lines, halves, &[]))
+    }
+
+    fn in_both_sizes(
+        title: String,
+        caption: String,
+        chart: Chart,
+        (lines, halves, marks): (&[Line], &[Vec<f64>], &[Mark]),
+    ) -> Result<Self, String> {
         let draw = |size, class| -> Result<String, String> {
-            let svg = chart::marked(&Chart { size, ..chart }, lines, marks)?;
+            let svg = chart::drawn(&Chart { size, ..chart }, lines, halves, marks)?;
             Ok(svg.replacen("<svg ", &format!("<svg class=\"{class}\" "), 1))
         };
         Ok(Self { title, caption, wide: draw(WIDE, "wide")?, narrow: draw(NARROW, "narrow")? })

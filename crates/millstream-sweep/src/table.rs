@@ -46,20 +46,28 @@ impl SweepResult {
     /// A table of more than `width` columns has several blocks, each with settings and stream.
     #[must_use]
     pub fn table(&self, grid: &Grid, stop_rules: &[StopRule], width: Option<usize>) -> String {
-        let (header, rows) = self.cells(grid, &metrics(grid, stop_rules));
+        let settings: Vec<usize> = (0..grid.settings().len()).collect();
+        let (header, rows) = self.cells(grid, &settings, &metrics(grid, stop_rules));
         let header: Vec<&str> = header.iter().map(String::as_str).collect();
         text_table(&header, rows, grid.settings().len() + 1, width)
     }
 
-    /// Returns the headings and the rows of the table: settings, stream, seeds and `metrics`.
-    pub(crate) fn cells(&self, grid: &Grid, metrics: &[usize]) -> (Vec<String>, Vec<Vec<String>>) {
+    /// Returns the headings and the rows of the table: `settings`, stream, seeds and `metrics`.
+    pub(crate) fn cells(
+        &self,
+        grid: &Grid,
+        settings: &[usize],
+        metrics: &[usize],
+    ) -> (Vec<String>, Vec<Vec<String>>) {
         let mut header: Vec<String> =
-            grid.settings().iter().map(|setting| setting.place.clone()).collect();
+            settings.iter().map(|at| grid.settings()[*at].place.clone()).collect();
         header.extend(["stream", "seeds"].map(str::to_owned));
         header.extend(metrics.iter().map(|at| heading(grid.columns()[*at].name)));
         let mut rows = Vec::new();
         self.by_stream(grid, |point, stream, runs| {
-            let mut row: Vec<String> = grid.values(point).into_iter().map(display_value).collect();
+            let values = grid.values(point);
+            let mut row: Vec<String> =
+                settings.iter().map(|at| display_value(values[*at])).collect();
             row.extend([stream.to_owned(), runs.len().to_string()]);
             row.extend(metrics.iter().map(|at| {
                 let column = &grid.columns()[*at];
@@ -124,9 +132,13 @@ pub(crate) fn metrics(grid: &Grid, stop_rules: &[StopRule]) -> Vec<usize> {
     (0..grid.columns().len()).filter(wanted).collect()
 }
 
-/// Returns the heading of a metric: its words without the unit, because each cell has its own.
+/// Returns the heading of a metric, such as `p99 delay`: without the unit, which each cell has.
 pub(crate) fn heading(name: &str) -> String {
-    without_unit(name).replace('_', " ")
+    let words = without_unit(name).replace('_', " ");
+    match words.split_once(' ') {
+        Some((of @ ("delay" | "jitter"), statistic)) => format!("{statistic} {of}"),
+        _ => words,
+    }
 }
 
 pub(crate) fn interval(rows: &[&Vec<Cell>], column: usize) -> Option<Interval> {

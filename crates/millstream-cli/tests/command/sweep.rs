@@ -424,3 +424,39 @@ fn an_input_is_not_overwritten() {
     assert!(err.contains("is an input of this run"), "{err}");
     assert_eq!(fs::read_to_string(folder.path().join("t.csv")).unwrap(), trace);
 }
+
+#[test]
+fn the_page_has_settings_rows_and_charts() {
+    let folder = folder(LINK);
+    let page = |arguments: &[&str]| {
+        let report = [&["--report", "page.html"], arguments].concat();
+        let (_, err) = done(folder.path(), &report);
+        assert!(err.contains("report: page.html"), "{err}");
+        fs::read_to_string(folder.path().join("page.html")).unwrap()
+    };
+    let rates = "link.rate=8 Mbit/s,9 Mbit/s,10 Mbit/s";
+    let html = page(&["--set", rates, "--seeds", "3", "--workers", "2"]);
+    assert!(html == page(&["--set", rates, "--seeds", "3", "--workers", "1"]));
+    for text in ["Mean delay", "p99 delay (ms)", "link.rate (Mbit/s)", "3 (1 to 3)", "± half"] {
+        assert!(html.contains(text), "no {text}");
+    }
+    assert_eq!(html.matches("<td class=\"name\">calls</td>").count(), 3);
+    assert!(!html.contains("<script") && !html.contains(" src=\""));
+    let html = page(&["--set", "scheduler.discipline=fifo,drr", "--until", "sent=1%"]);
+    assert!(html.contains("<h2>Sent</h2>") && html.contains("<circle"));
+}
+
+#[test]
+fn the_page_is_not_another_output_or_an_input() {
+    let folder = folder(LINK);
+    let refused = |arguments: &[&str]| {
+        let (status, _, err) = outcome(folder.path(), arguments);
+        assert_eq!(status, 2, "{err}");
+        err
+    };
+    assert!(refused(&["--report", "s.toml"]).contains("is an input"));
+    assert!(refused(&["--out", "d.csv", "--report", "d.csv"]).contains("the same file"));
+    assert!(refused(&["--json", "--report", "-"]).contains("both write to standard output"));
+    let (page, _) = done(folder.path(), &["--report", "-"]);
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+}
