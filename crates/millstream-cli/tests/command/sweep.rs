@@ -355,7 +355,7 @@ fn a_killed_sweep_resumes_and_gives_equal_bytes() {
     }
     assert_eq!(journal_lines(&journal), 25);
     let (_, err) = done(path, &killed);
-    assert!(err.contains("24 runs, 24 of them were in the journal"), "{err}");
+    assert!(err.contains("24 runs, 24 of them from the journal"), "{err}");
 }
 
 #[cfg(unix)]
@@ -375,7 +375,7 @@ fn ctrl_c_keeps_finished_runs() {
     assert!(err.contains(&format!("interrupted: {kept} runs kept in d.csv.journal")), "{err}");
     assert!(!folder.path().join("d.csv").exists());
     let (_, err) = done(folder.path(), &arguments);
-    assert!(err.contains(&format!("24 runs, {kept} of them were in the journal")), "{err}");
+    assert!(err.contains(&format!("24 runs, {kept} of them from the journal")), "{err}");
 }
 
 #[test]
