@@ -7,7 +7,8 @@ Chromium by apt.
 
 Each page is opened in widths of a telephone and a desktop, light and dark. It fails on findings of
 axe-core that are serious or critical, on text that is shown smaller than 11 px, on a page that is
-wider than the window, and on errors on the console, such as violations of the page's policy.
+wider than the window, and on errors on the console, such as violations of the page's policy. It
+also fails if it does not find the defects of a page that has one of each kind.
 """
 
 import os
@@ -29,6 +30,13 @@ PROGRAM = os.environ.get("MILLSTREAM", str(ROOT / "target/release/millstream"))
 WIDTHS = (390, 1240)
 #: The least size of text, px.
 LEAST = 11
+#: A page with a defect of each kind, and what finds it.
+CANARY = """<!DOCTYPE html><html lang="en"><title>canary</title>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<script>1</script><p style="font-size: 10px">small</p><p style="width: 1500px">wide</p>
+<svg viewBox="0 0 80 20" width="40"><text y="15" font-size="16">svg</text></svg><p><a href="/"></a>
+"""
+DEFECTS = ("10.0 px: small", "8.0 px: svg", "px wide", "Content Security Policy", "link-name")
 #: Returns the text elements that are shown smaller than the argument.
 SMALL = """least => {
     const found = [];
@@ -117,7 +125,9 @@ def dashboard(directory: Path) -> Iterator[str]:
         server.wait()
 
 
-def check(pages: dict[str, str], directory: Path, chromium: str) -> list[str]:
+def check(
+    pages: dict[str, str], directory: Path, chromium: str, widths: tuple[int, ...] = WIDTHS
+) -> list[str]:
     """Returns the problems of all pages."""
     from axe_playwright_python.sync_playwright import Axe
     from playwright.sync_api import sync_playwright
@@ -128,7 +138,7 @@ def check(pages: dict[str, str], directory: Path, chromium: str) -> list[str]:
         options = ["--no-sandbox", "--disable-gpu"]
         running = playwright.chromium.launch(executable_path=chromium, args=options)
         for name, address in pages.items():
-            for width in WIDTHS:
+            for width in widths:
                 for scheme in ("light", "dark"):
                     place = f"{name}, {width} px, {scheme}"
                     page = running.new_page(
@@ -136,9 +146,9 @@ def check(pages: dict[str, str], directory: Path, chromium: str) -> list[str]:
                     )
                     page.on(
                         "console",
-                        # Chromium asks for an icon, which pages do not have.
+                        # The dashboard asks a server for a history, which not all have.
                         lambda message, place=place: message.type == "error"
-                        and not message.location["url"].endswith("/favicon.ico")
+                        and not message.text.startswith("Failed to load resource")
                         and problems.append(f"{place}: {message.text}"),
                     )
                     page.goto(address)
@@ -165,6 +175,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as made:
         directory = Path(sys.argv[1]) if sys.argv[1:] else Path(made)
         directory.mkdir(parents=True, exist_ok=True)
+        canary = Path(made) / "canary.html"
+        canary.write_text(CANARY)
+        found = "\n".join(check({"canary": canary.as_uri()}, Path(made), chromium, (390,)))
+        if missing := [defect for defect in DEFECTS if defect not in found]:
+            sys.exit(f"error: defects of the canary not found: {missing}; found:\n{found}")
         pages = make(directory)
         with dashboard(Path(made)) as address:
             problems = check({**pages, "dashboard": address}, directory, chromium)
