@@ -231,7 +231,7 @@ fn interruption(end: End, interrupted: bool) -> Result<(), Failure> {
             "interrupted at {:.3} s of simulated time, {} still waiting; everything until then is \
              written",
             std::time::Duration::from_nanos(end.end_ns).as_secs_f64(),
-            human::count(end.waiting as u64, "packet")
+            human::count(end.waiting, "packet")
         )))
     } else {
         Ok(())
@@ -244,7 +244,7 @@ fn notes(scenario: &Scenario, input: &Input, end: End, interrupted: &AtomicBool)
     let waiting = stuck.then(|| {
         format!(
             "{} queued at the end: more credits are needed than are ever returned",
-            human::count(end.waiting as u64, "packet")
+            human::count(end.waiting, "packet")
         )
     });
     scenario.notes.iter().cloned().chain(input.notes()).chain(waiting).collect()

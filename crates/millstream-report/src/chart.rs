@@ -32,11 +32,11 @@ pub struct Line {
 
 /// A value of the vertical axis with a labelled line across the chart.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark<'a> {
+pub(crate) struct Mark<'a> {
     /// The value.
-    pub value: f64,
+    pub(crate) value: f64,
     /// The label.
-    pub label: &'a str,
+    pub(crate) label: &'a str,
 }
 
 /// The `stroke-dasharray` values of lines; each repetition of the palette uses the next one.
@@ -112,16 +112,8 @@ pub fn estimates(chart: &Chart, lines: &[Line], halves: &[Vec<f64>]) -> Result<S
     drawn(chart, lines, halves, &[])
 }
 
-/// Returns an SVG of `lines` with labelled horizontal lines at `marks`, which the vertical axis
-/// includes. The output is deterministic.
-///
-/// # Errors
-/// Returns the errors of the drawing library, which are not expected.
-pub fn marked(chart: &Chart, lines: &[Line], marks: &[Mark]) -> Result<String, String> {
-    drawn(chart, lines, &[], marks)
-}
-
-/// Returns an SVG with error bars and marks.
+/// Returns an SVG of `lines` with error bars, and with labelled horizontal lines at `marks`, which
+/// the vertical axis includes. The output is deterministic.
 pub(crate) fn drawn(
     chart: &Chart,
     lines: &[Line],
@@ -264,12 +256,16 @@ fn draw(
         // The lines of a page can be told apart by their points.
         let offset = if chart.standalone { bar_offset(index, bars.len()) } else { 0.0 };
         let bar_offset = offset * width;
-        let bar = |((low, high), mean): ((&(f64, f64), &(f64, f64)), &(f64, f64))| {
+        let bar = |(at, low): (usize, &(f64, f64))| {
+            let high = high[at].1;
             // On a logarithmic axis the mean is not in the middle.
-            let middle = if chart.standalone { f64::midpoint(low.1, high.1) } else { mean.1 };
-            ErrorBar::new_vertical(low.0 + bar_offset, low.1, middle, high.1, style, 7)
+            let middle =
+                if chart.standalone { f64::midpoint(low.1, high) } else { drawn[index][at].1 };
+            ErrorBar::new_vertical(low.0 + bar_offset, low.1, middle, high, style, 7)
         };
-        context.draw_series(low.iter().zip(high).zip(&drawn[index]).map(bar))?;
+        // An axis without a place for an end omits it.
+        let count = low.len().min(high.len()).min(drawn[index].len());
+        context.draw_series(low[..count].iter().enumerate().map(bar))?;
     }
     if chart.standalone {
         context
