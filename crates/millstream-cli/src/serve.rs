@@ -180,7 +180,11 @@ fn json(report: &Report) -> serde_json::Value {
 
 fn text(report: &Report) -> String {
     let account = &report.account;
-    let mut text = format!("{} clients admitted, {} refused\n", report.admitted, report.refused);
+    let mut text = format!(
+        "{} admitted, {} refused\n",
+        human::count(report.admitted, "client"),
+        report.refused
+    );
     if report.turned_away + report.cut_off > 0 {
         let _ = writeln!(
             text,
@@ -219,8 +223,8 @@ fn text(report: &Report) -> String {
     if redirected + taken_in + yielded + unplaced > 0 {
         let _ = writeln!(
             text,
-            "cluster: {} redirected; sessions of dead servers: {taken_in} taken over, {unplaced} not \
-             placed; {} yielded to their first server",
+            "cluster: {} redirected; sessions of dead servers: {taken_in} taken over, {unplaced} \
+             not placed; {} yielded to their first server",
             human::count(redirected, "request"),
             human::count(yielded, "session")
         );

@@ -79,7 +79,8 @@ impl Series {
         }
     }
 
-    /// Returns the width of every bin, a power of ten, ns; bin k covers the time from k to k + 1 widths.
+    /// Returns the width of every bin, a power of ten, ns; bin k covers the time from k to k + 1
+    /// widths.
     #[must_use]
     pub fn width_ns(&self) -> u64 {
         self.width_ns

@@ -382,8 +382,9 @@ stream  arrived  sent     late     full  missed   tions       rate   delay  dela
             of(Some(20)),
             "        lost\n          by  output\npath  device    port\na          1       2\n"
         );
-        let blocks = "        lost\n          by\npath  device\na          1\n\n      output\npath    port\na          2\n";
-        assert_eq!(of(Some(15)), blocks);
+        let first = "        lost\n          by\npath  device\na          1\n";
+        let second = "      output\npath    port\na          2\n";
+        assert_eq!(of(Some(15)), format!("{first}\n{second}"));
     }
 
     #[test]
