@@ -22,6 +22,7 @@ import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "accessibility"
@@ -125,11 +126,37 @@ def dashboard(directory: Path) -> Iterator[str]:
         server.wait()
 
 
+def view(page: Any, place: str, address: str, picture: Path) -> list[str]:
+    """Opens a page in the browser's window `page`; returns its problems."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    problems: list[str] = []
+
+    def report(message: Any) -> None:
+        # The dashboard asks a server for a history, which not all have.
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+            problems.append(message.text)
+
+    page.on("console", report)
+    page.goto(address)
+    # The dashboard draws after its first answer.
+    page.wait_for_timeout(1500 if address.startswith("http") else 50)
+    page.screenshot(path=picture, full_page=True)
+    problems += page.evaluate(SMALL, LEAST)
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    if wide > page.viewport_size["width"]:
+        problems.append(f"the page is {wide} px wide")
+    for found in Axe().run(page).response["violations"]:
+        if found["impact"] in ("serious", "critical"):
+            nodes = ", ".join(str(node["target"]) for node in found["nodes"][:3])
+            problems.append(f"{found['id']}: {found['help']}: {nodes}")
+    return [f"{place}: {problem}" for problem in problems]
+
+
 def check(
     pages: dict[str, str], directory: Path, chromium: str, widths: tuple[int, ...] = WIDTHS
 ) -> list[str]:
     """Returns the problems of all pages."""
-    from axe_playwright_python.sync_playwright import Axe
     from playwright.sync_api import sync_playwright
 
     problems = []
@@ -140,35 +167,18 @@ def check(
         for name, address in pages.items():
             for width in widths:
                 for scheme in ("light", "dark"):
-                    place = f"{name}, {width} px, {scheme}"
                     page = running.new_page(
                         viewport={"width": width, "height": 900}, color_scheme=scheme
                     )
-                    page.on(
-                        "console",
-                        # The dashboard asks a server for a history, which not all have.
-                        lambda message, place=place: message.type == "error"
-                        and not message.text.startswith("Failed to load resource")
-                        and problems.append(f"{place}: {message.text}"),
-                    )
-                    page.goto(address)
-                    # The dashboard draws after its first answer.
-                    page.wait_for_timeout(1500 if address.startswith("http") else 50)
-                    page.screenshot(path=directory / f"{name}-{width}-{scheme}.png", full_page=True)
-                    problems += [f"{place}: {text}" for text in page.evaluate(SMALL, LEAST)]
-                    wide = page.evaluate("document.documentElement.scrollWidth")
-                    if wide > width:
-                        problems.append(f"{place}: the page is {wide} px wide")
-                    for found in Axe().run(page).response["violations"]:
-                        if found["impact"] in ("serious", "critical"):
-                            nodes = ", ".join(str(node["target"]) for node in found["nodes"][:3])
-                            problems.append(f"{place}: {found['id']}: {found['help']}: {nodes}")
+                    picture = directory / f"{name}-{width}-{scheme}.png"
+                    problems += view(page, f"{name}, {width} px, {scheme}", address, picture)
                     page.close()
         running.close()
     return problems
 
 
 def main() -> None:
+    """Makes the pages and checks them."""
     prepare()
     started = time.monotonic()
     chromium = browser()
@@ -190,4 +200,5 @@ def main() -> None:
     print(f"pages: {len(pages) + 1} of 4 views each, {time.monotonic() - started:.0f} s")
 
 
-main()
+if __name__ == "__main__":
+    main()
