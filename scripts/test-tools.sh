@@ -3,8 +3,8 @@
 # generator, and a player. As root, installs them by apt and neither starts nor enables a service.
 # Without root, tests report the programs that they miss.
 #
-# Usage: test-tools.sh [players]. `players` also installs the programs of `make soak`: GStreamer,
-# VLC and a browser.
+# Usage: test-tools.sh [browser | players]. `browser` also installs Chromium, for the checks of
+# pages; `players` also the players of `make soak`, GStreamer, VLC and Chromium.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
@@ -17,8 +17,10 @@ command -v ab >/dev/null || packages+=(apache2-utils)
 command -v ffmpeg >/dev/null || packages+=(ffmpeg)
 command -v openssl >/dev/null || packages+=(openssl)
 command -v systemd-analyze >/dev/null || packages+=(systemd)
-if [[ ${1:-} == players ]]; then
+if [[ ${1:-} ]]; then
     command -v chromium >/dev/null || packages+=(chromium)
+fi
+if [[ ${1:-} == players ]]; then
     command -v cvlc >/dev/null || packages+=(vlc-bin vlc-plugin-base)
     command -v gst-launch-1.0 >/dev/null ||
         packages+=(gstreamer1.0-tools gstreamer1.0-plugins-{base,good,bad} gstreamer1.0-libav)

@@ -256,6 +256,9 @@ pub(crate) struct SweepArguments {
     /// both; repeating the command runs only what is missing
     #[arg(long, value_name = "DIR|FILE", value_hint = ValueHint::AnyPath)]
     pub(crate) out: Option<PathBuf>,
+    /// Write an HTML page with settings, means with intervals, and charts ("-": standard output)
+    #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<PathBuf>,
     /// Print means and intervals of every metric as JSON instead of the table
     #[arg(long)]
     pub(crate) json: bool,

@@ -12,6 +12,7 @@ use crate::arguments::{BenchArguments, BenchDeadlines, BenchWork};
 use crate::failure::Failure;
 use crate::outputs::{self, Output, refuse_collisions};
 use crate::print;
+use crate::terminal::{print_text, say, whole_table};
 
 /// The largest number of streams for which a scan is measured; a larger scan takes milliseconds.
 const MAX_SCANNED_STREAMS: u32 = 16_384;
@@ -19,7 +20,7 @@ const MAX_SCANNED_STREAMS: u32 = 16_384;
 /// Measures the requested structures and prints a table or JSON.
 pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     if pin_to_one_core().is_none() {
-        eprintln!("note: not pinned to one core, so times vary more");
+        say("note: not pinned to one core, so times vary more");
     }
     let subjects = subjects(&arguments.structures)?;
     refuse_collisions(&[("--figure", arguments.figure.as_deref())], &arguments.peers)?;
@@ -46,7 +47,7 @@ pub(crate) fn bench(arguments: &BenchArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&(serde_json::to_string_pretty(&measurements).unwrap_or_default() + "\n"))
     } else {
-        print(&table(&measurements))
+        print_text(&table(&measurements))
     }
 }
 
@@ -108,14 +109,15 @@ fn table(measurements: &[Measurement]) -> String {
             work(measured).to_owned(),
             deadlines(measured).to_owned(),
             measured.streams.to_string(),
-            format!("{:.2}", measured.misses),
             measured.structure.clone(),
+            format!("{:.2}", measured.misses),
             format!("{:.1}", measured.ns),
             format!("{:.1}", measured.tenth_ns),
         ]
     });
-    let header = ["work", "deadlines", "streams", "misses a step", "structure", "ns a step", "p10"];
-    millstream_report::whole_table(&header, rows)
+    let header =
+        ["work", "deadlines", "streams", "structure", "misses a step", "ns a step", "p10 (ns)"];
+    whole_table(&header, rows, 4)
 }
 
 /// Draws a line for each structure, and for each workload if there are several.

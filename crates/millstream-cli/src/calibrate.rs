@@ -1,6 +1,5 @@
 //! `millstream route calibrate FILE`: measures the cost of a router's functions on this machine.
 
-use millstream_report::text_table;
 use millstream_router::live::{Calibration, FRAME_BYTES, calibrate as measure};
 use millstream_scenario::RouterScenario;
 use std::fmt::Write as _;
@@ -9,6 +8,7 @@ use crate::arguments::CalibrateArguments;
 use crate::failure::Failure;
 use crate::print;
 use crate::route::failure;
+use crate::terminal::{print_text, text_table};
 
 /// Measures the costs and prints a table and the lines for the router file.
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
@@ -27,7 +27,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
         });
         return print(&(serde_json::to_string_pretty(&value).unwrap_or_default() + "\n"));
     }
-    print(&text(&costs))
+    print_text(&text(&costs))
 }
 
 fn text(costs: &Calibration) -> String {

@@ -12,6 +12,7 @@ use crate::print;
 use crate::route;
 use crate::run::load;
 use crate::serve::{self, TitleAdmission};
+use crate::terminal::{print_text, text_table};
 
 /// The largest number of arrivals read to compute the offered load; the verdict covers only these.
 const MAX_ARRIVALS_READ: u64 = 5_000_000;
@@ -61,7 +62,7 @@ fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
         print(&(serde_json::to_string_pretty(&output).unwrap_or_default() + "\n"))?;
     } else {
         let media = admission.as_deref().map_or(String::new(), serve::admission_text);
-        print(&(text(&explanation) + &media))?;
+        print_text(&(text(&explanation) + &media))?;
     }
     let of_link = match explanation.feasible {
         Some(true) => Answer::Guaranteed,
@@ -77,9 +78,9 @@ fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
 
 fn text(explanation: &Explanation) -> String {
     let mut text = format!(
-        "{}: {} streams, discipline {}, structure {}, link {}\n",
+        "{}: {}, discipline {}, structure {}, link {}\n",
         explanation.scenario,
-        explanation.streams.len(),
+        human::count(explanation.streams.len() as u64, "stream"),
         explanation.discipline,
         explanation.structure,
         human::rate(explanation.rate_bps),
@@ -106,7 +107,7 @@ fn text(explanation: &Explanation) -> String {
         "worst backlog",
         "verdict",
     ];
-    text += &millstream_report::text_table(&header, rows);
+    text += &text_table(&header, rows);
     let _ = writeln!(text, "offered load: {:.1} % of the link", explanation.load * 100.0);
     let _ = writeln!(text, "{}", explanation.verdict);
     for answer in [Answer::Infeasible, Answer::NotKnown, Answer::Guaranteed] {

@@ -1,13 +1,14 @@
 //! `millstream examples`: lists the examples inside this program, and copies them to a directory.
 
 use miette::miette;
+use millstream_report::human;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::arguments::ExamplesArguments;
 use crate::failure::Failure;
-use crate::print;
+use crate::terminal::print_text;
 
 /// A file of an example: its path in `examples/`, and its contents.
 type Embedded = (&'static str, &'static [u8]);
@@ -93,7 +94,7 @@ impl Example {
 /// Lists the examples, or copies those that are named.
 pub(crate) fn examples(arguments: &ExamplesArguments) -> Result<(), Failure> {
     if arguments.names.is_empty() {
-        return print(&list());
+        return print_text(&list());
     }
     let mut wanted: Vec<&str> = Vec::new();
     for name in &arguments.names {
@@ -122,12 +123,16 @@ pub(crate) fn examples(arguments: &ExamplesArguments) -> Result<(), Failure> {
     for (path, bytes) in &files {
         write(&arguments.to.join(path), bytes)?;
     }
-    let mut text = format!("copied {} files to {}; now run\n", files.len(), arguments.to.display());
+    let mut text = format!(
+        "copied {} to {}; now run\n",
+        human::count(files.len() as u64, "file"),
+        arguments.to.display()
+    );
     for example in Example::all().filter(|example| wanted.contains(&example.directory())) {
         let file = arguments.to.join(example.path);
         let _ = writeln!(text, "  millstream {} {}", example.command(), file.display());
     }
-    print(&text)
+    print_text(&text)
 }
 
 /// Returns the directories of the examples.

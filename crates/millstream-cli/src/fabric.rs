@@ -20,6 +20,7 @@ use crate::print;
 use crate::progress::Progress;
 use crate::run;
 use crate::selection::selection;
+use crate::terminal::{print_text, say, text_table, width};
 use crate::trace::write_journeys;
 
 impl From<PrepareError> for Failure {
@@ -82,7 +83,7 @@ pub(crate) fn run(
             Err(_) => file.keep_partial(),
         });
         written.map_err(|error| Failure::output("--trace", &error))?;
-        eprintln!("trace: {}", trace_note(journeys));
+        say(&format!("trace: {}", trace_note(journeys)));
     }
     ended?;
     if let (Some(mut file), Some(recorder)) = (report_file, &recorder) {
@@ -90,14 +91,18 @@ pub(crate) fn run(
         written.map_err(|error| Failure::output("--report", &error))?;
     }
     let summary = run.summary(scenario);
-    scenario.notes.iter().for_each(|note| eprintln!("note: {note}"));
+    scenario.notes.iter().for_each(|note| say(&format!("note: {note}")));
     let json = serde_json::to_string_pretty(&summary).unwrap_or_default() + "\n";
     if let Some(file) = summary_file {
         outputs::write(file, "--summary", &json)?;
     }
-    print(&if arguments.json { json } else { fabric_table(&summary) })?;
+    if arguments.json {
+        print(&json)?;
+    } else {
+        print_text(&fabric_table(&summary, width()))?;
+    }
     if let Some(path) = &arguments.report {
-        eprintln!("report: {}", path.display());
+        say(&format!("report: {}", path.display()));
     }
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted(format!(
@@ -129,9 +134,10 @@ fn finish(
 /// Returns the numbers of packets and buffer samples that a trace contains and omits.
 fn trace_note(journeys: &Journeys) -> String {
     let kept = journeys.journeys().len() as u64;
-    let mut text = format!("{kept} of {} selected packets", journeys.allowed());
+    let mut text = format!("{kept} of {}", human::count(journeys.allowed(), "selected packet"));
     if journeys.samples_dropped() > 0 {
-        let _ = write!(text, "; {} buffer samples omitted", journeys.samples_dropped());
+        let _ =
+            write!(text, "; {} omitted", human::count(journeys.samples_dropped(), "buffer sample"));
     }
     text
 }
@@ -149,11 +155,11 @@ pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<Answer, Failure> 
         return Ok(answer);
     }
     let mut text = format!(
-        "{}: {} end-points, {} switches, {} one-way links of {}, discipline {}\n",
+        "{}: {}, {}, {} of {}, discipline {}\n",
         explanation.scenario,
-        explanation.end_points,
-        explanation.switches,
-        explanation.links,
+        human::count(explanation.end_points.into(), "end-point"),
+        human::count(explanation.switches.into(), "switch"),
+        human::count(explanation.links as u64, "one-way link"),
         human::rate(explanation.rate_bps),
         explanation.discipline,
     );
@@ -167,10 +173,13 @@ pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<Answer, Failure> 
             shown(stream.connections_admitted),
         ]
     });
-    text += &millstream_report::text_table(&["stream", "connections", "admitted"], rows);
+    text += &text_table(&["stream", "connections", "admitted"], rows);
     let verdict = match explanation.deadlock_links {
         0 => "free of deadlock".to_owned(),
-        links => format!("may deadlock: {links} links in dependency cycles"),
+        links => {
+            let links = human::count(links as u64, "link");
+            format!("may deadlock: {links} in dependency cycles")
+        }
     };
     let layers = match explanation.layers {
         1 => "on one layer".to_owned(),
@@ -186,6 +195,6 @@ pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<Answer, Failure> 
     for note in &explanation.notes {
         let _ = writeln!(text, "note: {note}");
     }
-    print(&text)?;
+    print_text(&text)?;
     Ok(answer)
 }

@@ -8,6 +8,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use crate::terminal::{say, say_rendered};
+
 /// The reason why the command failed.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -47,20 +49,20 @@ impl Failure {
     pub(crate) fn exit(self) -> ExitCode {
         match self {
             Self::Input(report) => {
-                eprintln!("{report:?}");
+                say_rendered(&format!("{report:?}"));
                 ExitCode::from(2)
             }
             Self::Run(report) => {
-                eprintln!("{report:?}");
+                say_rendered(&format!("{report:?}"));
                 ExitCode::from(1)
             }
             Self::Contract(message) => {
-                eprintln!("error: {message}");
+                say(&format!("error: {message}"));
                 ExitCode::from(3)
             }
             Self::ClosedPipe => ExitCode::SUCCESS,
             Self::Interrupted(message) => {
-                eprintln!("{message}");
+                say(&message);
                 ExitCode::from(130)
             }
         }

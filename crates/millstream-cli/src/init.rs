@@ -15,6 +15,7 @@ use crate::arguments::{InitArguments, InitKind};
 use crate::examples::{refuse_other_contents, write};
 use crate::failure::Failure;
 use crate::print;
+use crate::terminal::say;
 
 /// The reservation of a call in one direction, kbit/s: twice 238 bytes every 20 ms, on the wire.
 const CALL_KBPS: u64 = 200;
@@ -43,7 +44,7 @@ pub(crate) fn init(arguments: &InitArguments) -> Result<(), Failure> {
     }
     refuse_other_contents(path, text.as_bytes(), arguments.force)?;
     write(path, text.as_bytes())?;
-    eprintln!("wrote {}", path.display());
+    say(&format!("wrote {}", path.display()));
     let commands = text.lines().filter_map(|line| line.strip_prefix("#   "));
     print(&commands.map(|command| format!("{command}\n")).collect::<String>())
 }

@@ -29,6 +29,7 @@ mod selection;
 #[cfg(feature = "live")]
 mod serve;
 mod sweep;
+mod terminal;
 #[cfg(feature = "live")]
 mod top;
 mod trace;

@@ -11,12 +11,14 @@ use millstream::catalogue::StructureName;
 use millstream_bench::plan::{Candidate, Demand, Platform, cores, plan as candidates};
 use millstream_bench::{Deadlines, Measurement, Subject, Work, Workload, measure, pin_to_one_core};
 use millstream_report::chart::{self, Chart, Line};
+use millstream_report::human;
 use serde_json::json;
 
 use crate::arguments::{PlanArguments, PlanDiscipline};
 use crate::failure::Failure;
 use crate::outputs::{self, Output, refuse_collisions};
 use crate::print;
+use crate::terminal::{print_text, say, whole_table};
 
 /// Missed request periods, percent: 1.7 a decision.
 const MISSED_PERCENT: u32 = 63;
@@ -58,7 +60,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> Result<(), Failure> {
         });
         print(&(serde_json::to_string_pretty(&answer).unwrap_or_default() + "\n"))
     } else {
-        print(&text(&demand, arguments.discipline, &found))
+        print_text(&text(&demand, arguments.discipline, &found))
     }
 }
 
@@ -79,8 +81,9 @@ fn read(file: &Path, streams: u32) -> Result<Vec<Measurement>, Failure> {
     all.retain(|measured| Some(measured.missed_percent) == most);
     if !all.iter().any(|measured| measured.streams == streams) {
         return Err(input(format!(
-            "{place}: no decisions with {streams} streams; measure them with `millstream bench \
-             --streams {streams} --work decision --missed {MISSED_PERCENT} --json`"
+            "{place}: no decisions with {}; measure them with `millstream bench \
+             --streams {streams} --work decision --missed {MISSED_PERCENT} --json`",
+            human::count(streams.into(), "stream")
         )));
     }
     Ok(all)
@@ -88,7 +91,7 @@ fn read(file: &Path, streams: u32) -> Result<Vec<Measurement>, Failure> {
 
 fn measure_all(arguments: &PlanArguments) -> Vec<Measurement> {
     if pin_to_one_core().is_none() {
-        eprintln!("note: not pinned to one core, so times vary more");
+        say("note: not pinned to one core, so times vary more");
     }
     let mut streams = vec![arguments.streams];
     if arguments.figure.is_some() {
@@ -116,8 +119,10 @@ fn measure_all(arguments: &PlanArguments) -> Vec<Measurement> {
 fn text(demand: &Demand, discipline: PlanDiscipline, found: &[Candidate]) -> String {
     let Demand { streams, bytes, rate_bps } = demand;
     let mut text = format!(
-        "{streams} streams, packets of {bytes} bytes at {}: a decision must fit in {:.1} ns\n",
-        millstream_report::human::rate(*rate_bps),
+        "{}, packets of {} at {}: a decision must fit in {:.1} ns\n",
+        human::count((*streams).into(), "stream"),
+        human::count((*bytes).into(), "byte"),
+        human::rate(*rate_bps),
         demand.packet_time_ns(),
     );
     let rows = found.iter().map(|candidate| {
@@ -134,7 +139,7 @@ fn text(demand: &Demand, discipline: PlanDiscipline, found: &[Candidate]) -> Str
         ]
     });
     let header = ["", "keeps up", "margin", "ns a decision", "M decisions/s", "needs"];
-    text += &millstream_report::whole_table(&header, rows);
+    text += &whole_table(&header, rows, 1);
     if cores().iter().all(|core| core.streams < *streams) {
         text += "No placed and routed core of rtl/ supports this number of streams.\n";
     }

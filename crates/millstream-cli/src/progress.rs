@@ -1,6 +1,7 @@
 //! Progress bars on a terminal; none in a pipe and for short runs.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use millstream_report::human;
 use millstream_traffic::ReadProgress;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,7 +56,10 @@ impl Progress {
             let seconds = self.started.elapsed().as_secs_f64();
             #[allow(clippy::cast_precision_loss)]
             let rate = self.packets as f64 / seconds / 1e6;
-            bar.set_message(format!("{} packets, {rate:.1} M packets/s", self.packets));
+            bar.set_message(format!(
+                "{}, {rate:.1} M packets/s",
+                human::count(self.packets, "packet")
+            ));
         }
     }
 

@@ -1,7 +1,7 @@
 //! `millstream route FILE`: runs a live router. Also `check` of a router file.
 
 use miette::{Diagnostic, Report as Diagnosis};
-use millstream_report::{human, text_table};
+use millstream_report::human;
 use millstream_router::live::{
     Clock, Control, Extensions, Filters, LiveRouter, PortError, Report, admitted, serve,
 };
@@ -21,6 +21,7 @@ use crate::calibrate::calibrate;
 use crate::confine::system_calls::{self, Ports, Program};
 use crate::failure::Failure;
 use crate::outputs::refuse_collisions;
+use crate::terminal::{print_text, text_table};
 use crate::{confine, print};
 
 /// The longest Ethernet frame without a VLAN tag and frame check sequence, bytes.
@@ -134,7 +135,7 @@ pub(crate) fn route(arguments: &RouteArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&(serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"))
     } else {
-        print(&text(&report))
+        print_text(&text(&report))
     }
 }
 
@@ -432,12 +433,12 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
         return Ok(answer);
     }
     let mut text = format!(
-        "{}: {} ports, {} paths, {} routes; batches of {} packets or {}\n",
+        "{}: {}, {}, {}; batches of {} or {}\n",
         scenario.name,
-        scenario.ports.len(),
-        scenario.paths.len(),
-        scenario.routes.len(),
-        scenario.batch,
+        human::count(scenario.ports.len() as u64, "port"),
+        human::count(scenario.paths.len() as u64, "path"),
+        human::count(scenario.routes.len() as u64, "route"),
+        human::count(scenario.batch as u64, "packet"),
         human::time(scenario.slice_ns)
     );
     let ports = scenario.ports.iter().map(|port| {
@@ -484,7 +485,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
             "link delay: of packets of at most {ETHERNET_BYTES} bytes within `max-rate` and `burst`"
         );
     }
-    print(&text)?;
+    print_text(&text)?;
     Ok(answer)
 }
 

@@ -18,6 +18,7 @@ use crate::interrupt::watch_interrupts;
 use crate::outputs::{self, Output, Outputs, inputs, refuse_collisions};
 use crate::print;
 use crate::progress::Progress;
+use crate::terminal::{print_text, say, width};
 
 /// Runs the scenario and writes the requested outputs.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
@@ -107,7 +108,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let mut notes = notes(&scenario, &input, end, &interrupted);
     notes.extend(cost.as_ref().map(hardware::note));
     let summary = || summary_json(&scenario, &results, cost.as_ref());
-    notes.iter().for_each(|note| eprintln!("note: {note}"));
+    notes.iter().for_each(|note| say(&format!("note: {note}")));
     if let Some(file) = summary_file {
         outputs::write(file, "--summary", &summary())?;
     }
@@ -133,10 +134,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&summary())?;
     } else if arguments.departures.as_deref() != Some(Path::new("-")) {
-        print(&millstream_report::table(&results))?;
+        print_text(&millstream_report::table(&results, width()))?;
     }
     if let Some(path) = &arguments.report {
-        eprintln!("report: {}", path.display());
+        say(&format!("report: {}", path.display()));
     }
     refuse_broken_bounds(&results)?;
     interruption(end, interrupted.load(Ordering::Relaxed))
@@ -172,7 +173,7 @@ fn bounds_ns(scenario: &Scenario) -> Result<Vec<Option<u64>>, Failure> {
             Some(bound_ns) => format!("a delay of at most {}", human::time(bound_ns)),
             None => format!("no bound on the delay ({})", stream.verdict.answer.name()),
         };
-        eprintln!("before the run: `{}` has {text}", stream.name);
+        say(&format!("before the run: `{}` has {text}", stream.name));
     }
     Ok(explanation.streams.iter().map(of).collect())
 }
@@ -227,10 +228,10 @@ fn summary_json(scenario: &Scenario, results: &Results, cost: Option<&Cost>) -> 
 fn interruption(end: End, interrupted: bool) -> Result<(), Failure> {
     if interrupted {
         Err(Failure::Interrupted(format!(
-            "interrupted at {:.3} s of simulated time, {} packets still waiting; \
-             everything until then is written",
+            "interrupted at {:.3} s of simulated time, {} still waiting; everything until then is \
+             written",
             std::time::Duration::from_nanos(end.end_ns).as_secs_f64(),
-            end.waiting
+            human::count(end.waiting, "packet")
         )))
     } else {
         Ok(())
@@ -242,8 +243,8 @@ fn notes(scenario: &Scenario, input: &Input, end: End, interrupted: &AtomicBool)
     let stuck = end.waiting > 0 && !interrupted.load(Ordering::Relaxed);
     let waiting = stuck.then(|| {
         format!(
-            "{} packets are queued at the end: they need more credits than are ever returned",
-            end.waiting
+            "{} queued at the end: more credits are needed than are ever returned",
+            human::count(end.waiting, "packet")
         )
     });
     scenario.notes.iter().cloned().chain(input.notes()).chain(waiting).collect()

@@ -1,6 +1,7 @@
 //! `--trace-packets`: selects packets by clauses such as `stream=voice` or `every=10`.
 
 use miette::miette;
+use millstream_report::human;
 use millstream_scenario::{Scenario, parse_duration_ns};
 use millstream_sim::fabric::{MAX_JOURNEYS, Selection};
 use std::ops::RangeInclusive;
@@ -46,9 +47,10 @@ pub(crate) fn selection(
     };
     if selection.first.saturating_mul(streams) > MAX_JOURNEYS {
         return Err(Failure::Input(miette!(
-            "--trace-packets first={}: with {streams} streams this exceeds the {MAX_JOURNEYS} \
+            "--trace-packets first={}: with {} this exceeds the {MAX_JOURNEYS} \
              packets of a trace; the maximum is first={}",
             selection.first,
+            human::count(streams as u64, "stream"),
             MAX_JOURNEYS / streams
         )));
     }

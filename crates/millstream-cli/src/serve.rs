@@ -6,7 +6,7 @@ use millstream_media::{
     ClusterMoves, ConfinementHooks, FrameCounts, Ingested, MediaError, MediaServer, Report,
     ShutdownMode, admission_of, frame_producer, run_confined_data_plane,
 };
-use millstream_report::{human, text_table};
+use millstream_report::human;
 use millstream_scenario::{Answer, Scenario, parse_duration_ns};
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -17,6 +17,7 @@ use crate::confine;
 use crate::failure::Failure;
 use crate::interrupt::watch_shutdown_signals;
 use crate::print;
+use crate::terminal::{print_text, say, text_table};
 
 fn report(error: MediaError) -> miette::Report {
     match error.help {
@@ -41,15 +42,15 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     let server = MediaServer::open_confined(&scenario, &mut || confined = confinement.begin())
         .map_err(|error| Failure::Input(report(error)))?;
     if let Some(lacking) = confined? {
-        eprintln!("warning: {lacking}");
+        say(&format!("warning: {lacking}"));
     }
     let address = server.rtsp_address();
     for stream in server.streams() {
-        eprintln!("rtsp://{address}/{stream}");
+        say(&format!("rtsp://{address}/{stream}"));
     }
     if let Some(address) = server.rtsps_address() {
         for stream in server.streams() {
-            eprintln!("rtsps://{address}/{stream}");
+            say(&format!("rtsps://{address}/{stream}"));
         }
     }
     if let Some(address) = server.http_address() {
@@ -62,7 +63,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
         eprintln!("frame reader: process {id}");
     }
     if let Some(clients) = server.adopted() {
-        eprintln!("{clients} clients taken over from the previous server");
+        eprintln!("{} taken over from the previous server", human::count(clients as u64, "client"));
     }
     if let Err(error) = confinement.limit() {
         eprintln!("warning: system calls are not limited: {error}");
@@ -83,7 +84,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     if arguments.json {
         print(&(serde_json::to_string_pretty(&json(&served)).unwrap_or_default() + "\n"))
     } else {
-        print(&text(&served))
+        print_text(&text(&served))
     }
 }
 
@@ -179,7 +180,11 @@ fn json(report: &Report) -> serde_json::Value {
 
 fn text(report: &Report) -> String {
     let account = &report.account;
-    let mut text = format!("{} clients admitted, {} refused\n", report.admitted, report.refused);
+    let mut text = format!(
+        "{} admitted, {} refused\n",
+        human::count(report.admitted, "client"),
+        report.refused
+    );
     if report.turned_away + report.cut_off > 0 {
         let _ = writeln!(
             text,
@@ -209,15 +214,19 @@ fn text(report: &Report) -> String {
     {
         let _ = writeln!(
             text,
-            "rejected by the limits per address: {connections} connections, {sessions} sessions"
+            "rejected by the limits per address: {}, {}",
+            human::count(connections, "connection"),
+            human::count(sessions, "session")
         );
     }
     let ClusterMoves { redirected, taken_in, yielded, unplaced, .. } = report.moves;
     if redirected + taken_in + yielded + unplaced > 0 {
         let _ = writeln!(
             text,
-            "cluster: {redirected} requests redirected; sessions of dead servers: {taken_in} taken \
-             over, {unplaced} not placed; {yielded} sessions yielded to their first server"
+            "cluster: {} redirected; sessions of dead servers: {taken_in} taken over, {unplaced} \
+             not placed; {} yielded to their first server",
+            human::count(redirected, "request"),
+            human::count(yielded, "session")
         );
     }
     let rows = ["I", "P", "B"].iter().enumerate().map(|(kind, name)| {
@@ -241,8 +250,10 @@ fn text(report: &Report) -> String {
     if publications > 0 {
         let _ = writeln!(
             text,
-            "{publications} publications: of {frames} frames {} released, {incomplete} incomplete, \
-             {before_entry} before an I-frame, {beyond} above the allowed rate",
+            "{}: of {} {} released, {incomplete} incomplete, {before_entry} before an I-frame, \
+             {beyond} above the allowed rate",
+            human::count(publications, "publication"),
+            human::count(frames, "frame"),
             released.iter().sum::<u64>()
         );
     }

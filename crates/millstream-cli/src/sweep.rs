@@ -1,5 +1,6 @@
 //! `millstream sweep FILE`: runs every combination of settings with every seed, on threads.
 
+use millstream_report::human::count;
 use millstream_sweep::{
     Grid, Output, Plan, Progress, Setting, StopRule, SweepError, SweepResult, parse_seeds,
 };
@@ -9,9 +10,10 @@ use std::thread::available_parallelism;
 use crate::arguments::SweepArguments;
 use crate::failure::Failure;
 use crate::interrupt::watch_interrupts;
-use crate::outputs::refuse_collisions;
+use crate::outputs::{self, refuse_collisions};
 use crate::print;
 use crate::progress::RunsProgress;
+use crate::terminal::{print_text, say, width};
 
 /// The largest number of failed runs that are listed individually.
 const LISTED: usize = 20;
@@ -43,11 +45,18 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
         .map(|text| StopRule::parse(text, &grid))
         .collect::<Result<_, _>>()?;
     let output = arguments.out.as_deref().map(Output::at).transpose()?;
-    if let Some(output) = &output {
-        let inputs: Vec<PathBuf> = grid.inputs().map(PathBuf::from).collect();
-        let files: Vec<_> = output.files().map(|file| ("--out", Some(file))).collect();
-        refuse_collisions(&files, &inputs)?;
+    let is_page_printed = arguments.report.as_deref() == Some(Path::new("-"));
+    if is_page_printed && arguments.json {
+        return Err(Failure::Input(miette::miette!(
+            help = "give --report the name of a file",
+            "--report - and --json both write to standard output"
+        )));
     }
+    let inputs: Vec<PathBuf> = grid.inputs().map(PathBuf::from).collect();
+    let files = output.iter().flat_map(Output::files).map(|file| ("--out", Some(file)));
+    let files: Vec<_> = files.chain([("--report", arguments.report.as_deref())]).collect();
+    refuse_collisions(&files, &inputs)?;
+    let page = arguments.report.as_deref().map(outputs::Output::create).transpose()?;
     let plan = Plan {
         seeds: seeds.unwrap_or_else(|| vec![grid.seed()]),
         stop_rules: until,
@@ -65,45 +74,59 @@ pub(crate) fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     if swept.interrupted {
         return Err(Failure::Interrupted(interruption(&plan, &swept)));
     }
+    if let Some(mut page) = page {
+        let written = swept.write_page(&mut page, &grid, &plan).and_then(|()| page.finish());
+        written.map_err(|error| Failure::output("--report", &error))?;
+    }
     if arguments.json {
         print(&swept.json(&grid))?;
-    } else {
-        print(&swept.table(&grid, &plan.stop_rules))?;
+    } else if !is_page_printed {
+        print_text(&swept.table(&grid, &plan.stop_rules, width()))?;
     }
-    print_notes(&plan, &grid, &swept)
+    print_notes(&plan, &grid, &swept, arguments.report.as_deref())
 }
 
 fn interruption(plan: &Plan, swept: &SweepResult) -> String {
     let Progress { ended, of } = swept.progress;
     match &plan.output {
         Some(output) => format!(
-            "interrupted: {kept} runs are in {}; repeat the command to continue",
+            "interrupted: {} kept in {}; repeat the command to continue",
+            count((swept.resumed + swept.executed) as u64, "run"),
             output.journal().display(),
-            kept = swept.resumed + swept.executed,
         ),
-        None => format!("interrupted after {ended} of {of} runs; --out keeps them"),
+        None => {
+            format!("interrupted after {ended} of {}; --out keeps them", count(of as u64, "run"))
+        }
     }
 }
 
 /// Prints notes and failed runs. A failed run fails the command.
-fn print_notes(plan: &Plan, grid: &Grid, swept: &SweepResult) -> Result<(), Failure> {
+fn print_notes(
+    plan: &Plan,
+    grid: &Grid,
+    swept: &SweepResult,
+    report: Option<&Path>,
+) -> Result<(), Failure> {
     let Progress { ended, .. } = swept.progress;
     let all = grid.points() * plan.seeds.len();
-    let mut parts = vec![format!("{ended} runs")];
+    let mut parts = vec![count(ended as u64, "run")];
     if swept.resumed > 0 {
-        parts.push(format!("{} of them were in the journal", swept.resumed.min(ended)));
+        parts.push(format!("{} of them from the journal", swept.resumed.min(ended)));
     }
     if ended < all {
-        parts.push(format!("{} of {all} were not needed", all - ended));
+        parts.push(format!("{} of {all} not needed", all - ended));
     }
-    eprintln!("{}", parts.join(", "));
+    say(&parts.join(", "));
     for file in plan.output.iter().flat_map(Output::datasets) {
-        eprintln!("dataset: {}", file.display());
+        say(&format!("dataset: {}", file.display()));
+    }
+    if let Some(report) = report {
+        say(&format!("report: {}", report.display()));
     }
     if swept.failures.is_empty() {
         return Ok(());
     }
-    let mut text = format!("{} of {ended} runs failed", swept.failures.len());
+    let mut text = format!("{} of {} failed", swept.failures.len(), count(ended as u64, "run"));
     for failure in swept.failures.iter().take(LISTED) {
         let settings = match failure.settings.as_str() {
             "" => String::new(),

@@ -5,7 +5,7 @@ mod media;
 use console::Term;
 use miette::miette;
 use millstream_media::Status;
-use millstream_report::{human, text_table};
+use millstream_report::human;
 use millstream_router::live::{PathReport, RecentDelay, Report};
 use millstream_scenario::parse_duration_ns;
 use std::io::{self, Read, Write};
@@ -16,6 +16,7 @@ use std::time::Duration;
 use crate::arguments::TopArguments;
 use crate::failure::Failure;
 use crate::print;
+use crate::terminal::{print_text, text_table};
 
 /// The timeout of a connection and of its answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -47,7 +48,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
             if terminal.is_term() {
                 let _ = terminal.clear_screen();
             }
-            print(&match (&before.0, &now.0) {
+            print_text(&match (&before.0, &now.0) {
                 (StatusSnapshot::Router(before), StatusSnapshot::Router(now)) => {
                     difference(before, now)
                 }

@@ -245,8 +245,8 @@ impl RunResult {
     /// The table as the command prints it.
     fn table(&self) -> String {
         match &self.outcome {
-            RunOutcome::Link(results) => millstream_report::table(results),
-            RunOutcome::Fabric { summary, .. } => fabric_table(summary),
+            RunOutcome::Link(results) => millstream_report::table(results, None),
+            RunOutcome::Fabric { summary, .. } => fabric_table(summary, None),
         }
     }
 

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let streams: u32 = arguments.next().unwrap_or_else(|| "5".into()).parse()?;
     let milliseconds: u64 = arguments.next().unwrap_or_else(|| "10000".into()).parse()?;
     let results = synthetic_run(streams, milliseconds * 1_000_000);
-    print!("{}", table(&results));
+    print!("{}", table(&results, None));
     let input = ReportInput {
         results: &results,
         scenario_name: "sample",

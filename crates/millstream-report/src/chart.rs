@@ -13,6 +13,7 @@
 mod legend;
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::table::printable;
 
@@ -27,6 +28,15 @@ pub struct Line {
     pub name: String,
     /// The points, in the units of the axes.
     pub points: Vec<(f64, f64)>,
+}
+
+/// A value of the vertical axis with a labelled line across the chart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark<'a> {
+    /// The value.
+    pub(crate) value: f64,
+    /// The label.
+    pub(crate) label: &'a str,
 }
 
 /// The `stroke-dasharray` values of lines; each repetition of the palette uses the next one.
@@ -99,9 +109,50 @@ pub fn lines(chart: &Chart, lines: &[Line]) -> Result<String, String> {
 /// # Errors
 /// Returns the errors of the drawing library, which are not expected.
 pub fn estimates(chart: &Chart, lines: &[Line], halves: &[Vec<f64>]) -> Result<String, String> {
+    drawn(chart, lines, halves, &[])
+}
+
+/// Returns an SVG of `lines` with error bars, and with labelled horizontal lines at `marks`, which
+/// the vertical axis includes. The output is deterministic.
+pub(crate) fn drawn(
+    chart: &Chart,
+    lines: &[Line],
+    halves: &[Vec<f64>],
+    marks: &[Mark],
+) -> Result<String, String> {
     let mut svg = String::new();
-    draw(chart, lines, halves, &mut svg).map_err(|error| error.to_string())?;
+    draw(chart, lines, halves, marks, &mut svg).map_err(|error| error.to_string())?;
+    if !chart.standalone {
+        svg = svg.split_inclusive('\n').map(thinned).collect();
+    }
     Ok(describe(&paint(&svg, lines.len()), chart, lines))
+}
+
+/// Returns an element without the points of a polyline that change nothing: the middle of three on
+/// one pixel row or column, in order. Most steps of a distribution are less than a pixel.
+fn thinned(element: &str) -> String {
+    let whole = || element.to_owned();
+    let Some((head, rest)) = element.split_once(" points=\"") else { return whole() };
+    let Some((points, tail)) = rest.split_once('"') else { return whole() };
+    let mut kept: Vec<(i32, i32)> = Vec::new();
+    for point in points.split_whitespace() {
+        let Some((x, y)) = point.split_once(',') else { return whole() };
+        let (Ok(x), Ok(y)) = (x.parse(), y.parse()) else { return whole() };
+        let between = |low: i32, middle: i32, high: i32| {
+            (low <= middle && middle <= high) || (high <= middle && middle <= low)
+        };
+        while let [.., before, middle] = kept[..] {
+            let row = before.1 == middle.1 && middle.1 == y && between(before.0, middle.0, x);
+            let column = before.0 == middle.0 && middle.0 == x && between(before.1, middle.1, y);
+            if !row && !column {
+                break;
+            }
+            kept.pop();
+        }
+        kept.push((x, y));
+    }
+    let points: String = kept.iter().map(|(x, y)| format!("{x},{y} ")).collect();
+    format!("{head} points=\"{points}\"{tail}")
 }
 
 /// Returns the lower and the upper ends of a line's error bars.
@@ -125,14 +176,24 @@ fn draw(
     chart: &Chart,
     lines: &[Line],
     halves: &[Vec<f64>],
+    marks: &[Mark],
     svg: &mut String,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let drawn: Vec<_> = lines.iter().map(|line| transformed(chart, &line.points)).collect();
     let bars = lines.iter().zip(halves).map(|(line, halves)| ends(line, halves));
     let bars: Vec<_> = bars.map(|ends| ends.map(|ends| transformed(chart, &ends))).collect();
     let points = || drawn.iter().chain(bars.iter().flatten()).flatten().copied();
-    let x_range = range(points().map(|point| point.0), chart.x_log);
-    let y_range = range(points().map(|point| point.1), chart.y_log);
+    let x_range = match (chart.standalone || halves.is_empty(), chart.x_log) {
+        (false, false) => around(points().map(|point| point.0)),
+        _ => range(points().map(|point| point.0), chart.x_log),
+    };
+    let at_mark = |mark: &Mark| if chart.y_log { mark.value.log10() } else { mark.value };
+    // The label of the lowest mark is not on the axis.
+    let below_mark = |mark: &Mark| at_mark(mark) - if chart.y_log { 0.15 } else { 0.0 };
+    let y_range =
+        range(points().map(|point| point.1).chain(marks.iter().map(below_mark)), chart.y_log);
+    let (left, right) = (x_range.start, x_range.end);
+    let layout = ChartLayout::of(chart);
     let width = x_range.end - x_range.start;
     let root = SVGBackend::with_string(svg, chart.size).into_drawing_area();
     if chart.standalone {
@@ -142,7 +203,8 @@ fn draw(
     let names: Vec<_> = lines.iter().map(|line| line.name.as_str()).collect();
     let legend = legend::position(chart.size, &names, &drawn, frame);
     let mut builder = ChartBuilder::on(&root);
-    builder.margin(12).x_label_area_size(46).y_label_area_size(74);
+    let ChartLayout { margin, label_areas, font, .. } = layout;
+    builder.margin(margin).x_label_area_size(label_areas.0).y_label_area_size(label_areas.1);
     if !chart.title.is_empty() {
         builder.caption(printed(chart.title), ("sans-serif", 17));
     }
@@ -164,13 +226,21 @@ fn draw(
         .axis_style(BLACK.mix(0.5))
         .x_desc(chart.x_label)
         .y_desc(chart.y_label)
-        .x_labels(8)
-        .y_labels(6)
+        .x_labels(layout.ticks.0)
+        .y_labels(layout.ticks.1)
         .x_label_formatter(&label(chart.x_log, x_whole))
         .y_label_formatter(&label(chart.y_log, y_whole))
-        .label_style(("sans-serif", 13))
-        .axis_desc_style(("sans-serif", 14))
+        .label_style(("sans-serif", font))
+        .axis_desc_style(("sans-serif", font + 1))
         .draw()?;
+    for mark in marks {
+        let y = at_mark(mark);
+        let line = PathElement::new([(left, y), (right, y)], BLACK.mix(0.45));
+        let style = ("sans-serif", font).into_font().into_text_style(&root);
+        let style = style.pos(Pos::new(HPos::Left, VPos::Bottom));
+        context.draw_series([line])?;
+        context.draw_series([Text::new(format!(" {}", mark.label), (left, y), style)])?;
+    }
     for (index, (line, points)) in lines.iter().zip(drawn.clone()).enumerate() {
         let colour = placeholder_colour(index);
         let series = LineSeries::new(points, colour.stroke_width(2));
@@ -183,12 +253,19 @@ fn draw(
     }
     for (index, [low, high]) in bars.iter().enumerate() {
         let style = placeholder_colour(index).stroke_width(1);
-        let bar_offset = bar_offset(index, bars.len()) * width;
-        let bar = |(low, high): (&(f64, f64), &(f64, f64))| {
-            let middle = f64::midpoint(low.1, high.1);
-            ErrorBar::new_vertical(low.0 + bar_offset, low.1, middle, high.1, style, 7)
+        // The lines of a page can be told apart by their points.
+        let offset = if chart.standalone { bar_offset(index, bars.len()) } else { 0.0 };
+        let bar_offset = offset * width;
+        let bar = |(at, low): (usize, &(f64, f64))| {
+            let high = high[at].1;
+            // On a logarithmic axis the mean is not in the middle.
+            let middle =
+                if chart.standalone { f64::midpoint(low.1, high) } else { drawn[index][at].1 };
+            ErrorBar::new_vertical(low.0 + bar_offset, low.1, middle, high, style, 7)
         };
-        context.draw_series(low.iter().zip(high).map(bar))?;
+        // An axis without a place for an end omits it.
+        let count = low.len().min(high.len()).min(drawn[index].len());
+        context.draw_series(low[..count].iter().enumerate().map(bar))?;
     }
     if chart.standalone {
         context
@@ -201,6 +278,32 @@ fn draw(
     }
     root.present()?;
     Ok(())
+}
+
+/// The sizes of a chart's parts, pixels.
+struct ChartLayout {
+    margin: u32,
+    /// The areas of the labels below and beside the axes.
+    label_areas: (u32, u32),
+    /// The size of the labels' font, in the unit of the drawing library: 1.24 of it are a pixel.
+    font: u32,
+    /// The largest number of ticks of each axis.
+    ticks: (usize, usize),
+}
+
+impl ChartLayout {
+    fn of(chart: &Chart) -> Self {
+        match chart {
+            Chart { standalone: true, .. } => {
+                Self { margin: 12, label_areas: (46, 74), font: 13, ticks: (8, 6) }
+            }
+            // A page scales its charts: labels of the least size still have 11 pixels.
+            Chart { size: (..600, _), .. } => {
+                Self { margin: 6, label_areas: (46, 62), font: 16, ticks: (4, 5) }
+            }
+            _ => Self { margin: 12, label_areas: (48, 78), font: 15, ticks: (8, 6) },
+        }
+    }
 }
 
 fn transformed(chart: &Chart, points: &[(f64, f64)]) -> Vec<(f64, f64)> {
@@ -228,6 +331,17 @@ fn range(values: impl Iterator<Item = f64>, log: bool) -> std::ops::Range<f64> {
         return low - 0.02..high.max(low + 0.5) + 0.02;
     }
     low.min(0.0)..if high > 0.0 { high * 1.04 } else { 1.0 }
+}
+
+/// Returns the range of an axis that surrounds the values, without 0.
+fn around(values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
+    let (low, high) =
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+    if low > high {
+        return 0.0..1.0;
+    }
+    let beside = if high > low { (high - low) * 0.04 } else { 1.0 };
+    low - beside..high + beside
 }
 
 /// Returns the label of a tick: a plain number with at most four digits.
@@ -393,6 +507,14 @@ mod tests {
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(!svg.contains("<script>") && svg.contains("a &lt;b"));
         assert!(svg.contains("#0072B2"));
+    }
+
+    #[test]
+    fn thinned_lines_keep_every_turn() {
+        let line = |points: &str| format!("<polyline points=\"{points}\"/>\n");
+        let found = thinned(&line("0,0 0,0 1,0 5,0 5,3 5,1 6,1 7,2 8,3 "));
+        assert_eq!(found, line("0,0 5,0 5,3 5,1 6,1 7,2 8,3 "));
+        assert_eq!(thinned("<text>a</text>\n"), "<text>a</text>\n");
     }
 
     /// Returns the y positions of horizontal strokes in the first line's colour: the ends of error

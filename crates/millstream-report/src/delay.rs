@@ -83,14 +83,15 @@ impl Delays {
         self.max
     }
 
-    /// Returns the `percent`-th percentile, ns; 0 without delays.
-    pub(crate) fn percentile_ns(&self, percent: u32) -> u64 {
+    /// Returns the smallest delay that at least `per_mille` of 1,000 packets do not exceed, ns; 0
+    /// without delays.
+    pub(crate) fn percentile_ns(&self, per_mille: u32) -> u64 {
         if let Some(histogram) = &self.many {
-            return histogram.value_at_percentile(f64::from(percent)).min(self.max);
+            return histogram.value_at_quantile(f64::from(per_mille) / 1000.0).min(self.max);
         }
         let mut sorted = self.few.clone();
         sorted.sort_unstable();
-        let rank = (sorted.len() * percent as usize).div_ceil(100).max(1);
+        let rank = (sorted.len() * per_mille as usize).div_ceil(1000).max(1);
         sorted.get(rank - 1).copied().unwrap_or(0)
     }
 
@@ -99,11 +100,29 @@ impl Delays {
     #[allow(clippy::cast_precision_loss)]
     pub(crate) fn distribution(&self) -> Vec<(u64, f64)> {
         let total = self.count.max(1) as f64;
+        let share = |(delay_ns, packets): (u64, u64)| (delay_ns, packets as f64 / total);
+        self.cumulative().into_iter().map(share).collect()
+    }
+
+    /// Returns points of the complementary distribution: delay in ns, and share of packets with a
+    /// longer delay. The last share is 0.
+    #[allow(clippy::cast_precision_loss)]
+    pub(crate) fn tail(&self) -> Vec<(u64, f64)> {
+        let total = self.count.max(1) as f64;
+        // Subtracts integers: the small shares of a tail would be lost in `1 - share`.
+        let share = |(delay_ns, packets): (u64, u64)| {
+            (delay_ns, self.count.saturating_sub(packets) as f64 / total)
+        };
+        self.cumulative().into_iter().map(share).collect()
+    }
+
+    /// Returns rising delays in ns, each with the number of packets up to it.
+    fn cumulative(&self) -> Vec<(u64, u64)> {
         let mut below = 0u64;
         let mut points = Vec::new();
         let mut push = |delay_ns: u64, packets: u64| {
             below += packets;
-            points.push((delay_ns, below as f64 / total));
+            points.push((delay_ns, below));
         };
         match &self.many {
             Some(histogram) => histogram.iter_recorded().for_each(|bucket| {
@@ -146,14 +165,24 @@ mod tests {
         (delays, all)
     }
 
+    #[allow(clippy::cast_precision_loss)]
     fn check(delays: &Delays, mut all: Vec<u64>) {
         let count = all.len();
         all.sort_unstable();
-        for percent in [1, 50, 99, 100] {
-            let exact = all[(count * percent as usize).div_ceil(100).max(1) - 1];
-            let found = delays.percentile_ns(percent);
+        for per_mille in [10, 500, 990, 999, 1000] {
+            let exact = all[(count * per_mille as usize).div_ceil(1000).max(1) - 1];
+            let found = delays.percentile_ns(per_mille);
             let most = if count <= EXACT { exact } else { exact + exact / 100 + 1 };
-            assert!((exact..=most).contains(&found), "{count} {percent}: {found} for {exact}");
+            assert!((exact..=most).contains(&found), "{count} {per_mille}: {found} for {exact}");
+        }
+        let tail = delays.tail();
+        assert!(tail.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 > pair[1].1));
+        assert_eq!(tail.last().unwrap().1.to_bits(), 0);
+        for (delay_ns, share) in tail {
+            let longer = all.iter().filter(|other| **other > delay_ns).count();
+            // Equal delays of a short list are separate points; the last of them counts.
+            let exact = longer as f64 / count as f64;
+            assert!(share >= exact - 1e-12 && (count <= EXACT || share - exact < 1e-12));
         }
         let sum: u128 = all.iter().map(|delay_ns| u128::from(*delay_ns)).sum();
         assert_eq!(u128::from(delays.mean_ns()), sum / count as u128);
@@ -187,6 +216,6 @@ mod tests {
         let mut delays = Delays::default();
         (0..100).for_each(|_| delays.record(u64::MAX));
         assert_eq!([delays.max_ns(), delays.mean_ns()], [u64::MAX; 2]);
-        assert!(delays.percentile_ns(50) > u64::MAX / 4);
+        assert!(delays.percentile_ns(500) > u64::MAX / 4);
     }
 }

@@ -110,17 +110,17 @@ pub(crate) fn row(stream: &FabricStream) -> Vec<String> {
     ]
 }
 
-/// Returns the text table of a run.
+/// Returns the text table of a run, at most `width` columns wide as in [`text_table`].
 #[must_use]
-pub fn fabric_table(summary: &FabricSummary) -> String {
+pub fn fabric_table(summary: &FabricSummary, width: Option<usize>) -> String {
     let of = &summary.fabric;
     let streams = || summary.streams.iter();
-    text_table(&HEADER, streams().map(row))
+    text_table(&HEADER, streams().map(row), 1, width)
         + &format!(
-            "{} of {} packets delivered from {} to {}; throughput {:.1} % of {} end-points' links; \
+            "{} of {} delivered from {} to {}; throughput {:.1} % of {} end-points' links; \
              links busy {:.1} %, at most {:.1} % ({})\n",
             streams().map(|stream| stream.delivered).sum::<u64>(),
-            streams().map(|stream| stream.injected).sum::<u64>(),
+            human::count(streams().map(|stream| stream.injected).sum(), "packet"),
             human::time(of.warm_up_ns),
             human::time(of.end_ns),
             streams().map(|stream| stream.throughput).sum::<f64>() * 100.0,

@@ -7,9 +7,9 @@
 use askama::Template;
 use std::io::{self, Write};
 
-use crate::chart::{Chart, Line, colour, dashes, lines};
+use crate::chart::{Chart, Line, colour, dashes};
 use crate::fabric::{FabricSummary, HEADER, row};
-use crate::figures::Figure;
+use crate::figures::{Figure, in_page};
 use crate::html::palettes;
 use crate::human;
 use crate::table::{printable, shortened};
@@ -165,8 +165,10 @@ pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -
     let page = Page {
         name: summary.scenario.chars().map(printable).collect(),
         summary: format!(
-            "{} end-points, {} switches; the busiest link is {}",
-            summary.fabric.end_points, summary.fabric.switches, summary.fabric.busiest_link
+            "{}, {}; the busiest link is {}",
+            human::count(summary.fabric.end_points.into(), "end-point"),
+            human::count(summary.fabric.switches.into(), "switch"),
+            summary.fabric.busiest_link
         ),
         facts: facts(input),
         notes: input.notes,
@@ -209,9 +211,9 @@ fn charts(input: &FabricReportInput) -> Result<Vec<Figure>, String> {
             .collect()
     };
     let mut figures = Vec::new();
-    let mut draw = |figure: Figure, chart: Chart, drawn: &[Line]| -> Result<(), String> {
+    let mut draw = |title, caption, chart: Chart, drawn: &[Line]| -> Result<(), String> {
         if drawn.iter().any(|line| !line.points.is_empty()) {
-            figures.push(Figure { svg: lines(&chart, drawn)?, ..figure });
+            figures.push(Figure::draw(title, caption, chart, drawn, &[])?);
         }
         Ok(())
     };
@@ -221,41 +223,26 @@ fn charts(input: &FabricReportInput) -> Result<Vec<Figure>, String> {
         warm_up_ns => format!(" The warm-up ends at {}.", human::time(warm_up_ns)),
     };
     draw(
-        figure(
-            "Throughput over time",
-            format!("Delivered bytes, of the capacity of all end-points' links.{warm_up}"),
-        ),
-        chart("time (ms)", "throughput (%)"),
+        "Throughput over time",
+        format!("Delivered bytes, of the capacity of all end-points' links.{warm_up}"),
+        in_page("time (ms)", "throughput (%)"),
         &named(&mut |at| curve(at).throughput),
     )?;
     draw(
-        figure(
-            "Delay over time",
-            format!("Mean delay of delivered packets, on a logarithmic axis.{warm_up}"),
-        ),
-        Chart { y_log: true, ..chart("time (ms)", "mean delay (µs)") },
+        "Delay over time",
+        format!("Mean delay of delivered packets, on a logarithmic axis.{warm_up}"),
+        Chart { y_log: true, ..in_page("time (ms)", "mean delay (µs)") },
         &named(&mut |at| curve(at).delay),
     )?;
     draw(
-        figure(
-            "Delay distribution",
-            "Share of delivered packets within the delay, from injection to the last byte's \
-             arrival, after the warm-up."
-                .into(),
-        ),
-        Chart { x_log: true, ..chart("delay (µs)", "packets (%)") },
+        "Delay distribution",
+        "Share of delivered packets within the delay, from injection to the last byte's arrival, \
+         after the warm-up."
+            .into(),
+        Chart { x_log: true, ..in_page("delay (µs)", "packets (%)") },
         &named(&mut |at| input.delays.get(at).cloned().unwrap_or_default()),
     )?;
     Ok(figures)
-}
-
-fn figure(title: &'static str, caption: String) -> Figure {
-    Figure { title, caption, svg: String::new() }
-}
-
-fn chart<'a>(x_label: &'a str, y_label: &'a str) -> Chart<'a> {
-    let size = (960, 300);
-    Chart { title: "", x_label, y_label, x_log: false, y_log: false, standalone: false, size }
 }
 
 fn scale() -> Vec<(String, &'static str)> {

@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use crate::chart::{self, Chart, Line};
+use crate::chart::{self, Chart, Line, Mark};
 use crate::human;
 use crate::recorder::Results;
 use crate::series::{BINS, Bin, Series};
@@ -15,13 +15,61 @@ use crate::table::shortened;
 
 /// A chart with its title and caption.
 pub(crate) struct Figure {
-    pub(crate) title: &'static str,
+    pub(crate) title: String,
     pub(crate) caption: String,
-    pub(crate) svg: String,
+    /// The chart for screens and paper.
+    pub(crate) wide: String,
+    /// The chart for the screen of a telephone.
+    pub(crate) narrow: String,
 }
 
-/// The largest number of steps of a chart over time; more are not legible.
-const STEPS: usize = 60;
+impl Figure {
+    /// Draws lines.
+    pub(crate) fn draw(
+        title: &str,
+        caption: String,
+        chart: Chart,
+        lines: &[Line],
+        marks: &[Mark],
+    ) -> Result<Self, String> {
+        Self::in_both_sizes(title.to_owned(), caption, chart, (lines, &[], marks))
+    }
+
+    /// Draws lines with an error bar at each point.
+    pub(crate) fn estimates(
+        title: String,
+        caption: String,
+        chart: Chart,
+        lines: &[Line],
+        halves: &[Vec<f64>],
+    ) -> Result<Self, String> {
+        Self::in_both_sizes(title, caption, chart, (lines, halves, &[]))
+    }
+
+    fn in_both_sizes(
+        title: String,
+        caption: String,
+        chart: Chart,
+        (lines, halves, marks): (&[Line], &[Vec<f64>], &[Mark]),
+    ) -> Result<Self, String> {
+        let draw = |size, class| -> Result<String, String> {
+            let svg = chart::drawn(&Chart { size, ..chart }, lines, halves, marks)?;
+            Ok(svg.replacen("<svg ", &format!("<svg class=\"{class}\" "), 1))
+        };
+        Ok(Self { title, caption, wide: draw(WIDE, "wide")?, narrow: draw(NARROW, "narrow")? })
+    }
+}
+
+/// The sizes of a chart, pixels.
+const WIDE: (u32, u32) = (960, 300);
+const NARROW: (u32, u32) = (400, 290);
+
+/// The largest number of steps of a chart over time.
+///
+/// Steps have round widths of 1, 2 or 5 times a power of ten, so a run has 80 to 200 of them.
+const STEPS: usize = 200;
+/// The percentiles that the chart of tails marks, by the share of longer delays.
+const MARKS: [Mark; 2] = [Mark { value: 1e-2, label: "p99" }, Mark { value: 1e-3, label: "p99.9" }];
 /// The least mean number of the busiest stream's packets per step of the rate chart.
 ///
 /// Bytes are counted when service starts, so a step shorter than a packet would exceed the link's
@@ -54,6 +102,7 @@ pub(crate) fn figures(results: &Results) -> Result<Vec<Figure>, String> {
     if results.streams.iter().any(|stream| stream.sent > 0) {
         figures.push(rates(results, series)?);
         figures.push(delays(results, series)?);
+        figures.push(tails(results, series)?);
     }
     let steps = steps(series, results.end_ns, STEPS);
     let each = human::time(steps[0].end_ns - steps[0].start_ns);
@@ -64,8 +113,8 @@ pub(crate) fn figures(results: &Results) -> Result<Vec<Figure>, String> {
         let drawn = lines_over_time(results, series, &steps, |step, bins| {
             float(bins[step.bins.clone()].iter().map(value).sum())
         });
-        let svg = over_time(results.end_ns, &format!("{what} per {each}"), drawn)?;
-        figures.push(Figure { title, caption: caption.to_owned(), svg });
+        let label = format!("{what} per {each}");
+        figures.push(over_time(title, caption.to_owned(), results.end_ns, &label, drawn)?);
     }
     Ok(figures)
 }
@@ -106,16 +155,18 @@ struct Step {
     bins: Range<usize>,
 }
 
-/// Returns at least one and at most `most` steps of a run, each a group of whole bins.
+/// Returns at least one and at most `most` steps of a run, each a group of whole bins of a round
+/// width.
 ///
-/// The last step has all remaining bins and ends with the run. Each step is at least 1 ns long,
-/// because `end_ns` is not 0.
+/// The last step has all remaining bins and ends with the run. It is at least half as long as the
+/// others: the rate in a shorter one depends on whether a packet happens to begin there.
 fn steps(series: &Series, end_ns: u64, most: usize) -> Vec<Step> {
-    let width_ns = series.width_ns();
-    let bins = usize::try_from(end_ns.div_ceil(width_ns)).unwrap_or(BINS).clamp(1, BINS);
-    let group = bins.div_ceil(most.max(1));
-    let count = bins.div_ceil(group);
-    let start_ns = |step: usize| width_ns.saturating_mul((step * group) as u64);
+    let bin_ns = series.width_ns();
+    let width_ns = round_width_ns(bin_ns, end_ns, most);
+    let group = usize::try_from(width_ns / bin_ns).unwrap_or(BINS).clamp(1, BINS);
+    let whole = end_ns / width_ns + u64::from(end_ns % width_ns >= width_ns.div_ceil(2));
+    let count = usize::try_from(whole).unwrap_or(1).clamp(1, BINS.div_ceil(group));
+    let start_ns = |step: usize| bin_ns.saturating_mul((step * group) as u64);
     (0..count)
         .map(|step| {
             let last = step + 1 == count;
@@ -128,6 +179,21 @@ fn steps(series: &Series, end_ns: u64, most: usize) -> Vec<Step> {
         .collect()
 }
 
+/// Returns the least of 1, 2 and 5 times a power of ten, from `bin_ns` upwards, of which at most
+/// `most` cover `end_ns`.
+fn round_width_ns(bin_ns: u64, end_ns: u64, most: usize) -> u64 {
+    let mut power_ns = bin_ns;
+    loop {
+        for factor in [1, 2, 5] {
+            let width_ns = power_ns.saturating_mul(factor);
+            if end_ns.div_ceil(width_ns) <= most.max(1) as u64 {
+                return width_ns;
+            }
+        }
+        power_ns = power_ns.saturating_mul(10);
+    }
+}
+
 /// Returns a line per series with two points per step, so that each step is level.
 ///
 /// A series of zeros only has no points: its line would hide another one on the axis.
@@ -135,9 +201,9 @@ fn lines_over_time(
     results: &Results,
     series: &Series,
     steps: &[Step],
-    value: impl Fn(&Step, &[Bin; BINS]) -> f64,
+    value: impl Fn(&Step, &[Bin]) -> f64,
 ) -> Vec<Line> {
-    let line = |(at, bins): (usize, &[Bin; BINS])| {
+    let line = |(at, bins): (usize, &Vec<Bin>)| {
         let levels: Vec<f64> = steps.iter().map(|step| value(step, bins)).collect();
         let level = |(step, level): (&Step, f64)| {
             [(float(step.start_ns), level), (float(step.end_ns), level)]
@@ -158,16 +224,24 @@ pub(crate) fn name(results: &Results, series: usize) -> String {
 }
 
 /// Draws lines whose x values are in ns.
-fn over_time(end_ns: u64, y_label: &str, mut drawn: Vec<Line>) -> Result<String, String> {
+fn over_time(
+    title: &'static str,
+    caption: String,
+    end_ns: u64,
+    y_label: &str,
+    mut drawn: Vec<Line>,
+) -> Result<Figure, String> {
     let (scale, unit) = unit(&TIMES, float(end_ns));
     for point in drawn.iter_mut().flat_map(|line| &mut line.points) {
         point.0 /= scale;
     }
-    chart::lines(&in_page(&format!("time ({unit})"), y_label, false), &drawn)
+    Figure::draw(title, caption, in_page(&format!("time ({unit})"), y_label), &drawn, &[])
 }
 
-fn in_page<'a>(x_label: &'a str, y_label: &'a str, x_log: bool) -> Chart<'a> {
-    Chart { title: "", x_label, y_label, x_log, y_log: false, standalone: false, size: (960, 300) }
+/// Returns a chart of a page, with linear axes.
+pub(crate) fn in_page<'a>(x_label: &'a str, y_label: &'a str) -> Chart<'a> {
+    let size = WIDE;
+    Chart { title: "", x_label, y_label, x_log: false, y_log: false, standalone: false, size }
 }
 
 fn rates(results: &Results, series: &Series) -> Result<Figure, String> {
@@ -184,11 +258,8 @@ fn rates(results: &Results, series: &Series) -> Result<Figure, String> {
         point.1 /= scale;
     }
     let each = human::time(steps[0].end_ns - steps[0].start_ns);
-    Ok(Figure {
-        title: "Rate over time",
-        caption: format!("Packets whose service started, by stream, averaged over {each}."),
-        svg: over_time(results.end_ns, &format!("rate ({unit})"), drawn)?,
-    })
+    let caption = format!("Packets whose service started, by stream, averaged over {each}.");
+    over_time("Rate over time", caption, results.end_ns, &format!("rate ({unit})"), drawn)
 }
 
 fn delays(results: &Results, series: &Series) -> Result<Figure, String> {
@@ -219,11 +290,42 @@ fn delays(results: &Results, series: &Series) -> Result<Figure, String> {
         caption +=
             &format!(" The axis has no zero: shorter delays are at {}.", human::time(floor_ns));
     }
-    Ok(Figure {
-        title: "Delay distribution",
-        caption,
-        svg: chart::lines(&in_page(&format!("delay ({unit})"), "share of packets", true), &drawn)?,
-    })
+    let label = format!("delay ({unit})");
+    let chart = Chart { x_log: true, ..in_page(&label, "share of packets") };
+    Figure::draw("Delay distribution", caption, chart, &drawn, &[])
+}
+
+/// Draws the share of each stream's packets whose delay exceeds a time, on logarithmic axes.
+fn tails(results: &Results, series: &Series) -> Result<Figure, String> {
+    let longest_ns = results.streams.iter().map(|s| s.delays.max_ns()).max().unwrap_or(0);
+    let floor_ns = (longest_ns / DELAY_SPAN).max(1);
+    let (scale, unit) = unit(&TIMES, float(longest_ns));
+    let tail = |at| results.combined(Series::members(at, results.streams.len())).delays.tail();
+    let tails: Vec<Vec<(u64, f64)>> = (0..series.streams().len()).map(tail).collect();
+    let shortest_ns = tails.iter().filter_map(|tail| tail.first()).map(|first| first.0).min();
+    let place = |delay_ns: u64| float(delay_ns.max(floor_ns)) / scale;
+    let line = |(at, tail): (usize, &Vec<(u64, f64)>)| {
+        // The line begins at the left end: all packets exceed shorter delays.
+        let mut points: Vec<_> = shortest_ns
+            .filter(|_| !tail.is_empty())
+            .map(|ns| (place(ns), 1.0))
+            .into_iter()
+            .collect();
+        let mut previous = 1.0;
+        for (delay_ns, share) in tail {
+            // A logarithmic axis has no zero: the line ends at the longest delay.
+            points.extend([(place(*delay_ns), previous), (place(*delay_ns), *share)]);
+            previous = *share;
+        }
+        Line { name: name(results, at), points }
+    };
+    let drawn: Vec<Line> = tails.iter().enumerate().map(line).collect();
+    let label = format!("delay ({unit})");
+    let chart = Chart { x_log: true, y_log: true, ..in_page(&label, "share above the delay") };
+    let caption = "Share of a stream's sent packets whose delay exceeds the time. A line crosses \
+                   the line p99 at its 99th percentile, and p99.9 at its 99.9th."
+        .to_owned();
+    Figure::draw("Delay tail", caption, chart, &drawn, &MARKS)
 }
 
 #[cfg(test)]
@@ -254,7 +356,7 @@ mod tests {
 
     #[test]
     fn steps_cover_the_run_and_every_bin_once() {
-        for end_ns in [1, 1023, 1024, 1025, 240 * 1024, 240 * 1024 + 1, 12_345_678, u64::MAX] {
+        for end_ns in [1, 1999, 2000, 2001, 200_000, 200_001, 12_345_678, u64::MAX] {
             let mut series = Series::new(1);
             series.at(0, end_ns);
             let steps = steps(&series, end_ns, STEPS);
@@ -266,6 +368,37 @@ mod tests {
                 (time_ns, bin) = (step.end_ns, step.bins.end);
             }
             assert_eq!((time_ns, bin), (end_ns, BINS), "{end_ns}");
+        }
+    }
+
+    #[test]
+    fn short_and_long_runs_have_many_steps_of_a_round_width() {
+        const MS: u64 = 1_000_000;
+        let found = [50 * MS, 1_000 * MS, 3_600_000 * MS].map(|end_ns| {
+            let mut series = Series::new(1);
+            series.at(0, end_ns - 1);
+            let steps = steps(&series, end_ns, STEPS);
+            (steps.len(), human::time(steps[0].end_ns))
+        });
+        let expected =
+            [(100, "500 µs"), (200, "5.00 ms"), (180, "20.0 s")].map(|(n, w)| (n, w.to_owned()));
+        assert_eq!(found, expected);
+        for end_ns in (0..60).map(|k| 1_234_567 * 3u64.pow(k / 3)) {
+            let mut series = Series::new(1);
+            series.at(0, end_ns - 1);
+            let count = steps(&series, end_ns, STEPS).len();
+            assert!((80..=STEPS).contains(&count), "{count} steps of {end_ns} ns");
+        }
+    }
+
+    #[test]
+    fn tails_are_marked_at_p99_and_end_at_the_longest_delay() {
+        let results = steady(1, 10_000);
+        let figure = tails(&results, results.series.as_ref().unwrap()).unwrap();
+        for svg in [&figure.wide, &figure.narrow] {
+            for text in ["p99\n", "p99.9\n", "\n0.001\n", "delay (ms)"] {
+                assert!(svg.contains(text), "no {text}");
+            }
         }
     }
 
@@ -288,7 +421,7 @@ mod tests {
         let results = steady(40, 4_000);
         let shared = results.combined(Series::members(23, 40));
         assert_eq!(shared.delays.count(), 17 * 100);
-        let svg = &figures(&results).unwrap()[1].svg;
+        let svg = &figures(&results).unwrap()[1].wide;
         assert!(svg.contains("17 other streams") && svg.contains("delay (ms)"));
     }
 
@@ -296,7 +429,7 @@ mod tests {
     fn units_match_the_largest_value() {
         let found = [5.0, 2_000.0, 9.99e5, 3e12].map(|most| unit(&TIMES, most).1);
         assert_eq!(found, ["ns", "µs", "µs", "s"]);
-        let svg = &figures(&steady(1, 100)).unwrap()[0].svg;
+        let svg = &figures(&steady(1, 100)).unwrap()[0].wide;
         assert!(svg.contains("rate (Gbit/s)") && svg.contains("time (µs)"), "{svg}");
     }
 }

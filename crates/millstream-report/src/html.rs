@@ -52,7 +52,7 @@ struct Page<'a> {
     facts: Vec<(&'static str, String)>,
     rows: Vec<Row>,
     has_bounds: bool,
-    left_out: usize,
+    left_out: u64,
     /// The light and dark colours of the lines.
     colours: Vec<(&'static str, &'static str)>,
     keys: Vec<LegendEntry>,
@@ -69,7 +69,7 @@ struct Row {
     full_name: String,
     colour: &'static str,
     dashes: &'static str,
-    cells: [String; 12],
+    cells: [String; 13],
     /// The bound on the delay; `None` if no bounds were computed.
     bound: Option<String>,
     share: String,
@@ -82,23 +82,6 @@ struct LegendEntry {
     dashes: &'static str,
     /// The share of all bytes sent, per cent.
     share: String,
-    /// The length of the bar, SVG units.
-    bar: f64,
-}
-
-/// The start of the bars of the share chart, and the length of a bar of 100 %, SVG units.
-const BAR: (u32, u32) = (220, 660);
-
-impl Page<'_> {
-    /// Returns the position of `percent` on the axis of the share chart, SVG units.
-    fn bar_x(&self, percent: &u32) -> u32 {
-        BAR.0 + BAR.1 * percent / 100
-    }
-
-    /// Returns the height of the share chart with its axis, SVG units.
-    fn bars_height(&self) -> usize {
-        self.keys.len() * 22 + 50
-    }
 }
 
 /// Returns every line colour with its counterpart on a dark page.
@@ -118,7 +101,7 @@ pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<
         facts: facts(input, &total),
         rows: rows(results, &total),
         has_bounds: !results.bounds_ns.is_empty(),
-        left_out: results.names.len().saturating_sub(LISTED),
+        left_out: results.names.len().saturating_sub(LISTED) as u64,
         colours: palettes(),
         keys: keys(results, &total),
         charts: figures(results).map_err(io::Error::other)?,
@@ -200,7 +183,6 @@ fn keys(results: &Results, total: &StreamResults) -> Vec<LegendEntry> {
             colour: colour(at),
             dashes: dashes(at),
             share: format!("{:.1}", share(&members, total)),
-            bar: (share(&members, total) * f64::from(BAR.1) / 10.0).round() / 10.0,
         }
     };
     (0..series.streams().len()).map(key).collect()
@@ -266,7 +248,9 @@ mod tests {
         assert_eq!(html.matches(&long).count(), 1, "only in the tooltip");
         assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("http:"));
         assert!(!html.contains("https:") && !html.contains("url(") && !html.contains(" src=\""));
-        for title in ["Rate over time", "Delay distribution", "Window violations over time"] {
+        for title in
+            ["Rate over time", "Delay distribution", "Delay tail", "Window violations over time"]
+        {
             assert!(html.contains(title), "no {title}");
         }
         assert!(!html.contains("Drops over time"), "the run has no drops");

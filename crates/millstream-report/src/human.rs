@@ -23,6 +23,17 @@ pub fn time(nanoseconds: u64) -> String {
     scaled(nanoseconds, &units)
 }
 
+/// Formats a number of things, such as `1 packet` and `2 switches`; `thing` is a singular.
+#[must_use]
+pub fn count(number: u64, thing: &str) -> String {
+    let ending = match thing {
+        _ if number == 1 => "",
+        _ if ["s", "x", "ch", "sh"].iter().any(|end| thing.ends_with(end)) => "es",
+        _ => "s",
+    };
+    format!("{number} {thing}{ending}")
+}
+
 /// Formats three significant digits in the largest unit that keeps the value at 1 or above.
 #[allow(clippy::cast_precision_loss)]
 fn scaled(value: u64, units: &[(u64, &str)]) -> String {
@@ -41,6 +52,13 @@ fn scaled(value: u64, units: &[(u64, &str)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_one_is_singular() {
+        let found = [(0, "run"), (1, "run"), (2, "run"), (1, "switch"), (3, "switch")];
+        let found = found.map(|(number, thing)| count(number, thing));
+        assert_eq!(found, ["0 runs", "1 run", "2 runs", "1 switch", "3 switches"]);
+    }
 
     #[test]
     fn three_significant_digits_in_a_fitting_unit() {

@@ -24,6 +24,7 @@ pub mod human;
 mod recorder;
 mod series;
 mod summary;
+mod sweep_page;
 mod table;
 mod trace_events;
 
@@ -39,5 +40,6 @@ pub use summary::{
     DelaySummary, EndSystemSummary, JitterSummary, LinkSummary, StreamSummary, Summary,
     TransferSummary,
 };
-pub use table::{table, text_table, whole_table};
+pub use sweep_page::{SweepChart, SweepEstimate, SweepReportInput, write_sweep_report};
+pub use table::{print_safe, table, text_table, whole_table};
 pub use trace_events::{ArrowPart, TraceEventsWriter, TraceRow};

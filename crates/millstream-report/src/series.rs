@@ -1,21 +1,23 @@
-//! Time series with a fixed number of bins, whose width doubles as the run gets longer.
+//! Time series with a fixed number of bins, whose width grows tenfold as the run gets longer.
 //!
 //! ```text
-//! |a|b|c|d|e|f|  time exceeds the last bin
-//! |a+b|c+d|e+f|   |   |   |  neighbours merge: bins are twice as wide, all counts are kept
+//! |a|b|…|j|k|l|…  time exceeds the last bin
+//! |a+b+…+j|k+l+…|   |  ten neighbours merge: bins are ten times as wide, all counts are kept
 //! ```
 //!
-//! Memory does not depend on the length of a run: when time exceeds the last bin, neighbours are
-//! merged. Each of the first 23 streams has its own series; all further streams share one.
+//! The width of a bin is a power of ten, so that charts can group bins to round widths. A run of
+//! more than 2 µs ends with 200 to 2,000 bins. Memory does not depend on the length of a run: when
+//! time exceeds the last bin, neighbours are merged. Each of the first 23 streams has its own
+//! series; all further streams share one.
 
 use std::ops::Range;
 
 /// The number of streams with their own series.
 const OWN: usize = 23;
-/// The number of bins of a series; even, so that they merge in pairs.
-pub(crate) const BINS: usize = 240;
-/// The initial width of a bin, ns.
-const FIRST_WIDTH_NS: u64 = 1 << 10;
+/// The number of bins of a series; a multiple of [`MERGED`].
+pub(crate) const BINS: usize = 2_000;
+/// The number of neighbours that merge into one bin.
+const MERGED: usize = 10;
 
 /// One bin of one series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,45 +45,42 @@ impl Bin {
 #[derive(Clone, Debug)]
 pub struct Series {
     width_ns: u64,
-    streams: Vec<[Bin; BINS]>,
+    streams: Vec<Vec<Bin>>,
 }
 
 impl Series {
     /// Returns empty series for `streams` streams.
     pub(crate) fn new(streams: usize) -> Self {
-        Self {
-            width_ns: FIRST_WIDTH_NS,
-            streams: vec![[Bin::default(); BINS]; streams.min(OWN + 1)],
-        }
+        let bins = vec![Bin::default(); BINS];
+        Self { width_ns: 1, streams: vec![bins; streams.min(OWN + 1)] }
     }
 
     /// Returns the bin of `stream` at `time_ns`.
     #[inline]
     pub(crate) fn at(&mut self, stream: usize, time_ns: u64) -> &mut Bin {
         while time_ns / self.width_ns >= BINS as u64 {
-            self.double();
+            self.widen();
         }
         let bin = usize::try_from(time_ns / self.width_ns).unwrap_or(BINS - 1);
         &mut self.streams[stream.min(OWN)][bin]
     }
 
     #[cold]
-    fn double(&mut self) {
-        self.width_ns = self.width_ns.saturating_mul(2);
+    fn widen(&mut self) {
+        self.width_ns = self.width_ns.saturating_mul(MERGED as u64);
         for bins in &mut self.streams {
             for bin in 0..BINS {
                 let mut merged = Bin::default();
-                for half in [2 * bin, 2 * bin + 1] {
-                    if let Some(half) = bins.get(half) {
-                        merged.add(half);
-                    }
+                for part in bins.iter().skip(bin * MERGED).take(MERGED) {
+                    merged.add(part);
                 }
                 bins[bin] = merged;
             }
         }
     }
 
-    /// Returns the width of every bin, ns; bin k covers the time from k to k + 1 widths.
+    /// Returns the width of every bin, a power of ten, ns; bin k covers the time from k to k + 1
+    /// widths.
     #[must_use]
     pub fn width_ns(&self) -> u64 {
         self.width_ns
@@ -89,7 +88,7 @@ impl Series {
 
     /// Returns the series: one per stream; all streams beyond the first 23 share the last.
     #[must_use]
-    pub fn streams(&self) -> &[[Bin; BINS]] {
+    pub fn streams(&self) -> &[Vec<Bin>] {
         &self.streams
     }
 
@@ -127,9 +126,8 @@ mod tests {
         let width_ns = series.width_ns();
         let early: u64 = series.streams().iter().map(|bins| bins[0].sent_bytes).sum();
         assert_eq!(early, times.iter().filter(|time_ns| **time_ns < width_ns).count() as u64);
-        assert!(
-            times[1999] / width_ns < BINS as u64 && times[1999] / width_ns >= BINS as u64 / 2 - 1
-        );
+        let last = times[1999] / width_ns;
+        assert!((BINS as u64 / 10..BINS as u64).contains(&last), "{last}");
     }
 
     #[test]

@@ -177,8 +177,8 @@ impl StreamResults {
             rate_bps: self.rate_bps(end_ns),
             delay_ns: (self.sent > 0).then(|| DelaySummary {
                 mean: self.delays.mean_ns(),
-                p50: self.delays.percentile_ns(50),
-                p99: self.delays.percentile_ns(99),
+                p50: self.delays.percentile_ns(500),
+                p99: self.delays.percentile_ns(990),
                 max: self.delays.max_ns(),
             }),
             delay_bound_ns: None,

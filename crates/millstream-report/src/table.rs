@@ -4,6 +4,10 @@
 //! right-aligned. The per-stream table fits [`WIDTH`] columns if its numbers allow: it first
 //! reduces the gaps between columns to one space, then shortens names.
 //!
+//! A caller that knows the width of its terminal gives it. A wider table first breaks the headings
+//! between words, then reduces the gaps, and then moves columns into further blocks below. Each
+//! block repeats the first columns, which name the row.
+//!
 //! A table of more than [`LISTED`] rows ends with the number of omitted rows and how to get them.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
@@ -41,13 +45,19 @@ const HEADER: [&str; 13] = [
 /// Returns a table of `rows` under `header`; the first column is left-aligned, the rest
 /// right-aligned.
 ///
-/// The table omits rows beyond the first 40, and its last line has their number.
+/// The table omits rows beyond the first 40, and its last line has their number. A table of more
+/// than `width` columns has several blocks, which repeat the first `keys` columns.
 #[must_use]
-pub fn text_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub fn text_table(
+    header: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+    keys: usize,
+    width: Option<usize>,
+) -> String {
     let mut rows: Vec<_> = rows.into_iter().collect();
     let left_out = rows.len().saturating_sub(LISTED);
     rows.truncate(LISTED);
-    let mut text = aligned(header, rows, 2);
+    let mut text = fitted(header, &rows, 2, keys, width);
     if left_out > 0 {
         text += &format!("and {left_out} more; --json has all\n");
     }
@@ -56,13 +66,20 @@ pub fn text_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) 
 
 /// Returns the table of [`text_table`] without a limit on rows.
 #[must_use]
-pub fn whole_table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
-    aligned(header, rows.into_iter().collect(), 2)
+pub fn whole_table(
+    header: &[&str],
+    rows: impl IntoIterator<Item = Vec<String>>,
+    keys: usize,
+    width: Option<usize>,
+) -> String {
+    fitted(header, &rows.into_iter().collect::<Vec<_>>(), 2, keys, width)
 }
 
 /// Returns the per-stream table of a run with totals and the utilisation of the link.
+///
+/// It fits `width` columns as in [`text_table`].
 #[must_use]
-pub fn table(results: &Results) -> String {
+pub fn table(results: &Results, width: Option<usize>) -> String {
     let count = results.streams.len();
     let listed = results.names.iter().zip(&results.streams).take(LISTED);
     let mut rows: Vec<Vec<String>> =
@@ -78,33 +95,37 @@ pub fn table(results: &Results) -> String {
         }
     }
     let header = &HEADER[..HEADER.len() - usize::from(!has_bounds)];
-    let numbers: usize = (1..header.len()).map(|column| width(&rows, column)).sum();
-    let wanted = width(&rows, 0).min(NAME);
+    let most = width.unwrap_or(WIDTH);
+    let widths = widths(header, &rows);
+    let numbers: usize = widths[1..].iter().sum();
+    let wanted = widths[0].min(NAME);
     let gaps = header.len() - 1;
-    let wide = numbers + wanted + 2 * gaps <= WIDTH;
-    let room = WIDTH.saturating_sub(numbers + gaps);
+    let wide = numbers + wanted + 2 * gaps <= most;
+    let room = most.saturating_sub(numbers + gaps);
     for row in &mut rows {
         row[0] = shortened_to(&row[0], room.clamp(SHORT_NAME, NAME));
     }
-    let mut text = aligned(header, rows, if wide { 2 } else { 1 });
+    let mut text = fitted(header, &rows, if wide { 2 } else { 1 }, 1, width);
     if count > LISTED {
         let left_out = count - LISTED;
         text += &format!(
-            "and {left_out} more streams, in the total; --json or --summary FILE has all\n"
+            "and {} in the total; --json or --summary FILE has all\n",
+            human::count(left_out as u64, "more stream"),
         );
     }
     text + &format!(
-        "{} of {} packets sent; link busy {:.1} % of {}\n",
+        "{} of {} sent; link busy {:.1} % of {}\n",
         total.sent,
-        total.arrived,
+        human::count(total.arrived, "packet"),
         results.utilisation() * 100.0,
         human::time(results.end_ns),
     )
 }
 
 fn row(name: &str, stream: &StreamResults, end_ns: u64) -> Vec<String> {
-    // The HTML page shows the median; the text table has no space for it.
-    let shown = cells(stream, end_ns).into_iter().enumerate().filter(|cell| cell.0 != 8);
+    // The HTML page shows the median and p99.9; the text table has no space for them.
+    let shown = cells(stream, end_ns).into_iter().enumerate();
+    let shown = shown.filter(|(at, _)| ![8, 10].contains(at));
     std::iter::once(name.to_owned()).chain(shown.map(|cell| cell.1)).collect()
 }
 
@@ -113,8 +134,9 @@ pub(crate) fn bound(results: &Results, at: usize) -> String {
     results.bounds_ns.get(at).copied().flatten().map_or("–".to_owned(), human::time)
 }
 
-/// Returns a stream's values as text: counts, rate, delay mean, median, p99 and max, jitter max.
-pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 12] {
+/// Returns a stream's values as text: counts, rate, delay mean, median, p99, p99.9 and
+/// max, jitter max.
+pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 13] {
     // A delay needs one packet, and jitter needs two.
     let after = |packets: u64, value_ns: u64| {
         if stream.sent < packets { "–".to_owned() } else { human::time(value_ns) }
@@ -128,37 +150,107 @@ pub(crate) fn cells(stream: &StreamResults, end_ns: u64) -> [String; 12] {
         stream.violations.to_string(),
         human::rate(stream.rate_bps(end_ns)),
         after(1, stream.delays.mean_ns()),
-        after(1, stream.delays.percentile_ns(50)),
-        after(1, stream.delays.percentile_ns(99)),
+        after(1, stream.delays.percentile_ns(500)),
+        after(1, stream.delays.percentile_ns(990)),
+        after(1, stream.delays.percentile_ns(999)),
         after(1, stream.delays.max_ns()),
         after(2, stream.jitter_max_ns()),
     ]
 }
 
-/// Returns the width of the widest cell of a column, including its heading.
-fn width(rows: &[Vec<String>], column: usize) -> usize {
-    let head = HEADER[column].lines().map(|line| line.chars().count()).max();
-    rows.iter().map(|row| row[column].chars().count()).chain(head).max().unwrap_or(0)
+/// Returns the width of the widest cell of each column, including its heading.
+fn widths(header: &[impl AsRef<str>], rows: &[Vec<String>]) -> Vec<usize> {
+    let width = |(column, head): (usize, &_)| {
+        let head: &str = AsRef::as_ref(head);
+        let head = head.lines().map(|line| line.chars().count()).max();
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).chain(head).max().unwrap_or(0)
+    };
+    header.iter().enumerate().map(width).collect()
 }
 
-fn aligned(header: &[&str], rows: Vec<Vec<String>>, gap: u16) -> String {
+/// Returns the table in at most `width` columns, if a row's name and one more cell fit in them.
+fn fitted(
+    header: &[&str],
+    rows: &[Vec<String>],
+    gap: usize,
+    keys: usize,
+    width: Option<usize>,
+) -> String {
+    let Some(width) = width else { return aligned(header, rows, gap) };
+    let total = |widths: &[usize], gap: usize| -> usize {
+        widths.iter().sum::<usize>() + gap * widths.len().saturating_sub(1)
+    };
+    if total(&widths(header, rows), gap) <= width {
+        return aligned(header, rows, gap);
+    }
+    let broken: Vec<String> =
+        header.iter().enumerate().map(|(column, head)| wrapped(head, rows, column)).collect();
+    let header: Vec<&str> = broken.iter().map(String::as_str).collect();
+    let widths = widths(&header, rows);
+    if let Some(gap) = (1..=gap).rev().find(|gap| total(&widths, *gap) <= width) {
+        return aligned(&header, rows, gap);
+    }
+    let keys = keys.clamp(1, header.len());
+    let mut blocks: Vec<Vec<usize>> = Vec::new();
+    for column in keys..header.len() {
+        let fits = blocks.last().is_some_and(|block| {
+            let block: Vec<usize> =
+                block.iter().chain([&column]).map(|column| widths[*column]).collect();
+            total(&block, gap) <= width
+        });
+        match blocks.last_mut() {
+            Some(block) if fits => block.push(column),
+            _ => blocks.push((0..keys).chain([column]).collect()),
+        }
+    }
+    let block = |columns: &Vec<usize>| {
+        let header: Vec<&str> = columns.iter().map(|column| header[*column]).collect();
+        let cells = |row: &Vec<String>| {
+            columns.iter().map(|column| row.get(*column).cloned().unwrap_or_default()).collect()
+        };
+        aligned(&header, &rows.iter().map(cells).collect::<Vec<_>>(), gap)
+    };
+    blocks.iter().map(block).collect::<Vec<_>>().join("\n")
+}
+
+/// Breaks a heading between words into lines that are not wider than the column's cells, if its
+/// words allow.
+fn wrapped(head: &str, rows: &[Vec<String>], column: usize) -> String {
+    let count = |text: &str| text.chars().count();
+    let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| count(cell));
+    let widest = cells.chain(head.split_whitespace().map(count)).max().unwrap_or(0);
+    let mut lines: Vec<String> = Vec::new();
+    for word in head.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if count(line) + 1 + count(word) <= widest => *line += &format!(" {word}"),
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+fn aligned(header: &[&str], rows: &[Vec<String>], gap: usize) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    let cells = |row: Vec<String>| {
-        row.into_iter().enumerate().map(|(column, text)| {
-            let alignment = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
-            Cell::new(text).set_alignment(alignment)
-        })
+    let cell = |column: usize, text: String| {
+        let alignment = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
+        Cell::new(text).set_alignment(alignment)
     };
-    // Headings of one line are aligned with the second line of the taller ones.
-    let tall = header.iter().any(|text| text.contains('\n'));
-    let head = |text: &&str| {
-        if tall && !text.contains('\n') { format!(" \n{text}") } else { (*text).to_owned() }
-    };
-    table.add_row(cells(header.iter().map(head).collect()));
+    // The last lines of all headings are aligned.
+    let tallest = header.iter().map(|text| text.lines().count()).max().unwrap_or(0);
+    let heads = header.iter().enumerate().map(|(column, text)| {
+        let above = " \n".repeat(tallest - text.lines().count().max(1).min(tallest));
+        cell(column, above + &print_safe(text))
+    });
+    table.add_row(heads);
     for row in rows {
-        table.add_row(cells(row));
+        let cells = row.iter().enumerate();
+        table.add_row(
+            cells.map(|(column, text)| cell(column, text.chars().map(printable).collect())),
+        );
     }
+    let gap = u16::try_from(gap).unwrap_or(u16::MAX);
     for (number, column) in table.column_iter_mut().enumerate() {
         column.set_padding((if number == 0 { 0 } else { gap }, 0));
     }
@@ -176,6 +268,13 @@ fn shortened_to(name: &str, longest: usize) -> String {
     } else {
         name.chars().take(longest - 1).map(printable).chain(['…']).collect()
     }
+}
+
+/// Returns `text` with lines kept, and with U+FFFD for other control characters and characters that
+/// change the writing direction: names in it cannot control a terminal.
+#[must_use]
+pub fn print_safe(text: &str) -> String {
+    text.chars().map(|c| if c == '\n' { c } else { printable(c) }).collect()
 }
 
 /// Replaces control characters and characters that change the writing direction by U+FFFD.
@@ -218,7 +317,7 @@ mod tests {
                          dropped  dropped          viola-              mean    p99    max  max
 stream  arrived  sent     late     full  missed   tions       rate   delay  delay  delay jitter
 ";
-        let text = table(&run(vec!["video".into(), "voice".into()], 10));
+        let text = table(&run(vec!["video".into(), "voice".into()], 10), None);
         let squeezed = |text: &str| -> Vec<String> {
             text.lines().map(|l| l.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
         };
@@ -238,16 +337,60 @@ stream  arrived  sent     late     full  missed   tions       rate   delay  dela
     #[test]
     fn typical_table_fits_the_width() {
         let name = "camera-9-of-hall".to_owned();
-        let text = table(&run(vec![name, "größe".into()], 90_000));
+        let text = table(&run(vec![name, "größe".into()], 90_000), None);
         for line in text.lines() {
             assert!(line.chars().count() <= WIDTH, "{} columns: {text}", line.chars().count());
         }
     }
 
+    /// Returns the words of a table's lines.
+    fn words(text: &str) -> Vec<&str> {
+        let mut words: Vec<&str> = text.split_whitespace().collect();
+        words.sort_unstable();
+        words
+    }
+
+    #[test]
+    fn table_fits_the_terminal_and_drops_nothing() {
+        let mut results = run(vec!["camera-9-of-hall".into(), "größe".into()], 90_000);
+        results.bounds_ns = vec![Some(1_500_000), None];
+        let whole = table(&results, None);
+        for width in [50, 60, 80, 100, 120] {
+            let text = table(&results, Some(width));
+            let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+            assert!(widest <= width.max(55), "{widest} columns: {text}");
+            let mut found = words(&text);
+            let mut wanted = words(&whole);
+            found.dedup();
+            wanted.dedup();
+            assert_eq!(found, wanted, "{text}");
+        }
+        let blocks = table(&results, Some(80));
+        assert_eq!(blocks.matches("camera-9-of-hall").count(), 2, "{blocks}");
+    }
+
+    #[test]
+    fn headings_break_between_words_before_columns_move() {
+        let rows = || [vec!["a".to_owned(), "1".to_owned(), "2".to_owned()]];
+        let header = ["path", "lost by device", "output port"];
+        let of = |width| text_table(&header, rows(), 1, width);
+        assert_eq!(
+            of(None),
+            "path  lost by device  output port\na                  1            2\n"
+        );
+        assert_eq!(
+            of(Some(20)),
+            "        lost\n          by  output\npath  device    port\na          1       2\n"
+        );
+        let first = "        lost\n          by\npath  device\na          1\n";
+        let second = "      output\npath    port\na          2\n";
+        assert_eq!(of(Some(15)), format!("{first}\n{second}"));
+    }
+
     #[test]
     fn many_streams_are_omitted_and_names_have_no_control_characters() {
         let names = (0..50).map(|k| format!("\u{1b}[31m{k}\u{202e}{}", "x".repeat(300))).collect();
-        let text = table(&run(names, 50));
+        let text = table(&run(names, 50), None);
         assert!(text.contains("and 10 more"));
         assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
         assert!(text.contains("40 of 50 packets sent"), "{text}");
@@ -258,6 +401,6 @@ stream  arrived  sent     late     full  missed   tions       rate   delay  dela
     #[test]
     fn table_without_streams_has_no_rows() {
         let results = Recorder::new(Vec::new(), RecorderOptions::default()).finish(0);
-        assert!(table(&results).contains("0 of 0 packets sent"));
+        assert!(table(&results, None).contains("0 of 0 packets sent"));
     }
 }

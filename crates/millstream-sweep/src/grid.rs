@@ -26,6 +26,8 @@ const RESERVED_COLUMNS: [&str; 3] = ["point", "seed", "scenario"];
 pub struct Grid {
     name: String,
     folder: PathBuf,
+    /// Text of the scenario file.
+    text: String,
     table: Table,
     settings: Vec<Setting>,
     points: usize,
@@ -68,6 +70,7 @@ impl Grid {
         let mut grid = Self {
             name: file.display().to_string(),
             folder: base.folder.clone(),
+            text: base.text.clone(),
             table,
             settings,
             points,
@@ -199,6 +202,16 @@ impl Grid {
                 .map_err(|error| RunFailure::new(format!("fabric.topology: {error}")))?;
         }
         Ok(scenario)
+    }
+
+    /// Returns the name of the scenario.
+    pub(crate) fn scenario_name(&self) -> &str {
+        &self.first.name
+    }
+
+    /// Returns the text of the scenario file, before any setting.
+    pub(crate) fn scenario_text(&self) -> &str {
+        &self.text
     }
 
     /// Returns the seed of the scenario file.

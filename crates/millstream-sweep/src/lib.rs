@@ -20,6 +20,7 @@ mod grid;
 mod interval;
 mod journal;
 mod outcome;
+mod page;
 #[cfg(feature = "parquet")]
 mod parquet_file;
 mod place;

@@ -110,7 +110,8 @@ impl StopRule {
     }
 }
 
-fn without_unit(name: &str) -> &str {
+/// Returns the name of a metric without its unit.
+pub(crate) fn without_unit(name: &str) -> &str {
     name.strip_suffix("_ns").or_else(|| name.strip_suffix("_bps")).unwrap_or(name)
 }
 

@@ -9,7 +9,7 @@ use crate::interval::Interval;
 use crate::outcome::{Cell, Column, Kind, name_column};
 use crate::run::SweepResult;
 use crate::setting::display_value;
-use crate::stop_rule::StopRule;
+use crate::stop_rule::{StopRule, without_unit};
 
 /// Columns of a link's sweep that the table shows.
 const LINK: [&str; 5] =
@@ -42,21 +42,32 @@ impl SweepResult {
     /// 90 % confidence interval.
     ///
     /// It also shows the metrics of `stop_rules`, even if the table omits them by default.
+    ///
+    /// A table of more than `width` columns has several blocks, each with settings and stream.
     #[must_use]
-    pub fn table(&self, grid: &Grid, stop_rules: &[StopRule]) -> String {
-        let shown_always: &[&str] = if grid.is_fabric() { &FABRIC } else { &LINK };
-        let wanted = |at: &usize| {
-            shown_always.contains(&grid.columns()[*at].name)
-                || stop_rules.iter().any(|rule| rule.column() == *at)
-        };
-        let metrics: Vec<usize> = (0..grid.columns().len()).filter(wanted).collect();
-        let mut header: Vec<&str> =
-            grid.settings().iter().map(|setting| setting.place.as_str()).collect();
-        header.extend(["stream", "seeds"]);
-        header.extend(metrics.iter().map(|at| grid.columns()[*at].name));
+    pub fn table(&self, grid: &Grid, stop_rules: &[StopRule], width: Option<usize>) -> String {
+        let settings: Vec<usize> = (0..grid.settings().len()).collect();
+        let (header, rows) = self.cells(grid, &settings, &metrics(grid, stop_rules));
+        let header: Vec<&str> = header.iter().map(String::as_str).collect();
+        text_table(&header, rows, grid.settings().len() + 1, width)
+    }
+
+    /// Returns the headings and the rows of the table: `settings`, stream, seeds and `metrics`.
+    pub(crate) fn cells(
+        &self,
+        grid: &Grid,
+        settings: &[usize],
+        metrics: &[usize],
+    ) -> (Vec<String>, Vec<Vec<String>>) {
+        let mut header: Vec<String> =
+            settings.iter().map(|at| grid.settings()[*at].place.clone()).collect();
+        header.extend(["stream", "seeds"].map(str::to_owned));
+        header.extend(metrics.iter().map(|at| heading(grid.columns()[*at].name)));
         let mut rows = Vec::new();
         self.by_stream(grid, |point, stream, runs| {
-            let mut row: Vec<String> = grid.values(point).into_iter().map(display_value).collect();
+            let values = grid.values(point);
+            let mut row: Vec<String> =
+                settings.iter().map(|at| display_value(values[*at])).collect();
             row.extend([stream.to_owned(), runs.len().to_string()]);
             row.extend(metrics.iter().map(|at| {
                 let column = &grid.columns()[*at];
@@ -65,7 +76,7 @@ impl SweepResult {
             }));
             rows.push(row);
         });
-        text_table(&header, rows)
+        (header, rows)
     }
 
     /// Returns a JSON array with all metrics of each stream of each point.
@@ -96,7 +107,7 @@ impl SweepResult {
     }
 
     /// Calls `call` for each stream of each point with its rows, one per run.
-    fn by_stream(&self, grid: &Grid, mut call: impl FnMut(usize, &str, &[&Vec<Cell>])) {
+    pub(crate) fn by_stream(&self, grid: &Grid, mut call: impl FnMut(usize, &str, &[&Vec<Cell>])) {
         let name = name_column(grid.columns());
         for runs in self.runs.chunk_by(|one, other| one.point == other.point) {
             let streams = runs.iter().map(|run| run.rows.len()).max().unwrap_or(0);
@@ -111,13 +122,32 @@ impl SweepResult {
     }
 }
 
-fn interval(rows: &[&Vec<Cell>], column: usize) -> Option<Interval> {
+/// Returns the metrics of a table, as indices of columns.
+pub(crate) fn metrics(grid: &Grid, stop_rules: &[StopRule]) -> Vec<usize> {
+    let shown_always: &[&str] = if grid.is_fabric() { &FABRIC } else { &LINK };
+    let wanted = |at: &usize| {
+        shown_always.contains(&grid.columns()[*at].name)
+            || stop_rules.iter().any(|rule| rule.column() == *at)
+    };
+    (0..grid.columns().len()).filter(wanted).collect()
+}
+
+/// Returns the heading of a metric, such as `p99 delay`: without the unit, which each cell has.
+pub(crate) fn heading(name: &str) -> String {
+    let words = without_unit(name).replace('_', " ");
+    match words.split_once(' ') {
+        Some((of @ ("delay" | "jitter"), statistic)) => format!("{statistic} {of}"),
+        _ => words,
+    }
+}
+
+pub(crate) fn interval(rows: &[&Vec<Cell>], column: usize) -> Option<Interval> {
     let values: Vec<f64> = rows.iter().filter_map(|row| row[column].number()).collect();
     Interval::of(&values)
 }
 
 /// Formats a mean and its half-width, such as `12.3 ms ± 120 µs`.
-fn format_interval(column: &Column, interval: Interval) -> String {
+pub(crate) fn format_interval(column: &Column, interval: Interval) -> String {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let rounded = |value: f64| value.round() as u64;
     let one = |value: f64| match column.kind {

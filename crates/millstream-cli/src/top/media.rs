@@ -1,10 +1,11 @@
 //! `top` for a media server: changes since the previous update, in total and per client.
 
 use millstream_media::{ClientStatus, FrameCounts, Status};
-use millstream_report::{human, text_table};
+use millstream_report::human;
 use std::fmt::Write as _;
 
 use super::{per_second, percent};
+use crate::terminal::text_table;
 
 /// Formats a media server's changes between two updates.
 pub(super) fn difference(before: &Status, now: &Status) -> String {
@@ -14,8 +15,8 @@ pub(super) fn difference(before: &Status, now: &Status) -> String {
     let draining = if now.draining { ", draining" } else { "" };
     let _ = writeln!(
         text,
-        "; {} clients{draining}, {} admitted so far, {} refused; {} of the link reserved",
-        now.clients.len(),
+        "; {}{draining}, {} admitted so far, {} refused; {} of the link reserved",
+        human::count(now.clients.len() as u64, "client"),
         now.admitted,
         now.refused,
         percent(now.reserved_bps, now.link_bps)

@@ -10,4 +10,5 @@ mod plan;
 mod run;
 mod start;
 mod sweep;
+mod tables;
 mod trace;

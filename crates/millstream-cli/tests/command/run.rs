@@ -284,7 +284,7 @@ source = { kind = "backlog", packets = 1, bytes = 129 }
     let times: Vec<_> =
         rows.lines().skip(1).map(|row| row.split(',').next().unwrap().to_owned()).collect();
     assert_eq!(times, ["0", "5000", "10000"]);
-    assert!(errors.contains("1 packets are queued at the end"), "{errors}");
+    assert!(errors.contains("1 packet queued at the end"), "{errors}");
 }
 
 #[test]

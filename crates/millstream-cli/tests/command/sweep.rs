@@ -206,7 +206,7 @@ fn until_stops_at_the_first_sufficient_number_of_seeds() {
     }
     assert!(needed[1] > 3 && needed[1] < 12, "the rule takes effect: {needed:?}");
     let skipped = 24 - needed.iter().sum::<usize>();
-    assert!(err.contains(&format!("{skipped} of 24 were not needed")), "{err}");
+    assert!(err.contains(&format!("{skipped} of 24 not needed")), "{err}");
 }
 
 #[test]
@@ -285,11 +285,11 @@ fn a_failed_run_is_reported_with_its_settings_and_does_not_stop_the_sweep() {
     // Failed runs and runs with a changed input run again; finished runs do not.
     fs::write(folder.path().join("lost.csv"), trace).unwrap();
     let (_, err) = done(folder.path(), &arguments);
-    assert!(err.contains("4 runs, 2 of them were in the journal"), "{err}");
+    assert!(err.contains("4 runs, 2 of them from the journal"), "{err}");
     assert_eq!(dataset().len(), 8);
     fs::write(folder.path().join("lost.csv"), format!("{trace}5,calls,100\n")).unwrap();
     let (_, err) = done(folder.path(), &arguments);
-    assert!(err.contains("4 runs, 2 of them were in the journal"), "{err}");
+    assert!(err.contains("4 runs, 2 of them from the journal"), "{err}");
     assert_eq!(dataset()[0]["arrived"], "2");
 }
 
@@ -348,14 +348,14 @@ fn a_killed_sweep_resumes_and_gives_equal_bytes() {
     fs::write(&journal, torn).unwrap();
     let before = journal_lines(&journal) - 1;
     let (_, err) = done(path, &killed);
-    assert!(err.contains(&format!("24 runs, {before} of them were in the journal")), "{err}");
+    assert!(err.contains(&format!("24 runs, {before} of them from the journal")), "{err}");
     for file in ["sweep.csv", "sweep.parquet"] {
         let read = |folder: &str| fs::read(path.join(folder).join(file)).unwrap();
         assert!(read("killed") == read("whole"), "{file}");
     }
     assert_eq!(journal_lines(&journal), 25);
     let (_, err) = done(path, &killed);
-    assert!(err.contains("24 runs, 24 of them were in the journal"), "{err}");
+    assert!(err.contains("24 runs, 24 of them from the journal"), "{err}");
 }
 
 #[cfg(unix)]
@@ -372,10 +372,10 @@ fn ctrl_c_keeps_finished_runs() {
     let err = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(130), "{err}");
     let kept = journal_lines(&journal) - 1;
-    assert!(err.contains(&format!("interrupted: {kept} runs are in d.csv.journal")), "{err}");
+    assert!(err.contains(&format!("interrupted: {kept} runs kept in d.csv.journal")), "{err}");
     assert!(!folder.path().join("d.csv").exists());
     let (_, err) = done(folder.path(), &arguments);
-    assert!(err.contains(&format!("24 runs, {kept} of them were in the journal")), "{err}");
+    assert!(err.contains(&format!("24 runs, {kept} of them from the journal")), "{err}");
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn more_seeds_add_to_a_sweep_and_another_grid_is_refused() {
     let path = folder.path();
     done(path, &["--seeds", "2", "--out", "d.csv"]);
     let (_, err) = done(path, &["--seeds", "3,2,1", "--out", "d.csv"]);
-    assert!(err.contains("3 runs, 2 of them were in the journal"), "{err}");
+    assert!(err.contains("3 runs, 2 of them from the journal"), "{err}");
     let seeds = rows(&fs::read_to_string(path.join("d.csv")).unwrap());
     let seeds: Vec<&str> = seeds.iter().map(|row| &*row["seed"]).collect();
     assert_eq!(seeds, ["3", "3", "2", "2", "1", "1"]);
@@ -423,4 +423,40 @@ fn an_input_is_not_overwritten() {
     assert_eq!(status, 2);
     assert!(err.contains("is an input of this run"), "{err}");
     assert_eq!(fs::read_to_string(folder.path().join("t.csv")).unwrap(), trace);
+}
+
+#[test]
+fn the_page_has_settings_rows_and_charts() {
+    let folder = folder(LINK);
+    let page = |arguments: &[&str]| {
+        let report = [&["--report", "page.html"], arguments].concat();
+        let (_, err) = done(folder.path(), &report);
+        assert!(err.contains("report: page.html"), "{err}");
+        fs::read_to_string(folder.path().join("page.html")).unwrap()
+    };
+    let rates = "link.rate=8 Mbit/s,9 Mbit/s,10 Mbit/s";
+    let html = page(&["--set", rates, "--seeds", "3", "--workers", "2"]);
+    assert!(html == page(&["--set", rates, "--seeds", "3", "--workers", "1"]));
+    for text in ["Mean delay", "p99 delay (ms)", "link.rate (Mbit/s)", "3 (1 to 3)", "± half"] {
+        assert!(html.contains(text), "no {text}");
+    }
+    assert_eq!(html.matches("<td class=\"name\">calls</td>").count(), 3);
+    assert!(!html.contains("<script") && !html.contains(" src=\""));
+    let html = page(&["--set", "scheduler.discipline=fifo,drr", "--until", "sent=1%"]);
+    assert!(html.contains("<h2>Sent</h2>") && html.contains("<circle"));
+}
+
+#[test]
+fn the_page_is_not_another_output_or_an_input() {
+    let folder = folder(LINK);
+    let refused = |arguments: &[&str]| {
+        let (status, _, err) = outcome(folder.path(), arguments);
+        assert_eq!(status, 2, "{err}");
+        err
+    };
+    assert!(refused(&["--report", "s.toml"]).contains("is an input"));
+    assert!(refused(&["--out", "d.csv", "--report", "d.csv"]).contains("the same file"));
+    assert!(refused(&["--json", "--report", "-"]).contains("both write to standard output"));
+    let (page, _) = done(folder.path(), &["--report", "-"]);
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
 }

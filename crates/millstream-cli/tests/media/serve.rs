@@ -221,7 +221,7 @@ fn a_restarted_server_takes_over_its_clients() {
     });
     assert_eq!(server.data_plane, Some(data_plane));
     // The interleaved client ended with its connection.
-    assert_eq!(server.line(), "1 clients taken over from the previous server");
+    assert_eq!(server.line(), "1 client taken over from the previous server");
     player.watch(Duration::from_millis(500));
     let frames = player.frames();
     // Frames continue after the crash without a gap.
