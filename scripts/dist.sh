@@ -158,8 +158,9 @@ python() {
     (
         static_libpcap
         cd python
+        maturin sdist --quiet --out ../dist 2>/dev/null
         RUSTFLAGS=$flags maturin build --quiet --profile dist --locked --out ../dist \
-            --compatibility manylinux_2_35 --auditwheel check --sdist
+            --compatibility manylinux_2_35 --auditwheel check
     )
 }
 
