@@ -3,12 +3,12 @@
 # source distribution, crates, a list of components (CycloneDX) and SHA-256 sums. Two runs on one
 # commit give equal bytes. Needs root to install missing tools by apt.
 #
-# Usage: dist.sh [PART...]: deb, tarball, image, python, crates, sbom; all by default. `image` needs
+# Usage: dist.sh [PART...]: deb, tarball, image, wheel, crates, sbom; all by default. `image` needs
 # `tarball`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-[[ $# -gt 0 ]] || set -- deb tarball image python crates sbom
+[[ $# -gt 0 ]] || set -- deb tarball image wheel crates sbom
 parts=" $* "
 wants() { [[ $parts == *" $1 "* ]]; }
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
@@ -152,13 +152,13 @@ image() {
     pack "$staging/oci" . >"dist/$name.oci.tar"
 }
 
-python() {
+wheel() {
     # shellcheck disable=SC1091
     source scripts/python-env.sh
     (
         static_libpcap
         cd python
-        maturin sdist --quiet --out ../dist 2>/dev/null
+        maturin sdist --quiet --out ../dist
         RUSTFLAGS=$flags maturin build --quiet --profile dist --locked --out ../dist \
             --compatibility manylinux_2_35 --auditwheel check
     )
@@ -186,7 +186,7 @@ sbom() {
 }
 
 if wants deb || wants tarball; then shared_files; fi
-for part in deb tarball image python crates sbom; do
+for part in deb tarball image wheel crates sbom; do
     if wants "$part"; then
         echo "building: $part ($SECONDS s so far)"
         "$part"
