@@ -158,7 +158,7 @@ wheel() {
     (
         static_libpcap
         cd python
-        maturin sdist --quiet --out ../dist
+        maturin sdist --out ../dist 2>&1 | grep Built
         RUSTFLAGS=$flags maturin build --quiet --profile dist --locked --out ../dist \
             --compatibility manylinux_2_35 --auditwheel check
     )
