@@ -107,8 +107,9 @@ for suite in "$@"; do
     inside /tmp/venv/bin/pip install --quiet --no-index --find-links /tmp/wheels millstream
     inside /tmp/venv/bin/python -c '
 import millstream
-scenario = millstream.Scenario(rate="10 Mbit/s", discipline="edf", duration="1 s")
-scenario.add_stream("voice", period="20 ms", source="generate", size="200 B", interval="20 ms")
+scenario = millstream.Scenario("10 Mbit/s", "edf", duration="1 s")
+cbr = {"kind": "cbr", "bytes": 200, "rate": "80 kbit/s"}
+scenario = scenario.stream("voice", period="20 ms", source=cbr)
 row = scenario.run().streams.slice(0, 1).to_pylist()[0]
 assert (row["stream"], row["sent"]) == ("voice", 50), row
 print(millstream.__version__)'
@@ -121,10 +122,9 @@ root=$target/roots/image
 rm -rf "$root" "$target/roots/oci"
 mkdir -p "$target/roots/oci"
 tar -C "$target/roots/oci" -xf dist/millstream-*.oci.tar
-umoci raw unpack --image "$target/roots/oci:$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)" \
-    "$root"
-entry=$(umoci stat --image "$target/roots/oci" --json 2>/dev/null | head -0
-    grep -ho '"Entrypoint":\[[^]]*\]' "$target"/roots/oci/blobs/sha256/* | head -1)
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+umoci raw unpack --image "$target/roots/oci:$version" "$root"
+entry=$(grep -ho '"Entrypoint":\[[^]]*\]' "$target"/roots/oci/blobs/sha256/* | head -1)
 [[ $entry = '"Entrypoint":["/usr/bin/millstream"]' ]] || fail "image: its entry point is $entry"
 mkdir -p "$root/tmp"
 inside() { unshare --net chroot "$root" "$@"; }
