@@ -129,7 +129,7 @@ class Departure:
         """The deadline at service or drop, ns."""
     @property
     def event(self) -> str:
-        """``sent``, ``dropped-late`` or ``dropped-full``."""
+        """``sent``, ``dropped-late``, ``dropped-full`` or ``dropped-aqm``."""
     @property
     def tag(self) -> int:
         """The caller's number."""

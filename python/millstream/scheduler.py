@@ -24,7 +24,7 @@ from millstream.scenario import toml_keys
 NO_DEADLINE = 2**64 - 1
 
 #: Names of the codes in ``DepartureColumns.event``.
-EVENTS = ("sent", "dropped-late", "dropped-full")
+EVENTS = ("sent", "dropped-late", "dropped-full", "dropped-aqm")
 
 
 class Discipline(Protocol):

@@ -36,7 +36,7 @@ pub(crate) struct Departure {
     arrival_ns: u64,
     /// The deadline at service or drop, ns.
     deadline_ns: Option<u64>,
-    /// `sent`, `dropped-late` or `dropped-full`.
+    /// `sent`, `dropped-late`, `dropped-full` or `dropped-aqm`.
     event: &'static str,
     /// The caller's number.
     tag: u64,
