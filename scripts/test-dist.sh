@@ -42,14 +42,14 @@ files() {
 
 # The wheels that Millstream's needs, for the Python of the root.
 wheels() {
-    local python to=$target/roots/$suite.wheels
-    python=$(inside python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    local running to=$target/roots/$suite.wheels
+    running=$(inside python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])')
     if [[ ! -e $to/done ]]; then
         rm -rf "$to"
         # shellcheck disable=SC1091
         (
             source scripts/python-env.sh
-            pip download --quiet --only-binary :all: --python-version "$python" --dest "$to" \
+            pip download --quiet --only-binary :all: --python-version "$running" --dest "$to" \
                 --platform manylinux_2_28_x86_64 --platform manylinux2014_x86_64 \
                 numpy pyarrow tomli-w tqdm
         )
