@@ -111,7 +111,7 @@ scenario = millstream.Scenario("10 Mbit/s", "edf", duration="1 s")
 cbr = {"kind": "cbr", "bytes": 200, "rate": "80 kbit/s"}
 scenario = scenario.stream("voice", period="20 ms", source=cbr)
 row = scenario.run().streams.slice(0, 1).to_pylist()[0]
-assert (row["stream"], row["sent"]) == ("voice", 50), row
+assert row["sent"] == 50, row
 print(millstream.__version__)'
     echo "$suite: wheel: installed and simulated in $SECONDS s"
     rm -rf "$root"
