@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 """Checks the HTML pages in Chromium: the reports of a link, a fabric and sweeps, and the dashboard.
 
-Usage: scripts/accessibility.py [DIRECTORY]. Needs target/release/millstream, or MILLSTREAM. Keeps
-pages and screenshots in DIRECTORY if given. Makes its Python environment, and as root installs
-Chromium by apt.
+Usage: scripts/accessibility.py [--update] [DIRECTORY]. Needs target/release/millstream, or
+MILLSTREAM. Keeps pages and screenshots in DIRECTORY if given. Makes its Python environment, and as
+root installs Chromium by apt.
 
 Each page is opened in widths of a telephone and a desktop, light and dark. It fails on findings of
 axe-core that are serious or critical, on text that is shown smaller than 11 px, on a page that is
 wider than the window, and on errors on the console, such as violations of the page's policy. It
 also fails if it does not find the defects of a page that has one of each kind.
+
+Screenshots of the reports are compared with scripts/screenshots.json, which --update writes: the
+mean brightness of squares, an eighth of the page's width each. With another version of Chromium or
+another font they cannot be compared, and it says so.
 """
 
+import json
 import os
 import re
 import shutil
@@ -25,10 +30,17 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "accessibility"
+ENVIRONMENT = (
+    Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "accessibility"
+)
 PACKAGES = ROOT / "scripts/accessibility.txt"
 PROGRAM = os.environ.get("MILLSTREAM", str(ROOT / "target/release/millstream"))
 WIDTHS = (390, 1240)
+SCREENSHOTS = ROOT / "scripts/screenshots.json"
+#: The squares of a screenshot's width.
+SQUARES = 8
+#: The most by which the height of a page, as a share, and the brightness of a square may differ.
+MOST_TALLER, MOST_BRIGHTER = 0.02, 24
 #: The least size of text, px.
 LEAST = 11
 #: A page with a defect of each kind, and what finds it.
@@ -37,7 +49,13 @@ CANARY = """<!DOCTYPE html><html lang="en"><title>canary</title>
 <script>1</script><p style="font-size: 10px">small</p><p style="width: 1500px">wide</p>
 <svg viewBox="0 0 80 20" width="40"><text y="15" font-size="16">svg</text></svg><p><a href="/"></a>
 """
-DEFECTS = ("10.0 px: small", "8.0 px: svg", "px wide", "Content Security Policy", "link-name")
+DEFECTS = (
+    "10.0 px: small",
+    "8.0 px: svg",
+    "px wide",
+    "Content Security Policy",
+    "link-name",
+)
 #: Returns the text elements that are shown smaller than the argument.
 SMALL = """least => {
     const found = [];
@@ -64,7 +82,14 @@ def prepare() -> None:
         print("creating the Python environment of the page checks (once)", flush=True)
         shutil.rmtree(ENVIRONMENT, ignore_errors=True)
         venv.create(ENVIRONMENT, with_pip=True)
-        install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]
+        install = [
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "-r",
+        ]
         subprocess.run([ENVIRONMENT / "bin/python", *install, PACKAGES], check=True)
         stamp.write_text(wanted)
     if Path(sys.prefix) != ENVIRONMENT:
@@ -82,7 +107,8 @@ def browser() -> str:
 def make(directory: Path) -> dict[str, str]:
     """Writes the pages; returns their addresses by name."""
     link, compare, fabric = (
-        str(ROOT / f"examples/{name}/scenario.toml") for name in ("uplink", "compare", "fabric")
+        str(ROOT / f"examples/{name}/scenario.toml")
+        for name in ("uplink", "compare", "fabric")
     )
     disciplines = "scheduler.discipline=fifo,wfq,drr,dwcs"
     commands = {
@@ -90,14 +116,23 @@ def make(directory: Path) -> dict[str, str]:
         "fabric": ["run", fabric, "--set", "scenario.duration=5 ms"],
         "sweep": ["sweep", compare, "--seeds", "3", "--set", disciplines],
         "sweep-rates": [
-            *("sweep", compare, "--seeds", "3", "--set", "link.rate=8 Mbit/s,9 Mbit/s,12 Mbit/s"),
+            *(
+                "sweep",
+                compare,
+                "--seeds",
+                "3",
+                "--set",
+                "link.rate=8 Mbit/s,9 Mbit/s,12 Mbit/s",
+            ),
             *("--set", "scheduler.discipline=fifo,drr"),
         ],
     }
     pages = {}
     for name, command in commands.items():
         page = directory / f"{name}.html"
-        subprocess.run([PROGRAM, *command, "--report", page], check=True, capture_output=True)
+        subprocess.run(
+            [PROGRAM, *command, "--report", page], check=True, capture_output=True
+        )
         pages[name] = page.as_uri()
     return pages
 
@@ -112,7 +147,10 @@ def dashboard(directory: Path) -> Iterator[str]:
     file = directory / "media.toml"
     file.write_text(text)
     server = subprocess.Popen(
-        [PROGRAM, "serve", file], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+        [PROGRAM, "serve", file],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         assert server.stderr
@@ -126,6 +164,70 @@ def dashboard(directory: Path) -> Iterator[str]:
         server.wait()
 
 
+def brightness(picture: Path) -> list[list[int]]:
+    """Returns the mean brightness of the squares of a screenshot, 0 to 255, by rows."""
+    from PIL import Image
+
+    with Image.open(picture) as image:
+        rows = max(1, round(image.height * SQUARES / image.width))
+        small = image.convert("L").resize((SQUARES, rows), Image.Resampling.BOX)
+        cells = list(small.getdata())
+    return [cells[at : at + SQUARES] for at in range(0, len(cells), SQUARES)]
+
+
+def environment(chromium: str) -> str:
+    """Returns the versions that decide on the pixels of a page."""
+    version = subprocess.run(
+        [chromium, "--version"], capture_output=True, text=True, check=True
+    )
+    font = subprocess.run(
+        ["fc-match", "system-ui"], capture_output=True, text=True, check=False
+    )
+    return f"{version.stdout.split(' built')[0].strip()}; {font.stdout.strip()}"
+
+
+def compare(
+    directory: Path, chromium: str, names: list[str], update: bool
+) -> list[str]:
+    """Compares the screenshots of pages with the known ones; returns their problems."""
+    shown = {
+        view: brightness(directory / f"{view}.png")
+        for view in (
+            f"{n}-{w}-{s}" for n in names for w in WIDTHS for s in ("light", "dark")
+        )
+    }
+    here = environment(chromium)
+    if update:
+        rows = {
+            view: [bytes(row).hex() for row in rows] for view, rows in shown.items()
+        }
+        known = {"environment": here, "views": rows}
+        SCREENSHOTS.write_text(json.dumps(known, indent=1) + "\n")
+        return []
+    known = json.loads(SCREENSHOTS.read_text())
+    if known["environment"] != here:
+        print(
+            f"screenshots: cannot tell; known for {known['environment']}, here {here}"
+        )
+        return []
+    problems = []
+    for view, rows in shown.items():
+        before = [list(bytes.fromhex(row)) for row in known["views"].get(view, [])]
+        if abs(len(rows) - len(before)) > max(1, MOST_TALLER * len(before)):
+            problems.append(
+                f"{view}: {len(rows)} rows of squares instead of {len(before)}"
+            )
+            continue
+        pairs = (
+            zip(one, other, strict=True)
+            for one, other in zip(rows, before, strict=False)
+        )
+        most = max(abs(one - other) for row in pairs for one, other in row)
+        if most > MOST_BRIGHTER:
+            problems.append(f"{view}: a square differs by {most} of 255 levels")
+    return [f"{problem}; --update accepts it" for problem in problems]
+
+
 def view(page: Any, place: str, address: str, picture: Path) -> list[str]:
     """Opens a page in the browser's window `page`; returns its problems."""
     from axe_playwright_python.sync_playwright import Axe
@@ -134,7 +236,9 @@ def view(page: Any, place: str, address: str, picture: Path) -> list[str]:
 
     def report(message: Any) -> None:
         # The dashboard asks a server for a history, which not all have.
-        if message.type == "error" and not message.text.startswith("Failed to load resource"):
+        if message.type == "error" and not message.text.startswith(
+            "Failed to load resource"
+        ):
             problems.append(message.text)
 
     page.on("console", report)
@@ -154,7 +258,10 @@ def view(page: Any, place: str, address: str, picture: Path) -> list[str]:
 
 
 def check(
-    pages: dict[str, str], directory: Path, chromium: str, widths: tuple[int, ...] = WIDTHS
+    pages: dict[str, str],
+    directory: Path,
+    chromium: str,
+    widths: tuple[int, ...] = WIDTHS,
 ) -> list[str]:
     """Returns the problems of all pages."""
     from playwright.sync_api import sync_playwright
@@ -171,7 +278,9 @@ def check(
                         viewport={"width": width, "height": 900}, color_scheme=scheme
                     )
                     picture = directory / f"{name}-{width}-{scheme}.png"
-                    problems += view(page, f"{name}, {width} px, {scheme}", address, picture)
+                    problems += view(
+                        page, f"{name}, {width} px, {scheme}", address, picture
+                    )
                     page.close()
         running.close()
     return problems
@@ -183,21 +292,29 @@ def main() -> None:
     started = time.monotonic()
     chromium = browser()
     with tempfile.TemporaryDirectory() as made:
-        directory = Path(sys.argv[1]) if sys.argv[1:] else Path(made)
+        arguments = [argument for argument in sys.argv[1:] if argument != "--update"]
+        directory = Path(arguments[0]) if arguments else Path(made)
         directory.mkdir(parents=True, exist_ok=True)
         canary = Path(made) / "canary.html"
         canary.write_text(CANARY)
-        found = "\n".join(check({"canary": canary.as_uri()}, Path(made), chromium, (390,)))
+        found = "\n".join(
+            check({"canary": canary.as_uri()}, Path(made), chromium, (390,))
+        )
         if missing := [defect for defect in DEFECTS if defect not in found]:
-            sys.exit(f"error: defects of the canary not found: {missing}; found:\n{found}")
+            sys.exit(
+                f"error: defects of the canary not found: {missing}; found:\n{found}"
+            )
         pages = make(directory)
         with dashboard(Path(made)) as address:
             problems = check({**pages, "dashboard": address}, directory, chromium)
+        problems += compare(directory, chromium, list(pages), "--update" in sys.argv)
     for problem in problems:
         print(problem)
     if problems:
         sys.exit(f"error: problems of pages: {len(problems)}")
-    print(f"pages: {len(pages) + 1} of 4 views each, {time.monotonic() - started:.0f} s")
+    print(
+        f"pages: {len(pages) + 1} of 4 views each, {time.monotonic() - started:.0f} s"
+    )
 
 
 if __name__ == "__main__":

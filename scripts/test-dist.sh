@@ -88,8 +88,12 @@ for suite in "$@"; do
         millstream/grafana/millstream.json doc/millstream/examples/router/router.toml; do
         [[ -s $root/usr/share/$page ]] || fail "$suite: no /usr/share/$page"
     done
+    inside getent passwd millstream >/dev/null || fail "$suite: no user millstream"
+    grep -q '^User=millstream' "$root/usr/lib/systemd/system/millstream-router.service" ||
+        fail "$suite: the unit has another user"
     inside dpkg --install /tmp/millstream.deb >/dev/null
     inside dpkg --purge millstream >/dev/null
+    ! inside getent passwd millstream >/dev/null || fail "$suite: the user is left"
     after=$(files)
     [[ $before = "$after" ]] || {
         diff <(echo "$before") <(echo "$after") >&2 || true

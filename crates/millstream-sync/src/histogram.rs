@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(counts.sum_ns(), times.iter().sum());
         assert_eq!(counts.longest_ns(), times[9_999]);
         for per_mille in [0, 1, 500, 900, 990, 999, 1_000] {
-            let rank = (10 * per_mille).max(1) as usize;
+            let rank = usize::try_from((10 * per_mille).max(1)).unwrap();
             let (exact, shown) = (times[rank - 1], counts.quantile_ns(per_mille));
             assert!(
                 shown >= exact && (shown - exact) * 32 <= exact,
