@@ -198,11 +198,9 @@ def compare(
     }
     here = environment(chromium)
     if update:
-        rows = {
-            view: [bytes(row).hex() for row in rows] for view, rows in shown.items()
-        }
-        known = {"environment": here, "views": rows}
-        SCREENSHOTS.write_text(json.dumps(known, indent=1) + "\n")
+        views = {view: [bytes(row).hex() for row in rows] for view, rows in shown.items()}
+        written = {"environment": here, "views": views}
+        SCREENSHOTS.write_text(json.dumps(written, indent=1) + "\n")
         return []
     known = json.loads(SCREENSHOTS.read_text())
     if known["environment"] != here:
