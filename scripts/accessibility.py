@@ -30,9 +30,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENT = (
-    Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "accessibility"
-)
+ENVIRONMENT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "accessibility"
 PACKAGES = ROOT / "scripts/accessibility.txt"
 PROGRAM = os.environ.get("MILLSTREAM", str(ROOT / "target/release/millstream"))
 WIDTHS = (390, 1240)
@@ -107,8 +105,7 @@ def browser() -> str:
 def make(directory: Path) -> dict[str, str]:
     """Writes the pages; returns their addresses by name."""
     link, compare, fabric = (
-        str(ROOT / f"examples/{name}/scenario.toml")
-        for name in ("uplink", "compare", "fabric")
+        str(ROOT / f"examples/{name}/scenario.toml") for name in ("uplink", "compare", "fabric")
     )
     disciplines = "scheduler.discipline=fifo,wfq,drr,dwcs"
     commands = {
@@ -130,9 +127,7 @@ def make(directory: Path) -> dict[str, str]:
     pages = {}
     for name, command in commands.items():
         page = directory / f"{name}.html"
-        subprocess.run(
-            [PROGRAM, *command, "--report", page], check=True, capture_output=True
-        )
+        subprocess.run([PROGRAM, *command, "--report", page], check=True, capture_output=True)
         pages[name] = page.as_uri()
     return pages
 
@@ -177,24 +172,16 @@ def brightness(picture: Path) -> list[list[int]]:
 
 def environment(chromium: str) -> str:
     """Returns the versions that decide on the pixels of a page."""
-    version = subprocess.run(
-        [chromium, "--version"], capture_output=True, text=True, check=True
-    )
-    font = subprocess.run(
-        ["fc-match", "system-ui"], capture_output=True, text=True, check=False
-    )
+    version = subprocess.run([chromium, "--version"], capture_output=True, text=True, check=True)
+    font = subprocess.run(["fc-match", "system-ui"], capture_output=True, text=True, check=False)
     return f"{version.stdout.split(' built')[0].strip()}; {font.stdout.strip()}"
 
 
-def compare(
-    directory: Path, chromium: str, names: list[str], update: bool
-) -> list[str]:
+def compare(directory: Path, chromium: str, names: list[str], update: bool) -> list[str]:
     """Compares the screenshots of pages with the known ones; returns their problems."""
     shown = {
         view: brightness(directory / f"{view}.png")
-        for view in (
-            f"{n}-{w}-{s}" for n in names for w in WIDTHS for s in ("light", "dark")
-        )
+        for view in (f"{n}-{w}-{s}" for n in names for w in WIDTHS for s in ("light", "dark"))
     }
     here = environment(chromium)
     if update:
@@ -204,22 +191,15 @@ def compare(
         return []
     known = json.loads(SCREENSHOTS.read_text())
     if known["environment"] != here:
-        print(
-            f"screenshots: cannot tell; known for {known['environment']}, here {here}"
-        )
+        print(f"screenshots: cannot tell; known for {known['environment']}, here {here}")
         return []
     problems = []
     for view, rows in shown.items():
         before = [list(bytes.fromhex(row)) for row in known["views"].get(view, [])]
         if abs(len(rows) - len(before)) > max(1, MOST_TALLER * len(before)):
-            problems.append(
-                f"{view}: {len(rows)} rows of squares instead of {len(before)}"
-            )
+            problems.append(f"{view}: {len(rows)} rows of squares instead of {len(before)}")
             continue
-        pairs = (
-            zip(one, other, strict=True)
-            for one, other in zip(rows, before, strict=False)
-        )
+        pairs = (zip(one, other, strict=True) for one, other in zip(rows, before, strict=False))
         most = max(abs(one - other) for row in pairs for one, other in row)
         if most > MOST_BRIGHTER:
             problems.append(f"{view}: a square differs by {most} of 255 levels")
@@ -234,9 +214,7 @@ def view(page: Any, place: str, address: str, picture: Path) -> list[str]:
 
     def report(message: Any) -> None:
         # The dashboard asks a server for a history, which not all have.
-        if message.type == "error" and not message.text.startswith(
-            "Failed to load resource"
-        ):
+        if message.type == "error" and not message.text.startswith("Failed to load resource"):
             problems.append(message.text)
 
     page.on("console", report)
@@ -276,9 +254,7 @@ def check(
                         viewport={"width": width, "height": 900}, color_scheme=scheme
                     )
                     picture = directory / f"{name}-{width}-{scheme}.png"
-                    problems += view(
-                        page, f"{name}, {width} px, {scheme}", address, picture
-                    )
+                    problems += view(page, f"{name}, {width} px, {scheme}", address, picture)
                     page.close()
         running.close()
     return problems
@@ -295,13 +271,9 @@ def main() -> None:
         directory.mkdir(parents=True, exist_ok=True)
         canary = Path(made) / "canary.html"
         canary.write_text(CANARY)
-        found = "\n".join(
-            check({"canary": canary.as_uri()}, Path(made), chromium, (390,))
-        )
+        found = "\n".join(check({"canary": canary.as_uri()}, Path(made), chromium, (390,)))
         if missing := [defect for defect in DEFECTS if defect not in found]:
-            sys.exit(
-                f"error: defects of the canary not found: {missing}; found:\n{found}"
-            )
+            sys.exit(f"error: defects of the canary not found: {missing}; found:\n{found}")
         pages = make(directory)
         with dashboard(Path(made)) as address:
             problems = check({**pages, "dashboard": address}, directory, chromium)
@@ -310,9 +282,7 @@ def main() -> None:
         print(problem)
     if problems:
         sys.exit(f"error: problems of pages: {len(problems)}")
-    print(
-        f"pages: {len(pages) + 1} of 4 views each, {time.monotonic() - started:.0f} s"
-    )
+    print(f"pages: {len(pages) + 1} of 4 views each, {time.monotonic() - started:.0f} s")
 
 
 if __name__ == "__main__":
