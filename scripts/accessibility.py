@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Checks the HTML pages in Chromium: the reports of a link, a fabric and sweeps, and the dashboard.
 
-Usage: scripts/accessibility.py [--update] [DIRECTORY]. Needs target/release/millstream, or
+Usage: scripts/accessibility.py [--all | --update] [DIRECTORY]. Needs target/release/millstream, or
 MILLSTREAM. Keeps pages and screenshots in DIRECTORY if given. Makes its Python environment, and as
 root installs Chromium by apt.
 
-Each page is opened in widths of a telephone and a desktop, light and dark. It fails on findings of
+Each page is opened in the width of a telephone, light, and of a desktop, dark; with --all in both
+widths, light and dark. It fails on findings of
 axe-core that are serious or critical, on text that is shown smaller than 11 px, on a page that is
 wider than the window, and on errors on the console, such as violations of the page's policy. It
 also fails if it does not find the defects of a page that has one of each kind.
@@ -33,7 +34,9 @@ ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / "accessibility"
 PACKAGES = ROOT / "scripts/accessibility.txt"
 PROGRAM = os.environ.get("MILLSTREAM", str(ROOT / "target/release/millstream"))
-WIDTHS = (390, 1240)
+#: Widths, px, and colour schemes. A finding depends on one of the two, so two views show each.
+VIEWS = ((390, "light"), (1240, "dark"))
+ALL_VIEWS = (*VIEWS, (390, "dark"), (1240, "light"))
 SCREENSHOTS = ROOT / "scripts/screenshots.json"
 #: The squares of a screenshot's width.
 SQUARES = 8
@@ -177,12 +180,9 @@ def environment(chromium: str) -> str:
     return f"{version.stdout.split(' built')[0].strip()}; {font.stdout.strip()}"
 
 
-def compare(directory: Path, chromium: str, names: list[str], update: bool) -> list[str]:
-    """Compares the screenshots of pages with the known ones; returns their problems."""
-    shown = {
-        view: brightness(directory / f"{view}.png")
-        for view in (f"{n}-{w}-{s}" for n in names for w in WIDTHS for s in ("light", "dark"))
-    }
+def compare(directory: Path, chromium: str, views: list[str], update: bool) -> list[str]:
+    """Compares screenshots with the known ones, by name; returns their problems."""
+    shown = {view: brightness(directory / f"{view}.png") for view in views}
     here = environment(chromium)
     if update:
         views = {view: [bytes(row).hex() for row in rows] for view, rows in shown.items()}
@@ -248,14 +248,13 @@ def check(
         options = ["--no-sandbox", "--disable-gpu"]
         running = playwright.chromium.launch(executable_path=chromium, args=options)
         for name, address in pages.items():
-            for width in widths:
-                for scheme in ("light", "dark"):
-                    page = running.new_page(
-                        viewport={"width": width, "height": 900}, color_scheme=scheme
-                    )
-                    picture = directory / f"{name}-{width}-{scheme}.png"
-                    problems += view(page, f"{name}, {width} px, {scheme}", address, picture)
-                    page.close()
+            for width, scheme in views:
+                page = running.new_page(
+                    viewport={"width": width, "height": 900}, color_scheme=scheme
+                )
+                picture = directory / f"{name}-{width}-{scheme}.png"
+                problems += view(page, f"{name}, {width} px, {scheme}", address, picture)
+                page.close()
         running.close()
     return problems
 
@@ -266,23 +265,26 @@ def main() -> None:
     started = time.monotonic()
     chromium = browser()
     with tempfile.TemporaryDirectory() as made:
-        arguments = [argument for argument in sys.argv[1:] if argument != "--update"]
+        arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
+        update = "--update" in sys.argv
+        views = ALL_VIEWS if update or "--all" in sys.argv else VIEWS
         directory = Path(arguments[0]) if arguments else Path(made)
         directory.mkdir(parents=True, exist_ok=True)
         canary = Path(made) / "canary.html"
         canary.write_text(CANARY)
-        found = "\n".join(check({"canary": canary.as_uri()}, Path(made), chromium, (390,)))
+        found = "\n".join(check({"canary": canary.as_uri()}, Path(made), chromium, VIEWS[:1]))
         if missing := [defect for defect in DEFECTS if defect not in found]:
             sys.exit(f"error: defects of the canary not found: {missing}; found:\n{found}")
         pages = make(directory)
         with dashboard(Path(made)) as address:
-            problems = check({**pages, "dashboard": address}, directory, chromium)
-        problems += compare(directory, chromium, list(pages), "--update" in sys.argv)
+            problems = check({**pages, "dashboard": address}, directory, chromium, views)
+        shown = [f"{name}-{width}-{scheme}" for name in pages for width, scheme in views]
+        problems += compare(directory, chromium, shown, update)
     for problem in problems:
         print(problem)
     if problems:
         sys.exit(f"error: problems of pages: {len(problems)}")
-    print(f"pages: {len(pages) + 1} of 4 views each, {time.monotonic() - started:.0f} s")
+    print(f"pages: {len(pages) + 1} of {len(views)} views each, {time.monotonic() - started:.0f} s")
 
 
 if __name__ == "__main__":

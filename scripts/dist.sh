@@ -184,7 +184,8 @@ sbom() {
     tool cargo-cyclonedx 0.5.9
     "$tools/bin/cargo-cyclonedx" cyclonedx --quiet --format json --spec-version 1.5 \
         --manifest-path crates/millstream-cli/Cargo.toml --override-filename millstream
-    mv crates/millstream-cli/millstream.json "dist/millstream-$version.cdx.json"
+    sed "s|$PWD|/millstream|g" crates/millstream-cli/millstream.json \
+        >"dist/millstream-$version.cdx.json"
     find crates conformance benches papers -name millstream.json -delete
 }
 

@@ -86,8 +86,6 @@ pub struct Scheduler<S: Select> {
     store: PacketStore<S::Stamp>,
     /// The flows of each stream that has some; empty if none has.
     flows: Vec<Option<Box<FlowQueues>>>,
-    /// Packets that arrivals dropped from other flows, until the next decision reports them.
-    displaced: Vec<Departure>,
     /// The packets that wait in all flows.
     in_flows: u64,
 }
@@ -115,7 +113,7 @@ impl<S: Select> Scheduler<S> {
     pub fn over(selector: S) -> Self {
         let gates = EligibilityGates::new(Link::default());
         let store = PacketStore { queues: Queues::new(u32::MAX - 1), gates };
-        Self { selector, store, flows: Vec::new(), displaced: Vec::new(), in_flows: 0 }
+        Self { selector, store, flows: Vec::new(), in_flows: 0 }
     }
 
     /// Limits the packets that wait in all streams together; further arrivals are dropped as at a
@@ -196,8 +194,8 @@ impl<S: Select> Scheduler<S> {
     /// [flows](Contract::flows), the stream's packets are one queue. Returns its number among the
     /// stream's arrivals, from 0.
     ///
-    /// At a limit of the flows, packets of the longest flow are dropped. The next
-    /// [`decide`](Self::decide) reports them to its observer.
+    /// At a limit of the flows, packets of the longest flow are dropped, which may include this one;
+    /// `observer` gets them.
     ///
     /// # Errors
     /// Returns the packet's departure, if the stream has no flows and its queue is full.
@@ -210,8 +208,8 @@ impl<S: Select> Scheduler<S> {
         now_ns: u64,
         stream: StreamId,
         packet: Packet,
-        flow: u32,
-        ecn: Ecn,
+        (flow, ecn): (u32, Ecn),
+        observer: &mut (impl Observer + ?Sized),
     ) -> Result<u64, Departure> {
         let Some(Some(flows)) = self.flows.get_mut(stream.index()) else {
             return self.enqueue(now_ns, stream, packet);
@@ -220,12 +218,12 @@ impl<S: Select> Scheduler<S> {
         let arrival = FlowPacket { packet, number, arrival_ns: now_ns, ecn };
         let before = flows.packets();
         flows.push(flow, arrival, &mut |dropped| {
-            self.displaced.push(departure(stream, &dropped, now_ns, Event::DroppedFull));
+            observer.dropped(&departure(stream, &dropped, now_ns, Event::DroppedFull));
         });
         self.in_flows = self.in_flows + u64::from(flows.packets()) - u64::from(before);
         if self.store.queues.waiting(stream).packets == 0 {
             self.advance(now_ns);
-            self.commit(now_ns, stream, &mut ());
+            self.commit(now_ns, stream, observer);
         }
         Ok(number)
     }
@@ -304,9 +302,6 @@ impl<S: Select> Scheduler<S> {
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<Departure> {
         self.advance(now_ns);
-        if !self.displaced.is_empty() {
-            self.displaced.drain(..).for_each(|departure| observer.dropped(&departure));
-        }
         if self.store.queues.total_waiting() == 0 {
             self.selector.idle();
             return None;

@@ -71,17 +71,19 @@ impl Link {
         });
     }
 
-    /// Appends packets to the flows of `stream`, each with the hash of its flow and its ECN field.
+    /// Appends packets to the flows of `stream`, each with the hash of its flow and its ECN field;
+    /// `observer` gets those that the flows drop at their limit.
     #[inline]
     pub(super) fn enqueue_flows(
         &mut self,
         now_ns: u64,
         stream: StreamId,
         packets: impl Iterator<Item = (Packet, (u32, Ecn))>,
+        observer: &mut impl Observer,
     ) {
-        each!(self, link => for (packet, (flow, ecn)) in packets {
-            let queued = link.enqueue_flow(now_ns, stream, packet, flow, ecn);
-            debug_assert!(queued.is_ok(), "a stream with flows drops at its next decision");
+        each!(self, link => for (packet, flow) in packets {
+            let queued = link.enqueue_flow(now_ns, stream, packet, flow, observer);
+            debug_assert!(queued.is_ok(), "only the router limits queues without flows");
         });
     }
 

@@ -91,17 +91,26 @@ impl<'a, M: Machine> Reload<'a, M> {
                 old_paths[old.paths[stream.index()]].counters.count_link_drop(event);
                 self.machine.discard(packet);
             }
+            let mut moved = LinkEvents::default();
             for (path, departure) in waiting {
                 let stream = self.successors[path].and_then(|new| paths[new].streams[output]);
                 if let Some(stream) = stream {
                     let packet = Packet { bytes: departure.bytes, tag: departure.tag };
                     let flow = self.machine.flow(PacketHandle::from_bits(departure.tag));
                     let packet = std::iter::once((packet, flow));
-                    new.link.enqueue_flows(self.now_ns, stream, packet);
+                    new.link.enqueue_flows(self.now_ns, stream, packet, &mut moved);
                 } else {
                     old_paths[path].counters.dropped_by_reload += 1;
                     self.machine.discard(PacketHandle::from_bits(departure.tag));
                 }
+            }
+            // A reload may shorten the queues: the longest flows lose packets.
+            for (stream, event, packet) in moved.dropped {
+                let path = new.paths[stream.index()];
+                if let Some(old) = self.kept[path.0] {
+                    old_paths[old].counters.count_link_drop(event);
+                }
+                self.machine.discard(packet);
             }
         }
     }

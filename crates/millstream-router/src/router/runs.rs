@@ -502,7 +502,8 @@ impl<M: Machine> Router<M> {
             .map(|packet| Packet { bytes: machine.bytes(*packet), tag: packet.to_bits() });
         if self.paths[path].has_flows {
             let flows = packets.iter().map(|packet| machine.flow(*packet));
-            of.link.enqueue_flows(link_ns, stream, described.zip(flows));
+            of.link.enqueue_flows(link_ns, stream, described.zip(flows), &mut self.events);
+            self.apply_link_events(output);
         } else {
             of.link.enqueue_all(link_ns, stream, described);
         }

@@ -30,10 +30,10 @@ pub trait DynScheduler {
         now_ns: u64,
         stream: StreamId,
         packet: Packet,
-        flow: u32,
-        ecn: Ecn,
+        flow: (u32, Ecn),
+        observer: &mut dyn Observer,
     ) -> Result<u64, Departure> {
-        let _ = (flow, ecn);
+        let _ = (flow, observer);
         self.enqueue(now_ns, stream, packet)
     }
 
@@ -94,10 +94,10 @@ impl<S: Select> DynScheduler for Scheduler<S> {
         now_ns: u64,
         stream: StreamId,
         packet: Packet,
-        flow: u32,
-        ecn: Ecn,
+        flow: (u32, Ecn),
+        observer: &mut dyn Observer,
     ) -> Result<u64, Departure> {
-        Scheduler::enqueue_flow(self, now_ns, stream, packet, flow, ecn)
+        Scheduler::enqueue_flow(self, now_ns, stream, packet, flow, observer)
     }
 
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {

@@ -123,12 +123,12 @@ fn a_sparse_flow_passes_the_backlog_of_the_others() {
     let stream = scheduler.add_stream(Contract::new().flows(WITHOUT_AQM)).unwrap();
     for packet in 0..200 {
         let bulk = Packet { bytes: 1_500, tag: packet };
-        scheduler.enqueue_flow(0, stream, bulk, 7, Ecn::NotCapable).unwrap();
+        scheduler.enqueue_flow(0, stream, bulk, (7, Ecn::NotCapable), &mut ()).unwrap();
     }
     let first: Vec<_> = (0..4).map(|_| scheduler.decide(0, &mut ()).unwrap().tag).collect();
     assert_eq!(first, [0, 1, 2, 3]);
     let sparse = Packet { bytes: 100, tag: 999 };
-    assert_eq!(scheduler.enqueue_flow(1, stream, sparse, 8, Ecn::NotCapable), Ok(200));
+    assert_eq!(scheduler.enqueue_flow(1, stream, sparse, (8, Ecn::NotCapable), &mut ()), Ok(200));
     assert_eq!((scheduler.waiting(stream), scheduler.total_waiting()), (197, 197));
     let next: Vec<_> = (0..3).map(|_| scheduler.decide(1, &mut ()).unwrap().tag).collect();
     assert_eq!(next, [4, 999, 5], "the head was chosen before");
@@ -151,10 +151,10 @@ fn flows_share_the_part_of_their_stream() {
         let one = |tag| Packet { bytes: 1_000, tag };
         scheduler.enqueue(0, plain, one(3)).unwrap();
         for _ in 0..4 {
-            scheduler.enqueue_flow(0, by_flow, one(1), 1, Ecn::NotCapable).unwrap();
+            scheduler.enqueue_flow(0, by_flow, one(1), (1, Ecn::NotCapable), &mut ()).unwrap();
         }
         if packet < 900 {
-            scheduler.enqueue_flow(0, by_flow, one(2), 2, Ecn::NotCapable).unwrap();
+            scheduler.enqueue_flow(0, by_flow, one(2), (2, Ecn::NotCapable), &mut ()).unwrap();
         }
     }
     let mut served = [0; 4];
@@ -179,8 +179,11 @@ fn every_packet_of_a_stream_with_flows_departs_once() {
         for flow in 0..3 {
             let ecn = if flow == 1 { Ecn::Capable } else { Ecn::NotCapable };
             let packet = Packet { bytes: 1_000, tag: arrived };
-            assert_eq!(scheduler.enqueue_flow(now_ns, stream, packet, flow, ecn), Ok(arrived));
+            let queued = scheduler.enqueue_flow(now_ns, stream, packet, (flow, ecn), &mut observer);
+            assert_eq!(queued, Ok(arrived));
             arrived += 1;
+            let left = (sent.len() + observer.dropped.len()) as u64;
+            assert_eq!(scheduler.total_waiting(), arrived - left);
         }
         sent.extend(scheduler.decide(now_ns, &mut observer).map(|departure| departure.tag));
     }
