@@ -185,8 +185,8 @@ def compare(directory: Path, chromium: str, views: list[str], update: bool) -> l
     shown = {view: brightness(directory / f"{view}.png") for view in views}
     here = environment(chromium)
     if update:
-        views = {view: [bytes(row).hex() for row in rows] for view, rows in shown.items()}
-        written = {"environment": here, "views": views}
+        rows = {view: [bytes(row).hex() for row in of] for view, of in shown.items()}
+        written = {"environment": here, "views": rows}
         SCREENSHOTS.write_text(json.dumps(written, indent=1) + "\n")
         return []
     known = json.loads(SCREENSHOTS.read_text())
@@ -194,12 +194,12 @@ def compare(directory: Path, chromium: str, views: list[str], update: bool) -> l
         print(f"screenshots: cannot tell; known for {known['environment']}, here {here}")
         return []
     problems = []
-    for view, rows in shown.items():
+    for view, squares in shown.items():
         before = [list(bytes.fromhex(row)) for row in known["views"].get(view, [])]
-        if abs(len(rows) - len(before)) > max(1, MOST_TALLER * len(before)):
-            problems.append(f"{view}: {len(rows)} rows of squares instead of {len(before)}")
+        if abs(len(squares) - len(before)) > max(1, MOST_TALLER * len(before)):
+            problems.append(f"{view}: {len(squares)} rows of squares instead of {len(before)}")
             continue
-        pairs = (zip(one, other, strict=True) for one, other in zip(rows, before, strict=False))
+        pairs = (zip(one, other, strict=True) for one, other in zip(squares, before, strict=False))
         most = max(abs(one - other) for row in pairs for one, other in row)
         if most > MOST_BRIGHTER:
             problems.append(f"{view}: a square differs by {most} of 255 levels")
@@ -234,10 +234,7 @@ def view(page: Any, place: str, address: str, picture: Path) -> list[str]:
 
 
 def check(
-    pages: dict[str, str],
-    directory: Path,
-    chromium: str,
-    widths: tuple[int, ...] = WIDTHS,
+    pages: dict[str, str], directory: Path, chromium: str, views: tuple[tuple[int, str], ...]
 ) -> list[str]:
     """Returns the problems of all pages."""
     from playwright.sync_api import sync_playwright
