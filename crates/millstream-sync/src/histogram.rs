@@ -32,14 +32,14 @@ fn longest_ns(bucket: usize) -> u64 {
 /// A histogram of times, which one thread counts and others read.
 #[derive(Debug)]
 pub struct SharedHistogram {
-    buckets: Box<[AtomicU64; BUCKETS]>,
     sum_ns: AtomicU64,
     longest_ns: AtomicU64,
+    buckets: [AtomicU64; BUCKETS],
 }
 
 impl Default for SharedHistogram {
     fn default() -> Self {
-        let buckets = Box::new([const { AtomicU64::new(0) }; BUCKETS]);
+        let buckets = [const { AtomicU64::new(0) }; BUCKETS];
         Self { buckets, sum_ns: AtomicU64::new(0), longest_ns: AtomicU64::new(0) }
     }
 }
@@ -48,10 +48,16 @@ impl SharedHistogram {
     /// Counts a time. Only one thread may call it: two would lose counts.
     #[inline]
     pub fn record(&self, ns: u64) {
+        self.record_many(ns, 1);
+    }
+
+    /// Counts a time `many` times. Only one thread may call it.
+    #[inline]
+    pub fn record_many(&self, ns: u64, many: u64) {
         // Plain loads and stores: an atomic addition is ten times as slow, and one thread writes.
         let bucket = &self.buckets[bucket(ns)];
-        bucket.store(bucket.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        let sum_ns = self.sum_ns.load(Ordering::Relaxed).wrapping_add(ns);
+        bucket.store(bucket.load(Ordering::Relaxed) + many, Ordering::Relaxed);
+        let sum_ns = self.sum_ns.load(Ordering::Relaxed).wrapping_add(ns.wrapping_mul(many));
         self.sum_ns.store(sum_ns, Ordering::Relaxed);
         if ns > self.longest_ns.load(Ordering::Relaxed) {
             self.longest_ns.store(ns, Ordering::Relaxed);
@@ -76,7 +82,7 @@ impl Default for TimeCounts {
 impl TimeCounts {
     /// Adds the present counts of a histogram.
     pub fn add(&mut self, histogram: &SharedHistogram) {
-        for (sum, bucket) in self.buckets.iter_mut().zip(&*histogram.buckets) {
+        for (sum, bucket) in self.buckets.iter_mut().zip(&histogram.buckets) {
             *sum += bucket.load(Ordering::Relaxed);
         }
         self.sum_ns = self.sum_ns.wrapping_add(histogram.sum_ns.load(Ordering::Relaxed));
@@ -201,14 +207,14 @@ mod tests {
             histograms.iter().for_each(|histogram| counts.add(histogram));
             counts
         };
-        histograms[0].record(1_000);
+        histograms[0].record_many(1_000, 1);
         histograms[1].record(2_000_000);
         let earlier = counts();
         assert_eq!((earlier.count(), earlier.longest_ns()), (2, 2_000_000));
-        histograms[1].record(3_000);
+        histograms[1].record_many(3_000, 3);
         histograms[1].record(5_000);
         let recent = counts().since(&earlier);
-        assert_eq!((recent.count(), recent.sum_ns()), (2, 8_000));
+        assert_eq!((recent.count(), recent.sum_ns()), (4, 14_000));
         assert_eq!(recent.longest_ns(), longest_ns(bucket(5_000)));
         assert_eq!(recent.quantile_ns(500), longest_ns(bucket(3_000)));
     }
@@ -216,7 +222,7 @@ mod tests {
     #[test]
     fn times_beyond_the_limit_count_in_the_last_bucket() {
         let histogram = SharedHistogram::default();
-        histogram.record(u64::MAX);
+        histogram.record_many(u64::MAX, 1);
         let mut counts = TimeCounts::default();
         counts.add(&histogram);
         assert_eq!(counts.by_power_of_two()[POWERS - 1], 1);

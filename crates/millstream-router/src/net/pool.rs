@@ -137,8 +137,10 @@ impl Pool {
     /// Stores a word with a packet, which its buffer keeps until another packet is stamped there.
     #[inline]
     pub(crate) fn set_stamp(&mut self, handle: PacketHandle, stamp: u64) {
-        let (at, _) = span(handle);
-        self.bytes[at - STAMP_BYTES..at].copy_from_slice(&stamp.to_ne_bytes());
+        let at = start(number(handle)) - STAMP_BYTES;
+        if let Some(place) = self.bytes[at..].first_chunk_mut() {
+            *place = stamp.to_ne_bytes();
+        }
     }
 
     /// Stores the hash of a packet's flow with it.
@@ -160,10 +162,8 @@ impl Pool {
     /// Returns the stamp of a packet, also after its buffer was released.
     #[inline]
     pub(crate) fn stamp(&self, handle: PacketHandle) -> u64 {
-        let (at, _) = span(handle);
-        let mut stamp = [0; STAMP_BYTES];
-        stamp.copy_from_slice(&self.bytes[at - STAMP_BYTES..at]);
-        u64::from_ne_bytes(stamp)
+        let at = start(number(handle)) - STAMP_BYTES;
+        self.bytes[at..].first_chunk().map_or(0, |stamp| u64::from_ne_bytes(*stamp))
     }
 
     /// Returns whether a packet entered its path's input queue from another core.

@@ -490,22 +490,22 @@ impl<M: Machine> Router<M> {
         packets: &[PacketHandle],
     ) {
         let link_ns = self.link_time(output, now_ns);
+        let has_flows = self.paths[path].has_flows;
         let (machine, of) = (&mut self.machine, &mut self.outputs[output]);
-        let first = of.link.waiting(stream) == 0;
-        for packet in packets {
+        let longest_bytes = &mut of.longest_bytes;
+        let described = packets.iter().map(|packet| {
             machine.handed_over();
-            of.longest_bytes = machine.bytes(*packet).max(of.longest_bytes);
-        }
-        let machine = &*machine;
-        let described = packets
-            .iter()
-            .map(|packet| Packet { bytes: machine.bytes(*packet), tag: packet.to_bits() });
-        if self.paths[path].has_flows {
-            let flows = packets.iter().map(|packet| machine.flow(*packet));
-            of.link.enqueue_flows(link_ns, stream, described.zip(flows), &mut self.events);
+            let bytes = machine.bytes(*packet);
+            *longest_bytes = bytes.max(*longest_bytes);
+            (Packet { bytes, tag: packet.to_bits() }, has_flows.then(|| machine.flow(*packet)))
+        });
+        let first = of.link.waiting(stream) == 0;
+        if has_flows {
+            let flows = described.map(|(packet, flow)| (packet, flow.unwrap_or_default()));
+            of.link.enqueue_flows(link_ns, stream, flows, &mut self.events);
             self.apply_link_events(output);
         } else {
-            of.link.enqueue_all(link_ns, stream, described);
+            of.link.enqueue_all(link_ns, stream, described.map(|(packet, _)| packet));
         }
         self.refresh_output(output, first);
     }

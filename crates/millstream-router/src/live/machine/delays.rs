@@ -116,11 +116,24 @@ impl PathDelays {
     /// Counts the sojourn times of packets that a device took at `now_ns`.
     #[inline]
     pub(super) fn sent(&self, pool: &Pool, packets: &[PacketHandle], now_ns: u64) {
-        for packet in packets {
-            let stamp = pool.stamp(*packet);
-            if let Some(histogram) = self.histograms.get((stamp >> TIME_BITS) as usize) {
-                histogram.record(now_ns.wrapping_sub(stamp) & TIME);
+        // Packets of one path that were received together have equal stamps.
+        let mut stamps = packets.iter().map(|packet| pool.stamp(*packet));
+        let Some(mut stamp) = stamps.next() else { return };
+        let mut alike = 1;
+        for next in stamps {
+            if next != stamp {
+                self.record(stamp, alike, now_ns);
+                (stamp, alike) = (next, 0);
             }
+            alike += 1;
+        }
+        self.record(stamp, alike, now_ns);
+    }
+
+    #[inline]
+    fn record(&self, stamp: u64, packets: u64, now_ns: u64) {
+        if let Some(histogram) = self.histograms.get((stamp >> TIME_BITS) as usize) {
+            histogram.record_many(now_ns.wrapping_sub(stamp) & TIME, packets);
         }
     }
 }
