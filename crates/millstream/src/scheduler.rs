@@ -262,6 +262,9 @@ impl<S: Select> Scheduler<S> {
     #[inline]
     fn backlog(&self, stream: StreamId) -> Waiting {
         let mut waiting = self.store.queues.waiting(stream);
+        if self.flows.is_empty() {
+            return waiting;
+        }
         if let Some(Some(flows)) = self.flows.get(stream.index()) {
             waiting.packets += flows.packets();
             waiting.bytes += flows.bytes();

@@ -134,13 +134,21 @@ impl<P: Port> LiveMachine<P> {
         self.flow_by = scenario.paths.iter().map(flows).collect();
     }
 
-    /// Notes that `path` received a packet: its time, and its flow if the path has flows.
+    /// Notes that `path` received packets: their time, and their flow if the path has flows.
     #[inline]
-    fn note_received(&mut self, path: PathId, packet: PacketHandle) {
-        self.delays.received(&mut self.pool, packet, path, self.now_ns);
-        if let Some(Some(by)) = self.flow_by.get(path) {
-            let flow = self.flow_hasher.hash(*by, self.pool.frame(packet));
-            self.pool.set_flow(packet, flow);
+    fn note_received(&mut self, received: &[(PathId, PacketHandle)]) {
+        for alike in received.chunk_by(|one, other| one.0 == other.0) {
+            let path = alike[0].0;
+            let stamp = self.delays.stamp(path, self.now_ns);
+            for (_, packet) in alike {
+                self.pool.set_stamp(*packet, stamp);
+            }
+            if let Some(Some(by)) = self.flow_by.get(path) {
+                for (_, packet) in alike {
+                    let flow = self.flow_hasher.hash(*by, self.pool.frame(*packet));
+                    self.pool.set_flow(*packet, flow);
+                }
+            }
         }
     }
 
@@ -489,7 +497,7 @@ impl<P: Port> LiveMachine<P> {
         let room = (&mut self.pool, most);
         self.proxies.make(path, room, &mut context, self.now_ns, &mut made);
         for packet in made.drain(..) {
-            self.note_received(path, packet);
+            self.note_received(&[(path, packet)]);
             into.push((self.route_made(path, packet), packet));
         }
         self.made = made;
@@ -536,6 +544,7 @@ impl<P: Port> Machine for LiveMachine<P> {
             return 0;
         }
         let port = PortId::from(input);
+        let before = into.len();
         let mut received = std::mem::take(&mut self.received);
         let count = self.ports.receive(port, &mut self.pool, most, &mut received);
         let mac = self.addresses[port].mac;
@@ -546,15 +555,13 @@ impl<P: Port> Machine for LiveMachine<P> {
                 None => self.destination(port, mac, packet, flow),
             };
             match destination {
-                Destination::Path(path) => {
-                    self.note_received(path, packet);
-                    into.push((path, packet));
-                }
+                Destination::Path(path) => into.push((path, packet)),
                 Destination::Local(owner) => self.receive_local(port, packet, owner),
                 Destination::Drop => self.pool.release(packet),
             }
         }
         self.received = received;
+        self.note_received(&into[before..]);
         count
     }
 

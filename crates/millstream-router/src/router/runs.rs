@@ -407,6 +407,13 @@ impl<M: Machine> Router<M> {
     /// Marks and drops the packets that the link's scheduler has chosen for it.
     #[inline]
     fn apply_link_events(&mut self, output: OutputId) {
+        if !self.events.dropped.is_empty() || !self.events.marked.is_empty() {
+            self.apply_some_link_events(output);
+        }
+    }
+
+    #[cold]
+    fn apply_some_link_events(&mut self, output: OutputId) {
         while let Some((stream, packet)) = self.events.marked.pop() {
             let path = self.outputs[output].paths[stream.index()];
             self.paths[path].counters.marked += 1;
@@ -489,24 +496,43 @@ impl<M: Machine> Router<M> {
         (output, stream): (OutputId, StreamId),
         packets: &[PacketHandle],
     ) {
+        if self.paths[path].has_flows {
+            return self.put_into_flows(now_ns, (output, stream), packets);
+        }
         let link_ns = self.link_time(output, now_ns);
-        let has_flows = self.paths[path].has_flows;
         let (machine, of) = (&mut self.machine, &mut self.outputs[output]);
         let longest_bytes = &mut of.longest_bytes;
         let described = packets.iter().map(|packet| {
             machine.handed_over();
             let bytes = machine.bytes(*packet);
             *longest_bytes = bytes.max(*longest_bytes);
-            (Packet { bytes, tag: packet.to_bits() }, has_flows.then(|| machine.flow(*packet)))
+            Packet { bytes, tag: packet.to_bits() }
         });
         let first = of.link.waiting(stream) == 0;
-        if has_flows {
-            let flows = described.map(|(packet, flow)| (packet, flow.unwrap_or_default()));
-            of.link.enqueue_flows(link_ns, stream, flows, &mut self.events);
-            self.apply_link_events(output);
-        } else {
-            of.link.enqueue_all(link_ns, stream, described.map(|(packet, _)| packet));
-        }
+        of.link.enqueue_all(link_ns, stream, described);
+        self.refresh_output(output, first);
+    }
+
+    /// Enqueues packets of a path with flows at a local output.
+    #[inline(never)]
+    fn put_into_flows(
+        &mut self,
+        now_ns: u64,
+        (output, stream): (OutputId, StreamId),
+        packets: &[PacketHandle],
+    ) {
+        let link_ns = self.link_time(output, now_ns);
+        let (machine, of) = (&mut self.machine, &mut self.outputs[output]);
+        let longest_bytes = &mut of.longest_bytes;
+        let described = packets.iter().map(|packet| {
+            machine.handed_over();
+            let bytes = machine.bytes(*packet);
+            *longest_bytes = bytes.max(*longest_bytes);
+            (Packet { bytes, tag: packet.to_bits() }, machine.flow(*packet))
+        });
+        let first = of.link.waiting(stream) == 0;
+        of.link.enqueue_flows(link_ns, stream, described, &mut self.events);
+        self.apply_link_events(output);
         self.refresh_output(output, first);
     }
 

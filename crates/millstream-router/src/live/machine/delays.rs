@@ -100,17 +100,11 @@ impl PathDelays {
         }
     }
 
-    /// Notes that `path` received a packet at `now_ns`.
+    /// Returns the stamp of packets that `path` receives at `now_ns`.
     #[inline]
-    pub(super) fn received(
-        &self,
-        pool: &mut Pool,
-        packet: PacketHandle,
-        path: PathId,
-        now_ns: u64,
-    ) {
+    pub(super) fn stamp(&self, path: PathId, now_ns: u64) -> u64 {
         let slot = self.slots.get(path).copied().unwrap_or(u16::MAX);
-        pool.set_stamp(packet, u64::from(slot) << TIME_BITS | now_ns & TIME);
+        u64::from(slot) << TIME_BITS | now_ns & TIME
     }
 
     /// Counts the sojourn times of packets that a device took at `now_ns`.
@@ -156,7 +150,7 @@ mod tests {
         delays.set_paths(3, &[]);
         let packets = [0, 1, 2].map(|_| pool.copy(&[0; 60]).unwrap());
         for (path, packet) in packets.iter().enumerate() {
-            delays.received(&mut pool, *packet, PathId(path), 1_000);
+            pool.set_stamp(*packet, delays.stamp(PathId(path), 1_000));
         }
         delays.sent(&pool, &packets[..1], 1_500);
         assert_eq!([0, 1, 2].map(|path| measured(&delays, path)), [(1, 500), (0, 0), (0, 0)]);
@@ -175,7 +169,7 @@ mod tests {
         let (mut delays, mut pool) = (PathDelays::default(), Pool::new(1));
         delays.set_paths(1, &[]);
         let packet = pool.copy(&[0; 60]).unwrap();
-        delays.received(&mut pool, packet, PathId(0), (5 << TIME_BITS) - 3);
+        pool.set_stamp(packet, delays.stamp(PathId(0), (5 << TIME_BITS) - 3));
         delays.sent(&pool, &[packet], (5 << TIME_BITS) + 4);
         assert_eq!(measured(&delays, 0), (1, 7));
     }
@@ -184,7 +178,7 @@ mod tests {
     fn a_path_without_a_slot_is_not_measured() {
         let (delays, mut pool) = (PathDelays::default(), Pool::new(1));
         let packet = pool.copy(&[0; 60]).unwrap();
-        delays.received(&mut pool, packet, PathId(7), 1_000);
+        pool.set_stamp(packet, delays.stamp(PathId(7), 1_000));
         delays.sent(&pool, &[packet], 2_000);
         assert!(delays.histogram(PathId(7)).is_none());
     }
