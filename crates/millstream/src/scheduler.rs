@@ -230,7 +230,7 @@ impl<S: Select> Scheduler<S> {
 
     /// Moves the next packet of the stream's flows, if any, to the end of its queue: behind the
     /// head that is about to leave, or to the head.
-    #[inline]
+    #[cold]
     fn commit(&mut self, now_ns: u64, stream: StreamId, observer: &mut (impl Observer + ?Sized)) {
         let Some(Some(flows)) = self.flows.get_mut(stream.index()) else { return };
         let before = flows.packets();
