@@ -110,7 +110,7 @@ impl<M: Machine> Router<M> {
                     self.machine.left_output(path, output);
                     return self.machine.discard(packet);
                 };
-                self.put_into_link(path, self.now_ns, (output, stream), &[packet]);
+                self.put_one_into_link(path, (output, stream), packet);
             }
         }
     }
@@ -488,7 +488,7 @@ impl<M: Machine> Router<M> {
     }
 
     /// Enqueues packets of `path` at a local output.
-    #[inline]
+    #[inline(always)]
     fn put_into_link(
         &mut self,
         path: PathId,
@@ -513,8 +513,14 @@ impl<M: Machine> Router<M> {
         self.refresh_output(output, first);
     }
 
-    /// Enqueues packets of a path with flows at a local output.
+    /// Enqueues a packet of another core.
     #[inline(never)]
+    fn put_one_into_link(&mut self, path: PathId, at: (OutputId, StreamId), packet: PacketHandle) {
+        self.put_into_link(path, self.now_ns, at, &[packet]);
+    }
+
+    /// Enqueues packets of a path with flows at a local output.
+    #[cold]
     fn put_into_flows(
         &mut self,
         now_ns: u64,
