@@ -194,8 +194,8 @@ impl<S: Select> Scheduler<S> {
     /// [flows](Contract::flows), the stream's packets are one queue. Returns its number among the
     /// stream's arrivals, from 0.
     ///
-    /// At a limit of the flows, packets of the longest flow are dropped, which may include this one;
-    /// `observer` gets them.
+    /// At a limit of the flows, packets of the longest flow are dropped, which may include this
+    /// one; `observer` gets them.
     ///
     /// # Errors
     /// Returns the packet's departure, if the stream has no flows and its queue is full.
