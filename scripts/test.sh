@@ -48,7 +48,7 @@ end() {
 trap end EXIT
 
 downloads() {
-    scripts/test-tools.sh browser
+    scripts/test-tools.sh
     (
         source scripts/rtl-tools.sh
         rtl_tools "$PWD" rtl/requirements.txt rtl/cards/requirements.txt
@@ -95,8 +95,7 @@ parts() {
     printf '\n== background: done (%d s so far)\n' "$SECONDS"
 }
 start_lane hardware parts "scripts/rtl.sh quick cocotb" "scripts/rtl-cards.sh quick"
-PROFILE=dev start_lane python parts scripts/python.sh scripts/accessibility.py \
-    scripts/concurrency.sh
+PROFILE=dev start_lane python parts scripts/python.sh scripts/concurrency.sh
 
 step "tests"
 "${tests[@]}"
@@ -107,7 +106,7 @@ scripts/exposure.sh
 step "make run, as in the README"
 scripts/run.sh
 
-step "background lanes: Python package, pages, thread models, hardware"
+step "background lanes: Python package, thread models, hardware"
 join_lane static
 join_lane python
 join_lane hardware
