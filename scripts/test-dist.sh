@@ -35,9 +35,10 @@ first_report() {
     grep -q '</svg>' "$root/$2/report.html" || fail "no charts in the report"
 }
 
-# Lists the files of the root that packages may leave.
+# Lists the files of the root that packages may leave, without the backups of the user database.
 files() {
-    (cd "$root" && find etc usr var/lib -path var/lib/dpkg -prune -o -print | sort)
+    (cd "$root" && find etc usr var/lib -path var/lib/dpkg -prune -o -print |
+        grep -v '^etc/g\?shadow-$\|^etc/\(passwd\|group\|subuid\|subgid\)-$' | sort)
 }
 
 # The wheels that Millstream's needs, for the Python of the root.
