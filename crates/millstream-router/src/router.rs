@@ -422,8 +422,16 @@ impl<M: Machine> Router<M> {
     #[inline]
     fn output_room(&self, path: PathId) -> usize {
         let of = &self.paths[path];
-        let room =
-            |output: &OutputId| of.output_limit.saturating_sub(self.output_waiting(path, *output));
+        let room = |output: &OutputId| {
+            let limit = match (of.has_flows, self.outputs[*output].is_remote) {
+                (false, _) => of.output_limit,
+                // The flows make room by themselves.
+                (true, false) => return usize::MAX,
+                // They do so when another core has taken the packet: as many may be in flight.
+                (true, true) => 2 * of.output_limit,
+            };
+            limit.saturating_sub(self.output_waiting(path, *output))
+        };
         of.outputs.iter().map(room).min().unwrap_or(usize::MAX)
     }
 

@@ -175,18 +175,7 @@ impl<S: Select> Scheduler<S> {
         let number = self.store.queues.arrivals(stream);
         let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
         let was_empty = self.store.queues.push(stream, packet, now_ns);
-        if S::TRACKS_BACKLOG {
-            self.selector.backlog_changed(stream, self.store.queues.waiting(stream));
-        }
-        if was_empty {
-            let open = self.store.gates.admits(stream, head, now_ns);
-            let stamp = self.selector.arrived(stream, packet.bytes, open);
-            self.selector.became_backlogged(stream, NewHead { head, stamp, open });
-        } else {
-            let active = self.selector.active(stream);
-            let stamp = self.selector.arrived(stream, packet.bytes, active);
-            self.store.queues.stamp_last(stream, stamp);
-        }
+        self.joined(now_ns, stream, head, was_empty);
         Ok(number)
     }
 
@@ -230,7 +219,6 @@ impl<S: Select> Scheduler<S> {
 
     /// Moves the next packet of the stream's flows, if any, to the end of its queue: behind the
     /// head that is about to leave, or to the head.
-    #[cold]
     fn commit(&mut self, now_ns: u64, stream: StreamId, observer: &mut (impl Observer + ?Sized)) {
         let Some(Some(flows)) = self.flows.get_mut(stream.index()) else { return };
         let before = flows.packets();
@@ -244,16 +232,23 @@ impl<S: Select> Scheduler<S> {
         }
         let head = Head { arrival_ns, bytes: packet.bytes };
         let was_empty = self.store.queues.push_numbered(stream, packet, arrival_ns, number);
+        self.joined(now_ns, stream, head, was_empty);
+    }
+
+    /// Tells the selector of a packet that joined its stream's queue: as its head if the queue was
+    /// empty.
+    #[inline]
+    fn joined(&mut self, now_ns: u64, stream: StreamId, head: Head, was_empty: bool) {
         if S::TRACKS_BACKLOG {
             self.selector.backlog_changed(stream, self.backlog(stream));
         }
         if was_empty {
             let open = self.store.gates.admits(stream, head, now_ns);
-            let stamp = self.selector.arrived(stream, packet.bytes, open);
+            let stamp = self.selector.arrived(stream, head.bytes, open);
             self.selector.became_backlogged(stream, NewHead { head, stamp, open });
         } else {
             let active = self.selector.active(stream);
-            let stamp = self.selector.arrived(stream, packet.bytes, active);
+            let stamp = self.selector.arrived(stream, head.bytes, active);
             self.store.queues.stamp_last(stream, stamp);
         }
     }

@@ -37,10 +37,8 @@ pub(super) struct Path {
     pub(super) streams: IdVec<OutputId, Option<StreamId>>,
     /// The outputs at which it has a queue.
     pub(super) outputs: Vec<OutputId>,
-    /// The capacity of each output queue, packets. A path with flows is not limited by it: at the
-    /// limit, its longest flow loses packets.
     pub(super) output_limit: usize,
-    /// Whether its output queues have flows.
+    /// Whether its output queues have flows: at the limit, the longest flow loses packets.
     pub(super) has_flows: bool,
     /// The room that each output queue must have before the process runs, packets: one, or a batch.
     pub(super) fit: usize,
@@ -159,7 +157,7 @@ impl Parts {
                 held: 0,
                 streams,
                 outputs: path.outputs.iter().map(|(output, _)| *output).collect(),
-                output_limit: if has_flows { usize::MAX } else { path.output_queue as usize },
+                output_limit: path.output_queue as usize,
                 has_flows,
                 fit: if waits_for_batch {
                     full_batch.min(path.output_queue.div_ceil(2) as usize)

@@ -110,7 +110,7 @@ impl<M: Machine> Router<M> {
                     self.machine.left_output(path, output);
                     return self.machine.discard(packet);
                 };
-                self.put_one_into_link(path, (output, stream), packet);
+                self.put_into_link(path, self.now_ns, (output, stream), &[packet]);
             }
         }
     }
@@ -488,7 +488,7 @@ impl<M: Machine> Router<M> {
     }
 
     /// Enqueues packets of `path` at a local output.
-    #[inline(always)]
+    #[inline]
     fn put_into_link(
         &mut self,
         path: PathId,
@@ -502,25 +502,13 @@ impl<M: Machine> Router<M> {
         let link_ns = self.link_time(output, now_ns);
         let (machine, of) = (&mut self.machine, &mut self.outputs[output]);
         let longest_bytes = &mut of.longest_bytes;
-        let described = packets.iter().map(|packet| {
-            machine.handed_over();
-            let bytes = machine.bytes(*packet);
-            *longest_bytes = bytes.max(*longest_bytes);
-            Packet { bytes, tag: packet.to_bits() }
-        });
+        let described = packets.iter().map(|packet| describe(machine, longest_bytes, *packet));
         let first = of.link.waiting(stream) == 0;
         of.link.enqueue_all(link_ns, stream, described);
         self.refresh_output(output, first);
     }
 
-    /// Enqueues a packet of another core.
-    #[inline(never)]
-    fn put_one_into_link(&mut self, path: PathId, at: (OutputId, StreamId), packet: PacketHandle) {
-        self.put_into_link(path, self.now_ns, at, &[packet]);
-    }
-
     /// Enqueues packets of a path with flows at a local output.
-    #[cold]
     fn put_into_flows(
         &mut self,
         now_ns: u64,
@@ -530,12 +518,9 @@ impl<M: Machine> Router<M> {
         let link_ns = self.link_time(output, now_ns);
         let (machine, of) = (&mut self.machine, &mut self.outputs[output]);
         let longest_bytes = &mut of.longest_bytes;
-        let described = packets.iter().map(|packet| {
-            machine.handed_over();
-            let bytes = machine.bytes(*packet);
-            *longest_bytes = bytes.max(*longest_bytes);
-            (Packet { bytes, tag: packet.to_bits() }, machine.flow(*packet))
-        });
+        let described = packets
+            .iter()
+            .map(|packet| (describe(machine, longest_bytes, *packet), machine.flow(*packet)));
         let first = of.link.waiting(stream) == 0;
         of.link.enqueue_flows(link_ns, stream, described, &mut self.events);
         self.apply_link_events(output);
@@ -599,6 +584,15 @@ impl<M: Machine> Router<M> {
         }
         room
     }
+}
+
+/// Returns a packet as the link's scheduler sees it, and updates the longest length.
+#[inline]
+fn describe(machine: &mut impl Machine, longest_bytes: &mut u32, packet: PacketHandle) -> Packet {
+    machine.handed_over();
+    let bytes = machine.bytes(packet);
+    *longest_bytes = bytes.max(*longest_bytes);
+    Packet { bytes, tag: packet.to_bits() }
 }
 
 #[cfg(test)]

@@ -95,6 +95,8 @@ struct Placement {
     paths: Vec<usize>,
     queue: u32,
     batch: u32,
+    /// Whether the paths have flows.
+    flows: bool,
 }
 
 fn scenario(of: &Placement, kind: &str) -> RouterScenario {
@@ -111,9 +113,10 @@ fn scenario(of: &Placement, kind: &str) -> RouterScenario {
     for (path, core) in of.paths.iter().enumerate() {
         text += &format!(
             "[[path]]\nname = \"p{path}\"\ncore = {core}\nqueue = {}\nweight = {}\n\
-             match = {{ destination-port = {path} }}\n",
+             match = {{ destination-port = {path} }}\n{}",
             of.queue,
-            path + 1
+            path + 1,
+            if of.flows { "flows = { by = \"destination\" }\n" } else { "" }
         );
     }
     for (prefix, port) in [(2, "b"), (3, "c")] {
@@ -212,8 +215,9 @@ fn unmeasured(report: &Report) -> u64 {
 
 fn placements() -> impl Strategy<Value = Placement> {
     let paths = proptest::collection::vec(0..CORES, 1..5);
-    ([0..CORES, 0..CORES, 0..CORES], paths, 1..20u32, 1..9u32)
-        .prop_map(|(ports, paths, queue, batch)| Placement { ports, paths, queue, batch })
+    ([0..CORES, 0..CORES, 0..CORES], paths, 1..20u32, 1..9u32).prop_map(
+        |(ports, paths, queue, batch)| Placement { ports, paths, queue, batch, flows: false },
+    )
 }
 
 proptest! {
@@ -283,10 +287,44 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// A flow that is too long loses packets at the output's core; the others wait in bounded
+    /// queues, and as many may be in flight.
+    #[test]
+    fn flows_on_other_cores_are_bounded_and_account_for_every_packet(
+        of in placements(),
+        turns in proptest::collection::vec(0..CORES, 16..64),
+    ) {
+        let of = Placement { flows: true, ..of };
+        let mut cores = Cores::new(&of, LOSSY, 3_000);
+        for rounds in 0..3_000 {
+            cores.round(turns[rounds % turns.len()]);
+            cores.round(rounds);
+            if rounds % 301 == 0 {
+                let report = cores.report();
+                prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
+            }
+        }
+        let report = cores.report();
+        prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
+        prop_assert_eq!(unmeasured(&report), 0);
+        for (path, report) in report.paths.iter().enumerate().take(of.paths.len()) {
+            prop_assert_eq!(report.dropped_by_function + report.dropped_wrong_output, 0);
+            // The input queue; at each of two outputs a queue, a head and twice a queue in flight.
+            let bound = u64::from(of.queue) * 7 + u64::from(of.batch) * 8 + 8;
+            let queued = report.queued;
+            prop_assert!(queued <= bound, "path {path}: {queued} queued, at most {bound} expected");
+        }
+    }
+}
+
 /// A reload with packets in flight between cores loses only packets of removed paths.
 #[test]
 fn a_reload_across_cores_loses_only_packets_of_removed_paths() {
-    let of = Placement { ports: [0, 1, 2], paths: vec![3, 2, 1], queue: 16, batch: 4 };
+    let of =
+        Placement { ports: [0, 1, 2], paths: vec![3, 2, 1], queue: 16, batch: 4, flows: false };
     let mut cores = Cores::new(&of, LOSSLESS, 4_000);
     let clock = Clock::default();
     for turn in 0..40 {
