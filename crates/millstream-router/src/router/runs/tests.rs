@@ -7,7 +7,7 @@ use millstream::{Contract, Link};
 
 use crate::ids::{InputId, OutputId, PacketHandle, PathId};
 use crate::router::machine::{
-    Accounting, Deferral, Flows, Machine, MultiCore, PacedLinks, Verdict,
+    Accounting, Deferral, Flows, Machine, MultiCore, PacedLinks, QueueId, Verdict,
 };
 use crate::router::plan::{Batch, InputPlan, OutputPlan, PathPlan, Plan, Stages, WhenFull};
 use crate::router::{Process, Router};
@@ -15,7 +15,8 @@ use crate::router::{Process, Router};
 const INPUT_QUEUE: u32 = 4;
 const OUTPUT_QUEUE: u32 = 2;
 
-/// A machine at time 0, whose output has room for `room` packets and takes `accepts` per call.
+/// A machine whose time stays 0. Its output has room for `room` packets and takes `accepts` of them
+/// per call; three packets wait in each queue of another core.
 struct StoppedMachine {
     room: usize,
     accepts: usize,
@@ -67,7 +68,11 @@ impl Accounting for StoppedMachine {}
 
 impl PacedLinks for StoppedMachine {}
 
-impl MultiCore for StoppedMachine {}
+impl MultiCore for StoppedMachine {
+    fn waiting_remote(&self, _: QueueId) -> usize {
+        3
+    }
+}
 
 /// The upper half of a handle is the packet's flow.
 impl Flows for StoppedMachine {
@@ -86,7 +91,7 @@ fn router(machine: StoppedMachine) -> Router<StoppedMachine> {
     router_with(machine, Contract::new())
 }
 
-/// Returns such a router whose path has a contract.
+/// Returns a router of one input, one path with this contract and one output.
 fn router_with(machine: StoppedMachine, contract: Contract) -> Router<StoppedMachine> {
     let link = Link { rate_bps: 1 << 40, overhead_bytes: 0 };
     let plan = Plan {
@@ -175,6 +180,22 @@ fn a_path_with_flows_serves_a_sparse_flow_first_and_drops_from_the_longest() {
     let counters = router.path(PathId(0));
     assert_eq!((counters.sent, counters.dropped_from_longest), (5, 3));
     assert_eq!(counters.departed(), 8);
+}
+
+#[test]
+fn flows_make_room_at_their_own_core_and_are_limited_on_the_way_to_another() {
+    let room = |flows: bool, is_remote: bool| {
+        let machine = StoppedMachine { room: usize::MAX, accepts: 8, due_ns: u64::MAX };
+        let contract =
+            if flows { Contract::new().flows(FlowOptions::default()) } else { Contract::new() };
+        let mut router = router_with(machine, contract);
+        router.outputs[OutputId(0)].is_remote = is_remote;
+        router.output_room(PathId(0))
+    };
+    assert_eq!(room(false, false), OUTPUT_QUEUE as usize);
+    assert_eq!(room(false, true), 0, "three packets are in a queue of two");
+    assert_eq!(room(true, false), usize::MAX);
+    assert_eq!(room(true, true), 2 * OUTPUT_QUEUE as usize - 3);
 }
 
 #[test]
