@@ -2,6 +2,8 @@
 //! and a value a minute for a week.
 
 use serde::Serialize;
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// The paths or streams with a history; further ones have none until another has been gone for the
 /// whole span.
@@ -120,6 +122,68 @@ impl<const N: usize> History<N> {
     fn ring_mut(&mut self, span: Span) -> &mut Ring<N> {
         &mut self.spans[usize::from(span == Span::Week)]
     }
+}
+
+/// Builds a history from samples of a program's counters, `T`.
+#[derive(Clone, Debug)]
+pub struct Sampler<T, const N: usize> {
+    history: History<N>,
+    /// The last sample of each span that has become a point, and its time, ns.
+    last: [Option<(u64, T)>; 2],
+}
+
+impl<T: Clone, const N: usize> Sampler<T, N> {
+    /// Creates an empty history of values with these names.
+    #[must_use]
+    pub fn new(columns: [&'static str; N]) -> Self {
+        Self { history: History::new(columns), last: [None, None] }
+    }
+
+    /// Adds the counters at `now_ns`. If a point of a span is due, `rows` computes its values: from
+    /// the counters of the last point and now, and the time between, ns.
+    pub fn add(
+        &mut self,
+        now_ns: u64,
+        now: &T,
+        mut rows: impl FnMut(Span, &T, &T, u64) -> Vec<(String, [f64; N])>,
+    ) {
+        for span in [Span::Hour, Span::Week] {
+            let last = &mut self.last[usize::from(span == Span::Week)];
+            if let Some((last_ns, before)) = last {
+                let elapsed_ns = now_ns.saturating_sub(*last_ns);
+                // Samples may be some milliseconds early.
+                if elapsed_ns < span.step_ns() - Span::Hour.step_ns() / 2 {
+                    continue;
+                }
+                let rows = rows(span, before, now, elapsed_ns);
+                let rows = rows.iter().map(|(name, values)| (name.as_str(), *values));
+                self.history.push(span, now_ns, rows);
+            }
+            *last = Some((now_ns, now.clone()));
+        }
+    }
+
+    /// Returns a span as JSON.
+    #[must_use]
+    pub fn page(&self, span: Span) -> HistoryPage {
+        self.history.page(span)
+    }
+}
+
+/// Calls `sample` once a second until it returns false. A late sample does not shift later ones.
+pub fn sample_each_second(mut sample: impl FnMut() -> bool) {
+    let step = Duration::from_nanos(Span::Hour.step_ns());
+    let mut due = Instant::now();
+    while sample() {
+        due = (due + step).max(Instant::now());
+        thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+}
+
+/// Returns the rate at which a counter grew from `before` to `now` in `elapsed_ns`, per second.
+#[must_use]
+pub fn rate(before: u64, now: u64, elapsed_ns: u64) -> f64 {
+    now.saturating_sub(before) as f64 * 1e9 / elapsed_ns.max(1) as f64
 }
 
 impl<const N: usize> Ring<N> {

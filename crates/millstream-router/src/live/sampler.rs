@@ -1,6 +1,6 @@
 //! The history of a router: rates and delays of its paths by second and minute.
 
-use millstream_report::http::history::{History, HistoryPage, Span};
+use millstream_report::http::history::{HistoryPage, Sampler, Span, rate};
 use millstream_sync::histogram::TimeCounts;
 use std::collections::HashMap;
 
@@ -12,20 +12,14 @@ const COLUMNS: [&str; 6] =
     ["sent_bps", "sent_pps", "dropped_pps", "delay_p50_ns", "delay_p99_ns", "delay_longest_ns"];
 
 /// Turns reports into a history.
-pub(super) struct Sampler {
-    history: History<{ COLUMNS.len() }>,
-    /// The last sample of each span.
-    last: [Option<Sample>; 2],
+pub(super) struct PathSampler {
+    history: Sampler<HashMap<String, PathSample>, { COLUMNS.len() }>,
     /// The sojourn times of the last second by path.
     recent: HashMap<String, RecentDelay>,
 }
 
-/// The counters of all paths at one time.
-struct Sample {
-    elapsed_ns: u64,
-    paths: HashMap<String, PathSample>,
-}
-
+/// The counters of a path at one time.
+#[derive(Clone)]
 struct PathSample {
     sent: u64,
     sent_bytes: u64,
@@ -33,42 +27,35 @@ struct PathSample {
     delays: TimeCounts,
 }
 
-impl Default for Sampler {
+impl Default for PathSampler {
     fn default() -> Self {
-        Self { history: History::new(COLUMNS), last: [None, None], recent: HashMap::new() }
+        Self { history: Sampler::new(COLUMNS), recent: HashMap::new() }
     }
 }
 
-impl Sampler {
+impl PathSampler {
     /// Adds a report: a point a second, and one a minute.
     pub(super) fn add(&mut self, report: &Report) {
-        for span in [Span::Hour, Span::Week] {
-            let last = &mut self.last[usize::from(span == Span::Week)];
-            let Some(before) = last else {
-                *last = Some(Sample::new(report));
-                continue;
-            };
-            let elapsed_ns = report.elapsed_ns.saturating_sub(before.elapsed_ns);
-            // The seconds' samples may be some milliseconds early.
-            if elapsed_ns < span.step_ns() - Span::Hour.step_ns() / 2 {
-                continue;
-            }
-            let now = Sample::new(report);
-            let changes = report.paths.iter().filter_map(|path| {
-                let (old, new) = (before.paths.get(&path.name)?, &now.paths[&path.name]);
-                Some((path.name.as_str(), new.since(old, elapsed_ns)))
-            });
-            let changes: Vec<_> = changes.collect();
+        let sample = |path: &PathReport| (path.name.clone(), PathSample::new(path));
+        let now: HashMap<_, _> = report.paths.iter().map(sample).collect();
+        let recent = &mut self.recent;
+        self.history.add(report.elapsed_ns, &now, |span, before, now, elapsed_ns| {
             if span == Span::Hour {
-                let recent = changes
-                    .iter()
-                    .filter_map(|(name, change)| Some(((*name).to_owned(), change.delay?)));
-                self.recent = recent.collect();
+                recent.clear();
             }
-            let rows = changes.iter().map(|(name, change)| (*name, change.row()));
-            self.history.push(span, report.elapsed_ns, rows);
-            *last = Some(now);
-        }
+            // The report's order: the first paths have a history.
+            let known = report.paths.iter().filter_map(|path| {
+                Some((&path.name, before.get(&path.name)?, now.get(&path.name)?))
+            });
+            let rows = known.map(|(name, before, now)| {
+                let delay = RecentDelay::new(&now.delays.since(&before.delays));
+                if span == Span::Hour {
+                    recent.extend(delay.map(|delay| (name.clone(), delay)));
+                }
+                (name.clone(), row(before, now, delay, elapsed_ns))
+            });
+            rows.collect()
+        });
     }
 
     /// Adds the sojourn times of the last second to a report.
@@ -84,13 +71,6 @@ impl Sampler {
     }
 }
 
-impl Sample {
-    fn new(report: &Report) -> Self {
-        let paths = report.paths.iter().map(|path| (path.name.clone(), PathSample::new(path)));
-        Self { elapsed_ns: report.elapsed_ns, paths: paths.collect() }
-    }
-}
-
 impl PathSample {
     fn new(path: &PathReport) -> Self {
         Self {
@@ -100,41 +80,22 @@ impl PathSample {
             delays: path.delay_sources.counts(),
         }
     }
-
-    /// Returns the changes after `before`.
-    fn since(&self, before: &Self, elapsed_ns: u64) -> Change {
-        let rate = |now: u64, before: u64| {
-            now.saturating_sub(before) as f64 * 1e9 / elapsed_ns.max(1) as f64
-        };
-        Change {
-            sent_bps: 8.0 * rate(self.sent_bytes, before.sent_bytes),
-            sent_pps: rate(self.sent, before.sent),
-            dropped_pps: rate(self.dropped, before.dropped),
-            delay: RecentDelay::new(&self.delays.since(&before.delays)),
-        }
-    }
 }
 
-/// The rates and sojourn times of a path in a second or minute.
-struct Change {
-    sent_bps: f64,
-    sent_pps: f64,
-    dropped_pps: f64,
+/// Returns the values of the time between two samples of a path.
+fn row(
+    before: &PathSample,
+    now: &PathSample,
     delay: Option<RecentDelay>,
-}
-
-impl Change {
-    fn row(&self) -> [f64; COLUMNS.len()] {
-        let delay = |of: fn(&RecentDelay) -> u64| {
-            self.delay.as_ref().map_or(f64::NAN, |delay| of(delay) as f64)
-        };
-        [
-            self.sent_bps,
-            self.sent_pps,
-            self.dropped_pps,
-            delay(|delay| delay.p50_ns),
-            delay(|delay| delay.p99_ns),
-            delay(|delay| delay.longest_ns),
-        ]
-    }
+    elapsed_ns: u64,
+) -> [f64; COLUMNS.len()] {
+    let delay = |of: fn(&RecentDelay) -> u64| delay.as_ref().map_or(f64::NAN, |d| of(d) as f64);
+    [
+        8.0 * rate(before.sent_bytes, now.sent_bytes, elapsed_ns),
+        rate(before.sent, now.sent, elapsed_ns),
+        rate(before.dropped, now.dropped, elapsed_ns),
+        delay(|delay| delay.p50_ns),
+        delay(|delay| delay.p99_ns),
+        delay(|delay| delay.longest_ns),
+    ]
 }

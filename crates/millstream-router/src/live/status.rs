@@ -4,17 +4,17 @@
 //! A request takes only a report of the counters from the router. A thread takes one a second for
 //! the history.
 
-use millstream_report::http::history::Span;
+use millstream_report::http::history::{Span, sample_each_second};
 use millstream_report::http::{self, Answer};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::live::control::Control;
 use crate::live::metrics::metrics;
-use crate::live::sampler::Sampler;
+use crate::live::sampler::PathSampler;
 
 /// The longest wait for the router's report: on a busy machine the router may wait for a CPU.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 pub fn serve(address: SocketAddr, control: Arc<Control>) -> io::Result<SocketAddr> {
     let listener = TcpListener::bind(address)?;
     let address = listener.local_addr()?;
-    let sampler = Arc::new(Mutex::new(Sampler::default()));
+    let sampler = Arc::new(Mutex::new(PathSampler::default()));
     let (sampled, asked) = (Arc::clone(&sampler), Arc::clone(&control));
     thread::Builder::new().name("history".into()).spawn(move || sample(&asked, &sampled))?;
     let pages = "/, /status, /metrics, /history/hour and /history/week";
@@ -58,15 +58,11 @@ fn json(what: &impl serde::Serialize) -> Answer {
 }
 
 /// Samples the router once a second until it is stopped.
-fn sample(control: &Control, sampler: &Mutex<Sampler>) {
-    let step = Duration::from_nanos(Span::Hour.step_ns());
-    let mut due = Instant::now();
-    while !control.stopped() {
+fn sample(control: &Control, sampler: &Mutex<PathSampler>) {
+    sample_each_second(|| {
         if let Some(report) = control.sample(REPORT_TIMEOUT) {
             sampler.lock().unwrap_or_else(PoisonError::into_inner).add(&report);
         }
-        // A late sample does not shift the following ones.
-        due = (due + step).max(Instant::now());
-        thread::sleep(due.saturating_duration_since(Instant::now()));
-    }
+        !control.stopped()
+    });
 }
