@@ -42,6 +42,11 @@ class Format:
             return found
         return self.behind(schema["items"]) if schema.get("type") == "array" else schema
 
+    def alternatives(self, schema: Schema) -> list[Schema]:
+        """Returns the schemas of a value that is a name or a table; none of another value."""
+        options = [self.behind(option) for option in self.behind(schema).get("anyOf", ())]
+        return options if any("properties" in option for option in options) else []
+
     def tables(self) -> Iterator[tuple[str, Schema]]:
         """Yields every table of the file with its heading, nested tables after their parent."""
         keys = self.schema["properties"]
@@ -60,6 +65,9 @@ class Format:
             inner = self.behind(value)
             if "properties" in inner or is_choice_of_tables(inner):
                 yield from self.within(f"{path}.{key}", f"{path}.{key}", value)
+            for option in self.alternatives(value):
+                if "properties" in option:
+                    yield from self.within(f"{path}.{key}", f"{path}.{key}", option)
 
     def table(self, heading: str, table: Schema) -> str:
         """Returns a table's section of the page."""
@@ -93,7 +101,9 @@ class Format:
 
     def choices(self, value: Schema) -> list[str]:
         """Describes each name that the value may have."""
-        options = self.behind(value).get("oneOf", ())
+        options = [*self.behind(value).get("oneOf", ())]
+        for other in self.alternatives(value):
+            options += other.get("oneOf", ())
         return [
             f"`{option['const']}`: {sentence(option['description'])}"
             for option in options
@@ -112,6 +122,8 @@ class Format:
             return ", ".join(f"`{name}`" for name in names)
         if "properties" in inner or is_choice_of_tables(inner):
             return "table, below"
+        if options := self.alternatives(value):
+            return " or ".join(self.kind(option) for option in options)
         if "additionalProperties" in inner:
             # The keys are the user's.
             return f"table of {self.kind(inner['additionalProperties'])}"

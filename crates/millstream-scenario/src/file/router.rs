@@ -381,9 +381,9 @@ pub(crate) enum AqmText {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AqmName {
-    /// CoDel (RFC 8289): packets are dropped or marked while a queue stands for too long.
+    /// Drops or marks some packets while they wait longer than `target` (CoDel, RFC 8289).
     Codel,
-    /// None: packets are dropped at a full queue only.
+    /// Drops packets at a full queue only.
     None,
 }
 
