@@ -26,7 +26,7 @@ PORT = """
 [[port]]
 name = "{name}"
 kind = "{kind}"
-rate = "100 Gbit/s"
+rate = "{rate}"
 {io}mac = "02:00:00:00:00:0{k}"
 address = "{network}.1/24"
 [[route]]
@@ -89,13 +89,23 @@ class Network:
             return "10.1.0.2" if side == "left" else "10.1.0.3"
         return f"{SIDES[side][2]}.2"
 
+    def settings(self) -> str:
+        """Returns the head of the router's file: its path."""
+        return '[router]\nbatch = 64\n[[path]]\nname = "all"\nqueue = 1024\n'
+
+    def rate(self, side: str) -> str:
+        """Returns the rate of the port of a side."""
+        return "100 Gbit/s"
+
     def route(self) -> None:
         """Starts the router with its devices."""
-        text = '[router]\nbatch = 64\n[[path]]\nname = "all"\nqueue = 1024\n'
-        for k, (near, far, network) in enumerate(SIDES.values()):
+        text = self.settings()
+        for k, (side, (near, far, network)) in enumerate(SIDES.items()):
             kind, name = ("tap", far) if self.way == "tap" else ("interface", near)
             io = "" if self.way == "tap" else f'io = "{self.way}"\n'
-            text += PORT.format(name=name, kind=kind, io=io, network=network, k=k + 1)
+            text += PORT.format(
+                name=name, kind=kind, io=io, network=network, k=k + 1, rate=self.rate(side)
+            )
         self.file.write(text)
         self.file.flush()
         program = os.environ.get("MILLSTREAM", "target/release/millstream")
