@@ -30,7 +30,7 @@ DECISIONS = (
 )
 #: Bench, its packages in the order to try, its arguments.
 BENCHES = [
-    ("decision", ["millstream-benches", "millstream"], ["--output-format", "bencher", DECISIONS]),
+    ("decision", ["millstream-benches", "millstream"], []),
     ("dispatch", ["millstream-router"], []),
     ("router", ["millstream-router"], []),
     ("frame", ["millstream-media"], []),
@@ -70,11 +70,14 @@ def build(name: str, commit: str, chosen: list[str]) -> dict[str, str]:
 
 def figures(bench: str, output: str) -> dict[str, float]:
     """Returns the figures of a bench's output by label."""
-    found = {}
+    found, label = {}, ""
     for line in output.splitlines():
         if bench == "decision":
-            if match := re.match(r"test (.*) \.\.\. bench: +([\d,]+) ns", line):
-                found[match[1]] = float(match[2].replace(",", ""))
+            # A long label has a line of its own before its times.
+            if match := re.match(r"(\S.*?)? +time: +\[\S+ \S+ (\S+) (ns|µs|ms) ", line):
+                scale = {"ns": 1, "µs": 1e3, "ms": 1e6}[match[3]]
+                found[match[1] or label] = float(match[2]) * scale
+            label = line.strip()
             continue
         words = line.replace("|", " ").split()
         # A row begins with its settings: words, or whole numbers.
@@ -107,6 +110,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     names = [bench for bench, *_ in BENCHES]
     parser.add_argument("--bench", nargs="+", choices=names, default=names)
+    parser.add_argument("--rows", default=DECISIONS, help="the decisions, a regular expression")
     arguments = parser.parse_args()
     commits, rounds = [arguments.old, arguments.new], arguments.rounds
     FOLDER.mkdir(parents=True, exist_ok=True)
@@ -129,7 +133,8 @@ def main() -> None:
             outputs = {}
             for which in [0, 1] if tried % 2 else [1, 0]:
                 copy = shutil.copy(programs[which][bench], FOLDER / bench)
-                command = [copy, "--bench", *options]
+                rows = [arguments.rows] if bench == "decision" else []
+                command = [copy, "--bench", *options, *rows]
                 outputs[which] = subprocess.run(
                     command, cwd=FOLDER / "new", check=True, stdout=subprocess.PIPE, text=True
                 ).stdout
