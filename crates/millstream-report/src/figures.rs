@@ -179,8 +179,8 @@ fn steps(series: &Series, end_ns: u64, most: usize) -> Vec<Step> {
         .collect()
 }
 
-/// Returns the least of 1, 2 and 5 times a power of ten, from `bin_ns` upwards, of which at most
-/// `most` cover `end_ns`.
+/// Returns the least step of at least `bin_ns` that covers `end_ns` in at most `most` steps. A step
+/// is 1, 2 or 5 times a power of ten.
 fn round_width_ns(bin_ns: u64, end_ns: u64, most: usize) -> u64 {
     let mut power_ns = bin_ns;
     loop {
@@ -295,7 +295,7 @@ fn delays(results: &Results, series: &Series) -> Result<Figure, String> {
     Figure::draw("Delay distribution", caption, chart, &drawn, &[])
 }
 
-/// Draws the share of each stream's packets whose delay exceeds a time, on logarithmic axes.
+/// Draws the tail of each stream's delay: the share of packets above a time, on logarithmic axes.
 fn tails(results: &Results, series: &Series) -> Result<Figure, String> {
     let longest_ns = results.streams.iter().map(|s| s.delays.max_ns()).max().unwrap_or(0);
     let floor_ns = (longest_ns / DELAY_SPAN).max(1);

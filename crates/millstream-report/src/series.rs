@@ -1,4 +1,5 @@
-//! Time series with a fixed number of bins, whose width grows tenfold as the run gets longer.
+//! Time series with a fixed number of bins. The bins get ten times as wide when the run outgrows
+//! them.
 //!
 //! ```text
 //! |a|b|…|j|k|l|…  time exceeds the last bin

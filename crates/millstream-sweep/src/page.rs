@@ -23,7 +23,7 @@ const AXIS_VALUES: usize = 3;
 const TIMES: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")];
 const RATES: [(f64, &str); 4] = [(1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")];
 
-/// A setting on the horizontal axis, whose values are quantities of one unit.
+/// The setting on the horizontal axis. Its values have one unit.
 struct Axis {
     /// The index of the setting.
     setting: usize,
@@ -161,7 +161,7 @@ fn title(heading: &str) -> String {
     }
 }
 
-/// Returns the scale and the unit of a metric whose largest mean is `largest`.
+/// Returns the unit in which a chart shows a metric up to `largest`, and its scale.
 fn unit(column: &Column, largest: f64) -> (f64, &'static str) {
     let of = |units: &[(f64, &'static str); 4]| {
         units.iter().find(|unit| largest >= unit.0).copied().unwrap_or(units[3])

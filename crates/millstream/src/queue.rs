@@ -139,7 +139,8 @@ impl<P: Copy + Default> Queues<P> {
         self.push_numbered(stream, packet, now_ns, number)
     }
 
-    /// Appends a packet whose arrival was counted; returns whether its queue was empty.
+    /// Appends the packet that [`count_arrival`](Self::count_arrival) numbered; returns whether its
+    /// queue was empty.
     #[inline]
     pub(crate) fn push_numbered(
         &mut self,

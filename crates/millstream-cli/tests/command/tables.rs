@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// A scenario of one stream with one packet, whose name has control characters.
+/// A scenario with one packet. The name of its stream has control characters.
 const SCENARIO: &str = r#"
 [scenario]
 duration = "1 ms"

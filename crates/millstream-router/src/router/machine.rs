@@ -153,7 +153,7 @@ pub trait PacedLinks {
     }
 }
 
-/// Optional: flows of paths whose output queues have flows.
+/// Optional: the flows of packets, for output queues by flow.
 pub trait Flows {
     /// Returns the hash of the packet's flow and its ECN field.
     #[inline]

@@ -30,7 +30,7 @@ pub struct Codel {
     first_above_ns: u64,
     /// When to drop next, ns.
     drop_next_ns: u64,
-    /// Packets dropped since the queue is in drop state.
+    /// Packets dropped since the queue entered drop state.
     count: u32,
     /// `count` at the last entry into drop state.
     last_count: u32,
@@ -64,7 +64,7 @@ pub enum Action {
 pub struct Round {
     /// Whether the round began in drop state, and is in its loop.
     in_loop: bool,
-    /// Whether the loop has dropped a packet, whose successor decides on the next drop.
+    /// Whether the loop has just dropped a packet. The time of the next drop is then not set yet.
     dropped: bool,
     /// Whether the queue entered drop state in this round: the next packet is delivered.
     entered: bool,

@@ -21,7 +21,7 @@ pub trait DynScheduler {
     /// Returns the packet's departure, if it was dropped at a full queue.
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure>;
 
-    /// See [`Scheduler::enqueue_flow`]. Schedulers whose streams have no flows ignore `flow`.
+    /// See [`Scheduler::enqueue_flow`]. A scheduler that refuses flows ignores `flow`.
     ///
     /// # Errors
     /// Returns the packet's departure, if the stream has no flows and its queue is full.

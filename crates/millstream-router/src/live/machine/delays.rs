@@ -26,7 +26,7 @@ pub(super) struct PathDelays {
     /// The slot of each path.
     slots: IdVec<PathId, u16>,
     histograms: Vec<Arc<SharedHistogram>>,
-    /// The round-trip times by slot, of the handshakes whose SYN-ACK came to this core.
+    /// The round-trip times by slot. A handshake counts on the core that received its SYN-ACK.
     rtts: Vec<Arc<SharedHistogram>>,
     /// The recent SYNs of all cores.
     handshakes: Arc<Handshakes>,

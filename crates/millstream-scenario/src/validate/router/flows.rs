@@ -12,7 +12,8 @@ use crate::file::router::{AqmName, AqmText, PathTable};
 /// The default number of flows with a queue of their own.
 const BUCKETS: u32 = 1_024;
 
-/// Returns the flows of a path whose queues hold `queue` packets; `None` without `flows` and `aqm`.
+/// Returns the flows of a path, at most `queue` packets together; `None` if the path has neither
+/// `flows` nor `aqm`.
 pub(super) fn flows(
     table: &PathTable,
     queue: u32,
