@@ -39,7 +39,7 @@ pub(super) fn start(ask: SyncSender<PageRequest>, waker: Arc<Waker>) -> io::Resu
             return false;
         }
         if let Ok(totals) = answer.recv_timeout(ANSWER_TIMEOUT) {
-            add(&mut written.0.lock().unwrap_or_else(PoisonError::into_inner), &totals);
+            add(&mut written.0.lock().unwrap_or_else(PoisonError::into_inner), totals);
         }
         true
     };
@@ -48,8 +48,8 @@ pub(super) fn start(ask: SyncSender<PageRequest>, waker: Arc<Waker>) -> io::Resu
 }
 
 /// Adds totals: a point a second, and one a minute.
-fn add(sampler: &mut StreamSampler, totals: &Totals) {
-    sampler.add(totals.elapsed_ns, &totals.streams, |_, before, now, elapsed_ns| {
+fn add(sampler: &mut StreamSampler, totals: Totals) {
+    sampler.add(totals.elapsed_ns, totals.streams, |_, before, now, elapsed_ns| {
         let rows = now.iter().map(|(name, of)| {
             let old = before.iter().find(|(old, _)| old == name);
             let old = old.map_or_else(StreamTotals::default, |(_, old)| *old);
@@ -84,13 +84,13 @@ mod tests {
             elapsed_ns: second * SECOND,
             streams: vec![("clip".to_owned(), totals)],
         };
-        add(&mut sampler, &at(1, totals));
+        add(&mut sampler, at(1, totals));
         totals.sent_bytes = 1_000;
         totals.frames.sent = [1, 2, 22];
         totals.frames.late = [0, 0, 3];
         totals.delays.frames[4] = 25;
-        add(&mut sampler, &at(2, totals));
-        add(&mut sampler, &at(3, totals));
+        add(&mut sampler, at(2, totals));
+        add(&mut sampler, at(3, totals));
         let page = sampler.page(Span::Hour);
         let clip = &page.series[0];
         assert_eq!(page.columns, COLUMNS);

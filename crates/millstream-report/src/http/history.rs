@@ -2,6 +2,7 @@
 //! and a value a minute for a week.
 
 use serde::Serialize;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -125,14 +126,14 @@ impl<const N: usize> History<N> {
 }
 
 /// Builds a history from samples of a program's counters, `T`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Sampler<T, const N: usize> {
     history: History<N>,
     /// The last sample of each span that has become a point, and its time, ns.
-    last: [Option<(u64, T)>; 2],
+    last: [Option<(u64, Arc<T>)>; 2],
 }
 
-impl<T: Clone, const N: usize> Sampler<T, N> {
+impl<T, const N: usize> Sampler<T, N> {
     /// Creates an empty history of values with these names.
     #[must_use]
     pub fn new(columns: [&'static str; N]) -> Self {
@@ -144,9 +145,10 @@ impl<T: Clone, const N: usize> Sampler<T, N> {
     pub fn add(
         &mut self,
         now_ns: u64,
-        now: &T,
+        now: T,
         mut rows: impl FnMut(Span, &T, &T, u64) -> Vec<(String, [f64; N])>,
     ) {
+        let now = Arc::new(now);
         for span in [Span::Hour, Span::Week] {
             let last = &mut self.last[usize::from(span == Span::Week)];
             if let Some((last_ns, before)) = last {
@@ -155,11 +157,11 @@ impl<T: Clone, const N: usize> Sampler<T, N> {
                 if elapsed_ns < span.step_ns() - Span::Hour.step_ns() / 2 {
                     continue;
                 }
-                let rows = rows(span, before, now, elapsed_ns);
+                let rows = rows(span, before, &now, elapsed_ns);
                 let rows = rows.iter().map(|(name, values)| (name.as_str(), *values));
                 self.history.push(span, now_ns, rows);
             }
-            *last = Some((now_ns, now.clone()));
+            *last = Some((now_ns, Arc::clone(&now)));
         }
     }
 

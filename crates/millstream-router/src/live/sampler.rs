@@ -19,7 +19,6 @@ pub(super) struct PathSampler {
 }
 
 /// The counters of a path at one time.
-#[derive(Clone)]
 struct PathSample {
     sent: u64,
     sent_bytes: u64,
@@ -39,7 +38,7 @@ impl PathSampler {
         let sample = |path: &PathReport| (path.name.clone(), PathSample::new(path));
         let now: HashMap<_, _> = report.paths.iter().map(sample).collect();
         let recent = &mut self.recent;
-        self.history.add(report.elapsed_ns, &now, |span, before, now, elapsed_ns| {
+        self.history.add(report.elapsed_ns, now, |span, before, now, elapsed_ns| {
             if span == Span::Hour {
                 recent.clear();
             }
