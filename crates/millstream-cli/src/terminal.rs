@@ -59,7 +59,7 @@ pub(crate) fn say_rendered(text: &str) {
             safe += &after[..=length];
             rest = &after[length + 1..];
         } else {
-            safe.push('\u{fffd}');
+            safe += &print_safe("\u{1b}[");
             rest = after;
         }
     }

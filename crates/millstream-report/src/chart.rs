@@ -15,7 +15,7 @@ mod legend;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::table::printable;
+use crate::table::print_safe_line;
 
 /// The colours of lines, in order.
 pub const PALETTE: [&str; 7] =
@@ -206,7 +206,7 @@ fn draw(
     let ChartLayout { margin, label_areas, font, .. } = layout;
     builder.margin(margin).x_label_area_size(label_areas.0).y_label_area_size(label_areas.1);
     if !chart.title.is_empty() {
-        builder.caption(printed(chart.title), ("sans-serif", 17));
+        builder.caption(print_safe_line(chart.title), ("sans-serif", 17));
     }
     // Only whole powers of ten are labelled on a logarithmic axis of two decades or more.
     let decades = |range: &std::ops::Range<f64>| range.end - range.start >= 2.0;
@@ -246,7 +246,7 @@ fn draw(
         let series = LineSeries::new(points, colour.stroke_width(2));
         let annotation = context.draw_series(series)?;
         if chart.standalone {
-            annotation.label(printed(&line.name)).legend(move |(x, y)| {
+            annotation.label(print_safe_line(&line.name)).legend(move |(x, y)| {
                 PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(3))
             });
         }
@@ -378,16 +378,11 @@ fn decimals(value: f64, most: usize) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Returns `text` without characters that SVG forbids.
-fn printed(text: &str) -> String {
-    text.chars().map(printable).collect()
-}
-
 /// Escapes `text` for an SVG, between tags or in an attribute.
 fn escaped(text: &str) -> String {
     let entities = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
     let escape = |text: String, (c, entity): (char, &str)| text.replace(c, entity);
-    entities.into_iter().fold(printed(text), escape)
+    entities.into_iter().fold(print_safe_line(text), escape)
 }
 
 /// Adds the description for screen readers: the title and, in a chart without a legend, the names
@@ -454,11 +449,11 @@ pub fn bands(title: &str, label: &str, kinds: &[String], bands: &[Band]) -> Resu
         let root = SVGBackend::with_string(svg, size).into_drawing_area();
         root.fill(&WHITE)?;
         let text = ("sans-serif", 13).into_font();
-        root.draw(&Text::new(printed(title), (LEFT, 10), ("sans-serif", 17).into_font()))?;
+        root.draw(&Text::new(print_safe_line(title), (LEFT, 10), ("sans-serif", 17).into_font()))?;
         let mut at = LEFT;
         for (kind, name) in kinds.iter().enumerate() {
             root.draw(&Rectangle::new([(at, 40), (at + 22, 52)], colour(kind).filled()))?;
-            root.draw(&Text::new(printed(name), (at + 28, 39), text.clone()))?;
+            root.draw(&Text::new(print_safe_line(name), (at + 28, 39), text.clone()))?;
             at += 60 + 8 * i32::try_from(name.chars().count()).unwrap_or(0);
         }
         let bottom = TOP + rows * ROW;
@@ -469,10 +464,10 @@ pub fn bands(title: &str, label: &str, kinds: &[String], bands: &[Band]) -> Resu
             let place = (across(value) - 8, bottom + 8);
             root.draw(&Text::new(tick(value, false), place, text.clone()))?;
         }
-        root.draw(&Text::new(printed(label), (WIDTH / 2, bottom + 28), text.clone()))?;
+        root.draw(&Text::new(print_safe_line(label), (WIDTH / 2, bottom + 28), text.clone()))?;
         for (row, band) in (0..).zip(bands) {
             let top = TOP + row * ROW;
-            root.draw(&Text::new(printed(&band.name), (8, top + 5), text.clone()))?;
+            root.draw(&Text::new(print_safe_line(&band.name), (8, top + 5), text.clone()))?;
             for span in &band.spans {
                 let corners = [(across(span.from), top + 2), (across(span.to), top + ROW - 4)];
                 root.draw(&Rectangle::new(corners, colour(span.kind).filled()))?;

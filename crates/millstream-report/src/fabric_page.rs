@@ -12,7 +12,7 @@ use crate::fabric::{FabricSummary, HEADER, row};
 use crate::figures::{Figure, in_page};
 use crate::html::palettes;
 use crate::human;
-use crate::table::{printable, shortened};
+use crate::table::{print_safe, print_safe_line, shortened};
 
 /// The largest number of links of a fabric that is drawn.
 const LINKS_DRAWN: usize = 4_000;
@@ -114,7 +114,7 @@ struct Page<'a> {
     name: String,
     summary: String,
     facts: Vec<(&'static str, String)>,
-    notes: &'a [String],
+    notes: Vec<String>,
     heads: &'static [&'static str],
     rows: Vec<Row>,
     charts: Vec<Figure>,
@@ -163,7 +163,7 @@ pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -
         Row { name: shortened(&cells.remove(0)), colour: colour(at), dashes: dashes(at), cells }
     });
     let page = Page {
-        name: summary.scenario.chars().map(printable).collect(),
+        name: print_safe_line(&summary.scenario),
         summary: format!(
             "{}, {}; the busiest link is {}",
             human::count(summary.fabric.end_points.into(), "end-point"),
@@ -171,7 +171,7 @@ pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -
             summary.fabric.busiest_link
         ),
         facts: facts(input),
-        notes: input.notes,
+        notes: input.notes.iter().map(|note| print_safe(note)).collect(),
         heads: &HEADER,
         rows: rows.collect(),
         charts: charts(input).map_err(io::Error::other)?,
@@ -258,9 +258,13 @@ fn scale() -> Vec<(String, &'static str)> {
 
 /// Returns the row of a buffer.
 fn full(buffer: &FullBuffer) -> [String; 4] {
-    let name = |text: &str| text.chars().map(printable).collect::<String>();
     let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    [name(&buffer.link), shortened(&buffer.stream), percent(buffer.mean), percent(buffer.most)]
+    [
+        print_safe_line(&buffer.link),
+        shortened(&buffer.stream),
+        percent(buffer.mean),
+        percent(buffer.most),
+    ]
 }
 
 /// Returns the rows of the busiest links.

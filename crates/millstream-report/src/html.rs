@@ -16,7 +16,7 @@ use crate::figures::{Figure, figures, name};
 use crate::human;
 use crate::recorder::{Results, StreamResults};
 use crate::series::Series;
-use crate::table::{bound, cells, printable, shortened};
+use crate::table::{bound, cells, print_safe, print_safe_line, shortened};
 
 /// The input of a report.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ struct Page<'a> {
     sent_any: bool,
     /// The reason why charts are missing; empty if none is.
     no_charts_reason: &'static str,
-    notes: &'a [String],
+    notes: Vec<String>,
     scenario: &'a str,
 }
 
@@ -97,7 +97,7 @@ pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<
     let results = input.results;
     let total = results.combined(0..results.streams.len());
     let page = Page {
-        name: input.scenario_name.chars().map(printable).collect(),
+        name: print_safe_line(input.scenario_name),
         facts: facts(input, &total),
         rows: rows(results, &total),
         has_bounds: !results.bounds_ns.is_empty(),
@@ -115,7 +115,7 @@ pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<
             ""
         },
         sent_any: total.sent_bytes > 0,
-        notes: input.notes,
+        notes: input.notes.iter().map(|note| print_safe(note)).collect(),
         scenario: input.scenario_text,
     };
     let html = page.render().map_err(io::Error::other)?;
@@ -151,7 +151,7 @@ fn rows(results: &Results, total: &StreamResults) -> Vec<Row> {
     let has_bounds = !results.bounds_ns.is_empty();
     let row = |(at, (name, stream)): (usize, (&String, &StreamResults))| Row {
         name: shortened(name),
-        full_name: name.chars().take(TOOLTIP).map(printable).collect(),
+        full_name: print_safe_line(name).chars().take(TOOLTIP).collect(),
         colour: colour(series_of(results, at)),
         dashes: dashes(series_of(results, at)),
         share: format!("{:.1}", share(stream, total)),
@@ -244,6 +244,7 @@ mod tests {
             assert!(!html.contains(tag), "{tag}");
         }
         assert!(!html.contains('\u{1b}') && !html.contains('\u{202e}'));
+        assert!(html.contains(r"\u{202e}\u{1b}&#60;/svg") && html.contains(r"name\u{202e}"));
         assert!(html.contains("größe") && html.contains("note"));
         assert_eq!(html.matches(&long).count(), 1, "only in the tooltip");
         assert!(!html.replace("http://www.w3.org/2000/svg", "").contains("http:"));

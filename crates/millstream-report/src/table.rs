@@ -83,7 +83,7 @@ pub fn table(results: &Results, width: Option<usize>) -> String {
     let count = results.streams.len();
     let listed = results.names.iter().zip(&results.streams).take(LISTED);
     let mut rows: Vec<Vec<String>> =
-        listed.map(|(name, stream)| row(name, stream, results.end_ns)).collect();
+        listed.map(|(name, stream)| row(&print_safe_line(name), stream, results.end_ns)).collect();
     let total = results.combined(0..count);
     if count > 1 {
         rows.push(row("total", &total, results.end_ns));
@@ -177,6 +177,9 @@ fn fitted(
     keys: usize,
     width: Option<usize>,
 ) -> String {
+    // Escapes take more columns than the characters that they replace.
+    let cells = |row: &Vec<String>| row.iter().map(|cell| print_safe_line(cell)).collect();
+    let rows: &[Vec<String>] = &rows.iter().map(cells).collect::<Vec<_>>();
     let Some(width) = width else { return aligned(header, rows, gap) };
     let total = |widths: &[usize], gap: usize| -> usize {
         widths.iter().sum::<usize>() + gap * widths.len().saturating_sub(1)
@@ -246,9 +249,7 @@ fn aligned(header: &[&str], rows: &[Vec<String>], gap: usize) -> String {
     table.add_row(heads);
     for row in rows {
         let cells = row.iter().enumerate();
-        table.add_row(
-            cells.map(|(column, text)| cell(column, text.chars().map(printable).collect())),
-        );
+        table.add_row(cells.map(|(column, text)| cell(column, text.clone())));
     }
     let gap = u16::try_from(gap).unwrap_or(u16::MAX);
     for (number, column) in table.column_iter_mut().enumerate() {
@@ -257,31 +258,42 @@ fn aligned(header: &[&str], rows: &[Vec<String>], gap: usize) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// Returns `name` shortened to fit a column, without terminal control characters.
+/// Returns `name` shortened to fit a column, with escapes as in [`print_safe`].
 pub(crate) fn shortened(name: &str) -> String {
     shortened_to(name, NAME)
 }
 
 fn shortened_to(name: &str, longest: usize) -> String {
+    let name = print_safe_line(name);
     if name.chars().count() <= longest {
-        name.chars().map(printable).collect()
+        name
     } else {
-        name.chars().take(longest - 1).map(printable).chain(['…']).collect()
+        name.chars().take(longest - 1).chain(['…']).collect()
     }
 }
 
-/// Returns `text` with lines kept, and with U+FFFD for other control characters and characters that
-/// change the writing direction: names in it cannot control a terminal.
+/// Returns `text` with escapes such as `\u{1b}` for control characters and for characters that
+/// change the writing direction: names in it cannot control a terminal. Line feeds are kept.
 #[must_use]
 pub fn print_safe(text: &str) -> String {
-    text.chars().map(|c| if c == '\n' { c } else { printable(c) }).collect()
+    text.split('\n').map(print_safe_line).collect::<Vec<_>>().join("\n")
 }
 
-/// Replaces control characters and characters that change the writing direction by U+FFFD.
-pub(crate) fn printable(c: char) -> char {
-    let turns =
-        matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}');
-    if c.is_control() || turns { '\u{fffd}' } else { c }
+/// Returns `text` as in [`print_safe`], with escapes for line feeds as well.
+pub(crate) fn print_safe_line(text: &str) -> String {
+    text.chars().flat_map(printable).collect()
+}
+
+/// Returns the escape of a control character or of a character that changes the writing direction,
+/// in the form of [`char::escape_default`], and every other character unchanged.
+fn printable(c: char) -> impl Iterator<Item = char> {
+    let turns = matches!(
+        c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    let escape = (c.is_control() || turns).then(|| c.escape_default());
+    let unchanged = if escape.is_none() { Some(c) } else { None };
+    escape.into_iter().flatten().chain(unchanged)
 }
 
 #[cfg(test)]
@@ -391,6 +403,7 @@ stream  arrived  sent     late     full  missed   tions       rate   delay  dela
     fn many_streams_are_omitted_and_names_have_no_control_characters() {
         let names = (0..50).map(|k| format!("\u{1b}[31m{k}\u{202e}{}", "x".repeat(300))).collect();
         let text = table(&run(names, 50), None);
+        assert!(text.contains(r"\u{1b}[31m0\u{202e}…"), "{text}");
         assert!(text.contains("and 10 more"));
         assert!(!text.contains('\u{1b}') && !text.contains('\u{202e}'));
         assert!(text.contains("40 of 50 packets sent"), "{text}");

@@ -81,13 +81,20 @@ fn names_cannot_control_the_terminal() {
         vec!["sweep", &file, "--until", "none.delay_mean=1%"],
         vec!["run", &file, "--set", "stream.0.queue=\u{1b}[2J"],
     ] {
-        for text in output(&arguments, None) {
+        let both = output(&arguments, None);
+        // The name of the stream or the rejected value is shown with escapes.
+        assert!(both.concat().contains(r"\u{1b}[2J"), "{arguments:?}: {both:?}");
+        for text in both {
             let control = text.chars().find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
             assert_eq!(control, None, "{arguments:?}: {text}");
         }
     }
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("calls") && !page.contains('\u{1b}') && !page.contains('\u{202e}'));
+    assert!(
+        page.contains(r"\u{1b}[2Jcalls\u{202e}\u{7}\u{0}")
+            && !page.contains('\u{1b}')
+            && !page.contains('\u{202e}')
+    );
 }
 
 #[test]
