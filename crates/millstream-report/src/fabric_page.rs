@@ -1,15 +1,15 @@
 //! The HTML report of a fabric's run.
 //!
-//! It has the table, curves over time, the distribution of delays, a drawing of the fabric, the
-//! busiest links and the fullest buffers. As in the report of a link, the page uses neither scripts
-//! nor the network, and the template engine escapes all text of the scenario.
+//! It has the table, curves over time, the distribution and the tail of delays, a drawing of the
+//! fabric, the busiest links and the fullest buffers. As in the report of a link, the page uses
+//! neither scripts nor the network, and the template engine escapes all text of the scenario.
 
 use askama::Template;
 use std::io::{self, Write};
 
 use crate::chart::{Chart, Line, colour, dashes};
 use crate::fabric::{FabricSummary, HEADER, row};
-use crate::figures::{Figure, in_page};
+use crate::figures::{Figure, Tail, in_page, tails};
 use crate::html::palettes;
 use crate::human;
 use crate::table::{print_safe, print_safe_line, shortened};
@@ -90,6 +90,9 @@ pub struct FabricReportInput<'a> {
     pub summary: &'a FabricSummary,
     /// The delay distribution of each stream: delay in µs and per cent of packets up to it, rising.
     pub delays: &'a [Vec<(f64, f64)>],
+    /// The delay tail of each stream: rising delays in ns, each with the share of packets with a
+    /// longer delay, down to 0.
+    pub tails: &'a [Vec<(u64, f64)>],
     /// The end-points and switches.
     pub nodes: &'a [DrawnNode],
     /// The links between the nodes.
@@ -242,6 +245,13 @@ fn charts(input: &FabricReportInput) -> Result<Vec<Figure>, String> {
         Chart { x_log: true, ..in_page("delay (µs)", "packets (%)") },
         &named(&mut |at| input.delays.get(at).cloned().unwrap_or_default()),
     )?;
+    let streams = input.summary.streams.iter().zip(input.tails);
+    let streams: Vec<Tail> = streams
+        .map(|(stream, points)| Tail { name: shortened(&stream.name), points: points.clone() })
+        .collect();
+    if streams.iter().any(|tail| !tail.points.is_empty()) {
+        figures.push(tails("delivered", &streams)?);
+    }
     Ok(figures)
 }
 

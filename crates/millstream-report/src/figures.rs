@@ -102,7 +102,7 @@ pub(crate) fn figures(results: &Results) -> Result<Vec<Figure>, String> {
     if results.streams.iter().any(|stream| stream.sent > 0) {
         figures.push(rates(results, series)?);
         figures.push(delays(results, series)?);
-        figures.push(tails(results, series)?);
+        figures.push(link_tails(results, series)?);
     }
     let steps = steps(series, results.end_ns, STEPS);
     let each = human::time(steps[0].end_ns - steps[0].start_ns);
@@ -295,36 +295,55 @@ fn delays(results: &Results, series: &Series) -> Result<Figure, String> {
     Figure::draw("Delay distribution", caption, chart, &drawn, &[])
 }
 
+fn link_tails(results: &Results, series: &Series) -> Result<Figure, String> {
+    let tail = |at| Tail {
+        name: name(results, at),
+        points: results.combined(Series::members(at, results.streams.len())).delays.tail(),
+    };
+    let drawn: Vec<Tail> = (0..series.streams().len()).map(tail).collect();
+    tails("sent", &drawn)
+}
+
+/// The tail of a stream's delays.
+pub(crate) struct Tail {
+    /// The name of the stream.
+    pub(crate) name: String,
+    /// Rising delays in ns, each with the share of packets with a longer delay, down to 0.
+    pub(crate) points: Vec<(u64, f64)>,
+}
+
 /// Draws the tail of each stream's delay: the share of packets above a time, on logarithmic axes.
-fn tails(results: &Results, series: &Series) -> Result<Figure, String> {
-    let longest_ns = results.streams.iter().map(|s| s.delays.max_ns()).max().unwrap_or(0);
+///
+/// `counted` says which packets of a stream have a delay, for the caption.
+pub(crate) fn tails(counted: &str, tails: &[Tail]) -> Result<Figure, String> {
+    let ends = |pick: fn(&Tail) -> Option<&(u64, f64)>| tails.iter().filter_map(pick);
+    let longest_ns = ends(|tail| tail.points.last()).map(|last| last.0).max().unwrap_or(0);
+    let shortest_ns = ends(|tail| tail.points.first()).map(|first| first.0).min();
     let floor_ns = (longest_ns / DELAY_SPAN).max(1);
     let (scale, unit) = unit(&TIMES, float(longest_ns));
-    let tail = |at| results.combined(Series::members(at, results.streams.len())).delays.tail();
-    let tails: Vec<Vec<(u64, f64)>> = (0..series.streams().len()).map(tail).collect();
-    let shortest_ns = tails.iter().filter_map(|tail| tail.first()).map(|first| first.0).min();
     let place = |delay_ns: u64| float(delay_ns.max(floor_ns)) / scale;
-    let line = |(at, tail): (usize, &Vec<(u64, f64)>)| {
+    let line = |tail: &Tail| {
         // The line begins at the left end: all packets exceed shorter delays.
         let mut points: Vec<_> = shortest_ns
-            .filter(|_| !tail.is_empty())
+            .filter(|_| !tail.points.is_empty())
             .map(|ns| (place(ns), 1.0))
             .into_iter()
             .collect();
         let mut previous = 1.0;
-        for (delay_ns, share) in tail {
+        for (delay_ns, share) in &tail.points {
             // A logarithmic axis has no zero: the line ends at the longest delay.
             points.extend([(place(*delay_ns), previous), (place(*delay_ns), *share)]);
             previous = *share;
         }
-        Line { name: name(results, at), points }
+        Line { name: tail.name.clone(), points }
     };
-    let drawn: Vec<Line> = tails.iter().enumerate().map(line).collect();
+    let drawn: Vec<Line> = tails.iter().map(line).collect();
     let label = format!("delay ({unit})");
     let chart = Chart { x_log: true, y_log: true, ..in_page(&label, "share above the delay") };
-    let caption = "Share of a stream's sent packets whose delay exceeds the time. A line crosses \
-                   the line p99 at its 99th percentile, and p99.9 at its 99.9th."
-        .to_owned();
+    let caption = format!(
+        "Share of a stream's {counted} packets whose delay exceeds the time. A line crosses the \
+         line p99 at its 99th percentile, and p99.9 at its 99.9th."
+    );
     Figure::draw("Delay tail", caption, chart, &drawn, &MARKS)
 }
 
@@ -394,7 +413,7 @@ mod tests {
     #[test]
     fn tails_are_marked_at_p99_and_end_at_the_longest_delay() {
         let results = steady(1, 10_000);
-        let figure = tails(&results, results.series.as_ref().unwrap()).unwrap();
+        let figure = link_tails(&results, results.series.as_ref().unwrap()).unwrap();
         for svg in [&figure.wide, &figure.narrow] {
             for text in ["p99\n", "p99.9\n", "\n0.001\n", "delay (ms)"] {
                 assert!(svg.contains(text), "no {text}");

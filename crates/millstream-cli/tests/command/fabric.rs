@@ -104,6 +104,9 @@ fn the_report_shows_streams_fabric_and_busiest_links() {
         "Throughput over time",
         "Delay over time",
         "Delay distribution",
+        "Delay tail",
+        "Share of a stream&#39;s delivered packets",
+        "p99.9\n",
         "levels = 2",
         "&#60;b&#62;bulk",
     ] {

@@ -64,6 +64,7 @@ impl FabricPageRecorder {
         let input = FabricReportInput {
             summary: &run.summary(scenario),
             delays: &run.statistics.classes().iter().map(distribution).collect::<Vec<_>>(),
+            tails: &run.statistics.classes().iter().map(tail).collect::<Vec<_>>(),
             nodes: &nodes,
             links: &links,
             over_time: &self.over_time(rate_bps, topology.end_points()),
@@ -187,4 +188,17 @@ fn distribution(class: &ClassStatistics) -> Vec<(f64, f64)> {
             (class.latencies_ns.value_at_quantile(percent / 100.0) as f64 / 1e3, percent)
         })
         .collect()
+}
+
+/// Returns points of the delay tail: ns, and the share of packets with a longer delay.
+#[allow(clippy::cast_precision_loss)]
+fn tail(class: &ClassStatistics) -> Vec<(u64, f64)> {
+    let mut longer = class.delivered;
+    let buckets = class.latencies_ns.iter_recorded().map(|bucket| {
+        // Subtracts integers: the small shares of a tail would be lost in `1 - share`.
+        longer = longer.saturating_sub(bucket.count_since_last_iteration());
+        let latency_ns = bucket.value_iterated_to().min(class.latency_max_ns);
+        (latency_ns, longer as f64 / class.delivered.max(1) as f64)
+    });
+    buckets.collect()
 }
