@@ -33,6 +33,9 @@ def size_bytes(text: str) -> int:
 def disciplines() -> list[tuple[str, str]]:
     """Returns every discipline of the engine: its name and summary."""
 
+#: Confidence level of every interval, 0 to 1.
+CONFIDENCE: float
+
 def interval(values: list[float]) -> tuple[float, float | None] | None: ...
 def metrics(fabric: bool) -> list[str]: ...
 

@@ -21,19 +21,20 @@ from contextlib import contextmanager
 from io import BytesIO
 from itertools import cycle
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream import _millstream
+
 try:
     from matplotlib import style
     from matplotlib.figure import Figure
-    from scipy.stats import t as student
 except ImportError as error:
-    message = "figures need matplotlib and scipy: pip install 'millstream[figures]'"
+    message = "figures need matplotlib: pip install 'millstream[figures]'"
     raise ImportError(message) from error
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def service(result: Result, weights: Mapping[str, float] | None = None) -> View:
 
 
 def over(table: pa.Table, x: str, y: str, by: str | Sequence[str] = "name") -> View:
-    """Plots a column of a sweep over another: means over seeds, bars of half a 90 % interval.
+    """Plots a column of a sweep over another: means over seeds, bars of half a 95 % interval.
 
     Args:
         table: The table of ``millstream.sweep.run(…)`` or of ``millstream sweep``.
@@ -213,7 +214,8 @@ def over(table: pa.Table, x: str, y: str, by: str | Sequence[str] = "name") -> V
     for line, point, at, value in rows:
         if at is not None and value is not None:
             points.setdefault(line, {}).setdefault(point, []).append((float(at), float(value)))
-    with _figure(None, x, y) as (figure, axes):
+    level = f"± {_millstream.CONFIDENCE:.0%}".replace("%", " %")
+    with _figure(None, x, f"{y} {level}") as (figure, axes):
         for (line, of), look in zip(points.items(), _looks(), strict=False):
             means = sorted(
                 (
@@ -265,7 +267,6 @@ def save(figure: Figure, stem: str | Path) -> list[Path]:
 
 
 def _half(values: Sequence[float]) -> float:
-    """Returns half of the 90 % confidence interval of the mean."""
-    if len(values) < 2:
-        return 0.0
-    return float(student.ppf(0.95, len(values) - 1)) * stdev(values) / float(np.sqrt(len(values)))
+    """Returns half of the confidence interval of the mean; 0 for one value."""
+    interval = _millstream.interval(list(values))
+    return (interval and interval[1]) or 0.0

@@ -30,7 +30,7 @@ _COUNTS = (
     "missed",
     "violations",
 )
-_NESTED = {"delay_ns": ("mean", "p50", "p99", "max"), "jitter_ns": ("mean", "max")}
+_NESTED = {"delay_ns": ("mean", "p50", "p99", "p999", "max"), "jitter_ns": ("mean", "max")}
 
 
 def _column(outer: str, inner: str) -> str:
@@ -62,7 +62,7 @@ _FABRIC_COUNTS = (
     "delivered_bytes",
 )
 _FABRIC_SHARES = ("offered", "throughput")
-_FABRIC_NESTED = {"delay_ns": ("mean", "p50", "p99", "max")}
+_FABRIC_NESTED = {"delay_ns": ("mean", "p50", "p99", "p999", "max")}
 
 #: The columns of :attr:`Result.streams` of a fabric.
 FABRIC_STREAMS_SCHEMA: pa.Schema = pa.schema(

@@ -34,7 +34,7 @@ from tqdm.auto import tqdm
 
 import millstream
 from millstream._plan import Ended, Plan, Until, columns_of
-from millstream.result import streams_table
+from millstream.result import FABRIC_STREAMS_SCHEMA, STREAMS_SCHEMA, streams_table
 from millstream.scenario import Scenario
 
 #: Pending tasks a local worker: enough that no worker waits for the next.
@@ -147,7 +147,7 @@ def run(
         executor: Where tasks run: None for local processes, a ``distributed.Client``, or any
             ``Executor``. Input files must have the same paths there.
         workers: Local processes; default: one a core.
-        until: Ends a point at the first number of seeds, three or more, at which half of the 90 %
+        until: Ends a point at the first number of seeds, three or more, at which half of the 95 %
             interval of a metric is at most this share of its mean: ``{"delay_mean": 0.02}`` for
             every stream, ``{"call.delay_p99": 0.05}`` for one; all must hold. The seeds that count
             are those of ``millstream sweep --until``, on any executor.
@@ -246,6 +246,8 @@ class _Digests:
         table.get("scenario", {}).pop("seed", None)
         content = {
             "version": millstream.__version__,
+            # Runs with other columns cannot be in one table.
+            "columns": STREAMS_SCHEMA.names + FABRIC_STREAMS_SCHEMA.names,
             "name": scenario.name,
             "seed": scenario.seed if seed is None else seed,
             "scenario": table,

@@ -65,6 +65,7 @@ def test_the_numbers_are_the_commands(tmp_path: Path, command: Command) -> None:
     rows = {row["name"]: row for row in result.streams.to_pylist()}
     calls, bulk = (stream for stream in result.summary["streams"])
     assert rows["calls"]["delay_p99_ns"] == calls["delay_ns"]["p99"]
+    assert rows["calls"]["delay_p999_ns"] == calls["delay_ns"]["p999"]
     assert rows["calls"]["connections_admitted"] == calls["connections_admitted"] > 0
     assert rows["bulk"]["throughput"] == bulk["throughput"] > 0
     assert rows["calls"]["jitter_max_ns"] is not None

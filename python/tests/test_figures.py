@@ -83,13 +83,15 @@ def test_over_draws_means_and_intervals() -> None:
             "violations": [1, 2, 3, 10, None, 10],
         }
     )
-    (bars,) = figures.violations(table).axes[0].containers
+    axes = figures.violations(table).axes[0]
+    assert axes.get_ylabel() == "violations ± 95 %"
+    (bars,) = axes.containers
     assert isinstance(bars, ErrorbarContainer)
     line, _, (segments,) = bars.lines
     assert np.asarray(line.get_xydata()).tolist() == [[0.5, 2], [0.9, 10]]
-    # Student's t of two degrees of freedom, 90 %, is 2.920; the deviation of 1, 2, 3 is 1.
+    # Student's t of two degrees of freedom, 95 %, is 4.303; the deviation of 1, 2, 3 is 1.
     (low, high), none = (np.asarray(path)[:, 1] for path in segments.get_segments())
-    assert (high - low) / 2 == pytest.approx(2.920 / np.sqrt(3), rel=1e-3)
+    assert (high - low) / 2 == pytest.approx(4.303 / np.sqrt(3), rel=1e-3)
     assert none[0] == none[1] == 10
 
 

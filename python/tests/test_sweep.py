@@ -40,6 +40,7 @@ def test_local_processes_and_threads_give_the_same_bytes(tmp_path: Path) -> None
     last = table.slice(23, 1).to_pylist()[0]
     assert last["sent"] == alone["streams"][1]["sent"]
     assert last["delay_p99_ns"] == alone["streams"][1]["delay_ns"]["p99"]
+    assert last["delay_p999_ns"] == alone["streams"][1]["delay_ns"]["p999"]
     assert last["utilisation"] == alone["link"]["utilisation"]
 
 

@@ -244,7 +244,7 @@ pub(crate) struct SweepArguments {
     /// Seeds: 10 means 1 to 10, 5..8 means 5 to 8, 3,1,7 a list; default: the scenario's seed
     #[arg(long, value_name = "SEEDS")]
     pub(crate) seeds: Option<String>,
-    /// Stop adding seeds once the half-width of METRIC's 90 % confidence interval is at most
+    /// Stop adding seeds once the half-width of METRIC's 95 % confidence interval is at most
     /// PERCENT of the mean for every stream (or for STREAM); METRIC is a column of the dataset; at
     /// least three seeds run; for example delay_mean=2%; may be repeated, all must hold
     #[arg(long, value_name = "[STREAM.]METRIC=PERCENT%")]

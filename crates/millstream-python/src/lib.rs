@@ -45,6 +45,9 @@ mod _millstream {
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+    /// The confidence level of every interval.
+    #[pymodule_export]
+    const CONFIDENCE: f64 = millstream_sweep::CONFIDENCE;
 }
 
 /// Returns the mean of values over runs and half of its interval, as `millstream sweep` computes

@@ -74,7 +74,7 @@ pub struct FabricStream {
 }
 
 /// The column headings of the table.
-pub(crate) const HEADER: [&str; 10] = [
+pub(crate) const HEADER: [&str; 11] = [
     "stream",
     "connections",
     "injected",
@@ -83,6 +83,7 @@ pub(crate) const HEADER: [&str; 10] = [
     "throughput",
     "mean delay",
     "p99 delay",
+    "p99.9 delay",
     "max delay",
     "max jitter",
 ];
@@ -105,6 +106,7 @@ pub(crate) fn row(stream: &FabricStream) -> Vec<String> {
         format!("{:.2} %", stream.throughput * 100.0),
         time(|delay| delay.mean),
         time(|delay| delay.p99),
+        time(|delay| delay.p999),
         time(|delay| delay.max),
         stream.jitter_max_ns.map_or("–".into(), human::time),
     ]

@@ -118,6 +118,8 @@ pub struct DelaySummary {
     pub p50: u64,
     /// The 99th percentile, with the accuracy of the median.
     pub p99: u64,
+    /// The 99.9th percentile, with the accuracy of the median.
+    pub p999: u64,
     /// The longest delay.
     pub max: u64,
 }
@@ -179,6 +181,7 @@ impl StreamResults {
                 mean: self.delays.mean_ns(),
                 p50: self.delays.percentile_ns(500),
                 p99: self.delays.percentile_ns(990),
+                p999: self.delays.percentile_ns(999),
                 max: self.delays.max_ns(),
             }),
             delay_bound_ns: None,
@@ -224,7 +227,7 @@ mod tests {
                 r#"{"scenario":"s","link":{"busy_ns":2000,"end_ns":4000,"utilisation":0.5},"#,
                 r#""streams":[{"name":"a","arrived":3,"sent":2,"sent_bytes":200,"dropped_late":1,"#,
                 r#""dropped_full":0,"queued":0,"missed":2,"violations":1,"rate_bps":400000000,"#,
-                r#""delay_ns":{"mean":1500,"p50":500,"p99":2500,"max":2500},"#,
+                r#""delay_ns":{"mean":1500,"p50":500,"p99":2500,"p999":2500,"max":2500},"#,
                 r#""jitter_ns":{"mean":2000,"max":2000}},{"name":"b","arrived":0,"sent":0,"#,
                 r#""sent_bytes":0,"dropped_late":0,"dropped_full":0,"queued":0,"missed":0,"#,
                 r#""violations":0,"rate_bps":0,"delay_ns":null,"jitter_ns":null}]}"#

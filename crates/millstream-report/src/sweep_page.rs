@@ -68,6 +68,8 @@ pub struct SweepReportInput<'a> {
     pub settings: &'a [(String, String)],
     /// What a mean and its interval are.
     pub caption: &'a str,
+    /// The confidence level of the intervals, such as `95 %`.
+    pub level: &'a str,
     /// The headings of the table.
     pub header: &'a [String],
     /// The rows of the table.
@@ -132,10 +134,11 @@ pub fn write_sweep_report(output: &mut impl Write, input: &SweepReportInput) -> 
     let has_lines = (1..=LINES).contains(&names.len())
         && input.charts.iter().flat_map(|chart| &chart.estimates).all(|one| one.x.is_some());
     let (charts, intervals) = if has_lines {
-        let drawn = input.charts.iter().map(lines).collect::<Result<_, _>>();
+        let drawn =
+            input.charts.iter().map(|chart| lines(chart, input.level)).collect::<Result<_, _>>();
         (drawn.map_err(io::Error::other)?, Vec::new())
     } else {
-        (Vec::new(), input.charts.iter().map(intervals).collect())
+        (Vec::new(), input.charts.iter().map(|chart| intervals(chart, input.level)).collect())
     };
     let key = |(at, name): (usize, &String)| (name_of_line(name), colour(at), dashes(at));
     let page = Page {
@@ -195,12 +198,12 @@ fn span(chart: &SweepChart) -> (f64, f64, bool) {
     (low, high, low > 0.0 && high / low > LOGARITHMIC)
 }
 
-fn caption(logarithmic: bool) -> String {
+fn caption(level: &str, logarithmic: bool) -> String {
     let axis = if logarithmic { ", on a logarithmic axis" } else { "" };
-    format!("Mean over the runs with its confidence interval{axis}.")
+    format!("Mean over the runs with its {level} confidence interval{axis}.")
 }
 
-fn lines(chart: &SweepChart) -> Result<Figure, String> {
+fn lines(chart: &SweepChart, level: &str) -> Result<Figure, String> {
     let (mut drawn, mut halves) = (Vec::new(), Vec::new());
     for name in line_names(chart) {
         let mut ours: Vec<_> =
@@ -210,16 +213,19 @@ fn lines(chart: &SweepChart) -> Result<Figure, String> {
         drawn.push(Line { name: name_of_line(&name), points: ours.iter().map(point).collect() });
         halves.push(ours.iter().map(|one| one.half.unwrap_or(0.0)).collect());
     }
-    let label = match chart.unit.as_str() {
+    let mut label = match chart.unit.as_str() {
         "" => chart.title.clone(),
         unit => format!("{} ({unit})", chart.title),
     };
+    if chart.estimates.iter().any(|one| one.half.is_some()) {
+        label += &format!(" ± {level}");
+    }
     let y_log = span(chart).2;
     let axes = Chart { y_log, ..in_page(&chart.x_label, &label) };
-    Figure::estimates(chart.title.clone(), caption(y_log), axes, &drawn, &halves)
+    Figure::estimates(chart.title.clone(), caption(level, y_log), axes, &drawn, &halves)
 }
 
-fn intervals(chart: &SweepChart) -> Intervals {
+fn intervals(chart: &SweepChart, level: &str) -> Intervals {
     let (low, high, logarithmic) = span(chart);
     // Positions have one decimal of a per cent, a pixel of the widest page.
     let place = |value: f64| {
@@ -254,7 +260,7 @@ fn intervals(chart: &SweepChart) -> Intervals {
         });
     }
     let left_out = chart.estimates.len().saturating_sub(ROWS) as u64;
-    let mut caption = caption(logarithmic);
+    let mut caption = caption(level, logarithmic);
     if left_out > 0 {
         caption += &format!(" The table also has {}.", human::count(left_out, "further row"));
     }
@@ -298,6 +304,7 @@ mod tests {
             facts: &[("runs", "6".into())],
             settings: &[("link.rate".into(), "10 Mbit/s, 20 Mbit/s, 30 Mbit/s".into())],
             caption: "means",
+            level: "95 %",
             header: &["stream".into()],
             rows: &[vec!["<script>".into()]],
             keys: 1,
@@ -311,7 +318,7 @@ mod tests {
     #[test]
     fn a_quantity_is_the_axis_of_a_line_chart() {
         let html = page(true);
-        assert!(html.contains("delay mean (ms)") && html.contains("link.rate (Mbit/s)"));
+        assert!(html.contains("delay mean (ms) ± 95 %") && html.contains("link.rate (Mbit/s)"));
         assert!(!html.contains("<script") && !html.contains('\u{202e}'));
         assert!(html == page(true), "not deterministic");
     }
@@ -320,6 +327,7 @@ mod tests {
     fn other_settings_are_rows_with_intervals() {
         let html = page(false);
         assert_eq!(html.matches("<circle").count(), 6);
+        assert!(html.contains("with its 95 % confidence interval"), "{html}");
         assert_eq!(html.matches("class=\"group\"").count(), 2);
         // The mean 10 of 0 to 11, and its interval from 9 to 11.
         assert!(html.contains("cx=\"90.9%\""), "{html}");

@@ -217,14 +217,16 @@ fn fitted(
     blocks.iter().map(block).collect::<Vec<_>>().join("\n")
 }
 
-/// Breaks a heading between words into lines that are not wider than the column's cells, if its
+/// Breaks a heading at its spaces into lines that are not wider than the column's cells, if its
 /// words allow.
 fn wrapped(head: &str, rows: &[Vec<String>], column: usize) -> String {
     let count = |text: &str| text.chars().count();
     let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| count(cell));
-    let widest = cells.chain(head.split_whitespace().map(count)).max().unwrap_or(0);
+    // Keeps words together that a no-break space joins.
+    let words = || head.split(['\n', ' ']).filter(|word| !word.is_empty());
+    let widest = cells.chain(words().map(count)).max().unwrap_or(0);
     let mut lines: Vec<String> = Vec::new();
-    for word in head.split_whitespace() {
+    for word in words() {
         match lines.last_mut() {
             Some(line) if count(line) + 1 + count(word) <= widest => *line += &format!(" {word}"),
             _ => lines.push(word.to_owned()),

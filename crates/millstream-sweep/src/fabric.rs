@@ -146,6 +146,7 @@ fn delay(class: &ClassStatistics) -> Option<DelaySummary> {
         mean: u64::try_from(class.latency_sum_ns / u128::from(class.delivered)).unwrap_or(u64::MAX),
         p50: class.latencies_ns.value_at_quantile(0.5),
         p99: class.latencies_ns.value_at_quantile(0.99),
+        p999: class.latencies_ns.value_at_quantile(0.999),
         max: class.latency_max_ns,
     })
 }

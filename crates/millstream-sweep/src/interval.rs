@@ -3,7 +3,7 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// The confidence level of every interval.
-pub const CONFIDENCE: f64 = 0.9;
+pub const CONFIDENCE: f64 = 0.95;
 
 /// A mean over runs with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,9 +51,9 @@ mod tests {
 
     #[test]
     fn quantiles_match_printed_tables() {
-        // Two-sided 90 %, as printed in statistics books.
+        // Two-sided 95 %, as printed in statistics books.
         let table =
-            [(1.0, 6.314), (2.0, 2.920), (4.0, 2.132), (9.0, 1.833), (29.0, 1.699), (1e6, 1.645)];
+            [(1.0, 12.706), (2.0, 4.303), (4.0, 2.776), (9.0, 2.262), (29.0, 2.045), (1e6, 1.960)];
         for (freedom, expected) in table {
             assert!(
                 (student_t_quantile(freedom) - expected).abs() < 5e-4,
@@ -65,10 +65,10 @@ mod tests {
 
     #[test]
     fn mean_and_half_width_match_a_calculation_by_hand() {
-        // Mean 4, deviation 2, so the half-width is 2.920 × 2 / √3.
+        // Mean 4, deviation 2, so the half-width is 4.303 × 2 / √3.
         let found = Interval::of(&[2.0, 4.0, 6.0]).unwrap();
         assert_eq!((found.runs, found.mean), (3, 4.0));
-        assert!((found.half_width.unwrap() - 3.371_75).abs() < 1e-3);
+        assert!((found.half_width.unwrap() - 4.968_3).abs() < 1e-3);
         assert_eq!(Interval::of(&[5.0]).unwrap().half_width, None);
         assert_eq!(Interval::of(&[5.0, 5.0, 5.0]).unwrap().half_width, Some(0.0));
         assert_eq!(Interval::of(&[]), None);

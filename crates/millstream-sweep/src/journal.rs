@@ -24,7 +24,7 @@ const BATCH_ROWS: u32 = 64;
 const BATCH_TIME: Duration = Duration::from_secs(1);
 
 /// The format tag: distinguishes journals from other files and from other journal versions.
-const FORMAT: &str = "millstream-sweep-1";
+const FORMAT: &str = "millstream-sweep-2";
 
 /// The first line of a journal; it identifies the sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -71,7 +71,7 @@ const fn text(name: &'static str) -> Column {
     Column { name, kind: Kind::Text }
 }
 
-const LINK: [Column; 20] = [
+const LINK: [Column; 21] = [
     text("scenario"),
     count("busy_ns"),
     count("end_ns"),
@@ -89,12 +89,13 @@ const LINK: [Column; 20] = [
     count("delay_mean_ns"),
     count("delay_p50_ns"),
     count("delay_p99_ns"),
+    count("delay_p999_ns"),
     count("delay_max_ns"),
     count("jitter_mean_ns"),
     count("jitter_max_ns"),
 ];
 
-const FABRIC: [Column; 24] = [
+const FABRIC: [Column; 25] = [
     text("scenario"),
     count("end_points"),
     count("switches"),
@@ -118,6 +119,7 @@ const FABRIC: [Column; 24] = [
     count("delay_mean_ns"),
     count("delay_p50_ns"),
     count("delay_p99_ns"),
+    count("delay_p999_ns"),
     count("delay_max_ns"),
 ];
 
@@ -173,6 +175,7 @@ fn link_row(summary: &Summary, stream: &StreamSummary) -> Vec<Cell> {
         optional(delay.map(|delay| delay.mean)),
         optional(delay.map(|delay| delay.p50)),
         optional(delay.map(|delay| delay.p99)),
+        optional(delay.map(|delay| delay.p999)),
         optional(delay.map(|delay| delay.max)),
         optional(jitter.map(|jitter| jitter.mean)),
         optional(jitter.map(|jitter| jitter.max)),
@@ -206,6 +209,7 @@ fn fabric_row(summary: &FabricSummary, stream: &FabricStream) -> Vec<Cell> {
         optional(delay.map(|delay| delay.mean)),
         optional(delay.map(|delay| delay.p50)),
         optional(delay.map(|delay| delay.p99)),
+        optional(delay.map(|delay| delay.p999)),
         optional(delay.map(|delay| delay.max)),
         optional(stream.jitter_max_ns),
     ]

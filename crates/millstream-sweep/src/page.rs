@@ -5,16 +5,17 @@ use std::io::{self, Write};
 use toml::Value;
 
 use crate::grid::Grid;
-use crate::interval::{CONFIDENCE, Interval};
+use crate::interval::Interval;
 use crate::outcome::{Column, Kind};
 use crate::run::{Plan, SweepResult};
 use crate::setting::{Setting, display_value};
-use crate::table::{format_interval, heading, interval, metrics};
+use crate::table::{format_interval, heading, interval, level, metrics};
 
 /// Metrics with a chart, after those of the stop rules.
-const CHARTED: [&str; 4] = ["delay_mean_ns", "delay_p99_ns", "rate_bps", "throughput"];
+const CHARTED: [&str; 5] =
+    ["delay_mean_ns", "delay_p99_ns", "delay_p999_ns", "rate_bps", "throughput"];
 /// Metrics of the page's table that the text table has no space for.
-const ALSO_LISTED: [&str; 2] = ["delay_p99_ns", "delay_max_ns"];
+const ALSO_LISTED: [&str; 3] = ["delay_p99_ns", "delay_p999_ns", "delay_max_ns"];
 /// The largest number of failed runs that are listed.
 const FAILURES: usize = 20;
 /// The least number of values of a setting on the horizontal axis.
@@ -75,9 +76,9 @@ impl SweepResult {
             facts.push(("failed runs", self.failures.len().to_string()));
         }
         let caption = format!(
-            "Mean over the runs of a combination ± half of its {:.0} % confidence interval, by \
+            "Mean over the runs of a combination ± half of its {} confidence interval, by \
              Student's t.",
-            CONFIDENCE * 100.0
+            level()
         );
         let input = SweepReportInput {
             scenario_name: grid.scenario_name(),
@@ -85,6 +86,7 @@ impl SweepResult {
             facts: &facts,
             settings: &settings,
             caption: &caption,
+            level: &level(),
             header: &header,
             keys: varied.len() + 1,
             rows: &rows,

@@ -151,9 +151,9 @@ mod tests {
     fn at_least_three_values_with_a_narrow_interval_satisfy() {
         assert!(!satisfied(0.5, &[Some(100), Some(100)]));
         assert!(satisfied(0.5, &[Some(100), Some(100), Some(100)]));
-        // 98, 100, 102: deviation 2, half-width 3.37.
-        assert!(!satisfied(0.033, &[Some(98), Some(100), Some(102)]));
-        assert!(satisfied(0.034, &[Some(98), Some(100), Some(102)]));
+        // 98, 100, 102: deviation 2, half-width 4.97.
+        assert!(!satisfied(0.049, &[Some(98), Some(100), Some(102)]));
+        assert!(satisfied(0.050, &[Some(98), Some(100), Some(102)]));
     }
 
     #[test]

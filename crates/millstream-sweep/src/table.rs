@@ -5,15 +5,15 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use crate::grid::Grid;
-use crate::interval::Interval;
+use crate::interval::{CONFIDENCE, Interval};
 use crate::outcome::{Cell, Column, Kind, name_column};
 use crate::run::SweepResult;
 use crate::setting::display_value;
 use crate::stop_rule::{StopRule, without_unit};
 
 /// Columns of a link's sweep that the table shows.
-const LINK: [&str; 5] =
-    ["rate_bps", "delay_mean_ns", "delay_p99_ns", "dropped_late", "dropped_full"];
+const LINK: [&str; 6] =
+    ["rate_bps", "delay_mean_ns", "delay_p99_ns", "delay_p999_ns", "dropped_late", "dropped_full"];
 
 /// Columns of a fabric's sweep that the table shows.
 const FABRIC: [&str; 4] = ["offered", "throughput", "delay_mean_ns", "delay_max_ns"];
@@ -26,6 +26,8 @@ struct StreamMetrics {
     stream: String,
     /// Number of counted runs.
     runs: usize,
+    /// Confidence level of the intervals, 0 to 1.
+    confidence: f64,
     /// Estimate of each metric over the runs with a value; null if there are none.
     metrics: BTreeMap<&'static str, Option<Estimate>>,
 }
@@ -39,7 +41,7 @@ struct Estimate {
 
 impl SweepResult {
     /// Returns the table: for each stream of each point, mean over seeds and half-width of the
-    /// 90 % confidence interval.
+    /// confidence interval. The headings of columns with intervals have the level, [`CONFIDENCE`].
     ///
     /// It also shows the metrics of `stop_rules`, even if the table omits them by default.
     ///
@@ -62,20 +64,27 @@ impl SweepResult {
         let mut header: Vec<String> =
             settings.iter().map(|at| grid.settings()[*at].place.clone()).collect();
         header.extend(["stream", "seeds"].map(str::to_owned));
-        header.extend(metrics.iter().map(|at| heading(grid.columns()[*at].name)));
         let mut rows = Vec::new();
+        let mut has_intervals = vec![false; metrics.len()];
         self.by_stream(grid, |point, stream, runs| {
             let values = grid.values(point);
             let mut row: Vec<String> =
                 settings.iter().map(|at| display_value(values[*at])).collect();
             row.extend([stream.to_owned(), runs.len().to_string()]);
-            row.extend(metrics.iter().map(|at| {
+            for (at, has_intervals) in metrics.iter().zip(&mut has_intervals) {
+                let found = interval(runs, *at);
+                *has_intervals |= found.is_some_and(|found| found.half_width.is_some());
                 let column = &grid.columns()[*at];
-                interval(runs, *at)
-                    .map_or("–".into(), |interval| format_interval(column, interval))
-            }));
+                row.push(found.map_or("–".into(), |found| format_interval(column, found)));
+            }
             rows.push(row);
         });
+        header.extend(metrics.iter().zip(has_intervals).map(|(at, has_intervals)| {
+            let heading = heading(grid.columns()[*at].name);
+            // No-break spaces keep the level on one line.
+            let level = level().replace(' ', "\u{a0}");
+            if has_intervals { format!("{heading} ±\u{a0}{level}") } else { heading }
+        }));
         (header, rows)
     }
 
@@ -92,6 +101,7 @@ impl SweepResult {
                 settings: places.zip(grid.values(point).into_iter().cloned()).collect(),
                 stream: stream.to_owned(),
                 runs: runs.len(),
+                confidence: CONFIDENCE,
                 metrics: numbers
                     .map(|(at, column)| {
                         let estimate =
@@ -136,9 +146,15 @@ pub(crate) fn metrics(grid: &Grid, stop_rules: &[StopRule]) -> Vec<usize> {
 pub(crate) fn heading(name: &str) -> String {
     let words = without_unit(name).replace('_', " ");
     match words.split_once(' ') {
+        Some((of @ ("delay" | "jitter"), "p999")) => format!("p99.9 {of}"),
         Some((of @ ("delay" | "jitter"), statistic)) => format!("{statistic} {of}"),
         _ => words,
     }
+}
+
+/// Returns the confidence level as text.
+pub(crate) fn level() -> String {
+    format!("{:.0} %", CONFIDENCE * 100.0)
 }
 
 pub(crate) fn interval(rows: &[&Vec<Cell>], column: usize) -> Option<Interval> {
