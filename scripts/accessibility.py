@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Checks the HTML pages in Chromium: the reports of a link, a fabric and sweeps, and the dashboard.
+"""Checks the HTML pages in Chromium: reports of a link, a fabric and sweeps, and the dashboards.
 
 Usage: scripts/accessibility.py [--all | --update] [DIRECTORY]. Needs target/release/millstream, or
 MILLSTREAM. Keeps pages and screenshots in DIRECTORY if given. Makes its Python environment, and as
 root installs Chromium by apt.
 
+The dashboards are those of a media server and of a router. The router forwards between two veth
+pairs in a network namespace in which this script then runs; that needs root, so without root the
+router's dashboard is not checked.
+
 Each page is opened in the width of a telephone, light, and of a desktop, dark; with --all in both
-widths, light and dark. It fails on findings of
-axe-core that are serious or critical, on text that is shown smaller than 11 px, on a page that is
-wider than the window, and on errors on the console, such as violations of the page's policy. It
-also fails if it does not find the defects of a page that has one of each kind.
+widths, light and dark. It fails on findings of axe-core that are serious or critical, on text that
+is shown smaller than 11 px, on a page that is wider than the window, on control characters, and on
+errors on the console, such as violations of the page's policy. It also fails if it does not find
+the defects of a page that has one of each kind.
 
 Screenshots of the reports are compared with scripts/screenshots.json, which --update writes: the
 mean brightness of squares, an eighth of the page's width each. With another version of Chromium or
@@ -20,13 +24,16 @@ import json
 import os
 import re
 import shutil
+import socket
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import venv
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +51,73 @@ SQUARES = 8
 MOST_TALLER, MOST_BRIGHTER = 0.02, 24
 #: The least size of text, px.
 LEAST = 11
+#: Set in the network namespace of the router.
+ISOLATED = "MILLSTREAM_ISOLATED"
+#: The router of the dashboard. Its paths show bounds, overload, an extension and a name with
+#: control characters.
+ROUTER = """
+[router]
+name = "edge"
+status = "127.0.0.1:9817"
+[[port]]
+name = "lan"
+kind = "interface"
+interface = "lan1"
+io = "packet"
+mac = "02:00:00:00:01:01"
+rate = "1 Gbit/s"
+address = "10.1.0.1/24"
+[[port]]
+name = "wan"
+kind = "interface"
+interface = "wan1"
+io = "packet"
+mac = "02:00:00:00:02:02"
+rate = "4 Mbit/s"
+overhead = 24
+address = "10.2.0.1/24"
+nat = {}
+[[path]]
+name = "voice"
+match = { protocol = "udp", destination-port = 5004 }
+to = "wan"
+reservation = "1 kpps"
+cost = "5 us"
+max-rate = "1 Mbit/s"
+burst = "2 kB"
+weight = 8
+[[path]]
+name = "video"
+match = { protocol = "udp", destination-port = 5006 }
+to = "wan"
+reservation = "1 kpps"
+cost = "5 us"
+weight = 4
+extension = { module = "MODULE" }
+[[path]]
+name = "best\\u001b\\u202eeffort"
+queue = 64
+[[route]]
+prefix = "0.0.0.0/0"
+port = "wan"
+neighbour = "02:00:00:00:02:01"
+"""
+#: The traffic of the router: UDP port, bytes of an IP packet, packets a second. It exceeds `wan`.
+FLOWS = ((5004, 200, 50), (5006, 1200, 100), (9, 1000, 500))
+#: Seconds of traffic before the dashboard is shown.
+WARM_UP = 4
 #: A page with a defect of each kind, and what finds it.
 CANARY = """<!DOCTYPE html><html lang="en"><title>canary</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<script>1</script><p style="font-size: 10px">small</p><p style="width: 1500px">wide</p>
+<script>1</script><p>\u202eturned</p>
+<p style="font-size: 10px">small</p><p style="width: 1500px">wide</p>
 <svg viewBox="0 0 80 20" width="40"><text y="15" font-size="16">svg</text></svg><p><a href="/"></a>
 """
 DEFECTS = (
     "10.0 px: small",
     "8.0 px: svg",
     "px wide",
+    "control characters: '\\u202e'",
     "Content Security Policy",
     "link-name",
 )
@@ -72,6 +136,14 @@ SMALL = """least => {
         if (size < least - 0.05) found.push(`${size.toFixed(1)} px: ${text.slice(0, 40)}`);
     }
     return found;
+}"""
+
+#: Returns the control characters, and those that change the writing direction, in texts and titles.
+CONTROLS = r"""() => {
+    const titles = [...document.querySelectorAll("[title]")].map((of) => of.title);
+    const all = [document.title, document.body.textContent, ...titles].join("");
+    const controls = /(?![\n\t])\p{Cc}|[\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu;
+    return (all.match(controls) ?? []).join("");
 }"""
 
 
@@ -103,6 +175,14 @@ def browser() -> str:
     if not shutil.which("chromium") and os.geteuid() == 0:
         subprocess.run([ROOT / "scripts/test-tools.sh", "browser"], check=True)
     return shutil.which("chromium") or sys.exit("error: install Chromium")
+
+
+def isolate() -> None:
+    """Continues this script in a network namespace of its own, if it runs as root."""
+    if os.geteuid() == 0 and ISOLATED not in os.environ:
+        # Each network namespace has ports of its own, so a fixed one is free.
+        command = ["unshare", "--net", sys.executable, *sys.argv]
+        os.execvpe("unshare", command, {**os.environ, ISOLATED: "1"})
 
 
 def make(directory: Path) -> dict[str, str]:
@@ -160,6 +240,73 @@ def dashboard(directory: Path) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait()
+
+
+def frame(port: int, length: int) -> bytes:
+    """Returns a frame to the router with a UDP packet of `length` bytes."""
+    addresses = socket.inet_aton("10.1.0.2") + socket.inet_aton("203.0.113.9")
+    head = struct.pack("!BBHIBBH", 0x45, 0, length, 0, 64, socket.IPPROTO_UDP, 0) + addresses
+    total = sum(struct.unpack("!10H", head))
+    total = (total & 0xFFFF) + (total >> 16)
+    head = head[:10] + struct.pack("!H", ~(total + (total >> 16)) & 0xFFFF) + head[12:]
+    # A checksum of 0 says that there is none.
+    udp = struct.pack("!HHHH", 40_000 + port, port, length - 20, 0)
+    return bytes.fromhex("020000000101 020000000102 0800") + head + udp + bytes(length - 28)
+
+
+def send(stop: threading.Event) -> None:
+    """Sends the flows to the router until `stop` is set."""
+    with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
+        out.bind(("lan0", 0))
+        began, sent = time.monotonic(), [0] * len(FLOWS)
+        while not stop.wait(0.005):
+            for at, (port, length, rate) in enumerate(FLOWS):
+                due = int((time.monotonic() - began) * rate)
+                for _ in range(due - sent[at]):
+                    out.send(frame(port, length))
+                sent[at] = due
+
+
+@contextmanager
+def router_dashboard(directory: Path) -> Iterator[str]:
+    """Runs a router under overload; yields the address of its dashboard."""
+
+    def ip(*arguments: str) -> None:
+        subprocess.run(["ip", *arguments], check=True)
+
+    ip("link", "set", "lo", "up")
+    for name, address in (("lan", "02:00:00:00:01:01"), ("wan", "02:00:00:00:02:02")):
+        peer = ("peer", "name", f"{name}1", "address", address)
+        ip("link", "add", f"{name}0", "type", "veth", *peer)
+        for end in ("0", "1"):
+            # Without IPv6 the kernel sends nothing of its own.
+            Path(f"/proc/sys/net/ipv6/conf/{name}{end}/disable_ipv6").write_text("1")
+            ip("link", "set", name + end, "up")
+    file = directory / "router.toml"
+    module = ROOT / "examples/router/mark.wasm"
+    file.write_text(ROUTER.replace("MODULE", str(module)))
+    log = (directory / "router.log").open("w+")
+    router = subprocess.Popen([PROGRAM, "route", file], stdout=subprocess.DEVNULL, stderr=log)
+    stop = threading.Event()
+    sender = threading.Thread(target=send, args=(stop,), daemon=True)
+    try:
+        for _ in range(100):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", 9817)) == 0:
+                    break
+            if router.poll() is not None:
+                break
+            time.sleep(0.1)
+        if router.poll() is not None:
+            sys.exit(f"error: the router did not start: {Path(log.name).read_text()}")
+        sender.start()
+        time.sleep(WARM_UP)
+        yield "http://127.0.0.1:9817/"
+    finally:
+        stop.set()
+        router.terminate()
+        router.wait()
+        log.close()
 
 
 def brightness(picture: Path) -> list[list[int]]:
@@ -223,6 +370,9 @@ def view(page: Any, place: str, address: str, picture: Path) -> list[str]:
     page.wait_for_timeout(1500 if address.startswith("http") else 50)
     page.screenshot(path=picture, full_page=True)
     problems += page.evaluate(SMALL, LEAST)
+    controls = page.evaluate(CONTROLS)
+    if controls:
+        problems.append(f"control characters: {controls!r}")
     wide = page.evaluate("document.documentElement.scrollWidth")
     if wide > page.viewport_size["width"]:
         problems.append(f"the page is {wide} px wide")
@@ -259,8 +409,9 @@ def check(
 def main() -> None:
     """Makes the pages and checks them."""
     prepare()
-    started = time.monotonic()
     chromium = browser()
+    isolate()
+    started = time.monotonic()
     with tempfile.TemporaryDirectory() as made:
         arguments = [argument for argument in sys.argv[1:] if not argument.startswith("--")]
         update = "--update" in sys.argv
@@ -273,15 +424,22 @@ def main() -> None:
         if missing := [defect for defect in DEFECTS if defect not in found]:
             sys.exit(f"error: defects of the canary not found: {missing}; found:\n{found}")
         pages = make(directory)
-        with dashboard(Path(made)) as address:
-            problems = check({**pages, "dashboard": address}, directory, chromium, views)
+        with ExitStack() as running:
+            addresses = {}
+            if ISOLATED in os.environ:
+                addresses["router"] = running.enter_context(router_dashboard(Path(made)))
+            else:
+                print("the router's dashboard is NOT checked: that needs root")
+            addresses["dashboard"] = running.enter_context(dashboard(Path(made)))
+            problems = check({**pages, **addresses}, directory, chromium, views)
         shown = [f"{name}-{width}-{scheme}" for name in pages for width, scheme in views]
         problems += compare(directory, chromium, shown, update)
     for problem in problems:
         print(problem)
     if problems:
         sys.exit(f"error: problems of pages: {len(problems)}")
-    print(f"pages: {len(pages) + 1} of {len(views)} views each, {time.monotonic() - started:.0f} s")
+    count, took = len(pages) + len(addresses), time.monotonic() - started
+    print(f"pages: {count} of {len(views)} views each, {took:.0f} s")
 
 
 if __name__ == "__main__":
