@@ -81,12 +81,8 @@ shared_files() {
     # The same profile as the package: nothing is built twice.
     RUSTFLAGS=$flags cargo run --profile dist --quiet --locked -p millstream-cli \
         --example manual -- "$shared/share"
-    for unit in millstream-router millstream-media; do
-        # The package has a user for the services, who may own keys and certificates.
-        sed 's|/usr/local/bin/|/usr/bin/|; s|copy it to /etc/systemd/system, then|enable it by|
-            s|DynamicUser makes its user|It runs as the user millstream|
-            s|^DynamicUser=yes|User=millstream\nRemoveIPC=yes|' \
-            "examples/${unit#millstream-}/$unit.service" >"$shared/units/$unit.service"
+    for unit in router media; do
+        scripts/packaged-unit.sh "$unit" >"$shared/units/millstream-$unit.service"
     done
     cp -r examples packaging/grafana packaging/prometheus "$shared/doc/"
     rm "$shared"/doc/examples/*/*.service
