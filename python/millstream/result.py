@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     import polars
 
     from millstream import _millstream
+
+#: Control characters, and those that change the writing direction.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 #: Maximum streams shown in a notebook; ``Result.streams`` has all.
 _SHOWN = 40
@@ -242,12 +246,6 @@ class Result:
     def _repr_html_(self) -> str:
         """The streams as an HTML table, for notebooks."""
         shown = self.streams.slice(0, _SHOWN)
-        # Long names may break at their underscores.
-        names = [escape(name).replace("_", "_<wbr>") for name in shown.column_names]
-        head = "".join(f"<th>{name}</th>" for name in names)
-        rows = "".join(
-            "<tr>" + "".join(map(_cell, row.values())) + "</tr>" for row in shown.to_pylist()
-        )
         whole = self.summary["fabric" if self.is_fabric else "link"]
         busy = (
             f"links busy {whole['mean_utilisation']:.1%}"
@@ -255,15 +253,36 @@ class Result:
             else f"link busy {whole['utilisation']:.1%}"
         )
         caption = (
-            f"{escape(self.name)}: {escape(self.discipline)}, seed {self.seed}, {busy} of "
+            f"{printed(self.name)}: {printed(self.discipline)}, seed {self.seed}, {busy} of "
             f"{whole['end_ns']:,} ns"
         )
         more = self.streams.num_rows - shown.num_rows
-        below = f"<p>and {more} more streams</p>" if more else ""
-        return (
-            f'<div style="overflow-x: auto"><table><caption>{caption}</caption>'
-            f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>{below}</div>"
-        )
+        below = f"<p>and {counted(more, 'more stream')}</p>" if more else ""
+        rows = [list(row.values()) for row in shown.to_pylist()]
+        return html_table(caption, shown.column_names, rows, below)
+
+
+def printed(text: str) -> str:
+    """Escapes a text for HTML, with escapes for control characters as in the command's tables."""
+    return escape(_CONTROLS.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", text))
+
+
+def counted(count: int, noun: str) -> str:
+    """Returns a count and its noun: ``1 stream``, ``2 streams``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def html_table(
+    caption: str, names: Sequence[str], rows: Sequence[Sequence[object]], below: str = ""
+) -> str:
+    """Returns a table for notebooks; ``caption`` and ``below`` are HTML."""
+    # Long names may break at their underscores.
+    head = "".join("<th>" + printed(name).replace("_", "_<wbr>") + "</th>" for name in names)
+    body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in rows)
+    return (
+        f'<div style="overflow-x: auto"><table><caption>{caption}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}</div>"
+    )
 
 
 def _cell(value: object) -> str:
@@ -272,4 +291,4 @@ def _cell(value: object) -> str:
         return f'<td style="text-align: right">{value:,}</td>'
     if value is None:
         return '<td style="text-align: right">–</td>'
-    return f'<td style="text-align: left; white-space: nowrap">{escape(str(value))}</td>'
+    return f'<td style="text-align: left; white-space: nowrap">{printed(str(value))}</td>'

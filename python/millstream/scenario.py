@@ -14,12 +14,16 @@ from tqdm.auto import tqdm
 
 from millstream import _millstream
 from millstream._millstream import ScenarioError
-from millstream.result import Result
+from millstream.result import Result, counted, html_table, printed
 
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+#: Maximum streams shown in a notebook.
+_SHOWN = 40
 
 
 def toml_keys(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -313,9 +317,28 @@ class Scenario:
     def __repr__(self) -> str:
         """A one-line description."""
         table = self.to_dict()
-        streams = len(table.get("stream", []))
+        streams = counted(len(table.get("stream", [])), "stream")
         discipline = table.get("scheduler", {}).get("discipline")
-        return f"<millstream.Scenario {self._label!r}: {streams} streams, {discipline}>"
+        return f"<millstream.Scenario {self._label!r}: {streams}, {discipline}>"
+
+    def _repr_html_(self) -> str:
+        """The streams with their keys as an HTML table, for notebooks."""
+        table = self.to_dict()
+        streams = table.get("stream", [])
+        keys = list(dict.fromkeys(key for stream in streams for key in stream))
+        rows = [[_shown(stream.get(key)) for key in keys] for stream in streams[:_SHOWN]]
+        scheduler, link = table.get("scheduler", {}), table.get("link", {})
+        about = f"{self._label}: {scheduler.get('discipline')}, link {link.get('rate')}"
+        more = len(streams) - len(rows)
+        below = f"<p>and {counted(more, 'more stream')}</p>" if more else ""
+        return html_table(printed(about), keys, rows, below)
+
+
+def _shown(value: object) -> object:
+    """Returns the value of a key for a notebook: a table as its keys and values."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} = {_shown(of)}" for key, of in value.items())
+    return str(value).lower() if isinstance(value, bool) else value
 
 
 def _restored(text: str, label: str, folder: Path) -> Scenario:

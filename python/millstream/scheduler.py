@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from millstream import _millstream
 from millstream._millstream import ContractError
+from millstream.result import counted
 from millstream.scenario import toml_keys
 
 #: ``DepartureColumns.deadline_ns`` without a deadline.
@@ -90,6 +91,9 @@ class Scheduler(_millstream.Scheduler):
     True
     """
 
+    #: The name of the discipline.
+    _discipline: str
+
     def __new__(
         cls,
         discipline: str | Discipline,
@@ -123,7 +127,13 @@ class Scheduler(_millstream.Scheduler):
             raise TypeError(f"a discipline in Python has no options: {', '.join(options)}")
         made = super().__new__(cls, asked, structure, link_rate_bps, overhead_bytes, events)
         assert isinstance(made, Scheduler)
+        made._discipline = discipline if isinstance(discipline, str) else type(discipline).__name__
         return made
+
+    def __repr__(self) -> str:
+        """A one-line description."""
+        streams = counted(len(self), "stream")
+        return f"<millstream.Scheduler {self._discipline}, {self.structure}: {streams}>"
 
     def add_stream(
         self,

@@ -209,6 +209,27 @@ def test_idle_streams_have_null_delays_and_names_are_escaped() -> None:
         result.write_report("never.html")
 
 
+def test_notebooks_show_the_streams_of_a_scenario() -> None:
+    scenario = Scenario("1 Mbps", "wfq", name="a & b", duration="10 ms")
+    assert repr(scenario) == "<millstream.Scenario 'a & b': 0 streams, wfq>"
+    scenario.stream("<b>", weight=2, source=CBR)
+    assert repr(scenario) == "<millstream.Scenario 'a & b': 1 stream, wfq>"
+    page = scenario._repr_html_()
+    for part in ("a &amp; b: wfq, link 1 Mbps", "<th>weight</th>", "&lt;b&gt;", "kind = cbr"):
+        assert part in page
+    hostile = Scenario("1 Mbps", duration="10 ms").stream("a\x1b\u202e", source=CBR)
+    for page in (hostile._repr_html_(), hostile.run()._repr_html_()):
+        assert r"a\u{1b}\u{202e}" in page and "\x1b" not in page and "\u202e" not in page
+    for number in range(41):
+        scenario.stream(str(number), source=CBR)
+    assert "and 2 more streams" in scenario._repr_html_()
+
+
+def test_a_seed_out_of_range_is_named() -> None:
+    with pytest.raises(OverflowError, match="seed = -1; must be an integer from 0 to"):
+        Scenario("1 Mbps", duration="10 ms").stream("a", source=CBR).run(seed=-1)
+
+
 def test_a_run_releases_the_gil(tmp_path: Path) -> None:
     # The run waits for a pipe that only this thread writes: it deadlocks if the run holds the GIL.
     # In a process of its own, so that a failure cannot hang the tests.

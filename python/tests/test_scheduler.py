@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -104,6 +105,12 @@ def test_unknown_names_are_reported_as_in_scenario_files() -> None:
         Scheduler("dwcs", zero_widow="x")
 
 
+def test_repr_names_discipline_structure_and_streams() -> None:
+    scheduler = Scheduler("edf", "heap")
+    scheduler.add_stream(period="1 ms")
+    assert repr(scheduler) == "<millstream.Scheduler edf, heap: 1 stream>"
+
+
 def test_invalid_calls_change_nothing() -> None:
     scheduler = Scheduler("fifo")
     scheduler.add_stream()
@@ -112,7 +119,7 @@ def test_invalid_calls_change_nothing() -> None:
         scheduler.dequeue(9)
     with pytest.raises(ValueError, match="time goes back from 12 ns to 11 ns"):
         scheduler.enqueue_batch([12, 11], 0, 64)
-    with pytest.raises(IndexError, match="stream 1 is out of range: there are 1"):
+    with pytest.raises(IndexError, match="stream 1 is out of range: there is 1 stream"):
         scheduler.enqueue_batch([10, 10], [0, 1], 64)
     with pytest.raises(ValueError, match="unequal lengths"):
         scheduler.enqueue_batch([10, 10], [0, 0, 0], 64)
@@ -120,8 +127,20 @@ def test_invalid_calls_change_nothing() -> None:
         scheduler.enqueue_batch(10, 0, [1.5])
     with pytest.raises(OverflowError, match="times: values must be"):
         scheduler.enqueue_batch([-1], 0, 64)
-    with pytest.raises(OverflowError):
-        scheduler.enqueue(10, 0, 2**32)
+    calls: list[tuple[Callable[[], object], str]] = [
+        (
+            lambda: scheduler.enqueue(10, 0, 2**32),
+            "bytes = 4294967296; must be an integer from 0 to",
+        ),
+        (lambda: scheduler.enqueue(-1, 0, 64), "now_ns = -1; must be an integer from 0 to"),
+        (lambda: scheduler.dequeue(2**64), "now_ns = 18446744073709551616; must be"),
+        (lambda: scheduler.waiting(-1), "stream = -1; must be an integer from 0 to 4294967295"),
+    ]
+    for call, said in calls:
+        with pytest.raises(OverflowError, match=said):
+            call()
+    with pytest.raises(TypeError, match=r"bytes = 1.5; must be an integer from 0 to"):
+        scheduler.enqueue(10, 0, 1.5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="one instant"):
         scheduler.dequeue_batch([10], 1)
     assert scheduler.waiting() == 1

@@ -9,6 +9,7 @@
 //! so that other Python threads continue. Only single-packet calls create Python objects per
 //! packet.
 
+mod arguments;
 mod departures;
 mod errors;
 mod periodic;

@@ -101,7 +101,7 @@ impl Scenario {
     fn run(
         &self,
         py: Python<'_>,
-        seed: Option<u64>,
+        #[pyo3(from_py_with = crate::arguments::seed)] seed: Option<u64>,
         departures: bool,
         series: bool,
         progress: Option<Py<PyAny>>,

@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
 
+use crate::arguments;
 use crate::departures::{DepartureColumns, Rows};
 use crate::errors::{ContractError, contract};
 use crate::prototype::{PythonDiscipline, StoredException};
@@ -143,7 +144,11 @@ impl Engine {
         if StreamId(stream).index() < streams {
             return Ok(StreamId(stream));
         }
-        let message = format!("stream {stream} is out of range: there are {streams} streams");
+        let message = match streams {
+            0 => format!("stream {stream} is out of range: there are no streams"),
+            1 => format!("stream {stream} is out of range: there is 1 stream"),
+            _ => format!("stream {stream} is out of range: there are {streams} streams"),
+        };
         Err(PyIndexError::new_err(message))
     }
 
@@ -346,7 +351,13 @@ impl Scheduler {
     /// Enqueues a packet. Returns its number among the stream's arrivals; None if the queue was
     /// full.
     #[pyo3(signature = (now_ns, stream, bytes, tag=0))]
-    fn enqueue(&mut self, now_ns: u64, stream: u32, bytes: u32, tag: u64) -> PyResult<Option<u64>> {
+    fn enqueue(
+        &mut self,
+        #[pyo3(from_py_with = arguments::now_ns)] now_ns: u64,
+        #[pyo3(from_py_with = arguments::stream)] stream: u32,
+        #[pyo3(from_py_with = arguments::bytes)] bytes: u32,
+        #[pyo3(from_py_with = arguments::tag)] tag: u64,
+    ) -> PyResult<Option<u64>> {
         let engine = self.engine();
         let stream = engine.stream(stream)?;
         engine.advance(now_ns)?;
@@ -356,7 +367,10 @@ impl Scheduler {
     }
 
     /// Makes a decision: the packet to send now, or None if no stream is eligible.
-    fn dequeue(&mut self, now_ns: u64) -> PyResult<Option<Departure>> {
+    fn dequeue(
+        &mut self,
+        #[pyo3(from_py_with = arguments::now_ns)] now_ns: u64,
+    ) -> PyResult<Option<Departure>> {
         let engine = self.engine();
         engine.advance(now_ns)?;
         let departure = engine.scheduler.decide(now_ns, &mut engine.log);
@@ -439,7 +453,12 @@ impl Scheduler {
     }
 
     /// Opens or closes the gate of a stream.
-    fn set_eligible(&mut self, now_ns: u64, stream: u32, eligible: bool) -> PyResult<()> {
+    fn set_eligible(
+        &mut self,
+        #[pyo3(from_py_with = arguments::now_ns)] now_ns: u64,
+        #[pyo3(from_py_with = arguments::stream)] stream: u32,
+        eligible: bool,
+    ) -> PyResult<()> {
         if self.structure == "hilq" && !eligible {
             return Err(PyValueError::new_err("structure `hilq` does not support gates"));
         }
@@ -451,7 +470,12 @@ impl Scheduler {
     }
 
     /// Returns credits to a stream.
-    fn add_credits(&mut self, now_ns: u64, stream: u32, credits: u64) -> PyResult<()> {
+    fn add_credits(
+        &mut self,
+        #[pyo3(from_py_with = arguments::now_ns)] now_ns: u64,
+        #[pyo3(from_py_with = arguments::stream)] stream: u32,
+        #[pyo3(from_py_with = arguments::credits)] credits: u64,
+    ) -> PyResult<()> {
         let engine = self.engine();
         let stream = engine.stream(stream)?;
         engine.advance(now_ns)?;
@@ -466,7 +490,10 @@ impl Scheduler {
 
     /// Packets waiting in a stream, or in all.
     #[pyo3(signature = (stream=None))]
-    fn waiting(&mut self, stream: Option<u32>) -> PyResult<u64> {
+    fn waiting(
+        &mut self,
+        #[pyo3(from_py_with = arguments::optional_stream)] stream: Option<u32>,
+    ) -> PyResult<u64> {
         let engine = self.engine();
         match stream {
             Some(stream) => Ok(engine.scheduler.waiting(engine.stream(stream)?).into()),

@@ -70,6 +70,9 @@ impl Scenario {
     }
 
     /// Returns the file, line and stream that name the input `path`.
+    ///
+    /// Settings of a run or a sweep change the text. The file then has other lines, so the line is
+    /// left out.
     fn line_of_input(&self, path: &Path) -> Option<String> {
         let file: File = toml::from_str(&self.text).ok()?;
         file.stream.iter().find_map(|table| {
@@ -80,7 +83,9 @@ impl Scenario {
             }
             let line = 1 + self.text.get(..input.span().start)?.matches('\n').count();
             let (name, scenario) = (table.name.get_ref(), &self.file);
-            Some(format!("{scenario}, line {line}: the source of stream `{name}`"))
+            let has_line = std::fs::read_to_string(scenario).map_or(true, |text| text == self.text);
+            let line = if has_line { format!(", line {line}") } else { String::new() };
+            Some(format!("{scenario}{line}: the source of stream `{name}`"))
         })
     }
 

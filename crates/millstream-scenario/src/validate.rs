@@ -238,6 +238,9 @@ fn type_help(message: &str, text: &str, span: Option<&SourceSpan>) -> Option<Str
         "u64" | "usize" => i64::MAX.unsigned_abs(),
         _ => return None,
     };
+    let before = span.and_then(|span| text.get(..span.offset())).unwrap_or("").trim_end();
+    let key = before.strip_suffix('=').map_or("", str::trim_end);
+    let least = u8::from(["weight", "quantum"].iter().any(|positive| key.ends_with(positive)));
     let quotes = if found.contains("string") { ", without quotes" } else { "" };
-    Some(format!("write an integer from 0 to {largest}{quotes}"))
+    Some(format!("write an integer from {least} to {largest}{quotes}"))
 }

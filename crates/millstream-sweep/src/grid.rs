@@ -124,7 +124,7 @@ impl Grid {
             let mut table = self.table.clone();
             let setting = &self.settings[*axis];
             place::set(&mut table, &setting.place, &setting.values[indices[*axis]]).is_ok()
-                && self.parse_table(&table).is_err_and(|error| error == *why)
+                && self.parse(&table.to_string()).is_err_and(|error| error == *why)
         };
         let guilty: Vec<usize> = (0..indices.len()).filter(alone).collect();
         let named = if guilty.is_empty() { (0..indices.len()).collect() } else { guilty };
@@ -186,16 +186,20 @@ impl Grid {
     /// # Errors
     /// Fails if its input files have disappeared since the grid was loaded.
     pub(crate) fn scenario(&self, point: usize) -> Result<Scenario, RunFailure> {
+        if self.settings.is_empty() {
+            // Errors then have the lines of the file.
+            return self.parse(&self.text);
+        }
         let mut table = self.table.clone();
         for (setting, value) in self.settings.iter().zip(self.values(point)) {
             place::set(&mut table, &setting.place, value)
                 .map_err(|error| RunFailure::new(error.to_string()))?;
         }
-        self.parse_table(&table)
+        self.parse(&table.to_string())
     }
 
-    fn parse_table(&self, table: &Table) -> Result<Scenario, RunFailure> {
-        let scenario = Scenario::parse(&self.name, &table.to_string(), &self.folder)
+    fn parse(&self, text: &str) -> Result<Scenario, RunFailure> {
+        let scenario = Scenario::parse(&self.name, text, &self.folder)
             .map_err(|error: ScenarioError| RunFailure::from(error))?;
         if let Some(fabric) = &scenario.fabric {
             topology_of(fabric)

@@ -187,9 +187,21 @@ fn a_missing_capture_names_file_line_and_stream() {
          name = \"web\"\nsource = { kind = \"pcap\", file = \"gone.pcap\" }\n",
     )
     .unwrap();
-    let (status, _, errors) = millstream(folder.path(), &["run", "s.toml"]);
-    assert_eq!(status, 2);
-    for part in ["gone.pcap", "s.toml, line 7: the source of stream `web`"] {
-        assert!(errors.contains(part), "{errors} lacks {part:?}");
+    let set: &[&str] = &["--set", "link.rate=2 Mbit/s"];
+    for (command, settings, place) in [
+        ("run", &[][..], "s.toml, line 7: the source of stream `web`"),
+        ("sweep", &[], "s.toml, line 7: the source of stream `web`"),
+        // The text with the setting has other lines.
+        ("run", set, "s.toml: the source of stream `web`"),
+        ("sweep", set, "s.toml: the source of stream `web`"),
+    ] {
+        let arguments = [&[command, "s.toml"], settings].concat();
+        let (status, _, errors) = millstream(folder.path(), &arguments);
+        assert_eq!(status, if command == "run" { 2 } else { 1 });
+        let words = errors.replace('│', " ");
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        for part in ["gone.pcap", place] {
+            assert!(words.contains(part), "{arguments:?}: {errors} lacks {part:?}");
+        }
     }
 }

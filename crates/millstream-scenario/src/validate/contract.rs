@@ -138,7 +138,8 @@ pub(super) fn contract(
     let before = problems.len();
     for (key, value) in [("weight", keys.weight), ("quantum", keys.quantum)] {
         if let Some(value) = value.filter(|value| *value.get_ref() == 0) {
-            problems.push(Problem::new(value.span(), format!("`{key}` is 0; it must be positive")));
+            let message = format!("`{key}` is 0; it must be an integer from 1 to {}", u32::MAX);
+            problems.push(Problem::new(value.span(), message));
         }
     }
     let mut contract = Contract::new().priority(keys.priority.unwrap_or(0));

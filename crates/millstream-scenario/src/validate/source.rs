@@ -208,6 +208,7 @@ fn some_bytes(keys: &SourceTable, problems: &mut Vec<Problem>) {
 
 fn positive(value: &Option<Spanned<u32>>, key: &str, problems: &mut Vec<Problem>) {
     if let Some(value) = value.as_ref().filter(|value| *value.get_ref() == 0) {
-        problems.push(Problem::new(value.span(), format!("`{key}` is 0; it must be positive")));
+        let message = format!("`{key}` is 0; it must be an integer from 1 to {}", u32::MAX);
+        problems.push(Problem::new(value.span(), message));
     }
 }
