@@ -5,6 +5,7 @@ use millstream::{Departure, StreamId};
 use millstream_report::{DeparturesWriter, Recorder};
 use millstream_scenario::Scenario;
 use millstream_sim::Listener;
+use millstream_sim::network::NetworkReport;
 use millstream_traffic::{CaptureWriter, FrameBytes, OutputFile, is_same_file};
 use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
@@ -120,6 +121,8 @@ fn collide(a: &Path, b: &Path) -> bool {
 /// Records a run and writes the requested outputs.
 pub(crate) struct Outputs<'a> {
     pub(crate) recorder: Recorder,
+    /// The links and sources of a network, at its end.
+    pub(crate) network: Option<NetworkReport>,
     pub(crate) departures: Option<DeparturesWriter<Output>>,
     pub(crate) capture: Option<CaptureWriter>,
     pub(crate) progress: Progress,
@@ -178,6 +181,10 @@ impl Listener for Outputs<'_> {
     #[inline]
     fn busy(&mut self, from_ns: u64, to_ns: u64) {
         self.recorder.busy(from_ns, to_ns);
+    }
+
+    fn network(&mut self, report: NetworkReport) {
+        self.network = Some(report);
     }
 
     #[inline]

@@ -4,8 +4,8 @@ use miette::miette;
 use millstream_hw::end_system::Cost;
 use millstream_report::{DeparturesWriter, Recorder, RecorderOptions, ReportInput, Results, human};
 use millstream_scenario::{Answer, Input, Scenario, StreamExplanation, explain};
-use millstream_sim::{End, RunError, link};
-use millstream_sweep::{Grid, Setting};
+use millstream_sim::{End, RunError, link, network};
+use millstream_sweep::{Grid, Setting, network_summary};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -66,6 +66,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let options = RecorderOptions { series: arguments.report.is_some() };
     let mut outputs = Outputs {
         recorder: Recorder::new(names, options),
+        network: None,
         departures,
         capture,
         progress: Progress::new(scenario.duration_ns, Arc::clone(&input.reading)),
@@ -80,7 +81,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         (None, scheduler) => {
             let scheduler =
                 scheduler.as_mut().expect("a scheduler, unless there is a card").as_mut();
-            let ended = link::run_on(&scenario, scheduler, feed, &mut outputs);
+            let ended = match &scenario.network {
+                Some(network) => network::run(&scenario, network, feed, &mut outputs),
+                None => link::run_on(&scenario, scheduler, feed, &mut outputs),
+            };
             ended.map(|end| (end, None)).map_err(BackendError::Run)
         }
     };
@@ -103,7 +107,9 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         outputs.keep_partial();
         return Err(failure);
     }
+    let network = outputs.network.take().map(|report| network_summary(&report, end.end_ns));
     let mut results = outputs.finish()?.finish(end.end_ns);
+    results.network = network;
     results.bounds_ns = bounds_ns;
     let mut notes = notes(&scenario, &input, end, &interrupted);
     notes.extend(cost.as_ref().map(hardware::note));

@@ -6,6 +6,7 @@ use millstream_report::{
     FabricSummary, Recorder, RecorderOptions, ReportInput, Results, fabric_table,
 };
 use millstream_scenario::Scenario;
+use millstream_sim::network::NetworkReport;
 use millstream_sim::{Listener, RunError, link};
 use millstream_sweep::RunFailure;
 use millstream_sweep::fabric::{FabricPageRecorder, FabricRun};
@@ -32,6 +33,7 @@ pub(crate) struct Requested {
 /// Records the events of a run.
 struct Recording {
     recorder: Recorder,
+    network: Option<NetworkReport>,
     departures: Option<Collector>,
     periodic: PeriodicTask,
 }
@@ -59,6 +61,10 @@ impl Listener for Recording {
     #[inline]
     fn busy(&mut self, from_ns: u64, to_ns: u64) {
         self.recorder.busy(from_ns, to_ns);
+    }
+
+    fn network(&mut self, report: NetworkReport) {
+        self.network = Some(report);
     }
 
     #[inline]
@@ -176,6 +182,7 @@ fn run_link(
     let mut recording = Recording {
         departures: requested.departures.then(|| Collector::new(&names)),
         recorder: Recorder::new(names, RecorderOptions { series: requested.series }),
+        network: None,
         periodic: PeriodicTask::new(progress),
     };
     let end = link::run(scenario, input.feed.as_mut(), &mut recording).map_err(Failed::Run)?;
@@ -190,7 +197,10 @@ fn run_link(
         )
     });
     let notes = scenario.notes.iter().cloned().chain(input.notes()).chain(waiting).collect();
-    Ok((recording.recorder.finish(end.end_ns), notes, departures.map_err(Failed::Arrow)?))
+    let mut results = recording.recorder.finish(end.end_ns);
+    results.network =
+        recording.network.map(|report| millstream_sweep::network_summary(&report, end.end_ns));
+    Ok((results, notes, departures.map_err(Failed::Arrow)?))
 }
 
 #[pymethods]

@@ -21,6 +21,7 @@ mod html;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod human;
+mod network;
 mod recorder;
 mod series;
 mod summary;
@@ -34,11 +35,14 @@ pub use fabric_page::{
     DrawnLink, DrawnNode, FabricCurve, FabricReportInput, FullBuffer, write_fabric_report,
 };
 pub use html::{ReportInput, write_report};
+pub use network::{
+    NetworkLinkSummary, NetworkSummary, SourceSummary, TimesSummary, network_tables,
+};
 pub use recorder::{Recorder, RecorderOptions, Results, StreamResults};
 pub use series::{Bin, Series};
 pub use summary::{
     DelaySummary, EndSystemSummary, JitterSummary, LinkSummary, StreamSummary, Summary,
-    TransferSummary,
+    TransferSummary, share,
 };
 pub use sweep_page::{SweepChart, SweepEstimate, SweepReportInput, write_sweep_report};
 pub use table::{print_safe, table, text_table, whole_table};

@@ -18,6 +18,7 @@ use millstream::{Departure, Event, StreamId};
 use std::ops::Range;
 
 use crate::delay::Delays;
+use crate::network::NetworkSummary;
 use crate::series::Series;
 
 /// Options of the recorder in addition to counts and delays.
@@ -76,6 +77,8 @@ pub struct Results {
     /// The guaranteed longest delay of each stream, ns, `None` without a guarantee; empty if no
     /// bounds were computed.
     pub bounds_ns: Vec<Option<u64>>,
+    /// The links and sources of a network; `None` for a single link.
+    pub network: Option<NetworkSummary>,
 }
 
 impl Recorder {
@@ -86,8 +89,16 @@ impl Recorder {
     pub fn new(names: Vec<String>, options: RecorderOptions) -> Self {
         let streams = vec![StreamResults::default(); names.len()];
         let series = options.series.then(|| Series::new(names.len()));
-        let bounds_ns = Vec::new();
-        Self { results: Results { names, streams, series, busy_ns: 0, end_ns: 0, bounds_ns } }
+        let results = Results {
+            names,
+            streams,
+            series,
+            busy_ns: 0,
+            end_ns: 0,
+            bounds_ns: Vec::new(),
+            network: None,
+        };
+        Self { results }
     }
 
     /// Records the arrival of a packet of `_bytes` bytes at `_time_ns`, also at a full queue.

@@ -6,6 +6,7 @@
 
 use serde::Serialize;
 
+use crate::network::NetworkSummary;
 use crate::recorder::{Results, StreamResults};
 
 /// The summary of a run.
@@ -17,6 +18,9 @@ pub struct Summary {
     pub link: LinkSummary,
     /// The summaries of the streams in file order.
     pub streams: Vec<StreamSummary>,
+    /// The links and sources of a network; absent for a single link.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkSummary>,
     /// The summary of the end-system card; `None` for a run without one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end_system: Option<EndSystemSummary>,
@@ -92,6 +96,9 @@ pub struct StreamSummary {
     pub dropped_late: u64,
     /// The number of packets dropped at a full queue.
     pub dropped_full: u64,
+    /// The number of packets that queue management dropped; absent without a network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dropped_aqm: Option<u64>,
     /// The number of packets queued at the end: without credits, or in an interrupted run.
     pub queued: u64,
     /// The number of missed deadlines.
@@ -143,15 +150,17 @@ impl Results {
             link: LinkSummary {
                 busy_ns: self.busy_ns,
                 end_ns: self.end_ns,
-                utilisation: (self.utilisation() * 1e6).round() / 1e6,
+                utilisation: share(self.busy_ns, self.end_ns),
             },
             streams: streams
                 .enumerate()
                 .map(|(at, (name, stream))| StreamSummary {
+                    dropped_aqm: self.network.as_ref().map(|_| stream.dropped_aqm),
                     delay_bound_ns: self.bounds_ns.get(at).copied().flatten(),
                     ..stream.summary(name, self.end_ns)
                 })
                 .collect(),
+            network: self.network.clone(),
             end_system: None,
         }
     }
@@ -164,6 +173,14 @@ impl Results {
     }
 }
 
+/// Returns `part_ns` as a share of `whole_ns`, rounded to six decimals; 0 if `whole_ns` is 0.
+#[allow(clippy::cast_precision_loss)]
+#[must_use]
+pub fn share(part_ns: u64, whole_ns: u64) -> f64 {
+    let share = if whole_ns == 0 { 0.0 } else { part_ns as f64 / whole_ns as f64 };
+    (share * 1e6).round() / 1e6
+}
+
 impl StreamResults {
     fn summary(&self, name: &str, end_ns: u64) -> StreamSummary {
         StreamSummary {
@@ -173,6 +190,7 @@ impl StreamResults {
             sent_bytes: self.sent_bytes,
             dropped_late: self.dropped_late,
             dropped_full: self.dropped_full,
+            dropped_aqm: None,
             queued: self.queued(),
             missed: self.missed,
             violations: self.violations,

@@ -13,6 +13,7 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use crate::human;
+use crate::network::network_tables;
 use crate::recorder::{Results, StreamResults};
 
 /// The largest number of listed streams.
@@ -41,6 +42,9 @@ const HEADER: [&str; 13] = [
     "max\njitter",
     "delay\nbound",
 ];
+
+/// The column of a network's table with the packets that queue management dropped.
+const DROPPED_BY_AQM: usize = 5;
 
 /// Returns a table of `rows` under `header`; the first column is left-aligned, the rest
 /// right-aligned.
@@ -94,7 +98,15 @@ pub fn table(results: &Results, width: Option<usize>) -> String {
             row.push(bound(results, at));
         }
     }
-    let header = &HEADER[..HEADER.len() - usize::from(!has_bounds)];
+    let mut header = HEADER[..HEADER.len() - usize::from(!has_bounds)].to_vec();
+    if results.network.is_some() {
+        header.insert(DROPPED_BY_AQM, "dropped\nby AQM");
+        let streams = results.streams.iter().take(LISTED).chain([&total]);
+        for (row, stream) in rows.iter_mut().zip(streams) {
+            row.insert(DROPPED_BY_AQM, stream.dropped_aqm.to_string());
+        }
+    }
+    let header = header.as_slice();
     let most = width.unwrap_or(WIDTH);
     let widths = widths(header, &rows);
     let numbers: usize = widths[1..].iter().sum();
@@ -112,6 +124,9 @@ pub fn table(results: &Results, width: Option<usize>) -> String {
             "and {} in the total; --json or --summary FILE has all\n",
             human::count(left_out as u64, "more stream"),
         );
+    }
+    if let Some(network) = &results.network {
+        text += &format!("\n{}\n", network_tables(network, width));
     }
     text + &format!(
         "{} of {} sent; link busy {:.1} % of {}\n",

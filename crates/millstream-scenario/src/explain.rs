@@ -7,6 +7,7 @@
 
 mod analysis;
 mod deadlines;
+mod network;
 mod offered;
 mod verdict;
 

@@ -289,6 +289,8 @@ fn generator(
             pause_ns: *pause_ns,
             random: Random::new(seed, u64::from(stream)),
         }),
+        // The network's simulation generates their packets.
+        Source::Tcp(_) | Source::Echo(_) => Box::new(Backlog::new(stream, 0, 0, 0)),
         Source::Trace { .. } | Source::Pcap { .. } => {
             unreachable!("files are opened by their first stream")
         }

@@ -5,7 +5,9 @@
 //! descriptions in the schema, which editors and `docs/src/keys.md` show.
 
 pub(crate) mod fabric;
+pub(crate) mod flows;
 pub(crate) mod media;
+pub(crate) mod network;
 pub(crate) mod router;
 
 use schemars::JsonSchema;
@@ -13,7 +15,10 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::file::fabric::FabricTable;
+use crate::file::flows::{AqmText, FlowsTable};
 use crate::file::media::{CodecName, MediaTable, PayloadName};
+use crate::file::network::HopTable;
+use crate::network::{CongestionControl, Direction};
 use crate::source::SourceKind;
 use crate::units::{Duration, Frequency, Rate, Size, WindowText};
 
@@ -29,6 +34,11 @@ pub(crate) struct File {
     /// A fabric of switches instead of a single link; `link` describes each of its links.
     #[schemars(with = "Option<FabricTable>")]
     pub(crate) fabric: Option<Spanned<FabricTable>>,
+    /// Further links: a network. Packets pass `link` and the forward hops in file order; the
+    /// acknowledgements and answers to them pass the return hops.
+    #[serde(default)]
+    #[schemars(with = "Vec<HopTable>")]
+    pub(crate) hop: Vec<Spanned<HopTable>>,
     /// The settings of `millstream serve`, which serves the streams to players.
     #[schemars(with = "Option<MediaTable>")]
     pub(crate) media: Option<Spanned<MediaTable>>,
@@ -67,6 +77,15 @@ pub(crate) struct LinkTable {
     pub(crate) overhead: u32,
     /// The credit-based flow control of the receiver; default: none.
     pub(crate) credits: Option<CreditsTable>,
+    /// The propagation delay to the next hop or the receivers; default 0.
+    pub(crate) delay: Option<Duration>,
+    /// The probability that the link loses a packet, from 0 to below 1; default 0.
+    #[schemars(with = "Option<f64>", range(min = 0, max = 1))]
+    pub(crate) loss: Option<Spanned<f64>>,
+    /// The limit of waiting packets of all streams together; further arrivals are dropped.
+    /// Default: unlimited.
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) queue: Option<Spanned<u32>>,
 }
 
 /// Credit-based flow control: a stream sends only what its buffer at the receiver can hold.
@@ -286,6 +305,20 @@ pub(crate) struct StreamTable {
     /// The depth of the token bucket of `max-rate`, on the wire; default: the largest packet.
     #[schemars(with = "Option<Size>")]
     pub(crate) burst: Option<Spanned<Size>>,
+    /// Queues its packets by flow, so that a flow with few packets does not wait for the others
+    /// (RFC 8290). `{}` selects the defaults. A flow is a connection of a `tcp` source, or all
+    /// packets of another source. Default: one queue.
+    #[schemars(with = "Option<FlowsTable>")]
+    pub(crate) flows: Option<Spanned<FlowsTable>>,
+    /// The queue management of each flow, or of the stream's queue without `flows`: a name or a
+    /// table; default "codel" with `flows`, otherwise "none".
+    #[schemars(with = "Option<AqmText>")]
+    pub(crate) aqm: Option<Spanned<AqmText>>,
+    /// The stream whose contract and queue its packets use; default: its own.
+    #[schemars(with = "Option<String>")]
+    pub(crate) shares: Option<Spanned<String>>,
+    /// In a network: the direction of its data; default "forward".
+    pub(crate) direction: Option<Direction>,
     /// The source of the packets.
     #[schemars(with = "SourceTable")]
     pub(crate) source: Spanned<SourceTable>,
@@ -374,10 +407,48 @@ pub(crate) struct SourceTable {
     /// Live: how long players wait for a disconnected publisher to return; default "10 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) wait: Option<Spanned<Duration>>,
+    /// TCP: the number of connections; default 1.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
+    pub(crate) connections: Option<Spanned<u32>>,
+    /// TCP: the congestion control; default "cubic".
+    #[schemars(with = "Option<CongestionControl>")]
+    pub(crate) control: Option<Spanned<CongestionControl>>,
+    /// TCP and echo: the round-trip time without the links.
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) rtt: Option<Spanned<Duration>>,
+    /// TCP: the initial window, packets; default 10 (RFC 6928).
+    #[schemars(with = "Option<u32>", range(min = 1))]
+    pub(crate) initial_window: Option<Spanned<u32>>,
+    /// TCP: the window of the receiver; default "16 MiB".
+    #[schemars(with = "Option<Size>")]
+    pub(crate) receive_window: Option<Spanned<Size>>,
+    /// TCP: whether packets are spaced at the rate of the window; default false, with `control =
+    /// "prague"` true.
+    #[schemars(with = "Option<bool>")]
+    pub(crate) pacing: Option<Spanned<bool>>,
+    /// TCP: whether packets are ECN-capable; default false, with `control = "dctcp"` or "prague"
+    /// true.
+    #[schemars(with = "Option<bool>")]
+    pub(crate) ecn: Option<Spanned<bool>>,
+    /// TCP: whether slow start ends when the round-trip time grows (HyStart++, RFC 9406); default
+    /// true.
+    #[schemars(with = "Option<bool>")]
+    pub(crate) hystart: Option<Spanned<bool>>,
+    /// TCP: the number of packets that the receiver acknowledges together; default 2. One that
+    /// waits alone is acknowledged after 40 ms.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 64))]
+    pub(crate) ack_every: Option<Spanned<u32>>,
+    /// TCP: the least retransmission timeout; default "200 ms".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) min_rto: Option<Spanned<Duration>>,
+    /// TCP: the data that a connection transfers; default: without end.
+    #[schemars(with = "Option<Size>")]
+    pub(crate) transfer: Option<Spanned<Size>>,
     /// The number of packets before the pause; default: no pause.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) pause_after: Option<Spanned<u32>>,
-    /// The length of the pause in addition to the interval.
+    /// Generator: the length of the pause in addition to the interval. TCP: the mean pause between
+    /// the transfers of a connection, exponentially distributed; default: one transfer.
     #[schemars(with = "Option<Duration>")]
     pub(crate) pause: Option<Spanned<Duration>>,
 }

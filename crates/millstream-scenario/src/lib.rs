@@ -17,6 +17,7 @@ mod fabric;
 mod feeds;
 mod file;
 mod media;
+mod network;
 mod router;
 mod scenario;
 mod source;
@@ -34,6 +35,7 @@ pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
+pub use network::{CongestionControl, Direction, Echo, Hop, Network, Tcp};
 pub use router::{
     FlowBy, HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop, PathAction,
     PathExtension, PathProxy, PcpSource, PortForward, PortKind, PortNat, ProxyKind, Reservation,

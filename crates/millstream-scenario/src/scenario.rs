@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Problem, ScenarioError};
 use crate::fabric::Fabric;
 use crate::media::Media;
+use crate::network::{Direction, Hop, Network};
+use crate::router::FlowBy;
 use crate::source::Source;
 use crate::validate::validate;
 
@@ -85,6 +87,12 @@ pub struct Stream {
     /// In a fabric, the share of each end-point's link that connections of this kind fill; 0 for a
     /// single connection.
     pub load: f64,
+    /// The stream whose contract and queue its packets use; `None` for its own.
+    pub shares: Option<usize>,
+    /// What its flows are, if its contract has some.
+    pub flow_by: FlowBy,
+    /// In a network, the direction of its data.
+    pub direction: Direction,
 }
 
 /// A class of the tree.
@@ -127,6 +135,8 @@ pub struct Scenario {
     pub link: Link,
     /// The fabric; `None` for a single link.
     pub fabric: Option<Fabric>,
+    /// The network; `None` for a single link whose sources do not react.
+    pub network: Option<Network>,
     /// The settings for serving the streams to players.
     pub media: Media,
     /// Whether the file has a `[media]` section, which `millstream serve` uses.
@@ -178,8 +188,17 @@ impl Scenario {
     /// Builds the software scheduler of this scenario and adds its streams.
     #[must_use]
     pub fn scheduler(&self) -> Box<dyn DynScheduler + Send> {
+        self.scheduler_with(&self.scheduler)
+    }
+
+    /// Builds the scheduler of a link of this scenario's network and adds all streams.
+    #[must_use]
+    pub fn scheduler_of(&self, hop: &Hop) -> Box<dyn DynScheduler + Send> {
+        self.scheduler_with(hop.scheduler.as_ref().unwrap_or(&self.scheduler))
+    }
+
+    fn scheduler_with(&self, root: &SchedulerConfig) -> Box<dyn DynScheduler + Send> {
         let valid = "validation guarantees every attribute that the discipline needs";
-        let root = &self.scheduler;
         if self.classes.is_empty() {
             let mut scheduler = root.discipline.build(&root.options, root.structure);
             for stream in &self.streams {

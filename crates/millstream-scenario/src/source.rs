@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use crate::error::{Problem, list, nearest};
 use crate::file::SourceTable;
+use crate::network::{Echo, Tcp};
 
 /// One kind of source.
 #[derive(Debug)]
@@ -94,6 +95,35 @@ impl SourceKind {
             required: &["packets", "bytes"],
             one_of: &[],
             optional: &["start"],
+        },
+        Self {
+            name: "tcp",
+            summary: "TCP connections, which react to losses, marks and delays",
+            required: &["rtt"],
+            one_of: &[],
+            optional: &[
+                "connections",
+                "control",
+                "bytes",
+                "initial-window",
+                "receive-window",
+                "pacing",
+                "ecn",
+                "hystart",
+                "ack-every",
+                "min-rto",
+                "transfer",
+                "pause",
+                "start",
+                "stop",
+            ],
+        },
+        Self {
+            name: "echo",
+            summary: "requests that the receiver answers, as ping sends them",
+            required: &["bytes", "interval", "rtt"],
+            one_of: &[],
+            optional: &["start", "stop"],
         },
         Self {
             name: "generator",
@@ -204,7 +234,10 @@ impl SourceTable {
             frame_rate "frame-rate", packet_bytes "packet-bytes", spread "spread",
             repeat "repeat", payload "payload", peak_rate "peak-rate", sources "sources",
             largest "largest", load "load", burst "burst", codec "codec", publish "publish",
-            wait "wait", pause_after "pause-after", pause "pause"
+            wait "wait", pause_after "pause-after", pause "pause", connections "connections",
+            control "control", rtt "rtt", initial_window "initial-window",
+            receive_window "receive-window", pacing "pacing", ecn "ecn", hystart "hystart",
+            ack_every "ack-every", min_rto "min-rto", transfer "transfer"
         )
         .into_iter()
         .flatten()
@@ -305,6 +338,10 @@ pub enum Source {
     Trace { file: String },
     /// Packets of a pcap or pcapng capture.
     Pcap { file: String, filter: Option<String> },
+    /// TCP connections.
+    Tcp(Tcp),
+    /// Requests and answers.
+    Echo(Echo),
     /// Packets that all arrive at `start_ns`.
     Backlog { packets: u64, bytes: u32, start_ns: u64 },
     /// Packets of random sizes at equal intervals.
@@ -329,7 +366,12 @@ impl Source {
             Self::Cbr { stop_ns, .. }
             | Self::Poisson { stop_ns, .. }
             | Self::Pareto { stop_ns, .. } => *stop_ns != u64::MAX,
-            Self::Live(Live { stop_ns, .. }) => *stop_ns != u64::MAX,
+            Self::Live(Live { stop_ns, .. }) | Self::Echo(Echo { stop_ns, .. }) => {
+                *stop_ns != u64::MAX
+            }
+            Self::Tcp(tcp) => {
+                tcp.stop_ns != u64::MAX || (tcp.packets.is_some() && tcp.pause_ns.is_none())
+            }
             Self::Mpeg { input, stop_ns, .. } => {
                 *stop_ns != u64::MAX || matches!(input, VideoInput::File { repeat: false, .. })
             }

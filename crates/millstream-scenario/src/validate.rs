@@ -13,14 +13,17 @@ pub(crate) use self::router::validate_router;
 use self::scheduler::Keys;
 use crate::error::{Problem, nearest};
 use crate::file::File;
+use crate::router::FlowBy;
 use crate::scenario::{Link, LinkCredits, Scenario, SchedulerConfig, Stream};
 
 mod classes;
 mod contract;
 mod end_system;
 mod fabric;
+mod flows;
 mod hilq;
 mod media;
+mod network;
 mod router;
 mod rtl;
 mod scheduler;
@@ -67,12 +70,19 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             let message = format!("two streams are called `{name}`");
             problems.push(Problem::new(table.name.span(), message).label("the second"));
         }
+        let shares = network::shares(table, &file, &mut problems);
         let source = source::source(&table.source, duration_ns, &mut problems);
         let of_fabric = fabric.as_ref();
         let load = fabric::stream(table, source.as_ref(), of_fabric, in_fabric, &mut problems);
         let discipline = discipline_of(class);
-        let contract_keys = ContractKeys::of_stream(table);
+        let of_contract = shares.map_or(table, |shared| file.stream[shared].get_ref());
+        let contract_keys = ContractKeys::of_stream(of_contract);
         let contract = contract::contract(&contract_keys, discipline, &defaults, &mut problems);
+        let flows = flows::of_stream(of_contract, &mut problems);
+        let contract = contract.map(|contract| match flows {
+            Some(flows) => contract.flows(flows),
+            None => contract,
+        });
         if let Some(discipline) = discipline {
             ignored.note(&contract_keys, discipline);
         }
@@ -97,9 +107,13 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
                 source,
                 class,
                 load,
+                shares,
+                flow_by: table.flows.as_ref().map_or(FlowBy::default(), |of| of.get_ref().by),
+                direction: table.direction.unwrap_or_default(),
             });
         }
     }
+    let network = network::network(&file, tree.children(None), &defaults, &mut problems);
     unsupported.report(&mut problems);
     if let (Some(fabric), true) = (&file.fabric, on_hilq) {
         let message = "structure hilq serves one link without credits, not a fabric";
@@ -117,6 +131,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             duration_ns,
             link: link(&file),
             fabric,
+            network,
             media,
             has_media: file.media.is_some(),
             scheduler,
@@ -130,6 +145,23 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         }),
         _ => Err(problems),
     }
+}
+
+/// Returns a number, and checks that it is in `range`; `what` begins the message.
+fn check_range(
+    given: Option<&Spanned<u32>>,
+    default: u32,
+    range: std::ops::RangeInclusive<u32>,
+    what: &str,
+    problems: &mut Vec<Problem>,
+) -> u32 {
+    let Some(given) = given else { return default };
+    let value = *given.get_ref();
+    if !range.contains(&value) {
+        let help = format!("from {} to {}", range.start(), range.end());
+        problems.push(Problem::new(given.span(), format!("{what} of {value}")).help(help));
+    }
+    value
 }
 
 fn link(file: &File) -> Link {

@@ -247,6 +247,109 @@ fn errors_have_a_span_and_a_correction() {
 }
 
 #[test]
+fn errors_of_networks_have_a_correction() {
+    let network = r#"
+[scenario]
+duration = "1 s"
+
+[link]
+rate = "10 Mbps"
+
+[[hop]]
+name = "core"
+rate = "1 Gbps"
+
+[scheduler]
+discipline = "fifo"
+
+[[stream]]
+name = "bulk"
+flows = {}
+source = { kind = "tcp", rtt = "20 ms" }
+
+[[stream]]
+name = "ping"
+shares = "bulk"
+source = { kind = "echo", bytes = 64, interval = "10 ms", rtt = "20 ms" }
+"#;
+    assert!(parse(network).is_ok());
+    let cases = [
+        (r#"name = "core""#, r#"name = "link""#, "two links are called `link`", "", "\"link\""),
+        (r#"rate = "1 Gbps""#, "rate = \"1 Gbps\"\nloss = 1.0", "a loss of 1", "0.001", "1.0"),
+        (r#"rate = "1 Gbps""#, "rate = \"1 Gbps\"\nqueue = 0", "`queue` of 0", "at least 1", "0"),
+        (
+            r#"rate = "1 Gbps""#,
+            "rate = \"1 Gbps\"\ndiscipline = \"edf\"",
+            "stream `bulk` has no `period`",
+            "period = \"40 ms\"",
+            "\"bulk\"",
+        ),
+        (
+            r#"shares = "bulk""#,
+            r#"shares = "bluk""#,
+            "unknown stream `bluk`",
+            "`bulk`?",
+            "\"bluk\"",
+        ),
+        (
+            r#"shares = "bulk""#,
+            r#"shares = "ping""#,
+            "`ping` shares its own queue",
+            "a queue of its own",
+            "\"ping\"",
+        ),
+        (
+            r#"shares = "bulk""#,
+            "shares = \"bulk\"\nweight = 2",
+            "`weight` of a stream that shares the queue of `bulk`",
+            "move `weight` there",
+            "\"bulk\"",
+        ),
+        (r#"rtt = "20 ms" }"#, r#"rtt = "0 ms" }"#, "round-trip time of 0", "40 ms", "\"0 ms\""),
+        (
+            r#"kind = "tcp", "#,
+            r#"kind = "tcp", pause = "1 s", "#,
+            "`pause` without `transfer`",
+            "100 KB",
+            "\"1 s\"",
+        ),
+        (
+            r#"kind = "tcp", "#,
+            r#"kind = "tcp", ecn = false, control = "dctcp", "#,
+            "reacts to marks, without ECN",
+            "cubic",
+            "false",
+        ),
+        (
+            r#"kind = "tcp", "#,
+            r#"kind = "tcp", bytes = 52, "#,
+            "packets of 52",
+            "from 53 to 65535",
+            "52",
+        ),
+        (
+            "discipline = \"fifo\"",
+            "discipline = \"dwcs\"\nstructure = \"rtl\"",
+            "structure `rtl` beside hops",
+            "auto",
+            "\"bulk\"",
+        ),
+        (
+            "flows = {}",
+            "flows = {}\nlate = \"drop\"",
+            "flows or queue management on a stream that drops late packets",
+            "take out",
+            "{}",
+        ),
+    ];
+    for (old, new, message, help, under) in cases {
+        let (all, caret) = problems(&network.replacen(old, new, 1));
+        assert!(all.contains(message) && all.contains(help), "{new}: {all}");
+        assert_eq!(caret, under, "{new}: {all}");
+    }
+}
+
+#[test]
 fn files_of_another_kind_name_the_right_command() {
     let router = "[router]\n[[port]]\nname = \"a\"\nkind = \"tap\"\nrate = \"1 Gbps\"\n";
     let (all, _) = problems(router);

@@ -23,6 +23,8 @@ use millstream_traffic::{Arrival, Feed, FrameBytes, TrafficError};
 use slab::Slab;
 use std::io;
 
+use crate::network::{self, NetworkReport};
+
 /// An observer of a run; its methods are called in the order of events.
 pub trait Listener {
     /// Called when a packet arrives, even if its queue is full and the packet is dropped.
@@ -48,6 +50,16 @@ pub trait Listener {
     /// Called when the link transmits from `from_ns` to `to_ns`.
     fn busy(&mut self, from_ns: u64, to_ns: u64) {
         let _ = (from_ns, to_ns);
+    }
+
+    /// Called in a network when a source has measured a round trip.
+    fn round_trip(&mut self, stream: StreamId, now_ns: u64, rtt_ns: u64) {
+        let _ = (stream, now_ns, rtt_ns);
+    }
+
+    /// Called at the end of the run of a network.
+    fn network(&mut self, report: NetworkReport) {
+        let _ = report;
     }
 
     /// Called before each decision; `true` ends the run at this point, even with a backlog.
@@ -81,7 +93,8 @@ pub enum RunError {
     Output(#[from] io::Error),
 }
 
-/// Runs `scenario` on its link until all packets of `feed` have departed.
+/// Runs `scenario` on its link until all packets of `feed` have departed; a scenario with a network
+/// by [`network::run`].
 ///
 /// # Errors
 /// Returns the first unreadable input or failed output; the listener has received all earlier
@@ -93,6 +106,9 @@ pub fn run(
 ) -> Result<End, RunError> {
     if scenario.hardware {
         return Err(RunError::Hardware);
+    }
+    if let Some(network) = &scenario.network {
+        return network::run(scenario, network, feed, listener);
     }
     run_on(scenario, scenario.scheduler().as_mut(), feed, listener)
 }

@@ -19,6 +19,7 @@ pub mod fuzzing;
 mod grid;
 mod interval;
 mod journal;
+mod network;
 mod outcome;
 mod page;
 #[cfg(feature = "parquet")]
@@ -36,6 +37,7 @@ pub use dataset::Output;
 pub use error::SweepError;
 pub use grid::Grid;
 pub use interval::{CONFIDENCE, Interval};
+pub use network::network_summary;
 pub use outcome::{Cell, Column, Kind, Outcome, columns};
 pub use run::{Failure, Plan, SweepResult, run};
 pub use seeds::parse_seeds;

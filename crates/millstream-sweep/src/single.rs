@@ -4,12 +4,14 @@ use millstream::{Departure, StreamId};
 use millstream_report::{Recorder, RecorderOptions};
 use millstream_scenario::{Scenario, ScenarioError};
 use millstream_sim::fabric::{FabricError, PrepareError};
+use millstream_sim::network::NetworkReport;
 use millstream_sim::{Listener, RunError, link};
 use millstream_traffic::{FrameBytes, TrafficError};
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::fabric::FabricRun;
+use crate::network::network_summary;
 use crate::outcome::Outcome;
 
 /// The reason a run failed, in one line.
@@ -66,6 +68,7 @@ impl From<ScenarioError> for RunFailure {
 /// A listener that records a run and stops it on request.
 struct Recording<'a> {
     recorder: Recorder,
+    network: Option<NetworkReport>,
     stop: &'a AtomicBool,
 }
 
@@ -91,6 +94,10 @@ impl Listener for Recording<'_> {
         self.recorder.busy(from_ns, to_ns);
     }
 
+    fn network(&mut self, report: NetworkReport) {
+        self.network = Some(report);
+    }
+
     #[inline]
     fn stop(&mut self, _: u64) -> bool {
         self.stop.load(Ordering::Relaxed)
@@ -110,9 +117,11 @@ pub fn run(scenario: &Scenario, stop: &AtomicBool) -> Result<Option<Outcome>, Ru
         let names = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
         let mut input = millstream_scenario::open(scenario, false)?;
         let recorder = Recorder::new(names, RecorderOptions { series: false });
-        let mut recording = Recording { recorder, stop };
+        let mut recording = Recording { recorder, network: None, stop };
         let end = link::run(scenario, input.feed.as_mut(), &mut recording)?;
-        Outcome::Link(recording.recorder.finish(end.end_ns).summary(&scenario.name))
+        let mut results = recording.recorder.finish(end.end_ns);
+        results.network = recording.network.map(|report| network_summary(&report, end.end_ns));
+        Outcome::Link(results.summary(&scenario.name))
     };
     Ok((!stop.load(Ordering::Relaxed)).then_some(outcome))
 }

@@ -13,6 +13,7 @@ use millstream::catalogue::DisciplineRow;
 use serde::Serialize;
 
 use super::deadlines::{self, Proof};
+use super::network;
 use super::offered::{Offered, OfferedLoads};
 use super::verdict::{Answer, Checks, FailedPremise, Verdict};
 use crate::scenario::{Scenario, SchedulerConfig};
@@ -90,6 +91,7 @@ pub(super) fn limits(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimi
         ..StreamLimits::of(&stream.contract, offered.smallest_bytes, offered.largest_bytes)
     };
     let mut limits: Vec<_> = scenario.streams.iter().zip(offered).map(limits).collect();
+    network::add_packets(scenario, &mut limits);
     if scenario.scheduler.discipline.share == Share::Entries && scenario.classes.is_empty() {
         limits.iter_mut().for_each(|stream| stream.weight = 0);
         for entry in &scenario.scheduler.options.table {
@@ -107,7 +109,8 @@ pub(super) fn link(scenario: &Scenario) -> millstream::Link {
 /// Returns the rates of the streams' buckets, bits/s; 0 if no bucket is needed.
 pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u64) -> Vec<u64> {
     let limits = limits(scenario, &read.streams);
-    let bounds = Bounds { busy_ns: Some(read.busy_ns), ..Bounds::new(link(scenario), &limits) };
+    let bounds =
+        Bounds { busy_ns: busy_ns(scenario, read), ..Bounds::new(link(scenario), &limits) };
     let rate = |guaranteed: Result<LatencyRate, String>| guaranteed.map_or(0, |p| p.rate_bps);
     match theory(scenario) {
         Theory::Rate(guarantee) => (0..limits.len())
@@ -126,6 +129,11 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u6
         }
         Theory::Deadlines | Theory::NoBounds(_) => vec![0; limits.len()],
     }
+}
+
+/// Returns the longest busy period of the link, ns; `None`: sources react, so it is not known.
+fn busy_ns(scenario: &Scenario, read: &OfferedLoads) -> Option<u64> {
+    Some(read.busy_ns).filter(|_| !scenario.streams.iter().any(network::reacts))
 }
 
 /// The guarantee and the verdict of one stream.
@@ -158,7 +166,9 @@ pub(super) fn analyse(
         // A stream without packets has an empty bucket.
         limits.source = Some(source).filter(|s| s.rate_bps > 0 || offered.packets == 0);
     }
-    let bounds = Bounds { busy_ns: Some(read.busy_ns), ..Bounds::new(link(scenario), &limits) };
+    network::forget_sources(scenario, &mut limits);
+    let bounds =
+        Bounds { busy_ns: busy_ns(scenario, read), ..Bounds::new(link(scenario), &limits) };
     let means = read.streams.iter().map(|offered| offered.mean_bps(span_ns, &scenario.link));
     let means = means.collect();
     let case = Case { scenario, bounds, means, complete: read.complete, assumed };
@@ -222,6 +232,20 @@ impl Case<'_> {
             checks.add("one-level", Some(FailedPremise { detail: why.into(), change }));
             (no_bounds(why), checks.verdict(""))
         };
+        let before = |other: usize| match theory {
+            Theory::Delay(guarantee) => {
+                let of = &self.bounds.streams;
+                (guarantee.may_precede)(&of[stream], &of[other])
+            }
+            Theory::Deadlines => true,
+            Theory::Rate(_) | Theory::Below(..) | Theory::NoBounds(_) => false,
+        };
+        if let Some(failed) = network::obstacle(self.scenario, stream, before) {
+            let mut checks = self.checks("none");
+            let why = failed.detail.clone();
+            checks.add("network", Some(failed));
+            return StreamAnalysis { bounds: no_bounds(why), verdict: checks.verdict("") };
+        }
         let (mut stream_bounds, mut verdict) = match theory {
             Theory::Rate(guarantee) => {
                 let guaranteed = latency_rate(&self.bounds, guarantee, stream);

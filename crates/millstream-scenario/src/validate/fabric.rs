@@ -219,6 +219,8 @@ pub(super) fn stream(
             | Source::Live(_)
             | Source::Trace { .. }
             | Source::Pcap { .. }
+            | Source::Tcp(_)
+            | Source::Echo(_)
             | Source::Backlog { .. }
             | Source::Generator { .. },
         ) => {

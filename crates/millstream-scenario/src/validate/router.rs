@@ -2,7 +2,6 @@
 
 mod address;
 mod cores;
-mod flows;
 mod input;
 mod nat;
 mod proxy;
@@ -16,7 +15,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use toml::Spanned;
 
-use super::{not_a_router_file, stem, syntax_problem};
+use super::{check_range, flows, not_a_router_file, stem, syntax_problem};
 use crate::error::{Problem, list, nearest};
 use crate::file::LateName;
 use crate::file::router::{
@@ -177,22 +176,6 @@ fn check_unique<'a>(
         }
         known.push(text);
     }
-}
-
-fn check_range(
-    given: Option<&Spanned<u32>>,
-    default: u32,
-    range: std::ops::RangeInclusive<u32>,
-    what: &str,
-    problems: &mut Vec<Problem>,
-) -> u32 {
-    let Some(given) = given else { return default };
-    let value = *given.get_ref();
-    if !range.contains(&value) {
-        let help = format!("from {} to {}", range.start(), range.end());
-        problems.push(Problem::new(given.span(), format!("{what} of {value}")).help(help));
-    }
-    value
 }
 
 /// Returns the position of a name among `known`.
@@ -489,7 +472,7 @@ fn path(
         (None, None) => {}
     }
     let queue = check_range(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems);
-    if let Some(flows) = flows::flows(table, queue, problems) {
+    if let Some(flows) = flows::of_path(table, queue, problems) {
         contract = contract.flows(flows);
     }
     let path = RouterPath {

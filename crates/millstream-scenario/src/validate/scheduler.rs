@@ -50,6 +50,17 @@ impl<'a> Keys<'a> {
         keys!(file, file.scheduler)
     }
 
+    /// Returns the keys of a hop with a discipline of its own, on a link of this rate, bits/s, and
+    /// overhead, bytes.
+    pub(super) fn of_hop(
+        file: &'a File,
+        discipline: &'a Spanned<String>,
+        (rate_bps, overhead_bytes): (u64, u32),
+    ) -> Self {
+        let link = millstream::Link { rate_bps, overhead_bytes };
+        Keys { discipline, structure: None, table: None, link, ..Self::of_root(file) }
+    }
+
     pub(super) fn of_class(file: &File, class: &'a ClassTable) -> Self {
         keys!(file, class)
     }

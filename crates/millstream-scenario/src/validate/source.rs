@@ -1,6 +1,7 @@
 //! Validation of the `source` of a stream.
 
 mod live;
+mod reacting;
 
 use std::ops::Range;
 use toml::Spanned;
@@ -8,6 +9,7 @@ use toml::Spanned;
 use crate::error::Problem;
 use crate::file::SourceTable;
 use crate::file::media::PayloadName;
+use crate::network::Echo;
 use crate::source::{Pace, Source, SourceKind, VideoInput, VideoPayloadFormat};
 use crate::units::{Duration, Rate};
 
@@ -99,6 +101,14 @@ pub(super) fn source(
         "backlog" => {
             Source::Backlog { packets: *keys.packets.as_ref()?.get_ref(), bytes, start_ns }
         }
+        "tcp" => Source::Tcp(reacting::tcp(keys, (start_ns, stop_ns), problems)?),
+        "echo" => Source::Echo(Echo {
+            bytes,
+            interval_ns: time(&keys.interval)?,
+            rtt_ns: time(&keys.rtt)?,
+            start_ns,
+            stop_ns,
+        }),
         "generator" => generator(keys, start_ns, problems)?,
         _ => return None,
     };

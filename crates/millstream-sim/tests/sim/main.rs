@@ -7,5 +7,6 @@ mod conformance;
 mod fabric_simulation;
 mod fabric_topology;
 mod fabric_traffic;
+mod network;
 mod network_processor;
 mod promises;

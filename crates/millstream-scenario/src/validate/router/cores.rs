@@ -10,7 +10,7 @@ const MAX_CORES: u32 = 64;
 
 /// Returns the number of cores.
 pub(super) fn count(given: Option<&Spanned<u32>>, problems: &mut Vec<Problem>) -> usize {
-    super::check_range(given, 1, 1..=MAX_CORES, "`cores`", problems) as usize
+    crate::validate::check_range(given, 1, 1..=MAX_CORES, "`cores`", problems) as usize
 }
 
 /// Returns the core of a port or a path; the default is 0.

@@ -3,10 +3,11 @@
 use std::net::{IpAddr, SocketAddrV4};
 use toml::Spanned;
 
-use super::{address, check_range, parse_as};
+use super::{address, parse_as};
 use crate::error::Problem;
 use crate::file::router::{ForwardProtocol, ForwardTable, NatTable, RouterFile};
 use crate::router::{PortForward, PortNat, RouterPort};
+use crate::validate::check_range;
 
 const FLOWS: u32 = 16_384;
 const HOST_FLOWS: u32 = 2_048;

@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 use toml::Spanned;
 
-use super::{check_range, parse_as};
+use super::parse_as;
 use crate::error::Problem;
 use crate::file::router::{PathTable, ProxyTable};
 use crate::router::{HostPattern, PathProxy, ProxyKind, RouterPort};
+use crate::validate::check_range;
 
 const CONNECTIONS: u32 = 256;
 const HOST_CONNECTIONS: u32 = 64;

@@ -51,6 +51,53 @@ impl Draw {
         if self.once_in(3) { self.tight() } else { self.loose() }
     }
 
+    /// Returns the text of a random link that streams with contracts share with TCP connections.
+    pub(crate) fn network(&mut self) -> String {
+        let discipline =
+            self.one_of(&["wfq", "wf2q+", "scfq", "sfq", "drr", "static-priority", "fifo", "edf"]);
+        let mbps = self.below(40) + 4;
+        let mut text = format!(
+            "[scenario]\nduration = \"{} ms\"\n\n[link]\nrate = \"{mbps} Mbps\"\noverhead = \
+             {}\ndelay = \"{} us\"\n\n[scheduler]\ndiscipline = \"{discipline}\"\n",
+            300 + self.below(900),
+            self.below(40),
+            self.below(9_000),
+        );
+        for stream in 0..self.below(3) + 1 {
+            let kbps = 1 + self.below(mbps * 1_000 / 8);
+            let kind = self.one_of(&["cbr", "cbr", "poisson"]);
+            let bytes = 40 + self.below(1_400);
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"contract{stream}\"\nweight = {}\npriority = {}\nperiod = \
+                 \"{} us\"\nsource = {{ kind = \"{kind}\", bytes = {bytes}, rate = \"{kbps} \
+                 kbps\" }}\n",
+                1 + self.below(8),
+                self.below(3),
+                bytes * 8_000 / kbps.max(1) + 1,
+            );
+        }
+        for stream in 0..self.below(2) + 1 {
+            let (flows, queue) = (self.one_of(&["", "flows = {}\n", "aqm = \"codel\"\n"]), 20);
+            let control = self.one_of(&["reno", "cubic", "dctcp", "prague"]);
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"bulk{stream}\"\nweight = {}\npriority = {}\nperiod = \
+                 \"10 ms\"\nqueue = {}\n{flows}\
+                 source = {{ kind = \"tcp\", connections = {}, control = \
+                 \"{control}\", rtt = \"{} us\", bytes = {} }}\n",
+                1 + self.below(4),
+                2 + self.below(2),
+                queue + self.below(400),
+                1 + self.below(6),
+                1_000 + self.below(40_000),
+                200 + self.below(1_300),
+            );
+        }
+        text + "\n[[stream]]\nname = \"ping\"\nshares = \"bulk0\"\nsource = { kind = \"echo\", \
+                bytes = 64, interval = \"7 ms\", rtt = \"10 ms\" }\n"
+    }
+
     /// Unit jobs that need nearly the whole link; about half of the draws break one premise.
     fn tight(&mut self) -> String {
         let discipline = self.one_of(&["dwcs", "vds", "pd2"]);

@@ -80,7 +80,10 @@ struct Outcome {
 }
 
 fn outcome(seed: u64, assumed: Option<&'static str>) -> Outcome {
-    let text = Draw::new(seed).scenario();
+    outcome_of(seed, Draw::new(seed).scenario(), assumed)
+}
+
+fn outcome_of(seed: u64, text: String, assumed: Option<&'static str>) -> Outcome {
     let scenario = match Scenario::parse("drawn", &text, Path::new("")) {
         Ok(scenario) => scenario,
         Err(error) => panic!("seed {seed}: {error:?}\n{text}"),
@@ -159,6 +162,29 @@ fn no_guarantee_is_broken_and_enough_is_guaranteed() {
     assert!(guaranteed * 10 >= draws, "only {guaranteed} of {draws} are guaranteed: {answers:?}");
     for discipline in ["edf", "dwcs", "vds", "pd2", "wfq", "drr", "fifo", "static-priority"] {
         assert!(answers[discipline][0] > 0, "{discipline}: {answers:?}");
+    }
+}
+
+/// Streams with contracts keep their bounds beside best-effort streams of TCP connections, which
+/// are queued by flow under queue management.
+#[test]
+fn guarantees_hold_beside_sources_that_react() {
+    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(400, |text| text.parse().unwrap());
+    let mut guaranteed = BTreeMap::<&str, u64>::new();
+    for seed in 0..draws {
+        let text = Draw::new(seed).network();
+        let Outcome { text, explanation, broken } = outcome_of(seed, text, None);
+        assert!(broken.is_empty(), "seed {seed}: {broken:#?}\n{text}");
+        let of = guaranteed.entry(explanation.discipline).or_default();
+        for stream in &explanation.streams {
+            let is_guaranteed = stream.verdict.answer == Answer::Guaranteed;
+            *of += u64::from(is_guaranteed);
+            let reacts = stream.name.starts_with("bulk") || stream.name == "ping";
+            assert!(!(reacts && is_guaranteed), "{stream:?}\n{text}");
+        }
+    }
+    for discipline in ["wf2q+", "sfq", "drr", "static-priority"] {
+        assert!(guaranteed[discipline] > 5, "{guaranteed:?}");
     }
 }
 

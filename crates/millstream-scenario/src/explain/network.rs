@@ -1,0 +1,90 @@
+//! What a network adds to the analysis of one link: sources that react, shared queues, flows, and
+//! further links.
+//!
+//! A stream with a guaranteed rate keeps its bounds beside any traffic of other streams, if the
+//! largest packet of each is known. So `check` states them also beside TCP and queue management.
+
+use millstream::bounds::StreamLimits;
+
+use super::verdict::FailedPremise;
+use crate::scenario::{Scenario, Stream};
+use crate::source::Source;
+
+/// The smallest packet of TCP: an acknowledgement.
+const ACK_BYTES: u32 = 52;
+/// The largest packet on the way back of a TCP connection: an acknowledgement with three ranges.
+const LARGEST_ACK_BYTES: u32 = 80;
+
+/// Returns whether the packets of a stream depend on what happens to them.
+pub(super) fn reacts(stream: &Stream) -> bool {
+    matches!(stream.source, Source::Tcp(_) | Source::Echo(_))
+}
+
+/// Adds the sizes of packets that the simulation generates to the limits of their streams, and
+/// those of streams that share a queue to its limits.
+pub(super) fn add_packets(scenario: &Scenario, limits: &mut [StreamLimits]) {
+    for (at, stream) in scenario.streams.iter().enumerate() {
+        let (smallest, largest) = match &stream.source {
+            Source::Tcp(tcp) => (ACK_BYTES.min(tcp.bytes), tcp.bytes.max(LARGEST_ACK_BYTES)),
+            Source::Echo(echo) => (echo.bytes, echo.bytes),
+            _ if stream.shares.is_some() => (limits[at].smallest_bytes, limits[at].largest_bytes),
+            _ => continue,
+        };
+        let of = &mut limits[stream.shares.unwrap_or(at)];
+        of.smallest_bytes =
+            if of.largest_bytes == 0 { smallest } else { of.smallest_bytes.min(smallest) };
+        of.largest_bytes = of.largest_bytes.max(largest);
+    }
+}
+
+/// Forgets the token buckets of streams whose arrivals are not known.
+pub(super) fn forget_sources(scenario: &Scenario, limits: &mut [StreamLimits]) {
+    for (at, stream) in scenario.streams.iter().enumerate() {
+        if reacts(stream) || stream.shares.is_some() {
+            limits[stream.shares.unwrap_or(at)].source = None;
+        }
+    }
+}
+
+/// Returns why the bounds of one link say nothing about a stream; `before` tells whose packets may
+/// go before it without a limit.
+pub(super) fn obstacle(
+    scenario: &Scenario,
+    at: usize,
+    before: impl Fn(usize) -> bool,
+) -> Option<FailedPremise> {
+    let network = scenario.network.as_ref()?;
+    let stream = &scenario.streams[at];
+    let failed = |detail: &str, change: Option<&str>| {
+        Some(FailedPremise { detail: detail.into(), change: change.map(str::to_owned) })
+    };
+    if reacts(stream) {
+        return failed("its source reacts, so what it offers is not known", None);
+    }
+    let hops = network.hops.iter().filter(|hop| hop.direction == stream.direction);
+    if hops.count() != 1 || network.hops[0].direction != stream.direction {
+        return failed("bounds are for `[link]` alone", Some("a stream that passes no other link"));
+    }
+    if network.hops[0].queue.is_some() {
+        let detail = "the link's `queue` is shared, so other streams may fill it";
+        return failed(detail, Some("a `queue` of each stream instead of the link's"));
+    }
+    let is_shared = |other: &Stream| other.shares == Some(at);
+    if stream.shares.is_some() || scenario.streams.iter().any(is_shared) {
+        return failed("other streams share its queue", Some("a stream without `shares`"));
+    }
+    if stream.contract.flow_options().is_some() {
+        let detail = "its flows are scheduled and may be dropped from";
+        return failed(detail, Some("a stream without `flows` and `aqm`"));
+    }
+    let unknown = |other: &usize| {
+        let of = &scenario.streams[*other];
+        (reacts(of) || of.shares.is_some()) && before(of.shares.unwrap_or(*other))
+    };
+    let other = (0..scenario.streams.len()).find(unknown)?;
+    let name = &scenario.streams[other].name;
+    let why = if reacts(&scenario.streams[other]) { "its source reacts" } else { "shares a queue" };
+    let detail = format!("`{name}` may go before it, and {why}");
+    let change = "a discipline that guarantees rates, or a higher priority";
+    Some(FailedPremise::new(detail, change))
+}

@@ -1,0 +1,196 @@
+//! Validation of `[[hop]]` and of the sources and streams of a network.
+
+use std::collections::HashMap;
+use toml::Spanned;
+
+use super::contract::{self, ContractKeys, Defaults};
+use super::scheduler::{self, Keys};
+use crate::error::{Problem, list, nearest};
+use crate::file::network::HopTable;
+use crate::file::{File, SourceTable, StreamTable};
+use crate::network::{Hop, Network};
+use crate::scenario::Link;
+
+/// The name of `[link]` among the hops.
+const LINK: &str = "link";
+
+/// Returns whether the scenario needs the simulation of a network, not of one link alone.
+pub(super) fn is_requested(file: &File) -> bool {
+    let link = &file.link;
+    let reacts = |source: &SourceTable| matches!(source.kind.get_ref().as_str(), "tcp" | "echo");
+    let of_network = |stream: &StreamTable| {
+        reacts(stream.source.get_ref())
+            || stream.flows.is_some()
+            || stream.aqm.is_some()
+            || stream.shares.is_some()
+            || stream.direction.is_some()
+    };
+    !file.hop.is_empty()
+        || link.delay.is_some()
+        || link.loss.is_some()
+        || link.queue.is_some()
+        || file.stream.iter().any(|stream| of_network(stream.get_ref()))
+}
+
+/// Validates the network; `None` without one.
+pub(super) fn network(
+    file: &File,
+    streams: &[&str],
+    defaults: &Defaults,
+    problems: &mut Vec<Problem>,
+) -> Option<Network> {
+    if !is_requested(file) {
+        return None;
+    }
+    let link = &file.link;
+    refuse_combinations(file, problems);
+    let mut hops = vec![Hop {
+        name: LINK.into(),
+        direction: crate::Direction::Forward,
+        link: Link { rate_bps: link.rate.0, overhead: link.overhead, credits: None },
+        scheduler: None,
+        delay_ns: link.delay.map_or(0, |delay| delay.0),
+        loss: loss(link.loss.as_ref(), problems),
+        queue: queue(link.queue.as_ref(), problems),
+    }];
+    let mut names: HashMap<&str, ()> = HashMap::from([(LINK, ())]);
+    for table in file.hop.iter().map(Spanned::get_ref) {
+        let name = table.name.get_ref().as_str();
+        if names.insert(name, ()).is_some() {
+            let message = format!("two links are called `{name}`");
+            problems.push(Problem::new(table.name.span(), message).label("the second"));
+        }
+        hops.push(Hop {
+            name: name.to_owned(),
+            direction: table.direction,
+            link: Link { rate_bps: table.rate.0, overhead: table.overhead, credits: None },
+            scheduler: discipline(file, table, streams, defaults, problems),
+            delay_ns: table.delay.map_or(0, |delay| delay.0),
+            loss: loss(table.loss.as_ref(), problems),
+            queue: queue(table.queue.as_ref(), problems),
+        });
+    }
+    Some(Network { hops })
+}
+
+/// Returns the scheduler of a hop that has a discipline of its own.
+fn discipline(
+    file: &File,
+    table: &HopTable,
+    streams: &[&str],
+    defaults: &Defaults,
+    problems: &mut Vec<Problem>,
+) -> Option<crate::scenario::SchedulerConfig> {
+    let name = table.discipline.as_ref()?;
+    let keys = Keys::of_hop(file, name, (table.rate.0, table.overhead));
+    let scheduler = scheduler::scheduler(&keys, streams, problems)?;
+    for stream in file.stream.iter().map(Spanned::get_ref) {
+        if stream.shares.is_none() {
+            let keys = ContractKeys::of_stream(stream);
+            contract::contract(&keys, Some(scheduler.discipline), defaults, problems);
+        }
+    }
+    Some(scheduler)
+}
+
+/// Refuses what the simulation of a network does not have.
+fn refuse_combinations(file: &File, problems: &mut Vec<Problem>) {
+    let mut refuse = |span, what: &str, help: &str| {
+        let message = format!("{what} beside hops, flows, shared queues or sources that react");
+        problems.push(Problem::new(span, message).help(help));
+    };
+    if let Some(fabric) = &file.fabric {
+        refuse(fabric.span(), "a fabric", "they need a scenario of links, without `[fabric]`");
+    }
+    let structure = file.scheduler.structure.as_ref();
+    if let Some(name) = structure.filter(|name| matches!(name.get_ref().as_str(), "rtl" | "hilq")) {
+        let what = format!("structure `{}`", name.get_ref());
+        refuse(name.span(), &what, "structure = \"auto\"");
+    }
+    if let Some(class) = file.class.first() {
+        refuse(class.span(), "classes", "leave out the classes");
+    }
+    if file.link.credits.is_some() {
+        let span = file.scheduler.discipline.span();
+        refuse(span, "credits", "leave out the `credits` of the link");
+    }
+    if let Some(media) = &file.media {
+        refuse(media.span(), "`[media]`", "a media server has clients of its own");
+    }
+}
+
+/// Returns the position of the stream whose queue each stream shares.
+pub(super) fn shares(
+    table: &StreamTable,
+    file: &File,
+    problems: &mut Vec<Problem>,
+) -> Option<usize> {
+    let shared = table.shares.as_ref()?;
+    let name = shared.get_ref().as_str();
+    let names = || file.stream.iter().map(|stream| stream.get_ref().name.get_ref().as_str());
+    let Some(at) = names().position(|other| other == name) else {
+        let meant =
+            nearest(name, names()).map_or(String::new(), |near| format!("did you mean `{near}`? "));
+        let help = format!("{meant}streams: {}", list(names()));
+        let message = format!("unknown stream `{name}`");
+        problems.push(Problem::new(shared.span(), message).help(help));
+        return None;
+    };
+    let other = file.stream[at].get_ref();
+    if other.shares.is_some() {
+        let message = if name == table.name.get_ref().as_str() {
+            format!("stream `{name}` shares its own queue")
+        } else {
+            format!("stream `{name}` shares a queue itself")
+        };
+        let help = "name a stream that has a queue of its own";
+        problems.push(Problem::new(shared.span(), message).help(help));
+        return None;
+    }
+    let own = [
+        ("flows", table.flows.is_some()),
+        ("aqm", table.aqm.is_some()),
+        ("period", table.period.is_some()),
+        ("window", table.window.is_some()),
+        ("first-deadline", table.first_deadline.is_some()),
+        ("late", table.late.is_some()),
+        ("weight", table.weight.is_some()),
+        ("quantum", table.quantum.is_some()),
+        ("priority", table.priority.is_some()),
+        ("queue", table.queue.is_some()),
+        ("max-rate", table.max_rate.is_some()),
+        ("burst", table.burst.is_some()),
+        ("fmc", table.fmc.is_some()),
+    ];
+    for (key, _) in own.into_iter().filter(|(_, given)| *given) {
+        let message = format!("`{key}` of a stream that shares the queue of `{name}`");
+        let help = format!("the contract is that of `{name}`: move `{key}` there");
+        problems.push(Problem::new(shared.span(), message).help(help));
+    }
+    Some(at)
+}
+
+/// Returns a probability of loss in 2^-64.
+fn loss(given: Option<&Spanned<f64>>, problems: &mut Vec<Problem>) -> u64 {
+    let Some(given) = given else { return 0 };
+    let loss = *given.get_ref();
+    if !(0.0..1.0).contains(&loss) {
+        let message = format!("a loss of {loss}");
+        let help = "a probability from 0 to below 1, for example loss = 0.001";
+        problems.push(Problem::new(given.span(), message).help(help));
+        return 0;
+    }
+    // Below 2^64, since the loss is below 1 and has 53 bits.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let loss = (loss * 18_446_744_073_709_551_616.0) as u64;
+    loss
+}
+
+fn queue(given: Option<&Spanned<u32>>, problems: &mut Vec<Problem>) -> Option<u32> {
+    let given = given?;
+    if *given.get_ref() == 0 {
+        let message = "a `queue` of 0 packets: every packet that has to wait is lost";
+        problems.push(Problem::new(given.span(), message).help("at least 1"));
+    }
+    Some(*given.get_ref())
+}

@@ -1,0 +1,53 @@
+//! An exact simulation of links in series, with packets that react.
+//!
+//! ```text
+//! sender ─> [link] ─> hop ─> … ─ rtt/2 ─> receiver
+//!   ^                                        │ acknowledgements, answers
+//!   └──────── rtt/2 ─ hop <─ hop <───────────┘
+//! ```
+//!
+//! Each link has a scheduler with all streams of the scenario, decides as in [`link`](crate::link),
+//! and passes a packet on at the end of its transmission and propagation delay. Sources that do not
+//! react arrive at the first link of their direction. A `tcp` source has connections whose senders
+//! react to what its acknowledgements say; an `echo` source measures round trips.
+//!
+//! Events of one instant are processed in this order: timers and arrivals in the order in which
+//! they were caused, arrivals of the feed, decisions.
+//!
+//! What is missing: the tail loss probe and the time-based loss detection of RFC 8985, so a
+//! connection whose last packets are lost waits for its timeout; segments of different lengths; and
+//! the reassembly limits of receivers.
+
+mod connection;
+mod control;
+mod hop;
+mod hystart;
+mod packets;
+mod ranges;
+mod receiver;
+mod report;
+mod round_trip;
+mod sender;
+mod simulation;
+
+pub use report::{HopReport, NetworkReport, SourceReport, Times};
+
+use millstream_scenario::{Network, Scenario};
+use millstream_traffic::Feed;
+
+use crate::link::{End, Listener, RunError};
+
+/// Runs `scenario` on the links of `network` until all packets have left them and no sender has
+/// more.
+///
+/// # Errors
+/// Returns the first unreadable input or failed output; the listener has received all earlier
+/// events.
+pub fn run(
+    scenario: &Scenario,
+    network: &Network,
+    feed: &mut dyn Feed,
+    listener: &mut impl Listener,
+) -> Result<End, RunError> {
+    simulation::Simulation::new(scenario, network, listener).run(feed)
+}

@@ -1,0 +1,53 @@
+//! The packets in a network.
+
+use millstream::aqm::Ecn;
+use millstream_scenario::Direction;
+use millstream_traffic::FrameBytes;
+
+use super::receiver::Ack;
+
+/// What a packet carries.
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    /// A packet of a source that does not react.
+    Unanswered,
+    /// The first packet of a connection's transfer, and its answer.
+    Syn { sent_ns: u64 },
+    /// See [`Syn`](Self::Syn).
+    SynAck { sent_ns: u64 },
+    /// A packet of a connection's data.
+    Data { number: u32, sent_ns: u64 },
+    /// An acknowledgement.
+    Ack(Ack),
+    /// A request of an echo source, and its answer.
+    Request { sent_ns: u64 },
+    /// See [`Request`](Self::Request).
+    Answer { sent_ns: u64 },
+}
+
+/// A packet on its way.
+#[derive(Clone, Debug)]
+pub(super) struct InFlight {
+    /// The stream whose source caused it.
+    pub(super) stream: u32,
+    /// The connection of the network, and its transfer; 0 without one.
+    pub(super) connection: u32,
+    /// See `connection`.
+    pub(super) transfer: u32,
+    pub(super) direction: Direction,
+    /// The links of its direction that it has passed.
+    pub(super) passed: u16,
+    pub(super) bytes: u32,
+    /// The hash of its flow.
+    pub(super) flow: u32,
+    pub(super) ecn: Ecn,
+    /// Its number among the stream's packets; `None` for acknowledgements and answers, which do not
+    /// count as the stream's.
+    pub(super) number: Option<u64>,
+    /// When it came to the first link, and to the present one, ns.
+    pub(super) entered_ns: u64,
+    /// See `entered_ns`.
+    pub(super) queued_ns: u64,
+    pub(super) content: Content,
+    pub(super) frame: Option<Box<FrameBytes>>,
+}

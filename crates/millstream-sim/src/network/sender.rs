@@ -1,0 +1,369 @@
+//! The sender of a TCP connection: loss recovery by selective acknowledgements (RFC 6675),
+//! proportional rate reduction (RFC 6937), and timeouts (RFC 6298).
+//!
+//! ```text
+//!      una          retransmitted     lost edge          next
+//! ──────┼─────────────────┼───────────────┼────────────────┼──────>  packet numbers
+//!        in flight again   lost, to resend     in flight
+//! ```
+//!
+//! A packet below the lost edge that is not acknowledged is lost: three later packets have arrived,
+//! or the timeout has expired. A retransmission is lost again if three packets that were sent after
+//! it have arrived. Sequence numbers count packets, since all packets of a connection are equal.
+
+use millstream_scenario::{CongestionControl, Tcp};
+use std::collections::VecDeque;
+
+use super::control::{Control, PACKET};
+use super::hystart::{Growth, Hystart};
+use super::ranges::Ranges;
+use super::receiver::Ack;
+use super::round_trip::RoundTrip;
+
+/// The packets above a packet that must have arrived before it is lost: `DupThresh`.
+const DUPLICATE_THRESHOLD: u32 = 3;
+
+/// The sender of one connection.
+#[derive(Debug)]
+pub(super) struct Sender {
+    /// The packets to transfer.
+    packets: u32,
+    receive_window: u32,
+    pacing: bool,
+    una: u32,
+    next: u32,
+    /// The packets above `una` that the receiver has.
+    sacked: Ranges,
+    lost_edge: u32,
+    retransmitted: u32,
+    /// Retransmissions that may be lost: the packet, and `next` when it was sent again.
+    resent: VecDeque<(u32, u32)>,
+    /// Packets whose retransmission was lost.
+    lost_again: VecDeque<u32>,
+    window: u64,
+    slow_start_threshold: u64,
+    control: Control,
+    hystart: Option<Hystart>,
+    recovery: Recovery,
+    times: RoundTrip,
+    /// When the timeout expires; `u64::MAX`: nothing is in flight.
+    timeout_ns: u64,
+    /// When the next packet may be sent, with pacing.
+    paced_ns: u64,
+    /// Whether only pacing held back the last packet.
+    waits_for_pace: bool,
+    marks: Marks,
+    /// The retransmissions and timeouts so far.
+    pub(super) retransmissions: u64,
+    pub(super) timeouts: u64,
+}
+
+/// The recovery from losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recovery {
+    None,
+    /// Fast recovery until `point` is acknowledged.
+    Fast {
+        point: u32,
+        delivered: u64,
+        out: u64,
+        flight: u64,
+    },
+    /// After a timeout, until `point` is acknowledged.
+    Timeout {
+        point: u32,
+    },
+}
+
+/// The marks that the receiver reported.
+#[derive(Clone, Copy, Debug, Default)]
+struct Marks {
+    total: u32,
+    /// No other reduction for marks until this is acknowledged.
+    reduced_until: u32,
+    /// The end of the round trip in which these are counted.
+    round_end: u32,
+    round_acked: u64,
+    round_marked: u64,
+}
+
+impl Sender {
+    /// Returns the sender of a new connection.
+    pub(super) fn new(tcp: &Tcp) -> Self {
+        Self {
+            packets: tcp.packets.unwrap_or(u32::MAX),
+            receive_window: tcp.receive_window,
+            pacing: tcp.pacing,
+            una: 0,
+            next: 0,
+            sacked: Ranges::default(),
+            lost_edge: 0,
+            retransmitted: 0,
+            resent: VecDeque::new(),
+            lost_again: VecDeque::new(),
+            window: u64::from(tcp.initial_window) * PACKET,
+            slow_start_threshold: u64::MAX,
+            control: Control::new(tcp.control),
+            hystart: (tcp.hystart && tcp.control != CongestionControl::Prague)
+                .then(Hystart::default),
+            recovery: Recovery::None,
+            times: RoundTrip::new(tcp.min_rto_ns),
+            timeout_ns: u64::MAX,
+            paced_ns: 0,
+            waits_for_pace: false,
+            marks: Marks::default(),
+            retransmissions: 0,
+            timeouts: 0,
+        }
+    }
+
+    /// Adds the round-trip time of the handshake.
+    pub(super) fn connected(&mut self, rtt_ns: u64) {
+        self.times.add(rtt_ns);
+    }
+
+    /// Returns whether everything was acknowledged.
+    pub(super) fn is_complete(&self) -> bool {
+        self.una >= self.packets
+    }
+
+    /// Returns the window, packets.
+    #[cfg(test)]
+    fn window_packets(&self) -> u64 {
+        self.window / PACKET
+    }
+
+    /// Returns the packets in flight: `pipe` of RFC 6675.
+    fn in_flight(&self) -> u32 {
+        let resend = self.lost_edge - self.retransmitted;
+        let resend = resend - self.sacked.count_in(self.retransmitted, self.lost_edge);
+        let again = u32::try_from(self.lost_again.len()).unwrap_or(u32::MAX);
+        (self.next - self.una - self.sacked.count()).saturating_sub(resend + again)
+    }
+
+    /// Returns the number of the next packet to send at `now_ns`; `None`: the window, the pace or
+    /// the data permits none.
+    pub(super) fn next_packet(&mut self, now_ns: u64) -> Option<u32> {
+        self.waits_for_pace = false;
+        if u64::from(self.in_flight()) >= self.window / PACKET {
+            return None;
+        }
+        let again = self.lost_again.front().copied();
+        let resend = self.sacked.first_gap(self.retransmitted.max(self.una));
+        let resend = (resend < self.lost_edge).then_some(resend);
+        let new = self.next < self.packets && self.next - self.una < self.receive_window;
+        let number = again.or(resend).or(new.then_some(self.next))?;
+        if self.pacing {
+            if now_ns < self.paced_ns {
+                self.waits_for_pace = true;
+                return None;
+            }
+            self.paced_ns = self.paced_ns.max(now_ns) + self.pace_ns();
+        }
+        if again.is_some() {
+            self.lost_again.pop_front();
+        } else if resend.is_some() {
+            self.retransmitted = number + 1;
+        } else {
+            self.next += 1;
+        }
+        if again.is_some() || resend.is_some() {
+            self.resent.push_back((number, self.next));
+            self.retransmissions += 1;
+        }
+        if let Recovery::Fast { out, .. } = &mut self.recovery {
+            *out += 1;
+        }
+        if self.timeout_ns == u64::MAX {
+            self.timeout_ns = now_ns + self.times.timeout_ns();
+        }
+        Some(number)
+    }
+
+    /// Returns the time between paced packets, ns: at twice the window per round trip in slow
+    /// start, then at 1.2 times.
+    fn pace_ns(&self) -> u64 {
+        let rtt_ns = u128::from(self.times.smoothed_ns().unwrap_or(0));
+        let (times, of) = if self.window < self.slow_start_threshold { (2, 1) } else { (6, 5) };
+        let pace_ns = rtt_ns * u128::from(PACKET) * of / (u128::from(self.window.max(1)) * times);
+        u64::try_from(pace_ns).unwrap_or(u64::MAX)
+    }
+
+    /// Returns when the sender must be called if no acknowledgement comes; `u64::MAX`: never.
+    pub(super) fn timer_ns(&self) -> u64 {
+        if self.waits_for_pace { self.timeout_ns.min(self.paced_ns) } else { self.timeout_ns }
+    }
+
+    /// Acts at the time that [`timer_ns`](Self::timer_ns) returned.
+    pub(super) fn timer(&mut self, now_ns: u64) {
+        if now_ns < self.timeout_ns || self.una == self.next {
+            return;
+        }
+        self.timeouts += 1;
+        self.times.back_off();
+        self.timeout_ns = now_ns + self.times.timeout_ns();
+        // The threshold changes at the first timeout of a packet only (RFC 5681, section 3.1).
+        if !matches!(self.recovery, Recovery::Timeout { .. }) {
+            self.slow_start_threshold = self.control.after_loss(self.window);
+        }
+        self.window = PACKET;
+        self.recovery = Recovery::Timeout { point: self.next };
+        self.hystart = None;
+        self.lost_edge = self.next;
+        self.retransmitted = self.una;
+        self.resent.clear();
+        self.lost_again.clear();
+    }
+
+    /// Takes an acknowledgement; returns the round-trip time that it measures, ns.
+    pub(super) fn acknowledged(&mut self, ack: &Ack, now_ns: u64) -> Option<u64> {
+        let was_limited = u64::from(self.in_flight()) + 1 >= self.window / PACKET;
+        let advanced = ack.cumulative.saturating_sub(self.una);
+        let mut delivered = u64::from(advanced);
+        if advanced > 0 {
+            self.una = ack.cumulative;
+            delivered -= u64::from(self.sacked.remove_below(self.una));
+        }
+        for block in ack.blocks {
+            delivered += u64::from(self.sacked.insert(block.0.max(self.una), block.1));
+        }
+        let rtt_ns = (advanced > 0).then(|| now_ns.saturating_sub(ack.echo_ns));
+        if let Some(rtt_ns) = rtt_ns {
+            self.times.add(rtt_ns);
+        }
+        self.find_losses();
+        let marked = ack.marks.wrapping_sub(self.marks.total);
+        self.marks.total = ack.marks;
+        let ended = self.end_recovery();
+        match self.recovery {
+            Recovery::Fast { .. } => self.reduce(delivered),
+            _ if self.lost_edge > self.una && self.recovery == Recovery::None => {
+                self.enter_recovery(delivered);
+            }
+            _ => {
+                if advanced > 0 && was_limited && !ended {
+                    self.grow(u64::from(advanced), now_ns, rtt_ns);
+                }
+                self.react_to_marks(marked);
+            }
+        }
+        self.count_marks(delivered, marked);
+        if self.una == self.next {
+            self.timeout_ns = u64::MAX;
+        } else if advanced > 0 {
+            self.timeout_ns = now_ns + self.times.timeout_ns();
+        }
+        rtt_ns
+    }
+
+    /// Moves the lost edge, and finds retransmissions that were lost.
+    fn find_losses(&mut self) {
+        let Some(third) = self.sacked.below_top(DUPLICATE_THRESHOLD - 1) else {
+            self.lost_edge = self.lost_edge.max(self.una);
+            self.retransmitted = self.retransmitted.max(self.una);
+            self.drop_resent(self.una);
+            return;
+        };
+        self.lost_edge = self.lost_edge.max(third);
+        self.retransmitted = self.retransmitted.max(self.una);
+        self.drop_resent(third);
+    }
+
+    /// Forgets retransmissions that were sent before `arrived`; those not acknowledged are lost
+    /// again.
+    fn drop_resent(&mut self, arrived: u32) {
+        while let Some((number, after)) = self.resent.front().copied() {
+            let is_known = number < self.una || self.sacked.containing(number).is_some();
+            if !is_known {
+                if after > arrived {
+                    break;
+                }
+                self.lost_again.push_back(number);
+            }
+            self.resent.pop_front();
+        }
+        let (una, sacked) = (self.una, &self.sacked);
+        self.lost_again.retain(|number| *number >= una && sacked.containing(*number).is_none());
+    }
+
+    fn enter_recovery(&mut self, delivered: u64) {
+        let flight = u64::from(self.next - self.una);
+        self.slow_start_threshold = self.control.after_loss(self.window);
+        self.hystart = None;
+        self.recovery = Recovery::Fast { point: self.next, delivered: 0, out: 0, flight };
+        self.reduce(delivered);
+        // The first retransmission is sent in any case.
+        self.window = self.window.max((u64::from(self.in_flight()) + 1) * PACKET);
+    }
+
+    /// Sets the window for the packets that may be sent for an acknowledgement (RFC 6937, section
+    /// 3).
+    fn reduce(&mut self, newly: u64) {
+        let pipe = u64::from(self.in_flight());
+        let threshold = self.slow_start_threshold / PACKET;
+        let Recovery::Fast { delivered, out, flight, .. } = &mut self.recovery else { return };
+        *delivered += newly;
+        let send = if pipe > threshold {
+            (*delivered * threshold).div_ceil((*flight).max(1)).saturating_sub(*out)
+        } else {
+            let limit = delivered.saturating_sub(*out).max(newly) + 1;
+            (threshold - pipe).min(limit)
+        };
+        self.window = (pipe + send) * PACKET;
+    }
+
+    /// Ends a recovery whose point was acknowledged; returns whether a fast one has ended.
+    fn end_recovery(&mut self) -> bool {
+        match self.recovery {
+            Recovery::Fast { point, .. } if self.una >= point => {
+                self.window = self.slow_start_threshold;
+                self.recovery = Recovery::None;
+                true
+            }
+            Recovery::Timeout { point } if self.una >= point => {
+                self.recovery = Recovery::None;
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn grow(&mut self, acked: u64, now_ns: u64, rtt_ns: Option<u64>) {
+        if self.window < self.slow_start_threshold {
+            let growth = match (&mut self.hystart, rtt_ns) {
+                (Some(hystart), Some(rtt_ns)) => hystart.acknowledged(self.una, self.next, rtt_ns),
+                _ => Growth::Divided(1),
+            };
+            match growth {
+                Growth::Divided(by) => self.window += acked * PACKET / by,
+                Growth::End => self.slow_start_threshold = self.window,
+            }
+        } else {
+            let rtt_ns = self.times.smoothed_ns().unwrap_or(0);
+            self.window = self.control.grown(self.window, acked, now_ns, rtt_ns);
+        }
+    }
+
+    fn react_to_marks(&mut self, marked: u32) {
+        if marked > 0 && self.una >= self.marks.reduced_until {
+            self.slow_start_threshold = self.control.after_marks(self.window);
+            self.window = self.slow_start_threshold;
+            self.hystart = None;
+            self.marks.reduced_until = self.next;
+        }
+    }
+
+    fn count_marks(&mut self, delivered: u64, marked: u32) {
+        let marks = &mut self.marks;
+        marks.round_acked += delivered;
+        marks.round_marked += u64::from(marked);
+        if self.una >= marks.round_end {
+            self.control.round_ended(marks.round_acked, marks.round_marked);
+            marks.round_end = self.next;
+            (marks.round_acked, marks.round_marked) = (0, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! A sender against a receiver, packet by packet.
+
+use super::*;
+use crate::network::receiver::Receiver;
+use millstream_scenario::CongestionControl;
+
+const MS: u64 = 1_000_000;
+
+fn tcp() -> Tcp {
+    Tcp {
+        connections: 1,
+        control: CongestionControl::Reno,
+        rtt_ns: 100 * MS,
+        bytes: 1_500,
+        initial_window: 10,
+        receive_window: 1_000,
+        pacing: false,
+        ecn: false,
+        hystart: false,
+        ack_every: 1,
+        min_rto_ns: 200 * MS,
+        packets: None,
+        pause_ns: None,
+        start_ns: 0,
+        stop_ns: u64::MAX,
+    }
+}
+
+/// Sends all that the window permits.
+fn send(sender: &mut Sender, now_ns: u64) -> Vec<u32> {
+    std::iter::from_fn(|| sender.next_packet(now_ns)).collect()
+}
+
+/// Delivers packets sent at `sent_ns`, except `lost`, and their acknowledgements at `now_ns`.
+/// Returns what is sent for each.
+fn deliver(
+    (sender, receiver): (&mut Sender, &mut Receiver),
+    packets: &[u32],
+    lost: &[u32],
+    (sent_ns, now_ns): (u64, u64),
+) -> Vec<u32> {
+    let mut sent = Vec::new();
+    for packet in packets.iter().filter(|packet| !lost.contains(packet)) {
+        if let Some(ack) = receiver.receive(*packet, sent_ns, false, now_ns) {
+            sender.acknowledged(&ack, now_ns);
+            sent.extend(send(sender, now_ns));
+        }
+    }
+    sent
+}
+
+#[test]
+fn slow_start_doubles_the_window_in_a_round_trip() {
+    let (mut sender, mut receiver) = (Sender::new(&tcp()), Receiver::new(1));
+    let first = send(&mut sender, 0);
+    assert_eq!(first, (0..10).collect::<Vec<_>>());
+    let second = deliver((&mut sender, &mut receiver), &first, &[], (0, 100 * MS));
+    assert_eq!(second, (10..30).collect::<Vec<_>>());
+    assert_eq!(sender.window_packets(), 20);
+    let third = deliver((&mut sender, &mut receiver), &second, &[], (100 * MS, 200 * MS));
+    assert_eq!((third.len(), sender.window_packets()), (40, 40));
+}
+
+/// RFC 6675: the third packet above the gap shows the loss, which is repaired without a timeout.
+#[test]
+fn a_lost_packet_is_sent_again_after_three_later_ones() {
+    let (mut sender, mut receiver) = (Sender::new(&tcp()), Receiver::new(1));
+    let first = send(&mut sender, 0);
+    let sent = deliver((&mut sender, &mut receiver), &first, &[2], (0, 100 * MS));
+    // Two acknowledgements in slow start send 2 packets each. Two selective ones send a packet each
+    // (RFC 3042), the third sends packet 2 again.
+    assert_eq!(sent[..7], [10, 11, 12, 13, 14, 15, 2]);
+    assert!(matches!(sender.recovery, Recovery::Fast { point: 16, .. }));
+    assert_eq!(sender.slow_start_threshold / PACKET, 6);
+    let rest = deliver((&mut sender, &mut receiver), &sent, &[], (100 * MS, 200 * MS));
+    assert_eq!(sender.recovery, Recovery::None);
+    assert!(rest.windows(2).all(|pair| pair[1] == pair[0] + 1), "{rest:?}");
+    assert_eq!((sender.retransmissions, sender.timeouts), (1, 0));
+    assert_eq!(sender.window_packets(), 6);
+}
+
+/// Proportional rate reduction sends about one packet for two that arrive, so that half of the
+/// window is in flight at the end.
+#[test]
+fn a_recovery_halves_what_is_in_flight() {
+    let options = Tcp { initial_window: 100, ..tcp() };
+    let (mut sender, mut receiver) = (Sender::new(&options), Receiver::new(1));
+    let first = send(&mut sender, 0);
+    let sent = deliver((&mut sender, &mut receiver), &first, &[0], (0, 100 * MS));
+    assert!((50..=54).contains(&sent.len()), "{}", sent.len());
+    assert_eq!(sender.in_flight(), 50);
+}
+
+#[test]
+fn a_lost_retransmission_is_found_without_a_timeout() {
+    let options = Tcp { initial_window: 20, ..tcp() };
+    let (mut sender, mut receiver) = (Sender::new(&options), Receiver::new(1));
+    let first = send(&mut sender, 0);
+    let second = deliver((&mut sender, &mut receiver), &first, &[5], (0, 100 * MS));
+    assert!(second.contains(&5));
+    let third = deliver((&mut sender, &mut receiver), &second, &[5], (100 * MS, 200 * MS));
+    assert!(third.contains(&5), "{third:?}");
+    deliver((&mut sender, &mut receiver), &third, &[], (200 * MS, 300 * MS));
+    assert_eq!((sender.retransmissions, sender.timeouts), (2, 0));
+    assert!(sender.una > 20);
+}
+
+#[test]
+fn a_timeout_sends_everything_again_in_slow_start() {
+    let (mut sender, mut receiver) = (Sender::new(&tcp()), Receiver::new(1));
+    sender.connected(100 * MS);
+    send(&mut sender, 0);
+    assert_eq!(sender.timer_ns(), 300 * MS);
+    sender.timer(300 * MS);
+    assert_eq!(send(&mut sender, 300 * MS), [0]);
+    assert_eq!(sender.timer_ns(), 300 * MS + 600 * MS, "the timeout has doubled");
+    let sent = deliver((&mut sender, &mut receiver), &[0], &[], (300 * MS, 400 * MS));
+    assert_eq!(sent, [1, 2]);
+    let sent = deliver((&mut sender, &mut receiver), &sent, &[], (400 * MS, 500 * MS));
+    assert_eq!(sent, [3, 4, 5, 6]);
+    assert_eq!((sender.timeouts, sender.retransmissions), (1, 7));
+    assert_eq!(sender.slow_start_threshold / PACKET, 5);
+}
+
+#[test]
+fn a_transfer_ends_when_all_its_packets_are_acknowledged() {
+    let options = Tcp { packets: Some(7), ..tcp() };
+    let (mut sender, mut receiver) = (Sender::new(&options), Receiver::new(1));
+    let packets = send(&mut sender, 0);
+    assert_eq!(packets.len(), 7);
+    assert!(!sender.is_complete());
+    deliver((&mut sender, &mut receiver), &packets, &[], (0, 100 * MS));
+    assert!(sender.is_complete());
+    assert_eq!(sender.timer_ns(), u64::MAX);
+}
+
+#[test]
+fn paced_packets_leave_at_twice_the_window_per_round_trip_in_slow_start() {
+    let options = Tcp { pacing: true, ..tcp() };
+    let mut sender = Sender::new(&options);
+    sender.connected(100 * MS);
+    assert_eq!(send(&mut sender, 0), [0]);
+    assert_eq!(sender.timer_ns(), 5 * MS);
+    assert_eq!(send(&mut sender, 5 * MS), [1]);
+    assert!(send(&mut sender, 9 * MS).is_empty());
+}
+
+/// A window is reduced once per round trip, whatever number of its packets were marked.
+#[test]
+fn marks_reduce_the_window_once_per_round_trip() {
+    let options = Tcp { control: CongestionControl::Cubic, ecn: true, ..tcp() };
+    let mut sender = Sender::new(&options);
+    send(&mut sender, 0);
+    for packet in 0..5 {
+        let ack = Ack { cumulative: packet + 1, marks: packet + 1, ..Ack::default() };
+        sender.acknowledged(&ack, 100 * MS);
+    }
+    // 11 packets after the first acknowledgement, then 0.7 of them; the others are limited.
+    assert_eq!(sender.window_packets(), 7);
+}

@@ -1,0 +1,283 @@
+//! Links in series, and sources that react.
+
+use millstream::{Departure, Event, StreamId};
+use millstream_scenario::Scenario;
+use millstream_sim::network::{NetworkReport, SourceReport};
+use millstream_sim::{Listener, link};
+use millstream_traffic::FrameBytes;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+const MS: u64 = 1_000_000;
+
+/// What a run told its listener.
+#[derive(Default, PartialEq, Debug)]
+struct Journal {
+    arrived: BTreeMap<u32, u64>,
+    departed: BTreeMap<(u32, &'static str), u64>,
+    round_trips: Vec<(u32, u64, u64)>,
+    report: Option<NetworkReport>,
+}
+
+impl Listener for Journal {
+    fn arrived(&mut self, stream: StreamId, _: u64, _: u32) {
+        *self.arrived.entry(stream.0).or_default() += 1;
+    }
+
+    fn departed(&mut self, departure: &Departure, _: Option<&FrameBytes>) -> io::Result<()> {
+        *self.departed.entry((departure.stream.0, departure.event.name())).or_default() += 1;
+        Ok(())
+    }
+
+    fn round_trip(&mut self, stream: StreamId, now_ns: u64, rtt_ns: u64) {
+        self.round_trips.push((stream.0, now_ns, rtt_ns));
+    }
+
+    fn network(&mut self, report: NetworkReport) {
+        self.report = Some(report);
+    }
+}
+
+impl Journal {
+    fn report(&self) -> &NetworkReport {
+        self.report.as_ref().unwrap()
+    }
+
+    fn source(&self, name: &str) -> &SourceReport {
+        self.report().sources.iter().find(|source| source.stream == name).unwrap()
+    }
+}
+
+fn scenario(text: &str) -> Scenario {
+    Scenario::parse("network.toml", text, Path::new("")).unwrap_or_else(|error| {
+        panic!("{error:?}");
+    })
+}
+
+fn run(text: &str) -> Journal {
+    let scenario = scenario(text);
+    let mut journal = Journal::default();
+    let mut input = millstream_scenario::open(&scenario, false).unwrap();
+    let end = link::run(&scenario, input.feed.as_mut(), &mut journal).unwrap();
+    assert_eq!(end.waiting, 0);
+    journal
+}
+
+/// Returns a link with a discipline, and streams as given.
+fn on_link(link: &str, discipline: &str, rest: &str) -> String {
+    format!(
+        "[scenario]\nduration = \"20 s\"\n[link]\n{link}\n[scheduler]\ndiscipline = \
+         \"{discipline}\"\n{rest}"
+    )
+}
+
+const BULK_AND_PING: &str = r#"
+[[stream]]
+name = "bulk"
+CONTRACT
+source = { kind = "tcp", connections = 4, rtt = "20 ms" }
+[[stream]]
+name = "ping"
+shares = "bulk"
+source = { kind = "echo", bytes = 64, interval = "10 ms", rtt = "20 ms" }
+"#;
+
+/// An idle way of three links and two back: the round trip is the sum of its parts.
+#[test]
+fn a_round_trip_is_the_sum_of_transmissions_and_delays() {
+    let journal = run(r#"
+        [scenario]
+        duration = "1 s"
+        [link]
+        rate = "10 Mbit/s"
+        overhead = 20
+        delay = "3 ms"
+        [[hop]]
+        name = "second"
+        rate = "100 Mbit/s"
+        delay = "5 ms"
+        [[hop]]
+        name = "back"
+        direction = "return"
+        rate = "1 Mbit/s"
+        delay = "7 ms"
+        [scheduler]
+        discipline = "fifo"
+        [[stream]]
+        name = "ping"
+        source = { kind = "echo", bytes = 105, interval = "100 ms", rtt = "11 ms" }
+    "#);
+    // 125 bytes at 10 Mbit/s, 105 at 100 Mbit/s, and 105 at 1 Mbit/s: 100, 8.4 and 840 µs.
+    let rtt_ns = (3 + 5 + 7 + 11) * MS + 100_000 + 8_400 + 840_000;
+    assert_eq!(journal.round_trips.len(), 10);
+    assert!(journal.round_trips.iter().all(|(_, _, ns)| *ns == rtt_ns), "{journal:?}");
+    assert_eq!(journal.round_trips[3].1, 300 * MS + rtt_ns);
+    let sent: Vec<u64> = journal.report().hops.iter().map(|hop| hop.sent_packets).collect();
+    assert_eq!(sent, [10, 10, 10]);
+    assert_eq!(journal.departed, BTreeMap::from([((0, "sent"), 10)]));
+}
+
+/// Every packet of a stream arrives once and departs once, whatever happens to it.
+#[test]
+fn packets_are_conserved() {
+    for contract in ["", "queue = 20", "flows = {}", "flows = { buckets = 8 }\nqueue = 30"] {
+        for link in ["rate = \"5 Mbit/s\"\nqueue = 40", "rate = \"5 Mbit/s\"\nloss = 0.02"] {
+            let streams = BULK_AND_PING.replace("CONTRACT", contract);
+            let journal = run(&on_link(link, "fifo", &streams));
+            for (stream, arrived) in &journal.arrived {
+                let of = journal.departed.iter().filter(|((of, _), _)| of == stream);
+                assert_eq!(of.map(|(_, count)| count).sum::<u64>(), *arrived, "{contract} {link}");
+            }
+            let hop = &journal.report().hops[0];
+            let sent: u64 = [0, 1].iter().map(|of| journal.departed[&(*of, "sent")]).sum();
+            assert_eq!(hop.sent_packets, sent);
+            let aqm: u64 = [0, 1]
+                .iter()
+                .filter_map(|of| journal.departed.get(&(*of, Event::DroppedByAqm.name())))
+                .sum();
+            assert_eq!(hop.dropped_by_aqm, aqm);
+        }
+    }
+}
+
+/// The case that flow queueing is for: a sparse flow beside four TCP connections in one queue of 20
+/// Mbit/s.
+#[test]
+fn a_sparse_flow_does_not_wait_for_bulk_in_its_stream() {
+    let of = |contract: &str| {
+        let streams = BULK_AND_PING.replace("CONTRACT", contract);
+        run(&on_link("rate = \"20 Mbit/s\"\nqueue = 10000", "fifo", &streams))
+    };
+    let (fifo, flows) = (of("queue = 256"), of("flows = {}"));
+    let wait_ns = |journal: &Journal| journal.source("ping").rtt.p99_ns - 20 * MS;
+    assert!(wait_ns(&fifo) > 100 * MS, "{}", wait_ns(&fifo));
+    assert!(wait_ns(&flows) < 5 * MS, "{}", wait_ns(&flows));
+    let bulk = |journal: &Journal| journal.source("bulk").delivered_bytes;
+    assert!(bulk(&flows) * 100 >= bulk(&fifo) * 95, "{} {}", bulk(&flows), bulk(&fifo));
+}
+
+/// Mathis and others (CCR 27(3), 1997): a connection of Reno that loses a share p of its packets
+/// has a mean window of √(3/2p) packets, if every packet is acknowledged.
+#[test]
+fn reno_has_the_window_that_its_losses_permit() {
+    for (loss, expected) in [(0.001, 38.7), (0.004, 19.4)] {
+        let streams = r#"
+            [[stream]]
+            name = "bulk"
+            source = { kind = "tcp", connections = 10, control = "reno", rtt = "50 ms",
+                       ack-every = 1, hystart = false }
+        "#
+        .replace(",\n                       ", ", ");
+        let link = format!("rate = \"10 Gbit/s\"\nloss = {loss}");
+        let text = on_link(&link, "fifo", &streams).replace("20 s", "100 s");
+        let journal = run(&text);
+        let packets = journal.source("bulk").delivered_bytes as f64 / 1_448.0;
+        let window = packets / 10.0 * 0.050 / 100.0;
+        assert!((window / expected - 1.0).abs() < 0.15, "{loss}: {window} for {expected}");
+    }
+}
+
+/// Two connections with the same control and round trip share a link, and fill it.
+#[test]
+fn connections_of_one_kind_share_a_link_evenly() {
+    for control in ["reno", "cubic"] {
+        let stream = |name: &str| {
+            format!(
+                "[[stream]]\nname = \"{name}\"\nsource = {{ kind = \"tcp\", control = \
+                 \"{control}\", rtt = \"30 ms\" }}\n"
+            )
+        };
+        let streams = stream("one") + &stream("other");
+        let link = "rate = \"10 Mbit/s\"\nqueue = 50";
+        let journal = run(&on_link(link, "fifo", &streams).replace("20 s", "120 s"));
+        let rates = ["one", "other"].map(|name| journal.source(name).delivered_bytes as f64);
+        let ratio = rates[0] / rates[1];
+        assert!((0.7..1.4).contains(&ratio), "{control}: {ratio}");
+        let goodput = (rates[0] + rates[1]) * 8.0 / 120.0 / 10e6;
+        // 1,448 of 1,500 bytes are data.
+        assert!((0.94..0.966).contains(&goodput), "{control}: {goodput}");
+    }
+}
+
+/// A transfer of ten packets takes a handshake and a round trip; with a pause, others follow.
+#[test]
+fn transfers_end_and_follow_each_other() {
+    let source = |rest: &str| {
+        let streams = format!(
+            "[[stream]]\nname = \"web\"\nsource = {{ kind = \"tcp\", rtt = \"40 ms\", transfer \
+             = \"14480 B\"{rest} }}\n"
+        );
+        run(&on_link("rate = \"1 Gbit/s\"", "fifo", &streams))
+    };
+    let once = source("");
+    assert_eq!(once.source("web").delivered_bytes, 14_480);
+    let transfers = once.source("web").transfers;
+    // Two round trips, the transmission of SYN and ten packets: 0.48 + 10 × 12 µs.
+    assert_eq!((transfers.count, transfers.max_ns), (1, 80 * MS + 120_480));
+    let many = source(", pause = \"100 ms\"");
+    let transfers = many.source("web").transfers;
+    assert!((90..=130).contains(&transfers.count), "{transfers:?}");
+    assert_eq!(many.source("web").delivered_bytes, transfers.count * 14_480);
+}
+
+/// Acknowledgements pass the links of the way back: there the link is full of another stream.
+#[test]
+fn acknowledgements_wait_on_the_way_back() {
+    let text = r#"
+        [scenario]
+        duration = "20 s"
+        [link]
+        rate = "50 Mbit/s"
+        queue = 100
+        [[hop]]
+        name = "up"
+        direction = "return"
+        rate = "4 Mbit/s"
+        queue = 100
+        discipline = "DISCIPLINE"
+        [scheduler]
+        discipline = "fifo"
+        [[stream]]
+        name = "down"
+        source = { kind = "tcp", rtt = "20 ms" }
+        [[stream]]
+        name = "up"
+        direction = "return"
+        source = { kind = "tcp", rtt = "20 ms" }
+    "#;
+    let fifo = run(&text.replace("DISCIPLINE", "fifo"));
+    let fair = run(&text.replace("DISCIPLINE", "sfq"));
+    let rtt_ns = |journal: &Journal| journal.source("down").rtt.p50_ns;
+    assert!(rtt_ns(&fifo) > 80 * MS, "{}", rtt_ns(&fifo));
+    assert!(rtt_ns(&fair) < rtt_ns(&fifo) / 2, "{}", rtt_ns(&fair));
+    let bytes = |journal: &Journal| journal.source("down").delivered_bytes;
+    assert!(bytes(&fair) > 2 * bytes(&fifo), "{} {}", bytes(&fair), bytes(&fifo));
+}
+
+#[test]
+fn a_run_depends_on_its_seed_only() {
+    let text = |seed: u32| {
+        let streams = BULK_AND_PING.replace("CONTRACT", "flows = {}");
+        let text = on_link("rate = \"20 Mbit/s\"\nloss = 0.001", "fifo", &streams);
+        text.replacen("[scenario]", &format!("[scenario]\nseed = {seed}"), 1)
+    };
+    let first = run(&text(1));
+    assert_eq!(run(&text(1)), first);
+    assert_ne!(run(&text(2)), first);
+}
+
+#[test]
+fn marks_keep_the_queue_short_without_a_loss() {
+    for control in ["cubic", "prague"] {
+        let streams = format!(
+            "[[stream]]\nname = \"bulk\"\nflows = {{}}\nsource = {{ kind = \"tcp\", control = \
+             \"{control}\", ecn = true, rtt = \"20 ms\" }}\n"
+        );
+        let journal = run(&on_link("rate = \"20 Mbit/s\"", "fifo", &streams));
+        let bulk = journal.source("bulk");
+        assert!(bulk.marked > 0);
+        assert_eq!((bulk.retransmissions, journal.report().hops[0].dropped_by_aqm), (0, 0));
+        assert!(bulk.rtt.p50_ns < 32 * MS, "{:?}", bulk.rtt);
+    }
+}
