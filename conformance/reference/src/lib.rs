@@ -11,7 +11,8 @@
 //! faults that they detect.
 //!
 //! [`fair`] covers fair queueing, round robins and the credit-aware schedulers, with exact tags;
-//! [`vds`] covers virtual deadline scheduling and PD²; [`flow_queue`] flow queueing with CoDel.
+//! [`vds`] covers virtual deadline scheduling and PD²; [`flow_queue`] flow queueing and queue
+//! management.
 
 pub mod combinations;
 pub mod fair;

@@ -1,32 +1,50 @@
-//! The flows of one stream: queues by hash, scheduled by DRR++ with priority of sparse flows (RFC
-//! 8290), each under queue management.
+//! The packets of one stream in several queues: by flow (RFC 8290), or two by the ECN field (RFC
+//! 9332); each under queue management.
 //!
 //! ```text
-//! hash ──> set of 8 flows ──> [packets of the flow]      new flows ──┐
-//!                                                        old flows ──┴──> deficit ──> CoDel
+//!               ┌── hash ──> [packets of the flow] ── DRR++ ──> CoDel, PIE, … ──┐
+//! packet, Flow ─┤                                                               ├──> head
+//!               └── ECN ──> [L], [C] ── weights or time shift ──> DualPI2 ──────┘
 //! ```
 //!
 //! The scheduler sees one packet of the stream at a time, the head. When it selects the stream, the
-//! next head is [pulled](FlowQueues::pull) from the flows. So a packet of a sparse flow waits for
-//! at most the head, the turns of other new flows, and the stream's own turn.
-//!
-//! Every operation is O(1) amortised: a pull visits a flow again only after another quantum. A drop
-//! at the byte limit scans the flows once for each batch of dropped packets. Flows and packets use
-//! two allocations, which grow to their limits and are reused.
+//! next head is [pulled](FlowQueues::pull). So a packet of a sparse flow waits for at most the
+//! head, the turns of other new flows, and the stream's own turn. The time that a packet is the
+//! head is not part of the sojourn time that queue management sees.
 
-use alloc::collections::VecDeque;
-use alloc::vec::Vec;
+mod dual;
+mod flows;
+mod packets;
+mod table;
 
-use crate::aqm::codel::{Action, Candidate, Codel};
+use crate::aqm::codel::CodelOptions;
 use crate::aqm::{Aqm, Ecn};
-use crate::packet::Packet;
+use crate::packet::{Event, Packet};
+use dual::DualQueue;
+use flows::Flows;
 
-/// End of a list.
-const END: u32 = u32::MAX;
-/// The flows of a set: a hash is looked up in one set only.
-const WAYS: u32 = 8;
-/// The most packets dropped from the longest flow at once (RFC 8290, section 4.1.1, note).
-const DROP_BATCH: u32 = 64;
+/// The flow of a packet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// The hash of its flow.
+    pub hash: u32,
+    /// The hash of its host, for [`HostFairness::ByHost`].
+    pub host: u32,
+    /// The packet's ECN field.
+    pub ecn: Ecn,
+}
+
+/// Whether hosts share a stream equally.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum HostFairness {
+    /// Flows share the stream equally; a host with more flows gets more.
+    #[default]
+    None,
+    /// Hosts share the stream equally, and the flows of a host share its part: the shares of
+    /// `dual-srchost` and `dual-dsthost` in CAKE (Høiland-Jørgensen, Täht and Morton, LANMAN 2018,
+    /// section III), which divides the quantum by the host's flows.
+    ByHost,
+}
 
 /// The flows of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +58,12 @@ pub struct FlowOptions {
     pub limit_bytes: u64,
     /// The most packets that wait in all flows.
     pub limit_packets: u32,
+    /// Whether hosts share the stream equally.
+    pub hosts: HostFairness,
     /// The queue management of each flow.
     pub aqm: Aqm,
+    /// The seed of random drops.
+    pub seed: u64,
 }
 
 impl Default for FlowOptions {
@@ -52,12 +74,14 @@ impl Default for FlowOptions {
             quantum_bytes: 1_514,
             limit_bytes: 32 << 20,
             limit_packets: 10_240,
-            aqm: Aqm::Codel(crate::aqm::codel::CodelOptions::default()),
+            hosts: HostFairness::None,
+            aqm: Aqm::Codel(CodelOptions::default()),
+            seed: 0,
         }
     }
 }
 
-/// A packet that waits in a flow.
+/// A packet that waits in a queue of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowPacket {
     /// The packet.
@@ -70,268 +94,79 @@ pub struct FlowPacket {
     pub ecn: Ecn,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    waiting: FlowPacket,
-    next: u32,
-}
-
-/// The list that a flow is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum List {
-    /// None: the flow has no packets and no turn.
-    Idle,
-    New,
-    Old,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Flow {
-    head: u32,
-    tail: u32,
-    /// The hash of its packets, while it is in a list.
-    hash: u32,
-    list: List,
-    packets: u32,
-    bytes: u64,
-    /// Bytes that the flow may still send in its turn.
-    deficit: i64,
-    codel: Codel,
-}
-
-/// The flows of one stream.
+/// The queues of one stream.
 #[derive(Debug)]
 pub struct FlowQueues {
-    options: FlowOptions,
-    flows: Vec<Flow>,
-    slab: Vec<Entry>,
-    free: u32,
-    new: VecDeque<u32>,
-    old: VecDeque<u32>,
-    packets: u32,
-    bytes: u64,
-    largest_bytes: u32,
+    queues: StreamQueues,
+}
+
+#[derive(Debug)]
+enum StreamQueues {
+    Flows(Flows),
+    Dual(DualQueue),
 }
 
 impl FlowQueues {
-    /// Returns empty flows. `buckets` is rounded up to a multiple of 8 above 8.
+    /// Returns empty queues. `buckets` is rounded up to a multiple of 8 above 8.
     #[must_use]
     pub fn new(options: FlowOptions) -> Self {
-        let flow = Flow {
-            head: END,
-            tail: END,
-            hash: 0,
-            list: List::Idle,
-            packets: 0,
-            bytes: 0,
-            deficit: 0,
-            codel: Codel::default(),
+        let queues = match options.aqm {
+            Aqm::DualPi2(dual) => StreamQueues::Dual(DualQueue::new(&options, dual)),
+            _ => StreamQueues::Flows(Flows::new(options)),
         };
-        let buckets = options.buckets.max(1);
-        let buckets = if buckets <= WAYS { buckets } else { buckets.next_multiple_of(WAYS) };
-        Self {
-            options,
-            flows: alloc::vec![flow; buckets as usize],
-            slab: Vec::new(),
-            free: END,
-            new: VecDeque::with_capacity(buckets as usize),
-            old: VecDeque::with_capacity(buckets as usize),
-            packets: 0,
-            bytes: 0,
-            largest_bytes: 0,
-        }
+        Self { queues }
     }
 
     /// Returns the packets that wait, without the head that was pulled.
     #[must_use]
+    #[inline]
     pub fn packets(&self) -> u32 {
-        self.packets
+        match &self.queues {
+            StreamQueues::Flows(flows) => flows.packets(),
+            StreamQueues::Dual(dual) => dual.packets(),
+        }
     }
 
     /// Returns the bytes that wait, without the head that was pulled.
     #[must_use]
+    #[inline]
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        match &self.queues {
+            StreamQueues::Flows(flows) => flows.bytes(),
+            StreamQueues::Dual(dual) => dual.bytes(),
+        }
     }
 
-    /// Appends a packet of the flow `hash`. At a limit, drops packets of the longest flow, which
-    /// may include it; `dropped` takes them.
+    /// Appends the packet that arrives at `now_ns` with this number among the stream's arrivals.
+    /// Queue management may drop it. At a limit, drops packets of the longest flow, which may
+    /// include it. `dropped` takes the packets and the reason.
     #[inline]
-    pub fn push(&mut self, hash: u32, packet: FlowPacket, dropped: &mut impl FnMut(FlowPacket)) {
-        let at = self.find(hash);
-        let entry = Entry { waiting: packet, next: END };
-        let place = if self.free == END {
-            // At most the limit of packets and one, which are below END.
-            #[allow(clippy::cast_possible_truncation)]
-            let place = self.slab.len() as u32;
-            self.slab.push(entry);
-            place
-        } else {
-            let place = self.free;
-            self.free = self.slab[place as usize].next;
-            self.slab[place as usize] = entry;
-            place
-        };
-        let bytes = packet.packet.bytes;
-        let flow = &mut self.flows[at as usize];
-        if flow.head == END {
-            flow.head = place;
-        } else {
-            self.slab[flow.tail as usize].next = place;
-        }
-        flow.tail = place;
-        flow.packets += 1;
-        flow.bytes += u64::from(bytes);
-        self.packets += 1;
-        self.bytes += u64::from(bytes);
-        self.largest_bytes = self.largest_bytes.max(bytes);
-        if flow.list == List::Idle {
-            flow.list = List::New;
-            flow.hash = hash;
-            flow.deficit = i64::from(self.options.quantum_bytes.max(1));
-            self.new.push_back(at);
-        }
-        if self.packets > self.options.limit_packets || self.bytes > self.options.limit_bytes {
-            self.drop_from_longest(dropped);
+    pub fn push(
+        &mut self,
+        now_ns: u64,
+        flow: Flow,
+        packet: Packet,
+        number: u64,
+        dropped: &mut impl FnMut(FlowPacket, Event),
+    ) {
+        let arrival = FlowPacket { packet, number, arrival_ns: now_ns, ecn: flow.ecn };
+        match &mut self.queues {
+            StreamQueues::Flows(flows) => flows.push(flow, arrival, dropped),
+            StreamQueues::Dual(dual) => dual.push(arrival, dropped),
         }
     }
 
     /// Removes the next packet and returns it, with whether it must be marked. `dropped` takes the
-    /// packets that the queue management drops. `None` if no packet is left.
+    /// packets that queue management drops, and the reason. `None` if no packet is left.
     #[inline]
     pub fn pull(
         &mut self,
         now_ns: u64,
-        dropped: &mut impl FnMut(FlowPacket),
+        dropped: &mut impl FnMut(FlowPacket, Event),
     ) -> Option<(FlowPacket, bool)> {
-        loop {
-            let is_new = !self.new.is_empty();
-            let list = if is_new { &mut self.new } else { &mut self.old };
-            let at = *list.front()?;
-            let flow = &mut self.flows[at as usize];
-            if flow.deficit <= 0 {
-                flow.deficit += i64::from(self.options.quantum_bytes.max(1));
-                flow.list = List::Old;
-                list.pop_front();
-                self.old.push_back(at);
-                continue;
-            }
-            if let Some((packet, mark)) = self.dequeue(at, now_ns, dropped) {
-                self.flows[at as usize].deficit -= i64::from(packet.packet.bytes);
-                return Some((packet, mark));
-            }
-            // A new flow without packets passes the old ones once, so that it cannot get its
-            // priority back at once (RFC 8290, section 4.2).
-            let flow = &mut self.flows[at as usize];
-            if is_new {
-                self.new.pop_front();
-            } else {
-                self.old.pop_front();
-            }
-            if is_new && !self.old.is_empty() {
-                flow.list = List::Old;
-                self.old.push_back(at);
-            } else {
-                flow.list = List::Idle;
-            }
-        }
-    }
-
-    /// Returns the flow of a hash: its own, an idle one of its set, or one that it shares.
-    #[inline]
-    fn find(&self, hash: u32) -> u32 {
-        // Below the number of flows.
-        #[allow(clippy::cast_possible_truncation)]
-        let first = hash % self.flows.len() as u32;
-        let set = first - first % WAYS;
-        let ways = self.flows.iter().enumerate().skip(set as usize).take(WAYS as usize);
-        let mut idle = None;
-        for (at, flow) in ways {
-            #[allow(clippy::cast_possible_truncation)]
-            let at = at as u32;
-            if flow.list == List::Idle {
-                if at == first || idle.is_none() {
-                    idle = Some(at);
-                }
-            } else if flow.hash == hash {
-                return at;
-            }
-        }
-        idle.unwrap_or(first)
-    }
-
-    /// Removes the first packet of a flow that the queue management delivers.
-    #[inline]
-    fn dequeue(
-        &mut self,
-        at: u32,
-        now_ns: u64,
-        dropped: &mut impl FnMut(FlowPacket),
-    ) -> Option<(FlowPacket, bool)> {
-        let Aqm::Codel(options) = self.options.aqm else {
-            return self.pop(at).map(|packet| (packet, false));
-        };
-        let mut round = self.flows[at as usize].codel.begin();
-        loop {
-            let largest_bytes = self.largest_bytes;
-            let flow = &mut self.flows[at as usize];
-            let head = (flow.head != END).then(|| {
-                let FlowPacket { packet, arrival_ns, ecn, .. } =
-                    self.slab[flow.head as usize].waiting;
-                Candidate {
-                    sojourn_ns: now_ns.saturating_sub(arrival_ns),
-                    backlog_bytes: flow.bytes - u64::from(packet.bytes),
-                    can_mark: ecn.is_capable(),
-                }
-            });
-            let action = flow.codel.next(&mut round, &options, now_ns, largest_bytes, head);
-            let packet = self.pop(at)?;
-            match action {
-                Action::Deliver => return Some((packet, false)),
-                Action::Mark => return Some((packet, true)),
-                Action::Drop => dropped(packet),
-            }
-        }
-    }
-
-    /// Removes the first packet of a flow.
-    #[inline]
-    fn pop(&mut self, at: u32) -> Option<FlowPacket> {
-        let flow = &mut self.flows[at as usize];
-        let place = flow.head;
-        if place == END {
-            return None;
-        }
-        let entry = &mut self.slab[place as usize];
-        let packet = entry.waiting;
-        flow.head = entry.next;
-        entry.next = self.free;
-        self.free = place;
-        flow.packets -= 1;
-        flow.bytes -= u64::from(packet.packet.bytes);
-        self.packets -= 1;
-        self.bytes -= u64::from(packet.packet.bytes);
-        Some(packet)
-    }
-
-    /// Drops packets of the flow with the most bytes: half of its packets, at most a batch, and on
-    /// until the limits hold.
-    #[cold]
-    fn drop_from_longest(&mut self, dropped: &mut impl FnMut(FlowPacket)) {
-        while self.packets > self.options.limit_packets || self.bytes > self.options.limit_bytes {
-            let longest = (0..self.flows.len()).max_by_key(|at| {
-                // The first of equal flows.
-                (self.flows[*at].bytes, core::cmp::Reverse(*at))
-            });
-            let Some(longest) = longest else { return };
-            #[allow(clippy::cast_possible_truncation)]
-            let at = longest as u32;
-            let many = self.flows[longest].packets.div_ceil(2).min(DROP_BATCH);
-            for _ in 0..many {
-                if let Some(packet) = self.pop(at) {
-                    dropped(packet);
-                }
-            }
+        match &mut self.queues {
+            StreamQueues::Flows(flows) => flows.pull(now_ns, dropped),
+            StreamQueues::Dual(dual) => dual.pull(now_ns, dropped),
         }
     }
 }

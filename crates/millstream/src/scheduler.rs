@@ -7,10 +7,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::aqm::Ecn;
 use crate::contract::{Contract, ContractError, Late};
 use crate::discipline::{Activation, Discipline, DwcsOptions, Head, Waiting};
-use crate::flow_queue::{FlowPacket, FlowQueues};
+use crate::flow_queue::{Flow, FlowPacket, FlowQueues};
 use crate::gate::EligibilityGates;
 use crate::link::Link;
 use crate::packet::{Departure, Event, Packet, StreamId};
@@ -179,12 +178,11 @@ impl<S: Select> Scheduler<S> {
         Ok(number)
     }
 
-    /// Enqueues an arriving packet of a flow, given by a hash; without
-    /// [flows](Contract::flows), the stream's packets are one queue. Returns its number among the
-    /// stream's arrivals, from 0.
+    /// Enqueues an arriving packet of a flow; without [flows](Contract::flows), the stream's
+    /// packets are one queue. Returns its number among the stream's arrivals, from 0.
     ///
-    /// At a limit of the flows, packets of the longest flow are dropped, which may include this
-    /// one; `observer` gets them.
+    /// Queue management may drop the packet. At a limit of the flows, packets of the longest flow
+    /// are dropped, which may include this one. `observer` gets them.
     ///
     /// # Errors
     /// Returns the packet's departure, if the stream has no flows and its queue is full.
@@ -197,17 +195,16 @@ impl<S: Select> Scheduler<S> {
         now_ns: u64,
         stream: StreamId,
         packet: Packet,
-        (flow, ecn): (u32, Ecn),
+        flow: Flow,
         observer: &mut (impl Observer + ?Sized),
     ) -> Result<u64, Departure> {
         let Some(Some(flows)) = self.flows.get_mut(stream.index()) else {
             return self.enqueue(now_ns, stream, packet);
         };
         let number = self.store.queues.count_arrival(stream);
-        let arrival = FlowPacket { packet, number, arrival_ns: now_ns, ecn };
         let before = flows.packets();
-        flows.push(flow, arrival, &mut |dropped| {
-            observer.dropped(&departure(stream, &dropped, now_ns, Event::DroppedFull));
+        flows.push(now_ns, flow, packet, number, &mut |dropped, event| {
+            observer.dropped(&departure(stream, &dropped, now_ns, event));
         });
         self.in_flows = self.in_flows + u64::from(flows.packets()) - u64::from(before);
         if self.store.queues.waiting(stream).packets == 0 {
@@ -222,8 +219,8 @@ impl<S: Select> Scheduler<S> {
     fn commit(&mut self, now_ns: u64, stream: StreamId, observer: &mut (impl Observer + ?Sized)) {
         let Some(Some(flows)) = self.flows.get_mut(stream.index()) else { return };
         let before = flows.packets();
-        let next = flows.pull(now_ns, &mut |dropped| {
-            observer.dropped(&departure(stream, &dropped, now_ns, Event::DroppedByAqm));
+        let next = flows.pull(now_ns, &mut |dropped, event| {
+            observer.dropped(&departure(stream, &dropped, now_ns, event));
         });
         self.in_flows -= u64::from(before - flows.packets());
         let Some((FlowPacket { packet, number, arrival_ns, .. }, mark)) = next else { return };

@@ -21,7 +21,7 @@ use crate::error::PortError;
 use crate::ids::{CoreId, IdVec, PacketHandle, PathId, PortId};
 use crate::io::port::Port;
 use crate::net::handshakes::Handshakes;
-use crate::net::pool::{BUFFER_BYTES, Pool};
+use crate::net::pool::{BUFFER_BYTES, FlowHashes, Pool};
 use crate::router::RemoteOwnership;
 use crate::router::machine::QueueId;
 
@@ -46,7 +46,7 @@ struct FrameSlot {
     destination: CrossCoreDestination,
     handle: PacketHandle,
     /// The packet's stamp and flow.
-    note: (u64, u32),
+    note: (u64, FlowHashes),
     frame: [u8; BUFFER_BYTES],
 }
 
@@ -363,7 +363,7 @@ impl Default for FrameSlot {
         Self {
             destination: CrossCoreDestination::Originate(PortId(0)),
             handle: PacketHandle::default(),
-            note: (0, 0),
+            note: (0, FlowHashes::default()),
             frame: [0; BUFFER_BYTES],
         }
     }

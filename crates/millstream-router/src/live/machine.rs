@@ -10,7 +10,7 @@ mod receive;
 mod remote_cores;
 
 use ipnet::IpNet;
-use millstream::aqm::Ecn;
+use millstream::flow_queue::Flow;
 use millstream_scenario::{FlowBy, PortNat, RouterPath, RouterScenario};
 use millstream_sync::clock::tsc::{Clock, CpuTimeSample};
 use millstream_sync::histogram::SharedHistogram;
@@ -33,7 +33,7 @@ use crate::net::header::{ETHERNET_BYTES, Header, is_v6};
 use crate::net::ipv4_control::IcmpError;
 use crate::net::nat::NatCounters;
 use crate::net::neighbours::NeighbourKey;
-use crate::net::pool::Pool;
+use crate::net::pool::{FlowHashes, Pool};
 use crate::proxy::{Proxies, ProxyCounters};
 use crate::router::machine::{
     Accounting, Deferral, Flows, Machine, MultiCore, PacedLinks, QueueId, Verdict,
@@ -146,7 +146,7 @@ impl<P: Port> LiveMachine<P> {
             if let Some(Some(by)) = self.flow_by.get(path) {
                 for (_, packet) in alike {
                     let flow = self.flow_hasher.hash(*by, self.pool.frame(*packet));
-                    self.pool.set_flow(*packet, flow);
+                    self.pool.set_flow(*packet, FlowHashes { flow, host: 0 });
                 }
             }
         }
@@ -683,8 +683,9 @@ impl<P: Port> PacedLinks for LiveMachine<P> {
 
 impl<P: Port> Flows for LiveMachine<P> {
     #[inline]
-    fn flow(&self, packet: PacketHandle) -> (u32, Ecn) {
-        (self.pool.flow(packet), ecn(self.pool.frame(packet)))
+    fn flow(&self, packet: PacketHandle) -> Flow {
+        let FlowHashes { flow: hash, host } = self.pool.flow(packet);
+        Flow { hash, host, ecn: ecn(self.pool.frame(packet)) }
     }
 
     fn mark(&mut self, packet: PacketHandle) {

@@ -16,7 +16,7 @@ const STRIDE_BYTES: usize = BUFFER_BYTES + 64;
 /// Space before the first buffer. A packet's note lies in the bytes before its frame, in the cache
 /// line of its header.
 const LEAD_BYTES: usize = 64;
-/// A note: the flow's hash in 4 bytes, 4 unused ones, and the stamp in 8.
+/// A note: the hashes of the flow and its host in 4 bytes each, and the stamp in 8.
 const STAMP_BYTES: usize = 8;
 const NOTE_BYTES: usize = 16;
 
@@ -37,6 +37,15 @@ const NUMBER: u64 = 0xffff_ffff;
 const TAG: u64 = HAS_TAG | 0xffff << TAG_SHIFT;
 
 const _: () = assert!(BUFFER_BYTES as u64 <= LENGTH, "a handle holds every length of a buffer");
+
+/// The hashes that are stored with a packet of a path with flows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FlowHashes {
+    /// The hash of its flow.
+    pub(crate) flow: u32,
+    /// The hash of its host.
+    pub(crate) host: u32,
+}
 
 /// The packet buffers of a router or core.
 #[derive(Debug)]
@@ -117,7 +126,7 @@ impl Pool {
         &mut self,
         frame: &[u8],
         handle: PacketHandle,
-        (stamp, flow): (u64, u32),
+        (stamp, flow): (u64, FlowHashes),
         from_remote: bool,
     ) -> Option<PacketHandle> {
         if frame.len() > BUFFER_BYTES {
@@ -143,20 +152,25 @@ impl Pool {
         }
     }
 
-    /// Stores the hash of a packet's flow with it.
+    /// Stores the hashes of a packet's flow with it.
     #[inline]
-    pub(crate) fn set_flow(&mut self, handle: PacketHandle, flow: u32) {
+    pub(crate) fn set_flow(&mut self, handle: PacketHandle, of: FlowHashes) {
         let (at, _) = span(handle);
-        self.bytes[at - NOTE_BYTES..at - NOTE_BYTES + 4].copy_from_slice(&flow.to_ne_bytes());
+        let hashes = u64::from(of.host) << 32 | u64::from(of.flow);
+        self.bytes[at - NOTE_BYTES..at - STAMP_BYTES].copy_from_slice(&hashes.to_ne_bytes());
     }
 
-    /// Returns the hash of a packet's flow, if it was stored.
+    /// Returns the hashes of a packet's flow, if they were stored.
     #[inline]
-    pub(crate) fn flow(&self, handle: PacketHandle) -> u32 {
+    pub(crate) fn flow(&self, handle: PacketHandle) -> FlowHashes {
         let (at, _) = span(handle);
-        let mut flow = [0; 4];
-        flow.copy_from_slice(&self.bytes[at - NOTE_BYTES..at - NOTE_BYTES + 4]);
-        u32::from_ne_bytes(flow)
+        let mut hashes = [0; 8];
+        hashes.copy_from_slice(&self.bytes[at - NOTE_BYTES..at - STAMP_BYTES]);
+        let hashes = u64::from_ne_bytes(hashes);
+        // The halves.
+        #[allow(clippy::cast_possible_truncation)]
+        let (flow, host) = (hashes as u32, (hashes >> 32) as u32);
+        FlowHashes { flow, host }
     }
 
     /// Returns the stamp of a packet, also after its buffer was released.
@@ -371,17 +385,18 @@ mod tests {
         let mut pool = Pool::new(4);
         let frame = [7; 60];
         let there = handle(0, frame.len());
-        assert_eq!(pool.import(&frame, there, (0, 0), false), None);
+        assert_eq!(pool.import(&frame, there, (0, FlowHashes::default()), false), None);
         pool.reserve_remote(1_000);
-        let handles: Vec<PacketHandle> =
-            (0..3).filter_map(|_| pool.import(&frame, there, (0, 0), false)).collect();
+        let handles: Vec<PacketHandle> = (0..3)
+            .filter_map(|_| pool.import(&frame, there, (0, FlowHashes::default()), false))
+            .collect();
         assert_eq!(handles.iter().map(|handle| number(*handle)).collect::<Vec<_>>(), [4, 5, 6]);
         assert!(handles.iter().all(|handle| pool.frame(*handle) == frame));
         for handle in handles {
             pool.release(handle);
         }
         for _ in 0..1_000 {
-            let handle = pool.import(&frame, there, (0, 0), true).unwrap();
+            let handle = pool.import(&frame, there, (0, FlowHashes::default()), true).unwrap();
             pool.release(handle);
         }
         pool.reserve_remote(2_000);
@@ -395,16 +410,17 @@ mod tests {
         let mut pool = Pool::new(2);
         pool.reserve_remote(1);
         let longest = [0xff; BUFFER_BYTES];
+        let of = |flow| FlowHashes { flow, host: flow + 1 };
         let packets = [pool.copy(&longest).unwrap(), pool.copy(&longest).unwrap()];
         for (stamp, packet) in (1..).zip(packets) {
             pool.set_stamp(packet, stamp);
             pool.frame_mut(packet).fill(0xee);
         }
-        let there = pool.import(&longest, packets[0], (3, 7), false).unwrap();
+        let there = pool.import(&longest, packets[0], (3, of(7)), false).unwrap();
         assert_eq!([packets[0], packets[1], there].map(|packet| pool.stamp(packet)), [1, 2, 3]);
-        assert_eq!(pool.flow(there), 7);
-        pool.set_flow(packets[1], 9);
-        assert_eq!((pool.flow(packets[1]), pool.stamp(packets[1])), (9, 2));
+        assert_eq!(pool.flow(there), of(7));
+        pool.set_flow(packets[1], of(9));
+        assert_eq!((pool.flow(packets[1]), pool.stamp(packets[1])), (of(9), 2));
         assert!(packets.iter().all(|packet| pool.frame(*packet) == [0xee; BUFFER_BYTES]));
         pool.release(packets[1]);
         assert_eq!(pool.stamp(packets[1]), 2);
@@ -416,14 +432,15 @@ mod tests {
         pool.reserve_remote(3);
         let there = handle(0, 60);
         let handles: Vec<PacketHandle> =
-            std::iter::from_fn(|| pool.import(&[0; 60], there, (0, 0), false)).collect();
+            std::iter::from_fn(|| pool.import(&[0; 60], there, (0, FlowHashes::default()), false))
+                .collect();
         assert_eq!(handles.len(), 3);
         assert!(!pool.has_remote_buffer());
         let room = pool.bytes.capacity();
         pool.release(handles[1]);
         assert!(pool.has_remote_buffer());
         assert_eq!(
-            pool.import(&[0; 60], there, (0, 0), false).map(number),
+            pool.import(&[0; 60], there, (0, FlowHashes::default()), false).map(number),
             Some(number(handles[1]))
         );
         assert_eq!(pool.bytes.capacity(), room, "importing a packet allocates no memory");

@@ -1,8 +1,8 @@
 //! The scheduler of a link: the common disciplines are compiled in, and any other of the catalogue
 //! costs a virtual call per operation.
 
-use millstream::aqm::Ecn;
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+use millstream::flow_queue::Flow;
 use millstream::selector::Selector;
 use millstream::{
     Contract, ContractError, Departure, Discipline, Fifo, Heap, Observer, Packet, Scan, Scheduler,
@@ -71,14 +71,13 @@ impl Link {
         });
     }
 
-    /// Appends packets to the flows of `stream`, each with the hash of its flow and its ECN field;
-    /// `observer` gets those that the flows drop at their limit.
+    /// Appends packets to the flows of `stream`; `observer` gets those that the flows drop.
     #[inline]
     pub(super) fn enqueue_flows(
         &mut self,
         now_ns: u64,
         stream: StreamId,
-        packets: impl Iterator<Item = (Packet, (u32, Ecn))>,
+        packets: impl Iterator<Item = (Packet, Flow)>,
         observer: &mut impl Observer,
     ) {
         each!(self, link => for (packet, flow) in packets {

@@ -1,6 +1,6 @@
 //! The interface to the router's environment: ports, forwarding functions and time.
 
-use millstream::aqm::Ecn;
+use millstream::flow_queue::Flow;
 
 use crate::ids::{InputId, OutputId, PacketHandle, PathId};
 
@@ -155,10 +155,10 @@ pub trait PacedLinks {
 
 /// Optional: the flows of packets, for output queues by flow.
 pub trait Flows {
-    /// Returns the hash of the packet's flow and its ECN field.
+    /// Returns the packet's flow.
     #[inline]
-    fn flow(&self, _packet: PacketHandle) -> (u32, Ecn) {
-        (0, Ecn::NotCapable)
+    fn flow(&self, _packet: PacketHandle) -> Flow {
+        Flow::default()
     }
 
     /// Sets the ECN field of a packet to "congestion experienced".

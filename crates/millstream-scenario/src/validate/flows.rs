@@ -104,5 +104,6 @@ fn options(
         limit_bytes,
         limit_packets,
         aqm,
+        ..FlowOptions::default()
     })
 }

@@ -2,6 +2,7 @@
 
 use millstream::aqm::Ecn;
 use millstream::catalogue::DynScheduler;
+use millstream::flow_queue::Flow;
 use millstream::{Departure, Event, Observer, Packet, StreamId};
 use millstream_scenario::{Hop, Scenario};
 use millstream_traffic::Random;
@@ -139,7 +140,7 @@ impl<'a> HopState<'a> {
         let Some(packet) = shared.packets.get_mut(at) else { return };
         packet.queued_ns = now_ns;
         let offered = Packet { bytes: packet.bytes, tag: at as u64 };
-        let flow = (packet.flow, packet.ecn);
+        let flow = Flow { hash: packet.flow, host: packet.stream, ecn: packet.ecn };
         if self.hop.queue.is_some_and(|limit| self.scheduler.total_waiting() >= u64::from(limit)) {
             self.counts.dropped_full += 1;
             let departure = Departure {

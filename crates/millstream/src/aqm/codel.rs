@@ -4,6 +4,8 @@
 //! and then more, at intervals of `interval_ns / √count`. A packet of an ECN-capable sender is
 //! marked instead (RFC 8290, section 4.2).
 
+use super::{Action, Candidate, Manager, Random};
+
 /// The parameters of CoDel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodelOptions {
@@ -37,28 +39,6 @@ pub struct Codel {
     dropping: bool,
 }
 
-/// A packet at the head of a queue, as CoDel sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// The packet's time in the queue, ns.
-    pub sojourn_ns: u64,
-    /// The bytes that wait behind it.
-    pub backlog_bytes: u64,
-    /// Whether the packet can be marked.
-    pub can_mark: bool,
-}
-
-/// What to do with the packet at the head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
-    /// Deliver it.
-    Deliver,
-    /// Mark it and deliver it.
-    Mark,
-    /// Drop it, and ask again about the next packet.
-    Drop,
-}
-
 /// The decision on one packet after another at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Round {
@@ -70,31 +50,30 @@ pub struct Round {
     entered: bool,
 }
 
-impl Codel {
-    /// Begins a dequeue.
-    #[must_use]
-    pub fn begin(&self) -> Round {
+impl Manager for Codel {
+    type Options = CodelOptions;
+    type Round = Round;
+
+    #[inline]
+    fn begin(&self) -> Round {
         Round { in_loop: self.dropping, dropped: false, entered: false }
     }
 
-    /// Decides on the packet at the head at `now_ns`; `None`: the queue is empty. Call it in a
-    /// round until it does not drop. `largest_bytes` is the largest packet seen: a queue of at most
-    /// that many bytes is not standing.
-    #[must_use]
-    pub fn next(
+    #[inline]
+    fn next(
         &mut self,
         round: &mut Round,
         options: &CodelOptions,
         now_ns: u64,
-        largest_bytes: u32,
-        head: Option<Candidate>,
+        head: Option<&Candidate>,
+        _: &mut Random,
     ) -> Action {
         let Some(head) = head else {
             self.first_above_ns = 0;
             self.dropping = false;
             return Action::Deliver;
         };
-        let is_standing = self.is_standing(options, now_ns, largest_bytes, &head);
+        let is_standing = self.is_standing(options, now_ns, head);
         if round.entered {
             return Action::Deliver;
         }
@@ -104,16 +83,16 @@ impl Codel {
                 return Action::Deliver;
             }
             if round.dropped {
-                self.drop_next_ns = control_law(self.drop_next_ns, options, self.count);
+                self.drop_next_ns = control_law(self.drop_next_ns, options.interval_ns, self.count);
             }
             if now_ns < self.drop_next_ns {
                 return Action::Deliver;
             }
             self.count = self.count.saturating_add(1);
-            let action = signal(options, &head);
+            let action = signal(options, head);
             round.dropped = action == Action::Drop;
             if action == Action::Mark {
-                self.drop_next_ns = control_law(self.drop_next_ns, options, self.count);
+                self.drop_next_ns = control_law(self.drop_next_ns, options.interval_ns, self.count);
             }
             return action;
         }
@@ -126,20 +105,17 @@ impl Codel {
         let recent = now_ns.saturating_sub(self.drop_next_ns) < 16 * options.interval_ns;
         let dropped = self.count.wrapping_sub(self.last_count);
         self.count = if recent && dropped > 1 { dropped } else { 1 };
-        self.drop_next_ns = control_law(now_ns, options, self.count);
+        self.drop_next_ns = control_law(now_ns, options.interval_ns, self.count);
         self.last_count = self.count;
-        signal(options, &head)
+        signal(options, head)
     }
+}
 
+impl Codel {
     /// Returns whether packets have waited too long for at least an interval.
-    fn is_standing(
-        &mut self,
-        options: &CodelOptions,
-        now_ns: u64,
-        largest_bytes: u32,
-        head: &Candidate,
-    ) -> bool {
-        if head.sojourn_ns < options.target_ns || head.backlog_bytes <= u64::from(largest_bytes) {
+    fn is_standing(&mut self, options: &CodelOptions, now_ns: u64, head: &Candidate) -> bool {
+        let is_one_packet = head.backlog_bytes <= u64::from(head.largest_bytes);
+        if head.sojourn_ns < options.target_ns || is_one_packet {
             self.first_above_ns = 0;
             return false;
         }
@@ -157,10 +133,10 @@ fn signal(options: &CodelOptions, head: &Candidate) -> Action {
 }
 
 /// Returns the time of the next drop after one at `from_ns`: later by `interval_ns / √count`.
-fn control_law(from_ns: u64, options: &CodelOptions, count: u32) -> u64 {
+pub(super) fn control_law(from_ns: u64, interval_ns: u64, count: u32) -> u64 {
     // 16 bits of the root's fraction.
     let root = (u64::from(count) << 32).isqrt();
-    let step = u128::from(options.interval_ns) << 16;
+    let step = u128::from(interval_ns) << 16;
     from_ns.saturating_add(u64::try_from(step / u128::from(root.max(1))).unwrap_or(u64::MAX))
 }
 
@@ -172,15 +148,22 @@ mod tests {
     const MS: u64 = 1_000_000;
     const OPTIONS: CodelOptions =
         CodelOptions { target_ns: 5 * MS, interval_ns: 100 * MS, ecn: false };
+    const HEAD: Candidate = Candidate {
+        sojourn_ns: 0,
+        backlog_bytes: 100_000,
+        is_last: false,
+        can_mark: false,
+        largest_bytes: 1_500,
+    };
 
     /// Returns the action on each packet of one dequeue; every packet has waited `sojourn_ns`.
     fn dequeue(codel: &mut Codel, now_ns: u64, sojourn_ns: u64, can_mark: bool) -> Vec<Action> {
         let options = CodelOptions { ecn: can_mark, ..OPTIONS };
         let mut round = codel.begin();
-        let head = Candidate { sojourn_ns, backlog_bytes: 100_000, can_mark };
+        let head = Candidate { sojourn_ns, can_mark, ..HEAD };
         let mut actions = Vec::new();
         loop {
-            let action = codel.next(&mut round, &options, now_ns, 1_500, Some(head));
+            let action = codel.next(&mut round, &options, now_ns, Some(&head), &mut Random::new(0));
             actions.push(action);
             if action != Action::Drop {
                 return actions;
@@ -190,7 +173,7 @@ mod tests {
 
     #[test]
     fn the_control_law_divides_the_interval_by_the_root_of_the_count() {
-        let after = |count| control_law(0, &OPTIONS, count);
+        let after = |count| control_law(0, OPTIONS.interval_ns, count);
         assert_eq!([1, 4, 9, 10_000].map(after), [100 * MS, 50 * MS, 33_333_333, MS]);
         // 100 ms / √2 is 70.710678… ms; 16 bits of the root's fraction are exact to 1/100,000.
         assert!(after(2).abs_diff(70_710_678) < 1_000, "{}", after(2));
@@ -248,13 +231,14 @@ mod tests {
     #[test]
     fn a_queue_of_one_packet_is_not_standing() {
         let mut codel = Codel::default();
-        let head = Candidate { sojourn_ns: 900 * MS, backlog_bytes: 1_500, can_mark: false };
+        let head = Candidate { sojourn_ns: 900 * MS, backlog_bytes: 1_500, ..HEAD };
+        let random = &mut Random::new(0);
         for now in 0..1_000 {
             let mut round = codel.begin();
-            let action = codel.next(&mut round, &OPTIONS, now * MS, 1_500, Some(head));
+            let action = codel.next(&mut round, &OPTIONS, now * MS, Some(&head), random);
             assert_eq!(action, Action::Deliver);
         }
         let mut round = codel.begin();
-        assert_eq!(codel.next(&mut round, &OPTIONS, 0, 1_500, None), Action::Deliver);
+        assert_eq!(codel.next(&mut round, &OPTIONS, 0, None, random), Action::Deliver);
     }
 }

@@ -1,7 +1,7 @@
 //! The dynamic dispatch boundary: a scheduler behind one virtual call per operation.
 
-use crate::aqm::Ecn;
 use crate::contract::{Contract, ContractError};
+use crate::flow_queue::Flow;
 use crate::packet::{Departure, Packet, StreamId};
 use crate::scheduler::Scheduler;
 use crate::selector::{Observer, Select};
@@ -30,7 +30,7 @@ pub trait DynScheduler {
         now_ns: u64,
         stream: StreamId,
         packet: Packet,
-        flow: (u32, Ecn),
+        flow: Flow,
         observer: &mut dyn Observer,
     ) -> Result<u64, Departure> {
         let _ = (flow, observer);
@@ -94,7 +94,7 @@ impl<S: Select> DynScheduler for Scheduler<S> {
         now_ns: u64,
         stream: StreamId,
         packet: Packet,
-        flow: (u32, Ecn),
+        flow: Flow,
         observer: &mut dyn Observer,
     ) -> Result<u64, Departure> {
         Scheduler::enqueue_flow(self, now_ns, stream, packet, flow, observer)

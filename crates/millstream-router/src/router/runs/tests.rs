@@ -2,7 +2,7 @@
 
 use millstream::aqm::{Aqm, Ecn};
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
-use millstream::flow_queue::FlowOptions;
+use millstream::flow_queue::{Flow, FlowOptions};
 use millstream::{Contract, Link};
 
 use crate::ids::{InputId, OutputId, PacketHandle, PathId};
@@ -76,9 +76,10 @@ impl MultiCore for StoppedMachine {
 
 /// The upper half of a handle is the packet's flow.
 impl Flows for StoppedMachine {
-    fn flow(&self, packet: PacketHandle) -> (u32, Ecn) {
-        let flow = u32::try_from(packet.to_bits() >> 32).unwrap();
-        (flow, if flow == 9 { Ecn::Capable } else { Ecn::NotCapable })
+    fn flow(&self, packet: PacketHandle) -> Flow {
+        let hash = u32::try_from(packet.to_bits() >> 32).unwrap();
+        let ecn = if hash == 9 { Ecn::Capable } else { Ecn::NotCapable };
+        Flow { hash, host: 0, ecn }
     }
 }
 
@@ -160,6 +161,7 @@ fn a_path_with_flows_serves_a_sparse_flow_first_and_drops_from_the_longest() {
         limit_bytes: u64::MAX,
         limit_packets: 6,
         aqm: Aqm::None,
+        ..FlowOptions::default()
     };
     let machine = StoppedMachine { room: usize::MAX, accepts: 1, due_ns: u64::MAX };
     let mut router = router_with(machine, Contract::new().flows(flows));
