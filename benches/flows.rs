@@ -2,8 +2,8 @@
 //! flows.
 //!
 //! Each flow has four packets waiting. `one queue` is CoDel without flows. Flows of `by host` are
-//! of 16 hosts. `standing` is a link of 100 Mbit/s, where packets wait for longer than the targets and
-//! some are dropped; in the others, they wait for less.
+//! of 16 hosts. `standing` is a link of 100 Mbit/s, where packets wait for longer than the targets
+//! and some are dropped; in the others, they wait for less.
 
 // The macros of Criterion make undocumented functions.
 #![allow(missing_docs)]
