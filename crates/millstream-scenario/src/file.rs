@@ -4,6 +4,7 @@
 //! them. Values that validation can reject carry their span. The doc comments become the
 //! descriptions in the schema, which editors and `docs/src/keys.md` show.
 
+pub(crate) mod aqm;
 pub(crate) mod fabric;
 pub(crate) mod flows;
 pub(crate) mod media;
@@ -14,8 +15,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::file::aqm::AqmText;
 use crate::file::fabric::FabricTable;
-use crate::file::flows::{AqmText, FlowsTable};
+use crate::file::flows::FlowsTable;
 use crate::file::media::{CodecName, MediaTable, PayloadName};
 use crate::file::network::HopTable;
 use crate::network::{CongestionControl, Direction};

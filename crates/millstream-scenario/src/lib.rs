@@ -37,9 +37,9 @@ pub use file::schema;
 pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
 pub use network::{CongestionControl, Direction, Echo, Hop, Network, Tcp};
 pub use router::{
-    FlowBy, HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop, PathAction,
-    PathExtension, PathProxy, PcpSource, PortForward, PortKind, PortNat, ProxyKind, Reservation,
-    Route, RouterPath, RouterPort, RouterScenario, router_schema,
+    FlowBy, HostBy, HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop,
+    PathAction, PathExtension, PathProxy, PcpSource, PortForward, PortKind, PortNat, ProxyKind,
+    Reservation, Route, RouterPath, RouterPort, RouterScenario, router_schema,
 };
 pub use scenario::{
     Class, EndSystem, Link, LinkCredits, Scenario, SchedulerConfig, Stream, max_file_bytes,

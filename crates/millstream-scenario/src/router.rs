@@ -91,6 +91,16 @@ pub enum FlowBy {
     Dscp,
 }
 
+/// The hosts that share a path with flows equally.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostBy {
+    /// Hosts by source address.
+    Source,
+    /// Hosts by destination address.
+    Destination,
+}
+
 /// The source of the priority code point in the VLAN tags of sent frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -303,6 +313,8 @@ pub struct RouterPath {
     pub contract: Contract,
     /// What the flows are, if the contract has some.
     pub flow_by: FlowBy,
+    /// What the hosts are, if hosts share the flows equally.
+    pub hosts_by: Option<HostBy>,
 }
 
 /// The next hop of a route.

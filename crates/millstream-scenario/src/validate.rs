@@ -3,6 +3,7 @@
 use miette::SourceSpan;
 use millstream::Window;
 use millstream::catalogue::StructureName;
+use millstream::flow_queue::FlowOptions;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
@@ -16,6 +17,7 @@ use crate::file::File;
 use crate::router::FlowBy;
 use crate::scenario::{Link, LinkCredits, Scenario, SchedulerConfig, Stream};
 
+mod aqm;
 mod classes;
 mod contract;
 mod end_system;
@@ -80,7 +82,11 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         let contract = contract::contract(&contract_keys, discipline, &defaults, &mut problems);
         let flows = flows::of_stream(of_contract, &mut problems);
         let contract = contract.map(|contract| match flows {
-            Some(flows) => contract.flows(flows),
+            Some(flows) => {
+                let number = streams.len() as u64;
+                let seed = file.scenario.seed.unwrap_or(1).wrapping_add(number);
+                contract.flows(FlowOptions { seed, ..flows })
+            }
             None => contract,
         });
         if let Some(discipline) = discipline {

@@ -11,7 +11,7 @@ mod remote_cores;
 
 use ipnet::IpNet;
 use millstream::flow_queue::Flow;
-use millstream_scenario::{FlowBy, PortNat, RouterPath, RouterScenario};
+use millstream_scenario::{FlowBy, HostBy, PortNat, RouterPath, RouterScenario};
 use millstream_sync::clock::tsc::{Clock, CpuTimeSample};
 use millstream_sync::histogram::SharedHistogram;
 use std::os::fd::RawFd;
@@ -58,7 +58,8 @@ pub struct LiveMachine<P> {
     pool: Pool,
     delays: PathDelays,
     /// What the flows of each path with flows are.
-    flow_by: IdVec<PathId, Option<FlowBy>>,
+    /// The flows and hosts of paths with flows.
+    flow_by: IdVec<PathId, Option<(FlowBy, Option<HostBy>)>>,
     flow_hasher: FlowHasher,
     ports: Ports<P>,
     addresses: LocalAddresses,
@@ -130,7 +131,8 @@ impl<P: Port> LiveMachine<P> {
     /// file.
     pub fn set_paths(&mut self, scenario: &RouterScenario, kept: &[Option<PathId>]) {
         self.delays.set_paths(scenario.paths.len(), kept);
-        let flows = |path: &RouterPath| path.contract.flow_options().map(|_| path.flow_by);
+        let flows =
+            |path: &RouterPath| path.contract.flow_options().map(|_| (path.flow_by, path.hosts_by));
         self.flow_by = scenario.paths.iter().map(flows).collect();
     }
 
@@ -143,10 +145,12 @@ impl<P: Port> LiveMachine<P> {
             for (_, packet) in alike {
                 self.pool.set_stamp(*packet, stamp);
             }
-            if let Some(Some(by)) = self.flow_by.get(path) {
+            if let Some(Some((by, hosts_by))) = self.flow_by.get(path) {
                 for (_, packet) in alike {
-                    let flow = self.flow_hasher.hash(*by, self.pool.frame(*packet));
-                    self.pool.set_flow(*packet, FlowHashes { flow, host: 0 });
+                    let frame = self.pool.frame(*packet);
+                    let flow = self.flow_hasher.hash(*by, frame);
+                    let host = hosts_by.map_or(0, |by| self.flow_hasher.host(by, frame));
+                    self.pool.set_flow(*packet, FlowHashes { flow, host });
                 }
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! The hash is keyed: hosts must not choose the flows that share a queue.
 
-use millstream_scenario::FlowBy;
+use millstream_scenario::{FlowBy, HostBy};
 use std::hash::{BuildHasher, RandomState};
 
 use crate::net::header::{ETHERNET, any_transport, is_v6};
@@ -58,6 +58,16 @@ impl FlowHasher {
         // Every bit of the high half depends on all bits: a bucket is the hash modulo their number.
         let mixed = (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         u32::try_from(mixed >> 32).unwrap_or_default()
+    }
+
+    /// Returns the hash of the host of an IP packet in `frame`; other frames have one host.
+    #[inline]
+    pub(crate) fn host(&self, by: HostBy, frame: &[u8]) -> u32 {
+        let by = match by {
+            HostBy::Source => FlowBy::Source,
+            HostBy::Destination => FlowBy::Destination,
+        };
+        self.hash(by, frame)
     }
 
     /// Mixes bytes into a hash, eight at a time.
@@ -121,6 +131,12 @@ mod tests {
             (FlowBy::Dscp, [true, true, true]),
         ] {
             assert_eq!([&port, &destination, &source].map(|of| alike(by, of)), expected, "{by:?}");
+        }
+        let host = |by, other: &[u8]| hasher.host(by, &one) == hasher.host(by, other);
+        for (by, expected) in
+            [(HostBy::Source, [true, true, false]), (HostBy::Destination, [true, false, true])]
+        {
+            assert_eq!([&port, &destination, &source].map(|of| host(by, of)), expected, "{by:?}");
         }
         let mut other = one.clone();
         other[15] = 46 << 2;

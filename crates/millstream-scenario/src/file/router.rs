@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 
 use super::LateName;
-use super::flows::{AqmText, FlowsTable};
+use super::aqm::AqmText;
+use super::flows::FlowsTable;
 use crate::router::{InputMode, InterfaceIo, PathAction, PcpSource, ProxyKind};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
 

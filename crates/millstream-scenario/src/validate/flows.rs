@@ -2,12 +2,13 @@
 
 use millstream::aqm::Aqm;
 use millstream::aqm::codel::CodelOptions;
-use millstream::flow_queue::FlowOptions;
+use millstream::flow_queue::{FlowOptions, HostFairness};
 use toml::Spanned;
 
-use super::check_range;
+use super::{aqm, check_range};
 use crate::error::Problem;
-use crate::file::flows::{AqmName, AqmText, FlowsTable};
+use crate::file::aqm::AqmText;
+use crate::file::flows::FlowsTable;
 use crate::file::router::PathTable;
 use crate::file::{LateName, StreamTable};
 
@@ -58,24 +59,14 @@ fn options(
     problems: &mut Vec<Problem>,
 ) -> Option<FlowOptions> {
     let span = keys.flows.map(Spanned::span).or_else(|| Some(keys.aqm?.span()))?;
-    let aqm = match keys.aqm.map(Spanned::get_ref) {
-        Some(AqmText::Name(AqmName::None)) => Aqm::None,
-        Some(AqmText::Codel(of)) => {
-            let default = CodelOptions::default();
-            Aqm::Codel(CodelOptions {
-                target_ns: of.target.map_or(default.target_ns, |target| target.0),
-                interval_ns: of.interval.map_or(default.interval_ns, |interval| interval.0),
-                ecn: of.ecn.unwrap_or(default.ecn),
-            })
-        }
-        Some(AqmText::Name(AqmName::Codel)) | None => Aqm::Codel(CodelOptions::default()),
+    let aqm = match keys.aqm {
+        Some(given) => aqm::aqm(given.get_ref(), &given.span(), problems),
+        None => Aqm::Codel(CodelOptions::default()),
     };
-    if let Aqm::Codel(of) = aqm
-        && (of.target_ns == 0 || of.target_ns >= of.interval_ns)
-    {
-        let message = "a `target` that is 0 or not below the `interval` of CoDel";
-        let help = "about a twentieth of the interval, for example target = \"5 ms\"";
-        problems.push(Problem::new(span.clone(), message).help(help));
+    if let (Some(flows), Aqm::DualPi2(_)) = (keys.flows, aqm) {
+        let message = format!("`flows` with queue management \"dualpi2\" on a {}", keys.what);
+        let help = "take out `flows`: DualPI2 has two queues of its own, by the ECN field";
+        problems.push(Problem::new(flows.span(), message).help(help));
     }
     if matches!(keys.late, Some(LateName::Drop)) {
         let message =
@@ -103,6 +94,10 @@ fn options(
         quantum_bytes: u32::try_from(quantum_bytes).unwrap_or(QUANTUM_BYTES),
         limit_bytes,
         limit_packets,
+        hosts: match keys.flows.and_then(|flows| flows.get_ref().hosts) {
+            Some(_) => HostFairness::ByHost,
+            None => HostFairness::None,
+        },
         aqm,
         ..FlowOptions::default()
     })

@@ -488,6 +488,7 @@ fn path(
         to: table.to.as_ref().and_then(|name| port_index(name, known, problems)),
         contract,
         flow_by: table.flows.as_ref().map_or(FlowBy::default(), |flows| flows.get_ref().by),
+        hosts_by: table.flows.as_ref().and_then(|flows| flows.get_ref().hosts),
     };
     (problems.len() == before).then_some(path)
 }

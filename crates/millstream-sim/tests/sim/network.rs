@@ -281,3 +281,66 @@ fn marks_keep_the_queue_short_without_a_loss() {
         assert!(bulk.rtt.p50_ns < 32 * MS, "{:?}", bulk.rtt);
     }
 }
+
+/// Four connections of CUBIC for a minute on 20 Mbit/s: every queue management keeps the wait far
+/// below that of a queue of 256 packets, 150 ms, and the link busy.
+#[test]
+fn every_queue_management_keeps_the_wait_short_and_the_link_busy() {
+    for (aqm, most_ms) in [
+        ("\"codel\"", 20),
+        ("\"pie\"", 30),
+        ("{ kind = \"red\", min = \"10 kB\", packet-time = \"600 us\" }", 30),
+        ("\"cobalt\"", 20),
+        ("\"dualpi2\"", 35),
+    ] {
+        let streams = BULK_AND_PING.replace("CONTRACT", &format!("queue = 1000\naqm = {aqm}"));
+        let journal =
+            run(&on_link("rate = \"20 Mbit/s\"", "fifo", &streams).replace("20 s", "60 s"));
+        let wait_ns = journal.source("ping").rtt.p50_ns - 20 * MS;
+        assert!(wait_ns < most_ms * MS, "{aqm}: {wait_ns}");
+        let goodput = journal.source("bulk").delivered_bytes as f64 * 8.0 / 60.0 / 20e6;
+        assert!((0.85..0.966).contains(&goodput), "{aqm}: {goodput}");
+    }
+}
+
+/// RFC 9332, section 1.3: a Prague and a CUBIC connection get about the same rate in DualPI2, and
+/// the packets of Prague hardly wait.
+#[test]
+fn dual_queues_give_both_kinds_of_senders_a_fair_rate() {
+    let stream = |name: &str, control: &str, rest: &str| {
+        format!(
+            "[[stream]]\nname = \"{name}\"\n{rest}\nsource = {{ kind = \"tcp\", control = \
+             \"{control}\", ecn = true, rtt = \"20 ms\" }}\n"
+        )
+    };
+    let streams = stream("classic", "cubic", "aqm = \"dualpi2\"")
+        + &stream("scalable", "prague", "shares = \"classic\"");
+    let journal = run(&on_link("rate = \"40 Mbit/s\"", "fifo", &streams).replace("20 s", "60 s"));
+    let of = |name: &str| journal.source(name);
+    let ratio = of("scalable").delivered_bytes as f64 / of("classic").delivered_bytes as f64;
+    assert!((0.5..2.0).contains(&ratio), "{ratio}");
+    let waits = ["scalable", "classic"].map(|name| of(name).rtt.p50_ns - 20 * MS);
+    assert!(waits[0] < 2 * MS && waits[1] > 8 * MS, "{waits:?}");
+    assert!(of("scalable").marked > 20 * of("classic").marked.max(1));
+}
+
+/// A source is a host: with `hosts`, one with eight connections gets what one with one gets.
+#[test]
+fn sources_share_equally_as_hosts() {
+    let ratio = |hosts: &str| {
+        let stream = |name: &str, connections: u32, rest: &str| {
+            format!(
+                "[[stream]]\nname = \"{name}\"\n{rest}\nsource = {{ kind = \"tcp\", connections = \
+                 {connections}, rtt = \"20 ms\" }}\n"
+            )
+        };
+        let streams = stream("many", 8, &format!("flows = {{ {hosts} }}"))
+            + &stream("one", 1, "shares = \"many\"");
+        let journal = run(&on_link("rate = \"20 Mbit/s\"", "fifo", &streams));
+        let bytes = |name: &str| journal.source(name).delivered_bytes as f64;
+        bytes("many") / bytes("one")
+    };
+    let (by_flow, by_host) = (ratio(""), ratio("hosts = \"source\""));
+    assert!((6.0..10.0).contains(&by_flow), "{by_flow}");
+    assert!((0.9..1.2).contains(&by_host), "{by_host}");
+}

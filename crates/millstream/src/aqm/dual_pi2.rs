@@ -44,6 +44,28 @@ pub struct DualPi2Options {
     pub schedule: DualSchedule,
 }
 
+impl DualPi2Options {
+    /// RTT_max of the defaults, ns (RFC 9332, appendix A.1).
+    pub const RTT_NS: u64 = 100_000_000;
+
+    /// Returns the defaults with the gains and the interval of updates for this target and longest
+    /// round-trip time of the senders, ns: `Tupdate = min(target, RTT_max / 3)`,
+    /// `α = 0.1 · Tupdate / RTT_max²`, `β = 0.3 / RTT_max` (RFC 9332, appendix A.1).
+    #[must_use]
+    pub fn for_rtt(target_ns: u64, rtt_ns: u64) -> Self {
+        let update_ns = target_ns.min(rtt_ns / 3).max(1);
+        let rtt = u128::from(rtt_ns.max(1));
+        let milli = |gain: u128| u32::try_from(gain).unwrap_or(u32::MAX);
+        Self {
+            target_ns,
+            update_ns,
+            alpha_milli: milli(100 * u128::from(update_ns) * 1_000_000_000 / (rtt * rtt)),
+            beta_milli: milli(300 * 1_000_000_000 / rtt),
+            ..Self::default()
+        }
+    }
+}
+
 /// The scheduler of the two queues (RFC 9332, section 4.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DualSchedule {
@@ -239,11 +261,13 @@ mod tests {
 
     #[test]
     fn the_defaults_are_those_of_the_appendix() {
-        let of = options();
-        // α = 0.1 · Tupdate / RTT_max² and β = 0.3 / RTT_max with 15 ms and 100 ms.
         let (update_ms, rtt_ms) = (15, 100);
-        assert_eq!(u64::from(of.alpha_milli), 100 * update_ms * 1_000 / (rtt_ms * rtt_ms));
-        assert_eq!(u64::from(of.beta_milli), 300 * 1_000 / rtt_ms);
+        // α = 0.1 · Tupdate / RTT_max² and β = 0.3 / RTT_max.
+        assert_eq!(u64::from(options().alpha_milli), 100 * update_ms * 1_000 / (rtt_ms * rtt_ms));
+        assert_eq!(u64::from(options().beta_milli), 300 * 1_000 / rtt_ms);
+        assert_eq!(DualPi2Options::for_rtt(15 * MS, DualPi2Options::RTT_NS), options());
+        let short = DualPi2Options::for_rtt(15 * MS, 12 * MS);
+        assert_eq!((short.update_ns, short.alpha_milli, short.beta_milli), (4 * MS, 2_777, 25_000));
     }
 
     /// By hand: 0.15 · 0.010 + 3 · 0.025 = 0.0765; then 0.15 · (−0.005) + 3 · (−0.015) = −0.04575.
