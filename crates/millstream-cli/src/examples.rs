@@ -20,6 +20,7 @@ macro_rules! embed {
 }
 
 const FILES: &[Embedded] = embed![
+    "bufferbloat/scenario.toml",
     "classes/scenario.toml",
     "compare/scenario.toml",
     "data/README.md",

@@ -183,6 +183,11 @@ impl Listener for Outputs<'_> {
         self.recorder.busy(from_ns, to_ns);
     }
 
+    #[inline]
+    fn round_trip(&mut self, stream: StreamId, now_ns: u64, rtt_ns: u64) {
+        self.recorder.round_trip(stream, now_ns, rtt_ns);
+    }
+
     fn network(&mut self, report: NetworkReport) {
         self.network = Some(report);
     }

@@ -20,7 +20,7 @@ mod scheduler;
 
 use millstream::catalogue::DISCIPLINES;
 use millstream_scenario::{parse_duration_ns, parse_rate_bps, parse_size_bytes};
-use millstream_sweep::{Interval, Kind, columns};
+use millstream_sweep::{Interval, Kind, Simulated, columns};
 use pyo3::prelude::*;
 
 use self::errors::ContractError;
@@ -59,10 +59,11 @@ fn interval(values: Vec<f64>) -> Option<(f64, Option<f64>)> {
     Interval::of(&values).map(|interval| (interval.mean, interval.half_width))
 }
 
-/// Returns the numeric columns of a sweep's dataset, of links or of fabrics.
+/// Returns the numeric columns of a sweep's dataset, of links and networks, or of fabrics.
 #[pyfunction]
 fn metrics(fabric: bool) -> Vec<&'static str> {
-    columns(fabric).iter().filter(|column| column.kind != Kind::Text).map(|c| c.name).collect()
+    let of = if fabric { Simulated::Fabric } else { Simulated::Network };
+    columns(of).iter().filter(|column| column.kind != Kind::Text).map(|c| c.name).collect()
 }
 
 /// Parses a duration such as `"40 ms"`; returns ns.

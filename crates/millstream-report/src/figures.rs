@@ -104,6 +104,9 @@ pub(crate) fn figures(results: &Results) -> Result<Vec<Figure>, String> {
         figures.push(delays(results, series)?);
         figures.push(link_tails(results, series)?);
     }
+    if series.streams().iter().flatten().any(|bin| bin.round_trips > 0) {
+        figures.push(round_trips(results, series)?);
+    }
     let steps = steps(series, results.end_ns, STEPS);
     let each = human::time(steps[0].end_ns - steps[0].start_ns);
     for Counted { title, caption, what, value } in COUNTED {
@@ -142,7 +145,7 @@ const COUNTED: [Counted; 3] = [
     },
     Counted {
         title: "Drops over time",
-        caption: "Packets dropped late or at a full queue.",
+        caption: "Packets dropped late, at a full queue or by queue management.",
         what: "dropped",
         value: |bin| bin.dropped,
     },
@@ -260,6 +263,33 @@ fn rates(results: &Results, series: &Series) -> Result<Figure, String> {
     let each = human::time(steps[0].end_ns - steps[0].start_ns);
     let caption = format!("Packets whose service started, by stream, averaged over {each}.");
     over_time("Rate over time", caption, results.end_ns, &format!("rate ({unit})"), drawn)
+}
+
+fn round_trips(results: &Results, series: &Series) -> Result<Figure, String> {
+    let steps = steps(series, results.end_ns, STEPS);
+    let mean_ns = |step: &Step, bins: &[Bin]| {
+        let bins = &bins[step.bins.clone()];
+        let count: u64 = bins.iter().map(|bin| bin.round_trips).sum();
+        let sum_ns: u64 = bins.iter().map(|bin| bin.round_trips_ns).sum();
+        (count > 0).then(|| float(sum_ns) / float(count))
+    };
+    // A step without a round trip has no mean, so the line passes over it.
+    let line = |(at, bins): (usize, &Vec<Bin>)| {
+        let ends = |step: &Step| Some([step.start_ns, step.end_ns]).zip(mean_ns(step, bins));
+        let level = |(ends, level): ([u64; 2], f64)| ends.map(|end_ns| (float(end_ns), level));
+        let points = steps.iter().filter_map(ends).flat_map(level).collect();
+        Line { name: name(results, at), points }
+    };
+    let mut drawn: Vec<Line> = series.streams().iter().enumerate().map(line).collect();
+    let points = || drawn.iter().flat_map(|line| &line.points);
+    let (scale, unit) = unit(&TIMES, points().map(|point| point.1).fold(0.0, f64::max));
+    for point in drawn.iter_mut().flat_map(|line| &mut line.points) {
+        point.1 /= scale;
+    }
+    let each = human::time(steps[0].end_ns - steps[0].start_ns);
+    let caption = format!("Measured by the sources of TCP and echo, the mean over {each}.");
+    let label = format!("round trip ({unit})");
+    over_time("Round-trip time over time", caption, results.end_ns, &label, drawn)
 }
 
 fn delays(results: &Results, series: &Series) -> Result<Figure, String> {

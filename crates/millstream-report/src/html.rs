@@ -14,6 +14,7 @@ use std::io::{self, Write};
 use crate::chart::{PALETTE, colour, dashes};
 use crate::figures::{Figure, figures, name};
 use crate::human;
+use crate::network::{NetworkTable, tables};
 use crate::recorder::{Results, StreamResults};
 use crate::series::Series;
 use crate::table::{bound, cells, print_safe, print_safe_line, shortened};
@@ -61,6 +62,8 @@ struct Page<'a> {
     /// The reason why charts are missing; empty if none is.
     no_charts_reason: &'static str,
     notes: Vec<String>,
+    /// The links and sources of a network.
+    tables: Vec<NetworkTable>,
     scenario: &'a str,
 }
 
@@ -116,6 +119,7 @@ pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<
         },
         sent_any: total.sent_bytes > 0,
         notes: input.notes.iter().map(|note| print_safe(note)).collect(),
+        tables: results.network.iter().flat_map(tables).collect(),
         scenario: input.scenario_text,
     };
     let html = page.render().map_err(io::Error::other)?;

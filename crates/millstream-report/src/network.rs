@@ -108,10 +108,24 @@ const SOURCE_HEADER: [&str; 9] = [
     "median\ntransfer",
 ];
 
+/// A table as text, with the column of each heading.
+pub(crate) struct NetworkTable {
+    pub(crate) title: &'static str,
+    pub(crate) header: &'static [&'static str],
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
 /// Returns the tables of the links and the sources, which fit `width` columns as
 /// [`text_table`](crate::text_table) does.
 #[must_use]
 pub fn network_tables(network: &NetworkSummary, width: Option<usize>) -> String {
+    let tables = tables(network).into_iter().filter(|table| !table.rows.is_empty());
+    let text = |table: NetworkTable| text_table(table.header, table.rows, 1, width);
+    tables.map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the tables of the links and the sources.
+pub(crate) fn tables(network: &NetworkSummary) -> [NetworkTable; 2] {
     let time = |times: &Option<TimesSummary>, of: fn(&TimesSummary) -> u64| {
         times.as_ref().map_or("-".into(), |times| human::time(of(times)))
     };
@@ -141,10 +155,16 @@ pub fn network_tables(network: &NetworkSummary, width: Option<usize>) -> String 
             time(&source.transfer_ns, |times| times.p50),
         ]
     };
-    let mut text = text_table(&LINK_HEADER, network.links.iter().map(link), 1, width);
-    if !network.sources.is_empty() {
-        text.push('\n');
-        text += &text_table(&SOURCE_HEADER, network.sources.iter().map(source), 1, width);
-    }
-    text
+    [
+        NetworkTable {
+            title: "Links",
+            header: &LINK_HEADER,
+            rows: network.links.iter().map(link).collect(),
+        },
+        NetworkTable {
+            title: "Sources that react",
+            header: &SOURCE_HEADER,
+            rows: network.sources.iter().map(source).collect(),
+        },
+    ]
 }

@@ -146,6 +146,16 @@ impl Recorder {
         }
     }
 
+    /// Records a round trip of `rtt_ns` that a stream's source measured at `time_ns`.
+    #[inline]
+    pub fn round_trip(&mut self, stream: StreamId, time_ns: u64, rtt_ns: u64) {
+        if let Some(series) = &mut self.results.series {
+            let bin = series.at(stream.index(), time_ns);
+            bin.round_trips += 1;
+            bin.round_trips_ns = bin.round_trips_ns.saturating_add(rtt_ns);
+        }
+    }
+
     /// Records that the link transmitted from `from_ns` to `to_ns`.
     #[inline]
     pub fn busy(&mut self, from_ns: u64, to_ns: u64) {

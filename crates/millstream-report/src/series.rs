@@ -29,8 +29,12 @@ pub struct Bin {
     pub missed: u64,
     /// The number of violations among them.
     pub violations: u64,
-    /// The number of packets dropped late or at a full queue.
+    /// The number of packets dropped late, at a full queue or by queue management.
     pub dropped: u64,
+    /// The round trips that a source measured, and the sum of their times, ns.
+    pub round_trips: u64,
+    /// See `round_trips`.
+    pub round_trips_ns: u64,
 }
 
 impl Bin {
@@ -39,6 +43,8 @@ impl Bin {
         self.missed += other.missed;
         self.violations += other.violations;
         self.dropped += other.dropped;
+        self.round_trips += other.round_trips;
+        self.round_trips_ns = self.round_trips_ns.saturating_add(other.round_trips_ns);
     }
 }
 

@@ -194,7 +194,10 @@ impl Scenario {
     /// Builds the scheduler of a link of this scenario's network and adds all streams.
     #[must_use]
     pub fn scheduler_of(&self, hop: &Hop) -> Box<dyn DynScheduler + Send> {
-        self.scheduler_with(hop.scheduler.as_ref().unwrap_or(&self.scheduler))
+        let mut config = hop.scheduler.as_ref().unwrap_or(&self.scheduler).clone();
+        config.options.link =
+            millstream::Link { rate_bps: hop.link.rate_bps, overhead_bytes: hop.link.overhead };
+        self.scheduler_with(&config)
     }
 
     fn scheduler_with(&self, root: &SchedulerConfig) -> Box<dyn DynScheduler + Send> {

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 use crate::digest::{self, Inputs};
 use crate::error::SweepError;
-use crate::outcome::{Column, columns};
+use crate::outcome::{Column, Simulated, columns};
 use crate::place;
 use crate::setting::{Setting, display_value};
 use crate::single::RunFailure;
@@ -33,6 +33,7 @@ pub struct Grid {
     points: usize,
     /// Scenario of the first point, for all fields that do not vary.
     first: Scenario,
+    simulated: Simulated,
     columns: Vec<Column>,
     scenario_digest: String,
     inputs: Inputs,
@@ -74,7 +75,8 @@ impl Grid {
             table,
             settings,
             points,
-            columns: columns(base.fabric.is_some()),
+            columns: columns(Simulated::of(&base)),
+            simulated: Simulated::of(&base),
             first: base,
             scenario_digest,
             inputs: Inputs::default(),
@@ -109,12 +111,16 @@ impl Grid {
             let scenario =
                 self.scenario(point).map_err(|why| self.name_faulty_settings(&values, &why))?;
             if point == 0 {
-                self.columns = columns(scenario.fabric.is_some());
+                self.simulated = Simulated::of(&scenario);
                 self.first = scenario.clone();
+            }
+            if scenario.network.is_some() {
+                self.simulated = Simulated::Network;
             }
             let digest = self.inputs.digest(scenario.input_files());
             self.inputs_digests.push(digest);
         }
+        self.columns = columns(self.simulated);
         Ok(())
     }
 
@@ -232,6 +238,11 @@ impl Grid {
     /// Returns the dataset's columns after point, settings and seed.
     pub(crate) fn columns(&self) -> &[Column] {
         &self.columns
+    }
+
+    /// Returns what its points run.
+    pub(crate) fn simulated(&self) -> Simulated {
+        self.simulated
     }
 
     /// Returns whether the scenario is a fabric.

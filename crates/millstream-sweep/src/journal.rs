@@ -81,7 +81,12 @@ pub(crate) struct Entry {
 impl Grid {
     /// Creates the journal entry of a run of `point`.
     pub(crate) fn entry(&self, point: usize, seed: u64, outcome: &Outcome) -> Entry {
-        Entry { point, seed, inputs: self.inputs_digest(point).into(), rows: outcome.rows() }
+        Entry {
+            point,
+            seed,
+            inputs: self.inputs_digest(point).into(),
+            rows: outcome.rows(self.simulated()),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub use error::SweepError;
 pub use grid::Grid;
 pub use interval::{CONFIDENCE, Interval};
 pub use network::network_summary;
-pub use outcome::{Cell, Column, Kind, Outcome, columns};
+pub use outcome::{Cell, Column, Kind, Outcome, Simulated, columns};
 pub use run::{Failure, Plan, SweepResult, run};
 pub use seeds::parse_seeds;
 pub use setting::Setting;

@@ -1,6 +1,7 @@
 //! The result of a run as rows of the dataset, one per stream.
 
 use millstream_report::{FabricStream, FabricSummary, StreamSummary, Summary};
+use millstream_scenario::Scenario;
 use serde::{Deserialize, Serialize};
 
 /// The result of a run.
@@ -125,10 +126,50 @@ const FABRIC: [Column; 25] = [
 
 const FABRIC_JITTER: Column = count("jitter_max_ns");
 
-/// Returns the columns of a link's or a fabric's dataset after point, settings and seed.
+/// The columns of a network after those of a link; null for streams whose source does not react.
+const NETWORK: [Column; 9] = [
+    count("dropped_aqm"),
+    count("goodput_bps"),
+    count("retransmissions"),
+    count("marked"),
+    count("rtt_mean_ns"),
+    count("rtt_p50_ns"),
+    count("rtt_p99_ns"),
+    count("transfer_mean_ns"),
+    count("transfer_p99_ns"),
+];
+
+/// What a sweep runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Simulated {
+    /// A link.
+    Link,
+    /// A network; some points may be a single link.
+    Network,
+    /// A fabric.
+    Fabric,
+}
+
+impl Simulated {
+    /// Returns what runs `scenario`.
+    #[must_use]
+    pub fn of(scenario: &Scenario) -> Self {
+        match (&scenario.fabric, &scenario.network) {
+            (Some(_), _) => Self::Fabric,
+            (None, Some(_)) => Self::Network,
+            (None, None) => Self::Link,
+        }
+    }
+}
+
+/// Returns the columns of a dataset after point, settings and seed.
 #[must_use]
-pub fn columns(fabric: bool) -> Vec<Column> {
-    if fabric { FABRIC.into_iter().chain([FABRIC_JITTER]).collect() } else { LINK.to_vec() }
+pub fn columns(of: Simulated) -> Vec<Column> {
+    match of {
+        Simulated::Link => LINK.to_vec(),
+        Simulated::Network => LINK.into_iter().chain(NETWORK).collect(),
+        Simulated::Fabric => FABRIC.into_iter().chain([FABRIC_JITTER]).collect(),
+    }
 }
 
 /// Returns the index of the column with the stream's name.
@@ -137,11 +178,18 @@ pub(crate) fn name_column(columns: &[Column]) -> usize {
 }
 
 impl Outcome {
-    /// Returns a row for each stream, with a cell for each column.
-    pub(crate) fn rows(&self) -> Vec<Vec<Cell>> {
+    /// Returns a row for each stream, with a cell for each column of a dataset of such outcomes.
+    pub(crate) fn rows(&self, of: Simulated) -> Vec<Vec<Cell>> {
         match self {
             Outcome::Link(summary) => {
-                summary.streams.iter().map(|stream| link_row(summary, stream)).collect()
+                let row = |stream: &StreamSummary| {
+                    let mut row = link_row(summary, stream);
+                    if of == Simulated::Network {
+                        row.extend(network_cells(summary, stream));
+                    }
+                    row
+                };
+                summary.streams.iter().map(row).collect()
             }
             Outcome::Fabric(summary) => {
                 summary.streams.iter().map(|stream| fabric_row(summary, stream)).collect()
@@ -179,6 +227,26 @@ fn link_row(summary: &Summary, stream: &StreamSummary) -> Vec<Cell> {
         optional(delay.map(|delay| delay.max)),
         optional(jitter.map(|jitter| jitter.mean)),
         optional(jitter.map(|jitter| jitter.max)),
+    ]
+}
+
+fn network_cells(summary: &Summary, stream: &StreamSummary) -> [Cell; NETWORK.len()] {
+    let source = summary
+        .network
+        .as_ref()
+        .and_then(|network| network.sources.iter().find(|source| source.stream == stream.name));
+    let rtt = source.and_then(|source| source.rtt_ns.as_ref());
+    let transfer = source.and_then(|source| source.transfer_ns.as_ref());
+    [
+        optional(stream.dropped_aqm),
+        optional(source.map(|source| source.goodput_bps)),
+        optional(source.map(|source| source.retransmissions)),
+        optional(source.map(|source| source.marked)),
+        optional(rtt.map(|rtt| rtt.mean)),
+        optional(rtt.map(|rtt| rtt.p50)),
+        optional(rtt.map(|rtt| rtt.p99)),
+        optional(transfer.map(|transfer| transfer.mean)),
+        optional(transfer.map(|transfer| transfer.p99)),
     ]
 }
 
@@ -225,7 +293,8 @@ mod tests {
     fn rows(text: &str) -> (Vec<Column>, Vec<Vec<Cell>>) {
         let scenario = millstream_scenario::Scenario::parse("s", text, Path::new("")).unwrap();
         let outcome = crate::run_one(&scenario, &AtomicBool::new(false)).unwrap().unwrap();
-        (columns(scenario.fabric.is_some()), outcome.rows())
+        let of = Simulated::of(&scenario);
+        (columns(of), outcome.rows(of))
     }
 
     const LINK_TEXT: &str = r#"

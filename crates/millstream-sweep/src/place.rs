@@ -19,7 +19,7 @@ const MAX_LISTED: usize = 20;
 pub(crate) fn set(table: &mut Table, place: &str, value: &Value) -> Result<(), SweepError> {
     let steps: Vec<&str> = place.split('.').collect();
     match steps.as_slice() {
-        [head @ ("stream" | "class"), wanted, inner @ .., key] => {
+        [head @ ("stream" | "class" | "hop"), wanted, inner @ .., key] => {
             for row in rows(table, head, wanted, place)? {
                 set_key(row, inner, key, value, place)?;
             }
@@ -38,13 +38,14 @@ pub(crate) fn set(table: &mut Table, place: &str, value: &Value) -> Result<(), S
         }
         _ => Err(SweepError::invalid_argument(
             format!("`{place}` is not a place in a scenario file"),
-            "a place is scenario.KEY, link.KEY, scheduler.KEY, fabric.KEY, stream.NAME.KEY or \
-             class.NAME.KEY; NAME can also be `*` for all, or a number from 0",
+            "a place is scenario.KEY, link.KEY, scheduler.KEY, fabric.KEY, stream.NAME.KEY, \
+             class.NAME.KEY or hop.NAME.KEY; NAME can also be `*` for all, or a number from 0",
         )),
     }
 }
 
-/// Returns the streams or classes that `wanted` selects: all (`*`), one by name, or one by number.
+/// Returns the streams, classes or hops that `wanted` selects: all (`*`), one by name, or one by
+/// number.
 fn rows<'a>(
     table: &'a mut Table,
     head: &str,

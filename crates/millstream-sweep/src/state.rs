@@ -186,16 +186,17 @@ impl Run {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{columns, name_column};
+    use crate::outcome::{Simulated, columns, name_column};
 
     /// Returns a rule that holds once the first three delays are equal.
     fn stop_rules() -> Vec<StopRule> {
-        let column = columns(false).iter().position(|column| column.name == "delay_mean_ns");
+        let column =
+            columns(Simulated::Link).iter().position(|column| column.name == "delay_mean_ns");
         vec![StopRule::of(None, column.unwrap_or(0), 0.01)]
     }
 
     fn rows(delay_ns: u64) -> Vec<Vec<Cell>> {
-        let columns = columns(false);
+        let columns = columns(Simulated::Link);
         let mut row = vec![Cell::Count(delay_ns); columns.len()];
         row[name_column(&columns)] = Cell::Text("a".into());
         vec![row]
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn without_stop_rules_runs_start_in_grid_order() {
-        let columns = columns(false);
+        let columns = columns(Simulated::Link);
         let mut state = State::new(2, 2, &[], &columns);
         state.done(0, 1, rows(1));
         let started: Vec<_> = std::iter::from_fn(|| state.next()).collect();
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn speculative_runs_come_last() {
-        let (columns, stop_rules) = (columns(false), stop_rules());
+        let (columns, stop_rules) = (columns(Simulated::Link), stop_rules());
         let mut state = State::new(2, 5, &stop_rules, &columns);
         let started: Vec<_> = (0..6).filter_map(|_| state.next()).collect();
         assert_eq!(started, [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]);
@@ -226,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_shortest_sufficient_prefix_of_seeds_counts_in_any_order() {
-        let (columns, stop_rules) = (columns(false), stop_rules());
+        let (columns, stop_rules) = (columns(Simulated::Link), stop_rules());
         for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]] {
             let mut state = State::new(1, 5, &stop_rules, &columns);
             for seed in order {
@@ -241,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_failed_run_is_reported_but_does_not_count_for_stop_rules() {
-        let (columns, stop_rules) = (columns(false), stop_rules());
+        let (columns, stop_rules) = (columns(Simulated::Link), stop_rules());
         let mut state = State::new(1, 5, &stop_rules, &columns);
         state.failed(0, 1, "lost".into());
         for seed in [0, 2, 3] {

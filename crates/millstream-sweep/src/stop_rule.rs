@@ -125,10 +125,10 @@ fn metric_column(columns: &[Column], metric: &str) -> Option<usize> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::outcome::columns;
+    use crate::outcome::{Simulated, columns};
 
     fn runs(values: &[Option<u64>]) -> Vec<Vec<Vec<Cell>>> {
-        let columns = columns(false);
+        let columns = columns(Simulated::Link);
         let column = metric_column(&columns, "delay_mean").unwrap();
         let row = |value: &Option<u64>| {
             let mut row = vec![Cell::None; columns.len()];
@@ -140,7 +140,7 @@ mod tests {
     }
 
     fn satisfied(relative: f64, values: &[Option<u64>]) -> bool {
-        let columns = columns(false);
+        let columns = columns(Simulated::Link);
         let column = metric_column(&columns, "delay_mean_ns").unwrap();
         let runs = runs(values);
         let runs: Vec<&[Vec<Cell>]> = runs.iter().map(Vec::as_slice).collect();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::grid::Grid;
 use crate::interval::{CONFIDENCE, Interval};
-use crate::outcome::{Cell, Column, Kind, name_column};
+use crate::outcome::{Cell, Column, Kind, Simulated, name_column};
 use crate::run::SweepResult;
 use crate::setting::display_value;
 use crate::stop_rule::{StopRule, without_unit};
@@ -14,6 +14,10 @@ use crate::stop_rule::{StopRule, without_unit};
 /// Columns of a link's sweep that the table shows.
 const LINK: [&str; 6] =
     ["rate_bps", "delay_mean_ns", "delay_p99_ns", "delay_p999_ns", "dropped_late", "dropped_full"];
+
+/// Columns of a network's sweep that the table shows.
+const NETWORK: [&str; 6] =
+    ["rate_bps", "delay_mean_ns", "delay_p99_ns", "goodput_bps", "rtt_p50_ns", "rtt_p99_ns"];
 
 /// Columns of a fabric's sweep that the table shows.
 const FABRIC: [&str; 4] = ["offered", "throughput", "delay_mean_ns", "delay_max_ns"];
@@ -134,7 +138,11 @@ impl SweepResult {
 
 /// Returns the metrics of a table, as indices of columns.
 pub(crate) fn metrics(grid: &Grid, stop_rules: &[StopRule]) -> Vec<usize> {
-    let shown_always: &[&str] = if grid.is_fabric() { &FABRIC } else { &LINK };
+    let shown_always: &[&str] = match grid.simulated() {
+        Simulated::Link => &LINK,
+        Simulated::Network => &NETWORK,
+        Simulated::Fabric => &FABRIC,
+    };
     let wanted = |at: &usize| {
         shown_always.contains(&grid.columns()[*at].name)
             || stop_rules.iter().any(|rule| rule.column() == *at)
@@ -147,7 +155,8 @@ pub(crate) fn heading(name: &str) -> String {
     let words = without_unit(name).replace('_', " ");
     match words.split_once(' ') {
         Some((of @ ("delay" | "jitter"), "p999")) => format!("p99.9 {of}"),
-        Some((of @ ("delay" | "jitter"), statistic)) => format!("{statistic} {of}"),
+        Some((of @ ("delay" | "jitter" | "transfer"), statistic)) => format!("{statistic} {of}"),
+        Some(("rtt", statistic)) => format!("{statistic} RTT"),
         _ => words,
     }
 }

@@ -177,6 +177,40 @@ fn every_example_runs_and_is_explained() {
     }
 }
 
+/// The example keeps a ping and calls short beside TCP in both directions; one queue does not.
+#[test]
+fn the_bufferbloat_example_behaves_as_its_comments_say() {
+    let run = |settings: &[&str]| {
+        let mut command = millstream();
+        command.arg("run").arg(example("bufferbloat/scenario.toml")).arg("--json");
+        settings.iter().for_each(|setting| {
+            command.args(["--set", setting]);
+        });
+        let (status, summary, errors) = outcome(&mut command);
+        assert_eq!(status, 0, "{errors}");
+        serde_json::from_str::<Value>(&summary).unwrap()
+    };
+    let ping_ns = |summary: &Value, of: &str| {
+        let sources = summary["network"]["sources"].as_array().unwrap();
+        let ping = sources.iter().find(|source| source["stream"] == "ping").unwrap();
+        ping["rtt_ns"][of].as_u64().unwrap()
+    };
+    let flows = run(&[]);
+    assert!((31_000_000..32_000_000).contains(&ping_ns(&flows, "p50")), "{flows:#}");
+    // Two links at 30 ms without load.
+    assert!(ping_ns(&flows, "p99") < 35_000_000, "{flows:#}");
+    for call in &flows["streams"].as_array().unwrap()[3..] {
+        assert!(call["delay_ns"]["max"].as_u64().unwrap() < 2_000_000, "{call:#}");
+    }
+    let one_queue = run(&[
+        "scheduler.discipline=fifo",
+        "stream.downloads.aqm=none",
+        "stream.downloads.flows.buckets=1",
+        "stream.downloads.queue=1000",
+    ]);
+    assert!(ping_ns(&one_queue, "p50") > 300_000_000, "{one_queue:#}");
+}
+
 #[test]
 fn calibrate_prints_costs_that_the_router_file_accepts() {
     let file = example("router/extension.toml");

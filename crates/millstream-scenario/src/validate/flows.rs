@@ -89,6 +89,10 @@ fn options(
         let problem = Problem::new(given.span(), "a `quantum` outside 64 bytes to 1 MiB");
         problems.push(problem.help("for example \"1514 B\""));
     }
+    if buckets == 1 && aqm == Aqm::None {
+        // One flow without management is a plain queue, which drops at its tail.
+        return None;
+    }
     Some(FlowOptions {
         buckets,
         quantum_bytes: u32::try_from(quantum_bytes).unwrap_or(QUANTUM_BYTES),

@@ -118,6 +118,32 @@ fn a_round_trip_is_the_sum_of_transmissions_and_delays() {
     assert_eq!(journal.departed, BTreeMap::from([((0, "sent"), 10)]));
 }
 
+/// A hop schedules at its own rate: a fair queueing clock of the first link would run five times
+/// too fast there, and the call would lose its share.
+#[test]
+fn a_slower_hop_keeps_the_shares_of_its_own_rate() {
+    let journal = run(r#"
+        [scenario]
+        duration = "10 s"
+        [link]
+        rate = "50 Mbit/s"
+        [[hop]]
+        name = "slow"
+        rate = "10 Mbit/s"
+        [scheduler]
+        discipline = "wf2q+"
+        [[stream]]
+        name = "bulk"
+        queue = 400
+        source = { kind = "tcp", connections = 4, rtt = "20 ms" }
+        [[stream]]
+        name = "ping"
+        source = { kind = "echo", bytes = 200, interval = "20 ms", rtt = "20 ms" }
+    "#);
+    // A packet of 1,500 bytes on each link is 1.44 ms.
+    assert!(journal.source("ping").rtt.max_ns < 23 * MS, "{:?}", journal.source("ping").rtt);
+}
+
 /// Every packet of a stream arrives once and departs once, whatever happens to it.
 #[test]
 fn packets_are_conserved() {
