@@ -56,7 +56,8 @@ def build(folder: Path) -> Path:
     flags = subprocess.run(
         ["pkg-config", "--cflags", "--libs", *modules], check=True, capture_output=True, text=True
     ).stdout.split()
-    command = ["c++", "-O2", "-std=c++17", HERE / "bottleneck.cc", "-o", program, *flags]
+    source = str(HERE / "bottleneck.cc")
+    command = ["c++", "-O2", "-std=c++17", source, "-o", str(program), *flags]
     subprocess.run(command, check=True)
     return program
 
