@@ -40,10 +40,10 @@ fn packets(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("flows");
     for (name, options, flows, gap_ns) in [
         ("one queue", FlowOptions { buckets: 1, ..default }, 1, 1_000),
-        ("codel", default, 16, 1_000),
+        ("fq-codel", default, 16, 1_000),
         ("none", with(Aqm::None), 1_024, 1_000),
-        ("codel", default, 1_024, 1_000),
-        ("codel standing", with(Aqm::Codel(CodelOptions::default())), 1_024, 100_000),
+        ("fq-codel", default, 1_024, 1_000),
+        ("fq-codel standing", with(Aqm::Codel(CodelOptions::default())), 1_024, 100_000),
         ("pie", with(Aqm::Pie(PieOptions::default())), 1_024, 1_000),
         ("pie standing", with(Aqm::Pie(PieOptions::default())), 1_024, 100_000),
         ("red", with(Aqm::Red(RedOptions::default())), 1_024, 1_000),
