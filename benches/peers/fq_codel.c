@@ -1,6 +1,6 @@
-// FQ-CoDel in C, written from RFC 8290 and RFC 8289, with the workload of ../flows.rs: the cost of a
-// push and a pull, by the number of flows. Each flow has four packets waiting; packets wait for less
-// than the target.
+// FQ-CoDel in C, written from RFC 8290 and RFC 8289, with the workload of ../flows.rs: the cost of
+// a push and a pull, by the number of flows. Each flow has four packets waiting; packets wait for
+// less than the target.
 //
 // As in kernels, a hash selects a bucket directly, packets are linked buffers, and the root of the
 // control law is an estimate that one step of Newton's method improves.

@@ -79,8 +79,12 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         let discipline = discipline_of(class);
         let of_contract = shares.map_or(table, |shared| file.stream[shared].get_ref());
         let contract_keys = ContractKeys::of_stream(of_contract);
-        let contract = contract::contract(&contract_keys, discipline, &defaults, &mut problems);
-        let flows = flows::of_stream(of_contract, &mut problems);
+        // The problems of a shared contract are those of its own stream.
+        let mut of_other = Vec::new();
+        let problems_of_contract = if shares.is_some() { &mut of_other } else { &mut problems };
+        let contract =
+            contract::contract(&contract_keys, discipline, &defaults, problems_of_contract);
+        let flows = flows::of_stream(of_contract, problems_of_contract);
         let contract = contract.map(|contract| match flows {
             Some(flows) => {
                 let number = streams.len() as u64;

@@ -417,6 +417,8 @@ source = { kind = "echo", bytes = 64, interval = "10 ms", rtt = "20 ms" }
         let (all, caret) = problems(&network.replacen(old, new, 1));
         assert!(all.contains(message) && all.contains(help), "{new}: {all}");
         assert_eq!(caret, under, "{new}: {all}");
+        let once = |line: &&str| line.contains(message);
+        assert_eq!(all.lines().filter(once).count(), 1, "{new}: {all}");
     }
 }
 

@@ -210,6 +210,8 @@ impl<S: Select> Scheduler<S> {
         if self.store.queues.waiting(stream).packets == 0 {
             self.advance(now_ns);
             self.commit(now_ns, stream, observer);
+        } else if S::TRACKS_BACKLOG {
+            self.selector.backlog_changed(stream, self.backlog(stream));
         }
         Ok(number)
     }

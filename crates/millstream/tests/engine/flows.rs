@@ -6,6 +6,7 @@ use millstream::aqm::dual_pi2::{DualPi2Options, DualSchedule};
 use millstream::aqm::pie::PieOptions;
 use millstream::aqm::red::RedOptions;
 use millstream::aqm::{Aqm, Ecn};
+use millstream::discipline::lqf::Lqf;
 use millstream::flow_queue::{Flow, FlowOptions, FlowPacket, FlowQueues, HostFairness};
 use millstream::{
     Contract, Departure, Dwcs, EdfFirst, Event, Fifo, Heap, Late, Link, Observer, Packet, Scan,
@@ -374,6 +375,23 @@ fn flows_share_the_part_of_their_stream() {
         served[usize::try_from(tag).unwrap()] += 1;
     }
     assert_eq!(served, [0, 100, 100, 600]);
+}
+
+/// Longest queue first counts the packets of flows as soon as they arrive.
+#[test]
+fn the_longest_queue_includes_its_flows() {
+    let mut scheduler = Scheduler::new(Lqf, Heap::default());
+    let plain = scheduler.add_stream(Contract::new()).unwrap();
+    let by_flow = scheduler.add_stream(Contract::new().flows(WITHOUT_AQM)).unwrap();
+    for packet in 0..3 {
+        scheduler.enqueue(0, plain, Packet { bytes: 100, tag: packet }).unwrap();
+    }
+    for packet in 10..14 {
+        let packet = Packet { bytes: 100, tag: packet };
+        scheduler.enqueue_flow(0, by_flow, packet, flow(7), &mut ()).unwrap();
+    }
+    let first = scheduler.decide(0, &mut ()).unwrap();
+    assert_eq!((first.stream, first.tag), (by_flow, 10));
 }
 
 /// Packets that CoDel drops or that overflow are reported, and every packet is accounted for.
