@@ -3,8 +3,8 @@
 
 Usage: benches/peers/bufferbloat.py [SECONDS [ROUNDS]]. Needs root, iproute2, iperf3, ping and
 target/release/millstream, or MILLSTREAM. Rounds alternate between a path with one queue, with
-CoDel, with flows, and with flows and ECN. Prints the medians over the rounds of the ping's 50th and
-99th percentile and longest time, and of the goodput of all connections.
+CoDel, with flows, which is the default, and with flows and ECN. Prints the medians over the rounds
+of the ping's 50th and 99th percentile and longest time, and of the goodput of all connections.
 """
 
 import json
@@ -19,9 +19,9 @@ from veth import ip
 
 #: The keys of the path, and whether the hosts use ECN.
 WAYS = {
-    "one queue": ("", False),
+    "one queue": ("queue = 256\n", False),
     "one queue, CoDel": ('aqm = "codel"\n', False),
-    "flows": ("flows = {}\n", False),
+    "flows (default)": ("", False),
     "flows, ECN": ("flows = {}\n", True),
 }
 

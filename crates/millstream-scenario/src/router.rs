@@ -465,6 +465,37 @@ mod tests {
         }
     }
 
+    /// A path that says nothing about its contract has flows and CoDel, unless its packets come
+    /// from or go to a capture.
+    #[test]
+    fn best_effort_paths_have_flows_by_default() {
+        let flows = |kind: &str, path: &str| {
+            let text = format!(
+                "[router]\n[[port]]\nname = \"a\"\n{kind}\nrate = \"1 Gbit/s\"\n\
+                 address = \"10.1.0.1/24\"\n[[path]]\nname = \"p\"\n{path}\n"
+            );
+            let scenario = RouterScenario::parse("test.toml", &text, Path::new("")).unwrap();
+            scenario.paths[0].contract.flow_options()
+        };
+        let live = "kind = \"tap\"";
+        let default = flows(live, "match = { protocol = \"udp\" }").unwrap();
+        assert_eq!((default.buckets, default.limit_packets), (1_024, 256));
+        assert_eq!(default.aqm, millstream::flow_queue::FlowOptions::default().aqm);
+        let contracts = ["weight = 2", "priority = 1", "period = \"1 ms\"", "window = \"1/2\""];
+        let others = [
+            "late = \"drop\"",
+            "max-rate = \"1 Mbit/s\"",
+            "queue = 256",
+            "aqm = \"none\"",
+            "action = \"drop\"",
+        ];
+        for path in contracts.iter().chain(&others) {
+            assert_eq!(flows(live, path), None, "{path}");
+        }
+        let capture = "kind = \"pcap\"\ninput = \"in.pcap\"\nmac = \"02:00:00:00:00:01\"";
+        assert_eq!(flows(capture, ""), None);
+    }
+
     #[test]
     fn limits_of_extensions_are_validated() {
         let parse = |extension: &str| {
@@ -551,7 +582,10 @@ mod tests {
         };
         let contract =
             |weight, bytes| Contract::new().weight(weight).unwrap().quantum_bytes(bytes).unwrap();
-        assert_eq!(quantum(&["weight = 3", ""]), [contract(3, 3 * 1_514), contract(1, 1_514)]);
+        assert_eq!(
+            quantum(&["weight = 3", "queue = 256"]),
+            [contract(3, 3 * 1_514), contract(1, 1_514)]
+        );
         let halves = [contract(2, 1_514), contract(3, 2_271)];
         assert_eq!(quantum(&["weight = 2", "weight = 3"]), halves);
     }

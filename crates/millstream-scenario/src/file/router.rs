@@ -326,7 +326,9 @@ pub(crate) struct PathTable {
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) queue: Option<Spanned<u32>>,
     /// Queues its packets at each output by flow, so that a flow with few packets does not wait for
-    /// the others (RFC 8290). `{}` selects the defaults. At `queue` packets, the longest flow loses
+    /// the others (RFC 8290). `{}` selects the defaults, which a path has that gives none of
+    /// `weight`, `priority`, `period`, `window`, `late`, `max-rate`, `queue` and `aqm`, unless a
+    /// port is a capture; other paths have one queue. At `queue` packets, the longest flow loses
     /// some.
     #[schemars(with = "Option<FlowsTable>")]
     pub(crate) flows: Option<Spanned<FlowsTable>>,

@@ -11,6 +11,7 @@ use crate::file::aqm::AqmText;
 use crate::file::flows::FlowsTable;
 use crate::file::router::PathTable;
 use crate::file::{LateName, StreamTable};
+use crate::router::PathAction;
 
 /// The default number of flows with a queue of their own.
 const BUCKETS: u32 = 1_024;
@@ -38,6 +39,27 @@ pub(super) fn of_path(
     // The queue is limited by packets.
     let limits = (queue, u64::MAX);
     options(&keys, limits, problems)
+}
+
+/// Returns the flows of a best-effort path: at most `queue` packets together.
+pub(super) fn best_effort(queue: u32) -> FlowOptions {
+    FlowOptions { limit_bytes: u64::MAX, limit_packets: queue, ..FlowOptions::default() }
+}
+
+/// Returns whether a path forwards, and its file says nothing about its contract and its queues.
+pub(super) fn is_best_effort(table: &PathTable) -> bool {
+    let given = [
+        table.flows.is_some(),
+        table.aqm.is_some(),
+        table.weight.is_some(),
+        table.priority.is_some(),
+        table.period.is_some(),
+        table.window.is_some(),
+        table.late.is_some(),
+        table.max_rate.is_some(),
+        table.queue.is_some(),
+    ];
+    !matches!(table.action, Some(PathAction::Drop)) && !given.contains(&true)
 }
 
 /// Returns the flows of a stream; `None` if it has neither `flows` nor `aqm`.

@@ -106,6 +106,9 @@ pub(crate) fn validate_router(
         let row = port.as_ref()?.discipline;
         row.needs.contains(&"period").then(|| (table.get_ref().name.get_ref().as_str(), row.name))
     });
+    // Packets of a capture wait for room instead of being lost, which flows would not do.
+    let is_capture = |port: &RouterPort| matches!(port.kind, PortKind::Pcap(..));
+    let is_live = !ports.iter().flatten().any(is_capture);
     let paths: Vec<Option<RouterPath>> = file
         .path
         .iter()
@@ -116,7 +119,10 @@ pub(crate) fn validate_router(
                 extension.as_ref().map(|table| self::extension(table, folder, &mut problems));
             let proxy = table.proxy.as_ref();
             let proxy = proxy.and_then(|of| proxy::proxy(of, table, &ports, &mut problems));
-            let path = path(table, &known, smallest, needs_period, &mut problems)?;
+            let mut path = path(table, &known, smallest, needs_period, &mut problems)?;
+            if is_live && flows::is_best_effort(table) {
+                path.contract = path.contract.flows(flows::best_effort(path.queue));
+            }
             Some(RouterPath { extension, proxy, ..path })
         })
         .collect();
