@@ -43,7 +43,7 @@ pub struct NetworkLinkSummary {
     pub delay_ns: Option<TimesSummary>,
 }
 
-/// The summary of a `tcp` or `echo` source.
+/// The summary of a `tcp`, `echo` or `adaptive` source.
 #[derive(Clone, Debug, Serialize)]
 pub struct SourceSummary {
     /// The stream's name.
@@ -61,6 +61,8 @@ pub struct SourceSummary {
     pub timeouts: u64,
     /// The number of packets that arrived with a mark.
     pub marked: u64,
+    /// The number of changes of the rate of adaptive video; 0 for other sources.
+    pub rate_changes: u64,
     /// The round-trip times; null without any.
     pub rtt_ns: Option<TimesSummary>,
     /// The durations of completed transfers; null without any.

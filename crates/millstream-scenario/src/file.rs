@@ -415,9 +415,12 @@ pub(crate) struct SourceTable {
     /// TCP: the congestion control; default "cubic".
     #[schemars(with = "Option<CongestionControl>")]
     pub(crate) control: Option<Spanned<CongestionControl>>,
-    /// TCP and echo: the round-trip time without the links.
+    /// TCP, echo and adaptive: the round-trip time without the links.
     #[schemars(with = "Option<Duration>")]
     pub(crate) rtt: Option<Spanned<Duration>>,
+    /// Adaptive: the rates of the video's encodings, in increasing order.
+    #[schemars(with = "Option<Vec<Rate>>")]
+    pub(crate) rates: Option<Spanned<Vec<Rate>>>,
     /// TCP: the initial window, packets; default 10 (RFC 6928).
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) initial_window: Option<Spanned<u32>>,

@@ -102,6 +102,23 @@ pub struct Tcp {
     pub stop_ns: u64,
 }
 
+/// Video whose rate follows the reports of its receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adaptive {
+    /// The rates of its encodings in increasing order, bits/s; at least one, none is 0.
+    pub rates_bps: Vec<u64>,
+    /// The time between frames, ns.
+    pub interval_ns: u64,
+    /// The length of a packet, bytes; the last of a frame is shorter.
+    pub bytes: u32,
+    /// The round-trip time without the links, ns.
+    pub rtt_ns: u64,
+    /// When the first frame is sent, ns.
+    pub start_ns: u64,
+    /// When frames end, ns.
+    pub stop_ns: u64,
+}
+
 /// Requests that the receiver answers at once, as `ping` sends them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Echo {

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::error::{Problem, list, nearest};
 use crate::file::SourceTable;
-use crate::network::{Echo, Tcp};
+use crate::network::{Adaptive, Echo, Tcp};
 
 /// One kind of source.
 #[derive(Debug)]
@@ -126,6 +126,13 @@ impl SourceKind {
             optional: &["start", "stop"],
         },
         Self {
+            name: "adaptive",
+            summary: "video that adapts its rate to what its receiver reports",
+            required: &["rates", "rtt"],
+            one_of: &[],
+            optional: &["interval", "bytes", "start", "stop"],
+        },
+        Self {
             name: "generator",
             summary: "packets of random sizes at equal intervals, with a pause",
             required: &["packets", "bytes", "interval"],
@@ -237,7 +244,7 @@ impl SourceTable {
             wait "wait", pause_after "pause-after", pause "pause", connections "connections",
             control "control", rtt "rtt", initial_window "initial-window",
             receive_window "receive-window", pacing "pacing", ecn "ecn", hystart "hystart",
-            ack_every "ack-every", min_rto "min-rto", transfer "transfer"
+            ack_every "ack-every", min_rto "min-rto", transfer "transfer", rates "rates"
         )
         .into_iter()
         .flatten()
@@ -342,6 +349,8 @@ pub enum Source {
     Tcp(Tcp),
     /// Requests and answers.
     Echo(Echo),
+    /// Adaptive video.
+    Adaptive(Adaptive),
     /// Packets that all arrive at `start_ns`.
     Backlog { packets: u64, bytes: u32, start_ns: u64 },
     /// Packets of random sizes at equal intervals.
@@ -366,9 +375,9 @@ impl Source {
             Self::Cbr { stop_ns, .. }
             | Self::Poisson { stop_ns, .. }
             | Self::Pareto { stop_ns, .. } => *stop_ns != u64::MAX,
-            Self::Live(Live { stop_ns, .. }) | Self::Echo(Echo { stop_ns, .. }) => {
-                *stop_ns != u64::MAX
-            }
+            Self::Live(Live { stop_ns, .. })
+            | Self::Echo(Echo { stop_ns, .. })
+            | Self::Adaptive(Adaptive { stop_ns, .. }) => *stop_ns != u64::MAX,
             Self::Tcp(tcp) => {
                 tcp.stop_ns != u64::MAX || (tcp.packets.is_some() && tcp.pause_ns.is_none())
             }

@@ -307,6 +307,13 @@ source = { kind = "echo", bytes = 64, interval = "10 ms", rtt = "20 ms" }
         ),
         (r#"rtt = "20 ms" }"#, r#"rtt = "0 ms" }"#, "round-trip time of 0", "40 ms", "\"0 ms\""),
         (
+            r#"kind = "echo", bytes = 64, interval = "10 ms""#,
+            r#"kind = "adaptive", rates = ["2 Mbps", "1 Mbps"]"#,
+            "`rates` that are not in increasing order",
+            "400 kbit/s",
+            "[\"2 Mbps\", \"1 Mbps\"]",
+        ),
+        (
             r#"kind = "tcp", "#,
             r#"kind = "tcp", pause = "1 s", "#,
             "`pause` without `transfer`",

@@ -9,7 +9,8 @@
 //! Each link has a scheduler with all streams of the scenario, decides as in [`link`](crate::link),
 //! and passes a packet on at the end of its transmission and propagation delay. Sources that do not
 //! react arrive at the first link of their direction. A `tcp` source has connections whose senders
-//! react to what its acknowledgements say; an `echo` source measures round trips.
+//! react to what its acknowledgements say, an `echo` source measures round trips, and an `adaptive`
+//! source follows the reports of its receiver.
 //!
 //! Events of one instant are processed in this order: timers and arrivals in the order in which
 //! they were caused, arrivals of the feed, decisions.
@@ -18,6 +19,7 @@
 //! connection whose last packets are lost waits for its timeout; segments of different lengths; and
 //! the reassembly limits of receivers.
 
+mod adaptive;
 mod connection;
 mod control;
 mod hop;

@@ -33,6 +33,7 @@ pub fn network_summary(report: &NetworkReport, end_ns: u64) -> NetworkSummary {
             retransmissions: source.retransmissions,
             timeouts: source.timeouts,
             marked: source.marked,
+            rate_changes: source.rate_changes,
             rtt_ns: times(&source.rtt),
             transfer_ns: times(&source.transfers),
         }

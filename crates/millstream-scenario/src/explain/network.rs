@@ -15,9 +15,12 @@ const ACK_BYTES: u32 = 52;
 /// The largest packet on the way back of a TCP connection: an acknowledgement with three ranges.
 const LARGEST_ACK_BYTES: u32 = 80;
 
+/// The report of a receiver of adaptive video.
+const REPORT_BYTES: u32 = 80;
+
 /// Returns whether the packets of a stream depend on what happens to them.
 pub(super) fn reacts(stream: &Stream) -> bool {
-    matches!(stream.source, Source::Tcp(_) | Source::Echo(_))
+    matches!(stream.source, Source::Tcp(_) | Source::Echo(_) | Source::Adaptive(_))
 }
 
 /// Adds the sizes of packets that the simulation generates to the limits of their streams, and
@@ -27,6 +30,7 @@ pub(super) fn add_packets(scenario: &Scenario, limits: &mut [StreamLimits]) {
         let (smallest, largest) = match &stream.source {
             Source::Tcp(tcp) => (ACK_BYTES.min(tcp.bytes), tcp.bytes.max(LARGEST_ACK_BYTES)),
             Source::Echo(echo) => (echo.bytes, echo.bytes),
+            Source::Adaptive(of) => (1, of.bytes.max(REPORT_BYTES)),
             _ if stream.shares.is_some() => (limits[at].smallest_bytes, limits[at].largest_bytes),
             _ => continue,
         };

@@ -221,6 +221,7 @@ pub(super) fn stream(
             | Source::Pcap { .. }
             | Source::Tcp(_)
             | Source::Echo(_)
+            | Source::Adaptive(_)
             | Source::Backlog { .. }
             | Source::Generator { .. },
         ) => {

@@ -17,7 +17,9 @@ const LINK: &str = "link";
 /// Returns whether the scenario needs the simulation of a network, not of one link alone.
 pub(super) fn is_requested(file: &File) -> bool {
     let link = &file.link;
-    let reacts = |source: &SourceTable| matches!(source.kind.get_ref().as_str(), "tcp" | "echo");
+    let reacts = |source: &SourceTable| {
+        matches!(source.kind.get_ref().as_str(), "tcp" | "echo" | "adaptive")
+    };
     let of_network = |stream: &StreamTable| {
         reacts(stream.source.get_ref())
             || stream.flows.is_some()

@@ -109,6 +109,7 @@ pub(super) fn source(
             start_ns,
             stop_ns,
         }),
+        "adaptive" => Source::Adaptive(reacting::adaptive(keys, (start_ns, stop_ns), problems)?),
         "generator" => generator(keys, start_ns, problems)?,
         _ => return None,
     };

@@ -4,6 +4,7 @@ use millstream::aqm::Ecn;
 use millstream_scenario::Direction;
 use millstream_traffic::FrameBytes;
 
+use super::adaptive::Report;
 use super::receiver::Ack;
 
 /// What a packet carries.
@@ -19,6 +20,10 @@ pub(super) enum Content {
     Data { number: u32, sent_ns: u64 },
     /// An acknowledgement.
     Ack(Ack),
+    /// A packet of adaptive video, and the report of its receiver.
+    Media { number: u64, sent_ns: u64 },
+    /// See [`Media`](Self::Media).
+    Report(Report),
     /// A request of an echo source, and its answer.
     Request { sent_ns: u64 },
     /// See [`Request`](Self::Request).

@@ -39,7 +39,7 @@ pub struct HopReport {
     pub delay: Times,
 }
 
-/// The results of a `tcp` or `echo` source.
+/// The results of a `tcp`, `echo` or `adaptive` source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceReport {
     /// The stream.
@@ -55,6 +55,8 @@ pub struct SourceReport {
     pub timeouts: u64,
     /// The packets that arrived with a mark.
     pub marked: u64,
+    /// The changes of the rate of adaptive video.
+    pub rate_changes: u64,
     /// The round-trip times.
     pub rtt: Times,
     /// The durations of completed transfers.
@@ -138,6 +140,7 @@ pub(super) struct SourceCounts {
     pub(super) retransmissions: u64,
     pub(super) timeouts: u64,
     pub(super) marked: u64,
+    pub(super) rate_changes: u64,
     pub(super) rtt: TimesRecorder,
     pub(super) transfers: TimesRecorder,
 }
@@ -162,7 +165,9 @@ impl NetworkReport {
             lost: counts.lost,
             delay: counts.delay.summary(),
         };
-        let reacts = |source: &Source| matches!(source, Source::Tcp(_) | Source::Echo(_));
+        let reacts = |source: &Source| {
+            matches!(source, Source::Tcp(_) | Source::Echo(_) | Source::Adaptive(_))
+        };
         let streams = scenario.streams.iter().zip(sources);
         let source =
             |(stream, counts): (&millstream_scenario::Stream, &SourceCounts)| SourceReport {
@@ -172,6 +177,7 @@ impl NetworkReport {
                 retransmissions: counts.retransmissions,
                 timeouts: counts.timeouts,
                 marked: counts.marked,
+                rate_changes: counts.rate_changes,
                 rtt: counts.rtt.summary(),
                 transfers: counts.transfers.summary(),
             };

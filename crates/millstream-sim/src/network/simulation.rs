@@ -10,6 +10,7 @@ use slab::Slab;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::adaptive::{Ladder, REPORT_NS, Viewer};
 use super::connection::{Connection, State};
 use super::hop::{HopState, Shared};
 use super::packets::{Content, InFlight};
@@ -21,6 +22,8 @@ use crate::link::{End, Listener, RunError};
 const HANDSHAKE_BYTES: u32 = 60;
 /// The headers of a data packet, bytes: IPv4, and TCP with timestamps.
 const HEADER_BYTES: u32 = 52;
+/// The length of a report of a receiver, bytes: IPv4, UDP and RTCP.
+const REPORT_BYTES: u32 = 80;
 
 /// Something that happens at a later time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +44,10 @@ enum Event {
     Receiver(u32),
     /// A stream's echo source sends a request.
     Request(u32),
+    /// A stream's adaptive source sends a frame, or its receiver a report.
+    Frame(u32),
+    /// See [`Frame`](Self::Frame).
+    Report(u32),
 }
 
 /// A running network.
@@ -67,6 +74,8 @@ struct StreamState<'a> {
     /// The stream of the schedulers that has its packets.
     queue: StreamId,
     echo: Option<&'a Echo>,
+    /// The sender and the receiver of adaptive video.
+    video: Option<(Ladder<'a>, Viewer)>,
     /// The time from the last link to the receiver, and from there back to the sender, ns.
     there_ns: u64,
     /// See `there_ns`.
@@ -110,15 +119,17 @@ impl<'a, L: Listener> Simulation<'a, L> {
 
     fn add_stream(&mut self, number: u32, stream: &'a millstream_scenario::Stream) {
         let queue = stream.shares.map_or(number, |shared| u32::try_from(shared).unwrap_or(number));
-        let (rtt_ns, echo) = match &stream.source {
-            Source::Tcp(tcp) => (tcp.rtt_ns, None),
-            Source::Echo(echo) => (echo.rtt_ns, Some(echo)),
-            _ => (0, None),
+        let (rtt_ns, echo, video) = match &stream.source {
+            Source::Tcp(tcp) => (tcp.rtt_ns, None, None),
+            Source::Echo(echo) => (echo.rtt_ns, Some(echo), None),
+            Source::Adaptive(of) => (of.rtt_ns, None, Some((Ladder::new(of), Viewer::default()))),
+            _ => (0, None, None),
         };
         self.streams.push(StreamState {
             direction: stream.direction,
             queue: StreamId(queue),
             echo,
+            video,
             there_ns: rtt_ns / 2,
             back_ns: rtt_ns - rtt_ns / 2,
             flow: flow_hash(number, 0),
@@ -129,6 +140,10 @@ impl<'a, L: Listener> Simulation<'a, L> {
         match &stream.source {
             Source::Tcp(tcp) => self.add_connections(number, tcp, queue),
             Source::Echo(echo) => self.schedule(echo.start_ns, Event::Request(number)),
+            Source::Adaptive(of) => {
+                self.schedule(of.start_ns, Event::Frame(number));
+                self.schedule(of.start_ns.saturating_add(REPORT_NS), Event::Report(number));
+            }
             _ => {}
         }
     }
@@ -236,6 +251,8 @@ impl<'a, L: Listener> Simulation<'a, L> {
             Event::Sender(number) => self.sender_timer(number),
             Event::Receiver(number) => self.receiver_timer(number),
             Event::Request(stream) => self.request(stream),
+            Event::Frame(stream) => self.frame(stream),
+            Event::Report(stream) => self.report(stream),
         }
     }
 
@@ -277,9 +294,13 @@ impl<'a, L: Listener> Simulation<'a, L> {
                 self.shared.packets.remove(at);
                 return;
             }
-            (false, Content::Syn { .. } | Content::Data { .. } | Content::Request { .. }) => {
-                (delay_ns + stream.there_ns, Event::Deliver(key))
-            }
+            (
+                false,
+                Content::Syn { .. }
+                | Content::Data { .. }
+                | Content::Media { .. }
+                | Content::Request { .. },
+            ) => (delay_ns + stream.there_ns, Event::Deliver(key)),
             (false, _) => (delay_ns + stream.back_ns, Event::Deliver(key)),
         };
         if delay_ns == 0 {
@@ -333,8 +354,10 @@ impl<'a, L: Listener> Simulation<'a, L> {
         ecn: Ecn,
     ) {
         let stream = &mut self.streams[number as usize];
-        let is_back =
-            matches!(content, Content::SynAck { .. } | Content::Ack(_) | Content::Answer { .. });
+        let is_back = matches!(
+            content,
+            Content::SynAck { .. } | Content::Ack(_) | Content::Answer { .. } | Content::Report(_)
+        );
         let direction = if is_back { stream.direction.opposite() } else { stream.direction };
         let counted = (!is_back).then(|| {
             stream.sent += 1;
@@ -378,6 +401,44 @@ impl<'a, L: Listener> Simulation<'a, L> {
         let content = Content::Request { sent_ns };
         self.send_content(number, (0, 0, flow), content, echo.bytes, Ecn::NotCapable);
         self.schedule(self.now_ns.saturating_add(echo.interval_ns), Event::Request(number));
+    }
+
+    /// Sends a frame of adaptive video.
+    fn frame(&mut self, number: u32) {
+        let (now_ns, until_ns) = (self.now_ns, self.until_ns);
+        let stream = &mut self.streams[number as usize];
+        let flow = (0, 0, stream.flow);
+        let Some((ladder, _)) = &mut stream.video else { return };
+        let of = ladder.source();
+        if now_ns >= of.stop_ns.min(until_ns) {
+            return;
+        }
+        let mut left = ladder.frame_bytes(now_ns);
+        let mut next = ladder.next;
+        while left > 0 {
+            let bytes = u32::try_from(left).unwrap_or(u32::MAX).min(of.bytes);
+            left -= u64::from(bytes);
+            let content = Content::Media { number: next, sent_ns: now_ns };
+            next += 1;
+            self.send_content(number, flow, content, bytes, Ecn::NotCapable);
+        }
+        if let Some((ladder, _)) = &mut self.streams[number as usize].video {
+            ladder.next = next;
+        }
+        self.schedule(now_ns.saturating_add(of.interval_ns), Event::Frame(number));
+    }
+
+    /// Sends the report of a receiver of adaptive video.
+    fn report(&mut self, number: u32) {
+        let stream = &mut self.streams[number as usize];
+        let flow = (0, 0, stream.flow);
+        let Some((ladder, viewer)) = &mut stream.video else { return };
+        if self.now_ns >= ladder.source().stop_ns.min(self.until_ns) {
+            return;
+        }
+        let content = Content::Report(viewer.report());
+        self.send_content(number, flow, content, REPORT_BYTES, Ecn::NotCapable);
+        self.schedule(self.now_ns.saturating_add(REPORT_NS), Event::Report(number));
     }
 
     fn sender_timer(&mut self, number: u32) {
@@ -462,6 +523,19 @@ impl<'a, L: Listener> Simulation<'a, L> {
                 let content = Content::Answer { sent_ns };
                 let flow = (0, 0, packet.flow);
                 self.send_content(packet.stream, flow, content, packet.bytes, Ecn::NotCapable);
+            }
+            Content::Media { number, sent_ns } => {
+                counts.delivered_bytes += u64::from(packet.bytes);
+                if let Some((_, viewer)) = &mut self.streams[packet.stream as usize].video {
+                    viewer.receive(number, now_ns - sent_ns);
+                }
+            }
+            Content::Report(report) => {
+                let stream = &mut self.streams[packet.stream as usize];
+                if let Some((ladder, _)) = &mut stream.video {
+                    let changed = ladder.reported(report, now_ns);
+                    stream.counts.rate_changes += u64::from(changed);
+                }
             }
             Content::Answer { sent_ns } => {
                 counts.rtt.record(now_ns - sent_ns);

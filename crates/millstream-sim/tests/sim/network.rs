@@ -370,3 +370,25 @@ fn sources_share_equally_as_hosts() {
     assert!((6.0..10.0).contains(&by_flow), "{by_flow}");
     assert!((0.9..1.2).contains(&by_host), "{by_host}");
 }
+
+/// Video climbs to the highest rate that fits the link, and falls when the link gets full.
+#[test]
+fn adaptive_video_follows_its_link() {
+    let video = r#"
+        [[stream]]
+        name = "video"
+        source = { kind = "adaptive", rates = ["1 Mbit/s", "3 Mbit/s", "6 Mbit/s"], rtt = "20 ms" }
+    "#;
+    let rate_bps = |journal: &Journal| journal.source("video").delivered_bytes * 8 / 60;
+    let run_on = |link: &str, rest: &str| {
+        run(&on_link(link, "fifo", &format!("{video}{rest}")).replace("20 s", "60 s"))
+    };
+    let free = run_on("rate = \"20 Mbit/s\"", "");
+    // Five seconds at 1 Mbit/s and at 3 Mbit/s, then 6 Mbit/s.
+    assert!((5_300_000..=5_350_000).contains(&rate_bps(&free)), "{}", rate_bps(&free));
+    assert_eq!(free.source("video").rate_changes, 2);
+    // 4 Mbit/s with a queue of 300 ms: each climb to 6 Mbit/s fails, to 3 or 1 Mbit/s.
+    let full = run_on("rate = \"4 Mbit/s\"\nqueue = 125", "");
+    assert!((2_000_000..4_000_000).contains(&rate_bps(&full)), "{}", rate_bps(&full));
+    assert!(full.source("video").rate_changes > 4);
+}

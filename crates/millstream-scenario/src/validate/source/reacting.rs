@@ -1,10 +1,10 @@
-//! Validation of a `tcp` source.
+//! Validation of `tcp` and `adaptive` sources.
 
 use toml::Spanned;
 
 use crate::error::Problem;
 use crate::file::SourceTable;
-use crate::network::{CongestionControl, Tcp};
+use crate::network::{Adaptive, CongestionControl, Tcp};
 use crate::validate::check_range;
 
 /// The default length of a data packet: Ethernet's MTU.
@@ -26,11 +26,7 @@ pub(super) fn tcp(
     let segment_bytes = u64::from(bytes.saturating_sub(HEADER_BYTES)).max(1);
     let connections = keys.connections.as_ref();
     let window = keys.initial_window.as_ref();
-    let rtt = keys.rtt.as_ref()?;
-    if rtt.get_ref().0 == 0 {
-        let problem = Problem::new(rtt.span(), "a round-trip time of 0");
-        problems.push(problem.help("for example rtt = \"40 ms\""));
-    }
+    let rtt_ns = rtt_ns(keys, problems)?;
     let control = keys.control.as_ref().map_or(CongestionControl::default(), |of| *of.get_ref());
     let scalable = matches!(control, CongestionControl::Dctcp | CongestionControl::Prague);
     let is_set =
@@ -58,7 +54,7 @@ pub(super) fn tcp(
     Some(Tcp {
         connections: check_range(connections, 1, 1..=65_536, "`connections`", problems),
         control,
-        rtt_ns: rtt.get_ref().0,
+        rtt_ns,
         bytes,
         initial_window: check_range(
             window,
@@ -75,6 +71,48 @@ pub(super) fn tcp(
         min_rto_ns: keys.min_rto.as_ref().map_or(MIN_RTO_NS, |time| time.get_ref().0.max(1)),
         packets: packets_of_transfer.unwrap_or(None),
         pause_ns: keys.pause.as_ref().map(|pause| pause.get_ref().0),
+        start_ns,
+        stop_ns,
+    })
+}
+
+/// Returns the round-trip time, ns, and checks that it is not 0.
+fn rtt_ns(keys: &SourceTable, problems: &mut Vec<Problem>) -> Option<u64> {
+    let rtt = keys.rtt.as_ref()?;
+    if rtt.get_ref().0 == 0 {
+        let problem = Problem::new(rtt.span(), "a round-trip time of 0");
+        problems.push(problem.help("for example rtt = \"40 ms\""));
+    }
+    Some(rtt.get_ref().0)
+}
+
+/// The default time between frames, and the default length of a packet.
+const FRAME_NS: u64 = 40_000_000;
+const MEDIA_BYTES: u32 = 1_200;
+
+/// Validates the keys of an `adaptive` source that runs in `times`.
+pub(super) fn adaptive(
+    keys: &SourceTable,
+    (start_ns, stop_ns): (u64, u64),
+    problems: &mut Vec<Problem>,
+) -> Option<Adaptive> {
+    let rates = keys.rates.as_ref()?;
+    let rates_bps: Vec<u64> = rates.get_ref().iter().map(|rate| rate.0).collect();
+    if rates_bps.first().is_none_or(|rate| *rate == 0) || !rates_bps.is_sorted_by(|a, b| a < b) {
+        let message = "`rates` that are not in increasing order, or none";
+        let help = "for example rates = [\"400 kbit/s\", \"1 Mbit/s\", \"2.5 Mbit/s\"]";
+        problems.push(Problem::new(rates.span(), message).help(help));
+        return None;
+    }
+    let bytes = keys.bytes.as_ref();
+    Some(Adaptive {
+        rates_bps,
+        interval_ns: keys
+            .interval
+            .as_ref()
+            .map_or(FRAME_NS, |interval| interval.get_ref().0.max(1)),
+        bytes: check_range(bytes, MEDIA_BYTES, 1..=65_535, "packets", problems),
+        rtt_ns: rtt_ns(keys, problems)?,
         start_ns,
         stop_ns,
     })
