@@ -320,7 +320,8 @@ pub(crate) struct StreamTable {
     #[schemars(with = "Option<String>")]
     pub(crate) shares: Option<Spanned<String>>,
     /// In a network: the direction of its data; default "forward".
-    pub(crate) direction: Option<Direction>,
+    #[schemars(with = "Option<Direction>")]
+    pub(crate) direction: Option<Spanned<Direction>>,
     /// The source of the packets.
     #[schemars(with = "SourceTable")]
     pub(crate) source: Spanned<SourceTable>,

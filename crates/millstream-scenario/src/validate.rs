@@ -14,6 +14,7 @@ pub(crate) use self::router::validate_router;
 use self::scheduler::Keys;
 use crate::error::{Problem, nearest};
 use crate::file::File;
+use crate::network::Direction;
 use crate::router::FlowBy;
 use crate::scenario::{Link, LinkCredits, Scenario, SchedulerConfig, Stream};
 
@@ -119,7 +120,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
                 load,
                 shares,
                 flow_by: table.flows.as_ref().map_or(FlowBy::default(), |of| of.get_ref().by),
-                direction: table.direction.unwrap_or_default(),
+                direction: table.direction.as_ref().map_or(Direction::Forward, |of| *of.get_ref()),
             });
         }
     }

@@ -274,6 +274,13 @@ source = { kind = "echo", bytes = 64, interval = "10 ms", rtt = "20 ms" }
 "#;
     assert!(parse(network).is_ok());
     let cases = [
+        (
+            r#"shares = "bulk""#,
+            "shares = \"bulk\"\ndirection = \"return\"",
+            "no link for the data of `ping`",
+            "[[hop]] with direction",
+            "\"return\"",
+        ),
         (r#"name = "core""#, r#"name = "link""#, "two links are called `link`", "", "\"link\""),
         (r#"rate = "1 Gbps""#, "rate = \"1 Gbps\"\nloss = 1.0", "a loss of 1", "0.001", "1.0"),
         (r#"rate = "1 Gbps""#, "rate = \"1 Gbps\"\nqueue = 0", "`queue` of 0", "at least 1", "0"),

@@ -1,6 +1,6 @@
 //! Validation of `[[hop]]` and of the sources and streams of a network.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 use toml::Spanned;
 
 use super::contract::{self, ContractKeys, Defaults};
@@ -8,11 +8,13 @@ use super::scheduler::{self, Keys};
 use crate::error::{Problem, list, nearest};
 use crate::file::network::HopTable;
 use crate::file::{File, SourceTable, StreamTable};
-use crate::network::{Hop, Network};
+use crate::network::{Direction, Hop, Network};
 use crate::scenario::Link;
 
 /// The name of `[link]` among the hops.
 const LINK: &str = "link";
+/// The largest number of hops.
+const MAX_HOPS: usize = 1_000;
 
 /// Returns whether the scenario needs the simulation of a network, not of one link alone.
 pub(super) fn is_requested(file: &File) -> bool {
@@ -48,17 +50,21 @@ pub(super) fn network(
     refuse_combinations(file, problems);
     let mut hops = vec![Hop {
         name: LINK.into(),
-        direction: crate::Direction::Forward,
+        direction: Direction::Forward,
         link: Link { rate_bps: link.rate.0, overhead: link.overhead, credits: None },
         scheduler: None,
         delay_ns: link.delay.map_or(0, |delay| delay.0),
         loss: loss(link.loss.as_ref(), problems),
         queue: queue(link.queue.as_ref(), problems),
     }];
-    let mut names: HashMap<&str, ()> = HashMap::from([(LINK, ())]);
+    if let Some(more) = file.hop.get(MAX_HOPS) {
+        let message = format!("{} hops", file.hop.len());
+        problems.push(Problem::new(more.span(), message).help(format!("at most {MAX_HOPS}")));
+    }
+    let mut names: HashSet<&str> = HashSet::from([LINK]);
     for table in file.hop.iter().map(Spanned::get_ref) {
         let name = table.name.get_ref().as_str();
-        if names.insert(name, ()).is_some() {
+        if !names.insert(name) {
             let message = format!("two links are called `{name}`");
             problems.push(Problem::new(table.name.span(), message).label("the second"));
         }
@@ -71,6 +77,16 @@ pub(super) fn network(
             loss: loss(table.loss.as_ref(), problems),
             queue: queue(table.queue.as_ref(), problems),
         });
+    }
+    let returns = hops.iter().any(|hop| hop.direction == Direction::Return);
+    for stream in file.stream.iter().map(Spanned::get_ref).filter(|_| !returns) {
+        if let Some(direction) = &stream.direction
+            && *direction.get_ref() == Direction::Return
+        {
+            let message = format!("no link for the data of `{}`", stream.name.get_ref());
+            let help = "add a [[hop]] with direction = \"return\"";
+            problems.push(Problem::new(direction.span(), message).help(help));
+        }
     }
     Some(Network { hops })
 }

@@ -4,7 +4,7 @@ use millstream::{Departure, Event, StreamId};
 use millstream_scenario::Scenario;
 use millstream_sim::network::{NetworkReport, SourceReport};
 use millstream_sim::{Listener, link};
-use millstream_traffic::FrameBytes;
+use millstream_traffic::{FrameBytes, Random};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
@@ -70,6 +70,75 @@ fn on_link(link: &str, discipline: &str, rest: &str) -> String {
         "[scenario]\nduration = \"20 s\"\n[link]\n{link}\n[scheduler]\ndiscipline = \
          \"{discipline}\"\n{rest}"
     )
+}
+
+/// Draws parameters at their limits: the run ends, and packets are conserved.
+#[test]
+fn extreme_parameters_lose_no_packet() {
+    for seed in 0..150 {
+        let mut random = Random::new(seed, 0);
+        let mut one_of =
+            |choices: &[&str]| choices[random.below(choices.len() as u64) as usize].to_owned();
+        let mut text = format!(
+            "[scenario]\nseed = {seed}\nduration = \"{}\"\n[link]\nrate = \"{}\"\n{}\n{}\n{}\n\
+             [scheduler]\ndiscipline = \"{}\"\n",
+            one_of(&["1 s", "3 s", "20 ms"]),
+            one_of(&["1 kbit/s", "300 kbit/s", "5 Mbit/s"]),
+            one_of(&["", "loss = 0.5", "loss = 0.01"]),
+            one_of(&["", "queue = 1", "queue = 9"]),
+            one_of(&["", "delay = \"1 ns\"", "delay = \"400 ms\"", "overhead = 40"]),
+            one_of(&["fifo", "wf2q+", "sfq", "drr", "lqf"]),
+        );
+        let mut returns = false;
+        for (hop, direction) in [("there", "forward"), ("back", "return")] {
+            if one_of(&["", "yes"]) == "yes" {
+                returns |= direction == "return";
+                text += &format!(
+                    "[[hop]]\nname = \"{hop}\"\ndirection = \"{direction}\"\nrate = \"{}\"\n{}\n",
+                    one_of(&["20 kbit/s", "2 Mbit/s", "1 Gbit/s"]),
+                    one_of(&["", "loss = 0.2", "queue = 2"]),
+                );
+            }
+        }
+        let queues = [
+            "",
+            "queue = 1",
+            "flows = {}",
+            "aqm = \"pie\"",
+            "aqm = \"dualpi2\"",
+            "max-rate = \"90 kbit/s\"",
+        ];
+        for stream in 0..3 {
+            text += &format!(
+                "[[stream]]\nname = \"{stream}\"\n{}\n{}\nsource = {{ kind = \"tcp\", rtt = \
+                 \"{}\", control = \"{}\", bytes = {}, connections = {}, ack-every = {}, \
+                 initial-window = {}, pacing = {}{} }}\n",
+                one_of(&queues),
+                if returns { one_of(&["", "direction = \"return\""]) } else { String::new() },
+                one_of(&["1 ns", "1 ms", "300 ms"]),
+                one_of(&["reno", "cubic", "dctcp", "prague"]),
+                one_of(&["53", "576", "9000"]),
+                one_of(&["1", "3"]),
+                one_of(&["1", "2", "64"]),
+                one_of(&["1", "10", "500"]),
+                one_of(&["true", "false"]),
+                one_of(&[
+                    "",
+                    ", transfer = \"1 B\", pause = \"1 ms\"",
+                    ", receive-window = \"1 B\""
+                ]),
+            );
+        }
+        text += "[[stream]]\nname = \"v\"\nshares = \"0\"\nsource = { kind = \"adaptive\", rates = \
+                 [\"8 bit/s\", \"1 Mbit/s\"], rtt = \"1 ms\", bytes = 1 }\n";
+        let journal = run(&text);
+        for (stream, arrived) in &journal.arrived {
+            let of = journal.departed.iter().filter(|((of, _), _)| of == stream);
+            let lost: u64 = journal.report().hops.iter().map(|hop| hop.lost).sum();
+            let departed: u64 = of.map(|(_, count)| count).sum();
+            assert!(departed <= *arrived && departed + lost >= *arrived, "{text}\n{journal:?}");
+        }
+    }
 }
 
 const BULK_AND_PING: &str = r#"
