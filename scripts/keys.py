@@ -43,9 +43,10 @@ class Format:
         return self.behind(schema["items"]) if schema.get("type") == "array" else schema
 
     def alternatives(self, schema: Schema) -> list[Schema]:
-        """Returns the schemas of a value that is a name or a table; none of another value."""
+        """Returns the schemas of a value of several types, one of them names or a table."""
         options = [self.behind(option) for option in self.behind(schema).get("anyOf", ())]
-        return options if any("properties" in option for option in options) else []
+        named = any("properties" in option or "enum" in option for option in options)
+        return options if named else []
 
     def tables(self) -> Iterator[tuple[str, Schema]]:
         """Yields every table of the file with its heading, nested tables after their parent."""

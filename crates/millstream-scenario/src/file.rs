@@ -21,6 +21,7 @@ use crate::file::flows::FlowsTable;
 use crate::file::media::{CodecName, MediaTable, PayloadName};
 use crate::file::network::HopTable;
 use crate::network::{CongestionControl, Direction};
+use crate::overhead::Overhead;
 use crate::source::SourceKind;
 use crate::units::{Duration, Frequency, Rate, Size, WindowText};
 
@@ -73,10 +74,10 @@ pub(crate) struct ScenarioTable {
 pub(crate) struct LinkTable {
     /// The line speed, for example "100 Mbit/s".
     pub(crate) rate: Rate,
-    /// Bytes on the wire per packet in addition to its length; 24 for Ethernet (preamble, FCS and
-    /// gap). Default 0.
+    /// Bytes on the wire per packet in addition to its length; "none" is 0. A length includes the
+    /// Ethernet header: "ethernet" is 24 (preamble, FCS and gap), "docsis" 4 (FCS). Default 0.
     #[serde(default)]
-    pub(crate) overhead: u32,
+    pub(crate) overhead: Overhead,
     /// The credit-based flow control of the receiver; default: none.
     pub(crate) credits: Option<CreditsTable>,
     /// The propagation delay to the next hop or the receivers; default 0.

@@ -18,6 +18,7 @@ mod feeds;
 mod file;
 mod media;
 mod network;
+mod overhead;
 mod router;
 mod scenario;
 mod source;

@@ -47,6 +47,12 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
     let fabric = fabric::fabric(&file, &mut problems);
     let of_file = file.stream.iter().map(|stream| stream.get_ref().name.get_ref().as_str());
     let media = media::media(file.media.as_ref(), &of_file.collect::<Vec<_>>(), &mut problems);
+    if let (Some(media), true) = (&file.media, file.link.overhead.assumes_ethernet) {
+        let message = "the name of an `overhead` assumes lengths with an Ethernet header, but \
+                       media packets are UDP payloads";
+        let help = "give bytes: overhead = 66 for Ethernet (38, and 28 of the IP and UDP headers)";
+        problems.push(Problem::new(media.span(), message).help(help));
+    }
     let defaults = Defaults::of(&file);
     let in_fabric = file.fabric.is_some();
     let mut ignored = IgnoredAttributes::new(in_fabric);
@@ -178,7 +184,7 @@ fn check_range(
 fn link(file: &File) -> Link {
     Link {
         rate_bps: file.link.rate.0,
-        overhead: file.link.overhead,
+        overhead: file.link.overhead.bytes,
         credits: file.link.credits.as_ref().map(|credits| LinkCredits {
             return_delay_ns: credits.return_delay.map_or(0, |delay| delay.0),
         }),

@@ -5,6 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::network::Direction;
+use crate::overhead::Overhead;
 use crate::units::{Duration, Rate};
 
 /// Another link of a network, which packets pass after `[link]`, or on the way back.
@@ -19,9 +20,9 @@ pub(crate) struct HopTable {
     pub(crate) direction: Direction,
     /// The line speed, for example "100 Mbit/s".
     pub(crate) rate: Rate,
-    /// Bytes on the wire per packet in addition to its length. Default 0.
+    /// Bytes on the wire per packet in addition to its length, or a name as in `[link]`. Default 0.
     #[serde(default)]
-    pub(crate) overhead: u32,
+    pub(crate) overhead: Overhead,
     /// The propagation delay; default 0.
     pub(crate) delay: Option<Duration>,
     /// The probability that it loses a packet, from 0 to below 1; default 0.

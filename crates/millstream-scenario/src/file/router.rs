@@ -8,6 +8,7 @@ use toml::Spanned;
 use super::LateName;
 use super::aqm::AqmText;
 use super::flows::FlowsTable;
+use crate::overhead::Overhead;
 use crate::router::{InputMode, InterfaceIo, PathAction, PcpSource, ProxyKind};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
 
@@ -125,9 +126,11 @@ pub(crate) struct PortTable {
     pub(crate) output: Option<String>,
     /// The egress rate.
     pub(crate) rate: Rate,
-    /// Bytes on the wire per packet in addition to its length; default 0.
+    /// Bytes on the wire per packet in addition to its length; "none" is 0. A length includes the
+    /// Ethernet header, also on TUN: "ethernet" is 24 (preamble, FCS and gap), "docsis" 4 (FCS). A
+    /// VLAN tag is added. Default 0.
     #[serde(default)]
-    pub(crate) overhead: u32,
+    pub(crate) overhead: Overhead,
     /// The longest transmission time of packets sent to the device at once; a single packet may
     /// take longer. "0 us" sends one packet at a time. At most "100 ms"; default "100 us".
     #[schemars(with = "Option<Duration>")]

@@ -82,7 +82,7 @@ impl Defaults {
         let weights = streams().map(ContractKeys::of_stream).chain(classes).map(|p| weight(&p));
         Self {
             largest_bytes: streams().map(|s| largest_bytes(s.source.get_ref())).max().unwrap_or(0),
-            overhead: file.link.overhead,
+            overhead: file.link.overhead.bytes,
             smallest_weight: weights.min().unwrap_or(1).max(1),
             in_fabric: file.fabric.is_some(),
             credits: file.link.credits.as_ref().map(|c| c.buffer.0 / u64::from(CREDIT_BYTES)),

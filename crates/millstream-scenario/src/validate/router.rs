@@ -328,7 +328,7 @@ fn port(
         vlan: vlan::of_port(table, problems),
         pcp: table.pcp.as_ref().map_or(PcpSource::Keep, |pcp| *pcp.get_ref()),
         rate_bps: table.rate.0,
-        overhead_bytes: table.overhead.saturating_add(vlan::tag_bytes(table)),
+        overhead_bytes: table.overhead.bytes.saturating_add(vlan::tag_bytes(table)),
         line_burst_ns,
         mac,
         addresses,

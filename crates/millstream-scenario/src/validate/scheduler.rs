@@ -38,7 +38,7 @@ macro_rules! keys {
             algorithm: $table.algorithm,
             link: millstream::Link {
                 rate_bps: $file.link.rate.0,
-                overhead_bytes: $file.link.overhead,
+                overhead_bytes: $file.link.overhead.bytes,
             },
             tree: !$file.class.is_empty(),
         }
