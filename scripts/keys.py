@@ -43,10 +43,9 @@ class Format:
         return self.behind(schema["items"]) if schema.get("type") == "array" else schema
 
     def alternatives(self, schema: Schema) -> list[Schema]:
-        """Returns the schemas of a value of several types, one of them names or a table."""
+        """Returns the schemas of a value that is a name or a table; none of another value."""
         options = [self.behind(option) for option in self.behind(schema).get("anyOf", ())]
-        named = any("properties" in option or "enum" in option for option in options)
-        return options if named else []
+        return options if any("properties" in option for option in options) else []
 
     def tables(self) -> Iterator[tuple[str, Schema]]:
         """Yields every table of the file with its heading, nested tables after their parent."""
@@ -179,7 +178,10 @@ def units(*formats: Format) -> str:
     known: dict[str, str] = {}
     for each in formats:
         for name, schema in each.schema["$defs"].items():
-            if schema.get("type") == "string" and "pattern" in schema:
+            # A quantity, or a value of several types that are no tables.
+            several = schema.get("anyOf", ())
+            is_quantity = schema.get("type") == "string" and "pattern" in schema
+            if is_quantity or several and all("$ref" not in option for option in several):
                 known[name] = schema["description"]
     rows = [f"| {name} | {cell(said)} |" for name, said in sorted(known.items())]
     return "\n".join(["| value | is |", "|---|---|", *rows]) + "\n"

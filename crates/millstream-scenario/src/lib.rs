@@ -11,6 +11,7 @@
 //! be run. [`schema`] returns the file format as a JSON Schema, derived from the types that parse
 //! it.
 
+mod dscp;
 mod error;
 mod explain;
 mod fabric;
@@ -25,6 +26,7 @@ mod source;
 mod units;
 mod validate;
 
+pub use dscp::CodePoints;
 pub use error::{Problem, ScenarioError};
 #[doc(hidden)]
 pub use explain::explain_assuming;

@@ -117,6 +117,7 @@ impl JsonSchema for Overhead {
         let names = TECHNOLOGIES.iter().filter(|(_, _, framing)| *framing == Framing::Frames);
         let names: Vec<&str> = names.map(|(name, ..)| *name).collect();
         json_schema!({
+            "description": EXPECTED,
             "anyOf": [
                 { "type": "integer", "format": "uint32", "minimum": 0 },
                 { "enum": names },

@@ -15,6 +15,7 @@ use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
+use crate::dscp::CodePoints;
 use crate::error::ScenarioError;
 use crate::file::router::RouterFile;
 use crate::scenario::load_text;
@@ -185,8 +186,8 @@ pub struct Match {
     pub port: Option<usize>,
     /// The IP protocol number; for IPv6, the protocol after all extension headers.
     pub protocol: Option<u8>,
-    /// The differentiated services code point.
-    pub dscp: Option<u8>,
+    /// The differentiated services code points, each of which matches.
+    pub dscp: Option<CodePoints>,
     /// The priority code point of the VLAN tag.
     pub pcp: Option<u8>,
     /// The VLAN ID of the ingress port.

@@ -136,7 +136,7 @@ fn run(input: &[u8]) -> bool {
     routes.add_resolved(far, PortId(0), MAC, "fe80::9".parse().ok());
     let other = "10.1.0.1/24".parse().expect("a network");
     routes.add_resolved(other, PortId(1), MAC, None);
-    let voice = Match { dscp: Some(46), ..Match::default() };
+    let voice = Match { dscp: Some(46.into()), ..Match::default() };
     let calls = Match { pcp: Some(5), vlan: Some(10), ..Match::default() };
     let classifier = Classifier::new(vec![voice, calls]);
     let function = Forwarder::new(routes);

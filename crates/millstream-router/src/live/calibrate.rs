@@ -246,7 +246,7 @@ fn sample(
                 for destination_port in numbers(wanted.destination_port) {
                     let ports =
                         matches!(protocol, 6 | 17).then_some((source_port, destination_port));
-                    let dscp = wanted.dscp.unwrap_or(0);
+                    let dscp = wanted.dscp.and_then(|points| points.iter().next()).unwrap_or(0);
                     let sample = Sample { tag, dscp, protocol, source, destination, ports };
                     let takes = |bytes: usize| {
                         let frame = frame(&sample, mac(port), bytes);

@@ -23,6 +23,8 @@ use crate::net::vlan_tag::Tag;
 const WORD: usize = 64;
 /// Fields that rules may match.
 const FIELDS: usize = 9;
+/// Values of the differentiated services code point.
+const CODE_POINTS: usize = 64;
 /// Table index of a packet without ports: one past the last port number.
 const NO_PORT: usize = 1 << 16;
 /// Table indices of packets without a priority and without a VLAN.
@@ -76,6 +78,23 @@ impl Exact {
                 *row = u16::try_from(exact.sets.len() / bits.stride()).unwrap_or(u16::MAX);
                 let is = |rule: usize| wanted[rule].is_none_or(|wanted| wanted == *value);
                 exact.sets.extend(set(wanted.len(), is));
+            }
+        }
+        Some(exact)
+    }
+
+    /// Builds the table of code points, of which a rule may require several.
+    fn of_dscp(rules: &[Match]) -> Option<Self> {
+        rules.iter().find_map(|rule| rule.dscp)?;
+        let any = set(rules.len(), |rule| rules[rule].dscp.is_none());
+        let mut exact = Self { rows: vec![0; CODE_POINTS], sets: any };
+        let mut rows = 1;
+        for (dscp, row) in (0..).zip(&mut exact.rows) {
+            if rules.iter().filter_map(|rule| rule.dscp).any(|wanted| wanted.contains(dscp)) {
+                *row = rows;
+                rows += 1;
+                let is = |rule: usize| rules[rule].dscp.is_none_or(|wanted| wanted.contains(dscp));
+                exact.sets.extend(set(rules.len(), is));
             }
         }
         Some(exact)
@@ -190,7 +209,7 @@ impl Classifier {
             filters: Filters::default(),
             port: exact(ports, &|rule| rule.port),
             protocol: exact(256, &|rule| rule.protocol.map(usize::from)),
-            dscp: exact(64, &|rule| rule.dscp.map(usize::from)),
+            dscp: Exact::of_dscp(&rules),
             pcp: exact(NO_PCP + 1, &|rule| rule.pcp.map(usize::from)),
             vlan: exact(NO_VLAN + 1, &|rule| rule.vlan.map(usize::from)),
             source_port: exact(NO_PORT + 1, &|rule| rule.source_port.map(usize::from)),
@@ -313,7 +332,7 @@ mod tests {
         let (source, destination) = (header.source.into(), header.destination.into());
         rule.port.is_none_or(|wanted| wanted == port)
             && rule.protocol.is_none_or(|wanted| wanted == header.protocol)
-            && rule.dscp.is_none_or(|wanted| wanted == header.dscp)
+            && rule.dscp.is_none_or(|wanted| wanted.contains(header.dscp))
             && rule.pcp.is_none_or(|wanted| header.tag.is_some_and(|tag| tag.pcp() == wanted))
             && rule.vlan.is_none_or(|wanted| header.tag.and_then(Tag::vlan) == Some(wanted))
             && rule.source.is_none_or(|net| net.contains(&source))
@@ -338,8 +357,9 @@ mod tests {
     fn rule() -> impl Strategy<Value = Match> {
         let port = || of(prop_oneof![0..3u16, Just(u16::MAX)]);
         let vlan = prop_oneof![1..3u16, Just(4_094)];
+        let dscp = vec(0..4u8, 1..3).prop_map(|points| points.into_iter().collect());
         let link = (of(0..3usize), of(prop_oneof![0..2u8, Just(7)]), of(vlan));
-        (link, of(5..8u8), of(0..3u8), of(net()), of(net()), port(), port()).prop_map(
+        (link, of(5..8u8), of(dscp), of(net()), of(net()), port(), port()).prop_map(
             |(
                 (port, pcp, vlan),
                 protocol,
@@ -387,7 +407,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_first_matching_rule_is_found(
-            rules in vec(rule(), 0..150), port in 0..5usize, dscp in 0..4u8, protocol in 4..9u8,
+            rules in vec(rule(), 0..150), port in 0..5usize, dscp in 0..6u8, protocol in 4..9u8,
             low in any::<[bool; 4]>(), ports in of((0..4u16, prop_oneof![0..4u16, Just(u16::MAX)])),
             tag in of((prop_oneof![0..3u8, Just(7)], prop_oneof![0..4u16, Just(4_094)])),
         ) {

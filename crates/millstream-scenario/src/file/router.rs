@@ -8,6 +8,7 @@ use toml::Spanned;
 use super::LateName;
 use super::aqm::AqmText;
 use super::flows::FlowsTable;
+use crate::dscp::CodePoints;
 use crate::overhead::Overhead;
 use crate::router::{InputMode, InterfaceIo, PathAction, PcpSource, ProxyKind};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
@@ -221,9 +222,9 @@ pub(crate) struct MatchTable {
     /// all extension headers.
     #[schemars(with = "Option<String>")]
     pub(crate) protocol: Option<Spanned<String>>,
-    /// The differentiated services code point.
-    #[schemars(with = "Option<u8>", range(max = 63))]
-    pub(crate) dscp: Option<Spanned<u8>>,
+    /// The differentiated services code point: a number, a name such as "EF" or "AF4x" (AF41 to
+    /// AF43) in any case, or a list of them, each of which matches.
+    pub(crate) dscp: Option<CodePoints>,
     /// The priority code point of the VLAN tag; untagged frames have none.
     #[schemars(with = "Option<u8>", range(max = 7))]
     pub(crate) pcp: Option<Spanned<u8>>,

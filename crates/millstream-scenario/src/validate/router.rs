@@ -349,14 +349,10 @@ fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> M
         "icmpv6" => Some(58),
         _ => parse_as(text, "a protocol", "udp", problems),
     });
-    if let Some(dscp) = table.dscp.as_ref().filter(|dscp| *dscp.get_ref() > 63) {
-        let message = format!("a code point of {}", dscp.get_ref());
-        problems.push(Problem::new(dscp.span(), message).help("from 0 to 63"));
-    }
     Match {
         port: table.port.as_ref().and_then(|name| port_index(name, known, problems)),
         protocol,
-        dscp: table.dscp.as_ref().map(|dscp| *dscp.get_ref()),
+        dscp: table.dscp,
         pcp: table.pcp.as_ref().and_then(|pcp| vlan::pcp(pcp, problems)),
         vlan: table.vlan.as_ref().and_then(|given| vlan::vlan(given, problems)),
         source: table.source.as_ref().and_then(|text| prefix(text, problems)),
