@@ -82,6 +82,9 @@ pub(crate) struct InitArguments {
     /// fabric: number of end-points
     #[arg(long, value_name = "N", value_parser = ["16", "64", "256"])]
     pub(crate) end_points: Option<String>,
+    /// router: a path for each tin of CAKE's preset of this name, by code point
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub(crate) preset: Option<DiffservPreset>,
     /// Do not ask; use the defaults
     #[arg(long)]
     pub(crate) yes: bool,
@@ -105,6 +108,17 @@ pub(crate) enum InitKind {
     Fabric,
     /// A comparison of disciplines
     Sweep,
+}
+
+/// The presets of tc-cake(8) that divide packets into tins by code point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DiffservPreset {
+    /// One tin for all packets
+    Besteffort,
+    /// Four tins: bulk, best effort, video, voice
+    Diffserv4,
+    /// Eight tins, from background to network control
+    Diffserv8,
 }
 
 #[derive(Debug, Args)]

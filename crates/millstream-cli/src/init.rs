@@ -1,6 +1,7 @@
 //! `millstream init`: writes a commented scenario or router file.
 
 mod interfaces;
+mod paths;
 
 use clap::ValueEnum;
 use dialoguer::Input;
@@ -60,7 +61,7 @@ fn name(kind: InitKind) -> String {
 
 fn refuse_options_of_other_kinds(arguments: &InitArguments) -> Result<(), Failure> {
     let kind = arguments.kind;
-    let options: [(&str, bool, &[InitKind]); 6] = [
+    let options: [(&str, bool, &[InitKind]); 7] = [
         (
             "--rate",
             arguments.rate.is_some(),
@@ -76,6 +77,7 @@ fn refuse_options_of_other_kinds(arguments: &InitArguments) -> Result<(), Failur
         ("--capture", arguments.capture.is_some(), &[InitKind::Uplink]),
         ("--video", arguments.video.is_some(), &[InitKind::Media]),
         ("--calls", arguments.calls.is_some(), &[InitKind::Voice]),
+        ("--preset", arguments.preset.is_some(), &[InitKind::Router]),
         ("--end-points", arguments.end_points.is_some(), &[InitKind::Fabric]),
     ];
     for (option, given, kinds) in options {
@@ -209,6 +211,7 @@ impl Answers<'_> {
                 ("wan_rate", rate(&wan)),
                 ("wan_address", address(&wan, "10.2.0.1")),
                 ("gateway", gateway.to_string()),
+                ("paths", paths::paths(self.arguments.preset)),
             ],
         ))
     }

@@ -26,6 +26,9 @@ fn check_accepts_every_new_file() {
         ("voice", vec!["--calls", "7"]),
         ("voice", vec!["--calls", "1000", "--rate", "1 Gbit/s"]),
         ("router", vec![]),
+        ("router", vec!["--preset", "besteffort"]),
+        ("router", vec!["--preset", "diffserv4"]),
+        ("router", vec!["--preset", "diffserv8"]),
         ("media", vec![]),
         ("fabric", vec!["--end-points", "64"]),
         ("sweep", vec![]),
@@ -39,6 +42,56 @@ fn check_accepts_every_new_file() {
         let checked = millstream(folder.path(), &["check", &format!("{kind}.toml")]);
         assert_eq!(checked.0, 0, "{kind} {options:?}: {}", checked.2);
     }
+}
+
+/// Returns the path of each code point, in a router file with a preset, by the rule of the router:
+/// the first path that matches.
+fn tins(preset: &str) -> Vec<String> {
+    let folder = TempDir::new().unwrap();
+    let (status, text, errors) =
+        millstream(folder.path(), &["init", "router", "-", "--preset", preset]);
+    assert_eq!(status, 0, "{errors}");
+    let file = millstream_scenario::RouterScenario::parse("r.toml", &text, folder.path()).unwrap();
+    let paths: Vec<_> = file.paths.iter().collect();
+    assert!(paths.iter().all(|path| path.contract.flow_options().is_some()), "{text}");
+    let path = |dscp: u8| {
+        let takes = |path: &&&millstream_scenario::RouterPath| {
+            path.matches.dscp.is_none_or(|points| points.contains(dscp))
+        };
+        paths.iter().find(takes).unwrap().name.clone()
+    };
+    (0..64).map(path).collect()
+}
+
+/// Compares with the tables of tins in `sch_cake`.
+#[test]
+fn presets_divide_code_points_as_cake_does() {
+    assert_eq!(tins("besteffort"), vec!["best-effort"; 64]);
+    let of = |points: &[(&'static str, &[usize])]| {
+        let mut expected = vec!["best-effort"; 64];
+        for (tin, points) in points {
+            for point in *points {
+                expected[*point] = tin;
+            }
+        }
+        expected
+    };
+    let diffserv4: &[(_, &[usize])] = &[
+        ("bulk", &[1, 8]),
+        ("video", &[4, 16, 18, 20, 22, 24, 26, 28, 30, 34, 36, 38]),
+        ("voice", &[32, 40, 44, 46, 48, 56]),
+    ];
+    assert_eq!(tins("diffserv4"), of(diffserv4));
+    let diffserv8: &[(_, &[usize])] = &[
+        ("background", &[1]),
+        ("high-throughput", &[2, 8, 10, 12, 14]),
+        ("video", &[24, 26, 28, 30, 34, 36, 38]),
+        ("low-latency", &[4, 18, 20, 22]),
+        ("shell", &[16]),
+        ("voice", &[32, 40, 44, 46]),
+        ("network-control", &[48, 56]),
+    ];
+    assert_eq!(tins("diffserv8"), of(diffserv8));
 }
 
 /// Returns the start of the first command that a new file of this kind shows.
@@ -71,6 +124,8 @@ fn init_rejects_what_it_cannot_use() {
     for (arguments, part) in [
         (&["uplink", "--calls", "3"][..], "--calls is for: voice"),
         (&["uplink", "--interface", "nope0"], "there is no interface `nope0`"),
+        (&["uplink", "--preset", "diffserv4"], "--preset is for: router"),
+        (&["router", "--preset", "diffserv5"], "besteffort, diffserv4, diffserv8"),
         (&["router", "--interface", "lo"], "--interface twice"),
         (&["router", "--interface", "lo", "--interface", "lo"], "both are `lo`"),
         (&["uplink", "--rate", "10 mbps"], "bits or bytes"),
