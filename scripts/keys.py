@@ -181,7 +181,7 @@ def units(*formats: Format) -> str:
             # A quantity, or a value of several types that are no tables.
             several = schema.get("anyOf", ())
             is_quantity = schema.get("type") == "string" and "pattern" in schema
-            if is_quantity or several and all("$ref" not in option for option in several):
+            if is_quantity or (several and all("$ref" not in option for option in several)):
                 known[name] = schema["description"]
     rows = [f"| {name} | {cell(said)} |" for name, said in sorted(known.items())]
     return "\n".join(["| value | is |", "|---|---|", *rows]) + "\n"
