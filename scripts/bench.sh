@@ -36,6 +36,8 @@ awk -v folder="$scratch" 'BEGIN {
     for (k = 0; k < 10000000; k++)
         printf "%.0f,s%d,%d\n", k * 600, int(rand() * 1000), 64 + int(rand() * 1400) > csv
 }'
+echo "a network: sixteen TCP connections at 10 Gbit/s for 20 simulated seconds:"
+/usr/bin/env time -f "%e s, %M KB at most" "$millstream" run benches/network.toml | tail -1
 echo "ten million packets, 1,000 streams, CSV in, table out:"
 start=$(date +%s.%N)
 /usr/bin/env time -f "%M KB at most" "$millstream" run "$scratch/million.toml" \

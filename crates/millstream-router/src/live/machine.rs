@@ -139,19 +139,13 @@ impl<P: Port> LiveMachine<P> {
     /// Notes that `path` received packets: their time, and their flow if the path has flows.
     #[inline]
     fn note_received(&mut self, received: &[(PathId, PacketHandle)]) {
-        for alike in received.chunk_by(|one, other| one.0 == other.0) {
-            let path = alike[0].0;
-            let stamp = self.delays.stamp(path, self.now_ns);
-            for (_, packet) in alike {
-                self.pool.set_stamp(*packet, stamp);
-            }
-            if let Some(Some((by, hosts_by))) = self.flow_by.get(path) {
-                for (_, packet) in alike {
-                    let frame = self.pool.frame(*packet);
-                    let flow = self.flow_hasher.hash(*by, frame);
-                    let host = hosts_by.map_or(0, |by| self.flow_hasher.host(by, frame));
-                    self.pool.set_flow(*packet, FlowHashes { flow, host });
-                }
+        for (path, packet) in received {
+            self.pool.set_stamp(*packet, self.delays.stamp(*path, self.now_ns));
+            if let Some(Some((by, hosts_by))) = self.flow_by.get(*path) {
+                let frame = self.pool.frame(*packet);
+                let flow = self.flow_hasher.hash(*by, frame);
+                let host = hosts_by.map_or(0, |by| self.flow_hasher.host(by, frame));
+                self.pool.set_flow(*packet, FlowHashes { flow, host });
             }
         }
     }
