@@ -12,7 +12,7 @@ use crate::table::text_table;
 pub struct NetworkSummary {
     /// `[link]`, then the hops in file order.
     pub links: Vec<NetworkLinkSummary>,
-    /// The streams whose source reacts, in file order.
+    /// The streams with `tcp`, `echo` or `adaptive` sources, in file order.
     pub sources: Vec<SourceSummary>,
 }
 

@@ -50,7 +50,7 @@ const EXPECTED: &str =
 pub struct CodePoints(u64);
 
 impl CodePoints {
-    /// Returns the set of one code point, of which the lower six bits count.
+    /// Returns the set of one code point: the lower six bits of `dscp`.
     #[must_use]
     pub const fn of(dscp: u8) -> Self {
         Self(1 << (dscp & MAX))

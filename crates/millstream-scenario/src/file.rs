@@ -317,7 +317,7 @@ pub(crate) struct StreamTable {
     /// table; default "codel" with `flows`, otherwise "none".
     #[schemars(with = "Option<AqmText>")]
     pub(crate) aqm: Option<Spanned<AqmText>>,
-    /// The stream whose contract and queue its packets use; default: its own.
+    /// The name of another stream. The packets use its contract and its queue. Default: their own.
     #[schemars(with = "Option<String>")]
     pub(crate) shares: Option<Spanned<String>>,
     /// In a network: the direction of its data; default "forward".

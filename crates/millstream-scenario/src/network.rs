@@ -102,7 +102,7 @@ pub struct Tcp {
     pub stop_ns: u64,
 }
 
-/// Video whose rate follows the reports of its receiver.
+/// Video that adapts its rate to the reports of its receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adaptive {
     /// The rates of its encodings in increasing order, bits/s; at least one, none is 0.

@@ -186,7 +186,7 @@ pub struct Match {
     pub port: Option<usize>,
     /// The IP protocol number; for IPv6, the protocol after all extension headers.
     pub protocol: Option<u8>,
-    /// The differentiated services code points, each of which matches.
+    /// The differentiated services code points; a packet has to have one of them.
     pub dscp: Option<CodePoints>,
     /// The priority code point of the VLAN tag.
     pub pcp: Option<u8>,

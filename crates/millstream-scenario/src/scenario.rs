@@ -87,7 +87,8 @@ pub struct Stream {
     /// In a fabric, the share of each end-point's link that connections of this kind fill; 0 for a
     /// single connection.
     pub load: f64,
-    /// The stream whose contract and queue its packets use; `None` for its own.
+    /// Another stream, as an index in file order. The packets use its contract and its queue;
+    /// `None`: their own.
     pub shares: Option<usize>,
     /// What its flows are, if its contract has some.
     pub flow_by: FlowBy,
@@ -135,7 +136,7 @@ pub struct Scenario {
     pub link: Link,
     /// The fabric; `None` for a single link.
     pub fabric: Option<Fabric>,
-    /// The network; `None` for a single link whose sources do not react.
+    /// The network; `None` for a single link without sources that react.
     pub network: Option<Network>,
     /// The settings for serving the streams to players.
     pub media: Media,

@@ -8,16 +8,16 @@
 //!
 //! Each link has a scheduler with all streams of the scenario, decides as in [`link`](crate::link),
 //! and passes a packet on at the end of its transmission and propagation delay. Sources that do not
-//! react arrive at the first link of their direction. A `tcp` source has connections whose senders
-//! react to what its acknowledgements say, an `echo` source measures round trips, and an `adaptive`
-//! source follows the reports of its receiver.
+//! react arrive at the first link of their direction. The senders of a `tcp` source react to
+//! acknowledgements, an `echo` source measures round trips, and an `adaptive` source follows the
+//! reports of its receiver.
 //!
 //! Events of one instant are processed in this order: timers and arrivals in the order in which
-//! they were caused, arrivals of the feed, decisions.
+//! they were scheduled, arrivals of the feed, decisions.
 //!
-//! What is missing: the tail loss probe and the time-based loss detection of RFC 8985, so a
-//! connection whose last packets are lost waits for its timeout; segments of different lengths; and
-//! the reassembly limits of receivers.
+//! Not modelled: the tail loss probe and the time-based loss detection of RFC 8985 (after the loss
+//! of its last packets, a connection waits for its timeout), segments of different lengths, and
+//! limited reassembly buffers.
 
 mod adaptive;
 mod connection;

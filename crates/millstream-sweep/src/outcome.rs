@@ -126,7 +126,8 @@ const FABRIC: [Column; 25] = [
 
 const FABRIC_JITTER: Column = count("jitter_max_ns");
 
-/// The columns of a network after those of a link; null for streams whose source does not react.
+/// The additional columns of a network. All but the first are null for streams without `tcp`,
+/// `echo` or `adaptive` source.
 const NETWORK: [Column; 9] = [
     count("dropped_aqm"),
     count("goodput_bps"),

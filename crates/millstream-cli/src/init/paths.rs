@@ -1,7 +1,7 @@
 //! The `[[path]]` tables of a new router file: voice and the rest, or the tins of a CAKE preset.
 //!
-//! Source of tins: tc-cake(8). It does not list those of diffserv8, whose source is `sch_cake` of
-//! Linux 5.9 and later.
+//! Sources of the tins: tc-cake(8) and, for diffserv8, which it does not list, `sch_cake` of Linux
+//! 5.9 and later.
 
 use std::fmt::Write as _;
 

@@ -83,7 +83,7 @@ impl Exact {
         Some(exact)
     }
 
-    /// Builds the table of code points, of which a rule may require several.
+    /// Builds the table of code points. A rule may accept several code points.
     fn of_dscp(rules: &[Match]) -> Option<Self> {
         rules.iter().find_map(|rule| rule.dscp)?;
         let any = set(rules.len(), |rule| rules[rule].dscp.is_none());

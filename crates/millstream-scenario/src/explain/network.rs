@@ -41,7 +41,7 @@ pub(super) fn add_packets(scenario: &Scenario, limits: &mut [StreamLimits]) {
     }
 }
 
-/// Forgets the token buckets of streams whose arrivals are not known.
+/// Removes the token buckets of queues with unknown arrivals.
 pub(super) fn forget_sources(scenario: &Scenario, limits: &mut [StreamLimits]) {
     for (at, stream) in scenario.streams.iter().enumerate() {
         if reacts(stream) || stream.shares.is_some() {
@@ -50,8 +50,8 @@ pub(super) fn forget_sources(scenario: &Scenario, limits: &mut [StreamLimits]) {
     }
 }
 
-/// Returns why the bounds of one link say nothing about a stream; `before` tells whose packets may
-/// go before it without a limit.
+/// Returns the reason why the bounds of a single link do not apply to stream `at`; `None` if they
+/// apply. `before` returns whether the packets of another stream may precede it without a limit.
 pub(super) fn obstacle(
     scenario: &Scenario,
     at: usize,

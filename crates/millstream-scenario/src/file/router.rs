@@ -222,8 +222,8 @@ pub(crate) struct MatchTable {
     /// all extension headers.
     #[schemars(with = "Option<String>")]
     pub(crate) protocol: Option<Spanned<String>>,
-    /// The differentiated services code point: a number, a name such as "EF" or "AF4x" (AF41 to
-    /// AF43) in any case, or a list of them, each of which matches.
+    /// The differentiated services code point: a number or a name such as "EF" or "AF4x" (AF41 to
+    /// AF43), in upper or lower case. A list matches any of its code points.
     pub(crate) dscp: Option<CodePoints>,
     /// The priority code point of the VLAN tag; untagged frames have none.
     #[schemars(with = "Option<u8>", range(max = 7))]

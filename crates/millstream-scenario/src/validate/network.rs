@@ -137,7 +137,7 @@ fn refuse_combinations(file: &File, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Returns the position of the stream whose queue each stream shares.
+/// Validates `shares`; returns the other stream's position in the file.
 pub(super) fn shares(
     table: &StreamTable,
     file: &File,

@@ -33,7 +33,7 @@ pub(super) enum Content {
 /// A packet on its way.
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
-    /// The stream whose source caused it.
+    /// The stream of its source or, on the way back, of the packet that it answers.
     pub(super) stream: u32,
     /// The connection of the network, and its transfer; 0 without one.
     pub(super) connection: u32,

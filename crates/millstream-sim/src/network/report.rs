@@ -8,7 +8,7 @@ use millstream_scenario::{Direction, Network, Scenario, Source};
 pub struct NetworkReport {
     /// The links in the order of [`Network::hops`].
     pub hops: Vec<HopReport>,
-    /// The streams whose source reacts, in file order.
+    /// The streams with `tcp`, `echo` or `adaptive` sources, in file order.
     pub sources: Vec<SourceReport>,
 }
 

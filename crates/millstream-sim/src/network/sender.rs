@@ -38,7 +38,7 @@ pub(super) struct Sender {
     retransmitted: u32,
     /// Retransmissions that may be lost: the packet, and `next` when it was sent again.
     resent: VecDeque<(u32, u32)>,
-    /// Packets whose retransmission was lost.
+    /// Packets to send again because their retransmission was lost.
     lost_again: VecDeque<u32>,
     window: u64,
     slow_start_threshold: u64,
@@ -312,7 +312,7 @@ impl Sender {
         self.window = (pipe + send) * PACKET;
     }
 
-    /// Ends a recovery whose point was acknowledged; returns whether a fast one has ended.
+    /// Ends the recovery if its point was acknowledged. Returns whether fast recovery has ended.
     fn end_recovery(&mut self) -> bool {
         match self.recovery {
             Recovery::Fast { point, .. } if self.una >= point => {

@@ -57,9 +57,9 @@ pub(super) struct Simulation<'a, L> {
     now_ns: u64,
     until_ns: u64,
     end_ns: u64,
-    /// Events by time, then by the order in which they were caused.
+    /// Events by time, then by the order in which they were scheduled.
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    caused: u64,
+    scheduled: u64,
     hops: Vec<HopState<'a>>,
     /// The links of each direction.
     routes: [Vec<u16>; 2],
@@ -104,7 +104,7 @@ impl<'a, L: Listener> Simulation<'a, L> {
             until_ns: scenario.duration_ns.unwrap_or(u64::MAX),
             end_ns: 0,
             events: BinaryHeap::new(),
-            caused: 0,
+            scheduled: 0,
             hops: hops.map(|(number, hop)| HopState::new(scenario, number, hop)).collect(),
             shared: Shared { packets: Slab::new(), listener, failed: None, last_hop },
             routes,
@@ -164,8 +164,8 @@ impl<'a, L: Listener> Simulation<'a, L> {
     }
 
     fn schedule(&mut self, time_ns: u64, event: Event) {
-        self.caused += 1;
-        self.events.push(Reverse((time_ns, self.caused, event)));
+        self.scheduled += 1;
+        self.events.push(Reverse((time_ns, self.scheduled, event)));
     }
 
     /// Runs to the end.

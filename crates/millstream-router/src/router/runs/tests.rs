@@ -15,8 +15,8 @@ use crate::router::{Process, Router};
 const INPUT_QUEUE: u32 = 4;
 const OUTPUT_QUEUE: u32 = 2;
 
-/// A machine whose time stays 0. Its output has room for `room` packets and takes `accepts` of them
-/// per call; three packets wait in each queue of another core.
+/// A machine at time 0. Its output has room for `room` packets and accepts `accepts` packets per
+/// call. Each queue of another core has three packets.
 struct StoppedMachine {
     room: usize,
     accepts: usize,
