@@ -1,7 +1,8 @@
 //! DualPI2: two coupled queues for low latency (RFC 9332, appendix A), in integers.
 //!
 //! Packets of senders that react to frequent marks (ECT(1) and CE) wait in the L queue, others in
-//! the C queue. A PI controller derives a base probability p' from the delay of the longer queue:
+//! the C queue. A PI controller derives a base probability p' from the delay of the longer queue
+//! (appendix A.2; appendix A.1 uses the C queue alone):
 //!
 //! ```text
 //! p' += α · (delay − target) + β · (delay − delay before)      every update
@@ -9,10 +10,11 @@
 //! L queue:  p_L  = max(step or ramp, p_CL) mark,   p_CL = k · p'
 //! ```
 //!
-//! A flow of each kind then gets about the same rate (section 2.1). If p_CL reaches 1, the L queue
-//! drops with p_C too; if p_C reaches 1/k², the C queue drops ECT(0) packets (appendix A.2).
-//! Probabilities are not drawn: each queue sums them and acts when the sum reaches a whole, so that
-//! actions are spread evenly (`recur` in the RFC, which acts just above a whole).
+//! Flows of both kinds with equal round-trip times then get about the same rate (section 2.1). If
+//! p_CL reaches 1, the L queue drops with p_C too; if p_C reaches 1/k², the C queue drops ECT(0)
+//! packets (appendix A.2). Probabilities are not drawn: each queue sums them and acts when the sum
+//! reaches a whole, so that actions are spread evenly (`recur` in the RFC, which acts just above a
+//! whole).
 
 use super::{Action, CERTAIN};
 
