@@ -48,16 +48,10 @@ impl SharedHistogram {
     /// Counts a time. Only one thread may call it: two would lose counts.
     #[inline]
     pub fn record(&self, ns: u64) {
-        self.record_many(ns, 1);
-    }
-
-    /// Counts a time `many` times. Only one thread may call it.
-    #[inline]
-    pub fn record_many(&self, ns: u64, many: u64) {
         // Plain loads and stores: an atomic addition is ten times as slow, and one thread writes.
         let bucket = &self.buckets[bucket(ns)];
-        bucket.store(bucket.load(Ordering::Relaxed) + many, Ordering::Relaxed);
-        let sum_ns = self.sum_ns.load(Ordering::Relaxed).wrapping_add(ns.wrapping_mul(many));
+        bucket.store(bucket.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let sum_ns = self.sum_ns.load(Ordering::Relaxed).wrapping_add(ns);
         self.sum_ns.store(sum_ns, Ordering::Relaxed);
         if ns > self.longest_ns.load(Ordering::Relaxed) {
             self.longest_ns.store(ns, Ordering::Relaxed);
@@ -207,12 +201,13 @@ mod tests {
             histograms.iter().for_each(|histogram| counts.add(histogram));
             counts
         };
-        histograms[0].record_many(1_000, 1);
+        histograms[0].record(1_000);
         histograms[1].record(2_000_000);
         let earlier = counts();
         assert_eq!((earlier.count(), earlier.longest_ns()), (2, 2_000_000));
-        histograms[1].record_many(3_000, 3);
-        histograms[1].record(5_000);
+        for ns in [3_000, 3_000, 3_000, 5_000] {
+            histograms[1].record(ns);
+        }
         let recent = counts().since(&earlier);
         assert_eq!((recent.count(), recent.sum_ns()), (4, 14_000));
         assert_eq!(recent.longest_ns(), longest_ns(bucket(5_000)));
@@ -222,7 +217,7 @@ mod tests {
     #[test]
     fn times_beyond_the_limit_count_in_the_last_bucket() {
         let histogram = SharedHistogram::default();
-        histogram.record_many(u64::MAX, 1);
+        histogram.record(u64::MAX);
         let mut counts = TimeCounts::default();
         counts.add(&histogram);
         assert_eq!(counts.by_power_of_two()[POWERS - 1], 1);
