@@ -44,11 +44,8 @@ impl DerefMut for Backend {
     }
 }
 
-/// Builds the scenario's scheduler with its streams.
+/// Builds the scheduler of a scenario for the hardware core, with its streams.
 pub(crate) fn scheduler(scenario: &Scenario) -> Result<Backend, Failure> {
-    if !scenario.hardware {
-        return Ok(Backend { scheduler: scenario.scheduler(), fault: FirstFault::default() });
-    }
     let (settings, contracts) = end_system::scenario::settings(scenario);
     let (scheduler, fault) =
         rtl::scheduler(settings, &contracts).map_err(|error| Failure::Run(miette!("{error}")))?;

@@ -4,7 +4,7 @@ use miette::miette;
 use millstream_hw::end_system::Cost;
 use millstream_report::{DeparturesWriter, Recorder, RecorderOptions, ReportInput, Results, human};
 use millstream_scenario::{Answer, Input, Scenario, StreamExplanation, explain};
-use millstream_sim::{End, RunError, link, network};
+use millstream_sim::{End, RunError, link};
 use millstream_sweep::{Grid, Setting, network_summary};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,10 +38,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             arguments.file.display()
         )));
     }
-    let mut scheduler = match scenario.end_system {
-        Some(_) => None,
-        None => Some(hardware::scheduler(&scenario)?),
-    };
+    let is_core = scenario.hardware && scenario.end_system.is_none();
+    let mut core = is_core.then(|| hardware::scheduler(&scenario)).transpose()?;
     let bounds_ns = if arguments.bounds { bounds_ns(&scenario)? } else { Vec::new() };
     let inputs = inputs(&arguments.file, &scenario);
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
@@ -74,17 +72,16 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         failed: None,
     };
     let feed = input.feed.as_mut();
-    let ended = match (&scenario.end_system, &mut scheduler) {
+    let ended = match (&scenario.end_system, &mut core) {
         (Some(card), _) => {
             hardware::run(&scenario, card, feed, &mut outputs).map(|(end, cost)| (end, Some(cost)))
         }
-        (None, scheduler) => {
-            let scheduler =
-                scheduler.as_mut().expect("a scheduler, unless there is a card").as_mut();
-            let ended = match &scenario.network {
-                Some(network) => network::run(&scenario, network, feed, &mut outputs),
-                None => link::run_on(&scenario, scheduler, feed, &mut outputs),
-            };
+        (None, Some(core)) => {
+            let ended = link::run_on(&scenario, core.as_mut(), feed, &mut outputs);
+            ended.map(|end| (end, None)).map_err(BackendError::Run)
+        }
+        (None, None) => {
+            let ended = link::run(&scenario, feed, &mut outputs);
             ended.map(|end| (end, None)).map_err(BackendError::Run)
         }
     };
@@ -103,7 +100,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             });
         }
     };
-    if let Err(failure) = scheduler.as_ref().map_or(Ok(()), hardware::Backend::check) {
+    if let Err(failure) = core.as_ref().map_or(Ok(()), hardware::Backend::check) {
         outputs.keep_partial();
         return Err(failure);
     }
