@@ -129,7 +129,7 @@ pub fn network_tables(network: &NetworkSummary, width: Option<usize>) -> String 
 /// Returns the tables of the links and the sources.
 pub(crate) fn tables(network: &NetworkSummary) -> [NetworkTable; 2] {
     let time = |times: &Option<TimesSummary>, of: fn(&TimesSummary) -> u64| {
-        times.as_ref().map_or("-".into(), |times| human::time(of(times)))
+        times.as_ref().map_or("–".into(), |times| human::time(of(times)))
     };
     let link = |link: &NetworkLinkSummary| {
         vec![

@@ -102,6 +102,14 @@ pub struct Tcp {
     pub stop_ns: u64,
 }
 
+impl Tcp {
+    /// The headers of a packet, bytes: IPv4 without options, and TCP with timestamps. An
+    /// acknowledgement without data has this length.
+    pub const HEADER_BYTES: u32 = 52;
+    /// The longest acknowledgement, bytes: with three ranges of selective acknowledgements.
+    pub const LARGEST_ACK_BYTES: u32 = Self::HEADER_BYTES + 4 + 3 * 8;
+}
+
 /// Video that adapts its rate to the reports of its receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Adaptive {
@@ -117,6 +125,11 @@ pub struct Adaptive {
     pub start_ns: u64,
     /// When frames end, ns.
     pub stop_ns: u64,
+}
+
+impl Adaptive {
+    /// The report of a receiver, bytes: IPv4, UDP and RTCP.
+    pub const REPORT_BYTES: u32 = 80;
 }
 
 /// Requests that the receiver answers at once, as `ping` sends them.

@@ -368,6 +368,12 @@ pub enum Source {
 }
 
 impl Source {
+    /// Returns whether its packets depend on what happens to earlier ones.
+    #[must_use]
+    pub fn reacts(&self) -> bool {
+        matches!(self, Self::Tcp(_) | Self::Echo(_) | Self::Adaptive(_))
+    }
+
     /// Returns whether the source ends by itself, without the scenario's duration.
     #[must_use]
     pub fn ends(&self) -> bool {

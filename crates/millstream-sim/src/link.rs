@@ -211,7 +211,7 @@ impl CreditReturns {
 }
 
 /// Returns the next arrival before `until_ns`.
-fn next_arrival_before(
+pub(crate) fn next_arrival_before(
     feed: &mut dyn Feed,
     until_ns: u64,
 ) -> Result<Option<Arrival>, TrafficError> {

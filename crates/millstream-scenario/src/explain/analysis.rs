@@ -133,7 +133,7 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u6
 
 /// Returns the longest busy period of the link, ns; `None`: sources react, so it is not known.
 fn busy_ns(scenario: &Scenario, read: &OfferedLoads) -> Option<u64> {
-    Some(read.busy_ns).filter(|_| !scenario.streams.iter().any(network::reacts))
+    Some(read.busy_ns).filter(|_| !scenario.streams.iter().any(|stream| stream.source.reacts()))
 }
 
 /// The guarantee and the verdict of one stream.

@@ -7,30 +7,20 @@
 use millstream::bounds::StreamLimits;
 
 use super::verdict::FailedPremise;
+use crate::network::{Adaptive, Tcp};
 use crate::scenario::{Scenario, Stream};
 use crate::source::Source;
-
-/// The smallest packet of TCP: an acknowledgement.
-const ACK_BYTES: u32 = 52;
-/// The largest packet on the way back of a TCP connection: an acknowledgement with three ranges.
-const LARGEST_ACK_BYTES: u32 = 80;
-
-/// The report of a receiver of adaptive video.
-const REPORT_BYTES: u32 = 80;
-
-/// Returns whether the packets of a stream depend on what happens to them.
-pub(super) fn reacts(stream: &Stream) -> bool {
-    matches!(stream.source, Source::Tcp(_) | Source::Echo(_) | Source::Adaptive(_))
-}
 
 /// Adds the sizes of packets that the simulation generates to the limits of their streams, and
 /// those of streams that share a queue to its limits.
 pub(super) fn add_packets(scenario: &Scenario, limits: &mut [StreamLimits]) {
     for (at, stream) in scenario.streams.iter().enumerate() {
         let (smallest, largest) = match &stream.source {
-            Source::Tcp(tcp) => (ACK_BYTES.min(tcp.bytes), tcp.bytes.max(LARGEST_ACK_BYTES)),
+            Source::Tcp(tcp) => {
+                (Tcp::HEADER_BYTES.min(tcp.bytes), tcp.bytes.max(Tcp::LARGEST_ACK_BYTES))
+            }
             Source::Echo(echo) => (echo.bytes, echo.bytes),
-            Source::Adaptive(of) => (1, of.bytes.max(REPORT_BYTES)),
+            Source::Adaptive(of) => (1, of.bytes.max(Adaptive::REPORT_BYTES)),
             _ if stream.shares.is_some() => (limits[at].smallest_bytes, limits[at].largest_bytes),
             _ => continue,
         };
@@ -44,7 +34,7 @@ pub(super) fn add_packets(scenario: &Scenario, limits: &mut [StreamLimits]) {
 /// Removes the token buckets of queues with unknown arrivals.
 pub(super) fn forget_sources(scenario: &Scenario, limits: &mut [StreamLimits]) {
     for (at, stream) in scenario.streams.iter().enumerate() {
-        if reacts(stream) || stream.shares.is_some() {
+        if stream.source.reacts() || stream.shares.is_some() {
             limits[stream.shares.unwrap_or(at)].source = None;
         }
     }
@@ -62,7 +52,7 @@ pub(super) fn obstacle(
     let failed = |detail: &str, change: Option<&str>| {
         Some(FailedPremise { detail: detail.into(), change: change.map(str::to_owned) })
     };
-    if reacts(stream) {
+    if stream.source.reacts() {
         return failed("its source reacts, so what it offers is not known", None);
     }
     let hops = network.hops.iter().filter(|hop| hop.direction == stream.direction);
@@ -83,11 +73,15 @@ pub(super) fn obstacle(
     }
     let unknown = |other: &usize| {
         let of = &scenario.streams[*other];
-        (reacts(of) || of.shares.is_some()) && before(of.shares.unwrap_or(*other))
+        (of.source.reacts() || of.shares.is_some()) && before(of.shares.unwrap_or(*other))
     };
     let other = (0..scenario.streams.len()).find(unknown)?;
     let name = &scenario.streams[other].name;
-    let why = if reacts(&scenario.streams[other]) { "its source reacts" } else { "shares a queue" };
+    let why = if scenario.streams[other].source.reacts() {
+        "its source reacts"
+    } else {
+        "shares a queue"
+    };
     let detail = format!("`{name}` may go before it, and {why}");
     let change = "a discipline that guarantees rates, or a higher priority";
     Some(FailedPremise::new(detail, change))

@@ -7,9 +7,9 @@ use super::contract::{self, ContractKeys, Defaults};
 use super::scheduler::{self, Keys};
 use crate::error::{Problem, list, nearest};
 use crate::file::network::HopTable;
-use crate::file::{File, SourceTable, StreamTable};
+use crate::file::{File, StreamTable};
 use crate::network::{Direction, Hop, Network};
-use crate::scenario::Link;
+use crate::scenario::{Link, Stream};
 
 /// The name of `[link]` among the hops.
 const LINK: &str = "link";
@@ -17,14 +17,10 @@ const LINK: &str = "link";
 const MAX_HOPS: usize = 1_000;
 
 /// Returns whether the scenario needs the simulation of a network, not of one link alone.
-pub(super) fn is_requested(file: &File) -> bool {
+fn is_requested(file: &File, streams: &[Stream]) -> bool {
     let link = &file.link;
-    let reacts = |source: &SourceTable| {
-        matches!(source.kind.get_ref().as_str(), "tcp" | "echo" | "adaptive")
-    };
     let of_network = |stream: &StreamTable| {
-        reacts(stream.source.get_ref())
-            || stream.flows.is_some()
+        stream.flows.is_some()
             || stream.aqm.is_some()
             || stream.shares.is_some()
             || stream.direction.is_some()
@@ -34,16 +30,19 @@ pub(super) fn is_requested(file: &File) -> bool {
         || link.loss.is_some()
         || link.queue.is_some()
         || file.stream.iter().any(|stream| of_network(stream.get_ref()))
+        || streams.iter().any(|stream| stream.source.reacts())
 }
 
-/// Validates the network; `None` without one.
+/// Validates the network of a file with these valid streams, whose scheduler has the children
+/// `names`; `None` without one.
 pub(super) fn network(
     file: &File,
-    streams: &[&str],
+    streams: &[Stream],
+    names: &[&str],
     defaults: &Defaults,
     problems: &mut Vec<Problem>,
 ) -> Option<Network> {
-    if !is_requested(file) {
+    if !is_requested(file, streams) {
         return None;
     }
     let link = &file.link;
@@ -61,10 +60,10 @@ pub(super) fn network(
         let message = format!("{} hops", file.hop.len());
         problems.push(Problem::new(more.span(), message).help(format!("at most {MAX_HOPS}")));
     }
-    let mut names: HashSet<&str> = HashSet::from([LINK]);
+    let mut links: HashSet<&str> = HashSet::from([LINK]);
     for table in file.hop.iter().map(Spanned::get_ref) {
         let name = table.name.get_ref().as_str();
-        if !names.insert(name) {
+        if !links.insert(name) {
             let message = format!("two links are called `{name}`");
             problems.push(Problem::new(table.name.span(), message).label("the second"));
         }
@@ -72,7 +71,7 @@ pub(super) fn network(
             name: name.to_owned(),
             direction: table.direction,
             link: Link { rate_bps: table.rate.0, overhead: table.overhead.bytes, credits: None },
-            scheduler: discipline(file, table, streams, defaults, problems),
+            scheduler: discipline(file, table, names, defaults, problems),
             delay_ns: table.delay.map_or(0, |delay| delay.0),
             loss: loss(table.loss.as_ref(), problems),
             queue: queue(table.queue.as_ref(), problems),

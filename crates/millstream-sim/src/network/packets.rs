@@ -30,6 +30,13 @@ pub(super) enum Content {
     Answer { sent_ns: u64 },
 }
 
+impl Content {
+    /// Returns whether it goes back from the receiver of the stream's data.
+    pub(super) fn is_back(&self) -> bool {
+        matches!(self, Self::SynAck { .. } | Self::Ack(_) | Self::Answer { .. } | Self::Report(_))
+    }
+}
+
 /// A packet on its way.
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {

@@ -1,5 +1,7 @@
 //! The receiver of a TCP connection: it acknowledges cumulatively and selectively (RFC 2018).
 
+use millstream_scenario::Tcp;
+
 use super::ranges::Ranges;
 
 /// The longest that an acknowledgement waits for another packet, ns.
@@ -23,7 +25,7 @@ impl Ack {
     /// Returns its length, bytes: IPv4, TCP with timestamps, and the SACK option.
     pub(super) fn bytes(&self) -> u32 {
         let blocks: u32 = self.blocks.iter().map(|block| u32::from(block.0 < block.1)).sum();
-        52 + if blocks > 0 { 4 + 8 * blocks } else { 0 }
+        Tcp::HEADER_BYTES + if blocks > 0 { 4 + 8 * blocks } else { 0 }
     }
 }
 

@@ -1,7 +1,9 @@
 //! The results of a network.
 
 use hdrhistogram::Histogram;
-use millstream_scenario::{Direction, Network, Scenario, Source};
+use millstream_scenario::{Direction, Network, Scenario};
+
+use super::sender::Sender;
 
 /// The results of all links and of the sources that react.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,6 +147,14 @@ pub(super) struct SourceCounts {
     pub(super) transfers: TimesRecorder,
 }
 
+impl SourceCounts {
+    /// Adds the counts of a sender at the end of its transfer or of the run.
+    pub(super) fn add_transfer(&mut self, sender: &Sender) {
+        self.retransmissions += sender.retransmissions;
+        self.timeouts += sender.timeouts;
+    }
+}
+
 impl NetworkReport {
     pub(super) fn new<'a>(
         scenario: &Scenario,
@@ -165,9 +175,6 @@ impl NetworkReport {
             lost: counts.lost,
             delay: counts.delay.summary(),
         };
-        let reacts = |source: &Source| {
-            matches!(source, Source::Tcp(_) | Source::Echo(_) | Source::Adaptive(_))
-        };
         let streams = scenario.streams.iter().zip(sources);
         let source =
             |(stream, counts): (&millstream_scenario::Stream, &SourceCounts)| SourceReport {
@@ -183,7 +190,7 @@ impl NetworkReport {
             };
         Self {
             hops: network.hops.iter().zip(hops).map(hop).collect(),
-            sources: streams.filter(|(stream, _)| reacts(&stream.source)).map(source).collect(),
+            sources: streams.filter(|(stream, _)| stream.source.reacts()).map(source).collect(),
         }
     }
 }

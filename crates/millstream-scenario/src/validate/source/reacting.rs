@@ -9,8 +9,6 @@ use crate::validate::check_range;
 
 /// The default length of a data packet: Ethernet's MTU.
 const BYTES: u32 = 1_500;
-/// The headers of a data packet: IPv4 without options, and TCP with the timestamp option.
-const HEADER_BYTES: u32 = 52;
 const INITIAL_WINDOW: u32 = 10;
 const RECEIVE_WINDOW: u64 = 16 << 20;
 const MIN_RTO_NS: u64 = 200_000_000;
@@ -21,9 +19,9 @@ pub(super) fn tcp(
     (start_ns, stop_ns): (u64, u64),
     problems: &mut Vec<Problem>,
 ) -> Option<Tcp> {
-    let (least, most) = (HEADER_BYTES + 1, 65_535);
+    let (least, most) = (Tcp::HEADER_BYTES + 1, 65_535);
     let bytes = check_range(keys.bytes.as_ref(), BYTES, least..=most, "packets", problems);
-    let segment_bytes = u64::from(bytes.saturating_sub(HEADER_BYTES)).max(1);
+    let segment_bytes = u64::from(bytes.saturating_sub(Tcp::HEADER_BYTES)).max(1);
     let connections = keys.connections.as_ref();
     let window = keys.initial_window.as_ref();
     let rtt_ns = rtt_ns(keys, problems)?;
