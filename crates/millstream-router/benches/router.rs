@@ -1,9 +1,10 @@
 //! Forwarding from memory to memory on one core, with 60-byte frames (64 with FCS). Measures the IP
 //! fast path with 1, 3 and 64 paths and batches of 32 and 1, and the same work without scheduling.
 //!
-//! Each number is the median of seven runs of 0.2 s, the two variants in turn, in Mpps. Run `cargo
-//! bench -p millstream-router`. With `-- PATHS BATCH PACKETS` it routes that many packets once, for
-//! profilers and instruction counters.
+//! Each number is the median of seven runs of 0.2 s, the variants in turn, in Mpps. The last column
+//! is the cost of measuring sojourn times: the median difference of successive runs with and
+//! without, ns a packet. Run `cargo bench -p millstream-router`. With `-- PATHS BATCH PACKETS` it
+//! routes that many packets once, for profilers and instruction counters.
 
 use millstream::catalogue::{DisciplineRow, Options, StructureName};
 use millstream::{Contract, Link};
@@ -14,7 +15,8 @@ use millstream_router::{
     Batch, InputId, InputPlan, Machine, OutputId, OutputPlan, PathId, PathPlan, Plan, PortId,
     Process, Router, Stages, WhenFull,
 };
-use millstream_scenario::Match;
+use millstream_scenario::{Match, RouterScenario};
+use std::path::Path;
 
 const RUN_NS: u64 = 200_000_000;
 const RUNS: usize = 7;
@@ -40,6 +42,16 @@ fn function() -> Forwarder {
     let hop = NextHop { output: PortId(1), from: ROUTER, to: [2; 6] };
     routes.add("10.2.0.0/16".parse().expect("a prefix"), hop);
     Forwarder::new(routes)
+}
+
+/// Returns a scenario of `paths` paths without flows. The machine measures their sojourn times.
+fn scenario(paths: u16) -> RouterScenario {
+    let mut text = "[router]\n[[port]]\nname = 'a'\nkind = 'tap'\nrate = '1 Gbit/s'\n".to_owned();
+    text += "address = '10.1.0.1/24'\n";
+    for path in 0..paths {
+        text += &format!("[[path]]\nname = 'p{path}'\nqueue = 256\n");
+    }
+    RouterScenario::parse("bench", &text, Path::new("")).expect("a scenario")
 }
 
 fn classifier(paths: u16) -> Classifier {
@@ -71,13 +83,17 @@ fn bare(paths: u16, batch: usize) -> f64 {
 }
 
 /// Routes packets until `over` accepts the packets sent and the elapsed time, ns; returns Mpps.
-fn routed(paths: u16, batch: u32, over: impl Fn(u64, u64) -> bool) -> f64 {
+/// Measures their sojourn times, as a live router does, if `measures`.
+fn routed(paths: u16, batch: u32, measures: bool, over: impl Fn(u64, u64) -> bool) -> f64 {
     let clock = Clock::default();
     let pool = Pool::new(65_536);
     let mut machine = LiveMachine::new(clock, pool, classifier(paths), function());
     let frames = (0..paths).map(frame).collect();
     machine.add(MemoryPort::new(frames, u64::MAX), ROUTER, 1 << 46, 0);
     machine.add(MemoryPort::default(), ROUTER, 1 << 46, 0);
+    if measures {
+        machine.set_paths(&scenario(paths), &[]);
+    }
     let fair = DisciplineRow::parse("wf2q+").expect("in the catalogue");
     let link = Link { rate_bps: 1 << 46, overhead_bytes: 0 };
     let structure = if paths <= 16 { StructureName::Scan } else { StructureName::Heap };
@@ -162,18 +178,27 @@ fn main() {
     if let Some([paths, batch, packets]) = numbers() {
         let paths = u16::try_from(paths).expect("a number of paths");
         let batch = u32::try_from(batch).expect("a batch");
-        println!("{:.1} Mpps", routed(paths, batch, |sent, _| sent >= packets));
+        println!("{:.1} Mpps", routed(paths, batch, true, |sent, _| sent >= packets));
         return;
     }
     println!("router: memory to memory, 60-byte frames, one core, Mpps");
-    println!("{:>5} {:>5} {:>8} {:>8}", "paths", "batch", "bare", "routed");
+    println!(
+        "{:>5} {:>5} {:>8} {:>8} {:>10} {:>13}",
+        "paths", "batch", "bare", "routed", "unmeasured", "measuring, ns"
+    );
+    let over = |_, elapsed_ns| elapsed_ns >= RUN_NS;
     for (paths, batch) in [(1, 32), (1, 1), (3, 32), (3, 1), (64, 32)] {
-        let mut results = (Vec::new(), Vec::new());
+        let mut results = [const { Vec::new() }; 4];
         for _ in 0..RUNS {
-            results.0.push(bare(paths, batch as usize));
-            results.1.push(routed(paths, batch, |_, elapsed_ns| elapsed_ns >= RUN_NS));
+            let measured = routed(paths, batch, true, over);
+            let unmeasured = routed(paths, batch, false, over);
+            let difference_ns = 1e3 / measured - 1e3 / unmeasured;
+            let run = [bare(paths, batch as usize), measured, unmeasured, difference_ns];
+            results.iter_mut().zip(run).for_each(|(of, result)| of.push(result));
         }
-        let (bare, routed) = (median(results.0), median(results.1));
-        println!("{paths:5} {batch:5} {bare:8.1} {routed:8.1}");
+        let [bare, measured, unmeasured, difference_ns] = results.map(median);
+        println!(
+            "{paths:5} {batch:5} {bare:8.1} {measured:8.1} {unmeasured:10.1} {difference_ns:13.1}"
+        );
     }
 }

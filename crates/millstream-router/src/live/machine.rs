@@ -57,7 +57,6 @@ pub struct LiveMachine<P> {
     worked: CpuTimeSample,
     pool: Pool,
     delays: PathDelays,
-    /// What the flows of each path with flows are.
     /// The flows and hosts of paths with flows.
     flow_by: IdVec<PathId, Option<(FlowBy, Option<HostBy>)>>,
     flow_hasher: FlowHasher,
@@ -139,6 +138,9 @@ impl<P: Port> LiveMachine<P> {
     /// Notes that `path` received packets: their time, and their flow if the path has flows.
     #[inline]
     fn note_received(&mut self, received: &[(PathId, PacketHandle)]) {
+        if self.flow_by.is_empty() {
+            return;
+        }
         for (path, packet) in received {
             self.pool.set_stamp(*packet, self.delays.stamp(*path, self.now_ns));
             if let Some(Some((by, hosts_by))) = self.flow_by.get(*path) {

@@ -13,12 +13,10 @@ pub const BUFFER_BYTES: usize = 2_048;
 /// Distance between buffers, bytes. A power of two would map all headers to the same few cache
 /// sets.
 const STRIDE_BYTES: usize = BUFFER_BYTES + 64;
-/// Space before the first buffer. A packet's note lies in the bytes before its frame, in the cache
-/// line of its header.
+/// Space before the first buffer. The hashes of a packet's flow and host, 4 bytes each, lie before
+/// its frame, in the cache line of its header.
 const LEAD_BYTES: usize = 64;
-/// A note: the hashes of the flow and its host in 4 bytes each, and the stamp in 8.
-const STAMP_BYTES: usize = 8;
-const NOTE_BYTES: usize = 16;
+const HASH_BYTES: usize = 8;
 
 /// Handle: position and mask of the length.
 const LENGTH_SHIFT: u32 = 32;
@@ -60,6 +58,8 @@ pub struct Pool {
     free_remote: Vec<u32>,
     /// Scratch space for a frame with its tag.
     tagged: Vec<u8>,
+    /// A word for each packet: a run's words share a few cache lines.
+    stamps: Vec<u64>,
 }
 
 impl Pool {
@@ -70,7 +70,8 @@ impl Pool {
         let free = (0..buffers).rev().collect();
         let tagged = Vec::with_capacity(BUFFER_BYTES + TAG_BYTES);
         let bytes = vec![0; LEAD_BYTES + buffers as usize * STRIDE_BYTES];
-        Self { bytes, free, own: buffers, end: buffers, free_remote: Vec::new(), tagged }
+        let stamps = vec![0; buffers as usize];
+        Self { bytes, free, own: buffers, end: buffers, free_remote: Vec::new(), tagged, stamps }
     }
 
     /// Permits at least `buffers` buffers for packets from other cores.
@@ -80,6 +81,7 @@ impl Pool {
         let more = LEAD_BYTES + self.end as usize * STRIDE_BYTES - self.bytes.len();
         // Reserves address space only: pages are committed on first use.
         self.bytes.reserve_exact(more);
+        self.stamps.reserve_exact(self.end as usize - self.stamps.len());
         let others = (self.end - self.own) as usize;
         self.free_remote.reserve_exact(others - self.free_remote.len());
     }
@@ -116,6 +118,7 @@ impl Pool {
             return None;
         }
         self.bytes.resize(self.bytes.len() + STRIDE_BYTES, 0);
+        self.stamps.push(0);
         Some(allocated)
     }
 
@@ -146,10 +149,7 @@ impl Pool {
     /// Stores a word with a packet, which its buffer keeps until another packet is stamped there.
     #[inline]
     pub(crate) fn set_stamp(&mut self, handle: PacketHandle, stamp: u64) {
-        let at = start(number(handle)) - STAMP_BYTES;
-        if let Some(place) = self.bytes[at..].first_chunk_mut() {
-            *place = stamp.to_ne_bytes();
-        }
+        self.stamps[number(handle) as usize] = stamp;
     }
 
     /// Stores the hashes of a packet's flow with it.
@@ -157,7 +157,7 @@ impl Pool {
     pub(crate) fn set_flow(&mut self, handle: PacketHandle, of: FlowHashes) {
         let (at, _) = span(handle);
         let hashes = u64::from(of.host) << 32 | u64::from(of.flow);
-        self.bytes[at - NOTE_BYTES..at - STAMP_BYTES].copy_from_slice(&hashes.to_ne_bytes());
+        self.bytes[at - HASH_BYTES..at].copy_from_slice(&hashes.to_ne_bytes());
     }
 
     /// Returns the hashes of a packet's flow, if they were stored.
@@ -165,7 +165,7 @@ impl Pool {
     pub(crate) fn flow(&self, handle: PacketHandle) -> FlowHashes {
         let (at, _) = span(handle);
         let mut hashes = [0; 8];
-        hashes.copy_from_slice(&self.bytes[at - NOTE_BYTES..at - STAMP_BYTES]);
+        hashes.copy_from_slice(&self.bytes[at - HASH_BYTES..at]);
         let hashes = u64::from_ne_bytes(hashes);
         // The halves.
         #[allow(clippy::cast_possible_truncation)]
@@ -176,8 +176,7 @@ impl Pool {
     /// Returns the stamp of a packet, also after its buffer was released.
     #[inline]
     pub(crate) fn stamp(&self, handle: PacketHandle) -> u64 {
-        let at = start(number(handle)) - STAMP_BYTES;
-        self.bytes[at..].first_chunk().map_or(0, |stamp| u64::from_ne_bytes(*stamp))
+        self.stamps[number(handle) as usize]
     }
 
     /// Returns whether a packet entered its path's input queue from another core.

@@ -110,6 +110,9 @@ impl PathDelays {
     /// Counts the sojourn times of packets that a device took at `now_ns`.
     #[inline]
     pub(super) fn sent(&self, pool: &Pool, packets: &[PacketHandle], now_ns: u64) {
+        if self.histograms.is_empty() {
+            return;
+        }
         // Counting equal stamps together cost more: packets of several paths alternate, which no
         // branch predicts.
         for packet in packets {
