@@ -82,6 +82,14 @@ pub(crate) struct InitArguments {
     /// fabric: number of end-points
     #[arg(long, value_name = "N", value_parser = ["16", "64", "256"])]
     pub(crate) end_points: Option<String>,
+    /// router: rate up the line behind the outer interface, a little below the line's own; default:
+    /// the interface's speed
+    #[arg(long, value_name = "RATE", value_parser = millstream_scenario::parse_rate_bps)]
+    pub(crate) upload: Option<u64>,
+    /// router: rate down that line, a little below the line's own: what arrives there is scheduled,
+    /// too
+    #[arg(long, value_name = "RATE", value_parser = millstream_scenario::parse_rate_bps)]
+    pub(crate) download: Option<u64>,
     /// router: a path for each tin of CAKE's preset of this name, by code point
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) preset: Option<DiffservPreset>,

@@ -61,7 +61,7 @@ fn name(kind: InitKind) -> String {
 
 fn refuse_options_of_other_kinds(arguments: &InitArguments) -> Result<(), Failure> {
     let kind = arguments.kind;
-    let options: [(&str, bool, &[InitKind]); 7] = [
+    let options: [(&str, bool, &[InitKind]); 9] = [
         (
             "--rate",
             arguments.rate.is_some(),
@@ -77,6 +77,8 @@ fn refuse_options_of_other_kinds(arguments: &InitArguments) -> Result<(), Failur
         ("--capture", arguments.capture.is_some(), &[InitKind::Uplink]),
         ("--video", arguments.video.is_some(), &[InitKind::Media]),
         ("--calls", arguments.calls.is_some(), &[InitKind::Voice]),
+        ("--upload", arguments.upload.is_some(), &[InitKind::Router]),
+        ("--download", arguments.download.is_some(), &[InitKind::Router]),
         ("--preset", arguments.preset.is_some(), &[InitKind::Router]),
         ("--end-points", arguments.end_points.is_some(), &[InitKind::Fabric]),
     ];
@@ -197,6 +199,10 @@ impl Answers<'_> {
             None => format!("\"{default}/24\""),
         };
         let rate = |interface: &Interface| exact_rate(interface.speed_bps.unwrap_or(1_000_000_000));
+        let wan_rate = self.arguments.upload.map_or_else(|| rate(&wan), exact_rate);
+        let download = self.arguments.download.map_or_else(String::new, |rate_bps| {
+            include_str!("init/download.toml").replace("{rate}", &exact_rate(rate_bps))
+        });
         let gateway = wan
             .address
             .and_then(|_| interfaces::gateway(&wan.name))
@@ -208,7 +214,8 @@ impl Answers<'_> {
                 ("lan_rate", rate(&lan)),
                 ("lan_address", address(&lan, "10.1.0.1")),
                 ("wan", wan.name.clone()),
-                ("wan_rate", rate(&wan)),
+                ("wan_rate", wan_rate),
+                ("download", download),
                 ("wan_address", address(&wan, "10.2.0.1")),
                 ("gateway", gateway.to_string()),
                 ("paths", paths::paths(self.arguments.preset)),

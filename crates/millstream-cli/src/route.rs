@@ -447,6 +447,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
             PortKind::Tap(name) => format!("TAP device {name}"),
             PortKind::Tun(name) => format!("TUN device {name}"),
             PortKind::Pcap(..) => "captures".to_owned(),
+            PortKind::Ingress(of) => format!("ingress of {}", scenario.ports[*of].name),
         };
         vec![port.name.clone(), kind, human::rate(port.rate_bps), port.discipline.name.to_owned()]
     });

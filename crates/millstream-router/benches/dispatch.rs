@@ -134,6 +134,7 @@ fn run(stages: Stages, paths: u32) -> (f64, f64) {
                 ..Options::default()
             },
             structure: if paths <= 16 { StructureName::Scan } else { StructureName::Heap },
+            is_ingress: false,
         }],
     };
     let mut router = Router::new(&plan, machine).expect("the contracts are complete");

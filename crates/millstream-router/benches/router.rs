@@ -105,6 +105,7 @@ fn routed(paths: u16, batch: u32, measures: bool, over: impl Fn(u64, u64) -> boo
         discipline: fair,
         options: Options { link, ..Options::default() },
         structure,
+        is_ingress: false,
     };
     let input = InputPlan { reservation: 1_000_000, throttle: None, when_full: WhenFull::Wait };
     let idle = InputPlan { reservation: 1, ..input };

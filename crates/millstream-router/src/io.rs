@@ -1,6 +1,7 @@
 //! Ports: AF_PACKET, AF_XDP, TAP, TUN and pcap files behind the trait [`port::Port`].
 
 pub(crate) mod capture;
+pub(crate) mod ingress;
 pub(crate) mod interface;
 pub(crate) mod memory;
 pub(crate) mod port;

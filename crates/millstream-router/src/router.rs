@@ -89,6 +89,8 @@ pub struct Router<M> {
     room: usize,
     read: Vec<(PathId, PacketHandle)>,
     chosen: Vec<PacketHandle>,
+    /// The paths of chosen packets that go on to another output.
+    passed_by: Vec<PathId>,
     /// The packets of a batch at their function.
     batch_packets: Vec<PacketHandle>,
     /// The function's verdicts on the packets of a batch.
@@ -134,6 +136,7 @@ impl<M: Machine> Router<M> {
             room: 0,
             read: Vec::new(),
             chosen: Vec::new(),
+            passed_by: Vec::new(),
             batch_packets: Vec::new(),
             verdicts: Vec::new(),
             made: Vec::new(),

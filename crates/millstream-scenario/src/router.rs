@@ -62,6 +62,9 @@ pub enum PortKind {
     Tun(String),
     /// The capture that is read, and the capture that is written.
     Pcap(Option<PathBuf>, Option<PathBuf>),
+    /// No device: the link that packets pass after the port of this index, in file order, has
+    /// received them and before they leave by another port.
+    Ingress(usize),
 }
 
 /// How a router reads its ports.
@@ -370,7 +373,26 @@ pub struct RouterScenario {
     pub routes: Vec<Route>,
 }
 
+impl RouterPort {
+    /// Returns whether the port is the link of another port's arrivals.
+    #[must_use]
+    pub fn is_ingress(&self) -> bool {
+        matches!(self.kind, PortKind::Ingress(_))
+    }
+}
+
 impl RouterScenario {
+    /// Returns whether packets of `path` may pass the link of `port`, an index in file order: they
+    /// may leave by it, or it is the ingress of a port where they may arrive.
+    #[must_use]
+    pub fn may_pass(&self, path: &RouterPath, port: usize) -> bool {
+        path.action == PathAction::Forward
+            && match self.ports[port].kind {
+                PortKind::Ingress(of) => path.matches.port.is_none_or(|arrives| arrives == of),
+                _ => path.to.is_none_or(|to| to == port),
+            }
+    }
+
     /// Deprecated alias of [`is_router_file`](Self::is_router_file).
     #[deprecated(note = "renamed to `is_router_file`")]
     #[must_use]
@@ -462,6 +484,45 @@ mod tests {
             assert!(
                 problems.iter().any(|of| of.to_string().contains(message)),
                 "{router} {path}: {problems:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn ingress_ports_name_a_port_that_receives() {
+        let problems = |cores: &str, ingress: &str, path: &str| -> Vec<String> {
+            let text = format!(
+                "[router]\n{cores}\n[[port]]\nname = \"wan\"\nkind = \"tap\"\n\
+                 rate = \"1 Gbit/s\"\naddress = \"10.1.0.1/24\"\n[[port]]\nname = \"down\"\n\
+                 kind = \"ingress\"\nrate = \"10 Mbit/s\"\n{ingress}\n\
+                 [[path]]\nname = \"p\"\n{path}\n"
+            );
+            match RouterScenario::parse("test.toml", &text, Path::new("")) {
+                Ok(scenario) => {
+                    assert_eq!(scenario.ports[1].kind, PortKind::Ingress(0));
+                    Vec::new()
+                }
+                Err(error) => error.problems.iter().map(ToString::to_string).collect(),
+            }
+        };
+        let of = "of = \"wan\"";
+        assert_eq!(problems("", of, ""), [""; 0]);
+        let second = "of = \"wan\"\n[[port]]\nname = \"b\"\nkind = \"ingress\"\n\
+                      rate = \"1 Mbit/s\"\nof = \"wan\"";
+        for (cores, ingress, path, message) in [
+            ("", "", "", "port `down` has no `of`"),
+            ("", "of = \"lan\"", "", "there is no port `lan`"),
+            ("", "of = \"down\"", "", "`down` is an ingress port and receives nothing"),
+            ("", second, "", "port `wan` has two ingress ports"),
+            ("", &format!("{of}\nmac = \"02:00:00:00:00:01\""), "", "`mac` does not belong"),
+            ("", of, "to = \"down\"", "port `down` is an ingress port"),
+            ("", of, "match = { port = \"down\" }", "port `down` is an ingress port"),
+            ("cores = 2", of, "core = 1", "an ingress port in a router of 2 cores"),
+        ] {
+            let problems = problems(cores, ingress, path);
+            assert!(
+                problems.iter().any(|problem| problem.contains(message)),
+                "{ingress} {path}: {problems:?}"
             );
         }
     }

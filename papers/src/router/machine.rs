@@ -209,6 +209,7 @@ impl Setup {
                     discipline: fair,
                     options: Options { link, ..Options::default() },
                     structure: StructureName::Scan,
+                    is_ingress: false,
                 })
                 .collect(),
         };

@@ -26,6 +26,7 @@ fn check_accepts_every_new_file() {
         ("voice", vec!["--calls", "7"]),
         ("voice", vec!["--calls", "1000", "--rate", "1 Gbit/s"]),
         ("router", vec![]),
+        ("router", vec!["--upload", "9.5 Mbit/s", "--download", "48 Mbit/s"]),
         ("router", vec!["--preset", "besteffort"]),
         ("router", vec!["--preset", "diffserv4"]),
         ("router", vec!["--preset", "diffserv8"]),
@@ -124,6 +125,7 @@ fn init_rejects_what_it_cannot_use() {
     for (arguments, part) in [
         (&["uplink", "--calls", "3"][..], "--calls is for: voice"),
         (&["uplink", "--interface", "nope0"], "there is no interface `nope0`"),
+        (&["voice", "--download", "5 Mbit/s"], "--download is for: router"),
         (&["uplink", "--preset", "diffserv4"], "--preset is for: router"),
         (&["router", "--preset", "diffserv5"], "besteffort, diffserv4, diffserv8"),
         (&["router", "--interface", "lo"], "--interface twice"),

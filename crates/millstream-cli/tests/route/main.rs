@@ -3,6 +3,7 @@
 
 mod cores;
 mod firewall;
+mod ingress;
 mod ipv6;
 mod nat;
 mod network;

@@ -136,14 +136,16 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &IdVec<ProcessId, u64>) 
         // A capture file can wait; a device cannot.
         when_full: match port.kind {
             PortKind::Pcap(..) => WhenFull::Wait,
-            PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Tun(_) => WhenFull::Drop,
+            PortKind::Interface(..)
+            | PortKind::Tap(_)
+            | PortKind::Tun(_)
+            | PortKind::Ingress(_) => WhenFull::Drop,
         },
     });
     let path_plans =
         scenario.paths.iter().zip(&reservations[ports..]).map(|(path, reservation)| {
             let drops = path.action == PathAction::Drop;
-            let leaves = |port: &usize| !drops && path.to.is_none_or(|to| to == *port);
-            let outputs = (0..ports).filter(leaves);
+            let outputs = (0..ports).filter(|port| scenario.may_pass(path, *port));
             let queue = if drops { 0 } else { path.queue };
             PathPlan {
                 reservation: *reservation,
@@ -163,6 +165,7 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &IdVec<ProcessId, u64>) 
             ..Options::default()
         },
         structure: port.structure,
+        is_ingress: port.is_ingress(),
     });
     Plan {
         stages: Stages::Three,

@@ -8,6 +8,7 @@ use std::{fs, io};
 use crate::error::PortError;
 use crate::ids::{CoreId, IdVec, InputId, OutputId, PathId, PortId, ProcessId};
 use crate::io::capture::CapturePort;
+use crate::io::ingress::IngressPort;
 use crate::io::interface::{InterfacePort, xdp_conflict};
 use crate::io::port::Port;
 use crate::io::tap::TapPort;
@@ -251,9 +252,11 @@ impl LiveRouter {
             // The kernel has a separate interface for each VLAN.
             PortKind::Interface(name, _) if port.vlan.is_none() => Some((name.clone(), PortId(at))),
             // The kernel is the peer of a TAP or TUN device.
-            PortKind::Interface(..) | PortKind::Tap(_) | PortKind::Tun(_) | PortKind::Pcap(..) => {
-                None
-            }
+            PortKind::Interface(..)
+            | PortKind::Tap(_)
+            | PortKind::Tun(_)
+            | PortKind::Pcap(..)
+            | PortKind::Ingress(_) => None,
         });
         netlink::follow(interfaces.collect(), control)
     }
@@ -520,6 +523,7 @@ fn open(
             let capture = CapturePort::open(name, input, output, clock.clone())?;
             Box::new(capture.with_padding(port.pads_truncated))
         }
+        PortKind::Ingress(_) => Box::new(IngressPort),
     })
 }
 
@@ -531,6 +535,7 @@ fn hardware_address(port: &RouterPort) -> Result<[u8; 6], PortError> {
         }
         (None, PortKind::Tun(_)) => Ok(tun::DEFAULT_MAC),
         (None, PortKind::Pcap(..)) => Err(PortError::new(&port.name, "it has no hardware address")),
+        (None, PortKind::Ingress(_)) => Ok([0; 6]),
     }
 }
 

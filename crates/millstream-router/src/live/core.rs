@@ -1,6 +1,6 @@
 //! One core of a router: its ports, processes and scheduler.
 
-use millstream_scenario::{PathAction, RouterScenario};
+use millstream_scenario::{PathAction, PortKind, RouterPort, RouterScenario};
 use millstream_sync::clock::tsc::Clock;
 use rustix::thread::set_current_timer_slack;
 use std::num::NonZeroU64;
@@ -122,6 +122,7 @@ impl Core {
         machine.set_extensions(extensions, &[]);
         machine.set_proxies(&scenario, &[]);
         machine.set_paths(&scenario, &[]);
+        machine.set_ingress(ingress_links(&scenario));
         set_ports(&mut machine, &scenario);
         let mut router = Router::new(&plan(&scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
@@ -406,6 +407,18 @@ impl Core {
 }
 
 /// Sets the configured addresses, bursts and address translation of every port.
+/// Returns the ingress link of each port; empty if no port has one.
+fn ingress_links(scenario: &RouterScenario) -> IdVec<PortId, Option<OutputId>> {
+    if !scenario.ports.iter().any(RouterPort::is_ingress) {
+        return IdVec::new();
+    }
+    let link_of = |port| {
+        let is_of = |other: &RouterPort| other.kind == PortKind::Ingress(port);
+        scenario.ports.iter().position(is_of).map(OutputId)
+    };
+    (0..scenario.ports.len()).map(link_of).collect()
+}
+
 fn set_ports(machine: &mut LiveMachine<Box<dyn Port>>, scenario: &RouterScenario) {
     for (at, port) in scenario.ports.iter().enumerate() {
         let at = PortId(at);

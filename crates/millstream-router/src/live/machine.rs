@@ -2,6 +2,7 @@
 
 mod addresses;
 mod delays;
+mod ingress;
 mod local_services;
 mod nat;
 mod ports;
@@ -40,6 +41,7 @@ use crate::router::machine::{
 };
 use addresses::{LocalAddresses, LocalDestination};
 use delays::PathDelays;
+use ingress::IngressLinks;
 use local_services::{LocalServices, Network};
 use nat::PortNats;
 pub use ports::PortCounters;
@@ -57,6 +59,7 @@ pub struct LiveMachine<P> {
     worked: CpuTimeSample,
     pool: Pool,
     delays: PathDelays,
+    ingress: IngressLinks,
     /// The flows and hosts of paths with flows.
     flow_by: IdVec<PathId, Option<(FlowBy, Option<HostBy>)>>,
     flow_hasher: FlowHasher,
@@ -91,6 +94,7 @@ impl<P: Port> LiveMachine<P> {
             worked,
             pool,
             delays: PathDelays::default(),
+            ingress: IngressLinks::default(),
             flow_by: IdVec::new(),
             flow_hasher: FlowHasher::default(),
             ports: Ports::default(),
@@ -135,9 +139,18 @@ impl<P: Port> LiveMachine<P> {
         self.flow_by = scenario.paths.iter().map(flows).collect();
     }
 
-    /// Notes that `path` received packets: their time, and their flow if the path has flows.
+    /// Sets the ingress link of each port, if it has one: the packets that it receives pass this
+    /// output before they leave by another. An output that is not an ingress link must not be
+    /// named.
+    pub fn set_ingress(&mut self, links: IdVec<PortId, Option<OutputId>>) {
+        self.ingress = IngressLinks::new(links);
+    }
+
+    /// Notes packets with their paths, which `port` received, or which the router made: their time,
+    /// and their flow if the path has flows.
     #[inline]
-    fn note_received(&mut self, received: &[(PathId, PacketHandle)]) {
+    fn note_received(&mut self, port: Option<PortId>, received: &[(PathId, PacketHandle)]) {
+        self.ingress.received(&mut self.pool, port, received);
         if self.flow_by.is_empty() {
             return;
         }
@@ -497,7 +510,7 @@ impl<P: Port> LiveMachine<P> {
         let room = (&mut self.pool, most);
         self.proxies.make(path, room, &mut context, self.now_ns, &mut made);
         for packet in made.drain(..) {
-            self.note_received(&[(path, packet)]);
+            self.note_received(None, &[(path, packet)]);
             into.push((self.route_made(path, packet), packet));
         }
         self.made = made;
@@ -561,7 +574,7 @@ impl<P: Port> Machine for LiveMachine<P> {
             }
         }
         self.received = received;
-        self.note_received(&into[before..]);
+        self.note_received(Some(port), &into[before..]);
         count
     }
 
@@ -595,7 +608,9 @@ impl<P: Port> Machine for LiveMachine<P> {
                 self.drop_oversized(path, *packet, output)
             }
             Ok(output) if !self.translate(output, *packet) => Verdict::Drop,
-            Ok(output) => Verdict::Send(output.into()),
+            Ok(output) => {
+                Verdict::Send(self.ingress.first_output(&mut self.pool, *packet, output.into()))
+            }
             Err(why) => self.hold_or_drop(path, *packet, why),
         }
     }
@@ -618,7 +633,9 @@ impl<P: Port> Machine for LiveMachine<P> {
     fn transmit(&mut self, output: OutputId, packets: &[PacketHandle]) -> usize {
         let port = output.into();
         let (taken, now_ns) = self.ports.transmit(port, &mut self.pool, packets, &self.clock);
-        self.delays.sent(&self.pool, &packets[..taken], now_ns);
+        if !self.ingress.contains(output) {
+            self.delays.sent(&self.pool, &packets[..taken], now_ns);
+        }
         taken
     }
 
@@ -678,6 +695,11 @@ impl<P: Port> PacedLinks for LiveMachine<P> {
     #[inline]
     fn idle_ns(&self, output: OutputId, now_ns: u64) -> u64 {
         self.ports.link(output.into()).idle_ns(now_ns)
+    }
+
+    #[inline]
+    fn next_output(&self, packet: PacketHandle) -> OutputId {
+        IngressLinks::next_output(&self.pool, packet)
     }
 }
 

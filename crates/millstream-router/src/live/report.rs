@@ -29,7 +29,7 @@ pub enum Ended {
 pub struct PortReport {
     /// The port's name.
     pub name: String,
-    /// Packets taken from the device.
+    /// Packets taken from the device; of an ingress port, those that have passed its link.
     pub received: u64,
     /// Received packets that are neither IPv4 nor IPv6, not for the port's address, or of no path.
     pub unclassified: u64,

@@ -114,7 +114,8 @@ pub(crate) fn report(of: &ReportContext, snapshot: CoreSnapshot) -> Report {
         let unsupported = counters.unusable.saturating_sub(snapshot.unknown_vlan);
         PortReport {
             name: port.name.clone(),
-            received: counters.received,
+            // An ingress link receives what it passes on.
+            received: if port.is_ingress() { counters.transmitted } else { counters.received },
             unclassified: snapshot.unclassified - counters.unusable - counters.for_router,
             unsupported,
             unknown_vlan: snapshot.unknown_vlan,

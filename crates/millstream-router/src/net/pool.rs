@@ -13,10 +13,11 @@ pub const BUFFER_BYTES: usize = 2_048;
 /// Distance between buffers, bytes. A power of two would map all headers to the same few cache
 /// sets.
 const STRIDE_BYTES: usize = BUFFER_BYTES + 64;
-/// Space before the first buffer. The hashes of a packet's flow and host, 4 bytes each, lie before
-/// its frame, in the cache line of its header.
+/// Space before the first buffer. Notes about a packet lie before its frame, in the cache line of
+/// its header: an output in 4 bytes, and the hashes of its flow and its host in 4 bytes each.
 const LEAD_BYTES: usize = 64;
 const HASH_BYTES: usize = 8;
+const OUTPUT_BYTES: usize = 4;
 
 /// Handle: position and mask of the length.
 const LENGTH_SHIFT: u32 = 32;
@@ -171,6 +172,22 @@ impl Pool {
         #[allow(clippy::cast_possible_truncation)]
         let (flow, host) = (hashes as u32, (hashes >> 32) as u32);
         FlowHashes { flow, host }
+    }
+
+    /// Stores the number of an output with a packet.
+    #[inline]
+    pub(crate) fn set_output(&mut self, handle: PacketHandle, output: u32) {
+        let end = start(number(handle)) - HASH_BYTES;
+        self.bytes[end - OUTPUT_BYTES..end].copy_from_slice(&output.to_ne_bytes());
+    }
+
+    /// Returns the number of an output that was stored with a packet.
+    #[inline]
+    pub(crate) fn output(&self, handle: PacketHandle) -> u32 {
+        let end = start(number(handle)) - HASH_BYTES;
+        let mut output = [0; OUTPUT_BYTES];
+        output.copy_from_slice(&self.bytes[end - OUTPUT_BYTES..end]);
+        u32::from_ne_bytes(output)
     }
 
     /// Returns the stamp of a packet, also after its buffer was released.

@@ -225,6 +225,7 @@ mod tests {
             discipline: DisciplineRow::parse("wf2q+").expect("in the catalogue"),
             options: Options { link, ..Options::default() },
             structure: StructureName::Scan,
+            is_ingress: false,
         };
         let plan = Plan {
             stages: Stages::Three,

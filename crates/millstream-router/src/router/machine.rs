@@ -151,6 +151,16 @@ pub trait PacedLinks {
     fn idle_ns(&self, _output: OutputId, _now_ns: u64) -> u64 {
         0
     }
+
+    /// Returns the output of a packet that has passed an
+    /// [ingress link](crate::OutputPlan::is_ingress).
+    ///
+    /// # Panics
+    /// The default panics: a machine with ingress links implements it.
+    #[inline]
+    fn next_output(&self, _packet: PacketHandle) -> OutputId {
+        unimplemented!("the machine has no ingress links")
+    }
 }
 
 /// Optional: the flows of packets, for output queues by flow.

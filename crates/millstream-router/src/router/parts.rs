@@ -68,6 +68,8 @@ impl Path {
 pub(super) struct Output {
     /// Whether another core's router writes to it.
     pub(super) is_remote: bool,
+    /// Whether its packets go on to another output.
+    pub(super) is_ingress: bool,
     /// Whether rate caps held back all waiting packets at the last decision.
     pub(super) held_back: bool,
     pub(super) throttle: Option<Throttle>,
@@ -121,6 +123,7 @@ impl Parts {
             let (time, paths) = (LinkTime::new(output, capped), Vec::new());
             outputs.push(Output {
                 is_remote: false,
+                is_ingress: output.is_ingress,
                 held_back: false,
                 throttle,
                 link,

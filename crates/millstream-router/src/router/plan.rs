@@ -94,6 +94,8 @@ pub struct OutputPlan {
     pub options: Options,
     /// The queue structure that finds the next path.
     pub structure: StructureName,
+    /// Whether packets go on to another output: it is the link of an input's packets.
+    pub is_ingress: bool,
 }
 
 /// The plan of a router.

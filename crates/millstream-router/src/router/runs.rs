@@ -345,14 +345,19 @@ impl<M: Machine> Router<M> {
         }
         let (of, paths, cpu) = (&mut self.outputs[output], &mut self.paths, &self.cpu);
         let (freed, numbers, machine) = (&mut self.freed, self.numbers, &self.machine);
+        let (is_ingress, passed_by) = (of.is_ingress, &mut self.passed_by);
         let mut fit = fit;
         // First as many packets as fit at the longest length; then more, by their real lengths.
         while chosen.len() < fit {
             of.link.decide_all(link_ns, fit - chosen.len(), &mut self.events, |departure| {
                 let id = of.paths[departure.stream.index()];
                 let path = &mut paths[id];
-                path.counters.sent += 1;
-                path.counters.sent_bytes += u64::from(departure.bytes);
+                if is_ingress {
+                    passed_by.push(id);
+                } else {
+                    path.counters.sent += 1;
+                    path.counters.sent_bytes += u64::from(departure.bytes);
+                }
                 chosen.push(PacketHandle::from_bits(departure.tag));
                 if path.is_remote {
                     machine.left_output(id, output);
@@ -380,6 +385,9 @@ impl<M: Machine> Router<M> {
         }
         self.apply_link_events(output);
         let taken = self.machine.transmit(output, &chosen);
+        if is_ingress {
+            self.pass_on(&chosen[..taken]);
+        }
         let idle_ns = self.machine.idle_ns(output, self.now_ns);
         let of = &mut self.outputs[output];
         // The chosen packets waited until now: the thread may have been preempted since.
@@ -402,6 +410,18 @@ impl<M: Machine> Router<M> {
             }
         }
         u32::try_from(taken).unwrap_or(u32::MAX)
+    }
+
+    /// Puts packets that an ingress link has sent into the queues of the outputs by which they
+    /// leave. Each path's process has left room there when it forwarded them.
+    #[cold]
+    fn pass_on(&mut self, packets: &[PacketHandle]) {
+        let mut passed_by = std::mem::take(&mut self.passed_by);
+        for (path, packet) in passed_by.drain(..).zip(packets) {
+            let verdict = Verdict::Send(self.machine.next_output(*packet));
+            self.put_by_verdict(path, self.now_ns, verdict, &[*packet]);
+        }
+        self.passed_by = passed_by;
     }
 
     /// Marks and drops the packets that the link's scheduler has chosen for it.

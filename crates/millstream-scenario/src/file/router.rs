@@ -81,6 +81,9 @@ pub(crate) enum PortKind {
     Tun,
     /// Capture files instead of a device.
     Pcap,
+    /// No device: the link that packets pass after the port `of` has received them, before they
+    /// leave by another port. It schedules what arrives, as Linux does by an IFB device.
+    Ingress,
 }
 
 /// An address with its prefix length, or a list of such addresses.
@@ -105,6 +108,9 @@ pub(crate) struct PortTable {
     pub(crate) kind: PortKind,
     /// The name of the interface or device; default: the port's name.
     pub(crate) interface: Option<String>,
+    /// Ingress: the port whose received packets pass this link. Required.
+    #[schemars(with = "Option<String>")]
+    pub(crate) of: Option<Spanned<String>>,
     /// Interface: how packets are read and written; default "packet".
     pub(crate) io: Option<InterfaceIo>,
     /// The index of the core that reads and writes the port, from 0; default 0.

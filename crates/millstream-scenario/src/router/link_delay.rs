@@ -22,11 +22,17 @@ impl RouterScenario {
             if path.action == PathAction::Drop {
                 return Err("it drops its packets".to_owned());
             }
-            let leaves = |port: &usize| may_leave(path, *port);
-            let ports = (0..self.ports.len()).filter(leaves);
-            ports
-                .map(|port| self.delay_at(number, port, longest_bytes[port]))
-                .try_fold(0, |longest, delay| Ok(longest.max(delay?)))
+            let longest = |is_ingress: bool| {
+                let ports = (0..self.ports.len()).filter(|port| {
+                    self.may_pass(path, *port) && self.ports[*port].is_ingress() == is_ingress
+                });
+                ports
+                    .map(|port| self.delay_at(number, port, longest_bytes[port]))
+                    .try_fold(0, |longest: u64, delay| Ok::<_, String>(longest.max(delay?)))
+            };
+            // Servers in series delay a burst once, so the sum is a bound. Rate caps after the
+            // first do not add to it (Le Boudec and Thiran 2001, section 1.5.3).
+            Ok(longest(true)?.saturating_add(longest(false)?))
         };
         self.paths.iter().enumerate().map(delay).collect()
     }
@@ -41,7 +47,7 @@ impl RouterScenario {
             let other = "; \"wf2q+\" guarantees rates";
             return Err(format!("{} at `{name}` guarantees no rate{other}", discipline.name));
         };
-        let sharing = self.paths.iter().enumerate().filter(|(_, of)| may_leave(of, port));
+        let sharing = self.paths.iter().enumerate().filter(|(_, of)| self.may_pass(of, port));
         let sharing: Vec<(usize, &RouterPath)> = sharing.collect();
         let capped = |(other, of): &&(usize, &RouterPath)| {
             *other != path && of.contract.is_limited() && guarantee.others_ungated
@@ -67,11 +73,6 @@ impl RouterScenario {
         })?;
         Ok(delay_ns.saturating_add(port.line_burst_ns))
     }
-}
-
-/// Returns whether packets of `path` may leave by `port`.
-fn may_leave(path: &RouterPath, port: usize) -> bool {
-    path.action == PathAction::Forward && path.to.is_none_or(|to| to == port)
 }
 
 #[cfg(test)]
@@ -105,6 +106,31 @@ mod tests {
         let bound_ns = 3_200_000 + 1_200_000 + 100_000 + 1;
         assert_eq!(both[0], Ok(bound_ns));
         assert_eq!(both[1], Err("it has no `max-rate`: any burst may arrive".to_owned()));
+    }
+
+    #[test]
+    fn the_bounds_of_an_ingress_link_and_of_the_egress_add_up() {
+        let text = |port: &str| {
+            format!(
+                "[router]\n[[port]]\nname = \"lan\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n\
+                 address = \"10.1.0.1/24\"\n\
+                 [[port]]\nname = \"wan\"\nkind = \"tap\"\nrate = \"1 Gbit/s\"\n\
+                 [[port]]\nname = \"down\"\nkind = \"ingress\"\nof = \"wan\"\n\
+                 rate = \"10 Mbit/s\"\n\
+                 [[path]]\nname = \"voice\"\nmatch = {{ port = \"{port}\" }}\n\
+                 max-rate = \"1 Mbit/s\"\nburst = \"1000 B\"\n\
+                 [[path]]\nname = \"bulk\"\nweight = 3\n"
+            )
+        };
+        let bound = |port: &str| {
+            let scenario = RouterScenario::parse("test.toml", &text(port), Path::new("")).unwrap();
+            scenario.link_delays_ns(&[1_500; 3])[0].clone()
+        };
+        // At 1 Gbit/s: 1000 bytes at a quarter of the rate, a packet of 1500 bytes, 100 µs of the
+        // device, and 1 ns. At 10 Mbit/s a hundred times as long, but for the device.
+        let egress_ns = 32_000 + 12_000 + 100_000 + 1;
+        assert_eq!(bound("lan"), Ok(egress_ns));
+        assert_eq!(bound("wan"), Ok(egress_ns + 3_200_000 + 1_200_000 + 100_000 + 1));
     }
 
     #[test]

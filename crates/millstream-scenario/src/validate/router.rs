@@ -2,6 +2,7 @@
 
 mod address;
 mod cores;
+mod ingress;
 mod input;
 mod nat;
 mod proxy;
@@ -96,8 +97,9 @@ pub(crate) fn validate_router(
     }
     let gather_ns = router.gather.as_ref().map_or(GATHER_NS, |gather| gather.get_ref().0);
     let status = router.status.as_ref().and_then(|text| loopback(text, &mut problems));
+    let ports = file.port.iter();
     let ports: Vec<Option<RouterPort>> =
-        file.port.iter().map(|table| port(table, file.path.len(), folder, &mut problems)).collect();
+        ports.map(|table| port(table, &known, file.path.len(), folder, &mut problems)).collect();
     let queued = file.path.iter().filter(|path| !drops(path.get_ref()));
     let weights = queued.map(|path| path.get_ref().weight.as_ref());
     let weights = weights.map(|weight| weight.map_or(1, |weight| *weight.get_ref()));
@@ -127,6 +129,7 @@ pub(crate) fn validate_router(
         })
         .collect();
     vlan::shared(&file, &ports, &mut problems);
+    ingress::check(&file, &ports, &mut problems);
     nat::hosts(&file, &ports, &mut problems);
     let cores = cores::count(router.cores.as_ref(), &mut problems);
     cores::shared(&file, cores, &ports, &paths, &mut problems);
@@ -249,6 +252,7 @@ fn reservation(
 /// Validates a port that `paths` paths share.
 fn port(
     spanned: &Spanned<PortTable>,
+    known: &[&str],
     paths: usize,
     folder: &Path,
     problems: &mut Vec<Problem>,
@@ -261,18 +265,25 @@ fn port(
         problems.push(Problem::new(table.name.span(), message).help("take it out"));
     };
     let is_pcap = matches!(table.kind, KindName::Pcap);
-    for (key, given, of_pcap) in [
-        ("interface", table.interface.is_some(), false),
-        ("input", table.input.is_some(), true),
-        ("pad-truncated", table.pad_truncated.is_some(), true),
-        ("output", table.output.is_some(), true),
+    let is_ingress = matches!(table.kind, KindName::Ingress);
+    let is_device = !is_pcap && !is_ingress;
+    for (key, given, belongs) in [
+        ("interface", table.interface.is_some(), is_device),
+        ("of", table.of.is_some(), is_ingress),
+        ("input", table.input.is_some(), is_pcap),
+        ("pad-truncated", table.pad_truncated.is_some(), is_pcap),
+        ("output", table.output.is_some(), is_pcap),
+        ("io", table.io.is_some(), matches!(table.kind, KindName::Interface)),
+        ("vlan", table.vlan.is_some(), !is_ingress),
+        ("pcp", table.pcp.is_some(), !is_ingress),
+        ("mac", table.mac.is_some(), !is_ingress),
+        ("address", table.address.is_some(), !is_ingress),
+        ("nat", table.nat.is_some(), !is_ingress),
+        ("input-reservation", table.input_reservation.is_some(), !is_ingress),
     ] {
-        if given && is_pcap != of_pcap {
+        if given && !belongs {
             refuse(key, problems);
         }
-    }
-    if table.io.is_some() && !matches!(table.kind, KindName::Interface) {
-        refuse("io", problems);
     }
     let kind = match table.kind {
         KindName::Interface => PortKind::Interface(interface(), table.io.unwrap_or_default()),
@@ -287,6 +298,7 @@ fn port(
             let file = |file: &Option<String>| file.as_ref().map(|file| folder.join(file));
             PortKind::Pcap(file(&table.input), file(&table.output))
         }
+        KindName::Ingress => PortKind::Ingress(ingress::of(table, known, problems)?),
     };
     if is_pcap && table.mac.is_none() {
         let message = format!("port `{name}` has no hardware address");

@@ -292,6 +292,7 @@ fn plan(rate_bps: u64) -> Plan {
             discipline: DisciplineRow::parse("wf2q+").expect("in the catalogue"),
             options: Options { link, ..Options::default() },
             structure: StructureName::Scan,
+            is_ingress: false,
         }],
     }
 }

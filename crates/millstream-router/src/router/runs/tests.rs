@@ -112,6 +112,7 @@ fn router_with(machine: StoppedMachine, contract: Contract) -> Router<StoppedMac
             discipline: DisciplineRow::parse("wf2q+").expect("in the catalogue"),
             options: Options { link, ..Options::default() },
             structure: StructureName::Scan,
+            is_ingress: false,
         }],
     };
     Router::new(&plan, machine).expect("the plan is valid")

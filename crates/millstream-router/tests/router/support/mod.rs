@@ -35,6 +35,7 @@ pub(crate) fn output(reservation: u32, discipline: &str, rate_pps: u64) -> Outpu
         discipline: DisciplineRow::parse(discipline).unwrap(),
         options,
         structure: StructureName::Scan,
+        is_ingress: false,
     }
 }
 

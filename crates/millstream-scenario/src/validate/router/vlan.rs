@@ -107,5 +107,6 @@ fn device(kind: &PortKind) -> String {
             let files: Vec<_> = files.map(|file| file.display().to_string()).collect();
             files.join("`, `")
         }
+        PortKind::Ingress(of) => format!("ingress of port {of}"),
     }
 }

@@ -121,6 +121,7 @@ fn paced_plan(discipline: &str, rate_bps: u64, batch: u32) -> Plan {
             discipline: DisciplineRow::parse(discipline).unwrap(),
             options: Options { link, ..Options::default() },
             structure: StructureName::Scan,
+            is_ingress: false,
         }],
     }
 }
