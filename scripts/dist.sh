@@ -171,6 +171,8 @@ crates() {
         chosen+=(-p "$crate")
     done
     cargo publish --dry-run --quiet --locked --allow-dirty "${chosen[@]}"
+    # A dry run keeps the packages in a folder of its own.
+    cargo package --no-verify --quiet --locked --allow-dirty "${chosen[@]}"
     for crate in "${chosen[@]}"; do
         [[ $crate = -p ]] || cp "$target/package/$crate-$version.crate" dist/
     done
