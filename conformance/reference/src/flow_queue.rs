@@ -287,23 +287,24 @@ impl FlowModel {
         }
     }
 
-    /// RFC 8289, section 5.3: the first packet, and whether it may be dropped.
+    /// `dodequeue` of RFC 8289, section 5.6: the first packet, and whether it may be dropped.
     fn dodequeue(
         &mut self,
         at: usize,
         now: u64,
         (target, interval): (u64, u64),
     ) -> (Option<FlowArrival>, bool) {
-        let largest = self.largest;
-        let flow = &mut self.flows[at];
-        if flow.packets.is_empty() {
-            flow.first_above = 0;
+        if self.flows[at].packets.is_empty() {
+            self.flows[at].first_above = 0;
             return (None, false);
         }
-        let (packet, _) = flow.packets.remove(0);
+        let (packet, _) = self.flows[at].packets.remove(0);
         let sojourn = now - packet.arrival_ns;
         let mut ok_to_drop = false;
-        if sojourn < target || flow.bytes() <= largest {
+        // Section 4.4: the occupancy of all queues of the link.
+        let is_short = self.bytes() <= self.largest;
+        let flow = &mut self.flows[at];
+        if sojourn < target || is_short {
             flow.first_above = 0;
         } else if flow.first_above == 0 {
             flow.first_above = now + interval;
@@ -323,12 +324,12 @@ impl FlowModel {
         if let AqmSpec::Codel(target, interval, marks) = self.spec.aqm {
             return self.deque_codel(at, now, (target, interval, marks), left);
         }
-        let (flow, random) = (&mut self.flows[at], &mut self.random);
         let cobalt = match self.spec.aqm {
             AqmSpec::Cobalt(target, interval, marks) => Some((target, interval, marks)),
             _ => None,
         };
         loop {
+            let flow = &mut self.flows[at];
             if flow.packets.is_empty() {
                 if let Some(of) = cobalt {
                     flow.cobalt.empty(of, now);
@@ -346,7 +347,8 @@ impl FlowModel {
                 _ => {}
             }
             let Some(of) = cobalt else { return Some((packet, marked)) };
-            let head = (sojourn, flow.bytes(), self.largest, is_last);
+            let head = (sojourn, self.bytes(), self.largest, is_last);
+            let (flow, random) = (&mut self.flows[at], &mut self.random);
             match flow.cobalt.head(of, now, head, packet.capable, random) {
                 Signal::Pass => return Some((packet, false)),
                 Signal::Mark => return Some((packet, true)),
@@ -355,7 +357,7 @@ impl FlowModel {
         }
     }
 
-    /// RFC 8289, section 5.4, with marks as in RFC 8290, section 4.2.
+    /// `dequeue` of RFC 8289, section 5.5. A mark delivers the packet at once, as in Linux.
     fn deque_codel(
         &mut self,
         at: usize,

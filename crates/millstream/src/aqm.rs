@@ -96,9 +96,9 @@ pub enum Action {
 pub struct Candidate {
     /// The packet's time in the queue, ns.
     pub sojourn_ns: u64,
-    /// The bytes that wait behind it.
+    /// The bytes that wait besides it, in all queues of the stream.
     pub backlog_bytes: u64,
-    /// Whether no packet waits behind it.
+    /// Whether no packet waits behind it in its queue.
     pub is_last: bool,
     /// Whether the packet can be marked.
     pub can_mark: bool,

@@ -2,7 +2,10 @@
 //!
 //! While packets have waited longer than `target_ns` for at least `interval_ns`, CoDel drops one,
 //! and then more, at intervals of `interval_ns / √count`. A packet of an ECN-capable sender is
-//! marked instead (RFC 8290, section 4.2).
+//! marked instead and delivered at once (RFC 8290, section 5.2.6, and Linux).
+//!
+//! A packet stays if the stream's queues hold at most one packet besides it, of the largest size
+//! seen (RFC 8289, sections 4.1 and 4.4).
 
 use super::{Action, Candidate, Manager, Random};
 
@@ -114,8 +117,8 @@ impl Manager for Codel {
 impl Codel {
     /// Returns whether packets have waited too long for at least an interval.
     fn is_standing(&mut self, options: &CodelOptions, now_ns: u64, head: &Candidate) -> bool {
-        let is_one_packet = head.backlog_bytes <= u64::from(head.largest_bytes);
-        if head.sojourn_ns < options.target_ns || is_one_packet {
+        let is_short = head.backlog_bytes <= u64::from(head.largest_bytes);
+        if head.sojourn_ns < options.target_ns || is_short {
             self.first_above_ns = 0;
             return false;
         }
@@ -143,6 +146,7 @@ pub(super) fn control_law(from_ns: u64, interval_ns: u64, count: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
     use alloc::vec::Vec;
 
     const MS: u64 = 1_000_000;
@@ -192,6 +196,25 @@ mod tests {
         }
         // 100; then + 100, 70.7, 57.7, 50, 44.7 and 40.8 ms, each at the next departure.
         assert_eq!(drops, [100, 200, 271, 329, 379, 424, 464]);
+    }
+
+    /// RFC 8289, section 5.6: `drop_next` is 100 ms / √count after the one before. By hand: 200
+    /// ms, then + 70.711, 57.735, 50, 44.721, 40.825, 37.796 and 35.355 ms.
+    #[test]
+    fn the_times_of_drops_follow_the_control_law() {
+        let mut codel = Codel::default();
+        dequeue(&mut codel, 0, 20 * MS, false);
+        dequeue(&mut codel, 100 * MS, 20 * MS, false);
+        let mut times_us = vec![codel.drop_next_ns / 1_000];
+        for count in 2..=8 {
+            let now_ns = codel.drop_next_ns;
+            assert_eq!(dequeue(&mut codel, now_ns - 1, 20 * MS, false), [Action::Deliver]);
+            let actions = dequeue(&mut codel, now_ns, 20 * MS, false);
+            assert_eq!((actions, codel.count), (vec![Action::Drop, Action::Deliver], count));
+            times_us.push(codel.drop_next_ns / 1_000);
+        }
+        let by_hand = [200_000, 270_711, 328_446, 378_446, 423_167, 463_992, 501_788, 537_144u64];
+        assert!(times_us.iter().zip(by_hand).all(|(of, by_hand)| of.abs_diff(by_hand) <= 2));
     }
 
     #[test]

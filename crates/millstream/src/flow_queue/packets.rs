@@ -121,7 +121,7 @@ impl Packets {
         let FlowPacket { packet, arrival_ns, ecn, .. } = self.first(list)?;
         Some(Candidate {
             sojourn_ns: now_ns.saturating_sub(*arrival_ns),
-            backlog_bytes: list.backlog.bytes - u64::from(packet.bytes),
+            backlog_bytes: self.backlog.bytes - u64::from(packet.bytes),
             is_last: list.backlog.packets == 1,
             can_mark: ecn.is_capable(),
             largest_bytes: self.largest_bytes,

@@ -475,6 +475,31 @@ fn every_queue_management_acts_and_keeps_count() {
     }
 }
 
+/// RFC 8289, section 4.4: the check for a short queue counts the bytes of all queues. Each of 40
+/// flows has one packet at a time, and the link sends one every millisecond, so packets wait for
+/// 40 ms. Flow 4 is the first whose packet has waited for the target, at 5 ms. Its packets leave
+/// at 45, 85 and 125 ms, and an interval has passed at 105 ms. At 125 ms flows 5 to 24 follow, for
+/// which it passed at 106 to 125 ms.
+#[test]
+fn codel_drops_the_only_packets_of_flows() {
+    let aqm = Aqm::Codel(CodelOptions::default());
+    let mut queues = FlowQueues::new(FlowOptions { aqm, ..WITHOUT_AQM });
+    let send = |queues: &mut FlowQueues, now_ms: u64, hash: u64| {
+        let flow = flow(u32::try_from(hash).unwrap());
+        let packet = Packet { bytes: 1_500, tag: hash };
+        queues.push(now_ms * MS, flow, packet, 0, &mut |_, _| unreachable!());
+    };
+    for hash in 0..40 {
+        send(&mut queues, 0, hash);
+    }
+    let mut dropped = Vec::new();
+    for now_ms in 1..=125 {
+        let of = queues.pull(now_ms * MS, &mut |of, _| dropped.push((now_ms, of.packet.tag)));
+        send(&mut queues, now_ms, of.unwrap().0.packet.tag);
+    }
+    assert!(dropped.iter().copied().eq((4..=24).map(|hash| (125, hash))), "{dropped:?}");
+}
+
 /// The bytes that hosts with these numbers of flows get of 100,000, all backlogged.
 fn shares(hosts: HostFairness, flows: &[u32]) -> Vec<u64> {
     let options =
