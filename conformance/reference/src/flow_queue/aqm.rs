@@ -196,6 +196,7 @@ impl Pie {
     /// Notes that packets were dropped at a limit.
     pub(super) fn cut(&mut self, of: &PieSpec, now: u64, is_empty: bool) {
         self.run_timer(of, now);
+        self.accu_prob = ratio(0, 1);
         if is_empty {
             self.qdelay = 0;
         }

@@ -5,14 +5,15 @@
 //! with that probability (section 4.1). After an uncongested time, none is dropped for `burst_ns`
 //! (section 4.4).
 //!
-//! The delay is the sojourn time of the last packet that left (section 5.2 and appendix A); 0 if
-//! the queue is empty. Updates are due at multiples of `update_ns` and are made at the next event
-//! of the queue. Between events nothing that they read changes, so the result is that of a timer.
+//! The delay is the sojourn time of the last packet that left (section 4.3 and appendix A); 0 if
+//! the queue is empty, as in Linux: appendix A would keep the last sample. Updates are due at
+//! multiples of `update_ns` and are made at the next event of the queue. Between events nothing
+//! that they read changes, so the result is that of a timer.
 
 use super::{Action, Backlog, CERTAIN, Candidate, Manager, Random};
 
 /// MEAN_PKTSIZE, bytes: a queue of at most two such packets is not congested (RFC 8033, section
-/// 4.1).
+/// 4.1, which has no value; RFC 8034, section 4.6, has this one).
 const MEAN_PACKET_BYTES: u64 = 1_024;
 /// The most updates made at once, which bounds the time of an event: 7.7 s at 15 ms.
 const MOST_UPDATES: u64 = 512;
@@ -119,6 +120,7 @@ impl Manager for Pie {
 
     fn overflowed(&mut self, options: &PieOptions, now_ns: u64, is_empty: bool) {
         self.advance(options, now_ns);
+        self.accumulated = 0;
         if is_empty {
             self.delay_ns = 0;
         }
@@ -356,6 +358,68 @@ mod tests {
         let above = actions(CERTAIN / 10 + 1, true);
         assert!(above[1] == 0 && (900..1_100).contains(&above[2]), "{above:?}");
         assert_eq!(actions(CERTAIN / 100 * 9, false)[1], 0);
+    }
+
+    /// The pseudocode of appendix A from probability 0, by hand: α = 1/8, β = 5/4, in ms.
+    ///
+    /// | delay | α · (delay − 15) + β · change | divisor | probability |
+    /// |---|---|---|---|
+    /// | 30 | 0.001875 + 0.0375 | 2048 | 0.0000192261 |
+    /// | 45 | 0.00375 + 0.01875 | 128 | 0.0001950073 |
+    /// | 60 | 0.005625 + 0.01875 | 32 | 0.0009567261 |
+    /// | 60 | 0.005625 | 32 | 0.0011325073 |
+    /// | 60 | 0.005625 | 8 | 0.0018356323 |
+    /// | 200 | 0.023125 + 0.175 | 8 | 0.0266012573 |
+    /// | 200 | 0.023125 | 2 | 0.0381637573 |
+    /// | 500 | 0.060625 + 0.375 | 2 | 0.2559762573 |
+    /// | 500 | 0.060625, capped to 0.02 | 1 | 0.2759762573 |
+    /// | 400 | 0.048125 − 0.125 | 1 | 0.1991012573 |
+    /// | 350 | 0.041875 − 0.0625 | 1 | 0.1784762573 |
+    /// | 0 | −0.001875 − 0.4375 | 1 | 0 |
+    #[test]
+    fn probabilities_follow_a_series_of_delays() {
+        let mut pie = Pie::default();
+        for (delay_ms, by_hand) in [
+            (30, 192_261),
+            (45, 1_950_073),
+            (60, 9_567_261),
+            (60, 11_325_073),
+            (60, 18_356_323),
+            (200, 266_012_573),
+            (200, 381_637_573),
+            (500, 2_559_762_573),
+            (500, 2_759_762_573),
+            (400, 1_991_012_573),
+            (350, 1_784_762_573),
+            (0, 0),
+        ] {
+            pie.delay_ns = delay_ms * MS;
+            pie.update(&OPTIONS);
+            let parts = u128::from(pie.probability) * 10_000_000_000 / u128::from(CERTAIN);
+            assert!(parts.abs_diff(by_hand) <= 1, "{delay_ms} ms: {parts}");
+        }
+    }
+
+    /// A drop at a limit restarts the sum of probabilities too (RFC 8033, section 5.4 and `enque`
+    /// in appendix B): at 5 %, the 17th packet is the first at 0.85.
+    #[test]
+    fn drops_at_a_limit_count_as_drops() {
+        let options = PieOptions { derandomize: true, ..OPTIONS };
+        let mut pie = Pie {
+            probability: CERTAIN / 20,
+            delay_before_ns: 30 * MS,
+            update_due_ns: u64::MAX,
+            ..Pie::default()
+        };
+        let random = &mut Random::new(1);
+        for _ in 0..16 {
+            assert_eq!(pie.arrive(&options, 0, LONG, false, random), Action::Deliver);
+        }
+        pie.overflowed(&options, 0, false);
+        for _ in 0..16 {
+            assert_eq!(pie.arrive(&options, 0, LONG, false, random), Action::Deliver);
+        }
+        assert_eq!(pie.accumulated, CERTAIN / 20 * 16);
     }
 
     /// With derandomization, the sum of probabilities between drops is 0.85 to 8.5.
