@@ -247,7 +247,7 @@ impl Red {
         let w_q = ratio(1, 1 << of.w_q_log2);
         if queue.is_empty() {
             let m = (now - self.q_time) / of.s;
-            self.q_time = now;
+            self.q_time += m * of.s;
             self.avg = rounded(&(&self.avg * power(&(&one - &w_q), m)), 16);
         } else {
             let q = ratio(queue.iter().map(|bytes| u128::from(*bytes)).sum(), 1);

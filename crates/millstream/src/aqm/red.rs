@@ -69,7 +69,7 @@ pub struct Red {
     average: u64,
     /// count: packets since the last drop while the average is at least the minimum; −1 below.
     count: i32,
-    /// q_time: when the queue became empty, ns.
+    /// q_time: when the queue became empty, ns; later by the time for which the average decayed.
     empty_since_ns: u64,
 }
 
@@ -144,10 +144,13 @@ impl Red {
     fn measure(&mut self, options: &RedOptions, now_ns: u64, backlog: Backlog) {
         let weight = options.weight_log2.min(16);
         if backlog.packets == 0 {
-            let idle_ns = now_ns - self.empty_since_ns;
-            self.decay(weight, idle_ns / options.packet_ns.max(1));
-            // Another arrival may be dropped too: the time counts once.
-            self.empty_since_ns = now_ns;
+            let packet_ns = options.packet_ns.max(1);
+            let packets = (now_ns - self.empty_since_ns) / packet_ns;
+            self.decay(weight, packets);
+            // If this packet is dropped, the next arrival finds the queue empty too. The time
+            // counts once, and its rest counts then: otherwise the average would never decay while
+            // arrivals are closer than `packet_ns`, and all of them could be dropped.
+            self.empty_since_ns += packets * packet_ns;
             return;
         }
         let bytes = backlog.bytes.min(LONGEST_BYTES) << AVERAGE_BITS;
@@ -287,5 +290,23 @@ mod tests {
         assert!(twice.average.abs_diff(idle.average) <= 1 << 8);
         red.measure(&OPTIONS, u64::MAX, Backlog::default());
         assert_eq!(red.average, 0);
+    }
+
+    /// The average of an empty queue decays by the time that passes, also while every arrival is
+    /// dropped and they are 0.3 packet times apart. By hand: 61,000 · 511/512 is 60,880 at the
+    /// fifth arrival and 60,761 at the eighth. After eight packet times it is 60,053; after nine
+    /// 59,936, where not all are dropped.
+    #[test]
+    fn the_average_decays_while_all_arrivals_are_dropped() {
+        let (mut red, mut random) = (at(61_000), Random::new(3));
+        let mut arrive = |number: u64| {
+            let action = red.arrive(&OPTIONS, number * 300, Backlog::default(), true, &mut random);
+            (action, red.average >> AVERAGE_BITS)
+        };
+        assert!((0..4).all(|number| arrive(number) == (Action::Drop, 61_000)));
+        assert!((4..7).all(|number| arrive(number) == (Action::Drop, 60_880)));
+        assert_eq!(arrive(7), (Action::Drop, 60_761));
+        assert_eq!(arrive(29), (Action::Drop, 60_053));
+        assert_eq!(arrive(30).1, 59_936);
     }
 }
