@@ -173,7 +173,11 @@ impl FlowModel {
                 let queue: Vec<u32> = flow.packets.iter().map(|(packet, _)| packet.bytes).collect();
                 flow.red.arrival(of, now, &queue, capable, random)
             }
-            AqmSpec::None | AqmSpec::Codel(..) | AqmSpec::Cobalt(..) => Signal::Pass,
+            AqmSpec::Cobalt(target, interval, marks) => {
+                flow.cobalt.arrival((*target, *interval, *marks), now);
+                Signal::Pass
+            }
+            AqmSpec::None | AqmSpec::Codel(..) => Signal::Pass,
         };
         if signal == Signal::Drop {
             return vec![FlowOutcome::Dropped(packet.number)];

@@ -309,12 +309,30 @@ pub(super) struct Cobalt {
     above: bool,
     blue: u32,
     blue_time: u64,
+    /// Whether the queue is empty and was visited since.
+    idle: bool,
 }
 
 /// 1/256 in 1/4096.
 const BLUE_UP: u32 = 16;
 
 impl Cobalt {
+    /// Makes up for the visits of an empty queue until a packet arrives.
+    pub(super) fn arrival(&mut self, (target, interval, _): (u64, u64, bool), now: u64) {
+        if !std::mem::take(&mut self.idle) {
+            return;
+        }
+        while self.count > 0 && self.next <= now {
+            self.count -= 1;
+            self.next = self.later(self.next, interval);
+        }
+        // A visit decreases when more than a target has passed.
+        while self.blue > 0 && now > self.blue_time + target {
+            self.blue -= 1;
+            self.blue_time += target + 1;
+        }
+    }
+
     /// The signal at a packet at the head; `rest` are the bytes behind it.
     pub(super) fn head(
         &mut self,
@@ -361,6 +379,7 @@ impl Cobalt {
             self.blue_time = now;
         }
         self.above = false;
+        self.idle = true;
         if self.count > 0 && self.next <= now {
             self.count -= 1;
             self.next = self.later(self.next, interval);

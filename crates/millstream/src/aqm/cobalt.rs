@@ -5,10 +5,13 @@
 //! control law instead of being forgotten; the first signal comes one interval after the delay
 //! exceeds the target, at the rate of the remaining `count`; the last packet of a queue is never
 //! dropped. BLUE (Feng et al., 1999) drops packets of senders that do not react: its probability
-//! grows when the queue overflows and shrinks when the queue is empty, at most once a target.
+//! grows when the queue overflows and shrinks while the queue is empty, at most once a target.
+//!
+//! CAKE visits empty queues until `count` and the probability are 0. Here the next packet makes the
+//! decreases that were due while the queue was empty.
 
 use super::codel::control_law;
-use super::{Action, CERTAIN, Candidate, Manager, Random};
+use super::{Action, Backlog, CERTAIN, Candidate, Manager, Random};
 
 /// The increase of BLUE's probability, of [`CERTAIN`].
 const INCREASE: u64 = CERTAIN / 256;
@@ -48,11 +51,29 @@ pub struct Cobalt {
     count: u32,
     /// Whether the last packet had waited longer than the target.
     is_above: bool,
+    /// Whether the queue was found empty, and no packet has arrived since.
+    is_idle: bool,
 }
 
 impl Manager for Cobalt {
     type Options = CobaltOptions;
     type Round = ();
+
+    #[inline]
+    fn arrive(
+        &mut self,
+        options: &CobaltOptions,
+        now_ns: u64,
+        _: Backlog,
+        _: bool,
+        _: &mut Random,
+    ) -> Action {
+        if self.is_idle {
+            self.is_idle = false;
+            self.decay(options, now_ns);
+        }
+        Action::Deliver
+    }
 
     #[inline]
     fn begin(&self) {}
@@ -71,8 +92,9 @@ impl Manager for Cobalt {
             return Action::Deliver;
         };
         let is_due = self.is_due(now_ns);
-        let is_one_packet = head.backlog_bytes <= u64::from(head.largest_bytes);
-        if head.sojourn_ns > options.target_ns && !is_one_packet {
+        // CAKE compares the wait with four packet times of a link whose rate it knows.
+        let is_short = head.backlog_bytes <= u64::from(head.largest_bytes);
+        if head.sojourn_ns > options.target_ns && !is_short {
             if !self.is_above {
                 self.is_above = true;
                 self.signal_next_ns = self.after(now_ns, options);
@@ -87,10 +109,7 @@ impl Manager for Cobalt {
             self.count = self.count.saturating_add(1);
             self.signal_next_ns = self.after(self.signal_next_ns, options);
         } else if !self.is_above {
-            while self.is_due(now_ns) {
-                self.count -= 1;
-                self.signal_next_ns = self.after(self.signal_next_ns, options);
-            }
+            self.decay_count(options, now_ns);
         }
         if self.probability > 0 && random.is_drawn(self.probability) {
             action = Action::Drop;
@@ -134,6 +153,26 @@ impl Cobalt {
         control_law(from_ns, options.interval_ns, self.count.max(1))
     }
 
+    /// Makes the decreases of `count` that are due.
+    fn decay_count(&mut self, options: &CobaltOptions, now_ns: u64) {
+        while self.is_due(now_ns) {
+            self.count -= 1;
+            self.signal_next_ns = self.after(self.signal_next_ns, options);
+        }
+    }
+
+    /// Makes the decreases that were due while the queue was empty.
+    #[cold]
+    fn decay(&mut self, options: &CobaltOptions, now_ns: u64) {
+        self.decay_count(options, now_ns);
+        // The probability is a multiple of a decrease.
+        let wait_ns = options.target_ns.saturating_add(1);
+        let due = now_ns.saturating_sub(self.changed_ns) / wait_ns;
+        let made = due.min(self.probability / DECREASE);
+        self.probability -= made * DECREASE;
+        self.changed_ns += made * wait_ns;
+    }
+
     /// Notes that the queue was found empty.
     fn emptied(&mut self, options: &CobaltOptions, now_ns: u64) {
         if self.probability > 0 && now_ns.saturating_sub(self.changed_ns) > options.target_ns {
@@ -141,6 +180,7 @@ impl Cobalt {
             self.changed_ns = now_ns;
         }
         self.is_above = false;
+        self.is_idle = true;
         if self.is_due(now_ns) {
             self.count -= 1;
             self.signal_next_ns = self.after(self.signal_next_ns, options);
@@ -232,6 +272,49 @@ mod tests {
             cobalt.next(&mut (), &OPTIONS, 700 * MS, Some(&head), &mut random) == Action::Drop
         });
         assert!((150..240).contains(&drops.count()));
+    }
+
+    /// While the queue is empty, the state decays as if it were visited all the time. By hand, from
+    /// count 2 with a signal due at 10 ms: count is 1 at 10 ms and 0 one interval later. BLUE is at
+    /// 16/4096 since 10 ms and decreases each 5 ms and 1 ns: 9 times in 50 ms, and 16 times in 81.
+    #[test]
+    fn the_state_decays_while_the_queue_is_empty() {
+        let mut random = Random::new(1);
+        let mut cobalt = Cobalt { count: 2, signal_next_ns: 20 * MS, ..Cobalt::default() };
+        cobalt.overflowed(&OPTIONS, 10 * MS, true);
+        assert_eq!((cobalt.probability(), cobalt.count), (16 * DECREASE, 2));
+        cobalt.next(&mut (), &OPTIONS, 10 * MS, None, &mut random);
+        assert_eq!((cobalt.probability(), cobalt.count), (16 * DECREASE, 1));
+        let arrive = |now_ms: u64| {
+            let mut cobalt = cobalt;
+            let action = cobalt.arrive(
+                &OPTIONS,
+                now_ms * MS,
+                Backlog::default(),
+                false,
+                &mut Random::new(1),
+            );
+            assert_eq!(action, Action::Deliver);
+            (cobalt.probability() / DECREASE, cobalt.count)
+        };
+        assert_eq!([14, 60, 91, 109, 110].map(arrive), [(16, 1), (7, 1), (0, 1), (0, 1), (0, 0)]);
+    }
+
+    /// After a long idle time, a standing queue waits for an interval before the first signal,
+    /// whatever `count` was.
+    #[test]
+    fn an_idle_queue_forgets_its_rate() {
+        let mut cobalt = Cobalt::default();
+        for now in 0..=364 {
+            next(&mut cobalt, now, 20, false);
+        }
+        assert_eq!(cobalt.count, 7);
+        let mut random = Random::new(1);
+        cobalt.next(&mut (), &OPTIONS, 365 * MS, None, &mut random);
+        cobalt.arrive(&OPTIONS, 5_000 * MS, Backlog::default(), false, &mut random);
+        assert_eq!(cobalt.count, 0);
+        assert!((5_020..5_120).all(|now| next(&mut cobalt, now, 20, false) == Action::Deliver));
+        assert_eq!(next(&mut cobalt, 5_120, 20, false), Action::Drop);
     }
 
     #[test]
