@@ -45,6 +45,8 @@ pub struct DualModel {
     next_update: u64,
     /// `count` of the C queue, and of the L queue for marks and for drops.
     counts: [BigRational; 3],
+    /// The largest packet that was queued, bytes.
+    mtu: u64,
     /// Bytes of the L queue times the C queue's percent, less bytes of the C queue times the rest.
     lead: i64,
 }
@@ -62,6 +64,7 @@ impl DualModel {
             prevq: 0,
             next_update: 0,
             counts: [zero.clone(), zero.clone(), zero],
+            mtu: 0,
             lead: 0,
         }
     }
@@ -70,6 +73,10 @@ impl DualModel {
     #[must_use]
     pub fn packets(&self) -> usize {
         self.lq.len() + self.cq.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.lq.iter().chain(&self.cq).map(|of| u64::from(of.bytes)).sum()
     }
 
     /// Fires the timer as often as it is due: `dualpi2_update`.
@@ -91,13 +98,12 @@ impl DualModel {
     /// `dualpi2_enqueue`.
     pub fn push(&mut self, packet: FlowArrival) -> Vec<FlowOutcome> {
         self.run_timer(packet.arrival_ns);
-        let all = self.lq.iter().chain(&self.cq);
-        let bytes: u64 = all.map(|of| u64::from(of.bytes)).sum();
         let is_full = self.packets() + 1 > self.spec.limit_packets
-            || bytes + u64::from(packet.bytes) > self.spec.limit_bytes;
+            || self.bytes() + u64::from(packet.bytes) > self.spec.limit_bytes;
         if is_full {
             return vec![FlowOutcome::Full(packet.number)];
         }
+        self.mtu = self.mtu.max(u64::from(packet.bytes));
         if packet.low_latency {
             self.lq.push(packet)
         } else {
@@ -119,8 +125,17 @@ impl DualModel {
                 return left;
             }
             let is_lq = self.chooses_lq();
+            // Appendix A.1: p_C and p_CL do not apply below 2 MTU in both queues, as in Linux.
+            let is_short = self.bytes() < 2 * self.mtu;
             let (packet, drop, mark);
-            if is_lq {
+            if is_lq && is_short {
+                packet = self.lq.remove(0);
+                let native = self.laqm(now - packet.arrival_ns);
+                (drop, mark) = (false, self.recur(1, native));
+            } else if is_short {
+                packet = self.cq.remove(0);
+                (drop, mark) = (false, false);
+            } else if is_lq {
                 packet = self.lq.remove(0);
                 if p_cl < one {
                     let native = self.laqm(now - packet.arrival_ns);
@@ -170,10 +185,12 @@ impl DualModel {
 
     /// `laqm` of a packet that has left `lq`.
     fn laqm(&self, qdelay: u64) -> BigRational {
-        if self.lq.len() < self.spec.th_len || qdelay <= self.spec.min_th {
+        if self.lq.len() < self.spec.th_len {
             ratio(0, 1)
         } else if qdelay >= self.spec.min_th + self.spec.range {
             ratio(1, 1)
+        } else if qdelay <= self.spec.min_th {
+            ratio(0, 1)
         } else {
             let above = u128::from(qdelay - self.spec.min_th);
             rounded(&ratio(above, self.spec.range.into()), 48)

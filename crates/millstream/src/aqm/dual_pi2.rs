@@ -12,9 +12,14 @@
 //!
 //! Flows of both kinds with equal round-trip times then get about the same rate (section 2.1). If
 //! p_CL reaches 1, the L queue drops with p_C too; if p_C reaches 1/k², the C queue drops ECT(0)
-//! packets (appendix A.2). Probabilities are not drawn: each queue sums them and acts when the sum
-//! reaches a whole, so that actions are spread evenly (`recur` in the RFC, which acts just above a
-//! whole).
+//! packets (appendix A.2). While the queues hold less than two packets of the largest size, p_C
+//! and p_CL do not act, as in Linux (appendix A.1): otherwise a slow link, on which one packet
+//! takes longer than the target, would lose or mark nearly all.
+//!
+//! Probabilities are not drawn: sums of them act when they reach a whole, so that actions are
+//! spread evenly. `recur` in the RFC acts just above a whole: its actions come up to a packet
+//! later. It has one sum a queue, and here the L queue has two: with one, p_CL above 1 would drop
+//! more than p_C in overload, since an action takes only 1 from a sum.
 
 use super::{Action, CERTAIN};
 
@@ -38,7 +43,8 @@ pub struct DualPi2Options {
     pub coupling: u32,
     /// minTh: the delay of the L queue above which its packets are marked, ns.
     pub ramp_start_ns: u64,
-    /// The range of delays in which the probability of these marks grows to 1, ns; 0 is a step.
+    /// The range of delays in which the probability of these marks grows to 1, ns; 0 is a step,
+    /// which marks from `ramp_start_ns` on.
     pub ramp_ns: u64,
     /// Th_len: the packets of the L queue, with the first, up to which the ramp does not mark.
     pub unmarked_packets: u32,
@@ -127,6 +133,8 @@ pub struct LowLatencyHead {
     pub sojourn_ns: u64,
     /// The packets of the queue, with it.
     pub packets: u32,
+    /// Whether both queues are too short for the coupled probability.
+    pub is_short: bool,
 }
 
 impl DualPi2 {
@@ -207,7 +215,7 @@ impl DualPi2 {
     /// Decides on the packet at the head of the L queue.
     #[inline]
     pub fn decide_low_latency(&mut self, options: &DualPi2Options, head: LowLatencyHead) -> Action {
-        let coupled = self.coupled(options);
+        let coupled = if head.is_short { 0 } else { self.coupled(options) };
         let marks = if coupled < CERTAIN {
             let native = native(options, head);
             self.recurs(LOW_LATENCY, native.max(coupled))
@@ -235,10 +243,10 @@ impl DualPi2 {
 /// Returns p'_L: the probability of a mark by the delay of the L queue alone, of [`CERTAIN`].
 #[inline]
 fn native(options: &DualPi2Options, head: LowLatencyHead) -> u64 {
-    let above_ns = head.sojourn_ns.saturating_sub(options.ramp_start_ns);
-    if above_ns == 0 || head.packets <= options.unmarked_packets {
+    if head.sojourn_ns < options.ramp_start_ns || head.packets <= options.unmarked_packets {
         return 0;
     }
+    let above_ns = head.sojourn_ns - options.ramp_start_ns;
     if above_ns >= options.ramp_ns {
         return CERTAIN;
     }
@@ -251,7 +259,7 @@ mod tests {
     use super::*;
 
     const MS: u64 = 1_000_000;
-    const HEAD: LowLatencyHead = LowLatencyHead { sojourn_ns: 0, packets: 9 };
+    const HEAD: LowLatencyHead = LowLatencyHead { sojourn_ns: 0, packets: 9, is_short: false };
 
     fn options() -> DualPi2Options {
         DualPi2Options::default()
@@ -310,14 +318,26 @@ mod tests {
     #[test]
     fn the_ramp_marks_by_the_delay_of_the_low_latency_queue() {
         let at = |sojourn_us: u64, packets| {
-            let head = LowLatencyHead { sojourn_ns: sojourn_us * 1_000, packets };
+            let head = LowLatencyHead { sojourn_ns: sojourn_us * 1_000, packets, ..HEAD };
             native(&options(), head)
         };
         assert_eq!([at(800, 9), at(1_000, 9), at(1_200, 9)], [0, CERTAIN / 2, CERTAIN]);
         assert_eq!([at(9_000, 1), at(9_000, 2)], [0, CERTAIN]);
         let step = DualPi2Options { ramp_start_ns: MS, ramp_ns: 0, ..options() };
-        let at = |sojourn_ns| native(&step, LowLatencyHead { sojourn_ns, packets: 9 });
-        assert_eq!([at(MS), at(MS + 1)], [0, CERTAIN]);
+        // `laqm` in figure 5 of the RFC tests for at least maxTh first, which is minTh here.
+        let at = |sojourn_ns| native(&step, LowLatencyHead { sojourn_ns, ..HEAD });
+        assert_eq!([at(MS - 1), at(MS)], [0, CERTAIN]);
+    }
+
+    /// In a short queue, the ramp acts and the coupled probability does not.
+    #[test]
+    fn short_queues_are_marked_by_their_own_delay_only() {
+        let mut dual = with_base(CERTAIN);
+        let short = LowLatencyHead { is_short: true, ..HEAD };
+        let decided = [(); 100].map(|()| dual.decide_low_latency(&options(), short));
+        assert_eq!(decided, [Action::Deliver; 100]);
+        let late = LowLatencyHead { sojourn_ns: 2 * MS, ..short };
+        assert_eq!(dual.decide_low_latency(&options(), late), Action::Mark);
     }
 
     /// At p' = 1/k, both queues are overloaded: they drop with p_C = 1/k², whatever the ECN field,

@@ -71,15 +71,22 @@ impl DualQueue {
     ) -> Option<(FlowPacket, bool)> {
         self.advance(now_ns);
         loop {
+            // Two packets of the largest size stand for 2 MTU.
+            let is_short =
+                self.packets.backlog().bytes < 2 * u64::from(self.packets.largest_bytes());
             let (action, packet) = if self.serves_low_latency() {
                 let packets = self.low_latency.backlog().packets;
                 let (packet, _) = self.packets.pop(&mut self.low_latency)?;
                 let sojourn_ns = now_ns.saturating_sub(packet.arrival_ns);
-                let head = LowLatencyHead { sojourn_ns, packets };
+                let head = LowLatencyHead { sojourn_ns, packets, is_short };
                 (self.control.decide_low_latency(&self.options, head), packet)
             } else {
                 let (packet, _) = self.packets.pop(&mut self.classic)?;
-                (self.control.decide_classic(&self.options, packet.ecn.is_capable()), packet)
+                if is_short {
+                    (Action::Deliver, packet)
+                } else {
+                    (self.control.decide_classic(&self.options, packet.ecn.is_capable()), packet)
+                }
             };
             match action {
                 Action::Drop => dropped(packet, Event::DroppedByAqm),

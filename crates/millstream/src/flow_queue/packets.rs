@@ -60,6 +60,12 @@ impl Packets {
         self.backlog
     }
 
+    /// Returns the largest packet that was ever appended, bytes.
+    #[inline]
+    pub(super) fn largest_bytes(&self) -> u32 {
+        self.largest_bytes
+    }
+
     /// Appends a packet; `mark`: it must be marked when it leaves.
     #[inline]
     pub(super) fn push(&mut self, list: &mut PacketList, packet: FlowPacket, mark: bool) {

@@ -585,6 +585,29 @@ fn the_classic_queue_gets_its_part() {
     assert_eq!(rest.count() as u64, 6_000 - bytes[0] / 1_500 - bytes[1] / 400);
 }
 
+/// RFC 9332, appendix A, figure 8, by hand: all packets arrive at 0, the target is 15 ms, α = 0.15
+/// and β = 3. p' is 0 at 0 ms, 3 · 0.015 = 0.045 at 15 ms and 0.045 + 0.15 · 0.015 + 3 · 0.015 =
+/// 0.09225 at 30 ms. So p_C = p'² = 0.008510 and p_CL = 2 · p' = 0.1845: of 2,001 packets, a
+/// C queue drops 17 and an L queue marks 369.
+#[test]
+fn the_queues_are_coupled() {
+    let dual = DualPi2Options { ramp_start_ns: 1_000 * MS, ..DualPi2Options::default() };
+    let options = FlowOptions { aqm: Aqm::DualPi2(dual), limit_packets: 10_000, ..WITHOUT_AQM };
+    for (ecn, by_hand) in [(Ecn::NotCapable, (17, 0)), (Ecn::Scalable, (0, 369))] {
+        let mut queues = FlowQueues::new(options);
+        for number in 0..3_000 {
+            let flow = Flow { hash: 0, host: 0, ecn };
+            queues.push(0, flow, Packet::new(1_000), number, &mut |_, _| unreachable!());
+        }
+        let (mut dropped, mut marked) = (0, 0);
+        while queues.packets() > 3_000 - 2_001 {
+            let pulled = queues.pull(30 * MS, &mut |_, _| dropped += 1);
+            marked += u32::from(pulled.unwrap().1);
+        }
+        assert_eq!((dropped, marked), by_hand, "{ecn:?}");
+    }
+}
+
 /// One flow floods, a thousand are sparse: only packets of the flood are dropped.
 #[test]
 fn packets_are_dropped_from_the_longest_flow() {
