@@ -16,6 +16,7 @@
 pub mod cobalt;
 pub mod codel;
 pub mod dual_pi2;
+mod pi;
 pub mod pie;
 mod random;
 pub mod red;

@@ -21,12 +21,8 @@
 //! later. It has one sum a queue, and here the L queue has two: with one, p_CL above 1 would drop
 //! more than p_C in overload, since an action takes only 1 from a sum.
 
+use super::pi::{Gains, MOST_UPDATES};
 use super::{Action, CERTAIN};
-
-/// The most updates made at once, which bounds the time of an event: 7.7 s at 15 ms.
-const MOST_UPDATES: u64 = 512;
-/// The longest delay that is measured, ns: 18 minutes.
-const LONGEST_NS: u64 = 1 << 40;
 
 /// The parameters of DualPI2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,14 +185,13 @@ impl DualPi2 {
 
     /// Updates p' from the delay of the longer queue (`dualpi2_update`).
     fn update(&mut self, options: &DualPi2Options, delay_ns: u64) {
-        let delay = |ns: u64| i128::from(ns.min(LONGEST_NS));
-        let from_target = delay(delay_ns) - delay(options.target_ns);
-        let change = delay(delay_ns) - delay(self.delay_before_ns);
-        let weighted =
-            i128::from(options.alpha_milli) * from_target + i128::from(options.beta_milli) * change;
-        let step = weighted * i128::from(CERTAIN) / 1_000_000_000_000;
-        let base = (i128::from(self.base) + step).clamp(0, i128::from(CERTAIN));
-        self.base = u64::try_from(base).unwrap_or(CERTAIN);
+        let gains = Gains {
+            target_ns: options.target_ns,
+            alpha_milli: options.alpha_milli,
+            beta_milli: options.beta_milli,
+        };
+        let step = gains.step(delay_ns, self.delay_before_ns, 0);
+        self.base = self.base.saturating_add_signed(step).min(CERTAIN);
         self.delay_before_ns = delay_ns;
     }
 

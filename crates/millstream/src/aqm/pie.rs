@@ -10,15 +10,12 @@
 //! multiples of `update_ns` and are made at the next event of the queue. Between events nothing
 //! that they read changes, so the result is that of a timer.
 
+use super::pi::{Gains, MOST_UPDATES};
 use super::{Action, Backlog, CERTAIN, Candidate, Manager, Random};
 
 /// MEAN_PKTSIZE, bytes: a queue of at most two such packets is not congested (RFC 8033, section
 /// 4.1, which has no value; RFC 8034, section 4.6, has this one).
 const MEAN_PACKET_BYTES: u64 = 1_024;
-/// The most updates made at once, which bounds the time of an event: 7.7 s at 15 ms.
-const MOST_UPDATES: u64 = 512;
-/// The longest delay that is measured, ns: 18 minutes.
-const LONGEST_NS: u64 = 1 << 40;
 
 /// The parameters of PIE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,19 +158,19 @@ impl Pie {
     /// Updates the drop probability (RFC 8033, sections 4.2 and 5.5).
     fn update(&mut self, options: &PieOptions) {
         let (now, before) = (self.delay_ns, self.delay_before_ns);
-        let step = step(options, now, before, scale(self.probability));
-        let step = if self.probability >= CERTAIN / 10 {
-            step.min(i128::from(CERTAIN) * 2 / 100)
-        } else {
-            step
+        let gains = Gains {
+            target_ns: options.target_ns,
+            alpha_milli: options.alpha_milli,
+            beta_milli: options.beta_milli,
         };
-        let mut probability = i128::from(self.probability) + step;
+        let mut step = gains.step(now, before, scale_log2(self.probability));
+        if self.probability >= CERTAIN / 10 {
+            step = step.min((CERTAIN * 2 / 100).cast_signed());
+        }
+        let mut probability = self.probability.saturating_add_signed(step).min(CERTAIN);
         if now == 0 && before == 0 {
             probability = probability * 98 / 100;
         }
-        // Clamped to 0..=CERTAIN.
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let probability = probability.clamp(0, i128::from(CERTAIN)) as u64;
         self.probability = probability;
         self.delay_before_ns = now;
         self.burst_left_ns = self.burst_left_ns.saturating_sub(options.update_ns.max(1));
@@ -202,28 +199,18 @@ impl Pie {
     }
 }
 
-/// Returns `(α · (now − target) + β · (now − before)) / scale`, of [`CERTAIN`], rounded towards 0.
-fn step(options: &PieOptions, now_ns: u64, before_ns: u64, scale: i128) -> i128 {
-    let delay = |ns: u64| i128::from(ns.min(LONGEST_NS));
-    let from_target = delay(now_ns) - delay(options.target_ns);
-    let change = delay(now_ns) - delay(before_ns);
-    let weighted =
-        i128::from(options.alpha_milli) * from_target + i128::from(options.beta_milli) * change;
-    weighted * i128::from(CERTAIN) / (scale * 1_000_000_000_000)
-}
-
-/// Returns the divisor of a step at a drop probability (RFC 8033, section 4.2).
-fn scale(probability: u64) -> i128 {
+/// Returns log2 of the divisor of a step at a drop probability (RFC 8033, section 4.2).
+fn scale_log2(probability: u64) -> u32 {
     // Below one part in 1,000,000, 100,000, …
     let is_below = |parts: u64| probability < CERTAIN / parts;
     match () {
-        () if is_below(1_000_000) => 2_048,
-        () if is_below(100_000) => 512,
-        () if is_below(10_000) => 128,
-        () if is_below(1_000) => 32,
-        () if is_below(100) => 8,
-        () if is_below(10) => 2,
-        () => 1,
+        () if is_below(1_000_000) => 11,
+        () if is_below(100_000) => 9,
+        () if is_below(10_000) => 7,
+        () if is_below(1_000) => 5,
+        () if is_below(100) => 3,
+        () if is_below(10) => 1,
+        () => 0,
     }
 }
 
