@@ -99,7 +99,7 @@ fn aqm() -> impl Strategy<Value = Aqm> {
 }
 
 fn options() -> impl Strategy<Value = FlowOptions> {
-    let buckets = prop_oneof![Just(1u32), Just(5), Just(8), Just(32)];
+    let buckets = prop_oneof![Just(1u32), Just(5), Just(8), Just(24), Just(32)];
     let hosts = prop_oneof![Just(HostFairness::None), Just(HostFairness::ByHost)];
     let limits = (1_000..200_000u64, 1..200u32);
     (buckets, 1..4_000u32, limits, hosts, aqm(), any::<u64>()).prop_map(
