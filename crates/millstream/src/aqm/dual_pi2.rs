@@ -154,12 +154,19 @@ impl DualPi2 {
         (self.base.saturating_mul(u64::from(options.coupling))).min(CERTAIN)
     }
 
+    /// Returns whether an update is due at `now_ns`.
+    #[must_use]
+    #[inline]
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        now_ns >= self.update_due_ns
+    }
+
     /// Makes the updates that are due at `now_ns`. `oldest_ns` is the arrival of the oldest packet
     /// in both queues; `None`: both are empty. Call it before every change of the queues: the
     /// result is then that of a timer.
     #[inline]
     pub fn advance(&mut self, options: &DualPi2Options, now_ns: u64, oldest_ns: Option<u64>) {
-        if now_ns >= self.update_due_ns {
+        if self.is_due(now_ns) {
             self.update_until(options, now_ns, oldest_ns);
         }
     }

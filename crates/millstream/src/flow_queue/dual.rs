@@ -100,6 +100,10 @@ impl DualQueue {
 
     #[inline]
     fn advance(&mut self, now_ns: u64) {
+        // Most calls need not read the first packets.
+        if !self.control.is_due(now_ns) {
+            return;
+        }
         let first = |list| self.packets.first(list).map(|packet| packet.arrival_ns);
         let oldest_ns = [first(&self.low_latency), first(&self.classic)].into_iter().flatten();
         self.control.advance(&self.options, now_ns, oldest_ns.min());
@@ -108,14 +112,14 @@ impl DualQueue {
     /// Returns whether the next packet is of the L queue (`scheduler` in the RFC).
     #[inline]
     fn serves_low_latency(&self) -> bool {
-        let first = |list| self.packets.first(list).map(|packet| packet.arrival_ns);
-        let (Some(low), Some(classic)) = (first(&self.low_latency), first(&self.classic)) else {
-            return !self.low_latency.is_empty();
-        };
-        match self.options.schedule {
-            DualSchedule::Weighted { .. } => self.lead <= 0,
-            DualSchedule::TimeShift { shift_ns } => low <= classic.saturating_add(shift_ns),
+        if self.low_latency.is_empty() || self.classic.is_empty() {
+            return self.classic.is_empty();
         }
+        let DualSchedule::TimeShift { shift_ns } = self.options.schedule else {
+            return self.lead <= 0;
+        };
+        let first = |list| self.packets.first(list).map_or(0, |packet| packet.arrival_ns);
+        first(&self.low_latency) <= first(&self.classic).saturating_add(shift_ns)
     }
 
     /// Charges the queue of a packet that was delivered for its bytes.
