@@ -28,7 +28,7 @@ use crate::aqm::red::{Red, RedOptions};
 use crate::aqm::{Action, Aqm, Manager, Random};
 use crate::packet::Event;
 
-/// The most packets dropped from the longest flow at once (RFC 8290, section 4.1.1, note).
+/// The most packets dropped from the longest flow at once (RFC 8290, section 4.1).
 const DROP_BATCH: u32 = 64;
 
 /// The state of a flow.
