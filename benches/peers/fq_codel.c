@@ -44,7 +44,7 @@ static struct flow flows[BUCKETS];
 static struct list new_flows, old_flows;
 static struct packet *pool;
 static uint32_t packets, largest = 1514;
-static uint64_t drops;
+static uint64_t drops, waiting_bytes;
 
 static void append(struct list *list, struct flow *flow)
 {
@@ -71,6 +71,7 @@ static struct packet *take_packet(struct flow *flow)
     if (packet) {
         flow->head = packet->next;
         flow->backlog -= packet->bytes;
+        waiting_bytes -= packet->bytes;
         packets--;
     }
     return packet;
@@ -103,6 +104,7 @@ static void push(uint32_t hash, struct packet *packet, uint64_t now)
         flow->head = packet;
     flow->tail = packet;
     flow->backlog += packet->bytes;
+    waiting_bytes += packet->bytes;
     if (!flow->listed) {
         flow->listed = 1;
         flow->deficit = QUANTUM;
@@ -126,7 +128,7 @@ static uint64_t control_law(uint64_t from, const struct flow *flow)
 
 static int should_drop(struct flow *flow, const struct packet *packet, uint64_t now)
 {
-    if (!packet || now - packet->enqueued < TARGET || flow->backlog <= largest) {
+    if (!packet || now - packet->enqueued < TARGET || waiting_bytes <= largest) {
         flow->first_above = 0;
         return 0;
     }
