@@ -54,9 +54,9 @@ fn nothing_is_allocated_once_warm() {
         threads.spawn(|| {
             let mut producer = producers.remove(0);
             offer_and_drain(&mut producer, 20_000, &reclaimed);
-            let warm = allocations::allocations();
+            let warm = allocations::all_allocations();
             offer_and_drain(&mut producer, 200_000, &reclaimed);
-            assert_eq!(allocations::allocations(), warm);
+            assert_eq!(allocations::all_allocations(), warm);
         });
         scheduling.run(&mut Monotonic::default());
     });

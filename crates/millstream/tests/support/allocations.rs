@@ -2,18 +2,24 @@
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The system's allocator with counters.
 struct Counting;
 
-static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+thread_local! {
+    /// The allocations of this thread: the test harness allocates in its own.
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+static ALL_ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 static LIVE_BYTES: AtomicU64 = AtomicU64::new(0);
 
 // SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        ALL_ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
         LIVE_BYTES.fetch_add(layout.size() as u64, Ordering::Relaxed);
         // SAFETY: the caller upholds the contract of `GlobalAlloc`.
         unsafe { System.alloc(layout) }
@@ -29,9 +35,16 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns the number of allocations so far.
+/// Returns the number of allocations of this thread so far.
+#[allow(dead_code)]
 pub(crate) fn allocations() -> u64 {
-    ALLOCATIONS.load(Ordering::Relaxed)
+    ALLOCATIONS.get()
+}
+
+/// Returns the number of allocations of all threads so far.
+#[allow(dead_code)]
+pub(crate) fn all_allocations() -> u64 {
+    ALL_ALLOCATIONS.load(Ordering::Relaxed)
 }
 
 /// Returns the number of bytes currently allocated.
