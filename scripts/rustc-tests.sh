@@ -12,7 +12,7 @@ for at in "${!arguments[@]}"; do
     esac
 done
 case $name in
-engine | reference | sim) is_test='' ;;
+engine | flows_memory | reference | sim) is_test='' ;;
 esac
 if [[ -n $is_test ]]; then
     for at in "${!arguments[@]}"; do
