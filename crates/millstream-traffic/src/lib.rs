@@ -17,8 +17,8 @@
 //!
 //! All commands and dependent crates write their files, including captures, with [`OutputFile`].
 //!
-//! [`OnOff`], [`mpeg::Mpeg4Model`] and [`Random`] are the building blocks of sources. Backends with
-//! packets outside streams use them directly.
+//! [`OnOff`], [`mpeg::Mpeg4Model`], [`SizeDistribution`] and [`Random`] are the building blocks of
+//! sources. Backends with packets outside streams use them directly.
 
 mod arrival;
 mod backlog;
@@ -34,6 +34,7 @@ mod pareto;
 mod poisson;
 mod random;
 mod read_progress;
+mod size;
 mod threaded;
 
 pub use arrival::{Arrival, Feed, FrameBytes, TrafficError};
@@ -49,6 +50,7 @@ pub use pareto::ParetoOnOff;
 pub use poisson::{Poisson, PoissonTimes};
 pub use random::Random;
 pub use read_progress::{ReadProgress, TrackedFile};
+pub use size::SizeDistribution;
 pub use threaded::Threaded;
 
 /// Deprecated alias of [`TrackedFile`].

@@ -51,7 +51,7 @@ impl Random {
 }
 
 /// A Pareto distribution bounded at both ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct BoundedPareto {
     shape: f64,
     least: f64,
@@ -74,6 +74,11 @@ impl BoundedPareto {
     /// Creates a distribution of this shape (above 0) from `least` (above 0) to `most` (greater).
     pub(crate) fn between(shape: f64, least: f64, most: f64) -> Self {
         Self { shape, least, most, tail_probability: libm::pow(least / most, shape) }
+    }
+
+    /// Returns the upper bound.
+    pub(crate) fn largest(&self) -> f64 {
+        self.most
     }
 
     pub(crate) fn mean(&self) -> f64 {
