@@ -40,7 +40,7 @@ class Format:
         if "$ref" in schema:
             found: Schema = self.schema["$defs"][schema["$ref"].rsplit("/", 1)[1]]
             return found
-        return self.behind(schema["items"]) if schema.get("type") == "array" else schema
+        return self.behind(schema["items"]) if "items" in schema else schema
 
     def alternatives(self, schema: Schema) -> list[Schema]:
         """Returns the schemas of a value that is a name or a table; none of another value."""
@@ -114,6 +114,8 @@ class Format:
         """Returns the type of a value."""
         inner = self.behind(value)
         if value.get("type") == "array" or "array" in value.get("type", ()):
+            if parts := value.get("prefixItems", ()):
+                return f"[{', '.join(self.kind(part) for part in parts)}]"
             items = value.get("items", {})
             return f"list of {self.kind(items)}" if items else "list"
         names = inner.get("enum") or [option.get("const") for option in inner.get("oneOf", ())]

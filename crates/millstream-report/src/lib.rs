@@ -36,7 +36,8 @@ pub use fabric_page::{
 };
 pub use html::{ReportInput, write_report};
 pub use network::{
-    NetworkLinkSummary, NetworkSummary, SourceSummary, TimesSummary, network_tables,
+    NetworkLinkSummary, NetworkSummary, PagesSummary, SizeClassSummary, SourceSummary,
+    TimesSummary, TransfersSummary, network_tables,
 };
 pub use recorder::{Recorder, RecorderOptions, Results, StreamResults};
 pub use series::{Bin, Series};

@@ -12,7 +12,7 @@ use crate::table::text_table;
 pub struct NetworkSummary {
     /// `[link]`, then the hops in file order.
     pub links: Vec<NetworkLinkSummary>,
-    /// The streams with `tcp`, `echo` or `adaptive` sources, in file order.
+    /// The streams with `tcp`, `web`, `echo` or `adaptive` sources, in file order.
     pub sources: Vec<SourceSummary>,
 }
 
@@ -43,7 +43,7 @@ pub struct NetworkLinkSummary {
     pub delay_ns: Option<TimesSummary>,
 }
 
-/// The summary of a `tcp`, `echo` or `adaptive` source.
+/// The summary of a `tcp`, `web`, `echo` or `adaptive` source.
 #[derive(Clone, Debug, Serialize)]
 pub struct SourceSummary {
     /// The stream's name.
@@ -67,6 +67,45 @@ pub struct SourceSummary {
     pub rtt_ns: Option<TimesSummary>,
     /// The durations of completed transfers; null without any.
     pub transfer_ns: Option<TimesSummary>,
+    /// The transfers of a `tcp` source with an end; absent for others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfers: Option<TransfersSummary>,
+    /// The pages of a `web` source; absent for others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pages: Option<PagesSummary>,
+}
+
+/// The transfers of a `tcp` source.
+#[derive(Clone, Debug, Serialize)]
+pub struct TransfersSummary {
+    /// The transfers that began or waited to begin.
+    pub offered: u64,
+    /// The transfers that waited for a connection.
+    pub waited: u64,
+    /// The transfers that were not complete at the end, or still waited.
+    pub unfinished: u64,
+    /// The completed transfers by size, from the smallest class to the largest.
+    pub by_size: Vec<SizeClassSummary>,
+}
+
+/// The completed transfers of a class of sizes.
+#[derive(Clone, Debug, Serialize)]
+pub struct SizeClassSummary {
+    /// The largest size of the class, bytes; null without a limit.
+    pub up_to_bytes: Option<u64>,
+    /// The durations; null without any.
+    pub transfer_ns: Option<TimesSummary>,
+}
+
+/// The pages of a `web` source.
+#[derive(Clone, Debug, Serialize)]
+pub struct PagesSummary {
+    /// The pages that a client began to load.
+    pub begun: u64,
+    /// The pages that were not complete at the end.
+    pub unfinished: u64,
+    /// The load times; null without any.
+    pub load_ns: Option<TimesSummary>,
 }
 
 /// The statistics of times, ns.
@@ -78,6 +117,8 @@ pub struct TimesSummary {
     pub mean: u64,
     /// The median, at most 0.1 % too high.
     pub p50: u64,
+    /// The 95th percentile, at most 0.1 % too high.
+    pub p95: u64,
     /// The 99th percentile, at most 0.1 % too high.
     pub p99: u64,
     /// The 99.9th percentile, at most 0.1 % too high.
@@ -110,24 +151,70 @@ const SOURCE_HEADER: [&str; 9] = [
     "median\ntransfer",
 ];
 
+const COMPLETION_HEADER: [&str; 9] =
+    ["source", "what", "complete", "un-\nfinished", "mean", "p50", "p95", "p99", "longest"];
+
 /// A table as text, with the column of each heading.
 pub(crate) struct NetworkTable {
     pub(crate) title: &'static str,
     pub(crate) header: &'static [&'static str],
+    /// The number of columns with text, before those with numbers.
+    pub(crate) text_columns: usize,
     pub(crate) rows: Vec<Vec<String>>,
 }
 
-/// Returns the tables of the links and the sources, which fit `width` columns as
-/// [`text_table`](crate::text_table) does.
+/// Returns the tables of the links, the sources, and their transfers and pages, which fit `width`
+/// columns as [`text_table`](crate::text_table) does.
 #[must_use]
 pub fn network_tables(network: &NetworkSummary, width: Option<usize>) -> String {
     let tables = tables(network).into_iter().filter(|table| !table.rows.is_empty());
-    let text = |table: NetworkTable| text_table(table.header, table.rows, 1, width);
+    let text =
+        |table: NetworkTable| text_table(table.header, table.rows, table.text_columns, width);
     tables.map(text).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the tables of the links and the sources.
-pub(crate) fn tables(network: &NetworkSummary) -> [NetworkTable; 2] {
+/// Returns the rows of a source's transfers and pages.
+fn completions(source: &SourceSummary) -> Vec<Vec<String>> {
+    let row = |what: String, unfinished: Option<u64>, times: &Option<TimesSummary>| {
+        let time = |of: fn(&TimesSummary) -> u64| {
+            times.as_ref().map_or("–".into(), |times| human::time(of(times)))
+        };
+        vec![
+            source.stream.clone(),
+            what,
+            times.as_ref().map_or(0, |times| times.count).to_string(),
+            unfinished.map_or("–".into(), |count| count.to_string()),
+            time(|times| times.mean),
+            time(|times| times.p50),
+            time(|times| times.p95),
+            time(|times| times.p99),
+            time(|times| times.max),
+        ]
+    };
+    let mut rows = Vec::new();
+    if let Some(transfers) = &source.transfers {
+        rows.push(row("transfers".into(), Some(transfers.unfinished), &source.transfer_ns));
+        let classes = transfers.by_size.iter().filter(|class| class.transfer_ns.is_some());
+        rows.extend(classes.map(|class| row(class.name(), None, &class.transfer_ns)));
+    }
+    if let Some(pages) = &source.pages {
+        rows.push(row("pages".into(), Some(pages.unfinished), &pages.load_ns));
+    }
+    rows
+}
+
+impl SizeClassSummary {
+    fn name(&self) -> String {
+        match self.up_to_bytes {
+            Some(bytes) if bytes >= 1_000_000 => format!("≤ {} MB", bytes / 1_000_000),
+            Some(bytes) => format!("≤ {} kB", bytes / 1_000),
+            None => "larger".into(),
+        }
+    }
+}
+
+/// Returns the tables of the links, the sources, and their transfers and pages.
+pub(crate) fn tables(network: &NetworkSummary) -> [NetworkTable; 3] {
     let time = |times: &Option<TimesSummary>, of: fn(&TimesSummary) -> u64| {
         times.as_ref().map_or("–".into(), |times| human::time(of(times)))
     };
@@ -161,12 +248,20 @@ pub(crate) fn tables(network: &NetworkSummary) -> [NetworkTable; 2] {
         NetworkTable {
             title: "Links",
             header: &LINK_HEADER,
+            text_columns: 1,
             rows: network.links.iter().map(link).collect(),
         },
         NetworkTable {
             title: "Sources that react",
             header: &SOURCE_HEADER,
+            text_columns: 1,
             rows: network.sources.iter().map(source).collect(),
+        },
+        NetworkTable {
+            title: "Transfers and pages",
+            header: &COMPLETION_HEADER,
+            text_columns: 2,
+            rows: network.sources.iter().flat_map(completions).collect(),
         },
     ]
 }

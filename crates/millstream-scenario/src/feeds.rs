@@ -290,7 +290,7 @@ fn generator(
             random: Random::new(seed, u64::from(stream)),
         }),
         // The network's simulation generates their packets.
-        Source::Tcp(_) | Source::Echo(_) | Source::Adaptive(_) => {
+        Source::Tcp(_) | Source::Web(_) | Source::Echo(_) | Source::Adaptive(_) => {
             Box::new(Backlog::new(stream, 0, 0, 0))
         }
         Source::Trace { .. } | Source::Pcap { .. } => {

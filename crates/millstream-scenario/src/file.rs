@@ -10,6 +10,7 @@ pub(crate) mod flows;
 pub(crate) mod media;
 pub(crate) mod network;
 pub(crate) mod router;
+pub(crate) mod sizes;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,6 +21,7 @@ use crate::file::fabric::FabricTable;
 use crate::file::flows::FlowsTable;
 use crate::file::media::{CodecName, MediaTable, PayloadName};
 use crate::file::network::HopTable;
+use crate::file::sizes::SizesText;
 use crate::network::{CongestionControl, Direction};
 use crate::overhead::Overhead;
 use crate::source::SourceKind;
@@ -339,10 +341,12 @@ pub(crate) struct SourceTable {
     /// The length of packets, bytes; the smallest length if `largest` is given.
     #[schemars(with = "Option<u32>")]
     pub(crate) bytes: Option<Spanned<u32>>,
-    /// The mean rate. Live: the fill rate of the publisher's token bucket, on the link.
+    /// The mean rate. Live: the fill rate of the publisher's token bucket, on the link. TCP: the
+    /// mean rate of the data that begins to be transferred, an alternative to `interval`.
     #[schemars(with = "Option<Rate>")]
     pub(crate) rate: Option<Spanned<Rate>>,
-    /// The interval between packets; for cbr, an alternative to `rate`.
+    /// The interval between packets; for cbr, an alternative to `rate`. TCP: the mean time between
+    /// the beginnings of transfers, which do not wait for earlier ones (a Poisson process).
     #[schemars(with = "Option<Duration>")]
     pub(crate) interval: Option<Spanned<Duration>>,
     /// The time when the source starts; default 0.
@@ -411,7 +415,8 @@ pub(crate) struct SourceTable {
     /// Live: how long players wait for a disconnected publisher to return; default "10 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) wait: Option<Spanned<Duration>>,
-    /// TCP: the number of connections; default 1.
+    /// TCP: the number of connections; default 1. With `interval` or `rate`: the most at once;
+    /// default 1,000; further transfers wait. Web: the most of a client, up to 64; default 6.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]
     pub(crate) connections: Option<Spanned<u32>>,
     /// TCP: the congestion control; default "cubic".
@@ -448,14 +453,31 @@ pub(crate) struct SourceTable {
     /// TCP: the least retransmission timeout; default "200 ms".
     #[schemars(with = "Option<Duration>")]
     pub(crate) min_rto: Option<Spanned<Duration>>,
-    /// TCP: the data that a connection transfers; default: without end.
-    #[schemars(with = "Option<Size>")]
-    pub(crate) transfer: Option<Spanned<Size>>,
+    /// TCP: the data of a transfer, a size or a distribution; default: without end.
+    #[schemars(with = "Option<SizesText>")]
+    pub(crate) transfer: Option<Spanned<SizesText>>,
+    /// Web: the number of clients; default 1.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 10000))]
+    pub(crate) clients: Option<Spanned<u32>>,
+    /// Web: the size of a page's first object, or its distribution; default "18 kB".
+    #[schemars(with = "Option<SizesText>")]
+    pub(crate) html: Option<Spanned<SizesText>>,
+    /// Web: the number of further objects of a page; default 70.
+    #[schemars(with = "Option<u32>", range(max = 1000))]
+    pub(crate) objects: Option<Spanned<u32>>,
+    /// Web: the size of a further object, or its distribution; default: lognormal with a mean of
+    /// "37600 B" and a `sigma` of 1.3.
+    #[schemars(with = "Option<SizesText>")]
+    pub(crate) object: Option<Spanned<SizesText>>,
+    /// Web: the length of a request with its headers, bytes; default 500.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 65535))]
+    pub(crate) request: Option<Spanned<u32>>,
     /// The number of packets before the pause; default: no pause.
     #[schemars(with = "Option<u32>", range(min = 1))]
     pub(crate) pause_after: Option<Spanned<u32>>,
     /// Generator: the length of the pause in addition to the interval. TCP: the mean pause between
-    /// the transfers of a connection, exponentially distributed; default: one transfer.
+    /// the transfers of a connection, exponentially distributed; default: one transfer. Web: the
+    /// mean time between a page and the next; default "30 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) pause: Option<Spanned<Duration>>,
 }

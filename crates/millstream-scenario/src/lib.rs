@@ -38,7 +38,7 @@ pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
-pub use network::{Adaptive, CongestionControl, Direction, Echo, Hop, Network, Tcp};
+pub use network::{Adaptive, CongestionControl, Direction, Echo, Hop, Network, Tcp, Web};
 pub use router::{
     FlowBy, HostBy, HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop,
     PathAction, PathExtension, PathProxy, PcpSource, PortForward, PortKind, PortNat, ProxyKind,

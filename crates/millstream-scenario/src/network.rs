@@ -1,5 +1,7 @@
 //! The validated network of a scenario: several links in series, and sources that react.
 
+use millstream_traffic::SizeDistribution;
+
 use crate::scenario::{Link, SchedulerConfig};
 
 /// The direction in which packets pass the links of a network.
@@ -66,9 +68,10 @@ pub enum CongestionControl {
 }
 
 /// TCP connections with the same parameters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Tcp {
-    /// The number of connections, which begin one after another within a round trip.
+    /// The number of connections, which begin one after another within a round trip. With
+    /// `interval_ns`: the most at once. Of a `web` source: the most of a client.
     pub connections: u32,
     /// The congestion control.
     pub control: CongestionControl,
@@ -91,8 +94,11 @@ pub struct Tcp {
     pub ack_every: u32,
     /// The least retransmission timeout, ns.
     pub min_rto_ns: u64,
-    /// The packets that each connection transfers; `None`: without end.
-    pub packets: Option<u32>,
+    /// The sizes of transfers; `None`: without end.
+    pub transfer: Option<SizeDistribution>,
+    /// The mean time between the beginnings of transfers, exponentially distributed, ns. They begin
+    /// whether or not earlier ones have ended. `None`: each connection begins its own.
+    pub interval_ns: Option<u64>,
     /// The mean time between the transfers of a connection, exponentially distributed, ns. `None`:
     /// one transfer.
     pub pause_ns: Option<u64>,
@@ -108,6 +114,31 @@ impl Tcp {
     pub const HEADER_BYTES: u32 = 52;
     /// The longest acknowledgement, bytes: with three ranges of selective acknowledgements.
     pub const LARGEST_ACK_BYTES: u32 = Self::HEADER_BYTES + 4 + 3 * 8;
+
+    /// Returns the data of a full packet, bytes.
+    #[must_use]
+    pub fn segment_bytes(&self) -> u32 {
+        self.bytes.saturating_sub(Self::HEADER_BYTES).max(1)
+    }
+}
+
+/// Clients that load pages: a first object, then further objects over parallel connections.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Web {
+    /// The parameters of each connection, without transfers. A client has up to `connections`.
+    pub tcp: Tcp,
+    /// The number of clients.
+    pub clients: u32,
+    /// The sizes of first objects.
+    pub html: SizeDistribution,
+    /// The number of further objects of a page.
+    pub objects: u32,
+    /// The sizes of further objects.
+    pub object: SizeDistribution,
+    /// The length of a request, bytes, with its headers.
+    pub request_bytes: u32,
+    /// The mean time between the end of a page and the next, exponentially distributed, ns.
+    pub pause_ns: u64,
 }
 
 /// Video that adapts its rate to the reports of its receiver.

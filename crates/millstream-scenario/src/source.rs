@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use crate::error::{Problem, list, nearest};
 use crate::file::SourceTable;
-use crate::network::{Adaptive, Echo, Tcp};
+use crate::network::{Adaptive, Echo, Tcp, Web};
 
 /// One kind of source.
 #[derive(Debug)]
@@ -114,6 +114,34 @@ impl SourceKind {
                 "min-rto",
                 "transfer",
                 "pause",
+                "interval",
+                "rate",
+                "start",
+                "stop",
+            ],
+        },
+        Self {
+            name: "web",
+            summary: "clients that load pages of many objects, over parallel TCP connections",
+            required: &["rtt"],
+            one_of: &[],
+            optional: &[
+                "clients",
+                "html",
+                "objects",
+                "object",
+                "request",
+                "pause",
+                "connections",
+                "control",
+                "bytes",
+                "initial-window",
+                "receive-window",
+                "pacing",
+                "ecn",
+                "hystart",
+                "ack-every",
+                "min-rto",
                 "start",
                 "stop",
             ],
@@ -244,7 +272,8 @@ impl SourceTable {
             wait "wait", pause_after "pause-after", pause "pause", connections "connections",
             control "control", rtt "rtt", initial_window "initial-window",
             receive_window "receive-window", pacing "pacing", ecn "ecn", hystart "hystart",
-            ack_every "ack-every", min_rto "min-rto", transfer "transfer", rates "rates"
+            ack_every "ack-every", min_rto "min-rto", transfer "transfer", rates "rates",
+            clients "clients", html "html", objects "objects", object "object", request "request"
         )
         .into_iter()
         .flatten()
@@ -311,7 +340,7 @@ pub struct Live {
 }
 
 /// The source of a stream's packets; times in ns, `stop_ns` is `u64::MAX` without an end.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Source {
     /// Packets of equal size at equal intervals.
@@ -347,6 +376,8 @@ pub enum Source {
     Pcap { file: String, filter: Option<String> },
     /// TCP connections.
     Tcp(Tcp),
+    /// Pages.
+    Web(Web),
     /// Requests and answers.
     Echo(Echo),
     /// Adaptive video.
@@ -371,7 +402,7 @@ impl Source {
     /// Returns whether its packets depend on what happens to earlier ones.
     #[must_use]
     pub fn reacts(&self) -> bool {
-        matches!(self, Self::Tcp(_) | Self::Echo(_) | Self::Adaptive(_))
+        matches!(self, Self::Tcp(_) | Self::Web(_) | Self::Echo(_) | Self::Adaptive(_))
     }
 
     /// Returns whether the source ends by itself, without the scenario's duration.
@@ -385,8 +416,10 @@ impl Source {
             | Self::Echo(Echo { stop_ns, .. })
             | Self::Adaptive(Adaptive { stop_ns, .. }) => *stop_ns != u64::MAX,
             Self::Tcp(tcp) => {
-                tcp.stop_ns != u64::MAX || (tcp.packets.is_some() && tcp.pause_ns.is_none())
+                let repeats = tcp.pause_ns.is_some() || tcp.interval_ns.is_some();
+                tcp.stop_ns != u64::MAX || (tcp.transfer.is_some() && !repeats)
             }
+            Self::Web(web) => web.tcp.stop_ns != u64::MAX,
             Self::Mpeg { input, stop_ns, .. } => {
                 *stop_ns != u64::MAX || matches!(input, VideoInput::File { repeat: false, .. })
             }

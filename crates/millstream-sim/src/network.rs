@@ -9,15 +9,16 @@
 //! Each link has a scheduler with all streams of the scenario, decides as in [`link`](crate::link),
 //! and passes a packet on at the end of its transmission and propagation delay. Sources that do not
 //! react arrive at the first link of their direction. The senders of a `tcp` source react to
-//! acknowledgements, an `echo` source measures round trips, and an `adaptive` source follows the
-//! reports of its receiver.
+//! acknowledgements, the clients of a `web` source request objects on connections of their own, an
+//! `echo` source measures round trips, and an `adaptive` source follows the reports of its
+//! receiver.
 //!
 //! Events of one instant are processed in this order: timers and arrivals in the order in which
 //! they were scheduled, arrivals of the feed, decisions.
 //!
 //! Not modelled: the tail loss probe and the time-based loss detection of RFC 8985 (after the loss
-//! of its last packets, a connection waits for its timeout), segments of different lengths, and
-//! limited reassembly buffers.
+//! of its last packets, a connection waits for its timeout), short segments except the last of a
+//! transfer or object, and limited reassembly buffers.
 
 mod adaptive;
 mod connection;
@@ -32,7 +33,7 @@ mod round_trip;
 mod sender;
 mod simulation;
 
-pub use report::{HopReport, NetworkReport, SourceReport, Times};
+pub use report::{Completions, HopReport, NetworkReport, Pages, SIZE_CLASSES, SourceReport, Times};
 
 use millstream_scenario::{Network, Scenario};
 use millstream_traffic::Feed;

@@ -1,8 +1,13 @@
 //! The summary of a network's run.
 
-use millstream_report::{NetworkLinkSummary, NetworkSummary, SourceSummary, TimesSummary};
+use millstream_report::{
+    NetworkLinkSummary, NetworkSummary, PagesSummary, SizeClassSummary, SourceSummary,
+    TimesSummary, TransfersSummary,
+};
 use millstream_scenario::Direction;
-use millstream_sim::network::{HopReport, NetworkReport, SourceReport, Times};
+use millstream_sim::network::{
+    Completions, HopReport, NetworkReport, Pages, SIZE_CLASSES, SourceReport, Times,
+};
 
 /// Returns the summary of a run that ended at `end_ns`.
 #[must_use]
@@ -36,6 +41,8 @@ pub fn network_summary(report: &NetworkReport, end_ns: u64) -> NetworkSummary {
             rate_changes: source.rate_changes,
             rtt_ns: times(&source.rtt),
             transfer_ns: times(&source.transfers),
+            transfers: source.completions.as_ref().map(transfers),
+            pages: source.pages.as_ref().map(pages),
         }
     };
     NetworkSummary {
@@ -44,11 +51,30 @@ pub fn network_summary(report: &NetworkReport, end_ns: u64) -> NetworkSummary {
     }
 }
 
+fn transfers(of: &Completions) -> TransfersSummary {
+    let limits = SIZE_CLASSES.into_iter().map(Some).chain([None]);
+    let class = |(up_to_bytes, class): (Option<u64>, &Times)| SizeClassSummary {
+        up_to_bytes,
+        transfer_ns: times(class),
+    };
+    TransfersSummary {
+        offered: of.offered,
+        waited: of.waited,
+        unfinished: of.unfinished,
+        by_size: limits.zip(&of.by_size).map(class).collect(),
+    }
+}
+
+fn pages(of: &Pages) -> PagesSummary {
+    PagesSummary { begun: of.begun, unfinished: of.unfinished, load_ns: times(&of.load) }
+}
+
 fn times(of: &Times) -> Option<TimesSummary> {
     (of.count > 0).then_some(TimesSummary {
         count: of.count,
         mean: of.mean_ns,
         p50: of.p50_ns,
+        p95: of.p95_ns,
         p99: of.p99_ns,
         p999: of.p999_ns,
         max: of.max_ns,

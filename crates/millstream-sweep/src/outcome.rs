@@ -127,8 +127,8 @@ const FABRIC: [Column; 25] = [
 const FABRIC_JITTER: Column = count("jitter_max_ns");
 
 /// The additional columns of a network. All but the first are null for streams without `tcp`,
-/// `echo` or `adaptive` source.
-const NETWORK: [Column; 9] = [
+/// `web`, `echo` or `adaptive` source. A class of sizes ends with the size in its name.
+const NETWORK: [Column; 24] = [
     count("dropped_aqm"),
     count("goodput_bps"),
     count("retransmissions"),
@@ -137,7 +137,22 @@ const NETWORK: [Column; 9] = [
     count("rtt_p50_ns"),
     count("rtt_p99_ns"),
     count("transfer_mean_ns"),
+    count("transfer_p50_ns"),
+    count("transfer_p95_ns"),
     count("transfer_p99_ns"),
+    count("transfers_unfinished"),
+    count("transfer_10kb_mean_ns"),
+    count("transfer_10kb_p99_ns"),
+    count("transfer_100kb_mean_ns"),
+    count("transfer_100kb_p99_ns"),
+    count("transfer_1mb_mean_ns"),
+    count("transfer_1mb_p99_ns"),
+    count("transfer_larger_mean_ns"),
+    count("transfer_larger_p99_ns"),
+    count("page_mean_ns"),
+    count("page_p50_ns"),
+    count("page_p95_ns"),
+    count("page_p99_ns"),
 ];
 
 /// What a sweep runs.
@@ -238,6 +253,9 @@ fn network_cells(summary: &Summary, stream: &StreamSummary) -> [Cell; NETWORK.le
         .and_then(|network| network.sources.iter().find(|source| source.stream == stream.name));
     let rtt = source.and_then(|source| source.rtt_ns.as_ref());
     let transfer = source.and_then(|source| source.transfer_ns.as_ref());
+    let transfers = source.and_then(|source| source.transfers.as_ref());
+    let class = |at: usize| transfers?.by_size.get(at)?.transfer_ns.as_ref();
+    let page = source.and_then(|source| source.pages.as_ref()?.load_ns.as_ref());
     [
         optional(stream.dropped_aqm),
         optional(source.map(|source| source.goodput_bps)),
@@ -247,7 +265,22 @@ fn network_cells(summary: &Summary, stream: &StreamSummary) -> [Cell; NETWORK.le
         optional(rtt.map(|rtt| rtt.p50)),
         optional(rtt.map(|rtt| rtt.p99)),
         optional(transfer.map(|transfer| transfer.mean)),
+        optional(transfer.map(|transfer| transfer.p50)),
+        optional(transfer.map(|transfer| transfer.p95)),
         optional(transfer.map(|transfer| transfer.p99)),
+        optional(transfers.map(|transfers| transfers.unfinished)),
+        optional(class(0).map(|class| class.mean)),
+        optional(class(0).map(|class| class.p99)),
+        optional(class(1).map(|class| class.mean)),
+        optional(class(1).map(|class| class.p99)),
+        optional(class(2).map(|class| class.mean)),
+        optional(class(2).map(|class| class.p99)),
+        optional(class(3).map(|class| class.mean)),
+        optional(class(3).map(|class| class.p99)),
+        optional(page.map(|page| page.mean)),
+        optional(page.map(|page| page.p50)),
+        optional(page.map(|page| page.p95)),
+        optional(page.map(|page| page.p99)),
     ]
 }
 

@@ -157,6 +157,42 @@ const MEDIA_EDITS: &[Edit] = &[
     ("listen", "lisen"),
 ];
 
+const NETWORK: &str = r#"[scenario]
+duration = "1 s"
+
+[link]
+rate = "10 Mbit/s"
+
+[scheduler]
+discipline = "fifo"
+
+[[stream]]
+name = "flows"
+source = { kind = "tcp", rtt = "20 ms", interval = "10 ms", transfer = "30 kB" }
+"#;
+
+const NETWORK_EDITS: &[Edit] = &[
+    ("\"30 kB\"", "\"30 kb\""),
+    ("\"30 kB\"", "30"),
+    ("\"30 kB\"", "{ distribution = \"exponental\", mean = \"30 kB\" }"),
+    ("\"30 kB\"", "{ distribution = \"exponential\" }"),
+    ("\"30 kB\"", "{ mean = \"30 kB\" }"),
+    ("\"30 kB\"", "{ distribution = \"pareto\", mean = \"30 kB\", shape = 0.9 }"),
+    ("\"30 kB\"", "{ distribution = \"lognormal\", mean = \"30 kB\", sigma = 5.0 }"),
+    ("\"30 kB\"", "{ distribution = \"exponential\", mean = \"30 kB\", largest = \"100 kB\" }"),
+    ("\"30 kB\"", "{ distribution = \"web-search\", mean = \"30 kB\" }"),
+    ("\"30 kB\"", "{ distribution = \"exponential\", mean = \"30 kB\", sigma = 1.0 }"),
+    ("\"30 kB\"", "{ table = [[1000, 0.5], [2000, 0.9]] }"),
+    ("\"30 kB\"", "{ table = [[1000, 0.5], [2000, 50]] }"),
+    (", transfer = \"30 kB\"", ""),
+    (", transfer", ", pause = \"1 s\", transfer"),
+    ("\"tcp\"", "\"web\""),
+    (
+        "\"tcp\", rtt = \"20 ms\", interval = \"10 ms\", transfer = \"30 kB\"",
+        "\"web\", rtt = \"20 ms\", objects = 20000",
+    ),
+];
+
 /// Command lines that are wrong whatever the file has.
 const COMMANDS: &[&[&str]] = &[
     &["run", "router.toml"],
@@ -213,6 +249,7 @@ fn messages_for_wrong_inputs() {
         ("link.toml", LINK, LINK_EDITS, "run"),
         ("router.toml", ROUTER, ROUTER_EDITS, "check"),
         ("media.toml", MEDIA, MEDIA_EDITS, "check"),
+        ("network.toml", NETWORK, NETWORK_EDITS, "check"),
     ];
     let mut number = 0;
     let mut add = |title: &str, arguments: &[&str]| {

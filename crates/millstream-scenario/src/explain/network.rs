@@ -19,6 +19,10 @@ pub(super) fn add_packets(scenario: &Scenario, limits: &mut [StreamLimits]) {
             Source::Tcp(tcp) => {
                 (Tcp::HEADER_BYTES.min(tcp.bytes), tcp.bytes.max(Tcp::LARGEST_ACK_BYTES))
             }
+            Source::Web(web) => {
+                let largest = web.tcp.bytes.max(Tcp::LARGEST_ACK_BYTES).max(web.request_bytes);
+                (Tcp::HEADER_BYTES.min(web.tcp.bytes).min(web.request_bytes), largest)
+            }
             Source::Echo(echo) => (echo.bytes, echo.bytes),
             Source::Adaptive(of) => (1, of.bytes.max(Adaptive::REPORT_BYTES)),
             _ if stream.shares.is_some() => (limits[at].smallest_bytes, limits[at].largest_bytes),

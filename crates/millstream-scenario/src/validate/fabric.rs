@@ -220,6 +220,7 @@ pub(super) fn stream(
             | Source::Trace { .. }
             | Source::Pcap { .. }
             | Source::Tcp(_)
+            | Source::Web(_)
             | Source::Echo(_)
             | Source::Adaptive(_)
             | Source::Backlog { .. }

@@ -2,6 +2,7 @@
 
 mod live;
 mod reacting;
+mod sizes;
 
 use std::ops::Range;
 use toml::Spanned;
@@ -102,6 +103,7 @@ pub(super) fn source(
             Source::Backlog { packets: *keys.packets.as_ref()?.get_ref(), bytes, start_ns }
         }
         "tcp" => Source::Tcp(reacting::tcp(keys, (start_ns, stop_ns), problems)?),
+        "web" => Source::Web(reacting::web(keys, (start_ns, stop_ns), problems)?),
         "echo" => Source::Echo(Echo {
             bytes,
             interval_ns: time(&keys.interval)?,

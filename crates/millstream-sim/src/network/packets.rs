@@ -16,6 +16,13 @@ pub(super) enum Content {
     Syn { sent_ns: u64 },
     /// See [`Syn`](Self::Syn).
     SynAck { sent_ns: u64 },
+    /// The first packet of a client's connection, and its answer, sent at `answered_ns`.
+    Open { sent_ns: u64 },
+    /// See [`Open`](Self::Open).
+    Opened { sent_ns: u64, answered_ns: u64 },
+    /// The request of an object that ends before packet `end`. The first one of a connection has
+    /// the time when the server answered the handshake, ns.
+    Get { end: u32, answered_ns: Option<u64> },
     /// A packet of a connection's data.
     Data { number: u32, sent_ns: u64 },
     /// An acknowledgement.
@@ -33,7 +40,15 @@ pub(super) enum Content {
 impl Content {
     /// Returns whether it goes back from the receiver of the stream's data.
     pub(super) fn is_back(&self) -> bool {
-        matches!(self, Self::SynAck { .. } | Self::Ack(_) | Self::Answer { .. } | Self::Report(_))
+        matches!(
+            self,
+            Self::SynAck { .. }
+                | Self::Open { .. }
+                | Self::Get { .. }
+                | Self::Ack(_)
+                | Self::Answer { .. }
+                | Self::Report(_)
+        )
     }
 }
 

@@ -71,6 +71,16 @@ impl Receiver {
         self.expected + self.beyond.count()
     }
 
+    /// Returns the next packet in order.
+    pub(super) fn expected(&self) -> u32 {
+        self.expected
+    }
+
+    /// Returns whether packets in order are not acknowledged yet.
+    pub(super) fn has_unacknowledged(&self) -> bool {
+        self.unacknowledged > 0
+    }
+
     /// Receives a packet that was sent at `sent_ns`; returns an acknowledgement that is due.
     pub(super) fn receive(
         &mut self,

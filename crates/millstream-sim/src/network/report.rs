@@ -1,7 +1,7 @@
 //! The results of a network.
 
 use hdrhistogram::Histogram;
-use millstream_scenario::{Direction, Network, Scenario};
+use millstream_scenario::{Direction, Network, Scenario, Source};
 
 use super::sender::Sender;
 
@@ -10,7 +10,7 @@ use super::sender::Sender;
 pub struct NetworkReport {
     /// The links in the order of [`Network::hops`].
     pub hops: Vec<HopReport>,
-    /// The streams with `tcp`, `echo` or `adaptive` sources, in file order.
+    /// The streams with `tcp`, `web`, `echo` or `adaptive` sources, in file order.
     pub sources: Vec<SourceReport>,
 }
 
@@ -41,7 +41,7 @@ pub struct HopReport {
     pub delay: Times,
 }
 
-/// The results of a `tcp`, `echo` or `adaptive` source.
+/// The results of a `tcp`, `web`, `echo` or `adaptive` source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceReport {
     /// The stream.
@@ -63,6 +63,38 @@ pub struct SourceReport {
     pub rtt: Times,
     /// The durations of completed transfers.
     pub transfers: Times,
+    /// The transfers of a `tcp` source with an end; `None` for others.
+    pub completions: Option<Completions>,
+    /// The pages of a `web` source; `None` for others.
+    pub pages: Option<Pages>,
+}
+
+/// The largest transfers of each class of sizes but the last, bytes.
+pub const SIZE_CLASSES: [u64; 3] = [10_000, 100_000, 1_000_000];
+
+/// The transfers of a `tcp` source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completions {
+    /// The transfers that began or waited to begin.
+    pub offered: u64,
+    /// The transfers that waited for a connection.
+    pub waited: u64,
+    /// The transfers that were not complete at the end, or still waited.
+    pub unfinished: u64,
+    /// The durations of completed transfers, with the wait for a connection, by
+    /// [`SIZE_CLASSES`]; the last class is above all of them.
+    pub by_size: [Times; SIZE_CLASSES.len() + 1],
+}
+
+/// The pages of a `web` source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pages {
+    /// The pages that a client began to load.
+    pub begun: u64,
+    /// The pages that were not complete at the end.
+    pub unfinished: u64,
+    /// The load times: from the begin of the handshake to the arrival of the last object.
+    pub load: Times,
 }
 
 /// A summary of times.
@@ -74,6 +106,8 @@ pub struct Times {
     pub mean_ns: u64,
     /// The median, ns, at most 0.1 % too long.
     pub p50_ns: u64,
+    /// The 95th percentile, ns, at most 0.1 % too long.
+    pub p95_ns: u64,
     /// The 99th percentile, ns, at most 0.1 % too long.
     pub p99_ns: u64,
     /// The 99.9th percentile, ns, at most 0.1 % too long.
@@ -106,6 +140,10 @@ impl TimesRecorder {
         self.max_ns = self.max_ns.max(time_ns);
     }
 
+    fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
     pub(super) fn summary(&self) -> Times {
         let count = self.histogram.len();
         let quantile = |of| self.histogram.value_at_quantile(of).min(self.max_ns);
@@ -113,6 +151,7 @@ impl TimesRecorder {
             count,
             mean_ns: u64::try_from(self.sum_ns / u128::from(count.max(1))).unwrap_or(u64::MAX),
             p50_ns: quantile(0.5),
+            p95_ns: quantile(0.95),
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
             max_ns: self.max_ns,
@@ -145,9 +184,37 @@ pub(super) struct SourceCounts {
     pub(super) rate_changes: u64,
     pub(super) rtt: TimesRecorder,
     pub(super) transfers: TimesRecorder,
+    /// The transfers or pages that began or waited to begin.
+    pub(super) offered: u64,
+    pub(super) waited: u64,
+    pub(super) by_size: [TimesRecorder; SIZE_CLASSES.len() + 1],
+    pub(super) pages: TimesRecorder,
 }
 
 impl SourceCounts {
+    /// Records a transfer of `bytes` that took `time_ns`.
+    pub(super) fn completed(&mut self, bytes: u64, time_ns: u64) {
+        self.transfers.record(time_ns);
+        self.by_size[SIZE_CLASSES.partition_point(|most| *most < bytes)].record(time_ns);
+    }
+
+    fn completions(&self) -> Completions {
+        Completions {
+            offered: self.offered,
+            waited: self.waited,
+            unfinished: self.offered - self.transfers.count(),
+            by_size: self.by_size.each_ref().map(TimesRecorder::summary),
+        }
+    }
+
+    fn pages(&self) -> Pages {
+        Pages {
+            begun: self.offered,
+            unfinished: self.offered - self.pages.count(),
+            load: self.pages.summary(),
+        }
+    }
+
     /// Adds the counts of a sender at the end of its transfer or of the run.
     pub(super) fn add_transfer(&mut self, sender: &Sender) {
         self.retransmissions += sender.retransmissions;
@@ -187,6 +254,9 @@ impl NetworkReport {
                 rate_changes: counts.rate_changes,
                 rtt: counts.rtt.summary(),
                 transfers: counts.transfers.summary(),
+                completions: matches!(&stream.source, Source::Tcp(tcp) if tcp.transfer.is_some())
+                    .then(|| counts.completions()),
+                pages: matches!(stream.source, Source::Web(_)).then(|| counts.pages()),
             };
         Self {
             hops: network.hops.iter().zip(hops).map(hop).collect(),

@@ -26,7 +26,7 @@ const DUPLICATE_THRESHOLD: u32 = 3;
 /// The sender of one connection.
 #[derive(Debug)]
 pub(super) struct Sender {
-    /// The packets to transfer.
+    /// The packets to transfer so far.
     packets: u32,
     receive_window: u32,
     pacing: bool,
@@ -88,10 +88,10 @@ struct Marks {
 }
 
 impl Sender {
-    /// Returns the sender of a new connection.
-    pub(super) fn new(tcp: &Tcp) -> Self {
+    /// Returns the sender of a new connection that transfers this number of packets.
+    pub(super) fn new(tcp: &Tcp, packets: u32) -> Self {
         Self {
-            packets: tcp.packets.unwrap_or(u32::MAX),
+            packets,
             receive_window: tcp.receive_window,
             pacing: tcp.pacing,
             una: 0,
@@ -115,6 +115,11 @@ impl Sender {
             retransmissions: 0,
             timeouts: 0,
         }
+    }
+
+    /// Transfers all packets below `end`.
+    pub(super) fn extend(&mut self, end: u32) {
+        self.packets = self.packets.max(end);
     }
 
     /// Adds the round-trip time of the handshake.

@@ -1,10 +1,12 @@
 //! The events of a network in the order of time, and the way of packets by its links.
 
 mod endpoints;
+mod pages;
+mod transfers;
 
 use millstream::StreamId;
 use millstream::aqm::Ecn;
-use millstream_scenario::{Direction, Echo, FlowBy, Network, Scenario, Source, Tcp};
+use millstream_scenario::{Direction, Echo, FlowBy, Network, Scenario, Source, Tcp, Web};
 use millstream_traffic::{Arrival, Feed, Random};
 use slab::Slab;
 use std::cmp::Reverse;
@@ -16,6 +18,8 @@ use super::hop::{HopState, Shared};
 use super::packets::{Content, InFlight};
 use super::report::{NetworkReport, SourceCounts};
 use crate::link::{End, Listener, RunError, next_arrival_before};
+use pages::Client;
+use transfers::OpenTransfers;
 
 /// Something that happens at a later time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +34,10 @@ enum Event {
     Deliver(u32),
     /// A connection's transfer begins.
     Begin(u32),
+    /// A transfer of a stream begins, whatever the others do.
+    Offer(u32),
+    /// A client begins a page.
+    Page(u32),
     /// A connection's sender or receiver has a timer.
     Sender(u32),
     /// See [`Sender`](Self::Sender).
@@ -57,6 +65,7 @@ pub(super) struct Simulation<'a, L> {
     routes: [Vec<u16>; 2],
     shared: Shared<'a, L>,
     connections: Vec<Connection<'a>>,
+    clients: Vec<Client<'a>>,
     streams: Vec<StreamState<'a>>,
 }
 
@@ -66,6 +75,8 @@ struct StreamState<'a> {
     /// The stream of the schedulers that has its packets.
     queue: StreamId,
     echo: Option<&'a Echo>,
+    /// The transfers that do not wait for others.
+    open: Option<OpenTransfers<'a>>,
     /// The sender and the receiver of adaptive video.
     video: Option<(Ladder<'a>, Viewer)>,
     /// The time from the last link to the receiver, and from there back to the sender, ns.
@@ -101,6 +112,7 @@ impl<'a, L: Listener> Simulation<'a, L> {
             shared: Shared { packets: Slab::new(), listener, failed: None, last_hop },
             routes,
             connections: Vec::new(),
+            clients: Vec::new(),
             streams: Vec::with_capacity(scenario.streams.len()),
         };
         for (number, stream) in (0..).zip(&scenario.streams) {
@@ -113,14 +125,20 @@ impl<'a, L: Listener> Simulation<'a, L> {
         let queue = stream.shares.map_or(number, |shared| u32::try_from(shared).unwrap_or(number));
         let (rtt_ns, echo, video) = match &stream.source {
             Source::Tcp(tcp) => (tcp.rtt_ns, None, None),
+            Source::Web(web) => (web.tcp.rtt_ns, None, None),
             Source::Echo(echo) => (echo.rtt_ns, Some(echo), None),
             Source::Adaptive(of) => (of.rtt_ns, None, Some((Ladder::new(of), Viewer::default()))),
             _ => (0, None, None),
+        };
+        let open = match &stream.source {
+            Source::Tcp(tcp) => OpenTransfers::new(tcp, self.until_ns),
+            _ => None,
         };
         self.streams.push(StreamState {
             direction: stream.direction,
             queue: StreamId(queue),
             echo,
+            open,
             video,
             there_ns: rtt_ns / 2,
             back_ns: rtt_ns - rtt_ns / 2,
@@ -130,7 +148,8 @@ impl<'a, L: Listener> Simulation<'a, L> {
             counts: SourceCounts::default(),
         });
         match &stream.source {
-            Source::Tcp(tcp) => self.add_connections(number, tcp, queue),
+            Source::Tcp(tcp) => self.add_connections(number, tcp),
+            Source::Web(web) => self.add_clients(number, web),
             Source::Echo(echo) => self.schedule(echo.start_ns, Event::Request(number)),
             Source::Adaptive(of) => {
                 self.schedule(of.start_ns, Event::Frame(number));
@@ -140,18 +159,50 @@ impl<'a, L: Listener> Simulation<'a, L> {
         }
     }
 
-    fn add_connections(&mut self, stream: u32, tcp: &'a Tcp, queue: u32) {
+    /// Adds a connection, number `member` of its stream; returns its number.
+    fn add_connection(
+        &mut self,
+        stream: u32,
+        tcp: &'a Tcp,
+        member: u32,
+        client: Option<u32>,
+    ) -> u32 {
         let stop_ns = tcp.stop_ns.min(self.until_ns);
+        let queue = self.streams[stream as usize].queue.0;
         let by = self.scenario.streams[queue as usize].flow_by;
+        let flow = flow_hash(stream, if by == FlowBy::FiveTuple { member } else { 0 });
+        let number = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+        self.connections.push(Connection::new(tcp, stream, flow, stop_ns, client));
+        number
+    }
+
+    fn add_connections(&mut self, stream: u32, tcp: &'a Tcp) {
+        let state = &mut self.streams[stream as usize];
+        if let Some(open) = &state.open {
+            let first_ns = tcp.start_ns.saturating_add(open.gap_ns(&mut state.random));
+            self.schedule(first_ns, Event::Offer(stream));
+            return;
+        }
         for at in 0..tcp.connections {
-            let member = if by == FlowBy::FiveTuple { at } else { 0 };
-            let flow = flow_hash(stream, member);
-            let number = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
-            self.connections.push(Connection::new(tcp, stream, flow, stop_ns));
+            let number = self.add_connection(stream, tcp, at, None);
             // Spread over a round trip, so that equal connections are not in step.
             let offset_ns = u128::from(tcp.rtt_ns) * u128::from(at) / u128::from(tcp.connections);
             let offset_ns = u64::try_from(offset_ns).unwrap_or(0);
             self.schedule(tcp.start_ns.saturating_add(offset_ns), Event::Begin(number));
+        }
+    }
+
+    fn add_clients(&mut self, stream: u32, web: &'a Web) {
+        let connections = Client::most_connections(web);
+        for at in 0..web.clients {
+            let number = u32::try_from(self.clients.len()).unwrap_or(u32::MAX);
+            let first = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
+            for member in 0..connections {
+                self.add_connection(stream, &web.tcp, at * connections + member, Some(number));
+            }
+            let connections = first..first + connections;
+            self.clients.push(Client::new(web, stream, at, connections, self.scenario.seed));
+            self.schedule(Client::first_page_ns(web, at), Event::Page(number));
         }
     }
 
@@ -240,6 +291,8 @@ impl<'a, L: Listener> Simulation<'a, L> {
             Event::Arrive(at) => self.queue_at_hop(at as usize),
             Event::Deliver(at) => self.deliver(at as usize),
             Event::Begin(number) => self.begin(number),
+            Event::Offer(stream) => self.offer(stream),
+            Event::Page(client) => self.page(client),
             Event::Sender(number) => self.sender_timer(number),
             Event::Receiver(number) => self.receiver_timer(number),
             Event::Request(stream) => self.request(stream),

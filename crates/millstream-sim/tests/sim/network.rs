@@ -1,5 +1,7 @@
 //! Links in series, and sources that react.
 
+mod transfers;
+
 use millstream::{Departure, Event, StreamId};
 use millstream_scenario::Scenario;
 use millstream_sim::network::{NetworkReport, SourceReport};

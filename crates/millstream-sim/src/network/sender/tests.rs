@@ -19,7 +19,8 @@ fn tcp() -> Tcp {
         hystart: false,
         ack_every: 1,
         min_rto_ns: 200 * MS,
-        packets: None,
+        transfer: None,
+        interval_ns: None,
         pause_ns: None,
         start_ns: 0,
         stop_ns: u64::MAX,
@@ -51,7 +52,7 @@ fn deliver(
 
 #[test]
 fn slow_start_doubles_the_window_in_a_round_trip() {
-    let (mut sender, mut receiver) = (Sender::new(&tcp()), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), u32::MAX), Receiver::new(1));
     let first = send(&mut sender, 0);
     assert_eq!(first, (0..10).collect::<Vec<_>>());
     let second = deliver((&mut sender, &mut receiver), &first, &[], (0, 100 * MS));
@@ -64,7 +65,7 @@ fn slow_start_doubles_the_window_in_a_round_trip() {
 /// RFC 6675: the third packet above the gap shows the loss, which is repaired without a timeout.
 #[test]
 fn a_lost_packet_is_sent_again_after_three_later_ones() {
-    let (mut sender, mut receiver) = (Sender::new(&tcp()), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), u32::MAX), Receiver::new(1));
     let first = send(&mut sender, 0);
     let sent = deliver((&mut sender, &mut receiver), &first, &[2], (0, 100 * MS));
     // Two acknowledgements in slow start send 2 packets each. Two selective ones send a packet each
@@ -84,7 +85,7 @@ fn a_lost_packet_is_sent_again_after_three_later_ones() {
 #[test]
 fn a_recovery_halves_what_is_in_flight() {
     let options = Tcp { initial_window: 100, ..tcp() };
-    let (mut sender, mut receiver) = (Sender::new(&options), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&options, u32::MAX), Receiver::new(1));
     let first = send(&mut sender, 0);
     let sent = deliver((&mut sender, &mut receiver), &first, &[0], (0, 100 * MS));
     assert!((50..=54).contains(&sent.len()), "{}", sent.len());
@@ -94,7 +95,7 @@ fn a_recovery_halves_what_is_in_flight() {
 #[test]
 fn a_lost_retransmission_is_found_without_a_timeout() {
     let options = Tcp { initial_window: 20, ..tcp() };
-    let (mut sender, mut receiver) = (Sender::new(&options), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&options, u32::MAX), Receiver::new(1));
     let first = send(&mut sender, 0);
     let second = deliver((&mut sender, &mut receiver), &first, &[5], (0, 100 * MS));
     assert!(second.contains(&5));
@@ -107,7 +108,7 @@ fn a_lost_retransmission_is_found_without_a_timeout() {
 
 #[test]
 fn a_timeout_sends_everything_again_in_slow_start() {
-    let (mut sender, mut receiver) = (Sender::new(&tcp()), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), u32::MAX), Receiver::new(1));
     sender.connected(100 * MS);
     send(&mut sender, 0);
     assert_eq!(sender.timer_ns(), 300 * MS);
@@ -124,8 +125,7 @@ fn a_timeout_sends_everything_again_in_slow_start() {
 
 #[test]
 fn a_transfer_ends_when_all_its_packets_are_acknowledged() {
-    let options = Tcp { packets: Some(7), ..tcp() };
-    let (mut sender, mut receiver) = (Sender::new(&options), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), 7), Receiver::new(1));
     let packets = send(&mut sender, 0);
     assert_eq!(packets.len(), 7);
     assert!(!sender.is_complete());
@@ -137,7 +137,7 @@ fn a_transfer_ends_when_all_its_packets_are_acknowledged() {
 #[test]
 fn paced_packets_leave_at_twice_the_window_per_round_trip_in_slow_start() {
     let options = Tcp { pacing: true, ..tcp() };
-    let mut sender = Sender::new(&options);
+    let mut sender = Sender::new(&options, u32::MAX);
     sender.connected(100 * MS);
     assert_eq!(send(&mut sender, 0), [0]);
     assert_eq!(sender.timer_ns(), 5 * MS);
@@ -149,7 +149,7 @@ fn paced_packets_leave_at_twice_the_window_per_round_trip_in_slow_start() {
 #[test]
 fn marks_reduce_the_window_once_per_round_trip() {
     let options = Tcp { control: CongestionControl::Cubic, ecn: true, ..tcp() };
-    let mut sender = Sender::new(&options);
+    let mut sender = Sender::new(&options, u32::MAX);
     send(&mut sender, 0);
     for packet in 0..5 {
         let ack = Ack { cumulative: packet + 1, marks: packet + 1, ..Ack::default() };

@@ -4,6 +4,7 @@ use millstream::StreamId;
 use millstream::aqm::Ecn;
 use millstream_scenario::{Adaptive, CongestionControl, Tcp};
 
+use super::transfers::Admission;
 use super::{Event, Simulation};
 use crate::link::Listener;
 use crate::network::adaptive::REPORT_NS;
@@ -13,6 +14,7 @@ use crate::network::receiver::Ack;
 
 /// The length of a packet that opens a connection, bytes: IPv4 and TCP with its options.
 const HANDSHAKE_BYTES: u32 = 60;
+
 impl<L: Listener> Simulation<'_, L> {
     /// Sends a packet of a connection, from its sender or back.
     fn send_of(&mut self, connection: u32, content: Content, bytes: u32) {
@@ -67,9 +69,149 @@ impl<L: Listener> Simulation<'_, L> {
         if now_ns >= connection.stop_ns {
             return;
         }
-        connection.begin(now_ns);
-        self.send_of(number, Content::Syn { sent_ns: now_ns }, HANDSHAKE_BYTES);
+        let stream = &mut self.streams[connection.stream as usize];
+        let bytes = connection.tcp.transfer.as_ref().map(|sizes| sizes.draw(&mut stream.random));
+        stream.counts.offered += 1;
+        connection.begin(now_ns, bytes);
+        self.handshake(number);
         self.arm(number);
+    }
+
+    /// Sends the first packet of a connection's handshake.
+    fn handshake(&mut self, number: u32) {
+        let sent_ns = self.now_ns;
+        let is_client = self.connections[number as usize].client.is_some();
+        let content = if is_client { Content::Open { sent_ns } } else { Content::Syn { sent_ns } };
+        self.send_of(number, content, HANDSHAKE_BYTES);
+    }
+
+    /// Begins a transfer of a stream, or lets it wait for a connection.
+    pub(super) fn offer(&mut self, number: u32) {
+        let now_ns = self.now_ns;
+        let stream = &mut self.streams[number as usize];
+        let Some(open) = &mut stream.open else { return };
+        let Some(bytes) = open.size(now_ns, &mut stream.random) else { return };
+        let next_ns = now_ns.saturating_add(open.gap_ns(&mut stream.random));
+        let tcp = open.tcp();
+        stream.counts.offered += 1;
+        match open.admit(now_ns, bytes) {
+            Admission::Idle(connection) => self.begin_offered(connection, (now_ns, bytes)),
+            Admission::New(member) => {
+                let connection = self.add_connection(number, tcp, member, None);
+                self.begin_offered(connection, (now_ns, bytes));
+            }
+            Admission::Waits => stream.counts.waited += 1,
+        }
+        self.schedule(next_ns, Event::Offer(number));
+    }
+
+    /// Begins a transfer of this time and size on a connection that is free.
+    fn begin_offered(&mut self, number: u32, (began_ns, bytes): (u64, u64)) {
+        let connection = &mut self.connections[number as usize];
+        connection.begin(self.now_ns, Some(bytes));
+        connection.began_ns = began_ns;
+        self.handshake(number);
+        self.arm(number);
+    }
+
+    /// Begins a page of a client.
+    pub(super) fn page(&mut self, number: u32) {
+        let client = &mut self.clients[number as usize];
+        if self.now_ns >= client.web().tcp.stop_ns.min(self.until_ns) {
+            return;
+        }
+        let html = client.begin(self.now_ns);
+        self.streams[client.stream() as usize].counts.offered += 1;
+        let first = client.connections().start;
+        self.connect(first, html);
+    }
+
+    /// Opens a connection of a client for an object of `bytes`.
+    fn connect(&mut self, number: u32, bytes: u64) {
+        self.connections[number as usize].begin(self.now_ns, Some(bytes));
+        self.handshake(number);
+        self.arm(number);
+    }
+
+    /// Ends the handshake of a client that began at `sent_ns`.
+    fn opened(&mut self, number: u32, sent_ns: u64, answered_ns: u64) {
+        let connection = &mut self.connections[number as usize];
+        if matches!(connection.state, State::Opening { .. }) {
+            connection.state = State::Open;
+            connection.request.times.add(self.now_ns - sent_ns);
+            self.get(number, Some(answered_ns));
+            self.arm(number);
+        }
+    }
+
+    /// Sends the request of a connection's last object.
+    fn get(&mut self, number: u32, answered_ns: Option<u64>) {
+        let connection = &mut self.connections[number as usize];
+        let Some(client) = connection.client else { return };
+        let request = &mut connection.request;
+        if self.now_ns >= connection.stop_ns {
+            request.due_ns = u64::MAX;
+            return;
+        }
+        request.is_open = true;
+        request.due_ns = self.now_ns.saturating_add(request.times.timeout_ns());
+        let content = Content::Get { end: connection.end(), answered_ns };
+        let bytes = self.clients[client as usize].web().request_bytes;
+        self.send_of(number, content, bytes);
+    }
+
+    /// Serves the request of all packets below `end`.
+    fn requested(&mut self, number: u32, end: u32, answered_ns: Option<u64>) {
+        let sender = &mut self.connections[number as usize].sender;
+        sender.extend(end);
+        if let Some(answered_ns) = answered_ns {
+            sender.connected(self.now_ns - answered_ns);
+        }
+        self.send_data(number);
+        self.arm(number);
+    }
+
+    /// Continues the page of a client that has got data packet `packet`.
+    fn data_arrived(&mut self, number: u32, at: u32, packet: u32) {
+        let connection = &mut self.connections[number as usize];
+        if packet >= connection.start() {
+            connection.request.due_ns = u64::MAX;
+        }
+        if !connection.request.is_open || connection.receiver.expected() < connection.end() {
+            return;
+        }
+        connection.request.is_open = false;
+        let client = &mut self.clients[at as usize];
+        let was_first = client.arrived();
+        if let Some(bytes) = client.next_object() {
+            connection.add_object(bytes);
+            self.get(number, None);
+            self.arm(number);
+        }
+        let others = if was_first { self.clients[at as usize].connections() } else { 0..0 };
+        for other in others.skip(1) {
+            if let Some(bytes) = self.clients[at as usize].next_object() {
+                self.connect(other, bytes);
+            }
+        }
+        self.end_page(at);
+    }
+
+    /// Ends the page of a client if it has arrived completely.
+    fn end_page(&mut self, at: u32) {
+        let client = &mut self.clients[at as usize];
+        let Some(load_ns) = client.load_ns(self.now_ns) else { return };
+        let counts = &mut self.streams[client.stream() as usize].counts;
+        counts.pages.record(load_ns);
+        for number in client.connections() {
+            let connection = &mut self.connections[number as usize];
+            if connection.state == State::Open {
+                counts.add_transfer(&connection.sender);
+            }
+            connection.state = State::Idle;
+        }
+        let next_ns = self.now_ns.saturating_add(client.pause_ns());
+        self.schedule(next_ns, Event::Page(at));
     }
 
     /// Sends a request of an echo source.
@@ -137,10 +279,14 @@ impl<L: Listener> Simulation<'_, L> {
                 State::Idle => {}
                 State::Opening { .. } => {
                     connection.repeat_handshake(now_ns);
-                    self.send_of(number, Content::Syn { sent_ns: now_ns }, HANDSHAKE_BYTES);
+                    self.handshake(number);
                 }
                 State::Open => {
                     connection.sender.timer(now_ns);
+                    if connection.request.due_ns <= now_ns {
+                        connection.request.times.back_off();
+                        self.get(number, None);
+                    }
                     self.send_data(number);
                 }
             }
@@ -169,7 +315,7 @@ impl<L: Listener> Simulation<'_, L> {
                 return;
             }
             let Some(packet) = connection.sender.next_packet(self.now_ns) else { return };
-            let bytes = connection.tcp.bytes;
+            let bytes = connection.packet_bytes(packet);
             let content = Content::Data { number: packet, sent_ns: self.now_ns };
             self.send_of(number, content, bytes);
         }
@@ -239,19 +385,32 @@ impl<L: Listener> Simulation<'_, L> {
                     self.arm(of);
                 }
             }
+            Content::Open { sent_ns } => {
+                let content = Content::Opened { sent_ns, answered_ns: now_ns };
+                self.send_of(of, content, HANDSHAKE_BYTES);
+            }
+            Content::Opened { sent_ns, answered_ns } => self.opened(of, sent_ns, answered_ns),
+            Content::Get { end, answered_ns } => self.requested(of, end, answered_ns),
             Content::Data { number, sent_ns } => {
                 let marked = packet.ecn == Ecn::Congested;
                 counts.marked += u64::from(marked);
-                let receiver = &mut self.connections[of as usize].receiver;
-                let before = receiver.received();
-                let ack = receiver.receive(number, sent_ns, marked, now_ns);
-                let new = receiver.received() - before;
+                let connection = &mut self.connections[of as usize];
+                let before = connection.receiver.received();
+                let mut ack = connection.receiver.receive(number, sent_ns, marked, now_ns);
+                let new = connection.receiver.received() - before;
+                // No other packet follows for which the acknowledgement could wait.
+                if connection.receiver.has_unacknowledged() && connection.is_at_end() {
+                    ack = Some(connection.receiver.acknowledge());
+                }
                 counts.delivered_bytes +=
                     u64::from(new) * u64::from(packet.bytes - Tcp::HEADER_BYTES);
                 if let Some(ack) = ack {
                     self.send_of(of, Content::Ack(ack), ack.bytes());
                 }
                 self.arm(of);
+                if let Some(client) = self.connections[of as usize].client {
+                    self.data_arrived(of, client, number);
+                }
             }
             Content::Ack(ack) => self.acknowledged(of, &ack),
         }
@@ -266,11 +425,16 @@ impl<L: Listener> Simulation<'_, L> {
             let id = StreamId(connection.stream);
             self.shared.listener.round_trip(id, now_ns, rtt_ns);
         }
-        if connection.state == State::Open && connection.sender.is_complete() {
-            stream.counts.transfers.record(now_ns - connection.began_ns);
+        let is_server = connection.client.is_some();
+        if connection.state == State::Open && !is_server && connection.sender.is_complete() {
+            stream.counts.completed(connection.size_bytes, now_ns - connection.began_ns);
             stream.counts.add_transfer(&connection.sender);
             connection.state = State::Idle;
-            if let Some(pause_ns) = connection.tcp.pause_ns {
+            if let Some(open) = &mut stream.open {
+                if let Some(next) = open.released(number, now_ns) {
+                    self.begin_offered(number, next);
+                }
+            } else if let Some(pause_ns) = connection.tcp.pause_ns {
                 #[allow(
                     clippy::cast_possible_truncation,
                     clippy::cast_precision_loss,
