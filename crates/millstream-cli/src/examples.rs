@@ -20,6 +20,11 @@ macro_rules! embed {
 }
 
 const FILES: &[Embedded] = embed![
+    "bufferbloat/cake-like.toml",
+    "bufferbloat/dualpi2.toml",
+    "bufferbloat/dwcs.toml",
+    "bufferbloat/fifo.toml",
+    "bufferbloat/fq-codel.toml",
     "bufferbloat/scenario.toml",
     "classes/scenario.toml",
     "compare/scenario.toml",
