@@ -227,6 +227,10 @@ pub(crate) struct RunArguments {
     /// Write a self-contained HTML page with the table and charts
     #[arg(long, value_name = "FILE.html", value_hint = ValueHint::FilePath)]
     pub(crate) report: Option<PathBuf>,
+    /// Write the goodput of TCP connections and the round-trip times of a network as a data file
+    /// of Flent
+    #[arg(long, value_name = "FILE.flent", value_hint = ValueHint::FilePath)]
+    pub(crate) flent: Option<PathBuf>,
     /// Write the packets of capture sources at their departure times
     #[arg(long, value_name = "FILE.pcap", value_hint = ValueHint::FilePath)]
     pub(crate) pcap: Option<PathBuf>,

@@ -2,7 +2,7 @@
 //! names when they are complete.
 
 use millstream::{Departure, StreamId};
-use millstream_report::{DeparturesWriter, Recorder};
+use millstream_report::{DeparturesWriter, FlentRecorder, Recorder};
 use millstream_scenario::Scenario;
 use millstream_sim::Listener;
 use millstream_sim::network::NetworkReport;
@@ -123,6 +123,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) recorder: Recorder,
     /// The links and sources of a network, at its end.
     pub(crate) network: Option<NetworkReport>,
+    pub(crate) flent: Option<FlentRecorder>,
     pub(crate) departures: Option<DeparturesWriter<Output>>,
     pub(crate) capture: Option<CaptureWriter>,
     pub(crate) progress: Progress,
@@ -186,6 +187,16 @@ impl Listener for Outputs<'_> {
     #[inline]
     fn round_trip(&mut self, stream: StreamId, now_ns: u64, rtt_ns: u64) {
         self.recorder.round_trip(stream, now_ns, rtt_ns);
+        if let Some(flent) = &mut self.flent {
+            flent.round_trip(stream, now_ns, rtt_ns);
+        }
+    }
+
+    #[inline]
+    fn delivered(&mut self, stream: StreamId, member: u32, now_ns: u64, bytes: u64) {
+        if let Some(flent) = &mut self.flent {
+            flent.delivered(stream, member, now_ns, bytes);
+        }
     }
 
     fn network(&mut self, report: NetworkReport) {

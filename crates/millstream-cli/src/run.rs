@@ -2,8 +2,13 @@
 
 use miette::miette;
 use millstream_hw::end_system::Cost;
-use millstream_report::{DeparturesWriter, Recorder, RecorderOptions, ReportInput, Results, human};
-use millstream_scenario::{Answer, Input, Scenario, StreamExplanation, explain};
+use millstream_report::{
+    DeparturesWriter, FlentRecorder, FlentStream, Recorder, RecorderOptions, ReportInput, Results,
+    human,
+};
+use millstream_scenario::{
+    Answer, Direction, Input, Scenario, Source, Stream, StreamExplanation, explain,
+};
 use millstream_sim::{End, RunError, link};
 use millstream_sweep::{Grid, Setting, network_summary};
 use std::path::{Path, PathBuf};
@@ -27,6 +32,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if let Some(seed) = arguments.seed {
         scenario.seed = seed;
     }
+    refuse_flent(arguments, &scenario)?;
     let interrupted = watch_interrupts()?;
     if scenario.fabric.is_some() {
         return fabric::run(arguments, &scenario, &interrupted);
@@ -48,6 +54,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let departures = open(&arguments.departures)?;
     let summary_file = open(&arguments.summary)?;
     let report_file = open(&arguments.report)?;
+    let flent_file = open(&arguments.flent)?;
     let capture = match &arguments.pcap {
         Some(path) => {
             let mut capture = scenario.capture_writer(outputs::file(path)?)?;
@@ -65,6 +72,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let mut outputs = Outputs {
         recorder: Recorder::new(names, options),
         network: None,
+        flent: flent_file.as_ref().map(|_| flent(&scenario)),
         departures,
         capture,
         progress: Progress::new(scenario.duration_ns, Arc::clone(&input.reading)),
@@ -104,6 +112,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
         outputs.keep_partial();
         return Err(failure);
     }
+    let flent = outputs.flent.take();
     let network = outputs.network.take().map(|report| network_summary(&report, end.end_ns));
     let mut results = outputs.finish()?.finish(end.end_ns);
     results.network = network;
@@ -114,6 +123,11 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     notes.iter().for_each(|note| say(&format!("note: {note}")));
     if let Some(file) = summary_file {
         outputs::write(file, "--summary", &summary())?;
+    }
+    if let (Some(mut file), Some(flent)) = (flent_file, flent) {
+        let written = flent.write(&scenario.name, end.end_ns, &mut file);
+        let written = written.and_then(|()| file.finish());
+        written.map_err(|error| Failure::output("--flent", &error))?;
     }
     if let Some(mut file) = report_file {
         let written = millstream_report::write_report(
@@ -136,7 +150,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     if arguments.json {
         print(&summary())?;
-    } else if arguments.departures.as_deref() != Some(Path::new("-")) {
+    } else if ![&arguments.departures, &arguments.flent]
+        .iter()
+        .any(|path| path.as_deref() == Some(Path::new("-")))
+    {
         print_text(&millstream_report::table(&results, width()))?;
     }
     if let Some(path) = &arguments.report {
@@ -144,6 +161,45 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     refuse_broken_bounds(&results)?;
     interruption(end, interrupted.load(Ordering::Relaxed))
+}
+
+/// Rejects `--flent` without a network, and a name for which Flent expects compressed data.
+fn refuse_flent(arguments: &RunArguments, scenario: &Scenario) -> Result<(), Failure> {
+    let Some(path) = &arguments.flent else { return Ok(()) };
+    if scenario.network.is_none() {
+        return Err(Failure::Input(miette!(
+            help = "it has the series of `tcp`, `web` and `echo` sources; --report and --summary \
+                    are for any scenario",
+            "--flent is for a network; {} has neither a `[[hop]]` nor sources that react",
+            arguments.file.display()
+        )));
+    }
+    let ending = path.extension().unwrap_or_default();
+    if ["gz", "bz2", "flnt"].iter().any(|compressed| ending == *compressed) {
+        return Err(Failure::Input(miette!(
+            help = "give a name such as run.flent, which Flent reads too; gzip compresses it",
+            "--flent {}: the file is written without compression",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
+/// Returns the recorder of the data file of Flent.
+fn flent(scenario: &Scenario) -> FlentRecorder {
+    let kind = |stream: &Stream| {
+        let connections = match &stream.source {
+            Source::Echo(_) => return FlentStream::Ping,
+            Source::Tcp(tcp) if tcp.interval_ns.is_none() => tcp.connections,
+            Source::Tcp(_) | Source::Web(_) => 1,
+            _ => return FlentStream::None,
+        };
+        match stream.direction {
+            Direction::Forward => FlentStream::Download(connections),
+            Direction::Return => FlentStream::Upload(connections),
+        }
+    };
+    FlentRecorder::new(scenario.streams.iter().map(|stream| (stream.name.clone(), kind(stream))))
 }
 
 /// Loads a scenario and replaces the values of `settings`, each `PLACE=VALUE`.
@@ -209,7 +265,7 @@ fn refuse_json_with_standard_output(arguments: &RunArguments) -> Result<(), Fail
 }
 
 /// Returns every output file of the command line with its flag.
-pub(crate) fn output_flags(arguments: &RunArguments) -> [(&'static str, Option<&Path>); 5] {
+pub(crate) fn output_flags(arguments: &RunArguments) -> [(&'static str, Option<&Path>); 6] {
     // `--pcap -` names a file; for other flags, `-` is standard output.
     let pcap = arguments.pcap.as_deref();
     let pcap = pcap.map(|path| if path == Path::new("-") { Path::new("./-") } else { path });
@@ -217,6 +273,7 @@ pub(crate) fn output_flags(arguments: &RunArguments) -> [(&'static str, Option<&
         ("--departures", arguments.departures.as_deref()),
         ("--summary", arguments.summary.as_deref()),
         ("--report", arguments.report.as_deref()),
+        ("--flent", arguments.flent.as_deref()),
         ("--pcap", pcap),
         ("--trace", arguments.trace.as_deref()),
     ]

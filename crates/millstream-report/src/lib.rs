@@ -17,6 +17,7 @@ mod departures;
 mod fabric;
 mod fabric_page;
 mod figures;
+mod flent;
 mod html;
 #[cfg(feature = "http")]
 pub mod http;
@@ -34,6 +35,7 @@ pub use fabric::{FabricNumbers, FabricStream, FabricSummary, fabric_table};
 pub use fabric_page::{
     DrawnLink, DrawnNode, FabricCurve, FabricReportInput, FullBuffer, write_fabric_report,
 };
+pub use flent::{FlentRecorder, FlentStream};
 pub use html::{ReportInput, write_report};
 pub use network::{
     NetworkLinkSummary, NetworkSummary, PagesSummary, SizeClassSummary, SourceSummary,

@@ -57,6 +57,13 @@ pub trait Listener {
         let _ = (stream, now_ns, rtt_ns);
     }
 
+    /// Called in a network when a receiver has got `bytes` of new data, without headers, on
+    /// connection `member` of a stream. A client's connections, and those of transfers that do not
+    /// wait for others, count as one.
+    fn delivered(&mut self, stream: StreamId, member: u32, now_ns: u64, bytes: u64) {
+        let _ = (stream, member, now_ns, bytes);
+    }
+
     /// Called at the end of the run of a network.
     fn network(&mut self, report: NetworkReport) {
         let _ = report;

@@ -494,3 +494,57 @@ fn extreme_packet_lengths_and_names_are_accepted() {
     );
     assert_eq!(rows, expected);
 }
+
+/// Flent's data file has the goodput of each connection and the round trips of the ping.
+#[test]
+fn a_network_writes_the_data_file_of_flent() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("run.flent");
+    let run = || {
+        let mut command = millstream();
+        command.arg("run").arg(example("bufferbloat/scenario.toml")).args([
+            "--set",
+            "scenario.duration=10 s",
+            "--json",
+            "--flent",
+        ]);
+        let (status, summary, errors) = outcome(command.arg(&path));
+        assert_eq!(status, 0, "{errors}");
+        (fs::read(&path).unwrap(), serde_json::from_str::<Value>(&summary).unwrap())
+    };
+    let (bytes, summary) = run();
+    let file: Value = serde_json::from_slice(&bytes).unwrap();
+    let sum = |name: &str| {
+        let values = file["results"][name].as_array().unwrap();
+        values.iter().filter_map(Value::as_f64).sum::<f64>()
+    };
+    for (direction, at) in [("download", 0), ("upload", 1)] {
+        let delivered = summary["network"]["sources"][at]["delivered_bytes"].as_f64().unwrap();
+        // Steps of 0.2 s, in Mbit/s.
+        let mbit = sum(&format!("TCP {direction} sum")) * 0.2;
+        assert!((mbit - delivered * 8e-6).abs() < 1e-6, "{direction}: {mbit}");
+        let parts: f64 = (1..=4).map(|k| sum(&format!("TCP {direction} BE::{k}"))).sum();
+        assert!((parts * 0.2 - mbit).abs() < 1e-6);
+    }
+    let pings = file["raw_values"]["Ping (ms) ICMP"].as_array().unwrap();
+    let count = summary["network"]["sources"][2]["rtt_ns"]["count"].as_u64().unwrap();
+    assert_eq!(pings.len() as u64, count);
+    assert_eq!(run().0, bytes, "equal runs give equal bytes");
+}
+
+#[test]
+fn flents_data_file_is_refused_where_it_would_be_empty_or_unreadable() {
+    let folder = folder("1,a,100\n");
+    let scenario = folder.path().join("s.toml");
+    let bloat = example("bufferbloat/scenario.toml");
+    for (file, flent, message) in [
+        (&scenario, "run.flent", "--flent is for a network"),
+        (&bloat, "run.flent.gz", "the file is written without"),
+    ] {
+        let path = folder.path().join(flent);
+        let (status, _, errors) =
+            outcome(millstream().arg("run").arg(file).arg("--flent").arg(&path));
+        assert!(status != 0 && errors.contains(message), "{errors}");
+        assert!(!path.exists());
+    }
+}

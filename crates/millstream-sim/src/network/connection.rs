@@ -28,6 +28,8 @@ pub(super) enum State {
 pub(super) struct Connection<'a> {
     pub(super) tcp: &'a Tcp,
     pub(super) stream: u32,
+    /// Its number in the stream; 0 for connections that are used in turn.
+    pub(super) member: u32,
     /// The hash of its flow.
     pub(super) flow: u32,
     /// The number of the present transfer; packets of others are stale.
@@ -75,6 +77,7 @@ impl<'a> Connection<'a> {
         Self {
             tcp,
             stream,
+            member: 0,
             flow,
             transfer: 0,
             state: State::Idle,

@@ -185,6 +185,7 @@ impl<'a, L: Listener> Simulation<'a, L> {
         }
         for at in 0..tcp.connections {
             let number = self.add_connection(stream, tcp, at, None);
+            self.connections[number as usize].member = at;
             // Spread over a round trip, so that equal connections are not in step.
             let offset_ns = u128::from(tcp.rtt_ns) * u128::from(at) / u128::from(tcp.connections);
             let offset_ns = u64::try_from(offset_ns).unwrap_or(0);

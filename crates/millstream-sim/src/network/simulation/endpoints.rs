@@ -402,8 +402,12 @@ impl<L: Listener> Simulation<'_, L> {
                 if connection.receiver.has_unacknowledged() && connection.is_at_end() {
                     ack = Some(connection.receiver.acknowledge());
                 }
-                counts.delivered_bytes +=
-                    u64::from(new) * u64::from(packet.bytes - Tcp::HEADER_BYTES);
+                let new_bytes = u64::from(new) * u64::from(packet.bytes - Tcp::HEADER_BYTES);
+                counts.delivered_bytes += new_bytes;
+                if new > 0 {
+                    let (id, member) = (StreamId(connection.stream), connection.member);
+                    self.shared.listener.delivered(id, member, now_ns, new_bytes);
+                }
                 if let Some(ack) = ack {
                     self.send_of(of, Content::Ack(ack), ack.bytes());
                 }
