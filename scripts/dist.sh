@@ -41,7 +41,8 @@ tool() {
         cargo install "$1" --version "$2" --locked --quiet --root "$tools"
 }
 
-# Builds libpcap from Debian's source, without D-Bus and RDMA, as a static library.
+# Builds libpcap from Debian's source as a static library, without what it would find on this
+# machine only.
 static_libpcap() {
     local to=$target/static-libpcap
     need flex flex
@@ -65,7 +66,7 @@ static_libpcap() {
             # Python's module is a shared library.
             CFLAGS="-O2 -fPIC -ffile-prefix-map=$to=/libpcap" ./configure --quiet \
                 --disable-shared --disable-dbus --disable-rdma --disable-usb \
-                --disable-bluetooth --without-libnl
+                --disable-bluetooth --without-{dag,dpdk,libnl,snf,turbocap}
             make -s libpcap.a
         ) >"$to/log" 2>&1 || { tail "$to/log" >&2; return 1; }
         cp "$to/source/libpcap.a" "$to/"
@@ -114,7 +115,7 @@ tarball() {
         RUSTFLAGS="$flags -C target-feature=+crt-static" cargo build --profile dist --quiet \
             --locked -p millstream-cli --target "$host"
     )
-    install --strip "$target/$host/dist/millstream" "$root/bin/"
+    install "$target/$host/dist/millstream" "$root/bin/"
     if readelf --dynamic "$root/bin/millstream" | grep NEEDED; then
         echo "error: the program of the tarball is not static" >&2
         return 1
