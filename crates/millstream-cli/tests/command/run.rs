@@ -203,9 +203,10 @@ fn the_bufferbloat_example_behaves_as_its_comments_say() {
     for name in ["fq-codel", "cake-like", "dwcs"] {
         let summary = run(name);
         assert!(ping_ns(&summary, "p99") < 36_000_000, "{name}: {summary:#}");
+        // A round of the four uploads takes 4.8 ms.
         let calls = summary["streams"].as_array().unwrap().iter().rev().take(2);
         for call in calls {
-            assert!(call["delay_ns"]["p99"].as_u64().unwrap() < 3_000_000, "{name}: {call:#}");
+            assert!(call["delay_ns"]["p99"].as_u64().unwrap() < 4_800_000, "{name}: {call:#}");
         }
     }
     assert!(ping_ns(&run("fifo"), "p50") > 300_000_000);
