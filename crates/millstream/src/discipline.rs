@@ -208,6 +208,9 @@ pub trait Discipline: Sized {
     /// [`ContractError::Missing`] if the contract lacks an attribute that the discipline needs.
     fn admit(&mut self, contract: &Contract) -> Result<Self::State, ContractError>;
 
+    /// Allocates memory for the streams that were admitted, so that no later event allocates.
+    fn reserve(&mut self) {}
+
     /// Returns the rank of a stream with an active head.
     fn rank(&self, state: &Self::State, head: Head) -> Self::Rank;
 

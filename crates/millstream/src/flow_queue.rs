@@ -117,6 +117,14 @@ impl FlowQueues {
         Self { queues }
     }
 
+    /// Allocates memory for the limit of packets, so that no later call allocates.
+    pub fn reserve(&mut self) {
+        match &mut self.queues {
+            StreamQueues::Flows(flows) => flows.reserve(),
+            StreamQueues::Dual(dual) => dual.reserve(),
+        }
+    }
+
     /// Returns the packets that wait, without the head that was pulled.
     #[must_use]
     #[inline]

@@ -80,6 +80,12 @@ impl EligibilityGates {
         Self { link, gates: Vec::new(), opening: IndexedHeap::default() }
     }
 
+    /// Allocates memory for `streams` streams.
+    pub(crate) fn reserve(&mut self, streams: usize) {
+        self.gates.reserve(streams.saturating_sub(self.gates.len()));
+        self.opening.reserve(streams);
+    }
+
     /// Adds a stream.
     pub(crate) fn add_stream(&mut self, stream: StreamId, contract: &Contract) {
         if contract.credits.is_some() || contract.max_rate.is_some() {

@@ -57,6 +57,13 @@ impl<P: Copy + Default> Queues<P> {
         Self { slab: Vec::new(), free: END, packet_limit, waiting: 0, queues: Vec::new() }
     }
 
+    /// Limits all queues together to `packets` admitted packets. Allocates memory for them and for
+    /// `more` packets, which are pushed without admission.
+    pub(crate) fn preallocate(&mut self, packets: u32, more: usize) {
+        self.packet_limit = packets.min(u32::MAX - 1);
+        self.slab.reserve((packets as usize + more).saturating_sub(self.slab.len()));
+    }
+
     /// Adds a stream whose queue holds `limit` packets; unbounded if `None`.
     pub(crate) fn add_stream(&mut self, limit: Option<u32>) {
         let limit = limit.unwrap_or(u32::MAX);
@@ -94,7 +101,7 @@ impl<P: Copy + Default> Queues<P> {
         self.queues[stream.index()].arrivals
     }
 
-    /// Checks that the queue and the slab can hold an arrival; counts it if not.
+    /// Checks that the queue can hold an arrival, and all queues together; counts it if not.
     ///
     /// # Errors
     /// Returns the departure of the dropped packet.
@@ -106,8 +113,8 @@ impl<P: Copy + Default> Queues<P> {
         now_ns: u64,
     ) -> Result<(), Departure> {
         let queue = &mut self.queues[stream.index()];
-        let slab_full = self.free == END && self.slab.len() >= self.packet_limit as usize;
-        if queue.waiting >= queue.limit || slab_full {
+        let all_full = self.waiting >= u64::from(self.packet_limit);
+        if queue.waiting >= queue.limit || all_full {
             let number = queue.arrivals;
             queue.arrivals += 1;
             return Err(Departure {

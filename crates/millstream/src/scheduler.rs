@@ -155,6 +155,22 @@ impl<S: Select> Scheduler<S> {
         Ok(stream)
     }
 
+    /// Limits the packets that wait in all streams to `packets`, and allocates memory for them and
+    /// for the streams. Afterwards no call except [`add_stream`](Self::add_stream) allocates.
+    ///
+    /// Streams with flows have their own limits; only their heads count here.
+    pub fn preallocate(&mut self, packets: u32) {
+        let streams = self.selector.streams();
+        // A stream with flows has its head in the queue, and the successor before the head leaves.
+        let heads = 2 * self.flows.iter().flatten().count();
+        self.store.queues.preallocate(packets, heads);
+        self.store.gates.reserve(streams);
+        self.selector.reserve();
+        for flows in self.flows.iter_mut().flatten() {
+            flows.reserve();
+        }
+    }
+
     /// Enqueues an arriving packet. Returns its number among the stream's arrivals, from 0.
     ///
     /// # Errors

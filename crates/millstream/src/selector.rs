@@ -107,6 +107,9 @@ pub trait Select {
     /// streams.
     fn add_stream(&mut self, contract: &Contract) -> Result<StreamId, ContractError>;
 
+    /// Allocates memory for the streams that were added, so that no later event allocates.
+    fn reserve(&mut self) {}
+
     /// Returns the number of streams.
     fn streams(&self) -> usize;
 

@@ -37,6 +37,11 @@ pub trait Structure<R: Rank> {
         self.insert(stream, rank);
     }
 
+    /// Allocates memory for the streams below `streams`, so that no later call allocates.
+    fn reserve(&mut self, streams: usize) {
+        let _ = streams;
+    }
+
     /// Removes `stream`; no effect if it is not in the structure.
     fn remove(&mut self, stream: u32);
 

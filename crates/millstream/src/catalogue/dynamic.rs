@@ -15,6 +15,14 @@ pub trait DynScheduler {
     /// streams.
     fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError>;
 
+    /// See [`Scheduler::preallocate`]. Returns `false`, without effect, if the scheduler does not
+    /// support it: `hilq`, and trees of classes.
+    #[must_use]
+    fn preallocate(&mut self, packets: u32) -> bool {
+        let _ = packets;
+        false
+    }
+
     /// See [`Scheduler::enqueue`].
     ///
     /// # Errors
@@ -83,6 +91,11 @@ pub trait DynScheduler {
 impl<S: Select> DynScheduler for Scheduler<S> {
     fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
         Scheduler::add_stream(self, contract)
+    }
+
+    fn preallocate(&mut self, packets: u32) -> bool {
+        Scheduler::preallocate(self, packets);
+        true
     }
 
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure> {

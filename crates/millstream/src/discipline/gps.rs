@@ -59,6 +59,11 @@ impl Gps {
         self.weights.push(weight);
     }
 
+    /// Allocates memory for the streams that were added.
+    pub(super) fn reserve(&mut self) {
+        self.fluid.reserve(self.weights.len());
+    }
+
     /// Adds the stream to the fluid with work until `last`, the finish tag of its last packet.
     #[inline]
     pub(super) fn join(&mut self, stream: StreamId, last: Kept) {

@@ -135,6 +135,10 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
     type Stamp = ArrivalStamp;
     type Selection = ByVirtualStart;
 
+    fn reserve(&mut self) {
+        self.gps.reserve();
+    }
+
     fn admit(&mut self, contract: &Contract) -> Result<FluidFairState, ContractError> {
         self.gps.add_stream(contract.weight);
         let past = self.gps.clock().past();

@@ -38,6 +38,11 @@ impl DualQueue {
         }
     }
 
+    /// Allocates memory for the limit of packets.
+    pub(super) fn reserve(&mut self) {
+        self.packets.reserve(self.limit_packets as usize);
+    }
+
     pub(super) fn packets(&self) -> u32 {
         self.packets.backlog().packets
     }

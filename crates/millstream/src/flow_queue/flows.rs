@@ -180,6 +180,11 @@ impl Flows {
         }
     }
 
+    /// Allocates memory for the limit of packets and the arrival that exceeds it.
+    pub(super) fn reserve(&mut self) {
+        self.packets.reserve(self.options.limit_packets as usize + 1);
+    }
+
     #[inline]
     pub(super) fn packets(&self) -> u32 {
         self.packets.backlog().packets

@@ -54,6 +54,11 @@ impl Packets {
         Self { entries: Vec::new(), free: END, backlog: Backlog::default(), largest_bytes: 0 }
     }
 
+    /// Allocates memory for `packets` packets.
+    pub(super) fn reserve(&mut self, packets: usize) {
+        self.entries.reserve(packets.saturating_sub(self.entries.len()));
+    }
+
     /// Returns the packets in all queues.
     #[inline]
     pub(super) fn backlog(&self) -> Backlog {

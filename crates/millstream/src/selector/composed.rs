@@ -113,6 +113,20 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         Ok(StreamId(number))
     }
 
+    fn reserve(&mut self) {
+        let streams = self.slots.len();
+        self.discipline.reserve();
+        self.structure.reserve(streams);
+        if Self::REGULATED {
+            self.pending.reserve(streams);
+        }
+        if D::Rank::EXPIRY != Expiry::Never {
+            self.parked.reserve(streams);
+            self.dropping.reserve(streams.saturating_sub(self.dropping.len()));
+        }
+        self.due.reserve(streams.saturating_sub(self.due.len()));
+    }
+
     fn streams(&self) -> usize {
         self.slots.len()
     }

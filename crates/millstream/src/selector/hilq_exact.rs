@@ -292,6 +292,14 @@ impl Select for HilqExact {
         Ok(StreamId(number))
     }
 
+    fn reserve(&mut self) {
+        let streams = self.calendar.lines.len();
+        self.calendar.reserve();
+        self.parked.reserve(streams);
+        self.due.reserve(streams.saturating_sub(self.due.len()));
+        self.dropping.reserve(streams.saturating_sub(self.dropping.len()));
+    }
+
     fn streams(&self) -> usize {
         self.calendar.lines.len()
     }

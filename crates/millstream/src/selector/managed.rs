@@ -202,6 +202,10 @@ impl<S: Select> Select for ManagedFirst<S> {
         Ok(stream)
     }
 
+    fn reserve(&mut self) {
+        self.below.reserve();
+    }
+
     fn streams(&self) -> usize {
         self.parts.len()
     }

@@ -43,6 +43,13 @@ impl<R> Default for DualHeap<R> {
 }
 
 impl<R: Rank> Structure<R> for DualHeap<R> {
+    fn reserve(&mut self, streams: usize) {
+        self.deadlines.reserve(streams);
+        self.tolerances.reserve(streams);
+        self.ranks.reserve(streams.saturating_sub(self.ranks.len()));
+        self.crossing.reserve(streams.saturating_sub(self.crossing.len()));
+    }
+
     #[inline]
     fn insert(&mut self, stream: u32, rank: R) {
         let deadline_ns = rank.expiry_ns();

@@ -20,6 +20,13 @@ impl<R> Default for Heap<R> {
 }
 
 impl<R: Rank> Structure<R> for Heap<R> {
+    fn reserve(&mut self, streams: usize) {
+        self.ranks.reserve(streams);
+        if R::EXPIRY == Expiry::Apart {
+            self.expiries.reserve(streams);
+        }
+    }
+
     #[inline]
     fn insert(&mut self, stream: u32, rank: R) {
         self.ranks.insert(stream, rank);

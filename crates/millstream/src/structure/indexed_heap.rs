@@ -65,6 +65,12 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         self.entries.iter().skip(1).take(ARITY).all(|(_, stream)| !wanted(*stream))
     }
 
+    /// Allocates memory for the streams below `streams`.
+    pub fn reserve(&mut self, streams: usize) {
+        self.entries.reserve(streams.saturating_sub(self.entries.len()));
+        self.position.reserve(streams.saturating_sub(self.position.len()));
+    }
+
     /// Inserts `stream` at `key`, or moves it there. O(log n).
     #[inline]
     pub fn insert(&mut self, stream: u32, key: K) {

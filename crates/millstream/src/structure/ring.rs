@@ -38,6 +38,10 @@ impl<R> Default for Ring<R> {
 }
 
 impl<R: Rank> Structure<R> for Ring<R> {
+    fn reserve(&mut self, streams: usize) {
+        self.members.reserve(streams.saturating_sub(self.members.len()));
+    }
+
     #[inline]
     fn insert(&mut self, stream: u32, rank: R) {
         let at = stream as usize;

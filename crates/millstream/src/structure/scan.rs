@@ -18,6 +18,10 @@ impl<R> Default for Scan<R> {
 }
 
 impl<R: Rank> Structure<R> for Scan<R> {
+    fn reserve(&mut self, streams: usize) {
+        self.ranks.reserve(streams.saturating_sub(self.ranks.len()));
+    }
+
     #[inline]
     fn insert(&mut self, stream: u32, rank: R) {
         let at = stream as usize;

@@ -24,15 +24,28 @@ pub(super) struct Bitmap {
 }
 
 impl Bitmap {
-    /// Returns an empty set of positions below `places`.
-    pub(super) fn with_places(places: usize) -> Self {
+    /// Makes it an empty set of positions below `places`.
+    pub(super) fn clear(&mut self, places: usize) {
+        self.begins = Self::begins(places);
+        self.words.clear();
+        self.words.resize(self.begins[LEVELS], 0);
+    }
+
+    /// Allocates memory for positions below `places`.
+    pub(super) fn reserve(&mut self, places: usize) {
+        let words = Self::begins(places)[LEVELS];
+        self.words.reserve(words.saturating_sub(self.words.len()));
+    }
+
+    /// Returns the first word of each level, and the end of the last level.
+    fn begins(places: usize) -> [usize; LEVELS + 1] {
         let mut begins = [0; LEVELS + 1];
         let mut size = places;
         for level in 0..LEVELS {
             size = size.div_ceil(1 << WORD).max(1);
             begins[level + 1] = begins[level] + size;
         }
-        Self { words: alloc::vec![0; begins[LEVELS]], begins }
+        begins
     }
 
     #[inline]
@@ -125,7 +138,8 @@ mod tests {
             places in 1usize..20_000,
             changes in prop::collection::vec((any::<bool>(), any::<prop::sample::Index>()), 1..200),
         ) {
-            let mut bitmap = Bitmap::with_places(places);
+            let mut bitmap = Bitmap::default();
+            bitmap.clear(places);
             let mut set = BTreeSet::new();
             for (occupied, place) in changes {
                 let place = place.index(places);

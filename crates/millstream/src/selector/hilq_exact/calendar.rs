@@ -167,11 +167,28 @@ impl Calendar {
         }
     }
 
-    /// Allocates the ring. Call before the first insertion; not needed while `Few` is in use.
+    /// Makes the ring. Call before the first insertion; not needed while `Few` is in use.
     pub(super) fn make_ring(&mut self) {
         let buckets = self.width.adapt(0);
-        self.buckets = alloc::vec![Bucket::EMPTY; buckets];
-        self.occupied = Bitmap::with_places(buckets);
+        self.enlarge_ring(buckets);
+    }
+
+    /// Enlarges the ring, which has no streams, to `buckets` buckets.
+    fn enlarge_ring(&mut self, buckets: usize) {
+        self.buckets.resize(buckets, Bucket::EMPTY);
+        self.occupied.clear(buckets);
+    }
+
+    /// Allocates memory for the streams that were added.
+    pub(super) fn reserve(&mut self) {
+        let streams = self.lines.len();
+        // Not above the number of streams, which is a u32.
+        let buckets = Width::buckets(u32::try_from(streams).unwrap_or(u32::MAX));
+        self.buckets.reserve(buckets.saturating_sub(self.buckets.len()));
+        self.occupied.reserve(buckets);
+        self.chains.reserve(streams);
+        self.backup.reserve(streams);
+        self.moving.reserve(streams.saturating_sub(self.moving.len()));
     }
 
     /// Returns whether the calendar is empty.
@@ -527,8 +544,7 @@ impl Calendar {
         }
         let buckets = self.width.adapt(self.placed);
         if self.buckets.len() < buckets {
-            self.buckets = alloc::vec![Bucket::EMPTY; buckets];
-            self.occupied = Bitmap::with_places(buckets);
+            self.enlarge_ring(buckets);
         }
         let deadline = |stream: &u32| self.lines[*stream as usize].state.deadline_ns();
         let first_ns = moving.iter().map(deadline).min().unwrap_or(0);

@@ -44,6 +44,11 @@ impl Chains {
         Self { blocks: alloc::vec![Block::EMPTY], free: NO_CHAIN }
     }
 
+    /// Allocates memory for `streams` streams: at worst each has a block of its own.
+    pub(super) fn reserve(&mut self, streams: usize) {
+        self.blocks.reserve((streams + 1).saturating_sub(self.blocks.len()));
+    }
+
     /// Adds a stream to a chain. Returns the chain's new identity and the stream's position; `None`
     /// if all positions are taken.
     #[inline]

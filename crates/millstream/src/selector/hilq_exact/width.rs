@@ -67,10 +67,15 @@ impl Width {
         (self.placements, self.outside, self.ahead) = (0, 0, 0);
     }
 
+    /// Returns the minimum suitable number of buckets for `placed` streams.
+    pub(super) fn buckets(placed: u32) -> usize {
+        (placed as usize * EACH).next_power_of_two().clamp(FEWEST, 1 << MOST)
+    }
+
     /// Adopts the suitable width. Returns the minimum suitable number of buckets.
     pub(super) fn adapt(&mut self, placed: u32) -> usize {
         self.shift = self.shift_for(placed);
-        let buckets = (placed as usize * EACH).next_power_of_two().clamp(FEWEST, 1 << MOST);
+        let buckets = Self::buckets(placed);
         let room = if buckets == 1 << MOST { usize::MAX } else { buckets / EACH };
         self.room = u32::try_from(room).unwrap_or(u32::MAX).max(self.room);
         self.interval = self.room.clamp(1024, 1 << 24);
