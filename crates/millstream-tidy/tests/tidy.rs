@@ -41,6 +41,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("millstream-traffic", &["millstream"]),
     ("millstream-scenario", &["millstream", "millstream-traffic"]),
     ("millstream-report", &["millstream"]),
+    ("millstream-c", &["millstream"]),
     ("millstream-pipeline", &["millstream", "millstream-sync"]),
     ("millstream-sim", &["millstream", "millstream-traffic", "millstream-scenario"]),
     ("millstream-extension", &[]),
