@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 crate=crates/millstream-c
 profile=${PROFILE:-dist}
 cargo build --quiet --locked --profile "$profile" -p millstream-c
-built=${CARGO_TARGET_DIR:-target}/$profile
+built=${CARGO_TARGET_DIR:-target}/${profile/#dev/debug}
 
 number() { sed -n "s/^pub const MS_ABI_$1: u32 = \(.*\);/\1/p" "$crate/src/version.rs"; }
 major=$(number MAJOR)

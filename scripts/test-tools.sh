@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests use: iproute2, ping, iperf3, a web server with a load
-# generator, and a player. As root, installs them by apt and neither starts nor enables a service.
+# generator, a C++ compiler, pkg-config, and a player. As root, installs them by apt and neither starts nor enables a service.
 # Without root, tests report the programs that they miss.
 #
 # Usage: test-tools.sh [browser | players]. `browser` also installs Chromium, for the checks of
@@ -14,6 +14,8 @@ command -v iperf3 >/dev/null || packages+=(iperf3)
 command -v curl >/dev/null || packages+=(curl)
 command -v nginx >/dev/null || packages+=(nginx)
 command -v ab >/dev/null || packages+=(apache2-utils)
+command -v g++ >/dev/null || packages+=(g++)
+command -v pkg-config >/dev/null || packages+=(pkg-config)
 command -v ffmpeg >/dev/null || packages+=(ffmpeg)
 command -v openssl >/dev/null || packages+=(openssl)
 command -v systemd-analyze >/dev/null || packages+=(systemd)

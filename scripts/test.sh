@@ -100,6 +100,9 @@ PROFILE=dev start_lane python parts scripts/python.sh scripts/concurrency.sh
 step "tests"
 "${tests[@]}"
 
+step "C library, installed"
+scripts/test-c-library.sh
+
 step "exposure of the systemd units"
 scripts/exposure.sh
 

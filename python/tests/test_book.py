@@ -27,6 +27,8 @@ ELSEWHERE = {
     "python3 -m venv": "scripts/python.sh, which installs the wheel these tests run with",
     "target/venv/bin/python": "the test of Python blocks below",
     "tcpdump": "a network interface",
+    "scripts/c-library.sh": "scripts/test-c-library.sh",
+    "cc -std=c11": "scripts/test-c-library.sh",
 }
 
 
