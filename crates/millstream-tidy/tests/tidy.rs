@@ -89,6 +89,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         "millstream-fuzz",
         &[
             "millstream",
+            "millstream-c",
             "millstream-media",
             "millstream-router",
             "millstream-scenario",
