@@ -396,7 +396,9 @@ fn the_readme_maps_every_directory() {
     for entry in fs::read_dir(root().join("crates")).unwrap() {
         directories.insert(format!("crates/{}", entry.unwrap().file_name().to_string_lossy()));
     }
-    for folder in ["papers", "examples", "docs", "conformance", "fuzz", "rtl", "scripts"] {
+    for folder in
+        ["papers", "examples", "docs", "conformance", "fuzz", "integrations", "rtl", "scripts"]
+    {
         assert!(root().join(folder).is_dir(), "{folder} is missing");
         directories.insert(folder.to_owned());
     }
