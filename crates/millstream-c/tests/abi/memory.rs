@@ -3,7 +3,7 @@
 use millstream::catalogue::DISCIPLINES;
 use millstream_c::*;
 
-use crate::allocations::thread_allocations;
+use crate::allocations::allocations;
 use crate::driver::{Handle, contract};
 
 /// Returns contracts of many kinds, or equal ones for disciplines that refuse some.
@@ -35,7 +35,7 @@ fn no_call_allocates_after_the_scheduler_was_made() {
         let mut random = fastrand::Rng::with_seed(3);
         let mut decisions = [Decision::default(); 32];
         let (mut now_ns, mut returned, mut refused) = (0, 0, 0);
-        let before = thread_allocations();
+        let before = allocations();
         for step in 0..30_000 {
             now_ns += random.u64(..2_000);
             let mut packets = [Packet::default(); 3];
@@ -56,7 +56,7 @@ fn no_call_allocates_after_the_scheduler_was_made() {
             scheduler.set_eligible(stream, step % 3 > 0, now_ns);
             scheduler.add_credits(stream, 9, now_ns);
         }
-        assert_eq!(thread_allocations() - before, 0, "{}", row.name);
+        assert_eq!(allocations() - before, 0, "{}", row.name);
         let waiting = usize::try_from(scheduler.backlog()).unwrap();
         assert_eq!(returned + refused + waiting, 90_000, "{}", row.name);
         assert!(returned > 10_000, "{}: {returned}", row.name);
