@@ -266,6 +266,18 @@ impl Contract {
         self.fmc
     }
 
+    /// Returns the share under fair queueing, φ; 1 if not set.
+    #[must_use]
+    pub fn share_weight(&self) -> u32 {
+        self.weight
+    }
+
+    /// Returns the bytes that a turn adds under DRR, Q, if set.
+    #[must_use]
+    pub fn turn_quantum_bytes(&self) -> Option<NonZeroU32> {
+        self.quantum_bytes
+    }
+
     /// Returns the attributes that a structure outside the engine needs.
     #[must_use]
     pub fn terms(&self) -> Terms {
