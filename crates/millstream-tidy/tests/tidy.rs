@@ -42,6 +42,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("millstream-scenario", &["millstream", "millstream-traffic"]),
     ("millstream-report", &["millstream"]),
     ("millstream-c", &["millstream"]),
+    ("millstream-bpf", &["millstream", "millstream-scenario"]),
     ("millstream-pipeline", &["millstream", "millstream-sync"]),
     ("millstream-sim", &["millstream", "millstream-traffic", "millstream-scenario"]),
     ("millstream-extension", &[]),

@@ -1,0 +1,228 @@
+//! Random contracts and events: the C scheduler against the engine, decision for decision.
+
+use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+use millstream::selector::Observer;
+use millstream::{Contract, Departure, Late, Link, MaxRate, Packet, StreamId, Window};
+use millstream_bpf::{Config, NativeScheduler};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+use std::num::NonZeroU64;
+
+/// The observed events of a scheduler.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    /// Misses and violations of each stream.
+    missed: Vec<(u64, u64)>,
+    dropped: Vec<Departure>,
+}
+
+impl Observer for Seen {
+    fn missed(&mut self, stream: StreamId, _: u64, missed: u64, violations: u64) {
+        self.missed.resize(64, (0, 0));
+        let sum = &mut self.missed[stream.index()];
+        *sum = (sum.0 + missed, sum.1 + violations);
+    }
+
+    fn dropped(&mut self, departure: &Departure) {
+        self.dropped.push(*departure);
+    }
+}
+
+/// An event: time passes by a number of units and ns, then a packet arrives or the link is idle.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    units: u64,
+    ns: u64,
+    arrival: Option<(usize, u32)>,
+}
+
+/// The parameters of a comparison.
+#[derive(Clone, Debug)]
+struct Case {
+    discipline: &'static str,
+    link: Link,
+    unit_ns: u64,
+    contracts: Vec<Contract>,
+    /// Whether the link is asked only when it is idle, as in the simulator.
+    paced: bool,
+    steps: Vec<Step>,
+}
+
+/// Periods are few multiples of a unit, so that deadlines coincide.
+fn contracts(unit_ns: u64) -> impl Strategy<Value = Contract> {
+    let period = (1u64..7, prop_oneof![4 => Just(1u64), 1 => Just(50)]);
+    let of = prop_oneof![Just(0u32), 1u32..9, Just(255), Just(100_000)];
+    let window = (of, 0u32..=1_000);
+    let cap = proptest::option::weighted(0.25, (1u64..3_000_000_000, 0u64..4_000));
+    let queue = proptest::option::weighted(0.2, 0u32..4);
+    let first = proptest::option::weighted(0.2, 0u64..40);
+    let terms = (period, window, cap, queue, first, any::<bool>());
+    let shares = (0u32..4, 1u32..12, prop_oneof![1u32..9, 90u32..3_000]);
+    (terms, shares).prop_map(move |(terms, (priority, weight, quantum))| {
+        let ((count, times), (of, thousandths), cap, queue, first, drop) = terms;
+        let lost = u32::try_from(u64::from(of) * u64::from(thousandths) / 1_000).unwrap();
+        let mut contract = Contract::new()
+            .period_ns(unit_ns * count * times)
+            .unwrap()
+            .window(Window::new(lost, of).unwrap())
+            .priority(priority)
+            .weight(weight)
+            .unwrap()
+            .quantum_bytes(quantum)
+            .unwrap();
+        if drop {
+            contract = contract.late(Late::Drop);
+        }
+        if let Some(packets) = queue {
+            contract = contract.queue(packets);
+        }
+        if let Some(units) = first {
+            contract = contract.first_deadline_ns(units * unit_ns);
+        }
+        if let Some((rate_bps, burst_bytes)) = cap {
+            let rate_bps = NonZeroU64::new(rate_bps).unwrap();
+            contract = contract.max_rate(MaxRate { rate_bps, burst_bytes });
+        }
+        contract
+    })
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let discipline = prop_oneof![
+        1 => Just("static-priority"),
+        1 => Just("edf"),
+        3 => Just("dwcs"),
+        2 => Just("drr"),
+        2 => Just("wf2q+"),
+    ];
+    let rate = prop_oneof![1u64..1 << 40, Just(20_000_000), Just(999_999_937), Just(1 << 47)];
+    let unit = prop_oneof![Just(1u64), Just(7), Just(1_000), Just(1 << 20)];
+    let streams = prop_oneof![4 => 1usize..7, 1 => 7usize..65];
+    (discipline, rate, 0u32..40, unit, streams, any::<bool>()).prop_flat_map(
+        |(discipline, rate_bps, overhead_bytes, unit_ns, streams, paced)| {
+            let gap = prop_oneof![
+                6 => Just(0u64),
+                3 => 0u64..4,
+                1 => 0u64..300,
+                1 => Just(1 << 12),
+            ];
+            let bytes = prop_oneof![4 => 0u32..1_600, 1 => Just(100), 1 => 0u32..65_536];
+            let arrival = proptest::option::weighted(0.55, (0..streams, bytes));
+            let step = (gap, 0u64..3, arrival);
+            let step = step.prop_map(|(units, ns, arrival)| Step { units, ns, arrival });
+            let contracts = proptest::collection::vec(contracts(unit_ns), streams);
+            (contracts, proptest::collection::vec(step, 1..400)).prop_map(
+                move |(contracts, steps)| Case {
+                    discipline,
+                    link: Link { rate_bps, overhead_bytes },
+                    unit_ns,
+                    contracts,
+                    paced,
+                    steps,
+                },
+            )
+        },
+    )
+}
+
+/// The schedulers and their observers.
+struct Pair {
+    engine: Box<dyn DynScheduler + Send>,
+    native: NativeScheduler,
+    seen: [Seen; 2],
+}
+
+impl Pair {
+    fn of(case: &Case) -> Self {
+        let row = DisciplineRow::parse(case.discipline).unwrap();
+        let options = Options { link: case.link, ..Options::default() };
+        let config = Config::new(row.name, &options, &case.contracts).unwrap();
+        let mut engine = row.build(&options, StructureName::Scan);
+        for contract in &case.contracts {
+            engine.add_stream(contract.clone()).unwrap();
+        }
+        let seen = || Seen { missed: vec![(0, 0); 64], dropped: Vec::new() };
+        Self { engine, native: NativeScheduler::new(config), seen: [seen(), seen()] }
+    }
+
+    fn decide(&mut self, now_ns: u64) -> Option<Departure> {
+        let [of_engine, of_native] = &mut self.seen;
+        let engine = self.engine.decide(now_ns, of_engine);
+        let native = self.native.decide(now_ns, of_native);
+        assert_eq!(native, engine, "at {now_ns}");
+        assert_eq!(self.seen[1], self.seen[0], "at {now_ns}");
+        assert_eq!(self.native.next_eligible_ns(), self.engine.next_eligible_ns(), "at {now_ns}");
+        engine
+    }
+
+    fn arrive(&mut self, now_ns: u64, stream: usize, bytes: u32) {
+        let stream = StreamId(u32::try_from(stream).unwrap());
+        let engine = self.engine.enqueue(now_ns, stream, Packet::new(bytes));
+        let native = self.native.enqueue(now_ns, stream, Packet::new(bytes));
+        assert_eq!(native, engine, "arrival in {stream} at {now_ns}");
+    }
+}
+
+/// Returns the number of decisions.
+fn compare(case: &Case) -> u64 {
+    let mut pair = Pair::of(case);
+    let (mut now_ns, mut free_ns, mut decisions) = (0u64, 0u64, 0);
+    let mut decide = |pair: &mut Pair, at_ns: u64| {
+        decisions += 1;
+        pair.decide(at_ns).map(|departure| {
+            let duration_ns = case.link.transmission_ns(departure.bytes);
+            assert_eq!(pair.native.transmission_ns(departure.bytes), duration_ns);
+            duration_ns
+        })
+    };
+    for step in &case.steps {
+        let until_ns = now_ns + step.units * case.unit_ns + step.ns;
+        // The link takes packets until the next arrival.
+        while case.paced && free_ns < until_ns {
+            free_ns = match decide(&mut pair, free_ns.max(now_ns)) {
+                Some(duration_ns) => free_ns.max(now_ns) + duration_ns.max(1),
+                None => pair.engine.next_eligible_ns().unwrap_or(until_ns).max(free_ns + 1),
+            };
+        }
+        now_ns = until_ns;
+        match step.arrival {
+            Some((stream, bytes)) => pair.arrive(now_ns, stream, bytes),
+            None if !case.paced => {
+                decide(&mut pair, now_ns);
+            }
+            None => {}
+        }
+    }
+    // All packets leave.
+    let mut at_ns = now_ns.max(free_ns);
+    for _ in 0..case.steps.len() + 2 {
+        at_ns += match decide(&mut pair, at_ns) {
+            Some(duration_ns) => duration_ns,
+            None => pair.engine.next_eligible_ns().unwrap_or(at_ns + 1).saturating_sub(at_ns),
+        };
+    }
+    decisions
+}
+
+#[test]
+fn random_scenarios_have_equal_decisions() {
+    let cases_run =
+        std::env::var("MILLSTREAM_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(3_000);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
+        cases: cases_run,
+        failure_persistence: None,
+        rng_seed: std::env::var("MILLSTREAM_SEED")
+            .ok()
+            .and_then(|seed| seed.parse().ok())
+            .map_or(RngSeed::Fixed(1), RngSeed::Fixed),
+        ..ProptestConfig::default()
+    });
+    let decisions = std::cell::Cell::new(0);
+    runner
+        .run(&cases(), |case| {
+            decisions.set(decisions.get() + compare(&case));
+            Ok(())
+        })
+        .unwrap();
+    println!("{cases_run} scenarios, {} decisions", decisions.get());
+}

@@ -1,0 +1,6 @@
+//! The C scheduler makes the engine's decisions.
+
+#![allow(clippy::unwrap_used)]
+
+mod engine;
+mod traces;
