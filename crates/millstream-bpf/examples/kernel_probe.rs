@@ -1,0 +1,347 @@
+//! The program of `scripts/kernel.sh`: makes the qdisc's maps, sends and receives packets in the
+//! virtual machine, and compares the qdisc's log with the engine.
+//!
+//! ```text
+//! kernel_probe config SCENARIO FOLDER          writes config.bin and rules.bin
+//! kernel_probe receive PORT SECONDS NAME       prints delays of the packets to UDP port PORT
+//! kernel_probe send PORT SECONDS STREAM…       STREAM: mark:bytes:interval in µs[:burst]
+//! kernel_probe sink PORT                       receives TCP
+//! kernel_probe tcp PORT SECONDS MARK           sends TCP
+//! kernel_probe replay SCENARIO LOG             compares a log with the engine's decisions
+//! ```
+
+#![allow(unsafe_code, clippy::unwrap_used)]
+
+use millstream::catalogue::DynScheduler;
+use millstream::selector::Observer;
+use millstream::{Departure, Packet, StreamId};
+use millstream_bpf::Config;
+use millstream_scenario::Scenario;
+use std::io::{self, Read, Write};
+use std::mem;
+use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The receiver's address in the virtual machine.
+const RECEIVER: &str = "10.9.0.2";
+
+/// `struct ms_rule`: its size, and the offsets of the fields used here.
+const RULE_BYTES: usize = 96;
+const MARK_AT: usize = 0;
+const MASK_AT: usize = 4;
+const STREAM_AT: usize = 92;
+
+/// The entries of the qdisc's log.
+const LOG_ENTRIES: usize = 16_384;
+
+fn main() -> io::Result<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match *args {
+        ["config", scenario, folder] => config(scenario, Path::new(folder)),
+        ["receive", port, seconds, name] => receive(number(port), number(seconds), name),
+        ["send", port, seconds, ref streams @ ..] => send(number(port), number(seconds), streams),
+        ["sink", port] => sink(number(port)),
+        ["tcp", port, seconds, mark] => tcp(number(port), number(seconds), number(mark)),
+        ["replay", scenario, log] => replay(scenario, log),
+        _ => Err(io::Error::other("unknown arguments: see the source")),
+    }
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> T {
+    text.parse().unwrap_or_else(|_| panic!("{text} is not a number"))
+}
+
+/// Writes the maps of a scenario. A packet with mark n belongs to the n-th stream.
+fn config(scenario: &str, folder: &Path) -> io::Result<()> {
+    let scenario = Scenario::load(Path::new(scenario)).unwrap();
+    let config = Config::of_scenario(&scenario).map_err(io::Error::other)?.with_log();
+    std::fs::write(folder.join("config.bin"), config.bytes())?;
+    let count = u32::try_from(scenario.streams.len()).unwrap();
+    let mut rules = vec![0u8; 72 + 64 * RULE_BYTES];
+    rules[..4].copy_from_slice(&count.to_ne_bytes());
+    for priority in 0..16 {
+        let at = 4 + 4 * priority;
+        rules[at..at + 4].copy_from_slice(&(count - 1).to_ne_bytes());
+    }
+    for stream in 0..count {
+        let rule = &mut rules[72 + stream as usize * RULE_BYTES..][..RULE_BYTES];
+        rule[MARK_AT..MARK_AT + 4].copy_from_slice(&(stream + 1).to_ne_bytes());
+        rule[MASK_AT..MASK_AT + 4].copy_from_slice(&u32::MAX.to_ne_bytes());
+        rule[STREAM_AT..].copy_from_slice(&stream.to_ne_bytes());
+    }
+    std::fs::write(folder.join("rules.bin"), rules)
+}
+
+/// Returns the real time, ns, which the kernel's timestamps of packets also show.
+fn now_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::try_from(since.as_nanos()).unwrap()
+}
+
+fn set_option(socket: &impl AsRawFd, level: i32, option: i32, value: i32) {
+    let size = libc::socklen_t::try_from(size_of::<i32>()).unwrap();
+    // SAFETY: the value lives during the call and has the stated size.
+    let status = unsafe {
+        libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), size)
+    };
+    assert_eq!(status, 0, "{}", io::Error::last_os_error());
+}
+
+/// Gives this process priority over the others, so that its packets leave in time.
+fn be_real_time() {
+    // SAFETY: the parameter is initialised.
+    unsafe {
+        let parameter = libc::sched_param { sched_priority: 10 };
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameter);
+    }
+}
+
+/// A stream of the sender.
+struct Sender {
+    socket: UdpSocket,
+    packet: Vec<u8>,
+    interval_ns: u64,
+    burst: u64,
+    next_ns: u64,
+    sent: u64,
+}
+
+/// Sends streams of packets; each begins with its number and the time of its sending.
+fn send(port: u16, seconds: u64, streams: &[&str]) -> io::Result<()> {
+    be_real_time();
+    let began_ns = now_ns();
+    let mut senders: Vec<Sender> = (streams.iter())
+        .map(|stream| {
+            let fields: Vec<u64> = stream.split(':').map(number).collect();
+            let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
+            socket.connect((RECEIVER, port)).unwrap();
+            socket.set_nonblocking(true).unwrap();
+            let mark = i32::try_from(fields[0]).unwrap();
+            set_option(&socket, libc::SOL_SOCKET, libc::SO_MARK, mark);
+            set_option(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, 8 << 20);
+            // The length in the qdisc includes the headers of UDP, IP and Ethernet.
+            let packet = vec![0; usize::try_from(fields[1]).unwrap() - 42];
+            let burst = fields.get(3).copied().unwrap_or(1);
+            let interval_ns = fields[2] * 1_000;
+            Sender { socket, packet, interval_ns, burst, next_ns: began_ns, sent: 0 }
+        })
+        .collect();
+    let until_ns = began_ns + seconds * 1_000_000_000;
+    loop {
+        let sender = senders.iter_mut().min_by_key(|sender| sender.next_ns).unwrap();
+        if sender.next_ns >= until_ns {
+            break;
+        }
+        if let Some(left_ns) = sender.next_ns.checked_sub(now_ns()) {
+            std::thread::sleep(Duration::from_nanos(left_ns));
+        }
+        for _ in 0..sender.burst {
+            sender.packet[..8].copy_from_slice(&sender.sent.to_ne_bytes());
+            sender.packet[8..16].copy_from_slice(&now_ns().to_ne_bytes());
+            sender.sent += 1;
+            let _ = sender.socket.send(&sender.packet);
+        }
+        sender.next_ns += sender.interval_ns;
+    }
+    for (stream, sender) in streams.iter().zip(&senders) {
+        println!("  sent {stream}: {} packets", sender.sent);
+    }
+    Ok(())
+}
+
+/// Receives packets of one stream; prints their number, losses and delays.
+fn receive(port: u16, seconds: u64, name: &str) -> io::Result<()> {
+    let socket = UdpSocket::bind(("0.0.0.0", port))?;
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 32 << 20);
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1);
+    socket.set_read_timeout(Some(Duration::from_millis(200)))?;
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let (mut delays, mut last) = (Vec::new(), 0);
+    while Instant::now() < until {
+        let Some((number, sent_ns, received_ns)) = receive_one(&socket) else { continue };
+        delays.push(received_ns.saturating_sub(sent_ns));
+        last = last.max(number + 1);
+    }
+    delays.sort_unstable();
+    let at = |thousandths: usize| {
+        let at = (delays.len() * thousandths).div_ceil(1_000).saturating_sub(1);
+        delays.get(at).map_or(0, |delay| delay / 1_000)
+    };
+    let (received, lost) = (delays.len(), last - delays.len() as u64);
+    println!(
+        "  {name}: received {received}, lost {lost}; delay in µs: p50 {} p99 {} p99.9 {} max {}",
+        at(500),
+        at(990),
+        at(999),
+        at(1_000)
+    );
+    Ok(())
+}
+
+/// Returns a packet's number, the time of its sending and the kernel's time of its arrival.
+fn receive_one(socket: &UdpSocket) -> Option<(u64, u64, u64)> {
+    let mut bytes = [0u8; 2_048];
+    let mut control = [0u64; 16];
+    let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: all pointers are to buffers that live during the calls, with their sizes; the
+    // timestamp is read from a control message of that type.
+    let received_ns = unsafe {
+        let mut message: libc::msghdr = mem::zeroed();
+        message.msg_iov = &raw mut part;
+        message.msg_iovlen = 1;
+        message.msg_control = control.as_mut_ptr().cast();
+        message.msg_controllen = size_of_val(&control);
+        if libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) < 16 {
+            return None;
+        }
+        let header = libc::CMSG_FIRSTHDR(&raw const message);
+        if header.is_null() || (*header).cmsg_type != libc::SCM_TIMESTAMPNS {
+            return None;
+        }
+        let time: libc::timespec =
+            libc::CMSG_DATA(header).cast::<libc::timespec>().read_unaligned();
+        u64::try_from(time.tv_sec).ok()? * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?
+    };
+    let word = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap());
+    Some((word(0), word(8), received_ns))
+}
+
+fn sink(port: u16) -> io::Result<()> {
+    let listener = TcpListener::bind(("0.0.0.0", port))?;
+    for connection in listener.incoming() {
+        let mut connection = connection?;
+        std::thread::spawn(move || {
+            let mut bytes = vec![0; 1 << 16];
+            while connection.read(&mut bytes).is_ok_and(|count| count > 0) {}
+        });
+    }
+    Ok(())
+}
+
+fn tcp(port: u16, seconds: u64, mark: i32) -> io::Result<()> {
+    let mut connection = TcpStream::connect((RECEIVER, port))?;
+    set_option(&connection, libc::SOL_SOCKET, libc::SO_MARK, mark);
+    connection.set_write_timeout(Some(Duration::from_millis(200)))?;
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let (bytes, mut sent) = (vec![0; 1 << 14], 0);
+    while Instant::now() < until {
+        sent += connection.write(&bytes).unwrap_or(0);
+    }
+    println!("  TCP: {:.2} Mbit/s", sent as f64 * 8e-6 / seconds as f64);
+    Ok(())
+}
+
+/// The late packets that the engine drops in a decision, by stream.
+#[derive(Default)]
+struct Late(Vec<u32>);
+
+impl Observer for Late {
+    fn missed(&mut self, _: StreamId, _: u64, _: u64, _: u64) {}
+
+    fn dropped(&mut self, departure: &Departure) {
+        self.0.push(departure.stream.0);
+    }
+}
+
+/// An entry of the qdisc's log.
+struct Entry {
+    time_ns: u64,
+    bytes: u32,
+    stream: u16,
+    event: u16,
+}
+
+fn entries(log: &[u8]) -> Vec<Entry> {
+    let count = u64::from_ne_bytes(log[..8].try_into().unwrap());
+    (log[8..].chunks_exact(16).take(usize::try_from(count).unwrap()))
+        .map(|entry| Entry {
+            time_ns: u64::from_ne_bytes(entry[..8].try_into().unwrap()),
+            bytes: u32::from_ne_bytes(entry[8..12].try_into().unwrap()),
+            stream: u16::from_ne_bytes(entry[12..14].try_into().unwrap()),
+            event: u16::from_ne_bytes(entry[14..16].try_into().unwrap()),
+        })
+        .collect()
+}
+
+/// Repeats the events of a log on the engine, and its arrivals on the simulated link.
+fn replay(scenario: &str, log: &str) -> io::Result<()> {
+    let scenario = Scenario::load(Path::new(scenario)).unwrap();
+    let entries = entries(&std::fs::read(log)?);
+    let mut engine = scenario.scheduler();
+    let (mut dropped, mut arrivals, mut decisions, mut late) = (Vec::new(), 0, 0, 0);
+    let mut sent = Vec::new();
+    for Entry { time_ns, bytes, stream, event } in &entries {
+        let stream = u32::from(*stream);
+        match event {
+            0 | 1 => {
+                let fits = engine.enqueue(*time_ns, StreamId(stream), Packet::new(*bytes)).is_ok();
+                assert_eq!(fits, *event == 0, "arrival in {stream} at {time_ns}");
+                arrivals += 1;
+            }
+            3 => dropped.push(stream),
+            _ => {
+                let mut seen = Late::default();
+                let engine = engine.decide(*time_ns, &mut seen);
+                let qdisc = (*event == 2).then_some((stream, *bytes));
+                let engine = engine.map(|departure| (departure.stream.0, departure.bytes));
+                assert_eq!(qdisc, engine, "decision at {time_ns}");
+                assert_eq!(dropped, seen.0, "late packets at {time_ns}");
+                decisions += 1;
+                late += dropped.len();
+                dropped.clear();
+                sent.extend(qdisc);
+            }
+        }
+    }
+    println!(
+        "  log: {arrivals} arrivals, {decisions} decisions, {late} late drops: equal to the engine{}",
+        if entries.len() == LOG_ENTRIES { " (the log was full)" } else { "" }
+    );
+    compare_with_simulation(&scenario, &entries, &sent);
+    Ok(())
+}
+
+/// Simulates the link with the log's arrivals; prints how the order and the shares differ.
+fn compare_with_simulation(scenario: &Scenario, entries: &[Entry], sent: &[(u32, u32)]) {
+    let mut scheduler: Box<dyn DynScheduler + Send> = scenario.scheduler();
+    let mut arrivals = entries.iter().filter(|entry| entry.event < 2).peekable();
+    let (mut now_ns, mut simulated) = (0u64, Vec::new());
+    while simulated.len() < sent.len() {
+        while let Some(entry) = arrivals.next_if(|entry| entry.time_ns <= now_ns) {
+            let stream = StreamId(entry.stream.into());
+            let _ = scheduler.enqueue(entry.time_ns, stream, Packet::new(entry.bytes));
+        }
+        let next_ns = arrivals.peek().map(|entry| entry.time_ns);
+        now_ns = match scheduler.decide(now_ns, &mut ()) {
+            Some(departure) => {
+                simulated.push((departure.stream.0, departure.bytes));
+                now_ns + scenario.link.transmission_ns(departure.bytes)
+            }
+            None => match [scheduler.next_eligible_ns(), next_ns].into_iter().flatten().min() {
+                Some(next_ns) => next_ns.max(now_ns),
+                None => break,
+            },
+        };
+    }
+    let same = sent.iter().zip(&simulated).filter(|(a, b)| a == b).count();
+    let share = |of: &[(u32, u32)], stream: usize| {
+        let bytes = |all: bool| -> u64 {
+            of.iter().filter(|p| all || p.0 as usize == stream).map(|p| u64::from(p.1)).sum()
+        };
+        100.0 * bytes(false) as f64 / bytes(true).max(1) as f64
+    };
+    let shares: Vec<String> = (scenario.streams.iter().enumerate())
+        .map(|(at, stream)| {
+            format!("{} {:.1}/{:.1}", stream.name, share(sent, at), share(&simulated, at))
+        })
+        .collect();
+    println!(
+        "  simulation of its arrivals: {same} of {} departures equal by position; shares in %, \
+         qdisc/simulation: {}",
+        sent.len(),
+        shares.join(", ")
+    );
+}

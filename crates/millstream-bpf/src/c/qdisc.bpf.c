@@ -1,0 +1,486 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+/*
+ * The scheduler as a qdisc: packets, classification, shaping and statistics around scheduler.h.
+ *
+ * One loaded object serves one qdisc: its queues and state are global. User space fills ms_config
+ * and ms_rules before the qdisc is added. The kernel calls all operations under the qdisc's lock.
+ *
+ * Time starts at 0 when the qdisc is added, as in the simulation.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include "scheduler.h"
+
+/* The kernel accepts kfuncs for lists of packets only from programs that declare the GPL. */
+char _license[] SEC("license") = "Dual MIT/GPL";
+
+#define CONTAINS(type, field) __attribute__((btf_decl_tag("contains:" #type ":" #field)))
+
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86dd
+#define NET_XMIT_DROP 1
+#define EBUSY 16
+
+/* The maximum number of waiting packets. */
+#define LIMIT 10240
+#define RULES 64
+#define LOG_ENTRIES 16384
+/* The greatest lateness of a timer that the link catches up, ns. */
+#define CATCH_UP_NS 1000000
+
+struct packet {
+	struct sk_buff __kptr *skb;
+	struct bpf_list_node node;
+	u64 arrival_ns;
+	u32 bytes;
+};
+
+struct queue {
+	struct bpf_spin_lock lock;
+	struct bpf_list_head packets CONTAINS(packet, node);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, MS_STREAMS);
+	__type(key, u32);
+	__type(value, struct queue);
+} ms_queues SEC(".maps");
+
+/* A match: every given field must agree. Zero masks and zero port ranges match all packets. */
+struct ms_rule {
+	u32 mark, mark_mask;
+	/* A bit for each code point; 0 for all. */
+	u64 dscp;
+	/* IPv4 addresses are mapped to IPv6 (::ffff:0:0/96). */
+	u32 source[4], source_mask[4];
+	u32 destination[4], destination_mask[4];
+	u16 source_port, source_port_last;
+	u16 destination_port, destination_port_last;
+	/* 0 for all. */
+	u32 protocol;
+	u32 stream;
+};
+
+struct ms_rules {
+	u32 count;
+	/* The stream of packets without a match, by skb->priority & 15. */
+	u32 by_priority[16];
+	u32 unused;
+	struct ms_rule rules[RULES];
+};
+
+enum { EVENT_ARRIVED, EVENT_FULL, EVENT_SENT, EVENT_LATE, EVENT_IDLE };
+
+struct ms_log {
+	u64 count;
+	struct {
+		u64 time_ns;
+		u32 bytes;
+		u16 stream, event;
+	} entries[LOG_ENTRIES];
+};
+
+struct ms_link {
+	/* The time at which the kernel added the qdisc, ns. */
+	u64 began_ns;
+	/* The end of the current transmission, ns. */
+	u64 free_ns;
+	u32 busy;
+	u32 attached;
+	/* Packets by stream and floor(log2(sojourn time in ns)). */
+	u64 sojourn[MS_STREAMS][40];
+};
+
+struct ms_config ms_config SEC(".data.config");
+struct ms_rules ms_rules SEC(".data.rules");
+struct ms_state ms_state SEC(".data.state");
+struct ms_link ms_link SEC(".data.link");
+struct ms_log ms_log SEC(".data.log");
+
+static __always_inline void log_event(u64 now_ns, u32 stream, u32 bytes, u16 event)
+{
+	u64 at = ms_log.count;
+
+	if (!ms_config.logs || at >= LOG_ENTRIES)
+		return;
+	at &= LOG_ENTRIES - 1;
+	ms_log.entries[at].time_ns = now_ns;
+	ms_log.entries[at].bytes = bytes;
+	ms_log.entries[at].stream = stream;
+	ms_log.entries[at].event = event;
+	ms_log.count++;
+}
+
+/* The scheduler's operations are global functions, which the verifier checks one by one. */
+
+#define SCHEDULER(s) struct ms_scheduler s = { &ms_config, &ms_state }
+
+__noinline int scheduler_arrive(u64 now_ns, u32 stream, u32 bytes)
+{
+	SCHEDULER(s);
+
+	return ms_arrive(&s, now_ns, stream, bytes);
+}
+
+__noinline int scheduler_begin(u64 now_ns)
+{
+	SCHEDULER(s);
+
+	return ms_begin(&s, now_ns);
+}
+
+__noinline u32 scheduler_late(u64 now_ns, u32 from)
+{
+	SCHEDULER(s);
+
+	return ms_late(&s, now_ns, from);
+}
+
+__noinline u32 scheduler_select(void)
+{
+	SCHEDULER(s);
+
+	return ms_select(&s);
+}
+
+__noinline int scheduler_departed(u64 now_ns, u32 stream, u32 sent, u64 arrival_ns, u32 bytes)
+{
+	SCHEDULER(s);
+
+	ms_departed(&s, now_ns, stream, sent, arrival_ns, bytes);
+	return 0;
+}
+
+__noinline u64 scheduler_next_opening_ns(void)
+{
+	SCHEDULER(s);
+	u32 first;
+
+	return ms_next_opening_ns(&s, &first);
+}
+
+__noinline u64 scheduler_transmission_ns(u32 bytes)
+{
+	SCHEDULER(s);
+
+	return ms_transmission_ns(&s, bytes);
+}
+
+__noinline int scheduler_reset(void)
+{
+	SCHEDULER(s);
+
+	ms_reset(&s);
+	return 0;
+}
+
+/* The fields of a packet that rules match. */
+struct fields {
+	u32 source[4], destination[4];
+	u32 mark, protocol, dscp;
+	u16 source_port, destination_port;
+};
+
+static __always_inline void read_ports(struct fields *fields, struct bpf_dynptr *packet, u32 at)
+{
+	__be16 buffer[2], *ports;
+
+	if (fields->protocol != 6 && fields->protocol != 17)
+		return;
+	ports = bpf_dynptr_slice(packet, at, buffer, sizeof(buffer));
+	if (!ports)
+		return;
+	fields->source_port = bpf_ntohs(ports[0]);
+	fields->destination_port = bpf_ntohs(ports[1]);
+}
+
+/* Reads the IP header. Of IPv6, only ports directly behind the header are seen. */
+static __always_inline void read_fields(struct fields *fields, struct sk_buff *skb)
+{
+	u32 at = skb->network_header - (u32)(skb->data - skb->head);
+	struct bpf_dynptr packet;
+
+	if (bpf_dynptr_from_skb((struct __sk_buff *)skb, 0, &packet))
+		return;
+	if (skb->protocol == bpf_htons(ETH_P_IP)) {
+		struct iphdr buffer, *ip = bpf_dynptr_slice(&packet, at, &buffer, sizeof(buffer));
+
+		if (!ip)
+			return;
+		fields->source[2] = fields->destination[2] = bpf_htonl(0xffff);
+		fields->source[3] = ip->saddr;
+		fields->destination[3] = ip->daddr;
+		fields->protocol = ip->protocol;
+		fields->dscp = ip->tos >> 2;
+		/* Only the first fragment has ports. */
+		if (!(ip->frag_off & bpf_htons(0x1fff)))
+			read_ports(fields, &packet, at + ip->ihl * 4);
+	} else if (skb->protocol == bpf_htons(ETH_P_IPV6)) {
+		struct ipv6hdr buffer, *ip = bpf_dynptr_slice(&packet, at, &buffer, sizeof(buffer));
+
+		if (!ip)
+			return;
+		__builtin_memcpy(fields->source, &ip->saddr, 16);
+		__builtin_memcpy(fields->destination, &ip->daddr, 16);
+		fields->protocol = ip->nexthdr;
+		fields->dscp = ip->priority << 2 | ip->flow_lbl[0] >> 6;
+		read_ports(fields, &packet, at + sizeof(*ip));
+	}
+}
+
+static __always_inline int port_matches(u16 port, u16 first, u16 last)
+{
+	return last == 0 || (port >= first && port <= last);
+}
+
+static __always_inline int rule_matches(const struct ms_rule *rule, const struct fields *fields)
+{
+	u32 differ = (fields->mark ^ rule->mark) & rule->mark_mask;
+	int word;
+
+#pragma unroll
+	for (word = 0; word < 4; word++) {
+		differ |= (fields->source[word] ^ rule->source[word]) & rule->source_mask[word];
+		differ |= (fields->destination[word] ^ rule->destination[word]) &
+			  rule->destination_mask[word];
+	}
+	if (differ || (rule->protocol && rule->protocol != fields->protocol))
+		return 0;
+	if (rule->dscp && !(rule->dscp >> (fields->dscp & 63) & 1))
+		return 0;
+	return port_matches(fields->source_port, rule->source_port, rule->source_port_last) &&
+	       port_matches(fields->destination_port, rule->destination_port,
+			    rule->destination_port_last);
+}
+
+static __always_inline u32 classify(struct sk_buff *skb)
+{
+	struct fields fields = {};
+	u32 i, count = ms_rules.count, stream = ms_rules.by_priority[skb->priority & 15];
+
+	fields.mark = skb->mark;
+	if (count)
+		read_fields(&fields, skb);
+	bpf_for(i, 0, count) {
+		const struct ms_rule *rule = &ms_rules.rules[i & (RULES - 1)];
+
+		if (i < RULES && rule_matches(rule, &fields)) {
+			stream = rule->stream;
+			break;
+		}
+	}
+	return stream;
+}
+
+SEC("struct_ops/ms_enqueue")
+int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
+{
+	u32 bytes = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, stream = classify(skb);
+	u64 now_ns = bpf_ktime_get_ns() - ms_link.began_ns;
+	struct packet *packet;
+	struct queue *queue;
+
+	if (stream >= ms_config.streams || sch->q.qlen >= sch->limit)
+		goto drop;
+	queue = bpf_map_lookup_elem(&ms_queues, &stream);
+	if (!queue)
+		goto drop;
+	packet = bpf_obj_new_impl(bpf_core_type_id_local(struct packet), NULL);
+	if (!packet)
+		goto drop;
+	if (!scheduler_arrive(now_ns, stream, bytes)) {
+		log_event(now_ns, stream, bytes, EVENT_FULL);
+		bpf_obj_drop_impl(packet, NULL);
+		goto drop;
+	}
+	log_event(now_ns, stream, bytes, EVENT_ARRIVED);
+	packet->arrival_ns = now_ns;
+	packet->bytes = bytes;
+	sch->q.qlen++;
+	sch->qstats.backlog += bytes;
+	skb = bpf_kptr_xchg(&packet->skb, skb);
+	if (skb)
+		bpf_qdisc_skb_drop(skb, to_free);
+	bpf_spin_lock(&queue->lock);
+	bpf_list_push_back_impl(&queue->packets, &packet->node, NULL, 0);
+	bpf_spin_unlock(&queue->lock);
+	return 0;
+drop:
+	sch->qstats.drops++;
+	bpf_qdisc_skb_drop(skb, to_free);
+	return NET_XMIT_DROP;
+}
+
+/* Removes the head of a stream; stores the arrival time and length of the next packet. */
+static __always_inline struct packet *pop(u32 stream, u64 *next_ns, u32 *next_bytes)
+{
+	struct queue *queue = bpf_map_lookup_elem(&ms_queues, &stream);
+	struct bpf_list_node *node, *next;
+
+	*next_ns = 0;
+	*next_bytes = 0;
+	if (!queue)
+		return NULL;
+	bpf_spin_lock(&queue->lock);
+	node = bpf_list_pop_front(&queue->packets);
+	next = bpf_list_front(&queue->packets);
+	if (next) {
+		struct packet *packet = container_of(next, struct packet, node);
+
+		*next_ns = packet->arrival_ns;
+		*next_bytes = packet->bytes;
+	}
+	bpf_spin_unlock(&queue->lock);
+	return node ? container_of(node, struct packet, node) : NULL;
+}
+
+static __always_inline void count_sojourn(u32 stream, u64 sojourn_ns)
+{
+	u32 bucket = 0, shift;
+
+#pragma unroll
+	for (shift = 32; shift; shift >>= 1) {
+		if (sojourn_ns >> shift) {
+			sojourn_ns >>= shift;
+			bucket += shift;
+		}
+	}
+	if (bucket > 39)
+		bucket = 39;
+	ms_link.sojourn[stream & (MS_STREAMS - 1)][bucket]++;
+}
+
+/* Drops the late head of a stream. Returns 0 if there is none, which does not happen. */
+static __always_inline int drop_late(struct Qdisc *sch, u64 now_ns, u32 stream)
+{
+	struct sk_buff *skb = NULL;
+	struct packet *packet;
+	u32 next_bytes, bytes;
+	u64 next_ns;
+
+	packet = pop(stream, &next_ns, &next_bytes);
+	if (!packet)
+		return 0;
+	bytes = packet->bytes;
+	skb = bpf_kptr_xchg(&packet->skb, skb);
+	bpf_obj_drop_impl(packet, NULL);
+	scheduler_departed(now_ns, stream, 0, next_ns, next_bytes);
+	log_event(now_ns, stream, bytes, EVENT_LATE);
+	sch->q.qlen--;
+	sch->qstats.backlog -= bytes;
+	sch->qstats.drops++;
+	if (skb)
+		bpf_kfree_skb(skb);
+	return 1;
+}
+
+SEC("struct_ops/ms_dequeue")
+struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
+{
+	u64 now_ns = bpf_ktime_get_ns() - ms_link.began_ns, next_ns, from_ns;
+	u32 i, stream = 0, bytes, next_bytes;
+	struct sk_buff *skb = NULL;
+	struct packet *packet;
+
+	if (now_ns < ms_link.free_ns) {
+		bpf_qdisc_watchdog_schedule(sch, ms_link.began_ns + ms_link.free_ns, 0);
+		return NULL;
+	}
+	if (!scheduler_begin(now_ns)) {
+		log_event(now_ns, 0, 0, EVENT_IDLE);
+		ms_link.busy = 0;
+		return NULL;
+	}
+	bpf_for(i, 0, LIMIT) {
+		stream = scheduler_late(now_ns, stream);
+		if (stream == MS_NONE || !drop_late(sch, now_ns, stream))
+			break;
+	}
+	stream = scheduler_select();
+	if (stream == MS_NONE) {
+		log_event(now_ns, 0, 0, EVENT_IDLE);
+		ms_link.busy = 0;
+		next_ns = scheduler_next_opening_ns();
+		if (next_ns != MS_NEVER)
+			bpf_qdisc_watchdog_schedule(sch, ms_link.began_ns + next_ns, 0);
+		return NULL;
+	}
+	packet = pop(stream, &next_ns, &next_bytes);
+	if (!packet)
+		return NULL;
+	bytes = packet->bytes;
+	count_sojourn(stream, now_ns - packet->arrival_ns);
+	skb = bpf_kptr_xchg(&packet->skb, skb);
+	bpf_obj_drop_impl(packet, NULL);
+	scheduler_departed(now_ns, stream, 1, next_ns, next_bytes);
+	log_event(now_ns, stream, bytes, EVENT_SENT);
+	/* A timer fires late: a busy link begins at the end of the last transmission. */
+	from_ns = now_ns;
+	if (ms_link.busy && now_ns - ms_link.free_ns < CATCH_UP_NS)
+		from_ns = ms_link.free_ns;
+	ms_link.free_ns = from_ns + scheduler_transmission_ns(bytes);
+	ms_link.busy = 1;
+	sch->q.qlen--;
+	sch->qstats.backlog -= bytes;
+	if (skb)
+		bpf_qdisc_bstats_update(sch, skb);
+	return skb;
+}
+
+SEC("struct_ops/ms_init")
+int BPF_PROG(ms_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_ack *extack)
+{
+	if (ms_link.attached)
+		return -EBUSY;
+	ms_link.attached = 1;
+	ms_link.began_ns = bpf_ktime_get_ns();
+	ms_link.free_ns = 0;
+	ms_link.busy = 0;
+	scheduler_reset();
+	sch->limit = LIMIT;
+	return 0;
+}
+
+SEC("struct_ops/ms_reset")
+void BPF_PROG(ms_reset_qdisc, struct Qdisc *sch)
+{
+	u32 i, stream, next_bytes;
+	u64 next_ns;
+
+	bpf_for(stream, 0, MS_STREAMS) {
+		bpf_for(i, 0, LIMIT) {
+			struct packet *packet = pop(stream, &next_ns, &next_bytes);
+			struct sk_buff *skb = NULL;
+
+			if (!packet)
+				break;
+			skb = bpf_kptr_xchg(&packet->skb, skb);
+			bpf_obj_drop_impl(packet, NULL);
+			if (skb)
+				bpf_kfree_skb(skb);
+		}
+	}
+	scheduler_reset();
+	sch->q.qlen = 0;
+	sch->qstats.backlog = 0;
+}
+
+SEC("struct_ops/ms_destroy")
+void BPF_PROG(ms_destroy, struct Qdisc *sch)
+{
+	ms_link.attached = 0;
+}
+
+SEC(".struct_ops")
+struct Qdisc_ops millstream = {
+	.enqueue = (void *)ms_enqueue,
+	.dequeue = (void *)ms_dequeue,
+	.init = (void *)ms_init,
+	.reset = (void *)ms_reset_qdisc,
+	.destroy = (void *)ms_destroy,
+	.id = "millstream",
+};

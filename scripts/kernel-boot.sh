@@ -1,0 +1,82 @@
+#!/bin/bash
+# Boots the kernel of scripts/kernel-packages.sh in QEMU, without KVM, and runs a shell script in it.
+#
+# Usage: kernel-boot.sh SCRIPT [FILE…]
+#
+# The files are in /test of the virtual machine. The script's standard output and error go to this
+# script's output. The script may write to /dev/ttyS1: those bytes are in target/kernel/result.
+set -euo pipefail
+script=$(realpath "$1")
+shift
+files=()
+for file in "$@"; do
+    files+=("$(realpath "$file")")
+done
+cd "$(dirname "$0")/.."
+dir="$PWD/target/kernel"
+root="$dir/root"
+modules=(veth sch_cake sch_htb sch_fq_codel sch_codel sch_hfsc)
+release=$(basename "$root"/usr/lib/modules/*)
+
+# Runs a program of the unpacked release by its own loader.
+tool() {
+    "$root/usr/lib64/ld-linux-x86-64.so.2" \
+        --library-path "$root/usr/lib/x86_64-linux-gnu:$root/usr/lib/llvm-19/lib" "$@"
+}
+
+image="$dir/image"
+if [ ! -e "$dir/base.cpio" ]; then
+    rm -rf "$image"
+    mkdir -p "$image"/{bin,sbin,lib64,lib,mod,proc,sys,dev,tmp,etc}
+    cp "$root/usr/bin/busybox" "$image/bin/busybox"
+    cp "$root/usr/lib64/ld-linux-x86-64.so.2" "$image/lib64/"
+    for program in usr/sbin/bpftool usr/sbin/tc usr/bin/ip usr/bin/ping usr/bin/iperf3; do
+        cp "$root/$program" "$image/sbin/"
+        tool --list "$root/$program" | awk '$3 ~ /^\// { print $3 }'
+    done | sort -u | xargs -I{} cp -L {} "$image/lib/"
+    cp "$root/usr/lib/x86_64-linux-gnu/libgcc_s.so.1" "$image/lib/"
+    for module in "${modules[@]}"; do
+        find "$root/usr/lib/modules/$release" -name "$module.ko.xz" -exec xz -dkc {} \; \
+            >"$image/mod/$module.ko"
+    done
+    cat >"$image/init" <<'INIT'
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/sbin:/bin LD_LIBRARY_PATH=/lib
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t bpf bpf /sys/fs/bpf
+for module in /mod/*.ko; do
+    [ ! -s "$module" ] || insmod "$module"
+done
+ip link set lo up
+cd /test
+# The shell prefers busybox's own programs of these names.
+for program in ip tc ping; do
+    eval "$program() { /sbin/$program \"\$@\"; }"
+done
+(set -e; . ./script)
+echo "STATUS $?"
+poweroff -f
+INIT
+    chmod +x "$image/init"
+    (cd "$image" && find . | tool "$root/usr/bin/cpio" -o -H newc --quiet) >"$dir/base.cpio"
+fi
+# The kernel unpacks concatenated archives one after another.
+rm -rf "$dir/test"
+mkdir -p "$dir/test/test"
+cp "$script" "$dir/test/test/script"
+for file in "${files[@]}"; do
+    cp "$file" "$dir/test/test/"
+done
+(cd "$dir/test" && find . | tool "$root/usr/bin/cpio" -o -H newc --quiet) >"$dir/test.cpio"
+cat "$dir/base.cpio" "$dir/test.cpio" >"$dir/initrd"
+rm -f "$dir/result"
+timeout 300 "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" \
+    "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" \
+    -m 1024 -smp 1 -display none -no-reboot -nic none -monitor none \
+    -serial stdio -serial "file:$dir/result" \
+    -kernel "$root/usr/lib/modules/$release/vmlinuz" -initrd "$dir/initrd" \
+    -append "console=ttyS0 quiet panic=-1" </dev/null | tr -d '\r' | tee "$dir/console"
+grep -q '^STATUS 0$' "$dir/console"
