@@ -10,7 +10,8 @@ script=$(realpath "$1")
 shift
 files=()
 for file in "$@"; do
-    files+=("$(realpath "$file")")
+    # By the name given: libraries are found by that of their symbolic link.
+    files+=("$(realpath -s "$file")")
 done
 cd "$(dirname "$0")/.."
 dir="$PWD/target/kernel"
@@ -68,14 +69,16 @@ rm -rf "$dir/test"
 mkdir -p "$dir/test/test"
 cp "$script" "$dir/test/test/script"
 for file in "${files[@]}"; do
-    cp "$file" "$dir/test/test/"
+    cp -L "$file" "$dir/test/test/"
 done
 (cd "$dir/test" && find . | tool "$root/usr/bin/cpio" -o -H newc --quiet) >"$dir/test.cpio"
 cat "$dir/base.cpio" "$dir/test.cpio" >"$dir/initrd"
 rm -f "$dir/result"
+# `icount` makes the machine's time that of its instructions, 2 ns each, so that a busy host does
+# not delay its timers; idle time passes at once.
 timeout 300 "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" \
     "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" \
-    -m 1024 -smp 1 -display none -no-reboot -nic none -monitor none \
+    -m 1024 -smp 1 -display none -no-reboot -nic none -icount shift=1,sleep=off -rtc clock=vm -monitor none \
     -serial stdio -serial "file:$dir/result" \
     -kernel "$root/usr/lib/modules/$release/vmlinuz" -initrd "$dir/initrd" \
     -append "console=ttyS0 quiet panic=-1" </dev/null | tr -d '\r' | tee "$dir/console"

@@ -7,6 +7,7 @@
 //! kernel_probe send PORT SECONDS STREAM…       STREAM: mark:bytes:interval in µs[:burst]
 //! kernel_probe sink PORT                       receives TCP
 //! kernel_probe tcp PORT SECONDS MARK           sends TCP
+//! kernel_probe dump MAP                        writes the value of a pinned map of one element
 //! kernel_probe replay SCENARIO LOG             compares a log with the engine's decisions
 //! ```
 
@@ -45,6 +46,7 @@ fn main() -> io::Result<()> {
         ["send", port, seconds, ref streams @ ..] => send(number(port), number(seconds), streams),
         ["sink", port] => sink(number(port)),
         ["tcp", port, seconds, mark] => tcp(number(port), number(seconds), number(mark)),
+        ["dump", map] => dump(map),
         ["replay", scenario, log] => replay(scenario, log),
         _ => Err(io::Error::other("unknown arguments: see the source")),
     }
@@ -232,6 +234,28 @@ fn tcp(port: u16, seconds: u64, mark: i32) -> io::Result<()> {
     }
     println!("  TCP: {:.2} Mbit/s", sent as f64 * 8e-6 / seconds as f64);
     Ok(())
+}
+
+/// Calls bpf(2).
+fn bpf(command: libc::c_int, attributes: &[u64; 4]) -> io::Result<libc::c_long> {
+    // SAFETY: the callers' attributes point to buffers that live during the call.
+    let status = unsafe {
+        libc::syscall(libc::SYS_bpf, command, attributes.as_ptr(), size_of_val(attributes))
+    };
+    if status < 0 { Err(io::Error::last_os_error()) } else { Ok(status) }
+}
+
+/// Writes the value of the log's map, pinned at `path`.
+fn dump(path: &str) -> io::Result<()> {
+    const MAP_LOOKUP_ELEM: libc::c_int = 1;
+    const OBJ_GET: libc::c_int = 7;
+    let path = std::ffi::CString::new(path).unwrap();
+    let file = bpf(OBJ_GET, &[path.as_ptr() as u64, 0, 0, 0])?;
+    let (key, mut value) = (0u32, vec![0u8; 8 + 16 * LOG_ENTRIES]);
+    let (key, address) = (&raw const key as u64, value.as_mut_ptr() as u64);
+    bpf(MAP_LOOKUP_ELEM, &[u64::try_from(file).unwrap(), key, address, 0])?;
+    let count = usize::try_from(u64::from_ne_bytes(value[..8].try_into().unwrap())).unwrap();
+    io::stdout().write_all(&value[..8 + 16 * count])
 }
 
 /// The late packets that the engine drops in a decision, by stream.

@@ -1,0 +1,65 @@
+#!/bin/bash
+# Tests the qdisc in a Linux kernel, in a virtual machine without KVM: scripts/kernel.sh
+#
+# Every discipline schedules an overloaded link of 20 Mbit/s. The qdisc logs its events: the engine
+# must make the same decisions at the same times. Then voice shares the link with TCP and a flood
+# under the qdisc, and under the kernel's own.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/setup.sh
+source scripts/setup.sh
+scripts/kernel-packages.sh
+dir="$PWD/target/kernel"
+root="$dir/root"
+crate=crates/millstream-bpf
+
+tool() {
+    "$root/usr/lib64/ld-linux-x86-64.so.2" \
+        --library-path "$root/usr/lib/x86_64-linux-gnu:$root/usr/lib/llvm-19/lib" "$@"
+}
+
+# The kernel's types: a zstd stream inside vmlinuz is the ELF file, whose BTF has them.
+if [ ! -s "$dir/vmlinux.h" ]; then
+    kernel=$(echo "$root"/usr/lib/modules/*/vmlinuz)
+    offset=$(LC_ALL=C grep -obUaP '\x28\xb5\x2f\xfd' "$kernel" | head -n 1 | cut -d: -f1)
+    tail -c "+$((offset + 1))" "$kernel" | tool "$root/usr/bin/zstd" -qdc >"$dir/vmlinux" || true
+    tool "$root/usr/sbin/bpftool" btf dump file "$dir/vmlinux" format c >"$dir/vmlinux.h"
+fi
+tool "$root/usr/lib/llvm-19/bin/clang" -O2 -g -Wall -Werror -target bpf -D__TARGET_ARCH_x86 \
+    -resource-dir "$root/usr/lib/llvm-19/lib/clang/19" -isystem "$dir" \
+    -isystem "$root/usr/include" -c "$crate/src/c/qdisc.bpf.c" -o "$dir/qdisc.bpf.o"
+
+cargo build --quiet -p millstream-bpf --example kernel_probe
+probe=${CARGO_TARGET_DIR:-target}/debug/examples/kernel_probe
+files=("$dir/qdisc.bpf.o" "$probe")
+rm -rf "$dir/maps"
+for scenario in "$crate"/tests/kernel/*.toml; do
+    name=$(basename "$scenario" .toml)
+    mkdir -p "$dir/maps/$name"
+    "$probe" config "$scenario" "$dir/maps/$name"
+    for map in config rules; do
+        mv "$dir/maps/$name/$map.bin" "$dir/maps/$name.$map"
+        files+=("$dir/maps/$name.$map")
+    done
+    rmdir "$dir/maps/$name"
+done
+# The probe's libraries, which may not be those of the unpacked release.
+while read -r library; do
+    files+=("$library")
+done < <(ldd "$probe" | awk '$3 ~ /^\// && !/libc.so|libm.so|ld-linux/ { print $3 }')
+
+began=$SECONDS
+scripts/kernel-boot.sh "$crate/tests/kernel/script.sh" "${files[@]}"
+echo "the virtual machine ran for $((SECONDS - began)) s"
+
+# Each log in the result is a line with its name, and base64.
+rm -rf "$dir/logs"
+mkdir -p "$dir/logs"
+tr -d '\r' <"$dir/result" |
+    awk -v dir="$dir/logs" '/^LOG / { name = $2; next } { print > (dir "/" name ".base64") }'
+for scenario in "$crate"/tests/kernel/*.toml; do
+    name=$(basename "$scenario" .toml)
+    base64 -d "$dir/logs/$name.base64" >"$dir/logs/$name.bin"
+    echo "$name"
+    "$probe" replay "$scenario" "$dir/logs/$name.bin"
+done
