@@ -51,3 +51,38 @@ for name in static-priority edf dwcs drr wf2q-plus; do
     report_log "$name"
     detach
 done
+
+# Voice beside two TCP connections and a flood of 30 Mbit/s: the scene of the kernel's own qdiscs.
+scene() {
+    echo "$1"
+    ip netns exec b ./kernel_probe receive 6000 5 voice &
+    ip netns exec b ./kernel_probe receive 5000 5 flood &
+    receiver=$!
+    ./kernel_probe tcp 7000 4 3 &
+    ./kernel_probe tcp 7000 4 3 &
+    ./kernel_probe send 5000 4 4:1514:400 >/dev/null &
+    ./kernel_probe send 6000 4 1:214:5000
+    wait $receiver
+    sleep 1
+}
+
+ip netns exec b ./kernel_probe sink 7000 &
+for name in scene-dwcs scene-wf2q-plus; do
+    attach "$name"
+    scene "millstream $name"
+    report_log "$name"
+    detach
+done
+
+tc qdisc replace dev v0 root cake bandwidth 20mbit overhead 38
+scene cake
+tc qdisc del dev v0 root
+
+for leaf in fq_codel "pfifo limit 100"; do
+    tc qdisc add dev v0 root handle 1: stab overhead 24 linklayer ethernet htb default 1
+    tc class add dev v0 parent 1: classid 1:1 htb rate 20mbit burst 3000 cburst 3000
+    # shellcheck disable=SC2086
+    tc qdisc add dev v0 parent 1:1 $leaf
+    scene "$leaf under htb"
+    tc qdisc del dev v0 root
+done
