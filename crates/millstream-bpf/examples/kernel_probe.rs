@@ -8,6 +8,8 @@
 //! kernel_probe sink PORT                       receives TCP
 //! kernel_probe tcp PORT SECONDS MARK           sends TCP
 //! kernel_probe dump MAP                        writes the value of a pinned map of one element
+//! kernel_probe datagrams TO FROM DSCP MARK PRIORITY COUNT
+//! kernel_probe classes LOG                     checks the streams of the datagrams
 //! kernel_probe replay SCENARIO LOG             compares a log with the engine's decisions
 //! ```
 
@@ -16,8 +18,8 @@
 use millstream::catalogue::DynScheduler;
 use millstream::selector::Observer;
 use millstream::{Departure, Packet, StreamId};
-use millstream_bpf::Config;
-use millstream_scenario::Scenario;
+use millstream_bpf::{Config, Rules};
+use millstream_scenario::{Match, Scenario};
 use std::io::{self, Read, Write};
 use std::mem;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -27,12 +29,6 @@ use std::time::{Duration, Instant};
 
 /// The receiver's address in the virtual machine.
 const RECEIVER: &str = "10.9.0.2";
-
-/// `struct ms_rule`: its size, and the offsets of the fields used here.
-const RULE_BYTES: usize = 96;
-const MARK_AT: usize = 0;
-const MASK_AT: usize = 4;
-const STREAM_AT: usize = 92;
 
 /// The entries of the qdisc's log.
 const LOG_ENTRIES: usize = 16_384;
@@ -47,6 +43,12 @@ fn main() -> io::Result<()> {
         ["sink", port] => sink(number(port)),
         ["tcp", port, seconds, mark] => tcp(number(port), number(seconds), number(mark)),
         ["dump", map] => dump(map),
+        ["datagrams", to, from, dscp, mark, priority, count] => {
+            let (from, dscp, mark) = (number(from), number(dscp), number(mark));
+            datagrams(to, from, dscp, mark, number(priority), number(count));
+            Ok(())
+        }
+        ["classes", log] => classes(log),
         ["replay", scenario, log] => replay(scenario, log),
         _ => Err(io::Error::other("unknown arguments: see the source")),
     }
@@ -56,25 +58,69 @@ fn number<T: std::str::FromStr>(text: &str) -> T {
     text.parse().unwrap_or_else(|_| panic!("{text} is not a number"))
 }
 
-/// Writes the maps of a scenario. A packet with mark n belongs to the n-th stream.
+/// Writes the maps of a scenario. A packet with mark n belongs to the n-th stream; of `classes`,
+/// packets have rules of each kind.
 fn config(scenario: &str, folder: &Path) -> io::Result<()> {
     let scenario = Scenario::load(Path::new(scenario)).unwrap();
     let config = Config::of_scenario(&scenario).map_err(io::Error::other)?.with_log();
     std::fs::write(folder.join("config.bin"), config.bytes())?;
     let count = u32::try_from(scenario.streams.len()).unwrap();
-    let mut rules = vec![0u8; 72 + 64 * RULE_BYTES];
-    rules[..4].copy_from_slice(&count.to_ne_bytes());
-    for priority in 0..16 {
-        let at = 4 + 4 * priority;
-        rules[at..at + 4].copy_from_slice(&(count - 1).to_ne_bytes());
+    let mut rules = Rules::new(count - 1);
+    if scenario.name == "classes" {
+        rules = rules.priority(6, 6);
+        let mut stream = 0;
+        let mut add = |of: Match| {
+            rules.fields(&of, stream).unwrap();
+            stream += 1;
+        };
+        let all = Match::default();
+        add(Match { dscp: Some([46, 34].into_iter().collect()), ..all });
+        add(Match { protocol: Some(17), destination_port: Some(7_001), ..all });
+        add(Match { destination: Some("10.9.0.128/25".parse().unwrap()), ..all });
+        add(Match { protocol: Some(17), destination: Some("fd00::2/128".parse().unwrap()), ..all });
+        add(Match { source_port: Some(7_100), ..all });
+        rules.mark(0x100, 0xff00, 5).unwrap();
+    } else {
+        for stream in 0..count {
+            rules.mark(stream + 1, u32::MAX, stream).unwrap();
+        }
     }
-    for stream in 0..count {
-        let rule = &mut rules[72 + stream as usize * RULE_BYTES..][..RULE_BYTES];
-        rule[MARK_AT..MARK_AT + 4].copy_from_slice(&(stream + 1).to_ne_bytes());
-        rule[MASK_AT..MASK_AT + 4].copy_from_slice(&u32::MAX.to_ne_bytes());
-        rule[STREAM_AT..].copy_from_slice(&stream.to_ne_bytes());
+    std::fs::write(folder.join("rules.bin"), rules.bytes())
+}
+
+/// Sends datagrams: to an address, from a port (0: any), with a code point, mark and priority.
+fn datagrams(to: &str, from: u16, dscp: i32, mark: i32, priority: i32, count: u32) {
+    let to: std::net::SocketAddr = to.parse().unwrap();
+    let socket = if to.is_ipv4() {
+        UdpSocket::bind(("0.0.0.0", from)).unwrap()
+    } else {
+        UdpSocket::bind(("::", from)).unwrap()
+    };
+    let (level, option) = if to.is_ipv4() {
+        (libc::IPPROTO_IP, libc::IP_TOS)
+    } else {
+        (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
+    };
+    set_option(&socket, level, option, dscp << 2);
+    // After the code point, which also sets the priority.
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_PRIORITY, priority);
+    set_option(&socket, libc::SOL_SOCKET, libc::SO_MARK, mark);
+    for _ in 0..count {
+        socket.send_to(&[0; 58], to).unwrap();
     }
-    std::fs::write(folder.join("rules.bin"), rules)
+}
+
+/// Prints the arrivals of each stream in a log that have 100 or 120 bytes: the datagrams.
+fn classes(log: &str) -> io::Result<()> {
+    let mut arrivals = [0; 8];
+    for entry in entries(&std::fs::read(log)?) {
+        if entry.event < 2 && matches!(entry.bytes, 100 | 120) {
+            arrivals[usize::from(entry.stream)] += 1;
+        }
+    }
+    println!("  arrivals by stream: {arrivals:?}");
+    assert_eq!(arrivals, [1, 2, 3, 4, 5, 6, 7, 8]);
+    Ok(())
 }
 
 /// Returns the real time, ns, which the kernel's timestamps of packets also show.

@@ -13,6 +13,8 @@ ip link set v0 up
 ip netns exec b /sbin/ip link set v1 up
 ip netns exec b /sbin/ip link set lo up
 
+echo 1 >/proc/sys/kernel/bpf_stats_enabled
+
 # Sets a map of one element to the contents of a file.
 fill() {
     bpftool map update name "$1" key hex 00 00 00 00 value hex \
@@ -32,6 +34,17 @@ detach() {
     bpftool struct_ops unregister name millstream >/dev/null
 }
 
+# Prints the time of the qdisc's programs: at 2 ns an instruction, their instructions.
+report_cost() {
+    for program in ms_enqueue ms_dequeue; do
+        bpftool prog show name $program |
+            awk -v name=$program '{ for (i = 1; i < NF; i++) field[$i] = $(i + 1) }
+                END { printf "  %s: %.0f ns, %d runs, %s bytes of BPF, jited %s\n", name,
+                    field["run_time_ns"] / field["run_cnt"], field["run_cnt"],
+                    field["xlated"], field["jited"] }'
+    done
+}
+
 # Sends a stream's log to the host.
 report_log() {
     echo "LOG $1" >/dev/ttyS1
@@ -41,13 +54,41 @@ report_log() {
     rm -f /sys/fs/bpf/log
 }
 
+bpftool -d struct_ops register qdisc.bpf.o /sys/fs/bpf 2>&1 |
+    grep -E "^processed|prog '|libbpf: .*error" | grep -v relo | grep -E "processed|BEGIN" || true
+bpftool struct_ops unregister name millstream >/dev/null
+echo classes
+echo 0 >/proc/sys/net/ipv6/conf/v0/disable_ipv6
+ip addr add fd00::1/64 dev v0 nodad
+ip netns exec b /sbin/ip addr add fd00::2/64 dev v1 nodad
+ip netns exec b /sbin/ip addr add 10.9.0.200/24 dev v1
+attach classes
+# A second interface would share the qdisc's queues.
+ip link add v2 type veth peer name v3
+ip link set v2 up
+! tc qdisc add dev v2 root millstream 2>/dev/null
+ip link del v2
+./kernel_probe datagrams 10.9.0.2:7000 0 46 0 0 1
+./kernel_probe datagrams 10.9.0.2:7001 0 0 0 0 2
+./kernel_probe datagrams 10.9.0.200:7000 0 0 0 0 3
+./kernel_probe datagrams "[fd00::2]:7000" 0 0 0 0 4
+./kernel_probe datagrams 10.9.0.2:7000 7100 0 0 0 5
+./kernel_probe datagrams 10.9.0.2:7000 0 0 $((0x1ab)) 0 6
+./kernel_probe datagrams 10.9.0.2:7000 0 0 0 6 7
+./kernel_probe datagrams 10.9.0.2:7000 0 0 0 3 8
+sleep 1
+report_log classes
+detach
+echo 1 >/proc/sys/net/ipv6/conf/v0/disable_ipv6
+
 for name in static-priority edf dwcs drr wf2q-plus; do
     echo "$name"
     attach "$name"
-    ip netns exec b ./kernel_probe receive 5000 5 all >/dev/null &
-    ./kernel_probe send 5000 3 1:214:10000 2:1214:4000:2 3:1514:1000 4:1514:600
+    ip netns exec b ./kernel_probe receive 5000 3 all >/dev/null &
+    ./kernel_probe send 5000 2 1:214:10000 2:1214:4000:2 3:1514:1000 4:1514:600
     sleep 1
     tc -s qdisc show dev v0 | sed -n 2,3p
+    report_cost
     report_log "$name"
     detach
 done
@@ -55,21 +96,23 @@ done
 # Voice beside two TCP connections and a flood of 30 Mbit/s: the scene of the kernel's own qdiscs.
 scene() {
     echo "$1"
-    ip netns exec b ./kernel_probe receive 6000 5 voice &
-    ip netns exec b ./kernel_probe receive 5000 5 flood &
-    receiver=$!
-    ./kernel_probe tcp 7000 4 3 &
-    ./kernel_probe tcp 7000 4 3 &
-    ./kernel_probe send 5000 4 4:1514:400 >/dev/null &
-    ./kernel_probe send 6000 4 1:214:5000
-    wait $receiver
-    sleep 1
+    ip netns exec b ./kernel_probe receive 6000 4 voice &
+    voice=$!
+    ip netns exec b ./kernel_probe receive 5000 4 flood &
+    flood=$!
+    sleep 0.3
+    ./kernel_probe tcp 7000 3 3 &
+    ./kernel_probe tcp 7000 3 3 &
+    ./kernel_probe send 5000 3 4:1514:400 >/dev/null &
+    ./kernel_probe send 6000 3 1:214:3000
+    wait $voice $flood
 }
 
 ip netns exec b ./kernel_probe sink 7000 &
 for name in scene-dwcs scene-wf2q-plus; do
     attach "$name"
     scene "millstream $name"
+    report_cost
     report_log "$name"
     detach
 done
@@ -86,3 +129,13 @@ for leaf in fq_codel "pfifo limit 100"; do
     scene "$leaf under htb"
     tc qdisc del dev v0 root
 done
+
+# The interface goes away while packets wait.
+attach dwcs
+./kernel_probe send 5000 1 3:1514:500 4:1514:500 >/dev/null &
+sender=$!
+sleep 0.5
+ip link del v0
+wait $sender || true
+bpftool struct_ops unregister name millstream
+echo "deleted the interface"
