@@ -59,8 +59,11 @@ tr -d '\r' <"$dir/result" |
     awk -v dir="$dir/logs" '/^LOG / { name = $2; next } { print > (dir "/" name ".base64") }'
 for scenario in "$crate"/tests/kernel/*.toml; do
     name=$(basename "$scenario" .toml)
+    [ -s "$dir/logs/$name.base64" ] || continue
     base64 -d "$dir/logs/$name.base64" >"$dir/logs/$name.bin"
     echo "$name"
     [ "$name" != classes ] || "$probe" classes "$dir/logs/$name.bin"
     "$probe" replay "$scenario" "$dir/logs/$name.bin"
 done
+base64 -d "$dir/logs/change.base64" >"$dir/logs/change.bin"
+"$probe" change "$dir/logs/change.bin"

@@ -10,6 +10,7 @@
 //! kernel_probe dump MAP                        writes the value of a pinned map of one element
 //! kernel_probe datagrams TO FROM DSCP MARK PRIORITY COUNT
 //! kernel_probe classes LOG                     checks the streams of the datagrams
+//! kernel_probe change LOG                      checks that no packet is lost, and the shares
 //! kernel_probe replay SCENARIO LOG             compares a log with the engine's decisions
 //! ```
 
@@ -49,6 +50,7 @@ fn main() -> io::Result<()> {
             Ok(())
         }
         ["classes", log] => classes(log),
+        ["change", log] => change(log),
         ["replay", scenario, log] => replay(scenario, log),
         _ => Err(io::Error::other("unknown arguments: see the source")),
     }
@@ -108,6 +110,30 @@ fn datagrams(to: &str, from: u16, dscp: i32, mark: i32, priority: i32, count: u3
     for _ in 0..count {
         socket.send_to(&[0; 58], to).unwrap();
     }
+}
+
+/// Checks the log of a qdisc whose contracts changed after a second: streams 2 and 3 had 3/4 and 1/4
+/// of their bytes before, and the reverse afterwards.
+fn change(log: &str) -> io::Result<()> {
+    let entries = entries(&std::fs::read(log)?);
+    let count = |event: u16| entries.iter().filter(|entry| entry.event == event).count();
+    let (arrived, left) = (count(0), count(2) + count(3));
+    println!("change\n  {arrived} accepted, {left} sent or late");
+    assert_eq!(arrived, left);
+    let began_ns = entries.iter().find(|entry| entry.event == 0).unwrap().time_ns;
+    let share = |from_ns: u64, to_ns: u64| {
+        let of = |stream| {
+            (entries.iter())
+                .filter(|entry| entry.event == 2 && entry.stream == stream)
+                .filter(|entry| (from_ns..to_ns).contains(&(entry.time_ns - began_ns)))
+                .count() as f64
+        };
+        of(2) / (of(2) + of(3))
+    };
+    let shares = [share(200_000_000, 800_000_000), share(1_300_000_000, 1_900_000_000)];
+    println!("  shares of bulk beside the flood, before and after: {shares:.3?}");
+    assert!((0.72..0.78).contains(&shares[0]) && (0.22..0.28).contains(&shares[1]));
+    Ok(())
 }
 
 /// Prints the arrivals of each stream in a log that have 100 or 120 bytes: the datagrams.

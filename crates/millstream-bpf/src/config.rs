@@ -193,6 +193,13 @@ impl Config {
         matches!(DISCIPLINES[self.discipline as usize], "edf" | "dwcs")
     }
 
+    /// Returns whether an attached qdisc can change to `new` without losing a packet: the
+    /// disciplines are equal and no stream is removed.
+    #[must_use]
+    pub fn may_become(&self, new: &Self) -> bool {
+        self.discipline == new.discipline && self.streams <= new.streams
+    }
+
     /// Makes the qdisc log its first events, for tests.
     #[must_use]
     pub fn with_log(mut self) -> Self {

@@ -6,6 +6,7 @@ use millstream::catalogue::DynScheduler;
 use millstream::selector::Observer;
 use millstream::{Contract, ContractError, Departure, Event, Packet, StreamId};
 use std::collections::VecDeque;
+use std::mem;
 
 use crate::Config;
 
@@ -39,6 +40,12 @@ unsafe extern "C" {
         sent: i32,
         arrival_ns: u64,
         bytes: u32,
+    );
+    fn ms_native_reconfigure(
+        config: *const Config,
+        state: *mut u64,
+        old: *const Config,
+        now_ns: u64,
     );
     fn ms_native_next_opening_ns(config: *const Config, state: *mut u64) -> u64;
     fn ms_native_transmission_ns(config: *const Config, bytes: u32) -> u64;
@@ -90,6 +97,19 @@ impl NativeScheduler {
         // SAFETY: both point to initialised objects of the C types' sizes.
         unsafe { ms_native_reset(&raw const *config, state.as_mut_ptr()) };
         Self { config, state, queues: vec![Queue::default(); streams], has_deadlines }
+    }
+
+    /// Continues under another configuration; no packet is lost.
+    ///
+    /// # Panics
+    /// Panics if the disciplines differ, or `config` has fewer streams.
+    pub fn reconfigure(&mut self, config: Config, now_ns: u64) {
+        assert!(self.config.may_become(&config), "the disciplines differ, or streams are removed");
+        self.queues.resize(config.streams(), Queue::default());
+        let old = mem::replace(&mut self.config, Box::new(config));
+        let (config, state) = (&raw const *self.config, self.state.as_mut_ptr());
+        // SAFETY: as in `new`.
+        unsafe { ms_native_reconfigure(config, state, &raw const *old, now_ns) };
     }
 
     /// Returns the transmission time of a packet of `bytes` on the link, ns.

@@ -63,6 +63,14 @@ void ms_native_departed(struct ms_config *config, struct ms_state *state, u64 no
 	ms_departed(&s, now_ns, i, sent, arrival_ns, bytes);
 }
 
+void ms_native_reconfigure(struct ms_config *config, struct ms_state *state, struct ms_config *old,
+			   u64 now_ns)
+{
+	struct ms_scheduler s = { config, state };
+
+	ms_reconfigure(&s, old, now_ns);
+}
+
 u64 ms_native_next_opening_ns(struct ms_config *config, struct ms_state *state)
 {
 	struct ms_scheduler s = { config, state };

@@ -2,7 +2,7 @@
 /*
  * The scheduler as a qdisc: packets, classification, shaping and statistics around scheduler.h.
  *
- * One loaded object serves one qdisc: its queues and state are global. User space fills ms_config
+ * One loaded object serves one qdisc: its queues and state are global. User space fills ms_configs
  * and ms_rules before the qdisc is added. The kernel calls all operations under the qdisc's lock.
  *
  * Time starts at 0 when the qdisc is added, as in the simulation.
@@ -91,21 +91,34 @@ struct ms_link {
 	u64 free_ns;
 	u32 busy;
 	u32 attached;
+	/* The configuration in use, an index into ms_configs. */
+	u32 applied;
+	u32 unused;
 	/* Packets by stream and floor(log2(sojourn time in ns)). */
 	u64 sojourn[MS_STREAMS][40];
 };
 
-struct ms_config ms_config SEC(".data.config");
+/*
+ * Two configurations; ms_current tells which is in use. To change contracts, user space writes the
+ * other one, then ms_current. The next operation continues under it.
+ */
+struct ms_config ms_configs[2] SEC(".data.config");
+u32 ms_current SEC(".data.current");
 struct ms_rules ms_rules SEC(".data.rules");
 struct ms_state ms_state SEC(".data.state");
 struct ms_link ms_link SEC(".data.link");
 struct ms_log ms_log SEC(".data.log");
 
+static __always_inline struct ms_config *configuration(void)
+{
+	return &ms_configs[ms_link.applied & 1];
+}
+
 static __always_inline void log_event(u64 now_ns, u32 stream, u32 bytes, u16 event)
 {
 	u64 at = ms_log.count;
 
-	if (!ms_config.logs || at >= LOG_ENTRIES)
+	if (!configuration()->logs || at >= LOG_ENTRIES)
 		return;
 	at &= LOG_ENTRIES - 1;
 	ms_log.entries[at].time_ns = now_ns;
@@ -117,7 +130,7 @@ static __always_inline void log_event(u64 now_ns, u32 stream, u32 bytes, u16 eve
 
 /* The scheduler's operations are global functions, which the verifier checks one by one. */
 
-#define SCHEDULER(s) struct ms_scheduler s = { &ms_config, &ms_state }
+#define SCHEDULER(s) struct ms_scheduler s = { configuration(), &ms_state }
 
 __noinline int scheduler_arrive(u64 now_ns, u32 stream, u32 bytes)
 {
@@ -168,6 +181,15 @@ __noinline u64 scheduler_transmission_ns(u32 bytes)
 	SCHEDULER(s);
 
 	return ms_transmission_ns(&s, bytes);
+}
+
+__noinline int scheduler_reconfigure(u64 now_ns)
+{
+	struct ms_scheduler s = { &ms_configs[~ms_link.applied & 1], &ms_state };
+
+	ms_reconfigure(&s, configuration(), now_ns);
+	ms_link.applied = ~ms_link.applied & 1;
+	return 0;
 }
 
 __noinline int scheduler_reset(void)
@@ -276,6 +298,12 @@ static __always_inline u32 classify(struct sk_buff *skb)
 	return stream;
 }
 
+static __always_inline void apply_changes(u64 now_ns)
+{
+	if ((ms_current & 1) != ms_link.applied)
+		scheduler_reconfigure(now_ns);
+}
+
 SEC("struct_ops/ms_enqueue")
 int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
 {
@@ -284,7 +312,8 @@ int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_b
 	struct packet *packet;
 	struct queue *queue;
 
-	if (stream >= ms_config.streams || sch->q.qlen >= sch->limit)
+	apply_changes(now_ns);
+	if (stream >= configuration()->streams || sch->q.qlen >= sch->limit)
 		goto drop;
 	queue = bpf_map_lookup_elem(&ms_queues, &stream);
 	if (!queue)
@@ -386,6 +415,7 @@ struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 	struct sk_buff *skb = NULL;
 	struct packet *packet;
 
+	apply_changes(now_ns);
 	if (now_ns < ms_link.free_ns) {
 		bpf_qdisc_watchdog_schedule(sch, ms_link.began_ns + ms_link.free_ns, 0);
 		return NULL;
@@ -440,6 +470,7 @@ int BPF_PROG(ms_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 	ms_link.began_ns = bpf_ktime_get_ns();
 	ms_link.free_ns = 0;
 	ms_link.busy = 0;
+	ms_link.applied = ms_current & 1;
 	scheduler_reset();
 	sch->limit = LIMIT;
 	return 0;

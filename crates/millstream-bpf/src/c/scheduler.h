@@ -818,6 +818,45 @@ MS_INLINE void ms_departed(const struct ms_scheduler *s, u64 now_ns, u32 i, int 
 	}
 }
 
+/*
+ * Continues under `s->config` in place of `old`. Both have the same discipline and the same order
+ * of streams; the new one may have more streams. No packet is lost, tags and deadlines of heads
+ * stay, and changed windows begin anew.
+ */
+MS_INLINE void ms_reconfigure(const struct ms_scheduler *s, struct ms_config *old, u64 now_ns)
+{
+	struct ms_scheduler before = { old, s->state };
+	u32 i, n = ms_streams(s);
+
+	ms_advance(&before, now_ns);
+	MS_EACH(i, n) {
+		struct ms_stream *stream = ms_stream(s, i);
+		struct ms_contract *contract = ms_contract(s, i), *was = ms_contract(&before, i);
+		u64 from_ns = 0;
+
+		if (contract->window_lost != was->window_lost ||
+		    contract->window_of != was->window_of) {
+			ms_window_restore(stream, contract);
+			stream->tagged = 0;
+		}
+		if (contract->cap_bps != was->cap_bps) {
+			/* The rest is in units of the old rate. */
+			stream->arrival.ns += stream->arrival.rest > 0;
+			stream->arrival.rest = 0;
+		}
+		if (stream->location == MS_IDLE)
+			continue;
+		if (contract->flags & MS_CAPPED)
+			from_ns = ms_conforms_ns(s, i);
+		if (from_ns > now_ns) {
+			stream->opens_ns = from_ns;
+			ms_move(s->state, stream, MS_PARKED);
+		} else if (stream->location == MS_PARKED) {
+			ms_activate(s, i, MS_OPENED);
+		}
+	}
+}
+
 /* Forgets all packets. Time goes on or starts again; the counters are kept. */
 MS_INLINE void ms_reset(const struct ms_scheduler *s)
 {

@@ -5,7 +5,7 @@ use millstream::selector::Observer;
 use millstream::{Contract, Departure, Late, Link, MaxRate, Packet, StreamId, Window};
 use millstream_bpf::{Config, NativeScheduler};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
+use proptest::test_runner::{RngSeed, TestRunner};
 use std::num::NonZeroU64;
 
 /// The observed events of a scheduler.
@@ -205,21 +205,100 @@ fn compare(case: &Case) -> u64 {
     decisions
 }
 
-#[test]
-fn random_scenarios_have_equal_decisions() {
-    let cases_run =
-        std::env::var("MILLSTREAM_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(3_000);
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
-        cases: cases_run,
+/// Changes the contracts of `case` to those of `other` and back at every 10th event.
+fn change(case: &Case, other: &Case) {
+    let row = DisciplineRow::parse(case.discipline).unwrap();
+    let options = |link| Options { link, ..Options::default() };
+    let mut contracts = other.contracts.clone();
+    contracts.truncate(case.contracts.len());
+    contracts.extend_from_slice(&case.contracts[contracts.len()..]);
+    let configs = [
+        Config::new(row.name, &options(case.link), &case.contracts).unwrap(),
+        Config::new(row.name, &options(other.link), &contracts).unwrap(),
+    ];
+    let mut scheduler = NativeScheduler::new(configs[0].clone());
+    let mut seen = Seen::default();
+    let (mut now_ns, mut accepted, mut sent) = (0, 0, 0);
+    for (at, step) in case.steps.iter().enumerate() {
+        now_ns += step.units * case.unit_ns + step.ns;
+        if at % 10 == 9 {
+            scheduler.reconfigure(configs[at / 10 % 2].clone(), now_ns);
+        }
+        if let Some((stream, bytes)) = step.arrival {
+            let stream = StreamId(u32::try_from(stream).unwrap());
+            accepted += u64::from(scheduler.enqueue(now_ns, stream, Packet::new(bytes)).is_ok());
+        } else {
+            sent += u64::from(scheduler.decide(now_ns, &mut seen).is_some());
+        }
+    }
+    while scheduler.total_waiting() > 0 {
+        let before = scheduler.total_waiting();
+        sent += u64::from(scheduler.decide(now_ns, &mut seen).is_some());
+        if scheduler.total_waiting() == before {
+            let next_ns = scheduler.next_eligible_ns();
+            assert!(next_ns > Some(now_ns), "a backlog is not served, nor will it be");
+            now_ns = next_ns.unwrap();
+        }
+    }
+    assert_eq!(sent + seen.dropped.len() as u64, accepted);
+}
+
+fn runner(cases: u32) -> TestRunner {
+    TestRunner::new(ProptestConfig {
+        cases,
         failure_persistence: None,
         rng_seed: std::env::var("MILLSTREAM_SEED")
             .ok()
             .and_then(|seed| seed.parse().ok())
             .map_or(RngSeed::Fixed(1), RngSeed::Fixed),
         ..ProptestConfig::default()
-    });
+    })
+}
+
+#[test]
+fn changed_contracts_lose_no_packet() {
+    runner(1_000)
+        .run(&(cases(), cases()), |(case, other)| {
+            change(&case, &other);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn unchanged_contracts_change_no_decision() {
+    runner(500)
+        .run(&cases(), |case| {
+            let mut pair = Pair::of(&case);
+            let mut now_ns = 0;
+            for (at, step) in case.steps.iter().enumerate() {
+                now_ns += step.units * case.unit_ns + step.ns;
+                if at % 7 == 6 {
+                    let row = DisciplineRow::parse(case.discipline).unwrap();
+                    let options = Options { link: case.link, ..Options::default() };
+                    let same = Config::new(row.name, &options, &case.contracts).unwrap();
+                    pair.native.reconfigure(same, now_ns);
+                    // Only advances the engine's time.
+                    pair.engine.charge(now_ns, StreamId(0), 0);
+                }
+                match step.arrival {
+                    Some((stream, bytes)) => pair.arrive(now_ns, stream, bytes),
+                    None => {
+                        pair.decide(now_ns);
+                    }
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn random_scenarios_have_equal_decisions() {
+    let cases_run =
+        std::env::var("MILLSTREAM_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(3_000);
     let decisions = std::cell::Cell::new(0);
-    runner
+    runner(cases_run)
         .run(&cases(), |case| {
             decisions.set(decisions.get() + compare(&case));
             Ok(())

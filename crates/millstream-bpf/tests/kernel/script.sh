@@ -15,16 +15,19 @@ ip netns exec b /sbin/ip link set lo up
 
 echo 1 >/proc/sys/kernel/bpf_stats_enabled
 
-# Sets a map of one element to the contents of a file.
+# Sets a map of one element to the contents of files.
 fill() {
-    bpftool map update name "$1" key hex 00 00 00 00 value hex \
-        $(hexdump -v -e '1/1 "%02x "' "$2")
+    map=$1
+    shift
+    cat "$@" >/tmp/value
+    bpftool map update name "$map" key hex 00 00 00 00 value hex \
+        $(hexdump -v -e '1/1 "%02x "' /tmp/value)
 }
 
 # Attaches the qdisc with the maps of a scenario.
 attach() {
     bpftool struct_ops register qdisc.bpf.o /sys/fs/bpf >/dev/null
-    fill .data.config "$1.config"
+    fill .data.config "$1.config" "$1.config"
     fill .data.rules "$1.rules"
     tc qdisc replace dev v0 root millstream
 }
@@ -92,6 +95,21 @@ for name in static-priority edf dwcs drr wf2q-plus; do
     report_log "$name"
     detach
 done
+
+# The quanta of bulk and flood are exchanged under traffic.
+echo change
+attach drr
+ip netns exec b ./kernel_probe receive 5000 3 all >/dev/null &
+./kernel_probe send 5000 2 1:214:10000 3:1514:800 4:1514:800 >/dev/null &
+sender=$!
+sleep 1
+fill .data.config drr.config drr-exchanged.config
+bpftool map update name .data.current key hex 00 00 00 00 value hex 01 00 00 00
+wait $sender
+sleep 1
+tc -s qdisc show dev v0 | sed -n 2,3p
+report_log change
+detach
 
 # Voice beside two TCP connections and a flood of 30 Mbit/s: the scene of the kernel's own qdiscs.
 scene() {
