@@ -1,5 +1,5 @@
 #!/bin/bash
-# Boots the kernel of scripts/kernel-packages.sh in QEMU, without KVM, and runs a shell script in it.
+# Boots the kernel of scripts/kernel-packages.sh in QEMU, without KVM; runs a shell script in it.
 #
 # Usage: kernel-boot.sh SCRIPT [FILE…]
 #
@@ -76,10 +76,10 @@ cat "$dir/base.cpio" "$dir/test.cpio" >"$dir/initrd"
 rm -f "$dir/result"
 # `icount` makes the machine's time that of its instructions, 2 ns each, so that a busy host does
 # not delay its timers; idle time passes at once.
-timeout 300 "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" \
+timeout 900 "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" \
     "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" \
-    -m 1024 -smp 1 -display none -no-reboot -nic none -icount shift=1,sleep=off -rtc clock=vm -monitor none \
-    -serial stdio -serial "file:$dir/result" \
+    -m 1024 -smp 1 -display none -no-reboot -nic none -icount shift=1,sleep=off -rtc clock=vm \
+    -monitor none -serial stdio -serial "file:$dir/result" \
     -kernel "$root/usr/lib/modules/$release/vmlinuz" -initrd "$dir/initrd" \
     -append "console=ttyS0 quiet panic=-1" </dev/null | tr -d '\r' | tee "$dir/console"
 grep -q '^STATUS 0$' "$dir/console"

@@ -67,3 +67,23 @@ for scenario in "$crate"/tests/kernel/*.toml; do
 done
 base64 -d "$dir/logs/change.base64" >"$dir/logs/change.bin"
 "$probe" change "$dir/logs/change.bin"
+
+# Voice waits as long as under CAKE, within a factor of 1.3, and loses no packet.
+awk '
+    /^(millstream |cake$)/ { qdisc = $0 }
+    / under htb$/ { qdisc = "" }
+    qdisc != "" && $1 == "voice:" {
+        for (i = 1; i < NF; i++) if ($i == "p99") p99[qdisc] = $(i + 1)
+        lost[qdisc] = $5 + 0
+    }
+    END {
+        for (qdisc in p99) if (qdisc != "cake") {
+            seen++
+            if (lost[qdisc] > 0 || p99[qdisc] > 1.3 * p99["cake"]) {
+                print "error: voice under " qdisc ": lost " lost[qdisc] ", p99 " p99[qdisc] " µs"
+                exit 1
+            }
+        }
+        if (seen != 2 || !("cake" in p99)) { print "error: a qdisc is missing"; exit 1 }
+    }' "$dir/console"
+echo "scripts/kernel.sh passed"

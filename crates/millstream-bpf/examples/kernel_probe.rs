@@ -112,8 +112,8 @@ fn datagrams(to: &str, from: u16, dscp: i32, mark: i32, priority: i32, count: u3
     }
 }
 
-/// Checks the log of a qdisc whose contracts changed after a second: streams 2 and 3 had 3/4 and 1/4
-/// of their bytes before, and the reverse afterwards.
+/// Checks the log of a qdisc whose contracts changed after a second: streams 2 and 3 had 3/4 and
+/// 1/4 of their bytes before, and the reverse afterwards.
 fn change(log: &str) -> io::Result<()> {
     let entries = entries(&std::fs::read(log)?);
     let count = |event: u16| entries.iter().filter(|entry| entry.event == event).count();
@@ -396,10 +396,9 @@ fn replay(scenario: &str, log: &str) -> io::Result<()> {
             }
         }
     }
-    println!(
-        "  log: {arrivals} arrivals, {decisions} decisions, {late} late drops: equal to the engine{}",
-        if entries.len() == LOG_ENTRIES { " (the log was full)" } else { "" }
-    );
+    let full = if entries.len() == LOG_ENTRIES { " (the log was full)" } else { "" };
+    println!("  log: {arrivals} arrivals, {decisions} decisions, {late} late drops{full}");
+    println!("  all equal to the engine");
     compare_with_simulation(&scenario, &entries, &sent);
     Ok(())
 }
@@ -444,4 +443,8 @@ fn compare_with_simulation(scenario: &Scenario, entries: &[Entry], sent: &[(u32,
         sent.len(),
         shares.join(", ")
     );
+    assert!(same * 100 >= sent.len() * 95, "the order differs from the simulation's");
+    for stream in 0..scenario.streams.len() {
+        assert!((share(sent, stream) - share(&simulated, stream)).abs() < 0.5, "{stream}");
+    }
 }

@@ -1,10 +1,9 @@
 //! The Millstream engine as a qdisc of the Linux kernel.
 //!
 //! `src/c/scheduler.h` is the scheduler in C, without packets. `src/c/qdisc.bpf.c` adds the packets
-//! and makes it a BPF qdisc. [`Config`] holds the scheduler's numbers, computed from a scenario, [`Rules`] the
-//! classification;
-//! [`NativeScheduler`] is the C scheduler compiled natively, which the tests compare with the
-//! engine.
+//! and makes it a BPF qdisc. [`Config`] holds the scheduler's numbers, computed from a scenario;
+//! [`Rules`] holds the classification. [`NativeScheduler`] is the C scheduler compiled natively,
+//! which the tests compare with the engine.
 
 mod config;
 mod native;
