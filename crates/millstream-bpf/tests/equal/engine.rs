@@ -45,6 +45,9 @@ struct Case {
     contracts: Vec<Contract>,
     /// Whether the link is asked only when it is idle, as in the simulator.
     paced: bool,
+    /// The time for which the link is idle before the steps are repeated, and whether the link is
+    /// asked when it becomes idle.
+    pause: (u64, bool),
     steps: Vec<Step>,
 }
 
@@ -53,7 +56,12 @@ fn contracts(unit_ns: u64) -> impl Strategy<Value = Contract> {
     let period = (1u64..7, prop_oneof![4 => Just(1u64), 1 => Just(50)]);
     let of = prop_oneof![Just(0u32), 1u32..9, Just(255), Just(100_000)];
     let window = (of, 0u32..=1_000);
-    let cap = proptest::option::weighted(0.25, (1u64..3_000_000_000, 0u64..4_000));
+    // Equal caps, so that two gates open at one instant.
+    let cap = prop_oneof![
+        2 => (1u64..3_000_000_000, 0u64..4_000),
+        1 => Just((8_000_000, 100)),
+    ];
+    let cap = proptest::option::weighted(0.25, cap);
     let queue = proptest::option::weighted(0.2, 0u32..4);
     let first = proptest::option::weighted(0.2, 0u64..40);
     let terms = (period, window, cap, queue, first, any::<bool>());
@@ -99,8 +107,9 @@ fn cases() -> impl Strategy<Value = Case> {
     let rate = prop_oneof![1u64..1 << 39, Just(20_000_000), Just(999_999_937)];
     let unit = prop_oneof![Just(1u64), Just(7), Just(1_000), Just(1 << 20)];
     let streams = prop_oneof![4 => 1usize..7, 1 => 7usize..65];
-    (discipline, rate, 0u32..40, unit, streams, any::<bool>()).prop_flat_map(
-        |(discipline, rate_bps, overhead_bytes, unit_ns, streams, paced)| {
+    let pause = (prop_oneof![Just(1u64), Just(1 << 40), Just(1 << 58)], any::<bool>());
+    (discipline, rate, 0u32..40, unit, streams, any::<bool>(), pause).prop_flat_map(
+        |(discipline, rate_bps, overhead_bytes, unit_ns, streams, paced, pause)| {
             let gap = prop_oneof![
                 6 => Just(0u64),
                 3 => 0u64..4,
@@ -119,6 +128,7 @@ fn cases() -> impl Strategy<Value = Case> {
                     unit_ns,
                     contracts,
                     paced,
+                    pause,
                     steps,
                 },
             )
@@ -176,31 +186,39 @@ fn compare(case: &Case) -> u64 {
             duration_ns
         })
     };
-    for step in &case.steps {
-        let until_ns = now_ns + step.units * case.unit_ns + step.ns;
-        // The link takes packets until the next arrival.
-        while case.paced && free_ns < until_ns {
-            free_ns = match decide(&mut pair, free_ns.max(now_ns)) {
-                Some(duration_ns) => free_ns.max(now_ns) + duration_ns.max(1),
-                None => pair.engine.next_eligible_ns().unwrap_or(until_ns).max(free_ns + 1),
+    for _ in 0..2 {
+        for step in &case.steps {
+            let until_ns = now_ns + step.units * case.unit_ns + step.ns;
+            // The link takes packets until the next arrival.
+            while case.paced && free_ns < until_ns {
+                free_ns = match decide(&mut pair, free_ns.max(now_ns)) {
+                    Some(duration_ns) => free_ns.max(now_ns) + duration_ns.max(1),
+                    None => pair.engine.next_eligible_ns().unwrap_or(until_ns).max(free_ns + 1),
+                };
+            }
+            now_ns = until_ns;
+            match step.arrival {
+                Some((stream, bytes)) => pair.arrive(now_ns, stream, bytes),
+                None if !case.paced => {
+                    decide(&mut pair, now_ns);
+                }
+                None => {}
+            }
+        }
+        // All packets leave.
+        now_ns = now_ns.max(free_ns);
+        while pair.engine.total_waiting() > 0 {
+            now_ns += match decide(&mut pair, now_ns) {
+                Some(duration_ns) => duration_ns,
+                None => pair.engine.next_eligible_ns().unwrap_or(now_ns).saturating_sub(now_ns),
             };
         }
-        now_ns = until_ns;
-        match step.arrival {
-            Some((stream, bytes)) => pair.arrive(now_ns, stream, bytes),
-            None if !case.paced => {
-                decide(&mut pair, now_ns);
-            }
-            None => {}
+        let (pause_ns, is_asked) = case.pause;
+        if is_asked {
+            decide(&mut pair, now_ns);
         }
-    }
-    // All packets leave.
-    let mut at_ns = now_ns.max(free_ns);
-    for _ in 0..case.steps.len() + 2 {
-        at_ns += match decide(&mut pair, at_ns) {
-            Some(duration_ns) => duration_ns,
-            None => pair.engine.next_eligible_ns().unwrap_or(at_ns + 1).saturating_sub(at_ns),
-        };
+        now_ns += pause_ns;
+        free_ns = now_ns;
     }
     decisions
 }
