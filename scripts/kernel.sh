@@ -29,20 +29,9 @@ tool "$root/usr/lib/llvm-19/bin/clang" -O2 -g -Wall -Werror -target bpf -D__TARG
     -resource-dir "$root/usr/lib/llvm-19/lib/clang/19" -isystem "$dir" \
     -isystem "$root/usr/include" -c "$crate/src/c/qdisc.bpf.c" -o "$dir/qdisc.bpf.o"
 
-cargo build --quiet -p millstream-bpf --example kernel_probe
+cargo build --quiet -p millstream-bpf --features attach --example kernel_probe
 probe=${CARGO_TARGET_DIR:-target}/debug/examples/kernel_probe
-files=("$dir/qdisc.bpf.o" "$probe")
-rm -rf "$dir/maps"
-for scenario in "$crate"/tests/kernel/*.toml; do
-    name=$(basename "$scenario" .toml)
-    mkdir -p "$dir/maps/$name"
-    "$probe" config "$scenario" "$dir/maps/$name"
-    for map in config rules; do
-        mv "$dir/maps/$name/$map.bin" "$dir/maps/$name.$map"
-        files+=("$dir/maps/$name.$map")
-    done
-    rmdir "$dir/maps/$name"
-done
+files=("$dir/qdisc.bpf.o" "$probe" "$crate"/tests/kernel/*.toml)
 # The probe's libraries, which may not be those of the unpacked release.
 while read -r library; do
     files+=("$library")

@@ -2,7 +2,9 @@
 //! virtual machine, and compares the qdisc's log with the engine.
 //!
 //! ```text
-//! kernel_probe config SCENARIO FOLDER          writes config.bin and rules.bin
+//! kernel_probe attach INTERFACE OBJECT SCENARIO attaches the qdisc, or changes it
+//! kernel_probe detach INTERFACE
+//! kernel_probe status INTERFACE                prints the counters of the streams
 //! kernel_probe receive PORT SECONDS NAME       prints delays of the packets to UDP port PORT
 //! kernel_probe send PORT SECONDS STREAM…       STREAM: mark:bytes:interval in µs[:burst]
 //! kernel_probe sink PORT                       receives TCP
@@ -19,8 +21,9 @@
 use millstream::catalogue::DynScheduler;
 use millstream::selector::Observer;
 use millstream::{Departure, Packet, StreamId};
-use millstream_bpf::{Config, Rules};
+use millstream_bpf::{Config, Rules, attach as qdisc};
 use millstream_scenario::{Match, Scenario};
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::mem;
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -38,7 +41,9 @@ fn main() -> io::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match *args {
-        ["config", scenario, folder] => config(scenario, Path::new(folder)),
+        ["attach", interface, object, scenario] => attach(interface, object, scenario),
+        ["detach", interface] => qdisc::detach(interface).map_err(io::Error::other),
+        ["status", interface] => status(interface),
         ["receive", port, seconds, name] => receive(number(port), number(seconds), name),
         ["send", port, seconds, ref streams @ ..] => send(number(port), number(seconds), streams),
         ["sink", port] => sink(number(port)),
@@ -60,12 +65,11 @@ fn number<T: std::str::FromStr>(text: &str) -> T {
     text.parse().unwrap_or_else(|_| panic!("{text} is not a number"))
 }
 
-/// Writes the maps of a scenario. A packet with mark n belongs to the n-th stream; of `classes`,
-/// packets have rules of each kind.
-fn config(scenario: &str, folder: &Path) -> io::Result<()> {
+/// Attaches the qdisc with a scenario. A packet with mark n belongs to the n-th stream; of
+/// `classes`, packets have rules of each kind.
+fn attach(interface: &str, object: &str, scenario: &str) -> io::Result<()> {
     let scenario = Scenario::load(Path::new(scenario)).unwrap();
     let config = Config::of_scenario(&scenario).map_err(io::Error::other)?.with_log();
-    std::fs::write(folder.join("config.bin"), config.bytes())?;
     let count = u32::try_from(scenario.streams.len()).unwrap();
     let mut rules = Rules::new(count - 1);
     if scenario.name == "classes" {
@@ -87,7 +91,17 @@ fn config(scenario: &str, folder: &Path) -> io::Result<()> {
             rules.mark(stream + 1, u32::MAX, stream).unwrap();
         }
     }
-    std::fs::write(folder.join("rules.bin"), rules.bytes())
+    qdisc::attach(interface, Path::new(object), &config, &rules).map_err(io::Error::other)
+}
+
+fn status(interface: &str) -> io::Result<()> {
+    let streams = qdisc::status(interface).map_err(io::Error::other)?;
+    for (number, stream) in streams.iter().enumerate() {
+        println!("  {number}: {stream:?}");
+        let left = stream.sent + stream.dropped_late + stream.dropped_full;
+        assert_eq!(left + u64::from(stream.waiting), stream.arrivals);
+    }
+    Ok(())
 }
 
 /// Sends datagrams: to an address, from a port (0: any), with a code point, mark and priority.
@@ -403,6 +417,19 @@ fn replay(scenario: &str, log: &str) -> io::Result<()> {
     Ok(())
 }
 
+/// Returns the places by which the n-th packet of each stream is displaced between two orders.
+fn displacements(order: &[(u32, u32)], other: &[(u32, u32)]) -> Vec<usize> {
+    let mut places: HashMap<u32, VecDeque<usize>> = HashMap::new();
+    for (place, (stream, _)) in other.iter().enumerate() {
+        places.entry(*stream).or_default().push_back(place);
+    }
+    (order.iter().enumerate())
+        .filter_map(|(place, (stream, _))| {
+            Some(places.get_mut(stream)?.pop_front()?.abs_diff(place))
+        })
+        .collect()
+}
+
 /// Simulates the link with the log's arrivals; prints how the order and the shares differ.
 fn compare_with_simulation(scenario: &Scenario, entries: &[Entry], sent: &[(u32, u32)]) {
     let mut scheduler: Box<dyn DynScheduler + Send> = scenario.scheduler();
@@ -425,7 +452,8 @@ fn compare_with_simulation(scenario: &Scenario, entries: &[Entry], sent: &[(u32,
             },
         };
     }
-    let same = sent.iter().zip(&simulated).filter(|(a, b)| a == b).count();
+    let displaced = displacements(sent, &simulated);
+    let within = |most: usize| displaced.iter().filter(|places| **places <= most).count();
     let share = |of: &[(u32, u32)], stream: usize| {
         let bytes = |all: bool| -> u64 {
             of.iter().filter(|p| all || p.0 as usize == stream).map(|p| u64::from(p.1)).sum()
@@ -438,12 +466,14 @@ fn compare_with_simulation(scenario: &Scenario, entries: &[Entry], sent: &[(u32,
         })
         .collect();
     println!(
-        "  simulation of its arrivals: {same} of {} departures equal by position; shares in %, \
-         qdisc/simulation: {}",
-        sent.len(),
+        "  simulation of its arrivals: of {} departures {} have the same place, {} are displaced \
+         by at most 2; shares in %, qdisc/simulation: {}",
+        displaced.len(),
+        within(0),
+        within(2),
         shares.join(", ")
     );
-    assert!(same * 100 >= sent.len() * 95, "the order differs from the simulation's");
+    assert!(within(2) * 100 >= displaced.len() * 95, "the order differs from the simulation's");
     for stream in 0..scenario.streams.len() {
         assert!((share(sent, stream) - share(&simulated, stream)).abs() < 0.5, "{stream}");
     }

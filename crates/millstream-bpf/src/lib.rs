@@ -5,6 +5,8 @@
 //! [`Rules`] holds the classification. [`NativeScheduler`] is the C scheduler compiled natively,
 //! which the tests compare with the engine.
 
+#[cfg(feature = "attach")]
+pub mod attach;
 mod config;
 mod native;
 mod rules;

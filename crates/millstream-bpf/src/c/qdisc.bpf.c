@@ -506,7 +506,7 @@ void BPF_PROG(ms_destroy, struct Qdisc *sch)
 	ms_link.attached = 0;
 }
 
-SEC(".struct_ops")
+SEC(".struct_ops.link")
 struct Qdisc_ops millstream = {
 	.enqueue = (void *)ms_enqueue,
 	.dequeue = (void *)ms_dequeue,

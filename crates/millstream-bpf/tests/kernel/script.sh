@@ -15,26 +15,13 @@ ip netns exec b /sbin/ip link set lo up
 
 echo 1 >/proc/sys/kernel/bpf_stats_enabled
 
-# Sets a map of one element to the contents of files.
-fill() {
-    map=$1
-    shift
-    cat "$@" >/tmp/value
-    bpftool map update name "$map" key hex 00 00 00 00 value hex \
-        $(hexdump -v -e '1/1 "%02x "' /tmp/value)
-}
-
-# Attaches the qdisc with the maps of a scenario.
+# Attaches the qdisc with a scenario, or changes it to the scenario.
 attach() {
-    bpftool struct_ops register qdisc.bpf.o /sys/fs/bpf >/dev/null
-    fill .data.config "$1.config" "$1.config"
-    fill .data.rules "$1.rules"
-    tc qdisc replace dev v0 root millstream
+    ./kernel_probe attach v0 qdisc.bpf.o "$1.toml"
 }
 
 detach() {
-    tc qdisc del dev v0 root
-    bpftool struct_ops unregister name millstream >/dev/null
+    ./kernel_probe detach v0
 }
 
 # Prints the time of the qdisc's programs: at 2 ns an instruction, their instructions.
@@ -48,29 +35,29 @@ report_cost() {
     done
 }
 
-# Sends a stream's log to the host.
+# Sends the log to the host.
 report_log() {
     echo "LOG $1" >/dev/ttyS1
-    rm -f /sys/fs/bpf/log
-    bpftool map pin name .data.log /sys/fs/bpf/log
-    ./kernel_probe dump /sys/fs/bpf/log | base64 >/dev/ttyS1
-    rm -f /sys/fs/bpf/log
+    ./kernel_probe dump /sys/fs/bpf/millstream/v0/log | base64 >/dev/ttyS1
 }
 
-bpftool -d struct_ops register qdisc.bpf.o /sys/fs/bpf 2>&1 |
-    grep -E "^processed|prog '|libbpf: .*error" | grep -v relo | grep -E "processed|BEGIN" || true
-bpftool struct_ops unregister name millstream >/dev/null
+mkdir /sys/fs/bpf/verified
+bpftool -d struct_ops register qdisc.bpf.o /sys/fs/bpf/verified 2>&1 | grep -E "processed|BEGIN"
+rm -r /sys/fs/bpf/verified
 echo classes
 echo 0 >/proc/sys/net/ipv6/conf/v0/disable_ipv6
 ip addr add fd00::1/64 dev v0 nodad
 ip netns exec b /sbin/ip addr add fd00::2/64 dev v1 nodad
 ip netns exec b /sbin/ip addr add 10.9.0.200/24 dev v1
 attach classes
-# A second interface would share the qdisc's queues.
+# A second interface has a qdisc of its own; one whose qdisc cannot be attached has no pins.
 ip link add v2 type veth peer name v3
-ip link set v2 up
-! tc qdisc add dev v2 root millstream 2>/dev/null
+./kernel_probe attach v2 qdisc.bpf.o edf.toml
+! ./kernel_probe attach v2 qdisc.bpf.o drr.toml
+./kernel_probe detach v2
 ip link del v2
+! ./kernel_probe attach v2 qdisc.bpf.o drr.toml
+! ./kernel_probe detach v2
 ./kernel_probe datagrams 10.9.0.2:7000 0 46 0 0 1
 ./kernel_probe datagrams 10.9.0.2:7001 0 0 0 0 2
 ./kernel_probe datagrams 10.9.0.200:7000 0 0 0 0 3
@@ -103,11 +90,10 @@ ip netns exec b ./kernel_probe receive 5000 3 all >/dev/null &
 ./kernel_probe send 5000 2 1:214:10000 3:1514:800 4:1514:800 >/dev/null &
 sender=$!
 sleep 1
-fill .data.config drr.config drr-exchanged.config
-bpftool map update name .data.current key hex 00 00 00 00 value hex 01 00 00 00
+attach drr-exchanged
 wait $sender
 sleep 1
-tc -s qdisc show dev v0 | sed -n 2,3p
+./kernel_probe status v0
 report_log change
 detach
 
@@ -155,5 +141,8 @@ sender=$!
 sleep 0.5
 ip link del v0
 wait $sender || true
-bpftool struct_ops unregister name millstream
+detach
+# The kernel frees programs and maps a moment later.
+sleep 1
+! bpftool prog show name ms_dequeue >/dev/null 2>&1
 echo "deleted the interface"
