@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests use: iproute2, ping, iperf3, a web server with a load
-# generator, a C++ compiler, pkg-config, and a player. As root, installs them by apt and neither starts nor enables a service.
-# Without root, tests report the programs that they miss.
+# generator, a C++ compiler, pkg-config, and a player. As root, installs them by apt and neither
+# starts nor enables a service. Without root, tests report the programs that they miss.
 #
 # Usage: test-tools.sh [browser | players]. `browser` also installs Chromium, for the checks of
 # pages; `players` also the players of `make soak`, GStreamer, VLC and Chromium.

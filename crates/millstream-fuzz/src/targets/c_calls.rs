@@ -1,6 +1,7 @@
 //! For any sequence of calls of the C functions, no packet is lost and no call panics.
 
-#[allow(dead_code)]
+// Test code of the library, which has more calls.
+#[allow(dead_code, clippy::unwrap_used)]
 #[path = "../../../millstream-c/tests/abi/driver.rs"]
 mod driver;
 #[path = "../../../millstream-c/tests/abi/random_calls.rs"]
