@@ -356,9 +356,10 @@ impl Flows {
                 return;
             }
             let backlogs = self.flows.iter().map(|flow| flow.packets.backlog());
+            // A flow whose packets are all empty has no bytes, like one without packets.
+            let backlogs = backlogs.enumerate().filter(|(_, of)| of.packets > 0);
             // The first of equal flows.
-            let longest =
-                backlogs.enumerate().max_by_key(|(at, of)| (of.bytes, core::cmp::Reverse(*at)));
+            let longest = backlogs.max_by_key(|(at, of)| (of.bytes, core::cmp::Reverse(*at)));
             let Some((longest, backlog)) = longest else { return };
             let list = &mut self.flows[longest].packets;
             for _ in 0..backlog.packets.div_ceil(2).min(DROP_BATCH) {

@@ -631,3 +631,15 @@ fn a_stream_that_drops_late_packets_has_no_flows() {
     let error = scheduler.add_stream(contract).unwrap_err();
     assert_eq!(error.to_string(), "a stream with flows needs `late` \"send\"");
 }
+
+#[test]
+fn empty_packets_beyond_the_limit_are_dropped() {
+    let options = FlowOptions { limit_packets: 2, ..FlowOptions::default() };
+    let mut queues = FlowQueues::new(options);
+    let mut dropped = 0;
+    for number in 0..5 {
+        let flow = Flow { hash: 3, ..Flow::default() };
+        queues.push(0, flow, Packet::new(0), number, &mut |_, _| dropped += 1);
+    }
+    assert_eq!((queues.packets(), dropped), (1, 4), "half of the flow is dropped");
+}
