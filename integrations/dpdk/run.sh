@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Builds the stage and its programs, forwards packets between vdevs, and measures the stage beside
+# rte_sched, in turns. No huge pages, no network card.
+#
+# Usage: integrations/dpdk/run.sh [PREFIX]. PREFIX has the C library, as scripts/c-library.sh
+# installs it; by default this builds it into target/c. Needs libdpdk-dev, Python 3 and a C
+# compiler.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+prefix=${1:-$PWD/target/c}
+[[ $# -gt 0 ]] || scripts/c-library.sh "$prefix"
+folder=$PWD/target/dpdk
+mkdir -p "$folder"
+benches/peers/build.sh "$folder"
+read -ra include < <(pkg-config --cflags libdpdk | sed 's/-I/-isystem /g')
+read -ra libraries < <(pkg-config --libs libdpdk)
+for program in bench forward; do
+    "${CC:-cc}" -O3 -march=native -Wall -Wextra -Werror -std=gnu11 -I"$prefix/include" \
+        "integrations/dpdk/$program.c" integrations/dpdk/ms_dpdk.c "${include[@]}" \
+        -o "$folder/$program" -L"$prefix/lib" -lmillstream "${libraries[@]}"
+done
+export LD_LIBRARY_PATH=$prefix/lib
+
+echo "10 Mbit/s for two streams with weights 3 and 1; a capture of both, over and over:"
+python3 - "$folder/in.pcap" <<'PYTHON'
+"""Writes 1,000-byte UDP packets of two sources in turn."""
+import struct
+import sys
+
+with open(sys.argv[1], "wb") as file:
+    file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+    for at in range(64):
+        address = bytes([10, 0, 0, at % 2])
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 986, at, 0, 64, 17, 0) + address + address
+        frame = bytes(12) + b"\x08\x00" + ip + bytes(966)
+        file.write(struct.pack("<IIII", 0, at, len(frame), len(frame)) + frame)
+PYTHON
+eal=(--no-huge --no-pci -m 512 --no-telemetry "--log-level=error")
+"$folder/forward" "${eal[@]}" "--vdev=net_pcap0,rx_pcap=$folder/in.pcap,infinite_rx=1" \
+    --vdev=net_null0 -- wf2q+ 10000000 3 1 2
+echo "the same between ports without packets' contents:"
+"$folder/forward" "${eal[@]}" --vdev=net_null0 --vdev=net_null1 -- drr 10000000 1 1
+
+echo "1,024 streams, ns a packet:"
+for round in 1 2 3; do
+    echo "round $round"
+    "$folder/rte_sched" 1024 200000
+    "$folder/bench" drr 1024 200000
+    "$folder/bench" wf2q+ 1024 200000
+done
