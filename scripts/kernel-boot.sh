@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # Boots the kernel of scripts/kernel-packages.sh in QEMU, without KVM; runs a shell script in it.
 #
 # Usage: kernel-boot.sh SCRIPT [FILE…]

@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # Fetches the kernel and the tools of the kernel tests into target/kernel. Installs nothing.
 #
 # The tools run from an unpacked Debian trixie, by its own loader, so the host's release does not

@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # Tests the qdisc in a Linux kernel, in a virtual machine without KVM: scripts/kernel.sh
 #
 # Every discipline schedules an overloaded link of 20 Mbit/s. The qdisc logs its events: the engine
@@ -29,6 +29,12 @@ tool "$root/usr/lib/llvm-19/bin/clang" -O2 -g -Wall -Werror -target bpf -D__TARG
     -resource-dir "$root/usr/lib/llvm-19/lib/clang/19" -isystem "$dir" \
     -isystem "$root/usr/include" -c "$crate/src/c/qdisc.bpf.c" -o "$dir/qdisc.bpf.o"
 
+for header in libelf.h zlib.h; do
+    if [ ! -e "/usr/include/$header" ]; then
+        echo "error: $header is missing: install libelf-dev and zlib1g-dev" >&2
+        exit 1
+    fi
+done
 cargo build --quiet -p millstream-bpf --features attach --example kernel_probe
 probe=${CARGO_TARGET_DIR:-target}/debug/examples/kernel_probe
 files=("$dir/qdisc.bpf.o" "$probe" "$crate"/tests/kernel/*.toml)

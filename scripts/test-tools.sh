@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Installs the programs that the tests use: iproute2, ping, iperf3, a web server with a load
-# generator, a C++ compiler, pkg-config, and a player. As root, installs them by apt and neither
-# starts nor enables a service. Without root, tests report the programs that they miss.
+# generator, compilers of C and C++, pkg-config, and a player. As root, installs them by apt and
+# neither starts nor enables a service. Without root, tests report the programs that they miss.
 #
-# Usage: test-tools.sh [browser | players]. `browser` also installs Chromium, for the checks of
-# pages; `players` also the players of `make soak`, GStreamer, VLC and Chromium.
+# Usage: test-tools.sh [browser | kernel | players]. `browser` also installs Chromium, for the checks
+# of pages; `kernel` what attaches the qdisc; `players` the players of `make soak`, GStreamer, VLC
+# and Chromium.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
@@ -14,12 +15,16 @@ command -v iperf3 >/dev/null || packages+=(iperf3)
 command -v curl >/dev/null || packages+=(curl)
 command -v nginx >/dev/null || packages+=(nginx)
 command -v ab >/dev/null || packages+=(apache2-utils)
+command -v clang >/dev/null || packages+=(clang)
 command -v g++ >/dev/null || packages+=(g++)
 command -v pkg-config >/dev/null || packages+=(pkg-config)
 command -v ffmpeg >/dev/null || packages+=(ffmpeg)
 command -v openssl >/dev/null || packages+=(openssl)
 command -v systemd-analyze >/dev/null || packages+=(systemd)
-if [[ ${1:-} ]]; then
+if [[ ${1:-} == kernel ]]; then
+    [[ -e /usr/include/libelf.h ]] || packages+=(libelf-dev)
+    [[ -e /usr/include/zlib.h ]] || packages+=(zlib1g-dev)
+elif [[ ${1:-} ]]; then
     command -v chromium >/dev/null || packages+=(chromium)
 fi
 if [[ ${1:-} == players ]]; then
