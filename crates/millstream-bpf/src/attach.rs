@@ -94,7 +94,7 @@ pub fn attach(
     config: &Config,
     rules: &Rules,
 ) -> Result<(), AttachError> {
-    let pins = pins(interface);
+    let pins = pins(interface)?;
     if pins.exists() {
         return change(&pins, config, rules);
     }
@@ -152,12 +152,16 @@ pub fn status(interface: &str) -> Result<Vec<StreamStatus>, AttachError> {
     Ok(status.collect())
 }
 
-fn pins(interface: &str) -> PathBuf {
-    Path::new(PINS).join(interface)
+/// Returns the folder of the pins of an interface, which is never another folder.
+fn pins(interface: &str) -> Result<PathBuf, AttachError> {
+    if interface.is_empty() || interface.contains('/') || [".", ".."].contains(&interface) {
+        return Err(AttachError::Interface(interface.to_owned()));
+    }
+    Ok(Path::new(PINS).join(interface))
 }
 
 fn attached_pins(interface: &str) -> Result<PathBuf, AttachError> {
-    let pins = pins(interface);
+    let pins = pins(interface)?;
     if pins.exists() { Ok(pins) } else { Err(AttachError::Detached(interface.to_owned())) }
 }
 
@@ -255,4 +259,19 @@ fn tc(arguments: &[&str]) -> Result<(), AttachError> {
         return Ok(());
     }
     Err(AttachError::Tc(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_a_path_is_no_interface() {
+        for name in ["", ".", "..", "../../etc", "a/b", "/"] {
+            for error in [detach(name).unwrap_err(), status(name).unwrap_err()] {
+                assert!(matches!(error, AttachError::Interface(of) if of == name), "{name}");
+            }
+        }
+        assert!(matches!(detach("no-such-if").unwrap_err(), AttachError::Detached(_)));
+    }
 }
