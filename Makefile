@@ -69,6 +69,7 @@ soak:
 		scripts/monitoring.sh; scripts/test-tools.sh kernel; scripts/kernel.sh; MILLSTREAM=target/debug/millstream scripts/accessibility.py --all; \
 		MILLSTREAM_PROMISES=100000 \
 			cargo test --quiet --release -p millstream-sim --test sim promises; \
+		MILLSTREAM_SCALE=10 cargo test --quiet --release -p millstream --test engine; \
 		for core in engine router media; do scripts/mutants.sh $$core; done; \
 		for io in packet xdp; do SOAK_IO=$$io scripts/soak.sh $(SOAK_SECONDS); done; \
 		scripts/test-tools.sh players; \

@@ -26,7 +26,7 @@ pub const PALETTE: [&str; 7] =
 pub struct Line {
     /// The name in the legend.
     pub name: String,
-    /// The points, in the units of the axes.
+    /// The points, in the units of the axes. The line breaks at an ordinate that is not a number.
     pub points: Vec<(f64, f64)>,
 }
 
@@ -241,9 +241,16 @@ fn draw(
         context.draw_series([line])?;
         context.draw_series([Text::new(format!(" {}", mark.label), (left, y), style)])?;
     }
-    for (index, (line, points)) in lines.iter().zip(drawn.clone()).enumerate() {
+    for (index, line) in lines.iter().enumerate() {
         let colour = placeholder_colour(index);
-        let series = LineSeries::new(points, colour.stroke_width(2));
+        let mut segments = line.points.split(|point| point.1.is_nan());
+        let mut draw = |segment| {
+            let points = transformed(chart, segment);
+            context.draw_series(LineSeries::new(points, colour.stroke_width(2))).map(|_| ())
+        };
+        let first = segments.next().unwrap_or_default();
+        segments.try_for_each(&mut draw)?;
+        let series = LineSeries::new(transformed(chart, first), colour.stroke_width(2));
         let annotation = context.draw_series(series)?;
         if chart.standalone {
             annotation.label(print_safe_line(&line.name)).legend(move |(x, y)| {

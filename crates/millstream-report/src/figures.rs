@@ -64,6 +64,8 @@ impl Figure {
 const WIDE: (u32, u32) = (960, 300);
 const NARROW: (u32, u32) = (400, 290);
 
+/// A line breaks at gaps of more than the run's length divided by this.
+const GAPS: u64 = 50;
 /// The largest number of steps of a chart over time.
 ///
 /// Steps have round widths of 1, 2 or 5 times a power of ten, so a run has 80 to 200 of them.
@@ -273,11 +275,19 @@ fn round_trips(results: &Results, series: &Series) -> Result<Figure, String> {
         let sum_ns: u64 = bins.iter().map(|bin| bin.round_trips_ns).sum();
         (count > 0).then(|| float(sum_ns) / float(count))
     };
-    // A step without a round trip has no mean, so the line passes over it.
+    // A step without a round trip has no mean: the line passes over it, and breaks at a longer
+    // pause of the source.
+    let longest_gap_ns = results.end_ns / GAPS;
     let line = |(at, bins): (usize, &Vec<Bin>)| {
-        let ends = |step: &Step| Some([step.start_ns, step.end_ns]).zip(mean_ns(step, bins));
-        let level = |(ends, level): ([u64; 2], f64)| ends.map(|end_ns| (float(end_ns), level));
-        let points = steps.iter().filter_map(ends).flat_map(level).collect();
+        let (mut points, mut last_ns) = (Vec::new(), 0);
+        for step in &steps {
+            let Some(mean_ns) = mean_ns(step, bins) else { continue };
+            if step.start_ns - last_ns > longest_gap_ns {
+                points.push((float(step.start_ns), f64::NAN));
+            }
+            points.extend([step.start_ns, step.end_ns].map(|ns| (float(ns), mean_ns)));
+            last_ns = step.end_ns;
+        }
         Line { name: name(results, at), points }
     };
     let mut drawn: Vec<Line> = series.streams().iter().enumerate().map(line).collect();

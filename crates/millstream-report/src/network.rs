@@ -152,7 +152,7 @@ const SOURCE_HEADER: [&str; 9] = [
 ];
 
 const COMPLETION_HEADER: [&str; 9] =
-    ["source", "what", "complete", "un-\nfinished", "mean", "p50", "p95", "p99", "longest"];
+    ["source", "what", "complete", "not\ncomplete", "mean", "p50", "p95", "p99", "longest"];
 
 /// A table as text, with the column of each heading.
 pub(crate) struct NetworkTable {

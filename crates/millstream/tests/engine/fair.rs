@@ -3,15 +3,17 @@
 //! the reference.
 
 use crate::support::fair::{Load, loads, loads_of, names};
+use crate::support::scaled;
 use millstream::catalogue::{Options, StructureName};
 use proptest::prelude::*;
 
 /// The number of random scenarios per discipline.
-const EACH: u32 = 5_000;
+const EACH: u32 = 2_000;
 
 #[test]
 fn every_discipline_equals_the_reference() {
-    let config = ProptestConfig { cases: EACH, failure_persistence: None, ..Default::default() };
+    let config =
+        ProptestConfig { cases: scaled(EACH), failure_persistence: None, ..Default::default() };
     for discipline in names() {
         let mut runner = proptest::test_runner::TestRunner::new(config.clone());
         let result = runner.run(&loads_of(Just(discipline)), |load: Load| {

@@ -1,7 +1,7 @@
 //! FIFO, static priority, EDF, DWCS and VDS equal the reference with credits, rate caps and a
 //! management channel, departure by departure, on every structure.
 
-use crate::support::{Collector, contract, scenarios, settings};
+use crate::support::{Collector, contract, scaled, scenarios, settings};
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{ClassId, Contract, Link, MaxRate, Packet, StreamId, Tree};
 use millstream_reference::fair::{CreditReturn, StreamSpec};
@@ -152,11 +152,11 @@ fn compare(
 }
 
 fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig { cases: scaled(cases), failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
-    #![proptest_config(cases(80_000))]
+    #![proptest_config(cases(20_000))]
 
     /// Four in five cases are DWCS; the others are disciplines without settings.
     #[test]
@@ -168,7 +168,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(20_000))]
+    #![proptest_config(cases(5_000))]
 
     #[test]
     fn held_back_streams_under_vds_equal_the_reference(scenario in gated()) {

@@ -2,6 +2,7 @@
 //! ties, closed gates, and time near its end.
 
 use crate::support::duel::{Choose, duel};
+use crate::support::scaled;
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{Contract, Packet, StreamId};
 
@@ -28,7 +29,7 @@ fn a_hundred_thousand_random_lives_equal_those_of_a_scan() {
 /// These runs are long enough for the ring to be rearranged, to grow and to fall behind.
 #[test]
 fn long_lives_equal_those_of_a_scan() {
-    for seed in 0..200 {
+    for seed in 0..u64::from(scaled(60)) {
         duel(&mut Random(1 << 40 | seed), 20_000);
     }
 }

@@ -11,6 +11,13 @@ use millstream::{
 use millstream_reference::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
 use proptest::prelude::*;
 
+/// Returns the number of random cases of a long test: `cases`, times `MILLSTREAM_SCALE` if that is
+/// set, as `make soak` does.
+pub fn scaled(cases: u32) -> u32 {
+    let scale = std::env::var("MILLSTREAM_SCALE");
+    cases.saturating_mul(scale.map_or(1, |scale| scale.parse().expect("a number")))
+}
+
 /// Collects events in the reference's representation.
 #[derive(Default)]
 pub struct Collector {
