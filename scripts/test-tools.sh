@@ -3,9 +3,9 @@
 # generator, compilers of C and C++, pkg-config, and a player. As root, installs them by apt and
 # neither starts nor enables a service. Without root, tests report the programs that they miss.
 #
-# Usage: test-tools.sh [browser | kernel | players]. `browser` also installs Chromium, for the checks
-# of pages; `kernel` what attaches the qdisc; `players` the players of `make soak`, GStreamer, VLC
-# and Chromium.
+# Usage: test-tools.sh [browser | kernel | players]. `browser` also installs Chromium, for checks
+# of pages; `kernel` the headers with which the qdisc is attached; `players` the players of
+# `make soak`, GStreamer, VLC and Chromium.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
