@@ -65,16 +65,14 @@ impl<L: Listener> Simulation<'_, L> {
     /// Begins a transfer of a connection.
     pub(super) fn begin(&mut self, number: u32) {
         let now_ns = self.now_ns;
-        let connection = &mut self.connections[number as usize];
+        let connection = &self.connections[number as usize];
         if now_ns >= connection.stop_ns {
             return;
         }
         let stream = &mut self.streams[connection.stream as usize];
         let bytes = connection.tcp.transfer.as_ref().map(|sizes| sizes.draw(&mut stream.random));
         stream.counts.offered += 1;
-        connection.begin(now_ns, bytes);
-        self.handshake(number);
-        self.arm(number);
+        self.connect(number, bytes);
     }
 
     /// Sends the first packet of a connection's handshake.
@@ -107,11 +105,8 @@ impl<L: Listener> Simulation<'_, L> {
 
     /// Begins a transfer of this time and size on a connection that is free.
     fn begin_offered(&mut self, number: u32, (began_ns, bytes): (u64, u64)) {
-        let connection = &mut self.connections[number as usize];
-        connection.begin(self.now_ns, Some(bytes));
-        connection.began_ns = began_ns;
-        self.handshake(number);
-        self.arm(number);
+        self.connect(number, Some(bytes));
+        self.connections[number as usize].began_ns = began_ns;
     }
 
     /// Begins a page of a client.
@@ -123,12 +118,12 @@ impl<L: Listener> Simulation<'_, L> {
         let html = client.begin(self.now_ns);
         self.streams[client.stream() as usize].counts.offered += 1;
         let first = client.connections().start;
-        self.connect(first, html);
+        self.connect(first, Some(html));
     }
 
-    /// Opens a connection of a client for an object of `bytes`.
-    fn connect(&mut self, number: u32, bytes: u64) {
-        self.connections[number as usize].begin(self.now_ns, Some(bytes));
+    /// Opens a connection for `bytes`, or for data without end.
+    fn connect(&mut self, number: u32, bytes: Option<u64>) {
+        self.connections[number as usize].begin(self.now_ns, bytes);
         self.handshake(number);
         self.arm(number);
     }
@@ -191,7 +186,7 @@ impl<L: Listener> Simulation<'_, L> {
         let others = if was_first { self.clients[at as usize].connections() } else { 0..0 };
         for other in others.skip(1) {
             if let Some(bytes) = self.clients[at as usize].next_object() {
-                self.connect(other, bytes);
+                self.connect(other, Some(bytes));
             }
         }
         self.end_page(at);
