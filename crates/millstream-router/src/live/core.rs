@@ -406,7 +406,6 @@ impl Core {
     }
 }
 
-/// Sets the configured addresses, bursts and address translation of every port.
 /// Returns the ingress link of each port; empty if no port has one.
 fn ingress_links(scenario: &RouterScenario) -> IdVec<PortId, Option<OutputId>> {
     if !scenario.ports.iter().any(RouterPort::is_ingress) {
@@ -419,6 +418,7 @@ fn ingress_links(scenario: &RouterScenario) -> IdVec<PortId, Option<OutputId>> {
     (0..scenario.ports.len()).map(link_of).collect()
 }
 
+/// Sets the configured addresses, bursts and address translation of every port.
 fn set_ports(machine: &mut LiveMachine<Box<dyn Port>>, scenario: &RouterScenario) {
     for (at, port) in scenario.ports.iter().enumerate() {
         let at = PortId(at);

@@ -414,7 +414,6 @@ impl<M: Machine> Router<M> {
 
     /// Puts packets that an ingress link has sent into the queues of the outputs by which they
     /// leave. Each path's process has left room there when it forwarded them.
-    #[cold]
     fn pass_on(&mut self, packets: &[PacketHandle]) {
         let mut passed_by = std::mem::take(&mut self.passed_by);
         for (path, packet) in passed_by.drain(..).zip(packets) {
