@@ -5,8 +5,8 @@ Usage: integrations/ns3/check.py [PREFIX]. PREFIX has the C library, as scripts/
 installs it; by default this builds it into target/c. Needs a C++ compiler, pkg-config, libns3-dev
 and libgsl-dev (Debian 12: ns-3 3.37).
 
-Replays the conformance traces whose keys the queue disc has. Its departures must equal those that
-`millstream run` and all other backends give, byte for byte.
+Replays the conformance traces that use only keys of the queue disc. Its departures must equal those
+that `millstream run` and all other backends give, byte for byte.
 """
 
 import subprocess

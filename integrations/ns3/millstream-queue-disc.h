@@ -1,4 +1,4 @@
-// A queue disc whose packets are scheduled by Millstream, through its C library.
+// A queue disc. Millstream schedules its packets, through its C library.
 //
 // Each stream is an internal queue, first in, first out. Millstream decides which internal queue
 // the next packet leaves, and which packets are dropped.

@@ -126,8 +126,8 @@ fn datagrams(to: &str, from: u16, dscp: i32, mark: i32, priority: i32, count: u3
     }
 }
 
-/// Checks the log of a qdisc whose contracts changed after a second: streams 2 and 3 had 3/4 and
-/// 1/4 of their bytes before, and the reverse afterwards.
+/// Checks the log of a change of contracts after a second: streams 2 and 3 had 3/4 and 1/4 of their
+/// bytes before, and the reverse afterwards.
 fn change(log: &str) -> io::Result<()> {
     let entries = entries(&std::fs::read(log)?);
     let count = |event: u16| entries.iter().filter(|entry| entry.event == event).count();

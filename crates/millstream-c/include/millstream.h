@@ -24,8 +24,8 @@
 // becomes MS_ERROR_INTERNAL, and the scheduler then rejects every call except ms_scheduler_free.
 //
 // Versions. The shared library is libmillstream.so.MS_ABI_MAJOR. A minor version only adds
-// functions and codes, and fields at the end of ms_options and ms_contract, whose `size` tells
-// the library which fields the caller knows.
+// functions and codes, and fields at the end of ms_options and ms_contract. Their `size` tells the
+// library which fields the caller knows.
 
 
 #ifndef MILLSTREAM_H

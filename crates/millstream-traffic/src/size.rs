@@ -16,7 +16,7 @@ pub struct SizeDistribution(Law);
 #[derive(Clone, Debug, PartialEq)]
 enum Law {
     Fixed(u64),
-    /// Of mean `scale`, below the limit whose probability is `within`.
+    /// Of mean `scale`, below a limit; `within` is the probability of a size below it.
     Exponential {
         scale: f64,
         within: f64,

@@ -108,7 +108,7 @@ pub(crate) struct PortTable {
     pub(crate) kind: PortKind,
     /// The name of the interface or device; default: the port's name.
     pub(crate) interface: Option<String>,
-    /// Ingress: the port whose received packets pass this link. Required.
+    /// Ingress: the port that receives the packets of this link. Required.
     #[schemars(with = "Option<String>")]
     pub(crate) of: Option<Spanned<String>>,
     /// Interface: how packets are read and written; default "packet".

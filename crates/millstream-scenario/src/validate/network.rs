@@ -33,8 +33,8 @@ fn is_requested(file: &File, streams: &[Stream]) -> bool {
         || streams.iter().any(|stream| stream.source.reacts())
 }
 
-/// Validates the network of a file with these valid streams, whose scheduler has the children
-/// `names`; `None` without one.
+/// Validates the network of a file; `None` without one. `names` are the children of its scheduler,
+/// and its streams are valid.
 pub(super) fn network(
     file: &File,
     streams: &[Stream],

@@ -92,7 +92,7 @@ impl Manager for Cobalt {
             return Action::Deliver;
         };
         let is_due = self.is_due(now_ns);
-        // CAKE compares the wait with four packet times of a link whose rate it knows.
+        // CAKE knows the link's rate and compares the wait with four packet times.
         let is_short = head.backlog_bytes <= u64::from(head.largest_bytes);
         if head.sojourn_ns > options.target_ns && !is_short {
             if !self.is_above {

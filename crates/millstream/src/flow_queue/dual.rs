@@ -76,7 +76,7 @@ impl DualQueue {
     ) -> Option<(FlowPacket, bool)> {
         self.advance(now_ns);
         loop {
-            // Two packets of the largest size stand for 2 MTU.
+            // The largest packet stands for the MTU.
             let is_short =
                 self.packets.backlog().bytes < 2 * u64::from(self.packets.largest_bytes());
             let (action, packet) = if self.serves_low_latency() {

@@ -356,7 +356,7 @@ impl Flows {
                 return;
             }
             let backlogs = self.flows.iter().map(|flow| flow.packets.backlog());
-            // A flow whose packets are all empty has no bytes, like one without packets.
+            // A flow of empty packets has no bytes, like a flow without packets.
             let backlogs = backlogs.enumerate().filter(|(_, of)| of.packets > 0);
             // The first of equal flows.
             let longest = backlogs.max_by_key(|(at, of)| (of.bytes, core::cmp::Reverse(*at)));

@@ -7,13 +7,13 @@ use crate::file::router::{PortKind as KindName, PortTable, RouterFile};
 use crate::router::{PortKind, RouterPort};
 use crate::validate::router::port_index;
 
-/// Returns the port whose received packets pass the link of `table`, as an index.
+/// Returns the port that receives the packets of the link of `table`, as an index.
 pub(super) fn of(table: &PortTable, known: &[&str], problems: &mut Vec<Problem>) -> Option<usize> {
     if let Some(name) = &table.of {
         return port_index(name, known, problems);
     }
     let message = format!("port `{}` has no `of`", table.name.get_ref());
-    let help = "the port whose received packets it schedules, for example of = \"wan\"";
+    let help = "the port that receives its packets, for example of = \"wan\"";
     problems.push(Problem::new(table.name.span(), message).help(help));
     None
 }
