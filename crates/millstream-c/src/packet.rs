@@ -82,7 +82,9 @@ pub struct Decision {
 }
 
 impl Decision {
-    pub(crate) fn new(departure: &Departure, mark: bool) -> Self {
+    /// Returns the decision, without a mark.
+    #[inline]
+    pub(crate) fn new(departure: &Departure) -> Self {
         Self {
             handle: departure.tag,
             time_ns: departure.time_ns,
@@ -97,7 +99,7 @@ impl Decision {
                 Event::DroppedFull => MS_EVENT_FULL,
                 Event::DroppedByAqm => MS_EVENT_AQM,
             },
-            mark: mark.into(),
+            mark: 0,
         }
     }
 }
@@ -137,21 +139,27 @@ impl Counters {
     pub(crate) fn arrive(&mut self, bytes: u32) {
         self.arrived += 1;
         self.arrived_bytes += u64::from(bytes);
-        self.waiting += 1;
-        self.waiting_bytes += u64::from(bytes);
     }
 
-    pub(crate) fn depart(&mut self, departure: &Departure) {
-        let bytes = u64::from(departure.bytes);
-        self.waiting -= 1;
-        self.waiting_bytes -= bytes;
-        let (count, sum) = match departure.event {
-            Event::Sent => (&mut self.sent, &mut self.sent_bytes),
-            Event::DroppedLate => (&mut self.dropped_late, &mut self.dropped_bytes),
-            Event::DroppedFull => (&mut self.dropped_full, &mut self.dropped_bytes),
-            Event::DroppedByAqm => (&mut self.dropped_aqm, &mut self.dropped_bytes),
-        };
-        *count += 1;
-        *sum += bytes;
+    pub(crate) fn send(&mut self, bytes: u32) {
+        self.sent += 1;
+        self.sent_bytes += u64::from(bytes);
+    }
+
+    pub(crate) fn drop(&mut self, dropped: &Departure) {
+        match dropped.event {
+            Event::DroppedLate => self.dropped_late += 1,
+            Event::DroppedByAqm => self.dropped_aqm += 1,
+            Event::DroppedFull | Event::Sent => self.dropped_full += 1,
+        }
+        self.dropped_bytes += u64::from(dropped.bytes);
+    }
+
+    /// Returns the counters with the packets that wait: all others left.
+    pub(crate) fn with_waiting(mut self) -> Self {
+        let dropped = self.dropped_late + self.dropped_full + self.dropped_aqm;
+        self.waiting = self.arrived - self.sent - dropped;
+        self.waiting_bytes = self.arrived_bytes - self.sent_bytes - self.dropped_bytes;
+        self
     }
 }

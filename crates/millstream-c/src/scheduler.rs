@@ -23,15 +23,18 @@ const LARGEST_BYTES: u64 = 1514;
 /// than its limit before it drops some.
 const BEYOND_FLOWS: u64 = 3;
 
-/// The most decisions before their records are written, without flows.
+/// The most packets that are passed to the engine at once, and the most decisions before their
+/// records are written. Without flows.
 const BATCH: usize = 64;
 
 /// A scheduler. Only functions of this library use it.
 pub struct Scheduler {
     engine: Box<dyn DynScheduler + Send>,
     records: Records,
+    /// Scratch: the packets of a burst.
+    arrivals: Vec<(StreamId, millstream::Packet)>,
     /// Scratch: the decisions of a burst.
-    batch: Vec<Departure>,
+    batch: Vec<Decision>,
     /// The most decisions before their records are written: 1 with flows, as a decision may mark
     /// the packet of the next one.
     batch_limit: usize,
@@ -43,51 +46,38 @@ pub struct Scheduler {
 
 /// What the engine reports.
 struct Records {
-    streams: Box<[StreamRecord]>,
+    counters: Box<[Counters]>,
+    /// The packets of each stream outside its flows that must be marked when they leave; empty if no
+    /// stream has flows.
+    marked: Box<[[Option<u64>; 2]]>,
     drops: VecDeque<Decision>,
     /// The arriving packet's stream and number, and the reason if it was dropped.
     arriving: Option<(StreamId, u64)>,
     refused: Option<Event>,
 }
 
-/// The records of one stream.
-#[derive(Clone, Default)]
-struct StreamRecord {
-    counters: Counters,
-    /// Packets outside the flows that must be marked when they leave.
-    marked: [Option<u64>; 2],
-}
-
-impl StreamRecord {
-    /// Returns whether the packet must be marked, and forgets it.
-    fn take_mark(&mut self, packet: u64) -> bool {
-        let found = self.marked.iter_mut().find(|marked| **marked == Some(packet));
-        found.and_then(Option::take).is_some()
-    }
-}
-
 impl Observer for Records {
     fn missed(&mut self, stream: StreamId, _: u64, missed: u64, violations: u64) {
-        let counters = &mut self.streams[stream.index()].counters;
+        let counters = &mut self.counters[stream.index()];
         counters.missed += missed;
         counters.violations += violations;
     }
 
     fn dropped(&mut self, departure: &Departure) {
-        let record = &mut self.streams[departure.stream.index()];
-        record.counters.depart(departure);
-        let mark = record.take_mark(departure.packet);
+        self.counters[departure.stream.index()].drop(departure);
+        let mut decision = Decision::new(departure);
+        self.take_mark(&mut decision);
         if self.arriving == Some((departure.stream, departure.packet)) {
             self.refused = Some(departure.event);
         } else {
             debug_assert!(self.drops.len() < self.drops.capacity(), "a drop allocates");
-            self.drops.push_back(Decision::new(departure, mark));
+            self.drops.push_back(decision);
         }
     }
 
     fn marked(&mut self, stream: StreamId, packet: u64, _: u64) {
-        let marked = &mut self.streams[stream.index()].marked;
-        if let Some(free) = marked.iter_mut().find(|marked| marked.is_none()) {
+        let marked = self.marked.get_mut(stream.index());
+        if let Some(free) = marked.and_then(|both| both.iter_mut().find(|one| one.is_none())) {
             *free = Some(packet);
         } else {
             debug_assert!(false, "two packets of a stream at most are outside its flows");
@@ -96,10 +86,20 @@ impl Observer for Records {
 }
 
 impl Records {
-    fn sent(&mut self, departure: &Departure) -> Decision {
-        let record = &mut self.streams[departure.stream.index()];
-        record.counters.depart(departure);
-        Decision::new(departure, record.take_mark(departure.packet))
+    /// Marks the decision if its packet must be marked.
+    #[inline]
+    fn take_mark(&mut self, decision: &mut Decision) {
+        let Some(marked) = self.marked.get_mut(decision.stream as usize) else { return };
+        if let Some(found) = marked.iter_mut().find(|one| **one == Some(decision.packet)) {
+            *found = None;
+            decision.mark = 1;
+        }
+    }
+
+    #[inline]
+    fn sent(&mut self, decision: &mut Decision) {
+        self.counters[decision.stream as usize].send(decision.bytes);
+        self.take_mark(decision);
     }
 }
 
@@ -132,17 +132,19 @@ impl Scheduler {
         if !engine.preallocate(options.packet_limit) {
             return Err(MS_ERROR_UNSUPPORTED.into());
         }
+        let has_flows = contracts.iter().any(|contract| contract.flows > 0);
         let records = Records {
-            streams: vec![StreamRecord::default(); contracts.len()].into(),
+            counters: vec![Counters::default(); contracts.len()].into(),
+            marked: vec![[None; 2]; if has_flows { contracts.len() } else { 0 }].into(),
             // One more: the arrival that makes a flow too long.
             drops: VecDeque::with_capacity(usize::try_from(capacity + 1).unwrap_or(usize::MAX)),
             arriving: None,
             refused: None,
         };
-        let has_flows = contracts.iter().any(|contract| contract.flows > 0);
         Ok(Self {
             engine,
             records,
+            arrivals: Vec::with_capacity(BATCH),
             batch: Vec::with_capacity(BATCH),
             batch_limit: if has_flows { 1 } else { BATCH },
             now_ns: 0,
@@ -173,7 +175,7 @@ impl Scheduler {
     /// Returns the stream of this number.
     pub(crate) fn stream(&self, number: u32) -> Result<StreamId, Status> {
         let stream = StreamId(number);
-        if stream.index() < self.records.streams.len() { Ok(stream) } else { Err(MS_ERROR_STREAM) }
+        if stream.index() < self.records.counters.len() { Ok(stream) } else { Err(MS_ERROR_STREAM) }
     }
 
     /// Advances the time.
@@ -213,6 +215,9 @@ impl Scheduler {
         }
         self.check_drops(packets.len())?;
         self.advance(now_ns)?;
+        if self.records.marked.is_empty() {
+            return Ok(self.accept_batches(packets));
+        }
         let mut refused = 0;
         for at in 0..packets.len() {
             let packet = packets[at];
@@ -224,10 +229,31 @@ impl Scheduler {
         Ok(refused)
     }
 
+    /// Passes checked packets to the engine at the current time; no stream has flows. Moves those
+    /// that were dropped to the beginning. Returns their number.
+    fn accept_batches(&mut self, packets: &mut [Packet]) -> usize {
+        let counters = &mut self.records.counters;
+        let mut refused = 0;
+        for first in (0..packets.len()).step_by(BATCH) {
+            self.arrivals.clear();
+            for packet in packets[first..].iter().take(BATCH) {
+                counters[packet.stream as usize].arrive(packet.bytes);
+                let arrival = millstream::Packet { bytes: packet.bytes, tag: packet.handle };
+                self.arrivals.push((StreamId(packet.stream), arrival));
+            }
+            self.engine.enqueue_batch(self.now_ns, &self.arrivals, &mut |at, full| {
+                counters[full.stream.index()].drop(&full);
+                packets[refused] = packets[first + at];
+                refused += 1;
+            });
+        }
+        refused
+    }
+
     /// Passes a checked packet to the engine at the current time.
     fn accept(&mut self, packet: &Packet) -> Result<Status, Status> {
         let (stream, flow) = (StreamId(packet.stream), packet.flow()?);
-        let counters = &mut self.records.streams[stream.index()].counters;
+        let counters = &mut self.records.counters[stream.index()];
         self.records.arriving = Some((stream, counters.arrived));
         self.records.refused = None;
         counters.arrive(packet.bytes);
@@ -236,7 +262,7 @@ impl Scheduler {
             self.engine.enqueue_flow(self.now_ns, stream, arrival, flow, &mut self.records);
         self.records.arriving = None;
         if let Err(full) = accepted {
-            self.records.streams[stream.index()].counters.depart(&full);
+            self.records.counters[stream.index()].drop(&full);
             return Ok(MS_DROPPED_FULL);
         }
         Ok(match self.records.refused {
@@ -250,7 +276,11 @@ impl Scheduler {
     pub(crate) fn dequeue(&mut self, now_ns: u64) -> Result<Option<Decision>, Status> {
         self.advance(now_ns)?;
         let departure = self.engine.decide(now_ns, &mut self.records);
-        Ok(departure.map(|departure| self.records.sent(&departure)))
+        Ok(departure.map(|departure| {
+            let mut decision = Decision::new(&departure);
+            self.records.sent(&mut decision);
+            decision
+        }))
     }
 
     /// Makes up to `most` decisions at one instant.
@@ -265,11 +295,12 @@ impl Scheduler {
         while left > 0 {
             let (wanted, batch) = (left.min(self.batch_limit), &mut self.batch);
             let made = self.engine.decide_batch(now_ns, wanted, &mut self.records, &mut |sent| {
-                batch.push(sent);
+                batch.push(Decision::new(&sent));
             });
             left -= made;
-            for departure in self.batch.drain(..) {
-                sent(self.records.sent(&departure));
+            for mut decision in self.batch.drain(..) {
+                self.records.sent(&mut decision);
+                sent(decision);
             }
             if made < wanted {
                 break;
@@ -330,11 +361,11 @@ impl Scheduler {
 
     pub(crate) fn counters(&self, stream: u32) -> Result<Counters, Status> {
         let stream = self.stream(stream)?;
-        Ok(self.records.streams[stream.index()].counters)
+        Ok(self.records.counters[stream.index()].with_waiting())
     }
 
     pub(crate) fn streams(&self) -> usize {
-        self.records.streams.len()
+        self.records.counters.len()
     }
 
     pub(crate) fn total_waiting(&self) -> u64 {

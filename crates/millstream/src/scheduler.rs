@@ -282,7 +282,8 @@ impl<S: Select> Scheduler<S> {
         waiting
     }
 
-    /// Enqueues packets that arrive at one instant; `full` takes the departures of dropped ones.
+    /// Enqueues packets that arrive at one instant; `full` takes the positions in `arrivals` and the
+    /// departures of dropped ones.
     ///
     /// # Panics
     /// Panics if a stream was not added to this scheduler.
@@ -291,14 +292,14 @@ impl<S: Select> Scheduler<S> {
         &mut self,
         now_ns: u64,
         arrivals: &[(StreamId, Packet)],
-        mut full: impl FnMut(Departure),
+        mut full: impl FnMut(usize, Departure),
     ) {
         for (at, &(stream, packet)) in arrivals.iter().enumerate() {
             if let Some((later, _)) = arrivals.get(at + FETCHED_AHEAD) {
                 self.store.queues.prefetch(*later);
             }
             if let Err(departure) = self.enqueue(now_ns, stream, packet) {
-                full(departure);
+                full(at, departure);
             }
         }
     }

@@ -29,6 +29,20 @@ pub trait DynScheduler {
     /// Returns the packet's departure, if it was dropped at a full queue.
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure>;
 
+    /// See [`Scheduler::enqueue_batch`].
+    fn enqueue_batch(
+        &mut self,
+        now_ns: u64,
+        arrivals: &[(StreamId, Packet)],
+        full: &mut dyn FnMut(usize, Departure),
+    ) {
+        for (at, &(stream, packet)) in arrivals.iter().enumerate() {
+            if let Err(departure) = self.enqueue(now_ns, stream, packet) {
+                full(at, departure);
+            }
+        }
+    }
+
     /// See [`Scheduler::enqueue_flow`]. A scheduler that refuses flows ignores `flow`.
     ///
     /// # Errors
@@ -100,6 +114,15 @@ impl<S: Select> DynScheduler for Scheduler<S> {
 
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure> {
         Scheduler::enqueue(self, now_ns, stream, packet)
+    }
+
+    fn enqueue_batch(
+        &mut self,
+        now_ns: u64,
+        arrivals: &[(StreamId, Packet)],
+        full: &mut dyn FnMut(usize, Departure),
+    ) {
+        Scheduler::enqueue_batch(self, now_ns, arrivals, full);
     }
 
     fn enqueue_flow(

@@ -172,7 +172,7 @@ fn batches_are_the_same_decisions_and_arrivals() {
     let arrivals: Vec<_> = (0..20).map(|k| (StreamId(k % 4), Packet::new(k))).collect();
     let (mut one, mut many) = (make(), make());
     let mut full = Vec::new();
-    many.enqueue_batch(7, &arrivals, |departure| full.push(departure));
+    many.enqueue_batch(7, &arrivals, |_, departure| full.push(departure));
     let dropped: Vec<_> =
         arrivals.iter().filter_map(|(stream, p)| one.enqueue(7, *stream, *p).err()).collect();
     assert_eq!(full, dropped);
