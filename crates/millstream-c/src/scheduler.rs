@@ -47,8 +47,8 @@ pub struct Scheduler {
 /// What the engine reports.
 struct Records {
     counters: Box<[Counters]>,
-    /// The packets of each stream outside its flows that must be marked when they leave; empty if no
-    /// stream has flows.
+    /// The packets of each stream outside its flows that must be marked when they leave; empty if
+    /// no stream has flows.
     marked: Box<[[Option<u64>; 2]]>,
     drops: VecDeque<Decision>,
     /// The arriving packet's stream and number, and the reason if it was dropped.

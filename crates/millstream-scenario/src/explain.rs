@@ -9,6 +9,7 @@ mod analysis;
 mod deadlines;
 mod network;
 mod offered;
+mod tree;
 mod verdict;
 
 use millstream::bounds::Bounds;

@@ -32,6 +32,8 @@ mod guarantee;
 mod latency_rate;
 mod proof;
 pub(crate) mod round_robin;
+mod service;
+pub(crate) mod strict;
 mod windows;
 
 use alloc::vec::Vec;
@@ -52,6 +54,8 @@ pub use guarantee::{
 };
 pub use latency_rate::{LatencyRate, NoPromise};
 pub use proof::{Checked, Condition, Failing, Theorem};
+pub use service::ServiceCurve;
+pub use strict::StrictShare;
 pub use windows::{Premise, WindowVerdict, Windows};
 
 /// A token bucket that a stream's packets conform to: in any closed interval of t seconds at most
@@ -89,6 +93,8 @@ pub struct StreamLimits {
     pub queue: Option<u32>,
     /// `true` if a rate cap or a lack of credits can make the stream ineligible.
     pub gated: bool,
+    /// `true` for a class, whose head has an estimated length.
+    pub is_class: bool,
     /// The token bucket; `None` if the stream may send without limit.
     pub source: Option<Source>,
     /// The stream's arrival times; `None` if packets may arrive at any time.
@@ -112,6 +118,7 @@ impl StreamLimits {
             late: Late::Send,
             queue: None,
             gated: false,
+            is_class: false,
             source: None,
             arrivals: None,
         }
@@ -133,6 +140,7 @@ impl StreamLimits {
             late: contract.late,
             queue: contract.queue,
             gated: contract.is_limited(),
+            is_class: false,
             source: None,
             arrivals: None,
         }

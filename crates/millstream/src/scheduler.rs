@@ -282,8 +282,8 @@ impl<S: Select> Scheduler<S> {
         waiting
     }
 
-    /// Enqueues packets that arrive at one instant; `full` takes the positions in `arrivals` and the
-    /// departures of dropped ones.
+    /// Enqueues packets that arrive at one instant; `full` takes the positions in `arrivals` and
+    /// the departures of dropped ones.
     ///
     /// # Panics
     /// Panics if a stream was not added to this scheduler.

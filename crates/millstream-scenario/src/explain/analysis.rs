@@ -6,15 +6,16 @@
 //! that can go before (FIFO, static priority).
 
 use millstream::bounds::{
-    Bounds, Channel, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, Share, Source,
-    StreamLimits,
+    ArrivalPattern, Bounds, Channel, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, Share,
+    Source, StreamLimits,
 };
-use millstream::catalogue::DisciplineRow;
+use millstream::catalogue::{DisciplineRow, StructureName};
 use serde::Serialize;
 
 use super::deadlines::{self, Proof};
 use super::network;
 use super::offered::{Offered, OfferedLoads};
+use super::tree::{self, Tree, TreeBounds};
 use super::verdict::{Answer, Checks, FailedPremise, Verdict};
 use crate::scenario::{Scenario, SchedulerConfig};
 
@@ -41,17 +42,17 @@ enum Theory {
     Delay(DelayGuarantee),
     /// Deadlines: the verdict states the guarantee.
     Deadlines,
+    /// Service curves of classes.
+    Tree,
     /// No bound, for this reason.
     NoBounds(&'static str),
 }
-
-const IN_A_TREE: &str = "the stream is in a tree of classes; bounds are for one level";
 
 const NO_BOUNDS: &str = "the discipline has no bounds here";
 
 fn theory(scenario: &Scenario) -> Theory {
     if !scenario.classes.is_empty() {
-        return Theory::NoBounds(IN_A_TREE);
+        return Theory::Tree;
     }
     match scenario.scheduler.discipline.guarantee {
         Guarantee::Rate(guarantee) => Theory::Rate(guarantee),
@@ -119,16 +120,37 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u6
         Theory::Below(guarantee, channel) => (0..limits.len())
             .map(|stream| rate(below(scenario, &bounds, &guarantee, channel, stream)))
             .collect(),
-        Theory::Delay(_) => {
-            // The rate that the link has beyond the mean rates is shared in proportion to them.
-            let mean = |offered: &Offered| u128::from(offered.mean_bps(span_ns, &scenario.link));
-            let total: u128 = read.streams.iter().map(mean).sum();
-            let all = u128::from(bounds.effective_rate_bps());
-            let rate = |offered| u64::try_from(mean(offered) * all / total.max(1)).unwrap_or(0);
-            read.streams.iter().map(rate).collect()
+        Theory::Tree => {
+            let even = even_rates(&bounds, &means(scenario, read, span_ns));
+            let tree = Tree { scenario, limits: &limits, link: bounds.link, busy_ns: None };
+            // Without sources, only classes with shares guarantee rates.
+            let rates: Vec<_> = (0..limits.len()).map(|stream| tree.rate(stream)).collect();
+            let all = rates.iter().all(Option::is_some);
+            let pairs = rates.into_iter().zip(even);
+            let bucket = |(rate, even): (Option<LatencyRate>, u64)| match rate {
+                Some(rate) if all => rate.rate_bps,
+                Some(rate) => rate.rate_bps.min(even),
+                None => even,
+            };
+            pairs.map(bucket).collect()
         }
-        Theory::Deadlines | Theory::NoBounds(_) => vec![0; limits.len()],
+        Theory::Delay(_) | Theory::Deadlines | Theory::NoBounds(_) => {
+            even_rates(&bounds, &means(scenario, read, span_ns))
+        }
     }
+}
+
+/// Returns the mean offered rates, bits/s.
+fn means(scenario: &Scenario, read: &OfferedLoads, span_ns: u64) -> Vec<u64> {
+    read.streams.iter().map(|offered| offered.mean_bps(span_ns, &scenario.link)).collect()
+}
+
+/// Returns the link's rate, divided in proportion to the mean rates.
+fn even_rates(bounds: &Bounds, means: &[u64]) -> Vec<u64> {
+    let total: u128 = means.iter().map(|mean| u128::from(*mean)).sum();
+    let all = u128::from(bounds.effective_rate_bps());
+    let rate = |mean: &u64| u64::try_from(u128::from(*mean) * all / total.max(1)).unwrap_or(0);
+    means.iter().map(rate).collect()
 }
 
 /// Returns the longest busy period of the link, ns; `None`: sources react, so it is not known.
@@ -169,8 +191,7 @@ pub(super) fn analyse(
     network::forget_sources(scenario, &mut limits);
     let bounds =
         Bounds { busy_ns: busy_ns(scenario, read), ..Bounds::new(link(scenario), &limits) };
-    let means = read.streams.iter().map(|offered| offered.mean_bps(span_ns, &scenario.link));
-    let means = means.collect();
+    let means = means(scenario, read, span_ns);
     let case = Case { scenario, bounds, means, complete: read.complete, assumed };
     let theory = theory(scenario);
     let proof = matches!(theory, Theory::Deadlines)
@@ -227,18 +248,15 @@ impl Case<'_> {
         overload: Option<u64>,
         stream: usize,
     ) -> StreamAnalysis {
-        let no_bounds_because = |why: &str, change: Option<String>| {
-            let mut checks = self.checks("none");
-            checks.add("one-level", Some(FailedPremise { detail: why.into(), change }));
-            (no_bounds(why), checks.verdict(""))
-        };
         let before = |other: usize| match theory {
             Theory::Delay(guarantee) => {
                 let of = &self.bounds.streams;
                 (guarantee.may_precede)(&of[stream], &of[other])
             }
             Theory::Deadlines => true,
-            Theory::Rate(_) | Theory::Below(..) | Theory::NoBounds(_) => false,
+            Theory::Rate(_) | Theory::Below(..) => false,
+            // The bounds of these read the packets of all streams, or say which they do not read.
+            Theory::Tree | Theory::NoBounds(_) => false,
         };
         if let Some(failed) = network::obstacle(self.scenario, stream, before) {
             let mut checks = self.checks("none");
@@ -256,14 +274,22 @@ impl Case<'_> {
                 self.rate_bounds(guarantee, guaranteed, stream)
             }
             Theory::Delay(guarantee) => self.delay_bounds(guarantee, stream),
-            Theory::Deadlines => match proof {
-                Some(proof) => self.deadlines(stream, proof),
-                None => no_bounds_because(NO_BOUNDS, None),
-            },
-            Theory::NoBounds(why) => {
-                let flat = (*why == IN_A_TREE).then(|| "streams without `class`".to_owned());
-                no_bounds_because(why, flat)
+            Theory::Deadlines => {
+                let proved = proof.map(|proof| self.deadlines(stream, proof));
+                match proved.filter(|(_, verdict)| verdict.answer == Answer::Guaranteed) {
+                    Some(proved) => proved,
+                    None => {
+                        let busy = self.any_order(stream, NO_BOUNDS);
+                        let keeps = busy.1.answer == Answer::Guaranteed;
+                        match proof {
+                            Some(proof) if !keeps => self.deadlines(stream, proof),
+                            _ => busy,
+                        }
+                    }
+                }
             }
+            Theory::Tree => self.in_tree(stream),
+            Theory::NoBounds(why) => self.any_order(stream, why),
         };
         let asks =
             |verdict: &Verdict| verdict.answer != Answer::Guaranteed || verdict.theorem.is_some();
@@ -288,6 +314,98 @@ impl Case<'_> {
             }
         }
         StreamAnalysis { bounds: stream_bounds, verdict }
+    }
+
+    /// Returns the bounds of a stream in a tree: those of its classes or of the busy period,
+    /// whichever are shorter.
+    fn in_tree(&self, stream: usize) -> (StreamBounds, Verdict) {
+        let mut limits = self.bounds.streams.to_vec();
+        for (of, mean_bps) in limits.iter_mut().zip(&self.means) {
+            of.source = of.source.filter(|source| *mean_bps <= source.rate_bps);
+        }
+        let Bounds { link, busy_ns, .. } = self.bounds;
+        let of_classes =
+            Tree { scenario: self.scenario, limits: &limits, link, busy_ns }.of(stream);
+        let shorter = |classes: &TreeBounds| {
+            self.busy_period(stream).is_none_or(|busy| classes.delay_ns <= busy.delay_ns)
+        };
+        match of_classes.filter(shorter) {
+            Some(bounds) => {
+                let theorem = "service curves of classes (Le Boudec and Thiran 2001)";
+                self.delay_of(stream, bounds, self.checks(theorem))
+            }
+            None => self.any_order(stream, "its classes guarantee less than it offers"),
+        }
+    }
+
+    /// Returns the bounds of a stream under any discipline. If there are none, the reason is `why`
+    /// and that the load is not bounded.
+    fn any_order(&self, stream: usize, why: &str) -> (StreamBounds, Verdict) {
+        let mut checks = self.checks("the busy period of a work-conserving link (Cruz 1991)");
+        let Some(bounds) = self.busy_period(stream) else {
+            let detail =
+                format!("{why}; the offered load exceeds the link rate, or it is not known");
+            checks.add("load", Some(FailedPremise { detail: detail.clone(), change: None }));
+            return (no_bounds(detail), checks.verdict(""));
+        };
+        checks.add("load", None);
+        self.delay_of(stream, bounds, checks)
+    }
+
+    /// Returns the bounds by the longest busy period: every packet leaves in that in which it
+    /// arrives. `None` if the load exceeds the link's rate or is not known.
+    fn busy_period(&self, stream: usize) -> Option<TreeBounds> {
+        let load: u128 = self.means.iter().map(|mean| u128::from(*mean)).sum();
+        let is_bounded = load <= u128::from(self.bounds.effective_rate_bps());
+        let rounds = self.scenario.scheduler.structure == StructureName::Hilq;
+        let delay_ns = self.bounds.busy_ns.filter(|_| is_bounded && !rounds)?;
+        let source = self.bounds.streams[stream].source?;
+        let backlog_bytes =
+            source.burst_bytes.saturating_add(tree::bytes_in(source.rate_bps, delay_ns));
+        Some(TreeBounds { guaranteed_bps: None, delay_ns, backlog_bytes })
+    }
+
+    /// Checks the premises of a delay that no closed gate may lengthen.
+    fn delay_of(
+        &self,
+        stream: usize,
+        bounds: TreeBounds,
+        mut checks: Checks,
+    ) -> (StreamBounds, Verdict) {
+        let TreeBounds { guaranteed_bps, delay_ns, backlog_bytes } = bounds;
+        let class = self.scenario.classes.iter().find(|class| class.contract.is_limited());
+        let class = class.map(|class| {
+            let detail = format!("class `{}` has a rate cap", class.name);
+            FailedPremise::new(detail, format!("class `{}` without `max-rate`", class.name))
+        });
+        checks.add("no-gates", self.gated(|_| true).or(class));
+        if deadlines::is_ordered_by_deadline(self.scenario, stream) {
+            let of = &self.bounds.streams[stream];
+            let start_ns = self.bounds.start_ns(delay_ns, stream);
+            let late = || {
+                let detail = format!("a packet may start {start_ns} ns after its arrival");
+                FailedPremise::new(
+                    detail,
+                    format!("period = \"{} ns\"", start_ns.saturating_add(1)),
+                )
+            };
+            checks.add("periods", (start_ns >= of.period_ns).then(late));
+            let first_ns = of.arrivals.as_ref().map_or(0, ArrivalPattern::first_ns);
+            let least_ns = first_ns.saturating_add(of.period_ns);
+            let early = of.first_deadline_ns.is_some_and(|given_ns| given_ns < least_ns);
+            let early = early.then(|| {
+                let detail = "its first deadline is earlier than its first arrival + period";
+                FailedPremise::new(detail, format!("first-deadline = \"{least_ns} ns\""))
+            });
+            checks.add("first-deadlines", early);
+        }
+        let stream_bounds = StreamBounds {
+            guaranteed_bps,
+            worst_delay_ns: Some(delay_ns),
+            worst_backlog_bytes: Some(backlog_bytes),
+            no_promise: None,
+        };
+        self.check_queue_limit(stream_bounds, checks, stream)
     }
 
     fn overloaded(&self, ppm: u64) -> Verdict {

@@ -102,7 +102,8 @@ impl OfferedLoads {
             busy_ns = busy_ns.max(free_ns - busy_from_ns);
             all_ns = all_ns.saturating_add(transmission_ns);
         }
-        let gated = scenario.streams.iter().any(|stream| stream.contract.is_limited());
+        let gated = scenario.streams.iter().any(|stream| stream.contract.is_limited())
+            || scenario.classes.iter().any(|class| class.contract.is_limited());
         let busy_ns = if gated { all_ns } else { busy_ns };
         Ok(Self { streams, busy_ns, complete, notes: input.notes() })
     }

@@ -3,7 +3,7 @@
 //! Each discipline states its guarantee in its own file, as part of its catalogue row: the theorem,
 //! how its bound is computed, and the premises that only this discipline has.
 
-use super::{Bounds, LatencyRate, NoPromise, StreamLimits, Theorem};
+use super::{Bounds, LatencyRate, NoPromise, StreamLimits, StrictShare, Theorem};
 use crate::catalogue::{Options, StructureName};
 
 /// A discipline's guarantee to its streams.
@@ -33,6 +33,9 @@ pub struct RateGuarantee {
     pub clocked: bool,
     /// Computes the bound of one stream.
     pub latency_rate: fn(&Bounds<'_>, usize) -> Result<LatencyRate, NoPromise>,
+    /// Computes the share of a child from any instant, for trees of classes; `None` if no proof is
+    /// known.
+    pub strict: Option<fn(&Bounds<'_>, usize) -> Option<StrictShare>>,
 }
 
 /// The guarantee of a discipline that serves a common queue, or several by precedence.

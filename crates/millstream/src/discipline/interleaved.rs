@@ -32,6 +32,7 @@ pub(crate) const RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: false,
     latency_rate: |bounds, stream| round_robin::by_packets(bounds, stream, true),
+    strict: None,
 };
 
 /// Weighted interleaved round robin.

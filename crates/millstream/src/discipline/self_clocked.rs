@@ -12,7 +12,7 @@
 use core::marker::PhantomData;
 
 use super::{Activation, ByRank, Discipline, Head, Rank};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, fair};
+use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, fair, strict};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -53,6 +53,7 @@ pub(crate) const SCFQ_RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: false,
     latency_rate: |bounds, stream| fair::self_clocked(bounds, stream, false),
+    strict: None,
 };
 
 /// The guarantee of SFQ.
@@ -61,6 +62,7 @@ pub(crate) const SFQ_RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: false,
     latency_rate: |bounds, stream| fair::self_clocked(bounds, stream, true),
+    strict: Some(strict::start_time),
 };
 
 /// The tag that is both the clock and the order.

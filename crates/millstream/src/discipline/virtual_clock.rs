@@ -39,6 +39,7 @@ pub(crate) const RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: true,
     latency_rate: |bounds, stream| fair::clocked(bounds, stream, false),
+    strict: None,
 };
 
 /// Virtual clock.

@@ -56,6 +56,7 @@ pub(crate) const WFQ_RATE: RateGuarantee = RateGuarantee {
     others_ungated: true,
     clocked: true,
     latency_rate: |bounds, stream| fair::clocked(bounds, stream, false),
+    strict: None,
 };
 
 /// The guarantee of WF²Q.
@@ -64,6 +65,7 @@ pub(crate) const WF2Q_RATE: RateGuarantee = RateGuarantee {
     others_ungated: true,
     clocked: true,
     latency_rate: |bounds, stream| fair::clocked(bounds, stream, false),
+    strict: None,
 };
 
 /// Fair queueing by the fluid's clock. If `REGULATED`, heads wait for their start in the fluid.

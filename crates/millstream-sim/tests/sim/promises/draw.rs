@@ -51,6 +51,61 @@ impl Draw {
         if self.once_in(3) { self.tight() } else { self.loose() }
     }
 
+    /// Returns the text of a random tree of classes on an overloaded link: streams that offer less
+    /// than their share, beside floods.
+    pub(crate) fn tree(&mut self) -> String {
+        let shares = ["wf2q+", "sfq", "drr"];
+        let any = ["wf2q+", "sfq", "drr", "static-priority", "wfq", "scfq", "wrr", "fifo", "edf"];
+        let rate_bps = self.one_of(&[8_000_000, 100_000_000, 12_345_678]);
+        let root = if self.once_in(6) { "static-priority" } else { self.one_of(&shares) };
+        let mut text = format!(
+            "[scenario]\nseed = {}\nduration = \"{} ms\"\n\n[link]\nrate = \"{rate_bps} \
+             bps\"\noverhead = {}\n\n[scheduler]\ndiscipline = \"{root}\"\n",
+            self.below(1_000_000),
+            (40 + self.below(100)) * 100_000_000 / rate_bps.max(50_000_000),
+            self.below(40),
+        );
+        let classes = 2 + self.below(3);
+        for class in 0..classes {
+            // A class with classes below it has shares more often.
+            let discipline = if class == 0 { self.one_of(&shares) } else { self.one_of(&any) };
+            let weight = self.below(6) + 1;
+            let _ = writeln!(
+                text,
+                "\n[[class]]\nname = \"c{class}\"\ndiscipline = \"{discipline}\"\nweight = \
+                 {weight}\npriority = {}\nquantum = {}\nperiod = \"10 ms\"",
+                self.below(2),
+                300 * weight + self.below(2_000),
+            );
+            if class > 1 && self.once_in(2) {
+                text.push_str("parent = \"c0\"\n");
+            }
+        }
+        let streams = classes + self.below(4);
+        for stream in 0..streams {
+            let flood = self.once_in(3);
+            let bytes = 40 + self.below(if flood { 1_460 } else { 700 });
+            let rate = if flood {
+                rate_bps * (1 + self.below(10)) / 8
+            } else {
+                rate_bps / (2 * streams + self.below(60))
+            };
+            let kind = self.one_of(&["cbr", "cbr", "poisson"]);
+            let _ = writeln!(
+                text,
+                "\n[[stream]]\nname = \"s{stream}\"\nclass = \"c{}\"\nweight = {}\npriority = \
+                 {}\nquantum = {}\nperiod = \"10 ms\"\nsource = {{ kind = \"{kind}\", bytes \
+                 = {bytes}, rate = \"{rate} bps\", start = \"{} us\" }}",
+                stream % classes,
+                self.below(6) + 1,
+                self.below(3),
+                100 + self.below(3_000),
+                self.below(2_000),
+            );
+        }
+        text
+    }
+
     /// Returns the text of a random link that streams with contracts share with TCP connections.
     pub(crate) fn network(&mut self) -> String {
         let discipline =
@@ -192,18 +247,42 @@ impl Draw {
         let _ = writeln!(text, "\n[scheduler]\ndiscipline = \"{discipline}\"");
         self.settings(&mut text, &common);
         let flat = streams < 2 || ["table", "minbw"].contains(&discipline);
-        let tree = !flat && self.once_in(8);
-        if tree {
-            for class in ["left", "right"] {
-                let inner = self.one_of(&["fifo", "wf2q+", "drr", "dwcs", "edf"]);
-                let _ = writeln!(text, "\n[[class]]\nname = \"{class}\"\ndiscipline = \"{inner}\"");
-                let _ = writeln!(text, "period = \"{} ns\"", common.period_ns);
-            }
-        }
+        let classes = if !flat && self.once_in(4) { self.classes(&mut text, &common) } else { 0 };
         for stream in 0..streams {
-            self.stream(&mut text, &common, stream, tree);
+            self.stream(&mut text, &common, stream, classes);
         }
         text
+    }
+
+    /// Appends classes, the third within the first; returns their number.
+    fn classes(&mut self, text: &mut String, common: &Common) -> u64 {
+        let count = (2 + self.below(2)).min(common.streams);
+        for class in 0..count {
+            let inner = self.one_of(&[
+                "fifo",
+                "wf2q+",
+                "drr",
+                "dwcs",
+                "edf",
+                "sfq",
+                "scfq",
+                "wfq",
+                "wrr",
+                "las",
+                "static-priority",
+            ]);
+            let _ = writeln!(text, "\n[[class]]\nname = \"c{class}\"\ndiscipline = \"{inner}\"");
+            let _ = writeln!(text, "period = \"{} ns\"", common.period_ns);
+            let _ = writeln!(text, "weight = {}", self.below(5) + 1);
+            let _ = writeln!(text, "priority = {}", self.below(3));
+            if class == 2 {
+                text.push_str("parent = \"c0\"\n");
+            }
+            if self.once_in(24) {
+                let _ = writeln!(text, "max-rate = \"{} bps\"", common.rate_bps / 2);
+            }
+        }
+        count
     }
 
     fn settings(&mut self, text: &mut String, common: &Common) {
@@ -235,7 +314,7 @@ impl Draw {
         }
     }
 
-    fn stream(&mut self, text: &mut String, common: &Common, at: u64, tree: bool) {
+    fn stream(&mut self, text: &mut String, common: &Common, at: u64, classes: u64) {
         let bytes = if self.once_in(6) { self.one_of(&[64, 125, 500, 1500]) } else { common.bytes };
         let slot_ns = common.slot_ns(bytes);
         // Where periods may differ, draws that need nearly the whole link use several periods.
@@ -246,9 +325,9 @@ impl Draw {
             _ => common.period_ns,
         };
         let _ = writeln!(text, "\n[[stream]]\nname = \"s{at}\"");
-        if tree {
-            let class = if at.is_multiple_of(2) { "left" } else { "right" };
-            let _ = writeln!(text, "class = \"{class}\"");
+        // Each class has a stream, and some streams are at the root.
+        if classes > 0 && (at < classes || !self.once_in(4)) {
+            let _ = writeln!(text, "class = \"c{}\"", at % classes);
         }
         let _ = writeln!(text, "period = \"{period_ns} ns\"");
         let of = self.below(8) + 1;
