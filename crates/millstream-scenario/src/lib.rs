@@ -17,6 +17,7 @@ mod explain;
 mod fabric;
 mod feeds;
 mod file;
+mod flow_hash;
 mod media;
 mod network;
 mod overhead;
@@ -37,6 +38,7 @@ pub use explain::{
 pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
+pub use flow_hash::{FlowFields, FlowHasher};
 pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
 pub use network::{Adaptive, CongestionControl, Direction, Echo, Hop, Network, Tcp, Web};
 pub use router::{

@@ -2,22 +2,19 @@
 //!
 //! The hash is keyed: hosts must not choose the flows that share a queue.
 
-use millstream_scenario::{FlowBy, HostBy};
+use millstream_scenario::{FlowBy, FlowFields, HostBy};
 use std::hash::{BuildHasher, RandomState};
 
 use crate::net::header::{ETHERNET, any_transport, is_v6};
 
-/// Hashes the flows of packets.
+/// Hashes the flows of packets with random keys.
 #[derive(Clone, Debug)]
-pub(crate) struct FlowHasher {
-    /// Odd multipliers.
-    keys: [u64; 2],
-}
+pub(crate) struct FlowHasher(millstream_scenario::FlowHasher);
 
 impl Default for FlowHasher {
     fn default() -> Self {
         let random = RandomState::new();
-        Self { keys: [0u8, 1].map(|number| random.hash_one(number) | 1) }
+        Self(millstream_scenario::FlowHasher::new([0u8, 1].map(|number| random.hash_one(number))))
     }
 }
 
@@ -26,64 +23,37 @@ impl FlowHasher {
     /// addresses and protocol; other frames have one flow.
     #[inline]
     pub(crate) fn hash(&self, by: FlowBy, frame: &[u8]) -> u32 {
-        let Some(of) = any_transport(frame) else { return 0 };
-        let v6 = is_v6(frame);
-        let (addresses, length) = if v6 { (ETHERNET + 8, 16) } else { (ETHERNET + 12, 4) };
-        let address = |number: usize| {
-            let start = addresses + number * length;
-            frame.get(start..start + length).unwrap_or_default()
-        };
-        let ports = || {
-            let has_ports = matches!(of.protocol, 6 | 17) && !of.fragment;
-            let ports = frame.get(of.start..of.start + 4).filter(|_| has_ports);
-            let ports = ports.map_or([0; 4], |ports| [ports[0], ports[1], ports[2], ports[3]]);
-            u64::from(u32::from_be_bytes(ports)) << 8 | u64::from(of.protocol)
-        };
-        let mixed = match by {
-            FlowBy::FiveTuple => {
-                self.mix(self.mix(self.mix(0, address(0)), address(1)), &ports().to_le_bytes())
-            }
-            FlowBy::Source => self.mix(0, address(0)),
-            FlowBy::Destination => self.mix(0, address(1)),
-            FlowBy::Dscp => {
-                let class = if v6 {
-                    frame[ETHERNET] << 4 | frame[ETHERNET + 1] >> 4
-                } else {
-                    frame[ETHERNET + 1]
-                };
-                // Each code point has its own queue.
-                return u32::from(class >> 2);
-            }
-        };
-        // Every bit of the high half depends on all bits: a bucket is the hash modulo their number.
-        let mixed = (mixed ^ mixed >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        u32::try_from(mixed >> 32).unwrap_or_default()
+        fields(frame).map_or(0, |packet| self.0.hash(by, &packet))
     }
 
     /// Returns the hash of the host of an IP packet in `frame`; other frames have one host.
     #[inline]
     pub(crate) fn host(&self, by: HostBy, frame: &[u8]) -> u32 {
-        let by = match by {
-            HostBy::Source => FlowBy::Source,
-            HostBy::Destination => FlowBy::Destination,
-        };
-        self.hash(by, frame)
+        fields(frame).map_or(0, |packet| self.0.host(by, &packet))
     }
+}
 
-    /// Mixes bytes into a hash, eight at a time.
-    #[inline]
-    fn mix(&self, hash: u64, bytes: &[u8]) -> u64 {
-        bytes.chunks(8).fold(hash, |hash, chunk| {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            let word = u128::from(u64::from_le_bytes(word) ^ self.keys[0] ^ hash);
-            let product = word * u128::from(self.keys[1]);
-            // The low half; both halves are below 2^64.
-            #[allow(clippy::cast_possible_truncation)]
-            let halves = [product as u64, (product >> 64) as u64];
-            halves[0] ^ halves[1]
-        })
-    }
+/// Returns the fields of the flow of an IP packet in `frame`.
+#[inline]
+fn fields(frame: &[u8]) -> Option<FlowFields<'_>> {
+    let of = any_transport(frame)?;
+    let v6 = is_v6(frame);
+    let (addresses, length) = if v6 { (ETHERNET + 8, 16) } else { (ETHERNET + 12, 4) };
+    let address = |number: usize| {
+        let start = addresses + number * length;
+        frame.get(start..start + length).unwrap_or_default()
+    };
+    let has_ports = matches!(of.protocol, 6 | 17) && !of.fragment;
+    let ports = frame.get(of.start..).and_then(|rest| rest.first_chunk()).filter(|_| has_ports);
+    let traffic_class =
+        if v6 { frame[ETHERNET] << 4 | frame[ETHERNET + 1] >> 4 } else { frame[ETHERNET + 1] };
+    Some(FlowFields {
+        source: address(0),
+        destination: address(1),
+        protocol: of.protocol,
+        ports: ports.copied().unwrap_or_default(),
+        traffic_class,
+    })
 }
 
 #[cfg(test)]
