@@ -3,6 +3,8 @@
 //! Streams that name the same trace or capture share one pass over it. A separate thread reads each
 //! of these files, so that parsing overlaps scheduling.
 
+mod captured_flows;
+
 use millstream_traffic::mpeg::{FrameKinds, FrameRate, Mpeg4Model, MpegFeed, Packets, VideoFile};
 use millstream_traffic::{
     Backlog, CaptureCounts, CaptureFeed, CaptureWriter, Cbr, CsvTrace, Feed, Generator, Merge,
@@ -156,8 +158,12 @@ fn open_sources(scenario: &Scenario, keep_frames: bool) -> Result<Input, Traffic
             Source::Pcap { file, .. } => {
                 if shared.insert(file) {
                     let path = scenario.input_path(file);
-                    let capture = CaptureFeed::open(&path, &claims(scenario, file), keep_frames)?
-                        .with_progress(Arc::clone(&reading));
+                    let mut capture =
+                        CaptureFeed::open(&path, &claims(scenario, file), keep_frames)?
+                            .with_progress(Arc::clone(&reading));
+                    if scenario.network.is_some() {
+                        capture = capture.with_flows(captured_flows::of(scenario));
+                    }
                     captures.push(CaptureInput { path, counts: capture.counts() });
                     feeds.push(Box::new(Threaded::new(Box::new(capture))));
                 }

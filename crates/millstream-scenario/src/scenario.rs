@@ -10,7 +10,7 @@ use crate::error::{Problem, ScenarioError};
 use crate::fabric::Fabric;
 use crate::media::Media;
 use crate::network::{Direction, Hop, Network};
-use crate::router::FlowBy;
+use crate::router::{FlowBy, HostBy};
 use crate::source::Source;
 use crate::validate::validate;
 
@@ -92,6 +92,8 @@ pub struct Stream {
     pub shares: Option<usize>,
     /// What its flows are, if its contract has some.
     pub flow_by: FlowBy,
+    /// The hosts among which its flows share equally, if they do.
+    pub hosts_by: Option<HostBy>,
     /// In a network, the direction of its data.
     pub direction: Direction,
 }

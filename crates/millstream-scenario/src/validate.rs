@@ -126,6 +126,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
                 load,
                 shares,
                 flow_by: table.flows.as_ref().map_or(FlowBy::default(), |of| of.get_ref().by),
+                hosts_by: table.flows.as_ref().and_then(|of| of.get_ref().hosts),
                 direction: table.direction.as_ref().map_or(Direction::Forward, |of| *of.get_ref()),
             });
         }

@@ -1,5 +1,6 @@
 //! The interface between traffic sources and their consumers.
 
+use millstream::flow_queue::Flow;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -12,6 +13,9 @@ pub struct Arrival {
     pub stream: u32,
     /// Length in bytes.
     pub bytes: u32,
+    /// The packet's flow and ECN field, if the source is a capture file and the consumer requested
+    /// them.
+    pub flow: Option<Flow>,
     /// The captured frame, if the source is a capture file and the consumer requested it.
     pub frame: Option<Box<FrameBytes>>,
 }

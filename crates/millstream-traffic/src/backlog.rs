@@ -17,7 +17,7 @@ impl Backlog {
     /// Creates `packets` packets of `bytes` bytes for `stream`, all at `start_ns`.
     #[must_use]
     pub fn new(stream: u32, packets: u64, bytes: u32, start_ns: u64) -> Self {
-        let arrival = Arrival { time_ns: start_ns, stream, bytes, frame: None };
+        let arrival = Arrival { time_ns: start_ns, stream, bytes, flow: None, frame: None };
         Self { left: packets, arrival }
     }
 }

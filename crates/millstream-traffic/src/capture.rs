@@ -12,11 +12,14 @@
 
 mod writer;
 
-use pcap::{BpfProgram, Capture, Linktype, Offline, PacketHeader, Precision};
+use millstream::flow_queue::Flow;
+use pcap::{BpfProgram, Capture, Offline, PacketHeader, Precision};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+pub use pcap::Linktype;
 
 pub use self::writer::CaptureWriter;
 use crate::arrival::{Arrival, Feed, FrameBytes, TrafficError};
@@ -34,6 +37,10 @@ pub struct CaptureCounts {
     pub reordered_packets: AtomicU64,
 }
 
+/// Returns the flow of a packet from its stream's number, the link type of the capture, and the
+/// captured bytes.
+pub type FlowOf = Box<dyn Fn(u32, Linktype, &[u8]) -> Flow + Send>;
+
 /// Bytes of a pcap record in addition to the packet's bytes; a pcapng record has slightly more.
 const RECORD_HEADER_BYTES: u64 = 16;
 
@@ -47,7 +54,9 @@ struct Claim {
 pub struct CaptureFeed {
     capture: Capture<Offline>,
     claims: Vec<Claim>,
+    link_type: Linktype,
     keep_frames: bool,
+    flow_of: Option<FlowOf>,
     counts: Arc<CaptureCounts>,
     reading: Arc<ReadProgress>,
     path: PathBuf,
@@ -96,8 +105,10 @@ impl CaptureFeed {
         });
         Ok(Self {
             claims: claims.collect::<Result<_, TrafficError>>()?,
+            link_type: capture.get_datalink(),
             capture,
             keep_frames,
+            flow_of: None,
             counts: Arc::default(),
             reading: Arc::default(),
             path: path.to_path_buf(),
@@ -120,6 +131,13 @@ impl CaptureFeed {
     pub fn with_progress(mut self, reading: Arc<ReadProgress>) -> Self {
         reading.add_total(std::fs::metadata(&self.path).map_or(0, |metadata| metadata.len()));
         self.reading = reading;
+        self
+    }
+
+    /// Stores the flow of each packet in its arrival.
+    #[must_use]
+    pub fn with_flows(mut self, flow_of: FlowOf) -> Self {
+        self.flow_of = Some(flow_of);
         self
     }
 
@@ -166,10 +184,13 @@ impl Feed for CaptureFeed {
                 self.counts.unmatched_bytes.fetch_add(u64::from(bytes), Ordering::Relaxed);
                 continue;
             };
+            let stream = claim.stream;
+            let flow =
+                self.flow_of.as_ref().map(|flow_of| flow_of(stream, self.link_type, packet.data));
             let frame = self.keep_frames.then(|| {
                 Box::new(FrameBytes { captured: packet.data.to_vec(), original_bytes: bytes })
             });
-            return Ok(Some(Arrival { time_ns: self.last_ns, stream: claim.stream, bytes, frame }));
+            return Ok(Some(Arrival { time_ns: self.last_ns, stream, bytes, flow, frame }));
         }
     }
 }

@@ -52,7 +52,13 @@ impl Feed for Cbr {
             return Ok(None);
         };
         self.next += 1;
-        Ok(Some(Arrival { time_ns, stream: self.stream, bytes: self.bytes, frame: None }))
+        Ok(Some(Arrival {
+            time_ns,
+            stream: self.stream,
+            bytes: self.bytes,
+            flow: None,
+            frame: None,
+        }))
     }
 }
 

@@ -164,7 +164,7 @@ impl<R: Read + Send> Feed for CsvTrace<R> {
             return Err(self.error(&message).help("rows must be in time order"));
         }
         self.last_ns = time_ns;
-        Ok(Some(Arrival { time_ns, stream, bytes, frame: None }))
+        Ok(Some(Arrival { time_ns, stream, bytes, flow: None, frame: None }))
     }
 }
 

@@ -40,7 +40,8 @@ impl Feed for Generator {
         let more = self.random.below(u64::from(self.largest - self.bytes) + 1);
         // At most `largest`, which has 32 bits.
         let bytes = self.bytes + u32::try_from(more).unwrap_or(0);
-        let arrival = Arrival { time_ns: self.time_ns, stream: self.stream, bytes, frame: None };
+        let arrival =
+            Arrival { time_ns: self.time_ns, stream: self.stream, bytes, flow: None, frame: None };
         self.time_ns = self.time_ns.saturating_add(self.interval_ns);
         self.pause_after = self.pause_after.saturating_sub(1);
         if self.pause_after == 0 {

@@ -100,7 +100,13 @@ mod tests {
             fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
                 self.0 += 1;
                 match self.0 {
-                    1 => Ok(Some(Arrival { time_ns: 7, stream: 0, bytes: 1, frame: None })),
+                    1 => Ok(Some(Arrival {
+                        time_ns: 7,
+                        stream: 0,
+                        bytes: 1,
+                        flow: None,
+                        frame: None,
+                    })),
                     _ => Err(TrafficError::new("broken")),
                 }
             }

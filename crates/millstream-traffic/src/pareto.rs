@@ -43,6 +43,7 @@ impl Feed for ParetoOnOff {
             time_ns: packet.time_ns,
             stream,
             bytes: packet.bytes,
+            flow: None,
             frame: None,
         }))
     }

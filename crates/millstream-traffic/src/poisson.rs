@@ -64,7 +64,7 @@ impl Feed for Poisson {
     fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
         let (stream, bytes) = (self.stream, self.bytes);
         let time_ns = self.times.next().filter(|time_ns| *time_ns < self.stop_ns);
-        Ok(time_ns.map(|time_ns| Arrival { time_ns, stream, bytes, frame: None }))
+        Ok(time_ns.map(|time_ns| Arrival { time_ns, stream, bytes, flow: None, frame: None }))
     }
 }
 

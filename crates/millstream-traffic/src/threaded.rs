@@ -141,7 +141,7 @@ mod tests {
         impl Feed for Endless {
             fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
                 let _alive = &self.0;
-                Ok(Some(Arrival { time_ns: 0, stream: 0, bytes: 0, frame: None }))
+                Ok(Some(Arrival { time_ns: 0, stream: 0, bytes: 0, flow: None, frame: None }))
             }
         }
         let (alive, ended) = std::sync::mpsc::channel();
@@ -160,7 +160,13 @@ mod tests {
             fn next_arrival(&mut self) -> Result<Option<Arrival>, TrafficError> {
                 self.0 += 1;
                 match self.0 {
-                    1 => Ok(Some(Arrival { time_ns: 1, stream: 0, bytes: 1, frame: None })),
+                    1 => Ok(Some(Arrival {
+                        time_ns: 1,
+                        stream: 0,
+                        bytes: 1,
+                        flow: None,
+                        frame: None,
+                    })),
                     _ => Err(TrafficError::new("broken")),
                 }
             }

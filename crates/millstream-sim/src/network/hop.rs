@@ -2,7 +2,6 @@
 
 use millstream::aqm::Ecn;
 use millstream::catalogue::DynScheduler;
-use millstream::flow_queue::Flow;
 use millstream::{Departure, Event, Observer, Packet, StreamId};
 use millstream_scenario::{Hop, Scenario};
 use millstream_traffic::Random;
@@ -89,7 +88,7 @@ impl<L: Listener> Observer for HopObserver<'_, '_, L> {
     fn marked(&mut self, _: StreamId, _: u64, tag: u64) {
         self.counts.marked += 1;
         if let Some(packet) = self.shared.packets.get_mut(key(tag)) {
-            packet.ecn = Ecn::Congested;
+            packet.flow.ecn = Ecn::Congested;
         }
     }
 }
@@ -139,8 +138,7 @@ impl<'a> HopState<'a> {
     ) {
         let Some(packet) = shared.packets.get_mut(at) else { return };
         packet.queued_ns = now_ns;
-        let offered = Packet { bytes: packet.bytes, tag: at as u64 };
-        let flow = Flow { hash: packet.flow, host: packet.stream, ecn: packet.ecn };
+        let (offered, flow) = (Packet { bytes: packet.bytes, tag: at as u64 }, packet.flow);
         if self.hop.queue.is_some_and(|limit| self.scheduler.total_waiting() >= u64::from(limit)) {
             self.counts.dropped_full += 1;
             let departure = Departure {

@@ -1,6 +1,6 @@
 //! The packets in a network.
 
-use millstream::aqm::Ecn;
+use millstream::flow_queue::Flow;
 use millstream_scenario::Direction;
 use millstream_traffic::FrameBytes;
 
@@ -65,9 +65,7 @@ pub(super) struct InFlight {
     /// The links of its direction that it has passed.
     pub(super) passed: u16,
     pub(super) bytes: u32,
-    /// The hash of its flow.
-    pub(super) flow: u32,
-    pub(super) ecn: Ecn,
+    pub(super) flow: Flow,
     /// Its number among the stream's packets; `None` for acknowledgements and answers, which do not
     /// count as the stream's.
     pub(super) number: Option<u64>,

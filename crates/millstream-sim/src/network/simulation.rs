@@ -6,6 +6,7 @@ mod transfers;
 
 use millstream::StreamId;
 use millstream::aqm::Ecn;
+use millstream::flow_queue::Flow;
 use millstream_scenario::{Direction, Echo, FlowBy, Network, Scenario, Source, Tcp, Web};
 use millstream_traffic::{Arrival, Feed, Random};
 use slab::Slab;
@@ -354,6 +355,7 @@ impl<'a, L: Listener> Simulation<'a, L> {
         let stream = &mut self.streams[arrival.stream as usize];
         let number = stream.sent;
         stream.sent += 1;
+        let of_source = Flow { hash: stream.flow, host: arrival.stream, ecn: Ecn::NotCapable };
         let packet = InFlight {
             stream: arrival.stream,
             connection: 0,
@@ -361,8 +363,7 @@ impl<'a, L: Listener> Simulation<'a, L> {
             direction: stream.direction,
             passed: 0,
             bytes: arrival.bytes,
-            flow: stream.flow,
-            ecn: Ecn::NotCapable,
+            flow: arrival.flow.unwrap_or(of_source),
             number: Some(number),
             entered_ns: self.now_ns,
             queued_ns: self.now_ns,

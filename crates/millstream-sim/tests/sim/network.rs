@@ -1,5 +1,6 @@
 //! Links in series, and sources that react.
 
+mod captures;
 mod transfers;
 
 use millstream::{Departure, Event, StreamId};

@@ -177,7 +177,7 @@ impl Feed for MpegFeed {
         };
         self.packet += 1;
         let time_ns = self.frame_ns.saturating_add(offset_ns);
-        Ok(Some(Arrival { time_ns, stream: self.stream, bytes, frame: None }))
+        Ok(Some(Arrival { time_ns, stream: self.stream, bytes, flow: None, frame: None }))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use millstream::StreamId;
 use millstream::aqm::Ecn;
+use millstream::flow_queue::Flow;
 use millstream_scenario::{Adaptive, CongestionControl, Tcp};
 
 use super::transfers::Admission;
@@ -52,8 +53,8 @@ impl<L: Listener> Simulation<'_, L> {
             direction,
             passed: 0,
             bytes,
-            flow,
-            ecn,
+            // Each source is a host.
+            flow: Flow { hash: flow, host: number, ecn },
             number: counted,
             entered_ns: self.now_ns,
             queued_ns: self.now_ns,
@@ -345,7 +346,7 @@ impl<L: Listener> Simulation<'_, L> {
             Content::Unanswered => {}
             Content::Request { sent_ns } => {
                 let content = Content::Answer { sent_ns };
-                let flow = (0, 0, packet.flow);
+                let flow = (0, 0, packet.flow.hash);
                 self.send_content(packet.stream, flow, content, packet.bytes, Ecn::NotCapable);
             }
             Content::Media { number, sent_ns } => {
@@ -387,7 +388,7 @@ impl<L: Listener> Simulation<'_, L> {
             Content::Opened { sent_ns, answered_ns } => self.opened(of, sent_ns, answered_ns),
             Content::Get { end, answered_ns } => self.requested(of, end, answered_ns),
             Content::Data { number, sent_ns } => {
-                let marked = packet.ecn == Ecn::Congested;
+                let marked = packet.flow.ecn == Ecn::Congested;
                 counts.marked += u64::from(marked);
                 let connection = &mut self.connections[of as usize];
                 let before = connection.receiver.received();
