@@ -331,6 +331,13 @@ pub enum ContractError {
 }
 
 impl ContractError {
+    /// Fails if `contract` has flows and drops late packets: it already limits their delay.
+    pub(crate) fn check_flows(contract: &Contract) -> Result<(), Self> {
+        let (attribute, by, need) = ("late", "a stream with flows", "\"send\"");
+        let unfit = Self::Unfit { attribute, by, need };
+        if contract.flows.is_some() && contract.late == Late::Drop { Err(unfit) } else { Ok(()) }
+    }
+
     /// Fails if `contract` has flows, which the scheduler called `by` does not support.
     pub(crate) fn refuse_flows(contract: &Contract, by: &'static str) -> Result<(), Self> {
         let unfit = Self::Unfit { attribute: "flows", by, need: "to be absent" };

@@ -38,6 +38,7 @@ mod prefetch;
 mod queue;
 mod scheduler;
 pub mod selector;
+mod stream_flows;
 mod structure;
 mod tree;
 mod virtual_time;

@@ -4,17 +4,15 @@
 //! arrivals come before the decision. A backend is a loop of [`enqueue`](Scheduler::enqueue) and
 //! [`decide`](Scheduler::decide).
 
-use alloc::boxed::Box;
-use alloc::vec::Vec;
-
-use crate::contract::{Contract, ContractError, Late};
+use crate::contract::{Contract, ContractError};
 use crate::discipline::{Activation, Discipline, DwcsOptions, Head, Waiting};
-use crate::flow_queue::{Flow, FlowPacket, FlowQueues};
+use crate::flow_queue::{Flow, FlowPacket};
 use crate::gate::EligibilityGates;
 use crate::link::Link;
 use crate::packet::{Departure, Event, Packet, StreamId};
 use crate::queue::Queues;
 use crate::selector::{Backlog, HilqExact, NewHead, Observer, Select, Selector};
+use crate::stream_flows::StreamFlows;
 use crate::structure::Structure;
 
 /// The distance, in arrivals of a batch, at which a queue is prefetched.
@@ -83,10 +81,7 @@ impl<P: Copy + Default> Backlog<P> for PacketStore<P> {
 pub struct Scheduler<S: Select> {
     selector: S,
     store: PacketStore<S::Stamp>,
-    /// The flows of each stream that has some; empty if none has.
-    flows: Vec<Option<Box<FlowQueues>>>,
-    /// The packets that wait in all flows.
-    in_flows: u64,
+    flows: StreamFlows,
 }
 
 impl<D: Discipline, S: Structure<D::Rank>> Scheduler<Selector<D, S>> {
@@ -112,7 +107,7 @@ impl<S: Select> Scheduler<S> {
     pub fn over(selector: S) -> Self {
         let gates = EligibilityGates::new(Link::default());
         let store = PacketStore { queues: Queues::new(u32::MAX - 1), gates };
-        Self { selector, store, flows: Vec::new(), in_flows: 0 }
+        Self { selector, store, flows: StreamFlows::default() }
     }
 
     /// Limits the packets that wait in all streams together; further arrivals are dropped as at a
@@ -139,18 +134,10 @@ impl<S: Select> Scheduler<S> {
     /// delay.
     #[allow(clippy::needless_pass_by_value)]
     pub fn add_stream(&mut self, contract: Contract) -> Result<StreamId, ContractError> {
-        if contract.flows.is_some() && contract.late == Late::Drop {
-            let (by, need) = ("a stream with flows", "\"send\"");
-            return Err(ContractError::Unfit { attribute: "late", by, need });
-        }
+        ContractError::check_flows(&contract)?;
         let stream = self.selector.add_stream(&contract)?;
-        if let Some(options) = contract.flows {
-            self.flows.resize_with(stream.index(), || None);
-            self.flows.push(Some(Box::new(FlowQueues::new(options))));
-        }
-        // The flows have limits of their own; the queue holds their head and its successor.
-        let limit = if contract.flows.is_some() { None } else { contract.queue };
-        self.store.queues.add_stream(limit);
+        self.flows.add_stream(stream, &contract);
+        self.store.queues.add_stream(StreamFlows::queue_limit(&contract));
         self.store.gates.add_stream(stream, &contract);
         Ok(stream)
     }
@@ -162,13 +149,11 @@ impl<S: Select> Scheduler<S> {
     pub fn preallocate(&mut self, packets: u32) {
         let streams = self.selector.streams();
         // A stream with flows has its head in the queue, and the successor before the head leaves.
-        let heads = 2 * self.flows.iter().flatten().count();
+        let heads = 2 * self.flows.count();
         self.store.queues.preallocate(packets, heads);
         self.store.gates.reserve(streams);
         self.selector.reserve();
-        for flows in self.flows.iter_mut().flatten() {
-            flows.reserve();
-        }
+        self.flows.reserve();
     }
 
     /// Enqueues an arriving packet. Returns its number among the stream's arrivals, from 0.
@@ -214,15 +199,11 @@ impl<S: Select> Scheduler<S> {
         flow: Flow,
         observer: &mut (impl Observer + ?Sized),
     ) -> Result<u64, Departure> {
-        let Some(Some(flows)) = self.flows.get_mut(stream.index()) else {
+        if !self.flows.has(stream) {
             return self.enqueue(now_ns, stream, packet);
-        };
+        }
         let number = self.store.queues.count_arrival(stream);
-        let before = flows.packets();
-        flows.push(now_ns, flow, packet, number, &mut |dropped, event| {
-            observer.dropped(&departure(stream, &dropped, now_ns, event));
-        });
-        self.in_flows = self.in_flows + u64::from(flows.packets()) - u64::from(before);
+        self.flows.push(now_ns, stream, flow, packet, number, observer);
         if self.store.queues.waiting(stream).packets == 0 {
             self.advance(now_ns);
             self.commit(now_ns, stream, observer);
@@ -235,16 +216,8 @@ impl<S: Select> Scheduler<S> {
     /// Moves the next packet of the stream's flows, if any, to the end of its queue: behind the
     /// head that is about to leave, or to the head.
     fn commit(&mut self, now_ns: u64, stream: StreamId, observer: &mut (impl Observer + ?Sized)) {
-        let Some(Some(flows)) = self.flows.get_mut(stream.index()) else { return };
-        let before = flows.packets();
-        let next = flows.pull(now_ns, &mut |dropped, event| {
-            observer.dropped(&departure(stream, &dropped, now_ns, event));
-        });
-        self.in_flows -= u64::from(before - flows.packets());
-        let Some((FlowPacket { packet, number, arrival_ns, .. }, mark)) = next else { return };
-        if mark {
-            observer.marked(stream, number, packet.tag);
-        }
+        let next = self.flows.pull(now_ns, stream, observer);
+        let Some(FlowPacket { packet, number, arrival_ns, .. }) = next else { return };
         let head = Head { arrival_ns, bytes: packet.bytes };
         let was_empty = self.store.queues.push_numbered(stream, packet, arrival_ns, number);
         self.joined(now_ns, stream, head, was_empty);
@@ -272,12 +245,10 @@ impl<S: Select> Scheduler<S> {
     #[inline]
     fn backlog(&self, stream: StreamId) -> Waiting {
         let mut waiting = self.store.queues.waiting(stream);
-        if self.flows.is_empty() {
-            return waiting;
-        }
-        if let Some(Some(flows)) = self.flows.get(stream.index()) {
-            waiting.packets += flows.packets();
-            waiting.bytes += flows.bytes();
+        if self.flows.any() {
+            let in_flows = self.flows.waiting(stream);
+            waiting.packets += in_flows.packets;
+            waiting.bytes += in_flows.bytes;
         }
         waiting
     }
@@ -321,7 +292,7 @@ impl<S: Select> Scheduler<S> {
             return None;
         }
         let stream = self.selector.select(now_ns, &mut self.store, observer)?;
-        if !self.flows.is_empty() {
+        if self.flows.any() {
             // The successor follows the head before it leaves, as in a queue.
             self.commit(now_ns, stream, observer);
         }
@@ -497,22 +468,7 @@ impl<S: Select> Scheduler<S> {
     /// Returns the number of packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
-        self.store.queues.total_waiting() + self.in_flows
-    }
-}
-
-/// Returns the departure of a packet that was dropped from a flow.
-fn departure(stream: StreamId, of: &FlowPacket, now_ns: u64, event: Event) -> Departure {
-    let FlowPacket { packet, number, arrival_ns, .. } = *of;
-    Departure {
-        time_ns: now_ns,
-        stream,
-        packet: number,
-        bytes: packet.bytes,
-        arrival_ns,
-        deadline_ns: None,
-        event,
-        tag: packet.tag,
+        self.store.queues.total_waiting() + self.flows.total()
     }
 }
 

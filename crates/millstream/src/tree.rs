@@ -34,11 +34,13 @@ use alloc::vec::Vec;
 use crate::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use crate::contract::{Contract, ContractError, Late};
 use crate::discipline::{Head, Waiting};
+use crate::flow_queue::{Flow, FlowPacket};
 use crate::gate::EligibilityGates;
 use crate::link_clock::{ClassClock, LinkClock};
 use crate::packet::{Departure, Event, Packet, StreamId};
 use crate::queue::Queues;
 use crate::selector::{NewHead, Observer};
+use crate::stream_flows::StreamFlows;
 
 use self::class_backlog::{Child, ChildObserver, ClassBacklog, LateDrops};
 pub(crate) use self::node::Node;
@@ -74,11 +76,23 @@ struct Class {
     /// `None` for the root.
     parent: Option<ChildIndex>,
     children: Vec<Child>,
-    /// The backlog of its subtree.
+    /// The backlog of its subtree, without the packets in flows.
     waiting: Waiting,
+    /// The packets in the flows of its subtree.
+    in_flows: Waiting,
     clock: ClassClock,
     /// `true` if its discipline ranks by backlogs.
     tracks_backlog: bool,
+}
+
+impl Class {
+    /// Returns the backlog of the subtree, with the packets in flows.
+    fn backlog(&self) -> Waiting {
+        Waiting {
+            packets: self.waiting.packets + self.in_flows.packets,
+            bytes: self.waiting.bytes + self.in_flows.bytes,
+        }
+    }
 }
 
 /// Schedules the packets of many streams in a tree of classes.
@@ -128,6 +142,7 @@ impl Tree {
             leaves: Vec::new(),
             backlog: ClassBacklog {
                 queues: Queues::new(u32::MAX - 1),
+                flows: StreamFlows::default(),
                 stream_gates: EligibilityGates::new(link),
                 class_gates: EligibilityGates::new(link),
             },
@@ -186,6 +201,7 @@ impl Tree {
             parent,
             children: Vec::new(),
             waiting: Waiting::default(),
+            in_flows: Waiting::default(),
             clock: ClassClock::default(),
         });
         class
@@ -204,14 +220,13 @@ impl Tree {
         class: ClassId,
         contract: Contract,
     ) -> Result<StreamId, ContractError> {
-        ContractError::refuse_flows(&contract, "a tree of classes")?;
+        ContractError::check_flows(&contract)?;
         let number = u32::try_from(self.leaves.len()).ok().filter(|number| *number < u32::MAX);
         let stream = StreamId(number.ok_or(ContractError::TooManyStreams)?);
         let child = self.classes[class.index()].node.add_child(&contract)?;
         self.classes[class.index()].children.push(Child::Stream(stream));
         self.leaves.push(ChildIndex { class, child });
-        self.backlog.queues.add_stream(contract.queue);
-        self.backlog.stream_gates.add_stream(stream, &contract);
+        self.backlog.add_stream(stream, &contract);
         Ok(stream)
     }
 
@@ -232,22 +247,96 @@ impl Tree {
         let at_ns = self.advance(now_ns);
         let number = self.backlog.queues.arrivals(stream);
         let was_empty = self.backlog.queues.push(stream, packet, now_ns);
+        let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
+        self.joined(at_ns, now_ns, stream, head, was_empty);
+        Ok(number)
+    }
+
+    /// See [`Scheduler::enqueue_flow`](crate::Scheduler::enqueue_flow).
+    ///
+    /// # Errors
+    /// Returns the packet's departure, if the stream has no flows and its queue is full.
+    ///
+    /// # Panics
+    /// Panics if `stream` is not of this tree.
+    pub fn enqueue_flow(
+        &mut self,
+        now_ns: u64,
+        stream: StreamId,
+        packet: Packet,
+        flow: Flow,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> Result<u64, Departure> {
+        if !self.backlog.flows.has(stream) {
+            return self.enqueue(now_ns, stream, packet);
+        }
+        let number = self.backlog.queues.count_arrival(stream);
+        let before = self.backlog.flows.waiting(stream);
+        self.backlog.flows.push(now_ns, stream, flow, packet, number, observer);
+        self.flows_changed(stream, before);
+        if self.backlog.queues.waiting(stream).packets == 0 {
+            let at_ns = self.advance(now_ns);
+            self.commit(at_ns, now_ns, stream, observer);
+        }
+        Ok(number)
+    }
+
+    /// Moves the next packet of the stream's flows, if any, to the end of its queue: behind the
+    /// head that is about to leave, or to the head.
+    fn commit(
+        &mut self,
+        at_ns: u64,
+        now_ns: u64,
+        stream: StreamId,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        if !self.backlog.flows.has(stream) {
+            return;
+        }
+        let before = self.backlog.flows.waiting(stream);
+        let next = self.backlog.flows.pull(now_ns, stream, observer);
+        self.flows_changed(stream, before);
+        let Some(FlowPacket { packet, number, arrival_ns, .. }) = next else { return };
+        let head = Head { arrival_ns, bytes: packet.bytes };
+        let was_empty = self.backlog.queues.push_numbered(stream, packet, arrival_ns, number);
+        self.joined(at_ns, now_ns, stream, head, was_empty);
+    }
+
+    /// Counts a change of the stream's flows, which had `before`, in its class and those above, and
+    /// reports it to those that rank by backlogs.
+    fn flows_changed(&mut self, stream: StreamId, before: Waiting) {
+        let after = self.backlog.flows.waiting(stream);
+        let leaf = self.leaves[stream.index()];
+        self.backlog_changed(leaf, self.backlog.waiting(stream));
+        let mut class = leaf.class;
+        loop {
+            let of = &mut self.classes[class.index()];
+            of.in_flows.packets = of.in_flows.packets + after.packets - before.packets;
+            of.in_flows.bytes = of.in_flows.bytes + after.bytes - before.bytes;
+            let (backlog, parent) = (of.backlog(), of.parent);
+            let Some(place) = parent else { return };
+            self.backlog_changed(place, backlog);
+            class = place.class;
+        }
+    }
+
+    /// Tells the stream's class and those above of a packet that joined the stream's queue: as its
+    /// head if the queue was empty.
+    fn joined(&mut self, at_ns: u64, now_ns: u64, stream: StreamId, head: Head, was_empty: bool) {
         let place = self.leaves[stream.index()];
         self.advance_class(place.class, at_ns);
-        self.backlog_changed(place, self.backlog.queues.waiting(stream));
+        self.backlog_changed(place, self.backlog.waiting(stream));
         let node = &mut self.classes[place.class.index()].node;
         if was_empty {
-            let head = Head { arrival_ns: now_ns, bytes: packet.bytes };
             let open = self.backlog.stream_gates.admits(stream, head, now_ns);
-            let stamp = node.arrived(place.child, packet.bytes, open);
+            let stamp = node.arrived(place.child, head.bytes, open);
             node.became_backlogged(place.child, NewHead { head, stamp, open });
         } else {
             let active = node.active(place.child);
-            let stamp = node.arrived(place.child, packet.bytes, active);
+            let stamp = node.arrived(place.child, head.bytes, active);
             self.backlog.queues.stamp_last(stream, stamp);
         }
-        self.propagate_arrival(place.class, at_ns, now_ns, packet.bytes);
-        Ok(number)
+        self.propagate_arrival(place.class, at_ns, now_ns, head.bytes);
     }
 
     /// Propagates the arrival of a packet in `class` to the classes above.
@@ -258,7 +347,7 @@ impl Tree {
             let head = Head { arrival_ns: now_ns, bytes };
             below.waiting.packets += 1;
             below.waiting.bytes += u64::from(bytes);
-            let (active_below, waiting) = (below.node.any_active(), below.waiting);
+            let (active_below, waiting) = (below.node.any_active(), below.backlog());
             let Some(place) = below.parent else { return };
             self.advance_class(place.class, at_ns);
             self.backlog_changed(place, waiting);
@@ -291,12 +380,16 @@ impl Tree {
             self.charge_misses(self.with_deadlines[at], at_ns, now_ns, observer);
         }
         let stream = self.choose(at_ns, now_ns)?;
+        if self.backlog.flows.any() {
+            // The successor follows the head before it leaves, as in a queue.
+            self.commit(at_ns, now_ns, stream, observer);
+        }
         let place = self.leaves[stream.index()];
         let deadline_ns = self.classes[place.class.index()].node.deadline_ns(place.child);
         let (departure, next) =
             self.backlog.queues.pop(stream, now_ns, deadline_ns, Event::Sent)?;
         self.clock.send(at_ns, departure.bytes);
-        self.backlog_changed(place, self.backlog.queues.waiting(stream));
+        self.backlog_changed(place, self.backlog.waiting(stream));
         let node = &mut self.classes[place.class.index()].node;
         if node.served(place.child, now_ns) {
             observer.missed(stream, now_ns, 1, 0);
@@ -342,7 +435,7 @@ impl Tree {
             let Some(place) = below.parent else { return };
             let estimate = Head { arrival_ns: now_ns, bytes: sent.bytes };
             let next = (below.waiting.packets > 0).then_some(estimate);
-            let (active_below, waiting) = (below.node.any_active(), below.waiting);
+            let (active_below, waiting) = (below.node.any_active(), below.backlog());
             self.backlog.class_gates.spend(class.gate(), sent.bytes, now_ns);
             let mut held = false;
             let next = next.map(|head| {
@@ -389,10 +482,10 @@ impl Tree {
             let below = &mut self.classes[class.index()];
             below.waiting.packets -= packets;
             below.waiting.bytes -= bytes;
-            let (waiting, parent) = (below.waiting, below.parent);
+            let (waiting, backlog, parent) = (below.waiting, below.backlog(), below.parent);
             let Some(place) = parent else { return };
             self.advance_class(place.class, at_ns);
-            self.backlog_changed(place, waiting);
+            self.backlog_changed(place, backlog);
             if waiting.packets == 0 {
                 self.backlog.class_gates.cancel_opening(class.gate());
                 self.classes[place.class.index()].node.head_departed(place.child, None);
@@ -470,13 +563,13 @@ impl Tree {
     /// Panics if `stream` is not of this tree.
     #[must_use]
     pub fn waiting(&self, stream: StreamId) -> u32 {
-        self.backlog.queues.waiting(stream).packets
+        self.backlog.waiting(stream).packets
     }
 
     /// Returns the number of packets waiting in all streams.
     #[must_use]
     pub fn total_waiting(&self) -> u64 {
-        self.backlog.queues.total_waiting()
+        self.backlog.queues.total_waiting() + self.backlog.flows.total()
     }
 }
 
@@ -488,6 +581,17 @@ impl DynScheduler for Tree {
 
     fn enqueue(&mut self, now_ns: u64, stream: StreamId, packet: Packet) -> Result<u64, Departure> {
         Tree::enqueue(self, now_ns, stream, packet)
+    }
+
+    fn enqueue_flow(
+        &mut self,
+        now_ns: u64,
+        stream: StreamId,
+        packet: Packet,
+        flow: Flow,
+        observer: &mut dyn Observer,
+    ) -> Result<u64, Departure> {
+        Tree::enqueue_flow(self, now_ns, stream, packet, flow, observer)
     }
 
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure> {

@@ -4,11 +4,13 @@ use alloc::vec::Vec;
 
 use super::ClassId;
 use super::node::{AnyBacklog, AnyStamp};
-use crate::discipline::Head;
+use crate::contract::Contract;
+use crate::discipline::{Head, Waiting};
 use crate::gate::EligibilityGates;
 use crate::packet::{Departure, Event, StreamId};
 use crate::queue::Queues;
 use crate::selector::{NewHead, Observer};
+use crate::stream_flows::StreamFlows;
 
 /// A child of a class.
 #[derive(Clone, Copy, Debug)]
@@ -20,11 +22,24 @@ pub(super) enum Child {
 /// The queues of all streams and the gates of streams and classes.
 pub(super) struct ClassBacklog {
     pub(super) queues: Queues<AnyStamp>,
+    pub(super) flows: StreamFlows,
     pub(super) stream_gates: EligibilityGates,
     pub(super) class_gates: EligibilityGates,
 }
 
 impl ClassBacklog {
+    pub(super) fn add_stream(&mut self, stream: StreamId, contract: &Contract) {
+        self.flows.add_stream(stream, contract);
+        self.queues.add_stream(StreamFlows::queue_limit(contract));
+        self.stream_gates.add_stream(stream, contract);
+    }
+
+    /// Returns the backlog of a stream, its flows included.
+    pub(super) fn waiting(&self, stream: StreamId) -> Waiting {
+        let (queue, flows) = (self.queues.waiting(stream), self.flows.waiting(stream));
+        Waiting { packets: queue.packets + flows.packets, bytes: queue.bytes + flows.bytes }
+    }
+
     /// Returns a packet that became head-of-line as a `NewHead` for its class.
     pub(super) fn new_head(
         &mut self,

@@ -143,7 +143,7 @@ fn dual() -> impl Strategy<Value = (DualPi2Options, u64, u32)> {
 }
 
 /// Returns the parameters of the reference.
-fn spec(of: &FlowOptions) -> FlowSpec {
+pub(crate) fn spec(of: &FlowOptions) -> FlowSpec {
     let aqm = match of.aqm {
         Aqm::None | Aqm::DualPi2(_) => AqmSpec::None,
         Aqm::Codel(of) => AqmSpec::Codel(of.target_ns, of.interval_ns, of.ecn),

@@ -8,6 +8,7 @@ mod capped;
 mod catalogue;
 mod differential;
 mod fair;
+mod flow_trees;
 mod flows;
 mod gated;
 mod golden;
