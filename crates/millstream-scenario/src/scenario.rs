@@ -219,6 +219,8 @@ impl Scenario {
         };
         for class in &self.classes {
             let SchedulerConfig { discipline, structure, options } = &class.scheduler;
+            // A hop has a link of its own.
+            let options = &Options { link: root.options.link, ..options.clone() };
             let parent = id(&classes, class.parent);
             let contract = class.contract.clone();
             let added = tree.add_class(parent, contract, discipline, *structure, options);

@@ -131,7 +131,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             });
         }
     }
-    let network = network::network(&file, &streams, tree.children(None), &defaults, &mut problems);
+    let network = network::network(&file, &streams, &tree, &defaults, &mut problems);
     unsupported.report(&mut problems);
     if let (Some(fabric), true) = (&file.fabric, on_hilq) {
         let message = "structure hilq serves one link without credits, not a fabric";

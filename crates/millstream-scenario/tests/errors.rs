@@ -394,7 +394,14 @@ source = { kind = "echo", bytes = 64, interval = "10 ms", rtt = "20 ms" }
             "discipline = \"fifo\"",
             "discipline = \"dwcs\"\nstructure = \"rtl\"",
             "structure `rtl` beside hops",
-            "auto",
+            "one queue for each stream",
+            "\"bulk\"",
+        ),
+        (
+            "discipline = \"fifo\"",
+            "discipline = \"dwcs\"\nstructure = \"hilq\"",
+            "structure `hilq` beside hops",
+            "drops late packets",
             "\"bulk\"",
         ),
         (
@@ -483,6 +490,52 @@ source = { kind = "echo", bytes = 64, interval = "10 ms", rtt = "20 ms" }
         let once = |line: &&str| line.contains(message);
         assert_eq!(all.lines().filter(once).count(), 1, "{new}: {all}");
     }
+}
+
+/// Classes of a network: a stream that shares a queue is in the class of the queue, and a hop's own
+/// discipline is that of the root alone.
+#[test]
+fn a_stream_that_shares_a_queue_is_in_its_class() {
+    let network = r#"
+[scenario]
+duration = "1 s"
+[link]
+rate = "10 Mbps"
+[[hop]]
+name = "core"
+rate = "1 Gbps"
+discipline = "static-priority"
+[scheduler]
+discipline = "fifo"
+[[class]]
+name = "urgent"
+discipline = "edf"
+[[stream]]
+name = "bulk"
+class = "urgent"
+period = "10 ms"
+flows = {}
+source = { kind = "tcp", rtt = "20 ms" }
+[[stream]]
+name = "ping"
+shares = "bulk"
+source = { kind = "echo", bytes = 64, interval = "10 ms", rtt = "20 ms" }
+"#;
+    let scenario = parse(network).unwrap();
+    assert_eq!(scenario.streams[1].class, Some(0));
+    assert_eq!(scenario.scheduler().streams(), 2);
+    let hop = &scenario.network.as_ref().unwrap().hops[1];
+    assert_eq!(scenario.scheduler_of(hop).streams(), 2);
+    let own = network.replace("shares = \"bulk\"", "shares = \"bulk\"\nclass = \"urgent\"");
+    let (all, under) = problems(&own);
+    assert!(all.contains("`class` of a stream that shares the queue of `bulk`"), "{all}");
+    assert_eq!(under, "\"bulk\"");
+    let (all, under) = problems(&network.replace("\"static-priority\"", "\"edf\""));
+    assert!(all.contains("class `urgent` has no `period`"), "{all}");
+    assert_eq!(under, "\"urgent\"");
+    let fabric = "[fabric]\ntopology = { kind = \"fat-tree\", ports = 4 }\n[[hop]]";
+    let (all, _) = problems(&network.replace("[[hop]]", fabric));
+    assert!(all.contains("a fabric beside hops") && all.contains("loses no packet"), "{all}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use toml::Spanned;
 use super::contract::{self, ContractKeys, Defaults, IgnoredAttributes};
 use super::scheduler::{self, Keys};
 use crate::error::{Problem, list, nearest};
-use crate::file::File;
+use crate::file::{File, StreamTable};
 use crate::scenario::{Class, SchedulerConfig};
 
 /// The tree of classes and streams. Classes are numbered by depth, then by file order.
@@ -51,10 +51,17 @@ impl<'a> Tree<'a> {
         }
         let number = |position: Option<usize>| position.and_then(|position| numbers[position]);
         let parents: Vec<_> = order.iter().map(|position| number(above[*position])).collect();
-        let streams: Vec<_> = file
+        let own: Vec<_> = file
             .stream
             .iter()
             .map(|stream| number(named(&stream.get_ref().class, problems)))
+            .collect();
+        // A stream without a queue is where the queue is that it shares.
+        let streams: Vec<_> = file
+            .stream
+            .iter()
+            .zip(&own)
+            .map(|(stream, class)| shared(file, stream.get_ref()).map_or(*class, |at| own[at]))
             .collect();
         let mut children = vec![Vec::new(); order.len() + 1];
         let at = |class: Option<usize>| class.map_or(0, |class| class + 1);
@@ -114,6 +121,12 @@ impl<'a> Tree<'a> {
         }
         classes
     }
+}
+
+/// Returns the position of the stream whose queue `stream` shares, if it is in the file.
+fn shared(file: &File, stream: &StreamTable) -> Option<usize> {
+    let name = stream.shares.as_ref()?.get_ref();
+    file.stream.iter().position(|other| other.get_ref().name.get_ref() == name)
 }
 
 fn unknown_class(name: &Spanned<String>, known: &HashMap<&str, usize>) -> Problem {

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use toml::Spanned;
 
+use super::classes::Tree;
 use super::contract::{self, ContractKeys, Defaults};
 use super::scheduler::{self, Keys};
 use crate::error::{Problem, list, nearest};
@@ -33,12 +34,12 @@ fn is_requested(file: &File, streams: &[Stream]) -> bool {
         || streams.iter().any(|stream| stream.source.reacts())
 }
 
-/// Validates the network of a file; `None` without one. `names` are the children of its scheduler,
-/// and its streams are valid.
+/// Validates the network of a file; `None` without one. `tree` has its classes, and its streams are
+/// valid.
 pub(super) fn network(
     file: &File,
     streams: &[Stream],
-    names: &[&str],
+    tree: &Tree<'_>,
     defaults: &Defaults,
     problems: &mut Vec<Problem>,
 ) -> Option<Network> {
@@ -71,7 +72,7 @@ pub(super) fn network(
             name: name.to_owned(),
             direction: table.direction,
             link: Link { rate_bps: table.rate.0, overhead: table.overhead.bytes, credits: None },
-            scheduler: discipline(file, table, names, defaults, problems),
+            scheduler: discipline(file, table, tree, defaults, problems),
             delay_ns: table.delay.map_or(0, |delay| delay.0),
             loss: loss(table.loss.as_ref(), problems),
             queue: queue(table.queue.as_ref(), problems),
@@ -94,18 +95,20 @@ pub(super) fn network(
 fn discipline(
     file: &File,
     table: &HopTable,
-    streams: &[&str],
+    tree: &Tree<'_>,
     defaults: &Defaults,
     problems: &mut Vec<Problem>,
 ) -> Option<crate::scenario::SchedulerConfig> {
     let name = table.discipline.as_ref()?;
     let keys = Keys::of_hop(file, name, (table.rate.0, table.overhead.bytes));
-    let scheduler = scheduler::scheduler(&keys, streams, problems)?;
-    for stream in file.stream.iter().map(Spanned::get_ref) {
-        if stream.shares.is_none() {
-            let keys = ContractKeys::of_stream(stream);
-            contract::contract(&keys, Some(scheduler.discipline), defaults, problems);
-        }
+    let scheduler = scheduler::scheduler(&keys, tree.children(None), problems)?;
+    // Classes keep their disciplines; the hop's is that of the root.
+    let classes = file.class.iter().map(Spanned::get_ref).filter(|class| class.parent.is_none());
+    let streams = file.stream.iter().map(Spanned::get_ref).zip(tree.classes_of_streams());
+    let streams = streams.filter(|(stream, class)| class.is_none() && stream.shares.is_none());
+    let keys = classes.map(ContractKeys::of_class);
+    for keys in keys.chain(streams.map(|(stream, _)| ContractKeys::of_stream(stream))) {
+        contract::contract(&keys, Some(scheduler.discipline), defaults, problems);
     }
     Some(scheduler)
 }
@@ -117,15 +120,19 @@ fn refuse_combinations(file: &File, problems: &mut Vec<Problem>) {
         problems.push(Problem::new(span, message).help(help));
     };
     if let Some(fabric) = &file.fabric {
-        refuse(fabric.span(), "a fabric", "they need a scenario of links, without `[fabric]`");
+        let help = "a fabric loses no packet, so no queue is managed, and its sources do not \
+                    react: a scenario of links, without `[fabric]`";
+        refuse(fabric.span(), "a fabric", help);
     }
-    let structure = file.scheduler.structure.as_ref();
-    if let Some(name) = structure.filter(|name| matches!(name.get_ref().as_str(), "rtl" | "hilq")) {
-        let what = format!("structure `{}`", name.get_ref());
-        refuse(name.span(), &what, "structure = \"auto\"");
-    }
-    if let Some(class) = file.class.first() {
-        refuse(class.span(), "classes", "leave out the classes");
+    for (structure, why) in [
+        ("rtl", "the core has one queue for each stream, and one link"),
+        ("hilq", "it drops late packets, which flows and sources that react do not allow"),
+    ] {
+        let name = file.scheduler.structure.as_ref().filter(|name| name.get_ref() == structure);
+        if let Some(name) = name {
+            let help = format!("{why}: structure = \"auto\"");
+            refuse(name.span(), &format!("structure `{structure}`"), &help);
+        }
     }
     if file.link.credits.is_some() {
         let span = file.scheduler.discipline.span();
@@ -165,6 +172,7 @@ pub(super) fn shares(
         return None;
     }
     let own = [
+        ("class", table.class.is_some()),
         ("flows", table.flows.is_some()),
         ("aqm", table.aqm.is_some()),
         ("period", table.period.is_some()),

@@ -92,6 +92,16 @@ fn extreme_parameters_lose_no_packet() {
             one_of(&["", "delay = \"1 ns\"", "delay = \"400 ms\"", "overhead = 40"]),
             one_of(&["fifo", "wf2q+", "sfq", "drr", "lqf"]),
         );
+        let tree = one_of(&["", "tree"]) == "tree";
+        if tree {
+            for (class, parent) in [("a", ""), ("b", "parent = \"a\"")] {
+                text += &format!(
+                    "[[class]]\nname = \"{class}\"\n{parent}\ndiscipline = \"{}\"\n{}\n",
+                    one_of(&["fifo", "wf2q+", "drr", "lqf", "virtual-clock"]),
+                    one_of(&["", "max-rate = \"50 kbit/s\""]),
+                );
+            }
+        }
         let mut returns = false;
         for (hop, direction) in [("there", "forward"), ("back", "return")] {
             if one_of(&["", "yes"]) == "yes" {
@@ -113,9 +123,10 @@ fn extreme_parameters_lose_no_packet() {
         ];
         for stream in 0..3 {
             text += &format!(
-                "[[stream]]\nname = \"{stream}\"\n{}\n{}\nsource = {{ kind = \"tcp\", rtt = \
+                "[[stream]]\nname = \"{stream}\"\n{}\n{}\n{}\nsource = {{ kind = \"tcp\", rtt = \
                  \"{}\", control = \"{}\", bytes = {}, connections = {}, ack-every = {}, \
                  initial-window = {}, pacing = {}{} }}\n",
+                if tree { ["class = \"a\"", "class = \"b\"", ""][stream] } else { "" },
                 one_of(&queues),
                 if returns { one_of(&["", "direction = \"return\""]) } else { String::new() },
                 one_of(&["1 ns", "1 ms", "300 ms"]),
@@ -463,4 +474,35 @@ fn adaptive_video_follows_its_link() {
     let full = run_on("rate = \"4 Mbit/s\"\nqueue = 125", "");
     assert!((2_000_000..4_000_000).contains(&rate_bps(&full)), "{}", rate_bps(&full));
     assert!(full.source("video").rate_changes > 4);
+}
+
+/// Two classes of equal weight share the link equally on both hops, whatever is in them. Within a
+/// class, a ping passes four connections if they are queued by flow.
+#[test]
+fn classes_of_a_network_share_by_weight_and_have_flows() {
+    let text = |keys: &str| {
+        let tcp = |connections| {
+            format!("source = {{ kind = \"tcp\", rtt = \"20 ms\", connections = {connections} }}\n")
+        };
+        let class = |name| format!("[[class]]\nname = \"{name}\"\ndiscipline = \"wf2q+\"\n");
+        let rest = format!(
+            "{}{}[[hop]]\nname = \"next\"\nrate = \"12 Mbit/s\"\n[[stream]]\nname = \"many\"\n\
+             class = \"home\"\n{keys}queue = 200\n{}[[stream]]\nname = \"ping\"\nshares = \
+             \"many\"\nsource = {{ kind = \"echo\", bytes = 64, interval = \"50 ms\", rtt = \"20 \
+             ms\" }}\n[[stream]]\nname = \"one\"\nclass = \"guests\"\nqueue = 50\n{}",
+            class("home"),
+            class("guests"),
+            tcp(4),
+            tcp(1),
+        );
+        on_link("rate = \"10 Mbit/s\"", "wf2q+", &rest)
+    };
+    let results = |keys: &str| {
+        let journal = run(&text(keys));
+        let goodput = |name| journal.source(name).delivered_bytes / 25_000;
+        let ping = &journal.source("ping").rtt;
+        (goodput("many"), goodput("one"), ping.p99_ns / MS)
+    };
+    assert_eq!(results("flows = {}\n"), (481, 484, 29));
+    assert_eq!(results(""), (490, 484, 483));
 }

@@ -118,15 +118,34 @@ impl Draw {
             self.below(40),
             self.below(9_000),
         );
+        let tree = self.once_in(3);
+        for class in ["left", "right"].into_iter().filter(|_| tree) {
+            let discipline = self.one_of(&["wf2q+", "scfq", "drr", "static-priority", "edf"]);
+            let _ = write!(
+                text,
+                "\n[[class]]\nname = \"{class}\"\ndiscipline = \"{discipline}\"\nweight = {}\n\
+                 priority = {}\nperiod = \"{} us\"\n",
+                1 + self.below(8),
+                self.below(3),
+                500 + self.below(9_000),
+            );
+        }
+        // Each class has a stream.
+        let class = |draw: &mut Self, stream, first| match (tree, stream) {
+            (false, _) => "",
+            (true, 0) => first,
+            (true, _) => draw.one_of(&["", "class = \"left\"\n", "class = \"right\"\n"]),
+        };
         for stream in 0..self.below(3) + 1 {
             let kbps = 1 + self.below(mbps * 1_000 / 8);
             let kind = self.one_of(&["cbr", "cbr", "poisson"]);
             let bytes = 40 + self.below(1_400);
+            let class = class(self, stream, "class = \"left\"\n");
             let _ = write!(
                 text,
-                "\n[[stream]]\nname = \"contract{stream}\"\nweight = {}\npriority = {}\nperiod = \
-                 \"{} us\"\nsource = {{ kind = \"{kind}\", bytes = {bytes}, rate = \"{kbps} \
-                 kbps\" }}\n",
+                "\n[[stream]]\nname = \"contract{stream}\"\n{class}weight = {}\npriority = {}\n\
+                 period = \"{} us\"\nsource = {{ kind = \"{kind}\", bytes = {bytes}, rate = \
+                 \"{kbps} kbps\" }}\n",
                 1 + self.below(8),
                 self.below(3),
                 bytes * 8_000 / kbps.max(1) + 1,
@@ -135,10 +154,11 @@ impl Draw {
         for stream in 0..self.below(2) + 1 {
             let (flows, queue) = (self.one_of(&["", "flows = {}\n", "aqm = \"codel\"\n"]), 20);
             let control = self.one_of(&["reno", "cubic", "dctcp", "prague"]);
+            let class = class(self, stream, "class = \"right\"\n");
             let _ = write!(
                 text,
-                "\n[[stream]]\nname = \"bulk{stream}\"\nweight = {}\npriority = {}\nperiod = \
-                 \"10 ms\"\nqueue = {}\n{flows}\
+                "\n[[stream]]\nname = \"bulk{stream}\"\n{class}weight = {}\npriority = {}\n\
+                 period = \"10 ms\"\nqueue = {}\n{flows}\
                  source = {{ kind = \"tcp\", connections = {}, control = \
                  \"{control}\", rtt = \"{} us\", bytes = {} }}\n",
                 1 + self.below(4),
