@@ -435,7 +435,7 @@ pub(crate) struct SourceTable {
     #[schemars(with = "Option<Size>")]
     pub(crate) receive_window: Option<Spanned<Size>>,
     /// TCP: whether packets are spaced at the rate of the window; default false, with `control =
-    /// "prague"` true.
+    /// "prague"` or "bbr" true.
     #[schemars(with = "Option<bool>")]
     pub(crate) pacing: Option<Spanned<bool>>,
     /// TCP: whether packets are ECN-capable; default false, with `control = "dctcp"` or "prague"

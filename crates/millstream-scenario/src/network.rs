@@ -65,6 +65,8 @@ pub enum CongestionControl {
     Dctcp,
     /// As DCTCP, with ECT(1) and pacing, for the shallow queue of L4S (RFC 9330).
     Prague,
+    /// BBRv3 (draft-ietf-ccwg-bbr): a model of the path, and pacing.
+    Bbr,
 }
 
 /// TCP connections with the same parameters.

@@ -385,6 +385,13 @@ source = { kind = "echo", bytes = 64, interval = "10 ms", rtt = "20 ms" }
         ),
         (
             r#"kind = "tcp", "#,
+            r#"kind = "tcp", pacing = false, control = "bbr", "#,
+            "control = \"bbr\" without pacing",
+            "leave out `pacing`",
+            "false",
+        ),
+        (
+            r#"kind = "tcp", "#,
             r#"kind = "tcp", bytes = 52, "#,
             "packets of 52",
             "from 53 to 65535",

@@ -21,6 +21,7 @@
 //! transfer or object, and limited reassembly buffers.
 
 mod adaptive;
+mod bbr;
 mod connection;
 mod control;
 mod hop;

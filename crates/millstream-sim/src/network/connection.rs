@@ -32,6 +32,8 @@ pub(super) struct Connection<'a> {
     pub(super) member: u32,
     /// The hash of its flow.
     pub(super) flow: u32,
+    /// The seed of the random times of its transfers.
+    seed: u64,
     /// The number of the present transfer; packets of others are stale.
     pub(super) transfer: u32,
     pub(super) state: State,
@@ -70,7 +72,7 @@ impl<'a> Connection<'a> {
     pub(super) fn new(
         tcp: &'a Tcp,
         stream: u32,
-        flow: u32,
+        (flow, seed): (u32, u64),
         stop_ns: u64,
         client: Option<u32>,
     ) -> Self {
@@ -79,9 +81,10 @@ impl<'a> Connection<'a> {
             stream,
             member: 0,
             flow,
+            seed,
             transfer: 0,
             state: State::Idle,
-            sender: Sender::new(tcp, 0),
+            sender: Sender::new(tcp, 0, seed),
             receiver: Receiver::new(tcp.ack_every),
             objects: Vec::new(),
             size_bytes: 0,
@@ -106,7 +109,7 @@ impl<'a> Connection<'a> {
         let end = bytes.map_or(u32::MAX, |bytes| self.add_object(bytes));
         // A client requests each object, and the server sends no packet before.
         let end = if self.client.is_some() { 0 } else { end };
-        self.sender = Sender::new(self.tcp, end);
+        self.sender = Sender::new(self.tcp, end, self.seed.wrapping_add(self.transfer.into()));
         self.receiver = Receiver::new(self.tcp.ack_every);
         self.request.times = RoundTrip::new(self.tcp.min_rto_ns);
         self.began_ns = now_ns;

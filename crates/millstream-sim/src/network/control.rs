@@ -4,6 +4,8 @@
 
 use millstream_scenario::CongestionControl;
 
+use super::bbr::Bbr;
+
 /// A packet, in the unit of windows.
 pub(super) const PACKET: u64 = 1 << 16;
 
@@ -14,11 +16,15 @@ pub(super) enum Control {
     Cubic(Cubic),
     /// DCTCP and Prague.
     Scalable(Scalable),
+    /// A model of the path, which decides the window and the pace.
+    Bbr(Box<Bbr>),
 }
 
 impl Control {
-    pub(super) fn new(name: CongestionControl) -> Self {
+    /// Returns the state of a new connection; `seed` is that of its random times.
+    pub(super) fn new(name: CongestionControl, initial_window: u32, seed: u64) -> Self {
         match name {
+            CongestionControl::Bbr => Self::Bbr(Box::new(Bbr::new(initial_window, seed))),
             CongestionControl::Reno => Self::Reno,
             CongestionControl::Cubic => Self::Cubic(Cubic::default()),
             CongestionControl::Dctcp | CongestionControl::Prague => {
@@ -27,12 +33,18 @@ impl Control {
         }
     }
 
+    /// Returns the model of the path, if it has one.
+    pub(super) fn model(&mut self) -> Option<&mut Bbr> {
+        if let Self::Bbr(bbr) = self { Some(bbr) } else { None }
+    }
+
     /// Returns the window after `acked` packets were acknowledged in congestion avoidance.
     pub(super) fn grown(&mut self, window: u64, acked: u64, now_ns: u64, rtt_ns: u64) -> u64 {
         match self {
             // A packet for each window of acknowledged packets (RFC 5681, section 3.1; RFC 3465).
             Self::Reno | Self::Scalable(_) => window + acked * PACKET * PACKET / window.max(1),
             Self::Cubic(cubic) => cubic.grown(window, acked, now_ns, rtt_ns),
+            Self::Bbr(bbr) => bbr.window(),
         }
     }
 
@@ -41,6 +53,7 @@ impl Control {
         let reduced = match self {
             Self::Reno | Self::Scalable(_) => window / 2,
             Self::Cubic(cubic) => cubic.reduced(window),
+            Self::Bbr(bbr) => bbr.window(),
         };
         reduced.max(2 * PACKET)
     }
@@ -49,7 +62,7 @@ impl Control {
     pub(super) fn after_marks(&mut self, window: u64) -> u64 {
         match self {
             Self::Scalable(of) => (window - window * of.alpha / (2 * ALPHA_ONE)).max(2 * PACKET),
-            Self::Reno | Self::Cubic(_) => self.after_loss(window),
+            Self::Reno | Self::Cubic(_) | Self::Bbr(_) => self.after_loss(window),
         }
     }
 
@@ -161,7 +174,7 @@ mod tests {
 
     #[test]
     fn reno_grows_by_a_packet_per_window() {
-        let mut reno = Control::new(CongestionControl::Reno);
+        let mut reno = Control::new(CongestionControl::Reno, 10, 1);
         let mut window = 10 * PACKET;
         for _ in 0..10 {
             window = reno.grown(window, 1, 0, 100 * MS);
@@ -221,7 +234,7 @@ mod tests {
     /// RFC 8257, section 3.3: α moves by a sixteenth of the share of marked packets.
     #[test]
     fn dctcp_reduces_by_half_of_the_marked_share() {
-        let mut control = Control::new(CongestionControl::Dctcp);
+        let mut control = Control::new(CongestionControl::Dctcp, 10, 1);
         assert_eq!(control.after_marks(100 * PACKET), 50 * PACKET);
         for _ in 0..400 {
             control.round_ended(100, 25);

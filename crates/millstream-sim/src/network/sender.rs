@@ -13,6 +13,7 @@
 
 use millstream_scenario::{CongestionControl, Tcp};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::control::{Control, PACKET};
 use super::hystart::{Growth, Hystart};
@@ -88,8 +89,9 @@ struct Marks {
 }
 
 impl Sender {
-    /// Returns the sender of a new connection that transfers this number of packets.
-    pub(super) fn new(tcp: &Tcp, packets: u32) -> Self {
+    /// Returns the sender of a new connection that transfers this number of packets; `seed` is that
+    /// of its random times.
+    pub(super) fn new(tcp: &Tcp, packets: u32, seed: u64) -> Self {
         Self {
             packets,
             receive_window: tcp.receive_window,
@@ -103,7 +105,7 @@ impl Sender {
             lost_again: VecDeque::new(),
             window: u64::from(tcp.initial_window) * PACKET,
             slow_start_threshold: u64::MAX,
-            control: Control::new(tcp.control),
+            control: Control::new(tcp.control, tcp.initial_window, seed),
             hystart: (tcp.hystart && tcp.control != CongestionControl::Prague)
                 .then(Hystart::default),
             recovery: Recovery::None,
@@ -122,9 +124,12 @@ impl Sender {
         self.packets = self.packets.max(end);
     }
 
-    /// Adds the round-trip time of the handshake.
-    pub(super) fn connected(&mut self, rtt_ns: u64) {
+    /// Adds the round-trip time of the handshake, which ended at `now_ns`.
+    pub(super) fn connected(&mut self, rtt_ns: u64, now_ns: u64) {
         self.times.add(rtt_ns);
+        if let Some(model) = self.control.model() {
+            model.connected(now_ns, rtt_ns);
+        }
     }
 
     /// Returns whether everything was acknowledged.
@@ -151,13 +156,22 @@ impl Sender {
     pub(super) fn next_packet(&mut self, now_ns: u64) -> Option<u32> {
         self.waits_for_pace = false;
         if u64::from(self.in_flight()) >= self.window / PACKET {
+            if let Some(model) = self.control.model() {
+                model.limited_by_window();
+            }
             return None;
         }
         let again = self.lost_again.front().copied();
         let resend = self.sacked.first_gap(self.retransmitted.max(self.una));
         let resend = (resend < self.lost_edge).then_some(resend);
         let new = self.next < self.packets && self.next - self.una < self.receive_window;
-        let number = again.or(resend).or(new.then_some(self.next))?;
+        let Some(number) = again.or(resend).or(new.then_some(self.next)) else {
+            let in_flight = self.in_flight();
+            if let Some(model) = self.control.model().filter(|_| self.next >= self.packets) {
+                model.limited_by_source(in_flight);
+            }
+            return None;
+        };
         if self.pacing {
             if now_ns < self.paced_ns {
                 self.waits_for_pace = true;
@@ -182,12 +196,19 @@ impl Sender {
         if self.timeout_ns == u64::MAX {
             self.timeout_ns = now_ns + self.times.timeout_ns();
         }
+        let in_flight = self.in_flight();
+        if let Some(model) = self.control.model() {
+            model.sent(number, in_flight, now_ns);
+        }
         Some(number)
     }
 
     /// Returns the time between paced packets, ns: at twice the window per round trip in slow
-    /// start, then at 1.2 times.
-    fn pace_ns(&self) -> u64 {
+    /// start, then at 1.2 times; or that of a model.
+    fn pace_ns(&mut self) -> u64 {
+        if let Some(model) = self.control.model() {
+            return model.pace_ns();
+        }
         let rtt_ns = u128::from(self.times.smoothed_ns().unwrap_or(0));
         let (times, of) = if self.window < self.slow_start_threshold { (2, 1) } else { (6, 5) };
         let pace_ns = rtt_ns * u128::from(PACKET) * of / (u128::from(self.window.max(1)) * times);
@@ -212,8 +233,13 @@ impl Sender {
             self.slow_start_threshold = self.control.after_loss(self.window);
         }
         self.window = PACKET;
+        let in_recovery = self.recovery != Recovery::None;
         self.recovery = Recovery::Timeout { point: self.next };
         self.hystart = None;
+        self.report_losses(self.una..self.next, now_ns);
+        if let Some(model) = self.control.model() {
+            model.timed_out(in_recovery);
+        }
         self.lost_edge = self.next;
         self.retransmitted = self.una;
         self.resent.clear();
@@ -223,6 +249,7 @@ impl Sender {
     /// Takes an acknowledgement; returns the round-trip time that it measures, ns.
     pub(super) fn acknowledged(&mut self, ack: &Ack, now_ns: u64) -> Option<u64> {
         let was_limited = u64::from(self.in_flight()) + 1 >= self.window / PACKET;
+        self.report_deliveries(ack, now_ns);
         let advanced = ack.cumulative.saturating_sub(self.una);
         let mut delivered = u64::from(advanced);
         if advanced > 0 {
@@ -236,11 +263,12 @@ impl Sender {
         if let Some(rtt_ns) = rtt_ns {
             self.times.add(rtt_ns);
         }
-        self.find_losses();
+        self.find_losses(now_ns);
         let marked = ack.marks.wrapping_sub(self.marks.total);
         self.marks.total = ack.marks;
         let ended = self.end_recovery();
         match self.recovery {
+            _ if self.control.model().is_some() => self.follow_model(marked, now_ns),
             Recovery::Fast { .. } => self.reduce(delivered),
             _ if self.lost_edge > self.una && self.recovery == Recovery::None => {
                 self.enter_recovery(delivered);
@@ -262,21 +290,64 @@ impl Sender {
     }
 
     /// Moves the lost edge, and finds retransmissions that were lost.
-    fn find_losses(&mut self) {
+    fn find_losses(&mut self, now_ns: u64) {
         let Some(third) = self.sacked.below_top(DUPLICATE_THRESHOLD - 1) else {
             self.lost_edge = self.lost_edge.max(self.una);
             self.retransmitted = self.retransmitted.max(self.una);
-            self.drop_resent(self.una);
+            self.drop_resent(self.una, now_ns);
             return;
         };
+        self.report_losses(self.lost_edge.max(self.una)..third, now_ns);
         self.lost_edge = self.lost_edge.max(third);
         self.retransmitted = self.retransmitted.max(self.una);
-        self.drop_resent(third);
+        self.drop_resent(third, now_ns);
+    }
+
+    /// Tells a model which packets an acknowledgement newly covers.
+    fn report_deliveries(&mut self, ack: &Ack, now_ns: u64) {
+        let Some(model) = self.control.model() else { return };
+        for number in self.una..ack.cumulative {
+            model.delivered(number, now_ns);
+        }
+        for (from, to) in ack.blocks {
+            let mut number = from.max(self.una).max(ack.cumulative);
+            while number < to {
+                if let Some((_, end)) = self.sacked.containing(number) {
+                    number = end;
+                } else {
+                    model.delivered(number, now_ns);
+                    number += 1;
+                }
+            }
+        }
+    }
+
+    /// Tells a model which of `packets` are lost: those that were not acknowledged.
+    fn report_losses(&mut self, packets: Range<u32>, now_ns: u64) {
+        let Some(model) = self.control.model() else { return };
+        for number in packets {
+            if self.sacked.containing(number).is_none() {
+                model.lost(number, now_ns);
+            }
+        }
+    }
+
+    /// Takes the window of a model after an acknowledgement.
+    fn follow_model(&mut self, marked: u32, now_ns: u64) {
+        let in_flight = self.in_flight();
+        let Some(model) = self.control.model() else { return };
+        if self.recovery == Recovery::None && self.lost_edge > self.una {
+            self.recovery = Recovery::Fast { point: self.next, delivered: 0, out: 0, flight: 0 };
+            model.recovery_began();
+        }
+        model.marked(marked, now_ns);
+        model.acknowledged(in_flight, now_ns);
+        self.window = model.window();
     }
 
     /// Forgets retransmissions that were sent before `arrived`; those not acknowledged are lost
     /// again.
-    fn drop_resent(&mut self, arrived: u32) {
+    fn drop_resent(&mut self, arrived: u32, now_ns: u64) {
         while let Some((number, after)) = self.resent.front().copied() {
             let is_known = number < self.una || self.sacked.containing(number).is_some();
             if !is_known {
@@ -284,6 +355,9 @@ impl Sender {
                     break;
                 }
                 self.lost_again.push_back(number);
+                if let Some(model) = self.control.model() {
+                    model.lost(number, now_ns);
+                }
             }
             self.resent.pop_front();
         }
@@ -323,13 +397,21 @@ impl Sender {
             Recovery::Fast { point, .. } if self.una >= point => {
                 self.window = self.slow_start_threshold;
                 self.recovery = Recovery::None;
+                self.tell_recovery_ended();
                 true
             }
             Recovery::Timeout { point } if self.una >= point => {
                 self.recovery = Recovery::None;
+                self.tell_recovery_ended();
                 false
             }
             _ => false,
+        }
+    }
+
+    fn tell_recovery_ended(&mut self) {
+        if let Some(model) = self.control.model() {
+            model.recovery_ended();
         }
     }
 

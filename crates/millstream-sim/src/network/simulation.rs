@@ -173,7 +173,8 @@ impl<'a, L: Listener> Simulation<'a, L> {
         let by = self.scenario.streams[queue as usize].flow_by;
         let flow = flow_hash(stream, if by == FlowBy::FiveTuple { member } else { 0 });
         let number = u32::try_from(self.connections.len()).unwrap_or(u32::MAX);
-        self.connections.push(Connection::new(tcp, stream, flow, stop_ns, client));
+        let seed = self.scenario.seed.wrapping_add(u64::from(flow_hash(stream, member)) << 32);
+        self.connections.push(Connection::new(tcp, stream, (flow, seed), stop_ns, client));
         number
     }
 

@@ -1,5 +1,6 @@
 //! Links in series, and sources that react.
 
+mod bbr;
 mod captures;
 mod transfers;
 
@@ -122,6 +123,7 @@ fn extreme_parameters_lose_no_packet() {
             "max-rate = \"90 kbit/s\"",
         ];
         for stream in 0..3 {
+            let control = one_of(&["reno", "cubic", "dctcp", "prague", "bbr"]);
             text += &format!(
                 "[[stream]]\nname = \"{stream}\"\n{}\n{}\n{}\nsource = {{ kind = \"tcp\", rtt = \
                  \"{}\", control = \"{}\", bytes = {}, connections = {}, ack-every = {}, \
@@ -130,12 +132,12 @@ fn extreme_parameters_lose_no_packet() {
                 one_of(&queues),
                 if returns { one_of(&["", "direction = \"return\""]) } else { String::new() },
                 one_of(&["1 ns", "1 ms", "300 ms"]),
-                one_of(&["reno", "cubic", "dctcp", "prague"]),
+                control,
                 one_of(&["53", "576", "9000"]),
                 one_of(&["1", "3"]),
                 one_of(&["1", "2", "64"]),
                 one_of(&["1", "10", "500"]),
-                one_of(&["true", "false"]),
+                if control == "bbr" { "true".into() } else { one_of(&["true", "false"]) },
                 one_of(&[
                     "",
                     ", transfer = \"1 B\", pause = \"1 ms\"",

@@ -58,6 +58,14 @@ fn connections(
         let help = "leave out `ecn`, or choose control = \"cubic\"";
         problems.push(Problem::new(given.span(), message).help(help));
     }
+    let paces = matches!(control, CongestionControl::Prague | CongestionControl::Bbr);
+    if let Some(given) =
+        keys.pacing.as_ref().filter(|given| control == CongestionControl::Bbr && !*given.get_ref())
+    {
+        let message = "control = \"bbr\" without pacing";
+        let help = "leave out `pacing`: its pace is that of its model";
+        problems.push(Problem::new(given.span(), message).help(help));
+    }
     let receive = keys.receive_window.as_ref().map_or(RECEIVE_WINDOW, |size| size.get_ref().0);
     let receive_window = receive.div_ceil(segment_bytes).max(1);
     Some(Tcp {
@@ -73,7 +81,7 @@ fn connections(
             problems,
         ),
         receive_window: u32::try_from(receive_window).unwrap_or(u32::MAX),
-        pacing: is_set(&keys.pacing, control == CongestionControl::Prague),
+        pacing: is_set(&keys.pacing, paces),
         ecn,
         hystart: is_set(&keys.hystart, true),
         ack_every: check_range(keys.ack_every.as_ref(), 2, 1..=64, "`ack-every`", problems),

@@ -52,7 +52,7 @@ fn deliver(
 
 #[test]
 fn slow_start_doubles_the_window_in_a_round_trip() {
-    let (mut sender, mut receiver) = (Sender::new(&tcp(), u32::MAX), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), u32::MAX, 1), Receiver::new(1));
     let first = send(&mut sender, 0);
     assert_eq!(first, (0..10).collect::<Vec<_>>());
     let second = deliver((&mut sender, &mut receiver), &first, &[], (0, 100 * MS));
@@ -65,7 +65,7 @@ fn slow_start_doubles_the_window_in_a_round_trip() {
 /// RFC 6675: the third packet above the gap shows the loss, which is repaired without a timeout.
 #[test]
 fn a_lost_packet_is_sent_again_after_three_later_ones() {
-    let (mut sender, mut receiver) = (Sender::new(&tcp(), u32::MAX), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), u32::MAX, 1), Receiver::new(1));
     let first = send(&mut sender, 0);
     let sent = deliver((&mut sender, &mut receiver), &first, &[2], (0, 100 * MS));
     // Two acknowledgements in slow start send 2 packets each. Two selective ones send a packet each
@@ -85,7 +85,7 @@ fn a_lost_packet_is_sent_again_after_three_later_ones() {
 #[test]
 fn a_recovery_halves_what_is_in_flight() {
     let options = Tcp { initial_window: 100, ..tcp() };
-    let (mut sender, mut receiver) = (Sender::new(&options, u32::MAX), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&options, u32::MAX, 1), Receiver::new(1));
     let first = send(&mut sender, 0);
     let sent = deliver((&mut sender, &mut receiver), &first, &[0], (0, 100 * MS));
     assert!((50..=54).contains(&sent.len()), "{}", sent.len());
@@ -95,7 +95,7 @@ fn a_recovery_halves_what_is_in_flight() {
 #[test]
 fn a_lost_retransmission_is_found_without_a_timeout() {
     let options = Tcp { initial_window: 20, ..tcp() };
-    let (mut sender, mut receiver) = (Sender::new(&options, u32::MAX), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&options, u32::MAX, 1), Receiver::new(1));
     let first = send(&mut sender, 0);
     let second = deliver((&mut sender, &mut receiver), &first, &[5], (0, 100 * MS));
     assert!(second.contains(&5));
@@ -108,8 +108,8 @@ fn a_lost_retransmission_is_found_without_a_timeout() {
 
 #[test]
 fn a_timeout_sends_everything_again_in_slow_start() {
-    let (mut sender, mut receiver) = (Sender::new(&tcp(), u32::MAX), Receiver::new(1));
-    sender.connected(100 * MS);
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), u32::MAX, 1), Receiver::new(1));
+    sender.connected(100 * MS, 0);
     send(&mut sender, 0);
     assert_eq!(sender.timer_ns(), 300 * MS);
     sender.timer(300 * MS);
@@ -125,7 +125,7 @@ fn a_timeout_sends_everything_again_in_slow_start() {
 
 #[test]
 fn a_transfer_ends_when_all_its_packets_are_acknowledged() {
-    let (mut sender, mut receiver) = (Sender::new(&tcp(), 7), Receiver::new(1));
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), 7, 1), Receiver::new(1));
     let packets = send(&mut sender, 0);
     assert_eq!(packets.len(), 7);
     assert!(!sender.is_complete());
@@ -137,8 +137,8 @@ fn a_transfer_ends_when_all_its_packets_are_acknowledged() {
 #[test]
 fn paced_packets_leave_at_twice_the_window_per_round_trip_in_slow_start() {
     let options = Tcp { pacing: true, ..tcp() };
-    let mut sender = Sender::new(&options, u32::MAX);
-    sender.connected(100 * MS);
+    let mut sender = Sender::new(&options, u32::MAX, 1);
+    sender.connected(100 * MS, 0);
     assert_eq!(send(&mut sender, 0), [0]);
     assert_eq!(sender.timer_ns(), 5 * MS);
     assert_eq!(send(&mut sender, 5 * MS), [1]);
@@ -149,7 +149,7 @@ fn paced_packets_leave_at_twice_the_window_per_round_trip_in_slow_start() {
 #[test]
 fn marks_reduce_the_window_once_per_round_trip() {
     let options = Tcp { control: CongestionControl::Cubic, ecn: true, ..tcp() };
-    let mut sender = Sender::new(&options, u32::MAX);
+    let mut sender = Sender::new(&options, u32::MAX, 1);
     send(&mut sender, 0);
     for packet in 0..5 {
         let ack = Ack { cumulative: packet + 1, marks: packet + 1, ..Ack::default() };

@@ -161,7 +161,7 @@ impl<L: Listener> Simulation<'_, L> {
         let sender = &mut self.connections[number as usize].sender;
         sender.extend(end);
         if let Some(answered_ns) = answered_ns {
-            sender.connected(self.now_ns - answered_ns);
+            sender.connected(self.now_ns - answered_ns, self.now_ns);
         }
         self.send_data(number);
         self.arm(number);
@@ -376,7 +376,7 @@ impl<L: Listener> Simulation<'_, L> {
                 let connection = &mut self.connections[of as usize];
                 if matches!(connection.state, State::Opening { .. }) {
                     connection.state = State::Open;
-                    connection.sender.connected(now_ns - sent_ns);
+                    connection.sender.connected(now_ns - sent_ns, now_ns);
                     self.send_data(of);
                     self.arm(of);
                 }
