@@ -16,8 +16,7 @@
 //! Events of one instant are processed in this order: timers and arrivals in the order in which
 //! they were scheduled, arrivals of the feed, decisions.
 //!
-//! Not modelled: the tail loss probe and the time-based loss detection of RFC 8985 (after the loss
-//! of its last packets, a connection waits for its timeout), short segments except the last of a
+//! Not modelled: the time-based loss detection of RFC 8985, short segments except the last of a
 //! transfer or object, and limited reassembly buffers.
 
 mod adaptive;

@@ -5,7 +5,7 @@ use millstream_scenario::Tcp;
 use super::ranges::Ranges;
 
 /// The longest that an acknowledgement waits for another packet, ns.
-const DELAY_NS: u64 = 40_000_000;
+pub(super) const DELAY_NS: u64 = 40_000_000;
 
 /// An acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The sender of a TCP connection: loss recovery by selective acknowledgements (RFC 6675),
-//! proportional rate reduction (RFC 6937), and timeouts (RFC 6298).
+//! proportional rate reduction (RFC 6937), tail loss probes (RFC 8985, section 7), and timeouts
+//! (RFC 6298).
 //!
 //! ```text
 //!      una          retransmitted     lost edge          next
@@ -9,7 +10,10 @@
 //!
 //! A packet below the lost edge that is not acknowledged is lost: three later packets have arrived,
 //! or the timeout has expired. A retransmission is lost again if three packets that were sent after
-//! it have arrived. Sequence numbers count packets, since all packets of a connection are equal.
+//! it have arrived. If acknowledgements stay away for two round trips, a probe is sent; if it
+//! arrives, all packets sent before it are lost that have not arrived. Packets of a connection keep
+//! their order, so the reordering window of RFC 8985 would have no effect. Sequence numbers count
+//! packets, since all packets of a connection are equal.
 
 use millstream_scenario::{CongestionControl, Tcp};
 use std::collections::VecDeque;
@@ -18,7 +22,7 @@ use std::ops::Range;
 use super::control::{Control, PACKET};
 use super::hystart::{Growth, Hystart};
 use super::ranges::Ranges;
-use super::receiver::Ack;
+use super::receiver::{Ack, DELAY_NS};
 use super::round_trip::RoundTrip;
 
 /// The packets above a packet that must have arrived before it is lost: `DupThresh`.
@@ -49,6 +53,11 @@ pub(super) struct Sender {
     times: RoundTrip,
     /// When the timeout expires; `u64::MAX`: nothing is in flight.
     timeout_ns: u64,
+    /// When a probe is sent; `u64::MAX`: not before an acknowledgement or new data.
+    probe_ns: u64,
+    /// Whether the next packet is a probe.
+    probes: bool,
+    probe: Option<Probe>,
     /// When the next packet may be sent, with pacing.
     paced_ns: u64,
     /// Whether only pacing held back the last packet.
@@ -74,6 +83,15 @@ enum Recovery {
     Timeout {
         point: u32,
     },
+}
+
+/// A tail loss probe whose acknowledgement is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Probe {
+    /// The packet after it, which was `next`.
+    end: u32,
+    /// Whether its packet was sent before: its arrival may repair a loss.
+    is_resent: bool,
 }
 
 /// The marks that the receiver reported.
@@ -111,6 +129,9 @@ impl Sender {
             recovery: Recovery::None,
             times: RoundTrip::new(tcp.min_rto_ns),
             timeout_ns: u64::MAX,
+            probe_ns: u64::MAX,
+            probes: false,
+            probe: None,
             paced_ns: 0,
             waits_for_pace: false,
             marks: Marks::default(),
@@ -155,6 +176,9 @@ impl Sender {
     /// the data permits none.
     pub(super) fn next_packet(&mut self, now_ns: u64) -> Option<u32> {
         self.waits_for_pace = false;
+        if std::mem::take(&mut self.probes) {
+            return self.next_probe(now_ns);
+        }
         if u64::from(self.in_flight()) >= self.window / PACKET {
             if let Some(model) = self.control.model() {
                 model.limited_by_window();
@@ -196,11 +220,52 @@ impl Sender {
         if self.timeout_ns == u64::MAX {
             self.timeout_ns = now_ns + self.times.timeout_ns();
         }
+        if again.is_none() && resend.is_none() {
+            self.schedule_probe(now_ns);
+        }
+        self.tell_sent(number, now_ns);
+        Some(number)
+    }
+
+    /// Returns the packet of a probe, whatever the window and the pace permit: new data, or the
+    /// last packet again.
+    fn next_probe(&mut self, now_ns: u64) -> Option<u32> {
+        if self.una == self.next {
+            return None;
+        }
+        let is_new = self.next < self.packets && self.next - self.una < self.receive_window;
+        if is_new {
+            self.next += 1;
+        } else {
+            self.retransmissions += 1;
+        }
+        self.probe = Some(Probe { end: self.next, is_resent: !is_new });
+        self.timeout_ns = now_ns + self.times.timeout_ns();
+        let number = self.next - 1;
+        self.tell_sent(number, now_ns);
+        Some(number)
+    }
+
+    /// Tells a model that a packet is sent.
+    fn tell_sent(&mut self, number: u32, now_ns: u64) {
         let in_flight = self.in_flight();
         if let Some(model) = self.control.model() {
             model.sent(number, in_flight, now_ns);
         }
-        Some(number)
+    }
+
+    /// Schedules a probe after new data or an acknowledgement (RFC 8985, section 7.2), also if
+    /// packets were acknowledged selectively: there is no timer of RACK that would find losses. It
+    /// is sent instead of an earlier timeout.
+    fn schedule_probe(&mut self, now_ns: u64) {
+        self.probe_ns = u64::MAX;
+        let waits = self.una < self.next;
+        let Some(rtt_ns) = self.times.smoothed_ns() else { return };
+        if waits && self.recovery == Recovery::None && self.probe.is_none() {
+            let is_alone = self.next - self.una == 1;
+            let wait_ns = 2 * rtt_ns + if is_alone { DELAY_NS } else { 0 };
+            self.probe_ns = now_ns.saturating_add(wait_ns).min(self.timeout_ns);
+        }
     }
 
     /// Returns the time between paced packets, ns: at twice the window per round trip in slow
@@ -217,14 +282,21 @@ impl Sender {
 
     /// Returns when the sender must be called if no acknowledgement comes; `u64::MAX`: never.
     pub(super) fn timer_ns(&self) -> u64 {
-        if self.waits_for_pace { self.timeout_ns.min(self.paced_ns) } else { self.timeout_ns }
+        let timer_ns = self.timeout_ns.min(self.probe_ns);
+        if self.waits_for_pace { timer_ns.min(self.paced_ns) } else { timer_ns }
     }
 
     /// Acts at the time that [`timer_ns`](Self::timer_ns) returned.
     pub(super) fn timer(&mut self, now_ns: u64) {
-        if now_ns < self.timeout_ns || self.una == self.next {
+        if self.una == self.next {
             return;
         }
+        self.probes = now_ns >= self.probe_ns;
+        self.probe_ns = if self.probes { u64::MAX } else { self.probe_ns };
+        if self.probes || now_ns < self.timeout_ns {
+            return;
+        }
+        self.probe = None;
         self.timeouts += 1;
         self.times.back_off();
         self.timeout_ns = now_ns + self.times.timeout_ns();
@@ -267,6 +339,7 @@ impl Sender {
         let marked = ack.marks.wrapping_sub(self.marks.total);
         self.marks.total = ack.marks;
         let ended = self.end_recovery();
+        let repaired = self.end_probe(advanced);
         match self.recovery {
             _ if self.control.model().is_some() => self.follow_model(marked, now_ns),
             Recovery::Fast { .. } => self.reduce(delivered),
@@ -274,7 +347,11 @@ impl Sender {
                 self.enter_recovery(delivered);
             }
             _ => {
-                if advanced > 0 && was_limited && !ended {
+                if repaired {
+                    self.slow_start_threshold = self.control.after_loss(self.window);
+                    self.window = self.slow_start_threshold;
+                    self.hystart = None;
+                } else if advanced > 0 && was_limited && !ended {
                     self.grow(u64::from(advanced), now_ns, rtt_ns);
                 }
                 self.react_to_marks(marked);
@@ -286,12 +363,17 @@ impl Sender {
         } else if advanced > 0 {
             self.timeout_ns = now_ns + self.times.timeout_ns();
         }
+        if advanced > 0 || self.una == self.next {
+            self.schedule_probe(now_ns);
+        }
         rtt_ns
     }
 
     /// Moves the lost edge, and finds retransmissions that were lost.
     fn find_losses(&mut self, now_ns: u64) {
-        let Some(third) = self.sacked.below_top(DUPLICATE_THRESHOLD - 1) else {
+        let probed = self.probe.filter(|of| self.sacked.containing(of.end - 1).is_some());
+        let third = self.sacked.below_top(DUPLICATE_THRESHOLD - 1);
+        let Some(third) = probed.map(|probe| probe.end - 1).max(third) else {
             self.lost_edge = self.lost_edge.max(self.una);
             self.retransmitted = self.retransmitted.max(self.una);
             self.drop_resent(self.una, now_ns);
@@ -338,6 +420,7 @@ impl Sender {
         let Some(model) = self.control.model() else { return };
         if self.recovery == Recovery::None && self.lost_edge > self.una {
             self.recovery = Recovery::Fast { point: self.next, delivered: 0, out: 0, flight: 0 };
+            (self.probe_ns, self.probe) = (u64::MAX, None);
             model.recovery_began();
         }
         model.marked(marked, now_ns);
@@ -365,11 +448,24 @@ impl Sender {
         self.lost_again.retain(|number| *number >= una && sacked.containing(*number).is_none());
     }
 
+    /// Ends the probe that was acknowledged. Returns whether it has repaired a loss: the
+    /// acknowledgement covers more, and no other one told that the packet had arrived twice.
+    fn end_probe(&mut self, advanced: u32) -> bool {
+        let Some(probe) = self.probe.filter(|probe| self.una >= probe.end) else { return false };
+        let is_twice = advanced == 0 && self.una == probe.end;
+        let repaired = probe.is_resent && self.una > probe.end;
+        if !probe.is_resent || is_twice || repaired {
+            self.probe = None;
+        }
+        repaired
+    }
+
     fn enter_recovery(&mut self, delivered: u64) {
         let flight = u64::from(self.next - self.una);
         self.slow_start_threshold = self.control.after_loss(self.window);
         self.hystart = None;
         self.recovery = Recovery::Fast { point: self.next, delivered: 0, out: 0, flight };
+        (self.probe_ns, self.probe) = (u64::MAX, None);
         self.reduce(delivered);
         // The first retransmission is sent in any case.
         self.window = self.window.max((u64::from(self.in_flight()) + 1) * PACKET);

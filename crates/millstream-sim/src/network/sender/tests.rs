@@ -111,16 +111,64 @@ fn a_timeout_sends_everything_again_in_slow_start() {
     let (mut sender, mut receiver) = (Sender::new(&tcp(), u32::MAX, 1), Receiver::new(1));
     sender.connected(100 * MS, 0);
     send(&mut sender, 0);
-    assert_eq!(sender.timer_ns(), 300 * MS);
-    sender.timer(300 * MS);
-    assert_eq!(send(&mut sender, 300 * MS), [0]);
-    assert_eq!(sender.timer_ns(), 300 * MS + 600 * MS, "the timeout has doubled");
-    let sent = deliver((&mut sender, &mut receiver), &[0], &[], (300 * MS, 400 * MS));
+    assert_eq!(sender.timer_ns(), 200 * MS);
+    sender.timer(200 * MS);
+    assert_eq!(send(&mut sender, 200 * MS), [10], "a probe");
+    assert_eq!(sender.timer_ns(), 500 * MS);
+    sender.timer(500 * MS);
+    assert_eq!(send(&mut sender, 500 * MS), [0]);
+    assert_eq!(sender.timer_ns(), 500 * MS + 600 * MS, "the timeout has doubled");
+    let sent = deliver((&mut sender, &mut receiver), &[0], &[], (500 * MS, 600 * MS));
     assert_eq!(sent, [1, 2]);
-    let sent = deliver((&mut sender, &mut receiver), &sent, &[], (400 * MS, 500 * MS));
+    let sent = deliver((&mut sender, &mut receiver), &sent, &[], (600 * MS, 700 * MS));
     assert_eq!(sent, [3, 4, 5, 6]);
     assert_eq!((sender.timeouts, sender.retransmissions), (1, 7));
     assert_eq!(sender.slow_start_threshold / PACKET, 5);
+}
+
+/// RFC 8985, section 7: the last packets of a transfer are lost. The last one is sent again after
+/// two round trips, and shows the loss of the others.
+#[test]
+fn a_probe_finds_the_loss_of_the_last_packets() {
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), 10, 1), Receiver::new(1));
+    sender.connected(50 * MS, 0);
+    let packets = send(&mut sender, 0);
+    let sent = deliver((&mut sender, &mut receiver), &packets, &[7, 8, 9], (0, 50 * MS));
+    assert_eq!((sent, sender.timer_ns()), (vec![], 150 * MS));
+    sender.timer(150 * MS);
+    assert_eq!(send(&mut sender, 150 * MS), [9]);
+    let sent = deliver((&mut sender, &mut receiver), &[9], &[], (150 * MS, 200 * MS));
+    assert_eq!(sent, [7, 8]);
+    assert!(matches!(sender.recovery, Recovery::Fast { point: 10, .. }));
+    deliver((&mut sender, &mut receiver), &sent, &[], (200 * MS, 250 * MS));
+    assert!(sender.is_complete());
+    assert_eq!((sender.timeouts, sender.retransmissions), (0, 3));
+}
+
+/// A probe that repairs the only loss reduces the window once more data is acknowledged. One whose
+/// packet arrives twice does not.
+#[test]
+fn a_probe_that_repairs_a_loss_reduces_the_window() {
+    for is_lost in [true, false] {
+        let (mut sender, mut receiver) = (Sender::new(&tcp(), 10, 1), Receiver::new(1));
+        sender.connected(50 * MS, 0);
+        let packets = send(&mut sender, 0);
+        deliver((&mut sender, &mut receiver), &packets[..9], &[], (0, 50 * MS));
+        let alone_ns = sender.timer_ns();
+        assert_eq!(alone_ns, 190 * MS, "two round trips and the delay of an acknowledgement");
+        sender.timer(alone_ns);
+        assert_eq!(send(&mut sender, alone_ns), [9]);
+        let window = sender.window_packets();
+        let arrivals: &[u32] = if is_lost { &[9] } else { &[9, 9] };
+        deliver((&mut sender, &mut receiver), arrivals, &[], (0, alone_ns + 50 * MS));
+        assert!(sender.is_complete());
+        sender.extend(12);
+        let now_ns = alone_ns + 50 * MS;
+        let more = send(&mut sender, now_ns);
+        deliver((&mut sender, &mut receiver), &more, &[], (now_ns, now_ns + 50 * MS));
+        let reduced = sender.window_packets() < window;
+        assert_eq!(reduced, is_lost, "{} of {window}", sender.window_packets());
+    }
 }
 
 #[test]

@@ -98,6 +98,6 @@ fn transfers_by_bbr_complete() {
     let source = journal.source("some");
     assert_eq!(
         (source.transfers.count, source.transfers.p50_ns / MS, source.timeouts),
-        (78, 583, 47)
+        (79, 613, 43)
     );
 }
