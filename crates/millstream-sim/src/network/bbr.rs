@@ -9,10 +9,13 @@
 //! the draft's budget for offloaded bursts is 0. A sender does not find that a loss was spurious,
 //! so there is no undo. Marked packets count as lost ones: the draft leaves the reaction open.
 
+mod delivery;
+
 use millstream::aqm::Random;
 use std::collections::VecDeque;
 
 use super::control::PACKET;
+use delivery::{Delivery, Sample};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// `MinRTTFilterLen`.
@@ -75,55 +78,6 @@ impl State {
     }
 }
 
-/// What the acknowledgements of a probe tell: `ack_phase`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum AckPhase {
-    Init,
-    Refilling,
-    ProbeStarting,
-    ProbeFeedback,
-    ProbeStopping,
-}
-
-/// A packet since its last transmission.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sent {
-    sent_ns: u64,
-    /// The beginning of the interval in which the send rate is measured, ns.
-    first_sent_ns: u64,
-    delivered_ns: u64,
-    delivered: u64,
-    in_flight: u64,
-    lost: u64,
-    is_app_limited: bool,
-    /// Whether it was sent more than once: its round trip is ambiguous.
-    is_resent: bool,
-    is_lost: bool,
-    is_delivered: bool,
-}
-
-/// What an acknowledgement tells: the draft's `RS`.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sample {
-    /// The number and the state of the newest packet; `None`: no packet was delivered.
-    newest: Option<(u32, Sent)>,
-    ack_elapsed_ns: u64,
-    newly: u64,
-    delivered: u64,
-    rate: u64,
-    lost: u64,
-}
-
-impl Sample {
-    fn is_app_limited(&self) -> bool {
-        self.newest.is_some_and(|(_, of)| of.is_app_limited)
-    }
-
-    fn in_flight(&self) -> u64 {
-        self.newest.map_or(0, |(_, of)| of.in_flight)
-    }
-}
-
 /// A maximum of the values of the last units of time.
 #[derive(Clone, Debug, Default)]
 struct WindowedMax {
@@ -153,18 +107,7 @@ impl WindowedMax {
 pub(super) struct Bbr {
     state: State,
     random: Random,
-    // Delivery rate samples.
-    /// The packets from `base`, as they were sent.
-    sent: VecDeque<Sent>,
-    base: u32,
-    delivered: u64,
-    delivered_ns: u64,
-    first_sent_ns: u64,
-    lost: u64,
-    /// The volume that is delivered when the last packet before a pause of the source is; 0 without
-    /// one.
-    app_limited_until: u64,
-    sample: Sample,
+    path: Delivery,
     // Round trips.
     next_round: u64,
     is_round_start: bool,
@@ -203,7 +146,9 @@ pub(super) struct Bbr {
     full_count: u32,
     drain_round: u64,
     // Probes for bandwidth.
-    ack_phase: AckPhase,
+    /// Whether a probe has ended, and its acknowledgements come for another round trip; the other
+    /// values of `ack_phase` decide nothing.
+    is_probe_stopping: bool,
     is_probe_sample: bool,
     cycle_from_ns: u64,
     probe_wait_ns: u64,
@@ -236,14 +181,7 @@ impl Bbr {
         Self {
             state: State::Startup,
             random: Random::new(seed),
-            sent: VecDeque::new(),
-            base: 0,
-            delivered: 0,
-            delivered_ns: 0,
-            first_sent_ns: 0,
-            lost: 0,
-            app_limited_until: 0,
-            sample: Sample::default(),
+            path: Delivery::default(),
             next_round: 0,
             is_round_start: false,
             rounds: 0,
@@ -274,7 +212,7 @@ impl Bbr {
             full_rate: 0,
             full_count: 0,
             drain_round: 0,
-            ack_phase: AckPhase::Init,
+            is_probe_stopping: false,
             is_probe_sample: false,
             cycle_from_ns: 0,
             probe_wait_ns: 0,
@@ -325,35 +263,15 @@ impl Bbr {
 
     /// Notes that the source has no more data while `in_flight` packets are on their way.
     pub(super) fn limited_by_source(&mut self, in_flight: u32) {
-        self.app_limited_until = (self.delivered + u64::from(in_flight) * PACKET).max(1);
+        self.path.limited_by_source(u64::from(in_flight) * PACKET);
     }
 
     /// Notes that packet `number` is sent, the last of `in_flight`.
     pub(super) fn sent(&mut self, number: u32, in_flight: u32, now_ns: u64) {
-        let in_flight = u64::from(in_flight) * PACKET;
-        if in_flight <= PACKET {
-            if self.app_limited_until > 0 {
-                self.restart(now_ns);
-            }
-            (self.first_sent_ns, self.delivered_ns) = (now_ns, now_ns);
+        if in_flight <= 1 && self.path.is_limited_by_source() {
+            self.restart(now_ns);
         }
-        let Some(at) = self.position(number) else { return };
-        let is_resent = at < self.sent.len();
-        if !is_resent {
-            self.sent.resize(at + 1, Sent::default());
-        }
-        self.sent[at] = Sent {
-            sent_ns: now_ns,
-            first_sent_ns: self.first_sent_ns,
-            delivered_ns: self.delivered_ns,
-            delivered: self.delivered,
-            in_flight,
-            lost: self.lost,
-            is_app_limited: self.app_limited_until > 0,
-            is_resent,
-            is_lost: false,
-            is_delivered: false,
-        };
+        self.path.sent(number, u64::from(in_flight) * PACKET, now_ns);
     }
 
     fn restart(&mut self, now_ns: u64) {
@@ -368,38 +286,12 @@ impl Bbr {
 
     /// Notes that packet `number` was acknowledged.
     pub(super) fn delivered(&mut self, number: u32, now_ns: u64) {
-        let of = self.position(number).and_then(|at| self.sent.get_mut(at));
-        let Some(of) = of.filter(|of| !of.is_delivered) else { return };
-        of.is_delivered = true;
-        let of = *of;
-        self.delivered += PACKET;
-        self.delivered_ns = now_ns;
-        self.sample.newly += PACKET;
-        let is_newer =
-            |(newest, than): &(u32, Sent)| (of.sent_ns, number) > (than.sent_ns, *newest);
-        if self.sample.newest.as_ref().is_none_or(is_newer) {
-            self.sample.newest = Some((number, of));
-            self.sample.ack_elapsed_ns = now_ns - of.delivered_ns;
-            self.first_sent_ns = of.sent_ns;
-        }
-        while self.sent.front().is_some_and(|first| first.is_delivered) {
-            self.sent.pop_front();
-            self.base += 1;
-        }
-    }
-
-    /// Returns the position of a packet in `sent`.
-    fn position(&self, number: u32) -> Option<usize> {
-        number.checked_sub(self.base).map(|at| at as usize)
+        self.path.delivered(number, now_ns);
     }
 
     /// Notes that packet `number` was lost.
     pub(super) fn lost(&mut self, number: u32, now_ns: u64) {
-        let of = self.position(number).and_then(|at| self.sent.get_mut(at));
-        let Some(of) = of.filter(|of| !of.is_delivered && !of.is_lost) else { return };
-        of.is_lost = true;
-        let of = *of;
-        self.lost += PACKET;
+        let Some(of) = self.path.lost(number) else { return };
         if number != self.last_lost.wrapping_add(1) {
             self.lost_ranges += 1;
         }
@@ -408,10 +300,10 @@ impl Bbr {
         if !self.is_probe_sample {
             return;
         }
-        let lost = self.lost - of.lost;
+        let lost = self.path.lost - of.lost;
         if is_too_high(lost, of.in_flight) {
             // Where losses passed the limit: this packet is the last of them.
-            let (before, lost_before) = (of.in_flight - PACKET, lost - PACKET);
+            let (before, lost_before) = (of.in_flight.saturating_sub(PACKET), lost - PACKET);
             let allowed = (LOSS_PERCENT * before).saturating_sub(100 * lost_before);
             let in_flight = before + allowed / (100 - LOSS_PERCENT);
             self.went_too_high(in_flight, of.is_app_limited, now_ns);
@@ -423,13 +315,13 @@ impl Bbr {
         if marked == 0 {
             return;
         }
-        self.lost += u64::from(marked) * PACKET;
+        self.path.lost += u64::from(marked) * PACKET;
         self.lost_ranges += marked;
         self.has_marks_in_round = true;
         self.note_loss();
-        if let Some((_, of)) = self.sample.newest
+        if let Some((_, of)) = self.path.sample.newest
             && self.is_probe_sample
-            && is_too_high(self.lost - of.lost, of.in_flight)
+            && is_too_high(self.path.lost - of.lost, of.in_flight)
         {
             self.went_too_high(of.in_flight, of.is_app_limited, now_ns);
         }
@@ -437,7 +329,7 @@ impl Bbr {
 
     fn note_loss(&mut self) {
         if !self.has_loss_in_round {
-            self.loss_round = self.delivered;
+            self.loss_round = self.path.delivered;
         }
         self.has_loss_in_round = true;
     }
@@ -483,7 +375,7 @@ impl Bbr {
     /// `in_flight` packets left.
     pub(super) fn acknowledged(&mut self, in_flight: u32, now_ns: u64) {
         let in_flight = u64::from(in_flight) * PACKET;
-        self.finish_sample();
+        self.path.finish_sample(self.min_rtt_ns);
         self.update_latest();
         self.update_congestion();
         self.update_extra_acked(now_ns);
@@ -494,53 +386,37 @@ impl Bbr {
         self.update_min_rtt(now_ns);
         self.check_probe_rtt(in_flight, now_ns);
         if self.is_loss_round_start {
-            self.latest_rate = self.sample.rate;
-            self.latest_delivered = self.sample.delivered;
+            self.latest_rate = self.path.sample.rate;
+            self.latest_delivered = self.path.sample.delivered;
         }
         self.set_pacing_rate(self.state.pacing_gain());
         self.set_window();
-        self.sample = Sample::default();
-    }
-
-    /// Computes the delivery rate (section "Delivery Rate Samples").
-    fn finish_sample(&mut self) {
-        if self.app_limited_until > 0 && self.delivered > self.app_limited_until {
-            self.app_limited_until = 0;
-        }
-        let Some((_, newest)) = self.sample.newest else { return };
-        self.sample.delivered = self.delivered - newest.delivered;
-        self.sample.lost = self.lost - newest.lost;
-        let send_elapsed_ns = newest.sent_ns - newest.first_sent_ns;
-        let interval_ns = send_elapsed_ns.max(self.sample.ack_elapsed_ns);
-        // A shorter interval than the round trip is not reliable.
-        if interval_ns >= self.min_rtt_ns.min(u64::MAX - 1) && interval_ns > 0 {
-            self.sample.rate = rate_of(self.sample.delivered, interval_ns);
-        }
+        self.path.sample = Sample::default();
     }
 
     fn update_latest(&mut self) {
         self.is_loss_round_start = false;
-        self.latest_rate = self.latest_rate.max(self.sample.rate);
-        self.latest_delivered = self.latest_delivered.max(self.sample.delivered);
-        if let Some((_, newest)) = self.sample.newest
+        self.latest_rate = self.latest_rate.max(self.path.sample.rate);
+        self.latest_delivered = self.latest_delivered.max(self.path.sample.delivered);
+        if let Some((_, newest)) = self.path.sample.newest
             && newest.delivered >= self.loss_round
         {
-            self.loss_round = self.delivered;
+            self.loss_round = self.path.delivered;
             self.is_loss_round_start = true;
         }
     }
 
     fn update_congestion(&mut self) {
         self.is_round_start =
-            self.sample.newest.is_some_and(|(_, newest)| newest.delivered >= self.next_round);
+            self.path.sample.newest.is_some_and(|(_, newest)| newest.delivered >= self.next_round);
         if self.is_round_start {
             self.start_round();
             self.rounds += 1;
             self.rounds_since_up += 1;
             self.is_window_limited = [false, self.is_window_limited[0]];
         }
-        let rate = self.sample.rate;
-        if rate > 0 && (rate >= self.max_rate || !self.sample.is_app_limited()) {
+        let rate = self.path.sample.rate;
+        if rate > 0 && (rate >= self.max_rate || !self.path.sample.is_app_limited()) {
             self.max_rate = self.max_rate_filter.update(self.cycles, rate, MAX_RATE_CYCLES);
         }
         if !self.is_loss_round_start {
@@ -559,13 +435,13 @@ impl Bbr {
     }
 
     fn start_round(&mut self) {
-        self.next_round = self.delivered;
+        self.next_round = self.path.delivered;
     }
 
     /// Ends Startup after a round trip of fast recovery with many losses.
     fn check_startup_loss(&mut self) {
         let in_recovery = self.recovery_round.is_some_and(|round| round < self.rounds);
-        let is_high = is_too_high(self.sample.lost, self.sample.in_flight());
+        let is_high = is_too_high(self.path.sample.lost, self.path.sample.in_flight());
         if self.state == State::Startup
             && (in_recovery || self.has_marks_in_round)
             && self.lost_ranges >= STARTUP_LOST_RANGES
@@ -582,7 +458,7 @@ impl Bbr {
         if self.extra_delivered <= expected {
             (self.extra_delivered, self.extra_from_ns, expected) = (0, now_ns, 0);
         }
-        self.extra_delivered += self.sample.newly;
+        self.extra_delivered += self.path.sample.newly;
         let extra = (self.extra_delivered - expected).min(self.window);
         let rounds = if self.is_full_reached { EXTRA_ACKED_ROUNDS } else { 1 };
         self.extra_acked = self.extra_acked_filter.update(self.rounds, extra, rounds);
@@ -590,11 +466,11 @@ impl Bbr {
 
     /// Looks for three round trips without much growth of the rate.
     fn look_for_plateau(&mut self) {
-        if self.is_full_now || !self.is_round_start || self.sample.is_app_limited() {
+        if self.is_full_now || !self.is_round_start || self.path.sample.is_app_limited() {
             return;
         }
-        if self.sample.rate >= share(self.full_rate, 125) {
-            self.reset_plateau(self.sample.rate);
+        if self.path.sample.rate >= share(self.full_rate, 125) {
+            self.reset_plateau(self.path.sample.rate);
             return;
         }
         self.full_count += 1;
@@ -629,7 +505,7 @@ impl Bbr {
         let random_ns = (u128::from(self.random.next_bits()) * u128::from(SECOND_NS)) >> 64;
         self.probe_wait_ns = 2 * SECOND_NS + u64::try_from(random_ns).unwrap_or(0);
         self.cycle_from_ns = now_ns;
-        self.ack_phase = AckPhase::ProbeStopping;
+        self.is_probe_stopping = true;
         self.start_round();
         self.state = State::Down;
     }
@@ -638,15 +514,15 @@ impl Bbr {
         self.reset_short_term();
         (self.up_rounds, self.up_acked) = (0, 0);
         self.was_precautionary = false;
-        self.ack_phase = AckPhase::Refilling;
+        self.is_probe_stopping = false;
         self.start_round();
         self.state = State::Refill;
     }
 
     fn start_up(&mut self) {
-        self.ack_phase = AckPhase::ProbeStarting;
+        self.is_probe_stopping = false;
         self.start_round();
-        self.reset_plateau(self.sample.rate);
+        self.reset_plateau(self.path.sample.rate);
         self.state = State::Up;
         self.raise_slope();
     }
@@ -693,7 +569,7 @@ impl Bbr {
             return true;
         }
         if self.is_limited_by_long_term() {
-            self.reset_plateau(self.sample.rate);
+            self.reset_plateau(self.path.sample.rate);
             return false;
         }
         self.is_full_now
@@ -705,13 +581,10 @@ impl Bbr {
 
     /// Updates the long-term model. Returns whether it has changed the state.
     fn adapt_long_term(&mut self) -> bool {
-        if self.ack_phase == AckPhase::ProbeStarting && self.is_round_start {
-            self.ack_phase = AckPhase::ProbeFeedback;
-        }
-        if self.ack_phase == AckPhase::ProbeStopping && self.is_round_start {
+        if self.is_probe_stopping && self.is_round_start {
             self.is_probe_sample = false;
-            self.ack_phase = AckPhase::Init;
-            if self.state.is_probe_bw() && !self.sample.is_app_limited() {
+            self.is_probe_stopping = false;
+            if self.state.is_probe_bw() && !self.path.sample.is_app_limited() {
                 self.cycles += 1;
             }
             if self.state.is_probe_bw() && self.was_precautionary && !self.was_too_high {
@@ -719,13 +592,13 @@ impl Bbr {
                 return true;
             }
         }
-        let in_flight = self.sample.in_flight();
-        if self.long_term == u64::MAX || is_too_high(self.sample.lost, in_flight) {
+        let in_flight = self.path.sample.in_flight();
+        if self.long_term == u64::MAX || is_too_high(self.path.sample.lost, in_flight) {
             return false;
         }
         self.long_term = self.long_term.max(in_flight);
         if self.state == State::Up && self.is_limited_by_long_term() {
-            self.up_acked += self.sample.newly;
+            self.up_acked += self.path.sample.newly;
             self.long_term += self.up_acked / self.up_acked_per_packet * PACKET;
             self.up_acked %= self.up_acked_per_packet;
             if self.is_round_start {
@@ -742,7 +615,7 @@ impl Bbr {
 
     fn update_min_rtt(&mut self, now_ns: u64) {
         self.is_probe_rtt_due = now_ns > self.probe_rtt_at_ns + PROBE_RTT_INTERVAL_NS;
-        if let Some((_, newest)) = self.sample.newest.filter(|(_, newest)| !newest.is_resent) {
+        if let Some((_, newest)) = self.path.sample.newest.filter(|(_, newest)| !newest.is_resent) {
             let rtt_ns = now_ns - newest.sent_ns;
             if rtt_ns < self.probe_rtt_least_ns || self.is_probe_rtt_due {
                 (self.probe_rtt_least_ns, self.probe_rtt_at_ns) = (rtt_ns, now_ns);
@@ -760,12 +633,12 @@ impl Bbr {
             self.save_window(self.recovery_round.is_some());
             self.state = State::ProbeRtt;
             self.probe_rtt_done_ns = 0;
-            self.ack_phase = AckPhase::ProbeStopping;
+            self.is_probe_stopping = true;
             self.start_round();
         }
         if self.state == State::ProbeRtt {
             // Its low rates are not those of the path.
-            self.app_limited_until = (self.delivered + in_flight).max(1);
+            self.path.limited_by_source(in_flight);
             if self.probe_rtt_done_ns == 0 {
                 if in_flight <= self.probe_rtt_window() {
                     self.probe_rtt_done_ns = now_ns + PROBE_RTT_NS;
@@ -779,7 +652,7 @@ impl Bbr {
                 }
             }
         }
-        if self.sample.delivered > 0 {
+        if self.path.sample.delivered > 0 {
             self.is_idle_restart = false;
         }
     }
@@ -814,10 +687,10 @@ impl Bbr {
         if self.state == State::Up {
             most += 2 * PACKET;
         }
-        let grown = self.window + self.sample.newly;
+        let grown = self.window + self.path.sample.newly;
         if self.is_full_reached {
             self.window = grown.min(most);
-        } else if self.window < most || self.delivered < self.initial_window {
+        } else if self.window < most || self.path.delivered < self.initial_window {
             self.window = grown;
         }
         self.window = self.window.max(LEAST_WINDOW);
