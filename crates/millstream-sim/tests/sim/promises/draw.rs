@@ -153,7 +153,7 @@ impl Draw {
         }
         for stream in 0..self.below(2) + 1 {
             let (flows, queue) = (self.one_of(&["", "flows = {}\n", "aqm = \"codel\"\n"]), 20);
-            let control = self.one_of(&["reno", "cubic", "dctcp", "prague"]);
+            let control = self.one_of(&["reno", "cubic", "dctcp", "prague", "bbr"]);
             let class = class(self, stream, "class = \"right\"\n");
             let _ = write!(
                 text,

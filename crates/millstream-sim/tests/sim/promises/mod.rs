@@ -207,6 +207,7 @@ fn guarantees_hold_in_trees_beside_floods() {
 fn guarantees_hold_beside_sources_that_react() {
     let draws = std::env::var("MILLSTREAM_PROMISES").map_or(400, |text| text.parse().unwrap());
     let mut guaranteed = BTreeMap::<&str, u64>::new();
+    let mut in_trees = 0;
     for seed in 0..draws {
         let text = Draw::new(seed).network();
         let Outcome { text, explanation, broken, .. } = outcome_of(seed, text, None);
@@ -215,6 +216,7 @@ fn guarantees_hold_beside_sources_that_react() {
         for stream in &explanation.streams {
             let is_guaranteed = stream.verdict.answer == Answer::Guaranteed;
             *of += u64::from(is_guaranteed);
+            in_trees += u64::from(is_guaranteed && text.contains("[[class]]"));
             let reacts = stream.name.starts_with("bulk") || stream.name == "ping";
             assert!(!(reacts && is_guaranteed), "{stream:?}\n{text}");
         }
@@ -222,6 +224,7 @@ fn guarantees_hold_beside_sources_that_react() {
     for discipline in ["wf2q+", "sfq", "drr", "static-priority"] {
         assert!(guaranteed[discipline] > 5, "{guaranteed:?}");
     }
+    assert!(in_trees > 20, "{in_trees}");
 }
 
 /// Each of these premises is necessary: without its check, a guarantee is broken.
