@@ -19,7 +19,7 @@ const BYTES: u32 = 1500;
 const SLOT_NS: u64 = 1000;
 
 fn options(streams: u32) -> Options {
-    let link = Link { rate_bps: u64::from(BYTES) * 8_000_000_000 / SLOT_NS, overhead_bytes: 0 };
+    let link = Link::new(u64::from(BYTES) * 8_000_000_000 / SLOT_NS, 0);
     let table = (0..streams).map(StreamId).collect();
     Options { link, table, ..Options::default() }
 }

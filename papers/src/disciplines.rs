@@ -156,7 +156,7 @@ struct Service {
 }
 
 fn run(row: &DisciplineRow, weights: &[u32], lengths: &[Vec<u32>], late: &[bool]) -> Vec<Service> {
-    let link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+    let link = Link::new(8_000_000_000, 0);
     let ids = || (0u32..).map(StreamId).take(weights.len());
     let table = ids().zip(weights).flat_map(|(id, weight)| vec![id; *weight as usize]).collect();
     let options = Options { link, table, ..Options::default() };

@@ -216,7 +216,7 @@ impl Options {
         Ok(EngineOptions {
             dwcs: DwcsOptions { rules, zero_window },
             order,
-            link: Link { rate_bps: self.link_rate_bps, overhead_bytes: self.link_overhead_bytes },
+            link: Link::new(self.link_rate_bps, self.link_overhead_bytes),
             table: names.table.iter().copied().map(StreamId).collect(),
             algorithm,
             ..EngineOptions::default()

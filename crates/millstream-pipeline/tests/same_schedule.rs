@@ -82,7 +82,7 @@ proptest! {
         sizes in sizes(),
     ) {
         let row = &DISCIPLINES[discipline];
-        let link = Link { rate_bps: 2_000_000_000, overhead_bytes: 4 };
+        let link = Link::new(2_000_000_000, 4);
         let all = merged(&split);
         let expected = single_threaded(engine(row, structure).as_mut(), &all, link);
         let (outcome, ended) = pipelined(engine(row, structure), &split, link, sizes);

@@ -251,7 +251,7 @@ impl Scheduler {
             } else {
                 let raised = StoredException::default();
                 let prototype = PythonDiscipline::new(discipline, StoredException::clone(&raised))?;
-                let link = Link { rate_bps: link_rate_bps, overhead_bytes };
+                let link = Link::new(link_rate_bps, overhead_bytes);
                 let (scheduler, structure): (Box<dyn DynScheduler + Send>, _) = match structure {
                     "auto" | "heap" => {
                         let selector = Selector::new(prototype, Heap::default());

@@ -129,10 +129,7 @@ fn run(stages: Stages, paths: u32) -> (f64, f64) {
             reservation: 1_000_000,
             throttle: None,
             discipline: DisciplineRow::parse("wf2q+").expect("in the catalogue"),
-            options: Options {
-                link: Link { rate_bps: 1 << 46, overhead_bytes: 0 },
-                ..Options::default()
-            },
+            options: Options { link: Link::new(1 << 46, 0), ..Options::default() },
             structure: if paths <= 16 { StructureName::Scan } else { StructureName::Heap },
             is_ingress: false,
         }],

@@ -89,13 +89,13 @@ fn routed(paths: u16, batch: u32, measures: bool, over: impl Fn(u64, u64) -> boo
     let pool = Pool::new(65_536);
     let mut machine = LiveMachine::new(clock, pool, classifier(paths), function());
     let frames = (0..paths).map(frame).collect();
-    machine.add(MemoryPort::new(frames, u64::MAX), ROUTER, 1 << 46, 0);
-    machine.add(MemoryPort::default(), ROUTER, 1 << 46, 0);
+    machine.add(MemoryPort::new(frames, u64::MAX), ROUTER, Link::new(1 << 46, 0));
+    machine.add(MemoryPort::default(), ROUTER, Link::new(1 << 46, 0));
     if measures {
         machine.set_paths(&scenario(paths), &[]);
     }
     let fair = DisciplineRow::parse("wf2q+").expect("in the catalogue");
-    let link = Link { rate_bps: 1 << 46, overhead_bytes: 0 };
+    let link = Link::new(1 << 46, 0);
     let structure = if paths <= 16 { StructureName::Scan } else { StructureName::Heap };
     // The functions reserve as much as input and output together: 1, 2 or 3 parts in turn.
     let reservation = |path: u16| u32::from(path % 3 + 1) * (1_000_000 / u32::from(paths));

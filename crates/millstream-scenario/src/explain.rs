@@ -98,7 +98,7 @@ pub fn explain_assuming(
     let streams = scenario.streams.iter().zip(&read.streams).zip(analyses);
     let streams: Vec<_> = streams
         .map(|((stream, offered), of_stream)| {
-            let mean_bps = offered.mean_bps(span_ns, &scenario.link);
+            let mean_bps = offered.mean_bps(span_ns);
             load += mean_bps as f64 / scenario.link.rate_bps as f64;
             let bits = u128::from(offered.bytes) * 8_000_000_000;
             StreamExplanation {

@@ -93,6 +93,12 @@ pub(crate) struct LinkTable {
     pub(crate) queue: Option<Spanned<u32>>,
 }
 
+impl LinkTable {
+    pub(crate) fn wire(&self) -> millstream::Link {
+        millstream::Link::new(self.rate.0, self.overhead.bytes)
+    }
+}
+
 /// Credit-based flow control: a stream sends only what its buffer at the receiver can hold.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]

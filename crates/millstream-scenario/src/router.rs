@@ -374,6 +374,12 @@ pub struct RouterScenario {
 }
 
 impl RouterPort {
+    /// Returns the port's link as schedulers see it.
+    #[must_use]
+    pub fn link(&self) -> millstream::Link {
+        millstream::Link::new(self.rate_bps, self.overhead_bytes)
+    }
+
     /// Returns whether the port is the link of another port's arrivals.
     #[must_use]
     pub fn is_ingress(&self) -> bool {

@@ -45,16 +45,20 @@ impl Link {
     #[inline]
     #[must_use]
     pub fn transmission_ns(&self, bytes: u32) -> u64 {
-        let bits = (u64::from(bytes) + u64::from(self.overhead)) * 8;
-        match bits.checked_mul(1_000_000_000) {
-            Some(scaled) => scaled.div_ceil(self.rate_bps),
-            // The product overflows 64 bits for packets beyond 2.3 GB. The quotient saturates, but
-            // only on links below 4 bit/s.
-            None => u64::try_from(
-                (u128::from(bits) * 1_000_000_000).div_ceil(u128::from(self.rate_bps)),
-            )
-            .unwrap_or(u64::MAX),
-        }
+        self.wire().transmission_ns(bytes)
+    }
+
+    /// Returns a link without flow control.
+    #[must_use]
+    pub fn of(wire: millstream::Link) -> Self {
+        Self { rate_bps: wire.rate_bps, overhead: wire.overhead_bytes, credits: None }
+    }
+
+    /// Returns the link as schedulers see it.
+    #[inline]
+    #[must_use]
+    pub fn wire(&self) -> millstream::Link {
+        millstream::Link::new(self.rate_bps, self.overhead)
     }
 }
 
@@ -198,8 +202,7 @@ impl Scenario {
     #[must_use]
     pub fn scheduler_of(&self, hop: &Hop) -> Box<dyn DynScheduler + Send> {
         let mut config = hop.scheduler.as_ref().unwrap_or(&self.scheduler).clone();
-        config.options.link =
-            millstream::Link { rate_bps: hop.link.rate_bps, overhead_bytes: hop.link.overhead };
+        config.options.link = hop.link.wire();
         self.scheduler_with(&config)
     }
 

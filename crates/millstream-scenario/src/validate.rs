@@ -183,13 +183,10 @@ fn check_range(
 }
 
 fn link(file: &File) -> Link {
-    Link {
-        rate_bps: file.link.rate.0,
-        overhead: file.link.overhead.bytes,
-        credits: file.link.credits.as_ref().map(|credits| LinkCredits {
-            return_delay_ns: credits.return_delay.map_or(0, |delay| delay.0),
-        }),
-    }
+    let credits = file.link.credits.as_ref().map(|credits| LinkCredits {
+        return_delay_ns: credits.return_delay.map_or(0, |delay| delay.0),
+    });
+    Link { credits, ..Link::of(file.link.wire()) }
 }
 
 fn stem(name: &str) -> String {

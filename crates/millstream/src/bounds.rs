@@ -155,7 +155,7 @@ impl StreamLimits {
 ///
 /// let voice = StreamLimits { weight: 3, ..StreamLimits::new(200, 200) };
 /// let bulk = StreamLimits::new(64, 1500);
-/// let link = Link { rate_bps: 100_000_000, overhead_bytes: 0 };
+/// let link = Link::new(100_000_000, 0);
 /// let streams = [voice, bulk];
 /// let bounds = Bounds::new(link, &streams);
 /// let guarantee = bounds.latency_rate(FairDiscipline::Wfq, 0)?;

@@ -292,11 +292,11 @@ pub trait Discipline: Sized {
     #[inline]
     fn idle(&mut self) {}
 
-    /// Called when the head's length differs by `extra_bytes` from its length at activation. A
+    /// Called when the head has `bytes` bytes and not `estimate`, its length at activation. A
     /// class's head is an estimate until the class has chosen it.
     #[inline]
-    fn resized(&mut self, state: &mut Self::State, extra_bytes: i64) {
-        let _ = (state, extra_bytes);
+    fn resized(&mut self, state: &mut Self::State, estimate: u32, bytes: u32) {
+        let _ = (state, estimate, bytes);
     }
 
     /// Charges the packet served last with `extra_bytes` beyond its length; a negative value is a
@@ -489,7 +489,7 @@ mod tests {
             let head = Head { arrival_ns: 5, bytes: estimate };
             discipline.became_head(state, head);
             discipline.activated(state, stream, head, stamp, how);
-            discipline.resized(state, i64::from(bytes) - i64::from(estimate));
+            discipline.resized(state, estimate, bytes);
             let head = Head { bytes, ..head };
             let rank = discipline.rank(state, head);
             discipline.served(state, stream, head, 5);

@@ -15,16 +15,30 @@ pub struct Link {
 impl Default for Link {
     /// Returns a link of 1 Gbit/s without overhead.
     fn default() -> Self {
-        Self { rate_bps: 1_000_000_000, overhead_bytes: 0 }
+        Self::new(1_000_000_000, 0)
     }
 }
 
 impl Link {
+    /// Returns a link of `rate_bps` bits/s on which a packet takes `overhead_bytes` more than its
+    /// length.
+    #[must_use]
+    pub const fn new(rate_bps: u64, overhead_bytes: u32) -> Self {
+        Self { rate_bps, overhead_bytes }
+    }
+
     /// Returns the length on the wire of a packet of `bytes`, bytes.
     #[inline]
     #[must_use]
     pub fn wire_bytes(self, bytes: u32) -> u64 {
         u64::from(bytes) + u64::from(self.overhead_bytes)
+    }
+
+    /// Returns by how much a packet of `bytes` is longer on the wire than one of `estimate`, bytes.
+    #[inline]
+    #[must_use]
+    pub(crate) fn extra_wire_bytes(self, estimate: u32, bytes: u32) -> i64 {
+        self.wire_bytes(bytes).cast_signed() - self.wire_bytes(estimate).cast_signed()
     }
 
     /// Returns the transmission time of a packet of `bytes`, ns: ceil((bytes + overhead) × 8 × 10⁹

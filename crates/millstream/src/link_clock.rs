@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_clock_stops_while_other_classes_are_served() {
-        let mut link = LinkClock::new(Link { rate_bps: 8_000_000_000, overhead_bytes: 0 });
+        let mut link = LinkClock::new(Link::new(8_000_000_000, 0));
         let (mut a, mut b) = (ClassClock::default(), ClassClock::default());
         let at = |class: &ClassClock, link: &LinkClock, at_ns| {
             class.at(link, at_ns, class.idle_ns(link.idle_ns(at_ns)))

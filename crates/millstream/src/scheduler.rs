@@ -482,7 +482,7 @@ mod tests {
     use core::num::NonZeroU64;
 
     /// One byte per nanosecond.
-    const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+    const LINK: Link = Link::new(8_000_000_000, 0);
 
     #[test]
     fn at_one_instant_credits_and_calls_precede_gates_that_time_opens() {

@@ -2,7 +2,7 @@
 
 use miette::IntoDiagnostic;
 use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options};
-use millstream::{Contract, StreamId};
+use millstream::{Contract, Link, StreamId};
 use millstream_sim::fabric::topology::folded_shuffle;
 use millstream_sim::fabric::traffic::{ClassTraffic, end_point_traffic, table_ii};
 use millstream_sim::fabric::{
@@ -20,7 +20,7 @@ pub(crate) const WEIGHTS: [u32; 6] = [17, 13, 13, 6, 2, 1];
 /// Data rate of a link, bits/s: 2.5 Gbit/s without the line code.
 pub(crate) const RATE_BPS: u64 = 2_000_000_000;
 pub(crate) const LINK: LinkParameters =
-    LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: 0 };
+    LinkParameters { wire: Link::new(RATE_BPS, 0), delay_ns: 0 };
 pub(crate) const LARGEST_BYTES: u32 = 2_176;
 /// Four of the largest packets in each channel buffer; the paper gives no size.
 pub(crate) const BUFFER_CREDITS: u32 = 4 * 34;

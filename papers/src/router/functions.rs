@@ -12,6 +12,7 @@ use std::fs;
 use std::path::Path;
 
 use miette::{IntoDiagnostic, WrapErr, miette};
+use millstream::Link;
 use millstream_router::live::{
     Classifier, Clock, Extensions, Forwarder, LiveMachine, NextHop, Pool, Routes, admitted,
 };
@@ -120,7 +121,7 @@ impl Running {
         let (classifier, forwarder) = (Classifier::new(rules), Forwarder::new(routes));
         let mut machine =
             LiveMachine::new(Clock::default(), Pool::new(4_096), classifier, forwarder);
-        machine.add(function.ends(), MAC, 1 << 46, 0);
+        machine.add(function.ends(), MAC, Link::new(1 << 46, 0));
         machine.set_address(PortId(0), scenario.ports[0].addresses.iter().copied());
         machine.set_proxies(&scenario, &[]);
         let extensions = Extensions::load(&scenario).map_err(|error| miette!("{error}"))?;

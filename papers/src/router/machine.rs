@@ -173,7 +173,7 @@ impl Setup {
             self.flows.iter().map(|flow| (flow.work, flow.output)).collect(),
             self.seed,
         );
-        let link = Link { rate_bps: LINE_PPS * 64 * 8, overhead_bytes: 0 };
+        let link = Link::new(LINE_PPS * 64 * 8, 0);
         let throttle = self.throttle;
         let fair = DisciplineRow::parse("wf2q+").expect("in the catalogue");
         let plan = Plan {

@@ -124,7 +124,7 @@ fn cases() -> impl Strategy<Value = Case> {
             (contracts, proptest::collection::vec(step, 1..400)).prop_map(
                 move |(contracts, steps)| Case {
                     discipline,
-                    link: Link { rate_bps, overhead_bytes },
+                    link: Link::new(rate_bps, overhead_bytes),
                     unit_ns,
                     contracts,
                     paced,

@@ -123,8 +123,7 @@ impl Scenario {
         };
         let names = (self.discipline.as_str(), structure);
         let scheduler = Handle::new(names, options, &self.contracts).unwrap();
-        let link =
-            Link { rate_bps: options.link_rate_bps, overhead_bytes: options.link_overhead_bytes };
+        let link = Link::new(options.link_rate_bps, options.link_overhead_bytes);
         let arrivals: Vec<_> = arrivals.lines().skip(1).map(|row| self.arrival(row)).collect();
         let mut rows = Rows { names: &self.names, text: String::new() };
         rows.text += "time_ns,stream,packet,bytes,arrival_ns,deadline_ns,event\n";

@@ -1,6 +1,7 @@
 //! No module makes loading or calling panic, lose a buffer or packet, or exceed its limits; errors
 //! give a reason.
 
+use millstream::Link;
 use millstream_router::live::{
     Classifier, Clock, Extensions, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
@@ -170,7 +171,7 @@ fn run(module: &[u8]) -> bool {
     let classifier = Classifier::new(vec![Match::default()]);
     let function = Forwarder::new(routes);
     let mut machine = LiveMachine::new(Clock::default(), Pool::new(BUFFERS), classifier, function);
-    machine.add(MemoryPort::new(vec![frame()], PACKETS), MAC, 1_000_000_000, 0);
+    machine.add(MemoryPort::new(vec![frame()], PACKETS), MAC, Link::new(1_000_000_000, 0));
     machine.set_extensions(extensions, &[]);
     let mut read = Vec::new();
     let (mut sent, mut dropped) = (0, 0);

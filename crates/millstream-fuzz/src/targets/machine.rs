@@ -3,6 +3,7 @@
 //! VLAN 10.
 
 use etherparse::PacketBuilder;
+use millstream::Link;
 use millstream_router::live::{
     Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, Pool, Routes, VlanPort,
 };
@@ -144,7 +145,7 @@ fn run(input: &[u8]) -> bool {
     let device = MemoryPort::new(frames, many as u64);
     let vlans = [(None, PcpSource::Keep), (Some(10), PcpSource::Dscp)];
     for port in VlanPort::share(device, &vlans) {
-        machine.add(port, MAC, 1_000_000_000, 0);
+        machine.add(port, MAC, Link::new(1_000_000_000, 0));
     }
     machine.set_address(PortId(0), [net, net_v6]);
     machine.set_address(PortId(1), [other]);

@@ -3,6 +3,7 @@
 //! time steps, and replies to the router's packets with chosen errors.
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TcpHeader, TransportSlice};
+use millstream::Link;
 use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError,
     Routes, admitted,
@@ -224,7 +225,7 @@ fn run_with(settings: &Settings, input: &[u8]) -> bool {
     let rules = settings.scenario.paths.iter().map(|path| path.matches).collect();
     let (classifier, function) = (Classifier::new(rules), Forwarder::new(routes));
     let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
-    machine.add(FarSide::default(), MAC, 10_000_000_000, 0);
+    machine.add(FarSide::default(), MAC, Link::new(10_000_000_000, 0));
     machine.set_address(PortId(0), settings.scenario.ports[0].addresses.iter().copied());
     machine.set_proxies(&settings.scenario, &[]);
     let mut router = Router::new(&settings.plan, machine).expect("valid contracts");

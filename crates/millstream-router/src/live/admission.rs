@@ -1,6 +1,5 @@
 //! Admission control: checks the configured CPU reservations and builds the router's plan.
 
-use millstream::Link;
 use millstream::catalogue::Options;
 use millstream_scenario::{InputMode, PathAction, PortKind, Reservation, RouterScenario};
 
@@ -160,10 +159,7 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &IdVec<ProcessId, u64>) 
         reservation: *reservation,
         throttle: None,
         discipline: port.discipline,
-        options: Options {
-            link: Link { rate_bps: port.rate_bps, overhead_bytes: port.overhead_bytes },
-            ..Options::default()
-        },
+        options: Options { link: port.link(), ..Options::default() },
         structure: port.structure,
         is_ingress: port.is_ingress(),
     });

@@ -109,7 +109,7 @@ mod tests {
         let (classifier, function) = (Classifier::new(Vec::new()), Forwarder::default());
         let mut machine = LiveMachine::new(Clock::default(), Pool::new(64), classifier, function);
         for port in ports {
-            machine.add(port, [2; 6], 1 << 30, 0);
+            machine.add(port, [2; 6], millstream::Link::new(1 << 30, 0));
         }
         machine
     }

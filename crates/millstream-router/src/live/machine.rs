@@ -11,6 +11,7 @@ mod receive;
 mod remote_cores;
 
 use ipnet::IpNet;
+use millstream::Link;
 use millstream::flow_queue::Flow;
 use millstream_scenario::{FlowBy, HostBy, PortNat, RouterPath, RouterScenario};
 use millstream_sync::clock::tsc::{Clock, CpuTimeSample};
@@ -114,10 +115,10 @@ impl<P: Port> LiveMachine<P> {
         }
     }
 
-    /// Adds a port with its hardware address. Packets leave at `rate_bps` and take `overhead_bytes`
-    /// more than their length. The input and the output of the port's number are this port.
-    pub fn add(&mut self, port: P, mac: [u8; 6], rate_bps: u64, overhead_bytes: u32) {
-        self.ports.add(port, rate_bps, overhead_bytes);
+    /// Adds a port with its hardware address, paced to `link`. The input and the output of the
+    /// port's number are this port.
+    pub fn add(&mut self, port: P, mac: [u8; 6], link: Link) {
+        self.ports.add(port, link);
         self.addresses.add(mac);
         self.nats.add();
     }
@@ -273,12 +274,12 @@ impl<P: Port> LiveMachine<P> {
         self.services.pending.release(|_| true);
     }
 
-    /// Sets the rate of `port`, and the wire overhead per packet.
+    /// Sets the link to which `port` is paced.
     ///
     /// # Panics
     /// Panics if `port` is out of range.
-    pub fn set_rate(&mut self, port: PortId, rate_bps: u64, overhead_bytes: u32) {
-        self.ports.link_mut(port).set_rate(rate_bps, overhead_bytes);
+    pub fn set_link(&mut self, port: PortId, link: Link) {
+        self.ports.link_mut(port).set_link(link);
     }
 
     /// Sets the longest link time of a run of several packets at `port`, ns. The default is 100 µs.
@@ -690,6 +691,11 @@ impl<P: Port> PacedLinks for LiveMachine<P> {
         most: usize,
     ) -> usize {
         self.ports.link(output.into()).run_room(now_ns, given, longest_bytes, most)
+    }
+
+    #[inline]
+    fn wire_bytes(&self, output: OutputId, bytes: u32) -> u64 {
+        self.ports.link(output.into()).wire_bytes(bytes)
     }
 
     #[inline]

@@ -14,6 +14,8 @@
 //! ahead. Runs then follow each other at 10/9 of the link rate. A delay beyond `burst` leaves the
 //! link idle, and that time is lost.
 
+use millstream::Link;
+
 /// The default of `burst`, ns. A sleeping thread often wakes about 60 000 ns late; the link must
 /// stay busy meanwhile.
 pub(crate) const BURST_NS: u64 = 100_000;
@@ -25,10 +27,9 @@ const CATCH_UP_TENTHS: u64 = 9;
 /// A link that transmits packets at a given rate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacedLink {
-    rate_bps: u64,
-    overhead_bytes: u32,
+    link: Link,
     burst_ns: u64,
-    /// The bytes, overhead included, that the link carries in `burst_ns`.
+    /// The bytes on the wire that the link carries in `burst_ns`.
     burst_bytes: u64,
     /// The time when the link has transmitted all packets given to it, ns.
     free_ns: u64,
@@ -38,18 +39,17 @@ pub(crate) struct PacedLink {
     run_ns: u64,
     /// The link time of the last run, ns.
     run_takes_ns: u64,
-    /// The bytes of the last run, overhead included.
+    /// The bytes of the last run, on the wire.
     run_bytes: u64,
     /// The earliest time of the next run, ns.
     next_run_ns: u64,
 }
 
 impl PacedLink {
-    /// Creates an idle link; a packet takes `overhead_bytes` more than its length.
-    pub(crate) fn new(rate_bps: u64, overhead_bytes: u32) -> Self {
-        let mut link = Self {
-            rate_bps,
-            overhead_bytes,
+    /// Creates an idle link.
+    pub(crate) fn new(link: Link) -> Self {
+        let mut paced = Self {
+            link,
             burst_ns: BURST_NS,
             burst_bytes: 0,
             free_ns: 0,
@@ -59,22 +59,27 @@ impl PacedLink {
             run_bytes: 0,
             next_run_ns: 0,
         };
-        link.set_rate(rate_bps, overhead_bytes);
-        link
+        paced.set_link(link);
+        paced
     }
 
-    /// Sets the rate and the overhead of packets given from now on.
-    pub(crate) fn set_rate(&mut self, rate_bps: u64, overhead_bytes: u32) {
-        self.rate_bps = rate_bps;
-        self.overhead_bytes = overhead_bytes;
+    /// Sets the link of packets given from now on.
+    pub(crate) fn set_link(&mut self, link: Link) {
+        self.link = link;
         self.set_burst(self.burst_ns);
     }
 
     /// Sets the longest link time of a run of several packets, ns.
     pub(crate) fn set_burst(&mut self, burst_ns: u64) {
         self.burst_ns = burst_ns;
-        let bytes = u128::from(burst_ns) * u128::from(self.rate_bps) / 8_000_000_000;
+        let bytes = u128::from(burst_ns) * u128::from(self.link.rate_bps) / 8_000_000_000;
         self.burst_bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    }
+
+    /// Returns the length of a packet of `bytes` on the wire, bytes.
+    #[inline]
+    pub(crate) fn wire_bytes(&self, bytes: u32) -> u64 {
+        self.link.wire_bytes(bytes)
     }
 
     /// Returns whether the link accepts packets at `now_ns`.
@@ -85,8 +90,8 @@ impl PacedLink {
     }
 
     /// Returns how many more packets a run at `now_ns` may have, at most `most`. The run has
-    /// `packets` packets of `bytes` in all; no packet is longer than `longest_bytes`. The first
-    /// packet of a run always fits.
+    /// `packets` packets of `bytes` on the wire in all; no packet is longer than `longest_bytes`.
+    /// The first packet of a run always fits.
     #[inline]
     pub(crate) fn run_room(
         &self,
@@ -95,10 +100,9 @@ impl PacedLink {
         longest_bytes: u32,
         most: usize,
     ) -> usize {
-        let overhead = u64::from(self.overhead_bytes);
         let begun = if now_ns < self.next_run_ns { self.run_bytes } else { 0 };
-        let left = self.burst_bytes.saturating_sub(begun + bytes + packets as u64 * overhead);
-        let longest = (u64::from(longest_bytes) + overhead).max(1);
+        let left = self.burst_bytes.saturating_sub(begun + bytes);
+        let longest = self.wire_bytes(longest_bytes).max(1);
         // Avoids the division on fast links.
         if longest.saturating_mul(most as u64) <= left {
             return most;
@@ -134,11 +138,11 @@ impl PacedLink {
     /// Records that packets of these lengths, bytes, were given to the link at `now_ns`.
     #[inline]
     pub(crate) fn record_sent(&mut self, now_ns: u64, lengths: impl Iterator<Item = u32>) {
-        let bytes = lengths.map(|bytes| u64::from(bytes + self.overhead_bytes)).sum::<u64>();
+        let bytes = lengths.map(|bytes| self.wire_bytes(bytes)).sum::<u64>();
         if bytes == 0 {
             return;
         }
-        let takes_ns = bytes.saturating_mul(8_000_000_000).div_ceil(self.rate_bps.max(1));
+        let takes_ns = bytes.saturating_mul(8_000_000_000).div_ceil(self.link.rate_bps.max(1));
         if now_ns >= self.next_run_ns {
             (self.run_ns, self.run_takes_ns, self.run_bytes) = (now_ns, 0, 0);
         }

@@ -218,7 +218,7 @@ mod tests {
             output_queue: 64,
             outputs: vec![(OutputId(0), Contract::new())],
         };
-        let link = Wire { rate_bps: 1 << 40, overhead_bytes: 0 };
+        let link = Wire::new(1 << 40, 0);
         let output = OutputPlan {
             reservation: 1_000,
             throttle: None,

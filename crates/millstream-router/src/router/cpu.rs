@@ -60,7 +60,7 @@ pub struct Cpu {
 
 impl Default for Cpu {
     fn default() -> Self {
-        let link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+        let link = Link::new(8_000_000_000, 0);
         Self {
             selector: Selector::new(Wf2qPlus::new(link, 0), Heap::default()),
             slots: IdVec::new(),

@@ -131,8 +131,8 @@ pub trait Deferral {
 /// Optional: outputs that are paced to a line rate.
 pub trait PacedLinks {
     /// Returns how many more packets a run at `now_ns` may pass to output `output`, at most `most`,
-    /// after `given` (packets, bytes). No packet is longer than `longest_bytes`. A paced link with
-    /// a low rate accepts one packet at a time.
+    /// after `given` (packets, bytes on the wire). No packet is longer than `longest_bytes`. A
+    /// paced link with a low rate accepts one packet at a time.
     #[inline]
     fn run_room(
         &self,
@@ -143,6 +143,12 @@ pub trait PacedLinks {
         most: usize,
     ) -> usize {
         most
+    }
+
+    /// Returns the length of a packet of `bytes` on the wire of output `output`, bytes.
+    #[inline]
+    fn wire_bytes(&self, _output: OutputId, bytes: u32) -> u64 {
+        bytes.into()
     }
 
     /// Returns the total idle time of the link of `output` until `now_ns`, ns; 0 if idle time is

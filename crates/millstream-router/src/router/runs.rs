@@ -371,8 +371,8 @@ impl<M: Machine> Router<M> {
             if chosen.len() < fit || fit == most {
                 break;
             }
-            let bytes = chosen.iter().map(|packet| u64::from(machine.bytes(*packet))).sum();
-            let given = (fit, bytes);
+            let wire = |packet: &PacketHandle| machine.wire_bytes(output, machine.bytes(*packet));
+            let given = (fit, chosen.iter().map(wire).sum());
             fit += machine.run_room(output, self.now_ns, given, longest_bytes, most - fit);
         }
         if of.link.total_waiting() == 0 && of.staged.is_empty() {

@@ -2,6 +2,7 @@
 //! clock.
 
 use etherparse::PacketBuilder;
+use millstream::Link;
 use millstream_router::live::{
     Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError, Routes, admitted,
 };
@@ -83,7 +84,7 @@ fn caps_are_used_up(paths: u16, most: usize, step_ns: u64) {
     let (classifier, function) = (Classifier::new(rules), Forwarder::new(routes));
     let mut machine = LiveMachine::new(clock, Pool::new(16_384), classifier, function);
     let frames = (0..=paths).map(frame).collect();
-    machine.add(Flood { frames, next: 0, most }, MAC, 10_000_000_000, 0);
+    machine.add(Flood { frames, next: 0, most }, MAC, Link::new(10_000_000_000, 0));
     let plan = admitted(&scenario, 1_000_000_000).unwrap();
     let mut router = Router::new(&plan, machine).unwrap();
     let (mut now_ns, mut most_waiting) = (0, 0);

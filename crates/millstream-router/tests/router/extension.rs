@@ -3,6 +3,7 @@
 
 use crate::support::Costly;
 use etherparse::{ArpEthIpv4Packet, ArpOperation, PacketBuilder};
+use millstream::Link;
 use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Control, ExtensionCounters, Extensions, Forwarder,
     LiveMachine, LiveRouter, MemoryPort, NextHop, Pool, Routes, admitted,
@@ -106,8 +107,8 @@ fn machine(
     let classifier = Classifier::new(scenario.paths.iter().map(|path| path.matches).collect());
     let mut machine =
         LiveMachine::new(clock, Pool::new(BUFFERS), classifier, Forwarder::new(routes));
-    machine.add(MemoryPort::new(frames, 2 * PACKETS), ROUTER, 1_000_000_000, 0);
-    machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
+    machine.add(MemoryPort::new(frames, 2 * PACKETS), ROUTER, Link::new(1_000_000_000, 0));
+    machine.add(MemoryPort::default().keeping(), ROUTER, Link::new(100_000_000_000, 0));
     machine.set_extensions(Extensions::load(scenario).unwrap(), &[]);
     machine
 }
@@ -283,8 +284,8 @@ fn a_packet_held_for_its_neighbour_passes_the_module_once() {
     };
     let mut answer = Vec::new();
     PacketBuilder::ethernet2(arp.sender_mac, ROUTER).arp(arp.into()).write(&mut answer).unwrap();
-    machine.add(MemoryPort::new(vec![frame(1, 200)], 1), ROUTER, 1_000_000_000, 0);
-    machine.add(MemoryPort::new(vec![answer], 1).keeping(), ROUTER, 1_000_000_000, 0);
+    machine.add(MemoryPort::new(vec![frame(1, 200)], 1), ROUTER, Link::new(1_000_000_000, 0));
+    machine.add(MemoryPort::new(vec![answer], 1).keeping(), ROUTER, Link::new(1_000_000_000, 0));
     machine.set_address(PortId(1), Some(net));
     machine.set_extensions(Extensions::load(&scenario).unwrap(), &[]);
     let mut read = Vec::new();

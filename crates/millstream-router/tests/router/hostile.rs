@@ -3,7 +3,7 @@
 
 use crate::support::{input, output};
 use etherparse::{ArpEthIpv4Packet, ArpOperation, PacketBuilder};
-use millstream::Contract;
+use millstream::{Contract, Link};
 use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
@@ -235,8 +235,8 @@ fn survives(frames: Vec<Vec<u8>>, nat: bool) -> Result<Vec<Vec<u8>>, TestCaseErr
     let function = Forwarder::new(routes);
     let (clock, mock) = Clock::mock();
     let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
-    machine.add(MemoryPort::new(frames, many).keeping(), ROUTER, 100_000_000_000, 0);
-    machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
+    machine.add(MemoryPort::new(frames, many).keeping(), ROUTER, Link::new(100_000_000_000, 0));
+    machine.add(MemoryPort::default().keeping(), ROUTER, Link::new(100_000_000_000, 0));
     machine.set_address(PortId(0), [net, net_v6]);
     let to = "10.2.0.5:53".parse().unwrap();
     let forwards = vec![PortForward { protocol: 17, port: 53, to }];

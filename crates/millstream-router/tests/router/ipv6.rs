@@ -7,7 +7,7 @@ use etherparse::{
     Icmpv6Type, Ipv6HeaderSlice, NetSlice, PacketBuilder, SlicedPacket, TransportSlice, icmpv6,
 };
 use ipnet::Ipv6Net;
-use millstream::Contract;
+use millstream::{Contract, Link};
 use millstream_router::live::{
     Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
@@ -265,7 +265,7 @@ impl Rig {
         let function = Forwarder::new(routes);
         let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
         for _ in 0..2 {
-            machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
+            machine.add(MemoryPort::default().keeping(), ROUTER, Link::new(100_000_000_000, 0));
         }
         machine.set_address(PortId(0), ["fe80::1/64".parse().unwrap(), net]);
         machine.now_ns();

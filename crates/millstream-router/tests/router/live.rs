@@ -2,7 +2,7 @@
 
 use crate::support::{input, output};
 use etherparse::{Ipv4HeaderSlice, PacketBuilder, SlicedPacket};
-use millstream::Contract;
+use millstream::{Contract, Link};
 use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, Header, LiveMachine, MemoryPort, NextHop, Pool,
     Routes,
@@ -109,8 +109,8 @@ proptest! {
         let mut machine = LiveMachine::new(clock, Pool::new(buffers), classifier, function);
         let frames: Vec<_> = lots.iter().map(|lot| kinds[lot.0].clone()).collect();
         let packets: u64 = lots.iter().map(|lot| lot.1).sum();
-        machine.add(MemoryPort::new(frames, packets), ROUTER, 1_000_000_000, 0);
-        machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
+        machine.add(MemoryPort::new(frames, packets), ROUTER, Link::new(1_000_000_000, 0));
+        machine.add(MemoryPort::default().keeping(), ROUTER, Link::new(100_000_000_000, 0));
         let plan = Plan {
             stages: Stages::Three,
             batch: Batch { packets: batch, time_ns: 30_000, batch_wait_ns: 50_000 },
@@ -161,7 +161,7 @@ fn router_to_unresolved(frames: Vec<Vec<u8>>, buffers: u32) -> Router<LiveMachin
     let function = Forwarder::new(routes);
     let mut machine = LiveMachine::new(Clock::default(), Pool::new(buffers), classifier, function);
     let packets = frames.len() as u64;
-    machine.add(MemoryPort::new(frames, packets).keeping(), ROUTER, 100_000_000_000, 0);
+    machine.add(MemoryPort::new(frames, packets).keeping(), ROUTER, Link::new(100_000_000_000, 0));
     machine.set_address(PortId(0), Some(net));
     Router::new(&unresolved_plan(), machine).unwrap()
 }

@@ -2,6 +2,7 @@
 //! for, no buffer leaks, and tables keep their limits.
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
+use millstream::Link;
 use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, NextHop, Pool, Port, PortError,
     Routes, admitted,
@@ -194,7 +195,7 @@ fn router() -> (Router<LiveMachine<Ends>>, Arc<quanta::Mock>) {
     let rules = scenario.paths.iter().map(|path| path.matches).collect();
     let (classifier, function) = (Classifier::new(rules), Forwarder::new(routes));
     let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
-    machine.add(Ends::default(), MAC, 10_000_000_000, 0);
+    machine.add(Ends::default(), MAC, Link::new(10_000_000_000, 0));
     machine.set_address(PortId(0), scenario.ports[0].addresses.iter().copied());
     machine.set_proxies(&scenario, &[]);
     let plan = admitted(&scenario, 1_000_000_000).unwrap();

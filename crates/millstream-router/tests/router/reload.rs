@@ -1,7 +1,7 @@
 //! Reloads while packets are queued: every lost packet is counted.
 
 use crate::support::{input, output};
-use millstream::Contract;
+use millstream::{Contract, Link};
 use millstream_router::live::{
     Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Routes,
 };
@@ -67,8 +67,8 @@ proptest! {
         let (first, classifier, function) = plan(&names, plans[0].5, plans[0].2, discipline);
         let clock = Clock::default();
         let mut machine = LiveMachine::new(clock, Pool::new(BUFFERS), classifier, function);
-        machine.add(MemoryPort::new(frames, 3_000), ROUTER, 1_000_000_000, 0);
-        machine.add(MemoryPort::default().keeping(), ROUTER, 100_000_000_000, 0);
+        machine.add(MemoryPort::new(frames, 3_000), ROUTER, Link::new(1_000_000_000, 0));
+        machine.add(MemoryPort::default().keeping(), ROUTER, Link::new(100_000_000_000, 0));
         let mut router = Router::new(&first, machine).unwrap();
         let mut gone = millstream_router::PathCounters::default();
         for (order, many, queue, discipline, steps, drops) in &plans {

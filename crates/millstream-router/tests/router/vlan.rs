@@ -3,7 +3,7 @@
 
 use crate::support::{input, output};
 use etherparse::{LinkExtSlice, NetSlice, PacketBuilder, SlicedPacket};
-use millstream::Contract;
+use millstream::{Contract, Link};
 use millstream_router::live::{
     BUFFER_BYTES, Classifier, Clock, Forwarder, LiveMachine, MemoryPort, NextHop, Pool, Port,
     PortError, Routes, VlanPort,
@@ -104,7 +104,7 @@ fn bench(rules: Vec<Match>, frames: Vec<Vec<u8>>, pcp: PcpSource) -> Bench {
         Forwarder::new(routes),
     );
     for port in VlanPort::share(wire.clone(), &VLANS.map(|vlan| (vlan, pcp))) {
-        machine.add(port, ROUTER, 100_000_000_000, 0);
+        machine.add(port, ROUTER, Link::new(100_000_000_000, 0));
     }
     let path = PathPlan {
         drops: false,

@@ -121,7 +121,7 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u6
             .map(|stream| rate(below(scenario, &bounds, &guarantee, channel, stream)))
             .collect(),
         Theory::Tree => {
-            let even = even_rates(&bounds, &means(scenario, read, span_ns));
+            let even = even_rates(&bounds, &means(read, span_ns));
             let tree = Tree { scenario, limits: &limits, link: bounds.link, busy_ns: None };
             // Without sources, only classes with shares guarantee rates.
             let rates: Vec<_> = (0..limits.len()).map(|stream| tree.rate(stream)).collect();
@@ -135,14 +135,14 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u6
             pairs.map(bucket).collect()
         }
         Theory::Delay(_) | Theory::Deadlines | Theory::NoBounds(_) => {
-            even_rates(&bounds, &means(scenario, read, span_ns))
+            even_rates(&bounds, &means(read, span_ns))
         }
     }
 }
 
 /// Returns the mean offered rates, bits/s.
-fn means(scenario: &Scenario, read: &OfferedLoads, span_ns: u64) -> Vec<u64> {
-    read.streams.iter().map(|offered| offered.mean_bps(span_ns, &scenario.link)).collect()
+fn means(read: &OfferedLoads, span_ns: u64) -> Vec<u64> {
+    read.streams.iter().map(|offered| offered.mean_bps(span_ns)).collect()
 }
 
 /// Returns the link's rate, divided in proportion to the mean rates.
@@ -191,7 +191,7 @@ pub(super) fn analyse(
     network::forget_sources(scenario, &mut limits);
     let bounds =
         Bounds { busy_ns: busy_ns(scenario, read), ..Bounds::new(link(scenario), &limits) };
-    let means = means(scenario, read, span_ns);
+    let means = means(read, span_ns);
     let case = Case { scenario, bounds, means, complete: read.complete, assumed };
     let theory = theory(scenario);
     let proof = matches!(theory, Theory::Deadlines)

@@ -16,6 +16,7 @@ pub(super) struct Offered {
     pub(super) packets: u64,
     /// Bytes without the link's overhead.
     pub(super) bytes: u64,
+    wire_bytes: u128,
     pub(super) largest_bytes: u32,
     pub(super) smallest_bytes: u32,
     pub(super) last_ns: u64,
@@ -49,8 +50,9 @@ impl Offered {
         self.packets += 1;
         self.bytes += u64::from(bytes);
         let drained = u128::from(time_ns - self.last_ns) * u128::from(self.bucket_bps);
-        let wire_bytes = u128::from(bytes) + u128::from(link.overhead);
-        self.level = self.level.saturating_sub(drained) + wire_bytes * SCALE;
+        let wire_bytes = link.wire().wire_bytes(bytes);
+        self.wire_bytes += u128::from(wire_bytes);
+        self.level = self.level.saturating_sub(drained) + u128::from(wire_bytes) * SCALE;
         self.most = self.most.max(self.level);
         self.last_ns = time_ns;
     }
@@ -61,9 +63,9 @@ impl Offered {
     }
 
     /// Returns the mean rate over `span_ns`, on the wire, bits/s, rounded up.
-    pub(super) fn mean_bps(&self, span_ns: u64, link: &Link) -> u64 {
-        let bytes = u128::from(self.bytes) + u128::from(self.packets) * u128::from(link.overhead);
-        u64::try_from((bytes * SCALE).div_ceil(u128::from(span_ns.max(1)))).unwrap_or(u64::MAX)
+    pub(super) fn mean_bps(&self, span_ns: u64) -> u64 {
+        u64::try_from((self.wire_bytes * SCALE).div_ceil(u128::from(span_ns.max(1))))
+            .unwrap_or(u64::MAX)
     }
 }
 

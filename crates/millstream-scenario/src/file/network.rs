@@ -36,3 +36,9 @@ pub(crate) struct HopTable {
     #[schemars(with = "Option<String>", extend("enum" = super::discipline_names()))]
     pub(crate) discipline: Option<Spanned<String>>,
 }
+
+impl HopTable {
+    pub(crate) fn wire(&self) -> millstream::Link {
+        millstream::Link::new(self.rate.0, self.overhead.bytes)
+    }
+}

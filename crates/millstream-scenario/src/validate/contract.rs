@@ -68,7 +68,7 @@ const ASSUMED_LARGEST_BYTES: u32 = 1514;
 /// Values of the rest of the file that contracts depend on.
 pub(super) struct Defaults {
     largest_bytes: u32,
-    overhead: u32,
+    link: millstream::Link,
     smallest_weight: u32,
     credits: Option<u64>,
     /// Whether the file has a fabric, which serves a management channel before any discipline.
@@ -82,7 +82,7 @@ impl Defaults {
         let weights = streams().map(ContractKeys::of_stream).chain(classes).map(|p| weight(&p));
         Self {
             largest_bytes: streams().map(|s| largest_bytes(s.source.get_ref())).max().unwrap_or(0),
-            overhead: file.link.overhead.bytes,
+            link: file.link.wire(),
             smallest_weight: weights.min().unwrap_or(1).max(1),
             in_fabric: file.fabric.is_some(),
             credits: file.link.credits.as_ref().map(|c| c.buffer.0 / u64::from(CREDIT_BYTES)),
@@ -91,7 +91,7 @@ impl Defaults {
 
     /// Returns the default quantum, bytes: weight × largest packet on the wire / smallest weight.
     fn quantum(&self, keys: &ContractKeys) -> u32 {
-        let largest = u64::from(self.largest_bytes) + u64::from(self.overhead);
+        let largest = self.link.wire_bytes(self.largest_bytes);
         let quantum = largest.max(1) * u64::from(weight(keys)) / u64::from(self.smallest_weight);
         u32::try_from(quantum).unwrap_or(u32::MAX)
     }
@@ -123,8 +123,8 @@ fn max_rate(
         return None;
     };
     let largest = keys.source.map_or(defaults.largest_bytes, largest_bytes);
-    let largest = u64::from(largest) + u64::from(defaults.overhead);
-    let burst_bytes = keys.burst.map_or(largest, |burst| burst.get_ref().0);
+    let largest = || defaults.link.wire_bytes(largest);
+    let burst_bytes = keys.burst.map_or_else(largest, |burst| burst.get_ref().0);
     Some(MaxRate { rate_bps: NonZeroU64::new(rate.get_ref().0)?, burst_bytes })
 }
 

@@ -51,7 +51,7 @@ pub(super) fn network(
     let mut hops = vec![Hop {
         name: LINK.into(),
         direction: Direction::Forward,
-        link: Link { rate_bps: link.rate.0, overhead: link.overhead.bytes, credits: None },
+        link: Link::of(link.wire()),
         scheduler: None,
         delay_ns: link.delay.map_or(0, |delay| delay.0),
         loss: loss(link.loss.as_ref(), problems),
@@ -71,7 +71,7 @@ pub(super) fn network(
         hops.push(Hop {
             name: name.to_owned(),
             direction: table.direction,
-            link: Link { rate_bps: table.rate.0, overhead: table.overhead.bytes, credits: None },
+            link: Link::of(table.wire()),
             scheduler: discipline(file, table, tree, defaults, problems),
             delay_ns: table.delay.map_or(0, |delay| delay.0),
             loss: loss(table.loss.as_ref(), problems),
@@ -100,7 +100,7 @@ fn discipline(
     problems: &mut Vec<Problem>,
 ) -> Option<crate::scenario::SchedulerConfig> {
     let name = table.discipline.as_ref()?;
-    let keys = Keys::of_hop(file, name, (table.rate.0, table.overhead.bytes));
+    let keys = Keys::of_hop(file, name, table.wire());
     let scheduler = scheduler::scheduler(&keys, tree.children(None), problems)?;
     // Classes keep their disciplines; the hop's is that of the root.
     let classes = file.class.iter().map(Spanned::get_ref).filter(|class| class.parent.is_none());

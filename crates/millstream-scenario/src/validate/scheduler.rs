@@ -36,10 +36,7 @@ macro_rules! keys {
             zero_window: $table.zero_window,
             table: $table.table.as_deref(),
             algorithm: $table.algorithm,
-            link: millstream::Link {
-                rate_bps: $file.link.rate.0,
-                overhead_bytes: $file.link.overhead.bytes,
-            },
+            link: $file.link.wire(),
             tree: !$file.class.is_empty(),
         }
     };
@@ -50,14 +47,12 @@ impl<'a> Keys<'a> {
         keys!(file, file.scheduler)
     }
 
-    /// Returns the keys of a hop with a discipline of its own, on a link of this rate, bits/s, and
-    /// overhead, bytes.
+    /// Returns the keys of a hop with a discipline of its own, on `link`.
     pub(super) fn of_hop(
         file: &'a File,
         discipline: &'a Spanned<String>,
-        (rate_bps, overhead_bytes): (u64, u32),
+        link: millstream::Link,
     ) -> Self {
-        let link = millstream::Link { rate_bps, overhead_bytes };
         Keys { discipline, structure: None, table: None, link, ..Self::of_root(file) }
     }
 

@@ -13,8 +13,8 @@ mod plain;
 
 use std::time::Instant;
 
-use millstream::Contract;
 use millstream::catalogue::{DisciplineRow, MinBwAlgorithm, Options};
+use millstream::{Contract, Link};
 use millstream_sim::fabric::traffic::{
     ClassTraffic, EndPointTraffic, Kind, end_point_traffic, table_ii,
 };
@@ -25,7 +25,7 @@ use millstream_sim::fabric::{
 };
 
 const RATE_BPS: u64 = 2_000_000_000;
-const LINK: LinkParameters = LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: 0 };
+const LINK: LinkParameters = LinkParameters { wire: Link::new(RATE_BPS, 0), delay_ns: 0 };
 const WEIGHTS: [u32; 6] = [17, 13, 13, 6, 2, 1];
 
 #[derive(Default)]

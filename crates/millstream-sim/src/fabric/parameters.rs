@@ -3,7 +3,7 @@
 use std::iter;
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
-use millstream::{Contract, ContractError, StreamId};
+use millstream::{Contract, ContractError, Link, StreamId};
 
 /// The maximum number of ports of a switch: an arbiter keeps them in one 64-bit word.
 pub const MAX_PORTS: u16 = 64;
@@ -11,10 +11,8 @@ pub const MAX_PORTS: u16 = 64;
 /// Parameters of every link of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkParameters {
-    /// Data rate, bits/s, after line coding.
-    pub rate_bps: u64,
-    /// Bytes that a packet occupies on a link in addition to its length.
-    pub overhead_bytes: u32,
+    /// Data rate, after line coding, and what a packet occupies in addition to its length.
+    pub wire: Link,
     /// Propagation delay of a bit and of a returning credit, ns.
     pub delay_ns: u64,
 }
@@ -120,8 +118,7 @@ impl Egress {
         credits: Option<u32>,
     ) -> Result<Box<dyn DynScheduler + Send>, ContractError> {
         let mut options = self.options.clone();
-        let LinkParameters { rate_bps, overhead_bytes, .. } = *link;
-        options.link = millstream::Link { rate_bps, overhead_bytes };
+        options.link = link.wire;
         let streams = self.classes.len() * usize::from(layers);
         let structure =
             self.structure.unwrap_or_else(|| self.discipline.auto_structure(&options, streams));

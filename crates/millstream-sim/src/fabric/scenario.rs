@@ -132,11 +132,7 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, PrepareError> {
     let stop_ns = scenario.duration_ns.unwrap_or(u64::MAX);
     let (sources, admitted) =
         traffic::end_point_traffic(&topology, rate_bps, 1.0, &classes, scenario.seed, stop_ns);
-    let link = LinkParameters {
-        rate_bps,
-        overhead_bytes: scenario.link.overhead,
-        delay_ns: fabric.delay_ns,
-    };
+    let link = LinkParameters { wire: scenario.link.wire(), delay_ns: fabric.delay_ns };
     let buffering = match &fabric.crossbar {
         None => Buffering::Output,
         Some(of) => Buffering::Combined(Crossbar {

@@ -432,7 +432,7 @@ mod tests {
     }
 
     fn failing_at(rate_bps: u64, streams: &[StreamLimits], theorem: Theorem) -> Vec<Failing> {
-        let bounds = Bounds::new(Link { rate_bps, overhead_bytes: 0 }, streams);
+        let bounds = Bounds::new(Link::new(rate_bps, 0), streams);
         bounds.prove(theorem).into_iter().filter_map(|checked| checked.failing).collect()
     }
 

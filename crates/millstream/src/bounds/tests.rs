@@ -22,7 +22,7 @@ const FAIR: [FairDiscipline; 9] = [
     FairDiscipline::Wirr,
 ];
 
-const GIGABIT: Link = Link { rate_bps: 1_000_000_000, overhead_bytes: 0 };
+const GIGABIT: Link = Link::new(1_000_000_000, 0);
 
 /// VO, VI, CL, EE, BE, BK of the MinBW paper's Table II, lengths and quanta in units of `unit`
 /// bytes.
@@ -43,7 +43,7 @@ fn three_digits(ns: u64) -> u64 {
 
 #[test]
 fn the_latencies_of_the_minbw_paper_s_configuration() {
-    let link = Link { rate_bps: 2_000_000_000, overhead_bytes: 0 };
+    let link = Link::new(2_000_000_000, 0);
     // WFQ by the reserved rate: 12 of 64 are unassigned.
     let mut reserved = minbw(1);
     reserved.push(StreamLimits { weight: 12, ..StreamLimits::new(2176, 2176) });
@@ -61,7 +61,7 @@ fn the_latencies_of_the_minbw_paper_s_configuration() {
     assert_eq!(scfq, [451, 701, 701, 1110, 2620, 4880]);
     // DRR with a credit of 64 bytes as the unit: 2 Gbit/s / 64 is the rate in units.
     let streams = minbw(64);
-    let credits = Link { rate_bps: 2_000_000_000 / 64, overhead_bytes: 0 };
+    let credits = Link::new(2_000_000_000 / 64, 0);
     let bounds = Bounds::new(credits, &streams);
     let drr: Vec<_> = (0..6).map(|at| three_digits(bounds.drr_latency_ns(at).unwrap())).collect();
     assert_eq!(drr, [3470, 3990, 3990, 4990, 6800, 9090]);
@@ -160,7 +160,7 @@ fn fifo_and_static_priority_have_no_bound_beyond_the_link() {
 fn streams_without_a_share_have_no_guarantee() {
     let stream = StreamLimits { quantum_bytes: 100, ..StreamLimits::new(100, 100) };
     let of = |rate_bps, stream: StreamLimits, at, discipline| {
-        let link = Link { rate_bps, overhead_bytes: 0 };
+        let link = Link::new(rate_bps, 0);
         Bounds::new(link, &[stream, stream]).latency_rate(discipline, at).map(|of| of.rate_bps)
     };
     let giga = 1_000_000_000;
@@ -183,7 +183,7 @@ fn streams_without_a_share_have_no_guarantee() {
         (Some(0), None)
     );
     assert_eq!((bounds.start_ns(9_000, 0), bounds.start_ns(9_000, 1)), (8_200, 0));
-    let stopped = Link { rate_bps: 0, overhead_bytes: 0 };
+    let stopped = Link::new(0, 0);
     assert_eq!(Bounds::new(stopped, &empty).start_ns(9_000, 0), 0);
     // Nothing is sent.
     let waiting = [StreamLimits { quantum_bytes: 10, ..stream }; 2];
@@ -236,7 +236,7 @@ fn round_robins_of_three_streams_by_hand() {
 fn rounded_tags_delay_by_a_grain_for_each_weight() {
     // 2³¹ weights of 2⁻³⁹ bytes at 1,000 bytes a second: 3,906,250 ns, and 100 bytes of the others.
     let streams = [StreamLimits { weight: 1 << 30, ..StreamLimits::new(100, 100) }; 2];
-    let bounds = Bounds::new(Link { rate_bps: 8_000, overhead_bytes: 0 }, &streams);
+    let bounds = Bounds::new(Link::new(8_000, 0), &streams);
     for discipline in [FairDiscipline::Wfq, FairDiscipline::Wf2qPlus, FairDiscipline::Scfq] {
         let promise = bounds.latency_rate(discipline, 0).unwrap();
         let (rate_bps, error_ns) = (promise.rate_bps, promise.error_ns);
@@ -295,7 +295,7 @@ fn below_a_channel_the_link_is_slower_and_late() {
 
 #[test]
 fn below_a_channel_a_clock_gains_what_the_whole_link_rounds() {
-    let link = Link { rate_bps: 10_000_000_000, overhead_bytes: 20 };
+    let link = Link::new(10_000_000_000, 20);
     let streams = [StreamLimits::new(64, 64); 2];
     let below = |discipline, busy_ns, largest_bytes, rate_bps| {
         let bucket = Source { rate_bps, burst_bytes: 84 };
@@ -386,7 +386,7 @@ fn ratios_are_rounded_up_and_saturate() {
 #[test]
 fn whole_nanoseconds_cost_short_packets_most() {
     let effective = |rate_bps, overhead_bytes, streams: &[StreamLimits]| {
-        Bounds::new(Link { rate_bps, overhead_bytes }, streams).effective_rate_bps()
+        Bounds::new(Link::new(rate_bps, overhead_bytes), streams).effective_rate_bps()
     };
     let mixed = [StreamLimits::new(64, 1500)];
     assert_eq!(effective(2_000_000_000, 0, &mixed), 2_000_000_000);
@@ -398,7 +398,7 @@ fn whole_nanoseconds_cost_short_packets_most() {
     assert_eq!(effective(10_000_000_000, 0, &[StreamLimits::new(80, 80)]), 10_000_000_000);
     assert_eq!(effective(10_000_000_000, 0, &[]), 10_000_000_000);
 
-    let link = Link { rate_bps: 10_000_000_000, overhead_bytes: 20 };
+    let link = Link::new(10_000_000_000, 20);
     let streams = [StreamLimits::new(64, 64); 2];
     let bounds = Bounds::new(link, &streams);
     assert_eq!(bounds.latency_rate(FairDiscipline::Wfq, 0), Err(NoPromise::ClockDrifts));
@@ -567,7 +567,7 @@ proptest! {
         busy_ns in proptest::option::of(any_u64()),
         source in any_source(),
     ) {
-        let link = Link { rate_bps, overhead_bytes };
+        let link = Link::new(rate_bps, overhead_bytes);
         let bounds = Bounds { busy_ns, ..Bounds::new(link, &streams) };
         prop_assert!(bounds.effective_rate_bps() <= rate_bps);
         let _ = (bounds.fifo_delay_ns(), bounds.edf(), bounds.vds(), bounds.dwcs());
@@ -598,7 +598,7 @@ proptest! {
         let mut streams: Vec<_> = lengths.iter().map(|&(small, more, weight, quantum_bytes)| {
             StreamLimits { weight, quantum_bytes, ..StreamLimits::new(small, small + more + 1) }
         }).collect();
-        let link = Link { rate_bps, overhead_bytes: 4 };
+        let link = Link::new(rate_bps, 4);
         let of = |streams: &[StreamLimits], discipline| {
             let bounds = Bounds { busy_ns: Some(1_000_000), ..Bounds::new(link, streams) };
             bounds.latency_rate(discipline, 0).unwrap()

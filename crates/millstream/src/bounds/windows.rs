@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn contracts_need_their_requests_of_their_periods() {
-        let link = Link { rate_bps: 1_000_000_000, overhead_bytes: 0 };
+        let link = Link::new(1_000_000_000, 0);
         let need = |streams: &[StreamLimits], every_request, smallest| {
             Bounds::new(link, streams).need(every_request, smallest)
         };
@@ -256,7 +256,7 @@ mod tests {
     fn the_first_stream_with_a_failing_premise_is_named() {
         let unit = |period_ns, bytes| StreamLimits { period_ns, ..StreamLimits::new(bytes, bytes) };
         let vds = |rate_bps, streams: &[StreamLimits]| {
-            Bounds::new(Link { rate_bps, overhead_bytes: 0 }, streams).vds().unwrap_err()
+            Bounds::new(Link::new(rate_bps, 0), streams).vds().unwrap_err()
         };
         let giga = 1_000_000_000;
         let streams = [unit(1000, 125), unit(1500, 125), unit(1000, 126)];

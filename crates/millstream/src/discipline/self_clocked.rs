@@ -173,7 +173,8 @@ impl<T: Tagged> Discipline for SelfClocked<T> {
     }
 
     #[inline]
-    fn resized(&mut self, state: &mut SelfClockedState, extra_bytes: i64) {
+    fn resized(&mut self, state: &mut SelfClockedState, estimate: u32, bytes: u32) {
+        let extra_bytes = self.link.extra_wire_bytes(estimate, bytes);
         state.finish = state.finish.shifted(state.per_byte.times_signed(extra_bytes));
     }
 

@@ -140,7 +140,8 @@ impl Discipline for VirtualClock {
     }
 
     #[inline]
-    fn resized(&mut self, state: &mut VirtualClockState, extra_bytes: i64) {
+    fn resized(&mut self, state: &mut VirtualClockState, estimate: u32, bytes: u32) {
+        let extra_bytes = self.link.extra_wire_bytes(estimate, bytes);
         state.finish = state.finish.shifted(state.per_byte.times_signed(extra_bytes));
     }
 }

@@ -139,7 +139,8 @@ impl Discipline for Wf2qPlus {
     }
 
     #[inline]
-    fn resized(&mut self, state: &mut Wf2qPlusState, extra_bytes: i64) {
+    fn resized(&mut self, state: &mut Wf2qPlusState, estimate: u32, bytes: u32) {
+        let extra_bytes = self.link.extra_wire_bytes(estimate, bytes);
         state.finish = state.finish.shifted(state.per_byte.times_signed(extra_bytes));
     }
 
@@ -190,7 +191,7 @@ mod tests {
 
     /// Returns the streams that a link of `rate_bps` serves with one decision per millisecond.
     fn served_late(rate_bps: u64) -> Vec<u32> {
-        let link = Link { rate_bps, overhead_bytes: 0 };
+        let link = Link::new(rate_bps, 0);
         let mut scheduler = Scheduler::new(Wf2qPlus::new(link, 0), Heap::default());
         for weight in [1, 2, 5] {
             let contract = Contract::new().weight(weight).unwrap();

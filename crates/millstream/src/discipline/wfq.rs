@@ -208,7 +208,8 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
     }
 
     #[inline]
-    fn resized(&mut self, state: &mut FluidFairState, extra_bytes: i64) {
+    fn resized(&mut self, state: &mut FluidFairState, estimate: u32, bytes: u32) {
+        let extra_bytes = self.link.extra_wire_bytes(estimate, bytes);
         state.finish = state.finish.shifted(state.per_byte.times_signed(extra_bytes));
     }
 

@@ -255,10 +255,9 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
     #[inline]
     fn resize(&mut self, stream: StreamId, bytes: u32) {
         let slot = &mut self.slots[stream.index()];
-        let extra = i64::from(bytes) - i64::from(slot.head.bytes);
-        if extra != 0 {
-            slot.head.bytes = bytes;
-            self.discipline.resized(&mut slot.state, extra);
+        let estimate = core::mem::replace(&mut slot.head.bytes, bytes);
+        if estimate != bytes {
+            self.discipline.resized(&mut slot.state, estimate, bytes);
         }
     }
 

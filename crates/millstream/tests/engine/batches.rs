@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::num::NonZeroU64;
 
 /// One byte per nanosecond.
-const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 3 };
+const LINK: Link = Link::new(8_000_000_000, 3);
 const STREAMS: u32 = 4;
 
 /// The events of a scheduler, in order.

@@ -156,7 +156,7 @@ impl Random {
     fn link(&mut self) -> Link {
         let rate_bps =
             self.one_of(&[1_000_000_000, 10_000_000_000, 777_777_777, 3_000_000_000, 1_234_567]);
-        Link { rate_bps, overhead_bytes: self.one_of(&[0, 0, 24]) }
+        Link::new(rate_bps, self.one_of(&[0, 0, 24]))
     }
 
     fn streams(&mut self) -> Vec<StreamLimits> {
@@ -454,7 +454,7 @@ proptest! {
     #[test]
     fn windows_are_kept_where_the_sum_says_so(seed: u64) {
         let mut random = Random(seed);
-        let link = Link { rate_bps: 1_000_000_000, overhead_bytes: 0 };
+        let link = Link::new(1_000_000_000, 0);
         let count = random.below(5) + 1;
         let slots = random.below(count) + 1;
         let mut streams: Vec<_> = (0..count).map(|_| {
@@ -507,7 +507,7 @@ fn every_fair_discipline_has_the_guarantee_of_its_catalogue_row() {
 fn the_published_latency_of_drr_is_too_short_where_the_queue_empties_during_service() {
     // Both other streams save 999 bytes. The first packet waits for them until its bucket is full
     // again. The second arrives just after the first starts, when the stream has left the ring.
-    let link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+    let link = Link::new(8_000_000_000, 0);
     let own = StreamLimits { quantum_bytes: 100_000, ..StreamLimits::new(1000, 1000) };
     let other = StreamLimits { quantum_bytes: 1000, ..StreamLimits::new(1, 1000) };
     let streams = [own, other, other];
@@ -534,7 +534,7 @@ fn the_published_latency_of_drr_is_too_short_where_the_queue_empties_during_serv
 #[test]
 fn a_clock_at_the_nominal_rate_runs_away_from_a_link_of_whole_nanoseconds() {
     // 84 bytes take 67.2 ns at 10 Gbit/s, which is rounded up to 68.
-    let link = Link { rate_bps: 10_000_000_000, overhead_bytes: 20 };
+    let link = Link::new(10_000_000_000, 20);
     let stream = StreamLimits { quantum_bytes: 84, ..StreamLimits::new(64, 64) };
     let streams = [stream, stream];
     let mut arrivals: Vec<_> = (0..100_000)

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::num::NonZeroU64;
 
 /// One byte per nanosecond.
-const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+const LINK: Link = Link::new(8_000_000_000, 0);
 
 /// Streams with weights below a chain of classes with one discipline; each class has a cap: rate
 /// and burst.

@@ -350,7 +350,7 @@ fn a_sparse_flow_passes_the_backlog_of_the_others() {
 /// though one has four times the packets.
 #[test]
 fn flows_share_the_part_of_their_stream() {
-    let link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+    let link = Link::new(8_000_000_000, 0);
     let mut scheduler = Scheduler::new(Wf2qPlus::new(link, 0), Scan::default());
     let flows = Contract::new().flows(FlowOptions {
         limit_packets: 10_000,

@@ -62,7 +62,7 @@ fn scheduler(
     gating: &Gating,
 ) -> Box<dyn DynScheduler> {
     let row = DisciplineRow::parse(name).unwrap();
-    let link = Link { rate_bps: spec.rate_bps, overhead_bytes: spec.overhead };
+    let link = Link::new(spec.rate_bps, spec.overhead);
     let options = &Options { link, ..options.clone() };
     let streams = spec.streams.iter().zip(&gating.streams);
     let contracts = streams.map(|(stream, gate)| (held_back(contract(stream), gate), gate.fmc));
@@ -92,7 +92,7 @@ fn run(
     gating: &Gating,
     arrivals: &[Arrival],
 ) -> Outcome {
-    let link = Link { rate_bps: spec.rate_bps, overhead_bytes: spec.overhead };
+    let link = Link::new(spec.rate_bps, spec.overhead);
     let mut collector = Collector::new(spec.streams.len());
     let mut returns = gating.returns.iter().peekable();
     let mut arrivals = arrivals.iter().peekable();

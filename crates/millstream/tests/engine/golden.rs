@@ -39,7 +39,7 @@ fn fluid_and_self_clocked_examples() {
             let Some(expected) = entry[name].as_array() else { continue };
             let row = DisciplineRow::parse(if name == "vc" { "virtual-clock" } else { name });
             // One byte takes a tick.
-            let link = Link { rate_bps: 8_000_000, overhead_bytes: 0 };
+            let link = Link::new(8_000_000, 0);
             let options = Options { link, ..Options::default() };
             for structure in row.unwrap().structures(&options) {
                 let mut scheduler = row.unwrap().build(&options, structure);
@@ -95,7 +95,7 @@ fn fluid_and_self_clocked_examples() {
 fn credit_aware_examples() {
     const CREDIT: u32 = millstream::CREDIT_BYTES;
     let golden = golden();
-    let link = Link { rate_bps: 512_000_000, overhead_bytes: 0 };
+    let link = Link::new(512_000_000, 0);
     let options = Options { link, ..Options::default() };
     for (example, name) in [
         ("CA1_wfq", "wfq"),

@@ -10,7 +10,7 @@ use millstream::{
 use proptest::prelude::*;
 use std::num::NonZeroU64;
 
-const LINK: Link = Link { rate_bps: 2_000_000_000, overhead_bytes: 8 };
+const LINK: Link = Link::new(2_000_000_000, 8);
 
 /// A call of a scheduler.
 #[derive(Clone, Debug)]

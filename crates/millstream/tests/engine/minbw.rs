@@ -6,7 +6,7 @@ use millstream::{CREDIT_BYTES, Contract, Link, MaxRate, Packet, StreamId};
 use proptest::prelude::*;
 use std::num::NonZeroU64;
 
-const LINK: Link = Link { rate_bps: 2_000_000_000, overhead_bytes: 0 };
+const LINK: Link = Link::new(2_000_000_000, 0);
 const LARGEST: u32 = 2176;
 
 const ALGORITHMS: [MinBwAlgorithm; 3] =

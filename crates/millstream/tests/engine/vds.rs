@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 /// The transmission time of a unit job.
 const SLOT_NS: u64 = 1000;
-const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+const LINK: Link = Link::new(8_000_000_000, 0);
 
 #[derive(Default)]
 struct Violations(u64);

@@ -1,5 +1,6 @@
 //! The ports of a machine: devices, paced links and counters.
 
+use millstream::Link;
 use millstream_sync::clock::tsc::Clock;
 
 use crate::error::PortError;
@@ -50,12 +51,12 @@ impl<P> Default for Ports<P> {
 }
 
 impl<P: Port> Ports<P> {
-    /// Adds a port. Packets leave at `rate_bps` and take `overhead_bytes` more than their length.
-    pub(super) fn add(&mut self, port: P, rate_bps: u64, overhead_bytes: u32) {
+    /// Adds a port, paced to `link`.
+    pub(super) fn add(&mut self, port: P, link: Link) {
         self.states.push(PortState {
             longest_bytes: port.longest_bytes(),
             port,
-            link: PacedLink::new(rate_bps, overhead_bytes),
+            link: PacedLink::new(link),
             pending: false,
             counters: PortCounters::default(),
         });
@@ -237,7 +238,7 @@ mod tests {
 
     fn ports(takes: Option<usize>) -> (Ports<Device>, Pool) {
         let mut ports = Ports::default();
-        ports.add(Device { takes }, 1_000_000_000, 0);
+        ports.add(Device { takes }, Link::new(1_000_000_000, 0));
         (ports, Pool::new(8))
     }
 

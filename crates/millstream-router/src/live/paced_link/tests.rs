@@ -15,6 +15,10 @@ macro_rules! paced_output {
                 self.link.run_room(now_ns, given, longest_bytes, most)
             }
 
+            fn wire_bytes(&self, _: OutputId, bytes: u32) -> u64 {
+                self.link.wire_bytes(bytes)
+            }
+
             fn idle_ns(&self, _: OutputId, now_ns: u64) -> u64 {
                 self.link.idle_ns(now_ns)
             }
@@ -58,7 +62,7 @@ fn run(link: &mut PacedLink, now_ns: u64, lengths: &[u32]) -> usize {
             link.record_sent(now_ns, lengths[..given].iter().copied());
             return given;
         }
-        bytes += lengths[given..given + more].iter().map(|of| u64::from(*of)).sum::<u64>();
+        bytes += lengths[given..given + more].iter().map(|of| link.wire_bytes(*of)).sum::<u64>();
         given += more;
     }
 }
@@ -78,13 +82,13 @@ fn a_run_is_one_packet_or_as_many_as_the_burst_holds() {
         (1_000 * MBPS, 60, 32),
         (10_000 * MBPS, 1_500, 32),
     ] {
-        let mut link = PacedLink::new(rate_bps, 0);
+        let mut link = PacedLink::new(Link::new(rate_bps, 0));
         assert_eq!(run(&mut link, 0, &[bytes; 32]), expected, "{rate_bps} bits/s, {bytes} bytes");
     }
-    let mut link = PacedLink::new(100 * MBPS, 0);
+    let mut link = PacedLink::new(Link::new(100 * MBPS, 0));
     // The burst is 1,250 bytes: after three short packets, the next may be the long one.
     assert_eq!(run(&mut link, 0, &[60, 60, 60, 60, 1_100]), 3);
-    let mut link = PacedLink::new(1_000 * MBPS, 38);
+    let mut link = PacedLink::new(Link::new(1_000 * MBPS, 38));
     assert_eq!(run(&mut link, 0, &[1_500; 32]), 8, "12,304 bytes with their overhead");
     link.set_burst(0);
     assert_eq!(run(&mut link, 1_000_000, &[1_500; 32]), 1);
@@ -96,7 +100,7 @@ fn a_run_is_one_packet_or_as_many_as_the_burst_holds() {
 /// A run that the batch limit ends continues until the burst is used up.
 #[test]
 fn consecutive_runs_count_as_one_until_the_burst_is_full() {
-    let mut link = PacedLink::new(1_000_000_000, 0);
+    let mut link = PacedLink::new(Link::new(1_000_000_000, 0));
     let mut packets = 0;
     for now_ns in 0..6 {
         packets += run(&mut link, now_ns, &[500; 5]);
@@ -111,7 +115,7 @@ fn consecutive_runs_count_as_one_until_the_burst_is_full() {
 /// The next runs follow each other after 9/10 of 600 µs until the link is ahead again.
 #[test]
 fn the_link_catches_up_after_a_late_run_but_not_in_one_burst() {
-    let mut link = PacedLink::new(20_000_000, 0);
+    let mut link = PacedLink::new(Link::new(20_000_000, 0));
     let mut now_ns = 0;
     let mut gaps = Vec::new();
     for number in 0..12_u64 {
@@ -166,7 +170,7 @@ fn the_next_run_keeps_its_distance_from_a_run_that_the_device_delayed() {
     let port = Stalling { sends: Rc::clone(&sends) };
     let (classifier, function) = (Classifier::new(Vec::new()), Forwarder::default());
     let mut machine = LiveMachine::new(clock, pool, classifier, function);
-    machine.add(port, [2, 0, 0, 0, 0, 1], 100 * MBPS, 0);
+    machine.add(port, [2, 0, 0, 0, 0, 1], Link::new(100 * MBPS, 0));
     assert_eq!(machine.transmit(OutputId(0), &packets[..1]), 1);
     mock.increment(499_999);
     assert_eq!(machine.room(OutputId(0), 499_999), 0, "the first packet is still in the ring");
@@ -272,7 +276,7 @@ impl Machine for PreemptedMachine {
 paced_output!(PreemptedMachine);
 
 fn plan(rate_bps: u64) -> Plan {
-    let link = Link { rate_bps, overhead_bytes: 0 };
+    let link = Link::new(rate_bps, 0);
     Plan {
         stages: Stages::Three,
         batch: Batch { packets: BATCH, time_ns: u64::MAX, batch_wait_ns: 0 },
@@ -309,7 +313,7 @@ fn step(router: &mut Router<PreemptedMachine>) {
 fn every_process_runs_again_soon_after_the_machine_was_suspended() {
     let mut away_ns = vec![0; 10_000];
     away_ns[5_000] = 60_000_000_000;
-    let link = PacedLink::new(1_000_000_000, 0);
+    let link = PacedLink::new(Link::new(1_000_000_000, 0));
     let machine = PreemptedMachine::new(link, away_ns);
     let mut router = Router::new(&plan(1_000_000_000), machine).unwrap();
     while router.machine().now_ns < 60_000_000_000 {
@@ -345,7 +349,7 @@ proptest! {
             prop_oneof![3 => Just(0), 1 => 0..200_000u64, 1 => 0..30_000_000u64], 1..50),
         rounds in 1..6usize,
     ) {
-        let link = PacedLink::new(rate_bps, 0);
+        let link = PacedLink::new(Link::new(rate_bps, 0));
         let machine = PreemptedMachine::new(link, away_ns);
         let mut router = Router::new(&plan(rate_bps), machine).unwrap();
         for _ in 0..rounds {

@@ -94,7 +94,7 @@ fn router(machine: StoppedMachine) -> Router<StoppedMachine> {
 
 /// Returns a router of one input, one path with this contract and one output.
 fn router_with(machine: StoppedMachine, contract: Contract) -> Router<StoppedMachine> {
-    let link = Link { rate_bps: 1 << 40, overhead_bytes: 0 };
+    let link = Link::new(1 << 40, 0);
     let plan = Plan {
         stages: Stages::Three,
         batch: Batch { packets: 8, time_ns: u64::MAX, batch_wait_ns: 0 },

@@ -27,7 +27,7 @@ pub(crate) fn input(reservation: u32) -> InputPlan {
 
 /// Returns an output process on a link of `rate_pps` 64-byte packets per second.
 pub(crate) fn output(reservation: u32, discipline: &str, rate_pps: u64) -> OutputPlan {
-    let link = Link { rate_bps: rate_pps * 64 * 8, overhead_bytes: 0 };
+    let link = Link::new(rate_pps * 64 * 8, 0);
     let options = Options { link, ..Options::default() };
     OutputPlan {
         reservation,

@@ -21,8 +21,7 @@ const MAX_CHANNELS: usize = 64;
 const MAX_BYTES: u32 = 65_535;
 
 /// Returns a table of transmission times by packet length, ns.
-fn durations(rate_bps: u64, overhead_bytes: u32, largest_bytes: u32) -> Box<[u64]> {
-    let link = millstream::Link { rate_bps, overhead_bytes };
+fn durations(link: millstream::Link, largest_bytes: u32) -> Box<[u64]> {
     (0..=largest_bytes).map(|bytes| link.transmission_ns(bytes)).collect()
 }
 
@@ -48,8 +47,8 @@ fn check(
         }
     }
     let Buffering::Combined(crossbar) = &switch.buffering else { return Ok(()) };
-    if crossbar.rate_bps < link.rate_bps {
-        let (crossbar_bps, link_bps) = (crossbar.rate_bps, link.rate_bps);
+    if crossbar.rate_bps < link.wire.rate_bps {
+        let (crossbar_bps, link_bps) = (crossbar.rate_bps, link.wire.rate_bps);
         return Err(FabricError::SlowCrossbar { crossbar_bps, link_bps });
     }
     let needed = credits(largest_bytes);
@@ -166,7 +165,7 @@ impl Simulation {
         };
         let capacity = crossbar.map(|crossbar| crossbar.input_credits);
         let credit_accounts = CreditAccounts::new(topology.links().len(), channels, capacity);
-        let crossbar_bps = crossbar.map_or(link.rate_bps, |crossbar| crossbar.rate_bps);
+        let crossbar_bps = crossbar.map_or(link.wire.rate_bps, |crossbar| crossbar.rate_bps);
         let mut simulation = Self {
             link,
             switch,
@@ -179,8 +178,8 @@ impl Simulation {
             wiring,
             upcoming: Vec::with_capacity(sources.len()),
             sources,
-            link_ns: durations(link.rate_bps, link.overhead_bytes, largest_bytes),
-            crossbar_ns: durations(crossbar_bps, 0, largest_bytes),
+            link_ns: durations(link.wire, largest_bytes),
+            crossbar_ns: durations(millstream::Link::new(crossbar_bps, 0), largest_bytes),
             work,
             credit_accounts,
             packets_in_switches: 0,

@@ -1,7 +1,7 @@
 //! Fabrics for tests.
 
 use millstream::catalogue::{DisciplineRow, Options};
-use millstream::{Contract, StreamId};
+use millstream::{Contract, Link, StreamId};
 use millstream_sim::fabric::topology::{Cable, Node, Topology, custom};
 use millstream_sim::fabric::traffic::{ClassTraffic, Injection, Kind, end_point_traffic};
 use millstream_sim::fabric::{
@@ -78,8 +78,7 @@ impl Plan {
             structure: None,
             classes: self.classes.clone(),
         };
-        let link =
-            LinkParameters { rate_bps: RATE_BPS, overhead_bytes: 0, delay_ns: self.delay_ns };
+        let link = LinkParameters { wire: Link::new(RATE_BPS, 0), delay_ns: self.delay_ns };
         Simulation::new(topology.clone(), link, self.switch, &egress, sources, LARGEST_BYTES)
     }
 

@@ -235,7 +235,7 @@ pub fn loads_of(discipline: impl Strategy<Value = &'static str>) -> impl Strateg
             returns.sort_by_key(|back| back.0);
             let entries = table.into_iter().map(|entry| entry % fair).chain(0..fair);
             let table = entries.map(StreamId).collect();
-            let link = Link { rate_bps, overhead_bytes };
+            let link = Link::new(rate_bps, overhead_bytes);
             Load { discipline, link, streams, table, returns, arrivals }
         })
 }

@@ -79,7 +79,7 @@ pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -
 
 /// Returns the discipline of `spec` and its settings.
 pub fn settings(spec: &Spec) -> (&'static str, Options) {
-    let link = Link { rate_bps: spec.rate_bps, overhead_bytes: spec.overhead };
+    let link = Link::new(spec.rate_bps, spec.overhead);
     let options = Options { link, ..Options::default() };
     match spec.discipline {
         Discipline::Dwcs { loss_first, rtas99, lowest_denominator } => {

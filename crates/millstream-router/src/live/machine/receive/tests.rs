@@ -1,6 +1,7 @@
 //! Tests of received packets: the output's length limit, and filters with the flow cache.
 
 use etherparse::PacketBuilder;
+use millstream::Link;
 use millstream_scenario::{Match, RouterScenario};
 use millstream_sync::clock::tsc::Clock;
 use std::net::{IpAddr, Ipv4Addr};
@@ -62,8 +63,8 @@ fn machine(lengths: &[u32], classifier: Classifier) -> LiveMachine<Frames> {
     let (pool, function) = (Pool::new(64), Forwarder::new(Default::default()));
     let mut machine = LiveMachine::new(Clock::default(), pool, classifier, function);
     let frames = lengths.iter().map(|bytes| frame(*bytes)).collect();
-    machine.add(Frames(frames), ROUTER, 1_000_000_000, 0);
-    machine.add(Frames(Vec::new()), ROUTER, 1_000_000_000, 0);
+    machine.add(Frames(frames), ROUTER, Link::new(1_000_000_000, 0));
+    machine.add(Frames(Vec::new()), ROUTER, Link::new(1_000_000_000, 0));
     machine
 }
 

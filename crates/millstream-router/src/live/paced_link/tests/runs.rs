@@ -98,7 +98,7 @@ impl Machine for SimulatedLink {
 paced_output!(SimulatedLink);
 
 fn paced_plan(discipline: &str, rate_bps: u64, batch: u32) -> Plan {
-    let link = Link { rate_bps, overhead_bytes: 0 };
+    let link = Link::new(rate_bps, 0);
     let contract = |path: u32| {
         let of = Contract::new().weight(path + 1).unwrap().quantum_bytes(1_500).unwrap();
         of.priority(path).period_ns(1_000_000 * u64::from(path + 1)).unwrap()
@@ -128,7 +128,7 @@ fn paced_plan(discipline: &str, rate_bps: u64, batch: u32) -> Plan {
 
 /// Returns all packets given to the link; the router wakes late by the times of `late_ns`, in turn.
 fn given(plan: &Plan, arrivals: &[Arrival], late_ns: &[u64]) -> Vec<Given> {
-    let link = PacedLink::new(plan.outputs[0].options.link.rate_bps, 0);
+    let link = PacedLink::new(Link::new(plan.outputs[0].options.link.rate_bps, 0));
     let arrivals = arrivals.to_vec();
     let wire = SimulatedLink { now_ns: 0, link, arrivals, next: 0, calls: 0, given: Vec::new() };
     let mut router = Router::new(plan, wire).unwrap();
