@@ -174,6 +174,7 @@ class Scheduler:
         structure: str,
         link_rate_bps: int,
         overhead_bytes: int,
+        framing: str,
         events: bool,
     ) -> Scheduler: ...
     @property

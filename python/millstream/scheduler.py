@@ -101,6 +101,7 @@ class Scheduler(_millstream.Scheduler):
         *,
         link_rate_bps: int = 1_000_000_000,
         overhead_bytes: int = 0,
+        framing: str = "none",
         events: bool = False,
         **options: Any,
     ) -> Scheduler:
@@ -111,7 +112,10 @@ class Scheduler(_millstream.Scheduler):
             structure: The data structure that finds the first stream; the schedule is the same.
                 ``"auto"`` is the fastest for many streams, ``"scan"`` for up to 16.
             link_rate_bps: The link's rate, bits/s, used by fair queueing and rate caps.
-            overhead_bytes: Bytes a packet takes on the wire beyond its length.
+            overhead_bytes: Bytes a packet takes on the wire beyond its length, before framing;
+                may be negative.
+            framing: ``"atm"`` (cells of 53 bytes for every 48), ``"ptm"`` (65 bytes for 64) or
+                ``"none"``.
             events: Keep every drop and miss for :meth:`take_drops` and :meth:`take_misses`, which
                 must then be called regularly. Counters are always kept.
             **options: ``order``, ``rules``, ``zero_window`` (DWCS), ``algorithm`` (MinBW),
@@ -122,10 +126,14 @@ class Scheduler(_millstream.Scheduler):
         """
         asked: Any = discipline
         if isinstance(discipline, str):
-            asked = _settings(discipline, structure, link_rate_bps, overhead_bytes, options)
+            asked = _settings(
+                discipline, structure, link_rate_bps, overhead_bytes, framing, options
+            )
         elif options:
             raise TypeError(f"a discipline in Python has no options: {', '.join(options)}")
-        made = super().__new__(cls, asked, structure, link_rate_bps, overhead_bytes, events)
+        made = super().__new__(
+            cls, asked, structure, link_rate_bps, overhead_bytes, framing, events
+        )
         assert isinstance(made, Scheduler)
         made._discipline = discipline if isinstance(discipline, str) else type(discipline).__name__
         return made
@@ -264,6 +272,7 @@ def _settings(
     structure: str,
     link_rate_bps: int,
     overhead_bytes: int,
+    framing: str,
     options: dict[str, Any],
 ) -> _millstream.Scenario:
     """Validates the settings as a scenario, so that names and errors are those of scenario files.
@@ -279,7 +288,11 @@ def _settings(
         {"name": str(stream), "period": "1 ms", "late": "drop", "source": source}
         for stream in range(int(max(table, default=0)) + 1)
     ]
-    link = {"rate": f"{link_rate_bps} bit/s", "overhead": overhead_bytes}
+    link = {
+        "rate": f"{link_rate_bps} bit/s",
+        "overhead": overhead_bytes,
+        "framing": framing,
+    }
     text = tomli_w.dumps({"scheduler": scheduler, "link": link, "stream": streams})
     return _millstream.Scenario.parse("Scheduler", text, Path())
 

@@ -29,6 +29,17 @@ def test_a_closed_gate_and_missing_credits_block_a_stream() -> None:
     assert repr(sent).startswith("Departure(time_ns=5, stream=0, packet=0, bytes=100,")
 
 
+def test_a_rate_cap_counts_whole_cells() -> None:
+    # 1,500 bytes of IP behind an Ethernet header are 32 cells of 53 bytes under IPoA (VC-MUX).
+    scheduler = Scheduler("fifo", overhead_bytes=-6, framing="atm")
+    scheduler.add_stream(max_rate_bps=8_000_000, burst_bytes=32 * 53)
+    assert scheduler.enqueue_batch(0, 0, [1514, 1514]) == 2
+    assert len(scheduler.dequeue_batch(0)) == 1
+    assert scheduler.next_eligible_ns() == 32 * 53 * 1_000
+    with pytest.raises(ScenarioError, match="framing"):
+        Scheduler("fifo", framing="vdsl")
+
+
 def test_a_rate_cap_gives_the_next_eligible_time() -> None:
     scheduler = Scheduler("fifo")
     scheduler.add_stream(max_rate_bps=8_000_000, burst_bytes=1000)

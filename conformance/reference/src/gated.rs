@@ -8,6 +8,7 @@
 use crate::fair::gate::Gate;
 use crate::fair::rule::Packet;
 use crate::fair::{CreditReturn, StreamSpec};
+use crate::overhead::Overhead;
 use crate::{Arrival, Outcome};
 
 /// The limits of streams (credits, shaper and `fmc` of [`StreamSpec`]) and the returns of credits.
@@ -22,17 +23,17 @@ pub struct Gating {
 /// The state of all gates.
 pub(crate) struct Gates {
     gates: Vec<(Gate, bool)>,
-    overhead: u32,
+    overhead: Overhead,
 }
 
 impl Gates {
-    pub(crate) fn new(gating: &Gating, overhead: u32) -> Self {
+    pub(crate) fn new(gating: &Gating, overhead: Overhead) -> Self {
         let gates = gating.streams.iter().map(|stream| (Gate::new(stream), stream.fmc)).collect();
         Self { gates, overhead }
     }
 
     fn packet(&self, bytes: u32) -> Packet {
-        let length = u64::from(bytes) + u64::from(self.overhead);
+        let length = self.overhead.length(bytes);
         Packet { number: 0, bytes, length, arrival_ns: 0, arrival_clock_ns: 0 }
     }
 

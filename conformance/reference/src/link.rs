@@ -10,6 +10,7 @@ use crate::gated::{GatedLink, Gates, Gating, run_gated_link};
 use crate::model::{Arrival, Decision, Discipline, Outcome, Row, Spec, StreamSpec};
 use crate::mutant::Mutant;
 use crate::order::{Candidate, precedes};
+use crate::overhead::Overhead;
 use crate::window::Window;
 
 /// A waiting packet.
@@ -180,8 +181,9 @@ impl<'a> Link<'a> {
     }
 
     fn transmission_ns(&self, bytes: u32) -> u64 {
-        let overhead = if self.is(Mutant::OverheadForgotten) { 0 } else { self.spec.overhead };
-        let scaled = (u128::from(bytes) + u128::from(overhead)) * 8 * 1_000_000_000;
+        let forgotten = self.is(Mutant::OverheadForgotten);
+        let overhead = if forgotten { Overhead::default() } else { self.spec.overhead };
+        let scaled = u128::from(overhead.length(bytes)) * 8 * 1_000_000_000;
         let rate = u128::from(self.spec.rate_bps);
         let exact = scaled / rate;
         let up = scaled % rate != 0 && !self.is(Mutant::TransmissionRoundedDown);
@@ -263,7 +265,7 @@ impl<'a> Link<'a> {
         if event == "sent" {
             stream.attained += match self.mutant {
                 Some(Mutant::AttainedServiceInPackets) => 1,
-                _ => u64::from(head.bytes) + u64::from(self.spec.overhead),
+                _ => self.spec.overhead.length(head.bytes),
             };
         }
         if stream.queue.is_empty() && self.mutant != Some(Mutant::AttainedServiceForever) {

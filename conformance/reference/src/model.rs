@@ -1,5 +1,7 @@
 //! The inputs and outputs of the reference.
 
+use crate::overhead::Overhead;
+
 /// A discipline and its settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
@@ -84,7 +86,7 @@ pub struct Spec {
     /// Link rate, bits/s.
     pub rate_bps: u64,
     /// Bytes on the wire beyond a packet's length.
-    pub overhead: u32,
+    pub overhead: Overhead,
     /// The streams in file order.
     pub streams: Vec<StreamSpec>,
 }

@@ -11,7 +11,7 @@ use crate::traces::{Load, MIXED, SLOT_NS, Trace, arrivals, csv, rows_csv, window
 use crate::{Arrival, Row, StreamSpec, vds};
 
 const RATE_BPS: u64 = 999_999_937;
-const OVERHEAD: u32 = 24;
+const OVERHEAD: i32 = 24;
 
 /// The discipline and the streams of a trace.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ fn spec(discipline: Discipline, fmc: bool) -> fair::Spec {
     fair::Spec {
         discipline,
         rate_bps: RATE_BPS,
-        overhead: OVERHEAD,
+        overhead: OVERHEAD.into(),
         streams,
         credit_returns: Vec::new(),
     }
@@ -173,7 +173,7 @@ impl ShareTrace {
 /// Returns the departures under a discipline of [`vds::DISCIPLINES`].
 fn windowed(discipline: &str, streams: &[StreamSpec], arrivals: &[Arrival]) -> Vec<Row> {
     let run = vds::DISCIPLINES.iter().find(|(name, _)| *name == discipline);
-    run.map(|(_, run)| run(RATE_BPS, OVERHEAD, streams, arrivals).rows).unwrap_or_default()
+    run.map(|(_, run)| run(RATE_BPS, OVERHEAD.into(), streams, arrivals).rows).unwrap_or_default()
 }
 
 fn write_fair(text: &mut String, spec: &fair::Spec) {

@@ -257,12 +257,12 @@ impl Trace {
     pub(crate) fn new(
         name: &str,
         discipline: Discipline,
-        overhead: u32,
+        overhead: i32,
         streams: Vec<StreamSpec>,
         load: Load,
     ) -> Self {
         let arrivals = arrivals(streams.len(), load);
-        let spec = Spec { discipline, rate_bps: 1_000_000_000, overhead, streams };
+        let spec = Spec { discipline, rate_bps: 1_000_000_000, overhead: overhead.into(), streams };
         Self { name: name.to_owned(), spec, arrivals }
     }
 
@@ -281,7 +281,7 @@ impl Trace {
         };
         line(format!("[scenario]\nname = \"{}\"\n", self.name));
         line(format!("[link]\nrate = \"{} bps\"", self.spec.rate_bps));
-        line(format!("overhead = {}\n\n[scheduler]", self.spec.overhead));
+        line(format!("{}\n\n[scheduler]", self.spec.overhead));
         line(format!("discipline = \"{}\"", self.spec.discipline.name()));
         if let Discipline::Dwcs { loss_first, rtas99, lowest_denominator } = self.spec.discipline {
             let pick = |second, words: [&'static str; 2]| words[usize::from(second)];

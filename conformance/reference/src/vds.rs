@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use num_rational::Ratio;
 
 use crate::gated::{GatedLink, Gates, Gating, run_gated_link};
+use crate::overhead::Overhead;
 use crate::{Arrival, Decision, Outcome, Row, StreamSpec};
 
 /// A waiting packet.
@@ -283,8 +284,8 @@ fn decide(
 }
 
 /// A function that runs arrivals through streams; its arguments are the link's rate, bits/s, its
-/// overhead, bytes, the streams and the arrivals.
-pub type Run = fn(u64, u32, &[StreamSpec], &[Arrival]) -> Outcome;
+/// overhead, the streams and the arrivals.
+pub type Run = fn(u64, Overhead, &[StreamSpec], &[Arrival]) -> Outcome;
 
 /// Every discipline of windows by its name in scenario files.
 pub const DISCIPLINES: [(&str, Run); 2] = [("vds", run), ("pd2", run_pd2)];
@@ -294,7 +295,12 @@ pub const DISCIPLINES: [(&str, Run); 2] = [("vds", run), ("pd2", run_pd2)];
 /// # Panics
 /// If arrivals are not in time order, an x is above its y, or a stream has no period.
 #[must_use]
-pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arrival]) -> Outcome {
+pub fn run(
+    rate_bps: u64,
+    overhead: Overhead,
+    streams: &[StreamSpec],
+    arrivals: &[Arrival],
+) -> Outcome {
     run_by(Order::VirtualDeadline, rate_bps, overhead, streams, arrivals)
 }
 
@@ -305,7 +311,7 @@ pub fn run(rate_bps: u64, overhead: u32, streams: &[StreamSpec], arrivals: &[Arr
 #[must_use]
 pub fn run_pd2(
     rate_bps: u64,
-    overhead: u32,
+    overhead: Overhead,
     streams: &[StreamSpec],
     arrivals: &[Arrival],
 ) -> Outcome {
@@ -315,7 +321,7 @@ pub fn run_pd2(
 fn run_by(
     order: Order,
     rate_bps: u64,
-    overhead: u32,
+    overhead: Overhead,
     streams: &[StreamSpec],
     arrivals: &[Arrival],
 ) -> Outcome {
@@ -342,9 +348,7 @@ fn run_by(
             arrive(&mut streams, arrival, &mut outcome);
         }
         if let Some(bytes) = decide(&mut streams, &mut gates, now_ns, &mut outcome) {
-            let bits = (u128::from(bytes) + u128::from(overhead)) * 8 * 1_000_000_000;
-            let taken = bits.div_ceil(u128::from(rate_bps));
-            free_ns = now_ns + u64::try_from(taken).unwrap_or(u64::MAX);
+            free_ns = now_ns + overhead.transmission_ns(bytes, rate_bps);
             outcome.end_ns = free_ns;
         } else {
             free_ns = free_ns.max(now_ns);
@@ -361,7 +365,7 @@ struct Link<'a> {
     gates: Gates,
     outcome: Outcome,
     rate_bps: u64,
-    overhead: u32,
+    overhead: Overhead,
 }
 
 /// Runs `arrivals` with streams limited by `gating`.
@@ -373,7 +377,7 @@ struct Link<'a> {
 #[must_use]
 pub fn run_gated(
     rate_bps: u64,
-    overhead: u32,
+    overhead: Overhead,
     streams: &[StreamSpec],
     gating: &Gating,
     arrivals: &[Arrival],
@@ -403,9 +407,7 @@ impl GatedLink for Link<'_> {
 
     fn decide(&mut self, now_ns: u64) -> Option<u64> {
         let bytes = decide(&mut self.streams, &mut self.gates, now_ns, &mut self.outcome)?;
-        let bits = (u128::from(bytes) + u128::from(self.overhead)) * 8 * 1_000_000_000;
-        let taken = bits.div_ceil(u128::from(self.rate_bps));
-        self.outcome.end_ns = now_ns + u64::try_from(taken).unwrap_or(u64::MAX);
+        self.outcome.end_ns = now_ns + self.overhead.transmission_ns(bytes, self.rate_bps);
         Some(self.outcome.end_ns)
     }
 

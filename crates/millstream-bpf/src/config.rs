@@ -4,7 +4,7 @@
 //! Divisions are done here: the C code multiplies by inverses.
 
 use millstream::catalogue::{DwcsOrder, Options};
-use millstream::{Contract, Late, Link, Rules, ZeroWindow};
+use millstream::{Contract, Framing, Late, Link, Rules, ZeroWindow};
 use millstream_scenario::Scenario;
 
 use crate::MAX_STREAMS;
@@ -51,6 +51,12 @@ pub enum Unsupported {
     /// A number that the qdisc's arithmetic does not hold.
     #[error("{0} is too great for the qdisc")]
     TooGreat(&'static str),
+    /// Framing of the link.
+    #[error("framing of ATM or PTM cells; the qdisc has none, so give the overhead in bytes")]
+    Framing,
+    /// A negative overhead, bytes.
+    #[error("overhead of {0} bytes; the qdisc has none below 0")]
+    Overhead(i32),
     /// Classes.
     #[error("classes; the qdisc has one level")]
     Classes,
@@ -143,7 +149,7 @@ impl Config {
         options: &Options,
         contracts: &[Contract],
     ) -> Result<Self, Unsupported> {
-        let Link { rate_bps, overhead_bytes: overhead } = options.link;
+        let Link { rate_bps, overhead_bytes, framing } = options.link;
         let number = DISCIPLINES.iter().position(|name| *name == discipline);
         let number = number.ok_or(Unsupported::Discipline(discipline))?;
         if discipline == "dwcs" {
@@ -155,6 +161,12 @@ impl Config {
         if rate_bps > MAX_RATE_BPS {
             return Err(Unsupported::TooGreat("the link's rate"));
         }
+        if framing != Framing::None {
+            return Err(Unsupported::Framing);
+        }
+        let Ok(overhead) = u32::try_from(overhead_bytes) else {
+            return Err(Unsupported::Overhead(overhead_bytes));
+        };
         if overhead > MAX_OVERHEAD {
             return Err(Unsupported::TooGreat("the link's overhead"));
         }
@@ -311,5 +323,9 @@ mod tests {
         assert_eq!(error(contract), "credits of stream 0, which the qdisc does not support");
         let error = Config::new("wfq", &options, &[]).unwrap_err();
         assert_eq!(error, Unsupported::Discipline("wfq"));
+        let error =
+            |link| Config::new("drr", &Options { link, ..Options::default() }, &[]).unwrap_err();
+        assert_eq!(error(Link::new(1, 24).framed(Framing::Atm)), Unsupported::Framing);
+        assert_eq!(error(Link::new(1, -6)), Unsupported::Overhead(-6));
     }
 }

@@ -154,6 +154,15 @@
 // DWCS: the rules of RTAS 1999.
 #define MS_DWCS_RTAS99 1
 
+// `link_framing`: packets are sent as they are.
+#define MS_FRAMING_NONE 0
+
+// `link_framing`: ATM cells.
+#define MS_FRAMING_ATM 1
+
+// `link_framing`: PTM, 64b/65b encoding.
+#define MS_FRAMING_PTM 2
+
 // DWCS: of windows without losses left, the highest denominator is first.
 #define MS_DWCS_HIGHEST_DENOMINATOR 0
 
@@ -193,8 +202,12 @@ typedef struct ms_options {
   const char *structure;
   // The rate of the link, bits/s: 1 to `MS_MOST_RATE_BPS`. Default 1 Gbit/s.
   uint64_t link_rate_bps;
-  // Bytes that a packet takes on the link beyond its length; 24 on Ethernet. Default 0.
-  uint32_t link_overhead_bytes;
+  // Bytes that a packet takes on the link beyond its length, before framing; 24 on Ethernet. May
+  // be negative. Default 0.
+  int32_t link_overhead_bytes;
+  // The framing of the link: `MS_FRAMING_NONE`, the default, `MS_FRAMING_ATM` (cells of 53 bytes
+  // for every 48) or `MS_FRAMING_PTM` (65 bytes for every 64).
+  uint32_t link_framing;
   // DWCS: `MS_DWCS_EDF_FIRST`, the default, or `MS_DWCS_LOSS_FIRST`.
   uint32_t dwcs_order;
   // DWCS: `MS_DWCS_STANDARD`, the default, or `MS_DWCS_RTAS99`.

@@ -6,7 +6,7 @@ use std::ptr;
 use millstream::catalogue::{
     DISCIPLINES, DisciplineRow, DwcsOrder, MinBwAlgorithm, Options as EngineOptions, StructureName,
 };
-use millstream::{ContractError, DwcsOptions, Link, Rules, StreamId, ZeroWindow};
+use millstream::{ContractError, DwcsOptions, Framing, Link, Rules, StreamId, ZeroWindow};
 
 use crate::contract::size_u32;
 use crate::pointer;
@@ -23,6 +23,12 @@ pub const MS_DWCS_LOSS_FIRST: u32 = 1;
 pub const MS_DWCS_STANDARD: u32 = 0;
 /// DWCS: the rules of RTAS 1999.
 pub const MS_DWCS_RTAS99: u32 = 1;
+/// `link_framing`: packets are sent as they are.
+pub const MS_FRAMING_NONE: u32 = 0;
+/// `link_framing`: ATM cells.
+pub const MS_FRAMING_ATM: u32 = 1;
+/// `link_framing`: PTM, 64b/65b encoding.
+pub const MS_FRAMING_PTM: u32 = 2;
 
 /// DWCS: of windows without losses left, the highest denominator is first.
 pub const MS_DWCS_HIGHEST_DENOMINATOR: u32 = 0;
@@ -58,8 +64,12 @@ pub struct Options {
     pub structure: *const c_char,
     /// The rate of the link, bits/s: 1 to `MS_MOST_RATE_BPS`. Default 1 Gbit/s.
     pub link_rate_bps: u64,
-    /// Bytes that a packet takes on the link beyond its length; 24 on Ethernet. Default 0.
-    pub link_overhead_bytes: u32,
+    /// Bytes that a packet takes on the link beyond its length, before framing; 24 on Ethernet. May
+    /// be negative. Default 0.
+    pub link_overhead_bytes: i32,
+    /// The framing of the link: `MS_FRAMING_NONE`, the default, `MS_FRAMING_ATM` (cells of 53 bytes
+    /// for every 48) or `MS_FRAMING_PTM` (65 bytes for every 64).
+    pub link_framing: u32,
     /// DWCS: `MS_DWCS_EDF_FIRST`, the default, or `MS_DWCS_LOSS_FIRST`.
     pub dwcs_order: u32,
     /// DWCS: `MS_DWCS_STANDARD`, the default, or `MS_DWCS_RTAS99`.
@@ -84,6 +94,7 @@ impl Default for Options {
             structure: ptr::null(),
             link_rate_bps: 1_000_000_000,
             link_overhead_bytes: 0,
+            link_framing: MS_FRAMING_NONE,
             dwcs_order: MS_DWCS_EDF_FIRST,
             dwcs_rules: MS_DWCS_STANDARD,
             dwcs_zero_window: MS_DWCS_HIGHEST_DENOMINATOR,
@@ -206,6 +217,12 @@ impl Options {
             MS_DWCS_LOSS_FIRST => DwcsOrder::LossFirst,
             other => return Err(Failure::range("dwcs_order", other, "0 or 1")),
         };
+        let framing = match self.link_framing {
+            MS_FRAMING_NONE => Framing::None,
+            MS_FRAMING_ATM => Framing::Atm,
+            MS_FRAMING_PTM => Framing::Ptm,
+            other => return Err(Failure::range("link_framing", other, "0, 1 or 2")),
+        };
         let algorithm = match names.algorithm {
             None => MinBwAlgorithm::default(),
             Some("wfq") => MinBwAlgorithm::Wfq,
@@ -216,7 +233,7 @@ impl Options {
         Ok(EngineOptions {
             dwcs: DwcsOptions { rules, zero_window },
             order,
-            link: Link::new(self.link_rate_bps, self.link_overhead_bytes),
+            link: Link::new(self.link_rate_bps, self.link_overhead_bytes).framed(framing),
             table: names.table.iter().copied().map(StreamId).collect(),
             algorithm,
             ..EngineOptions::default()

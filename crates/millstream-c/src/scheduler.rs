@@ -17,7 +17,7 @@ use crate::status::{
 };
 
 /// The largest Ethernet frame without its checksum, bytes, for the default quantum.
-const LARGEST_BYTES: u64 = 1514;
+const LARGEST_BYTES: u32 = 1514;
 
 /// A stream with flows has its head and the head's successor outside the flows, and one packet more
 /// than its limit before it drops some.
@@ -116,7 +116,7 @@ impl Scheduler {
         let choice = options.choose(names, contracts.len())?;
         let mut engine = choice.row.build(&choice.options, choice.structure);
         let smallest = contracts.iter().map(|contract| contract.weight).min().unwrap_or(1).max(1);
-        let largest_bytes = LARGEST_BYTES + u64::from(options.link_overhead_bytes);
+        let largest_bytes = choice.options.link.wire_bytes(LARGEST_BYTES);
         let mut capacity = u64::from(options.packet_limit);
         for (number, contract) in contracts.iter().enumerate() {
             let quantum = largest_bytes * u64::from(contract.weight) / u64::from(smallest);

@@ -90,6 +90,11 @@ pub(crate) struct InitArguments {
     /// too
     #[arg(long, value_name = "RATE", value_parser = millstream_scenario::parse_rate_bps)]
     pub(crate) download: Option<u64>,
+    /// router: overhead of that line, bytes beyond the Ethernet frame, or a name such as
+    /// "pppoe-ptm"; default: 24, Ethernet
+    #[arg(long, value_name = "OVERHEAD", allow_hyphen_values = true,
+          value_parser = millstream_scenario::parse_overhead)]
+    pub(crate) overhead: Option<String>,
     /// router: a path for each tin of CAKE's preset of this name, by code point
     #[arg(long, value_enum, value_name = "NAME")]
     pub(crate) preset: Option<DiffservPreset>,

@@ -61,7 +61,7 @@ fn name(kind: InitKind) -> String {
 
 fn refuse_options_of_other_kinds(arguments: &InitArguments) -> Result<(), Failure> {
     let kind = arguments.kind;
-    let options: [(&str, bool, &[InitKind]); 9] = [
+    let options: [(&str, bool, &[InitKind]); 10] = [
         (
             "--rate",
             arguments.rate.is_some(),
@@ -79,6 +79,7 @@ fn refuse_options_of_other_kinds(arguments: &InitArguments) -> Result<(), Failur
         ("--calls", arguments.calls.is_some(), &[InitKind::Voice]),
         ("--upload", arguments.upload.is_some(), &[InitKind::Router]),
         ("--download", arguments.download.is_some(), &[InitKind::Router]),
+        ("--overhead", arguments.overhead.is_some(), &[InitKind::Router]),
         ("--preset", arguments.preset.is_some(), &[InitKind::Router]),
         ("--end-points", arguments.end_points.is_some(), &[InitKind::Fabric]),
     ];
@@ -200,8 +201,10 @@ impl Answers<'_> {
         };
         let rate = |interface: &Interface| exact_rate(interface.speed_bps.unwrap_or(1_000_000_000));
         let wan_rate = self.arguments.upload.map_or_else(|| rate(&wan), exact_rate);
+        let overhead = self.arguments.overhead.clone().unwrap_or_else(|| "24".to_owned());
         let download = self.arguments.download.map_or_else(String::new, |rate_bps| {
-            include_str!("init/download.toml").replace("{rate}", &exact_rate(rate_bps))
+            let text = include_str!("init/download.toml").replace("{rate}", &exact_rate(rate_bps));
+            text.replace("{overhead}", &overhead)
         });
         let gateway = wan
             .address
@@ -215,6 +218,7 @@ impl Answers<'_> {
                 ("lan_address", address(&lan, "10.1.0.1")),
                 ("wan", wan.name.clone()),
                 ("wan_rate", wan_rate),
+                ("overhead", overhead),
                 ("download", download),
                 ("wan_address", address(&wan, "10.2.0.1")),
                 ("gateway", gateway.to_string()),

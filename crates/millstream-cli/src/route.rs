@@ -423,7 +423,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
             .ports
             .iter()
             .map(|port| {
-                serde_json::json!({ "name": port.name, "rate_bps": port.rate_bps,
+                serde_json::json!({ "name": port.name, "rate_bps": port.link.rate_bps,
                     "discipline": port.discipline.name })
             })
             .collect();
@@ -449,7 +449,12 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
             PortKind::Pcap(..) => "captures".to_owned(),
             PortKind::Ingress(of) => format!("ingress of {}", scenario.ports[*of].name),
         };
-        vec![port.name.clone(), kind, human::rate(port.rate_bps), port.discipline.name.to_owned()]
+        vec![
+            port.name.clone(),
+            kind,
+            human::rate(port.link.rate_bps),
+            port.discipline.name.to_owned(),
+        ]
     });
     text += &text_table(&["port", "kind", "rate", "discipline"], ports);
     let none = || "–".to_owned();

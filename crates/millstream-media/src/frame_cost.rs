@@ -20,7 +20,9 @@ use crate::scheduler::client::Client;
 use crate::scheduler::dispatch::{Dispatch, PacketSender, Sending};
 use crate::scheduler::frame_filter::FrameFilter;
 use crate::shared_memory::instruction_table::NewInstruction;
-use crate::shared_memory::region::{GlobalField, Region, RequestedState, SessionField};
+use crate::shared_memory::region::{
+    GlobalField, Region, RequestedState, SessionField, link_fields,
+};
 
 /// The work after a frame was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +87,9 @@ pub fn frame(
 ) -> io::Result<Cost> {
     let library = Library::open(scenario).expect("a valid media scenario");
     let (region, _file) = Region::create_with(clients, filter.is_some())?;
-    region.set(GlobalField::LinkRate, scenario.link.rate_bps);
-    region.set(GlobalField::LinkOverhead, scenario.link.overhead.into());
+    for (field, value) in link_fields(scenario.link.wire()) {
+        region.set(field, value);
+    }
     let selector = Selector::new(Dwcs::<EdfFirst>::default(), Heap::default());
     let period_ns = library.store.media()[0].period_ns;
     let mut dispatch = Dispatch::new(library.store, region, selector, Instructions::default(), 0);

@@ -5,7 +5,9 @@
 
 use millstream::catalogue::DynScheduler;
 use millstream::selector::Selector;
-use millstream::{Contract, Heap, Late, Link, MaxRate, Observer, Packet, Scan, StreamId, Window};
+use millstream::{
+    Contract, Framing, Heap, Late, Link, MaxRate, Observer, Packet, Scan, StreamId, Window,
+};
 use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
@@ -231,12 +233,13 @@ impl Scheduler {
     /// `discipline` is a scenario whose `[scheduler]` is used, or an object with `rank`. The other
     /// arguments apply to the object.
     #[new]
-    #[pyo3(signature = (discipline, structure, link_rate_bps, overhead_bytes, events))]
+    #[pyo3(signature = (discipline, structure, link_rate_bps, overhead_bytes, framing, events))]
     fn new(
         discipline: &Bound<'_, PyAny>,
         structure: &str,
         link_rate_bps: u64,
-        overhead_bytes: u32,
+        overhead_bytes: i32,
+        framing: &str,
         events: bool,
     ) -> PyResult<Self> {
         let (scheduler, structure, raised): (Box<dyn DynScheduler + Send>, _, _) =
@@ -251,7 +254,7 @@ impl Scheduler {
             } else {
                 let raised = StoredException::default();
                 let prototype = PythonDiscipline::new(discipline, StoredException::clone(&raised))?;
-                let link = Link::new(link_rate_bps, overhead_bytes);
+                let link = Link::new(link_rate_bps, overhead_bytes).framed(self::framing(framing)?);
                 let (scheduler, structure): (Box<dyn DynScheduler + Send>, _) = match structure {
                     "auto" | "heap" => {
                         let selector = Selector::new(prototype, Heap::default());
@@ -542,5 +545,18 @@ impl Scheduler {
             misses.missed.into_pyarray(py),
             misses.violations.into_pyarray(py),
         )
+    }
+}
+
+/// Returns the framing of this name.
+fn framing(name: &str) -> PyResult<Framing> {
+    match name {
+        "none" => Ok(Framing::None),
+        "atm" => Ok(Framing::Atm),
+        "ptm" => Ok(Framing::Ptm),
+        other => {
+            let message = format!("framing {other:?}; expected \"none\", \"atm\" or \"ptm\"");
+            Err(PyValueError::new_err(message))
+        }
     }
 }

@@ -23,7 +23,7 @@ use crate::file::media::{CodecName, MediaTable, PayloadName};
 use crate::file::network::HopTable;
 use crate::file::sizes::SizesText;
 use crate::network::{CongestionControl, Direction};
-use crate::overhead::Overhead;
+use crate::overhead::{FramingName, Overhead};
 use crate::source::SourceKind;
 use crate::units::{Duration, Frequency, Rate, Size, WindowText};
 
@@ -76,10 +76,15 @@ pub(crate) struct ScenarioTable {
 pub(crate) struct LinkTable {
     /// The line speed, for example "100 Mbit/s".
     pub(crate) rate: Rate,
-    /// Bytes on the wire per packet in addition to its length; "none" is 0. A length includes the
-    /// Ethernet header: "ethernet" is 24 (preamble, FCS and gap), "docsis" 4 (FCS). Default 0.
+    /// Bytes on the wire per packet in addition to its length, at least -64, or a name. A length
+    /// includes the Ethernet header: "ethernet" is 24 (preamble, FCS and gap), "docsis" 4 (FCS).
+    /// Names of ATM and PTM links also set `framing`. Default 0.
     #[serde(default)]
     pub(crate) overhead: Overhead,
+    /// The division of packets on the wire: "atm" (cells of 53 bytes for every 48), "ptm" (65 for
+    /// 64) or "none". Default: that of the name in `overhead`, or "none".
+    #[schemars(with = "Option<FramingName>")]
+    pub(crate) framing: Option<Spanned<FramingName>>,
     /// The credit-based flow control of the receiver; default: none.
     pub(crate) credits: Option<CreditsTable>,
     /// The propagation delay to the next hop or the receivers; default 0.
@@ -95,7 +100,7 @@ pub(crate) struct LinkTable {
 
 impl LinkTable {
     pub(crate) fn wire(&self) -> millstream::Link {
-        millstream::Link::new(self.rate.0, self.overhead.bytes)
+        self.overhead.link(self.rate, self.framing.as_ref())
     }
 }
 

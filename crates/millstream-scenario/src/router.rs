@@ -8,7 +8,7 @@ mod link_delay;
 use ipnet::IpNet;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DisciplineRow, StructureName};
-use millstream::{Contract, MaxRate};
+use millstream::{Contract, Link, MaxRate};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::net::{IpAddr, SocketAddr, SocketAddrV4};
@@ -156,10 +156,8 @@ pub struct RouterPort {
     pub vlan: Option<u16>,
     /// The source of the priority code point of its tagged frames.
     pub pcp: PcpSource,
-    /// The egress rate, bits/s.
-    pub rate_bps: u64,
-    /// Bytes on the wire per packet in addition to its length, including a VLAN tag.
-    pub overhead_bytes: u32,
+    /// The egress link; its overhead includes a VLAN tag.
+    pub link: Link,
     /// The longest transmission time of packets sent to the device at once, ns; a single packet may
     /// take longer.
     pub line_burst_ns: u64,
@@ -374,12 +372,6 @@ pub struct RouterScenario {
 }
 
 impl RouterPort {
-    /// Returns the port's link as schedulers see it.
-    #[must_use]
-    pub fn link(&self) -> millstream::Link {
-        millstream::Link::new(self.rate_bps, self.overhead_bytes)
-    }
-
     /// Returns whether the port is the link of another port's arrivals.
     #[must_use]
     pub fn is_ingress(&self) -> bool {

@@ -1,7 +1,7 @@
 //! A validated scenario, with every default filled in.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
-use millstream::{ClassId, Contract, Tree};
+use millstream::{ClassId, Contract, Framing, Tree};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -25,8 +25,10 @@ pub const fn max_file_bytes() -> u64 {
 pub struct Link {
     /// Line speed, bits/s; never 0.
     pub rate_bps: u64,
-    /// Bytes on the wire per packet in addition to its length.
-    pub overhead: u32,
+    /// Bytes on the wire per packet in addition to its length, before framing.
+    pub overhead: i32,
+    /// The framing.
+    pub framing: Framing,
     /// The receiver's credit-based flow control; `None` without flow control.
     pub credits: Option<LinkCredits>,
 }
@@ -41,7 +43,7 @@ pub struct LinkCredits {
 impl Link {
     /// Returns the transmission time of a packet of `bytes` bytes, ns.
     ///
-    /// It is ceil((bytes + overhead) × 8 × 10⁹ / rate).
+    /// It is ceil(wire bytes × 8 × 10⁹ / rate).
     #[inline]
     #[must_use]
     pub fn transmission_ns(&self, bytes: u32) -> u64 {
@@ -51,14 +53,15 @@ impl Link {
     /// Returns a link without flow control.
     #[must_use]
     pub fn of(wire: millstream::Link) -> Self {
-        Self { rate_bps: wire.rate_bps, overhead: wire.overhead_bytes, credits: None }
+        let millstream::Link { rate_bps, overhead_bytes: overhead, framing } = wire;
+        Self { rate_bps, overhead, framing, credits: None }
     }
 
     /// Returns the link as schedulers see it.
     #[inline]
     #[must_use]
     pub fn wire(&self) -> millstream::Link {
-        millstream::Link::new(self.rate_bps, self.overhead)
+        millstream::Link::new(self.rate_bps, self.overhead).framed(self.framing)
     }
 }
 

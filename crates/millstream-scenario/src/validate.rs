@@ -38,6 +38,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         vec![not_a_scenario(name, text).unwrap_or_else(|| syntax_problem(&error, text))]
     })?;
     let mut problems = Vec::new();
+    file.link.overhead.check(file.link.framing.as_ref(), &mut problems);
     let duration_ns = file.scenario.duration.map(|duration| duration.0);
     if file.stream.is_empty() {
         problems.push(
@@ -47,7 +48,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
     let fabric = fabric::fabric(&file, &mut problems);
     let of_file = file.stream.iter().map(|stream| stream.get_ref().name.get_ref().as_str());
     let media = media::media(file.media.as_ref(), &of_file.collect::<Vec<_>>(), &mut problems);
-    if let (Some(media), true) = (&file.media, file.link.overhead.assumes_ethernet) {
+    if let (Some(media), true) = (&file.media, file.link.overhead.assumes_ethernet()) {
         let message = "the name of an `overhead` assumes lengths with an Ethernet header, but \
                        media packets are UDP payloads";
         let help = "give bytes: overhead = 66 for Ethernet (38, and 28 of the IP and UDP headers)";

@@ -112,6 +112,8 @@ pub struct Waiting {
     pub packets: u32,
     /// The sum of the packets' lengths, bytes.
     pub bytes: u64,
+    /// The sum of what the link's framing adds to the packets, bytes; 0 without framing.
+    pub framing_bytes: u64,
 }
 
 /// The outcome of a stream's turn.

@@ -55,7 +55,7 @@ pub use discipline::{
 };
 pub use gate::CREDIT_BYTES;
 pub use hilq::{Accesses, Hilq, Memory, Rejected, Sizes};
-pub use link::Link;
+pub use link::{Framing, Link};
 pub use packet::{Departure, Event, Packet, StreamId};
 pub use scheduler::Scheduler;
 pub use selector::Observer;

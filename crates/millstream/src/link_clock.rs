@@ -46,6 +46,12 @@ impl LinkClock {
         Self { link, now_ns: 0, free_ns: 0, busy_ns: 0, current_ns: 0, number: 0 }
     }
 
+    /// Returns the link.
+    #[inline]
+    pub(crate) fn link(&self) -> Link {
+        self.link
+    }
+
     /// Advances time to `now_ns`; returns the latest time so far.
     #[inline]
     pub(crate) fn reach(&mut self, now_ns: u64) -> u64 {

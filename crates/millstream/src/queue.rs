@@ -13,6 +13,7 @@
 use alloc::vec::Vec;
 
 use crate::discipline::{Head, Waiting};
+use crate::link::Link;
 use crate::packet::{Departure, Event, Packet, StreamId};
 use crate::prefetch::prefetch;
 
@@ -49,12 +50,27 @@ pub(crate) struct Queues<P> {
     packet_limit: u32,
     waiting: u64,
     queues: Vec<Queue>,
+    link: Link,
+    /// What the link's framing adds to the waiting packets of each stream, bytes. Empty without
+    /// framing, since most links have none.
+    framing: Vec<u64>,
 }
 
 impl<P: Copy + Default> Queues<P> {
     /// Returns queues without streams; all queues together hold at most `packet_limit` packets.
-    pub(crate) fn new(packet_limit: u32) -> Self {
-        Self { slab: Vec::new(), free: END, packet_limit, waiting: 0, queues: Vec::new() }
+    pub(crate) fn new(packet_limit: u32, link: Link) -> Self {
+        let (slab, queues, framing) = (Vec::new(), Vec::new(), Vec::new());
+        Self { slab, free: END, packet_limit, waiting: 0, queues, link, framing }
+    }
+
+    /// Sets the link. Call before the first stream is added.
+    pub(crate) fn set_link(&mut self, link: Link) {
+        self.link = link;
+    }
+
+    /// Limits all queues together to `packets` packets.
+    pub(crate) fn set_packet_limit(&mut self, packets: u32) {
+        self.packet_limit = packets;
     }
 
     /// Limits all queues together to `packets` admitted packets. Allocates memory for them and for
@@ -68,13 +84,17 @@ impl<P: Copy + Default> Queues<P> {
     pub(crate) fn add_stream(&mut self, limit: Option<u32>) {
         let limit = limit.unwrap_or(u32::MAX);
         self.queues.push(Queue { head: END, tail: END, waiting: 0, limit, arrivals: 0, bytes: 0 });
+        if !self.link.is_linear() {
+            self.framing.push(0);
+        }
     }
 
     /// Returns the backlog of one stream.
     #[inline]
     pub(crate) fn waiting(&self, stream: StreamId) -> Waiting {
         let queue = &self.queues[stream.index()];
-        Waiting { packets: queue.waiting, bytes: queue.bytes }
+        let framing_bytes = self.framing.get(stream.index()).copied().unwrap_or(0);
+        Waiting { packets: queue.waiting, bytes: queue.bytes, framing_bytes }
     }
 
     /// Prefetches the stream's queue.
@@ -187,6 +207,9 @@ impl<P: Copy + Default> Queues<P> {
         queue.waiting += 1;
         queue.bytes += u64::from(packet.bytes);
         self.waiting += 1;
+        if let Some(framing_bytes) = self.framing.get_mut(stream.index()) {
+            *framing_bytes += self.link.framing_bytes(packet.bytes);
+        }
         was_empty
     }
 
@@ -226,6 +249,9 @@ impl<P: Copy + Default> Queues<P> {
         queue.waiting -= 1;
         queue.bytes -= u64::from(entry.bytes);
         self.waiting -= 1;
+        if let Some(framing_bytes) = self.framing.get_mut(stream.index()) {
+            *framing_bytes -= self.link.framing_bytes(entry.bytes);
+        }
         self.slab[at as usize].next = self.free;
         self.free = at;
         let departure = Departure {
@@ -247,7 +273,7 @@ mod tests {
     use super::*;
 
     fn queues(limit: Option<u32>, packet_limit: u32) -> Queues<()> {
-        let mut queues = Queues::new(packet_limit);
+        let mut queues = Queues::new(packet_limit, Link::default());
         queues.add_stream(limit);
         queues.add_stream(None);
         queues
@@ -286,7 +312,10 @@ mod tests {
         }
         let dropped = queues.admit(A, Packet::new(9), 3).unwrap_err();
         assert_eq!((dropped.event, dropped.packet, dropped.bytes), (Event::DroppedFull, 2, 9));
-        assert_eq!((queues.waiting(A), queues.arrivals(A)), (Waiting { packets: 2, bytes: 2 }, 3));
+        assert_eq!(
+            (queues.waiting(A), queues.arrivals(A)),
+            (Waiting { packets: 2, bytes: 2, framing_bytes: 0 }, 3)
+        );
         assert_eq!(queues.admit(B, Packet::new(1), 0), Ok(()), "another stream is not affected");
     }
 

@@ -106,7 +106,7 @@ impl<S: Select> Scheduler<S> {
     #[must_use]
     pub fn over(selector: S) -> Self {
         let gates = EligibilityGates::new(Link::default());
-        let store = PacketStore { queues: Queues::new(u32::MAX - 1), gates };
+        let store = PacketStore { queues: Queues::new(u32::MAX - 1, Link::default()), gates };
         Self { selector, store, flows: StreamFlows::default() }
     }
 
@@ -114,15 +114,16 @@ impl<S: Select> Scheduler<S> {
     /// full queue. Call before the first stream is added.
     #[must_use]
     pub fn with_packet_limit(mut self, packets: u32) -> Self {
-        self.store.queues = Queues::new(packets.min(u32::MAX - 1));
+        self.store.queues.set_packet_limit(packets.min(u32::MAX - 1));
         self
     }
 
-    /// Makes rate caps count packets with the overhead of `link`. Call before the first stream is
+    /// Makes rate caps count packets with their length on `link`. Call before the first stream is
     /// added.
     #[must_use]
     pub fn on_link(mut self, link: Link) -> Self {
         self.store.gates = EligibilityGates::new(link);
+        self.store.queues.set_link(link);
         self
     }
 

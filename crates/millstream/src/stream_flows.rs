@@ -62,7 +62,10 @@ impl StreamFlows {
     #[inline]
     pub(crate) fn waiting(&self, stream: StreamId) -> Waiting {
         match self.flows.get(stream.index()) {
-            Some(Some(flows)) => Waiting { packets: flows.packets(), bytes: flows.bytes() },
+            // Flows do not know the framing of their packets.
+            Some(Some(flows)) => {
+                Waiting { packets: flows.packets(), bytes: flows.bytes(), framing_bytes: 0 }
+            }
             _ => Waiting::default(),
         }
     }

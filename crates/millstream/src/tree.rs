@@ -91,6 +91,7 @@ impl Class {
         Waiting {
             packets: self.waiting.packets + self.in_flows.packets,
             bytes: self.waiting.bytes + self.in_flows.bytes,
+            ..self.waiting
         }
     }
 }
@@ -141,7 +142,7 @@ impl Tree {
             classes: Vec::new(),
             leaves: Vec::new(),
             backlog: ClassBacklog {
-                queues: Queues::new(u32::MAX - 1),
+                queues: Queues::new(u32::MAX - 1, link),
                 flows: StreamFlows::default(),
                 stream_gates: EligibilityGates::new(link),
                 class_gates: EligibilityGates::new(link),
@@ -341,12 +342,14 @@ impl Tree {
 
     /// Propagates the arrival of a packet in `class` to the classes above.
     fn propagate_arrival(&mut self, mut class: ClassId, at_ns: u64, now_ns: u64, bytes: u32) {
+        let framing_bytes = self.clock.link().framing_bytes(bytes);
         loop {
             let below = &mut self.classes[class.index()];
             let first = below.waiting.packets == 0;
             let head = Head { arrival_ns: now_ns, bytes };
             below.waiting.packets += 1;
             below.waiting.bytes += u64::from(bytes);
+            below.waiting.framing_bytes += framing_bytes;
             let (active_below, waiting) = (below.node.any_active(), below.backlog());
             let Some(place) = below.parent else { return };
             self.advance_class(place.class, at_ns);
@@ -426,11 +429,13 @@ impl Tree {
         now_ns: u64,
         sent: &Departure,
     ) {
+        let framing_bytes = self.clock.link().framing_bytes(sent.bytes);
         loop {
             let idle_ns = self.idle_ns(class, at_ns);
             let below = &mut self.classes[class.index()];
             below.waiting.packets -= 1;
             below.waiting.bytes -= u64::from(sent.bytes);
+            below.waiting.framing_bytes -= framing_bytes;
             below.clock.serve(&self.clock, idle_ns);
             let Some(place) = below.parent else { return };
             let estimate = Head { arrival_ns: now_ns, bytes: sent.bytes };
@@ -476,12 +481,16 @@ impl Tree {
             return;
         }
         let bytes: u64 = departures.iter().map(|departure| u64::from(departure.bytes)).sum();
+        let link = self.clock.link();
+        let framing_bytes: u64 =
+            departures.iter().map(|departure| link.framing_bytes(departure.bytes)).sum();
         let packets = u32::try_from(departures.len()).unwrap_or(u32::MAX);
         let mut class = class;
         loop {
             let below = &mut self.classes[class.index()];
             below.waiting.packets -= packets;
             below.waiting.bytes -= bytes;
+            below.waiting.framing_bytes -= framing_bytes;
             let (waiting, backlog, parent) = (below.waiting, below.backlog(), below.parent);
             let Some(place) = parent else { return };
             self.advance_class(place.class, at_ns);

@@ -182,7 +182,7 @@ impl<'a> Link<'a> {
         let packet = Packet {
             number,
             bytes: arrival.bytes,
-            length: u64::from(arrival.bytes) + u64::from(self.spec.overhead),
+            length: self.spec.overhead.length(arrival.bytes),
             arrival_ns: now_ns,
             arrival_clock_ns: self.clock_ns(now_ns),
         };

@@ -3,6 +3,7 @@
 use num_rational::BigRational;
 
 use crate::Row;
+use crate::overhead::Overhead;
 
 /// A discipline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ pub struct Spec {
     /// Link rate, bits/s.
     pub rate_bps: u64,
     /// Bytes on the wire beyond a packet's length.
-    pub overhead: u32,
+    pub overhead: Overhead,
     /// The streams in file order.
     pub streams: Vec<StreamSpec>,
     /// The returns of credits, in time order.

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use millstream_reference::Arrival;
 use millstream_reference::fair::gps::Clock;
 use millstream_reference::fair::rule::{ratio, whole};
 use millstream_reference::fair::{
     CreditReturn, Discipline, Outcome, Service, Spec, StreamSpec, run,
 };
+use millstream_reference::{Arrival, Overhead};
 use num_rational::BigRational;
 use serde_json::Value;
 
@@ -78,7 +78,7 @@ fn table(entry: &Value, discipline: Discipline) -> Table {
     let spec = Spec {
         discipline,
         rate_bps: BYTE_A_TICK_BPS,
-        overhead: 0,
+        overhead: Overhead::default(),
         streams,
         credit_returns: Vec::new(),
     };
@@ -169,7 +169,7 @@ fn deficits_are_those_of_shreedhar_and_varghese() {
     let spec = Spec {
         discipline: Discipline::Drr,
         rate_bps: BYTE_A_TICK_BPS,
-        overhead: 0,
+        overhead: Overhead::default(),
         streams,
         credit_returns: Vec::new(),
     };
@@ -209,7 +209,7 @@ fn credit_aware(discipline: Discipline, fmc: bool) -> (Outcome, BTreeMap<(u32, u
     let spec = Spec {
         discipline,
         rate_bps: CREDIT_A_TICK_BPS,
-        overhead: 0,
+        overhead: Overhead::default(),
         streams,
         credit_returns: vec![back],
     };

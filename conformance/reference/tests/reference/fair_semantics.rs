@@ -5,7 +5,7 @@ use millstream_reference::fair::rule::{ratio, whole};
 use millstream_reference::fair::{
     CreditReturn, Discipline, Outcome, Service, Spec, StreamSpec, run,
 };
-use millstream_reference::{Arrival, Row};
+use millstream_reference::{Arrival, Overhead, Row};
 use num_rational::BigRational;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -20,7 +20,13 @@ fn all() -> Vec<Discipline> {
 }
 
 fn spec(discipline: Discipline, streams: Vec<StreamSpec>) -> Spec {
-    Spec { discipline, rate_bps: RATE_BPS, overhead: 0, streams, credit_returns: Vec::new() }
+    Spec {
+        discipline,
+        rate_bps: RATE_BPS,
+        overhead: Overhead::default(),
+        streams,
+        credit_returns: Vec::new(),
+    }
 }
 
 fn arrival(time_ns: u64, stream: u32, bytes: u32) -> Arrival {
@@ -273,7 +279,7 @@ fn overhead_counts_on_the_wire_and_not_in_credits() {
     let mut streams = vec![StreamSpec::new(1, 84), StreamSpec::new(1, 84)];
     streams[0].credits = Some(2);
     let mut spec = spec(Discipline::Drr, streams);
-    spec.overhead = 20;
+    spec.overhead = 20.into();
     let arrivals = [arrival(0, 0, 64), arrival(0, 0, 64), arrival(0, 0, 1), arrival(0, 1, 65)];
     let outcome = run(&spec, &arrivals);
     assert_eq!(order(&outcome), [0, 0, 1]);

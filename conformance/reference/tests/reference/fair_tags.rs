@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
-use millstream_reference::Arrival;
 use millstream_reference::fair::gps::Clock;
 use millstream_reference::fair::rule::{ratio, whole};
 use millstream_reference::fair::{
     CreditReturn, Discipline, Outcome, Service, Spec, StreamSpec, run,
 };
+use millstream_reference::{Arrival, Overhead};
 use num_rational::BigRational;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -40,7 +40,7 @@ fn spec(discipline: Discipline, weights: &[u64]) -> Spec {
     Spec {
         discipline,
         rate_bps: RATE_BPS,
-        overhead: 0,
+        overhead: Overhead::default(),
         streams: weights.iter().map(|weight| StreamSpec::new(*weight, 100)).collect(),
         credit_returns: Vec::new(),
     }

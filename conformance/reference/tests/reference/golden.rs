@@ -1,6 +1,6 @@
 //! The golden tables, row by row: the winner, and every x'/y' and deadline before each decision.
 
-use millstream_reference::{Arrival, Discipline, Outcome, Spec, StreamSpec, run};
+use millstream_reference::{Arrival, Discipline, Outcome, Overhead, Spec, StreamSpec, run};
 use serde_json::Value;
 
 const SLOT_NS: u64 = 1000;
@@ -33,7 +33,7 @@ fn scenario(entry: &Value, slots: usize) -> (Spec, Vec<Arrival>) {
         rtas99: false,
         lowest_denominator: false,
     };
-    (Spec { discipline, rate_bps: 1_000_000_000, overhead: 0, streams }, arrivals)
+    (Spec { discipline, rate_bps: 1_000_000_000, overhead: Overhead::default(), streams }, arrivals)
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn every_golden_table_is_reproduced_line_by_line() {
 fn backlog(streams: Vec<StreamSpec>, packets: &[usize], start_slots: &[u64]) -> Outcome {
     let discipline =
         Discipline::Dwcs { loss_first: false, rtas99: false, lowest_denominator: false };
-    let spec = Spec { discipline, rate_bps: 1_000_000_000, overhead: 0, streams };
+    let spec = Spec { discipline, rate_bps: 1_000_000_000, overhead: Overhead::default(), streams };
     let mut arrivals: Vec<Arrival> = packets
         .iter()
         .zip(start_slots)

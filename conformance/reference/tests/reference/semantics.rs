@@ -1,6 +1,6 @@
 //! Hand-calculated cases that the golden tables do not cover: counts, instants, queues, drops.
 
-use millstream_reference::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec, run};
+use millstream_reference::{Arrival, Discipline, Outcome, Overhead, Row, Spec, StreamSpec, run};
 
 const DWCS: Discipline =
     Discipline::Dwcs { loss_first: false, rtas99: false, lowest_denominator: false };
@@ -11,7 +11,12 @@ fn outcome(
     streams: &[StreamSpec],
     arrivals: &[(u64, u32, u32)],
 ) -> Outcome {
-    let spec = Spec { discipline, rate_bps: 1_000_000_000, overhead: 0, streams: streams.to_vec() };
+    let spec = Spec {
+        discipline,
+        rate_bps: 1_000_000_000,
+        overhead: Overhead::default(),
+        streams: streams.to_vec(),
+    };
     let arrival = |&(time_ns, stream, bytes): &_| Arrival { time_ns, stream, bytes };
     run(&spec, &arrivals.iter().map(arrival).collect::<Vec<_>>(), None)
 }

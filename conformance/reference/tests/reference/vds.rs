@@ -1,6 +1,6 @@
 //! Virtual deadline scheduling: its guarantee, and hand-calculated states.
 
-use millstream_reference::{Arrival, Outcome, StreamSpec, vds};
+use millstream_reference::{Arrival, Outcome, Overhead, StreamSpec, vds};
 
 const SLOT_NS: u64 = 1000;
 /// Link rate, bits/s: 125 bytes per slot.
@@ -12,7 +12,7 @@ fn backlog(streams: &[StreamSpec], slots: usize) -> Outcome {
         .zip(streams)
         .flat_map(|(stream, _)| std::iter::repeat_n(arrival(stream), slots))
         .collect();
-    vds::run(RATE_BPS, 0, streams, &arrivals)
+    vds::run(RATE_BPS, Overhead::default(), streams, &arrivals)
 }
 
 fn stream(period: u64, window: (u32, u32)) -> StreamSpec {
@@ -68,7 +68,7 @@ fn states_deadlines_and_drops_by_hand() {
     let arrivals: Vec<Arrival> = arrivals
         .map(|(slot, stream)| Arrival { time_ns: slot * SLOT_NS, stream, bytes: 125 })
         .into();
-    let outcome = vds::run(RATE_BPS, 0, &streams, &arrivals);
+    let outcome = vds::run(RATE_BPS, Overhead::default(), &streams, &arrivals);
     let rows: Vec<(u64, u32, u64, Option<u64>, &str)> = outcome
         .rows
         .iter()
@@ -106,7 +106,12 @@ fn a_period_without_a_request_is_not_counted() {
     let mut first = stream(2, (0, 2));
     first.drop_late = true;
     let streams = [first, stream(1, (0, 1))];
-    let outcome = vds::run(RATE_BPS, 0, &streams, &[at(0, 0, 1), at(0, 1, 4), at(10, 0, 1)]);
+    let outcome = vds::run(
+        RATE_BPS,
+        Overhead::default(),
+        &streams,
+        &[at(0, 0, 1), at(0, 1, 4), at(10, 0, 1)],
+    );
     // The packet is dropped at 4: its period from 0 to 2 is missed and counted. The period from 2
     // had no request.
     assert_eq!(outcome.rows[1].event, "dropped-late");
@@ -118,7 +123,7 @@ fn a_period_without_a_request_is_not_counted() {
 fn a_second_packet_in_a_period_has_the_lowest_precedence() {
     let streams = [stream(4, (0, 1)), stream(10, (0, 1))];
     let arrivals = [at(0, 0, 1), at(1, 0, 1), at(1, 1, 1), at(9, 0, 1)];
-    let outcome = vds::run(RATE_BPS, 0, &streams, &arrivals);
+    let outcome = vds::run(RATE_BPS, Overhead::default(), &streams, &arrivals);
     let order: Vec<u32> = outcome.rows.iter().map(|row| row.stream).collect();
     assert_eq!(order, [0, 1, 0, 0]);
     // The period from 0 has not ended, so m' = 0 and k' = 1; at 9 the next window has begun.

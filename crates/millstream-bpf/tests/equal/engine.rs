@@ -108,7 +108,7 @@ fn cases() -> impl Strategy<Value = Case> {
     let unit = prop_oneof![Just(1u64), Just(7), Just(1_000), Just(1 << 20)];
     let streams = prop_oneof![4 => 1usize..7, 1 => 7usize..65];
     let pause = (prop_oneof![Just(1u64), Just(1 << 40), Just(1 << 58)], any::<bool>());
-    (discipline, rate, 0u32..40, unit, streams, any::<bool>(), pause).prop_flat_map(
+    (discipline, rate, 0i32..40, unit, streams, any::<bool>(), pause).prop_flat_map(
         |(discipline, rate_bps, overhead_bytes, unit_ns, streams, paced, pause)| {
             let gap = prop_oneof![
                 6 => Just(0u64),

@@ -94,7 +94,9 @@ impl Scenario {
             table: table.into_iter().flatten().map(entry).collect(),
             options: Options {
                 link_rate_bps: number(&link["rate"]),
-                link_overhead_bytes: link.get("overhead").map_or(0, number32),
+                link_overhead_bytes: link
+                    .get("overhead")
+                    .map_or(0, |of| number32(of).cast_signed()),
                 dwcs_order: second("order", "loss-first"),
                 dwcs_rules: second("rules", "rtas99"),
                 dwcs_zero_window: second("zero-window", "lowest-denominator"),

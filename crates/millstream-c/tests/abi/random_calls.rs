@@ -106,7 +106,8 @@ pub(crate) fn run(input: &[u8]) -> bool {
     let options = Options {
         packet_limit: 1 + choices.below(20),
         link_rate_bps: 1 + choices.number() % MOST_RATE_BPS,
-        link_overhead_bytes: choices.below(30),
+        link_overhead_bytes: i32::try_from(choices.below(30)).unwrap_or(0) - 10,
+        link_framing: choices.below(3),
         dwcs_order: choices.below(2),
         dwcs_rules: choices.below(2),
         table: table.as_ptr(),

@@ -128,10 +128,10 @@ const LINK_EDITS: &[Edit] = &[
     ("duration = \"1 s\"", "duration = \"1 s\"\nseed = -1"),
     ("interval = \"20 ms\"", "interval = \"20 ms\", start = \"1 s\", stop = \"1 s\""),
     ("\"4 Mbit/s\"", "\"4 Mbit/s\", peak-rate = \"9 Mbit/s\""),
-    ("\"10 Mbit/s\"", "\"10 Mbit/s\"\noverhead = -1"),
+    ("\"10 Mbit/s\"", "\"10 Mbit/s\"\noverhead = -65"),
     ("\"10 Mbit/s\"", "\"10 Mbit/s\"\noverhead = \"ethernets\""),
-    ("\"10 Mbit/s\"", "\"10 Mbit/s\"\noverhead = \"pppoe-vcmux\""),
-    ("\"10 Mbit/s\"", "\"10 Mbit/s\"\noverhead = \"pppoe-ptm\""),
+    ("\"10 Mbit/s\"", "\"10 Mbit/s\"\noverhead = \"pppoe-vcmux\"\nframing = \"ptm\""),
+    ("\"10 Mbit/s\"", "\"10 Mbit/s\"\nframing = \"vdsl\""),
 ];
 
 const ROUTER_EDITS: &[Edit] = &[

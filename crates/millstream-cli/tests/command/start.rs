@@ -27,6 +27,11 @@ fn check_accepts_every_new_file() {
         ("voice", vec!["--calls", "1000", "--rate", "1 Gbit/s"]),
         ("router", vec![]),
         ("router", vec!["--upload", "9.5 Mbit/s", "--download", "48 Mbit/s"]),
+        (
+            "router",
+            vec!["--upload", "9.5 Mbit/s", "--download", "48 Mbit/s", "--overhead", "ipoa-llc"],
+        ),
+        ("router", vec!["--overhead", "-6"]),
         ("router", vec!["--preset", "besteffort"]),
         ("router", vec!["--preset", "diffserv4"]),
         ("router", vec!["--preset", "diffserv8"]),

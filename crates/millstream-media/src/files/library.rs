@@ -487,7 +487,7 @@ fn rates(frames: &[NewFrame], window: (u32, u32), link: Link, duration_ns: u128)
     };
     let (mut mandatory, mut all) = (0u128, 0u128);
     for (number, frame) in (0..).zip(frames) {
-        let bytes = packets(frame).map(|bytes| u64::from(bytes) + u64::from(link.overhead));
+        let bytes = packets(frame).map(|bytes| link.wire().wire_bytes(bytes));
         let bits = u128::from(bytes.sum::<u64>()) * 8;
         all += bits;
         if !choice.is_optional(number, importance) {

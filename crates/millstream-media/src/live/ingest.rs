@@ -401,7 +401,7 @@ mod tests {
     }
 
     fn ingest_of(codec: Codec) -> Ingest {
-        let link = Link { rate_bps: 100_000_000, overhead: 28, credits: None };
+        let link = Link::of(millstream::Link::new(100_000_000, 28));
         let allowance = Allowance::new(PERIOD_NS, 1_000_000, 20_000, link);
         let (rings, _) = pair(&[Shape::new(PERIOD_NS, 1_000_000, 20_000, 3_000_000_000)]);
         let mut ingest = Ingest::new(codec, allowance, 20_000, link, 1_400, rings[0]);

@@ -32,7 +32,8 @@ impl Allowance {
     /// Creates the limits of a stream with a frame each `period_ns`, at most `rate_bps`, and bursts
     /// of `burst_bytes`, on `link`.
     pub(crate) fn new(period_ns: u64, rate_bps: u64, burst_bytes: u32, link: Link) -> Self {
-        let bare = Link { overhead: 0, ..link };
+        // The burst is bytes on the wire.
+        let bare = Link::of(millstream::Link::new(link.rate_bps, 0));
         Self {
             spacing_ns: (period_ns - period_ns / FASTER).max(1),
             rate_bps: rate_bps.max(1),
@@ -101,7 +102,7 @@ mod tests {
 
     /// Frames each 40 ms on a link of 8 Mbit/s: 1 µs a byte; 1 Mbit/s, bursts of 10 kB.
     fn allowance() -> Allowance {
-        let link = Link { rate_bps: 8_000_000, overhead: 0, credits: None };
+        let link = Link::of(millstream::Link::new(8_000_000, 0));
         Allowance::new(40 * MS, 1_000_000, 10_000, link)
     }
 
@@ -131,7 +132,7 @@ mod tests {
 
     #[test]
     fn every_client_reserves_the_largest_demand() {
-        let link = Link { rate_bps: 20_000_000, overhead: 28, credits: None };
+        let link = Link::of(millstream::Link::new(20_000_000, 28));
         let room = |burst, deadline_ms| {
             let demand = Allowance::new(40 * MS, 2_000_000, burst, link).demand(deadline_ms * MS);
             crate::scheduler::admission::Admission::new(1).room(&[&demand], 0, 100)

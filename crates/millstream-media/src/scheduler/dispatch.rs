@@ -119,8 +119,6 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
     /// It resumes the clients that already play. `selector` schedules the mandatory lane; `filter`
     /// sees every released frame.
     pub(crate) fn new(store: Store, region: Region, selector: S, filter: F, now_ns: u64) -> Self {
-        let overhead = u32::try_from(region.get(GlobalField::LinkOverhead)).unwrap_or(0);
-        let rate_bps = region.get(GlobalField::LinkRate).max(1);
         let sessions = region.sessions();
         let mandatory = Lane::new(selector);
         let optional = Lane::new(Selector::new(EqualLoss, Heap::default()));
@@ -133,7 +131,7 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
             copied: FrameBuffer::default(),
             store,
             region,
-            link: Link { rate_bps, overhead, credits: None },
+            link: Link::of(region.link()),
             mandatory,
             optional,
             clients: Vec::new(),

@@ -15,7 +15,7 @@ use crate::files::library::Library;
 use crate::instruction::api;
 use crate::shared_memory::frame_cache;
 use crate::shared_memory::live_frames;
-use crate::shared_memory::region::{GlobalField, Region};
+use crate::shared_memory::region::{GlobalField, Region, link_fields};
 use crate::shared_memory::store::Store;
 use crate::wake_socket::{drain, wake};
 
@@ -175,11 +175,13 @@ fn find(
 }
 
 /// Returns the global fields that identify a data plane of this scenario.
-fn identifying_fields(library: &Library, scenario: &Scenario) -> [(GlobalField, u64); 6] {
+fn identifying_fields(library: &Library, scenario: &Scenario) -> [(GlobalField, u64); 7] {
+    let [rate, overhead, framing] = link_fields(scenario.link.wire());
     [
         (GlobalField::Sessions, scenario.media.sessions.into()),
-        (GlobalField::LinkRate, scenario.link.rate_bps),
-        (GlobalField::LinkOverhead, scenario.link.overhead.into()),
+        rate,
+        overhead,
+        framing,
         (GlobalField::Schedule, library.schedule as u64),
         (GlobalField::InstructionTable, api::needs_table(scenario).into()),
         (GlobalField::FramePath, scenario.media.frame_path as u64),

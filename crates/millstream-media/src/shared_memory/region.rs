@@ -12,6 +12,7 @@
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 use memmap2::MmapMut;
+use millstream::{Framing, Link};
 use millstream_sync::ring::shared::{self as ring, Ring};
 use rustix::fs::{
     MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create,
@@ -42,8 +43,10 @@ pub(crate) enum GlobalField {
     Sessions,
     /// The link's rate, bits/s.
     LinkRate,
-    /// The link's overhead per packet, bytes.
+    /// The link's overhead per packet, bytes, in two's complement.
     LinkOverhead,
+    /// The link's framing: 0 none, 1 ATM, 2 PTM.
+    LinkFraming,
     /// The scheduling discipline, as a number.
     Schedule,
     /// The number of data planes so far, which numbers the current one.
@@ -198,6 +201,22 @@ pub(crate) struct Region {
     sessions: usize,
 }
 
+/// Returns the global fields that describe a link.
+pub(crate) fn link_fields(link: Link) -> [(GlobalField, u64); 3] {
+    [
+        (GlobalField::LinkRate, link.rate_bps),
+        (GlobalField::LinkOverhead, i64::from(link.overhead_bytes).cast_unsigned()),
+        (
+            GlobalField::LinkFraming,
+            match link.framing {
+                Framing::None => 0,
+                Framing::Atm => 1,
+                Framing::Ptm => 2,
+            },
+        ),
+    ]
+}
+
 impl Region {
     /// Creates a region for `sessions` clients, without instructions, in a memory file.
     ///
@@ -258,6 +277,18 @@ impl Region {
     pub(crate) fn instruction_table(&self) -> Option<InstructionTable> {
         let words = &self.words[Self::words(self.sessions, false)..];
         (!words.is_empty()).then(|| InstructionTable::new(words))
+    }
+
+    /// Returns the link that [`link_fields`] described.
+    pub(crate) fn link(&self) -> Link {
+        let overhead = self.get(GlobalField::LinkOverhead).cast_signed();
+        let framing = match self.get(GlobalField::LinkFraming) {
+            1 => Framing::Atm,
+            2 => Framing::Ptm,
+            _ => Framing::None,
+        };
+        let rate_bps = self.get(GlobalField::LinkRate).max(1);
+        Link::new(rate_bps, i32::try_from(overhead).unwrap_or(0)).framed(framing)
     }
 
     pub(crate) fn get(&self, setting: GlobalField) -> u64 {
@@ -440,6 +471,18 @@ mod tests {
     use super::*;
 
     /// A file that shrinks after it is mapped raises SIGBUS.
+    #[test]
+    fn fields_of_a_link_give_it_back() {
+        let (region, _file) = Region::create(1).unwrap();
+        for framing in [Framing::None, Framing::Atm, Framing::Ptm] {
+            let link = Link::new(20_000_000, -6).framed(framing);
+            for (field, value) in link_fields(link) {
+                region.set(field, value);
+            }
+            assert_eq!(region.link(), link);
+        }
+    }
+
     #[test]
     fn a_region_without_the_shrink_seal_is_refused() {
         let file = File::from(memfd_create("unsealed", MemfdFlags::ALLOW_SEALING).unwrap());

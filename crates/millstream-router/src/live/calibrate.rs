@@ -140,7 +140,7 @@ fn in_memory(scenario: &RouterScenario) -> RouterScenario {
     for port in &mut open.ports {
         port.core = 0;
         port.kind = PortKind::Pcap(None, None);
-        port.rate_bps = RATE_BPS;
+        port.link.rate_bps = RATE_BPS;
         (port.input, port.output) = (None, None);
     }
     for path in &mut open.paths {

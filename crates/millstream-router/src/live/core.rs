@@ -113,7 +113,7 @@ impl Core {
         let pool = Pool::new(scenario.buffers);
         let mut machine = LiveMachine::new(clock, pool, classifier, function);
         for ((port, mac), of) in ports.into_iter().zip(macs).zip(&scenario.ports) {
-            machine.add(port, mac, of.link());
+            machine.add(port, mac, of.link);
         }
         let remote = links.as_ref().map(|links| links.occupancy.remote(number));
         if let Some(links) = links {
@@ -156,7 +156,7 @@ impl Core {
         machine.set_proxies(&scenario, kept);
         machine.set_paths(&scenario, kept);
         for (at, port) in scenario.ports.iter().enumerate() {
-            machine.set_link(PortId(at), port.link());
+            machine.set_link(PortId(at), port.link);
         }
         set_ports(machine, &scenario);
         self.paths = scenario.paths.len();

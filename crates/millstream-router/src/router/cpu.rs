@@ -18,7 +18,7 @@ const ESTIMATE_SHIFT: u32 = 3;
 /// The estimate of a process' first run, ns.
 const FIRST_ESTIMATE_NS: u32 = 1_000;
 /// The backlog of an eligible process: one run of unknown length.
-const ONE_RUN: Waiting = Waiting { packets: 1, bytes: 0 };
+const ONE_RUN: Waiting = Waiting { packets: 1, bytes: 0, framing_bytes: 0 };
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {

@@ -117,7 +117,7 @@ fn forwarded(input: InputMode, inputs: usize, offered: u64, costs: Costs) -> u64
         let offered = if at < inputs { offered / inputs as u64 } else { 0 };
         let (clock, mock, frame) = (clock.clone(), Arc::clone(&mock), frame.clone());
         let device = Device { clock, mock, costs, frame, offered, taken: 0, lost: 0, sent: 0 };
-        machine.add(device, ROUTER, port.link());
+        machine.add(device, ROUTER, port.link);
     }
     let (hand_of, forward) = (Arc::clone(&mock), |_: &LiveMachine<Device>, _| costs.forward);
     let machine = Costly { machine, mock: hand_of, dispatch: costs.dispatch, forward };

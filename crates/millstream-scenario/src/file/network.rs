@@ -5,7 +5,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::network::Direction;
-use crate::overhead::Overhead;
+use crate::overhead::{FramingName, Overhead};
 use crate::units::{Duration, Rate};
 
 /// Another link of a network, which packets pass after `[link]`, or on the way back.
@@ -23,6 +23,10 @@ pub(crate) struct HopTable {
     /// Bytes on the wire per packet in addition to its length, or a name as in `[link]`. Default 0.
     #[serde(default)]
     pub(crate) overhead: Overhead,
+    /// The division of packets on the wire: "atm" (cells of 53 bytes for every 48), "ptm" (65 for
+    /// 64) or "none". Default: that of the name in `overhead`, or "none".
+    #[schemars(with = "Option<FramingName>")]
+    pub(crate) framing: Option<Spanned<FramingName>>,
     /// The propagation delay; default 0.
     pub(crate) delay: Option<Duration>,
     /// The probability that it loses a packet, from 0 to below 1; default 0.
@@ -39,6 +43,6 @@ pub(crate) struct HopTable {
 
 impl HopTable {
     pub(crate) fn wire(&self) -> millstream::Link {
-        millstream::Link::new(self.rate.0, self.overhead.bytes)
+        self.overhead.link(self.rate, self.framing.as_ref())
     }
 }

@@ -9,7 +9,7 @@ use super::LateName;
 use super::aqm::AqmText;
 use super::flows::FlowsTable;
 use crate::dscp::CodePoints;
-use crate::overhead::Overhead;
+use crate::overhead::{FramingName, Overhead};
 use crate::router::{InputMode, InterfaceIo, PathAction, PcpSource, ProxyKind};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
 
@@ -133,11 +133,16 @@ pub(crate) struct PortTable {
     pub(crate) output: Option<String>,
     /// The egress rate.
     pub(crate) rate: Rate,
-    /// Bytes on the wire per packet in addition to its length; "none" is 0. A length includes the
-    /// Ethernet header, also on TUN: "ethernet" is 24 (preamble, FCS and gap), "docsis" 4 (FCS). A
-    /// VLAN tag is added. Default 0.
+    /// Bytes on the wire per packet in addition to its length, at least -64, or a name. A length
+    /// includes the Ethernet header, also on TUN: "ethernet" is 24 (preamble, FCS and gap),
+    /// "docsis" 4 (FCS). Names of ATM and PTM links also set `framing`. A VLAN tag is added.
+    /// Default 0.
     #[serde(default)]
     pub(crate) overhead: Overhead,
+    /// The division of packets on the wire: "atm" (cells of 53 bytes for every 48), "ptm" (65 for
+    /// 64) or "none". Default: that of the name in `overhead`, or "none".
+    #[schemars(with = "Option<FramingName>")]
+    pub(crate) framing: Option<Spanned<FramingName>>,
     /// The longest transmission time of packets sent to the device at once; a single packet may
     /// take longer. "0 us" sends one packet at a time. At most "100 ms"; default "100 us".
     #[schemars(with = "Option<Duration>")]

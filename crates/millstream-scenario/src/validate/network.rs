@@ -64,6 +64,7 @@ pub(super) fn network(
     let mut links: HashSet<&str> = HashSet::from([LINK]);
     for table in file.hop.iter().map(Spanned::get_ref) {
         let name = table.name.get_ref().as_str();
+        table.overhead.check(table.framing.as_ref(), problems);
         if !links.insert(name) {
             let message = format!("two links are called `{name}`");
             problems.push(Problem::new(table.name.span(), message).label("the second"));

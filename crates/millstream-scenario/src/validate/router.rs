@@ -11,7 +11,7 @@ mod vlan;
 use ipnet::IpNet;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};
-use millstream::{Contract, Late};
+use millstream::{Contract, Late, Link};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use toml::Spanned;
@@ -324,6 +324,8 @@ fn port(
         let problem = Problem::new(given.span(), "a `line-burst` of more than 100 ms");
         problems.push(problem.help("from \"0 us\" to \"100 ms\", for example \"100 us\""));
     }
+    table.overhead.check(table.framing.as_ref(), problems);
+    let link = table.overhead.link(table.rate, table.framing.as_ref());
     let mac = table.mac.as_ref().and_then(|text| mac(text, problems));
     let addresses =
         table.address.as_ref().map_or_else(Vec::new, |given| address::addresses(given, problems));
@@ -339,8 +341,10 @@ fn port(
         core: cores::core(table.core.as_ref()),
         vlan: vlan::of_port(table, problems),
         pcp: table.pcp.as_ref().map_or(PcpSource::Keep, |pcp| *pcp.get_ref()),
-        rate_bps: table.rate.0,
-        overhead_bytes: table.overhead.bytes.saturating_add(vlan::tag_bytes(table)),
+        link: Link {
+            overhead_bytes: link.overhead_bytes.saturating_add(vlan::tag_bytes(table)),
+            ..link
+        },
         line_burst_ns,
         mac,
         addresses,

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 
 use super::exact::sum_fractions;
 use super::*;
+use crate::link::Framing;
 
 const FAIR: [FairDiscipline; 9] = [
     FairDiscipline::Wfq,
@@ -562,12 +563,13 @@ proptest! {
 
     #[test]
     fn nothing_panics_and_nothing_wraps(
-        (rate_bps, overhead_bytes) in (any_u64(), any_u32()),
+        (rate_bps, overhead_bytes) in (any_u64(), any::<i32>()),
+        framing in prop::sample::select(&[Framing::None, Framing::Atm, Framing::Ptm]),
         streams in proptest::collection::vec(any_stream(), 0..6),
         busy_ns in proptest::option::of(any_u64()),
         source in any_source(),
     ) {
-        let link = Link::new(rate_bps, overhead_bytes);
+        let link = Link::new(rate_bps, overhead_bytes).framed(framing);
         let bounds = Bounds { busy_ns, ..Bounds::new(link, &streams) };
         prop_assert!(bounds.effective_rate_bps() <= rate_bps);
         let _ = (bounds.fifo_delay_ns(), bounds.edf(), bounds.vds(), bounds.dwcs());

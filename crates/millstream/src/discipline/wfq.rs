@@ -200,8 +200,7 @@ impl<const REGULATED: bool> Discipline for FluidFair<REGULATED> {
         let length = state.per_byte.times(self.link.wire_bytes(head.bytes));
         state.finish = clock.keep(state.start.plus(length));
         if let Activation::Opened { waiting } = how {
-            let overhead = u64::from(waiting.packets) * u64::from(self.link.overhead_bytes);
-            let all = state.per_byte.times(waiting.bytes + overhead);
+            let all = state.per_byte.times(self.link.backlog_bytes(waiting));
             state.last = clock.keep(state.start.plus(all));
             self.gps.join(stream, state.last);
         }

@@ -37,7 +37,11 @@ impl ClassBacklog {
     /// Returns the backlog of a stream, its flows included.
     pub(super) fn waiting(&self, stream: StreamId) -> Waiting {
         let (queue, flows) = (self.queues.waiting(stream), self.flows.waiting(stream));
-        Waiting { packets: queue.packets + flows.packets, bytes: queue.bytes + flows.bytes }
+        Waiting {
+            packets: queue.packets + flows.packets,
+            bytes: queue.bytes + flows.bytes,
+            ..queue
+        }
     }
 
     /// Returns a packet that became head-of-line as a `NewHead` for its class.

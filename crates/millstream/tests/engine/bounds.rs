@@ -5,7 +5,7 @@ use millstream::bounds::{
     Bounds, Channel, EdfVerdict, FairDiscipline, RateGuarantee, Source, StreamLimits, Windows,
 };
 use millstream::catalogue::{DISCIPLINES, DisciplineRow, MinBwAlgorithm, Options};
-use millstream::{Contract, Link, MaxRate, Observer, Packet, StreamId, Window};
+use millstream::{Contract, Framing, Link, MaxRate, Observer, Packet, StreamId, Window};
 use proptest::prelude::*;
 use std::num::NonZeroU64;
 
@@ -156,7 +156,8 @@ impl Random {
     fn link(&mut self) -> Link {
         let rate_bps =
             self.one_of(&[1_000_000_000, 10_000_000_000, 777_777_777, 3_000_000_000, 1_234_567]);
-        Link::new(rate_bps, self.one_of(&[0, 0, 24]))
+        let framing = self.one_of(&[Framing::None, Framing::None, Framing::Atm, Framing::Ptm]);
+        Link::new(rate_bps, self.one_of(&[0, 0, 24])).framed(framing)
     }
 
     fn streams(&mut self) -> Vec<StreamLimits> {

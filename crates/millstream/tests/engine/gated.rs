@@ -3,7 +3,7 @@
 
 use crate::support::{Collector, contract, scaled, scenarios, settings};
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
-use millstream::{ClassId, Contract, Link, MaxRate, Packet, StreamId, Tree};
+use millstream::{ClassId, Contract, MaxRate, Packet, StreamId, Tree};
 use millstream_reference::fair::{CreditReturn, StreamSpec};
 use millstream_reference::{Arrival, Gating, Outcome, Spec, run_gated, vds};
 use proptest::prelude::*;
@@ -62,7 +62,7 @@ fn scheduler(
     gating: &Gating,
 ) -> Box<dyn DynScheduler> {
     let row = DisciplineRow::parse(name).unwrap();
-    let link = Link::new(spec.rate_bps, spec.overhead);
+    let link = crate::support::link(spec);
     let options = &Options { link, ..options.clone() };
     let streams = spec.streams.iter().zip(&gating.streams);
     let contracts = streams.map(|(stream, gate)| (held_back(contract(stream), gate), gate.fmc));
@@ -92,7 +92,7 @@ fn run(
     gating: &Gating,
     arrivals: &[Arrival],
 ) -> Outcome {
-    let link = Link::new(spec.rate_bps, spec.overhead);
+    let link = crate::support::link(spec);
     let mut collector = Collector::new(spec.streams.len());
     let mut returns = gating.returns.iter().peekable();
     let mut arrivals = arrivals.iter().peekable();

@@ -6,7 +6,7 @@ use millstream::{
     Accesses, Contract, ContractError, DwcsOptions, Event, Hilq, Late, Observer, Packet, Rejected,
     Sizes, StreamId, Window,
 };
-use millstream_reference::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
+use millstream_reference::{Arrival, Discipline, Outcome, Overhead, Row, Spec, StreamSpec};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -16,7 +16,7 @@ const DWCS: Discipline =
 
 /// Returns a scenario on a link of 8 Gbit/s, on which a byte takes 1 ns.
 fn spec(streams: Vec<StreamSpec>) -> Spec {
-    Spec { discipline: DWCS, rate_bps: 8_000_000_000, overhead: 0, streams }
+    Spec { discipline: DWCS, rate_bps: 8_000_000_000, overhead: Overhead::default(), streams }
 }
 
 fn hilq(sizes: Sizes) -> Hilq {

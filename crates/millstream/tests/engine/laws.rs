@@ -5,7 +5,7 @@ use millstream::catalogue::{DISCIPLINES, Options, StructureName};
 use millstream::{
     Contract, Dwcs, EdfFirst, Heap, Late, Observer, Packet, Scheduler, StreamId, Window,
 };
-use millstream_reference::{Arrival, Discipline, Spec, StreamSpec};
+use millstream_reference::{Arrival, Discipline, Overhead, Spec, StreamSpec};
 use proptest::prelude::*;
 
 const SLOT_NS: u64 = 1000;
@@ -13,7 +13,7 @@ const SLOT_NS: u64 = 1000;
 const SLOTS: u64 = 300;
 
 fn spec(discipline: Discipline, streams: Vec<StreamSpec>) -> Spec {
-    Spec { discipline, rate_bps: 1_000_000_000, overhead: 0, streams }
+    Spec { discipline, rate_bps: 1_000_000_000, overhead: Overhead::default(), streams }
 }
 
 /// Generates windows that require all, one or none of their requests, and a period with which
@@ -58,7 +58,7 @@ proptest! {
         let outcome = run_engine(&spec, &arrivals, StructureName::Heap);
         let sent: Vec<_> = outcome.rows.iter().filter(|row| row.event == "sent").collect();
         let transmission = |bytes: u32| {
-            (u64::from(bytes + spec.overhead) * 8_000_000_000).div_ceil(spec.rate_bps)
+            spec.overhead.transmission_ns(bytes, spec.rate_bps)
         };
         for pair in sent.windows(2) {
             let free_ns = pair[0].time_ns + transmission(pair[0].bytes);

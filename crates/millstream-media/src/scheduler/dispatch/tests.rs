@@ -427,7 +427,7 @@ proptest::proptest! {
     ) {
         let rate_bps = tenths * FILE_BPS / 10;
         let record = MediaRecord { deadline_ns: deadline * T, ..media(T, window, 6) };
-        let link = Link { rate_bps, overhead: 0, credits: None };
+        let link = Link::of(millstream::Link::new(rate_bps, 0));
         let media_file = FILE_FRAMES.map(|(importance, packets)| FrameDemand {
             work_ns: u64::from(packets) * link.transmission_ns(112),
             importance,

@@ -7,7 +7,7 @@ use crate::file::router::{PortKind as KindName, PortTable, RouterFile};
 use crate::router::{PortKind, RouterPort};
 
 /// The length of a VLAN tag on the wire, bytes.
-const TAG_BYTES: u32 = 4;
+const TAG_BYTES: i32 = 4;
 /// The largest VLAN ID; 4095 is reserved (IEEE 802.1Q, table 9-2).
 const MAX_VLAN_ID: u16 = 4_094;
 
@@ -33,7 +33,7 @@ pub(super) fn pcp(given: &Spanned<u8>, problems: &mut Vec<Problem>) -> Option<u8
 }
 
 /// Returns the length on the wire of the VLAN tag of a port's frames, bytes.
-pub(super) fn tag_bytes(table: &PortTable) -> u32 {
+pub(super) fn tag_bytes(table: &PortTable) -> i32 {
     table.vlan.as_ref().map_or(0, |_| TAG_BYTES)
 }
 

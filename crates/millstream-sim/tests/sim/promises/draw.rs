@@ -14,7 +14,8 @@ pub(crate) struct Draw(ChaCha8Rng);
 struct Common {
     discipline: &'static str,
     rate_bps: u64,
-    overhead: u64,
+    overhead: i64,
+    framing: &'static str,
     streams: u64,
     /// Default packet length, bytes.
     bytes: u64,
@@ -24,7 +25,13 @@ struct Common {
 
 impl Common {
     fn slot_ns(&self, bytes: u64) -> u64 {
-        ((bytes + self.overhead) * 8_000_000_000).div_ceil(self.rate_bps)
+        let carried = bytes.saturating_add_signed(self.overhead);
+        let wire = match self.framing {
+            "atm" => carried.div_ceil(48) * 53,
+            "ptm" => carried + carried.div_ceil(64),
+            _ => carried,
+        };
+        (wire * 8_000_000_000).div_ceil(self.rate_bps)
     }
 }
 
@@ -113,9 +120,11 @@ impl Draw {
         let mbps = self.below(40) + 4;
         let mut text = format!(
             "[scenario]\nduration = \"{} ms\"\n\n[link]\nrate = \"{mbps} Mbps\"\noverhead = \
-             {}\ndelay = \"{} us\"\n\n[scheduler]\ndiscipline = \"{discipline}\"\n",
+             {}\nframing = \"{}\"\ndelay = \"{} us\"\n\n[scheduler]\n\
+             discipline = \"{discipline}\"\n",
             300 + self.below(900),
             self.below(40),
+            self.one_of(&["none", "atm", "ptm"]),
             self.below(9_000),
         );
         let tree = self.once_in(3);
@@ -239,7 +248,8 @@ impl Draw {
         let mut common = Common {
             discipline,
             rate_bps,
-            overhead: self.one_of(&[0, 24]),
+            overhead: self.one_of(&[0, 24, -6]),
+            framing: self.one_of(&["none", "none", "none", "atm", "ptm"]),
             streams,
             bytes: self.one_of(&[125, 500, 1500]),
             period_ns: 0,
@@ -252,9 +262,10 @@ impl Draw {
         let duration_ns = slot_ns * (50 + self.below(150));
         let mut text = format!(
             "[scenario]\nseed = {}\nduration = \"{duration_ns} ns\"\n\n[link]\nrate = \"{rate_bps} \
-             bps\"\noverhead = {}\n",
+             bps\"\noverhead = {}\nframing = \"{}\"\n",
             self.below(1_000_000),
             common.overhead,
+            common.framing,
         );
         if self.once_in(10) {
             let buffer = (self.below(60) + 1) * 64;

@@ -2,9 +2,11 @@
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{ClassId, Contract, Departure, Link, MaxRate, Packet, StreamId, Tree};
-use millstream_reference::{Arrival, fair};
+use millstream_reference::{Arrival, Overhead, fair};
 use proptest::prelude::*;
 use std::num::NonZeroU64;
+
+use super::{engine_link, overheads};
 
 /// The contract of one stream.
 #[derive(Clone, Debug)]
@@ -26,6 +28,7 @@ pub type CreditReturn = (u64, u32, u64);
 pub struct Load {
     pub discipline: &'static str,
     pub link: Link,
+    pub overhead: Overhead,
     pub streams: Vec<Limits>,
     pub table: Vec<StreamId>,
     pub returns: Vec<CreditReturn>,
@@ -107,7 +110,7 @@ impl Load {
         let spec = fair::Spec {
             discipline,
             rate_bps: self.link.rate_bps,
-            overhead: self.link.overhead_bytes,
+            overhead: self.overhead,
             streams: streams.collect(),
             credit_returns: returns.collect(),
         };
@@ -206,11 +209,11 @@ pub fn loads_of(discipline: impl Strategy<Value = &'static str>) -> impl Strateg
         proptest::collection::vec(arrival, 1..70),
         proptest::collection::vec(back, 0..25),
         proptest::collection::vec(any::<u32>(), 0..12),
-        (0u32..2, prop_oneof![Just(1_024_000_000u64), 1u64 << 29..1 << 31]),
+        (overheads(0..2), prop_oneof![Just(1_024_000_000u64), 1u64 << 29..1 << 31]),
         (any::<bool>(), any::<bool>(), any::<bool>()),
     )
         .prop_map(|(discipline, mut streams, arrivals, returns, table, link, plain)| {
-            let (overhead_bytes, rate_bps) = link;
+            let (overhead, rate_bps) = link;
             let (no_credits, no_caps, fmc) = plain;
             for stream in &mut streams {
                 stream.credits = stream.credits.filter(|_| !no_credits);
@@ -235,7 +238,7 @@ pub fn loads_of(discipline: impl Strategy<Value = &'static str>) -> impl Strateg
             returns.sort_by_key(|back| back.0);
             let entries = table.into_iter().map(|entry| entry % fair).chain(0..fair);
             let table = entries.map(StreamId).collect();
-            let link = Link::new(rate_bps, overhead_bytes);
-            Load { discipline, link, streams, table, returns, arrivals }
+            let link = engine_link(rate_bps, overhead);
+            Load { discipline, link, overhead, streams, table, returns, arrivals }
         })
 }

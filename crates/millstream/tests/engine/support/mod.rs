@@ -8,7 +8,9 @@ use millstream::{
     Contract, Departure, DwcsOptions, Late, Link, Observer, Packet, Rules, StreamId, Window,
     ZeroWindow,
 };
-use millstream_reference::{Arrival, Discipline, Outcome, Row, Spec, StreamSpec};
+use millstream_reference::{
+    Arrival, Discipline, Framing, Outcome, Overhead, Row, Spec, StreamSpec,
+};
 use proptest::prelude::*;
 
 /// Returns the number of random cases of a long test: `cases`, times `MILLSTREAM_SCALE` if that is
@@ -77,9 +79,31 @@ pub fn run_engine(spec: &Spec, arrivals: &[Arrival], structure: StructureName) -
     run_named(name, &options, spec, arrivals, structure)
 }
 
+/// Returns the link of `spec`.
+pub fn link(spec: &Spec) -> Link {
+    engine_link(spec.rate_bps, spec.overhead)
+}
+
+/// Returns the engine's link of this rate, bits/s, and overhead.
+pub fn engine_link(rate_bps: u64, overhead: Overhead) -> Link {
+    Link::new(rate_bps, overhead.bytes).framed(match overhead.framing {
+        Framing::None => millstream::Framing::None,
+        Framing::Atm => millstream::Framing::Atm,
+        Framing::Ptm => millstream::Framing::Ptm,
+    })
+}
+
+/// Generates overheads: mostly of a constant, some with framing, some negative.
+pub fn overheads(bytes: impl Strategy<Value = i32>) -> impl Strategy<Value = Overhead> {
+    let framing =
+        prop_oneof![3 => Just(Framing::None), 2 => Just(Framing::Atm), 1 => Just(Framing::Ptm)];
+    (prop_oneof![4 => bytes, 1 => -70..0], framing)
+        .prop_map(|(bytes, framing)| Overhead { bytes, framing })
+}
+
 /// Returns the discipline of `spec` and its settings.
 pub fn settings(spec: &Spec) -> (&'static str, Options) {
-    let link = Link::new(spec.rate_bps, spec.overhead);
+    let link = link(spec);
     let options = Options { link, ..Options::default() };
     match spec.discipline {
         Discipline::Dwcs { loss_first, rtas99, lowest_denominator } => {
@@ -137,8 +161,7 @@ pub fn run_scheduler(
         free_ns = now_ns;
         if let Some(departure) = scheduler.decide(now_ns, &mut collector) {
             collector.row(&departure);
-            let bits = (u128::from(departure.bytes) + u128::from(spec.overhead)) * 8_000_000_000;
-            free_ns += u64::try_from(bits.div_ceil(u128::from(spec.rate_bps))).unwrap();
+            free_ns += spec.overhead.transmission_ns(departure.bytes, spec.rate_bps);
             collector.outcome.end_ns = free_ns;
         }
     }
@@ -174,7 +197,13 @@ pub fn scenarios() -> impl Strategy<Value = (Spec, Vec<Arrival>)> {
     let load = (0u64..16, prop_oneof![4 => Just(125u32), 1 => 0u32..400], any::<u32>());
     let loads = proptest::collection::vec(load, 1..60);
     let specs = proptest::collection::vec(streams(), 1..9);
-    (disciplines(), specs, loads, 0u32..2, prop_oneof![Just(1_000_000_000u64), 1u64 << 29..1 << 31])
+    (
+        disciplines(),
+        specs,
+        loads,
+        overheads(0..2),
+        prop_oneof![Just(1_000_000_000u64), 1u64 << 29..1 << 31],
+    )
         .prop_map(|(discipline, streams, loads, overhead, rate_bps)| {
             let mut time_ns = 0;
             let arrivals = loads
