@@ -165,9 +165,11 @@ fn difference(before: &Report, now: &Report) -> String {
             since(port.received, old.map(|old| old.received)).to_string(),
             since(port.transmitted, old.map(|old| old.transmitted)).to_string(),
             port.lost_by_device.to_string(),
+            human::rate(port.rate_bps),
         ]
     });
-    text += &text_table(&["port", "received/s", "transmitted/s", "lost by device"], ports);
+    let header = ["port", "received/s", "transmitted/s", "lost by device", "rate"];
+    text += &text_table(&header, ports);
     let total: u64 = now.processes.iter().map(|process| process.reserved_cycles).sum();
     let processes = now.processes.iter().map(|process| {
         let old = before.processes.iter().find(|old| old.name == process.name);

@@ -24,6 +24,7 @@
 
 mod admission;
 mod assemble;
+mod autorate;
 mod calibrate;
 mod control;
 mod core;

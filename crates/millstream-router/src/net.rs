@@ -19,5 +19,6 @@ pub(crate) mod ndp;
 pub(crate) mod neighbours;
 pub(crate) mod pending_neighbours;
 pub(crate) mod pool;
+pub(crate) mod round_trips;
 pub(crate) mod segmentation;
 pub(crate) mod vlan_tag;

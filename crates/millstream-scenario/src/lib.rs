@@ -44,8 +44,8 @@ pub use network::{Adaptive, CongestionControl, Direction, Echo, Hop, Network, Tc
 pub use overhead::parse_overhead;
 pub use router::{
     FlowBy, HostBy, HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop,
-    PathAction, PathExtension, PathProxy, PcpSource, PortForward, PortKind, PortNat, ProxyKind,
-    Reservation, Route, RouterPath, RouterPort, RouterScenario, router_schema,
+    PathAction, PathExtension, PathProxy, PcpSource, PortAutorate, PortForward, PortKind, PortNat,
+    ProxyKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, router_schema,
 };
 pub use scenario::{
     Class, EndSystem, Link, LinkCredits, Scenario, SchedulerConfig, Stream, max_file_bytes,

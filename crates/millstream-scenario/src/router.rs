@@ -158,6 +158,8 @@ pub struct RouterPort {
     pub pcp: PcpSource,
     /// The egress link; its overhead includes a VLAN tag.
     pub link: Link,
+    /// The limits of its rate, if that adapts.
+    pub autorate: Option<PortAutorate>,
     /// The longest transmission time of packets sent to the device at once, ns; a single packet may
     /// take longer.
     pub line_burst_ns: u64,
@@ -371,7 +373,32 @@ pub struct RouterScenario {
     pub routes: Vec<Route>,
 }
 
+/// The limits of a port's rate that adapts to the delay beyond the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortAutorate {
+    /// The lowest rate, bits/s.
+    pub min_bps: u64,
+    /// The highest rate, bits/s.
+    pub max_bps: u64,
+    /// The delay of queues beyond the port above which the rate falls, ns.
+    pub delay_ns: u64,
+}
+
 impl RouterPort {
+    /// Returns the link at its highest rate.
+    #[must_use]
+    pub fn fastest_link(&self) -> Link {
+        let rate_bps = self.autorate.map_or(self.link.rate_bps, |limits| limits.max_bps);
+        Link { rate_bps, ..self.link }
+    }
+
+    /// Returns the link at its lowest rate.
+    #[must_use]
+    pub fn slowest_link(&self) -> Link {
+        let rate_bps = self.autorate.map_or(self.link.rate_bps, |limits| limits.min_bps);
+        Link { rate_bps, ..self.link }
+    }
+
     /// Returns whether the port is the link of another port's arrivals.
     #[must_use]
     pub fn is_ingress(&self) -> bool {

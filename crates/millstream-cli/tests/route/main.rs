@@ -1,6 +1,7 @@
 //! End-to-end tests of `millstream route`: captures, real interfaces, errors.
 #![allow(clippy::unwrap_used)]
 
+mod autorate;
 mod cores;
 mod firewall;
 mod ingress;
@@ -193,6 +194,16 @@ fn mistakes_are_errors_with_their_location() {
         ("batch = 32", "batch = 32\nstatus = \"0.0.0.0:99\"", &["from the network", "127.0.0.1"]),
         ("batch = 32", "batch = 0", &["a batch of 0", "from 1 to 1024"]),
         ("overhead = 24", "line-burst = \"101 ms\"", &["`line-burst` of more than", "100 us"]),
+        (
+            "overhead = 24",
+            "autorate = { min = \"2 Gbit/s\", max = \"3 Gbit/s\" }",
+            &["outside `autorate`", "2000000000 bit/s"],
+        ),
+        (
+            "overhead = 24",
+            "autorate = { min = \"1 Mbit/s\", max = \"3 Gbit/s\", delay = \"2 s\" }",
+            &["`delay` of 2000000000 ns", "\"1 ms\" to \"1 s\""],
+        ),
         ("overhead = 24", "nat = {}", &["`nat` on a port with no IPv4 `address`", "address = "]),
         ("overhead = 24", "address = \"10.2.0.1/24\"\nnat = { flows = 0 }", &["`flows` of 0"]),
         (

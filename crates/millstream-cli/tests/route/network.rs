@@ -25,6 +25,7 @@ static CREATED: AtomicU32 = AtomicU32::new(0);
 /// The network source (a0, f0) – (a1, f1) router (b1) – (b0) sink.
 pub(crate) struct Network {
     prefix: String,
+    namespaces: Vec<&'static str>,
 }
 
 impl Network {
@@ -37,10 +38,10 @@ impl Network {
              ethtool"
         );
         let number = CREATED.fetch_add(1, Ordering::Relaxed);
-        let network = Self { prefix: format!("ms{}-{number}", std::process::id()) };
+        let prefix = format!("ms{}-{number}", std::process::id());
+        let mut network = Self { prefix, namespaces: Vec::new() };
         for name in ["source", "router", "sink"] {
-            let of = network.name(name);
-            run(&["netns", "add", &of]);
+            network.add_namespace(name);
         }
         for (left, a, right, b) in [
             ("source", "a0", "router", "a1"),
@@ -54,6 +55,12 @@ impl Network {
             run(&["-n", &right, "link", "set", b, "up"]);
         }
         network
+    }
+
+    /// Creates a namespace.
+    pub(crate) fn add_namespace(&mut self, name: &'static str) {
+        run(&["netns", "add", &self.name(name)]);
+        self.namespaces.push(name);
     }
 
     /// Creates a veth pair between two namespaces; the far end is up and has the address `mac`.
@@ -440,7 +447,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        for name in ["source", "router", "sink"] {
+        for name in &self.namespaces {
             let _ = Command::new("ip").args(["netns", "del", &self.name(name)]).output();
         }
     }

@@ -159,7 +159,7 @@ pub(super) fn plan(scenario: &RouterScenario, reserved: &IdVec<ProcessId, u64>) 
         reservation: *reservation,
         throttle: None,
         discipline: port.discipline,
-        options: Options { link: port.link, ..Options::default() },
+        options: Options { link: port.fastest_link(), ..Options::default() },
         structure: port.structure,
         is_ingress: port.is_ingress(),
     });

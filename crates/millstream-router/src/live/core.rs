@@ -13,11 +13,12 @@ use crate::ids::{CoreId, IdVec, OutputId, PathId, PortId, ProcessId};
 use crate::io::port::Port;
 use crate::live::admission::{plan, read_mode};
 use crate::live::assemble::{processes, rules};
+use crate::live::autorate::Limits;
 use crate::live::delay::DelaySources;
 use crate::live::extension::Extensions;
 use crate::live::idle_detector::IdleDetector;
 use crate::live::inter_core::{InterCoreLinks, SharedOccupancy};
-use crate::live::machine::{Arrived, LiveMachine};
+use crate::live::machine::{AdaptiveLink, Arrived, LiveMachine};
 use crate::live::netlink::Change;
 use crate::live::sleep_calibrator::SleepCalibrator;
 use crate::live::snapshot::{CoreSnapshot, PathSnapshot, PortSnapshot};
@@ -113,7 +114,7 @@ impl Core {
         let pool = Pool::new(scenario.buffers);
         let mut machine = LiveMachine::new(clock, pool, classifier, function);
         for ((port, mac), of) in ports.into_iter().zip(macs).zip(&scenario.ports) {
-            machine.add(port, mac, of.link);
+            machine.add(port, mac, of.fastest_link());
         }
         let remote = links.as_ref().map(|links| links.occupancy.remote(number));
         if let Some(links) = links {
@@ -123,6 +124,7 @@ impl Core {
         machine.set_proxies(&scenario, &[]);
         machine.set_paths(&scenario, &[]);
         machine.set_ingress(ingress_links(&scenario));
+        machine.set_adaptive_links(&adaptive_links(&scenario, number));
         set_ports(&mut machine, &scenario);
         let mut router = Router::new(&plan(&scenario, &reserved), machine)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
@@ -156,8 +158,9 @@ impl Core {
         machine.set_proxies(&scenario, kept);
         machine.set_paths(&scenario, kept);
         for (at, port) in scenario.ports.iter().enumerate() {
-            machine.set_link(PortId(at), port.link);
+            machine.set_link(PortId(at), port.fastest_link());
         }
+        machine.set_adaptive_links(&adaptive_links(&scenario, self.number));
         set_ports(machine, &scenario);
         self.paths = scenario.paths.len();
         if let Some(occupancy) = occupancy {
@@ -282,6 +285,7 @@ impl Core {
             return Err(error);
         }
         let now_ns = machine.now_ns();
+        machine.adapt_rates(now_ns);
         if moved {
             self.idle_detector.ended(now_ns);
         }
@@ -385,6 +389,7 @@ impl Core {
                 lost,
                 nat,
                 refused_source,
+                adapted: router.machine().adapted_rate(at),
             });
         }
         let paths = (0..self.paths).map(PathId).map(|at| PathSnapshot {
@@ -416,6 +421,27 @@ fn ingress_links(scenario: &RouterScenario) -> IdVec<PortId, Option<OutputId>> {
         scenario.ports.iter().position(is_of).map(OutputId)
     };
     (0..scenario.ports.len()).map(link_of).collect()
+}
+
+/// Returns the links of core `number` whose rates adapt.
+fn adaptive_links(scenario: &RouterScenario, number: CoreId) -> Vec<AdaptiveLink> {
+    let of_core = |(_, port): &(usize, &RouterPort)| port.core == number.0;
+    let ports = scenario.ports.iter().enumerate().filter(of_core);
+    let adaptive = ports.filter_map(|(at, port)| {
+        let limits = port.autorate.as_ref()?;
+        let line = if let PortKind::Ingress(of) = port.kind { of } else { at };
+        Some(AdaptiveLink {
+            port: PortId(at),
+            line: PortId(line),
+            limits: Limits {
+                min_bps: limits.min_bps,
+                base_bps: port.link.rate_bps,
+                max_bps: limits.max_bps,
+                delay_ns: limits.delay_ns,
+            },
+        })
+    });
+    adaptive.collect()
 }
 
 /// Sets the configured addresses, bursts and address translation of every port.

@@ -3,6 +3,7 @@
 mod addresses;
 mod delays;
 mod ingress;
+mod line_rates;
 mod local_services;
 mod nat;
 mod ports;
@@ -43,6 +44,8 @@ use crate::router::machine::{
 use addresses::{LocalAddresses, LocalDestination};
 use delays::PathDelays;
 use ingress::IngressLinks;
+pub(crate) use line_rates::AdaptiveLink;
+use line_rates::LineRates;
 use local_services::{LocalServices, Network};
 use nat::PortNats;
 pub use ports::PortCounters;
@@ -61,6 +64,7 @@ pub struct LiveMachine<P> {
     pool: Pool,
     delays: PathDelays,
     ingress: IngressLinks,
+    line_rates: LineRates,
     /// The flows and hosts of paths with flows.
     flow_by: IdVec<PathId, Option<(FlowBy, Option<HostBy>)>>,
     flow_hasher: FlowHasher,
@@ -96,6 +100,7 @@ impl<P: Port> LiveMachine<P> {
             pool,
             delays: PathDelays::default(),
             ingress: IngressLinks::default(),
+            line_rates: LineRates::default(),
             flow_by: IdVec::new(),
             flow_hasher: FlowHasher::default(),
             ports: Ports::default(),
@@ -147,11 +152,33 @@ impl<P: Port> LiveMachine<P> {
         self.ingress = IngressLinks::new(links);
     }
 
+    /// Sets the links of this core whose rates adapt. A link that adapted before keeps its rate.
+    pub(super) fn set_adaptive_links(&mut self, links: &[AdaptiveLink]) {
+        self.line_rates.set(links, &mut self.ports);
+    }
+
+    /// Decides the rates of adaptive links if that is due at `now_ns`.
+    #[inline]
+    pub(super) fn adapt_rates(&mut self, now_ns: u64) {
+        if self.line_rates.is_due(now_ns) {
+            self.line_rates.decide(now_ns, &mut self.ports);
+        }
+    }
+
+    /// Returns the rate of the link of `port`, bits/s, and the delay beyond its line, ns; `None` if
+    /// the rate does not adapt.
+    pub(super) fn adapted_rate(&self, port: PortId) -> Option<(u64, Option<u64>)> {
+        self.line_rates.of(port)
+    }
+
     /// Notes packets with their paths, which `port` received, or which the router made: their time,
     /// and their flow if the path has flows.
     #[inline]
     fn note_received(&mut self, port: Option<PortId>, received: &[(PathId, PacketHandle)]) {
         self.ingress.received(&mut self.pool, port, received);
+        if let Some(port) = port {
+            self.line_rates.arrived(port, &self.pool, received, self.now_ns);
+        }
         if self.flow_by.is_empty() {
             return;
         }
@@ -633,6 +660,8 @@ impl<P: Port> Machine for LiveMachine<P> {
     #[inline]
     fn transmit(&mut self, output: OutputId, packets: &[PacketHandle]) -> usize {
         let port = output.into();
+        // Before the device takes them, since it may send and reuse their buffers.
+        self.line_rates.left(port, &self.pool, packets, self.now_ns);
         let (taken, now_ns) = self.ports.transmit(port, &mut self.pool, packets, &self.clock);
         if !self.ingress.contains(output) {
             self.delays.sent(&self.pool, &packets[..taken], now_ns);

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 
 use crate::live::delay::DelayReport;
-use crate::live::report::Report;
+use crate::live::report::{PortReport, Report};
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -229,6 +229,14 @@ pub fn metrics(report: &Report) -> String {
     counters(&mut registry, "port_went_away", "Times a device went down or was removed", away);
     let now = report.ports.iter().map(|of| (vec![("port", of.name.clone())], u64::from(of.away)));
     gauges(&mut registry, "port_away", "1 while a device is down or away", now);
+
+    let rates = report.ports.iter().map(|of| (vec![("port", of.name.clone())], of.rate_bps));
+    let help = "The rate of a port's link: as configured, or by autorate";
+    gauges(&mut registry, "port_rate_bits_per_second", help, rates);
+    let measured = |of: &PortReport| Some((vec![("port", of.name.clone())], of.line_delay_ns?));
+    let help = "The delay of queues beyond a port, by which autorate decided last";
+    let delays = report.ports.iter().filter_map(measured);
+    gauges(&mut registry, "port_line_delay_nanoseconds", help, delays);
 
     let processes = || report.processes.iter();
     let process = |name: &str| vec![("process", name.to_owned())];

@@ -28,6 +28,8 @@ const CATCH_UP_TENTHS: u64 = 9;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PacedLink {
     link: Link,
+    /// The rate at which it sends, bits/s: at most that of `link`.
+    rate_bps: u64,
     burst_ns: u64,
     /// The bytes on the wire that the link carries in `burst_ns`.
     burst_bytes: u64,
@@ -43,6 +45,10 @@ pub(crate) struct PacedLink {
     run_bytes: u64,
     /// The earliest time of the next run, ns.
     next_run_ns: u64,
+    /// The time before `free_ns` in which `link` would be idle, since it is faster, ns.
+    slower_ns: u64,
+    /// The bytes of all packets, on the wire.
+    sent_bytes: u64,
 }
 
 impl PacedLink {
@@ -50,6 +56,7 @@ impl PacedLink {
     pub(crate) fn new(link: Link) -> Self {
         let mut paced = Self {
             link,
+            rate_bps: link.rate_bps,
             burst_ns: BURST_NS,
             burst_bytes: 0,
             free_ns: 0,
@@ -58,6 +65,8 @@ impl PacedLink {
             run_takes_ns: 0,
             run_bytes: 0,
             next_run_ns: 0,
+            slower_ns: 0,
+            sent_bytes: 0,
         };
         paced.set_link(link);
         paced
@@ -66,13 +75,27 @@ impl PacedLink {
     /// Sets the link of packets given from now on.
     pub(crate) fn set_link(&mut self, link: Link) {
         self.link = link;
+        self.set_rate(link.rate_bps);
+    }
+
+    /// Sets the rate at which packets are sent from now on, bits/s, at most that of the link.
+    ///
+    /// The difference to the link's rate counts as [idle time](Self::idle_ns), so that a
+    /// discipline for the link's rate does not run ahead of the packets.
+    pub(crate) fn set_rate(&mut self, rate_bps: u64) {
+        self.rate_bps = rate_bps.min(self.link.rate_bps);
         self.set_burst(self.burst_ns);
+    }
+
+    /// Returns the bytes of all packets that it was given, on the wire.
+    pub(crate) fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     /// Sets the longest link time of a run of several packets, ns.
     pub(crate) fn set_burst(&mut self, burst_ns: u64) {
         self.burst_ns = burst_ns;
-        let bytes = u128::from(burst_ns) * u128::from(self.link.rate_bps) / 8_000_000_000;
+        let bytes = u128::from(burst_ns) * u128::from(self.rate_bps) / 8_000_000_000;
         self.burst_bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
     }
 
@@ -132,7 +155,14 @@ impl PacedLink {
     /// Returns the link's total idle time until `now_ns`, ns.
     #[inline]
     pub(crate) fn idle_ns(&self, now_ns: u64) -> u64 {
-        self.idle_ns + now_ns.saturating_sub(self.free_ns)
+        let idle_ns = self.idle_ns + now_ns.saturating_sub(self.free_ns);
+        if self.slower_ns == 0 { idle_ns } else { idle_ns + self.slower_until_ns(now_ns) }
+    }
+
+    /// Returns the part of `slower_ns` that has passed at `now_ns`, ns: its last part is next to
+    /// `free_ns`.
+    fn slower_until_ns(&self, now_ns: u64) -> u64 {
+        self.slower_ns.saturating_sub(self.free_ns.saturating_sub(now_ns))
     }
 
     /// Records that packets of these lengths, bytes, were given to the link at `now_ns`.
@@ -142,7 +172,9 @@ impl PacedLink {
         if bytes == 0 {
             return;
         }
-        let takes_ns = bytes.saturating_mul(8_000_000_000).div_ceil(self.link.rate_bps.max(1));
+        let at_rate = |rate_bps: u64| bytes.saturating_mul(8_000_000_000).div_ceil(rate_bps.max(1));
+        let takes_ns = at_rate(self.rate_bps);
+        self.sent_bytes += bytes;
         if now_ns >= self.next_run_ns {
             (self.run_ns, self.run_takes_ns, self.run_bytes) = (now_ns, 0, 0);
         }
@@ -150,6 +182,12 @@ impl PacedLink {
         self.run_bytes += bytes;
         self.next_run_ns = self.run_ns + self.shortest_gap_ns();
         self.idle_ns = self.idle_ns(now_ns);
+        if self.slower_ns > 0 {
+            self.slower_ns -= self.slower_until_ns(now_ns);
+        }
+        if self.rate_bps < self.link.rate_bps {
+            self.slower_ns += takes_ns - at_rate(self.link.rate_bps);
+        }
         self.free_ns = self.free_ns.max(now_ns) + takes_ns;
     }
 }

@@ -53,6 +53,13 @@ pub struct PortReport {
     /// Whether the device is down or removed now.
     #[serde(default)]
     pub away: bool,
+    /// The rate of the link, bits/s: the configured one, or that of `autorate` now.
+    #[serde(default)]
+    pub rate_bps: u64,
+    /// The delay of queues beyond the device, ns, by which `autorate` decided last; `None` without
+    /// `autorate` or a recent measurement.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line_delay_ns: Option<u64>,
     /// The counters of the port's NAT, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nat: Option<NatCounters>,
@@ -225,7 +232,7 @@ mod tests {
         json!({
             "name": "lan", "received": 10, "unclassified": 0, "unsupported": 3, "unfit": 3,
             "unknown_vlan": 2, "strays": 2, "for_router": 0, "transmitted": 5, "originated": 0,
-            "lost_by_device": 0, "went_away": 0, "away": false,
+            "lost_by_device": 0, "went_away": 0, "away": false, "rate_bps": 10,
         })
     }
 

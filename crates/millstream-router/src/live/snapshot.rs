@@ -27,6 +27,9 @@ pub(crate) struct PortSnapshot {
     pub(crate) nat: Option<NatCounters>,
     /// Packets for the port that this core refused for their source.
     pub(crate) refused_source: u64,
+    /// The rate of a link that adapts, bits/s, and the delay beyond its line, ns; `None` on other
+    /// cores.
+    pub(crate) adapted: Option<(u64, Option<u64>)>,
 }
 
 /// A core's counters of a path. A packet may be received on one core and sent on another.
@@ -71,6 +74,7 @@ impl CoreSnapshot {
             port.lost += other.lost;
             port.nat = port.nat.or(other.nat);
             port.refused_source += other.refused_source;
+            port.adapted = port.adapted.or(other.adapted);
         }
         for (path, other) in self.paths.iter_mut().zip(other.paths) {
             path.counters.add(&other.counters);
@@ -125,6 +129,8 @@ pub(crate) fn report(of: &ReportContext, snapshot: CoreSnapshot) -> Report {
             went_away: snapshot.went_away,
             away: snapshot.away,
             lost_by_device: snapshot.lost,
+            rate_bps: snapshot.adapted.map_or(port.link.rate_bps, |(rate_bps, _)| rate_bps),
+            line_delay_ns: snapshot.adapted.and_then(|(_, delay_ns)| delay_ns),
             nat: snapshot
                 .nat
                 .map(|nat| NatCounters { refused_source: snapshot.refused_source, ..nat }),

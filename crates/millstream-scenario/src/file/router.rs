@@ -143,6 +143,10 @@ pub(crate) struct PortTable {
     /// 64) or "none". Default: that of the name in `overhead`, or "none".
     #[schemars(with = "Option<FramingName>")]
     pub(crate) framing: Option<Spanned<FramingName>>,
+    /// A rate that adapts between `min` and `max` to the delay that TCP packets meet beyond the
+    /// port; `rate` is the first one, and that of an idle link. Default: `rate` is constant.
+    #[schemars(with = "Option<AutorateTable>")]
+    pub(crate) autorate: Option<Spanned<AutorateTable>>,
     /// The longest transmission time of packets sent to the device at once; a single packet may
     /// take longer. "0 us" sends one packet at a time. At most "100 ms"; default "100 us".
     #[schemars(with = "Option<Duration>")]
@@ -174,6 +178,19 @@ pub(crate) struct PortTable {
     pub(crate) cost: Option<Duration>,
     /// The longest sleep of the input process between two runs; default "25 us".
     pub(crate) longest_sleep: Option<Duration>,
+}
+
+/// The limits of a port's rate that adapts.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct AutorateTable {
+    /// The lowest rate.
+    pub(crate) min: Rate,
+    /// The highest rate.
+    pub(crate) max: Rate,
+    /// The delay of queues beyond the port above which the rate falls, from "1 ms" to "1 s";
+    /// default "30 ms".
+    pub(crate) delay: Option<Duration>,
 }
 
 /// The limits and forwarded ports of NAT. A flow is a protocol (UDP, TCP, ICMP echo) with the

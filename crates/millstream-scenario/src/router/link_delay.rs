@@ -62,7 +62,7 @@ impl RouterScenario {
             .collect();
         let place = sharing.iter().position(|(other, _)| *other == path).unwrap_or_default();
         let port = &self.ports[port];
-        let link = port.link;
+        let link = port.slowest_link();
         let guaranteed = (guarantee.latency_rate)(&Bounds::new(link, &limits), place)
             .map_err(|error| format!("at `{name}`: {error}"))?;
         let source = Source { rate_bps: bucket.rate_bps.get(), burst_bytes: bucket.burst_bytes };

@@ -1,6 +1,7 @@
 //! Validation of a router file: the rules that types cannot express.
 
 mod address;
+mod autorate;
 mod cores;
 mod ingress;
 mod input;
@@ -130,6 +131,7 @@ pub(crate) fn validate_router(
         .collect();
     vlan::shared(&file, &ports, &mut problems);
     ingress::check(&file, &ports, &mut problems);
+    autorate::check(&file, &ports, &paths, &mut problems);
     nat::hosts(&file, &ports, &mut problems);
     let cores = cores::count(router.cores.as_ref(), &mut problems);
     cores::shared(&file, cores, &ports, &paths, &mut problems);
@@ -279,6 +281,7 @@ fn port(
         ("mac", table.mac.is_some(), !is_ingress),
         ("address", table.address.is_some(), !is_ingress),
         ("nat", table.nat.is_some(), !is_ingress),
+        ("autorate", table.autorate.is_some(), !is_pcap),
         ("input-reservation", table.input_reservation.is_some(), !is_ingress),
     ] {
         if given && !belongs {
@@ -345,6 +348,7 @@ fn port(
             overhead_bytes: link.overhead_bytes.saturating_add(vlan::tag_bytes(table)),
             ..link
         },
+        autorate: table.autorate.as_ref().map(|given| autorate::autorate(given, table, problems)),
         line_burst_ns,
         mac,
         addresses,

@@ -377,3 +377,43 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_time_by_which_a_lower_rate_is_slower_counts_as_idle_at_the_end() {
+    // 1,000 bytes take 4 ms at 2 Mbit/s, 1 ms of them at the link's 8 Mbit/s.
+    const MS: u64 = 1_000_000;
+    let mut link = PacedLink::new(Link::new(8_000_000, 0));
+    link.set_rate(2_000_000);
+    link.record_sent(0, [1_000].into_iter());
+    assert_eq!([0, 1, 2, 4, 6].map(|ms| link.idle_ns(ms * MS)), [0, 0, MS, 3 * MS, 5 * MS]);
+    // The next packet is given 2 ms before the link is free.
+    link.record_sent(2 * MS, [1_000].into_iter());
+    assert_eq!([2, 3, 4, 8, 9].map(|ms| link.idle_ns(ms * MS)), [MS, MS, 2 * MS, 6 * MS, 7 * MS]);
+    link.set_rate(9_000_000);
+    link.record_sent(10 * MS, [1_000].into_iter());
+    assert_eq!([10, 11, 12].map(|ms| link.idle_ns(ms * MS)), [8 * MS, 8 * MS, 9 * MS]);
+    assert_eq!(link.sent_bytes(), 3_000);
+}
+
+proptest! {
+    #[test]
+    fn idle_time_never_grows_faster_than_time_or_shrinks(
+        steps in proptest::collection::vec((0u64..3_000_000, 1u32..2_000, 1u64..9), 1..60),
+    ) {
+        let mut link = PacedLink::new(Link::new(8_000_000, 0));
+        let (mut now_ns, mut busy_ns) = (0, 0);
+        for (wait_ns, bytes, mbps) in steps {
+            let before = link.idle_ns(now_ns);
+            now_ns += wait_ns;
+            let idle_ns = link.idle_ns(now_ns);
+            prop_assert!((before..=before + wait_ns).contains(&idle_ns));
+            link.set_rate(mbps * 1_000_000);
+            link.record_sent(now_ns, [bytes].into_iter());
+            prop_assert_eq!(link.idle_ns(now_ns), idle_ns);
+            busy_ns += u64::from(bytes) * 1_000;
+        }
+        // Over all, only the transmissions at the link's rate are not idle.
+        let end_ns = link.free_ns + 5;
+        prop_assert_eq!(link.idle_ns(end_ns), end_ns - busy_ns);
+    }
+}
