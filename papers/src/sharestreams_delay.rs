@@ -86,7 +86,7 @@ impl Transferred {
         for number in 0..longest {
             for (stream, frames) in (0..).zip(frames) {
                 if let Some(Frame { bytes, .. }) = frames.get(number).copied() {
-                    arrivals.push(Arrival { time_ns, stream, bytes, frame: None });
+                    arrivals.push(Arrival { time_ns, stream, bytes, flow: None, frame: None });
                 }
             }
         }

@@ -348,6 +348,7 @@ fn limits_are_those_of_the_contract() {
         late: Late::Drop,
         queue: Some(5),
         gated: false,
+        is_class: false,
         source: None,
         arrivals: None,
     };

@@ -15,7 +15,7 @@ use std::num::NonZeroU64;
 use super::flows::spec;
 
 /// One byte per nanosecond.
-const LINK: Link = Link { rate_bps: 8_000_000_000, overhead_bytes: 0 };
+const LINK: Link = Link::new(8_000_000_000, 0);
 
 fn options() -> Options {
     Options { link: LINK, ..Options::default() }
