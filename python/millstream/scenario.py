@@ -33,10 +33,19 @@ def toml_keys(values: Mapping[str, Any]) -> dict[str, Any]:
     because Python reserves these words. None values are omitted.
     """
     return {
-        key.rstrip("_").replace("_", "-"): toml_keys(value) if isinstance(value, Mapping) else value
+        key.rstrip("_").replace("_", "-"): toml_value(value)
         for key, value in values.items()
         if value is not None
     }
+
+
+def toml_value(value: Any) -> Any:
+    """Converts the names in a table, or in a list of tables, to keys; returns others as given."""
+    if isinstance(value, Mapping):
+        return toml_keys(value)
+    if isinstance(value, list):
+        return [toml_value(item) for item in value]
+    return value
 
 
 class Scenario:
@@ -157,7 +166,7 @@ class Scenario:
             source: The source of its packets: ``{"kind": "cbr", "bytes": 1500, "rate": …}``.
             **contract: The other keys of ``[[stream]]``: ``period``, ``window``,
                 ``first_deadline``, ``late``, ``weight``, ``quantum``, ``priority``, ``queue``,
-                ``max_rate``, ``burst``, ``class_``, ``fmc``.
+                ``max_rate``, ``burst``, ``class_``, ``fmc``, ``match_``.
         """
         return self._add("stream", {"name": name, **contract, "source": dict(source)})
 

@@ -70,6 +70,14 @@ def test_a_seed_is_the_commands_seed(root: Path, command: Command) -> None:
     assert scenario.seed == 1
 
 
+def test_the_matches_of_a_stream_are_tables() -> None:
+    match = [{"protocol": "udp", "source_port": 5060}, {"mark": "0x100/0xff00"}]
+    built = Scenario("10 Mbps", "fifo", duration="1 ms").stream("a", match_=match, source=CBR)
+    tables = [{"protocol": "udp", "source-port": 5060}, {"mark": "0x100/0xff00"}]
+    assert built.to_dict()["stream"][0]["match"] == tables
+    assert Scenario.from_text(built.text).to_dict()["stream"][0]["match"] == tables
+
+
 def test_a_dict_and_a_text_give_equal_scenarios() -> None:
     built = (
         Scenario("10 Mbps", "wf2q+", name="one", duration="100 ms", seed=3)

@@ -5,6 +5,7 @@
 
 use miette::{Diagnostic, NamedSource, SourceSpan};
 use std::ops::Range;
+use toml::de::DeTable;
 
 /// One problem of a scenario file.
 #[derive(Clone, Debug, thiserror::Error, Diagnostic)]
@@ -68,6 +69,18 @@ fn count(problems: usize) -> String {
         1 => "the scenario cannot be run".into(),
         more => format!("the scenario cannot be run: {more} problems"),
     }
+}
+
+/// Returns the span of a key's value in the `number`-th table of this name, or of the table's name
+/// if it lacks the key.
+pub(crate) fn span_of(text: &str, table: &str, number: usize, key: &str) -> Option<Range<usize>> {
+    let file = DeTable::parse(text).ok()?;
+    let value = file.get_ref().get(table)?.get_ref();
+    let table = match value.as_array() {
+        Some(tables) => tables.get(number)?.get_ref().as_table()?,
+        None => value.as_table()?,
+    };
+    Some(table.get(key).or_else(|| table.get("name"))?.span())
 }
 
 /// Returns the word of `known` nearest to `word`, or `None` if none is close enough to suggest.

@@ -21,6 +21,7 @@ use crate::file::fabric::FabricTable;
 use crate::file::flows::FlowsTable;
 use crate::file::media::{CodecName, MediaTable, PayloadName};
 use crate::file::network::HopTable;
+use crate::file::router::MatchTable;
 use crate::file::sizes::SizesText;
 use crate::network::{CongestionControl, Direction};
 use crate::overhead::{FramingName, Overhead};
@@ -336,6 +337,12 @@ pub(crate) struct StreamTable {
     /// In a network: the direction of its data; default "forward".
     #[schemars(with = "Option<Direction>")]
     pub(crate) direction: Option<Spanned<Direction>>,
+    /// `millstream attach`: the packets of the stream, which match one of these tables. A packet
+    /// belongs to the first stream, in file order, that it matches; the only stream without `match`
+    /// takes all others. Simulations ignore it. Default: none.
+    #[serde(default)]
+    #[schemars(with = "Vec<MatchTable>")]
+    pub(crate) r#match: Vec<Spanned<MatchTable>>,
     /// The source of the packets.
     #[schemars(with = "SourceTable")]
     pub(crate) source: Spanned<SourceTable>,

@@ -18,6 +18,7 @@ mod fabric;
 mod feeds;
 mod file;
 mod flow_hash;
+mod mark;
 mod media;
 mod network;
 mod overhead;
@@ -39,6 +40,7 @@ pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use flow_hash::{FlowFields, FlowHasher};
+pub use mark::Mark;
 pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
 pub use network::{Adaptive, CongestionControl, Direction, Echo, Hop, Network, Tcp, Web};
 pub use overhead::parse_overhead;
@@ -48,7 +50,8 @@ pub use router::{
     ProxyKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, router_schema,
 };
 pub use scenario::{
-    Class, EndSystem, Link, LinkCredits, Scenario, SchedulerConfig, Stream, max_file_bytes,
+    Class, EndSystem, Link, LinkCredits, Scenario, SchedulerConfig, Stream, StreamMatch,
+    max_file_bytes,
 };
 pub use source::{Live, Pace, Source, SourceKind, VideoInput, VideoPayloadFormat};
 pub use units::{

@@ -6,11 +6,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Problem, ScenarioError};
+use crate::error::{Problem, ScenarioError, span_of};
 use crate::fabric::Fabric;
+use crate::mark::Mark;
 use crate::media::Media;
 use crate::network::{Direction, Hop, Network};
-use crate::router::{FlowBy, HostBy};
+use crate::router::{FlowBy, HostBy, Match};
 use crate::source::Source;
 use crate::validate::validate;
 
@@ -103,6 +104,17 @@ pub struct Stream {
     pub hosts_by: Option<HostBy>,
     /// In a network, the direction of its data.
     pub direction: Direction,
+    /// The packets that `millstream attach` puts into the stream: those that match one of these.
+    pub matches: Vec<StreamMatch>,
+}
+
+/// A match of a stream; a packet must satisfy all fields and the mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamMatch {
+    /// The fields of the packet's headers; `port`, `pcp` and `vlan` are `None`.
+    pub fields: Match,
+    /// The packet's mark (fwmark).
+    pub mark: Option<Mark>,
 }
 
 /// A class of the tree.
@@ -187,6 +199,22 @@ impl Scenario {
     /// [`ScenarioError`] with every problem found.
     pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Self, ScenarioError> {
         validate(name, text, folder).map_err(|problems| ScenarioError::new(name, text, problems))
+    }
+
+    /// Returns the error of a command that cannot run this valid scenario, with line and caret: at
+    /// `key` of the `number`-th table called `table`, or at the table's name if it lacks the key.
+    #[must_use]
+    pub fn error_at(
+        &self,
+        (table, number, key): (&str, usize, &str),
+        message: impl Into<String>,
+        help: impl Into<String>,
+    ) -> ScenarioError {
+        let problem = match span_of(&self.text, table, number, key) {
+            Some(span) => Problem::new(span, message),
+            None => Problem::whole_file(message),
+        };
+        ScenarioError::new(&self.file, &self.text, vec![problem.help(help)])
     }
 
     /// Returns the structure's name in the file; "auto" is already resolved.

@@ -31,6 +31,7 @@ mod router;
 mod rtl;
 mod scheduler;
 mod source;
+mod stream_match;
 
 /// Validates the text of a scenario file called `name` whose inputs are relative to `folder`.
 pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario, Vec<Problem>> {
@@ -86,6 +87,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         let load = fabric::stream(table, source.as_ref(), of_fabric, in_fabric, &mut problems);
         let discipline = discipline_of(class);
         let of_contract = shares.map_or(table, |shared| file.stream[shared].get_ref());
+        let matches = stream_match::of_stream(table, &mut problems);
         let contract_keys = ContractKeys::of_stream(of_contract);
         // The problems of a shared contract are those of its own stream.
         let mut of_other = Vec::new();
@@ -129,6 +131,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
                 flow_by: table.flows.as_ref().map_or(FlowBy::default(), |of| of.get_ref().by),
                 hosts_by: table.flows.as_ref().and_then(|of| of.get_ref().hosts),
                 direction: table.direction.as_ref().map_or(Direction::Forward, |of| *of.get_ref()),
+                matches,
             });
         }
     }
@@ -272,8 +275,11 @@ fn duplicate_table_help(text: &str, span: Option<&SourceSpan>) -> Option<String>
 fn type_help(message: &str, text: &str, span: Option<&SourceSpan>) -> Option<String> {
     let (found, expected) = message.split_once(", expected ")?;
     if found.ends_with("map") && expected == "a sequence" {
-        // The span begins at the header of the table.
+        // The span begins at the header of the table, or at the inline table.
         let header = span.and_then(|span| text.get(span.offset()..)).unwrap_or("");
+        if header.starts_with('{') {
+            return Some("write a list of tables, with brackets: [{ … }]".into());
+        }
         let name = header.strip_prefix('[').and_then(|rest| rest.split_once(']'));
         let name = name.map_or("stream", |(name, _)| name.trim());
         return Some(format!("the file may have several: write [[{name}]], with two brackets"));

@@ -1,7 +1,7 @@
 //! Errors of invalid scenario files: messages, help texts and the text under the caret.
 #![allow(clippy::unwrap_used)]
 
-use millstream_scenario::{RouterScenario, Scenario, ScenarioError};
+use millstream_scenario::{Mark, Match, RouterScenario, Scenario, ScenarioError};
 use std::path::Path;
 
 fn parse(text: &str) -> Result<Scenario, ScenarioError> {
@@ -601,4 +601,57 @@ fn ignored_attributes_are_noted() {
 fn unicode_names_are_accepted() {
     let scenario = parse(&with_replacement("\"voice\"", "\"Größe 语音 🎙\"")).unwrap();
     assert_eq!(scenario.streams[1].name, "Größe 语音 🎙");
+}
+
+#[test]
+fn matches_of_streams_are_tables_as_of_paths() {
+    let text = |matches: &str| with_replacement("", "") + matches;
+    let valid = "match = [{ protocol = \"udp\", dscp = \"EF\" }, { mark = \"0x100/0xff00\" }]\n";
+    let scenario = parse(&text(valid)).unwrap();
+    assert!(scenario.streams[0].matches.is_empty());
+    let [first, second] = scenario.streams[1].matches[..] else { panic!("two matches") };
+    assert_eq!((first.fields.protocol, first.mark), (Some(17), None));
+    assert_eq!(first.fields.dscp, Some(46.into()));
+    assert_eq!(second.mark, Some(Mark { value: 0x100, mask: 0xff00 }));
+    assert_eq!(second.fields, Match::default());
+    for (wrong, under, help) in [
+        ("[{ port = \"lan\" }]", "\"lan\"", "does not see the ingress interface"),
+        ("[{ vlan = 3 }]", "3", "let nftables set a mark"),
+        ("[{ pcp = 9 }]", "9", "does not read VLAN tags"),
+        ("[{ filter = \"tcp\" }]", "\"tcp\"", "has no filter expressions"),
+        ("[{ protocol = \"upd\" }]", "\"upd\"", "is not a protocol"),
+        ("[{ mark = \"1/0\" }]", "\"1/0\"", "all packets match"),
+        ("[{ mrak = 1 }]", "mrak", "did you mean `mark`?"),
+        ("{ mark = 1 }", "{ mark = 1 }", "[{ … }]"),
+    ] {
+        let text = text(&format!("match = {wrong}\n"));
+        let (all, found) = problems(&text);
+        assert!(all.contains(help) && found == under, "{wrong}: {all} under {found}");
+        assert_eq!(all.lines().count(), 1, "{all}");
+    }
+}
+
+#[test]
+fn marks_are_not_for_paths() {
+    let router = "[router]\n[[port]]\nname = \"a\"\nkind = \"tun\"\nrate = \"1 Gbps\"\n\
+                  address = \"10.1.0.1/24\"\n[[path]]\nname = \"all\"\nmatch = { mark = 1 }\n";
+    let error = RouterScenario::parse("test.toml", router, Path::new("")).unwrap_err();
+    let all: Vec<_> = error.problems.iter().map(ToString::to_string).collect();
+    assert_eq!(all, ["a path cannot match `mark`"]);
+}
+
+#[test]
+fn a_command_points_to_a_key_of_a_valid_scenario() {
+    let text = with_replacement("", "");
+    let scenario = parse(&text).unwrap();
+    let under = |place| {
+        let error = scenario.error_at(place, "is not supported", "take it out");
+        let span = error.problems[0].span.unwrap();
+        text[span.offset()..][..span.len()].to_owned()
+    };
+    assert_eq!(under(("stream", 1, "period")), "\"20 ms\"");
+    assert_eq!(under(("stream", 1, "weight")), "\"voice\"");
+    assert_eq!(under(("scheduler", 0, "discipline")), "\"dwcs\"");
+    let error = scenario.error_at(("class", 0, "name"), "is not supported", "take it out");
+    assert_eq!(error.problems[0].span, None);
 }

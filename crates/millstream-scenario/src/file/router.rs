@@ -9,6 +9,7 @@ use super::LateName;
 use super::aqm::AqmText;
 use super::flows::FlowsTable;
 use crate::dscp::CodePoints;
+use crate::mark::Mark;
 use crate::overhead::{FramingName, Overhead};
 use crate::router::{InputMode, InterfaceIo, PathAction, PcpSource, ProxyKind};
 use crate::units::{Duration, Rate, ReservationText, Size, WindowText};
@@ -239,11 +240,11 @@ pub(crate) enum ForwardProtocol {
     Udp,
 }
 
-/// The match of a path; a packet must satisfy every given key.
+/// The match of a path or a stream; a packet must satisfy every given key.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct MatchTable {
-    /// The ingress port.
+    /// Path: the ingress port.
     #[schemars(with = "Option<String>")]
     pub(crate) port: Option<Spanned<String>>,
     /// The IP protocol: "tcp", "udp", "icmp", "icmpv6" or a number; for IPv6, the protocol after
@@ -253,10 +254,10 @@ pub(crate) struct MatchTable {
     /// The differentiated services code point: a number or a name such as "EF" or "AF4x" (AF41 to
     /// AF43), in upper or lower case. A list matches any of its code points.
     pub(crate) dscp: Option<CodePoints>,
-    /// The priority code point of the VLAN tag; untagged frames have none.
+    /// Path: the priority code point of the VLAN tag; untagged frames have none.
     #[schemars(with = "Option<u8>", range(max = 7))]
     pub(crate) pcp: Option<Spanned<u8>>,
-    /// The VLAN ID of the ingress port.
+    /// Path: the VLAN ID of the ingress port.
     #[schemars(with = "Option<u16>", range(min = 1, max = 4094))]
     pub(crate) vlan: Option<Spanned<u16>>,
     /// The source prefix, such as "10.1.0.0/16" or "2001:db8::/32".
@@ -269,10 +270,14 @@ pub(crate) struct MatchTable {
     pub(crate) source_port: Option<u16>,
     /// The TCP or UDP destination port.
     pub(crate) destination_port: Option<u16>,
-    /// A pcap-filter expression for the Ethernet frame, such as "tcp port 80 and not host 10.0.0.9"
-    /// (`man pcap-filter`).
+    /// Path: a pcap-filter expression for the Ethernet frame, such as "tcp port 80 and not host
+    /// 10.0.0.9" (`man pcap-filter`).
     #[schemars(with = "Option<String>", length(min = 1, max = 4096))]
     pub(crate) filter: Option<Spanned<String>>,
+    /// Stream: the mark of the packet (fwmark), which nftables sets: a number, or a value and a
+    /// mask such as "0x100/0xff00".
+    #[schemars(with = "Option<Mark>")]
+    pub(crate) mark: Option<Spanned<Mark>>,
 }
 
 /// The extension of a path: a WebAssembly module that processes its packets before they are routed.

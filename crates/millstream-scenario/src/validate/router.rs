@@ -361,7 +361,8 @@ fn port(
     })
 }
 
-fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> Match {
+/// Validates the fields of a match, for a path or a stream; `known` are the router's ports.
+pub(super) fn matches(table: &MatchTable, known: &[&str], problems: &mut Vec<Problem>) -> Match {
     let protocol = table.protocol.as_ref().and_then(|text| match text.get_ref().as_str() {
         "icmp" => Some(1),
         "tcp" => Some(6),
@@ -492,6 +493,10 @@ fn path(
                 .help("both define a token bucket, for example max-rate = \"20 Mbit/s\""),
         ),
         (None, None) => {}
+    }
+    if let Some(mark) = &table.r#match.mark {
+        let help = "the mark is the kernel's, which does not see these packets; match other fields";
+        problems.push(Problem::new(mark.span(), "a path cannot match `mark`").help(help));
     }
     let queue = check_range(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems);
     if let Some(flows) = flows::of_path(table, queue, problems) {

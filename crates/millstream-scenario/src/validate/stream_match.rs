@@ -1,0 +1,34 @@
+//! Validation of the `match` of a stream, by which the kernel's qdisc classifies packets.
+
+use toml::Spanned;
+
+use super::router::matches;
+use crate::error::Problem;
+use crate::file::StreamTable;
+use crate::scenario::StreamMatch;
+
+/// Validates the matches of a stream.
+pub(super) fn of_stream(table: &StreamTable, problems: &mut Vec<Problem>) -> Vec<StreamMatch> {
+    let mut found = Vec::with_capacity(table.r#match.len());
+    for table in table.r#match.iter().map(Spanned::get_ref) {
+        let unseen = [
+            ("port", table.port.as_ref().map(Spanned::span), "does not see the ingress interface"),
+            ("pcp", table.pcp.as_ref().map(Spanned::span), "does not read VLAN tags"),
+            ("vlan", table.vlan.as_ref().map(Spanned::span), "does not read VLAN tags"),
+            ("filter", table.filter.as_ref().map(Spanned::span), "has no filter expressions"),
+        ];
+        let mut is_seen = true;
+        for (key, span, reason) in unseen {
+            let Some(span) = span else { continue };
+            let message = format!("a stream cannot match `{key}`: the qdisc {reason}");
+            let help = "let nftables set a mark for such packets, and match `mark`";
+            problems.push(Problem::new(span, message).help(help));
+            is_seen = false;
+        }
+        if is_seen {
+            let fields = matches(table, &[], problems);
+            found.push(StreamMatch { fields, mark: table.mark.as_ref().map(|of| *of.get_ref()) });
+        }
+    }
+    found
+}
