@@ -1,16 +1,14 @@
-//! The program of `scripts/kernel.sh`: makes the qdisc's maps, sends and receives packets in the
-//! virtual machine, and compares the qdisc's log with the engine.
+//! The program of `scripts/kernel.sh`: sends and receives packets in the virtual machine, and
+//! compares the qdisc's log with the engine.
 //!
 //! ```text
-//! kernel_probe attach INTERFACE OBJECT SCENARIO attaches the qdisc, or changes it
-//! kernel_probe detach INTERFACE
-//! kernel_probe status INTERFACE                prints the counters of the streams
+//! kernel_probe log INTERFACE                   makes the attached qdisc log its events
 //! kernel_probe receive PORT SECONDS NAME       prints delays of the packets to UDP port PORT
 //! kernel_probe send PORT SECONDS STREAM…       STREAM: mark:bytes:interval in µs[:burst]
 //! kernel_probe sink PORT                       receives TCP
 //! kernel_probe tcp PORT SECONDS MARK           sends TCP
 //! kernel_probe dump MAP                        writes the value of a pinned map of one element
-//! kernel_probe datagrams TO FROM DSCP MARK PRIORITY COUNT
+//! kernel_probe datagrams TO FROM DSCP MARK COUNT
 //! kernel_probe classes LOG                     checks the streams of the datagrams
 //! kernel_probe change LOG                      checks that no packet is lost, and the shares
 //! kernel_probe replay SCENARIO LOG             compares a log with the engine's decisions
@@ -21,8 +19,7 @@
 use millstream::catalogue::DynScheduler;
 use millstream::selector::Observer;
 use millstream::{Departure, Packet, StreamId};
-use millstream_bpf::{Config, Rules, attach as qdisc};
-use millstream_scenario::{Match, Scenario};
+use millstream_scenario::Scenario;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::mem;
@@ -41,17 +38,16 @@ fn main() -> io::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     match *args {
-        ["attach", interface, object, scenario] => attach(interface, object, scenario),
-        ["detach", interface] => qdisc::detach(interface).map_err(io::Error::other),
-        ["status", interface] => status(interface),
+        ["log", interface] => {
+            millstream_bpf::attach::log_events(interface).map_err(io::Error::other)
+        }
         ["receive", port, seconds, name] => receive(number(port), number(seconds), name),
         ["send", port, seconds, ref streams @ ..] => send(number(port), number(seconds), streams),
         ["sink", port] => sink(number(port)),
         ["tcp", port, seconds, mark] => tcp(number(port), number(seconds), number(mark)),
         ["dump", map] => dump(map),
-        ["datagrams", to, from, dscp, mark, priority, count] => {
-            let (from, dscp, mark) = (number(from), number(dscp), number(mark));
-            datagrams(to, from, dscp, mark, number(priority), number(count));
+        ["datagrams", to, from, dscp, mark, count] => {
+            datagrams(to, number(from), number(dscp), number(mark), number(count));
             Ok(())
         }
         ["classes", log] => classes(log),
@@ -65,47 +61,8 @@ fn number<T: std::str::FromStr>(text: &str) -> T {
     text.parse().unwrap_or_else(|_| panic!("{text} is not a number"))
 }
 
-/// Attaches the qdisc with a scenario. A packet with mark n belongs to the n-th stream; of
-/// `classes`, packets have rules of each kind.
-fn attach(interface: &str, object: &str, scenario: &str) -> io::Result<()> {
-    let scenario = Scenario::load(Path::new(scenario)).unwrap();
-    let config = Config::of_scenario(&scenario).map_err(io::Error::other)?.with_log();
-    let count = u32::try_from(scenario.streams.len()).unwrap();
-    let mut rules = Rules::new(count - 1);
-    if scenario.name == "classes" {
-        rules = rules.priority(6, 6);
-        let mut stream = 0;
-        let mut add = |of: Match| {
-            rules.fields(&of, stream).unwrap();
-            stream += 1;
-        };
-        let all = Match::default();
-        add(Match { dscp: Some([46, 34].into_iter().collect()), ..all });
-        add(Match { protocol: Some(17), destination_port: Some(7_001), ..all });
-        add(Match { destination: Some("10.9.0.128/25".parse().unwrap()), ..all });
-        add(Match { protocol: Some(17), destination: Some("fd00::2/128".parse().unwrap()), ..all });
-        add(Match { source_port: Some(7_100), ..all });
-        rules.mark(0x100, 0xff00, 5).unwrap();
-    } else {
-        for stream in 0..count {
-            rules.mark(stream + 1, u32::MAX, stream).unwrap();
-        }
-    }
-    qdisc::attach(interface, Path::new(object), &config, &rules).map_err(io::Error::other)
-}
-
-fn status(interface: &str) -> io::Result<()> {
-    let streams = qdisc::status(interface).map_err(io::Error::other)?;
-    for (number, stream) in streams.iter().enumerate() {
-        println!("  {number}: {stream:?}");
-        let left = stream.sent + stream.dropped_late + stream.dropped_full;
-        assert_eq!(left + u64::from(stream.waiting), stream.arrivals);
-    }
-    Ok(())
-}
-
-/// Sends datagrams: to an address, from a port (0: any), with a code point, mark and priority.
-fn datagrams(to: &str, from: u16, dscp: i32, mark: i32, priority: i32, count: u32) {
+/// Sends datagrams: to an address, from a port (0: any), with a code point and a mark.
+fn datagrams(to: &str, from: u16, dscp: i32, mark: i32, count: u32) {
     let to: std::net::SocketAddr = to.parse().unwrap();
     let socket = if to.is_ipv4() {
         UdpSocket::bind(("0.0.0.0", from)).unwrap()
@@ -118,8 +75,6 @@ fn datagrams(to: &str, from: u16, dscp: i32, mark: i32, priority: i32, count: u3
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS)
     };
     set_option(&socket, level, option, dscp << 2);
-    // After the code point, which also sets the priority.
-    set_option(&socket, libc::SOL_SOCKET, libc::SO_PRIORITY, priority);
     set_option(&socket, libc::SOL_SOCKET, libc::SO_MARK, mark);
     for _ in 0..count {
         socket.send_to(&[0; 58], to).unwrap();
@@ -152,14 +107,14 @@ fn change(log: &str) -> io::Result<()> {
 
 /// Prints the arrivals of each stream in a log that have 100 or 120 bytes: the datagrams.
 fn classes(log: &str) -> io::Result<()> {
-    let mut arrivals = [0; 8];
+    let mut arrivals = [0; 7];
     for entry in entries(&std::fs::read(log)?) {
         if entry.event < 2 && matches!(entry.bytes, 100 | 120) {
             arrivals[usize::from(entry.stream)] += 1;
         }
     }
     println!("  arrivals by stream: {arrivals:?}");
-    assert_eq!(arrivals, [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(arrivals, [1, 2, 3, 4, 5, 6, 7]);
     Ok(())
 }
 

@@ -3,33 +3,48 @@
 //! The maps and the link of an interface's qdisc are pinned in `/sys/fs/bpf/millstream/INTERFACE`:
 //! the qdisc outlives the process that attached it.
 
-use libbpf_rs::{MapCore, MapFlags, MapHandle, ObjectBuilder, OpenMapMut};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenMapMut};
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
-use crate::{Config, MAX_STREAMS, Rules};
+use crate::config::DISCIPLINES;
+use crate::{Config, MAX_STREAMS, Qdisc, Rules};
+
+/// The compiled `src/c/qdisc.bpf.c`; `scripts/kernel.sh` writes it.
+const OBJECT: &[u8] = include_bytes!("c/qdisc.bpf.o");
 
 /// The folder of the pins.
 const PINS: &str = "/sys/fs/bpf/millstream";
 
-/// The pinned maps, and their files.
-const MAPS: [(&str, &str); 5] = [
-    (".data.config", "config"),
-    (".data.current", "current"),
-    (".data.rules", "rules"),
-    (".data.state", "state"),
-    (".data.log", "log"),
+/// The pinned maps, their files and the least sizes of their values.
+const MAPS: [(&str, &str, usize); 7] = [
+    (".bss.config", "config", 2 * size_of::<Config>()),
+    (".bss.current", "current", 4),
+    (".bss.rules", "rules", size_of::<Rules>()),
+    (".bss.state", "state", STATE_HEADER + MAX_STREAMS * STREAM_BYTES),
+    (".bss.link", "times", SUMS_AT + MAX_STREAMS * 8),
+    (".bss.names", "names", MAX_STREAMS * NAME_BYTES),
+    (".bss.log", "log", 8),
 ];
 
 /// The name of `struct Qdisc_ops` in the object.
 const OPERATIONS: &str = "millstream";
+
+/// The type by which a kernel with BPF qdiscs registers `struct Qdisc_ops`, in its BTF.
+const KERNEL_TYPE: &[u8] = b"bpf_struct_ops_Qdisc_ops";
 
 /// The range of `id` in `struct Qdisc_ops`, behind two pointers.
 const ID: std::ops::Range<usize> = 16..32;
 
 /// The key of the only element of a map.
 const KEY: [u8; 4] = [0; 4];
+
+/// `struct ms_config`: the offset of `logs`.
+const LOGS_AT: usize = std::mem::offset_of!(Config, logs);
 
 /// `struct ms_state`: the size of the fields before the streams.
 const STATE_HEADER: usize = 72;
@@ -39,32 +54,70 @@ const STREAM_BYTES: usize = 208;
 const WAITING_AT: usize = 4;
 const COUNTERS_AT: usize = 152;
 
-/// The reason why the qdisc cannot be attached or changed.
+/// `struct ms_link`: the size of the fields before the sojourn times, their buckets and sums.
+const TIMES_HEADER: usize = 32;
+const BUCKETS: usize = 40;
+const SUMS_AT: usize = TIMES_HEADER + MAX_STREAMS * BUCKETS * 8;
+
+/// The size of a stream's name in `ms_names`.
+const NAME_BYTES: usize = 64;
+
+/// The number and interval of attempts to register the qdisc: the kernel frees the name of a
+/// removed qdisc a moment later.
+const ATTEMPTS: u32 = 50;
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The reason why the qdisc cannot be attached, changed, read or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum AttachError {
     /// The interface does not exist.
     #[error("interface {0} does not exist")]
     Interface(String),
+    /// The process is not root.
+    #[error("the qdisc needs root")]
+    Root,
+    /// The kernel, of this release, has no BPF qdiscs.
+    #[error("the kernel, Linux {0}, has no BPF qdiscs")]
+    Kernel(String),
     /// The qdisc is not attached to the interface.
-    #[error("the qdisc is not attached to {0}")]
+    #[error("no qdisc of Millstream is attached to {0}")]
     Detached(String),
     /// The attached qdisc cannot change to the configuration.
-    #[error("the discipline differs, or streams are removed; detach first")]
-    Change,
+    #[error("the attached qdisc cannot change: {0}")]
+    Change(String),
+    /// The attached qdisc is of a program with other maps.
+    #[error("the attached qdisc is of another version of this program")]
+    Version,
     /// The kernel or libbpf failed.
-    #[error("{0}: {1}; the qdisc needs root and Linux 6.16 with CONFIG_NET_SCH_BPF")]
+    #[error("{0}: {1}")]
     Bpf(&'static str, libbpf_rs::Error),
+    /// `tc` is not installed.
+    #[error("the program tc is not installed")]
+    NoTc,
     /// `tc` failed.
     #[error("tc: {0}")]
     Tc(String),
     /// A file.
-    #[error(transparent)]
-    Io(#[from] io::Error),
+    #[error("{0}: {1}")]
+    File(PathBuf, io::Error),
 }
 
-/// The counters of a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The state of an attached qdisc.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// The discipline.
+    pub discipline: &'static str,
+    /// The rate of the link, bits/s.
+    pub rate_bps: u64,
+    /// The streams, in the order of their numbers.
+    pub streams: Vec<StreamStatus>,
+}
+
+/// The counters of a stream since the qdisc was attached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct StreamStatus {
+    /// The name; a long one is truncated.
+    pub name: String,
     /// Packets that wait.
     pub waiting: u32,
     /// Packets that arrived, dropped ones included.
@@ -81,34 +134,61 @@ pub struct StreamStatus {
     pub missed: u64,
     /// Misses that the window did not allow.
     pub violations: u64,
+    /// Packets sent by sojourn time: n-th is from 2ⁿ ns to below 2ⁿ⁺¹ ns, the last one also above.
+    #[serde(skip)]
+    pub sojourn: Vec<u64>,
+    /// The sum of the sojourn times of the packets sent, ns.
+    pub sojourn_sum_ns: u64,
 }
 
-/// Attaches the qdisc of the file `object` to `interface`, or changes the contracts of the attached
-/// one without losing a packet.
+impl StreamStatus {
+    /// Returns an upper bound, ns, of the sojourn time of `percent` % of the packets sent: a power
+    /// of two, at most twice the time. `None` if none was sent.
+    #[must_use]
+    pub fn sojourn_bound_ns(&self, percent: u64) -> Option<u64> {
+        let all: u64 = self.sojourn.iter().sum();
+        let wanted = (u128::from(all) * u128::from(percent)).div_ceil(100).max(1);
+        let mut below = 0;
+        let bucket = self.sojourn.iter().position(|count| {
+            below += u128::from(*count);
+            below >= wanted
+        });
+        bucket.map(|bucket| 2 << bucket)
+    }
+}
+
+/// What [`attach`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attached {
+    /// It attached a new qdisc.
+    New,
+    /// It changed the attached one.
+    Changed,
+}
+
+/// Attaches the qdisc to `interface`, or changes the contracts of the attached one without losing a
+/// packet.
 ///
 /// # Errors
 /// See [`AttachError`].
-pub fn attach(
-    interface: &str,
-    object: &Path,
-    config: &Config,
-    rules: &Rules,
-) -> Result<(), AttachError> {
+pub fn attach(interface: &str, qdisc: &Qdisc) -> Result<Attached, AttachError> {
     let pins = pins(interface)?;
+    let name = name(interface)?;
+    check_system()?;
     if pins.exists() {
-        return change(&pins, config, rules);
+        if is_root(interface, &name)? {
+            change(&pins, qdisc)?;
+            return Ok(Attached::Changed);
+        }
+        // Its interface or its qdisc was deleted, or the process that attached it was killed.
+        remove(&pins)?;
     }
-    let index =
-        std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("ifindex"))
-            .map_err(|_| AttachError::Interface(interface.to_owned()))?;
-    // Names of qdiscs are unique in the kernel.
-    let name = format!("ms_{}", index.trim());
-    let attached = load(&pins, object, &name, config, rules)
-        .and_then(|()| tc(&["qdisc", "replace", "dev", interface, "root", &name]));
+    let attached = load(&pins, &name, qdisc)
+        .and_then(|()| tc(&["qdisc", "replace", "dev", interface, "root", &name]).map(drop));
     if attached.is_err() {
         remove(&pins)?;
     }
-    attached
+    attached.map(|()| Attached::New)
 }
 
 /// Removes the qdisc from `interface`, which may have been deleted meanwhile.
@@ -117,28 +197,39 @@ pub fn attach(
 /// See [`AttachError`].
 pub fn detach(interface: &str) -> Result<(), AttachError> {
     let pins = attached_pins(interface)?;
-    if Path::new("/sys/class/net").join(interface).exists() {
+    // Another qdisc may have replaced this one; it stays.
+    if let Ok(name) = name(interface)
+        && is_root(interface, &name)?
+    {
         tc(&["qdisc", "del", "dev", interface, "root"])?;
     }
-    Ok(remove(&pins)?)
+    remove(&pins)
 }
 
-/// Returns the counters of the streams of the qdisc of `interface`.
+/// Returns the state of the qdisc of `interface`.
 ///
 /// # Errors
 /// See [`AttachError`].
-pub fn status(interface: &str) -> Result<Vec<StreamStatus>, AttachError> {
+pub fn status(interface: &str) -> Result<Status, AttachError> {
     let pins = attached_pins(interface)?;
+    if !is_root(interface, &name(interface)?)? {
+        return Err(AttachError::Detached(interface.to_owned()));
+    }
     let current = read(&pins, "current")?[0] as usize & 1;
-    let streams = word(&read(&pins, "config")?, current * size_of::<Config>() + 4) as usize;
-    let state = read(&pins, "state")?;
-    let streams = state[STATE_HEADER..].chunks_exact(STREAM_BYTES).take(streams.min(MAX_STREAMS));
-    let status = streams.map(|stream| {
-        let counter = |at: usize| {
-            let at = COUNTERS_AT + 8 * at;
-            u64::from(word(stream, at)) | u64::from(word(stream, at + 4)) << 32
-        };
+    let config = read(&pins, "config")?;
+    let config = &config[current * size_of::<Config>()..];
+    let count = (word(config, 4) as usize).min(MAX_STREAMS);
+    let (state, times, names) =
+        (read(&pins, "state")?, read(&pins, "times")?, read(&pins, "names")?);
+    let streams = (state[STATE_HEADER..].chunks_exact(STREAM_BYTES))
+        .zip(times[TIMES_HEADER..].chunks_exact(BUCKETS * 8))
+        .zip(times[SUMS_AT..].chunks_exact(8))
+        .zip(names.chunks_exact(NAME_BYTES))
+        .take(count);
+    let streams = streams.map(|(((stream, times), sum), name)| {
+        let counter = |at: usize| double_word(stream, COUNTERS_AT + 8 * at);
         StreamStatus {
+            name: text(name),
             waiting: word(stream, WAITING_AT),
             arrivals: counter(0),
             sent: counter(1),
@@ -147,9 +238,61 @@ pub fn status(interface: &str) -> Result<Vec<StreamStatus>, AttachError> {
             dropped_full: counter(4),
             missed: counter(5),
             violations: counter(6),
+            sojourn: (0..BUCKETS).map(|bucket| double_word(times, 8 * bucket)).collect(),
+            sojourn_sum_ns: double_word(sum, 0),
         }
     });
-    Ok(status.collect())
+    Ok(Status {
+        discipline: discipline(config),
+        rate_bps: double_word(config, 8),
+        streams: streams.collect(),
+    })
+}
+
+/// Makes the attached qdisc log its first events into the pinned map `log`, for tests.
+///
+/// # Errors
+/// See [`AttachError`].
+#[doc(hidden)]
+pub fn log_events(interface: &str) -> Result<(), AttachError> {
+    let pins = attached_pins(interface)?;
+    let mut both = read(&pins, "config")?;
+    for config in both.chunks_exact_mut(size_of::<Config>()) {
+        config[LOGS_AT..LOGS_AT + 4].copy_from_slice(&1u32.to_le_bytes());
+    }
+    write(&pins, "config", &both)
+}
+
+/// Checks that the process may attach qdiscs and the kernel has them.
+fn check_system() -> Result<(), AttachError> {
+    if std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() != 0) {
+        return Err(AttachError::Root);
+    }
+    let types = std::fs::read("/sys/kernel/btf/vmlinux").unwrap_or_default();
+    if has_bpf_qdiscs(&types) {
+        return Ok(());
+    }
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    Err(AttachError::Kernel(release.trim().to_owned()))
+}
+
+/// Returns whether the kernel of these BTF types has BPF qdiscs.
+fn has_bpf_qdiscs(types: &[u8]) -> bool {
+    types.split(|byte| *byte == 0).any(|name| name == KERNEL_TYPE)
+}
+
+/// Returns the name of the qdisc of an interface; names of qdiscs are unique in the kernel.
+fn name(interface: &str) -> Result<String, AttachError> {
+    let index = Path::new("/sys/class/net").join(interface).join("ifindex");
+    let index = std::fs::read_to_string(index);
+    let index = index.map_err(|_| AttachError::Interface(interface.to_owned()))?;
+    Ok(format!("ms_{}", index.trim()))
+}
+
+/// Returns whether the root qdisc of the interface has this name.
+fn is_root(interface: &str, name: &str) -> Result<bool, AttachError> {
+    let shown = tc(&["qdisc", "show", "dev", interface, "root"])?;
+    Ok(shown.split_whitespace().nth(1) == Some(name))
 }
 
 /// Returns the folder of the pins of an interface, which is never another folder.
@@ -166,8 +309,13 @@ fn attached_pins(interface: &str) -> Result<PathBuf, AttachError> {
 }
 
 /// Removes the pins. The kernel frees the maps and programs when the qdisc is gone too.
-fn remove(pins: &Path) -> io::Result<()> {
-    if pins.exists() { std::fs::remove_dir_all(pins) } else { Ok(()) }
+fn remove(pins: &Path) -> Result<(), AttachError> {
+    match std::fs::remove_dir_all(pins) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(AttachError::File(pins.to_owned(), error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the little-endian word at `at`.
@@ -175,20 +323,41 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
+/// Returns the little-endian double word at `at`.
+fn double_word(bytes: &[u8], at: usize) -> u64 {
+    u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
+}
+
+/// Returns the text before the first zero.
+fn text(bytes: &[u8]) -> String {
+    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+/// Returns the names as the map of the qdisc holds them, truncated between characters.
+fn names(names: &[String]) -> Vec<u8> {
+    let mut bytes = vec![0; MAX_STREAMS * NAME_BYTES];
+    for (place, name) in bytes.chunks_exact_mut(NAME_BYTES).zip(names) {
+        let end = name.floor_char_boundary(NAME_BYTES - 1);
+        place[..end].copy_from_slice(&name.as_bytes()[..end]);
+    }
+    bytes
+}
+
+/// Returns the name of the discipline of a configuration.
+fn discipline(config: &[u8]) -> &'static str {
+    DISCIPLINES.get(word(config, 0) as usize).copied().unwrap_or("unknown")
+}
+
 /// Loads the object, registers its qdisc as `name` and pins its maps.
-fn load(
-    pins: &Path,
-    object: &Path,
-    name: &str,
-    config: &Config,
-    rules: &Rules,
-) -> Result<(), AttachError> {
+fn load(pins: &Path, name: &str, qdisc: &Qdisc) -> Result<(), AttachError> {
     let failed = |action| move |error| AttachError::Bpf(action, error);
-    let mut open = ObjectBuilder::default().open_file(object).map_err(failed("opening"))?;
+    let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("opening"))?;
     for mut map in open.maps_mut() {
         match map.name().to_str() {
-            Some(".data.config") => set(&mut map, &[config.bytes(), config.bytes()].concat()),
-            Some(".data.rules") => set(&mut map, rules.bytes()),
+            Some(".bss.config") => set(&mut map, qdisc.config.bytes()),
+            Some(".bss.rules") => set(&mut map, qdisc.rules.bytes()),
+            Some(".bss.names") => set(&mut map, &names(&qdisc.names)),
             Some(OPERATIONS) => {
                 let mut id = [0; ID.end - ID.start];
                 id[..name.len()].copy_from_slice(name.as_bytes());
@@ -199,18 +368,31 @@ fn load(
             _ => {}
         }
     }
-    let mut object = open.load().map_err(failed("loading"))?;
-    std::fs::create_dir_all(pins)?;
+    let mut object = open.load().map_err(failed("loading the qdisc into the kernel"))?;
+    std::fs::create_dir_all(pins).map_err(|error| AttachError::File(pins.to_owned(), error))?;
     for mut map in object.maps_mut() {
-        let file = MAPS.iter().find(|(map_name, _)| map.name() == *map_name);
-        if let Some((_, file)) = file {
+        let file = MAPS.iter().find(|(map_name, ..)| map.name() == *map_name);
+        if let Some((_, file, _)) = file {
             map.pin(pins.join(file)).map_err(failed("pinning a map"))?;
         } else if map.name() == OPERATIONS {
-            let mut link = map.attach_struct_ops().map_err(failed("registering the qdisc"))?;
+            let mut link = register(&mut map).map_err(failed("registering the qdisc"))?;
             link.pin(pins.join("link")).map_err(failed("pinning the qdisc"))?;
         }
     }
     Ok(())
+}
+
+/// Registers the qdisc, once the name of a removed one is free.
+fn register(map: &mut MapMut<'_>) -> libbpf_rs::Result<Link> {
+    for _ in 1..ATTEMPTS {
+        match map.attach_struct_ops() {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                thread::sleep(RETRY_INTERVAL);
+            }
+            result => return result,
+        }
+    }
+    map.attach_struct_ops()
 }
 
 fn set(map: &mut OpenMapMut<'_>, bytes: &[u8]) {
@@ -221,31 +403,54 @@ fn set(map: &mut OpenMapMut<'_>, bytes: &[u8]) {
 }
 
 /// Writes the configuration that is not in use, then selects it.
-fn change(pins: &Path, config: &Config, rules: &Rules) -> Result<(), AttachError> {
+fn change(pins: &Path, qdisc: &Qdisc) -> Result<(), AttachError> {
     let current = read(pins, "current")?[0] & 1;
     let mut both = read(pins, "config")?;
     let (first, second) = both.split_at_mut(size_of::<Config>());
     let (old, other) = if current == 0 { (first, second) } else { (second, first) };
-    let (discipline, streams) = (word(old, 0), word(old, 4));
-    let new = config.bytes();
-    if word(new, 0) != discipline || word(new, 4) < streams {
-        return Err(AttachError::Change);
-    }
+    check_change(old, &read(pins, "names")?, qdisc)?;
+    let new = qdisc.config.bytes();
     other[..new.len()].copy_from_slice(new);
+    other[LOGS_AT..LOGS_AT + 4].copy_from_slice(&old[LOGS_AT..LOGS_AT + 4]);
     write(pins, "config", &both)?;
+    write(pins, "names", &names(&qdisc.names))?;
     write(pins, "current", &u32::from(current ^ 1).to_le_bytes())?;
     // Afterwards: rules may name streams that only the new configuration has.
-    write(pins, "rules", rules.bytes())
+    write(pins, "rules", qdisc.rules.bytes())
+}
+
+/// Checks that the discipline and the streams stay, with their numbers.
+fn check_change(old: &[u8], old_names: &[u8], qdisc: &Qdisc) -> Result<(), AttachError> {
+    let (attached, wanted) = (discipline(old), discipline(qdisc.config.bytes()));
+    if attached != wanted {
+        let message = format!("its discipline is {attached}, that of the scenario {wanted}");
+        return Err(AttachError::Change(message));
+    }
+    let new_names = names(&qdisc.names);
+    let both = old_names.chunks_exact(NAME_BYTES).zip(new_names.chunks_exact(NAME_BYTES));
+    let mut both = both.take(word(old, 4) as usize).enumerate();
+    let Some((at, (old, new))) = both.find(|(_, (old, new))| old != new) else { return Ok(()) };
+    let (old, number) = (text(old), at + 1);
+    Err(AttachError::Change(match text(new) {
+        new if new.is_empty() => format!("the scenario lacks its stream {number}, `{old}`"),
+        new => format!("its stream {number} is `{old}`, that of the scenario `{new}`"),
+    }))
 }
 
 fn open(pins: &Path, file: &str) -> Result<MapHandle, AttachError> {
-    MapHandle::from_pinned_path(pins.join(file)).map_err(|e| AttachError::Bpf("opening a map", e))
+    let path = pins.join(file);
+    if !path.exists() {
+        return Err(AttachError::Version);
+    }
+    MapHandle::from_pinned_path(path).map_err(|e| AttachError::Bpf("opening a map", e))
 }
 
+/// Reads a pinned map, whose value has at least the size in [`MAPS`].
 fn read(pins: &Path, file: &str) -> Result<Vec<u8>, AttachError> {
     let value = open(pins, file)?.lookup(&KEY, MapFlags::ANY);
-    let value = value.map_err(|e| AttachError::Bpf("reading a map", e))?;
-    Ok(value.unwrap_or_default())
+    let value = value.map_err(|e| AttachError::Bpf("reading a map", e))?.unwrap_or_default();
+    let known = MAPS.iter().any(|(_, of, bytes)| *of == file && value.len() >= *bytes);
+    if known { Ok(value) } else { Err(AttachError::Version) }
 }
 
 fn write(pins: &Path, file: &str, value: &[u8]) -> Result<(), AttachError> {
@@ -253,10 +458,16 @@ fn write(pins: &Path, file: &str, value: &[u8]) -> Result<(), AttachError> {
     map.update(&KEY, value, MapFlags::ANY).map_err(|e| AttachError::Bpf("writing a map", e))
 }
 
-fn tc(arguments: &[&str]) -> Result<(), AttachError> {
-    let output = Command::new("tc").args(arguments).output()?;
+/// Runs `tc`; returns its output.
+fn tc(arguments: &[&str]) -> Result<String, AttachError> {
+    let output = Command::new("tc").args(arguments).output().map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            return AttachError::NoTc;
+        }
+        AttachError::Tc(error.to_string())
+    })?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     Err(AttachError::Tc(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
@@ -273,5 +484,64 @@ mod tests {
             }
         }
         assert!(matches!(detach("no-such-if").unwrap_err(), AttachError::Detached(_)));
+    }
+    #[test]
+    fn a_kernel_with_bpf_qdiscs_has_their_type() {
+        assert!(has_bpf_qdiscs(b"\0bpf_struct_ops_tcp\0bpf_struct_ops_Qdisc_ops\0"));
+        assert!(!has_bpf_qdiscs(b"\0Qdisc_ops\0bpf_struct_ops_tcp\0"));
+        assert!(!has_bpf_qdiscs(b""));
+    }
+
+    #[test]
+    fn names_are_truncated_between_characters() {
+        let long = "é".repeat(40);
+        let bytes = names(&["voice".into(), long]);
+        let mut texts = bytes.chunks_exact(NAME_BYTES).map(text);
+        assert_eq!(texts.next().unwrap(), "voice");
+        assert_eq!(texts.next().unwrap(), "é".repeat(31));
+        assert_eq!(texts.next().unwrap(), "");
+    }
+
+    #[test]
+    fn the_sojourn_bound_is_the_end_of_a_bucket() {
+        let mut stream = StreamStatus { sojourn: vec![0; BUCKETS], ..StreamStatus::default() };
+        assert_eq!(stream.sojourn_bound_ns(50), None);
+        stream.sojourn[10] = 98;
+        stream.sojourn[20] = 2;
+        assert_eq!(stream.sojourn_bound_ns(0), Some(2_048));
+        assert_eq!(stream.sojourn_bound_ns(98), Some(2_048));
+        assert_eq!(stream.sojourn_bound_ns(99), Some(2 << 20));
+    }
+
+    fn qdisc(text: &str) -> Qdisc {
+        let scenario = millstream_scenario::Scenario::parse("test.toml", text, Path::new(""));
+        Qdisc::of_scenario(&scenario.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn a_change_keeps_the_discipline_and_the_streams() {
+        let text = |discipline: &str, streams: &[&str]| {
+            let mut text = "link.rate = \"1 Mbit/s\"\nscenario.duration = \"1 s\"\n".to_owned();
+            text += &format!("scheduler.discipline = \"{discipline}\"\n");
+            for (at, name) in streams.iter().enumerate() {
+                text += &format!("[[stream]]\nname = \"{name}\"\n");
+                text += if at == 0 { "" } else { "match = [{ mark = 1 }]\n" };
+                text += "source = { kind = \"cbr\", bytes = 100, interval = \"1 ms\" }\n";
+            }
+            text
+        };
+        let old = qdisc(&text("drr", &["a", "b"]));
+        let to = |discipline, streams: &[&str]| {
+            let changed = qdisc(&text(discipline, streams));
+            check_change(old.config.bytes(), &names(&old.names), &changed)
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(to("drr", &["a", "b", "c"]), Ok(()));
+        let error = to("wf2q+", &["a", "b"]).unwrap_err();
+        assert!(error.ends_with("its discipline is drr, that of the scenario wf2q+"), "{error}");
+        let error = to("drr", &["a"]).unwrap_err();
+        assert!(error.ends_with("the scenario lacks its stream 2, `b`"), "{error}");
+        let error = to("drr", &["b", "a"]).unwrap_err();
+        assert!(error.ends_with("its stream 1 is `a`, that of the scenario `b`"), "{error}");
     }
 }

@@ -16,7 +16,7 @@ const UNIT: u128 = (1 << 29) * 81 * 625 * 49 * 11 * 13 * 17 * 19 * 23 * 29 * 31;
 const SCALE: u128 = 8_000_000_000;
 
 /// The disciplines, in the order of `enum ms_discipline`.
-const DISCIPLINES: [&str; 5] = ["static-priority", "edf", "dwcs", "drr", "wf2q+"];
+pub(crate) const DISCIPLINES: [&str; 5] = ["static-priority", "edf", "dwcs", "drr", "wf2q+"];
 
 /// The greatest rates of the link and of rate caps, bits/s: sums of two remainders fit 64 bits.
 const MAX_RATE_BPS: u64 = 1 << 47;
@@ -49,8 +49,13 @@ pub enum Unsupported {
         attribute: &'static str,
     },
     /// A number that the qdisc's arithmetic does not hold.
-    #[error("{0} is too great for the qdisc")]
-    TooGreat(&'static str),
+    #[error("`{key}` is too great for the qdisc")]
+    TooGreat {
+        /// The stream's number; `None` for the link.
+        stream: Option<usize>,
+        /// The name of the number in the scenario file.
+        key: &'static str,
+    },
     /// Framing of the link.
     #[error("framing of ATM or PTM cells; the qdisc has none, so give the overhead in bytes")]
     Framing,
@@ -114,7 +119,7 @@ pub struct Config {
     rate_bps: u64,
     rate_inverse: u64,
     overhead: u32,
-    logs: u32,
+    pub(crate) logs: u32,
     clock_units: Wide,
     clock_fraction: u64,
     contracts: [Attributes; MAX_STREAMS],
@@ -159,7 +164,7 @@ impl Config {
             return Err(Unsupported::Streams(contracts.len()));
         }
         if rate_bps > MAX_RATE_BPS {
-            return Err(Unsupported::TooGreat("the link's rate"));
+            return Err(Unsupported::TooGreat { stream: None, key: "rate" });
         }
         if framing != Framing::None {
             return Err(Unsupported::Framing);
@@ -168,7 +173,7 @@ impl Config {
             return Err(Unsupported::Overhead(overhead_bytes));
         };
         if overhead > MAX_OVERHEAD {
-            return Err(Unsupported::TooGreat("the link's overhead"));
+            return Err(Unsupported::TooGreat { stream: None, key: "overhead" });
         }
         let mut attributes = [Attributes::default(); MAX_STREAMS];
         for (stream, contract) in contracts.iter().enumerate() {
@@ -212,13 +217,6 @@ impl Config {
         self.discipline == new.discipline && self.streams <= new.streams
     }
 
-    /// Makes the qdisc log its first events, for tests.
-    #[must_use]
-    pub fn with_log(mut self) -> Self {
-        self.logs = 1;
-        self
-    }
-
     /// Returns the configuration as the map of the qdisc holds it.
     #[must_use]
     #[allow(unsafe_code)]
@@ -257,6 +255,7 @@ fn fraction(mut rest: u128, divisor: u128) -> u64 {
 
 impl Attributes {
     fn of(contract: &Contract, stream: usize) -> Result<Self, Unsupported> {
+        let too_great = |key| Unsupported::TooGreat { stream: Some(stream), key };
         let unsupported = |attribute| Err(Unsupported::Attribute { stream, attribute });
         if contract.initial_credits().is_some() {
             return unsupported("credits");
@@ -289,13 +288,13 @@ impl Attributes {
         if let Some(cap) = contract.rate_cap() {
             let rate_bps = cap.rate_bps.get();
             if rate_bps > MAX_RATE_BPS {
-                return Err(Unsupported::TooGreat("a rate cap"));
+                return Err(too_great("max-rate"));
             }
             let scaled = u128::from(cap.burst_bytes) * SCALE;
             let ns = scaled / u128::from(rate_bps);
             let rest = scaled % u128::from(rate_bps);
             let burst = u64::try_from(ns).ok().zip(u64::try_from(rest).ok());
-            let (ns, rest) = burst.ok_or(Unsupported::TooGreat("the burst of a rate cap"))?;
+            let (ns, rest) = burst.ok_or(too_great("burst"))?;
             attributes.flags |= CAPPED;
             attributes.cap_bps = rate_bps;
             attributes.cap_inverse = inverse(rate_bps);

@@ -3,7 +3,7 @@
 //! The layouts are those of `struct ms_rule` and `struct ms_rules` in `src/c/qdisc.bpf.c`.
 
 use ipnet::IpNet;
-use millstream_scenario::Match;
+use millstream_scenario::{CodePoints, StreamMatch};
 use std::net::IpAddr;
 
 use crate::MAX_STREAMS;
@@ -64,82 +64,70 @@ struct Rule {
     stream: u32,
 }
 
-/// The rules of the qdisc, in order, and the streams of packets without a match.
+/// The rules of the qdisc, in order, and the stream of packets without a match.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Rules {
     count: u32,
-    by_priority: [u32; 16],
-    unused: u32,
+    others: u32,
     rules: [Rule; MAX_RULES],
 }
 
 impl Rules {
-    /// Returns no rules. All packets belong to `stream`.
+    /// Returns no rules. All packets belong to the stream `others`.
     #[must_use]
-    pub fn new(stream: u32) -> Self {
-        let rules = [Rule::default(); MAX_RULES];
-        Self { count: 0, by_priority: [stream; 16], unused: 0, rules }
-    }
-
-    /// Gives packets without a match, with `skb->priority` (modulo 16), to `stream`.
-    #[must_use]
-    pub fn priority(mut self, priority: u32, stream: u32) -> Self {
-        self.by_priority[priority as usize % 16] = stream;
-        self
-    }
-
-    /// Adds a rule: packets whose mark equals `mark` under `mask` belong to `stream`.
-    ///
-    /// # Errors
-    /// Fails if there are too many rules, or there is no such stream.
-    pub fn mark(&mut self, mark: u32, mask: u32, stream: u32) -> Result<(), UnsupportedMatch> {
-        self.add(Rule { mark, mark_mask: mask, stream, ..Rule::default() })
+    pub fn new(others: u32) -> Self {
+        Self { count: 0, others, rules: [Rule::default(); MAX_RULES] }
     }
 
     /// Adds a rule: packets that satisfy `of` belong to `stream`.
     ///
     /// # Errors
     /// Fails if a field is not supported, there are too many rules, or there is no such stream.
-    pub fn fields(&mut self, of: &Match, stream: u32) -> Result<(), UnsupportedMatch> {
+    pub fn add(&mut self, of: &StreamMatch, stream: u32) -> Result<(), UnsupportedMatch> {
+        let fields = &of.fields;
         // The first three belong to the ingress port; zeros match all packets in C.
         let unsupported = [
-            ("port", of.port.is_some()),
-            ("pcp", of.pcp.is_some()),
-            ("vlan", of.vlan.is_some()),
-            ("protocol 0", of.protocol == Some(0)),
-            ("source-port 0", of.source_port == Some(0)),
-            ("destination-port 0", of.destination_port == Some(0)),
+            ("port", fields.port.is_some()),
+            ("pcp", fields.pcp.is_some()),
+            ("vlan", fields.vlan.is_some()),
+            ("protocol 0", fields.protocol == Some(0)),
+            ("source-port 0", fields.source_port == Some(0)),
+            ("destination-port 0", fields.destination_port == Some(0)),
         ];
         if let Some((field, _)) = unsupported.iter().find(|(_, is_given)| *is_given) {
             return Err(UnsupportedMatch::Field(field));
         }
-        let (source, source_mask) = Address::of_prefix(of.source);
-        let (destination, destination_mask) = Address::of_prefix(of.destination);
+        if stream as usize >= MAX_STREAMS {
+            return Err(UnsupportedMatch::Stream(stream));
+        }
+        let place = self.rules.get_mut(self.count as usize).ok_or(UnsupportedMatch::Rules)?;
+        let (source, source_mask) = Address::of_prefix(fields.source);
+        let (destination, destination_mask) = Address::of_prefix(fields.destination);
         let port = |port: Option<u16>| port.map_or([0, 0], |port| [port, port]);
-        self.add(Rule {
-            mark: 0,
-            mark_mask: 0,
-            dscp: of.dscp.map_or(0, |points| points.iter().fold(0, |set, point| set | 1 << point)),
+        let points = fields.dscp.into_iter().flat_map(CodePoints::iter);
+        *place = Rule {
+            mark: of.mark.map_or(0, |mark| mark.value),
+            mark_mask: of.mark.map_or(0, |mark| mark.mask),
+            dscp: points.fold(0, |set, point| set | 1 << point),
             source,
             source_mask,
             destination,
             destination_mask,
-            source_port: port(of.source_port),
-            destination_port: port(of.destination_port),
-            protocol: of.protocol.map_or(0, u32::from),
+            source_port: port(fields.source_port),
+            destination_port: port(fields.destination_port),
+            protocol: fields.protocol.map_or(0, u32::from),
             stream,
-        })
-    }
-
-    fn add(&mut self, rule: Rule) -> Result<(), UnsupportedMatch> {
-        if rule.stream as usize >= MAX_STREAMS {
-            return Err(UnsupportedMatch::Stream(rule.stream));
-        }
-        let place = self.rules.get_mut(self.count as usize).ok_or(UnsupportedMatch::Rules)?;
-        *place = rule;
+        };
         self.count += 1;
         Ok(())
+    }
+
+    /// Returns the stream of each rule, and the stream of packets without a match.
+    #[must_use]
+    pub fn streams(&self) -> (Vec<u32>, u32) {
+        let rules = self.rules.iter().take(self.count as usize);
+        (rules.map(|rule| rule.stream).collect(), self.others)
     }
 
     /// Returns the rules as the map of the qdisc holds them.
@@ -154,11 +142,12 @@ impl Rules {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use millstream_scenario::{Mark, Match};
 
     #[test]
     fn the_rules_have_no_padding() {
         assert_eq!(size_of::<Rule>(), 2 * 4 + 8 + 4 * 16 + 4 * 2 + 2 * 4);
-        assert_eq!(size_of::<Rules>(), 18 * 4 + MAX_RULES * size_of::<Rule>());
+        assert_eq!(size_of::<Rules>(), 2 * 4 + MAX_RULES * size_of::<Rule>());
     }
 
     #[test]
@@ -174,8 +163,30 @@ mod tests {
 
     #[test]
     fn fields_that_the_qdisc_does_not_see_are_errors() {
-        let of = Match { vlan: Some(3), ..Match::default() };
-        let error = Rules::new(0).fields(&of, 0).unwrap_err();
-        assert_eq!(error, UnsupportedMatch::Field("vlan"));
+        let of = |fields| StreamMatch { fields, mark: None };
+        let vlan = of(Match { vlan: Some(3), ..Match::default() });
+        assert_eq!(Rules::new(0).add(&vlan, 0), Err(UnsupportedMatch::Field("vlan")));
+        let port = of(Match { source_port: Some(0), ..Match::default() });
+        assert_eq!(Rules::new(0).add(&port, 0), Err(UnsupportedMatch::Field("source-port 0")));
+    }
+    #[test]
+    fn a_rule_has_the_fields_and_the_mark_of_a_match() {
+        let fields = Match {
+            protocol: Some(17),
+            dscp: Some([46, 10].into_iter().collect()),
+            destination: Some("10.9.0.128/25".parse().unwrap()),
+            destination_port: Some(53),
+            ..Match::default()
+        };
+        let mark = Some(Mark { value: 0x100, mask: 0xff00 });
+        let mut rules = Rules::new(3);
+        rules.add(&StreamMatch { fields, mark }, 2).unwrap();
+        assert_eq!((rules.count, rules.others), (1, 3));
+        let rule = &rules.rules[0];
+        assert_eq!((rule.mark, rule.mark_mask, rule.stream), (0x100, 0xff00, 2));
+        assert_eq!((rule.protocol, rule.dscp), (17, 1 << 46 | 1 << 10));
+        assert_eq!((rule.source_port, rule.destination_port), ([0, 0], [53, 53]));
+        assert_eq!(rule.destination.0[12..], [10, 9, 0, 128]);
+        assert_eq!(rule.source_mask, Address::default());
     }
 }

@@ -28,6 +28,7 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 #define LIMIT 10240
 #define RULES 64
 #define LOG_ENTRIES 16384
+#define NAME_BYTES 64
 /* The greatest lateness of a timer that the link catches up, ns. */
 #define CATCH_UP_NS 1000000
 
@@ -67,9 +68,8 @@ struct ms_rule {
 
 struct ms_rules {
 	u32 count;
-	/* The stream of packets without a match, by skb->priority & 15. */
-	u32 by_priority[16];
-	u32 unused;
+	/* The stream of packets without a match. */
+	u32 others;
 	struct ms_rule rules[RULES];
 };
 
@@ -94,20 +94,23 @@ struct ms_link {
 	/* The configuration in use, an index into ms_configs. */
 	u32 applied;
 	u32 unused;
-	/* Packets by stream and floor(log2(sojourn time in ns)). */
+	/* Packets by stream and floor(log2(sojourn time in ns)), and the sums of their times. */
 	u64 sojourn[MS_STREAMS][40];
+	u64 sojourn_ns[MS_STREAMS];
 };
 
 /*
  * Two configurations; ms_current tells which is in use. To change contracts, user space writes the
  * other one, then ms_current. The next operation continues under it.
  */
-struct ms_config ms_configs[2] SEC(".data.config");
-u32 ms_current SEC(".data.current");
-struct ms_rules ms_rules SEC(".data.rules");
-struct ms_state ms_state SEC(".data.state");
-struct ms_link ms_link SEC(".data.link");
-struct ms_log ms_log SEC(".data.log");
+struct ms_config ms_configs[2] SEC(".bss.config");
+u32 ms_current SEC(".bss.current");
+struct ms_rules ms_rules SEC(".bss.rules");
+struct ms_state ms_state SEC(".bss.state");
+struct ms_link ms_link SEC(".bss.link");
+struct ms_log ms_log SEC(".bss.log");
+/* The streams' names, for programs that read the counters; ended by zeros. */
+char ms_names[MS_STREAMS][NAME_BYTES] SEC(".bss.names");
 
 static __always_inline struct ms_config *configuration(void)
 {
@@ -282,7 +285,7 @@ static __always_inline int rule_matches(const struct ms_rule *rule, const struct
 static __always_inline u32 classify(struct sk_buff *skb)
 {
 	struct fields fields = {};
-	u32 i, count = ms_rules.count, stream = ms_rules.by_priority[skb->priority & 15];
+	u32 i, count = ms_rules.count, stream = ms_rules.others;
 
 	fields.mark = skb->mark;
 	if (count)
@@ -371,6 +374,7 @@ static __always_inline void count_sojourn(u32 stream, u64 sojourn_ns)
 {
 	u32 bucket = 0, shift;
 
+	ms_link.sojourn_ns[stream & (MS_STREAMS - 1)] += sojourn_ns;
 #pragma unroll
 	for (shift = 32; shift; shift >>= 1) {
 		if (sojourn_ns >> shift) {

@@ -26,7 +26,12 @@ typedef uint32_t u32;
 #define MS_EACH(i, n) for (i = 0; i < (n); i++)
 #endif
 
+/* In BPF, the line information of inlined functions would be as large as their code. */
+#ifdef __bpf__
+#define MS_INLINE static inline __attribute__((always_inline, nodebug))
+#else
 #define MS_INLINE static inline __attribute__((always_inline))
+#endif
 
 /* The maximum number of streams; a power of two, so that an index is bounded by a mask. */
 #define MS_STREAMS 64

@@ -1,0 +1,279 @@
+//! The qdisc of a scenario: its contracts, and its rules from the streams' `match`.
+
+use millstream::catalogue::StructureName;
+use millstream_scenario::{Scenario, ScenarioError};
+
+use crate::{Config, MAX_RULES, MAX_STREAMS, Rules, Unsupported, UnsupportedMatch};
+
+/// The qdisc of a scenario.
+#[derive(Clone, Debug)]
+pub struct Qdisc {
+    /// The contracts and the link.
+    pub config: Config,
+    /// The classification.
+    pub rules: Rules,
+    /// The streams' names, in the order of their numbers.
+    pub names: Vec<String>,
+}
+
+impl Qdisc {
+    /// Returns the qdisc of a scenario. Its sources, the link's `delay` and `loss`, and the
+    /// settings of the run are for simulations.
+    ///
+    /// # Errors
+    /// Returns an error with line and caret if the qdisc does not support the scenario, or not
+    /// exactly one stream has no `match`.
+    pub fn of_scenario(scenario: &Scenario) -> Result<Self, ScenarioError> {
+        check_kind(scenario)?;
+        let config = Config::of_scenario(scenario)
+            .map_err(|unsupported| unsupported_error(scenario, &unsupported))?;
+        let rules = rules(scenario)?;
+        let names = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
+        Ok(Self { config, rules, names })
+    }
+}
+
+/// Rejects scenarios that do not describe one link with its streams.
+fn check_kind(scenario: &Scenario) -> Result<(), ScenarioError> {
+    let run = format!("use `millstream run {}`", scenario.file);
+    let hops = scenario.network.as_ref().map_or(&[][..], |network| &network.hops);
+    if scenario.has_media {
+        let message = "this is the scenario of a media server, not of a link";
+        let help = format!("use `millstream serve {}`", scenario.file);
+        return Err(scenario.error_at(("media", 0, ""), message, help));
+    }
+    if scenario.fabric.is_some() {
+        let message = "this is the scenario of a fabric, not of a link";
+        return Err(scenario.error_at(("fabric", 0, ""), message, run));
+    }
+    if hops.len() > 1 {
+        let message = "this is the scenario of a network, not of a link";
+        return Err(scenario.error_at(("hop", 0, "name"), message, run));
+    }
+    if hops.iter().any(|hop| hop.queue.is_some()) {
+        let message = "`queue` of the link, which the qdisc does not support";
+        let help = "give each stream a `queue`";
+        return Err(scenario.error_at(("link", 0, "queue"), message, help));
+    }
+    if scenario.scheduler.structure == StructureName::Hilq {
+        let message = "structure hilq, whose schedule differs from that of its discipline";
+        let help = "take `structure` out";
+        return Err(scenario.error_at(("scheduler", 0, "structure"), message, help));
+    }
+    if let Some(at) = scenario.streams.iter().position(|stream| stream.shares.is_some()) {
+        let message = "`shares`, which the qdisc does not support";
+        let help = "take the stream out, and add its `match` to that of the other stream";
+        return Err(scenario.error_at(("stream", at, "shares"), message, help));
+    }
+    Ok(())
+}
+
+fn unsupported_error(scenario: &Scenario, unsupported: &Unsupported) -> ScenarioError {
+    let run = "the scenario runs with `millstream run`";
+    match *unsupported {
+        Unsupported::Discipline(_) => {
+            let help = format!("choose another discipline; {run}");
+            scenario.error_at(("scheduler", 0, "discipline"), unsupported.to_string(), help)
+        }
+        Unsupported::Dwcs(option) => {
+            let key = option.split(' ').next().unwrap_or(option);
+            let help = format!("take `{key}` out; {run}");
+            scenario.error_at(("scheduler", 0, key), unsupported.to_string(), help)
+        }
+        Unsupported::Streams(_) => {
+            let place = ("stream", MAX_STREAMS, "name");
+            scenario.error_at(place, unsupported.to_string(), "combine streams")
+        }
+        Unsupported::Attribute { attribute: "credits", .. } => {
+            let message = "`credits` of the link, which the qdisc does not support";
+            let help = "take it out: the qdisc has no flow control";
+            scenario.error_at(("link", 0, "credits"), message, help)
+        }
+        Unsupported::Attribute { stream, attribute } => {
+            let name = &scenario.streams[stream].name;
+            // `aqm` alone also makes flows.
+            let given = if attribute == "flows" { "`flows` or `aqm`" } else { attribute };
+            let message = format!("{given} of stream `{name}`, which the qdisc does not support");
+            let help = "take it out, or write a router file: the paths of `millstream route` have \
+                        flows and queue management";
+            scenario.error_at(("stream", stream, attribute), message, help)
+        }
+        Unsupported::TooGreat { stream, key } => {
+            let place = stream.map_or(("link", 0, key), |stream| ("stream", stream, key));
+            scenario.error_at(place, unsupported.to_string(), "give a smaller value")
+        }
+        Unsupported::Classes => {
+            let help = "move their streams to the root, with weights of their own";
+            scenario.error_at(("class", 0, "name"), unsupported.to_string(), help)
+        }
+    }
+}
+
+/// Returns the rules of the streams' matches, in file order.
+fn rules(scenario: &Scenario) -> Result<Rules, ScenarioError> {
+    let streams = || scenario.streams.iter().enumerate();
+    let mut others = streams().filter(|(_, stream)| stream.matches.is_empty());
+    let Some((other, of_others)) = others.next() else {
+        let place = ("stream", scenario.streams.len() - 1, "match");
+        let message = "every stream has a `match`, so that some packets have no stream";
+        let help = "add a stream without `match`: it takes all other packets";
+        return Err(scenario.error_at(place, message, help));
+    };
+    if let Some((second, stream)) = others.next() {
+        let message = format!("streams `{}` and `{}` have no `match`", of_others.name, stream.name);
+        let help = "give all streams but one a `match`, for example match = [{ dscp = \"EF\" }]; \
+                    the one without takes all other packets";
+        return Err(scenario.error_at(("stream", second, "name"), message, help));
+    }
+    let mut rules = Rules::new(number(other));
+    for (at, stream) in streams() {
+        for of in &stream.matches {
+            rules.add(of, number(at)).map_err(|reason| rule_error(scenario, at, reason))?;
+        }
+    }
+    Ok(rules)
+}
+
+fn rule_error(scenario: &Scenario, stream: usize, reason: UnsupportedMatch) -> ScenarioError {
+    let help = match reason {
+        UnsupportedMatch::Field(field) => format!("take `{field}` out"),
+        UnsupportedMatch::Stream(_) | UnsupportedMatch::Rules => format!(
+            "all streams together have at most {MAX_RULES} tables; a list of code points or a \
+             mask of marks is one"
+        ),
+    };
+    scenario.error_at(("stream", stream, "match"), reason.to_string(), help)
+}
+
+/// Returns a stream's number, which [`Config`] has limited.
+fn number(stream: usize) -> u32 {
+    u32::try_from(stream).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const LINK: &str = r#"
+[scenario]
+duration = "1 s"
+
+[link]
+rate = "10 Mbit/s"
+
+[scheduler]
+discipline = "dwcs"
+
+[[stream]]
+name = "voice"
+period = "20 ms"
+match = [{ dscp = "EF" }, { mark = "0x100/0xff00" }]
+source = { kind = "cbr", bytes = 200, interval = "20 ms" }
+
+[[stream]]
+name = "web"
+period = "10 ms"
+source = { kind = "poisson", bytes = 1500, rate = "4 Mbit/s" }
+
+[[stream]]
+name = "games"
+period = "10 ms"
+match = [{ protocol = "udp", destination-port = 27015 }]
+source = { kind = "poisson", bytes = 200, rate = "1 Mbit/s" }
+"#;
+
+    /// A text of the scenario and its replacement.
+    type Edit = (&'static str, &'static str);
+
+    fn of(text: &str) -> Result<Qdisc, ScenarioError> {
+        let scenario = Scenario::parse("link.toml", text, Path::new(""));
+        Qdisc::of_scenario(&scenario.unwrap())
+    }
+
+    /// Returns the only problem of the scenario with these replacements, and the text at its place.
+    fn problem(replacements: &[Edit]) -> (String, String) {
+        let mut text = LINK.to_owned();
+        for (old, new) in replacements {
+            assert!(text.contains(old), "{old}");
+            text = text.replace(old, new);
+        }
+        let error = of(&text).unwrap_err();
+        let [problem] = &error.problems[..] else { panic!("{:?}", error.problems) };
+        assert!(problem.help.is_some());
+        (problem.to_string(), text[problem.span.unwrap().offset()..].to_owned())
+    }
+
+    #[test]
+    fn the_rules_are_the_matches_in_file_order() {
+        let qdisc = of(LINK).unwrap();
+        assert_eq!(qdisc.names, ["voice", "web", "games"]);
+        assert_eq!(qdisc.config.streams(), 3);
+        assert_eq!(qdisc.rules.streams(), ([0, 0, 2].to_vec(), 1));
+    }
+
+    #[test]
+    fn one_stream_takes_the_packets_without_a_match() {
+        let (message, at) = problem(&[("match = [{ protocol", "# [{ protocol")]);
+        assert_eq!(message, "streams `web` and `games` have no `match`");
+        assert!(at.starts_with("\"games\""), "{at}");
+        let (message, at) = problem(&[("\"web\"", "\"web\"\nmatch = [{ mark = 1 }]")]);
+        assert_eq!(message, "every stream has a `match`, so that some packets have no stream");
+        assert!(at.starts_with("[{ protocol"), "{at}");
+    }
+
+    #[test]
+    fn what_the_qdisc_lacks_is_an_error_at_its_key() {
+        let tcp = ("\"poisson\", bytes = 1500, rate = \"4 Mbit/s\"", "\"tcp\", rtt = \"20 ms\"");
+        let cases: [(&[Edit], &str, &str); 9] = [
+            (&[("\"dwcs\"", "\"fifo\"")], "discipline fifo", "\"fifo\""),
+            (
+                &[("\"dwcs\"", "\"dwcs\"\norder = \"loss-first\"")],
+                "order loss-first",
+                "\"loss-first\"",
+            ),
+            (
+                &[
+                    ("\"dwcs\"", "\"dwcs\"\nstructure = \"hilq\""),
+                    ("period", "late = \"drop\"\nperiod"),
+                ],
+                "structure hilq",
+                "\"hilq\"",
+            ),
+            (&[("\"web\"", "\"web\"\nflows = {}")], "`flows` or `aqm` of stream `web`", "{}"),
+            (
+                &[("\"web\"\nperiod = \"10 ms\"", "\"web\"\nshares = \"games\""), tcp],
+                "`shares`",
+                "\"games\"",
+            ),
+            (&[("\"10 Mbit/s\"", "\"10 Mbit/s\"\nqueue = 9"), tcp], "`queue` of the link", "9"),
+            (
+                &[("\"10 Mbit/s\"", "\"10 Mbit/s\"\ncredits.buffer = \"6400 B\"")],
+                "`credits` of the link",
+                "",
+            ),
+            (&[("\"10 Mbit/s\"", "\"900 Tbit/s\"")], "`rate` is too great", "\"900 Tbit/s\""),
+            (&[("27015", "0")], "the qdisc does not match destination-port 0", "[{ protocol"),
+        ];
+        for (replacements, message, place) in cases {
+            let (found, at) = problem(replacements);
+            assert!(found.starts_with(message), "{found}");
+            assert!(at.starts_with(place), "{message}: {at}");
+        }
+    }
+
+    #[test]
+    fn scenarios_of_other_kinds_name_their_command() {
+        let fabric = LINK.replace(
+            "[scheduler]",
+            "[fabric]\ntopology = { kind = \"shuffle\", radix = 4, stages = 1 }\n\n[scheduler]",
+        );
+        let error = of(&fabric).unwrap_err();
+        assert_eq!(
+            error.problems[0].to_string(),
+            "this is the scenario of a fabric, not of a link"
+        );
+        let help = error.problems[0].help.as_deref();
+        assert_eq!(help, Some("use `millstream run link.toml`"));
+    }
+}
