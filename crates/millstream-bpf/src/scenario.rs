@@ -102,6 +102,11 @@ fn unsupported_error(scenario: &Scenario, unsupported: &Unsupported) -> Scenario
             let place = stream.map_or(("link", 0, key), |stream| ("stream", stream, key));
             scenario.error_at(place, unsupported.to_string(), "give a smaller value")
         }
+        Unsupported::Framing | Unsupported::Overhead(_) => {
+            let key = if *unsupported == Unsupported::Framing { "framing" } else { "overhead" };
+            let help = format!("the paths of `millstream route` have it; {run}");
+            scenario.error_at(("link", 0, key), unsupported.to_string(), help)
+        }
         Unsupported::Classes => {
             let help = "move their streams to the root, with weights of their own";
             scenario.error_at(("class", 0, "name"), unsupported.to_string(), help)

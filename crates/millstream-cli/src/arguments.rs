@@ -37,6 +37,12 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Route packets between Linux interfaces, TAP devices or captures
     Route(RouteArguments),
+    /// Schedule the egress of an interface inside the Linux kernel, or show the counters
+    ///
+    /// The qdisc stays when the command ends, until `millstream detach` or the next boot.
+    Attach(AttachArguments),
+    /// Remove the qdisc of `attach` from an interface
+    Detach(DetachArguments),
     /// Show a live view of a running router or media server
     Top(TopArguments),
     /// Serve a scenario's video files to RTSP players
@@ -187,6 +193,37 @@ pub(crate) struct CalibrateArguments {
     /// Print the costs as JSON instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AttachArguments {
+    /// The network interface
+    pub(crate) interface: String,
+    /// The scenario file (TOML) of a link whose streams have a `match`; on an attached interface,
+    /// it changes the contracts without losing a packet
+    #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath,
+          required_unless_present = "status", conflicts_with = "status")]
+    pub(crate) file: Option<PathBuf>,
+    /// Also limit packets of segmentation offload on the interface to N segments: with 1, TCP of
+    /// this host does not hold a slow link for many packets
+    #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=65535),
+          conflicts_with = "status")]
+    pub(crate) gso_max_segs: Option<u32>,
+    /// Print the counters of the attached qdisc
+    #[arg(long)]
+    pub(crate) status: bool,
+    /// Print the counters as JSON instead of a table
+    #[arg(long, requires = "status", conflicts_with = "file")]
+    pub(crate) json: bool,
+    /// Print the counters in Prometheus' text format, for the textfile collector of node_exporter
+    #[arg(long, requires = "status", conflicts_with_all = ["file", "json"])]
+    pub(crate) prometheus: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DetachArguments {
+    /// The network interface
+    pub(crate) interface: String,
 }
 
 #[derive(Debug, Args)]

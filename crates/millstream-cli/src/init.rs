@@ -1,6 +1,6 @@
 //! `millstream init`: writes a commented scenario or router file.
 
-mod interfaces;
+pub(crate) mod interfaces;
 mod paths;
 
 use clap::ValueEnum;

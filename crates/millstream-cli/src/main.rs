@@ -5,6 +5,8 @@
 //! error.
 
 mod arguments;
+#[cfg(feature = "attach")]
+mod attach;
 mod bench;
 #[cfg(feature = "live")]
 mod calibrate;
@@ -50,6 +52,15 @@ fn main() -> ExitCode {
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Bench(arguments) => bench::bench(&arguments),
+        #[cfg(feature = "attach")]
+        Command::Attach(arguments) => attach::attach(&arguments),
+        #[cfg(feature = "attach")]
+        Command::Detach(arguments) => attach::detach(&arguments),
+        #[cfg(not(feature = "attach"))]
+        Command::Attach(_) | Command::Detach(_) => Err(Failure::Input(miette::miette!(
+            help = "build the whole command: cargo build --release -p millstream-cli",
+            "this build does not have the kernel's qdisc"
+        ))),
         #[cfg(feature = "live")]
         Command::Route(arguments) => route::route(&arguments),
         #[cfg(feature = "live")]

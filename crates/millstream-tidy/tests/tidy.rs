@@ -103,6 +103,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
         &[
             "millstream",
             "millstream-bench",
+            "millstream-bpf",
             "millstream-hw",
             "millstream-media",
             "millstream-traffic",

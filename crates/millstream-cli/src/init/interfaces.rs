@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::failure::Failure;
 
 /// A network interface.
-pub(super) struct Interface {
+pub(crate) struct Interface {
     pub(super) name: String,
     /// Its speed, bits/s; `None` if the driver does not say.
     pub(super) speed_bps: Option<u64>,
@@ -21,7 +21,7 @@ impl Interface {
     ///
     /// # Errors
     /// Fails if there is no such interface; the message lists those that exist.
-    pub(super) fn read(name: &str) -> Result<Self, Failure> {
+    pub(crate) fn read(name: &str) -> Result<Self, Failure> {
         let known = names();
         if !known.iter().any(|known| known == name) {
             return Err(Failure::Input(miette!(

@@ -80,6 +80,27 @@ port = "wan"
 via = "10.2.0.254"
 "#;
 
+const QDISC: &str = r#"[scenario]
+duration = "1 s"
+
+[link]
+rate = "10 Mbit/s"
+
+[scheduler]
+discipline = "dwcs"
+
+[[stream]]
+name = "voice"
+period = "20 ms"
+match = [{ dscp = "EF" }, { mark = "0x100/0xff00" }]
+source = { kind = "cbr", bytes = 200, interval = "20 ms" }
+
+[[stream]]
+name = "web"
+period = "10 ms"
+source = { kind = "poisson", bytes = 1500, rate = "4 Mbit/s" }
+"#;
+
 /// A replacement in a valid file, each a wrong input.
 type Edit = (&'static str, &'static str);
 
@@ -132,6 +153,21 @@ const LINK_EDITS: &[Edit] = &[
     ("\"10 Mbit/s\"", "\"10 Mbit/s\"\noverhead = \"ethernets\""),
     ("\"10 Mbit/s\"", "\"10 Mbit/s\"\noverhead = \"pppoe-vcmux\"\nframing = \"ptm\""),
     ("\"10 Mbit/s\"", "\"10 Mbit/s\"\nframing = \"vdsl\""),
+    ("window = \"0/1\"", "match = { dscp = 46 }"),
+    ("window = \"0/1\"", "match = [{ vlan = 3 }]"),
+    ("window = \"0/1\"", "match = [{ mark = \"0x1ff/0xff00\" }]"),
+];
+
+const QDISC_EDITS: &[Edit] = &[
+    ("\"dwcs\"", "\"fifo\""),
+    ("\"dwcs\"", "\"dwcs\"\nrules = \"rtas99\""),
+    ("match =", "# match ="),
+    ("\"web\"", "\"web\"\nmatch = [{ mark = 2 }]"),
+    ("\"web\"", "\"web\"\naqm = \"codel\""),
+    ("dscp = \"EF\"", "protocol = \"0\""),
+    ("\"10 Mbit/s\"", "\"10 Mbit/s\"\nframing = \"atm\""),
+    ("\"10 Mbit/s\"", "\"10 Mbit/s\"\noverhead = -6"),
+    ("\"10 Mbit/s\"", "\"10 Mbit/s\"\ncredits.buffer = \"6400 B\""),
 ];
 
 const ROUTER_EDITS: &[Edit] = &[
@@ -143,6 +179,7 @@ const ROUTER_EDITS: &[Edit] = &[
     ("to = \"wan\"", "to = \"wam\""),
     ("port = \"wan\"", "port = \"dmz\""),
     ("dscp = 46", "dscp = 64"),
+    ("dscp = 46", "mark = 1"),
     ("protocol = \"udp\"", "protocol = \"upd\""),
     ("\"90 kpps\"", "\"90\""),
     ("name = \"rest\"", "name = \"voice\""),
@@ -216,6 +253,15 @@ const COMMANDS: &[&[&str]] = &[
     &["sweep", "link.toml", "--seeds", "0"],
     &["sweep", "link.toml", "--until", "dealy_mean=2%"],
     &["sweep", "link.toml", "--workers", "0"],
+    &["attach", "lo"],
+    &["attach", "lo", "router.toml"],
+    &["attach", "lo", "media.toml"],
+    &["attach", "lo", "qdisc.toml", "--json"],
+    &["attach", "lo", "qdisc.toml", "--status"],
+    &["attach", "lo", "--prometheus"],
+    &["attach", "lo", "qdisc.toml", "--gso-max-segs", "0"],
+    &["attach", "lo", "--status"],
+    &["detach", "lo"],
     &["top", "9817"],
     &["route", "router.toml", "--for", "10"],
     &["plan", "--streams", "4", "--bytes", "64", "--rate", "10 gbps"],
@@ -239,6 +285,17 @@ fn messages(folder: &TempDir, arguments: &[&str]) -> String {
 }
 
 #[test]
+fn an_unknown_interface_is_an_error_before_anything_is_attached() {
+    let folder = TempDir::new().unwrap();
+    fs::write(folder.path().join("qdisc.toml"), QDISC).unwrap();
+    let text = messages(&folder, &["attach", "no-such-if", "qdisc.toml"]);
+    assert!(text.contains("there is no interface `no-such-if`"), "{text}");
+    assert!(text.contains("help: interfaces: ") && text.ends_with("exit status 2\n"), "{text}");
+    let text = messages(&folder, &["attach", "no-such-if", "--status"]);
+    assert!(text.contains("there is no interface `no-such-if`"), "{text}");
+}
+
+#[test]
 fn messages_for_wrong_inputs() {
     let folder = TempDir::new().unwrap();
     let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
@@ -250,6 +307,7 @@ fn messages_for_wrong_inputs() {
         ("router.toml", ROUTER, ROUTER_EDITS, "check"),
         ("media.toml", MEDIA, MEDIA_EDITS, "check"),
         ("network.toml", NETWORK, NETWORK_EDITS, "check"),
+        ("qdisc.toml", QDISC, QDISC_EDITS, "attach lo"),
     ];
     let mut number = 0;
     let mut add = |title: &str, arguments: &[&str]| {
@@ -262,7 +320,8 @@ fn messages_for_wrong_inputs() {
             put(name, &text.replace(old, new));
             let shown = |text: &str| text.replace('\n', " ⏎ ");
             let title = format!("{command} {name}: {} → {}", shown(old), shown(new));
-            add(&title, &[command, name]);
+            let words: Vec<_> = command.split(' ').chain([name]).collect();
+            add(&title, &words);
         }
         put(name, text);
     }

@@ -1,0 +1,358 @@
+//! `millstream attach` and `detach`: the scheduler as a qdisc of the Linux kernel.
+
+use millstream_bpf::Qdisc;
+use millstream_bpf::attach::{self as qdisc, AttachError, Attached, Status, StreamStatus};
+use millstream_report::human;
+use millstream_scenario::Scenario;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::process::Command;
+
+use crate::arguments::{AttachArguments, DetachArguments};
+use crate::failure::Failure;
+use crate::init::interfaces::Interface;
+use crate::print;
+use crate::terminal::{print_text, say, text_table};
+
+/// The longest transmission time of a packet without a note, ns.
+const LONG_PACKET_NS: u64 = 1_000_000;
+
+/// The length of a segment with its headers, bytes.
+const SEGMENT_BYTES: u32 = 1_514;
+
+/// Attaches or changes the qdisc, or prints its counters.
+pub(crate) fn attach(arguments: &AttachArguments) -> Result<(), Failure> {
+    let interface = &arguments.interface;
+    // The parser requires a file without `--status`.
+    let Some(file) = arguments.file.as_deref().filter(|_| !arguments.status) else {
+        Interface::read(interface)?;
+        let status = qdisc::status(interface).map_err(|error| failure(interface, error))?;
+        return if arguments.json {
+            let output = Output::of(interface, &status);
+            print(&(serde_json::to_string_pretty(&output).unwrap_or_default() + "\n"))
+        } else if arguments.prometheus {
+            print(&metrics(interface, &status))
+        } else {
+            print_text(&text(interface, &status))
+        };
+    };
+    let scenario = Scenario::load(file)?;
+    let qdisc = Qdisc::of_scenario(&scenario)?;
+    Interface::read(interface)?;
+    let attached = qdisc::attach(interface, &qdisc).map_err(|error| failure(interface, error))?;
+    if let Some(segments) = arguments.gso_max_segs {
+        let segments = segments.to_string();
+        ip(&["link", "set", "dev", interface, "gso_max_segs", &segments])?;
+    }
+    if let Some(note) = segmentation_note(interface, &scenario) {
+        say(&note);
+    }
+    let verb = match attached {
+        Attached::New => "attached",
+        Attached::Changed => "changed to",
+    };
+    print_text(&format!(
+        "{interface}: {verb} {}, {}, link {}\n",
+        scenario.scheduler.discipline.name,
+        human::count(scenario.streams.len() as u64, "stream"),
+        human::rate(scenario.link.rate_bps),
+    ))
+}
+
+/// Removes the qdisc.
+pub(crate) fn detach(arguments: &DetachArguments) -> Result<(), Failure> {
+    let interface = &arguments.interface;
+    qdisc::detach(interface).map_err(|error| failure(interface, error))
+}
+
+/// Returns the error with a help.
+fn failure(interface: &str, error: AttachError) -> Failure {
+    let help = match &error {
+        AttachError::Interface(_) => "`ip link` lists the interfaces".to_owned(),
+        AttachError::Root => "run the command as root, for example by sudo".to_owned(),
+        AttachError::Kernel(_) => {
+            "the qdisc needs Linux 6.16 or later with CONFIG_NET_SCH_BPF and \
+                                   CONFIG_DEBUG_INFO_BTF; `millstream route` schedules on older \
+                                   kernels, too"
+                .to_owned()
+        }
+        AttachError::Detached(_) => format!("`millstream attach {interface} SCENARIO` attaches it"),
+        AttachError::Change(_) | AttachError::Version => {
+            format!("`millstream detach {interface}` first; packets that wait are lost then")
+        }
+        AttachError::NoTc => "install iproute2".to_owned(),
+        AttachError::Bpf(..) | AttachError::File(..) => {
+            "the qdisc needs the capabilities of root and a BPF file system in /sys/fs/bpf: mount \
+             -t bpf bpf /sys/fs/bpf"
+                .to_owned()
+        }
+        AttachError::Tc(_) => format!("`tc qdisc show dev {interface}` shows the present qdisc"),
+    };
+    Failure::Run(miette::miette!(help = help, "{error}"))
+}
+
+/// Runs `ip`; returns its output.
+fn ip(arguments: &[&str]) -> Result<Vec<u8>, Failure> {
+    let failed = |error: String| {
+        Failure::Run(miette::miette!(
+            help = "the program ip is in the package iproute2",
+            "ip {}: {error}",
+            arguments.join(" ")
+        ))
+    };
+    let output = Command::new("ip").args(arguments).output();
+    let output = output.map_err(|error| failed(error.to_string()))?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
+}
+
+/// The limits of packets that the interface or the kernel segments, as `ip` shows them.
+#[derive(Deserialize)]
+struct Offload {
+    gso_max_size: u32,
+    gso_max_segs: u32,
+}
+
+impl Offload {
+    /// Returns the length of the longest packet of several segments, bytes.
+    fn longest_bytes(&self) -> Option<u32> {
+        let longest = self.gso_max_segs.saturating_mul(SEGMENT_BYTES).min(self.gso_max_size);
+        (self.gso_max_segs > 1).then_some(longest)
+    }
+}
+
+/// Returns a note if a packet of many segments holds the link for long.
+fn segmentation_note(interface: &str, scenario: &Scenario) -> Option<String> {
+    let shown = ip(&["-json", "-details", "link", "show", "dev", interface]).ok()?;
+    let [offload]: [Offload; 1] = serde_json::from_slice(&shown).ok()?;
+    let bytes = offload.longest_bytes()?;
+    let time_ns = scenario.link.transmission_ns(bytes);
+    let time = human::time(time_ns);
+    (time_ns > LONG_PACKET_NS).then(|| {
+        format!(
+            "note: a TCP packet of {bytes} bytes holds the link for {time}; `--gso-max-segs 1` \
+             makes TCP of this host send segments one by one"
+        )
+    })
+}
+
+/// The counters as JSON.
+#[derive(Serialize)]
+struct Output<'a> {
+    interface: &'a str,
+    discipline: &'a str,
+    rate_bps: u64,
+    streams: Vec<StreamOutput<'a>>,
+}
+
+#[derive(Serialize)]
+struct StreamOutput<'a> {
+    #[serde(flatten)]
+    status: &'a StreamStatus,
+    sojourn_p50_bound_ns: Option<u64>,
+    sojourn_p99_bound_ns: Option<u64>,
+}
+
+impl<'a> Output<'a> {
+    fn of(interface: &'a str, status: &'a Status) -> Self {
+        let streams = status.streams.iter().map(|status| StreamOutput {
+            status,
+            sojourn_p50_bound_ns: status.sojourn_bound_ns(50),
+            sojourn_p99_bound_ns: status.sojourn_bound_ns(99),
+        });
+        let Status { discipline, rate_bps, .. } = *status;
+        Self { interface, discipline, rate_bps, streams: streams.collect() }
+    }
+}
+
+fn text(interface: &str, status: &Status) -> String {
+    let rate = human::rate(status.rate_bps);
+    let header = [
+        "stream",
+        "waiting",
+        "arrivals",
+        "sent",
+        "bytes",
+        "late",
+        "queue full",
+        "missed",
+        "violations",
+        "p50 delay ≤",
+        "p99 delay ≤",
+    ];
+    let rows = status.streams.iter().map(|stream| {
+        let bound = |percent| stream.sojourn_bound_ns(percent).map_or("–".into(), human::time);
+        let counts = [
+            stream.waiting.into(),
+            stream.arrivals,
+            stream.sent,
+            stream.sent_bytes,
+            stream.dropped_late,
+            stream.dropped_full,
+            stream.missed,
+            stream.violations,
+        ];
+        let counts = counts.map(|count: u64| count.to_string());
+        [stream.name.clone()].into_iter().chain(counts).chain([bound(50), bound(99)]).collect()
+    });
+    format!("{interface}: {}, link {rate}\n", status.discipline) + &text_table(&header, rows)
+}
+
+/// The powers of two that are bucket limits, as of the router's delays: 1 µs to 17 s.
+const POWERS: std::ops::RangeInclusive<usize> = 10..=34;
+
+/// Returns the counters in Prometheus' text format.
+fn metrics(interface: &str, status: &Status) -> String {
+    let mut text = String::new();
+    let quoted =
+        |label: &str| label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let mut family = |name: &str, kind: &str, help: &str, rows: &dyn Fn(&StreamStatus) -> Rows| {
+        let _ = writeln!(text, "# HELP millstream_stream_{name} {help}");
+        let _ = writeln!(text, "# TYPE millstream_stream_{name} {kind}");
+        for stream in &status.streams {
+            let labels =
+                format!("interface=\"{}\",stream=\"{}\"", quoted(interface), quoted(&stream.name));
+            for (suffix, label, value) in rows(stream) {
+                let comma = if label.is_empty() { "" } else { "," };
+                let _ = writeln!(
+                    text,
+                    "millstream_stream_{name}{suffix}{{{labels}{comma}{label}}} {value}"
+                );
+            }
+        }
+    };
+    let one = |value: u64| vec![("", String::new(), value.to_string())];
+    let help = "Packets that arrived in a stream";
+    family("received_packets_total", "counter", help, &|of| one(of.arrivals));
+    let help = "Packets that left a stream: sent, or dropped, by reason";
+    family("packets_total", "counter", help, &|of| {
+        let outcomes = [("sent", of.sent), ("full", of.dropped_full), ("late", of.dropped_late)];
+        let row = |(outcome, count): (&str, u64)| {
+            ("", format!("outcome=\"{outcome}\""), count.to_string())
+        };
+        outcomes.map(row).to_vec()
+    });
+    family("sent_bytes_total", "counter", "Bytes of packets sent", &|of| one(of.sent_bytes));
+    let help = "Packets in the queue of a stream";
+    family("queued_packets", "gauge", help, &|of| one(of.waiting.into()));
+    let help = "Packets that missed their deadline";
+    family("missed_deadlines_total", "counter", help, &|of| one(of.missed));
+    let help = "Missed deadlines that the window does not allow";
+    family("violations_total", "counter", help, &|of| one(of.violations));
+    let help = "Time from a packet's arrival until its transmission begins";
+    family("delay_seconds", "histogram", help, &|of| {
+        let below = |power: usize| of.sojourn.iter().take(power).sum::<u64>();
+        let seconds = |ns: u64| format!("{}", ns as f64 / 1e9);
+        let limits = POWERS.map(|power| (seconds(1 << power), below(power)));
+        let limits = limits.chain([("+Inf".to_owned(), below(usize::MAX))]);
+        let mut rows: Rows = limits
+            .map(|(limit, count)| ("_bucket", format!("le=\"{limit}\""), count.to_string()))
+            .collect();
+        rows.push(("_sum", String::new(), seconds(of.sojourn_sum_ns)));
+        rows.push(("_count", String::new(), below(usize::MAX).to_string()));
+        rows
+    });
+    text
+}
+
+/// The samples of a stream: the suffix of the name, a further label and the value.
+type Rows = Vec<(&'static str, String, String)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status() -> Status {
+        let mut voice = StreamStatus {
+            name: "voice \"a\"".into(),
+            waiting: 1,
+            arrivals: 6,
+            sent: 3,
+            sent_bytes: 642,
+            dropped_late: 2,
+            missed: 2,
+            violations: 1,
+            sojourn: vec![0; 40],
+            sojourn_sum_ns: 1_503_000,
+            ..StreamStatus::default()
+        };
+        // 1 µs to 2 µs, and 0.5 ms to 1 ms.
+        (voice.sojourn[10], voice.sojourn[19]) = (1, 2);
+        Status { discipline: "dwcs", rate_bps: 20_000_000, streams: vec![voice] }
+    }
+
+    #[test]
+    fn counters_are_shown_as_json_with_stable_names() {
+        let output = serde_json::to_string(&Output::of("eth0", &status())).unwrap();
+        assert_eq!(
+            output,
+            concat!(
+                r#"{"interface":"eth0","discipline":"dwcs","rate_bps":20000000,"#,
+                r#""streams":[{"name":"voice \"a\"","waiting":1,"arrivals":6,"sent":3,"#,
+                r#""sent_bytes":642,"dropped_late":2,"dropped_full":0,"missed":2,"violations":1,"#,
+                r#""sojourn_sum_ns":1503000,"sojourn_p50_bound_ns":1048576,"#,
+                r#""sojourn_p99_bound_ns":1048576}]}"#
+            )
+        );
+    }
+
+    #[test]
+    fn counters_are_shown_in_prometheus_text_format() {
+        let text = metrics("eth0", &status());
+        let labels = r#"interface="eth0",stream="voice \"a\"""#;
+        for line in [
+            "# TYPE millstream_stream_packets_total counter".to_owned(),
+            format!("millstream_stream_packets_total{{{labels},outcome=\"late\"}} 2"),
+            format!("millstream_stream_queued_packets{{{labels}}} 1"),
+            format!("millstream_stream_delay_seconds_bucket{{{labels},le=\"0.000001024\"}} 0"),
+            format!("millstream_stream_delay_seconds_bucket{{{labels},le=\"0.000002048\"}} 1"),
+            format!("millstream_stream_delay_seconds_bucket{{{labels},le=\"0.001048576\"}} 3"),
+            format!("millstream_stream_delay_seconds_bucket{{{labels},le=\"+Inf\"}} 3"),
+            format!("millstream_stream_delay_seconds_sum{{{labels}}} 0.001503"),
+            format!("millstream_stream_delay_seconds_count{{{labels}}} 3"),
+        ] {
+            assert!(text.lines().any(|of| of == line), "{line} is not in\n{text}");
+        }
+        assert!(text.lines().all(|line| line.starts_with('#') || line.contains(labels)));
+    }
+
+    #[test]
+    fn errors_of_the_system_say_what_is_needed() {
+        let text = |error| match failure("eth0", error) {
+            Failure::Run(report) => {
+                format!(
+                    "{report}; {}",
+                    report.help().map_or(String::new(), |help| help.to_string())
+                )
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(
+            text(AttachError::Kernel("6.12.0-amd64".into())),
+            "the kernel, Linux 6.12.0-amd64, has no BPF qdiscs; the qdisc needs Linux 6.16 or \
+             later with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF; `millstream route` \
+             schedules on older kernels, too"
+        );
+        assert_eq!(
+            text(AttachError::Root),
+            "the qdisc needs root; run the command as root, for example by sudo"
+        );
+        assert_eq!(
+            text(AttachError::Change("x".into())),
+            "the attached qdisc cannot change: x; `millstream detach eth0` first; packets that \
+             wait are lost then"
+        );
+        assert_eq!(text(AttachError::NoTc), "the program tc is not installed; install iproute2");
+    }
+
+    #[test]
+    fn a_packet_of_one_segment_has_no_note() {
+        let longest =
+            |gso_max_size, gso_max_segs| Offload { gso_max_size, gso_max_segs }.longest_bytes();
+        assert_eq!(longest(65_536, 65_535), Some(65_536));
+        assert_eq!(longest(65_536, 2), Some(3_028));
+        assert_eq!(longest(65_536, 1), None);
+    }
+}
