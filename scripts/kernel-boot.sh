@@ -16,7 +16,11 @@ done
 cd "$(dirname "$0")/.."
 dir="$PWD/target/kernel"
 root="$dir/root"
-modules=(veth sch_cake sch_htb sch_fq_codel sch_codel sch_hfsc)
+# In an order in which they load.
+modules=(
+    veth sch_cake sch_htb sch_fq_codel
+    nf_defrag_ipv4 nf_defrag_ipv6 nf_conntrack nf_nat nf_tables nft_ct nft_chain_nat nft_masq
+)
 release=$(basename "$root"/usr/lib/modules/*)
 
 # Runs a program of the unpacked release by its own loader.
@@ -26,19 +30,19 @@ tool() {
 }
 
 image="$dir/image"
-if [ ! -e "$dir/base.cpio" ]; then
+if [ ! "$dir/base.cpio" -nt scripts/kernel-boot.sh ]; then
     rm -rf "$image"
     mkdir -p "$image"/{bin,sbin,lib64,lib,mod,proc,sys,dev,tmp,etc}
     cp "$root/usr/bin/busybox" "$image/bin/busybox"
     cp "$root/usr/lib64/ld-linux-x86-64.so.2" "$image/lib64/"
-    for program in usr/sbin/bpftool usr/sbin/tc usr/bin/ip usr/bin/ping usr/bin/iperf3; do
+    for program in usr/sbin/bpftool usr/sbin/tc usr/sbin/nft usr/bin/ip usr/bin/ping; do
         cp "$root/$program" "$image/sbin/"
         tool --list "$root/$program" | awk '$3 ~ /^\// { print $3 }'
     done | sort -u | xargs -I{} cp -L {} "$image/lib/"
     cp "$root/usr/lib/x86_64-linux-gnu/libgcc_s.so.1" "$image/lib/"
-    for module in "${modules[@]}"; do
-        find "$root/usr/lib/modules/$release" -name "$module.ko.xz" -exec xz -dkc {} \; \
-            >"$image/mod/$module.ko"
+    for at in "${!modules[@]}"; do
+        find "$root/usr/lib/modules/$release" -name "${modules[at]}.ko.xz" -exec xz -dkc {} \; \
+            >"$image/mod/$(printf '%02d' "$at")-${modules[at]}.ko"
     done
     cat >"$image/init" <<'INIT'
 #!/bin/busybox sh
@@ -81,5 +85,5 @@ timeout 900 "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib
     -m 1024 -smp 1 -display none -no-reboot -nic none -icount shift=1,sleep=off -rtc clock=vm \
     -monitor none -serial stdio -serial "file:$dir/result" \
     -kernel "$root/usr/lib/modules/$release/vmlinuz" -initrd "$dir/initrd" \
-    -append "console=ttyS0 quiet panic=-1" </dev/null | tr -d '\r' | tee "$dir/console"
+    -append "console=ttyS0 quiet panic=-1" </dev/null | sed -u 's|\r||g' | tee "$dir/console"
 grep -q '^STATUS 0$' "$dir/console"

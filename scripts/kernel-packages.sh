@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 dir="$PWD/target/kernel"
 root="$dir/root"
 version=7.3.4+deb13-cloud-amd64
-stamp="$dir/unpacked-$version-1"
+stamp="$dir/unpacked-$version-2"
 [ ! -e "$stamp" ] || exit 0
 
 mkdir -p "$dir"/apt/{lists/partial,archives/partial,etc} "$root"
@@ -27,7 +27,7 @@ options=(
 apt-get "${options[@]}" update -qq
 apt-get "${options[@]}" install -qq --yes --download-only --no-install-recommends \
     clang-19 libbpf-dev libc6-dev iproute2 iputils-ping busybox-static qemu-system-x86 cpio zstd \
-    xz-utils iperf3 bpftool/trixie-backports >/dev/null
+    xz-utils nftables bpftool/trixie-backports >/dev/null
 # The kernel's own dependencies would bring a boot loader and an initramfs generator.
 (cd "$dir/apt/archives" && apt-get "${options[@]}" download -qq \
     "linux-binary-$version/trixie-backports" "linux-modules-$version/trixie-backports")

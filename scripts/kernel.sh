@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Tests the qdisc in a Linux kernel, in a virtual machine without KVM: scripts/kernel.sh
+# Tests `millstream attach` in a Linux kernel, in a virtual machine without KVM: scripts/kernel.sh
+#
+# `scripts/kernel.sh object` first writes the compiled qdisc that the program contains. Otherwise,
+# that file must be what the source compiles to. MILLSTREAM names a program that is already built.
 #
 # Every discipline schedules an overloaded link of 20 Mbit/s. The qdisc logs its events: the engine
 # must make the same decisions at the same times. Then voice shares the link with TCP and a flood
@@ -25,23 +28,38 @@ if [ ! -s "$dir/vmlinux.h" ]; then
     tail -c "+$((offset + 1))" "$kernel" | tool "$root/usr/bin/zstd" -qdc >"$dir/vmlinux" || true
     tool "$root/usr/sbin/bpftool" btf dump file "$dir/vmlinux" format c >"$dir/vmlinux.h"
 fi
-tool "$root/usr/lib/llvm-19/bin/clang" -O2 -g -Wall -Werror -target bpf -D__TARGET_ARCH_x86 \
-    -resource-dir "$root/usr/lib/llvm-19/lib/clang/19" -isystem "$dir" \
-    -isystem "$root/usr/include" -c "$crate/src/c/qdisc.bpf.c" -o "$dir/qdisc.bpf.o"
+# The object that the program contains has the types of BTF and no debug information, so it does not
+# depend on the directory.
+llvm="$root/usr/lib/llvm-19"
+tool "$llvm/bin/clang" -O2 -g -gno-column-info -Wall -Werror -target bpf -D__TARGET_ARCH_x86 \
+    -ffile-prefix-map="$PWD=." -resource-dir "$llvm/lib/clang/19" -isystem "$dir" \
+    -isystem "$root/usr/include" -c "$crate/src/c/qdisc.bpf.c" -o "$dir/debug.o"
+tool "$root/usr/sbin/bpftool" gen object "$dir/qdisc.bpf.o" "$dir/debug.o"
+if [ "${1:-}" = object ]; then
+    cp "$dir/qdisc.bpf.o" "$crate/src/c/"
+elif ! cmp "$dir/qdisc.bpf.o" "$crate/src/c/qdisc.bpf.o"; then
+    echo "error: $crate/src/c/qdisc.bpf.o is not what its source compiles to;" \
+        "\`scripts/kernel.sh object\` writes it" >&2
+    exit 1
+fi
 
-for header in libelf.h zlib.h; do
-    if [ ! -e "/usr/include/$header" ]; then
-        echo "error: $header is missing: install libelf-dev and zlib1g-dev" >&2
-        exit 1
-    fi
-done
 cargo build --quiet -p millstream-bpf --features attach --example kernel_probe
-probe=${CARGO_TARGET_DIR:-target}/debug/examples/kernel_probe
-files=("$dir/qdisc.bpf.o" "$probe" "$crate"/tests/kernel/*.toml)
-# The probe's libraries, which may not be those of the unpacked release.
+target=${CARGO_TARGET_DIR:-target}/debug
+if [ -z "${MILLSTREAM:-}" ]; then
+    cargo build --quiet -p millstream-cli
+    MILLSTREAM=$target/millstream
+fi
+probe=$target/examples/kernel_probe
+# Without symbols, which the virtual machine's memory would hold.
+for program in "$MILLSTREAM" "$probe"; do
+    strip -o "$dir/$(basename "$program")" "$program"
+done
+files=("$dir/millstream" "$dir/kernel_probe" "$crate"/tests/kernel/*.toml)
+# The programs' libraries, which may not be those of the unpacked release.
 while read -r library; do
     files+=("$library")
-done < <(ldd "$probe" | awk '$3 ~ /^\// && !/libc.so|libm.so|ld-linux/ { print $3 }')
+done < <(ldd "$MILLSTREAM" "$probe" |
+    awk '$3 ~ /^\// && !/libc.so|libm.so|ld-linux/ { print $3 }' | sort -u)
 
 began=$SECONDS
 scripts/kernel-boot.sh "$crate/tests/kernel/script.sh" "${files[@]}"

@@ -15,13 +15,29 @@ ip netns exec b /sbin/ip link set lo up
 
 echo 1 >/proc/sys/kernel/bpf_stats_enabled
 
-# Attaches the qdisc with a scenario, or changes it to the scenario.
+# Attaches the qdisc with a scenario, or changes it to the scenario; it then logs its events.
 attach() {
-    ./kernel_probe attach v0 qdisc.bpf.o "$1.toml"
+    ./millstream attach v0 "$1.toml"
+    ./kernel_probe log v0
 }
 
 detach() {
-    ./kernel_probe detach v0
+    ./millstream detach v0
+}
+
+# Succeeds if a command fails with a message that contains the words.
+fails() {
+    words=$1
+    shift
+    if "$@" 2>messages; then
+        echo "error: $* succeeded"
+        return 1
+    fi
+    # Messages are wrapped.
+    if ! sed 's/│//' messages | tr -s '\n ' ' ' | grep -q "$words"; then
+        cat messages
+        return 1
+    fi
 }
 
 # Prints the time of the qdisc's programs: at 2 ns an instruction, their instructions.
@@ -41,41 +57,71 @@ report_log() {
     ./kernel_probe dump /sys/fs/bpf/millstream/v0/log | base64 >/dev/ttyS1
 }
 
-mkdir /sys/fs/bpf/verified
-bpftool -d struct_ops register qdisc.bpf.o /sys/fs/bpf/verified 2>&1 | grep -E "processed|BEGIN"
-rm -r /sys/fs/bpf/verified
 echo classes
 echo 0 >/proc/sys/net/ipv6/conf/v0/disable_ipv6
 ip addr add fd00::1/64 dev v0 nodad
 ip netns exec b /sbin/ip addr add fd00::2/64 dev v1 nodad
 ip netns exec b /sbin/ip addr add 10.9.0.200/24 dev v1
 attach classes
+bpftool prog show name ms_dequeue
 # A second interface has a qdisc of its own; one whose qdisc cannot be attached has no pins.
 ip link add v2 type veth peer name v3
-./kernel_probe attach v2 qdisc.bpf.o edf.toml
-! ./kernel_probe attach v2 qdisc.bpf.o drr.toml
-./kernel_probe detach v2
+./millstream attach v2 edf.toml --gso-max-segs 1
+fails "its discipline is edf, that of the scenario drr" ./millstream attach v2 drr.toml
+ip -d link show dev v2 | grep -q "gso_max_segs 1 "
+# A qdisc that another one has replaced is detached; detaching again leaves the other.
+tc qdisc replace dev v2 root pfifo
+fails "no qdisc of Millstream is attached to v2" ./millstream attach v2 --status
+./millstream detach v2
+tc qdisc show dev v2 | grep -q pfifo
+fails "no qdisc of Millstream is attached to v2" ./millstream detach v2
 ip link del v2
-! ./kernel_probe attach v2 qdisc.bpf.o drr.toml
-! ./kernel_probe detach v2
-./kernel_probe datagrams 10.9.0.2:7000 0 46 0 0 1
-./kernel_probe datagrams 10.9.0.2:7001 0 0 0 0 2
-./kernel_probe datagrams 10.9.0.200:7000 0 0 0 0 3
-./kernel_probe datagrams "[fd00::2]:7000" 0 0 0 0 4
-./kernel_probe datagrams 10.9.0.2:7000 7100 0 0 0 5
-./kernel_probe datagrams 10.9.0.2:7000 0 0 $((0x1ab)) 0 6
-./kernel_probe datagrams 10.9.0.2:7000 0 0 0 6 7
-./kernel_probe datagrams 10.9.0.2:7000 0 0 0 3 8
+fails "there is no interface .v2" ./millstream attach v2 drr.toml
+./kernel_probe datagrams 10.9.0.2:7000 0 34 0 1
+./kernel_probe datagrams 10.9.0.2:7001 0 0 0 2
+./kernel_probe datagrams 10.9.0.200:7000 0 0 0 3
+./kernel_probe datagrams "[fd00::2]:7000" 0 0 0 4
+./kernel_probe datagrams 10.9.0.2:7000 7100 0 0 5
+./kernel_probe datagrams 10.9.0.2:7000 0 0 $((0x1ab)) 6
+./kernel_probe datagrams 10.9.0.2:7000 0 0 3 7
 sleep 1
 report_log classes
+
+# Hosts behind NAT: nftables translates and tracks their packets, and marks them for the qdisc.
+echo NAT
+ip netns add c
+ip link add v4 type veth peer name v5 netns c
+ip addr add 10.8.0.1/24 dev v4
+ip link set v4 up
+ip netns exec c /sbin/ip addr add 10.8.0.2/24 dev v5
+ip netns exec c /sbin/ip link set v5 up
+ip netns exec c /sbin/ip route add default via 10.8.0.1
+echo 1 >/proc/sys/net/ipv4/ip_forward
+nft -f - <<'RULES'
+table ip edge {
+    chain marks { type filter hook forward priority 0; iifname "v4" meta mark set 0x100; }
+    chain answers {
+        type filter hook forward priority 1; oifname "v4" ct state established counter;
+    }
+    chain translation { type nat hook postrouting priority 100; oifname "v0" masquerade; }
+}
+RULES
+# b has no route to c: answers arrive by the translation only.
+ip netns exec c /sbin/ping -q -c 5 -i 0.2 10.9.0.2 | grep ' 0% packet loss'
+nft list chain ip edge answers | grep 'counter packets 5 '
+./millstream attach v0 --status --json >status
+awk -F '[:,]' '/"name"/ { name = $2 } name ~ /mark/ && /"sent":/ { sent = $2 + 0 }
+    END { print "  sent by the stream of the mark: " sent; exit sent != 11 }' status
+nft delete table ip edge
+ip netns del c
 detach
 echo 1 >/proc/sys/net/ipv6/conf/v0/disable_ipv6
 
 for name in static-priority edf dwcs drr wf2q-plus; do
     echo "$name"
     attach "$name"
-    ip netns exec b ./kernel_probe receive 5000 3 all >/dev/null &
-    ./kernel_probe send 5000 2 1:214:10000 2:1214:4000:2 3:1514:1000 4:1514:600
+    ip netns exec b ./kernel_probe receive 5000 2 all >/dev/null &
+    ./kernel_probe send 5000 1 1:214:10000 2:1214:4000:2 3:1514:1000 4:1514:600
     sleep 1
     tc -s qdisc show dev v0 | sed -n 2,3p
     report_cost
@@ -89,26 +135,53 @@ attach drr
 ip netns exec b ./kernel_probe receive 5000 3 all >/dev/null &
 ./kernel_probe send 5000 2 1:214:10000 3:1514:800 4:1514:800 >/dev/null &
 sender=$!
-sleep 1
+# The command takes about 0.3 s here.
+sleep 0.8
 attach drr-exchanged
 wait $sender
 sleep 1
-./kernel_probe status v0
+./millstream attach v0 --status --json >status
+./millstream attach v0 --status
+./millstream attach v0 --status --prometheus >prometheus
+# Each packet that arrived was sent or dropped, in all forms of the counters.
+awk -F '[:,]' '
+    FNR == NR && /"(sent|dropped_late|dropped_full|waiting)":/ { left += $2 }
+    FNR == NR && /"arrivals":/ { arrivals += $2 }
+    /^millstream_stream_packets_total/ { split($0, words, "} "); outcomes += words[2] }
+    END { exit !(arrivals > 1000 && arrivals == left && arrivals == outcomes) }
+    ' status prometheus
 report_log change
+detach
+
+# The qdisc needs no process: those that attach it are killed at any time, then it is attached.
+echo kills
+for delay in 0.05 0.15 0.3 0.6; do
+    ./millstream attach v0 drr.toml &
+    command=$!
+    sleep $delay
+    kill -9 $command 2>/dev/null || true
+    wait $command || true
+done
+attach drr
+if pidof millstream; then exit 1; fi
+ip netns exec b /sbin/ping -q -c 2 -i 0.2 10.9.0.1 | grep ' 0% packet loss'
+ip link set v0 down
+ip link set v0 up
+ip netns exec b /sbin/ping -q -c 2 -i 0.2 10.9.0.1 | grep ' 0% packet loss'
 detach
 
 # Voice beside two TCP connections and a flood of 30 Mbit/s: the scene of the kernel's own qdiscs.
 scene() {
     echo "$1"
-    ip netns exec b ./kernel_probe receive 6000 4 voice &
+    ip netns exec b ./kernel_probe receive 6000 3 voice &
     voice=$!
-    ip netns exec b ./kernel_probe receive 5000 4 flood &
+    ip netns exec b ./kernel_probe receive 5000 3 flood &
     flood=$!
     sleep 0.3
-    ./kernel_probe tcp 7000 3 3 &
-    ./kernel_probe tcp 7000 3 3 &
-    ./kernel_probe send 5000 3 4:1514:400 >/dev/null &
-    ./kernel_probe send 6000 3 1:214:3000
+    ./kernel_probe tcp 7000 2 3 &
+    ./kernel_probe tcp 7000 2 3 &
+    ./kernel_probe send 5000 2 4:1514:400 >/dev/null &
+    ./kernel_probe send 6000 2 1:214:3000
     wait $voice $flood
 }
 
@@ -141,8 +214,9 @@ sender=$!
 sleep 0.5
 ip link del v0
 wait $sender || true
+fails "there is no interface .v0" ./millstream attach v0 --status
 detach
 # The kernel frees programs and maps a moment later.
 sleep 1
-! bpftool prog show name ms_dequeue >/dev/null 2>&1
+if bpftool prog show name ms_dequeue >/dev/null 2>&1; then exit 1; fi
 echo "deleted the interface"
