@@ -25,7 +25,7 @@ SHELL := /bin/bash
 SETUP := source scripts/setup.sh
 
 run:
-	@$(SETUP); scripts/run.sh
+	@$(SETUP) run; scripts/run.sh
 
 check:
 	@$(SETUP); scripts/check.sh $(BASE)
@@ -66,7 +66,7 @@ rtl-report:
 
 soak:
 	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/unit.sh; \
-		scripts/monitoring.sh; scripts/test-tools.sh kernel; scripts/kernel.sh; MILLSTREAM=target/debug/millstream scripts/accessibility.py --all; \
+		scripts/monitoring.sh; scripts/kernel.sh; MILLSTREAM=target/debug/millstream scripts/accessibility.py --all; \
 		MILLSTREAM_PROMISES=100000 \
 			cargo test --quiet --release -p millstream-sim --test sim promises; \
 		MILLSTREAM_SCALE=10 cargo test --quiet --release -p millstream --test engine; \

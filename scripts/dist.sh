@@ -16,9 +16,10 @@ export CARGO_TARGET_DIR=$target
 # All times in artefacts are that of the commit.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-# Paths in panic messages do not depend on the directory of the build.
+# Paths in panic messages and in libbpf do not depend on the directory of the build.
 flags="--remap-path-prefix=$PWD=/millstream"
 flags+=" --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+export LIBBPF_SYS_EXTRA_CFLAGS="-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 machine=$(uname -m)
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -112,8 +113,11 @@ tarball() {
     mkdir -p "$root/bin"
     (
         static_libpcap
+        # Not in the folder of Debian's libpcap.a, which needs D-Bus.
+        cp "$(cc -print-file-name=libelf.a)" "$(cc -print-file-name=libz.a)" "$LIBPCAP_LIBDIR/"
+        export LIBBPF_SYS_LIBRARY_PATH=$LIBPCAP_LIBDIR
         RUSTFLAGS="$flags -C target-feature=+crt-static" cargo build --profile dist --quiet \
-            --locked -p millstream-cli --target "$host"
+            --locked -p millstream-cli --features static-attach --target "$host"
     )
     install "$target/$host/dist/millstream" "$root/bin/"
     if readelf --dynamic "$root/bin/millstream" | grep NEEDED; then
@@ -122,6 +126,8 @@ tarball() {
     fi
     cp -r "$staging/shared/share" "$staging/shared/units" "$root/"
     cp -r "$staging/shared/doc/." "$root/"
+    # The program contains libelf, under the LGPL.
+    cp /usr/share/doc/libelf-dev/copyright "$root/LICENSE-libelf"
     pack "$staging" "$name" | gzip -9n >"dist/$name.tar.gz"
 }
 
@@ -138,7 +144,7 @@ image() {
     rm -rf "$staging/oci" "$root"
     install -D "$staging/$name/bin/millstream" "$root/usr/bin/millstream"
     mkdir -p "$root/usr/share/doc/millstream" "$root/work"
-    cp LICENSE-MIT LICENSE-APACHE "$root/usr/share/doc/millstream/"
+    cp LICENSE-MIT LICENSE-APACHE "$staging/$name/LICENSE-libelf" "$root/usr/share/doc/millstream/"
     find "$root" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
     umoci init --layout "$staging/oci"
     umoci new --image "$layout"

@@ -63,14 +63,14 @@ wheels() {
 [[ $# -gt 0 ]] || set -- bookworm trixie
 mkdir -p "$target/roots"
 for suite in "$@"; do
-    pcap=libpcap0.8
-    [[ $suite = bookworm ]] || pcap=libpcap0.8t64
-    base=$target/roots/$suite.tar
+    libraries=libpcap0.8,libelf1
+    [[ $suite = bookworm ]] || libraries=libpcap0.8t64,libelf1t64
+    base=$target/roots/$suite-$libraries.tar
     root=$target/roots/$suite
     if [[ ! -e $base ]]; then
         rm -rf "$root"
         mkdir -p "$root"
-        debootstrap --variant=minbase --include="$pcap,python3,python3-venv" "$suite" "$root" \
+        debootstrap --variant=minbase --include="$libraries,python3,python3-venv" "$suite" "$root" \
             http://deb.debian.org/debian >"$target/roots/$suite.log"
         tar -C "$root" -cf "$base" .
     fi

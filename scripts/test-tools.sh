@@ -3,9 +3,8 @@
 # generator, compilers of C and C++, pkg-config, and a player. As root, installs them by apt and
 # neither starts nor enables a service. Without root, tests report the programs that they miss.
 #
-# Usage: test-tools.sh [browser | kernel | players]. `browser` also installs Chromium, for checks
-# of pages; `kernel` the headers with which the qdisc is attached; `players` the players of
-# `make soak`, GStreamer, VLC and Chromium.
+# Usage: test-tools.sh [browser | players]. `browser` also installs Chromium, for checks of pages;
+# `players` the players of `make soak`, GStreamer, VLC and Chromium.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
@@ -21,10 +20,7 @@ command -v pkg-config >/dev/null || packages+=(pkg-config)
 command -v ffmpeg >/dev/null || packages+=(ffmpeg)
 command -v openssl >/dev/null || packages+=(openssl)
 command -v systemd-analyze >/dev/null || packages+=(systemd)
-if [[ ${1:-} == kernel ]]; then
-    [[ -e /usr/include/libelf.h ]] || packages+=(libelf-dev)
-    [[ -e /usr/include/zlib.h ]] || packages+=(zlib1g-dev)
-elif [[ ${1:-} ]]; then
+if [[ ${1:-} ]]; then
     command -v chromium >/dev/null || packages+=(chromium)
 fi
 if [[ ${1:-} == players ]]; then
