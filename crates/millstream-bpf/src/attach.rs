@@ -305,7 +305,12 @@ fn pins(interface: &str) -> Result<PathBuf, AttachError> {
 
 fn attached_pins(interface: &str) -> Result<PathBuf, AttachError> {
     let pins = pins(interface)?;
-    if pins.exists() { Ok(pins) } else { Err(AttachError::Detached(interface.to_owned())) }
+    match pins.try_exists() {
+        Ok(true) => Ok(pins),
+        // The folder above may be root's only.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(AttachError::Root),
+        _ => Err(AttachError::Detached(interface.to_owned())),
+    }
 }
 
 /// Removes the pins. The kernel frees the maps and programs when the qdisc is gone too.
@@ -483,7 +488,8 @@ mod tests {
                 assert!(matches!(error, AttachError::Interface(of) if of == name), "{name}");
             }
         }
-        assert!(matches!(detach("no-such-if").unwrap_err(), AttachError::Detached(_)));
+        let error = detach("no-such-if").unwrap_err();
+        assert!(matches!(error, AttachError::Detached(_) | AttachError::Root), "{error}");
     }
     #[test]
     fn a_kernel_with_bpf_qdiscs_has_their_type() {

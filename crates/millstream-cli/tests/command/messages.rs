@@ -260,8 +260,6 @@ const COMMANDS: &[&[&str]] = &[
     &["attach", "lo", "qdisc.toml", "--status"],
     &["attach", "lo", "--prometheus"],
     &["attach", "lo", "qdisc.toml", "--gso-max-segs", "0"],
-    &["attach", "lo", "--status"],
-    &["detach", "lo"],
     &["top", "9817"],
     &["route", "router.toml", "--for", "10"],
     &["plan", "--streams", "4", "--bytes", "64", "--rate", "10 gbps"],
@@ -293,6 +291,18 @@ fn an_unknown_interface_is_an_error_before_anything_is_attached() {
     assert!(text.contains("help: interfaces: ") && text.ends_with("exit status 2\n"), "{text}");
     let text = messages(&folder, &["attach", "no-such-if", "--status"]);
     assert!(text.contains("there is no interface `no-such-if`"), "{text}");
+}
+
+#[test]
+fn an_interface_without_the_qdisc_has_no_status() {
+    let folder = TempDir::new().unwrap();
+    for arguments in [&["attach", "lo", "--status"][..], &["detach", "lo"]] {
+        let text = messages(&folder, arguments);
+        // Others than root may not see it.
+        let detached = text.contains("no qdisc of Millstream is attached to lo");
+        assert!(detached || text.contains("the qdisc needs root"), "{text}");
+        assert!(text.ends_with("exit status 1\n"), "{text}");
+    }
 }
 
 #[test]
