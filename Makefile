@@ -70,6 +70,7 @@ soak:
 		MILLSTREAM_PROMISES=100000 \
 			cargo test --quiet --release -p millstream-sim --test sim promises; \
 		MILLSTREAM_SCALE=10 cargo test --quiet --release -p millstream --test engine; \
+		cargo test --quiet --release -p millstream-papers --test check -- --ignored; \
 		for core in engine router media; do scripts/mutants.sh $$core; done; \
 		for io in packet xdp; do SOAK_IO=$$io scripts/soak.sh $(SOAK_SECONDS); done; \
 		scripts/test-tools.sh players; \
