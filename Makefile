@@ -73,6 +73,7 @@ soak:
 		cargo test --quiet --release -p millstream-papers --test check -- --ignored; \
 		for core in engine router media; do scripts/mutants.sh $$core; done; \
 		for io in packet xdp; do SOAK_IO=$$io scripts/soak.sh $(SOAK_SECONDS); done; \
+		cargo test --quiet -p millstream-cli --test route autorate -- --ignored; \
 		scripts/test-tools.sh players; \
 		cargo test --quiet -p millstream-cli --test media players -- --ignored; \
 		scripts/fuzz.sh

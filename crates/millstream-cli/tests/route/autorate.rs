@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-use crate::network::{Network, Program};
+use crate::network::{Network, Program, Running};
 
 const STATUS: &str = "127.0.0.1:9862";
 
@@ -57,10 +57,16 @@ fn measured(network: &Network, seconds: u32) -> (f64, Vec<f64>) {
     (mbps, times)
 }
 
-/// The line has 16 Mbit/s, then 6, then 16 again, and a queue of 1 MB: 500 ms and more. The router
-/// is configured for 20 Mbit/s.
-#[test]
-fn the_rate_follows_a_line_that_changes_and_keeps_its_queue_short() {
+/// Four connections over a router and a slower line behind it, which has a queue of 1 MB: 500 ms and
+/// more. The router is configured for 20 Mbit/s.
+struct Scene {
+    router: Running,
+    _programs: [Program; 2],
+    _folder: TempDir,
+    network: Network,
+}
+
+fn scene(line_mbps: u32) -> Scene {
     let mut network = Network::new();
     network.require(&["iperf3", "tc"]);
     network.add_namespace("far");
@@ -73,7 +79,7 @@ fn the_rate_follows_a_line_that_changes_and_keeps_its_queue_short() {
     network.execute("sink", &["ip", "link", "set", "m0", "up"]);
     network.execute("sink", &["ip", "address", "add", "10.3.0.1/24", "dev", "m0"]);
     network.execute("sink", &["sysctl", "-qw", "net.ipv4.ip_forward=1"]);
-    set_line(&network, "add", 16);
+    set_line(&network, "add", line_mbps);
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("router.toml");
     let file = format!(
@@ -102,27 +108,49 @@ via = "10.2.0.2"
     );
     fs::write(&path, file).unwrap();
     let router = network.start(env!("CARGO_BIN_EXE_millstream"), &path);
-    let _server: Program = network.spawn("far", &["iperf3", "-s"]);
+    let server = network.spawn("far", &["iperf3", "-s"]);
     network.await_listener("far", 5201);
     // The least round-trip time of the host is known before the load.
     ping(&network, 1);
     assert_eq!(wan(&status(&network))["rate_bps"], 20_000_000);
-    let _client = network
+    let client = network
         .spawn("source", &["iperf3", "-c", "10.3.0.2", "-P", "4", "-t", "120", "-C", "reno"]);
+    Scene { router, _programs: [server, client], _folder: folder, network }
+}
+
+#[test]
+fn the_rate_falls_to_that_of_the_line_and_is_reported() {
+    let Scene { router, network, _folder, _programs } = scene(6);
+    let last = Instant::now() + Duration::from_secs(60);
+    let report = loop {
+        let report = status(&network);
+        if wan(&report)["rate_bps"].as_u64().unwrap() < 10_000_000 {
+            break report;
+        }
+        assert!(Instant::now() < last, "{report:#}");
+        thread::sleep(Duration::from_millis(100));
+    };
+    assert!(wan(&report)["line_delay_ns"].is_u64(), "{report:#}");
+    let metrics = network.get("router", STATUS, "/metrics");
+    assert!(metrics.contains("millstream_port_rate_bits_per_second{port=\"b1\"}"), "{metrics}");
+    router.stop();
+}
+
+/// The line has 16 Mbit/s, then 6, then 16 again.
+#[test]
+#[ignore = "measures times for a minute"]
+fn the_queue_of_a_line_that_changes_stays_short() {
+    let Scene { router, network, _folder, _programs } = scene(16);
     for mbps in [16, 6, 16_u32] {
         set_line(&network, "change", mbps);
         thread::sleep(Duration::from_secs(8));
         let (carried, times) = measured(&network, 8);
-        let report = status(&network);
         let (median, p90) = (times[times.len() / 2], times[times.len() * 9 / 10]);
-        let rate = wan(&report)["rate_bps"].as_u64().unwrap();
+        let rate = wan(&status(&network))["rate_bps"].as_u64().unwrap();
         println!("{mbps} Mbit/s: {carried:.1}, ping {median:.1}, p90 {p90:.1} ms, rate {rate}");
-        assert!(carried > f64::from(mbps) * 0.8, "{carried} of {mbps} Mbit/s: {report:#}");
+        assert!(carried > f64::from(mbps) * 0.8, "{carried} of {mbps} Mbit/s");
         // Without adaptation the queue is always full.
         assert!(median < 60.0 && p90 < 120.0, "{median} {p90} ms at {mbps} Mbit/s");
-        assert!(wan(&report)["line_delay_ns"].is_u64(), "{report:#}");
     }
-    let metrics = network.get("router", STATUS, "/metrics");
-    assert!(metrics.contains("millstream_port_rate_bits_per_second{port=\"b1\"}"), "{metrics}");
     router.stop();
 }
