@@ -49,8 +49,8 @@ pub use channel::Channel;
 pub use edf::EdfVerdict;
 pub use fair::FairDiscipline;
 pub use guarantee::{
-    DeadlineGuarantee, DelayGuarantee, Fairness, Guarantee, RateGuarantee, SettingCheck, Share,
-    UnprovedSetting,
+    DeadlineGuarantee, DelayGuarantee, Fairness, Guarantee, Lead, RateGuarantee, SettingCheck,
+    Share, UnprovedSetting,
 };
 pub use latency_rate::{LatencyRate, NoPromise};
 pub use proof::{Checked, Condition, Failing, Theorem};

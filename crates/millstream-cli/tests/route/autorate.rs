@@ -57,7 +57,7 @@ fn measured(network: &Network, seconds: u32) -> (f64, Vec<f64>) {
     (mbps, times)
 }
 
-/// Four connections over a router and a slower line behind it, which has a queue of 1 MB: 500 ms and
+/// Four connections over a router and a slower line behind it, whose queue of 1 MB takes 500 ms and
 /// more. The router is configured for 20 Mbit/s.
 struct Scene {
     router: Running,

@@ -121,18 +121,19 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u6
             .map(|stream| rate(below(scenario, &bounds, &guarantee, channel, stream)))
             .collect(),
         Theory::Tree => {
-            let even = even_rates(&bounds, &means(read, span_ns));
+            let means = means(read, span_ns);
+            let even = even_rates(&bounds, &means);
             let tree = Tree { scenario, limits: &limits, link: bounds.link, busy_ns: None };
             // Without sources, only classes with shares guarantee rates.
             let rates: Vec<_> = (0..limits.len()).map(|stream| tree.rate(stream)).collect();
             let all = rates.iter().all(Option::is_some);
-            let pairs = rates.into_iter().zip(even);
-            let bucket = |(rate, even): (Option<LatencyRate>, u64)| match rate {
+            let bucket = |(at, rate): (usize, Option<LatencyRate>)| match rate {
                 Some(rate) if all => rate.rate_bps,
-                Some(rate) => rate.rate_bps.min(even),
-                None => even,
+                // As little as it needs, for the classes below its own.
+                Some(rate) => rate.rate_bps.min(even[at].max(means[at])),
+                None => even[at],
             };
-            pairs.map(bucket).collect()
+            rates.into_iter().enumerate().map(bucket).collect()
         }
         Theory::Delay(_) | Theory::Deadlines | Theory::NoBounds(_) => {
             even_rates(&bounds, &means(read, span_ns))
@@ -324,15 +325,19 @@ impl Case<'_> {
             of.source = of.source.filter(|source| *mean_bps <= source.rate_bps);
         }
         let Bounds { link, busy_ns, .. } = self.bounds;
-        let of_classes =
-            Tree { scenario: self.scenario, limits: &limits, link, busy_ns }.of(stream);
+        let tree = Tree { scenario: self.scenario, limits: &limits, link, busy_ns };
+        let gate = self.gated(|other| other == stream);
+        let gate = gate.or_else(|| tree.capped_class(stream).map(|class| self.class_gate(class)));
         let shorter = |classes: &TreeBounds| {
-            self.busy_period(stream).is_none_or(|busy| classes.delay_ns <= busy.delay_ns)
+            let busy = self.busy_period(stream).filter(|_| self.any_gate().is_none());
+            busy.is_none_or(|busy| classes.delay_ns <= busy.delay_ns)
         };
-        match of_classes.filter(shorter) {
+        match tree.of(stream).filter(shorter) {
             Some(bounds) => {
-                let theorem = "service curves of classes (Le Boudec and Thiran 2001)";
-                self.delay_of(stream, bounds, self.checks(theorem))
+                let mut checks =
+                    self.checks("service curves of classes (Le Boudec and Thiran 2001)");
+                checks.add("no-gates", gate);
+                self.delay_of(stream, bounds, checks)
             }
             None => self.any_order(stream, "its classes guarantee less than it offers"),
         }
@@ -346,9 +351,11 @@ impl Case<'_> {
             let detail =
                 format!("{why}; the offered load exceeds the link rate, or it is not known");
             checks.add("load", Some(FailedPremise { detail: detail.clone(), change: None }));
+            checks.add("no-gates", self.any_gate());
             return (no_bounds(detail), checks.verdict(""));
         };
         checks.add("load", None);
+        checks.add("no-gates", self.any_gate());
         self.delay_of(stream, bounds, checks)
     }
 
@@ -365,7 +372,7 @@ impl Case<'_> {
         Some(TreeBounds { guaranteed_bps: None, delay_ns, backlog_bytes })
     }
 
-    /// Checks the premises of a delay that no closed gate may lengthen.
+    /// Checks the premises of a delay, after those of its theorem.
     fn delay_of(
         &self,
         stream: usize,
@@ -373,12 +380,6 @@ impl Case<'_> {
         mut checks: Checks,
     ) -> (StreamBounds, Verdict) {
         let TreeBounds { guaranteed_bps, delay_ns, backlog_bytes } = bounds;
-        let class = self.scenario.classes.iter().find(|class| class.contract.is_limited());
-        let class = class.map(|class| {
-            let detail = format!("class `{}` has a rate cap", class.name);
-            FailedPremise::new(detail, format!("class `{}` without `max-rate`", class.name))
-        });
-        checks.add("no-gates", self.gated(|_| true).or(class));
         if deadlines::is_ordered_by_deadline(self.scenario, stream) {
             let of = &self.bounds.streams[stream];
             let start_ns = self.bounds.start_ns(delay_ns, stream);
@@ -530,6 +531,21 @@ impl Case<'_> {
         let gated = |other: &usize| self.bounds.streams[*other].gated && counts(*other);
         let stream = (0..self.bounds.streams.len()).find(gated)?;
         Some(deadlines::describe_gate(self.scenario, stream))
+    }
+
+    /// Describes a gated stream or class.
+    fn any_gate(&self) -> Option<FailedPremise> {
+        let limited = |class: &usize| self.scenario.classes[*class].contract.is_limited();
+        let class = (0..self.scenario.classes.len()).find(limited);
+        self.gated(|_| true).or_else(|| class.map(|class| self.class_gate(class)))
+    }
+
+    fn class_gate(&self, class: usize) -> FailedPremise {
+        let name = &self.scenario.classes[class].name;
+        FailedPremise::new(
+            format!("class `{name}` has a rate cap"),
+            format!("class `{name}` without `max-rate`"),
+        )
     }
 
     /// Checks by the bound on the backlog that the queue cannot overflow.

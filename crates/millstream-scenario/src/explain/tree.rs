@@ -6,7 +6,7 @@
 
 use millstream::Link;
 use millstream::bounds::{
-    Bounds, Guarantee, LatencyRate, ServiceCurve, Share, Source, StreamLimits,
+    Bounds, Guarantee, LatencyRate, Lead, ServiceCurve, Share, Source, StreamLimits,
 };
 
 use crate::scenario::{Scenario, SchedulerConfig};
@@ -49,17 +49,20 @@ impl Tree<'_> {
         let node = self.scenario.streams[stream].class;
         let Siblings { limits, at } = self.siblings(node, Child::Stream(stream));
         let class = self.service(node)?;
+        let largest = self.link.wire_bytes(limits[at].largest_bytes);
         // The limits do not have the entries of a table.
         let row = self.scheduler(node).discipline;
         let guarantee = row.guarantee.rate().filter(|_| row.share != Share::Entries);
-        if limits.iter().all(|of| !of.is_class)
-            && let Some(guarantee) = guarantee
+        if let Some(guarantee) = guarantee
+            && !limits.iter().any(|of| of.is_class || of.gated && guarantee.others_ungated)
+            && guarantee.lead != Lead::Unbounded
             && let Ok(own) = (guarantee.latency_rate)(&self.bounds(&limits), at)
         {
-            return Some(class.slowed(own, self.link.rate_bps));
+            let lead = if guarantee.lead == Lead::Packet { largest } else { 0 };
+            return Some(class.slowed(own.behind(lead), self.link.rate_bps));
         }
         let curve = self.child(node, Child::Stream(stream))?;
-        Some(curve.guarantee(self.link.wire_bytes(limits[at].largest_bytes)))
+        Some(curve.guarantee(largest))
     }
 
     /// Returns the bounds of a stream; `None` if its classes guarantee less than it offers.
@@ -83,7 +86,7 @@ impl Tree<'_> {
             return None;
         };
         let Siblings { limits, at } = self.siblings(node, Child::Stream(stream));
-        if limits.iter().any(|of| of.is_class) {
+        if limits.iter().any(|of| of.is_class || of.gated) {
             return None;
         }
         let class = self.service(node)?;
@@ -92,6 +95,18 @@ impl Tree<'_> {
         let delay_ns = own_ns.saturating_add(class.latency_ns);
         let backlog_bytes = source.burst_bytes.saturating_add(bytes_in(source.rate_bps, delay_ns));
         Some(TreeBounds { guaranteed_bps: None, delay_ns, backlog_bytes })
+    }
+
+    /// Returns the first class on the path of a stream that has a rate cap.
+    pub(super) fn capped_class(&self, stream: usize) -> Option<usize> {
+        let mut node = self.scenario.streams[stream].class;
+        while let Some(class) = node {
+            if self.scenario.classes[class].contract.is_limited() {
+                return Some(class);
+            }
+            node = self.scenario.classes[class].parent;
+        }
+        None
     }
 
     /// Returns the service of a class, or of the root.
@@ -119,6 +134,10 @@ impl Tree<'_> {
         let (mut rate_bps, mut bytes, mut in_service) = (0u64, 0u64, 0);
         for (_, other) in limits.iter().enumerate().filter(|(other, _)| *other != at) {
             if may_precede(other) {
+                // A gate may hold packets back for longer than a busy period.
+                if other.gated {
+                    return None;
+                }
                 // What waits already when the child's backlog begins is at most a busy period old.
                 let source = other.source?;
                 let waiting = bytes_in(source.rate_bps, self.busy_ns?);
@@ -148,20 +167,22 @@ impl Tree<'_> {
             Child::Stream(stream) => return self.limits[stream],
             Child::Class(class) => class,
         };
+        let contract = &self.scenario.classes[class].contract;
         let mut sum = Some(Source::default());
-        let (mut smallest, mut largest) = (u32::MAX, 0);
+        let (mut smallest, mut largest, mut gated) = (u32::MAX, 0, contract.is_limited());
         let below = (0..self.limits.len()).filter(|stream| self.is_below(*stream, class));
         for of in below.map(|stream| &self.limits[stream]) {
             smallest = smallest.min(of.smallest_bytes);
             largest = largest.max(of.largest_bytes);
+            gated |= of.gated;
             sum = sum.zip(of.source).map(|(sum, source)| Source {
                 rate_bps: sum.rate_bps.saturating_add(source.rate_bps),
                 burst_bytes: sum.burst_bytes.saturating_add(source.burst_bytes),
             });
         }
-        let contract = &self.scenario.classes[class].contract;
         StreamLimits {
             source: sum,
+            gated,
             is_class: true,
             ..StreamLimits::of(contract, smallest.min(largest), largest)
         }

@@ -33,9 +33,24 @@ pub struct RateGuarantee {
     pub clocked: bool,
     /// Computes the bound of one stream.
     pub latency_rate: fn(&Bounds<'_>, usize) -> Result<LatencyRate, NoPromise>,
+    /// How far a stream that becomes backlogged may be ahead of the clock.
+    pub lead: Lead,
     /// Computes the share of a child from any instant, for trees of classes; `None` if no proof is
     /// known.
     pub strict: Option<fn(&Bounds<'_>, usize) -> Option<StrictShare>>,
+}
+
+/// How far the tag of a stream that becomes backlogged may be ahead of the clock. On a link, time
+/// passes while the stream waits for the clock; the clock of a class stops while the class is
+/// empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lead {
+    /// Not at all: the stream starts anew.
+    None,
+    /// By its last packet.
+    Packet,
+    /// Without a limit.
+    Unbounded,
 }
 
 /// The guarantee of a discipline that serves a common queue, or several by precedence.

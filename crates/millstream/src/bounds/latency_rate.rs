@@ -53,6 +53,17 @@ impl LatencyRate {
         Some(after(delay_ns).min(after(self.latency_ns).saturating_add(self.carried_bytes)))
     }
 
+    /// Returns the guarantee of a stream that starts `bytes` ahead of the clock.
+    #[must_use]
+    pub fn behind(self, bytes: u64) -> Self {
+        let ns = ceil_ns(u128::from(bytes).checked_mul(BITS_NS), u128::from(self.rate_bps));
+        Self {
+            latency_ns: self.latency_ns.saturating_add(ns),
+            error_ns: self.error_ns.saturating_add_unsigned(ns),
+            ..self
+        }
+    }
+
     fn usable_rate(&self, source: Source) -> Option<u128> {
         (source.rate_bps <= self.rate_bps && self.rate_bps > 0).then_some(u128::from(self.rate_bps))
     }

@@ -49,7 +49,7 @@ impl ServiceCurve {
 
     /// Returns the guarantee of a child to which the class guarantees `own` while it has the whole
     /// link of `link_bps`. A class's clock stops while others are served, so the class divides its
-    /// service as it would divide the link.
+    /// service as it would divide the link, counted from when the child becomes backlogged.
     #[must_use]
     pub fn slowed(self, own: LatencyRate, link_bps: u64) -> LatencyRate {
         let (rate, link) = (u128::from(self.rate_bps.max(1)), u128::from(link_bps.max(1)));

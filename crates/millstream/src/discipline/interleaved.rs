@@ -9,7 +9,7 @@
 //! ```
 
 use super::{Activation, ByRank, Discipline, Head, Rank};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, round_robin};
+use crate::bounds::{Fairness, Guarantee, Lead, RateGuarantee, Share, round_robin};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::packet::StreamId;
@@ -32,6 +32,7 @@ pub(crate) const RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: false,
     latency_rate: |bounds, stream| round_robin::by_packets(bounds, stream, true),
+    lead: Lead::None,
     strict: None,
 };
 

@@ -12,7 +12,7 @@
 //! Source: Shreedhar and Varghese 1995; DRR-CA of the MinBW paper, section IV.
 
 use super::{Activation, ByTurn, Discipline, Head, Rank, TakesTurns, Turn};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, round_robin, strict};
+use crate::bounds::{Fairness, Guarantee, Lead, RateGuarantee, Share, round_robin, strict};
 use crate::catalogue::{DisciplineRow, TURNS};
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -55,6 +55,7 @@ pub(crate) const DRR_RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: false,
     latency_rate: round_robin::deficit,
+    lead: Lead::None,
     strict: Some(strict::deficit),
 };
 
@@ -64,6 +65,7 @@ pub(crate) const WRR_RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: false,
     latency_rate: |bounds, stream| round_robin::by_packets(bounds, stream, false),
+    lead: Lead::None,
     strict: None,
 };
 

@@ -12,7 +12,7 @@
 use core::marker::PhantomData;
 
 use super::{Activation, ByRank, Discipline, Head, Rank};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, fair, strict};
+use crate::bounds::{Fairness, Guarantee, Lead, RateGuarantee, Share, fair, strict};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -53,6 +53,7 @@ pub(crate) const SCFQ_RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: false,
     latency_rate: |bounds, stream| fair::self_clocked(bounds, stream, false),
+    lead: Lead::None,
     strict: None,
 };
 
@@ -62,6 +63,7 @@ pub(crate) const SFQ_RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: false,
     latency_rate: |bounds, stream| fair::self_clocked(bounds, stream, true),
+    lead: Lead::Packet,
     strict: Some(strict::start_time),
 };
 

@@ -10,7 +10,7 @@
 
 use super::wfq::FinishRank;
 use super::{Activation, ByRank, Discipline, Head, Stamp};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, fair};
+use crate::bounds::{Fairness, Guarantee, Lead, RateGuarantee, Share, fair};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -39,6 +39,7 @@ pub(crate) const RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: true,
     latency_rate: |bounds, stream| fair::clocked(bounds, stream, false),
+    lead: Lead::Unbounded,
     strict: None,
 };
 

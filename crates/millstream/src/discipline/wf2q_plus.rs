@@ -12,7 +12,7 @@
 
 use super::self_clocked::NearRank;
 use super::{Activation, ByVirtualStart, Discipline, Head, VirtualStart};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, fair, strict};
+use crate::bounds::{Fairness, Guarantee, Lead, RateGuarantee, Share, fair, strict};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -39,6 +39,7 @@ pub(crate) const RATE: RateGuarantee = RateGuarantee {
     others_ungated: false,
     clocked: true,
     latency_rate: |bounds, stream| fair::clocked(bounds, stream, true),
+    lead: Lead::Packet,
     strict: Some(strict::wf2q_plus),
 };
 

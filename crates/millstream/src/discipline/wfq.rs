@@ -15,7 +15,7 @@
 
 use super::gps::Gps;
 use super::{Activation, ByVirtualStart, Discipline, Head, Rank, Stamp, VirtualStart};
-use crate::bounds::{Fairness, Guarantee, RateGuarantee, Share, fair};
+use crate::bounds::{Fairness, Guarantee, Lead, RateGuarantee, Share, fair};
 use crate::catalogue::DisciplineRow;
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
@@ -56,6 +56,7 @@ pub(crate) const WFQ_RATE: RateGuarantee = RateGuarantee {
     others_ungated: true,
     clocked: true,
     latency_rate: |bounds, stream| fair::clocked(bounds, stream, false),
+    lead: Lead::Unbounded,
     strict: None,
 };
 
@@ -65,6 +66,7 @@ pub(crate) const WF2Q_RATE: RateGuarantee = RateGuarantee {
     others_ungated: true,
     clocked: true,
     latency_rate: |bounds, stream| fair::clocked(bounds, stream, false),
+    lead: Lead::Packet,
     strict: None,
 };
 

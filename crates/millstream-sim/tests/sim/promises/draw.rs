@@ -87,6 +87,9 @@ impl Draw {
             if class > 1 && self.once_in(2) {
                 text.push_str("parent = \"c0\"\n");
             }
+            if self.once_in(12) {
+                let _ = writeln!(text, "max-rate = \"{} bps\"", rate_bps / (1 + self.below(6)));
+            }
         }
         let streams = classes + self.below(4);
         for stream in 0..streams {
@@ -109,6 +112,9 @@ impl Draw {
                 100 + self.below(3_000),
                 self.below(2_000),
             );
+            if self.once_in(8) {
+                let _ = writeln!(text, "max-rate = \"{} bps\"", rate_bps / (1 + self.below(12)));
+            }
         }
         text
     }
