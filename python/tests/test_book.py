@@ -29,6 +29,11 @@ ELSEWHERE = {
     "tcpdump": "a network interface",
     "scripts/c-library.sh": "scripts/test-c-library.sh",
     "cc -std=c11": "scripts/test-c-library.sh",
+    "scripts/bufferbloat.sh": "a virtual machine",
+    "sudo millstream attach": "scripts/kernel.sh",
+    "sudo millstream detach": "scripts/kernel.sh",
+    "millstream attach": "scripts/kernel.sh",
+    "nft add": "scripts/kernel.sh",
 }
 
 

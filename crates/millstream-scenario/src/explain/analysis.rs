@@ -129,9 +129,9 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u6
             let all = rates.iter().all(Option::is_some);
             let bucket = |(at, rate): (usize, Option<LatencyRate>)| match rate {
                 Some(rate) if all => rate.rate_bps,
-                // As little as it needs, for the classes below its own.
+                // As little as they need, for the streams that they precede.
                 Some(rate) => rate.rate_bps.min(even[at].max(means[at])),
-                None => even[at],
+                None => even[at].max(means[at]),
             };
             rates.into_iter().enumerate().map(bucket).collect()
         }

@@ -68,19 +68,39 @@ impl Tree<'_> {
     /// Returns the bounds of a stream; `None` if its classes guarantee less than it offers.
     pub(super) fn of(&self, stream: usize) -> Option<TreeBounds> {
         let source = self.limits[stream].source?;
-        if let Some(bounds) = self.in_order(stream, source) {
-            return Some(bounds);
-        }
-        let rate = self.rate(stream)?;
-        Some(TreeBounds {
-            guaranteed_bps: Some(rate.rate_bps),
-            delay_ns: rate.delay_ns(source)?,
-            backlog_bytes: rate.backlog_bytes(source)?,
-        })
+        let in_order = self.in_order_ns(stream).or_else(|| self.busy_ns_of_class(stream));
+        let in_order = in_order.map(|delay_ns| TreeBounds {
+            guaranteed_bps: None,
+            delay_ns,
+            backlog_bytes: source.burst_bytes.saturating_add(bytes_in(source.rate_bps, delay_ns)),
+        });
+        let rate = self.rate(stream).and_then(|rate| {
+            Some(TreeBounds {
+                guaranteed_bps: Some(rate.rate_bps),
+                delay_ns: rate.delay_ns(source)?,
+                backlog_bytes: rate.backlog_bytes(source)?,
+            })
+        });
+        in_order.into_iter().chain(rate).min_by_key(|bounds| bounds.delay_ns)
     }
 
-    /// Returns the bounds of a stream whose class serves a common queue, or several by precedence.
-    fn in_order(&self, stream: usize, source: Source) -> Option<TreeBounds> {
+    /// Returns the longest busy period of a stream's class, in which each of its packets leaves,
+    /// ns.
+    fn busy_ns_of_class(&self, stream: usize) -> Option<u64> {
+        let node = self.scenario.streams[stream].class;
+        let Siblings { limits, .. } = self.siblings(node, Child::Stream(stream));
+        let (mut rate_bps, mut bytes) = (0u64, 0u64);
+        for of in limits {
+            let source = of.source.filter(|_| !of.gated)?;
+            rate_bps = rate_bps.saturating_add(source.rate_bps);
+            bytes = bytes.saturating_add(source.burst_bytes);
+        }
+        Some(self.service(node)?.remainder(rate_bps, bytes)?.latency_ns)
+    }
+
+    /// Returns the delay of a stream whose class serves a common queue, or several by precedence,
+    /// ns.
+    fn in_order_ns(&self, stream: usize) -> Option<u64> {
         let node = self.scenario.streams[stream].class;
         let Guarantee::Delay(guarantee) = self.scheduler(node).discipline.guarantee else {
             return None;
@@ -92,9 +112,7 @@ impl Tree<'_> {
         let class = self.service(node)?;
         let link = Link { rate_bps: class.rate_bps, ..self.link };
         let own_ns = (guarantee.delay_ns)(&Bounds::new(link, &limits), at)?;
-        let delay_ns = own_ns.saturating_add(class.latency_ns);
-        let backlog_bytes = source.burst_bytes.saturating_add(bytes_in(source.rate_bps, delay_ns));
-        Some(TreeBounds { guaranteed_bps: None, delay_ns, backlog_bytes })
+        Some(own_ns.saturating_add(class.latency_ns))
     }
 
     /// Returns the first class on the path of a stream that has a rate cap.

@@ -26,8 +26,9 @@ pub enum Guarantee {
 pub struct RateGuarantee {
     /// The theorem and its source.
     pub theorem: &'static str,
-    /// `true` if gates of other streams break the guarantee, too: a stream can be served ahead of
-    /// the fluid and then meet a closed gate. The fluid skips it and runs ahead of the link.
+    /// `true` if gates of other streams break the guarantee, too. WFQ, WF²Q: a stream can be served
+    /// ahead of the fluid and then meet a closed gate; the fluid skips it and runs ahead of the
+    /// link. SFQ: while the link idles and closed gates hold packets, the clock stops.
     pub others_ungated: bool,
     /// `true` if the discipline has a clock that advances with time rather than with service.
     pub clocked: bool,

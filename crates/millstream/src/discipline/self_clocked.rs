@@ -60,7 +60,7 @@ pub(crate) const SCFQ_RATE: RateGuarantee = RateGuarantee {
 /// The guarantee of SFQ.
 pub(crate) const SFQ_RATE: RateGuarantee = RateGuarantee {
     theorem: "SFQ (Goyal, Vin and Cheng 1996)",
-    others_ungated: false,
+    others_ungated: true,
     clocked: false,
     latency_rate: |bounds, stream| fair::self_clocked(bounds, stream, true),
     lead: Lead::Packet,

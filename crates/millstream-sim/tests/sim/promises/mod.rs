@@ -245,6 +245,40 @@ fn a_promise_is_broken_where_a_premise_is_not_checked() {
     }
 }
 
+/// A cap holds packets of `s2` while the link idles, so the clock of SFQ stops and `s0` stays ahead
+/// of it by a packet: it waits for longer than 85,041 ns, its bound without caps.
+#[test]
+fn sfq_promises_nothing_beside_a_capped_stream() {
+    let text = r#"
+        [scenario]
+        duration = "3895520 ns"
+        [link]
+        rate = "100 Mbit/s"
+        [scheduler]
+        discipline = "sfq"
+        [[stream]]
+        name = "s0"
+        weight = 2
+        source = { kind = "cbr", bytes = 502, interval = "191499 ns" }
+        [[stream]]
+        name = "s1"
+        weight = 4
+        source = { kind = "cbr", bytes = 502, interval = "99043 ns" }
+        [[stream]]
+        name = "s2"
+        weight = 2
+        queue = 1
+        max-rate = "33333333 bit/s"
+        source = { kind = "cbr", bytes = 59, interval = "4720 ns" }
+    "#;
+    let scenario = Scenario::parse("known", text, Path::new("")).unwrap();
+    let explanation = explain(&scenario, 1_000_000).unwrap();
+    assert_eq!(explanation.streams[0].verdict.answer, Answer::NotKnown, "{explanation:#?}");
+    let assumed = explain_assuming(&scenario, 1_000_000, Some("no-gates")).unwrap();
+    assert_eq!(assumed.streams[0].bounds.worst_delay_ns, Some(85_041));
+    assert_eq!(run(&scenario)[0].worst_delay_ns, 87_283);
+}
+
 /// Counterexamples that few draws find: without one premise of a window theorem, windows are
 /// violated.
 #[test]
