@@ -68,6 +68,24 @@ pub struct Source {
     pub burst_bytes: u64,
 }
 
+impl Source {
+    /// Returns the most bytes that arrive in `ns`, rounded up and saturating.
+    #[must_use]
+    pub fn bytes_in(self, ns: u64) -> u64 {
+        let more = exact::ratio_up(u128::from(self.rate_bps) * u128::from(ns), BITS_NS);
+        self.burst_bytes.saturating_add(more)
+    }
+
+    /// Returns the token bucket of both streams together, saturating.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            rate_bps: self.rate_bps.saturating_add(other.rate_bps),
+            burst_bytes: self.burst_bytes.saturating_add(other.burst_bytes),
+        }
+    }
+}
+
 /// The attributes of a stream that bounds use; each bound states what it reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLimits {
@@ -93,7 +111,7 @@ pub struct StreamLimits {
     pub queue: Option<u32>,
     /// `true` if a rate cap or a lack of credits can make the stream ineligible.
     pub gated: bool,
-    /// `true` for a class, whose head has an estimated length.
+    /// `true` for a class: the length of its head is an estimate.
     pub is_class: bool,
     /// The token bucket; `None` if the stream may send without limit.
     pub source: Option<Source>,

@@ -15,9 +15,9 @@ use serde::Serialize;
 use super::deadlines::{self, Proof};
 use super::network;
 use super::offered::{Offered, OfferedLoads};
-use super::tree::{self, Tree, TreeBounds};
+use super::tree::{Tree, TreeBounds};
 use super::verdict::{Answer, Checks, FailedPremise, Verdict};
-use crate::scenario::{Scenario, SchedulerConfig};
+use crate::scenario::{Class, Scenario, SchedulerConfig};
 
 /// The guarantee of one stream.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -123,7 +123,7 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u6
         Theory::Tree => {
             let means = means(read, span_ns);
             let even = even_rates(&bounds, &means);
-            let tree = Tree { scenario, limits: &limits, link: bounds.link, busy_ns: None };
+            let tree = Tree::new(scenario, &limits, bounds.link, None);
             // Without sources, only classes with shares guarantee rates.
             let rates: Vec<_> = (0..limits.len()).map(|stream| tree.rate(stream)).collect();
             let all = rates.iter().all(Option::is_some);
@@ -135,9 +135,8 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u6
             };
             rates.into_iter().enumerate().map(bucket).collect()
         }
-        Theory::Delay(_) | Theory::Deadlines | Theory::NoBounds(_) => {
-            even_rates(&bounds, &means(read, span_ns))
-        }
+        Theory::Delay(_) => even_rates(&bounds, &means(read, span_ns)),
+        Theory::Deadlines | Theory::NoBounds(_) => vec![0; limits.len()],
     }
 }
 
@@ -168,10 +167,16 @@ pub(super) struct StreamAnalysis {
 /// The inputs of all guarantees.
 struct Case<'a> {
     scenario: &'a Scenario,
+    read: &'a OfferedLoads,
     bounds: Bounds<'a>,
     /// The mean offered rates, bits/s.
     means: Vec<u64>,
-    complete: bool,
+    /// The longest busy period, ns; `None` if the load is not known or exceeds the link's rate, or
+    /// the link is not work-conserving.
+    busy_ns: Option<u64>,
+    /// A stream or class with a rate cap or credits.
+    any_gate: Option<FailedPremise>,
+    tree: Option<Tree<'a>>,
     assumed: Option<&'static str>,
 }
 
@@ -193,8 +198,23 @@ pub(super) fn analyse(
     let bounds =
         Bounds { busy_ns: busy_ns(scenario, read), ..Bounds::new(link(scenario), &limits) };
     let means = means(read, span_ns);
-    let case = Case { scenario, bounds, means, complete: read.complete, assumed };
     let theory = theory(scenario);
+    let tree = matches!(theory, Theory::Tree).then(|| {
+        let mut limits = limits.clone();
+        for (of, mean_bps) in limits.iter_mut().zip(&means) {
+            of.source = of.source.filter(|source| *mean_bps <= source.rate_bps);
+        }
+        Tree::new(scenario, &limits, bounds.link, bounds.busy_ns)
+    });
+    let load: u128 = means.iter().map(|mean| u128::from(*mean)).sum();
+    let is_bounded = load <= u128::from(bounds.effective_rate_bps());
+    let rounds = scenario.scheduler.structure == StructureName::Hilq;
+    let busy_ns = bounds.busy_ns.filter(|_| is_bounded && !rounds);
+    let any_gate = (0..limits.len())
+        .find(|stream| limits[*stream].gated)
+        .map(|stream| deadlines::describe_gate(scenario, stream))
+        .or_else(|| scenario.classes.iter().find_map(class_gate));
+    let case = Case { scenario, read, bounds, means, busy_ns, any_gate, tree, assumed };
     let proof = matches!(theory, Theory::Deadlines)
         .then(|| deadlines::prove(scenario, &case.bounds, |theorem| case.checks(theorem)))
         .flatten();
@@ -202,6 +222,17 @@ pub(super) fn analyse(
     (0..limits.len())
         .map(|stream| case.analyse_stream(&theory, proof.as_ref(), overload, stream))
         .collect()
+}
+
+/// Describes the rate cap of a class, if it has one.
+fn class_gate(class: &Class) -> Option<FailedPremise> {
+    let name = &class.name;
+    class.contract.is_limited().then(|| {
+        FailedPremise::new(
+            format!("class `{name}` has a rate cap"),
+            format!("class `{name}` without `max-rate`"),
+        )
+    })
 }
 
 fn no_bounds(why: impl Into<String>) -> StreamBounds {
@@ -276,17 +307,12 @@ impl Case<'_> {
             }
             Theory::Delay(guarantee) => self.delay_bounds(guarantee, stream),
             Theory::Deadlines => {
-                let proved = proof.map(|proof| self.deadlines(stream, proof));
-                match proved.filter(|(_, verdict)| verdict.answer == Answer::Guaranteed) {
-                    Some(proved) => proved,
-                    None => {
-                        let busy = self.any_order(stream, NO_BOUNDS);
-                        let keeps = busy.1.answer == Answer::Guaranteed;
-                        match proof {
-                            Some(proof) if !keeps => self.deadlines(stream, proof),
-                            _ => busy,
-                        }
-                    }
+                let holds = |of: &(_, Verdict)| of.1.answer == Answer::Guaranteed;
+                let busy = || self.any_order(stream, NO_BOUNDS);
+                match proof.map(|proof| self.deadlines(stream, proof)) {
+                    None => busy(),
+                    Some(proved) if holds(&proved) => proved,
+                    Some(unproved) => Some(busy()).filter(holds).unwrap_or(unproved),
                 }
             }
             Theory::Tree => self.in_tree(stream),
@@ -320,56 +346,39 @@ impl Case<'_> {
     /// Returns the bounds of a stream in a tree: those of its classes or of the busy period,
     /// whichever are shorter.
     fn in_tree(&self, stream: usize) -> (StreamBounds, Verdict) {
-        let mut limits = self.bounds.streams.to_vec();
-        for (of, mean_bps) in limits.iter_mut().zip(&self.means) {
-            of.source = of.source.filter(|source| *mean_bps <= source.rate_bps);
-        }
-        let Bounds { link, busy_ns, .. } = self.bounds;
-        let tree = Tree { scenario: self.scenario, limits: &limits, link, busy_ns };
-        let gate = self.gated(|other| other == stream);
-        let gate = gate.or_else(|| tree.capped_class(stream).map(|class| self.class_gate(class)));
-        let shorter = |classes: &TreeBounds| {
-            let busy = self.busy_period(stream).filter(|_| self.any_gate().is_none());
-            busy.is_none_or(|busy| classes.delay_ns <= busy.delay_ns)
+        let busy_ns = self.busy_ns.filter(|_| self.any_gate.is_none());
+        let shorter = |of: &TreeBounds| busy_ns.is_none_or(|busy_ns| of.delay_ns <= busy_ns);
+        let of_classes = self.tree.as_ref().and_then(|tree| tree.of(stream)).filter(shorter);
+        let Some(bounds) = of_classes else {
+            return self.any_order(stream, "its classes guarantee less than it offers");
         };
-        match tree.of(stream).filter(shorter) {
-            Some(bounds) => {
-                let mut checks =
-                    self.checks("service curves of classes (Le Boudec and Thiran 2001)");
-                checks.add("no-gates", gate);
-                self.delay_of(stream, bounds, checks)
-            }
-            None => self.any_order(stream, "its classes guarantee less than it offers"),
-        }
-    }
-
-    /// Returns the bounds of a stream under any discipline. If there are none, the reason is `why`
-    /// and that the load is not bounded.
-    fn any_order(&self, stream: usize, why: &str) -> (StreamBounds, Verdict) {
-        let mut checks = self.checks("the busy period of a work-conserving link (Cruz 1991)");
-        let Some(bounds) = self.busy_period(stream) else {
-            let detail =
-                format!("{why}; the offered load exceeds the link rate, or it is not known");
-            checks.add("load", Some(FailedPremise { detail: detail.clone(), change: None }));
-            checks.add("no-gates", self.any_gate());
-            return (no_bounds(detail), checks.verdict(""));
-        };
-        checks.add("load", None);
-        checks.add("no-gates", self.any_gate());
+        let mut checks = self.checks("service curves of classes (Le Boudec and Thiran 2001)");
+        let gate = self.gated(|other| other == stream).or_else(|| self.gate_above(stream));
+        checks.add("no-gates", gate);
         self.delay_of(stream, bounds, checks)
     }
 
-    /// Returns the bounds by the longest busy period: every packet leaves in that in which it
-    /// arrives. `None` if the load exceeds the link's rate or is not known.
-    fn busy_period(&self, stream: usize) -> Option<TreeBounds> {
-        let load: u128 = self.means.iter().map(|mean| u128::from(*mean)).sum();
-        let is_bounded = load <= u128::from(self.bounds.effective_rate_bps());
-        let rounds = self.scenario.scheduler.structure == StructureName::Hilq;
-        let delay_ns = self.bounds.busy_ns.filter(|_| is_bounded && !rounds)?;
-        let source = self.bounds.streams[stream].source?;
-        let backlog_bytes =
-            source.burst_bytes.saturating_add(tree::bytes_in(source.rate_bps, delay_ns));
-        Some(TreeBounds { guaranteed_bps: None, delay_ns, backlog_bytes })
+    /// Describes the first class above a stream that has a rate cap.
+    fn gate_above(&self, stream: usize) -> Option<FailedPremise> {
+        let class = |class: Option<usize>| class.map(|at| &self.scenario.classes[at]);
+        let first = class(self.scenario.streams[stream].class);
+        std::iter::successors(first, |of| class(of.parent)).find_map(class_gate)
+    }
+
+    /// Returns the bounds of a stream under any discipline: every packet leaves in the busy period
+    /// in which it arrives. If there are none, the reason is `why` and that the load is not
+    /// bounded.
+    fn any_order(&self, stream: usize, why: &str) -> (StreamBounds, Verdict) {
+        let mut checks = self.checks("the busy period of a work-conserving link (Cruz 1991)");
+        let detail =
+            || format!("{why}; the offered load exceeds the link rate, or it is not known");
+        let unknown = self.busy_ns.is_none();
+        checks.add("load", unknown.then(|| FailedPremise { detail: detail(), change: None }));
+        checks.add("no-gates", self.any_gate.clone());
+        let Some(delay_ns) = self.busy_ns else { return (no_bounds(detail()), checks.verdict("")) };
+        let backlog_bytes = self.read.streams[stream].busy_bytes;
+        let bounds = TreeBounds { guaranteed_bps: None, delay_ns, backlog_bytes };
+        self.delay_of(stream, bounds, checks)
     }
 
     /// Checks the premises of a delay, after those of its theorem.
@@ -421,7 +430,7 @@ impl Case<'_> {
     fn checks(&self, theorem: &str) -> Checks {
         let mut checks = Checks::new(theorem, self.assumed);
         let partly = || FailedPremise::new("not all arrivals were read", "a shorter `duration`");
-        checks.add("all-arrivals-read", (!self.complete).then(partly));
+        checks.add("all-arrivals-read", (!self.read.complete).then(partly));
         let card = || {
             let detail = "the end-system card delays arrivals and counts deadlines in decisions";
             FailedPremise::new(detail, "realisation = \"core\"")
@@ -515,12 +524,10 @@ impl Case<'_> {
         );
         checks.add("no-gates", self.gated(before));
         let Some((delay_ns, source)) = bound else { return (no_bounds(why), checks.verdict("")) };
-        let meanwhile = u128::from(source.rate_bps) * u128::from(delay_ns);
-        let meanwhile = u64::try_from(meanwhile.div_ceil(8_000_000_000)).unwrap_or(u64::MAX);
         let stream_bounds = StreamBounds {
             guaranteed_bps: None,
             worst_delay_ns: Some(delay_ns),
-            worst_backlog_bytes: Some(source.burst_bytes.saturating_add(meanwhile)),
+            worst_backlog_bytes: Some(source.bytes_in(delay_ns)),
             no_promise: None,
         };
         self.check_queue_limit(stream_bounds, checks, stream)
@@ -531,21 +538,6 @@ impl Case<'_> {
         let gated = |other: &usize| self.bounds.streams[*other].gated && counts(*other);
         let stream = (0..self.bounds.streams.len()).find(gated)?;
         Some(deadlines::describe_gate(self.scenario, stream))
-    }
-
-    /// Describes a gated stream or class.
-    fn any_gate(&self) -> Option<FailedPremise> {
-        let limited = |class: &usize| self.scenario.classes[*class].contract.is_limited();
-        let class = (0..self.scenario.classes.len()).find(limited);
-        self.gated(|_| true).or_else(|| class.map(|class| self.class_gate(class)))
-    }
-
-    fn class_gate(&self, class: usize) -> FailedPremise {
-        let name = &self.scenario.classes[class].name;
-        FailedPremise::new(
-            format!("class `{name}` has a rate cap"),
-            format!("class `{name}` without `max-rate`"),
-        )
     }
 
     /// Checks by the bound on the backlog that the queue cannot overflow.

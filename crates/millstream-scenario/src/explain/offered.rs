@@ -26,6 +26,12 @@ pub(super) struct Offered {
     /// The level of the bucket at the last arrival, in byte × ns × bits/s.
     level: u128,
     most: u128,
+    /// The beginning of the link's busy period at the last arrival, ns, and the bytes since then on
+    /// the wire.
+    busy_from_ns: u64,
+    bytes_since: u64,
+    /// The most bytes in one busy period, on the wire.
+    pub(super) busy_bytes: u64,
 }
 
 /// The load of all sources.
@@ -40,7 +46,8 @@ pub(super) struct OfferedLoads {
 }
 
 impl Offered {
-    fn count(&mut self, time_ns: u64, bytes: u32, link: &Link) {
+    /// Counts a packet in the busy period of the link that began at `busy_from_ns`.
+    fn count(&mut self, time_ns: u64, bytes: u32, link: &Link, busy_from_ns: u64) {
         self.smallest_bytes =
             if self.packets == 0 { bytes } else { self.smallest_bytes.min(bytes) };
         self.largest_bytes = self.largest_bytes.max(bytes);
@@ -55,6 +62,11 @@ impl Offered {
         self.level = self.level.saturating_sub(drained) + u128::from(wire_bytes) * SCALE;
         self.most = self.most.max(self.level);
         self.last_ns = time_ns;
+        if self.busy_from_ns < busy_from_ns {
+            (self.busy_from_ns, self.bytes_since) = (busy_from_ns, 0);
+        }
+        self.bytes_since = self.bytes_since.saturating_add(wire_bytes);
+        self.busy_bytes = self.busy_bytes.max(self.bytes_since);
     }
 
     /// Returns the least burst with which all packets fit the bucket, bytes on the wire.
@@ -95,10 +107,11 @@ impl OfferedLoads {
                 complete = true;
                 break;
             };
-            streams[arrival.stream as usize].count(arrival.time_ns, arrival.bytes, &scenario.link);
             if arrival.time_ns > free_ns {
                 (busy_from_ns, free_ns) = (arrival.time_ns, arrival.time_ns);
             }
+            let of = &mut streams[arrival.stream as usize];
+            of.count(arrival.time_ns, arrival.bytes, &scenario.link, busy_from_ns);
             let transmission_ns = scenario.link.transmission_ns(arrival.bytes);
             free_ns = free_ns.saturating_add(transmission_ns);
             busy_ns = busy_ns.max(free_ns - busy_from_ns);

@@ -9,14 +9,7 @@ use millstream::bounds::{
     Bounds, Guarantee, LatencyRate, Lead, ServiceCurve, Share, Source, StreamLimits,
 };
 
-use crate::scenario::{Scenario, SchedulerConfig};
-
-/// A child of a class.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Child {
-    Class(usize),
-    Stream(usize),
-}
+use crate::scenario::{Class, Scenario, SchedulerConfig};
 
 /// The bounds of a stream in a tree.
 pub(super) struct TreeBounds {
@@ -26,53 +19,96 @@ pub(super) struct TreeBounds {
     pub(super) backlog_bytes: u64,
 }
 
-/// A tree of classes with the limits of its streams.
+/// A tree of classes.
 pub(super) struct Tree<'a> {
-    pub(super) scenario: &'a Scenario,
-    /// A stream without a source may send without limit.
-    pub(super) limits: &'a [StreamLimits],
-    pub(super) link: Link,
-    /// The longest busy period of the link, ns; `None` if unknown.
-    pub(super) busy_ns: Option<u64>,
+    link: Link,
+    busy_ns: Option<u64>,
+    /// The root, then the classes.
+    nodes: Vec<Node<'a>>,
+    /// The place of each stream.
+    places: Vec<Place>,
 }
 
-/// The children of a class with their limits, and the place of one of them.
-struct Siblings {
-    limits: Vec<StreamLimits>,
-    at: usize,
+/// The root or a class.
+struct Node<'a> {
+    scheduler: &'a SchedulerConfig,
+    children: Vec<StreamLimits>,
+    /// `None` if no service is guaranteed.
+    service: Option<ServiceCurve>,
 }
 
-impl Tree<'_> {
+/// A position among the children of a node.
+#[derive(Clone, Copy)]
+struct Place {
+    node: usize,
+    child: usize,
+}
+
+impl<'a> Tree<'a> {
+    /// Returns the tree of a scenario. A stream without a source may send without limit. `busy_ns`
+    /// is the longest busy period of the link; `None` if unknown.
+    pub(super) fn new(
+        scenario: &'a Scenario,
+        streams: &[StreamLimits],
+        link: Link,
+        busy_ns: Option<u64>,
+    ) -> Self {
+        let root = Bounds { busy_ns, ..Bounds::new(link, streams) };
+        let root = ServiceCurve { rate_bps: root.effective_rate_bps(), latency_ns: 0 };
+        let schedulers = scenario.classes.iter().map(|class| &class.scheduler);
+        let node = |scheduler| Node { scheduler, children: Vec::new(), service: None };
+        let nodes = std::iter::once(&scenario.scheduler).chain(schedulers).map(node).collect();
+        let mut tree = Self { link, busy_ns, nodes, places: Vec::new() };
+        let of_classes = limits_of_classes(scenario, streams);
+        let parents = scenario.classes.iter().map(|class| class.parent);
+        let classes: Vec<_> =
+            parents.zip(&of_classes).map(|(parent, of)| tree.push(parent, of)).collect();
+        let parents = scenario.streams.iter().map(|stream| stream.class);
+        tree.places = parents.zip(streams).map(|(parent, of)| tree.push(parent, of)).collect();
+        tree.nodes[0].service = Some(root);
+        // Parents come before their children.
+        for (class, place) in classes.into_iter().enumerate() {
+            tree.nodes[1 + class].service = tree.service(place);
+        }
+        tree
+    }
+
+    fn push(&mut self, parent: Option<usize>, of: &StreamLimits) -> Place {
+        let node = parent.map_or(0, |class| 1 + class);
+        let children = &mut self.nodes[node].children;
+        children.push(*of);
+        Place { node, child: children.len() - 1 }
+    }
+
     /// Returns the guaranteed rate of a stream, whatever others send; `None` if a class on its path
     /// does not guarantee shares.
     pub(super) fn rate(&self, stream: usize) -> Option<LatencyRate> {
-        let node = self.scenario.streams[stream].class;
-        let Siblings { limits, at } = self.siblings(node, Child::Stream(stream));
-        let class = self.service(node)?;
-        let largest = self.link.wire_bytes(limits[at].largest_bytes);
+        let place = self.places[stream];
+        let Node { scheduler, children, service } = &self.nodes[place.node];
+        let largest = self.link.wire_bytes(children[place.child].largest_bytes);
         // The limits do not have the entries of a table.
-        let row = self.scheduler(node).discipline;
+        let row = scheduler.discipline;
         let guarantee = row.guarantee.rate().filter(|_| row.share != Share::Entries);
         if let Some(guarantee) = guarantee
-            && !limits.iter().any(|of| of.is_class || of.gated && guarantee.others_ungated)
+            && !children.iter().any(|of| of.is_class || of.gated && guarantee.others_ungated)
             && guarantee.lead != Lead::Unbounded
-            && let Ok(own) = (guarantee.latency_rate)(&self.bounds(&limits), at)
+            && let Ok(own) = (guarantee.latency_rate)(&self.bounds(children), place.child)
         {
             let lead = if guarantee.lead == Lead::Packet { largest } else { 0 };
-            return Some(class.slowed(own.behind(lead), self.link.rate_bps));
+            return Some((*service)?.slowed(own.behind(lead), self.link.rate_bps));
         }
-        let curve = self.child(node, Child::Stream(stream))?;
-        Some(curve.guarantee(largest))
+        Some(self.service(place)?.guarantee(largest))
     }
 
     /// Returns the bounds of a stream; `None` if its classes guarantee less than it offers.
     pub(super) fn of(&self, stream: usize) -> Option<TreeBounds> {
-        let source = self.limits[stream].source?;
-        let in_order = self.in_order_ns(stream).or_else(|| self.busy_ns_of_class(stream));
+        let place = self.places[stream];
+        let source = self.nodes[place.node].children[place.child].source?;
+        let in_order = self.in_order_ns(place).or_else(|| self.busy_ns_of_class(place));
         let in_order = in_order.map(|delay_ns| TreeBounds {
             guaranteed_bps: None,
             delay_ns,
-            backlog_bytes: source.burst_bytes.saturating_add(bytes_in(source.rate_bps, delay_ns)),
+            backlog_bytes: source.bytes_in(delay_ns),
         });
         let rate = self.rate(stream).and_then(|rate| {
             Some(TreeBounds {
@@ -84,150 +120,87 @@ impl Tree<'_> {
         in_order.into_iter().chain(rate).min_by_key(|bounds| bounds.delay_ns)
     }
 
-    /// Returns the longest busy period of a stream's class, in which each of its packets leaves,
-    /// ns.
-    fn busy_ns_of_class(&self, stream: usize) -> Option<u64> {
-        let node = self.scenario.streams[stream].class;
-        let Siblings { limits, .. } = self.siblings(node, Child::Stream(stream));
-        let (mut rate_bps, mut bytes) = (0u64, 0u64);
-        for of in limits {
-            let source = of.source.filter(|_| !of.gated)?;
-            rate_bps = rate_bps.saturating_add(source.rate_bps);
-            bytes = bytes.saturating_add(source.burst_bytes);
+    /// Returns the longest busy period of a stream's class, ns: each of its packets leaves in one.
+    fn busy_ns_of_class(&self, place: Place) -> Option<u64> {
+        let Node { children, service, .. } = &self.nodes[place.node];
+        let mut all = Source::default();
+        for of in children {
+            all = all.plus(of.source.filter(|_| !of.gated)?);
         }
-        Some(self.service(node)?.remainder(rate_bps, bytes)?.latency_ns)
+        Some((*service)?.remainder(all)?.latency_ns)
     }
 
-    /// Returns the delay of a stream whose class serves a common queue, or several by precedence,
-    /// ns.
-    fn in_order_ns(&self, stream: usize) -> Option<u64> {
-        let node = self.scenario.streams[stream].class;
-        let Guarantee::Delay(guarantee) = self.scheduler(node).discipline.guarantee else {
-            return None;
-        };
-        let Siblings { limits, at } = self.siblings(node, Child::Stream(stream));
-        if limits.iter().any(|of| of.is_class || of.gated) {
+    /// Returns the delay under FIFO or static priority in a class of streams alone, ns.
+    fn in_order_ns(&self, place: Place) -> Option<u64> {
+        let Node { scheduler, children, service } = &self.nodes[place.node];
+        let Guarantee::Delay(guarantee) = scheduler.discipline.guarantee else { return None };
+        if children.iter().any(|of| of.is_class || of.gated) {
             return None;
         }
-        let class = self.service(node)?;
+        let class = (*service)?;
         let link = Link { rate_bps: class.rate_bps, ..self.link };
-        let own_ns = (guarantee.delay_ns)(&Bounds::new(link, &limits), at)?;
+        let own_ns = (guarantee.delay_ns)(&Bounds::new(link, children), place.child)?;
         Some(own_ns.saturating_add(class.latency_ns))
     }
 
-    /// Returns the first class on the path of a stream that has a rate cap.
-    pub(super) fn capped_class(&self, stream: usize) -> Option<usize> {
-        let mut node = self.scenario.streams[stream].class;
-        while let Some(class) = node {
-            if self.scenario.classes[class].contract.is_limited() {
-                return Some(class);
-            }
-            node = self.scenario.classes[class].parent;
-        }
-        None
-    }
-
-    /// Returns the service of a class, or of the root.
-    fn service(&self, node: Option<usize>) -> Option<ServiceCurve> {
-        let Some(class) = node else {
-            let rate_bps = self.bounds(self.limits).effective_rate_bps();
-            return Some(ServiceCurve { rate_bps, latency_ns: 0 });
-        };
-        self.child(self.scenario.classes[class].parent, Child::Class(class))
-    }
-
-    /// Returns the service of a child of `node`.
-    fn child(&self, node: Option<usize>, child: Child) -> Option<ServiceCurve> {
-        let class = self.service(node)?;
-        let Siblings { limits, at } = self.siblings(node, child);
-        let guarantee = self.scheduler(node).discipline.guarantee;
+    /// Returns the service of a child.
+    fn service(&self, place: Place) -> Option<ServiceCurve> {
+        let Node { scheduler, children, service } = &self.nodes[place.node];
+        let class = (*service)?;
+        let guarantee = scheduler.discipline.guarantee;
         let strict = guarantee.rate().and_then(|guarantee| guarantee.strict);
-        if let Some(share) = strict.and_then(|strict| strict(&self.bounds(&limits), at)) {
+        if let Some(share) = strict.and_then(|strict| strict(&self.bounds(children), place.child)) {
             return class.share(share);
         }
         let may_precede = |other: &StreamLimits| match guarantee {
-            Guarantee::Delay(guarantee) => (guarantee.may_precede)(&limits[at], other),
+            Guarantee::Delay(of) => (of.may_precede)(&children[place.child], other),
             _ => true,
         };
-        let (mut rate_bps, mut bytes, mut in_service) = (0u64, 0u64, 0);
-        for (_, other) in limits.iter().enumerate().filter(|(other, _)| *other != at) {
+        let (mut before, mut in_service) = (Source::default(), 0);
+        for (_, other) in children.iter().enumerate().filter(|(at, _)| *at != place.child) {
             if may_precede(other) {
                 // A gate may hold packets back for longer than a busy period.
-                if other.gated {
-                    return None;
-                }
+                let source = other.source.filter(|_| !other.gated)?;
                 // What waits already when the child's backlog begins is at most a busy period old.
-                let source = other.source?;
-                let waiting = bytes_in(source.rate_bps, self.busy_ns?);
-                rate_bps = rate_bps.saturating_add(source.rate_bps);
-                bytes = bytes.saturating_add(source.burst_bytes).saturating_add(waiting);
+                let burst_bytes = source.bytes_in(self.busy_ns?);
+                before = before.plus(Source { burst_bytes, ..source });
             } else {
                 in_service = in_service.max(self.link.wire_bytes(other.largest_bytes));
             }
         }
-        class.remainder(rate_bps, bytes.saturating_add(in_service))
+        class.remainder(before.plus(Source { rate_bps: 0, burst_bytes: in_service }))
     }
 
-    /// Returns the children of `node`, and the place of `child` among them.
-    fn siblings(&self, node: Option<usize>, child: Child) -> Siblings {
-        let classes = self.scenario.classes.iter().enumerate();
-        let classes = classes.filter(|(_, of)| of.parent == node).map(|(at, _)| Child::Class(at));
-        let streams = self.scenario.streams.iter().enumerate();
-        let streams = streams.filter(|(_, of)| of.class == node).map(|(at, _)| Child::Stream(at));
-        let all: Vec<_> = classes.chain(streams).collect();
-        let at = all.iter().position(|of| *of == child).unwrap_or(0);
-        Siblings { limits: all.into_iter().map(|of| self.limits_of(of)).collect(), at }
-    }
-
-    /// Returns the limits of a child. A class has the packets of all streams below it.
-    fn limits_of(&self, child: Child) -> StreamLimits {
-        let class = match child {
-            Child::Stream(stream) => return self.limits[stream],
-            Child::Class(class) => class,
-        };
-        let contract = &self.scenario.classes[class].contract;
-        let mut sum = Some(Source::default());
-        let (mut smallest, mut largest, mut gated) = (u32::MAX, 0, contract.is_limited());
-        let below = (0..self.limits.len()).filter(|stream| self.is_below(*stream, class));
-        for of in below.map(|stream| &self.limits[stream]) {
-            smallest = smallest.min(of.smallest_bytes);
-            largest = largest.max(of.largest_bytes);
-            gated |= of.gated;
-            sum = sum.zip(of.source).map(|(sum, source)| Source {
-                rate_bps: sum.rate_bps.saturating_add(source.rate_bps),
-                burst_bytes: sum.burst_bytes.saturating_add(source.burst_bytes),
-            });
-        }
-        StreamLimits {
-            source: sum,
-            gated,
-            is_class: true,
-            ..StreamLimits::of(contract, smallest.min(largest), largest)
-        }
-    }
-
-    fn is_below(&self, stream: usize, class: usize) -> bool {
-        let mut node = self.scenario.streams[stream].class;
-        while let Some(at) = node {
-            if at == class {
-                return true;
-            }
-            node = self.scenario.classes[at].parent;
-        }
-        false
-    }
-
-    fn scheduler(&self, node: Option<usize>) -> &SchedulerConfig {
-        node.map_or(&self.scenario.scheduler, |class| &self.scenario.classes[class].scheduler)
-    }
-
-    fn bounds<'b>(&self, limits: &'b [StreamLimits]) -> Bounds<'b> {
-        Bounds { busy_ns: self.busy_ns, ..Bounds::new(self.link, limits) }
+    fn bounds<'b>(&self, children: &'b [StreamLimits]) -> Bounds<'b> {
+        Bounds { busy_ns: self.busy_ns, ..Bounds::new(self.link, children) }
     }
 }
 
-/// Returns the bytes that arrive at a rate in `ns`, rounded up.
-pub(super) fn bytes_in(rate_bps: u64, ns: u64) -> u64 {
-    let bytes = (u128::from(rate_bps) * u128::from(ns)).div_ceil(8_000_000_000);
-    u64::try_from(bytes).unwrap_or(u64::MAX)
+/// Returns the limits of the classes. A class has the packets of all streams below it.
+fn limits_of_classes(scenario: &Scenario, streams: &[StreamLimits]) -> Vec<StreamLimits> {
+    let empty = |class: &Class| StreamLimits {
+        is_class: true,
+        source: Some(Source::default()),
+        ..StreamLimits::of(&class.contract, u32::MAX, 0)
+    };
+    let mut classes: Vec<_> = scenario.classes.iter().map(empty).collect();
+    let add = |class: &mut StreamLimits, of: &StreamLimits| {
+        class.smallest_bytes = class.smallest_bytes.min(of.smallest_bytes);
+        class.largest_bytes = class.largest_bytes.max(of.largest_bytes);
+        class.gated |= of.gated;
+        class.source = class.source.zip(of.source).map(|(sum, source)| sum.plus(source));
+    };
+    for (stream, of) in scenario.streams.iter().zip(streams) {
+        if let Some(class) = stream.class {
+            add(&mut classes[class], of);
+        }
+    }
+    // Children come after their parents.
+    for (class, of) in scenario.classes.iter().enumerate().rev() {
+        if let Some(parent) = of.parent {
+            let below = classes[class];
+            add(&mut classes[parent], &below);
+        }
+    }
+    classes
 }

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::Source;
-use super::exact::{BITS_NS, ceil_ns, plus_error, ratio_up};
+use super::exact::{BITS_NS, ceil_ns, plus_error};
 
 /// A guaranteed rate and latency, whatever other streams send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,11 +46,8 @@ impl LatencyRate {
     #[must_use]
     pub fn backlog_bytes(&self, source: Source) -> Option<u64> {
         let delay_ns = self.delay_ns(source)?;
-        let after = |ns: u64| {
-            let more = ratio_up(u128::from(source.rate_bps) * u128::from(ns), BITS_NS);
-            source.burst_bytes.saturating_add(more)
-        };
-        Some(after(delay_ns).min(after(self.latency_ns).saturating_add(self.carried_bytes)))
+        let by_latency = source.bytes_in(self.latency_ns).saturating_add(self.carried_bytes);
+        Some(source.bytes_in(delay_ns).min(by_latency))
     }
 
     /// Returns the guarantee of a stream that starts `bytes` ahead of the clock.

@@ -1,7 +1,7 @@
 //! The service of a class in any interval, and what its children get of it.
 
 use super::exact::{BITS_NS, ceil_ns, narrow};
-use super::{LatencyRate, StrictShare};
+use super::{LatencyRate, Source, StrictShare};
 
 /// A strict service curve: in any time t in which a class has packets, it gets at least
 /// `rate_bps`·(t − `latency_ns`). Source: Le Boudec and Thiran 2001, section 1.3.
@@ -24,18 +24,19 @@ impl ServiceCurve {
         (rate_bps > 0).then_some(Self { rate_bps, latency_ns })
     }
 
-    /// Returns the curve that remains when others get at most `bytes` + `rate_bps`·t in any time
-    /// t; `None` if nothing remains.
+    /// Returns the curve that remains when others get at most what conforms to `others`; `None` if
+    /// nothing remains.
     #[must_use]
-    pub fn remainder(self, rate_bps: u64, bytes: u64) -> Option<Self> {
-        let left_bps = self.rate_bps.checked_sub(rate_bps).filter(|left| *left > 0)?;
+    pub fn remainder(self, others: Source) -> Option<Self> {
+        let left_bps = self.rate_bps.checked_sub(others.rate_bps).filter(|left| *left > 0)?;
         let own = u128::from(self.rate_bps).checked_mul(u128::from(self.latency_ns));
-        let work = own.and_then(|own| own.checked_add(u128::from(bytes).checked_mul(BITS_NS)?));
+        let burst = u128::from(others.burst_bytes).checked_mul(BITS_NS);
+        let work = own.and_then(|own| own.checked_add(burst?));
         Some(Self { rate_bps: left_bps, latency_ns: ceil_ns(work, u128::from(left_bps)) })
     }
 
-    /// Returns the guarantee of a stream with this curve whose packets have at most `largest`
-    /// bytes on the wire.
+    /// Returns the guarantee of a stream with this curve and packets of at most `largest` bytes on
+    /// the wire.
     #[must_use]
     pub fn guarantee(self, largest: u64) -> LatencyRate {
         let own_ns = ceil_ns(u128::from(largest).checked_mul(BITS_NS), u128::from(self.rate_bps));
@@ -93,12 +94,15 @@ mod tests {
     #[test]
     fn what_others_get_delays_the_remainder() {
         // 1 MB/s less 0.75 MB/s and 2,000 bytes, which take 8 ms at 0.25 MB/s.
-        let left = LINK.remainder(6_000_000, 2_000).unwrap();
+        let left = LINK.remainder(Source { rate_bps: 6_000_000, burst_bytes: 2_000 }).unwrap();
         assert_eq!(left, ServiceCurve { rate_bps: 2_000_000, latency_ns: 8_000_000 });
         // The class's own latency of 1 ms is 250 bytes, 0.5 ms at half the rate less.
         let class = ServiceCurve { rate_bps: 2_000_000, latency_ns: 1_000_000 };
-        assert_eq!(class.remainder(1_000_000, 0).unwrap().latency_ns, 2_000_000);
-        assert_eq!(class.remainder(2_000_000, 0), None);
+        assert_eq!(
+            class.remainder(Source { rate_bps: 1_000_000, burst_bytes: 0 }).unwrap().latency_ns,
+            2_000_000
+        );
+        assert_eq!(class.remainder(Source { rate_bps: 2_000_000, burst_bytes: 0 }), None);
     }
 
     #[test]
