@@ -450,7 +450,7 @@ fn open(pins: &Path, file: &str) -> Result<MapHandle, AttachError> {
     MapHandle::from_pinned_path(path).map_err(|e| AttachError::Bpf("opening a map", e))
 }
 
-/// Reads a pinned map, whose value has at least the size in [`MAPS`].
+/// Reads a pinned map. Fails if its value is smaller than in [`MAPS`].
 fn read(pins: &Path, file: &str) -> Result<Vec<u8>, AttachError> {
     let value = open(pins, file)?.lookup(&KEY, MapFlags::ANY);
     let value = value.map_err(|e| AttachError::Bpf("reading a map", e))?.unwrap_or_default();

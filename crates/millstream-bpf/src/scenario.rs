@@ -56,7 +56,7 @@ fn check_kind(scenario: &Scenario) -> Result<(), ScenarioError> {
         return Err(scenario.error_at(("link", 0, "queue"), message, help));
     }
     if scenario.scheduler.structure == StructureName::Hilq {
-        let message = "structure hilq, whose schedule differs from that of its discipline";
+        let message = "structure hilq, which schedules otherwise than its discipline";
         let help = "take `structure` out";
         return Err(scenario.error_at(("scheduler", 0, "structure"), message, help));
     }

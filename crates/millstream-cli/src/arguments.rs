@@ -199,8 +199,8 @@ pub(crate) struct CalibrateArguments {
 pub(crate) struct AttachArguments {
     /// The network interface
     pub(crate) interface: String,
-    /// The scenario file (TOML) of a link whose streams have a `match`; on an attached interface,
-    /// it changes the contracts without losing a packet
+    /// The scenario file (TOML) of a link and its streams, with their `match`; on an attached
+    /// interface, it changes the contracts without losing a packet
     #[arg(value_name = "SCENARIO", value_hint = ValueHint::FilePath,
           required_unless_present = "status", conflicts_with = "status")]
     pub(crate) file: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! A test of a port whose rate follows a slower line behind it.
+//! Tests of a port with `autorate` before a slower line.
 
 use serde_json::Value;
 use std::fs;
@@ -57,8 +57,8 @@ fn measured(network: &Network, seconds: u32) -> (f64, Vec<f64>) {
     (mbps, times)
 }
 
-/// Four connections over a router and a slower line behind it, whose queue of 1 MB takes 500 ms and
-/// more. The router is configured for 20 Mbit/s.
+/// Four connections over a router, configured for 20 Mbit/s, and a slower line behind it. The line
+/// has a queue of 1 MB: 500 ms and more.
 struct Scene {
     router: Running,
     _programs: [Program; 2],

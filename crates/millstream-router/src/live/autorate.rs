@@ -1,4 +1,4 @@
-//! The control law of a link whose rate varies: from load and delay to the next rate.
+//! The control law of `autorate`: load and delay give the next rate.
 //!
 //! Every [`TICK_NS`] it gets what the link carried, and the delay that packets met beyond it, over
 //! the least delay of late. The delay grows if the next link is slower than this one.

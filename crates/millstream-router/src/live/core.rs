@@ -423,7 +423,7 @@ fn ingress_links(scenario: &RouterScenario) -> IdVec<PortId, Option<OutputId>> {
     (0..scenario.ports.len()).map(link_of).collect()
 }
 
-/// Returns the links of core `number` whose rates adapt.
+/// Returns the adaptive links of core `number`.
 fn adaptive_links(scenario: &RouterScenario, number: CoreId) -> Vec<AdaptiveLink> {
     let of_core = |(_, port): &(usize, &RouterPort)| port.core == number.0;
     let ports = scenario.ports.iter().enumerate().filter(of_core);

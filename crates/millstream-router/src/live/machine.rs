@@ -152,7 +152,7 @@ impl<P: Port> LiveMachine<P> {
         self.ingress = IngressLinks::new(links);
     }
 
-    /// Sets the links of this core whose rates adapt. A link that adapted before keeps its rate.
+    /// Sets the adaptive links of this core. A link that was adaptive before keeps its rate.
     pub(super) fn set_adaptive_links(&mut self, links: &[AdaptiveLink]) {
         self.line_rates.set(links, &mut self.ports);
     }

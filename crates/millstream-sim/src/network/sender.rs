@@ -85,7 +85,7 @@ enum Recovery {
     },
 }
 
-/// A tail loss probe whose acknowledgement is awaited.
+/// A tail loss probe that waits for its acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Probe {
     /// The packet after it, which was `next`.

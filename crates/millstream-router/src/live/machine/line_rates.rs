@@ -1,4 +1,4 @@
-//! The links of a core whose rates adapt to the delay beyond their line.
+//! The adaptive links of a core: their rates follow the delay beyond their line.
 //!
 //! A *line* is a port's device: an outgoing link of the port and an ingress link of its arrivals
 //! share it, and its delays.
@@ -13,12 +13,12 @@ use crate::net::round_trips::RoundTrips;
 /// The most decisions made at once, after a time without any.
 const MOST_TICKS: u64 = 64;
 
-/// A link whose rate adapts.
+/// A link with `autorate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AdaptiveLink {
     /// The port with the link.
     pub(crate) port: PortId,
-    /// The port at whose device delays are measured.
+    /// The port of the device that delays are measured at.
     pub(crate) line: PortId,
     pub(crate) limits: Limits,
 }
@@ -33,7 +33,7 @@ struct LinkState {
     carried_bps: u64,
 }
 
-/// All links whose rates adapt.
+/// All adaptive links.
 pub(super) struct LineRates {
     links: Vec<LinkState>,
     lines: Vec<(PortId, RoundTrips)>,

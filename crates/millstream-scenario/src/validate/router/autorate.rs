@@ -32,8 +32,8 @@ pub(super) fn autorate(
     PortAutorate { min_bps, max_bps, delay_ns }
 }
 
-/// Refuses rate caps on ports whose discipline has a clock of the link's rate. The clock stops
-/// while the link is slower than `max`, except with caps, which need real time.
+/// Refuses rate caps beside `autorate` under a discipline with a clock of the link's rate. That
+/// clock stops while the link is slower than `max`; caps need real time.
 pub(super) fn check(
     file: &RouterFile,
     ports: &[Option<RouterPort>],

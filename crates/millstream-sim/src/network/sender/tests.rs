@@ -145,8 +145,8 @@ fn a_probe_finds_the_loss_of_the_last_packets() {
     assert_eq!((sender.timeouts, sender.retransmissions), (0, 3));
 }
 
-/// A probe that repairs the only loss reduces the window once more data is acknowledged. One whose
-/// packet arrives twice does not.
+/// A probe that repairs the only loss reduces the window, once more data is acknowledged. If its
+/// packet had arrived before, it does not.
 #[test]
 fn a_probe_that_repairs_a_loss_reduces_the_window() {
     for is_lost in [true, false] {

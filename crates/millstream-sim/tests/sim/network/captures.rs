@@ -43,7 +43,7 @@ struct Captured {
     service: u8,
 }
 
-/// Returns a capture of UDP packets, of which the first 60 bytes were stored.
+/// Returns a capture of UDP packets that has the first 60 bytes of each.
 fn capture(mut packets: Vec<Captured>) -> Vec<u8> {
     packets.sort_by_key(|packet| packet.time_us);
     let mut file = Vec::new();

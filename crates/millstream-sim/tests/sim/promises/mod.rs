@@ -143,7 +143,7 @@ fn no_guarantee_is_broken_and_enough_is_guaranteed() {
     let draws = std::env::var("MILLSTREAM_PROMISES").map_or(2_000, |text| text.parse().unwrap());
     let mut answers: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
     let mut guaranteed = 0;
-    // Streams whose delay is bounded, by theorem.
+    // The number of guaranteed streams by theorem.
     let mut theorems = BTreeMap::<String, u64>::new();
     for seed in 0..draws {
         let Outcome { text, explanation, broken, .. } = outcome(seed, None);
