@@ -124,7 +124,7 @@ impl<'a> Tree<'a> {
 }
 
 /// Returns the position of the stream that `shares` of `stream` names, if it is in the file.
-fn shared(file: &File, stream: &StreamTable) -> Option<usize> {
+pub(super) fn shared(file: &File, stream: &StreamTable) -> Option<usize> {
     let name = stream.shares.as_ref()?.get_ref();
     file.stream.iter().position(|other| other.get_ref().name.get_ref() == name)
 }

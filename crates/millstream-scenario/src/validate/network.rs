@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use toml::Spanned;
 
-use super::classes::Tree;
+use super::classes::{self, Tree};
 use super::contract::{self, ContractKeys, Defaults};
 use super::scheduler::{self, Keys};
 use crate::error::{Problem, list, nearest};
@@ -153,7 +153,7 @@ pub(super) fn shares(
     let shared = table.shares.as_ref()?;
     let name = shared.get_ref().as_str();
     let names = || file.stream.iter().map(|stream| stream.get_ref().name.get_ref().as_str());
-    let Some(at) = names().position(|other| other == name) else {
+    let Some(at) = classes::shared(file, table) else {
         let meant =
             nearest(name, names()).map_or(String::new(), |near| format!("did you mean `{near}`? "));
         let help = format!("{meant}streams: {}", list(names()));
