@@ -47,13 +47,12 @@ fn main() {
     let root = root.unwrap_or_else(|error| panic!("{verilator} does not run: {error}"));
     let root = String::from_utf8(root.stdout).unwrap().trim().to_owned();
 
-    let mut build = cc::Build::new();
     // Compiling the models with -O2 takes longer than a million decisions.
     let level = if env::var("PROFILE").unwrap() == "release" { 2 } else { 1 };
-    build.cpp(true).std("c++17").opt_level(level).warnings(false).define("VL_TIME_CONTEXT", None);
-    build.include(format!("{root}/include")).include(format!("{root}/include/vltstd"));
+    // Verilator calls the code that runs once per simulation slow.
+    let mut models = Models { fast: build(&root, level), slow: build(&root, 0) };
     for file in ["verilated.cpp", "verilated_threads.cpp"] {
-        build.file(format!("{root}/include/{file}"));
+        models.fast.file(format!("{root}/include/{file}"));
     }
 
     let rows = |table: &toml::Table, key: &str| -> Vec<toml::Table> {
@@ -88,7 +87,7 @@ fn main() {
         ];
         let folder = verilate(&verilator, &out, name, "msr_core", &parameters, &sources);
         let constants = format!("constexpr int kStreams = {streams};");
-        add(&mut build, &folder, name, &constants, &rtl.join("bulk/src/model.cpp"));
+        models.add(&folder, name, &constants, &rtl.join("bulk/src/model.cpp"));
         writeln!(
             core_rows,
             "configuration!({name}, {streams}, {winner_only}, {compute_ahead}, {sorted}, {tree}, \
@@ -102,10 +101,11 @@ fn main() {
         let parameters = [("Streams", streams), ("Width", width)];
         let folder = verilate(&verilator, &out, name, "msr_tiled_core", &parameters, &sources);
         let constants = format!("constexpr int kStreams = {streams}, kWidth = {width};");
-        add(&mut build, &folder, name, &constants, &rtl.join("bulk/src/tiled.cpp"));
+        models.add(&folder, name, &constants, &rtl.join("bulk/src/tiled.cpp"));
         writeln!(tiled_rows, "configuration!({name}, {streams}, {width}),").unwrap();
     }
-    build.compile("models");
+    models.fast.compile("models");
+    models.slow.compile("slow");
     println!("cargo::rustc-link-lib=pthread");
     fs::write(out.join("configurations.rs"), format!("&[{core_rows}]")).unwrap();
     fs::write(out.join("tiled.rs"), format!("&[{tiled_rows}]")).unwrap();
@@ -135,22 +135,44 @@ fn verilate(
     folder
 }
 
-/// Compiles the model with `shim`, which uses the macros MODEL, NAME and the constants.
-fn add(build: &mut cc::Build, folder: &Path, name: &str, constants: &str, shim: &Path) {
-    fs::write(
-        folder.join("shim.cpp"),
-        format!(
-            "#include \"V{name}.h\"\n#define MODEL V{name}\n#define NAME(f) {name}_##f\n\
-             {constants}\n#include \"{}\"\n",
+/// The C++ compilers of the models.
+struct Models {
+    fast: cc::Build,
+    slow: cc::Build,
+}
+
+/// Returns a compiler of Verilator's C++.
+fn build(root: &str, level: u32) -> cc::Build {
+    let mut build = cc::Build::new();
+    build.cpp(true).std("c++17").opt_level(level).warnings(false).define("VL_TIME_CONTEXT", None);
+    build.include(format!("{root}/include")).include(format!("{root}/include/vltstd"));
+    build
+}
+
+impl Models {
+    /// Compiles the model with `shim`, which uses the macros MODEL, NAME and the constants. All
+    /// fast files are one translation unit, and all slow ones: most of the time goes into headers.
+    fn add(&mut self, folder: &Path, name: &str, constants: &str, shim: &Path) {
+        let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut files: Vec<_> = files.map(|file| file.into_string().unwrap()).collect();
+        files.retain(|file| file.ends_with(".cpp"));
+        files.sort();
+        let (slow, fast): (Vec<_>, Vec<_>) =
+            files.iter().partition(|file| file.ends_with("__Slow.cpp"));
+        let include = |files: &[&String]| -> String {
+            files.iter().map(|file| format!("#include \"{file}\"\n")).collect()
+        };
+        let model = format!(
+            "{}#define MODEL V{name}\n#define NAME(f) {name}_##f\n{constants}\n#include \"{}\"\n",
+            include(&fast),
             shim.canonicalize().unwrap().display()
-        ),
-    )
-    .unwrap();
-    build.include(folder);
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "cpp") {
-            build.file(path);
+        );
+        for (build, unit, text) in
+            [(&mut self.fast, "fast", model), (&mut self.slow, "slow", include(&slow))]
+        {
+            let path = folder.join(format!("{name}_{unit}.cc"));
+            fs::write(&path, text).unwrap();
+            build.include(folder).file(path);
         }
     }
 }
