@@ -9,6 +9,7 @@ mod analysis;
 mod deadlines;
 mod network;
 mod offered;
+mod repair;
 mod tree;
 mod verdict;
 

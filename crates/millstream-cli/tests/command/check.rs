@@ -56,6 +56,25 @@ fn contracts_beyond_the_link_rate_exit_with_status_3() {
 }
 
 #[test]
+fn a_looser_window_that_repairs_the_contracts_is_named() {
+    let window = |streams: &[(&str, &str)]| {
+        let (status, value) = json(&backlogged("dwcs", streams), &[]);
+        let change = value["streams"][0]["change"].as_str().unwrap();
+        (status, change.strip_prefix("link.rate = \"10000000 bit/s\", or ").unwrap().to_owned())
+    };
+    // 3/4 + 1/2 > 1. With 2/4 it fits; with different periods it is not guaranteed.
+    let streams = [("1 ms", "1/4"), ("2 ms", "0/1")];
+    assert_eq!(window(&streams), (3, "window = \"2/4\" of `s0`".to_owned()));
+    assert_eq!(check(&backlogged("dwcs", &[("1 ms", "2/4"), streams[1]]), &[]).0, 0);
+    // With equal periods all windows are guaranteed then.
+    let streams = [("2 ms", "1/2"), ("2 ms", "0/1"), ("2 ms", "0/1")];
+    assert_eq!(window(&streams), (3, "window = \"1/2\" of `s1`".to_owned()));
+    let repaired = backlogged("dwcs", &[streams[0], ("2 ms", "1/2"), streams[2]]);
+    let (status, value) = json(&repaired, &["--require-guarantee"]);
+    assert_eq!((status, &value["feasible"]), (0, &Value::Bool(true)));
+}
+
+#[test]
 fn a_guarantee_names_its_theorem_and_its_premises() {
     let text = backlogged("dwcs", &[("2 ms", "1/2"), ("2 ms", "2/3"), ("2 ms", "0/1")]);
     let (status, value) = json(&text, &["--require-guarantee"]);

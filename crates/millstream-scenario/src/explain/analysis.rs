@@ -218,9 +218,9 @@ pub(super) fn analyse(
     let proof = matches!(theory, Theory::Deadlines)
         .then(|| deadlines::prove(scenario, &case.bounds, |theorem| case.checks(theorem)))
         .flatten();
-    let overload = deadlines::overload(scenario, &limits);
+    let overload = deadlines::overload(scenario, &case.bounds);
     (0..limits.len())
-        .map(|stream| case.analyse_stream(&theory, proof.as_ref(), overload, stream))
+        .map(|stream| case.analyse_stream(&theory, proof.as_ref(), overload.as_ref(), stream))
         .collect()
 }
 
@@ -277,7 +277,7 @@ impl Case<'_> {
         &self,
         theory: &Theory,
         proof: Option<&Proof>,
-        overload: Option<u64>,
+        overload: Option<&deadlines::Overload>,
         stream: usize,
     ) -> StreamAnalysis {
         let before = |other: usize| match theory {
@@ -324,10 +324,10 @@ impl Case<'_> {
             deadlines::infeasible_alone(self.scenario, &self.bounds.streams[stream], stream)
         {
             verdict = impossible;
-        } else if let Some(ppm) = overload
+        } else if let Some(overload) = overload
             .filter(|_| asks(&verdict) && deadlines::is_ordered_by_deadline(self.scenario, stream))
         {
-            verdict = self.overloaded(ppm);
+            verdict = self.overloaded(overload);
         }
         if verdict.answer != Answer::Guaranteed && stream_bounds.no_promise.is_none() {
             let kept = StreamBounds {
@@ -418,11 +418,12 @@ impl Case<'_> {
         self.check_queue_limit(stream_bounds, checks, stream)
     }
 
-    fn overloaded(&self, ppm: u64) -> Verdict {
-        let needed = deadlines::scaled(self.scenario.link.rate_bps, ppm);
+    fn overloaded(&self, overload: &deadlines::Overload) -> Verdict {
+        let needed = deadlines::scaled(self.scenario.link.rate_bps, overload.ppm);
+        let window = overload.window.clone().unwrap_or_else(|| "looser contracts".to_owned());
         Verdict::infeasible(
-            format!("the contracts need {} % of the link", deadlines::percent(ppm)),
-            Some(format!("link.rate = \"{needed} bit/s\", or looser contracts")),
+            format!("the contracts need {} % of the link", deadlines::percent(overload.ppm)),
+            Some(format!("link.rate = \"{needed} bit/s\", or {window}")),
         )
     }
 

@@ -2,11 +2,13 @@
 //! that their own numbers rule out.
 
 use millstream::bounds::{
-    ArrivalPattern, Bounds, DeadlineGuarantee, EdfVerdict, Failing, StreamLimits, Theorem,
+    ArrivalPattern, Bounds, Condition, DeadlineGuarantee, EdfVerdict, Failing, StreamLimits,
+    Theorem,
 };
 use millstream::catalogue::DisciplineRow;
 use millstream::{CREDIT_BYTES, Window};
 
+use super::repair::looser_window;
 use super::verdict::{Checks, FailedPremise, Verdict};
 use crate::scenario::{Scenario, SchedulerConfig, Stream};
 
@@ -111,22 +113,57 @@ fn check_rate_cap(
     })
 }
 
-/// Returns the share of the link, in 10⁻⁶, that contracts with deadlines need, if it is above 1.
+/// Contracts with deadlines that need more than the link.
+pub(super) struct Overload {
+    /// The share of the link that they need, in 10⁻⁶.
+    pub(super) ppm: u64,
+    /// A window that makes all contracts guaranteed, or otherwise feasible.
+    pub(super) window: Option<String>,
+}
+
+/// Returns by how much the contracts with deadlines need more than the link, if they do.
 ///
 /// In a tree, only streams of classes that order by deadlines count.
-pub(super) fn overload(scenario: &Scenario, limits: &[StreamLimits]) -> Option<u64> {
-    let mut asking = Vec::new();
-    for (stream, limits) in scenario.streams.iter().zip(limits) {
+pub(super) fn overload(scenario: &Scenario, bounds: &Bounds) -> Option<Overload> {
+    let need = |streams: &[StreamLimits]| {
+        let asking = asking(scenario, streams);
+        Bounds { streams: &asking, ..*bounds }.need(false, true)
+    };
+    let (ppm, too_much) = need(bounds.streams);
+    let window = || {
+        let row = scenario.scheduler.discipline;
+        let guarantee = row.guarantee.deadlines().filter(|_| scenario.classes.is_empty());
+        let by_windows = |theorem: &&Theorem| **theorem != Theorem::EdfDemand;
+        let proves = |streams: &[StreamLimits], theorem: Theorem| {
+            let proved = Bounds { streams, ..*bounds }.prove(theorem);
+            proved.iter().all(|of| of.failing.is_none())
+        };
+        let mut theorems = guarantee.iter().flat_map(|of| of.theorems).filter(by_windows);
+        let guaranteed =
+            theorems.find_map(|theorem| looser_window(bounds.streams, |of| proves(of, *theorem)));
+        let found = guaranteed.or_else(|| looser_window(bounds.streams, |of| !need(of).1));
+        found.map(|(stream, window)| window_of(&scenario.streams[stream].name, window))
+    };
+    too_much.then(|| Overload { ppm, window: window() })
+}
+
+/// Returns the streams that ask for deadlines, with the windows in which they ask for them.
+fn asking(scenario: &Scenario, limits: &[StreamLimits]) -> Vec<StreamLimits> {
+    let asking = |(stream, limits): (&Stream, &StreamLimits)| {
         let arrives = limits.arrivals.as_ref().is_some_and(|of| of.packets() > 0);
-        let required = required_deadlines(scenario, stream).filter(|_| arrives);
-        let Some((_, guarantee)) = required else { continue };
-        let window = if guarantee.every_request { NO_LOSS } else { stream.window };
+        let guarantee = scheduler(scenario, stream).discipline.guarantee.deadlines()?;
+        let (lost, of) = (limits.window.lost(), limits.window.of());
+        let nothing = !guarantee.every_request && lost == of;
+        let window = if guarantee.every_request { NO_LOSS } else { (lost, of) };
         let window = Window::new(window.0, window.1).unwrap_or_default();
-        asking.push(StreamLimits { window, ..*limits });
-    }
-    let bounds = Bounds::new(scenario.scheduler.options.link, &asking);
-    let (ppm, too_much) = bounds.need(false, true);
-    too_much.then_some(ppm)
+        (arrives && !nothing).then_some(StreamLimits { window, ..*limits })
+    };
+    scenario.streams.iter().zip(limits).filter_map(asking).collect()
+}
+
+/// Returns a window as a change of the stream called `name`.
+fn window_of(name: &str, window: Window) -> String {
+    format!("window = \"{}/{}\" of `{name}`", window.lost(), window.of())
 }
 
 /// The theorem with the fewest failing premises for a flat set of streams.
@@ -153,7 +190,7 @@ pub(super) fn prove(
             checks.add("order-and-rules", unmet);
         }
         for checked in bounds.prove(theorem) {
-            let unmet = checked.failing.map(|failing| unmet(scenario, bounds, failing));
+            let unmet = checked.failing.map(|failing| unmet(scenario, bounds, theorem, failing));
             checks.add(checked.condition.name(), unmet);
         }
         // The first theorem that holds is kept.
@@ -183,7 +220,12 @@ pub(super) fn verdict(scenario: &Scenario, at: usize, proof: &Proof) -> Verdict 
 }
 
 /// Describes a failing condition with the names of streams.
-fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> FailedPremise {
+fn unmet(
+    scenario: &Scenario,
+    bounds: &Bounds,
+    theorem: Theorem,
+    failing: Failing,
+) -> FailedPremise {
     let name = |stream: usize| format!("`{}`", scenario.streams[stream].name);
     let of = |stream: usize| &bounds.streams[stream];
     match failing {
@@ -261,7 +303,11 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> FailedPremis
                 "the contracts need {} % of the link if all packets have the largest length",
                 percent(ppm)
             ),
-            format!("link.rate = \"{} bit/s\"", scaled(scenario.link.rate_bps, ppm)),
+            or_window(
+                format!("link.rate = \"{} bit/s\"", scaled(scenario.link.rate_bps, ppm)),
+                sufficient_window(bounds, theorem)
+                    .map(|(stream, window)| window_of(&scenario.streams[stream].name, window)),
+            ),
         ),
         Failing::TooClose => FailedPremise::new(
             "the needed share of the link is too near to 1 for a decision".to_owned(),
@@ -273,6 +319,26 @@ fn unmet(scenario: &Scenario, bounds: &Bounds, failing: Failing) -> FailedPremis
             change: None,
         },
     }
+}
+
+/// Returns `change`, or a window instead if there is one.
+pub(super) fn or_window(change: String, window: Option<String>) -> String {
+    match window {
+        Some(window) => format!("{change}, or {window}"),
+        None => change,
+    }
+}
+
+/// Returns the stream whose looser window makes the conditions of `theorem` on windows hold.
+fn sufficient_window(bounds: &Bounds, theorem: Theorem) -> Option<(usize, Window)> {
+    if theorem == Theorem::EdfDemand {
+        return None;
+    }
+    looser_window(bounds.streams, |streams| {
+        let windows = [Condition::Windows, Condition::Utilisation];
+        let proved = Bounds { streams, ..*bounds }.prove(theorem);
+        proved.iter().all(|of| of.failing.is_none() || !windows.contains(&of.condition))
+    })
 }
 
 /// Describes the rate cap or the credits of a stream.

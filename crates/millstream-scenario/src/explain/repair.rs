@@ -1,0 +1,114 @@
+//! The window that repairs contracts which need more than the link.
+
+use millstream::Window;
+use millstream::bounds::StreamLimits;
+
+/// The most streams for which a window is searched.
+const SEARCHED_STREAMS: usize = 64;
+
+/// The most windows of one kind that are tried for a stream.
+const SEARCHED_WINDOWS: u32 = 64;
+
+/// Returns the stream and its window that adds the least loss among those with which `suffices`
+/// holds: the first stream of several. The other windows stay as they are.
+pub(super) fn looser_window(
+    streams: &[StreamLimits],
+    suffices: impl Fn(&[StreamLimits]) -> bool,
+) -> Option<(usize, Window)> {
+    if streams.len() > SEARCHED_STREAMS {
+        return None;
+    }
+    let mut changed = streams.to_vec();
+    let mut found = |stream: usize| {
+        let window = streams[stream].window;
+        let looser = looser(window).find(|looser| {
+            changed[stream].window = *looser;
+            suffices(&changed)
+        });
+        changed[stream].window = window;
+        looser.map(|looser| (added_loss(window, looser), stream, looser))
+    };
+    let all = (0..streams.len()).filter_map(&mut found);
+    all.reduce(|least, next| if is_less(next.0, least.0) { next } else { least })
+        .map(|(_, stream, window)| (stream, window))
+}
+
+/// Returns the windows that allow more losses, in this order: of as many requests, then those that
+/// ask for one request of more.
+fn looser(window: Window) -> impl Iterator<Item = Window> {
+    let (lost, of) = (window.lost(), window.of());
+    let last = of.saturating_sub(1);
+    let equally_long = (lost + 1..last).take(SEARCHED_WINDOWS as usize);
+    let equally_long = equally_long.chain((lost < last).then_some(last)).map(move |x| (x, of));
+    let longer = (of..of.saturating_add(SEARCHED_WINDOWS)).map(|x| (x, x.saturating_add(1)));
+    // A window 0/0, or one that allows every loss, has no looser one.
+    let any = lost < of;
+    equally_long.chain(longer).filter(move |_| any).filter_map(|(x, y)| Window::new(x, y).ok())
+}
+
+/// Returns the share of requests that `looser` allows to be lost beyond `window`, as a fraction.
+fn added_loss(window: Window, looser: Window) -> (u128, u128) {
+    let of = |part: u32, of: u32| u128::from(part) * u128::from(of);
+    let over = of(looser.lost(), window.of()) - of(window.lost(), looser.of());
+    (over, of(window.of(), looser.of()))
+}
+
+fn is_less(a: (u128, u128), b: (u128, u128)) -> bool {
+    a.0 * b.1 < b.0 * a.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use millstream::Link;
+    use millstream::bounds::Bounds;
+
+    /// Returns streams of 125 bytes, 1 µs at 1 Gbit/s, with periods in µs and windows.
+    fn streams(of: &[(u64, u32, u32)]) -> Vec<StreamLimits> {
+        let stream = |&(period_us, lost, of): &(u64, u32, u32)| StreamLimits {
+            period_ns: period_us * 1_000,
+            window: Window::new(lost, of).unwrap(),
+            ..StreamLimits::new(125, 125)
+        };
+        of.iter().map(stream).collect()
+    }
+
+    /// Returns the repair of streams whose mandatory requests must fit the link.
+    fn repair(of: &[(u64, u32, u32)]) -> Option<(usize, u32, u32)> {
+        let link = Link::new(1_000_000_000, 0);
+        let fits = |streams: &[StreamLimits]| !Bounds::new(link, streams).need(false, true).1;
+        let (stream, window) = looser_window(&streams(of), fits)?;
+        Some((stream, window.lost(), window.of()))
+    }
+
+    #[test]
+    fn the_window_that_adds_the_least_loss_is_found() {
+        // 11/12 + 1/8 > 1. With 10/12 it fits, and with half of the second stream.
+        assert_eq!(repair(&[(1, 1, 12), (8, 0, 1)]), Some((0, 2, 12)));
+        // 1/2 + 2/3 > 1. It fits with a third of the second stream, and with half of the first.
+        assert_eq!(repair(&[(2, 0, 1), (1, 1, 3)]), Some((1, 2, 3)));
+        // Only the second stream's window helps: the others ask for nothing or too little.
+        assert_eq!(repair(&[(1, 0, 0), (1, 0, 1), (2, 0, 1), (1, 3, 3)]), Some((1, 1, 2)));
+    }
+
+    #[test]
+    fn no_window_is_found_if_one_stream_is_not_enough() {
+        assert_eq!(repair(&[(1, 0, 1); 3]), None);
+        assert_eq!(repair(&vec![(1_000, 0, 1); SEARCHED_STREAMS + 1]), None);
+    }
+
+    #[test]
+    fn windows_that_ask_for_one_request_follow_the_equally_long_ones() {
+        let of = |lost, of| {
+            let windows = looser(Window::new(lost, of).unwrap()).take(4);
+            windows.map(|window| (window.lost(), window.of())).collect::<Vec<_>>()
+        };
+        assert_eq!(of(1, 4), [(2, 4), (3, 4), (4, 5), (5, 6)]);
+        assert_eq!(of(0, 1), [(1, 2), (2, 3), (3, 4), (4, 5)]);
+        assert_eq!(of(2, 3), [(3, 4), (4, 5), (5, 6), (6, 7)]);
+        assert_eq!(of(3, 3), []);
+        assert_eq!(of(0, 0), []);
+        let long: Vec<_> = looser(Window::new(0, 1_000).unwrap()).collect();
+        assert_eq!((long[63].lost(), long[64].lost(), long.len()), (64, 999, 129));
+    }
+}
