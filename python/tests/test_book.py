@@ -27,6 +27,7 @@ ELSEWHERE = {
     "python3 -m venv": "scripts/python.sh, which installs the wheel these tests run with",
     "target/venv/bin/python": "the test of Python blocks below",
     "tcpdump": "a network interface",
+    "millstream plan": "the tests of the command, which measure nothing",
     "scripts/c-library.sh": "scripts/test-c-library.sh",
     "cc -std=c11": "scripts/test-c-library.sh",
     "scripts/bufferbloat.sh": "a virtual machine",
