@@ -30,6 +30,7 @@ mod exact;
 pub(crate) mod fair;
 mod guarantee;
 mod latency_rate;
+mod path;
 mod proof;
 pub(crate) mod round_robin;
 mod service;
@@ -39,7 +40,7 @@ mod windows;
 use alloc::vec::Vec;
 use core::num::{NonZeroU32, NonZeroU64};
 
-use crate::contract::{Contract, Late, Window};
+use crate::contract::{Contract, Late, MaxRate, Window};
 use crate::link::Link;
 use exact::BITS_NS;
 use windows::UnitJobs;
@@ -111,6 +112,8 @@ pub struct StreamLimits {
     pub queue: Option<u32>,
     /// `true` if a rate cap or a lack of credits can make the stream ineligible.
     pub gated: bool,
+    /// The rate cap of the contract, bytes on the wire; `None` without one.
+    pub cap: Option<Source>,
     /// `true` for a class: the length of its head is an estimate.
     pub is_class: bool,
     /// The token bucket; `None` if the stream may send without limit.
@@ -136,6 +139,7 @@ impl StreamLimits {
             late: Late::Send,
             queue: None,
             gated: false,
+            cap: None,
             is_class: false,
             source: None,
             arrivals: None,
@@ -158,10 +162,22 @@ impl StreamLimits {
             late: contract.late,
             queue: contract.queue,
             gated: contract.is_limited(),
+            cap: contract.max_rate.map(|MaxRate { rate_bps, burst_bytes }| Source {
+                rate_bps: rate_bps.get(),
+                burst_bytes,
+            }),
             is_class: false,
             source: None,
             arrivals: None,
         }
+    }
+
+    /// Returns the bucket that the packets whose service starts in a time conform to, bytes on the
+    /// wire of `link`; `None` without a rate cap. A packet larger than the burst starts alone.
+    #[must_use]
+    pub fn starts(&self, link: Link) -> Option<Source> {
+        let largest = link.wire_bytes(self.largest_bytes);
+        self.cap.map(|cap| Source { burst_bytes: cap.burst_bytes.max(largest), ..cap })
     }
 }
 
@@ -393,6 +409,13 @@ impl<'a> Bounds<'a> {
     #[must_use]
     pub fn prove(&self, theorem: Theorem) -> Vec<Checked> {
         proof::prove(self, theorem)
+    }
+
+    /// Returns the most packets of `stream` that wait at once, where `theorem` holds; `None` if
+    /// there is no bound, or the stream is out of range. Reads windows, late packets and arrivals.
+    #[must_use]
+    pub fn most_waiting(&self, theorem: Theorem, stream: usize) -> Option<u64> {
+        proof::most_waiting(theorem, self.streams.get(stream)?)
     }
 
     /// Returns Σ m·C/(k·T) of streams that require m = y − x of every y requests, in 10⁻⁶ rounded

@@ -260,6 +260,21 @@ pub(super) fn prove(bounds: &Bounds<'_>, theorem: Theorem) -> Vec<Checked> {
     theorem.conditions().iter().map(check).collect()
 }
 
+/// Returns the most packets that wait: see [`Bounds::most_waiting`].
+///
+/// A packet served before its deadline has left by then. A late drop leaves at the first decision
+/// after the deadline. A late packet that is sent may wait for a whole window.
+pub(super) fn most_waiting(theorem: Theorem, of: &StreamLimits) -> Option<u64> {
+    let asks_for_all =
+        of.window.lost() == 0 && (of.window.of() > 0 || theorem == Theorem::UnitJobsInStep);
+    let waits = of.arrivals.as_ref().map(ArrivalPattern::most_waiting)?;
+    match of.late {
+        _ if theorem == Theorem::EdfDemand || asks_for_all => Some(waits),
+        Late::Drop => Some(waits + 1),
+        Late::Send => None,
+    }
+}
+
 /// A theorem and the streams that are to satisfy its premises.
 struct Premises<'a> {
     jobs: UnitJobs<'a>,
@@ -380,20 +395,10 @@ impl Premises<'_> {
         )
     }
 
-    /// Checks the queue limits. A packet served before its deadline has left by then. A late drop
-    /// leaves at the first decision after the deadline. A late packet that is sent may wait for a
-    /// whole window.
     fn queues(&self) -> Option<Failing> {
         self.jobs.streams.iter().enumerate().find_map(|(stream, of)| {
             let limit = of.queue?;
-            let asks_for_all = of.window.lost() == 0
-                && (of.window.of() > 0 || self.theorem == Theorem::UnitJobsInStep);
-            let waits = of.arrivals.as_ref().map(ArrivalPattern::most_waiting);
-            let packets = match of.late {
-                _ if self.theorem == Theorem::EdfDemand || asks_for_all => waits,
-                Late::Drop => waits.map(|waits| waits + 1),
-                Late::Send => None,
-            };
+            let packets = most_waiting(self.theorem, of);
             let fits = packets.is_some_and(|packets| packets <= u64::from(limit));
             (!fits).then_some(Failing::Queue { stream, packets })
         })

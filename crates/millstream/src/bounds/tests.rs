@@ -348,6 +348,7 @@ fn limits_are_those_of_the_contract() {
         late: Late::Drop,
         queue: Some(5),
         gated: false,
+        cap: None,
         is_class: false,
         source: None,
         arrivals: None,
@@ -588,6 +589,10 @@ proptest! {
                 let backlog = guarantee.backlog_bytes(source);
                 prop_assert_eq!(backlog.is_some(), guarantee.delay_ns(source).is_some());
                 prop_assert!(backlog.is_none_or(|bytes| bytes >= source.burst_bytes));
+                let path = guarantee.then(guarantee, source.burst_bytes).delayed(source.rate_bps);
+                prop_assert!(path.latency_ns >= source.rate_bps);
+                let _ = (path.delay_ns(source), path.output(source));
+                prop_assert!(path.capped(source, own_ns).is_none_or(|of| of.rate_bps <= rate_bps));
             }
         }
     }
