@@ -5,6 +5,7 @@
 //! it: [`Statistics`] counts by class, [`TimeSeries`] over time, [`Buffers`] by link; [`Journeys`]
 //! follows packets.
 
+mod bounds;
 mod buffers;
 mod crossbar;
 mod error;
@@ -21,6 +22,7 @@ mod time_series;
 pub mod topology;
 pub mod traffic;
 
+pub use bounds::{NoFabricBound, delay_bounds};
 pub use buffers::{Buffers, OccupancySummary};
 pub use error::FabricError;
 pub use journeys::{

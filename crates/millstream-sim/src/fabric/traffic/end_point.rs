@@ -152,6 +152,14 @@ impl EndPointTraffic {
     }
 }
 
+impl EndPointTraffic {
+    /// Returns the destinations of the connections of `class`; none if the class has none.
+    #[must_use]
+    pub fn destinations(&self, class: u8) -> &[u32] {
+        self.classes.get(usize::from(class)).map_or(&[], |class| &class.destinations)
+    }
+}
+
 impl Iterator for EndPointTraffic {
     type Item = Injection;
 
