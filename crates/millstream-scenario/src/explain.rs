@@ -9,6 +9,7 @@ mod analysis;
 mod deadlines;
 mod network;
 mod offered;
+mod path;
 mod repair;
 mod tree;
 mod verdict;
@@ -18,7 +19,8 @@ use millstream_traffic::TrafficError;
 use serde::Serialize;
 
 pub use self::analysis::{StreamBounds, guarantees_shares};
-use self::offered::OfferedLoads;
+use self::offered::{BUCKETS, OfferedLoads};
+pub use self::path::HopBounds;
 pub use self::verdict::{Answer, PremiseCheck, Verdict};
 use crate::scenario::Scenario;
 
@@ -86,10 +88,10 @@ pub fn explain_assuming(
     most: u64,
     assumed: Option<&'static str>,
 ) -> Result<Explanation, TrafficError> {
-    let first = OfferedLoads::of(scenario, most, &vec![0; scenario.streams.len()])?;
+    let first = OfferedLoads::of(scenario, most, &vec![[0; BUCKETS]; scenario.streams.len()])?;
     let span_ns = scenario.duration_ns.unwrap_or(first.last_ns()).min(first.last_ns()).max(1);
     let rates = analysis::bucket_rates(scenario, &first, span_ns);
-    let read = if rates.iter().any(|rate| *rate > 0) {
+    let read = if rates.as_flattened().iter().any(|rate| *rate > 0) {
         OfferedLoads::of(scenario, most, &rates)?
     } else {
         first

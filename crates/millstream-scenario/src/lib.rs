@@ -33,8 +33,8 @@ pub use error::{Problem, ScenarioError};
 #[doc(hidden)]
 pub use explain::explain_assuming;
 pub use explain::{
-    Answer, Explanation, PremiseCheck, StreamBounds, StreamExplanation, Verdict, explain,
-    guarantees_shares,
+    Answer, Explanation, HopBounds, PremiseCheck, StreamBounds, StreamExplanation, Verdict,
+    explain, guarantees_shares,
 };
 pub use fabric::{CableEnd, Fabric, FabricCrossbar, FabricTopology};
 pub use feeds::{CaptureInput, Input, open};

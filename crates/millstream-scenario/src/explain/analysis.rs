@@ -7,16 +7,18 @@
 
 use millstream::bounds::{
     ArrivalPattern, Bounds, Channel, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, Share,
-    Source, StreamLimits,
+    StreamLimits,
 };
 use millstream::catalogue::{DisciplineRow, StructureName};
 use serde::Serialize;
 
 use super::deadlines::{self, Proof};
 use super::network;
-use super::offered::{Offered, OfferedLoads};
+use super::offered::{BUCKETS, Offered, OfferedLoads};
+use super::path::{self, HopBounds, PathBounds, Route};
 use super::tree::{Tree, TreeBounds};
 use super::verdict::{Answer, Checks, FailedPremise, Verdict};
+use crate::network::Direction;
 use crate::scenario::{Class, Scenario, SchedulerConfig};
 
 /// The guarantee of one stream.
@@ -26,10 +28,21 @@ pub struct StreamBounds {
     pub guaranteed_bps: Option<u64>,
     /// The longest time from a packet's arrival to the end of its service, ns.
     pub worst_delay_ns: Option<u64>,
-    /// The stream's greatest backlog at the link, bytes on the wire.
+    /// The stream's greatest backlog at a link, bytes on the wire.
     pub worst_backlog_bytes: Option<u64>,
+    /// The most packets of the stream that wait at a link. A `queue` of this length loses none.
+    pub worst_backlog_packets: Option<u64>,
     /// The reason why there is no bound on its delay.
     pub no_promise: Option<String>,
+    /// The bounds at each link of several in series.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hops: Vec<HopBounds>,
+    /// The sum of the delays at the links and of the propagation between them, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sum_of_hops_ns: Option<u64>,
+    /// The delay by the guarantees of the links in series, which pays bursts once, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series_ns: Option<u64>,
 }
 
 /// How a discipline's bounds are derived.
@@ -85,20 +98,21 @@ fn below_management(scenario: &Scenario) -> Theory {
     }
 }
 
-/// Returns the streams' attributes for bounds.
+/// Returns the streams' attributes for bounds on `[link]`.
 pub(super) fn limits(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimits> {
+    let mut limits = contracts(scenario, offered);
+    path::weigh_by_entries(scenario, &scenario.scheduler, &mut limits);
+    limits
+}
+
+/// Returns the streams' contracts and lengths.
+fn contracts(scenario: &Scenario, offered: &[Offered]) -> Vec<StreamLimits> {
     let limits = |(stream, offered): (&crate::scenario::Stream, &Offered)| StreamLimits {
         arrivals: offered.pattern,
         ..StreamLimits::of(&stream.contract, offered.smallest_bytes, offered.largest_bytes)
     };
     let mut limits: Vec<_> = scenario.streams.iter().zip(offered).map(limits).collect();
     network::add_packets(scenario, &mut limits);
-    if scenario.scheduler.discipline.share == Share::Entries && scenario.classes.is_empty() {
-        limits.iter_mut().for_each(|stream| stream.weight = 0);
-        for entry in &scenario.scheduler.options.table {
-            limits[entry.0 as usize].weight += 1;
-        }
-    }
     limits
 }
 
@@ -107,8 +121,40 @@ pub(super) fn link(scenario: &Scenario) -> millstream::Link {
     scenario.scheduler.options.link
 }
 
-/// Returns the rates of the streams' buckets, bits/s; 0 if no bucket is needed.
-pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u64) -> Vec<u64> {
+/// Returns the routes of streams that pass several links, or others than `[link]`; of all streams
+/// if `[link]` is alone and has rate caps.
+fn routes<'a>(scenario: &'a Scenario, read: &OfferedLoads, span_ns: u64) -> Vec<Route<'a>> {
+    let contracts = contracts(scenario, &read.streams);
+    let of = |direction| {
+        let busy_ns = busy_ns(scenario, read);
+        Route::new(scenario, direction, &contracts, means(read, span_ns), busy_ns)
+    };
+    [Direction::Forward, Direction::Return].into_iter().filter_map(of).collect()
+}
+
+/// Returns the rates of the streams' buckets, bits/s; 0 if a bucket is not needed.
+pub(super) fn bucket_rates(
+    scenario: &Scenario,
+    read: &OfferedLoads,
+    span_ns: u64,
+) -> Vec<[u64; BUCKETS]> {
+    let of_link = link_bucket_rates(scenario, read, span_ns);
+    let mut rates: Vec<_> = of_link.iter().map(|rate| [*rate, 0, 0, 0]).collect();
+    for route in routes(scenario, read, span_ns) {
+        let of_route = route.bucket_rates();
+        for stream in (0..rates.len()).filter(|at| route.is_of(*at)) {
+            let of_link = of_link[stream];
+            rates[stream] = of_route[stream];
+            if !route.is_series() {
+                rates[stream][0] = of_link;
+            }
+        }
+    }
+    rates
+}
+
+/// Returns the rate of each stream's bucket on `[link]`, bits/s; 0 if no bucket is needed.
+fn link_bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u64) -> Vec<u64> {
     let limits = limits(scenario, &read.streams);
     let bounds =
         Bounds { busy_ns: busy_ns(scenario, read), ..Bounds::new(link(scenario), &limits) };
@@ -123,7 +169,7 @@ pub(super) fn bucket_rates(scenario: &Scenario, read: &OfferedLoads, span_ns: u6
         Theory::Tree => {
             let means = means(read, span_ns);
             let even = even_rates(&bounds, &means);
-            let tree = Tree::new(scenario, &limits, bounds.link, None);
+            let tree = Tree::new(scenario, &scenario.scheduler, &limits, bounds.link, None);
             // Without sources, only classes with shares guarantee rates.
             let rates: Vec<_> = (0..limits.len()).map(|stream| tree.rate(stream)).collect();
             let all = rates.iter().all(Option::is_some);
@@ -177,6 +223,8 @@ struct Case<'a> {
     /// A stream or class with a rate cap or credits.
     any_gate: Option<FailedPremise>,
     tree: Option<Tree<'a>>,
+    /// The bounds of streams that pass several links, or others than `[link]`.
+    paths: Vec<Option<PathBounds>>,
     assumed: Option<&'static str>,
 }
 
@@ -190,9 +238,7 @@ pub(super) fn analyse(
 ) -> Vec<StreamAnalysis> {
     let mut limits = limits(scenario, &read.streams);
     for (limits, offered) in limits.iter_mut().zip(&read.streams) {
-        let source = Source { rate_bps: offered.bucket_bps, burst_bytes: offered.burst_bytes() };
-        // A stream without packets has an empty bucket.
-        limits.source = Some(source).filter(|s| s.rate_bps > 0 || offered.packets == 0);
+        [limits.source, ..] = offered.sources();
     }
     network::forget_sources(scenario, &mut limits);
     let bounds =
@@ -204,7 +250,7 @@ pub(super) fn analyse(
         for (of, mean_bps) in limits.iter_mut().zip(&means) {
             of.source = of.source.filter(|source| *mean_bps <= source.rate_bps);
         }
-        Tree::new(scenario, &limits, bounds.link, bounds.busy_ns)
+        Tree::new(scenario, &scenario.scheduler, &limits, bounds.link, bounds.busy_ns)
     });
     let load: u128 = means.iter().map(|mean| u128::from(*mean)).sum();
     let is_bounded = load <= u128::from(bounds.effective_rate_bps());
@@ -214,7 +260,12 @@ pub(super) fn analyse(
         .find(|stream| limits[*stream].gated)
         .map(|stream| deadlines::describe_gate(scenario, stream))
         .or_else(|| scenario.classes.iter().find_map(class_gate));
-    let case = Case { scenario, read, bounds, means, busy_ns, any_gate, tree, assumed };
+    let mut paths: Vec<Option<PathBounds>> = limits.iter().map(|_| None).collect();
+    for route in routes(scenario, read, span_ns) {
+        let bounds = route.bounds(read).into_iter().enumerate();
+        bounds.filter(|(at, _)| route.is_of(*at)).for_each(|(at, of)| paths[at] = Some(of));
+    }
+    let case = Case { scenario, read, bounds, means, busy_ns, any_gate, tree, paths, assumed };
     let proof = matches!(theory, Theory::Deadlines)
         .then(|| deadlines::prove(scenario, &case.bounds, |theorem| case.checks(theorem)))
         .flatten();
@@ -245,6 +296,23 @@ fn latency_rate(
     stream: usize,
 ) -> Result<LatencyRate, String> {
     (guarantee.latency_rate)(bounds, stream).map_err(|error| error.to_string())
+}
+
+/// Describes a first deadline that is earlier than a period after the first arrival.
+fn first_deadline(of: &StreamLimits, first_arrival_ns: u64) -> Option<FailedPremise> {
+    let least_ns = first_arrival_ns.saturating_add(of.period_ns);
+    of.first_deadline_ns.filter(|given_ns| *given_ns < least_ns).map(|_| {
+        let detail = "its first deadline is earlier than its first arrival + period";
+        FailedPremise::new(detail, format!("first-deadline = \"{least_ns} ns\""))
+    })
+}
+
+/// Describes a queue that holds fewer packets than may wait.
+fn overflow(of: &StreamLimits, packets: u64) -> Option<FailedPremise> {
+    of.queue.filter(|queue| packets > u64::from(*queue)).map(|_| {
+        let detail = format!("{packets} of its packets may wait, more than its queue holds");
+        FailedPremise::new(detail, format!("queue = {packets}"))
+    })
 }
 
 /// Returns the guarantee of `stream` while the stream `channel` goes first.
@@ -296,7 +364,52 @@ impl Case<'_> {
             checks.add("network", Some(failed));
             return StreamAnalysis { bounds: no_bounds(why), verdict: checks.verdict("") };
         }
-        let (mut stream_bounds, mut verdict) = match theory {
+        let (mut stream_bounds, mut verdict) = match &self.paths[stream] {
+            None => self.on_link(theory, proof, stream),
+            Some(path) if path.is_series => self.on_path(stream, path),
+            Some(path) => {
+                let (on_link, on_path) =
+                    (self.on_link(theory, proof, stream), self.on_path(stream, path));
+                let holds = |of: &(_, Verdict)| of.1.answer == Answer::Guaranteed;
+                if holds(&on_path) && !holds(&on_link) { on_path } else { on_link }
+            }
+        };
+        let asks =
+            |verdict: &Verdict| verdict.answer != Answer::Guaranteed || verdict.theorem.is_some();
+        let of = &self.bounds.streams[stream];
+        // The other direction does not pass `[link]`.
+        let passes = self.scenario.streams[stream].direction == Direction::Forward;
+        let alone = deadlines::infeasible_alone(self.scenario, of, stream).filter(|_| passes);
+        if let Some(impossible) = alone {
+            verdict = impossible;
+        } else if let Some(overload) = overload.filter(|_| {
+            let ordered = deadlines::is_ordered_by_deadline(self.scenario, stream);
+            passes && ordered && asks(&verdict)
+        }) {
+            verdict = self.overloaded(overload);
+        }
+        if verdict.answer != Answer::Guaranteed && stream_bounds.no_promise.is_none() {
+            let kept = StreamBounds {
+                guaranteed_bps: stream_bounds.guaranteed_bps,
+                ..no_bounds(&*verdict.because)
+            };
+            // A full queue loses packets; sent packets keep the bound.
+            let only_queue = verdict.premises.iter().all(|of| of.holds || of.premise == "queues");
+            if verdict.answer == Answer::Infeasible || !only_queue {
+                stream_bounds = kept;
+            }
+        }
+        StreamAnalysis { bounds: stream_bounds, verdict }
+    }
+
+    /// Returns the bounds of a stream that passes `[link]` alone.
+    fn on_link(
+        &self,
+        theory: &Theory,
+        proof: Option<&Proof>,
+        stream: usize,
+    ) -> (StreamBounds, Verdict) {
+        match theory {
             Theory::Rate(guarantee) => {
                 let guaranteed = latency_rate(&self.bounds, guarantee, stream);
                 self.rate_bounds(guarantee, guaranteed, stream)
@@ -317,30 +430,55 @@ impl Case<'_> {
             }
             Theory::Tree => self.in_tree(stream),
             Theory::NoBounds(why) => self.any_order(stream, why),
-        };
-        let asks =
-            |verdict: &Verdict| verdict.answer != Answer::Guaranteed || verdict.theorem.is_some();
-        if let Some(impossible) =
-            deadlines::infeasible_alone(self.scenario, &self.bounds.streams[stream], stream)
-        {
-            verdict = impossible;
-        } else if let Some(overload) = overload
-            .filter(|_| asks(&verdict) && deadlines::is_ordered_by_deadline(self.scenario, stream))
-        {
-            verdict = self.overloaded(overload);
         }
-        if verdict.answer != Answer::Guaranteed && stream_bounds.no_promise.is_none() {
-            let kept = StreamBounds {
-                guaranteed_bps: stream_bounds.guaranteed_bps,
-                ..no_bounds(&*verdict.because)
-            };
-            // A full queue loses packets; sent packets keep the bound.
-            let only_queue = verdict.premises.iter().all(|of| of.holds || of.premise == "queues");
-            if verdict.answer == Answer::Infeasible || !only_queue {
-                stream_bounds = kept;
+    }
+
+    /// Returns the bounds of a stream on links in series.
+    fn on_path(&self, stream: usize, path: &PathBounds) -> (StreamBounds, Verdict) {
+        let theorem = match (path.series_ns, path.sum_ns) {
+            (Some(series_ns), Some(sum_ns)) if series_ns < sum_ns => {
+                "links in series (Le Boudec and Thiran 2001, theorem 1.4.6)"
             }
+            _ if path.is_series => "the sum of the bounds of each link (Cruz 1991)",
+            _ => "token buckets and rate caps (Cruz 1991; Goyal, Lam and Vin 1997)",
+        };
+        let mut checks = self.checks(theorem);
+        let delay_ns = path.series_ns.into_iter().chain(path.sum_ns).min();
+        let why = path.unbounded.as_deref().unwrap_or("its bound exceeds 64 bits");
+        let unbounded = || FailedPremise { detail: why.into(), change: None };
+        checks.add("bounded-at-each-link", delay_ns.is_none().then(unbounded));
+        let Some(delay_ns) = delay_ns else { return (no_bounds(why), checks.verdict("")) };
+        let of = &self.bounds.streams[stream];
+        if let Some(first_ns) = path.first_arrival_ns {
+            let late = path.late.as_ref().map(|(link, start_ns)| {
+                let detail =
+                    format!("a packet may start {start_ns} ns after its arrival at `{link}`");
+                let period = format!("period = \"{} ns\"", start_ns.saturating_add(1));
+                FailedPremise::new(detail, period)
+            });
+            checks.add("periods", late);
+            let measured_ns = of.arrivals.as_ref().map_or(0, ArrivalPattern::first_ns);
+            checks.add("first-deadlines", first_deadline(of, measured_ns.saturating_add(first_ns)));
         }
-        StreamAnalysis { bounds: stream_bounds, verdict }
+        let most = |of: fn(&HopBounds) -> Option<u64>| path.hops.iter().filter_map(of).max();
+        let packets = most(|hop| hop.worst_backlog_packets);
+        checks.add("queues", packets.and_then(|packets| overflow(of, packets)));
+        let stream_bounds = StreamBounds {
+            guaranteed_bps: path.guaranteed_bps,
+            worst_delay_ns: Some(delay_ns),
+            worst_backlog_bytes: most(|hop| hop.worst_backlog_bytes),
+            worst_backlog_packets: packets,
+            no_promise: None,
+            hops: if path.is_series { path.hops.clone() } else { Vec::new() },
+            sum_of_hops_ns: path.sum_ns.filter(|_| path.is_series),
+            series_ns: path.series_ns.filter(|_| path.is_series),
+        };
+        let hops = self.scenario.network.iter().flat_map(|network| &network.hops);
+        let direction = self.scenario.streams[stream].direction;
+        let loses = hops.filter(|hop| hop.direction == direction).any(|hop| hop.loss > 0);
+        let which = if loses { "no packet that the links do not lose" } else { "no packet" };
+        let promise = format!("{which} leaves later than {delay_ns} ns after its arrival");
+        (stream_bounds, checks.verdict(promise))
     }
 
     /// Returns the bounds of a stream in a tree: those of its classes or of the busy period,
@@ -401,19 +539,13 @@ impl Case<'_> {
             };
             checks.add("periods", (start_ns >= of.period_ns).then(late));
             let first_ns = of.arrivals.as_ref().map_or(0, ArrivalPattern::first_ns);
-            let least_ns = first_ns.saturating_add(of.period_ns);
-            let early = of.first_deadline_ns.is_some_and(|given_ns| given_ns < least_ns);
-            let early = early.then(|| {
-                let detail = "its first deadline is earlier than its first arrival + period";
-                FailedPremise::new(detail, format!("first-deadline = \"{least_ns} ns\""))
-            });
-            checks.add("first-deadlines", early);
+            checks.add("first-deadlines", first_deadline(of, first_ns));
         }
         let stream_bounds = StreamBounds {
             guaranteed_bps,
             worst_delay_ns: Some(delay_ns),
             worst_backlog_bytes: Some(backlog_bytes),
-            no_promise: None,
+            ..StreamBounds::default()
         };
         self.check_queue_limit(stream_bounds, checks, stream)
     }
@@ -479,7 +611,7 @@ impl Case<'_> {
             guaranteed_bps,
             worst_delay_ns: guaranteed.delay_ns(source),
             worst_backlog_bytes: guaranteed.backlog_bytes(source),
-            no_promise: None,
+            ..StreamBounds::default()
         };
         self.check_queue_limit(stream_bounds, checks, stream)
     }
@@ -529,7 +661,7 @@ impl Case<'_> {
             guaranteed_bps: None,
             worst_delay_ns: Some(delay_ns),
             worst_backlog_bytes: Some(source.bytes_in(delay_ns)),
-            no_promise: None,
+            ..StreamBounds::default()
         };
         self.check_queue_limit(stream_bounds, checks, stream)
     }
@@ -558,13 +690,9 @@ impl Case<'_> {
         };
         let smallest = self.bounds.link.wire_bytes(of.smallest_bytes).max(1);
         let packets = backlog / smallest;
-        let full = of.queue.filter(|queue| packets > u64::from(*queue)).map(|_| {
-            let detail = format!("{packets} of its packets may wait, more than its queue holds");
-            FailedPremise::new(detail, format!("queue = {packets}"))
-        });
-        checks.add("queues", full);
+        checks.add("queues", overflow(of, packets));
         (
-            stream_bounds,
+            StreamBounds { worst_backlog_packets: Some(packets), ..stream_bounds },
             checks.verdict(format!("no packet leaves later than {delay_ns} ns after its arrival")),
         )
     }
@@ -589,6 +717,10 @@ impl Case<'_> {
         let rate = u64::try_from(bits * u128::from(served) / periods).unwrap_or(u64::MAX);
         let stream_bounds = StreamBounds {
             guaranteed_bps: Some(rate).filter(|rate| *rate > 0),
+            worst_backlog_packets: verdict
+                .theorem
+                .as_ref()
+                .and_then(|_| proof.most_waiting(&self.bounds, stream)),
             no_promise: Some(
                 "a packet starts before its deadline, or is lost as its window allows".into(),
             ),

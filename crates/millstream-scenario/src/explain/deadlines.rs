@@ -10,6 +10,7 @@ use millstream::{CREDIT_BYTES, Window};
 
 use super::repair::looser_window;
 use super::verdict::{Checks, FailedPremise, Verdict};
+use crate::network::Direction;
 use crate::scenario::{Scenario, SchedulerConfig, Stream};
 
 /// The window of a stream that may lose nothing.
@@ -21,25 +22,39 @@ fn requires_nothing(guarantee: &DeadlineGuarantee, stream: &Stream) -> bool {
     !guarantee.every_request && lost == of
 }
 
-/// Returns the scheduler of the parent of `stream`.
-fn scheduler<'a>(scenario: &'a Scenario, stream: &Stream) -> &'a SchedulerConfig {
-    stream.class.map_or(&scenario.scheduler, |class| &scenario.classes[class].scheduler)
+/// Returns the scheduler of the parent of `stream` under `root`.
+fn scheduler<'a>(
+    scenario: &'a Scenario,
+    root: &'a SchedulerConfig,
+    stream: &Stream,
+) -> &'a SchedulerConfig {
+    stream.class.map_or(root, |class| &scenario.classes[class].scheduler)
 }
 
 /// Returns the discipline of the parent of `stream` and its guarantee, if the stream asks for
 /// deadlines.
 fn required_deadlines(
     scenario: &Scenario,
+    root: &SchedulerConfig,
     stream: &Stream,
 ) -> Option<(&'static DisciplineRow, DeadlineGuarantee)> {
-    let row = scheduler(scenario, stream).discipline;
+    let row = scheduler(scenario, root, stream).discipline;
     let guarantee = row.guarantee.deadlines()?;
     (!requires_nothing(&guarantee, stream)).then_some((row, guarantee))
 }
 
 /// Returns whether the parent of stream `at` orders it by a deadline that it may miss.
 pub(super) fn is_ordered_by_deadline(scenario: &Scenario, at: usize) -> bool {
-    required_deadlines(scenario, &scenario.streams[at]).is_some()
+    is_ordered_by_deadline_under(scenario, &scenario.scheduler, at)
+}
+
+/// See [`is_ordered_by_deadline`], of a link with this root.
+pub(super) fn is_ordered_by_deadline_under(
+    scenario: &Scenario,
+    root: &SchedulerConfig,
+    at: usize,
+) -> bool {
+    required_deadlines(scenario, root, &scenario.streams[at]).is_some()
 }
 
 /// Returns the reason why the contract of one stream cannot be kept, independent of other streams.
@@ -66,7 +81,7 @@ pub(super) fn infeasible_alone(
             ));
         }
     }
-    let (row, guarantee) = required_deadlines(scenario, stream)?;
+    let (row, guarantee) = required_deadlines(scenario, &scenario.scheduler, stream)?;
     first_deadline_passed(row, &guarantee, limits)
         .or_else(|| check_rate_cap(scenario, &guarantee, limits, at))
 }
@@ -151,12 +166,15 @@ pub(super) fn overload(scenario: &Scenario, bounds: &Bounds) -> Option<Overload>
 fn asking(scenario: &Scenario, limits: &[StreamLimits]) -> Vec<StreamLimits> {
     let asking = |(stream, limits): (&Stream, &StreamLimits)| {
         let arrives = limits.arrivals.as_ref().is_some_and(|of| of.packets() > 0);
-        let guarantee = scheduler(scenario, stream).discipline.guarantee.deadlines()?;
+        // The sum is that of `[link]`.
+        let counts = arrives && stream.direction == Direction::Forward;
+        let root = &scenario.scheduler;
+        let guarantee = scheduler(scenario, root, stream).discipline.guarantee.deadlines()?;
         let (lost, of) = (limits.window.lost(), limits.window.of());
         let nothing = !guarantee.every_request && lost == of;
         let window = if guarantee.every_request { NO_LOSS } else { (lost, of) };
         let window = Window::new(window.0, window.1).unwrap_or_default();
-        (arrives && !nothing).then_some(StreamLimits { window, ..*limits })
+        (counts && !nothing).then_some(StreamLimits { window, ..*limits })
     };
     scenario.streams.iter().zip(limits).filter_map(asking).collect()
 }
@@ -170,6 +188,13 @@ fn window_of(name: &str, window: Window) -> String {
 pub(super) struct Proof {
     theorem: Theorem,
     checks: Checks,
+}
+
+impl Proof {
+    /// Returns the most packets of a stream that wait at once; `None` if there is no bound.
+    pub(super) fn most_waiting(&self, bounds: &Bounds, stream: usize) -> Option<u64> {
+        bounds.most_waiting(self.theorem, stream)
+    }
 }
 
 /// Proves the deadlines of all streams; `None` for disciplines without deadlines. `checks` returns

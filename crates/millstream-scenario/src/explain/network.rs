@@ -3,9 +3,11 @@
 //!
 //! A stream with a guaranteed rate keeps its bounds beside any traffic of other streams, if the
 //! largest packet of each is known. So `check` states them also beside TCP and queue management.
+//! Links in series are in `path.rs`.
 
 use millstream::bounds::StreamLimits;
 
+use super::path;
 use super::verdict::FailedPremise;
 use crate::network::{Adaptive, Tcp};
 use crate::scenario::{Scenario, Stream};
@@ -59,11 +61,8 @@ pub(super) fn obstacle(
     if stream.source.reacts() {
         return failed("its source reacts, so what it offers is not known", None);
     }
-    let hops = network.hops.iter().filter(|hop| hop.direction == stream.direction);
-    if hops.count() != 1 || network.hops[0].direction != stream.direction {
-        return failed("bounds are for `[link]` alone", Some("a stream that passes no other link"));
-    }
-    if network.hops[0].queue.is_some() {
+    let mut hops = network.hops.iter().filter(|hop| hop.direction == stream.direction);
+    if hops.any(|hop| hop.queue.is_some()) {
         let detail = "the link's `queue` is shared, so other streams may fill it";
         return failed(detail, Some("a `queue` of each stream instead of the link's"));
     }
@@ -74,6 +73,9 @@ pub(super) fn obstacle(
     if stream.contract.flow_options().is_some() {
         let detail = "its flows are scheduled and may be dropped from";
         return failed(detail, Some("a stream without `flows` and `aqm`"));
+    }
+    if path::is_series(network, stream) {
+        return None;
     }
     let unknown = |other: &usize| {
         let of = &scenario.streams[*other];

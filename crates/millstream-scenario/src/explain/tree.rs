@@ -45,19 +45,20 @@ struct Place {
 }
 
 impl<'a> Tree<'a> {
-    /// Returns the tree of a scenario. A stream without a source may send without limit. `busy_ns`
-    /// is the longest busy period of the link; `None` if unknown.
+    /// Returns the tree of a scenario under `root`. A stream without a source may send without
+    /// limit. `busy_ns` is the longest busy period of the link; `None` if unknown.
     pub(super) fn new(
         scenario: &'a Scenario,
+        root: &'a SchedulerConfig,
         streams: &[StreamLimits],
         link: Link,
         busy_ns: Option<u64>,
     ) -> Self {
-        let root = Bounds { busy_ns, ..Bounds::new(link, streams) };
-        let root = ServiceCurve { rate_bps: root.effective_rate_bps(), latency_ns: 0 };
+        let rate_bps = Bounds::new(link, streams).effective_rate_bps();
+        let service = ServiceCurve { rate_bps, latency_ns: 0 };
         let schedulers = scenario.classes.iter().map(|class| &class.scheduler);
         let node = |scheduler| Node { scheduler, children: Vec::new(), service: None };
-        let nodes = std::iter::once(&scenario.scheduler).chain(schedulers).map(node).collect();
+        let nodes = std::iter::once(root).chain(schedulers).map(node).collect();
         let mut tree = Self { link, busy_ns, nodes, places: Vec::new() };
         let of_classes = limits_of_classes(scenario, streams);
         let parents = scenario.classes.iter().map(|class| class.parent);
@@ -65,7 +66,7 @@ impl<'a> Tree<'a> {
             parents.zip(&of_classes).map(|(parent, of)| tree.push(parent, of)).collect();
         let parents = scenario.streams.iter().map(|stream| stream.class);
         tree.places = parents.zip(streams).map(|(parent, of)| tree.push(parent, of)).collect();
-        tree.nodes[0].service = Some(root);
+        tree.nodes[0].service = Some(service);
         // Parents come before their children.
         for (class, place) in classes.into_iter().enumerate() {
             tree.nodes[1 + class].service = tree.service(place);
@@ -130,6 +131,29 @@ impl<'a> Tree<'a> {
         Some((*service)?.remainder(all)?.latency_ns)
     }
 
+    /// Returns the rate that FIFO or static priority leave to a stream in a class of streams alone.
+    pub(super) fn in_order(&self, stream: usize) -> Option<LatencyRate> {
+        let place = self.places[stream];
+        let Node { scheduler, children, service } = &self.nodes[place.node];
+        let Guarantee::Delay(guarantee) = scheduler.discipline.guarantee else { return None };
+        if children.iter().any(|of| of.is_class || of.gated) {
+            return None;
+        }
+        let own = &children[place.child];
+        let (mut same, mut higher, mut lower) = (Source::default(), Source::default(), 0);
+        for (_, other) in children.iter().enumerate().filter(|(at, _)| *at != place.child) {
+            if !(guarantee.may_precede)(own, other) {
+                lower = lower.max(self.link.wire_bytes(other.largest_bytes));
+            } else if (guarantee.may_precede)(other, own) {
+                same = same.plus(other.source?);
+            } else {
+                higher = higher.plus(other.source?);
+            }
+        }
+        let before = higher.plus(Source { rate_bps: 0, burst_bytes: lower });
+        (*service)?.remainder(before)?.in_order(same, self.link.wire_bytes(own.largest_bytes))
+    }
+
     /// Returns the delay under FIFO or static priority in a class of streams alone, ns.
     fn in_order_ns(&self, place: Place) -> Option<u64> {
         let Node { scheduler, children, service } = &self.nodes[place.node];
@@ -159,16 +183,29 @@ impl<'a> Tree<'a> {
         let (mut before, mut in_service) = (Source::default(), 0);
         for (_, other) in children.iter().enumerate().filter(|(at, _)| *at != place.child) {
             if may_precede(other) {
-                // A gate may hold packets back for longer than a busy period.
-                let source = other.source.filter(|_| !other.gated)?;
-                // What waits already when the child's backlog begins is at most a busy period old.
-                let burst_bytes = source.bytes_in(self.busy_ns?);
-                before = before.plus(Source { burst_bytes, ..source });
+                before = before.plus(self.taken(other)?);
             } else {
                 in_service = in_service.max(self.link.wire_bytes(other.largest_bytes));
             }
         }
         class.remainder(before.plus(Source { rate_bps: 0, burst_bytes: in_service }))
+    }
+
+    /// Returns what a child may be served in a time that begins at any instant.
+    fn taken(&self, child: &StreamLimits) -> Option<Source> {
+        if child.gated {
+            // One packet may be in service, and a class may start one that is longer than the
+            // estimate.
+            let packets = if child.is_class { 2 } else { 1 };
+            let more = self.link.wire_bytes(child.largest_bytes).saturating_mul(packets);
+            let starts = child.starts(self.link)?;
+            let burst_bytes = starts.burst_bytes.saturating_add(more);
+            return Some(Source { burst_bytes, ..starts });
+        }
+        // What waits already is at most a busy period old.
+        let source = child.source?;
+        let burst_bytes = source.bytes_in(self.busy_ns?);
+        Some(Source { burst_bytes, ..source })
     }
 
     fn bounds<'b>(&self, children: &'b [StreamLimits]) -> Bounds<'b> {

@@ -188,6 +188,274 @@ impl Draw {
                 bytes = 64, interval = \"7 ms\", rtt = \"10 ms\" }\n"
     }
 
+    /// Returns the text of a random network of links in series, with streams of both directions.
+    pub(crate) fn series(&mut self) -> String {
+        let disciplines = [
+            "fifo",
+            "static-priority",
+            "edf",
+            "dwcs",
+            "vds",
+            "wfq",
+            "wf2q",
+            "wf2q+",
+            "scfq",
+            "sfq",
+            "drr",
+            "wrr",
+            "wirr",
+            "virtual-clock",
+            "lqf",
+            "las",
+        ];
+        let rates = [8_000_000, 10_000_000, 40_000_000, 100_000_000, 12_345_678];
+        // Half of the draws have one discipline and one rate.
+        let uniform = self.once_in(2);
+        let (discipline, rate_bps) = (self.one_of(&disciplines), self.one_of(&rates));
+        let overhead = self.below(40);
+        let framing = self.one_of(&["none", "none", "none", "atm", "ptm"]);
+        let of_link = |draw: &mut Self| {
+            let delay_ns = draw.below(3_000_000);
+            let mut text = format!("delay = \"{delay_ns} ns\"\n");
+            if draw.once_in(16) {
+                text.push_str("loss = 0.05\n");
+            }
+            let other = draw.once_in(6);
+            let overhead = if other { draw.below(60) } else { overhead };
+            let framing = if other { draw.one_of(&["none", "atm"]) } else { framing };
+            let _ = writeln!(text, "overhead = {overhead}\nframing = \"{framing}\"");
+            text
+        };
+        let mut slowest = rate_bps;
+        let mut text = format!(
+            "[scenario]\nseed = {}\nduration = \"{} us\"\n\n[link]\nrate = \"{rate_bps} bps\"\n{}\n\
+             [scheduler]\ndiscipline = \"{discipline}\"\n",
+            self.below(1_000_000),
+            (20_000 + self.below(100_000)) * 8_000_000 / rate_bps,
+            of_link(self),
+        );
+        let returns = self.once_in(4);
+        for hop in 0..1 + self.below(4) {
+            let rate_bps = if uniform { rate_bps } else { self.one_of(&rates) };
+            slowest = slowest.min(rate_bps);
+            let of_link = of_link(self);
+            let _ =
+                write!(text, "\n[[hop]]\nname = \"h{hop}\"\nrate = \"{rate_bps} bps\"\n{of_link}");
+            if !uniform {
+                let _ = writeln!(text, "discipline = \"{}\"", self.one_of(&disciplines));
+            }
+            if returns && (hop == 0 || self.once_in(2)) {
+                text.push_str("direction = \"return\"\n");
+            }
+        }
+        let classes = if self.once_in(5) { 2 } else { 0 };
+        for class in 0..classes {
+            let _ = write!(
+                text,
+                "\n[[class]]\nname = \"c{class}\"\ndiscipline = \"{}\"\nweight = {}\nquantum = \
+                 {}\npriority = {}\nperiod = \"8 ms\"\nwindow = \"0/1\"\n",
+                self.one_of(&["wf2q+", "sfq", "drr", "fifo", "static-priority", "edf", "wfq"]),
+                1 + self.below(5),
+                1_500 + self.below(3_000),
+                self.below(2),
+            );
+        }
+        let streams = classes.max(1) + self.below(5);
+        let unknown = self.once_in(10);
+        for stream in 0..streams {
+            let bytes = if self.once_in(2) { 500 } else { 40 + self.below(1_460) };
+            let share = slowest / (streams + self.below(streams * 2));
+            let interval_ns = (bytes + 60) * 8_000_000_000 / share.max(1);
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"s{stream}\"\nweight = {}\npriority = {}\nquantum = \
+                 {}\nperiod = \"{} ns\"\nwindow = \"{}\"\n",
+                1 + self.below(4),
+                self.below(3),
+                1_500 + self.below(2_000),
+                interval_ns * (1 + self.below(3)),
+                self.one_of(&["0/1", "0/1", "1/2", "0/4"]),
+            );
+            if classes > 0 && (stream < classes || !self.once_in(4)) {
+                let _ = writeln!(text, "class = \"c{}\"", stream % classes);
+            }
+            if returns && self.once_in(2) {
+                text.push_str("direction = \"return\"\n");
+            }
+            if self.once_in(8) {
+                let _ = writeln!(text, "queue = {}", self.one_of(&[1, 2, 8, 400]));
+            }
+            let capped = self.once_in(8);
+            if capped {
+                let _ = writeln!(text, "max-rate = \"{} bps\"", share + self.below(share));
+                if self.once_in(2) {
+                    let _ = writeln!(text, "burst = \"{} B\"", (bytes + 60) * (1 + self.below(9)));
+                }
+            }
+            if self.once_in(12) {
+                text.push_str("late = \"drop\"\n");
+            }
+            let start_ns = if self.once_in(2) { 0 } else { self.below(interval_ns * 2) };
+            let source = match self.below(8) {
+                // A flood, which only its cap limits.
+                _ if capped && self.once_in(2) => format!(
+                    "kind = \"cbr\", bytes = {bytes}, rate = \"{} bps\"",
+                    share * (1 + self.below(6))
+                ),
+                0 => format!("kind = \"poisson\", bytes = {bytes}, rate = \"{share} bps\""),
+                1 => {
+                    format!("kind = \"backlog\", bytes = {bytes}, packets = {}", 1 + self.below(12))
+                }
+                2 => format!(
+                    "kind = \"generator\", packets = 60, bytes = {bytes}, interval = \"{} ns\", \
+                     pause-after = {}, pause = \"{} ns\"",
+                    1 + self.below(interval_ns / 4),
+                    1 + self.below(6),
+                    interval_ns * (4 + self.below(6)),
+                ),
+                _ => format!("kind = \"cbr\", bytes = {bytes}, interval = \"{interval_ns} ns\""),
+            };
+            let _ = writeln!(text, "source = {{ {source}, start = \"{start_ns} ns\" }}");
+        }
+        if unknown {
+            text.push_str(
+                "\n[[stream]]\nname = \"tcp\"\npriority = 3\nperiod = \"20 ms\"\nqueue = 40\n\
+                 source = { kind = \"tcp\", connections = 2, rtt = \"10 ms\", bytes = 1000 }\n",
+            );
+        }
+        text
+    }
+
+    /// Returns the text of a random link where streams have rate caps, some of which offer more.
+    pub(crate) fn caps(&mut self) -> String {
+        let disciplines = [
+            "fifo",
+            "static-priority",
+            "edf",
+            "wfq",
+            "wf2q",
+            "wf2q+",
+            "scfq",
+            "sfq",
+            "drr",
+            "wrr",
+            "wirr",
+            "virtual-clock",
+            "lqf",
+        ];
+        let rate_bps = self.one_of(&[8_000_000, 100_000_000, 12_345_678]);
+        let discipline = self.one_of(&disciplines);
+        let mut text = format!(
+            "[scenario]\nseed = {}\nduration = \"{} us\"\n\n[link]\nrate = \"{rate_bps} bps\"\n\
+             overhead = {}\n\n[scheduler]\ndiscipline = \"{discipline}\"\n",
+            self.below(1_000_000),
+            (30_000 + self.below(150_000)) * 8_000_000 / rate_bps,
+            self.below(40),
+        );
+        let classes = if self.once_in(4) { 2 } else { 0 };
+        for class in 0..classes {
+            let _ = write!(
+                text,
+                "\n[[class]]\nname = \"c{class}\"\ndiscipline = \"{}\"\nweight = {}\nquantum = \
+                 {}\npriority = {}\nperiod = \"8 ms\"\n",
+                self.one_of(&["wf2q+", "sfq", "drr", "fifo", "static-priority", "wfq"]),
+                1 + self.below(5),
+                1_500 + self.below(3_000),
+                self.below(2),
+            );
+            if self.once_in(6) {
+                let _ = writeln!(text, "max-rate = \"{} bps\"", rate_bps / (1 + self.below(4)));
+            }
+        }
+        let streams = 2 + self.below(4);
+        for stream in 0..streams {
+            let bytes = 40 + self.below(1_460);
+            let share = rate_bps / (streams + self.below(streams * 3));
+            let interval_ns = (bytes + 40) * 8_000_000_000 / share;
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"s{stream}\"\nweight = {}\npriority = {}\nquantum = \
+                 {}\nperiod = \"{} ns\"\n",
+                1 + self.below(4),
+                self.below(3),
+                1_500 + self.below(2_000),
+                interval_ns * (1 + self.below(3)),
+            );
+            if classes > 0 && (stream < classes || !self.once_in(4)) {
+                let _ = writeln!(text, "class = \"c{}\"", stream % classes);
+            }
+            let capped = self.once_in(2);
+            if capped {
+                let cap = share + share * self.below(8) / 8;
+                let burst = (bytes + 40) * (1 + self.below(8)) + self.below(2_000);
+                let _ = writeln!(text, "max-rate = \"{cap} bps\"\nburst = \"{burst} B\"");
+            }
+            let start_ns = if self.once_in(2) { 0 } else { self.below(interval_ns * 2) };
+            let source = match self.below(8) {
+                // A flood, which only its cap limits.
+                0 | 1 if capped => format!(
+                    "kind = \"cbr\", bytes = {bytes}, rate = \"{} bps\"",
+                    share * (1 + self.below(6))
+                ),
+                2 if capped => format!("kind = \"backlog\", bytes = {bytes}, packets = 400"),
+                3 => format!("kind = \"poisson\", bytes = {bytes}, rate = \"{share} bps\""),
+                4 => format!(
+                    "kind = \"generator\", packets = 60, bytes = {bytes}, interval = \"{} ns\", \
+                     pause-after = {}, pause = \"{} ns\"",
+                    1 + self.below(interval_ns / 4),
+                    1 + self.below(6),
+                    interval_ns * (4 + self.below(6)),
+                ),
+                _ => format!("kind = \"cbr\", bytes = {bytes}, interval = \"{interval_ns} ns\""),
+            };
+            let _ = writeln!(text, "source = {{ {source}, start = \"{start_ns} ns\" }}");
+        }
+        text
+    }
+
+    /// Returns the text of a random fabric with output queues and connections of constant bit rate.
+    pub(crate) fn fabric(&mut self) -> String {
+        let topology = self.one_of(&[
+            "kind = \"folded-shuffle\", arity = 2, levels = 2",
+            "kind = \"folded-shuffle\", arity = 2, levels = 3",
+            "kind = \"folded-shuffle\", arity = 3, levels = 2",
+            "kind = \"shuffle\", radix = 2, stages = 3",
+            "kind = \"fat-tree\", ports = 4",
+            "kind = \"mesh\", sizes = [2, 3]",
+            "kind = \"torus\", sizes = [4]",
+            "kind = \"dragonfly\", end-points = 1, switches = 2, globals = 1",
+            "kind = \"custom\", end-points = 3, switches = [4, 3], cables = [[\"e0\", \"s0:0\"], \
+             [\"e1\", \"s0:1\"], [\"s0:2\", \"s1:0\"], [\"e2\", \"s1:1\"]]",
+        ]);
+        let mut text = format!(
+            "[scenario]\nseed = {}\nduration = \"{} us\"\n\n[link]\nrate = \"{}\"\n\n[fabric]\n\
+             topology = {{ {topology} }}\nbuffering = \"output\"\nforwarding = \"{}\"\n\
+             delay = \"{} ns\"\nlatency = \"{} ns\"\n\n[scheduler]\ndiscipline = \"{}\"\n",
+            self.below(1_000_000),
+            100 + self.below(300),
+            self.one_of(&["1 Gbps", "2 Gbps", "2.5 Gbps", "10 Gbps"]),
+            self.one_of(&["cut-through", "store-and-forward"]),
+            self.below(200),
+            1 + self.below(300),
+            self.one_of(&["fifo", "wf2q+", "drr", "static-priority", "wfq", "scfq"]),
+        );
+        for stream in 0..1 + self.below(3) {
+            let bytes = 64 + self.below(1_400);
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"s{stream}\"\nweight = {}\nquantum = {}\npriority = \
+                 {}\nsource = {{ kind = \"cbr\", bytes = {bytes}, rate = \"{} Mbps\", \
+                 load = 0.{:02} }}\n",
+                1 + self.below(4),
+                2_000 + self.below(2_000),
+                self.below(3),
+                20 + self.below(200),
+                5 + self.below(40),
+            );
+        }
+        text
+    }
+
     /// Unit jobs that need nearly the whole link; about half of the draws break one premise.
     fn tight(&mut self) -> String {
         let discipline = self.one_of(&["dwcs", "vds", "pd2"]);

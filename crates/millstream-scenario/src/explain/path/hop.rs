@@ -1,0 +1,336 @@
+//! Bounds at one link of several in series.
+//!
+//! Every link of a direction has the same streams. A stream's bounds at a link come from the
+//! discipline, from what the other streams may send into it, or from the line before it, which
+//! sends no faster than its rate.
+
+use millstream::Link;
+use millstream::bounds::{
+    Bounds, Condition, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, ServiceCurve, Share,
+    Source, StreamLimits, Theorem,
+};
+
+use super::super::deadlines;
+use super::super::offered::{EVEN, MEAN};
+use super::super::tree::Tree;
+use super::Arrivals;
+use crate::scenario::{Scenario, SchedulerConfig};
+
+/// One link, and what arrives there.
+pub(super) struct HopCase<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) root: &'a SchedulerConfig,
+    pub(super) link: Link,
+    /// The streams, without sources.
+    pub(super) limits: Vec<StreamLimits>,
+    /// All buckets of each stream's arrivals.
+    pub(super) arrivals: Vec<Arrivals>,
+    /// What all packets together conform to, since they come from one line.
+    pub(super) line: Option<Source>,
+    /// The longest busy period of the link, ns, if it is known from elsewhere.
+    pub(super) busy_ns: Option<u64>,
+}
+
+/// What a link guarantees to a stream.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Service {
+    /// Rates and latencies that all hold.
+    pub(super) rates: Vec<LatencyRate>,
+    /// The number of those, the first ones, that hold whatever other streams send.
+    pub(super) independent: usize,
+    /// The worst delay by other means, ns.
+    pub(super) delay_ns: Option<u64>,
+    /// Whether every deadline at this link is kept.
+    pub(super) keeps_deadlines: bool,
+}
+
+impl Service {
+    fn independent(rate: LatencyRate) -> Self {
+        Self { rates: vec![rate], independent: 1, ..Self::default() }
+    }
+
+    /// Adds what also holds.
+    fn merge(&mut self, other: Self) {
+        let place = self.independent..self.independent;
+        let (independent, more) = other.rates.split_at(other.independent);
+        self.rates.splice(place, independent.iter().copied());
+        self.rates.extend(more);
+        self.independent += other.independent;
+        self.limit(other.delay_ns);
+        self.keeps_deadlines |= other.keeps_deadlines;
+    }
+
+    /// Adds a bound on the delay.
+    fn limit(&mut self, delay_ns: Option<u64>) {
+        self.delay_ns = self.delay_ns.into_iter().chain(delay_ns).min();
+    }
+}
+
+impl HopCase<'_> {
+    /// Returns what the link guarantees to each stream.
+    ///
+    /// A rate cap without effect is left out. None has an effect if its burst holds σ + c·D of each
+    /// stream, where D is the stream's delay: while no cap has held a packet, the bounds without
+    /// caps hold, and the next packet arrives when its cap permits it.
+    pub(super) fn services(&self) -> Vec<Service> {
+        let mut open: Vec<_> = (0..self.limits.len()).map(|at| self.may_be_open(at)).collect();
+        loop {
+            // Sums of buckets: those that together use the link, and the slowest ones.
+            let mut services = self.services_with(&open, EVEN);
+            let slow = self.services_with(&open, MEAN);
+            services.iter_mut().zip(slow).for_each(|(service, slow)| service.merge(slow));
+            let closes = |at: &usize| {
+                self.limits[*at].gated && open[*at] && !self.is_open(*at, &services[*at])
+            };
+            let closing: Vec<_> = (0..open.len()).filter(closes).collect();
+            if closing.is_empty() {
+                return services;
+            }
+            closing.into_iter().for_each(|at| open[at] = false);
+        }
+    }
+
+    /// Returns whether a stream has no other limit than a rate cap.
+    fn may_be_open(&self, at: usize) -> bool {
+        self.scenario.streams[at].contract.initial_credits().is_none()
+    }
+
+    /// Returns whether a stream's cap never holds back a packet.
+    fn is_open(&self, at: usize, service: &Service) -> bool {
+        let Some(cap) = self.limits[at].cap else { return false };
+        let known = || self.arrivals[at].into_iter().flatten();
+        let by_rate = |rate: &LatencyRate| known().filter_map(|of| rate.delay_ns(of)).min();
+        let delay_ns = service.rates.iter().filter_map(by_rate).chain(service.delay_ns).min();
+        // One more, since caps open at whole ns.
+        let fits = |source: Source, delay_ns: u64| {
+            let bucket = Source { burst_bytes: source.burst_bytes, ..cap };
+            bucket.bytes_in(delay_ns.saturating_add(1)) <= cap.burst_bytes
+        };
+        let slow = known().filter(|source| source.rate_bps <= cap.rate_bps);
+        delay_ns.is_some_and(|delay_ns| slow.into_iter().any(|source| fits(source, delay_ns)))
+    }
+
+    /// Returns what the link guarantees to each stream if the caps of `open` have no effect, from
+    /// this bucket of each.
+    fn services_with(&self, open: &[bool], bucket: usize) -> Vec<Service> {
+        let mut limits = self.limits.clone();
+        for (at, of) in limits.iter_mut().enumerate() {
+            of.source = self.arrivals[at][bucket];
+            of.gated &= !open[at];
+            // What a cap holds back may arrive at once, but does not start at once.
+            if of.gated {
+                of.source = of.starts(self.link);
+            }
+        }
+        let any_gate = limits.iter().any(|of| of.gated)
+            || self.scenario.classes.iter().any(|class| class.contract.is_limited());
+        let mut of = OpenCase { case: self, limits, any_gate, busy_ns: None };
+        of.busy_ns = of.busy_period_ns();
+        of.services()
+    }
+
+    /// Returns whether the parent of a stream orders it by a deadline that it may miss.
+    pub(super) fn is_ordered_by_deadline(&self, stream: usize) -> bool {
+        deadlines::is_ordered_by_deadline_under(self.scenario, self.root, stream)
+    }
+}
+
+/// A link with a choice of caps that have no effect.
+struct OpenCase<'a> {
+    case: &'a HopCase<'a>,
+    /// The streams; a gated one has the bucket of its cap as its source, if it has a cap.
+    limits: Vec<StreamLimits>,
+    any_gate: bool,
+    busy_ns: Option<u64>,
+}
+
+impl OpenCase<'_> {
+    fn bounds(&self) -> Bounds<'_> {
+        Bounds { busy_ns: self.busy_ns, ..Bounds::new(self.case.link, &self.limits) }
+    }
+
+    fn services(&self) -> Vec<Service> {
+        let HopCase { scenario, root, link, .. } = *self.case;
+        let bounds = self.bounds();
+        let tree = (!scenario.classes.is_empty())
+            .then(|| Tree::new(scenario, root, &self.limits, link, self.busy_ns));
+        let edf = self.keeps_all_deadlines();
+        let of = |stream: usize| {
+            let mut service = match (&tree, root.discipline.guarantee) {
+                (Some(tree), _) => self.in_tree(tree, stream),
+                (None, Guarantee::Rate(guarantee)) => self.by_rate(&guarantee, stream),
+                (None, Guarantee::Delay(guarantee)) => self.in_order(&guarantee, stream),
+                (None, Guarantee::Deadlines(_)) if edf => self.by_deadlines(stream),
+                _ => Service::default(),
+            };
+            if !self.limits[stream].gated {
+                service.limit(self.busy_ns);
+                service.rates.extend(self.left(&bounds, stream));
+            }
+            service
+        };
+        (0..self.limits.len()).map(of).collect()
+    }
+
+    /// Returns the bucket of all streams together, if all are known.
+    fn total(&self) -> Option<Source> {
+        self.limits.iter().try_fold(Source::default(), |sum, of| Some(sum.plus(of.source?)))
+    }
+
+    fn has_capped_class(&self) -> bool {
+        self.case.scenario.classes.iter().any(|class| class.contract.is_limited())
+    }
+
+    /// Returns the longest time for which the link has packets that no cap holds back, ns.
+    fn busy_period_ns(&self) -> Option<u64> {
+        if self.has_capped_class() {
+            return None;
+        }
+        let rate_bps = self.bounds().effective_rate_bps();
+        let link = ServiceCurve { rate_bps, latency_ns: 0 };
+        let served = |all: Source| link.remainder(all).map(|left| left.latency_ns);
+        let measured = self.case.line.and_then(served).into_iter().chain(self.case.busy_ns);
+        let measured = measured.filter(|_| !self.any_gate);
+        self.total().and_then(served).into_iter().chain(measured).min()
+    }
+
+    /// Returns the service of a stream under a discipline that shares the link.
+    fn by_rate(&self, guarantee: &RateGuarantee, stream: usize) -> Service {
+        let gated = |other: usize| self.limits[other].gated;
+        if guarantee.others_ungated && (0..self.limits.len()).any(gated) {
+            return Service::default();
+        }
+        let own = &self.limits[stream];
+        // Beside caps, a clock may run on while the link waits.
+        let busy_ns = if self.any_gate { self.case.busy_ns } else { self.busy_ns };
+        let rate = (guarantee.latency_rate)(&Bounds { busy_ns, ..self.bounds() }, stream).ok();
+        let largest = self.case.link.wire_bytes(own.largest_bytes);
+        let rate = rate.and_then(|rate| match own.cap {
+            Some(cap) if own.gated && self.case.may_be_open(stream) => rate.capped(cap, largest),
+            _ => Some(rate).filter(|_| !own.gated),
+        });
+        rate.map(Service::independent).unwrap_or_default()
+    }
+
+    /// Returns the service of a stream under FIFO or static priority. What a cap holds back has
+    /// arrived earlier than other packets, and goes before them later.
+    fn in_order(&self, guarantee: &DelayGuarantee, stream: usize) -> Service {
+        let own = &self.limits[stream];
+        let (mut same, mut higher) = (Some(Source::default()), Some(Source::default()));
+        let (mut lower_bytes, mut all_equal) = (0, true);
+        for (at, other) in self.limits.iter().enumerate() {
+            let add = |sum: Option<Source>| Some(sum?.plus(other.source?));
+            if !(guarantee.may_precede)(own, other) {
+                lower_bytes = lower_bytes.max(self.case.link.wire_bytes(other.largest_bytes));
+                all_equal = false;
+            } else if other.gated || !(guarantee.may_precede)(other, own) {
+                higher = add(higher);
+                all_equal = false;
+            } else if at != stream {
+                same = add(same);
+            }
+        }
+        let mut service = Service::default();
+        if own.gated {
+            return service;
+        }
+        let rate_bps = self.bounds().effective_rate_bps();
+        let link = ServiceCurve { rate_bps, latency_ns: 0 };
+        let burst = |burst_bytes| Source { rate_bps: 0, burst_bytes };
+        // Packets are served in the order in which the line delivers them.
+        if let Some(line) = self.case.line.filter(|_| all_equal) {
+            let waits = match self.total() {
+                Some(total) => total.burst_of_both(line, rate_bps),
+                None => (line.rate_bps <= rate_bps).then_some(line.burst_bytes),
+            };
+            let served = waits.and_then(|bytes| link.remainder(burst(bytes)));
+            service.limit(served.map(|left| left.latency_ns));
+        }
+        let Some((higher, same)) = higher.zip(same) else { return service };
+        let before = higher.plus(burst(lower_bytes));
+        if let Some(all) = own.source.map(|source| before.plus(same).plus(source))
+            && all.rate_bps <= rate_bps
+        {
+            let served = link.remainder(Source { rate_bps: higher.rate_bps, ..all });
+            service.limit(served.map(|left| left.latency_ns));
+        }
+        let largest = self.case.link.wire_bytes(own.largest_bytes);
+        let left = link.remainder(before);
+        service.rates.extend(left.and_then(|left| left.in_order(same, largest)));
+        service
+    }
+
+    /// Returns the service of a stream whose packets all start before their deadlines: a packet
+    /// starts within a period of its arrival, or of the deadline of the packet before it.
+    fn by_deadlines(&self, stream: usize) -> Service {
+        let (of, link) = (&self.limits[stream], self.case.link);
+        let bits = u128::from(link.wire_bytes(of.smallest_bytes)) * 8_000_000_000;
+        let rate_bps = bits / u128::from(of.period_ns.max(1));
+        let rate_bps = u64::try_from(rate_bps).unwrap_or(u64::MAX);
+        let mut service = Service { keeps_deadlines: true, ..Service::default() };
+        if rate_bps > 0 {
+            let latency_ns = link.transmission_ns(of.largest_bytes);
+            let rate = ServiceCurve { rate_bps, latency_ns };
+            service.rates.push(rate.guarantee(link.wire_bytes(of.largest_bytes)));
+            service.independent = 1;
+        }
+        service
+    }
+
+    /// Returns whether the demand criterion of EDF holds for all streams.
+    fn keeps_all_deadlines(&self) -> bool {
+        let SchedulerConfig { discipline, structure, options } = self.case.root;
+        let Some(guarantee) = discipline.guarantee.deadlines() else { return false };
+        let theorem = Theorem::EdfDemand;
+        let covered = guarantee.theorems.contains(&theorem)
+            && guarantee.settings.is_none_or(|check| check(options, *structure, theorem).is_none());
+        // Each stream's own queue is checked apart.
+        covered
+            && self.case.scenario.classes.is_empty()
+            && self.limits.iter().all(|of| of.first_deadline_ns.is_none())
+            && self
+                .bounds()
+                .prove(theorem)
+                .iter()
+                .all(|checked| checked.failing.is_none() || checked.condition == Condition::Queues)
+    }
+
+    /// Returns the service of a stream in a tree of classes.
+    fn in_tree(&self, tree: &Tree, stream: usize) -> Service {
+        let classes = &self.case.scenario.classes;
+        let first = self.case.scenario.streams[stream].class.map(|at| &classes[at]);
+        let mut above = std::iter::successors(first, |of| of.parent.map(|parent| &classes[parent]));
+        if self.limits[stream].gated || above.any(|class| class.contract.is_limited()) {
+            return Service::default();
+        }
+        let mut service = tree.rate(stream).map(Service::independent).unwrap_or_default();
+        service.rates.extend(tree.in_order(stream));
+        service.delay_ns = tree.of(stream).map(|bounds| bounds.delay_ns);
+        service
+    }
+
+    /// Returns what the arrivals of all other streams leave to a stream under any discipline.
+    fn left(&self, bounds: &Bounds, stream: usize) -> Option<LatencyRate> {
+        let others = self.limits.iter().enumerate().filter(|(at, _)| *at != stream);
+        let others: Option<Vec<_>> = others.map(|(_, of)| of.source).collect();
+        let sum = others?.into_iter().fold(Source::default(), Source::plus);
+        let link = ServiceCurve { rate_bps: bounds.effective_rate_bps(), latency_ns: 0 };
+        let largest = self.case.link.wire_bytes(self.limits[stream].largest_bytes);
+        let left = link.remainder(sum).filter(|_| !self.has_capped_class())?;
+        left.in_order(Source::default(), largest)
+    }
+}
+
+/// Replaces the weights by the entries of the root's table, if it has one.
+pub(in super::super) fn weigh_by_entries(
+    scenario: &Scenario,
+    root: &SchedulerConfig,
+    limits: &mut [StreamLimits],
+) {
+    if root.discipline.share == Share::Entries && scenario.classes.is_empty() {
+        limits.iter_mut().for_each(|stream| stream.weight = 0);
+        for entry in &root.options.table {
+            limits[entry.0 as usize].weight += 1;
+        }
+    }
+}
