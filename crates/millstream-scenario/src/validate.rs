@@ -57,7 +57,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
     }
     let defaults = Defaults::of(&file);
     let in_fabric = file.fabric.is_some();
-    let mut ignored = IgnoredAttributes::new(in_fabric);
+    let mut ignored = IgnoredAttributes::new(&file);
     let tree = classes::Tree::of(&file, &mut problems);
     let scheduler = scheduler::scheduler(&Keys::of_root(&file), tree.children(None), &mut problems);
     let classes = tree.classes(&file, scheduler.as_ref(), &defaults, &mut ignored, &mut problems);

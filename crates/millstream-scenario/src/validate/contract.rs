@@ -193,6 +193,8 @@ pub(super) fn contract(
 pub(super) struct IgnoredAttributes {
     /// Whether the scenario has a fabric; every discipline then uses a management channel.
     in_fabric: bool,
+    /// The disciplines of hops, which may use what that of `[link]` does not.
+    of_hops: Vec<&'static DisciplineRow>,
     ignored: Vec<(Ignored, usize)>,
 }
 
@@ -200,8 +202,10 @@ pub(super) struct IgnoredAttributes {
 type Ignored = (&'static str, &'static str, &'static str);
 
 impl IgnoredAttributes {
-    pub(super) fn new(in_fabric: bool) -> Self {
-        Self { in_fabric, ignored: Vec::new() }
+    pub(super) fn new(file: &File) -> Self {
+        let hops = file.hop.iter().filter_map(|hop| hop.get_ref().discipline.as_ref());
+        let of_hops = hops.filter_map(|name| DisciplineRow::parse(name.get_ref())).collect();
+        Self { in_fabric: file.fabric.is_some(), of_hops, ignored: Vec::new() }
     }
 
     pub(super) fn note(&mut self, keys: &ContractKeys, discipline: &DisciplineRow) {
@@ -216,10 +220,9 @@ impl IgnoredAttributes {
             ("fmc", keys.fmc.is_some() && !self.in_fabric),
         ];
         for (attribute, given) in given {
-            if given
-                && !discipline.needs.contains(&attribute)
-                && !discipline.uses.contains(&attribute)
-            {
+            let uses =
+                |of: &DisciplineRow| of.needs.contains(&attribute) || of.uses.contains(&attribute);
+            if given && !uses(discipline) && !self.of_hops.iter().any(|of| uses(of)) {
                 let ignored = (keys.what, attribute, discipline.name);
                 match self.ignored.iter_mut().find(|entry| entry.0 == ignored) {
                     Some(entry) => entry.1 += 1,
