@@ -474,4 +474,7 @@ pub(crate) struct CheckArguments {
     /// Exit with status 3 unless every contract is guaranteed
     #[arg(long)]
     pub(crate) require_guarantee: bool,
+    /// Also print the least queues that lose no packet, by stream and link
+    #[arg(long)]
+    pub(crate) dimension: bool,
 }

@@ -1,7 +1,9 @@
 //! `millstream check FILE`: describes a scenario and gives the verdict on its contracts.
 
 use millstream_report::human;
-use millstream_scenario::{Answer, Explanation, RouterScenario, explain};
+use millstream_scenario::{
+    Answer, Explanation, HopBounds, RouterScenario, StreamBounds, StreamExplanation, explain,
+};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -62,7 +64,8 @@ fn answer(arguments: &CheckArguments) -> Result<Answer, Failure> {
         print(&(serde_json::to_string_pretty(&output).unwrap_or_default() + "\n"))?;
     } else {
         let media = admission.as_deref().map_or(String::new(), serve::admission_text);
-        print_text(&(text(&explanation) + &media))?;
+        let queues = if arguments.dimension { queues(&explanation) } else { String::new() };
+        print_text(&(text(&explanation) + &queues + &media))?;
     }
     let of_link = match explanation.feasible {
         Some(true) => Answer::Guaranteed,
@@ -108,6 +111,7 @@ fn text(explanation: &Explanation) -> String {
         "verdict",
     ];
     text += &text_table(&header, rows);
+    text += &hops(explanation);
     let _ = writeln!(text, "offered load: {:.1} % of the link", explanation.load * 100.0);
     let _ = writeln!(text, "{}", explanation.verdict);
     for answer in [Answer::Infeasible, Answer::NotKnown, Answer::Guaranteed] {
@@ -117,6 +121,64 @@ fn text(explanation: &Explanation) -> String {
     }
     for note in &explanation.notes {
         let _ = writeln!(text, "note: {note}");
+    }
+    text
+}
+
+/// Returns the least queues that lose no packet.
+fn queues(explanation: &Explanation) -> String {
+    let row = |stream: &StreamExplanation, link: &str, packets, bytes| {
+        vec![
+            stream.name.clone(),
+            link.to_owned(),
+            or_none(packets, |packets: u64| packets.to_string()),
+            or_none(bytes, |bytes| format!("{bytes} B")),
+        ]
+    };
+    let rows = explanation.streams.iter().flat_map(|stream| {
+        let StreamBounds { worst_backlog_packets, worst_backlog_bytes, hops, .. } = &stream.bounds;
+        if hops.is_empty() {
+            return vec![row(stream, "link", *worst_backlog_packets, *worst_backlog_bytes)];
+        }
+        let of_hop = |hop: &HopBounds| {
+            row(stream, &hop.link, hop.worst_backlog_packets, hop.worst_backlog_bytes)
+        };
+        hops.iter().map(of_hop).collect()
+    });
+    let table = text_table(&["stream", "link", "packets", "bytes"], rows);
+    format!("least queues that lose no packet:\n{table}")
+}
+
+/// Returns the bounds at each link of streams that pass several.
+fn hops(explanation: &Explanation) -> String {
+    let rows: Vec<_> = explanation
+        .streams
+        .iter()
+        .flat_map(|stream| stream.bounds.hops.iter().map(move |hop| (stream, hop)))
+        .map(|(stream, hop)| {
+            vec![
+                stream.name.clone(),
+                hop.link.clone(),
+                or_none(hop.rate_bps, human::rate),
+                or_none(hop.latency_ns, human::time),
+                or_none(hop.worst_delay_ns, human::time),
+                or_none(hop.worst_backlog_bytes, |bytes| format!("{bytes} B")),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let header = ["stream", "link", "rate", "latency", "worst delay", "worst backlog"];
+    let mut text = text_table(&header, rows);
+    for stream in explanation.streams.iter().filter(|stream| !stream.bounds.hops.is_empty()) {
+        let _ = writeln!(
+            text,
+            "`{}` over all links: {} by the sum of their delays, {} by their guarantees in series",
+            stream.name,
+            or_none(stream.bounds.sum_of_hops_ns, human::time),
+            or_none(stream.bounds.series_ns, human::time),
+        );
     }
     text
 }

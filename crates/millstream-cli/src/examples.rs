@@ -48,6 +48,7 @@ const FILES: &[Embedded] = embed![
     "router/proxy.toml",
     "router/router.toml",
     "shape/scenario.toml",
+    "tandem/scenario.toml",
     "uplink/scenario.toml",
 ];
 

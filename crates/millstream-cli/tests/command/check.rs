@@ -244,3 +244,91 @@ fn a_media_file_too_fast_for_the_link_exits_with_status_3() {
     assert_eq!(status, 3, "{out}");
     assert!(out.contains("infeasible for clients of `clip`"), "{out}");
 }
+
+/// Two links of 8 Mbit/s with delays; packets of 1,000 bytes take 1 ms on each.
+const SERIES: &str = r#"
+    [scenario]
+    duration = "1 s"
+    [link]
+    rate = "8 Mbit/s"
+    delay = "2 ms"
+    [[hop]]
+    name = "second"
+    rate = "8 Mbit/s"
+    delay = "3 ms"
+    [scheduler]
+    discipline = "wf2q+"
+    [[stream]]
+    name = "one"
+    source = { kind = "cbr", bytes = 1000, interval = "4 ms" }
+    [[stream]]
+    name = "two"
+    source = { kind = "cbr", bytes = 1000, interval = "4 ms" }
+"#;
+
+#[test]
+fn links_in_series_have_bounds_on_each_link_and_on_the_whole_way() {
+    let (code, explanation) = json(SERIES, &[]);
+    assert_eq!(code, 0);
+    let one = &explanation["streams"][0];
+    assert_eq!(one["verdict"], "guaranteed");
+    // On the first link, a packet waits for one of the other stream. The packets of both may come
+    // to the second link closer together.
+    let hops = one["hops"].as_array().unwrap();
+    let of = |key: &str| hops.iter().map(|hop| hop[key].clone()).collect::<Vec<_>>();
+    assert_eq!(of("link"), ["link", "second"]);
+    assert_eq!(of("worst_backlog_packets"), [1, 2]);
+    let numbers = |key: &str| of(key).iter().map(|of| of.as_u64().unwrap()).collect::<Vec<_>>();
+    assert!(numbers("worst_delay_ns").iter().all(|ns| (2_000_000..4_000_000).contains(ns)));
+    let sum_ns: u64 = numbers("worst_delay_ns").iter().sum();
+    // The delay between the links counts; that behind the last does not.
+    assert_eq!(one["sum_of_hops_ns"], sum_ns + 2_000_000);
+    assert!(one["series_ns"].as_u64().unwrap() >= 6_000_000);
+}
+
+#[test]
+fn dimension_prints_the_queues_of_every_link() {
+    let (code, out, _) = check(SERIES, &["--dimension"]);
+    assert_eq!(code, 0);
+    let table = &out[out.find("least queues").unwrap()..];
+    let rows: Vec<Vec<_>> =
+        table.lines().skip(2).map(|row| row.split_whitespace().collect()).collect();
+    assert_eq!(rows.len(), 4, "{table}");
+    assert_eq!(rows[0][..3], ["one", "link", "1"], "{table}");
+    assert_eq!(rows[3][..3], ["two", "second", "2"], "{table}");
+}
+
+#[test]
+fn a_stream_beside_unknown_traffic_in_series_is_not_known_and_names_it() {
+    let tcp = "[[stream]]\nname = \"tcp\"\nsource = { kind = \"tcp\", rtt = \"10 ms\" }\n";
+    let text = SERIES.replace("wf2q+", "static-priority") + tcp;
+    let (code, explanation) = json(&text, &[]);
+    assert_eq!(code, 0);
+    let one = &explanation["streams"][0];
+    assert_eq!(one["verdict"], "not-known");
+    let because = one["because"].as_str().unwrap();
+    assert!(because.starts_with("`tcp` may go before it"), "{because}");
+    assert!(because.ends_with("at `link`"), "{because}");
+}
+
+/// A flood with a cap beside a stream under FIFO.
+#[test]
+fn a_cap_bounds_a_flood() {
+    let of = |cap: &str| {
+        let head = "[link]\nrate = \"8 Mbit/s\"\n[scheduler]\ndiscipline = \"fifo\"\n";
+        let cbr = |pace: &str| format!("source = {{ kind = \"cbr\", bytes = 1000, {pace} }}\n");
+        let one = cbr("interval = \"4 ms\"");
+        let flood = cbr("rate = \"20 Mbit/s\"");
+        format!(
+            "[scenario]\nduration = \"1 s\"\n{head}[[stream]]\nname = \"one\"\n{one}\
+             [[stream]]\nname = \"flood\"\n{cap}{flood}"
+        )
+    };
+    let (_, free) = json(&of(""), &[]);
+    assert_eq!(free["streams"][0]["verdict"], "not-known");
+    let (_, capped) = json(&of("max-rate = \"2 Mbit/s\"\nburst = \"2 kB\"\n"), &[]);
+    assert_eq!(capped["streams"][0]["verdict"], "guaranteed");
+    // 1,000 of its own and 2,000 bytes of the burst at 6 Mbit/s.
+    assert_eq!(capped["streams"][0]["worst_delay_ns"], 4_000_000);
+    assert_eq!(capped["streams"][1]["verdict"], "not-known");
+}
