@@ -144,12 +144,16 @@ fn trace_note(journeys: &Journeys) -> String {
 
 /// Prints the fabric, whether its routes can deadlock, and the admission of connections.
 ///
-/// Connections that admission rejects are infeasible; delays through a fabric are not known.
+/// Connections that admission rejects are infeasible. Delays are guaranteed where they have bounds.
 pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<Answer, Failure> {
     let explanation = FabricExplanation::of(scenario)?;
     let refused = |of: &FabricStreamExplanation| of.connections_admitted < of.connections_asked;
     let refused = explanation.streams.iter().any(refused);
-    let answer = if refused { Answer::Infeasible } else { Answer::NotKnown };
+    let answer = match &explanation.no_bound {
+        _ if refused => Answer::Infeasible,
+        None => Answer::Guaranteed,
+        Some(_) => Answer::NotKnown,
+    };
     if json {
         print(&(serde_json::to_string_pretty(&explanation).unwrap_or_default() + "\n"))?;
         return Ok(answer);
@@ -171,9 +175,10 @@ pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<Answer, Failure> 
             stream.name.clone(),
             shown(stream.connections_asked),
             shown(stream.connections_admitted),
+            stream.worst_delay_ns.map_or("–".into(), human::time),
         ]
     });
-    text += &text_table(&["stream", "connections", "admitted"], rows);
+    text += &text_table(&["stream", "connections", "admitted", "worst delay"], rows);
     let verdict = match explanation.deadlock_links {
         0 => "free of deadlock".to_owned(),
         links => {
@@ -186,11 +191,12 @@ pub(crate) fn check(scenario: &Scenario, json: bool) -> Result<Answer, Failure> 
         layers => format!("on {layers} layers"),
     };
     let _ = writeln!(text, "routes: {verdict}, {layers}");
-    let _ = match answer {
-        Answer::Infeasible => {
-            writeln!(text, "infeasible: more connections are requested than the links can carry")
-        }
-        _ => writeln!(text, "not known: no implemented theorem bounds the delay through a fabric"),
+    if refused {
+        text.push_str("infeasible: more connections are requested than the links can carry\n");
+    }
+    let _ = match &explanation.no_bound {
+        Some(reason) => writeln!(text, "not known: {reason}"),
+        None => writeln!(text, "guaranteed: the worst delays, by busy periods (Cruz 1991)"),
     };
     for note in &explanation.notes {
         let _ = writeln!(text, "note: {note}");

@@ -210,3 +210,30 @@ fn the_example_behaves_as_its_comments_say() {
     let [excellent, best, background] = [4, 5, 6].map(|stream| share(stream, "throughput"));
     assert!(excellent > best && best > background);
 }
+
+/// Connections of constant bit rate have bounds behind output queues, unless their paths form a
+/// cycle.
+#[test]
+fn delays_behind_output_queues_are_bounded_without_cycles() {
+    let text = |topology: &str, load: &str| {
+        format!(
+            "[scenario]\nduration = \"1 ms\"\n[link]\nrate = \"1 Gbit/s\"\n[fabric]\ntopology = \
+             {topology}\nbuffering = \"output\"\nlatency = \"100 ns\"\nforwarding = \
+             \"store-and-forward\"\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\nname = \
+             \"calls\"\nsource = {{ kind = \"cbr\", bytes = 125, interval = \"100 us\"{load} }}\n"
+        )
+    };
+    let pair = concat!(
+        r#"{ kind = "custom", end-points = 2, switches = [2], "#,
+        r#"cables = [["e0", "s0:0"], ["e1", "s0:1"]] }"#
+    );
+    let (status, out, err) = run(&text(pair, ""), &["check", "--json"]);
+    assert_eq!(status, 0, "{err}");
+    let value: Value = serde_json::from_str(&out).unwrap();
+    // A packet of 1 µs on two links, and the switch between.
+    assert_eq!(value["streams"][0]["worst_delay_ns"], 2_100, "{value}");
+    let (status, out, _) =
+        run(&text(r#"{ kind = "torus", sizes = [5] }"#, ", load = 0.5"), &["check"]);
+    assert_eq!(status, 0);
+    assert!(out.contains("form a cycle") && out.contains("switch 0 to switch"), "{out}");
+}

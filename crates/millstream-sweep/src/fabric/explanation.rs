@@ -1,7 +1,7 @@
 //! A description of a fabric before it runs: its size, connections, and freedom from deadlock.
 
 use millstream_scenario::Scenario;
-use millstream_sim::fabric::{PrepareError, Prepared, prepare};
+use millstream_sim::fabric::{PrepareError, Prepared, delay_bounds, prepare};
 use serde::Serialize;
 
 /// The output of `millstream check` for a fabric.
@@ -21,6 +21,8 @@ pub struct FabricExplanation {
     pub links: usize,
     /// The streams, in the order of the file.
     pub streams: Vec<FabricStreamExplanation>,
+    /// The reason why delays have no bound; `None` if they have one.
+    pub no_bound: Option<String>,
     /// Number of links in a cycle of waiting packets; 0 if the fabric cannot deadlock.
     pub deadlock_links: usize,
     /// Number of virtual layers that the routes use to avoid deadlock.
@@ -38,6 +40,8 @@ pub struct FabricStreamExplanation {
     pub connections_asked: u64,
     /// Number of connections admitted: every link on their path has enough free rate.
     pub connections_admitted: u64,
+    /// The longest time from a packet's injection to its delivery, ns; `None` if it is not known.
+    pub worst_delay_ns: Option<u64>,
 }
 
 impl FabricExplanation {
@@ -51,7 +55,11 @@ impl FabricExplanation {
     pub fn of(scenario: &Scenario) -> Result<Self, PrepareError> {
         let Prepared { simulation, connections } = prepare(scenario)?;
         let topology = simulation.topology();
-        let streams = scenario.streams.iter().zip(&connections);
+        let (bounds, no_bound) = match delay_bounds(scenario, &simulation) {
+            Ok(bounds) => (bounds.into_iter().map(Some).collect(), None),
+            Err(reason) => (vec![None; connections.len()], Some(reason.to_string())),
+        };
+        let streams = scenario.streams.iter().zip(&connections).zip(bounds);
         Ok(Self {
             scenario: scenario.name.clone(),
             discipline: scenario.scheduler.discipline.name.to_owned(),
@@ -60,12 +68,14 @@ impl FabricExplanation {
             switches: topology.switches(),
             links: topology.links().len(),
             streams: streams
-                .map(|(stream, connections)| FabricStreamExplanation {
+                .map(|((stream, connections), worst_delay_ns)| FabricStreamExplanation {
                     name: stream.name.clone(),
                     connections_asked: connections.requested,
                     connections_admitted: connections.admitted,
+                    worst_delay_ns,
                 })
                 .collect(),
+            no_bound,
             deadlock_links: topology.dependency_cycle().map_or(0, |cycle| cycle.len()),
             layers: topology.layers(),
             notes: scenario.notes.clone(),
