@@ -1,8 +1,7 @@
-//! Compiles the scheduler's C file natively, for the tests.
+//! Compiles the scheduler's C files natively, for the tests.
 
 fn main() {
-    println!("cargo::rerun-if-changed=src/c/scheduler.h");
-    println!("cargo::rerun-if-changed=src/c/native.c");
+    println!("cargo::rerun-if-changed=src/c");
     cc::Build::new()
         .file("src/c/native.c")
         .std("gnu11")
