@@ -50,7 +50,7 @@ const LOGS_AT: usize = std::mem::offset_of!(Config, logs);
 const STATE_HEADER: usize = 72;
 
 /// `struct ms_stream`: its size, and the offsets of its fields.
-const STREAM_BYTES: usize = 208;
+const STREAM_BYTES: usize = 264;
 const WAITING_AT: usize = 4;
 const COUNTERS_AT: usize = 152;
 

@@ -3,11 +3,14 @@
 //! The layouts are those of `struct ms_config` and `struct ms_contract` in `src/c/scheduler.h`.
 //! Divisions are done here: the C code multiplies by inverses.
 
+use millstream::aqm::Aqm;
+use millstream::aqm::codel::CodelOptions;
 use millstream::catalogue::{DwcsOrder, Options};
+use millstream::flow_queue::{FlowOptions, HostFairness};
 use millstream::{Contract, Framing, Late, Link, Rules, ZeroWindow};
 use millstream_scenario::Scenario;
 
-use crate::MAX_STREAMS;
+use crate::{MAX_FLOWS, MAX_STREAMS};
 
 /// One byte per unit of weight: the unit of the engine's virtual time.
 const UNIT: u128 = (1 << 29) * 81 * 625 * 49 * 11 * 13 * 17 * 19 * 23 * 29 * 31;
@@ -28,6 +31,16 @@ const FIRST_DEADLINE: u32 = 1;
 const DROP_LATE: u32 = 2;
 const CAPPED: u32 = 4;
 
+/// Flags of flows.
+const CODEL: u32 = 1;
+const ECN: u32 = 2;
+
+/// The flows of a set of the hash table.
+const WAYS: u32 = 8;
+
+/// The greatest times of CoDel, ns, plus one: 16 bits of fraction more fit 64 bits.
+const CODEL_TIMES: u64 = 1 << 48;
+
 /// The reason why the qdisc cannot schedule a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsupported {
@@ -40,14 +53,9 @@ pub enum Unsupported {
     /// More streams than the qdisc has.
     #[error("{0} streams; the qdisc has at most {MAX_STREAMS}")]
     Streams(usize),
-    /// An attribute of a stream.
-    #[error("{attribute} of stream {stream}, which the qdisc does not support")]
-    Attribute {
-        /// The stream's number.
-        stream: usize,
-        /// The attribute's name in the scenario file.
-        attribute: &'static str,
-    },
+    /// Credits of a stream.
+    #[error("credits of stream {0}, which the qdisc does not support")]
+    Credits(usize),
     /// A number that the qdisc's arithmetic does not hold.
     #[error("`{key}` is too great for the qdisc")]
     TooGreat {
@@ -55,6 +63,25 @@ pub enum Unsupported {
         stream: Option<usize>,
         /// The name of the number in the scenario file.
         key: &'static str,
+    },
+    /// Queue management other than CoDel.
+    #[error("queue management {aqm} of stream {stream}; the qdisc has codel and none")]
+    Aqm {
+        /// The stream's number.
+        stream: usize,
+        /// The queue management.
+        aqm: &'static str,
+    },
+    /// Fairness of hosts.
+    #[error("`hosts` of stream {0}, which the qdisc does not support")]
+    Hosts(usize),
+    /// More flows than the qdisc has in all streams.
+    #[error("{flows} flows of streams 0 to {stream}; the qdisc has at most {MAX_FLOWS} in all")]
+    Flows {
+        /// The number of the stream that exceeds it.
+        stream: usize,
+        /// The flows of the streams up to that one.
+        flows: usize,
     },
     /// Framing of the link.
     #[error("framing of ATM or PTM cells; the qdisc has none, so give the overhead in bytes")]
@@ -108,6 +135,23 @@ struct Attributes {
     cap_inverse: u64,
     burst: Duration,
     per_byte: Wide,
+    flows: Flows,
+}
+
+/// `struct ms_flow_options`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+struct Flows {
+    first: u32,
+    count: u32,
+    ways: u32,
+    flags: u32,
+    quantum: u32,
+    limit_packets: u32,
+    count_inverse: u64,
+    limit_bytes: u64,
+    target_ns: u64,
+    interval_ns: u64,
 }
 
 /// The configuration of the C scheduler.
@@ -176,8 +220,12 @@ impl Config {
             return Err(Unsupported::TooGreat { stream: None, key: "overhead" });
         }
         let mut attributes = [Attributes::default(); MAX_STREAMS];
+        let mut next_flow = 0;
         for (stream, contract) in contracts.iter().enumerate() {
             attributes[stream] = Attributes::of(contract, stream)?;
+            if let Some(flows) = contract.flow_options() {
+                attributes[stream].flows = Flows::of(&flows, stream, &mut next_flow)?;
+            }
         }
         let weights: u64 = contracts.iter().map(|of| u64::from(of.share_weight())).sum();
         let divisor = SCALE * u128::from(weights.max(1));
@@ -211,10 +259,20 @@ impl Config {
     }
 
     /// Returns whether an attached qdisc can change to `new` without losing a packet: the
-    /// disciplines are equal and no stream is removed.
+    /// disciplines are equal, no stream is removed, and the flows stay.
     #[must_use]
     pub fn may_become(&self, new: &Self) -> bool {
-        self.discipline == new.discipline && self.streams <= new.streams
+        let flows = |of: &Self| of.contracts.map(|of| of.flows.count);
+        let mut flows = flows(self).into_iter().zip(flows(new)).take(self.streams());
+        self.discipline == new.discipline
+            && self.streams <= new.streams
+            && flows.all(|(old, new)| old == new)
+    }
+
+    /// Returns the number of flows of a stream; 0 if it has one queue.
+    #[must_use]
+    pub fn flows(&self, stream: usize) -> usize {
+        self.contracts[stream].flows.count as usize
     }
 
     /// Returns the configuration as the map of the qdisc holds it.
@@ -256,12 +314,8 @@ fn fraction(mut rest: u128, divisor: u128) -> u64 {
 impl Attributes {
     fn of(contract: &Contract, stream: usize) -> Result<Self, Unsupported> {
         let too_great = |key| Unsupported::TooGreat { stream: Some(stream), key };
-        let unsupported = |attribute| Err(Unsupported::Attribute { stream, attribute });
         if contract.initial_credits().is_some() {
-            return unsupported("credits");
-        }
-        if contract.flow_options().is_some() {
-            return unsupported("flows");
+            return Err(Unsupported::Credits(stream));
         }
         let terms = contract.terms();
         let (window_lost, window_of) = (terms.window.lost(), terms.window.of());
@@ -304,14 +358,57 @@ impl Attributes {
     }
 }
 
+impl Flows {
+    /// Returns the flows of a stream from number `next` on, and increases it.
+    fn of(options: &FlowOptions, stream: usize, next: &mut u32) -> Result<Self, Unsupported> {
+        let too_great = |key| Unsupported::TooGreat { stream: Some(stream), key };
+        let unsupported = |aqm| Err(Unsupported::Aqm { stream, aqm });
+        let (codel, flags) = match options.aqm {
+            Aqm::None => (CodelOptions::default(), 0),
+            Aqm::Codel(codel) => (codel, CODEL | if codel.ecn { ECN } else { 0 }),
+            Aqm::Pie(_) => return unsupported("pie"),
+            Aqm::Red(_) => return unsupported("red"),
+            Aqm::Cobalt(_) => return unsupported("cobalt"),
+            Aqm::DualPi2(_) => return unsupported("dualpi2"),
+        };
+        if options.hosts != HostFairness::None {
+            return Err(Unsupported::Hosts(stream));
+        }
+        if codel.target_ns.max(codel.interval_ns) >= CODEL_TIMES {
+            return Err(too_great("aqm"));
+        }
+        // As the engine's table: a multiple of a set, or a part of one.
+        let buckets = options.buckets.max(1);
+        let count = if buckets > WAYS { buckets.next_multiple_of(WAYS) } else { buckets };
+        let first = *next;
+        *next = first.saturating_add(count.next_multiple_of(WAYS));
+        if *next as usize > MAX_FLOWS {
+            return Err(Unsupported::Flows { stream, flows: *next as usize });
+        }
+        Ok(Self {
+            first,
+            count,
+            ways: (1 << count.min(WAYS)) - 1,
+            flags,
+            quantum: options.quantum_bytes,
+            limit_packets: options.limit_packets,
+            count_inverse: inverse(count.into()),
+            limit_bytes: options.limit_bytes,
+            target_ns: codel.target_ns,
+            interval_ns: codel.interval_ns,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_configuration_has_no_padding() {
-        assert_eq!(size_of::<Attributes>(), 3 * 8 + 6 * 4 + 4 * 8 + 16 + 16);
-        assert_eq!(size_of::<Config>(), 2 * 4 + 2 * 8 + 2 * 4 + 16 + 8 + MAX_STREAMS * 112);
+        assert_eq!(size_of::<Flows>(), 6 * 4 + 4 * 8);
+        assert_eq!(size_of::<Attributes>(), 3 * 8 + 6 * 4 + 4 * 8 + 16 + 16 + 56);
+        assert_eq!(size_of::<Config>(), 2 * 4 + 2 * 8 + 2 * 4 + 16 + 8 + MAX_STREAMS * 168);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The Millstream engine as a qdisc of the Linux kernel.
 //!
-//! `src/c/scheduler.h` is the scheduler in C, without packets. `src/c/qdisc.bpf.c` adds the packets
-//! and makes it a BPF qdisc; `src/c/qdisc.bpf.o` is compiled from both. [`Qdisc`] holds what a
-//! scenario says about it: [`Config`] holds the scheduler's numbers, [`Rules`] the classification.
+//! `src/c/scheduler.h` is the scheduler in C, without packets; `src/c/flows.h` has its flows.
+//! `src/c/qdisc.bpf.c` adds the packets and makes it a BPF qdisc; `src/c/qdisc.bpf.o` is compiled
+//! from them. [`Qdisc`] holds what a scenario says about it: [`Config`] holds the scheduler's
+//! numbers, [`Rules`] the classification.
 //! [`NativeScheduler`] is the C scheduler compiled natively, which the tests compare with the
 //! engine.
 
@@ -20,3 +21,6 @@ pub use scenario::Qdisc;
 
 /// The maximum number of streams of a qdisc.
 pub const MAX_STREAMS: usize = 64;
+
+/// The maximum number of flows of all streams together.
+pub const MAX_FLOWS: usize = 4_096;

@@ -1,9 +1,9 @@
 //! The qdisc of a scenario: its contracts, and its rules from the streams' `match`.
 
 use millstream::catalogue::StructureName;
-use millstream_scenario::{Scenario, ScenarioError};
+use millstream_scenario::{Scenario, ScenarioError, Stream};
 
-use crate::{Config, MAX_RULES, MAX_STREAMS, Rules, Unsupported, UnsupportedMatch};
+use crate::{Config, MAX_FLOWS, MAX_RULES, MAX_STREAMS, Rules, Unsupported, UnsupportedMatch};
 
 /// The qdisc of a scenario.
 #[derive(Clone, Debug)]
@@ -65,6 +65,16 @@ fn check_kind(scenario: &Scenario) -> Result<(), ScenarioError> {
         let help = "take the stream out, and add its `match` to that of the other stream";
         return Err(scenario.error_at(("stream", at, "shares"), message, help));
     }
+    let has_flows = |stream: &Stream| stream.contract.flow_options().is_some();
+    if let Some(at) = scenario.streams.iter().position(has_flows) {
+        // `aqm` alone also makes flows.
+        let name = &scenario.streams[at].name;
+        let message =
+            format!("`flows` or `aqm` of stream `{name}`, which the qdisc does not support");
+        let help = "take it out, or write a router file: the paths of `millstream route` have \
+                    flows and queue management";
+        return Err(scenario.error_at(("stream", at, "flows"), message, help));
+    }
     Ok(())
 }
 
@@ -84,19 +94,36 @@ fn unsupported_error(scenario: &Scenario, unsupported: &Unsupported) -> Scenario
             let place = ("stream", MAX_STREAMS, "name");
             scenario.error_at(place, unsupported.to_string(), "combine streams")
         }
-        Unsupported::Attribute { attribute: "credits", .. } => {
+        Unsupported::Credits(_) => {
             let message = "`credits` of the link, which the qdisc does not support";
             let help = "take it out: the qdisc has no flow control";
             scenario.error_at(("link", 0, "credits"), message, help)
         }
-        Unsupported::Attribute { stream, attribute } => {
+        Unsupported::Aqm { stream, aqm } => {
             let name = &scenario.streams[stream].name;
-            // `aqm` alone also makes flows.
-            let given = if attribute == "flows" { "`flows` or `aqm`" } else { attribute };
-            let message = format!("{given} of stream `{name}`, which the qdisc does not support");
+            let message = format!(
+                "queue management {aqm} of stream `{name}`; the qdisc has \"codel\" and \"none\""
+            );
+            let help = "use one of them, or write a router file: the paths of `millstream route` \
+                        have all kinds";
+            scenario.error_at(("stream", stream, "aqm"), message, help)
+        }
+        Unsupported::Hosts(stream) => {
+            let name = &scenario.streams[stream].name;
+            let message = format!(
+                "`hosts` of the flows of stream `{name}`, which the qdisc does not support"
+            );
             let help = "take it out, or write a router file: the paths of `millstream route` have \
-                        flows and queue management";
-            scenario.error_at(("stream", stream, attribute), message, help)
+                        it";
+            scenario.error_at(("stream", stream, "flows"), message, help)
+        }
+        Unsupported::Flows { stream, flows } => {
+            let message = format!(
+                "{flows} flows of the streams up to `{}`; the qdisc has at most {MAX_FLOWS} in all",
+                scenario.streams[stream].name
+            );
+            let help = "give fewer `buckets`, for example flows = { buckets = 256 }";
+            scenario.error_at(("stream", stream, "flows"), message, help)
         }
         Unsupported::TooGreat { stream, key } => {
             let place = stream.map_or(("link", 0, key), |stream| ("stream", stream, key));

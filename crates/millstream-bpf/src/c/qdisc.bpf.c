@@ -107,6 +107,7 @@ struct ms_config ms_configs[2] SEC(".bss.config");
 u32 ms_current SEC(".bss.current");
 struct ms_rules ms_rules SEC(".bss.rules");
 struct ms_state ms_state SEC(".bss.state");
+struct ms_flows ms_flows SEC(".bss.flows");
 struct ms_link ms_link SEC(".bss.link");
 struct ms_log ms_log SEC(".bss.log");
 /* The streams' names, for programs that read the counters; ended by zeros. */
@@ -133,7 +134,7 @@ static __always_inline void log_event(u64 now_ns, u32 stream, u32 bytes, u16 eve
 
 /* The scheduler's operations are global functions, which the verifier checks one by one. */
 
-#define SCHEDULER(s) struct ms_scheduler s = { configuration(), &ms_state }
+#define SCHEDULER(s) struct ms_scheduler s = { configuration(), &ms_state, &ms_flows }
 
 __noinline int scheduler_arrive(u64 now_ns, u32 stream, u32 bytes)
 {
@@ -188,7 +189,7 @@ __noinline u64 scheduler_transmission_ns(u32 bytes)
 
 __noinline int scheduler_reconfigure(u64 now_ns)
 {
-	struct ms_scheduler s = { &ms_configs[~ms_link.applied & 1], &ms_state };
+	struct ms_scheduler s = { &ms_configs[~ms_link.applied & 1], &ms_state, &ms_flows };
 
 	ms_reconfigure(&s, configuration(), now_ns);
 	ms_link.applied = ~ms_link.applied & 1;

@@ -9,13 +9,19 @@
  * ms_begin(), drops the heads that ms_late() returns until there is none, and sends the head that
  * ms_select() returns. ms_departed() reports a drop or a service, and the new head.
  *
- * Written for the BPF verifier and for interrupts: no allocation, no floating point, no division,
- * no 128-bit type, and every loop runs once per stream at most.
+ * The queue of a stream with flows holds the head only. An arrival is reported by
+ * ms_arrive_in_flow(). If ms_needs_head(), and before the head is sent, the caller moves a packet
+ * of the flow that ms_pull() returns into the queue, and reports it by ms_join().
+ *
+ * Written for the BPF verifier and for interrupts: no allocation, no floating point, no 128-bit
+ * type. There is no division but in the drops of CoDel, and every loop except those of flows runs
+ * once per stream at most.
  */
 #ifndef MILLSTREAM_SCHEDULER_H
 #define MILLSTREAM_SCHEDULER_H
 
 #include "arithmetic.h"
+#include "flows.h"
 
 /* The maximum number of streams; a power of two, so that an index is bounded by a mask. */
 #define MS_STREAMS 64
@@ -56,6 +62,7 @@ struct ms_contract {
 	struct ms_time burst;
 	/* Units of virtual time per byte. */
 	struct ms_u128 per_byte;
+	struct ms_flow_options flows;
 };
 
 struct ms_config {
@@ -95,6 +102,8 @@ struct ms_stream {
 	struct ms_u128 start, finish, before;
 	u64 before_epoch;
 	u64 arrivals, sent, sent_bytes, dropped_late, dropped_full, missed, violations;
+	u64 dropped_by_aqm, dropped_from_longest;
+	struct ms_flow_queue flows;
 };
 
 struct ms_state {
@@ -109,6 +118,8 @@ struct ms_state {
 struct ms_scheduler {
 	struct ms_config *config;
 	struct ms_state *state;
+	/* The flows of all streams. */
+	struct ms_flows *flows;
 };
 
 MS_INLINE struct ms_stream *ms_stream(const struct ms_scheduler *s, u32 i)
@@ -700,6 +711,17 @@ MS_INLINE u32 ms_select(const struct ms_scheduler *s)
 	}
 }
 
+/* Reports a packet at the end of the queue of stream `i`. */
+MS_INLINE void ms_join(const struct ms_scheduler *s, u64 now_ns, u32 i, u64 arrival_ns, u32 bytes)
+{
+	struct ms_stream *stream = ms_stream(s, i);
+
+	s->state->waiting++;
+	stream->waiting++;
+	if (stream->waiting == 1)
+		ms_new_head(s, i, now_ns, arrival_ns, bytes, MS_ARRIVED);
+}
+
 /* Reports an arrival. Returns 0 if the packet must be dropped: its queue is full. */
 MS_INLINE int ms_arrive(const struct ms_scheduler *s, u64 now_ns, u32 i, u32 bytes)
 {
@@ -711,11 +733,75 @@ MS_INLINE int ms_arrive(const struct ms_scheduler *s, u64 now_ns, u32 i, u32 byt
 		return 0;
 	}
 	ms_advance(s, now_ns);
-	s->state->waiting++;
-	stream->waiting++;
-	if (stream->waiting == 1)
-		ms_new_head(s, i, now_ns, now_ns, bytes, MS_ARRIVED);
+	ms_join(s, now_ns, i, now_ns, bytes);
 	return 1;
+}
+
+/* Streams with flows. */
+
+MS_INLINE int ms_has_flows(const struct ms_scheduler *s, u32 i)
+{
+	return ms_contract(s, i)->flows.count > 0;
+}
+
+/*
+ * Reports an arrival; returns its flow. Afterwards, packets of the flows that ms_overflow() returns
+ * must be dropped.
+ */
+MS_INLINE u32 ms_arrive_in_flow(const struct ms_scheduler *s, u64 now_ns, u32 i, u32 hash,
+				u32 bytes, u32 can_mark)
+{
+	struct ms_stream *stream = ms_stream(s, i);
+
+	stream->arrivals++;
+	return ms_flow_push(s->flows, &stream->flows, &ms_contract(s, i)->flows, now_ns, hash,
+			    bytes, can_mark);
+}
+
+/*
+ * Reports that the first packet of a flow was removed; `full`: it was dropped at a limit. The other
+ * arguments are of the flow's next packet, if there is one.
+ */
+MS_INLINE void ms_left_flow(const struct ms_scheduler *s, u32 i, u32 flow, int full, u64 arrival_ns,
+			    u32 bytes, u32 can_mark)
+{
+	struct ms_stream *stream = ms_stream(s, i);
+
+	stream->dropped_from_longest += full;
+	ms_flow_popped(s->flows, &stream->flows, flow, arrival_ns, bytes, can_mark);
+}
+
+/*
+ * Returns the flow from which packets must be dropped at a limit, or MS_NONE. Stores their number;
+ * call again after that.
+ */
+MS_INLINE u32 ms_overflow(const struct ms_scheduler *s, u32 i, u32 *count)
+{
+	return ms_flow_overflow(s->flows, &ms_stream(s, i)->flows, &ms_contract(s, i)->flows,
+				count);
+}
+
+/* Advances time and returns 1 if a packet must be pulled to be the stream's head. */
+MS_INLINE int ms_needs_head(const struct ms_scheduler *s, u64 now_ns, u32 i)
+{
+	if (ms_stream(s, i)->waiting)
+		return 0;
+	ms_advance(s, now_ns);
+	return 1;
+}
+
+/*
+ * Returns the flow whose first packet is removed next, or MS_NONE if no packet is left. Stores
+ * whether it is delivered, marked and delivered, or dropped; after a drop, call again.
+ */
+MS_INLINE u32 ms_pull(const struct ms_scheduler *s, u64 now_ns, u32 i, u32 *action)
+{
+	struct ms_stream *stream = ms_stream(s, i);
+	u32 flow = ms_flow_next(s->flows, &stream->flows, &ms_contract(s, i)->flows, now_ns,
+				action);
+
+	stream->dropped_by_aqm += *action == MS_DROP;
+	return flow;
 }
 
 /*
@@ -759,12 +845,12 @@ MS_INLINE void ms_departed(const struct ms_scheduler *s, u64 now_ns, u32 i, int 
 
 /*
  * Continues under `s->config` in place of `old`. Both have the same discipline and the same order
- * of streams; the new one may have more streams. No packet is lost, tags and deadlines of heads
- * stay, and changed windows begin anew.
+ * of streams, with the same flows; the new one may have more streams. No packet is lost, tags and
+ * deadlines of heads stay, and changed windows begin anew.
  */
 MS_INLINE void ms_reconfigure(const struct ms_scheduler *s, struct ms_config *old, u64 now_ns)
 {
-	struct ms_scheduler before = { old, s->state };
+	struct ms_scheduler before = { old, s->state, s->flows };
 	u32 i, n = ms_streams(s);
 
 	ms_advance(&before, now_ns);
@@ -810,6 +896,7 @@ MS_INLINE void ms_reset(const struct ms_scheduler *s)
 	state->clock = zero;
 	state->epoch = 2;
 	state->epoch_began = zero;
+	ms_flows_reset(s->flows);
 	MS_EACH(i, MS_STREAMS) {
 		struct ms_stream *stream = ms_stream(s, i);
 
@@ -824,6 +911,7 @@ MS_INLINE void ms_reset(const struct ms_scheduler *s)
 		stream->deficit = 0;
 		stream->before_epoch = 0;
 		ms_window_restore(stream, ms_contract(s, i));
+		ms_flow_queue_reset(&stream->flows);
 	}
 }
 
