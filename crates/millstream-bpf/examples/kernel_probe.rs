@@ -17,8 +17,9 @@
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use millstream::catalogue::DynScheduler;
+use millstream::flow_queue::Flow;
 use millstream::selector::Observer;
-use millstream::{Departure, Packet, StreamId};
+use millstream::{Departure, Event, Packet, StreamId};
 use millstream_scenario::Scenario;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
@@ -303,15 +304,13 @@ fn dump(path: &str) -> io::Result<()> {
     io::stdout().write_all(&value[..8 + 16 * count])
 }
 
-/// The late packets that the engine drops in a decision, by stream.
+/// The packets that the engine drops: stream, length and reason.
 #[derive(Default)]
-struct Late(Vec<u32>);
+struct Dropped(VecDeque<(u32, u32, Event)>);
 
-impl Observer for Late {
-    fn missed(&mut self, _: StreamId, _: u64, _: u64, _: u64) {}
-
+impl Observer for Dropped {
     fn dropped(&mut self, departure: &Departure) {
-        self.0.push(departure.stream.0);
+        self.0.push_back((departure.stream.0, departure.bytes, departure.event));
     }
 }
 
@@ -335,40 +334,86 @@ fn entries(log: &[u8]) -> Vec<Entry> {
         .collect()
 }
 
+/// An arrival of a log.
+#[derive(Clone, Copy)]
+struct Arrival {
+    time_ns: u64,
+    stream: StreamId,
+    packet: Packet,
+    flow: Flow,
+    is_queued: bool,
+}
+
+/// Returns the arrivals of a log. Their flows' hashes precede them.
+fn arrivals(entries: &[Entry]) -> Vec<Arrival> {
+    let (mut arrivals, mut flow) = (Vec::new(), Flow::default());
+    for Entry { time_ns, bytes, stream, event } in entries {
+        match event {
+            0 | 1 => arrivals.push(Arrival {
+                time_ns: *time_ns,
+                stream: StreamId((*stream).into()),
+                packet: Packet::new(*bytes),
+                flow,
+                is_queued: *event == 0,
+            }),
+            5 => flow.hash = *bytes,
+            _ => {}
+        }
+    }
+    arrivals
+}
+
 /// Repeats the events of a log on the engine, and its arrivals on the simulated link.
 fn replay(scenario: &str, log: &str) -> io::Result<()> {
     let scenario = Scenario::load(Path::new(scenario)).unwrap();
     let entries = entries(&std::fs::read(log)?);
+    let arrivals = arrivals(&entries);
     let mut engine = scenario.scheduler();
-    let (mut dropped, mut arrivals, mut decisions, mut late) = (Vec::new(), 0, 0, 0);
+    // Drops precede their decision, or follow their arrival.
+    let (mut by_qdisc, mut by_engine) = (VecDeque::new(), Dropped::default());
+    let (mut next, mut decisions, mut drops) = (arrivals.iter(), 0, [0; 3]);
     let mut sent = Vec::new();
     for Entry { time_ns, bytes, stream, event } in &entries {
         let stream = u32::from(*stream);
         match event {
             0 | 1 => {
-                let fits = engine.enqueue(*time_ns, StreamId(stream), Packet::new(*bytes)).is_ok();
-                assert_eq!(fits, *event == 0, "arrival in {stream} at {time_ns}");
-                arrivals += 1;
+                assert!(by_engine.0.is_empty(), "drops before {time_ns}: {:?}", by_engine.0);
+                let Arrival { stream, packet, flow, is_queued, .. } = *next.next().unwrap();
+                let queued = engine.enqueue_flow(*time_ns, stream, packet, flow, &mut by_engine);
+                assert_eq!(queued.is_ok(), is_queued, "arrival in {stream} at {time_ns}");
             }
-            3 => dropped.push(stream),
+            3 | 7 => {
+                let reason = if *event == 3 { Event::DroppedLate } else { Event::DroppedByAqm };
+                by_qdisc.push_back((stream, *bytes, reason));
+                drops[usize::from(*event == 7)] += 1;
+            }
+            5 => {}
+            6 => {
+                let dropped = Some((stream, *bytes, Event::DroppedFull));
+                assert_eq!(dropped, by_engine.0.pop_front(), "drop at {time_ns}");
+                drops[2] += 1;
+            }
             _ => {
-                let mut seen = Late::default();
-                let engine = engine.decide(*time_ns, &mut seen);
+                let engine = engine.decide(*time_ns, &mut by_engine);
                 let qdisc = (*event == 2).then_some((stream, *bytes));
                 let engine = engine.map(|departure| (departure.stream.0, departure.bytes));
                 assert_eq!(qdisc, engine, "decision at {time_ns}");
-                assert_eq!(dropped, seen.0, "late packets at {time_ns}");
+                assert_eq!(by_qdisc, by_engine.0, "drops at {time_ns}");
                 decisions += 1;
-                late += dropped.len();
-                dropped.clear();
+                by_qdisc.clear();
+                by_engine.0.clear();
                 sent.extend(qdisc);
             }
         }
     }
     let full = if entries.len() == LOG_ENTRIES { " (the log was full)" } else { "" };
-    println!("  log: {arrivals} arrivals, {decisions} decisions, {late} late drops{full}");
+    let [late, by_aqm, from_longest] = drops;
+    println!("  log: {} arrivals, {decisions} decisions, {late} late drops{full}", arrivals.len());
+    if by_aqm + from_longest > 0 {
+        println!("  drops of flows: {by_aqm} by CoDel, {from_longest} at the limit");
+    }
     println!("  all equal to the engine");
-    compare_with_simulation(&scenario, &entries, &sent);
+    compare_with_simulation(&scenario, &arrivals, &sent);
     Ok(())
 }
 
@@ -386,16 +431,16 @@ fn displacements(order: &[(u32, u32)], other: &[(u32, u32)]) -> Vec<usize> {
 }
 
 /// Simulates the link with the log's arrivals; prints how the order and the shares differ.
-fn compare_with_simulation(scenario: &Scenario, entries: &[Entry], sent: &[(u32, u32)]) {
+fn compare_with_simulation(scenario: &Scenario, arrivals: &[Arrival], sent: &[(u32, u32)]) {
     let mut scheduler: Box<dyn DynScheduler + Send> = scenario.scheduler();
-    let mut arrivals = entries.iter().filter(|entry| entry.event < 2).peekable();
+    let mut arrivals = arrivals.iter().peekable();
     let (mut now_ns, mut simulated) = (0u64, Vec::new());
     while simulated.len() < sent.len() {
-        while let Some(entry) = arrivals.next_if(|entry| entry.time_ns <= now_ns) {
-            let stream = StreamId(entry.stream.into());
-            let _ = scheduler.enqueue(entry.time_ns, stream, Packet::new(entry.bytes));
+        while let Some(arrival) = arrivals.next_if(|arrival| arrival.time_ns <= now_ns) {
+            let Arrival { time_ns, stream, packet, flow, .. } = *arrival;
+            let _ = scheduler.enqueue_flow(time_ns, stream, packet, flow, &mut ());
         }
-        let next_ns = arrivals.peek().map(|entry| entry.time_ns);
+        let next_ns = arrivals.peek().map(|arrival| arrival.time_ns);
         now_ns = match scheduler.decide(now_ns, &mut ()) {
             Some(departure) => {
                 simulated.push((departure.stream.0, departure.bytes));

@@ -53,6 +53,8 @@ const STATE_HEADER: usize = 72;
 const STREAM_BYTES: usize = 264;
 const WAITING_AT: usize = 4;
 const COUNTERS_AT: usize = 152;
+const WAITING_IN_FLOWS_AT: usize = 232;
+const FLOWS_AT: usize = 240;
 
 /// `struct ms_link`: the size of the fields before the sojourn times, their buckets and sums.
 const TIMES_HEADER: usize = 32;
@@ -120,6 +122,8 @@ pub struct StreamStatus {
     pub name: String,
     /// Packets that wait.
     pub waiting: u32,
+    /// Flows that have packets, or had some a moment ago.
+    pub flows: u32,
     /// Packets that arrived, dropped ones included.
     pub arrivals: u64,
     /// Packets sent.
@@ -130,6 +134,10 @@ pub struct StreamStatus {
     pub dropped_late: u64,
     /// Packets dropped at a full queue.
     pub dropped_full: u64,
+    /// Packets dropped by queue management.
+    pub dropped_by_aqm: u64,
+    /// Packets dropped from the longest flow at a limit.
+    pub dropped_from_longest: u64,
     /// Missed deadlines.
     pub missed: u64,
     /// Misses that the window did not allow.
@@ -230,7 +238,8 @@ pub fn status(interface: &str) -> Result<Status, AttachError> {
         let counter = |at: usize| double_word(stream, COUNTERS_AT + 8 * at);
         StreamStatus {
             name: text(name),
-            waiting: word(stream, WAITING_AT),
+            waiting: word(stream, WAITING_AT) + word(stream, WAITING_IN_FLOWS_AT),
+            flows: word(stream, FLOWS_AT),
             arrivals: counter(0),
             sent: counter(1),
             sent_bytes: counter(2),
@@ -238,6 +247,8 @@ pub fn status(interface: &str) -> Result<Status, AttachError> {
             dropped_full: counter(4),
             missed: counter(5),
             violations: counter(6),
+            dropped_by_aqm: counter(7),
+            dropped_from_longest: counter(8),
             sojourn: (0..BUCKETS).map(|bucket| double_word(times, 8 * bucket)).collect(),
             sojourn_sum_ns: double_word(sum, 0),
         }
@@ -424,7 +435,7 @@ fn change(pins: &Path, qdisc: &Qdisc) -> Result<(), AttachError> {
     write(pins, "rules", qdisc.rules.bytes())
 }
 
-/// Checks that the discipline and the streams stay, with their numbers.
+/// Checks that the discipline and the streams stay, with their numbers and flows.
 fn check_change(old: &[u8], old_names: &[u8], qdisc: &Qdisc) -> Result<(), AttachError> {
     let (attached, wanted) = (discipline(old), discipline(qdisc.config.bytes()));
     if attached != wanted {
@@ -433,13 +444,28 @@ fn check_change(old: &[u8], old_names: &[u8], qdisc: &Qdisc) -> Result<(), Attac
     }
     let new_names = names(&qdisc.names);
     let both = old_names.chunks_exact(NAME_BYTES).zip(new_names.chunks_exact(NAME_BYTES));
-    let mut both = both.take(word(old, 4) as usize).enumerate();
-    let Some((at, (old, new))) = both.find(|(_, (old, new))| old != new) else { return Ok(()) };
-    let (old, number) = (text(old), at + 1);
+    let count = word(old, 4) as usize;
+    let mut both = both.take(count).enumerate();
+    let Some((at, (old_name, new))) = both.find(|(_, (old, new))| old != new) else {
+        return check_flows(old, count, qdisc);
+    };
+    let (old, number) = (text(old_name), at + 1);
     Err(AttachError::Change(match text(new) {
         new if new.is_empty() => format!("the scenario lacks its stream {number}, `{old}`"),
         new => format!("its stream {number} is `{old}`, that of the scenario `{new}`"),
     }))
+}
+
+/// Checks that the first `count` streams have as many flows as before.
+fn check_flows(old: &[u8], count: usize, qdisc: &Qdisc) -> Result<(), AttachError> {
+    let mut streams = qdisc.names.iter().enumerate().take(count);
+    let flows = |at| word(old, Config::flows_at(at)) as usize;
+    let Some((at, name)) = streams.find(|(at, _)| flows(*at) != qdisc.config.flows(*at)) else {
+        return Ok(());
+    };
+    let (old, new) = (flows(at), qdisc.config.flows(at));
+    let message = format!("its stream `{name}` has {old} flows, that of the scenario {new}");
+    Err(AttachError::Change(message))
 }
 
 fn open(pins: &Path, file: &str) -> Result<MapHandle, AttachError> {
@@ -530,7 +556,9 @@ mod tests {
             let mut text = "link.rate = \"1 Mbit/s\"\nscenario.duration = \"1 s\"\n".to_owned();
             text += &format!("scheduler.discipline = \"{discipline}\"\n");
             for (at, name) in streams.iter().enumerate() {
+                let (name, flows) = name.split_once(' ').unwrap_or((name, ""));
                 text += &format!("[[stream]]\nname = \"{name}\"\n");
+                text += if flows.is_empty() { "" } else { "flows = { buckets = 20 }\n" };
                 text += if at == 0 { "" } else { "match = [{ mark = 1 }]\n" };
                 text += "source = { kind = \"cbr\", bytes = 100, interval = \"1 ms\" }\n";
             }
@@ -547,6 +575,9 @@ mod tests {
         assert!(error.ends_with("its discipline is drr, that of the scenario wf2q+"), "{error}");
         let error = to("drr", &["a"]).unwrap_err();
         assert!(error.ends_with("the scenario lacks its stream 2, `b`"), "{error}");
+        let error = to("drr", &["a", "b with flows"]).unwrap_err();
+        let flows = "its stream `b` has 0 flows, that of the scenario 24";
+        assert!(error.ends_with(flows), "{error}");
         let error = to("drr", &["b", "a"]).unwrap_err();
         assert!(error.ends_with("its stream 1 is `a`, that of the scenario `b`"), "{error}");
     }

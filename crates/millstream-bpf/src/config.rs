@@ -10,6 +10,9 @@ use millstream::flow_queue::{FlowOptions, HostFairness};
 use millstream::{Contract, Framing, Late, Link, Rules, ZeroWindow};
 use millstream_scenario::Scenario;
 
+#[cfg(feature = "attach")]
+use std::mem::offset_of;
+
 use crate::{MAX_FLOWS, MAX_STREAMS};
 
 /// One byte per unit of weight: the unit of the engine's virtual time.
@@ -273,6 +276,15 @@ impl Config {
     #[must_use]
     pub fn flows(&self, stream: usize) -> usize {
         self.contracts[stream].flows.count as usize
+    }
+
+    /// Returns the offset of the number of flows of a stream.
+    #[cfg(feature = "attach")]
+    pub(crate) const fn flows_at(stream: usize) -> usize {
+        offset_of!(Self, contracts)
+            + stream * size_of::<Attributes>()
+            + offset_of!(Attributes, flows)
+            + offset_of!(Flows, count)
     }
 
     /// Returns the configuration as the map of the qdisc holds it.

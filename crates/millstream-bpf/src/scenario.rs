@@ -1,7 +1,7 @@
 //! The qdisc of a scenario: its contracts, and its rules from the streams' `match`.
 
 use millstream::catalogue::StructureName;
-use millstream_scenario::{Scenario, ScenarioError, Stream};
+use millstream_scenario::{FlowBy, Scenario, ScenarioError};
 
 use crate::{Config, MAX_FLOWS, MAX_RULES, MAX_STREAMS, Rules, Unsupported, UnsupportedMatch};
 
@@ -65,14 +65,11 @@ fn check_kind(scenario: &Scenario) -> Result<(), ScenarioError> {
         let help = "take the stream out, and add its `match` to that of the other stream";
         return Err(scenario.error_at(("stream", at, "shares"), message, help));
     }
-    let has_flows = |stream: &Stream| stream.contract.flow_options().is_some();
-    if let Some(at) = scenario.streams.iter().position(has_flows) {
-        // `aqm` alone also makes flows.
+    if let Some(at) = scenario.streams.iter().position(|stream| stream.flow_by != FlowBy::FiveTuple)
+    {
         let name = &scenario.streams[at].name;
-        let message =
-            format!("`flows` or `aqm` of stream `{name}`, which the qdisc does not support");
-        let help = "take it out, or write a router file: the paths of `millstream route` have \
-                    flows and queue management";
+        let message = format!("`by` of the flows of stream `{name}`; the qdisc has \"5-tuple\"");
+        let help = "take it out, or write a router file: the paths of `millstream route` have it";
         return Err(scenario.error_at(("stream", at, "flows"), message, help));
     }
     Ok(())
@@ -257,7 +254,7 @@ source = { kind = "poisson", bytes = 200, rate = "1 Mbit/s" }
     #[test]
     fn what_the_qdisc_lacks_is_an_error_at_its_key() {
         let tcp = ("\"poisson\", bytes = 1500, rate = \"4 Mbit/s\"", "\"tcp\", rtt = \"20 ms\"");
-        let cases: [(&[Edit], &str, &str); 9] = [
+        let cases: [(&[Edit], &str, &str); 12] = [
             (&[("\"dwcs\"", "\"fifo\"")], "discipline fifo", "\"fifo\""),
             (
                 &[("\"dwcs\"", "\"dwcs\"\norder = \"loss-first\"")],
@@ -272,7 +269,26 @@ source = { kind = "poisson", bytes = 200, rate = "1 Mbit/s" }
                 "structure hilq",
                 "\"hilq\"",
             ),
-            (&[("\"web\"", "\"web\"\nflows = {}")], "`flows` or `aqm` of stream `web`", "{}"),
+            (
+                &[("\"web\"", "\"web\"\nflows = {}\naqm = \"pie\"")],
+                "queue management pie of stream `web`",
+                "\"pie\"",
+            ),
+            (
+                &[("\"web\"", "\"web\"\nflows = { hosts = \"source\" }")],
+                "`hosts` of the flows of stream `web`",
+                "{ hosts",
+            ),
+            (
+                &[("\"web\"", "\"web\"\nflows = { by = \"source\" }")],
+                "`by` of the flows of stream `web`",
+                "{ by",
+            ),
+            (
+                &[("\"web\"", "\"web\"\nflows = { buckets = 4097 }")],
+                "4104 flows of the streams up to `web`",
+                "{ buckets",
+            ),
             (
                 &[("\"web\"\nperiod = \"10 ms\"", "\"web\"\nshares = \"games\""), tcp],
                 "`shares`",

@@ -1,9 +1,10 @@
 //! `millstream attach` and `detach`: the scheduler as a qdisc of the Linux kernel.
 
+use millstream::aqm::Aqm;
 use millstream_bpf::Qdisc;
 use millstream_bpf::attach::{self as qdisc, AttachError, Attached, Status, StreamStatus};
 use millstream_report::human;
-use millstream_scenario::Scenario;
+use millstream_scenario::{Scenario, Stream};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::process::Command;
@@ -44,8 +45,8 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Result<(), Failure> {
         let segments = segments.to_string();
         ip(&["link", "set", "dev", interface, "gso_max_segs", &segments])?;
     }
-    if let Some(note) = segmentation_note(interface, &scenario) {
-        say(&note);
+    for note in [segmentation_note(interface, &scenario), marking_note(&scenario)] {
+        note.iter().for_each(|note| say(note));
     }
     let verb = match attached {
         Attached::New => "attached",
@@ -138,6 +139,20 @@ fn segmentation_note(interface: &str, scenario: &Scenario) -> Option<String> {
     })
 }
 
+/// Returns a note if the scenario marks packets, which the qdisc does not.
+fn marking_note(scenario: &Scenario) -> Option<String> {
+    let marks = |of: &Stream| {
+        let flows = of.contract.flow_options();
+        flows.is_some_and(|of| matches!(of.aqm, Aqm::Codel(codel) if codel.ecn))
+    };
+    let stream = scenario.streams.iter().find(|of| marks(of))?;
+    Some(format!(
+        "note: CoDel of stream `{}` drops packets of ECN-capable senders: the kernel gives a BPF \
+         qdisc no means to mark them; `aqm = {{ kind = \"codel\", ecn = false }}` says so",
+        stream.name
+    ))
+}
+
 /// The counters as JSON.
 #[derive(Serialize)]
 struct Output<'a> {
@@ -172,11 +187,14 @@ fn text(interface: &str, status: &Status) -> String {
     let header = [
         "stream",
         "waiting",
+        "flows",
         "arrivals",
         "sent",
         "bytes",
         "late",
         "queue full",
+        "aqm",
+        "longest flow",
         "missed",
         "violations",
         "p50 delay ≤",
@@ -186,11 +204,14 @@ fn text(interface: &str, status: &Status) -> String {
         let bound = |percent| stream.sojourn_bound_ns(percent).map_or("–".into(), human::time);
         let counts = [
             stream.waiting.into(),
+            stream.flows.into(),
             stream.arrivals,
             stream.sent,
             stream.sent_bytes,
             stream.dropped_late,
             stream.dropped_full,
+            stream.dropped_by_aqm,
+            stream.dropped_from_longest,
             stream.missed,
             stream.violations,
         ];
@@ -228,7 +249,13 @@ fn metrics(interface: &str, status: &Status) -> String {
     family("received_packets_total", "counter", help, &|of| one(of.arrivals));
     let help = "Packets that left a stream: sent, or dropped, by reason";
     family("packets_total", "counter", help, &|of| {
-        let outcomes = [("sent", of.sent), ("full", of.dropped_full), ("late", of.dropped_late)];
+        let outcomes = [
+            ("sent", of.sent),
+            ("full", of.dropped_full),
+            ("late", of.dropped_late),
+            ("aqm", of.dropped_by_aqm),
+            ("longest-flow", of.dropped_from_longest),
+        ];
         let row = |(outcome, count): (&str, u64)| {
             ("", format!("outcome=\"{outcome}\""), count.to_string())
         };
@@ -237,6 +264,8 @@ fn metrics(interface: &str, status: &Status) -> String {
     family("sent_bytes_total", "counter", "Bytes of packets sent", &|of| one(of.sent_bytes));
     let help = "Packets in the queue of a stream";
     family("queued_packets", "gauge", help, &|of| one(of.waiting.into()));
+    let help = "Flows of a stream that have packets, or had some a moment ago";
+    family("flows", "gauge", help, &|of| one(of.flows.into()));
     let help = "Packets that missed their deadline";
     family("missed_deadlines_total", "counter", help, &|of| one(of.missed));
     let help = "Missed deadlines that the window does not allow";
@@ -290,8 +319,9 @@ mod tests {
             output,
             concat!(
                 r#"{"interface":"eth0","discipline":"dwcs","rate_bps":20000000,"#,
-                r#""streams":[{"name":"voice \"a\"","waiting":1,"arrivals":6,"sent":3,"#,
-                r#""sent_bytes":642,"dropped_late":2,"dropped_full":0,"missed":2,"violations":1,"#,
+                r#""streams":[{"name":"voice \"a\"","waiting":1,"flows":0,"arrivals":6,"sent":3,"#,
+                r#""sent_bytes":642,"dropped_late":2,"dropped_full":0,"dropped_by_aqm":0,"#,
+                r#""dropped_from_longest":0,"missed":2,"violations":1,"#,
                 r#""sojourn_sum_ns":1503000,"sojourn_p50_bound_ns":1048576,"#,
                 r#""sojourn_p99_bound_ns":1048576}]}"#
             )

@@ -22,10 +22,11 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86dd
 #define NET_XMIT_DROP 1
+#define NET_XMIT_CN 2
 #define EBUSY 16
 
 /* The maximum number of waiting packets. */
-#define LIMIT 10240
+#define LIMIT 16384
 #define RULES 64
 #define LOG_ENTRIES 16384
 #define NAME_BYTES 64
@@ -44,9 +45,12 @@ struct queue {
 	struct bpf_list_head packets CONTAINS(packet, node);
 };
 
+/* The queues of the streams, then those of the flows. */
+#define QUEUES (MS_STREAMS + MS_FLOWS)
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, MS_STREAMS);
+	__uint(max_entries, QUEUES);
 	__type(key, u32);
 	__type(value, struct queue);
 } ms_queues SEC(".maps");
@@ -73,7 +77,20 @@ struct ms_rules {
 	struct ms_rule rules[RULES];
 };
 
-enum { EVENT_ARRIVED, EVENT_FULL, EVENT_SENT, EVENT_LATE, EVENT_IDLE };
+/*
+ * Drops of late packets and by queue management precede their decision. Drops at the limits of
+ * flows follow their arrival, and the hash of its flow precedes it, in place of a length.
+ */
+enum {
+	EVENT_ARRIVED,
+	EVENT_FULL,
+	EVENT_SENT,
+	EVENT_LATE,
+	EVENT_IDLE,
+	EVENT_HASH,
+	EVENT_OVERFLOW,
+	EVENT_AQM,
+};
 
 struct ms_log {
 	u64 count;
@@ -169,6 +186,55 @@ __noinline int scheduler_departed(u64 now_ns, u32 stream, u32 sent, u64 arrival_
 	SCHEDULER(s);
 
 	ms_departed(&s, now_ns, stream, sent, arrival_ns, bytes);
+	return 0;
+}
+
+__noinline u32 scheduler_arrive_in_flow(u64 now_ns, u32 stream, u32 hash, u32 bytes)
+{
+	SCHEDULER(s);
+
+	/* The kernel gives a BPF qdisc no means to write packets, so none can be marked. */
+	return ms_arrive_in_flow(&s, now_ns, stream, hash, bytes, 0);
+}
+
+/* Returns the flow in the lower half, and the number of packets in the upper one. */
+__noinline u64 scheduler_overflow(u32 stream)
+{
+	SCHEDULER(s);
+	u32 count, flow = ms_overflow(&s, stream, &count);
+
+	return (u64)count << 32 | flow;
+}
+
+__noinline int scheduler_left_flow(u32 stream, u32 flow, u32 full, u64 arrival_ns, u32 bytes)
+{
+	SCHEDULER(s);
+
+	ms_left_flow(&s, stream, flow, full, arrival_ns, bytes, 0);
+	return 0;
+}
+
+__noinline int scheduler_needs_head(u64 now_ns, u32 stream)
+{
+	SCHEDULER(s);
+
+	return ms_needs_head(&s, now_ns, stream);
+}
+
+/* Returns the flow in the lower half, and the action in the upper one. */
+__noinline u64 scheduler_pull(u64 now_ns, u32 stream)
+{
+	SCHEDULER(s);
+	u32 action, flow = ms_pull(&s, now_ns, stream, &action);
+
+	return (u64)action << 32 | flow;
+}
+
+__noinline int scheduler_join(u64 now_ns, u32 stream, u64 arrival_ns, u32 bytes)
+{
+	SCHEDULER(s);
+
+	ms_join(&s, now_ns, stream, arrival_ns, bytes);
 	return 0;
 }
 
@@ -308,50 +374,25 @@ static __always_inline void apply_changes(u64 now_ns)
 		scheduler_reconfigure(now_ns);
 }
 
-SEC("struct_ops/ms_enqueue")
-int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
+static __always_inline int has_flows(u32 stream)
 {
-	u32 bytes = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, stream = classify(skb);
-	u64 now_ns = bpf_ktime_get_ns() - ms_link.began_ns;
-	struct packet *packet;
-	struct queue *queue;
+	SCHEDULER(s);
 
-	apply_changes(now_ns);
-	if (stream >= configuration()->streams || sch->q.qlen >= sch->limit)
-		goto drop;
-	queue = bpf_map_lookup_elem(&ms_queues, &stream);
-	if (!queue)
-		goto drop;
-	packet = bpf_obj_new_impl(bpf_core_type_id_local(struct packet), NULL);
-	if (!packet)
-		goto drop;
-	if (!scheduler_arrive(now_ns, stream, bytes)) {
-		log_event(now_ns, stream, bytes, EVENT_FULL);
-		bpf_obj_drop_impl(packet, NULL);
-		goto drop;
-	}
-	log_event(now_ns, stream, bytes, EVENT_ARRIVED);
-	packet->arrival_ns = now_ns;
-	packet->bytes = bytes;
-	sch->q.qlen++;
-	sch->qstats.backlog += bytes;
-	skb = bpf_kptr_xchg(&packet->skb, skb);
-	if (skb)
-		bpf_qdisc_skb_drop(skb, to_free);
+	return ms_has_flows(&s, stream);
+}
+
+/* Appends a packet to a queue. */
+static __always_inline void append(struct queue *queue, struct packet *packet)
+{
 	bpf_spin_lock(&queue->lock);
 	bpf_list_push_back_impl(&queue->packets, &packet->node, NULL, 0);
 	bpf_spin_unlock(&queue->lock);
-	return 0;
-drop:
-	sch->qstats.drops++;
-	bpf_qdisc_skb_drop(skb, to_free);
-	return NET_XMIT_DROP;
 }
 
-/* Removes the head of a stream; stores the arrival time and length of the next packet. */
-static __always_inline struct packet *pop(u32 stream, u64 *next_ns, u32 *next_bytes)
+/* Removes the head of a queue; stores the arrival time and length of the next packet. */
+static __always_inline struct packet *pop(u32 at, u64 *next_ns, u32 *next_bytes)
 {
-	struct queue *queue = bpf_map_lookup_elem(&ms_queues, &stream);
+	struct queue *queue = bpf_map_lookup_elem(&ms_queues, &at);
 	struct bpf_list_node *node, *next;
 
 	*next_ns = 0;
@@ -369,6 +410,156 @@ static __always_inline struct packet *pop(u32 stream, u64 *next_ns, u32 *next_by
 	}
 	bpf_spin_unlock(&queue->lock);
 	return node ? container_of(node, struct packet, node) : NULL;
+}
+
+/* Frees a packet and returns its data, which may be NULL. */
+static __always_inline struct sk_buff *unwrap(struct packet *packet)
+{
+	struct sk_buff *skb = NULL;
+
+	skb = bpf_kptr_xchg(&packet->skb, skb);
+	bpf_obj_drop_impl(packet, NULL);
+	return skb;
+}
+
+/* Counts a packet that leaves. */
+static __always_inline void count_departure(struct Qdisc *sch, u32 bytes)
+{
+	sch->q.qlen--;
+	sch->qstats.backlog -= bytes;
+}
+
+/*
+ * Drops packets of the longest flows until the limits of the stream's flows hold. Returns whether
+ * `flow` lost one.
+ */
+static __always_inline int drop_overflow(struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free,
+					 u64 now_ns, u32 stream, u32 flow)
+{
+	u32 i, count = 0, longest = MS_NONE, next_bytes;
+	int is_own = 0;
+	u64 next_ns;
+
+	bpf_for(i, 0, LIMIT) {
+		struct packet *packet;
+		struct sk_buff *skb;
+		u32 bytes;
+
+		if (!count) {
+			u64 overflow = scheduler_overflow(stream);
+
+			count = overflow >> 32;
+			longest = overflow;
+			if (!count)
+				break;
+		}
+		count--;
+		packet = pop(MS_STREAMS + longest, &next_ns, &next_bytes);
+		if (!packet)
+			break;
+		bytes = packet->bytes;
+		skb = unwrap(packet);
+		scheduler_left_flow(stream, longest, 1, next_ns, next_bytes);
+		log_event(now_ns, stream, bytes, EVENT_OVERFLOW);
+		count_departure(sch, bytes);
+		sch->qstats.drops++;
+		is_own |= longest == flow;
+		if (skb)
+			bpf_qdisc_skb_drop(skb, to_free);
+	}
+	return is_own;
+}
+
+/* Moves the next packet of the stream's flows, if there is one, to the end of its queue. */
+static __always_inline void pull(struct Qdisc *sch, u64 now_ns, u32 stream)
+{
+	struct queue *queue = bpf_map_lookup_elem(&ms_queues, &stream);
+	u32 i, next_bytes;
+	u64 next_ns;
+
+	if (!queue)
+		return;
+	bpf_for(i, 0, LIMIT) {
+		u64 pulled = scheduler_pull(now_ns, stream), arrival_ns;
+		struct packet *packet;
+		struct sk_buff *skb;
+		u32 bytes;
+
+		if ((u32)pulled == MS_NONE)
+			break;
+		packet = pop(MS_STREAMS + (u32)pulled, &next_ns, &next_bytes);
+		if (!packet)
+			break;
+		scheduler_left_flow(stream, pulled, 0, next_ns, next_bytes);
+		bytes = packet->bytes;
+		if (pulled >> 32 != MS_DROP) {
+			arrival_ns = packet->arrival_ns;
+			append(queue, packet);
+			scheduler_join(now_ns, stream, arrival_ns, bytes);
+			break;
+		}
+		skb = unwrap(packet);
+		log_event(now_ns, stream, bytes, EVENT_AQM);
+		count_departure(sch, bytes);
+		sch->qstats.drops++;
+		if (skb)
+			bpf_kfree_skb(skb);
+	}
+}
+
+SEC("struct_ops/ms_enqueue")
+int BPF_PROG(ms_enqueue, struct sk_buff *skb, struct Qdisc *sch, struct bpf_sk_buff_ptr *to_free)
+{
+	u32 bytes = ((struct qdisc_skb_cb *)skb->cb)->pkt_len, stream = classify(skb);
+	u64 now_ns = bpf_ktime_get_ns() - ms_link.began_ns;
+	u32 at = stream, flow = MS_NONE;
+	struct packet *packet;
+	struct queue *queue;
+	int is_own = 0;
+
+	apply_changes(now_ns);
+	if (stream >= configuration()->streams || sch->q.qlen >= sch->limit)
+		goto drop;
+	packet = bpf_obj_new_impl(bpf_core_type_id_local(struct packet), NULL);
+	if (!packet)
+		goto drop;
+	if (has_flows(stream)) {
+		u32 hash = bpf_skb_get_hash(skb);
+
+		flow = scheduler_arrive_in_flow(now_ns, stream, hash, bytes);
+		at = MS_STREAMS + flow;
+		log_event(now_ns, stream, hash, EVENT_HASH);
+	} else if (!scheduler_arrive(now_ns, stream, bytes)) {
+		log_event(now_ns, stream, bytes, EVENT_FULL);
+		bpf_obj_drop_impl(packet, NULL);
+		goto drop;
+	}
+	log_event(now_ns, stream, bytes, EVENT_ARRIVED);
+	queue = bpf_map_lookup_elem(&ms_queues, &at);
+	if (!queue) {
+		/* The scheduler returns flows of the map. */
+		bpf_obj_drop_impl(packet, NULL);
+		goto drop;
+	}
+	packet->arrival_ns = now_ns;
+	packet->bytes = bytes;
+	sch->q.qlen++;
+	sch->qstats.backlog += bytes;
+	skb = bpf_kptr_xchg(&packet->skb, skb);
+	if (skb)
+		bpf_qdisc_skb_drop(skb, to_free);
+	append(queue, packet);
+	if (flow == MS_NONE)
+		return 0;
+	is_own = drop_overflow(sch, to_free, now_ns, stream, flow);
+	if (scheduler_needs_head(now_ns, stream))
+		pull(sch, now_ns, stream);
+	/* As fq_codel: the sender learns that its flow lost a packet. */
+	return is_own ? NET_XMIT_CN : 0;
+drop:
+	sch->qstats.drops++;
+	bpf_qdisc_skb_drop(skb, to_free);
+	return NET_XMIT_DROP;
 }
 
 static __always_inline void count_sojourn(u32 stream, u64 sojourn_ns)
@@ -391,8 +582,8 @@ static __always_inline void count_sojourn(u32 stream, u64 sojourn_ns)
 /* Drops the late head of a stream. Returns 0 if there is none, which does not happen. */
 static __always_inline int drop_late(struct Qdisc *sch, u64 now_ns, u32 stream)
 {
-	struct sk_buff *skb = NULL;
 	struct packet *packet;
+	struct sk_buff *skb;
 	u32 next_bytes, bytes;
 	u64 next_ns;
 
@@ -400,12 +591,10 @@ static __always_inline int drop_late(struct Qdisc *sch, u64 now_ns, u32 stream)
 	if (!packet)
 		return 0;
 	bytes = packet->bytes;
-	skb = bpf_kptr_xchg(&packet->skb, skb);
-	bpf_obj_drop_impl(packet, NULL);
+	skb = unwrap(packet);
 	scheduler_departed(now_ns, stream, 0, next_ns, next_bytes);
 	log_event(now_ns, stream, bytes, EVENT_LATE);
-	sch->q.qlen--;
-	sch->qstats.backlog -= bytes;
+	count_departure(sch, bytes);
 	sch->qstats.drops++;
 	if (skb)
 		bpf_kfree_skb(skb);
@@ -417,8 +606,8 @@ struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 {
 	u64 now_ns = bpf_ktime_get_ns() - ms_link.began_ns, next_ns, from_ns;
 	u32 i, stream = 0, bytes, next_bytes;
-	struct sk_buff *skb = NULL;
 	struct packet *packet;
+	struct sk_buff *skb;
 
 	apply_changes(now_ns);
 	if (now_ns < ms_link.free_ns) {
@@ -444,13 +633,15 @@ struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 			bpf_qdisc_watchdog_schedule(sch, ms_link.began_ns + next_ns, 0);
 		return NULL;
 	}
+	/* The successor follows the head before it leaves. */
+	if (has_flows(stream))
+		pull(sch, now_ns, stream);
 	packet = pop(stream, &next_ns, &next_bytes);
 	if (!packet)
 		return NULL;
 	bytes = packet->bytes;
 	count_sojourn(stream, now_ns - packet->arrival_ns);
-	skb = bpf_kptr_xchg(&packet->skb, skb);
-	bpf_obj_drop_impl(packet, NULL);
+	skb = unwrap(packet);
 	scheduler_departed(now_ns, stream, 1, next_ns, next_bytes);
 	log_event(now_ns, stream, bytes, EVENT_SENT);
 	/* A timer fires late: a busy link begins at the end of the last transmission. */
@@ -459,8 +650,7 @@ struct sk_buff *BPF_PROG(ms_dequeue, struct Qdisc *sch)
 		from_ns = ms_link.free_ns;
 	ms_link.free_ns = from_ns + scheduler_transmission_ns(bytes);
 	ms_link.busy = 1;
-	sch->q.qlen--;
-	sch->qstats.backlog -= bytes;
+	count_departure(sch, bytes);
 	if (skb)
 		bpf_qdisc_bstats_update(sch, skb);
 	return skb;
@@ -484,18 +674,17 @@ int BPF_PROG(ms_init, struct Qdisc *sch, struct nlattr *opt, struct netlink_ext_
 SEC("struct_ops/ms_reset")
 void BPF_PROG(ms_reset_qdisc, struct Qdisc *sch)
 {
-	u32 i, stream, next_bytes;
+	u32 i, at, next_bytes;
 	u64 next_ns;
 
-	bpf_for(stream, 0, MS_STREAMS) {
+	bpf_for(at, 0, QUEUES) {
 		bpf_for(i, 0, LIMIT) {
-			struct packet *packet = pop(stream, &next_ns, &next_bytes);
-			struct sk_buff *skb = NULL;
+			struct packet *packet = pop(at, &next_ns, &next_bytes);
+			struct sk_buff *skb;
 
 			if (!packet)
 				break;
-			skb = bpf_kptr_xchg(&packet->skb, skb);
-			bpf_obj_drop_impl(packet, NULL);
+			skb = unwrap(packet);
 			if (skb)
 				bpf_kfree_skb(skb);
 		}

@@ -117,7 +117,7 @@ ip netns del c
 detach
 echo 1 >/proc/sys/net/ipv6/conf/v0/disable_ipv6
 
-for name in static-priority edf dwcs drr wf2q-plus; do
+for name in static-priority edf dwcs drr wf2q-plus flows; do
     echo "$name"
     attach "$name"
     ip netns exec b ./kernel_probe receive 5000 2 all >/dev/null &
@@ -145,7 +145,7 @@ sleep 1
 ./millstream attach v0 --status --prometheus >prometheus
 # Each packet that arrived was sent or dropped, in all forms of the counters.
 awk -F '[:,]' '
-    FNR == NR && /"(sent|dropped_late|dropped_full|waiting)":/ { left += $2 }
+    FNR == NR && /"(sent|dropped_[a-z_]+|waiting)":/ { left += $2 }
     FNR == NR && /"arrivals":/ { arrivals += $2 }
     /^millstream_stream_packets_total/ { split($0, words, "} "); outcomes += words[2] }
     END { exit !(arrivals > 1000 && arrivals == left && arrivals == outcomes) }
@@ -207,8 +207,8 @@ for leaf in fq_codel "pfifo limit 100"; do
     tc qdisc del dev v0 root
 done
 
-# The interface goes away while packets wait.
-attach dwcs
+# The interface goes away while packets wait, in queues by flow.
+attach flows
 ./kernel_probe send 5000 1 3:1514:500 4:1514:500 >/dev/null &
 sender=$!
 sleep 0.5
