@@ -5,8 +5,8 @@
 # that file must be what the source compiles to. MILLSTREAM names a program that is already built.
 #
 # Every discipline schedules an overloaded link of 20 Mbit/s. The qdisc logs its events: the engine
-# must make the same decisions at the same times. Then voice shares the link with TCP and a flood
-# under the qdisc, and under the kernel's own.
+# must make the same decisions at the same times. Then voice shares the link with TCP and a flood,
+# and a sparse flow a stream with TCP, under the qdisc and under the kernel's own.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/setup.sh
@@ -98,5 +98,21 @@ awk '
             }
         }
         if (seen != 2 || !("cake" in p99)) { print "error: a qdisc is missing"; exit 1 }
+    }' "$dir/console"
+
+# A sparse flow waits for at most two packets of the others, where CAKE's waits for one.
+awk '
+    /^sparse flow, / { qdisc = $3 }
+    $1 == "sparse:" {
+        for (i = 1; i < NF; i++) if ($i == "p99") p99[qdisc] = $(i + 1)
+        lost[qdisc] = $5 + 0
+    }
+    END {
+        ours = p99["millstream"]
+        if (!ours || !p99["cake"]) { print "error: a qdisc is missing"; exit 1 }
+        if (lost["millstream"] > 0 || ours > 2.2 * p99["cake"]) {
+            print "error: sparse flow: lost " lost["millstream"] ", p99 " ours " µs"
+            exit 1
+        }
     }' "$dir/console"
 echo "scripts/kernel.sh passed"

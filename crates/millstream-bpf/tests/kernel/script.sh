@@ -207,6 +207,52 @@ for leaf in fq_codel "pfifo limit 100"; do
     tc qdisc del dev v0 root
 done
 
+# A sparse flow beside four TCP connections of a host behind this one: its TCP does not limit what
+# it has in a queue here. Without a mark, all are in one stream, with a queue for each flow.
+ip netns add c
+ip link add v4 type veth peer name v5 netns c
+ip addr add 10.8.0.1/24 dev v4
+ip link set v4 up
+ip netns exec c /sbin/ip addr add 10.8.0.2/24 dev v5
+ip netns exec c /sbin/ip link set v5 gso_max_segs 1
+ip netns exec c /sbin/ip link set v5 up
+ip netns exec c /sbin/ip route add default via 10.8.0.1
+ip netns exec b /sbin/ip route add 10.8.0.0/24 via 10.9.0.1
+sparse() {
+    echo "sparse flow, $1"
+    ip netns exec b ./kernel_probe receive 6000 4 sparse &
+    receiver=$!
+    sleep 0.3
+    for _ in 1 2 3 4; do
+        ip netns exec c ./kernel_probe tcp 7000 3 0 &
+    done
+    ip netns exec c ./kernel_probe send 6000 3 5:214:7000
+    wait $receiver
+}
+
+attach scene-flows
+sparse millstream
+./millstream attach v0 --status
+./millstream attach v0 --status --json >status
+# Each packet is in one counter.
+awk -F '[:,]' '/"(sent|dropped_[a-z_]+|waiting)":/ { left += $2 } /"arrivals":/ { arrivals += $2 }
+    /"dropped_by_aqm":/ { dropped += $2 } END { exit !(arrivals == left && dropped > 0) }' status
+report_cost
+report_log scene-flows
+detach
+tc qdisc replace dev v0 root cake bandwidth 20mbit overhead 38
+sparse cake
+tc qdisc del dev v0 root
+tc qdisc add dev v0 root handle 1: stab overhead 24 linklayer ethernet htb default 1 r2q 100
+tc class add dev v0 parent 1: classid 1:1 htb rate 20mbit burst 3000 cburst 3000
+for leaf in fq_codel "pfifo limit 100"; do
+    # shellcheck disable=SC2086
+    tc qdisc replace dev v0 parent 1:1 $leaf
+    sparse "$leaf under htb"
+done
+tc qdisc del dev v0 root
+ip netns del c
+
 # The interface goes away while packets wait, in queues by flow.
 attach flows
 ./kernel_probe send 5000 1 3:1514:500 4:1514:500 >/dev/null &
