@@ -1,7 +1,7 @@
 //! Attaches the qdisc to interfaces, by libbpf and `tc`.
 //!
-//! The maps and the link of an interface's qdisc are pinned in `/sys/fs/bpf/millstream/INTERFACE`:
-//! the qdisc outlives the process that attached it.
+//! The maps and the link of an interface's qdisc are pinned in `/sys/fs/bpf/millstream/INTERFACE`,
+//! with `:` in place of dots: the qdisc outlives the process that attached it.
 
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, MapMut, ObjectBuilder, OpenMapMut};
 use std::io;
@@ -311,7 +311,8 @@ fn pins(interface: &str) -> Result<PathBuf, AttachError> {
     if interface.is_empty() || interface.contains('/') || [".", ".."].contains(&interface) {
         return Err(AttachError::Interface(interface.to_owned()));
     }
-    Ok(Path::new(PINS).join(interface))
+    // The BPF file system has no dots in names, interfaces no colons.
+    Ok(Path::new(PINS).join(interface.replace('.', ":")))
 }
 
 fn attached_pins(interface: &str) -> Result<PathBuf, AttachError> {
@@ -516,7 +517,9 @@ mod tests {
         }
         let error = detach("no-such-if").unwrap_err();
         assert!(matches!(error, AttachError::Detached(_) | AttachError::Root), "{error}");
+        assert_eq!(pins("eth0.100").unwrap(), Path::new("/sys/fs/bpf/millstream/eth0:100"));
     }
+
     #[test]
     fn a_kernel_with_bpf_qdiscs_has_their_type() {
         assert!(has_bpf_qdiscs(b"\0bpf_struct_ops_tcp\0bpf_struct_ops_Qdisc_ops\0"));

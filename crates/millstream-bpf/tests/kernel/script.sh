@@ -65,18 +65,18 @@ ip netns exec b /sbin/ip addr add 10.9.0.200/24 dev v1
 attach classes
 bpftool prog show name ms_dequeue
 # A second interface has a qdisc of its own; one whose qdisc cannot be attached has no pins.
-ip link add v2 type veth peer name v3
-./millstream attach v2 edf.toml --gso-max-segs 1
-fails "its discipline is edf, that of the scenario drr" ./millstream attach v2 drr.toml
-ip -d link show dev v2 | grep -q "gso_max_segs 1 "
+ip link add v2.7 type veth peer name v3
+./millstream attach v2.7 edf.toml --gso-max-segs 1
+fails "its discipline is edf, that of the scenario drr" ./millstream attach v2.7 drr.toml
+ip -d link show dev v2.7 | grep -q "gso_max_segs 1 "
 # A qdisc that another one has replaced is detached; detaching again leaves the other.
-tc qdisc replace dev v2 root pfifo
-fails "no qdisc of Millstream is attached to v2" ./millstream attach v2 --status
-./millstream detach v2
-tc qdisc show dev v2 | grep -q pfifo
-fails "no qdisc of Millstream is attached to v2" ./millstream detach v2
-ip link del v2
-fails "there is no interface .v2" ./millstream attach v2 drr.toml
+tc qdisc replace dev v2.7 root pfifo
+fails "no qdisc of Millstream is attached to v2.7" ./millstream attach v2.7 --status
+./millstream detach v2.7
+tc qdisc show dev v2.7 | grep -q pfifo
+fails "no qdisc of Millstream is attached to v2.7" ./millstream detach v2.7
+ip link del v2.7
+fails "there is no interface .v2.7" ./millstream attach v2.7 drr.toml
 ./kernel_probe datagrams 10.9.0.2:7000 0 34 0 1
 ./kernel_probe datagrams 10.9.0.2:7001 0 0 0 2
 ./kernel_probe datagrams 10.9.0.200:7000 0 0 0 3
