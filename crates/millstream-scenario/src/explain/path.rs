@@ -389,8 +389,7 @@ impl<'a> Route<'a> {
     fn reason(&self, case: &HopCase, known: &[bool], at: usize) -> String {
         let streams = &self.scenario.streams;
         if case.limits[at].gated {
-            return "its rate cap or credits may hold it back for longer than can be bounded"
-                .into();
+            return "its rate cap may hold it back for longer than can be bounded".into();
         }
         let other = self.each_present().find(|other| *other != at && !known[*other]);
         match other {
