@@ -21,19 +21,13 @@ tool() {
         --library-path "$root/usr/lib/x86_64-linux-gnu:$root/usr/lib/llvm-19/lib" "$@"
 }
 
-# The kernel's types: a zstd stream inside vmlinuz is the ELF file, whose BTF has them.
-if [ ! -s "$dir/vmlinux.h" ]; then
-    kernel=$(echo "$root"/usr/lib/modules/*/vmlinuz)
-    offset=$(LC_ALL=C grep -obUaP '\x28\xb5\x2f\xfd' "$kernel" | head -n 1 | cut -d: -f1)
-    tail -c "+$((offset + 1))" "$kernel" | tool "$root/usr/bin/zstd" -qdc >"$dir/vmlinux" || true
-    tool "$root/usr/sbin/bpftool" btf dump file "$dir/vmlinux" format c >"$dir/vmlinux.h"
-fi
 # The object that the program contains has the types of BTF and no debug information, so it does not
-# depend on the directory.
+# depend on the directory. Nor does it depend on the kernel: see kernel.h.
 llvm="$root/usr/lib/llvm-19"
 tool "$llvm/bin/clang" -O2 -g -gno-column-info -Wall -Werror -target bpf -D__TARGET_ARCH_x86 \
-    -ffile-prefix-map="$PWD=." -resource-dir "$llvm/lib/clang/19" -isystem "$dir" \
-    -isystem "$root/usr/include" -c "$crate/src/c/qdisc.bpf.c" -o "$dir/debug.o"
+    -ffile-prefix-map="$PWD=." -resource-dir "$llvm/lib/clang/19" \
+    -isystem "$root/usr/include" -isystem "$root/usr/include/x86_64-linux-gnu" \
+    -c "$crate/src/c/qdisc.bpf.c" -o "$dir/debug.o"
 tool "$root/usr/sbin/bpftool" gen object "$dir/qdisc.bpf.o" "$dir/debug.o"
 if [ "${1:-}" = object ]; then
     cp "$dir/qdisc.bpf.o" "$crate/src/c/"

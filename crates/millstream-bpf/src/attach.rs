@@ -37,8 +37,8 @@ const OPERATIONS: &str = "millstream";
 /// The type by which a kernel with BPF qdiscs registers `struct Qdisc_ops`, in its BTF.
 const KERNEL_TYPE: &[u8] = b"bpf_struct_ops_Qdisc_ops";
 
-/// The range of `id` in `struct Qdisc_ops`, behind two pointers.
-const ID: std::ops::Range<usize> = 16..32;
+/// The range of `id` in `struct Qdisc_ops` of `src/c/kernel.h`.
+const ID: std::ops::Range<usize> = 0..16;
 
 /// The key of the only element of a map.
 const KEY: [u8; 4] = [0; 4];

@@ -7,7 +7,7 @@
  *
  * Time starts at 0 when the qdisc is added, as in the simulation.
  */
-#include "vmlinux.h"
+#include "kernel.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
