@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Boots the kernel of scripts/kernel-packages.sh in QEMU, without KVM; runs a shell script in it.
+# Fails if the script fails.
 #
 # Usage: kernel-boot.sh SCRIPT [FILE…]
 #
@@ -22,6 +23,8 @@ modules=(
     nf_defrag_ipv4 nf_defrag_ipv6 nf_conntrack nf_nat nf_tables nft_ct nft_chain_nat nft_masq
 )
 release=$(basename "$root"/usr/lib/modules/*)
+vmlinuz=$root/usr/lib/modules/$release/vmlinuz
+[ -e "$vmlinuz" ] || vmlinuz=$root/boot/vmlinuz-$release
 
 # Runs a program of the unpacked release by its own loader.
 tool() {
@@ -30,7 +33,7 @@ tool() {
 }
 
 image="$dir/image"
-if [ ! "$dir/base.cpio" -nt scripts/kernel-boot.sh ]; then
+if [ ! "$dir/base.cpio" -nt scripts/kernel-boot.sh ] || [ ! "$dir/base.cpio" -nt "$root" ]; then
     rm -rf "$image"
     mkdir -p "$image"/{bin,sbin,lib64,lib,mod,proc,sys,dev,tmp,etc}
     cp "$root/usr/bin/busybox" "$image/bin/busybox"
@@ -80,10 +83,10 @@ cat "$dir/base.cpio" "$dir/test.cpio" >"$dir/initrd"
 rm -f "$dir/result"
 # `icount` makes the machine's time that of its instructions, 2 ns each, so that a busy host does
 # not delay its timers; idle time passes at once.
-timeout 900 "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" \
+timeout 1800 "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu" \
     "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" \
     -m 1024 -smp 1 -display none -no-reboot -nic none -icount shift=1,sleep=off -rtc clock=vm \
     -monitor none -serial stdio -serial "file:$dir/result" \
-    -kernel "$root/usr/lib/modules/$release/vmlinuz" -initrd "$dir/initrd" \
+    -kernel "$vmlinuz" -initrd "$dir/initrd" \
     -append "console=ttyS0 quiet panic=-1" </dev/null | sed -u 's|\r||g' | tee "$dir/console"
 grep -q '^STATUS 0$' "$dir/console"

@@ -49,6 +49,7 @@ trap end EXIT
 
 downloads() {
     scripts/test-tools.sh
+    scripts/kernel-packages.sh
     (
         source scripts/rtl-tools.sh
         rtl_tools "$PWD" rtl/requirements.txt rtl/cards/requirements.txt
@@ -84,6 +85,7 @@ tests=(cargo test --workspace --exclude millstream-benches --quiet)
 debug=$PWD/target/debug
 export MILLSTREAM=$debug/millstream MAKE_TRACES=$debug/make-traces
 export MILLSTREAM_HW=$debug/deps/libmillstream_hw.so
+export KERNEL_PROBE=$debug/examples/kernel_probe
 
 parts() {
     local part
@@ -95,6 +97,7 @@ parts() {
     printf '\n== background: done (%d s so far)\n' "$SECONDS"
 }
 start_lane hardware parts "scripts/rtl.sh quick cocotb" "scripts/rtl-cards.sh quick"
+start_lane kernel parts "scripts/kernel.sh quick"
 PROFILE=dev start_lane python parts scripts/python.sh scripts/concurrency.sh
 
 step "tests"
@@ -109,8 +112,9 @@ scripts/exposure.sh
 step "make run, as in the README"
 scripts/run.sh
 
-step "background lanes: Python package, thread models, hardware"
+step "background lanes: kernel, Python package, thread models, hardware"
 join_lane static
+join_lane kernel
 join_lane python
 join_lane hardware
 
