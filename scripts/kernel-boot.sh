@@ -21,6 +21,7 @@ root="$dir/root"
 modules=(
     veth sch_cake sch_htb sch_fq_codel
     nf_defrag_ipv4 nf_defrag_ipv6 nf_conntrack nf_nat nf_tables nft_ct nft_chain_nat nft_masq
+    cls_flower cls_u32
 )
 release=$(basename "$root"/usr/lib/modules/*)
 vmlinuz=$root/usr/lib/modules/$release/vmlinuz

@@ -13,6 +13,7 @@ mod config;
 mod native;
 mod rules;
 mod scenario;
+pub mod tc;
 
 pub use config::{Config, Unsupported};
 pub use native::NativeScheduler;

@@ -34,7 +34,7 @@ impl Qdisc {
 }
 
 /// Rejects scenarios that do not describe one link with its streams.
-fn check_kind(scenario: &Scenario) -> Result<(), ScenarioError> {
+pub(crate) fn check_kind(scenario: &Scenario) -> Result<(), ScenarioError> {
     let run = format!("use `millstream run {}`", scenario.file);
     let hops = scenario.network.as_ref().map_or(&[][..], |network| &network.hops);
     if scenario.has_media {
@@ -138,10 +138,10 @@ fn unsupported_error(scenario: &Scenario, unsupported: &Unsupported) -> Scenario
     }
 }
 
-/// Returns the rules of the streams' matches, in file order.
-fn rules(scenario: &Scenario) -> Result<Rules, ScenarioError> {
-    let streams = || scenario.streams.iter().enumerate();
-    let mut others = streams().filter(|(_, stream)| stream.matches.is_empty());
+/// Returns the only stream without a `match`, which takes all other packets.
+pub(crate) fn others(scenario: &Scenario) -> Result<usize, ScenarioError> {
+    let streams = scenario.streams.iter().enumerate();
+    let mut others = streams.filter(|(_, stream)| stream.matches.is_empty());
     let Some((other, of_others)) = others.next() else {
         let place = ("stream", scenario.streams.len() - 1, "match");
         let message = "every stream has a `match`, so that some packets have no stream";
@@ -154,8 +154,14 @@ fn rules(scenario: &Scenario) -> Result<Rules, ScenarioError> {
                     the one without takes all other packets";
         return Err(scenario.error_at(("stream", second, "name"), message, help));
     }
+    Ok(other)
+}
+
+/// Returns the rules of the streams' matches, in file order.
+fn rules(scenario: &Scenario) -> Result<Rules, ScenarioError> {
+    let other = others(scenario)?;
     let mut rules = Rules::new(number(other));
-    for (at, stream) in streams() {
+    for (at, stream) in scenario.streams.iter().enumerate() {
         for of in &stream.matches {
             rules.add(of, number(at)).map_err(|reason| rule_error(scenario, at, reason))?;
         }

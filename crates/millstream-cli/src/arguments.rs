@@ -209,6 +209,13 @@ pub(crate) struct AttachArguments {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1..=65535),
           conflicts_with = "status")]
     pub(crate) gso_max_segs: Option<u32>,
+    /// Approximate the scenario by other means of the kernel; prints the commands, and what they
+    /// do not keep
+    #[arg(long, value_enum, value_name = "MEANS", conflicts_with = "status")]
+    pub(crate) via: Option<AttachMeans>,
+    /// Print the commands of --via only, as a shell script; needs neither root nor the interface
+    #[arg(long, requires = "via")]
+    pub(crate) dry_run: bool,
     /// Print the counters of the attached qdisc
     #[arg(long)]
     pub(crate) status: bool,
@@ -218,6 +225,13 @@ pub(crate) struct AttachArguments {
     /// Print the counters in Prometheus' text format, for the textfile collector of node_exporter
     #[arg(long, requires = "status", conflicts_with_all = ["file", "json"])]
     pub(crate) prometheus: bool,
+}
+
+/// What approximates a scenario in a kernel without BPF qdiscs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum AttachMeans {
+    /// Classes of HTB with fq_codel, by tc(8)
+    Tc,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,7 @@
 //! `millstream attach` and `detach`: the scheduler as a qdisc of the Linux kernel.
 
+mod tc;
+
 use millstream::aqm::Aqm;
 use millstream_bpf::Qdisc;
 use millstream_bpf::attach::{self as qdisc, AttachError, Attached, Status, StreamStatus};
@@ -9,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::process::Command;
 
-use crate::arguments::{AttachArguments, DetachArguments};
+use crate::arguments::{AttachArguments, AttachMeans, DetachArguments};
 use crate::failure::Failure;
 use crate::init::interfaces::Interface;
 use crate::print;
@@ -38,12 +40,14 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Result<(), Failure> {
         };
     };
     let scenario = Scenario::load(file)?;
+    if arguments.via == Some(AttachMeans::Tc) {
+        return tc::attach(arguments, &scenario);
+    }
     let qdisc = Qdisc::of_scenario(&scenario)?;
     Interface::read(interface)?;
     let attached = qdisc::attach(interface, &qdisc).map_err(|error| failure(interface, error))?;
     if let Some(segments) = arguments.gso_max_segs {
-        let segments = segments.to_string();
-        ip(&["link", "set", "dev", interface, "gso_max_segs", &segments])?;
+        run("ip", &["link", "set", "dev", interface, "gso_max_segs", &segments.to_string()])?;
     }
     for note in [segmentation_note(interface, &scenario), marking_note(&scenario)] {
         note.iter().for_each(|note| say(note));
@@ -60,10 +64,14 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Result<(), Failure> {
     ))
 }
 
-/// Removes the qdisc.
+/// Removes the qdisc, or the classes of `--via tc`.
 pub(crate) fn detach(arguments: &DetachArguments) -> Result<(), Failure> {
     let interface = &arguments.interface;
-    qdisc::detach(interface).map_err(|error| failure(interface, error))
+    let had_classes = tc::detach(interface)?;
+    match qdisc::detach(interface) {
+        Err(AttachError::Detached(_)) if had_classes => Ok(()),
+        result => result.map_err(|error| failure(interface, error)),
+    }
 }
 
 /// Returns the error with a help.
@@ -71,12 +79,11 @@ fn failure(interface: &str, error: AttachError) -> Failure {
     let help = match &error {
         AttachError::Interface(_) => "`ip link` lists the interfaces".to_owned(),
         AttachError::Root => "run the command as root, for example by sudo".to_owned(),
-        AttachError::Kernel(_) => {
+        AttachError::Kernel(_) => format!(
             "the qdisc needs Linux 6.16 or later with CONFIG_NET_SCH_BPF and \
-                                   CONFIG_DEBUG_INFO_BTF; `millstream route` schedules on older \
-                                   kernels, too"
-                .to_owned()
-        }
+             CONFIG_DEBUG_INFO_BTF; on older kernels, `millstream route` keeps the contracts, and \
+             `millstream attach {interface} SCENARIO --via tc` approximates them by HTB"
+        ),
         AttachError::Detached(_) => format!("`millstream attach {interface} SCENARIO` attaches it"),
         AttachError::Change(_) | AttachError::Version => {
             format!("`millstream detach {interface}` first; packets that wait are lost then")
@@ -92,16 +99,16 @@ fn failure(interface: &str, error: AttachError) -> Failure {
     Failure::Run(miette::miette!(help = help, "{error}"))
 }
 
-/// Runs `ip`; returns its output.
-fn ip(arguments: &[&str]) -> Result<Vec<u8>, Failure> {
+/// Runs a program of iproute2; returns its output.
+fn run(program: &str, arguments: &[&str]) -> Result<Vec<u8>, Failure> {
     let failed = |error: String| {
         Failure::Run(miette::miette!(
-            help = "the program ip is in the package iproute2",
-            "ip {}: {error}",
+            help = "the programs ip and tc are in the package iproute2, and need root",
+            "{program} {}: {error}",
             arguments.join(" ")
         ))
     };
-    let output = Command::new("ip").args(arguments).output();
+    let output = Command::new(program).args(arguments).output();
     let output = output.map_err(|error| failed(error.to_string()))?;
     if output.status.success() {
         return Ok(output.stdout);
@@ -126,7 +133,7 @@ impl Offload {
 
 /// Returns a note if a packet of many segments holds the link for long.
 fn segmentation_note(interface: &str, scenario: &Scenario) -> Option<String> {
-    let shown = ip(&["-json", "-details", "link", "show", "dev", interface]).ok()?;
+    let shown = run("ip", &["-json", "-details", "link", "show", "dev", interface]).ok()?;
     let [offload]: [Offload; 1] = serde_json::from_slice(&shown).ok()?;
     let bytes = offload.longest_bytes()?;
     let time_ns = scenario.link.transmission_ns(bytes);
@@ -362,8 +369,9 @@ mod tests {
         assert_eq!(
             text(AttachError::Kernel("6.12.0-amd64".into())),
             "the kernel, Linux 6.12.0-amd64, has no BPF qdiscs; the qdisc needs Linux 6.16 or \
-             later with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF; `millstream route` \
-             schedules on older kernels, too"
+             later with CONFIG_NET_SCH_BPF and CONFIG_DEBUG_INFO_BTF; on older kernels, \
+             `millstream route` keeps the contracts, and `millstream attach eth0 SCENARIO --via \
+             tc` approximates them by HTB"
         );
         assert_eq!(
             text(AttachError::Root),

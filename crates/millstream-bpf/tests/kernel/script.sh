@@ -76,6 +76,29 @@ ip addr add fd00::1/64 dev v0 nodad
 ip netns exec b /sbin/ip addr add fd00::2/64 dev v1 nodad
 ip netns exec b /sbin/ip addr add 10.9.0.200/24 dev v1
 
+# HTB takes the commands of each scenario, and classifies as the qdisc does.
+echo "via tc"
+scenarios="tc.toml scene-dwcs.toml"
+[ "$PART" = quick ] || scenarios=$(ls ./*.toml)
+for scenario in $scenarios; do
+    ./millstream attach v0 "$scenario" --via tc >commands
+    tc qdisc show dev v0 root | grep -q "htb 4d53:"
+done
+fails "no qdisc of Millstream is attached to v0" ./millstream attach v0 --status
+./millstream attach v0 classes.toml --via tc --gso-max-segs 1 >commands
+send_datagrams
+sleep 1
+tc -s class show dev v0 | awk '
+    /^class/ { minor = $3; sub(".*:", "", minor) }
+    /^ Sent/ { sent[minor] = $4 }
+    END {
+        counts = sent[10] " " sent[11] " " sent[12] " " sent[13] " " sent[14] " " sent[15]
+        print "  packets by class: " counts
+        exit counts != "1 2 3 4 5 6"
+    }'
+./millstream detach v0
+if tc qdisc show dev v0 root | grep -q htb; then exit 1; fi
+
 echo classes
 attach classes
 bpftool prog show name ms_dequeue
@@ -252,8 +275,9 @@ sparse_flows() {
     ./millstream attach v0 --status
     ./millstream attach v0 --status --json >status
     # Each packet is in one counter.
-    awk -F '[:,]' '/"(sent|dropped_[a-z_]+|waiting)":/ { left += $2 } /"arrivals":/ { arrivals += $2 }
-        /"dropped_by_aqm":/ { dropped += $2 } END { exit !(arrivals == left && dropped > 0) }' status
+    awk -F '[:,]' '/"(sent|dropped_[a-z_]+|waiting)":/ { left += $2 }
+        /"arrivals":/ { arrivals += $2 } /"dropped_by_aqm":/ { dropped += $2 }
+        END { exit !(arrivals == left && dropped > 0) }' status
     report_cost
     report_log scene-flows
     detach

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod attach_tc;
 mod check;
 mod exit_status;
 mod fabric;
