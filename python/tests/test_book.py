@@ -33,6 +33,7 @@ ELSEWHERE = {
     "scripts/bufferbloat.sh": "a virtual machine",
     "sudo millstream attach": "scripts/kernel.sh",
     "sudo millstream detach": "scripts/kernel.sh",
+    "sudo millstream top": "scripts/kernel.sh",
     "millstream attach": "scripts/kernel.sh",
     "nft add": "scripts/kernel.sh",
 }

@@ -1,7 +1,7 @@
 //! The command line, declared once: parser, help and completions derive from it.
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 /// The greatest number of updates.
@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Attach(AttachArguments),
     /// Remove the qdisc of `attach` from an interface
     Detach(DetachArguments),
-    /// Show a live view of a running router or media server
+    /// Show a live view of a running router, media server or attached qdisc
     Top(TopArguments),
     /// Serve a scenario's video files to RTSP players
     Serve(ServeArguments),
@@ -242,9 +242,11 @@ pub(crate) struct DetachArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct TopArguments {
-    /// The address of the status page: `status` in a router file, `http` in a media server file
-    #[arg(value_name = "ADDRESS", default_value = "127.0.0.1:9817", value_parser = address)]
-    pub(crate) address: SocketAddr,
+    /// The address of the status page: `status` in a router file, `http` in a media server file;
+    /// or the interface of an attached qdisc
+    #[arg(value_name = "ADDRESS|INTERFACE", default_value = "127.0.0.1:9817",
+          value_parser = top_target)]
+    pub(crate) target: TopTarget,
     /// Time between updates
     #[arg(long = "interval", alias = "every", value_name = "DURATION", default_value = "1 s")]
     pub(crate) interval: String,
@@ -358,11 +360,30 @@ fn whole<T: TryFrom<u64>>(
     }
 }
 
-/// Parses an address with a port; a port alone is of this machine.
-fn address(text: &str) -> Result<SocketAddr, String> {
+/// What `top` shows.
+#[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "live"), expect(dead_code, reason = "`top` is one of the live commands"))]
+pub(crate) enum TopTarget {
+    /// The status page of a router or a media server.
+    Address(SocketAddr),
+    /// The qdisc of an interface.
+    Interface(String),
+}
+
+/// Parses an address with a port, or an interface; a port alone is of this machine.
+fn top_target(text: &str) -> Result<TopTarget, String> {
     let port = || text.parse().ok().map(|port: u16| SocketAddr::from(([127, 0, 0, 1], port)));
-    text.parse().ok().or_else(port).ok_or_else(|| {
-        "expected an address and a port, for example 127.0.0.1:9817, or a port".to_owned()
+    if let Some(address) = text.parse().ok().or_else(port) {
+        return Ok(TopTarget::Address(address));
+    }
+    // The names that Linux allows, without those of addresses.
+    let is_name = (1..16).contains(&text.len())
+        && !text.contains(|c: char| c.is_whitespace() || c == '/' || c == ':')
+        && text.parse::<Ipv4Addr>().is_err()
+        && text.contains(|c: char| !c.is_ascii_digit());
+    is_name.then(|| TopTarget::Interface(text.to_owned())).ok_or_else(|| {
+        "expected an address and a port, for example 127.0.0.1:9817, a port or an interface"
+            .to_owned()
     })
 }
 

@@ -28,8 +28,7 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Result<(), Failure> {
     let interface = &arguments.interface;
     // The parser requires a file without `--status`.
     let Some(file) = arguments.file.as_deref().filter(|_| !arguments.status) else {
-        Interface::read(interface)?;
-        let status = qdisc::status(interface).map_err(|error| failure(interface, error))?;
+        let status = read_status(interface)?;
         return if arguments.json {
             let output = Output::of(interface, &status);
             print(&(serde_json::to_string_pretty(&output).unwrap_or_default() + "\n"))
@@ -62,6 +61,18 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Result<(), Failure> {
         human::count(scenario.streams.len() as u64, "stream"),
         human::rate(scenario.link.rate_bps),
     ))
+}
+
+/// Reads the counters of an interface's qdisc.
+pub(crate) fn read_status(interface: &str) -> Result<Status, Failure> {
+    Interface::read(interface)?;
+    qdisc::status(interface).map_err(|error| failure(interface, error))
+}
+
+/// Returns the counters as a line of JSON.
+#[cfg(feature = "live")]
+pub(crate) fn json_line(interface: &str, status: &Status) -> String {
+    serde_json::to_string(&Output::of(interface, status)).unwrap_or_default()
 }
 
 /// Removes the qdisc, or the classes of `--via tc`.

@@ -57,10 +57,7 @@ fn main() -> ExitCode {
         #[cfg(feature = "attach")]
         Command::Detach(arguments) => attach::detach(&arguments),
         #[cfg(not(feature = "attach"))]
-        Command::Attach(_) | Command::Detach(_) => Err(Failure::Input(miette::miette!(
-            help = "build the whole command: cargo build --release -p millstream-cli",
-            "this build does not have the kernel's qdisc"
-        ))),
+        Command::Attach(_) | Command::Detach(_) => Err(without_qdisc()),
         #[cfg(feature = "live")]
         Command::Route(arguments) => route::route(&arguments),
         #[cfg(feature = "live")]
@@ -87,6 +84,15 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.exit(),
     }
+}
+
+/// Returns the error of commands that need the qdisc, in a build without it.
+#[cfg(not(feature = "attach"))]
+fn without_qdisc() -> Failure {
+    Failure::Input(miette::miette!(
+        help = "build the whole command: cargo build --release -p millstream-cli",
+        "this build does not have the kernel's qdisc"
+    ))
 }
 
 /// Writes a result to standard output.

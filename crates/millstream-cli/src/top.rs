@@ -1,6 +1,8 @@
-//! `millstream top`: a live view of a running router or media server.
+//! `millstream top`: a live view of a running router, media server or attached qdisc.
 
 mod media;
+#[cfg(feature = "attach")]
+mod qdisc;
 
 use console::Term;
 use miette::miette;
@@ -13,7 +15,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-use crate::arguments::TopArguments;
+use crate::arguments::{TopArguments, TopTarget};
 use crate::failure::Failure;
 use crate::print;
 use crate::terminal::{print_text, text_table};
@@ -27,6 +29,8 @@ const ANSWER_BYTES: u64 = 16 << 20;
 enum StatusSnapshot {
     Router(Box<Report>),
     Media(Box<Status>),
+    #[cfg(feature = "attach")]
+    Qdisc(Box<qdisc::Snapshot>),
 }
 
 /// Prints the changes between updates until the program ends.
@@ -34,12 +38,15 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     let interval = parse_duration_ns(&arguments.interval)
         .map_err(|error| Failure::Input(miette!("--interval: {error}")))?;
     let terminal = Term::stdout();
-    let mut before = fetch_status(arguments.address)?;
+    let mut before = take_snapshot(&arguments.target)?;
     let mut updates = 0;
     while arguments.count.is_none_or(|most| updates < most) {
         thread::sleep(Duration::from_nanos(interval));
-        let Ok(now) = fetch_status(arguments.address) else {
-            eprintln!("{} no longer answers", arguments.address);
+        let Ok(now) = take_snapshot(&arguments.target) else {
+            match &arguments.target {
+                TopTarget::Address(address) => eprintln!("{address} no longer answers"),
+                TopTarget::Interface(name) => eprintln!("{name} no longer has the qdisc"),
+            }
             break;
         };
         if arguments.json {
@@ -55,6 +62,10 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
                 (StatusSnapshot::Media(before), StatusSnapshot::Media(now)) => {
                     media::difference(before, now)
                 }
+                #[cfg(feature = "attach")]
+                (StatusSnapshot::Qdisc(before), StatusSnapshot::Qdisc(now)) => {
+                    qdisc::difference(before, now)
+                }
                 // Another program now answers at this address.
                 _ => String::new(),
             })?;
@@ -63,6 +74,21 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
         updates += 1;
     }
     Ok(())
+}
+
+/// Returns the status of the target, parsed and as JSON.
+fn take_snapshot(target: &TopTarget) -> Result<(StatusSnapshot, String), Failure> {
+    match target {
+        TopTarget::Address(address) => fetch_status(*address),
+        #[cfg(feature = "attach")]
+        TopTarget::Interface(name) => {
+            let snapshot = qdisc::Snapshot::take(name)?;
+            let json = snapshot.json();
+            Ok((StatusSnapshot::Qdisc(Box::new(snapshot)), json))
+        }
+        #[cfg(not(feature = "attach"))]
+        TopTarget::Interface(_) => Err(crate::without_qdisc()),
+    }
 }
 
 /// Fetches the status at `address`, parsed and as JSON.
@@ -116,35 +142,59 @@ fn percent(part: u64, whole: u64) -> String {
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
-/// Formats a router's changes between two updates.
-fn difference(before: &Report, now: &Report) -> String {
-    let elapsed_ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
-    let per_second = |count: u64| per_second(count, elapsed_ns);
-    let delay = |of: &PathReport, which: fn(&RecentDelay) -> u64| {
-        of.recent_delay.map_or("–".to_owned(), |delay| human::time(which(&delay)))
-    };
-    let mut text = format!("{}: {}\n", now.router, human::time(now.elapsed_ns));
-    let paths = now.paths.iter().map(|path| {
-        let old = before.paths.iter().find(|old| old.name == path.name);
-        let since = |of: &dyn Fn(&PathReport) -> u64| {
-            per_second(of(path).saturating_sub(old.map_or(0, of)))
+/// The counters of a path of a router, or of a stream of a qdisc, and its recent delays.
+struct Row<'a> {
+    name: &'a str,
+    received: u64,
+    sent: u64,
+    sent_bytes: u64,
+    dropped: u64,
+    queued: u64,
+    delay: Option<RecentDelay>,
+    link_delay_bound_ns: Option<u64>,
+    tcp_rtt_ns: Option<u64>,
+}
+
+impl<'a> Row<'a> {
+    fn of(path: &'a PathReport) -> Self {
+        Self {
+            name: &path.name,
+            received: path.received,
+            sent: path.sent,
+            sent_bytes: path.sent_bytes,
+            dropped: path.dropped(),
+            queued: path.queued,
+            delay: path.recent_delay,
+            link_delay_bound_ns: path.link_delay_bound_ns,
+            tcp_rtt_ns: path.tcp_rtt.as_ref().map(|rtt| rtt.p50_ns),
+        }
+    }
+}
+
+/// Formats the changes of rows as a table; the first word of the header is `what` they are.
+fn row_table(what: &str, before: &[Row<'_>], now: &[Row<'_>], elapsed_ns: u64) -> String {
+    let time = |ns: Option<u64>| ns.map_or("–".to_owned(), human::time);
+    let rows = now.iter().map(|row| {
+        let old = before.iter().find(|old| old.name == row.name);
+        let since = |of: fn(&Row<'_>) -> u64| {
+            per_second(of(row).saturating_sub(old.map_or(0, of)), elapsed_ns)
         };
         vec![
-            path.name.clone(),
-            since(&|path| path.received).to_string(),
-            since(&|path| path.sent).to_string(),
-            human::rate(since(&|path| path.sent_bytes).saturating_mul(8)),
-            since(&PathReport::dropped).to_string(),
-            path.queued.to_string(),
-            delay(path, |delay| delay.p50_ns),
-            delay(path, |delay| delay.p99_ns),
-            delay(path, |delay| delay.longest_ns),
-            path.link_delay_bound_ns.map_or("–".to_owned(), human::time),
-            path.tcp_rtt.as_ref().map_or("–".to_owned(), |rtt| human::time(rtt.p50_ns)),
+            row.name.to_owned(),
+            since(|row| row.received).to_string(),
+            since(|row| row.sent).to_string(),
+            human::rate(since(|row| row.sent_bytes).saturating_mul(8)),
+            since(|row| row.dropped).to_string(),
+            row.queued.to_string(),
+            time(row.delay.map(|delay| delay.p50_ns)),
+            time(row.delay.map(|delay| delay.p99_ns)),
+            time(row.delay.map(|delay| delay.longest_ns)),
+            time(row.link_delay_bound_ns),
+            time(row.tcp_rtt_ns),
         ]
     });
     let header = [
-        "path",
+        what,
         "received/s",
         "sent/s",
         "sent at",
@@ -156,7 +206,17 @@ fn difference(before: &Report, now: &Report) -> String {
         "link bound",
         "p50 TCP RTT",
     ];
-    text += &text_table(&header, paths);
+    text_table(&header, rows)
+}
+
+/// Formats a router's changes between two updates.
+fn difference(before: &Report, now: &Report) -> String {
+    let elapsed_ns = now.elapsed_ns.saturating_sub(before.elapsed_ns).max(1);
+    let per_second = |count: u64| per_second(count, elapsed_ns);
+    let mut text = format!("{}: {}\n", now.router, human::time(now.elapsed_ns));
+    let old: Vec<_> = before.paths.iter().map(Row::of).collect();
+    let new: Vec<_> = now.paths.iter().map(Row::of).collect();
+    text += &row_table("path", &old, &new, elapsed_ns);
     let ports = now.ports.iter().map(|port| {
         let old = before.ports.iter().find(|old| old.name == port.name);
         let since = |now: u64, old: Option<u64>| per_second(now.saturating_sub(old.unwrap_or(0)));

@@ -186,6 +186,10 @@ sender=$!
 # The command takes about 0.3 s here.
 sleep 0.8
 attach drr-exchanged
+./millstream top v0 --count 1 --interval "200 ms" >top
+cat top
+awk '$1 == "bulk" && $3 > 100 { seen = 1 } END { exit !seen }' top
+./millstream top v0 --count 2 --interval "10 ms" --json | grep -c '^{"interface":"v0"' | grep -q 2
 wait $sender
 sleep 1
 ./millstream attach v0 --status --json >status
