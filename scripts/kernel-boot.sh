@@ -56,6 +56,7 @@ mount -t proc proc /proc
 mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev
 mount -t bpf bpf /sys/fs/bpf
+mount -t cgroup2 cgroup /sys/fs/cgroup
 for module in /mod/*.ko; do
     [ ! -s "$module" ] || insmod "$module"
 done

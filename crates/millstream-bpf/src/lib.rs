@@ -9,12 +9,14 @@
 
 #[cfg(feature = "attach")]
 pub mod attach;
+mod cgroup;
 mod config;
 mod native;
 mod rules;
 mod scenario;
 pub mod tc;
 
+pub use cgroup::{Cgroup, CgroupError};
 pub use config::{Config, Unsupported};
 pub use native::NativeScheduler;
 pub use rules::{MAX_RULES, Rules, UnsupportedMatch};

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use millstream_scenario::{CodePoints, StreamMatch};
 use std::net::IpAddr;
 
-use crate::MAX_STREAMS;
+use crate::{Cgroup, MAX_STREAMS};
 
 /// The maximum number of rules.
 pub const MAX_RULES: usize = 64;
@@ -54,6 +54,9 @@ struct Rule {
     mark: u32,
     mark_mask: u32,
     dscp: u64,
+    cgroup: u64,
+    cgroup_level: u32,
+    unused: u32,
     source: Address,
     source_mask: Address,
     destination: Address,
@@ -70,6 +73,8 @@ struct Rule {
 pub struct Rules {
     count: u32,
     others: u32,
+    has_cgroups: u32,
+    unused: u32,
     rules: [Rule; MAX_RULES],
 }
 
@@ -77,14 +82,21 @@ impl Rules {
     /// Returns no rules. All packets belong to the stream `others`.
     #[must_use]
     pub fn new(others: u32) -> Self {
-        Self { count: 0, others, rules: [Rule::default(); MAX_RULES] }
+        let rules = [Rule::default(); MAX_RULES];
+        Self { count: 0, others, has_cgroups: 0, unused: 0, rules }
     }
 
-    /// Adds a rule: packets that satisfy `of` belong to `stream`.
+    /// Adds a rule: packets that satisfy `of` belong to `stream`. `cgroup` is that of `of`, found on
+    /// this system.
     ///
     /// # Errors
     /// Fails if a field is not supported, there are too many rules, or there is no such stream.
-    pub fn add(&mut self, of: &StreamMatch, stream: u32) -> Result<(), UnsupportedMatch> {
+    pub fn add(
+        &mut self,
+        of: &StreamMatch,
+        cgroup: Option<Cgroup>,
+        stream: u32,
+    ) -> Result<(), UnsupportedMatch> {
         let fields = &of.fields;
         // The first three belong to the ingress port; zeros match all packets in C.
         let unsupported = [
@@ -110,6 +122,9 @@ impl Rules {
             mark: of.mark.map_or(0, |mark| mark.value),
             mark_mask: of.mark.map_or(0, |mark| mark.mask),
             dscp: points.fold(0, |set, point| set | 1 << point),
+            cgroup: cgroup.map_or(0, |cgroup| cgroup.id),
+            cgroup_level: cgroup.map_or(0, |cgroup| cgroup.level),
+            unused: 0,
             source,
             source_mask,
             destination,
@@ -120,6 +135,7 @@ impl Rules {
             stream,
         };
         self.count += 1;
+        self.has_cgroups |= u32::from(cgroup.is_some());
         Ok(())
     }
 
@@ -146,8 +162,8 @@ mod tests {
 
     #[test]
     fn the_rules_have_no_padding() {
-        assert_eq!(size_of::<Rule>(), 2 * 4 + 8 + 4 * 16 + 4 * 2 + 2 * 4);
-        assert_eq!(size_of::<Rules>(), 2 * 4 + MAX_RULES * size_of::<Rule>());
+        assert_eq!(size_of::<Rule>(), 2 * 4 + 2 * 8 + 2 * 4 + 4 * 16 + 4 * 2 + 2 * 4);
+        assert_eq!(size_of::<Rules>(), 4 * 4 + MAX_RULES * size_of::<Rule>());
     }
 
     #[test]
@@ -163,14 +179,17 @@ mod tests {
 
     #[test]
     fn fields_that_the_qdisc_does_not_see_are_errors() {
-        let of = |fields| StreamMatch { fields, mark: None };
+        let of = |fields| StreamMatch { fields, ..StreamMatch::default() };
         let vlan = of(Match { vlan: Some(3), ..Match::default() });
-        assert_eq!(Rules::new(0).add(&vlan, 0), Err(UnsupportedMatch::Field("vlan")));
+        assert_eq!(Rules::new(0).add(&vlan, None, 0), Err(UnsupportedMatch::Field("vlan")));
         let port = of(Match { source_port: Some(0), ..Match::default() });
-        assert_eq!(Rules::new(0).add(&port, 0), Err(UnsupportedMatch::Field("source-port 0")));
+        assert_eq!(
+            Rules::new(0).add(&port, None, 0),
+            Err(UnsupportedMatch::Field("source-port 0"))
+        );
     }
     #[test]
-    fn a_rule_has_the_fields_and_the_mark_of_a_match() {
+    fn a_rule_has_the_fields_the_mark_and_the_cgroup_of_a_match() {
         let fields = Match {
             protocol: Some(17),
             dscp: Some([46, 10].into_iter().collect()),
@@ -180,9 +199,11 @@ mod tests {
         };
         let mark = Some(Mark { value: 0x100, mask: 0xff00 });
         let mut rules = Rules::new(3);
-        rules.add(&StreamMatch { fields, mark }, 2).unwrap();
-        assert_eq!((rules.count, rules.others), (1, 3));
+        let of = StreamMatch { fields, mark, cgroup: Some("/a/b".into()) };
+        rules.add(&of, Some(Cgroup { id: 77, level: 2 }), 2).unwrap();
+        assert_eq!((rules.count, rules.others, rules.has_cgroups), (1, 3, 1));
         let rule = &rules.rules[0];
+        assert_eq!((rule.cgroup, rule.cgroup_level), (77, 2));
         assert_eq!((rule.mark, rule.mark_mask, rule.stream), (0x100, 0xff00, 2));
         assert_eq!((rule.protocol, rule.dscp), (17, 1 << 46 | 1 << 10));
         assert_eq!((rule.source_port, rule.destination_port), ([0, 0], [53, 53]));

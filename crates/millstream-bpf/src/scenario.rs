@@ -3,7 +3,10 @@
 use millstream::catalogue::StructureName;
 use millstream_scenario::{FlowBy, Scenario, ScenarioError};
 
-use crate::{Config, MAX_FLOWS, MAX_RULES, MAX_STREAMS, Rules, Unsupported, UnsupportedMatch};
+use crate::{
+    Cgroup, CgroupError, Config, MAX_FLOWS, MAX_RULES, MAX_STREAMS, Rules, Unsupported,
+    UnsupportedMatch,
+};
 
 /// The qdisc of a scenario.
 #[derive(Clone, Debug)]
@@ -163,7 +166,9 @@ fn rules(scenario: &Scenario) -> Result<Rules, ScenarioError> {
     let mut rules = Rules::new(number(other));
     for (at, stream) in scenario.streams.iter().enumerate() {
         for of in &stream.matches {
-            rules.add(of, number(at)).map_err(|reason| rule_error(scenario, at, reason))?;
+            let cgroup = of.cgroup.as_deref().map(Cgroup::find).transpose();
+            let cgroup = cgroup.map_err(|error| cgroup_error(scenario, at, &error))?;
+            rules.add(of, cgroup, number(at)).map_err(|reason| rule_error(scenario, at, reason))?;
         }
     }
     Ok(rules)
@@ -178,6 +183,11 @@ fn rule_error(scenario: &Scenario, stream: usize, reason: UnsupportedMatch) -> S
         ),
     };
     scenario.error_at(("stream", stream, "match"), reason.to_string(), help)
+}
+
+fn cgroup_error(scenario: &Scenario, stream: usize, error: &CgroupError) -> ScenarioError {
+    let help = "the cgroup must exist: start its service first; `systemd-cgls` shows the paths";
+    scenario.error_at(("stream", stream, "match"), error.to_string(), help)
 }
 
 /// Returns a stream's number, which [`Config`] has limited.
@@ -260,7 +270,7 @@ source = { kind = "poisson", bytes = 200, rate = "1 Mbit/s" }
     #[test]
     fn what_the_qdisc_lacks_is_an_error_at_its_key() {
         let tcp = ("\"poisson\", bytes = 1500, rate = \"4 Mbit/s\"", "\"tcp\", rtt = \"20 ms\"");
-        let cases: [(&[Edit], &str, &str); 12] = [
+        let cases: [(&[Edit], &str, &str); 13] = [
             (&[("\"dwcs\"", "\"fifo\"")], "discipline fifo", "\"fifo\""),
             (
                 &[("\"dwcs\"", "\"dwcs\"\norder = \"loss-first\"")],
@@ -307,6 +317,11 @@ source = { kind = "poisson", bytes = 200, rate = "1 Mbit/s" }
                 "",
             ),
             (&[("\"10 Mbit/s\"", "\"900 Tbit/s\"")], "`rate` is too great", "\"900 Tbit/s\""),
+            (
+                &[("{ mark = \"0x100/0xff00\" }", "{ cgroup = \"/no.slice/such.service\" }")],
+                "cgroup",
+                "[{ dscp",
+            ),
             (&[("27015", "0")], "the qdisc does not match destination-port 0", "[{ protocol"),
         ];
         for (replacements, message, place) in cases {

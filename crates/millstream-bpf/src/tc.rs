@@ -64,6 +64,7 @@ impl TcCommands {
     /// one stream has no `match`.
     pub fn of_scenario(scenario: &Scenario, interface: &str) -> Result<Self, ScenarioError> {
         check_kind(scenario)?;
+        check_cgroups(scenario)?;
         let is_divided = !is_fifo(&scenario.scheduler) || !scenario.classes.is_empty();
         let other = if is_divided { others(scenario)? } else { 0 };
         let mut builder = Builder {
@@ -117,6 +118,13 @@ fn quoted(word: &str) -> String {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+fn check_cgroups(scenario: &Scenario) -> Result<(), ScenarioError> {
+    let has_cgroup = |stream: &Stream| stream.matches.iter().any(|of| of.cgroup.is_some());
+    let Some(at) = scenario.streams.iter().position(has_cgroup) else { return Ok(()) };
+    let help = "let nftables set a mark by `socket cgroupv2`, and match `mark`";
+    Err(scenario.error_at(("stream", at, "match"), "tc does not match `cgroup`", help))
 }
 
 fn is_fifo(scheduler: &SchedulerConfig) -> bool {
@@ -790,6 +798,9 @@ source = { kind = "cbr", bytes = 1514, interval = "1 ms" }
         let error = of(&text).unwrap_err();
         let message = error.problems[0].to_string();
         assert_eq!(message, "discipline lqf, which HTB cannot approximate");
+        let text = LINK.replace("dscp = \"EF\"", "cgroup = \"/a.slice\"");
+        let message = of(&text).unwrap_err().problems[0].to_string();
+        assert_eq!(message, "tc does not match `cgroup`");
         let text = LINK.replace("\"wf2q+\"", "\"minbw\"");
         let message = of(&text).unwrap_err().problems[0].to_string();
         assert_eq!(message, "discipline minbw, which HTB cannot approximate");

@@ -108,13 +108,16 @@ pub struct Stream {
     pub matches: Vec<StreamMatch>,
 }
 
-/// A match of a stream; a packet must satisfy all fields and the mark.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A match of a stream; a packet must satisfy all fields, the mark and the cgroup.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamMatch {
     /// The fields of the packet's headers; `port`, `pcp` and `vlan` are `None`.
     pub fields: Match,
     /// The packet's mark (fwmark).
     pub mark: Option<Mark>,
+    /// The path of the cgroup (version 2) of the sending process, or of one above it. It begins
+    /// with `/`, which alone is the root.
+    pub cgroup: Option<String>,
 }
 
 /// A class of the tree.

@@ -606,13 +606,18 @@ fn unicode_names_are_accepted() {
 #[test]
 fn matches_of_streams_are_tables_as_of_paths() {
     let text = |matches: &str| with_replacement("", "") + matches;
-    let valid = "match = [{ protocol = \"udp\", dscp = \"EF\" }, { mark = \"0x100/0xff00\" }]\n";
+    let valid = "match = [{ protocol = \"udp\", dscp = \"EF\" }, \
+                 { mark = \"0x100/0xff00\", cgroup = \"/a.slice/b.service\" }]\n";
     let scenario = parse(&text(valid)).unwrap();
     assert!(scenario.streams[0].matches.is_empty());
-    let [first, second] = scenario.streams[1].matches[..] else { panic!("two matches") };
+    let [first, second] = &scenario.streams[1].matches[..] else { panic!("two matches") };
     assert_eq!((first.fields.protocol, first.mark), (Some(17), None));
     assert_eq!(first.fields.dscp, Some(46.into()));
     assert_eq!(second.mark, Some(Mark { value: 0x100, mask: 0xff00 }));
+    assert_eq!(
+        (first.cgroup.as_deref(), second.cgroup.as_deref()),
+        (None, Some("/a.slice/b.service"))
+    );
     assert_eq!(second.fields, Match::default());
     for (wrong, under, help) in [
         ("[{ port = \"lan\" }]", "\"lan\"", "does not see the ingress interface"),
@@ -621,6 +626,8 @@ fn matches_of_streams_are_tables_as_of_paths() {
         ("[{ filter = \"tcp\" }]", "\"tcp\"", "has no filter expressions"),
         ("[{ protocol = \"upd\" }]", "\"upd\"", "is not a protocol"),
         ("[{ mark = \"1/0\" }]", "\"1/0\"", "all packets match"),
+        ("[{ cgroup = \"a.slice\" }]", "\"a.slice\"", "is not the path of a cgroup"),
+        ("[{ cgroup = \"/a/../b\" }]", "\"/a/../b\"", "is not the path of a cgroup"),
         ("[{ mrak = 1 }]", "mrak", "did you mean `mark`?"),
         ("{ mark = 1 }", "{ mark = 1 }", "[{ … }]"),
     ] {
@@ -632,12 +639,13 @@ fn matches_of_streams_are_tables_as_of_paths() {
 }
 
 #[test]
-fn marks_are_not_for_paths() {
+fn marks_and_cgroups_are_not_for_paths() {
     let router = "[router]\n[[port]]\nname = \"a\"\nkind = \"tun\"\nrate = \"1 Gbps\"\n\
-                  address = \"10.1.0.1/24\"\n[[path]]\nname = \"all\"\nmatch = { mark = 1 }\n";
+                  address = \"10.1.0.1/24\"\n[[path]]\nname = \"all\"\nmatch = { mark = 1, \
+                  cgroup = \"/a.slice\" }\n";
     let error = RouterScenario::parse("test.toml", router, Path::new("")).unwrap_err();
     let all: Vec<_> = error.problems.iter().map(ToString::to_string).collect();
-    assert_eq!(all, ["a path cannot match `mark`"]);
+    assert_eq!(all, ["a path cannot match `mark`", "a path cannot match `cgroup`"]);
 }
 
 #[test]

@@ -25,7 +25,32 @@ typedef __s64 s64;
 struct nlattr;
 struct netlink_ext_ack;
 
+struct kernfs_node {
+	u64 id;
+} BY_NAME;
+
+struct cgroup {
+	int level;
+	struct kernfs_node *kn;
+	/* By level, itself included. */
+	struct cgroup *ancestors[];
+} BY_NAME;
+
+struct sock_cgroup_data {
+	struct cgroup *cgroup;
+} BY_NAME;
+
+struct sock_common {
+	unsigned char skc_state;
+} BY_NAME;
+
+struct sock {
+	struct sock_common __sk_common;
+	struct sock_cgroup_data sk_cgrp_data;
+} BY_NAME;
+
 struct sk_buff {
+	struct sock *sk;
 	unsigned char *head, *data;
 	u32 mark;
 	u16 network_header;

@@ -24,6 +24,8 @@ char _license[] SEC("license") = "Dual MIT/GPL";
 #define NET_XMIT_DROP 1
 #define NET_XMIT_CN 2
 #define EBUSY 16
+#define TCP_TIME_WAIT 6
+#define TCP_NEW_SYN_RECV 12
 
 /* The maximum number of waiting packets. */
 #define LIMIT 16384
@@ -60,6 +62,9 @@ struct ms_rule {
 	u32 mark, mark_mask;
 	/* A bit for each code point; 0 for all. */
 	u64 dscp;
+	/* The number and level of the sender's cgroup, or of one above it; 0 for all. */
+	u64 cgroup;
+	u32 cgroup_level, unused;
 	/* IPv4 addresses are mapped to IPv6 (::ffff:0:0/96). */
 	u32 source[4], source_mask[4];
 	u32 destination[4], destination_mask[4];
@@ -74,6 +79,7 @@ struct ms_rules {
 	u32 count;
 	/* The stream of packets without a match. */
 	u32 others;
+	u32 has_cgroups, unused;
 	struct ms_rule rules[RULES];
 };
 
@@ -273,6 +279,7 @@ __noinline int scheduler_reset(void)
 /* The fields of a packet that rules match. */
 struct fields {
 	u32 source[4], destination[4];
+	u64 cgroup;
 	u32 mark, protocol, dscp;
 	u16 source_port, destination_port;
 };
@@ -324,6 +331,39 @@ static __always_inline void read_fields(struct fields *fields, struct sk_buff *s
 	}
 }
 
+/*
+ * BPF qdiscs may not call bpf_skb_cgroup_id(): these functions read what it reads. They have stack
+ * frames of their own, as the verifier lets no helper write where a dynptr has been.
+ */
+
+/* Returns the cgroup of the sending socket; 0 for forwarded packets. */
+static __noinline u64 read_cgroup(struct sk_buff *skb)
+{
+	struct sock *sk = BPF_CORE_READ(skb, sk);
+	u8 state;
+
+	if (!sk)
+		return 0;
+	/* These are smaller than a socket and have no cgroup. */
+	state = BPF_CORE_READ(sk, __sk_common.skc_state);
+	if (state == TCP_TIME_WAIT || state == TCP_NEW_SYN_RECV)
+		return 0;
+	return (u64)BPF_CORE_READ(sk, sk_cgrp_data.cgroup);
+}
+
+/* Returns the number of the cgroup at `level` above `of`, or of itself; 0 if there is none. */
+static __noinline u64 ancestor_id(u64 of, u32 level)
+{
+	struct cgroup *cgroup = (struct cgroup *)of, *above = NULL;
+
+	if (!cgroup || BPF_CORE_READ(cgroup, level) < (int)level)
+		return 0;
+	bpf_probe_read_kernel(&above, sizeof(above),
+			      (void *)cgroup + bpf_core_field_offset(struct cgroup, ancestors) +
+				      level * sizeof(above));
+	return BPF_CORE_READ(above, kn, id);
+}
+
 static __always_inline int port_matches(u16 port, u16 first, u16 last)
 {
 	return last == 0 || (port >= first && port <= last);
@@ -344,6 +384,8 @@ static __always_inline int rule_matches(const struct ms_rule *rule, const struct
 		return 0;
 	if (rule->dscp && !(rule->dscp >> (fields->dscp & 63) & 1))
 		return 0;
+	if (rule->cgroup && ancestor_id(fields->cgroup, rule->cgroup_level) != rule->cgroup)
+		return 0;
 	return port_matches(fields->source_port, rule->source_port, rule->source_port_last) &&
 	       port_matches(fields->destination_port, rule->destination_port,
 			    rule->destination_port_last);
@@ -357,6 +399,8 @@ static __always_inline u32 classify(struct sk_buff *skb)
 	fields.mark = skb->mark;
 	if (count)
 		read_fields(&fields, skb);
+	if (ms_rules.has_cgroups)
+		fields.cgroup = read_cgroup(skb);
 	bpf_for(i, 0, count) {
 		const struct ms_rule *rule = &ms_rules.rules[i & (RULES - 1)];
 

@@ -52,6 +52,11 @@ send_datagrams() {
     ./kernel_probe datagrams 10.9.0.2:7000 7100 0 0 5
     ./kernel_probe datagrams 10.9.0.2:7000 0 0 $((0x1ab)) 6
     ./kernel_probe datagrams 10.9.0.2:7000 0 0 3 7
+    # A process of a cgroup below the one that is matched.
+    (
+        echo 0 >/sys/fs/cgroup/calls.slice/one/cgroup.procs
+        ./kernel_probe datagrams 10.9.0.2:7000 0 0 0 8
+    )
 }
 
 # Prints the time of the qdisc's programs: at 2 ns an instruction, their instructions.
@@ -78,6 +83,11 @@ ip netns exec b /sbin/ip addr add 10.9.0.200/24 dev v1
 
 # HTB takes the commands of each scenario, and classifies as the qdisc does.
 echo "via tc"
+fails "tc does not match .cgroup" ./millstream attach v0 classes.toml --via tc
+fails "cgroup /sys/fs/cgroup/calls.slice: No such file" ./millstream attach v0 classes.toml
+mkdir -p /sys/fs/cgroup/calls.slice/one
+mv classes.toml classes-cgroup
+sed 's|cgroup = .*"|mark = 77|' classes-cgroup >classes.toml
 scenarios="tc.toml scene-dwcs.toml"
 [ "$PART" = quick ] || scenarios=$(ls ./*.toml)
 for scenario in $scenarios; do
@@ -100,6 +110,7 @@ tc -s class show dev v0 | awk '
 if tc qdisc show dev v0 root | grep -q htb; then exit 1; fi
 
 echo classes
+mv classes-cgroup classes.toml
 attach classes
 bpftool prog show name ms_dequeue
 # A second interface has a qdisc of its own; one whose qdisc cannot be attached has no pins.

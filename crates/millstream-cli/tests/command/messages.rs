@@ -156,6 +156,7 @@ const LINK_EDITS: &[Edit] = &[
     ("window = \"0/1\"", "match = { dscp = 46 }"),
     ("window = \"0/1\"", "match = [{ vlan = 3 }]"),
     ("window = \"0/1\"", "match = [{ mark = \"0x1ff/0xff00\" }]"),
+    ("window = \"0/1\"", "match = [{ cgroup = \"ssh.service\" }]"),
 ];
 
 const QDISC_EDITS: &[Edit] = &[
@@ -180,6 +181,7 @@ const ROUTER_EDITS: &[Edit] = &[
     ("port = \"wan\"", "port = \"dmz\""),
     ("dscp = 46", "dscp = 64"),
     ("dscp = 46", "mark = 1"),
+    ("dscp = 46", "cgroup = \"/ssh.service\""),
     ("protocol = \"udp\"", "protocol = \"upd\""),
     ("\"90 kpps\"", "\"90\""),
     ("name = \"rest\"", "name = \"voice\""),
@@ -260,7 +262,11 @@ const COMMANDS: &[&[&str]] = &[
     &["attach", "lo", "qdisc.toml", "--status"],
     &["attach", "lo", "--prometheus"],
     &["attach", "lo", "qdisc.toml", "--gso-max-segs", "0"],
+    &["attach", "lo", "qdisc.toml", "--via", "htb"],
+    &["attach", "lo", "qdisc.toml", "--dry-run"],
+    &["attach", "lo", "--status", "--via", "tc"],
     &["top", "9817"],
+    &["top", "127.0.0.1"],
     &["route", "router.toml", "--for", "10"],
     &["plan", "--streams", "4", "--bytes", "64", "--rate", "10 gbps"],
     &["init", "uplink", "--calls", "3"],

@@ -278,6 +278,10 @@ pub(crate) struct MatchTable {
     /// mask such as "0x100/0xff00".
     #[schemars(with = "Option<Mark>")]
     pub(crate) mark: Option<Spanned<Mark>>,
+    /// Stream: the cgroup (version 2) of the sending process, or one above it, such as
+    /// "/system.slice/backup.service".
+    #[schemars(with = "Option<String>", length(min = 1))]
+    pub(crate) cgroup: Option<Spanned<String>>,
 }
 
 /// The extension of a path: a WebAssembly module that processes its packets before they are routed.

@@ -498,6 +498,10 @@ fn path(
         let help = "the mark is the kernel's, which does not see these packets; match other fields";
         problems.push(Problem::new(mark.span(), "a path cannot match `mark`").help(help));
     }
+    if let Some(cgroup) = &table.r#match.cgroup {
+        let help = "the router does not see the sending processes; match other fields";
+        problems.push(Problem::new(cgroup.span(), "a path cannot match `cgroup`").help(help));
+    }
     let queue = check_range(table.queue.as_ref(), QUEUE, 1..=65_536, "a queue", problems);
     if let Some(flows) = flows::of_path(table, queue, problems) {
         contract = contract.flows(flows);

@@ -27,8 +27,26 @@ pub(super) fn of_stream(table: &StreamTable, problems: &mut Vec<Problem>) -> Vec
         }
         if is_seen {
             let fields = matches(table, &[], problems);
-            found.push(StreamMatch { fields, mark: table.mark.as_ref().map(|of| *of.get_ref()) });
+            let mark = table.mark.as_ref().map(|of| *of.get_ref());
+            let cgroup = table.cgroup.as_ref().and_then(|path| cgroup(path, problems));
+            found.push(StreamMatch { fields, mark, cgroup });
         }
     }
     found
+}
+
+/// Checks that the path of a cgroup begins at the root and does not leave it.
+fn cgroup(path: &Spanned<String>, problems: &mut Vec<Problem>) -> Option<String> {
+    let text = path.get_ref();
+    let names = text.strip_prefix('/').map(|names| names.trim_end_matches('/').split('/'));
+    let is_path = names.is_some_and(|names| names.clone().all(|name| !["", ".."].contains(&name)))
+        && !text.contains('\0');
+    if is_path || text == "/" {
+        return Some(text.clone());
+    }
+    let message = format!("`{text}` is not the path of a cgroup");
+    let help = "it begins at the root, for example \"/system.slice/backup.service\"; \
+                `systemd-cgls` shows the paths";
+    problems.push(Problem::new(path.span(), message).help(help));
+    None
 }
