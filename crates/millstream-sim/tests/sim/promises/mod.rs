@@ -98,6 +98,11 @@ impl Tightness {
         let bound_ns = bound_ns.filter(|_| measured_ns > 0);
         self.0.extend(bound_ns.map(|bound_ns| (measured_ns * 1_000 / bound_ns.max(1)) as u16));
     }
+
+    /// Returns whether some bound is nearly met: the draws then reach what the theory allows.
+    fn is_nearly_met(&self) -> bool {
+        self.0.iter().any(|tightness| *tightness >= 950)
+    }
 }
 
 impl std::fmt::Display for Tightness {
@@ -303,7 +308,7 @@ fn guarantees_hold_on_links_in_series() {
          in series; {tightness}"
     );
     assert!(guaranteed * 4 >= streams, "only {guaranteed} of {streams} streams are guaranteed");
-    assert!(shorter > 0);
+    assert!(shorter > 0 && tightness.is_nearly_met(), "{shorter} {tightness}");
 }
 
 /// Streams keep their bounds under rate caps and beside floods that only a cap limits.
@@ -329,6 +334,7 @@ fn guarantees_hold_with_rate_caps() {
     }
     println!("[streams, guaranteed, those with a cap] {counts:?}; {tightness}");
     assert!(counts[1] * 3 >= counts[0] && counts[2] * 10 >= counts[0], "{counts:?}");
+    assert!(tightness.is_nearly_met(), "{tightness}");
 }
 
 /// The longest time from injection to delivery of each stream, ns.
