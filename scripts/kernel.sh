@@ -113,8 +113,9 @@ awk '
     END {
         for (qdisc in count) if (qdisc != "cake") {
             seen++
-            print qdisc ": lost " lost[qdisc] ", p99 " median(qdisc) " µs; cake: p99 " median("cake")
-            if (lost[qdisc] > 0 || median(qdisc) > 1.3 * median("cake")) failed = 1
+            p = median(qdisc)
+            print qdisc ": lost " lost[qdisc] ", p99 " p " µs; cake: p99 " median("cake")
+            if (lost[qdisc] > 0 || p > 1.3 * median("cake")) failed = 1
         }
         if (failed) print "error: voice waits longer than 1.3 times that of CAKE, or loses packets"
         if (seen != 2 || !("cake" in count)) { print "error: a qdisc is missing"; failed = 1 }

@@ -86,8 +86,8 @@ impl Rules {
         Self { count: 0, others, has_cgroups: 0, unused: 0, rules }
     }
 
-    /// Adds a rule: packets that satisfy `of` belong to `stream`. `cgroup` is that of `of`, found on
-    /// this system.
+    /// Adds a rule: packets that satisfy `of` belong to `stream`. `cgroup` is that of `of`, found
+    /// on this system.
     ///
     /// # Errors
     /// Fails if a field is not supported, there are too many rules, or there is no such stream.

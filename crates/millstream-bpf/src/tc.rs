@@ -1,8 +1,8 @@
 //! A scenario as commands of tc(8), for kernels without BPF qdiscs: HTB with fq_codel.
 //!
 //! A class of HTB (Linux, `sch_htb.c`) has its `rate` first. It may borrow up to `ceil` of what
-//! other classes leave: by `prio` of the leaves, then in proportion to `quantum`. So a share becomes
-//! a rate and a quantum, a priority a `prio`, and a period the rate of its packets and a `prio`.
+//! other classes leave: by `prio` of the leaves, then in proportion to `quantum`. So a share is a
+//! rate and a quantum, a priority a `prio`, and a period the rate of its packets and a `prio`.
 
 use ipnet::IpNet;
 use millstream::aqm::Aqm;
