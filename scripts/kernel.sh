@@ -123,7 +123,7 @@ awk '
     }' "$dir/console"
 
 # A sparse flow waits for at most two packets of the others, where CAKE's waits for one.
-awk '
+[ "$part" = quick ] || awk '
     /^sparse flow, / { qdisc = $3 }
     $1 == "sparse:" {
         for (i = 1; i < NF; i++) if ($i == "p99") p99[qdisc] = $(i + 1)
