@@ -458,3 +458,31 @@ fn random_flows_have_equal_decisions() {
     let of_flows = [counts.full, counts.by_aqm, counts.marked];
     assert!(of_flows.iter().all(|count| *count > u64::from(cases_run)), "{counts:?}");
 }
+
+/// Busy and idle times of many lengths: CoDel resumes its rate, or begins anew, after 16 intervals.
+#[test]
+fn codel_returns_to_drop_state_equally() {
+    const UNIT_NS: u64 = 1_000_000;
+    let codel = CodelOptions { target_ns: UNIT_NS, interval_ns: 10 * UNIT_NS, ecn: false };
+    let flows = FlowOptions { aqm: Aqm::Codel(codel), ..FlowOptions::default() };
+    let arrival = Some(Arrival { stream: 0, bytes: 1_000, flow: Flow::default() });
+    let step = |units, arrival| Step { units, ns: 0, arrival };
+    let mut steps = Vec::new();
+    for busy in 15..60 {
+        for _ in 0..busy {
+            steps.extend([step(0, arrival), step(0, arrival), step(1, None)]);
+        }
+        steps.extend((0..busy).map(|_| step(0, None)));
+        steps.push(step(busy * 37 % 190, None));
+    }
+    let counts = compare(&Case {
+        discipline: "static-priority",
+        link: Link::new(8_000_000, 0),
+        unit_ns: UNIT_NS,
+        contracts: vec![Contract::new().flows(flows)],
+        paced: false,
+        pause: (1, false),
+        steps,
+    });
+    assert!(counts.by_aqm > 200, "{counts:?}");
+}
