@@ -267,7 +267,11 @@ pub(super) fn prove(bounds: &Bounds<'_>, theorem: Theorem) -> Vec<Checked> {
 pub(super) fn most_waiting(theorem: Theorem, of: &StreamLimits) -> Option<u64> {
     let asks_for_all =
         of.window.lost() == 0 && (of.window.of() > 0 || theorem == Theorem::UnitJobsInStep);
-    let waits = of.arrivals.as_ref().map(ArrivalPattern::most_waiting)?;
+    let arrivals = of.arrivals.as_ref()?;
+    // VDS and PD² begin periods at arrivals. The pattern's deadlines are then early by a period.
+    let least_ns = arrivals.first_ns().saturating_add(of.period_ns);
+    let early = of.first_deadline_ns.is_some_and(|given_ns| given_ns < least_ns);
+    let waits = arrivals.most_waiting() + u64::from(early);
     match of.late {
         _ if theorem == Theorem::EdfDemand || asks_for_all => Some(waits),
         Late::Drop => Some(waits + 1),

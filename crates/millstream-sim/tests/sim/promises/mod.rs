@@ -529,3 +529,29 @@ fn known_counterexamples_are_not_promised_and_name_their_premise() {
         assert_eq!(total, violations, "{premise}");
     }
 }
+
+/// PD² begins periods at arrivals, so all packets of a burst wait although the first deadline has
+/// passed: a queue for all but one loses a packet.
+#[test]
+fn a_first_deadline_in_the_past_shortens_no_queue_of_pd2() {
+    let text = r#"
+        [link]
+        rate = "8 Mbit/s"
+        [scheduler]
+        discipline = "pd2"
+        [[stream]]
+        name = "s0"
+        period = "1 ms"
+        window = "0/3"
+        late = "drop"
+        first-deadline = "256 us"
+        queue = 97
+        source = { kind = "backlog", bytes = 1000, packets = 98, start = "811 us" }
+    "#;
+    let scenario = Scenario::parse("known", text, Path::new("")).unwrap();
+    let explanation = explain(&scenario, 1_000_000).unwrap();
+    let verdict = &explanation.streams[0].verdict;
+    assert_eq!(verdict.answer, Answer::NotKnown, "{verdict:?}");
+    assert!(verdict.premises.iter().any(|of| of.premise == "queues" && !of.holds), "{verdict:?}");
+    assert_eq!(run(&scenario)[0].dropped_full, 1);
+}
