@@ -41,10 +41,13 @@ eal=(--no-huge --no-pci -m 512 --no-telemetry "--log-level=error")
 echo "the same between ports without packets' contents:"
 "$folder/forward" "${eal[@]}" --vdev=net_null0 --vdev=net_null1 -- drr 10000000 1 1
 
-echo "1,024 streams, ns a packet:"
-for round in 1 2 3; do
-    echo "round $round"
-    "$folder/rte_sched" 1024 200000
-    "$folder/bench" drr 1024 200000
-    "$folder/bench" wf2q+ 1024 200000
+echo "ns a packet:"
+for streams in 16 1024 4096; do
+    for round in 1 2 3; do
+        echo "$streams streams, round $round"
+        "$folder/rte_sched" "$streams" 2000000
+        for discipline in drr dwcs wf2q+; do
+            "$folder/bench" "$discipline" "$streams" 2000000
+        done
+    done
 done
