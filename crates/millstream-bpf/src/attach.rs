@@ -150,6 +150,12 @@ pub struct StreamStatus {
 }
 
 impl StreamStatus {
+    /// Returns the packets dropped, for any reason.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped_late + self.dropped_full + self.dropped_by_aqm + self.dropped_from_longest
+    }
+
     /// Returns an upper bound, ns, of the sojourn time of `percent` % of the packets sent: a power
     /// of two, at most twice the time. `None` if none was sent.
     #[must_use]

@@ -47,7 +47,7 @@ fn row(stream: &StreamStatus, delay: Option<RecentDelay>) -> Row<'_> {
         received: stream.arrivals,
         sent: stream.sent,
         sent_bytes: stream.sent_bytes,
-        dropped: stream.dropped_late + stream.dropped_full,
+        dropped: stream.dropped(),
         queued: stream.waiting.into(),
         delay,
         link_delay_bound_ns: None,
@@ -75,16 +75,17 @@ mod tests {
 
     #[test]
     fn rates_and_delays_are_those_between_the_updates() {
-        let stream = |packets: u64, slow: u64| {
+        let stream = |packets: u64, slow: u64, dropped: u64| {
             let mut sojourn = vec![0; 40];
             (sojourn[10], sojourn[20]) = (packets - slow, slow);
             StreamStatus {
                 name: "voice".into(),
                 waiting: 3,
-                arrivals: packets + 13,
+                arrivals: packets + 13 + dropped,
                 sent: packets,
                 sent_bytes: 125 * packets,
                 dropped_full: 10,
+                dropped_by_aqm: dropped,
                 sojourn,
                 ..StreamStatus::default()
             }
@@ -95,7 +96,8 @@ mod tests {
             status: Status { discipline: "dwcs", rate_bps: 20_000_000, streams },
             read_at: read_at + std::time::Duration::from_secs(seconds),
         };
-        let text = difference(&at(0, vec![stream(500, 500)]), &at(2, vec![stream(2_500, 510)]));
+        let text =
+            difference(&at(0, vec![stream(500, 500, 0)]), &at(2, vec![stream(2_500, 510, 8)]));
         let mut lines = text.lines();
         assert_eq!(lines.next(), Some("eth0: dwcs, link 20.0 Mbit/s"));
         assert!(lines.next().unwrap().starts_with("stream  received/s  sent/s"), "{text}");
@@ -105,10 +107,10 @@ mod tests {
             words,
             [
                 "voice",
-                "1000",
+                "1004",
                 "1000",
                 "1.00 Mbit/s",
-                "0",
+                "4",
                 "3",
                 "2.05 µs",
                 "2.05 µs",
