@@ -20,7 +20,7 @@ use crate::scenario::{check_kind, others};
 /// The handle of the root qdisc, by which `detach` knows it: "MS" in ASCII.
 pub const HANDLE: &str = "4d53:";
 
-/// The length of a frame whose source does not tell it, bytes.
+/// The frame length of a source that does not specify one, bytes.
 const FRAME_BYTES: u32 = 1_514;
 
 /// The greatest `quantum` that HTB takes without a warning, bytes.

@@ -172,8 +172,8 @@ impl StreamLimits {
         }
     }
 
-    /// Returns the bucket that the packets whose service starts in a time conform to, bytes on the
-    /// wire of `link`; `None` without a rate cap. A packet larger than the burst starts alone.
+    /// Returns a token bucket for the packets that start service, in bytes on the wire of `link`;
+    /// `None` without a rate cap. A packet larger than the burst starts alone.
     #[must_use]
     pub fn starts(&self, link: Link) -> Option<Source> {
         let largest = link.wire_bytes(self.largest_bytes);

@@ -150,7 +150,7 @@ fn cases() -> impl Strategy<Value = Case> {
     cases_of(streams, 1)
 }
 
-/// Few streams, most of which have flows that build up queues.
+/// A few streams, most of them with flows whose queues build up.
 fn cases_with_flows() -> impl Strategy<Value = Case> {
     cases_of(1usize..4, 3)
 }

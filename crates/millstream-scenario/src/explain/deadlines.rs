@@ -16,9 +16,8 @@ use crate::scenario::{Scenario, SchedulerConfig, Stream};
 /// The window of a stream that may lose nothing.
 const NO_LOSS: (u32, u32) = (0, 1);
 
-/// Returns whether `stream` requires nothing under this guarantee, so no violation is possible.
-fn requires_nothing(guarantee: &DeadlineGuarantee, stream: &Stream) -> bool {
-    let (lost, of) = stream.window;
+/// Returns whether a window requires nothing under this guarantee, so no violation is possible.
+fn requires_nothing(guarantee: &DeadlineGuarantee, (lost, of): (u32, u32)) -> bool {
     !guarantee.every_request && lost == of
 }
 
@@ -40,7 +39,7 @@ fn required_deadlines(
 ) -> Option<(&'static DisciplineRow, DeadlineGuarantee)> {
     let row = scheduler(scenario, root, stream).discipline;
     let guarantee = row.guarantee.deadlines()?;
-    (!requires_nothing(&guarantee, stream)).then_some((row, guarantee))
+    (!requires_nothing(&guarantee, stream.window)).then_some((row, guarantee))
 }
 
 /// Returns whether the parent of stream `at` orders it by a deadline that it may miss.
@@ -170,11 +169,11 @@ fn asking(scenario: &Scenario, limits: &[StreamLimits]) -> Vec<StreamLimits> {
         let counts = arrives && stream.direction == Direction::Forward;
         let root = &scenario.scheduler;
         let guarantee = scheduler(scenario, root, stream).discipline.guarantee.deadlines()?;
-        let (lost, of) = (limits.window.lost(), limits.window.of());
-        let nothing = !guarantee.every_request && lost == of;
-        let window = if guarantee.every_request { NO_LOSS } else { (lost, of) };
-        let window = Window::new(window.0, window.1).unwrap_or_default();
-        (counts && !nothing).then_some(StreamLimits { window, ..*limits })
+        let window = (limits.window.lost(), limits.window.of());
+        let asks = counts && !requires_nothing(&guarantee, window);
+        let (lost, of) = if guarantee.every_request { NO_LOSS } else { window };
+        let window = Window::new(lost, of).unwrap_or_default();
+        asks.then_some(StreamLimits { window, ..*limits })
     };
     scenario.streams.iter().zip(limits).filter_map(asking).collect()
 }
@@ -354,7 +353,7 @@ pub(super) fn or_window(change: String, window: Option<String>) -> String {
     }
 }
 
-/// Returns the stream whose looser window makes the conditions of `theorem` on windows hold.
+/// Returns a looser window with which the conditions of `theorem` on windows hold, and its stream.
 fn sufficient_window(bounds: &Bounds, theorem: Theorem) -> Option<(usize, Window)> {
     if theorem == Theorem::EdfDemand {
         return None;

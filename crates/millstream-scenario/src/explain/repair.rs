@@ -73,7 +73,7 @@ mod tests {
         of.iter().map(stream).collect()
     }
 
-    /// Returns the repair of streams whose mandatory requests must fit the link.
+    /// Returns the window with which the mandatory requests fit the link, and its stream.
     fn repair(of: &[(u64, u32, u32)]) -> Option<(usize, u32, u32)> {
         let link = Link::new(1_000_000_000, 0);
         let fits = |streams: &[StreamLimits]| !Bounds::new(link, streams).need(false, true).1;

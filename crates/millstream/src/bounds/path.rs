@@ -24,7 +24,7 @@ use super::exact::{BITS_NS, ceil_ns};
 use super::{LatencyRate, ServiceCurve, Source};
 
 impl LatencyRate {
-    /// Returns the guarantee of a link whose packets all end within `delay_ns` of their arrival.
+    /// Returns the guarantee of a link that sends every packet within `delay_ns` of its arrival.
     ///
     /// `rate_bps` may be any rate; a rate above those of the other links has no effect in a series.
     #[must_use]

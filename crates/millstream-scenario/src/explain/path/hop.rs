@@ -260,8 +260,8 @@ impl OpenCase<'_> {
         service
     }
 
-    /// Returns the service of a stream whose packets all start before their deadlines: a packet
-    /// starts within a period of its arrival, or of the deadline of the packet before it.
+    /// Returns the service of a stream that meets every deadline. A packet then starts within a
+    /// period of its arrival or, if that is later, of the previous packet's deadline.
     fn by_deadlines(&self, stream: usize) -> Service {
         let (of, link) = (&self.limits[stream], self.case.link);
         let bits = u128::from(link.wire_bytes(of.smallest_bytes)) * 8_000_000_000;

@@ -8,6 +8,10 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 use std::fmt::Write as _;
 
+/// Disciplines that give each stream a share of the link.
+const SHARING: [&str; 9] =
+    ["wfq", "wf2q", "wf2q+", "scfq", "sfq", "drr", "wrr", "wirr", "virtual-clock"];
+
 pub(crate) struct Draw(ChaCha8Rng);
 
 /// Parameters common to all streams of a scenario.
@@ -190,24 +194,8 @@ impl Draw {
 
     /// Returns the text of a random network of links in series, with streams of both directions.
     pub(crate) fn series(&mut self) -> String {
-        let disciplines = [
-            "fifo",
-            "static-priority",
-            "edf",
-            "dwcs",
-            "vds",
-            "wfq",
-            "wf2q",
-            "wf2q+",
-            "scfq",
-            "sfq",
-            "drr",
-            "wrr",
-            "wirr",
-            "virtual-clock",
-            "lqf",
-            "las",
-        ];
+        let ordered = ["fifo", "static-priority", "edf", "dwcs", "vds"];
+        let disciplines = [&ordered[..], &SHARING, &["lqf", "las"]].concat();
         let rates = [8_000_000, 10_000_000, 40_000_000, 100_000_000, 12_345_678];
         // Half of the draws have one discipline and one rate.
         let uniform = self.once_in(2);
@@ -326,23 +314,9 @@ impl Draw {
         text
     }
 
-    /// Returns the text of a random link where streams have rate caps, some of which offer more.
+    /// Returns the text of a random link with rate caps; some streams offer more than theirs.
     pub(crate) fn caps(&mut self) -> String {
-        let disciplines = [
-            "fifo",
-            "static-priority",
-            "edf",
-            "wfq",
-            "wf2q",
-            "wf2q+",
-            "scfq",
-            "sfq",
-            "drr",
-            "wrr",
-            "wirr",
-            "virtual-clock",
-            "lqf",
-        ];
+        let disciplines = [&["fifo", "static-priority", "edf"][..], &SHARING, &["lqf"]].concat();
         let rate_bps = self.one_of(&[8_000_000, 100_000_000, 12_345_678]);
         let discipline = self.one_of(&disciplines);
         let mut text = format!(

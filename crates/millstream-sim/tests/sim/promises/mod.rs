@@ -348,7 +348,7 @@ impl FabricListener for WorstDeliveries {
     }
 }
 
-/// Connections keep their bounds through fabrics whose paths form no cycle.
+/// In fabrics whose paths form no cycle, connections keep their bounds.
 #[test]
 fn guarantees_hold_through_fabrics() {
     let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());
