@@ -10,7 +10,7 @@ use millstream::{Departure, Event, Observer, StreamId};
 
 use crate::contract::Contract;
 use crate::options::{Failure, MS_MOST_STREAMS, Names, Options};
-use crate::packet::{Counters, Decision, Packet};
+use crate::packet::{Counters, Decision, Losses, Packet, Traffic};
 use crate::status::{
     MS_DROPPED_AQM, MS_DROPPED_FULL, MS_EMPTY, MS_ERROR_DROPS, MS_ERROR_INTERNAL, MS_ERROR_STREAM,
     MS_ERROR_TIME, MS_ERROR_UNSUPPORTED, MS_OK, Status,
@@ -34,7 +34,7 @@ pub struct Scheduler {
     /// Scratch: the packets of a burst.
     arrivals: Vec<(StreamId, millstream::Packet)>,
     /// Scratch: the decisions of a burst.
-    batch: Vec<Decision>,
+    batch: Vec<Departure>,
     /// The most decisions before their records are written: 1 with flows, as a decision may mark
     /// the packet of the next one.
     batch_limit: usize,
@@ -46,7 +46,8 @@ pub struct Scheduler {
 
 /// What the engine reports.
 struct Records {
-    counters: Box<[Counters]>,
+    traffic: Box<[Traffic]>,
+    losses: Box<[Losses]>,
     /// The packets of each stream outside its flows that must be marked when they leave; empty if
     /// no stream has flows.
     marked: Box<[[Option<u64>; 2]]>,
@@ -58,13 +59,11 @@ struct Records {
 
 impl Observer for Records {
     fn missed(&mut self, stream: StreamId, _: u64, missed: u64, violations: u64) {
-        let counters = &mut self.counters[stream.index()];
-        counters.missed += missed;
-        counters.violations += violations;
+        self.losses[stream.index()].miss(missed, violations);
     }
 
     fn dropped(&mut self, departure: &Departure) {
-        self.counters[departure.stream.index()].drop(departure);
+        self.losses[departure.stream.index()].drop(departure);
         let mut decision = Decision::new(departure);
         self.take_mark(&mut decision);
         if self.arriving == Some((departure.stream, departure.packet)) {
@@ -98,7 +97,7 @@ impl Records {
 
     #[inline]
     fn sent(&mut self, decision: &mut Decision) {
-        self.counters[decision.stream as usize].send(decision.bytes);
+        self.traffic[decision.stream as usize].send(decision.bytes);
         self.take_mark(decision);
     }
 }
@@ -134,7 +133,8 @@ impl Scheduler {
         }
         let has_flows = contracts.iter().any(|contract| contract.flows > 0);
         let records = Records {
-            counters: vec![Counters::default(); contracts.len()].into(),
+            traffic: vec![Traffic::default(); contracts.len()].into(),
+            losses: vec![Losses::default(); contracts.len()].into(),
             marked: vec![[None; 2]; if has_flows { contracts.len() } else { 0 }].into(),
             // One more: the arrival that makes a flow too long.
             drops: VecDeque::with_capacity(usize::try_from(capacity + 1).unwrap_or(usize::MAX)),
@@ -175,7 +175,7 @@ impl Scheduler {
     /// Returns the stream of this number.
     pub(crate) fn stream(&self, number: u32) -> Result<StreamId, Status> {
         let stream = StreamId(number);
-        if stream.index() < self.records.counters.len() { Ok(stream) } else { Err(MS_ERROR_STREAM) }
+        if stream.index() < self.streams() { Ok(stream) } else { Err(MS_ERROR_STREAM) }
     }
 
     /// Advances the time.
@@ -232,17 +232,17 @@ impl Scheduler {
     /// Passes checked packets to the engine at the current time; no stream has flows. Moves those
     /// that were dropped to the beginning. Returns their number.
     fn accept_batches(&mut self, packets: &mut [Packet]) -> usize {
-        let counters = &mut self.records.counters;
+        let Records { traffic, losses, .. } = &mut self.records;
         let mut refused = 0;
         for first in (0..packets.len()).step_by(BATCH) {
             self.arrivals.clear();
             for packet in packets[first..].iter().take(BATCH) {
-                counters[packet.stream as usize].arrive(packet.bytes);
+                traffic[packet.stream as usize].arrive(packet.bytes);
                 let arrival = millstream::Packet { bytes: packet.bytes, tag: packet.handle };
                 self.arrivals.push((StreamId(packet.stream), arrival));
             }
             self.engine.enqueue_batch(self.now_ns, &self.arrivals, &mut |at, full| {
-                counters[full.stream.index()].drop(&full);
+                losses[full.stream.index()].drop(&full);
                 packets[refused] = packets[first + at];
                 refused += 1;
             });
@@ -253,16 +253,15 @@ impl Scheduler {
     /// Passes a checked packet to the engine at the current time.
     fn accept(&mut self, packet: &Packet) -> Result<Status, Status> {
         let (stream, flow) = (StreamId(packet.stream), packet.flow()?);
-        let counters = &mut self.records.counters[stream.index()];
-        self.records.arriving = Some((stream, counters.arrived));
+        let number = self.records.traffic[stream.index()].arrive(packet.bytes);
+        self.records.arriving = Some((stream, number));
         self.records.refused = None;
-        counters.arrive(packet.bytes);
         let arrival = millstream::Packet { bytes: packet.bytes, tag: packet.handle };
         let accepted =
             self.engine.enqueue_flow(self.now_ns, stream, arrival, flow, &mut self.records);
         self.records.arriving = None;
         if let Err(full) = accepted {
-            self.records.counters[stream.index()].drop(&full);
+            self.records.losses[stream.index()].drop(&full);
             return Ok(MS_DROPPED_FULL);
         }
         Ok(match self.records.refused {
@@ -293,18 +292,18 @@ impl Scheduler {
         self.advance(now_ns)?;
         let mut left = most;
         while left > 0 {
-            let (wanted, batch) = (left.min(self.batch_limit), &mut self.batch);
-            let made = self.engine.decide_batch(now_ns, wanted, &mut self.records, &mut |sent| {
-                batch.push(Decision::new(&sent));
-            });
-            left -= made;
-            for mut decision in self.batch.drain(..) {
+            let wanted = left.min(self.batch_limit);
+            self.engine.decide_batch(now_ns, wanted, &mut self.records, &mut self.batch);
+            let made = self.batch.len();
+            for departure in self.batch.drain(..) {
+                let mut decision = Decision::new(&departure);
                 self.records.sent(&mut decision);
                 sent(decision);
             }
             if made < wanted {
                 break;
             }
+            left -= made;
         }
         Ok(())
     }
@@ -361,11 +360,12 @@ impl Scheduler {
 
     pub(crate) fn counters(&self, stream: u32) -> Result<Counters, Status> {
         let stream = self.stream(stream)?;
-        Ok(self.records.counters[stream.index()].with_waiting())
+        let Records { traffic, losses, .. } = &self.records;
+        Ok(Counters::of(traffic[stream.index()], losses[stream.index()]))
     }
 
     pub(crate) fn streams(&self) -> usize {
-        self.records.counters.len()
+        self.records.traffic.len()
     }
 
     pub(crate) fn total_waiting(&self) -> u64 {

@@ -20,8 +20,9 @@ use crate::prefetch::prefetch;
 /// End of a list of slab entries.
 const END: u32 = u32::MAX;
 
-/// A waiting packet and its stamp.
+/// A waiting packet and its stamp. Aligned, so that none without a stamp spans two cache lines.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Entry<P> {
     arrival_ns: u64,
     packet: u64,
@@ -31,8 +32,9 @@ struct Entry<P> {
     stamp: P,
 }
 
-/// One stream's queue.
+/// One stream's queue. Aligned, so that none spans two cache lines.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(32))]
 struct Queue {
     head: u32,
     tail: u32,
@@ -168,7 +170,7 @@ impl<P: Copy + Default> Queues<P> {
 
     /// Appends the packet that [`count_arrival`](Self::count_arrival) numbered; returns whether its
     /// queue was empty.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_numbered(
         &mut self,
         stream: StreamId,
@@ -231,7 +233,8 @@ impl<P: Copy + Default> Queues<P> {
     }
 
     /// Removes the head-of-line packet and returns it as a departure, with the next head.
-    #[inline]
+    // Inlined always: a result of this size would be written to memory and read at once.
+    #[inline(always)]
     pub(crate) fn pop(
         &mut self,
         stream: StreamId,

@@ -12,12 +12,16 @@ use millstream::{
 type On<D, S> = Scheduler<Selector<D, S>>;
 type Rank<D> = <D as Discipline>::Rank;
 
+/// The most decisions of [`Link::Any`] in one virtual call.
+const BATCH: usize = 64;
+
 /// A link's scheduler.
 pub(super) enum Link {
     FairScan(Box<On<Wf2qPlus, Scan<Rank<Wf2qPlus>>>>),
     FairHeap(Box<On<Wf2qPlus, Heap<Rank<Wf2qPlus>>>>),
     FifoHeap(Box<On<Fifo, Heap<Rank<Fifo>>>>),
-    Any(Box<dyn DynScheduler + Send>),
+    /// With scratch: the departures of a batch.
+    Any(Box<dyn DynScheduler + Send>, Vec<Departure>),
 }
 
 macro_rules! each {
@@ -26,7 +30,7 @@ macro_rules! each {
             Link::FairScan($link) => $what,
             Link::FairHeap($link) => $what,
             Link::FifoHeap($link) => $what,
-            Link::Any($link) => $what,
+            Link::Any($link, _) => $what,
         }
     };
 }
@@ -49,7 +53,7 @@ impl Link {
             ("fifo", StructureName::Heap) => Self::FifoHeap(Box::new(
                 Scheduler::new(Fifo, Heap::default()).on_link(options.link),
             )),
-            _ => Self::Any(discipline.build(options, structure)),
+            _ => Self::Any(discipline.build(options, structure), Vec::with_capacity(BATCH)),
         }
     }
 
@@ -96,11 +100,23 @@ impl Link {
         mut sent: impl FnMut(Departure),
     ) {
         match self {
-            Self::FairScan(link) => link.decide_batch(now_ns, most, observer, sent),
-            Self::FairHeap(link) => link.decide_batch(now_ns, most, observer, sent),
-            Self::FifoHeap(link) => link.decide_batch(now_ns, most, observer, sent),
-            Self::Any(link) => link.decide_batch(now_ns, most, observer, &mut sent),
-        };
+            Self::FairScan(link) => _ = link.decide_batch(now_ns, most, observer, sent),
+            Self::FairHeap(link) => _ = link.decide_batch(now_ns, most, observer, sent),
+            Self::FifoHeap(link) => _ = link.decide_batch(now_ns, most, observer, sent),
+            Self::Any(link, batch) => {
+                let mut left = most;
+                while left > 0 {
+                    let wanted = left.min(BATCH);
+                    link.decide_batch(now_ns, wanted, observer, batch);
+                    let made = batch.len();
+                    batch.drain(..).for_each(&mut sent);
+                    if made < wanted {
+                        break;
+                    }
+                    left -= made;
+                }
+            }
+        }
     }
 
     pub(super) fn next_eligible_ns(&self) -> Option<u64> {

@@ -1,5 +1,7 @@
 //! The dynamic dispatch boundary: a scheduler behind one virtual call per operation.
 
+use alloc::vec::Vec;
+
 use crate::contract::{Contract, ContractError};
 use crate::flow_queue::Flow;
 use crate::packet::{Departure, Packet, StreamId};
@@ -62,22 +64,19 @@ pub trait DynScheduler {
     /// See [`Scheduler::decide`].
     fn decide(&mut self, now_ns: u64, observer: &mut dyn Observer) -> Option<Departure>;
 
-    /// See [`Scheduler::decide_batch`].
+    /// Makes up to `most` decisions at one instant and appends the packets sent to `sent`. See
+    /// [`Scheduler::decide_batch`].
     fn decide_batch(
         &mut self,
         now_ns: u64,
         most: usize,
         observer: &mut dyn Observer,
-        sent: &mut dyn FnMut(Departure),
-    ) -> usize {
-        let mut count = 0;
-        while count < most
-            && let Some(departure) = self.decide(now_ns, observer)
-        {
-            sent(departure);
-            count += 1;
+        sent: &mut Vec<Departure>,
+    ) {
+        for _ in 0..most {
+            let Some(departure) = self.decide(now_ns, observer) else { break };
+            sent.push(departure);
         }
-        count
     }
 
     /// See [`Scheduler::set_eligible`].
@@ -145,9 +144,9 @@ impl<S: Select> DynScheduler for Scheduler<S> {
         now_ns: u64,
         most: usize,
         observer: &mut dyn Observer,
-        sent: &mut dyn FnMut(Departure),
-    ) -> usize {
-        Scheduler::decide_batch(self, now_ns, most, observer, sent)
+        sent: &mut Vec<Departure>,
+    ) {
+        Scheduler::decide_batch(self, now_ns, most, observer, |departure| sent.push(departure));
     }
 
     fn set_eligible(&mut self, now_ns: u64, stream: StreamId, eligible: bool) {
