@@ -16,12 +16,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::bounds::{Fairness, Guarantee, Share};
+use crate::discipline::self_clocked::NearRank;
 use crate::discipline::{Discipline, DwcsOptions};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::scheduler::Scheduler;
 use crate::selector::{ManagedFirst, Select, Selector};
-use crate::structure::{DualHeap, Heap, Ring, Scan};
+use crate::structure::{DualHeap, Heap, Ring, Scan, WinnerTree};
 use crate::tree::Node;
 
 /// The settings of a scheduler other than the names of its discipline and structure.
@@ -115,6 +116,10 @@ pub(crate) enum Built {
 pub(crate) const ORDERED: &[StructureName] =
     &[StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
 
+/// Structures for orders by near tags.
+pub(crate) const NEAR: &[StructureName] =
+    &[StructureName::Scan, StructureName::Heap, StructureName::DualHeap, StructureName::WinnerTree];
+
 /// Structures for orders in which every insertion is at the end.
 pub(crate) const TURNS: &[StructureName] =
     &[StructureName::Ring, StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
@@ -159,7 +164,7 @@ macro_rules! structures {
                     $(Self::$variant => {
                         built(form, options, Selector::new(discipline, $type::default()))
                     })*
-                    $(Self::$own => unreachable!("the structure includes its discipline"),)*
+                    $(Self::$own => unreachable!("the structure does not support the order"),)*
                 }
             }
         }
@@ -200,6 +205,7 @@ structures! {
         DualHeap DualHeap "dual-heap" "deadline heap and loss-tolerance heap (Co-processor paper)";
     }
     own {
+        WinnerTree "winner-tree" "winner tree with four children per node; for wf2q+, scfq and sfq";
         HilqExact "hilq-exact"
             "calendar of deadlines with bitmaps: the fastest; for dwcs, edf-first";
         Hilq "hilq"
@@ -208,6 +214,21 @@ structures! {
 }
 
 impl StructureName {
+    /// Builds `discipline`, which orders by near tags, on this structure.
+    pub(crate) fn join_near<D>(self, form: Form, options: &Options, discipline: D) -> Built
+    where
+        D: Discipline<Rank = NearRank> + Send + 'static,
+        D::State: Send,
+        D::Stamp: Send,
+    {
+        match self {
+            Self::WinnerTree => {
+                built(form, options, Selector::new(discipline, WinnerTree::default()))
+            }
+            _ => self.join(form, options, discipline),
+        }
+    }
+
     /// Returns the structure called `name`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
@@ -264,6 +285,8 @@ impl DisciplineRow {
             StructureName::Ring
         } else if (self.deadlines_lead)(options) {
             StructureName::HilqExact
+        } else if self.structures.contains(&StructureName::WinnerTree) {
+            StructureName::WinnerTree
         } else if streams <= 16 {
             StructureName::Scan
         } else {

@@ -59,7 +59,7 @@ pub use link::{Framing, Link};
 pub use packet::{Departure, Event, Packet, StreamId};
 pub use scheduler::Scheduler;
 pub use selector::Observer;
-pub use structure::{DualHeap, Heap, IndexedHeap, Ring, Scan, Structure};
+pub use structure::{DualHeap, Heap, IndexedHeap, Ring, Scan, Structure, WinnerTree};
 pub use tree::{ClassId, Tree};
 pub use virtual_time::Tag;
 

@@ -7,6 +7,7 @@
 //! |---|---|---|---|---|
 //! | [`Scan`] | O(1) | O(n) | O(n) | the reference implementation; up to 16 streams |
 //! | [`Heap`] | O(log n) | O(1) | O(1) + O(due) | more streams |
+//! | [`WinnerTree`] | O(log n) | O(1) | – | near tags: faster than the heap |
 //! | [`Ring`] | O(1) | O(1) | – | disciplines that take turns |
 //! | [`DualHeap`] | O(log n) | O(log n) amortised | O(1) + O(due) | the Co-processor paper's form |
 
@@ -15,12 +16,15 @@ mod heap;
 mod indexed_heap;
 mod ring;
 mod scan;
+mod winner_tree;
 
 pub use dual_heap::DualHeap;
 pub use heap::Heap;
 pub use indexed_heap::IndexedHeap;
 pub use ring::Ring;
 pub use scan::Scan;
+pub(crate) use winner_tree::Cyclic;
+pub use winner_tree::WinnerTree;
 
 use alloc::vec::Vec;
 
@@ -47,6 +51,12 @@ pub trait Structure<R: Rank> {
 
     /// Returns the stream of least rank, of equal ranks the lowest stream.
     fn first(&mut self) -> Option<u32>;
+
+    /// Visits streams that are likely to be first soon, for prefetching.
+    #[inline]
+    fn upcoming(&self, visit: impl FnMut(u32)) {
+        let _ = visit;
+    }
 
     /// Appends every stream whose rank expires at or before `now_ns`, in any order.
     fn due(&self, now_ns: u64, out: &mut Vec<u32>);

@@ -16,6 +16,8 @@
 
 use core::cmp::Ordering;
 
+use crate::structure::Cyclic;
+
 /// One byte per unit of weight.
 pub(crate) const UNIT: u128 = (1 << 29) * 81 * 625 * 49 * 11 * 13 * 17 * 19 * 23 * 29 * 31;
 
@@ -127,6 +129,13 @@ impl PartialOrd for NearTag {
     #[inline]
     fn lt(&self, other: &Self) -> bool {
         self.0.wrapping_sub(other.0).cast_signed() < 0
+    }
+}
+
+impl Cyclic for NearTag {
+    #[inline]
+    fn bits(self) -> u64 {
+        self.0
     }
 }
 

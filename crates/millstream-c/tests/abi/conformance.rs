@@ -1,8 +1,10 @@
 //! The conformance traces, replayed through the C functions on every structure: equal decisions for
 //! every discipline of the catalogue.
 
-use millstream::catalogue::{DISCIPLINES, DisciplineRow, DwcsOrder, Options as EngineOptions};
-use millstream::{DwcsOptions, Link};
+use millstream::Link;
+use millstream::catalogue::{
+    DISCIPLINES, DisciplineRow, DwcsOrder, MinBwAlgorithm, Options as EngineOptions,
+};
 use millstream_c::*;
 use millstream_reference::files;
 use std::collections::BTreeSet;
@@ -109,8 +111,14 @@ impl Scenario {
     /// Returns the structures that the engine has for the discipline.
     fn structures(&self) -> Vec<&'static str> {
         let order = [DwcsOrder::EdfFirst, DwcsOrder::LossFirst][self.options.dwcs_order as usize];
-        let options =
-            EngineOptions { order, dwcs: DwcsOptions::default(), ..EngineOptions::default() };
+        let algorithm = match self.algorithm.as_deref().map(|name| name.to_str().unwrap()) {
+            None => MinBwAlgorithm::default(),
+            Some("wfq") => MinBwAlgorithm::Wfq,
+            Some("scfq") => MinBwAlgorithm::Scfq,
+            Some("drr") => MinBwAlgorithm::Drr,
+            Some(other) => panic!("{other}"),
+        };
+        let options = EngineOptions { order, algorithm, ..EngineOptions::default() };
         let row = DisciplineRow::parse(&self.discipline).unwrap();
         row.structures(&options).into_iter().map(|structure| structure.name()).collect()
     }

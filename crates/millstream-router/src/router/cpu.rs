@@ -8,7 +8,8 @@
 
 use millstream::selector::{NewHead, Select, Selector};
 use millstream::{
-    Activation, Contract, ContractError, Discipline, Head, Heap, Link, StreamId, Waiting, Wf2qPlus,
+    Activation, Contract, ContractError, Discipline, Head, Link, StreamId, Waiting, Wf2qPlus,
+    WinnerTree,
 };
 
 use crate::ids::{IdVec, ProcessId};
@@ -51,7 +52,7 @@ struct Slot {
 /// ```
 #[derive(Debug)]
 pub struct Cpu {
-    selector: Selector<Wf2qPlus, Heap<<Wf2qPlus as Discipline>::Rank>>,
+    selector: Selector<Wf2qPlus, WinnerTree<<Wf2qPlus as Discipline>::Rank>>,
     slots: IdVec<ProcessId, Slot>,
     eligible: usize,
     /// The process that runs; its eligibility is updated when the run ends.
@@ -62,7 +63,7 @@ impl Default for Cpu {
     fn default() -> Self {
         let link = Link::new(8_000_000_000, 0);
         Self {
-            selector: Selector::new(Wf2qPlus::new(link, 0), Heap::default()),
+            selector: Selector::new(Wf2qPlus::new(link, 0), WinnerTree::default()),
             slots: IdVec::new(),
             eligible: 0,
             running: None,

@@ -5,8 +5,8 @@ use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName}
 use millstream::flow_queue::Flow;
 use millstream::selector::Selector;
 use millstream::{
-    Contract, ContractError, Departure, Discipline, Fifo, Heap, Observer, Packet, Scan, Scheduler,
-    StreamId, Wf2qPlus,
+    Contract, ContractError, Departure, Discipline, Fifo, Heap, Observer, Packet, Scheduler,
+    StreamId, Wf2qPlus, WinnerTree,
 };
 
 type On<D, S> = Scheduler<Selector<D, S>>;
@@ -17,8 +17,7 @@ const BATCH: usize = 64;
 
 /// A link's scheduler.
 pub(super) enum Link {
-    FairScan(Box<On<Wf2qPlus, Scan<Rank<Wf2qPlus>>>>),
-    FairHeap(Box<On<Wf2qPlus, Heap<Rank<Wf2qPlus>>>>),
+    Fair(Box<On<Wf2qPlus, WinnerTree<Rank<Wf2qPlus>>>>),
     FifoHeap(Box<On<Fifo, Heap<Rank<Fifo>>>>),
     /// With scratch: the departures of a batch.
     Any(Box<dyn DynScheduler + Send>, Vec<Departure>),
@@ -27,8 +26,7 @@ pub(super) enum Link {
 macro_rules! each {
     ($self:expr, $link:ident => $what:expr) => {
         match $self {
-            Link::FairScan($link) => $what,
-            Link::FairHeap($link) => $what,
+            Link::Fair($link) => $what,
             Link::FifoHeap($link) => $what,
             Link::Any($link, _) => $what,
         }
@@ -44,11 +42,8 @@ impl Link {
     ) -> Self {
         let fair = || Wf2qPlus::new(options.link, options.virtual_origin);
         match (discipline.name, structure) {
-            ("wf2q+", StructureName::Scan) => Self::FairScan(Box::new(
-                Scheduler::new(fair(), Scan::default()).on_link(options.link),
-            )),
-            ("wf2q+", StructureName::Heap) => Self::FairHeap(Box::new(
-                Scheduler::new(fair(), Heap::default()).on_link(options.link),
+            ("wf2q+", StructureName::WinnerTree) => Self::Fair(Box::new(
+                Scheduler::new(fair(), WinnerTree::default()).on_link(options.link),
             )),
             ("fifo", StructureName::Heap) => Self::FifoHeap(Box::new(
                 Scheduler::new(Fifo, Heap::default()).on_link(options.link),
@@ -100,8 +95,7 @@ impl Link {
         mut sent: impl FnMut(Departure),
     ) {
         match self {
-            Self::FairScan(link) => _ = link.decide_batch(now_ns, most, observer, sent),
-            Self::FairHeap(link) => _ = link.decide_batch(now_ns, most, observer, sent),
+            Self::Fair(link) => _ = link.decide_batch(now_ns, most, observer, sent),
             Self::FifoHeap(link) => _ = link.decide_batch(now_ns, most, observer, sent),
             Self::Any(link, batch) => {
                 let mut left = most;

@@ -13,10 +13,11 @@ use core::marker::PhantomData;
 
 use super::{Activation, ByRank, Discipline, Head, Rank};
 use crate::bounds::{Fairness, Guarantee, Lead, RateGuarantee, Share, fair, strict};
-use crate::catalogue::DisciplineRow;
+use crate::catalogue::{DisciplineRow, NEAR};
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
+use crate::structure::Cyclic;
 use crate::virtual_time::{Clock, Kept, NearTag, PerByte, Tag};
 
 /// The catalogue row of scfq.
@@ -27,8 +28,9 @@ pub(crate) const SCFQ: DisciplineRow = DisciplineRow {
     share: Share::Weight,
     guarantee: Guarantee::Rate(SCFQ_RATE),
     fairness: Some(Fairness::SelfClocked),
+    structures: NEAR,
     build: |options, structure, form| {
-        structure.join(form, options, Scfq::new(options.link, options.virtual_origin))
+        structure.join_near(form, options, Scfq::new(options.link, options.virtual_origin))
     },
     ..DisciplineRow::DEFAULT
 };
@@ -41,8 +43,9 @@ pub(crate) const SFQ: DisciplineRow = DisciplineRow {
     share: Share::Weight,
     guarantee: Guarantee::Rate(SFQ_RATE),
     fairness: Some(Fairness::SelfClocked),
+    structures: NEAR,
     build: |options, structure, form| {
-        structure.join(form, options, Sfq::new(options.link, options.virtual_origin))
+        structure.join_near(form, options, Sfq::new(options.link, options.virtual_origin))
     },
     ..DisciplineRow::DEFAULT
 };
@@ -122,6 +125,13 @@ impl NearRank {
 }
 
 impl Rank for NearRank {}
+
+impl Cyclic for NearRank {
+    #[inline]
+    fn bits(self) -> u64 {
+        self.0.bits()
+    }
+}
 
 /// A stream's state under [`Scfq`] and [`Sfq`].
 #[derive(Clone, Copy, Debug)]

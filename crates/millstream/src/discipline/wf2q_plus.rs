@@ -13,7 +13,7 @@
 use super::self_clocked::NearRank;
 use super::{Activation, ByVirtualStart, Discipline, Head, VirtualStart};
 use crate::bounds::{Fairness, Guarantee, Lead, RateGuarantee, Share, fair, strict};
-use crate::catalogue::DisciplineRow;
+use crate::catalogue::{DisciplineRow, NEAR};
 use crate::contract::{Contract, ContractError};
 use crate::link::Link;
 use crate::packet::StreamId;
@@ -27,8 +27,9 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
     share: Share::Weight,
     guarantee: Guarantee::Rate(RATE),
     fairness: Some(Fairness::WorstCaseFair),
+    structures: NEAR,
     build: |options, structure, form| {
-        structure.join(form, options, Wf2qPlus::new(options.link, options.virtual_origin))
+        structure.join_near(form, options, Wf2qPlus::new(options.link, options.virtual_origin))
     },
     ..DisciplineRow::DEFAULT
 };

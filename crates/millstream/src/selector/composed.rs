@@ -29,13 +29,17 @@ use crate::discipline::{
     Activation, Discipline, Expiry, Head, Missed, Rank, Selection, Turn, Waiting,
 };
 use crate::packet::StreamId;
-use crate::structure::{IndexedHeap, Structure};
+use crate::prefetch::prefetch;
+use crate::structure::{IndexedHeap, Structure, WinnerTree};
 use crate::virtual_time::NearTag;
 
 /// The maximum number of streams with which debug builds check invariants: a check visits every
 /// stream.
 #[cfg(debug_assertions)]
 const CHECKED_STREAMS: usize = 32;
+
+/// The number of streams whose states fit in the first cache; beyond it they are prefetched.
+const CACHED_STREAMS: usize = 128;
 
 /// The location of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +80,7 @@ pub struct Selector<D: Discipline, S> {
     /// Number of streams in `structure`.
     placed: usize,
     /// Streams before their virtual start, by start.
-    pending: IndexedHeap<NearTag>,
+    pending: WinnerTree<NearTag>,
     /// Streams behind a closed gate, by expiry.
     parked: IndexedHeap<u64>,
     /// Scratch: the streams of the current charge.
@@ -243,6 +247,12 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         } else {
             self.structure.first().map(StreamId)
         };
+        if self.slots.len() > CACHED_STREAMS {
+            self.structure.upcoming(|stream| {
+                prefetch(&self.slots, stream as usize);
+                backlog.soon(StreamId(stream));
+            });
+        }
         self.debug_check();
         selected
     }
@@ -347,7 +357,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
             structure,
             slots: Vec::new(),
             placed: 0,
-            pending: IndexedHeap::default(),
+            pending: WinnerTree::default(),
             parked: IndexedHeap::default(),
             due: Vec::new(),
             dropping: Vec::new(),
@@ -373,13 +383,13 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     #[inline]
     fn first_regulated(&mut self) -> Option<StreamId> {
         if self.placed == 0
-            && let Some((_, stream)) = self.pending.first()
+            && let Some(stream) = self.pending.first()
             && self.has_started(stream)
-            && self.pending.only_first(|stream| self.has_started(stream))
+            && self.pending.second().is_none_or(|stream| !self.has_started(stream))
         {
             return Some(StreamId(stream));
         }
-        while let Some((_, stream)) = self.pending.first()
+        while let Some(stream) = self.pending.first()
             && self.has_started(stream)
         {
             self.insert(StreamId(stream));
@@ -430,9 +440,8 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     /// started: the link would idle otherwise.
     #[cold]
     fn first_pending(&mut self) -> Option<StreamId> {
-        let (earliest, _) = self.pending.first()?;
         self.due.clear();
-        self.pending.collect_while(|start| *start <= earliest, &mut self.due);
+        self.pending.collect_first(&mut self.due);
         let rank = |stream: &u32| {
             let slot = &self.slots[*stream as usize];
             (self.discipline.rank(&slot.state, slot.head), *stream)
@@ -450,11 +459,11 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         }
         let next = self.pending.first();
         // A stream that has started stays so until it is served or its gate closes.
-        self.one_started = next.is_some_and(|(_, stream)| self.has_started(stream))
-            || self.first_started().is_some();
+        self.one_started =
+            next.is_some_and(|stream| self.has_started(stream)) || self.first_started().is_some();
         self.outrun = !self.one_started;
         if self.outrun
-            && let Some((_, stream)) = self.pending.first()
+            && let Some(stream) = self.pending.first()
         {
             let state = &self.slots[stream as usize].state;
             let start = D::Selection::virtual_start(&self.discipline, state);

@@ -57,12 +57,10 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         self.position.get(stream as usize).is_some_and(|&at| at != ABSENT)
     }
 
-    /// Returns whether no stream after the first is `wanted`, which must hold for a prefix of the
-    /// order.
+    /// Visits the streams that may be second.
     #[inline]
-    #[must_use]
-    pub fn only_first(&self, wanted: impl Fn(u32) -> bool) -> bool {
-        self.entries.iter().skip(1).take(ARITY).all(|(_, stream)| !wanted(*stream))
+    pub(super) fn upcoming(&self, visit: impl FnMut(u32)) {
+        self.entries.iter().skip(1).take(ARITY).map(|(_, stream)| *stream).for_each(visit);
     }
 
     /// Allocates memory for the streams below `streams`.

@@ -27,6 +27,9 @@ fn each_discipline_is_held_by_its_structures() {
         let expected = match row.name {
             "drr" | "wrr" => ["ring scan heap dual-heap", "ring ring"],
             "dwcs" => ["scan heap dual-heap hilq-exact", "hilq-exact hilq-exact"],
+            "wf2q+" | "scfq" | "sfq" | "minbw" => {
+                ["scan heap dual-heap winner-tree", "winner-tree winner-tree"]
+            }
             _ => ["scan heap dual-heap", "scan heap"],
         };
         assert_eq!(structures(row.name, &options), expected, "{}", row.name);
@@ -159,7 +162,7 @@ fn structures_have_unique_names_by_which_they_are_found() {
         assert_eq!(StructureName::parse(structure.name()), Some(*structure));
         assert!(!structure.summary().is_empty());
     }
-    assert_eq!(names(StructureName::ALL), "scan heap ring dual-heap hilq-exact hilq");
+    assert_eq!(names(StructureName::ALL), "scan heap ring dual-heap winner-tree hilq-exact hilq");
     assert_eq!(
         (StructureName::parse("tree"), DisciplineRow::parse("none").map(|_| ())),
         (None, None)

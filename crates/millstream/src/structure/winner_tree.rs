@@ -1,0 +1,380 @@
+//! A winner tree of streams: every group of four entries has its first one in the level above.
+//!
+//! ```text
+//! levels[0]   [a b c d] [e f g h] …   the entry of each stream, or absent
+//! levels[1]   [first of a b c d, first of e f g h, …] …
+//! root        the first of the last level's only group
+//! ```
+//!
+//! A change follows one path from a leaf to the root. The path's addresses do not depend on the
+//! comparisons, so its loads overlap; in a heap each load waits for the comparison before it. It
+//! ends where a node's first entry remains.
+//!
+//! Keys wrap around. An entry is one integer: the key's distance from `base`, above the stream. So
+//! a comparison of entries orders them by key, then by stream, and absent entries come last.
+
+use alloc::vec::Vec;
+use core::hint::select_unpredictable;
+use core::marker::PhantomData;
+
+use super::Structure;
+use crate::discipline::{Expiry, Rank};
+
+/// A key that wraps around: two keys are ordered by the sign of their difference, and the keys of
+/// a tree are less than 2⁶³ apart.
+pub trait Cyclic: Copy {
+    /// Returns the key as an integer.
+    fn bits(self) -> u64;
+}
+
+const ARITY: usize = 4;
+
+/// The distance of the first key from a new base.
+const BEHIND: u64 = 1 << 62;
+
+/// The greatest distance of a key from the base; a greater one is that of a key before the base.
+const SPAN: u64 = BEHIND + (1 << 63);
+
+/// A key's distance from the base · 2³² + its stream.
+type Entry = u128;
+
+/// After every entry.
+const ABSENT: Entry = Entry::MAX;
+
+/// Siblings. `index ^ 1`, `^ 2` and `^ 3` are the others of an index.
+type Group = [Entry; ARITY];
+
+/// The streams of least key, with insertion and removal by stream.
+#[derive(Clone, Debug)]
+pub struct WinnerTree<K> {
+    /// Leaves first; the last level has one group.
+    levels: Vec<Vec<Group>>,
+    root: Entry,
+    base: u64,
+    /// Number of streams.
+    count: usize,
+    key: PhantomData<K>,
+}
+
+impl<K> Default for WinnerTree<K> {
+    fn default() -> Self {
+        Self { levels: Vec::new(), root: ABSENT, base: 0, count: 0, key: PhantomData }
+    }
+}
+
+impl<K: Cyclic> WinnerTree<K> {
+    /// Returns the stream of least key, of equal keys the lowest stream.
+    #[inline]
+    #[must_use]
+    pub fn first(&self) -> Option<u32> {
+        (self.root != ABSENT).then(|| stream_of(self.root))
+    }
+
+    /// Returns the stream after the first. O(log n).
+    #[inline]
+    #[must_use]
+    pub fn second(&self) -> Option<u32> {
+        // It lost to the first on the path of the first.
+        let mut at = self.first()? as usize;
+        let mut second = ABSENT;
+        for level in &self.levels {
+            second = first_of(second, first_sibling(&level[at / ARITY], at % ARITY));
+            at /= ARITY;
+        }
+        (second != ABSENT).then(|| stream_of(second))
+    }
+
+    /// Visits the streams of the last comparison.
+    #[inline]
+    pub fn upcoming(&self, mut visit: impl FnMut(u32)) {
+        if let Some(last) = self.levels.last() {
+            for entry in last.iter().flatten().filter(|entry| **entry != ABSENT) {
+                visit(stream_of(*entry));
+            }
+        }
+    }
+
+    /// Returns whether there are no streams.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Returns the number of streams.
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Returns whether `stream` is present.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, stream: u32) -> bool {
+        let (group, own) = (stream as usize / ARITY, stream as usize % ARITY);
+        let leaves = self.levels.first().and_then(|leaves| leaves.get(group));
+        leaves.is_some_and(|leaves| stream_of(leaves[own]) != stream_of(ABSENT))
+    }
+
+    /// Makes leaves for the streams below `streams`.
+    pub fn reserve(&mut self, streams: usize) {
+        if streams <= self.leaves() {
+            return;
+        }
+        let mut groups = streams;
+        for level in 0.. {
+            groups = groups.div_ceil(ARITY);
+            if level == self.levels.len() {
+                self.levels.push(Vec::new());
+            }
+            self.levels[level].resize(groups, [ABSENT; ARITY]);
+            if groups == 1 {
+                break;
+            }
+        }
+        self.recompute();
+    }
+
+    /// Inserts `stream` at `key`, or moves it there. O(log n).
+    #[inline]
+    pub fn insert(&mut self, stream: u32, key: K) {
+        if stream as usize >= self.leaves() {
+            self.grow(stream);
+        }
+        let mut distance = key.bits().wrapping_sub(self.base);
+        if distance > SPAN {
+            self.rebase(key.bits());
+            distance = key.bits().wrapping_sub(self.base);
+        }
+        self.count += usize::from(!self.contains(stream));
+        self.replay(stream, Entry::from(distance) << 32 | Entry::from(stream));
+    }
+
+    /// Removes `stream`; no effect if it is absent. O(log n).
+    #[inline]
+    pub fn remove(&mut self, stream: u32) {
+        if self.contains(stream) {
+            self.count -= 1;
+            self.replay(stream, ABSENT);
+        }
+    }
+
+    /// Appends every stream whose key is that of the first.
+    pub fn collect_first(&self, out: &mut Vec<u32>) {
+        if self.root != ABSENT {
+            self.collect(self.levels.len(), 0, self.root | Entry::from(u32::MAX), out);
+        }
+    }
+
+    /// Appends the streams below a group of `level` − 1, or the leaf `at` of level 0, whose entries
+    /// are at most `last`.
+    fn collect(&self, level: usize, at: usize, last: Entry, out: &mut Vec<u32>) {
+        let Some(level) = level.checked_sub(1) else {
+            // Leaves are streams, below 2³².
+            #[allow(clippy::cast_possible_truncation)]
+            return out.push(at as u32);
+        };
+        for (own, entry) in self.levels[level][at].iter().enumerate() {
+            if *entry <= last {
+                self.collect(level, ARITY * at + own, last, out);
+            }
+        }
+    }
+
+    /// Returns the number of leaves.
+    #[inline]
+    fn leaves(&self) -> usize {
+        self.levels.first().map_or(0, |leaves| ARITY * leaves.len())
+    }
+
+    /// Sets the entry of `stream` and repeats the comparisons from there to the root.
+    #[inline]
+    fn replay(&mut self, stream: u32, mut entry: Entry) {
+        let mut at = stream as usize;
+        for level in &mut self.levels {
+            let (group, own) = (&mut level[at / ARITY], at % ARITY);
+            if group[own] == entry {
+                return;
+            }
+            group[own] = entry;
+            // The siblings' comparisons do not depend on the levels below.
+            entry = first_of(first_sibling(group, own), entry);
+            at /= ARITY;
+        }
+        self.root = entry;
+    }
+
+    /// Makes a leaf for `stream`, and at least twice as many leaves as before.
+    #[cold]
+    fn grow(&mut self, stream: u32) {
+        self.reserve((stream as usize + 1).max(2 * self.leaves()));
+    }
+
+    /// Repeats all comparisons.
+    fn recompute(&mut self) {
+        for level in 1..self.levels.len() {
+            let (below, above) = self.levels.split_at_mut(level);
+            let firsts = below[level - 1].iter().map(first_of_all);
+            for (entry, first) in above[0].iter_mut().flatten().zip(firsts) {
+                *entry = first;
+            }
+        }
+        self.root = self.levels.last().map_or(ABSENT, |last| first_of_all(&last[0]));
+    }
+
+    /// Moves the base, so that it is before `key` and all others. O(n), once while keys advance by
+    /// 2⁶².
+    #[cold]
+    fn rebase(&mut self, key: u64) {
+        let mut earliest = key;
+        if self.root != ABSENT {
+            let first = self.base.wrapping_add(distance(self.root));
+            if first.wrapping_sub(key).cast_signed() < 0 {
+                earliest = first;
+            }
+        }
+        let base = earliest.wrapping_sub(BEHIND);
+        let moved = base.wrapping_sub(self.base);
+        self.base = base;
+        for entry in self.levels.iter_mut().take(1).flatten().flatten() {
+            if *entry != ABSENT {
+                let distance = distance(*entry).wrapping_sub(moved);
+                *entry = Entry::from(distance) << 32 | Entry::from(stream_of(*entry));
+            }
+        }
+        self.recompute();
+    }
+}
+
+/// Returns the stream of an entry; that of an absent one is no stream.
+#[inline]
+#[allow(clippy::cast_possible_truncation)]
+fn stream_of(entry: Entry) -> u32 {
+    entry as u32
+}
+
+/// Returns the key's distance from the base.
+#[inline]
+#[allow(clippy::cast_possible_truncation)]
+fn distance(entry: Entry) -> u64 {
+    (entry >> 32) as u64
+}
+
+/// Returns the first of two entries.
+#[inline(always)]
+fn first_of(a: Entry, b: Entry) -> Entry {
+    // Branchless: the outcome is unpredictable.
+    select_unpredictable(a < b, a, b)
+}
+
+fn first_of_all(group: &Group) -> Entry {
+    first_of(group[0], first_sibling(group, 0))
+}
+
+/// Returns the first of the other entries.
+#[inline]
+fn first_sibling(group: &Group, own: usize) -> Entry {
+    first_of(first_of(group[own ^ 1], group[own ^ 2]), group[own ^ 3])
+}
+
+impl<R: Rank + Cyclic> Structure<R> for WinnerTree<R> {
+    fn reserve(&mut self, streams: usize) {
+        WinnerTree::reserve(self, streams);
+    }
+
+    #[inline]
+    fn insert(&mut self, stream: u32, rank: R) {
+        WinnerTree::insert(self, stream, rank);
+    }
+
+    #[inline]
+    fn remove(&mut self, stream: u32) {
+        WinnerTree::remove(self, stream);
+    }
+
+    #[inline]
+    fn first(&mut self) -> Option<u32> {
+        WinnerTree::first(self)
+    }
+
+    #[inline]
+    fn upcoming(&self, visit: impl FnMut(u32)) {
+        WinnerTree::upcoming(self, visit);
+    }
+
+    fn due(&self, _: u64, _: &mut Vec<u32>) {
+        const { assert!(matches!(R::EXPIRY, Expiry::Never)) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    struct Key(u64);
+
+    impl Cyclic for Key {
+        fn bits(self) -> u64 {
+            self.0
+        }
+    }
+
+    /// Keys advance by 2⁵⁷ a step and wrap around 1,500 times. Each is changed or removed every 37
+    /// steps, so keys are less than 2⁶³ apart.
+    #[test]
+    fn the_order_is_that_of_keys_that_wrap_around() {
+        const STREAMS: u32 = 37;
+        let mut random = 1u64;
+        let mut tree = WinnerTree::default();
+        let mut keys = [None; STREAMS as usize];
+        let mut now = u64::MAX - 5;
+        for step in 0..200_000u32 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            now = now.wrapping_add(1 << 57);
+            // 7 and 37 have no common divisor: every stream is changed, in another order.
+            let stream = 7 * step % STREAMS;
+            let high = random >> 32;
+            if high.is_multiple_of(4) {
+                tree.remove(stream);
+                keys[stream as usize] = None;
+            } else {
+                // Some keys are equal, some before the last base.
+                let key = now.wrapping_add(high % 5).wrapping_sub((high % 3) << 59);
+                tree.insert(stream, Key(key));
+                keys[stream as usize] = Some(key);
+            }
+            let mut order: Vec<_> = (0u32..)
+                .zip(keys)
+                .filter_map(|(stream, key)| Some((key?.wrapping_sub(now).cast_signed(), stream)))
+                .collect();
+            order.sort_unstable();
+            let expected = |at: usize| order.get(at).map(|(_, stream)| *stream);
+            assert_eq!((tree.first(), tree.second()), (expected(0), expected(1)), "step {step}");
+            assert_eq!((tree.len(), tree.is_empty()), (order.len(), order.is_empty()));
+            assert_eq!(tree.contains(stream), keys[stream as usize].is_some());
+            let mut firsts = Vec::new();
+            tree.collect_first(&mut firsts);
+            let least = order.first().map(|(key, _)| *key);
+            let expected = order.iter().filter(|(key, _)| Some(*key) == least);
+            assert!(firsts.iter().copied().eq(expected.map(|(_, stream)| *stream)), "step {step}");
+        }
+    }
+
+    #[test]
+    fn a_larger_tree_keeps_the_order() {
+        let mut tree = WinnerTree::default();
+        for stream in (0..1_000).rev() {
+            tree.insert(stream, Key(u64::from(stream / 2)));
+            assert_eq!(tree.first(), Some(stream));
+        }
+        tree.reserve(5_000);
+        let mut left = Vec::new();
+        while let Some(stream) = tree.first() {
+            left.push(stream);
+            tree.remove(stream);
+        }
+        assert!(left.into_iter().eq(0..1_000));
+    }
+}
