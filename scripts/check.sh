@@ -25,7 +25,7 @@ for crate in "${!crates[@]}"; do
         unset "crates[$crate]"
 done
 
-# Compiles unit tests without optimisation, as `make test` does.
+# Compiles as `make test` does.
 export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc-tests.sh
 
 step() { printf '\n== %s (%d s so far)\n' "$1" "$SECONDS"; }
