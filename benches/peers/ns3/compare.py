@@ -4,7 +4,8 @@
 Usage: benches/peers/ns3/compare.py [SEEDS]. Needs target/release/millstream, or MILLSTREAM, a C++
 compiler, pkg-config, libns3-dev and libgsl-dev (Debian 12: ns-3 3.37). Four connections share 20
 Mbit/s for 60 s at a round-trip time of 40 ms; a seed draws when each starts in the first second.
-Controls: CUBIC and Reno, without HyStart. Queues: one of 100 packets, CoDel, FQ-CoDel.
+Controls: CUBIC and Reno, without HyStart. Queues: one of 100 packets, CoDel, FQ-CoDel. This ns-3
+recovers by RFC 6675 and has no RACK; Millstream's senders run with both.
 
 Criterion, set before the first run: a row is *equal* if the means over the seeds differ by at most
 5 % in throughput and 15 % in mean queueing delay, otherwise it *differs*.
@@ -24,6 +25,7 @@ ROOT = HERE.parents[2]
 MILLSTREAM = os.environ.get("MILLSTREAM", str(ROOT / "target/release/millstream"))
 MODULES = ("applications", "core", "internet", "network", "point-to-point", "traffic-control")
 CONTROLS = {"cubic": "TcpCubic", "reno": "TcpLinuxReno"}
+RECOVERIES = ("rfc6675", "rack")
 QUEUES = {"fifo": "", "codel": 'aqm = "codel"', "fq_codel": "flows = {}"}
 #: Bits/s, ns and packets.
 RATE, RTT, LIMIT, SECONDS = 20_000_000, 40_000_000, 100, 60
@@ -44,8 +46,8 @@ STREAM = """
 [[stream]]
 name = "{name}"
 {queue}
-source = {{ kind = "tcp", control = "{control}", hystart = false, rtt = "{rtt} ns", \
-start = "{start} ns" }}
+source = {{ kind = "tcp", control = "{control}", recovery = "{recovery}", hystart = false, \
+rtt = "{rtt} ns", start = "{start} ns" }}
 """
 
 
@@ -84,14 +86,18 @@ def peer(program: Path, control: str, queue: str, starts: list[int]) -> tuple[fl
     return int(out[0]) * 8 / SECONDS, float(out[1])
 
 
-def ours(folder: Path, control: str, queue: str, starts: list[int]) -> tuple[float, float]:
+def ours(
+    folder: Path, control: str, queue: str, recovery: str, starts: list[int]
+) -> tuple[float, float]:
     """Returns the same of Millstream."""
     text = SCENARIO.format(seconds=SECONDS, rate=RATE)
     for at, start in enumerate(starts):
         # All connections share the queue of the first.
         limit = {"fifo": LIMIT, "codel": 1_000, "fq_codel": 10_240}[queue]
         keys = 'shares = "s0"' if at else f"{QUEUES[queue]}\nqueue = {limit}"
-        text += STREAM.format(name=f"s{at}", queue=keys, control=control, rtt=RTT, start=start)
+        text += STREAM.format(
+            name=f"s{at}", queue=keys, control=control, recovery=recovery, rtt=RTT, start=start
+        )
     path = folder / "scenario.toml"
     path.write_text(text)
     out = subprocess.run(
@@ -106,24 +112,30 @@ def main() -> None:
     """Prints the table."""
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
     print(f"{seeds} seeds; goodput in Mbit/s, mean queueing delay in ms, mean ± deviation\n")
-    print("| control | queue | goodput, ns-3 | Millstream | delay, ns-3 | Millstream | verdict |")
-    print("|---|---|---:|---:|---:|---:|---|")
+    print("| control | queue | recovery | goodput, ns-3 | ours | delay, ns-3 | ours | verdict |")
+    print("|---|---|---|---:|---:|---:|---:|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         program = build(folder)
         for control in CONTROLS:
             for queue in QUEUES:
-                row(folder, program, (control, queue), seeds)
+                starts = [start_times(seed) for seed in range(1, seeds + 1)]
+                theirs = [peer(program, control, queue, times) for times in starts]
+                for recovery in RECOVERIES:
+                    own = [ours(folder, control, queue, recovery, times) for times in starts]
+                    row((control, queue, recovery), theirs, own)
 
 
-def row(folder: Path, program: Path, case: tuple[str, str], seeds: int) -> None:
-    """Prints the row of a control and a queue."""
-    theirs, own = [], []
-    for seed in range(1, seeds + 1):
-        draw = random.Random(seed)
-        starts = [draw.randrange(1_000_000_000) for _ in range(4)]
-        theirs.append(peer(program, *case, starts))
-        own.append(ours(folder, *case, starts))
+def start_times(seed: int) -> list[int]:
+    """Returns when the four connections start, ns."""
+    draw = random.Random(seed)
+    return [draw.randrange(1_000_000_000) for _ in range(4)]
+
+
+def row(
+    case: tuple[str, str, str], theirs: list[tuple[float, float]], own: list[tuple[float, float]]
+) -> None:
+    """Prints the row of a control, a queue and a loss recovery."""
     cells, ratios = [], []
     for at, unit in [(0, 1e6), (1, 1e6)]:
         means = []
@@ -135,7 +147,7 @@ def row(folder: Path, program: Path, case: tuple[str, str], seeds: int) -> None:
         ratios.append(means[1] / means[0] - 1)
     equal = abs(ratios[0]) <= MOST_THROUGHPUT and abs(ratios[1]) <= MOST_DELAY
     verdict = f"{'equal' if equal else 'differs'}: {ratios[0]:+.1%}, {ratios[1]:+.1%}"
-    print(f"| {case[0]} | {case[1]} | {' | '.join(cells)} | {verdict} |", flush=True)
+    print(f"| {' | '.join(case)} | {' | '.join(cells)} | {verdict} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ use crate::file::media::{CodecName, MediaTable, PayloadName};
 use crate::file::network::HopTable;
 use crate::file::router::MatchTable;
 use crate::file::sizes::SizesText;
-use crate::network::{CongestionControl, Direction};
+use crate::network::{CongestionControl, Direction, LossRecovery};
 use crate::overhead::{FramingName, Overhead};
 use crate::source::SourceKind;
 use crate::units::{Duration, Frequency, Rate, Size, WindowText};
@@ -440,6 +440,9 @@ pub(crate) struct SourceTable {
     /// TCP: the congestion control; default "cubic".
     #[schemars(with = "Option<CongestionControl>")]
     pub(crate) control: Option<Spanned<CongestionControl>>,
+    /// TCP: how senders find lost packets; default "rack".
+    #[schemars(with = "Option<LossRecovery>")]
+    pub(crate) recovery: Option<Spanned<LossRecovery>>,
     /// TCP, echo and adaptive: the round-trip time without the links.
     #[schemars(with = "Option<Duration>")]
     pub(crate) rtt: Option<Spanned<Duration>>,

@@ -42,7 +42,9 @@ pub use file::schema;
 pub use flow_hash::{FlowFields, FlowHasher};
 pub use mark::Mark;
 pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Tls};
-pub use network::{Adaptive, CongestionControl, Direction, Echo, Hop, Network, Tcp, Web};
+pub use network::{
+    Adaptive, CongestionControl, Direction, Echo, Hop, LossRecovery, Network, Tcp, Web,
+};
 pub use overhead::parse_overhead;
 pub use router::{
     FlowBy, HostBy, HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop,

@@ -69,6 +69,18 @@ pub enum CongestionControl {
     Bbr,
 }
 
+/// How a TCP sender finds lost packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LossRecovery {
+    /// By the order in which packets were sent, also retransmissions; with tail loss probes (RFC
+    /// 8985).
+    #[default]
+    Rack,
+    /// By selective acknowledgements alone (RFC 6675): a lost retransmission waits for the timeout.
+    Rfc6675,
+}
+
 /// TCP connections with the same parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tcp {
@@ -77,6 +89,8 @@ pub struct Tcp {
     pub connections: u32,
     /// The congestion control.
     pub control: CongestionControl,
+    /// How senders find lost packets.
+    pub recovery: LossRecovery,
     /// The round-trip time without the links, ns. Half of it is between the last forward link and
     /// the receiver, the rest on the way back.
     pub rtt_ns: u64,

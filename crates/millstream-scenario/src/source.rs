@@ -104,6 +104,7 @@ impl SourceKind {
             optional: &[
                 "connections",
                 "control",
+                "recovery",
                 "bytes",
                 "initial-window",
                 "receive-window",
@@ -134,6 +135,7 @@ impl SourceKind {
                 "pause",
                 "connections",
                 "control",
+                "recovery",
                 "bytes",
                 "initial-window",
                 "receive-window",
@@ -270,7 +272,7 @@ impl SourceTable {
             repeat "repeat", payload "payload", peak_rate "peak-rate", sources "sources",
             largest "largest", load "load", burst "burst", codec "codec", publish "publish",
             wait "wait", pause_after "pause-after", pause "pause", connections "connections",
-            control "control", rtt "rtt", initial_window "initial-window",
+            control "control", recovery "recovery", rtt "rtt", initial_window "initial-window",
             receive_window "receive-window", pacing "pacing", ecn "ecn", hystart "hystart",
             ack_every "ack-every", min_rto "min-rto", transfer "transfer", rates "rates",
             clients "clients", html "html", objects "objects", object "object", request "request"

@@ -58,6 +58,16 @@ impl Control {
         reduced.max(2 * PACKET)
     }
 
+    /// Returns the slow start threshold after a timeout. The congestion avoidance that follows forgets
+    /// earlier windows: its W_max is its first window, and K is 0 (RFC 9438, section 4.8).
+    pub(super) fn after_timeout(&mut self, window: u64) -> u64 {
+        let threshold = self.after_loss(window);
+        if let Self::Cubic(cubic) = self {
+            cubic.w_max = 0;
+        }
+        threshold
+    }
+
     /// Returns the window after marks, at least 2 packets. Called at most once per round trip.
     pub(super) fn after_marks(&mut self, window: u64) -> u64 {
         match self {
@@ -205,6 +215,24 @@ mod tests {
         // A second later it is above W_max by 0.4 × 1³ packets.
         let later = cubic.grown(window, 1_000, 5_217 * MS, 0);
         assert!(later > 100 * PACKET);
+    }
+
+    /// RFC 9438, section 4.8: after a timeout, the window grows by 0.4 t³ from that at the end of
+    /// slow start, in 6 s by 86.4 packets. From W_max = 100 it would be 102 then.
+    #[test]
+    fn cubic_forgets_its_window_at_a_timeout() {
+        let mut control = Control::new(CongestionControl::Cubic, 10, 1);
+        assert_eq!(control.after_timeout(100 * PACKET), 70 * PACKET);
+        let mut window = 70 * PACKET;
+        for at_ms in (0..6_000).step_by(100) {
+            for _ in 0..window / PACKET {
+                window = control.grown(window, 1, at_ms * MS, 100 * MS);
+            }
+        }
+        // It follows its target by less than a round trip, 4.3 packets.
+        assert!((152..=156).contains(&(window / PACKET)), "{}", window / PACKET);
+        let Control::Cubic(cubic) = control else { unreachable!() };
+        assert_eq!((cubic.w_max, cubic.epoch.unwrap().k_us), (70 * PACKET, 0));
     }
 
     #[test]

@@ -15,7 +15,7 @@
 //! their order, so the reordering window of RFC 8985 would have no effect. Sequence numbers count
 //! packets, since all packets of a connection are equal.
 
-use millstream_scenario::{CongestionControl, Tcp};
+use millstream_scenario::{CongestionControl, LossRecovery, Tcp};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -35,6 +35,7 @@ pub(super) struct Sender {
     packets: u32,
     receive_window: u32,
     pacing: bool,
+    finds: LossRecovery,
     una: u32,
     next: u32,
     /// The packets above `una` that the receiver has.
@@ -53,6 +54,8 @@ pub(super) struct Sender {
     times: RoundTrip,
     /// When the timeout expires; `u64::MAX`: nothing is in flight.
     timeout_ns: u64,
+    /// The packet of the last timeout.
+    timed_out: Option<u32>,
     /// When a probe is sent; `u64::MAX`: not before an acknowledgement or new data.
     probe_ns: u64,
     /// Whether the next packet is a probe.
@@ -78,11 +81,32 @@ enum Recovery {
         delivered: u64,
         out: u64,
         flight: u64,
+        /// Whether the last packet was sent again because there was nothing else to send.
+        is_rescued: bool,
     },
     /// After a timeout, until `point` is acknowledged.
     Timeout {
         point: u32,
     },
+}
+
+impl Recovery {
+    /// Returns a fast recovery that begins with `flight` packets outstanding.
+    fn fast(point: u32, flight: u64) -> Self {
+        Self::Fast { point, delivered: 0, out: 0, flight, is_rescued: false }
+    }
+}
+
+/// Why a packet is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Segment {
+    /// Its retransmission was lost.
+    LostAgain,
+    /// It is lost, or likely so at the end of the data.
+    Lost,
+    New,
+    /// It is the last one, and nothing else can be sent.
+    Rescue,
 }
 
 /// A tail loss probe that waits for its acknowledgement.
@@ -114,6 +138,7 @@ impl Sender {
             packets,
             receive_window: tcp.receive_window,
             pacing: tcp.pacing,
+            finds: tcp.recovery,
             una: 0,
             next: 0,
             sacked: Ranges::default(),
@@ -129,6 +154,7 @@ impl Sender {
             recovery: Recovery::None,
             times: RoundTrip::new(tcp.min_rto_ns),
             timeout_ns: u64::MAX,
+            timed_out: None,
             probe_ns: u64::MAX,
             probes: false,
             probe: None,
@@ -185,11 +211,7 @@ impl Sender {
             }
             return None;
         }
-        let again = self.lost_again.front().copied();
-        let resend = self.sacked.first_gap(self.retransmitted.max(self.una));
-        let resend = (resend < self.lost_edge).then_some(resend);
-        let new = self.next < self.packets && self.next - self.una < self.receive_window;
-        let Some(number) = again.or(resend).or(new.then_some(self.next)) else {
+        let Some((number, segment)) = self.next_segment() else {
             let in_flight = self.in_flight();
             if let Some(model) = self.control.model().filter(|_| self.next >= self.packets) {
                 model.limited_by_source(in_flight);
@@ -203,28 +225,59 @@ impl Sender {
             }
             self.paced_ns = self.paced_ns.max(now_ns) + self.pace_ns();
         }
-        if again.is_some() {
-            self.lost_again.pop_front();
-        } else if resend.is_some() {
-            self.retransmitted = number + 1;
-        } else {
-            self.next += 1;
+        let rescues = segment == Segment::Rescue;
+        match segment {
+            Segment::LostAgain => _ = self.lost_again.pop_front(),
+            Segment::Lost => {
+                self.retransmitted = number + 1;
+                self.lost_edge = self.lost_edge.max(number + 1);
+            }
+            Segment::New => self.next += 1,
+            Segment::Rescue => {}
         }
-        if again.is_some() || resend.is_some() {
-            self.resent.push_back((number, self.next));
+        if segment != Segment::New {
             self.retransmissions += 1;
+            if self.finds == LossRecovery::Rack {
+                self.resent.push_back((number, self.next));
+            }
         }
-        if let Recovery::Fast { out, .. } = &mut self.recovery {
+        if let Recovery::Fast { out, is_rescued, .. } = &mut self.recovery {
             *out += 1;
+            *is_rescued |= rescues;
         }
         if self.timeout_ns == u64::MAX {
             self.timeout_ns = now_ns + self.times.timeout_ns();
         }
-        if again.is_none() && resend.is_none() {
+        if segment == Segment::New {
             self.schedule_probe(now_ns);
         }
         self.tell_sent(number, now_ns);
         Some(number)
+    }
+
+    /// Returns the next packet to send, and why, whatever the window permits: `NextSeg` of RFC 6675,
+    /// section 4, after packets whose retransmission was lost.
+    fn next_segment(&self) -> Option<(u32, Segment)> {
+        if let Some(number) = self.lost_again.front() {
+            return Some((*number, Segment::LostAgain));
+        }
+        let gap = self.sacked.first_gap(self.retransmitted.max(self.una));
+        if gap < self.lost_edge {
+            return Some((gap, Segment::Lost));
+        }
+        if self.next < self.packets && self.next - self.una < self.receive_window {
+            return Some((self.next, Segment::New));
+        }
+        let Recovery::Fast { is_rescued, .. } = self.recovery else { return None };
+        if self.finds == LossRecovery::Rack {
+            return None;
+        }
+        // Rules 3 and 4: a gap that is not lost yet, then once the last packet.
+        if self.sacked.below_top(0).is_some_and(|top| gap < top) {
+            return Some((gap, Segment::Lost));
+        }
+        let last = self.sacked.containing(self.next - 1).map_or(self.next, |range| range.0) - 1;
+        (!is_rescued).then_some((last, Segment::Rescue))
     }
 
     /// Returns the packet of a probe, whatever the window and the pace permit: new data, or the
@@ -259,7 +312,7 @@ impl Sender {
     /// is sent instead of an earlier timeout.
     fn schedule_probe(&mut self, now_ns: u64) {
         self.probe_ns = u64::MAX;
-        let waits = self.una < self.next;
+        let waits = self.una < self.next && self.finds == LossRecovery::Rack;
         let Some(rtt_ns) = self.times.smoothed_ns() else { return };
         if waits && self.recovery == Recovery::None && self.probe.is_none() {
             let is_alone = self.next - self.una == 1;
@@ -301,8 +354,8 @@ impl Sender {
         self.times.back_off();
         self.timeout_ns = now_ns + self.times.timeout_ns();
         // The threshold changes at the first timeout of a packet only (RFC 5681, section 3.1).
-        if !matches!(self.recovery, Recovery::Timeout { .. }) {
-            self.slow_start_threshold = self.control.after_loss(self.window);
+        if self.timed_out.replace(self.una) != Some(self.una) {
+            self.slow_start_threshold = self.control.after_timeout(self.window);
         }
         self.window = PACKET;
         let in_recovery = self.recovery != Recovery::None;
@@ -419,7 +472,7 @@ impl Sender {
         let in_flight = self.in_flight();
         let Some(model) = self.control.model() else { return };
         if self.recovery == Recovery::None && self.lost_edge > self.una {
-            self.recovery = Recovery::Fast { point: self.next, delivered: 0, out: 0, flight: 0 };
+            self.recovery = Recovery::fast(self.next, 0);
             (self.probe_ns, self.probe) = (u64::MAX, None);
             model.recovery_began();
         }
@@ -464,7 +517,7 @@ impl Sender {
         let flight = u64::from(self.next - self.una);
         self.slow_start_threshold = self.control.after_loss(self.window);
         self.hystart = None;
-        self.recovery = Recovery::Fast { point: self.next, delivered: 0, out: 0, flight };
+        self.recovery = Recovery::fast(self.next, flight);
         (self.probe_ns, self.probe) = (u64::MAX, None);
         self.reduce(delivered);
         // The first retransmission is sent in any case.

@@ -6,7 +6,7 @@ use toml::Spanned;
 use super::sizes::sizes;
 use crate::error::Problem;
 use crate::file::SourceTable;
-use crate::network::{Adaptive, CongestionControl, Tcp, Web};
+use crate::network::{Adaptive, CongestionControl, LossRecovery, Tcp, Web};
 use crate::validate::check_range;
 
 /// The default length of a data packet: Ethernet's MTU.
@@ -71,6 +71,7 @@ fn connections(
     Some(Tcp {
         connections: check_range(connections, number, 1..=limit, "`connections`", problems),
         control,
+        recovery: keys.recovery.as_ref().map_or(LossRecovery::default(), |of| *of.get_ref()),
         rtt_ns,
         bytes,
         initial_window: check_range(

@@ -10,6 +10,7 @@ fn tcp() -> Tcp {
     Tcp {
         connections: 1,
         control: CongestionControl::Reno,
+        recovery: LossRecovery::Rack,
         rtt_ns: 100 * MS,
         bytes: 1_500,
         initial_window: 10,
@@ -104,6 +105,71 @@ fn a_lost_retransmission_is_found_without_a_timeout() {
     deliver((&mut sender, &mut receiver), &third, &[], (200 * MS, 300 * MS));
     assert_eq!((sender.retransmissions, sender.timeouts), (2, 0));
     assert!(sender.una > 20);
+}
+
+fn rfc6675() -> Tcp {
+    Tcp { recovery: LossRecovery::Rfc6675, ..tcp() }
+}
+
+/// RFC 6675 sends each lost packet once; no other packet shows that it is lost again.
+#[test]
+fn with_rfc6675_a_lost_retransmission_waits_for_the_timeout() {
+    let options = Tcp { initial_window: 20, ..rfc6675() };
+    let (mut sender, mut receiver) = (Sender::new(&options, u32::MAX, 1), Receiver::new(1));
+    let mut packets = send(&mut sender, 0);
+    for round in 1..=4 {
+        let times = ((round - 1) * 100 * MS, round * 100 * MS);
+        packets = deliver((&mut sender, &mut receiver), &packets, &[5], times);
+        assert_eq!(packets.contains(&5), round == 1, "{packets:?}");
+    }
+    assert_eq!((sender.una, sender.retransmissions, sender.timeouts), (5, 1, 0));
+    // Packet 4 was acknowledged at 100 ms, with a round-trip time of 100 ms and no variation.
+    assert_eq!(sender.timer_ns(), 300 * MS);
+    sender.timer(400 * MS);
+    assert_eq!(send(&mut sender, 400 * MS), [5]);
+    assert_eq!((sender.window_packets(), sender.timeouts), (1, 1));
+}
+
+/// RFC 6675, section 4, `NextSeg` without new data: after lost packets, rule 4 sends the last packet
+/// once, and rule 3 a gap that is not lost yet.
+#[test]
+fn with_rfc6675_the_end_of_the_data_is_sent_again() {
+    let (mut sender, mut receiver) = (Sender::new(&rfc6675(), 10, 1), Receiver::new(1));
+    let packets = send(&mut sender, 0);
+    let sent = deliver((&mut sender, &mut receiver), &packets, &[2, 7, 9], (0, 100 * MS));
+    assert_eq!(sent, [2, 9, 7]);
+    assert_eq!((sender.retransmissions, sender.in_flight()), (3, 3));
+    assert!(send(&mut sender, 100 * MS).is_empty());
+}
+
+/// There are no probes, and the timeout doubles.
+#[test]
+fn with_rfc6675_lost_last_packets_wait_for_the_timeout() {
+    let (mut sender, mut receiver) = (Sender::new(&rfc6675(), 10, 1), Receiver::new(1));
+    sender.connected(50 * MS, 0);
+    let packets = send(&mut sender, 0);
+    deliver((&mut sender, &mut receiver), &packets, &[7, 8, 9], (0, 50 * MS));
+    assert_eq!(sender.timer_ns(), 250 * MS);
+    sender.timer(250 * MS);
+    assert_eq!(send(&mut sender, 250 * MS), [7]);
+    assert_eq!(sender.timer_ns(), 650 * MS);
+}
+
+/// RFC 5681, section 3.1: the threshold is held if the packet has timed out before, and no other.
+#[test]
+fn a_timeout_of_another_packet_lowers_the_threshold() {
+    let options = Tcp { initial_window: 20, ..rfc6675() };
+    let (mut sender, mut receiver) = (Sender::new(&options, u32::MAX, 1), Receiver::new(1));
+    send(&mut sender, 0);
+    sender.timer(1_000 * MS);
+    assert_eq!(sender.slow_start_threshold, 10 * PACKET);
+    sender.timer(3_000 * MS);
+    assert_eq!(sender.slow_start_threshold, 10 * PACKET);
+    assert_eq!(send(&mut sender, 3_000 * MS), [0]);
+    let sent = deliver((&mut sender, &mut receiver), &[0], &[], (3_000 * MS, 3_100 * MS));
+    assert_eq!(sent, [1, 2]);
+    sender.timer(sender.timer_ns());
+    assert_eq!((sender.slow_start_threshold, sender.timeouts), (2 * PACKET, 3));
 }
 
 #[test]
