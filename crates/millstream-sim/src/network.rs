@@ -16,8 +16,8 @@
 //! Events of one instant are processed in this order: timers and arrivals in the order in which
 //! they were scheduled, arrivals of the feed, decisions.
 //!
-//! Not modelled: the time-based loss detection of RFC 8985, short segments except the last of a
-//! transfer or object, and limited reassembly buffers.
+//! Not modelled: short segments except the last of a transfer or object, and limited reassembly
+//! buffers.
 
 mod adaptive;
 mod bbr;
@@ -26,6 +26,7 @@ mod control;
 mod hop;
 mod hystart;
 mod packets;
+mod rack;
 mod ranges;
 mod receiver;
 mod report;

@@ -58,8 +58,8 @@ impl Control {
         reduced.max(2 * PACKET)
     }
 
-    /// Returns the slow start threshold after a timeout. The congestion avoidance that follows forgets
-    /// earlier windows: its W_max is its first window, and K is 0 (RFC 9438, section 4.8).
+    /// Returns the slow start threshold after a timeout. The congestion avoidance that follows
+    /// forgets earlier windows: its W_max is its first window, and K is 0 (RFC 9438, section 4.8).
     pub(super) fn after_timeout(&mut self, window: u64) -> u64 {
         let threshold = self.after_loss(window);
         if let Self::Cubic(cubic) = self {

@@ -1,6 +1,6 @@
-//! The sender of a TCP connection: loss recovery by selective acknowledgements (RFC 6675),
-//! proportional rate reduction (RFC 6937), tail loss probes (RFC 8985, section 7), and timeouts
-//! (RFC 6298).
+//! The sender of a TCP connection: detection of losses by RACK with tail loss probes (RFC 8985), or
+//! loss recovery by selective acknowledgements alone (RFC 6675); proportional rate reduction (RFC
+//! 6937), and timeouts (RFC 6298).
 //!
 //! ```text
 //!      una          retransmitted     lost edge          next
@@ -8,12 +8,10 @@
 //!        in flight again   lost, to resend     in flight
 //! ```
 //!
-//! A packet below the lost edge that is not acknowledged is lost: three later packets have arrived,
-//! or the timeout has expired. A retransmission is lost again if three packets that were sent after
-//! it have arrived. If acknowledgements stay away for two round trips, a probe is sent; if it
-//! arrives, all packets sent before it are lost that have not arrived. Packets of a connection keep
-//! their order, so the reordering window of RFC 8985 would have no effect. Sequence numbers count
-//! packets, since all packets of a connection are equal.
+//! Every packet below the lost edge that is not acknowledged was lost once; [`Rack`] finds packets
+//! whose retransmission was lost again. With RFC 6675, a packet is lost if three later ones have
+//! arrived, and its retransmission is not found to be lost before the timeout. Sequence numbers
+//! count packets, since all packets of a connection are equal.
 
 use millstream_scenario::{CongestionControl, LossRecovery, Tcp};
 use std::collections::VecDeque;
@@ -21,6 +19,7 @@ use std::ops::Range;
 
 use super::control::{Control, PACKET};
 use super::hystart::{Growth, Hystart};
+use super::rack::Rack;
 use super::ranges::Ranges;
 use super::receiver::{Ack, DELAY_NS};
 use super::round_trip::RoundTrip;
@@ -35,15 +34,14 @@ pub(super) struct Sender {
     packets: u32,
     receive_window: u32,
     pacing: bool,
-    finds: LossRecovery,
     una: u32,
     next: u32,
     /// The packets above `una` that the receiver has.
     sacked: Ranges,
     lost_edge: u32,
     retransmitted: u32,
-    /// Retransmissions that may be lost: the packet, and `next` when it was sent again.
-    resent: VecDeque<(u32, u32)>,
+    /// `None`: RFC 6675.
+    rack: Option<Rack>,
     /// Packets to send again because their retransmission was lost.
     lost_again: VecDeque<u32>,
     window: u64,
@@ -138,13 +136,12 @@ impl Sender {
             packets,
             receive_window: tcp.receive_window,
             pacing: tcp.pacing,
-            finds: tcp.recovery,
             una: 0,
             next: 0,
             sacked: Ranges::default(),
             lost_edge: 0,
             retransmitted: 0,
-            resent: VecDeque::new(),
+            rack: (tcp.recovery == LossRecovery::Rack).then(Rack::default),
             lost_again: VecDeque::new(),
             window: u64::from(tcp.initial_window) * PACKET,
             slow_start_threshold: u64::MAX,
@@ -166,6 +163,13 @@ impl Sender {
         }
     }
 
+    fn add_round_trip(&mut self, rtt_ns: u64) {
+        self.times.add(rtt_ns);
+        if let Some(rack) = &mut self.rack {
+            rack.add(rtt_ns);
+        }
+    }
+
     /// Transfers all packets below `end`.
     pub(super) fn extend(&mut self, end: u32) {
         self.packets = self.packets.max(end);
@@ -173,7 +177,7 @@ impl Sender {
 
     /// Adds the round-trip time of the handshake, which ended at `now_ns`.
     pub(super) fn connected(&mut self, rtt_ns: u64, now_ns: u64) {
-        self.times.add(rtt_ns);
+        self.add_round_trip(rtt_ns);
         if let Some(model) = self.control.model() {
             model.connected(now_ns, rtt_ns);
         }
@@ -237,15 +241,15 @@ impl Sender {
         }
         if segment != Segment::New {
             self.retransmissions += 1;
-            if self.finds == LossRecovery::Rack {
-                self.resent.push_back((number, self.next));
-            }
         }
         if let Recovery::Fast { out, is_rescued, .. } = &mut self.recovery {
             *out += 1;
             *is_rescued |= rescues;
         }
-        if self.timeout_ns == u64::MAX {
+        // A retransmission that RACK finds may leave after a good part of the timeout (RFC 6675,
+        // section 6).
+        let restarts = self.rack.is_some() && number == self.una && segment != Segment::New;
+        if restarts || self.timeout_ns == u64::MAX {
             self.timeout_ns = now_ns + self.times.timeout_ns();
         }
         if segment == Segment::New {
@@ -255,8 +259,8 @@ impl Sender {
         Some(number)
     }
 
-    /// Returns the next packet to send, and why, whatever the window permits: `NextSeg` of RFC 6675,
-    /// section 4, after packets whose retransmission was lost.
+    /// Returns the next packet to send, and why, whatever the window permits: `NextSeg` of RFC
+    /// 6675, section 4, after packets whose retransmission was lost.
     fn next_segment(&self) -> Option<(u32, Segment)> {
         if let Some(number) = self.lost_again.front() {
             return Some((*number, Segment::LostAgain));
@@ -269,7 +273,7 @@ impl Sender {
             return Some((self.next, Segment::New));
         }
         let Recovery::Fast { is_rescued, .. } = self.recovery else { return None };
-        if self.finds == LossRecovery::Rack {
+        if self.rack.is_some() {
             return None;
         }
         // Rules 3 and 4: a gap that is not lost yet, then once the last packet.
@@ -299,20 +303,23 @@ impl Sender {
         Some(number)
     }
 
-    /// Tells a model that a packet is sent.
+    /// Tells RACK and a model that a packet is sent.
     fn tell_sent(&mut self, number: u32, now_ns: u64) {
+        if let Some(rack) = &mut self.rack {
+            rack.sent(number, now_ns);
+        }
         let in_flight = self.in_flight();
         if let Some(model) = self.control.model() {
             model.sent(number, in_flight, now_ns);
         }
     }
 
-    /// Schedules a probe after new data or an acknowledgement (RFC 8985, section 7.2), also if
-    /// packets were acknowledged selectively: there is no timer of RACK that would find losses. It
-    /// is sent instead of an earlier timeout.
+    /// Schedules a probe after new data or an acknowledgement (RFC 8985, section 7.2), unless
+    /// packets were acknowledged selectively: then RACK finds losses. It is sent instead of an
+    /// earlier timeout.
     fn schedule_probe(&mut self, now_ns: u64) {
         self.probe_ns = u64::MAX;
-        let waits = self.una < self.next && self.finds == LossRecovery::Rack;
+        let waits = self.una < self.next && self.sacked.count() == 0 && self.rack.is_some();
         let Some(rtt_ns) = self.times.smoothed_ns() else { return };
         if waits && self.recovery == Recovery::None && self.probe.is_none() {
             let is_alone = self.next - self.una == 1;
@@ -335,13 +342,21 @@ impl Sender {
 
     /// Returns when the sender must be called if no acknowledgement comes; `u64::MAX`: never.
     pub(super) fn timer_ns(&self) -> u64 {
-        let timer_ns = self.timeout_ns.min(self.probe_ns);
+        let rack_ns = self.rack.as_ref().map_or(u64::MAX, Rack::timer_ns);
+        let timer_ns = self.timeout_ns.min(self.probe_ns).min(rack_ns);
         if self.waits_for_pace { timer_ns.min(self.paced_ns) } else { timer_ns }
     }
 
     /// Acts at the time that [`timer_ns`](Self::timer_ns) returned.
     pub(super) fn timer(&mut self, now_ns: u64) {
         if self.una == self.next {
+            return;
+        }
+        if self.rack.as_ref().is_some_and(|rack| now_ns >= rack.timer_ns()) {
+            self.find_losses(now_ns);
+            if self.lost_edge > self.una && self.recovery == Recovery::None {
+                self.enter_recovery(0);
+            }
             return;
         }
         self.probes = now_ns >= self.probe_ns;
@@ -357,25 +372,66 @@ impl Sender {
         if self.timed_out.replace(self.una) != Some(self.una) {
             self.slow_start_threshold = self.control.after_timeout(self.window);
         }
-        self.window = PACKET;
         let in_recovery = self.recovery != Recovery::None;
+        let window_ns = self.reordering_window_ns();
         self.recovery = Recovery::Timeout { point: self.next };
         self.hystart = None;
-        self.report_losses(self.una..self.next, now_ns);
+        if self.rack.is_some() {
+            self.lose_timed_out(window_ns, now_ns);
+        } else {
+            self.report_losses(self.una..self.next, now_ns);
+            self.lost_edge = self.next;
+            self.retransmitted = self.una;
+        }
+        // One packet, whatever is still in flight.
+        self.window = (u64::from(self.in_flight()) + 1) * PACKET;
         if let Some(model) = self.control.model() {
             model.timed_out(in_recovery);
         }
-        self.lost_edge = self.next;
-        self.retransmitted = self.una;
-        self.resent.clear();
-        self.lost_again.clear();
+    }
+
+    /// Returns the reordering window of RACK, ns (RFC 8985, section 6.2, step 4).
+    fn reordering_window_ns(&self) -> u64 {
+        let is_sure = self.recovery != Recovery::None || self.sacked.count() >= DUPLICATE_THRESHOLD;
+        let smoothed_ns = self.times.smoothed_ns().unwrap_or(0);
+        self.rack.as_ref().map_or(0, |rack| rack.window_ns(is_sure, smoothed_ns))
+    }
+
+    /// Takes packets for lost at a timeout, as RACK says; the first of all is sent first.
+    fn lose_timed_out(&mut self, window_ns: u64, now_ns: u64) {
+        let una = self.una;
+        let next = |sender: &mut Self| {
+            sender.rack.as_mut()?.next_timed_out(&sender.sacked, window_ns, now_ns)
+        };
+        while let Some(number) = next(self) {
+            self.lose(number, now_ns);
+            if number == una && self.lost_again.back() == Some(&una) {
+                self.lost_again.rotate_right(1);
+            }
+        }
+    }
+
+    /// Notes that a packet, or its retransmission, was lost.
+    fn lose(&mut self, number: u32, now_ns: u64) {
+        if number < self.lost_edge {
+            self.lost_again.push_back(number);
+        } else {
+            self.lost_edge = number + 1;
+        }
+        if let Some(model) = self.control.model() {
+            model.lost(number, now_ns);
+        }
     }
 
     /// Takes an acknowledgement; returns the round-trip time that it measures, ns.
     pub(super) fn acknowledged(&mut self, ack: &Ack, now_ns: u64) -> Option<u64> {
         let was_limited = u64::from(self.in_flight()) + 1 >= self.window / PACKET;
-        self.report_deliveries(ack, now_ns);
         let advanced = ack.cumulative.saturating_sub(self.una);
+        let rtt_ns = (advanced > 0).then(|| now_ns.saturating_sub(ack.echo_ns));
+        if let Some(rtt_ns) = rtt_ns {
+            self.add_round_trip(rtt_ns);
+        }
+        self.report_deliveries(ack, now_ns);
         let mut delivered = u64::from(advanced);
         if advanced > 0 {
             self.una = ack.cumulative;
@@ -384,9 +440,8 @@ impl Sender {
         for block in ack.blocks {
             delivered += u64::from(self.sacked.insert(block.0.max(self.una), block.1));
         }
-        let rtt_ns = (advanced > 0).then(|| now_ns.saturating_sub(ack.echo_ns));
-        if let Some(rtt_ns) = rtt_ns {
-            self.times.add(rtt_ns);
+        if let Some(rack) = &mut self.rack {
+            rack.acknowledged(self.una);
         }
         self.find_losses(now_ns);
         let marked = ack.marks.wrapping_sub(self.marks.total);
@@ -405,7 +460,9 @@ impl Sender {
                     self.window = self.slow_start_threshold;
                     self.hystart = None;
                 } else if advanced > 0 && was_limited && !ended {
-                    self.grow(u64::from(advanced), now_ns, rtt_ns);
+                    // What was acknowledged selectively does not count again (RFC 3465, section
+                    // 2.3).
+                    self.grow(delivered.min(advanced.into()), now_ns, rtt_ns);
                 }
                 self.react_to_marks(marked);
             }
@@ -424,36 +481,53 @@ impl Sender {
 
     /// Moves the lost edge, and finds retransmissions that were lost.
     fn find_losses(&mut self, now_ns: u64) {
-        let probed = self.probe.filter(|of| self.sacked.containing(of.end - 1).is_some());
-        let third = self.sacked.below_top(DUPLICATE_THRESHOLD - 1);
-        let Some(third) = probed.map(|probe| probe.end - 1).max(third) else {
-            self.lost_edge = self.lost_edge.max(self.una);
-            self.retransmitted = self.retransmitted.max(self.una);
-            self.drop_resent(self.una, now_ns);
-            return;
-        };
-        self.report_losses(self.lost_edge.max(self.una)..third, now_ns);
-        self.lost_edge = self.lost_edge.max(third);
+        if self.rack.is_some() {
+            let window_ns = self.reordering_window_ns();
+            let next = |sender: &mut Self| {
+                sender.rack.as_mut()?.next_lost(&sender.sacked, window_ns, now_ns)
+            };
+            while let Some(number) = next(self) {
+                self.lose(number, now_ns);
+            }
+            if self.rack.as_ref().is_some_and(|rack| rack.timer_ns() != u64::MAX) {
+                self.probe_ns = u64::MAX;
+            }
+        } else if let Some(third) = self.sacked.below_top(DUPLICATE_THRESHOLD - 1) {
+            self.report_losses(self.lost_edge.max(self.una)..third, now_ns);
+            self.lost_edge = self.lost_edge.max(third);
+        }
+        self.lost_edge = self.lost_edge.max(self.una);
         self.retransmitted = self.retransmitted.max(self.una);
-        self.drop_resent(third, now_ns);
+        let (una, sacked) = (self.una, &self.sacked);
+        self.lost_again.retain(|number| *number >= una && sacked.containing(*number).is_none());
     }
 
-    /// Tells a model which packets an acknowledgement newly covers.
+    /// Tells RACK and a model which packets an acknowledgement newly covers.
     fn report_deliveries(&mut self, ack: &Ack, now_ns: u64) {
-        let Some(model) = self.control.model() else { return };
-        for number in self.una..ack.cumulative {
-            model.delivered(number, now_ns);
+        if self.rack.is_none() && self.control.model().is_none() {
+            return;
         }
+        let una = self.una;
+        self.report_range(una..ack.cumulative, Some(ack.echo_ns), now_ns);
         for (from, to) in ack.blocks {
-            let mut number = from.max(self.una).max(ack.cumulative);
-            while number < to {
-                if let Some((_, end)) = self.sacked.containing(number) {
-                    number = end;
-                } else {
-                    model.delivered(number, now_ns);
-                    number += 1;
-                }
+            self.report_range(from.max(una).max(ack.cumulative)..to, None, now_ns);
+        }
+    }
+
+    fn report_range(&mut self, packets: Range<u32>, echo_ns: Option<u64>, now_ns: u64) {
+        let mut number = packets.start;
+        while number < packets.end {
+            if let Some((_, end)) = self.sacked.containing(number) {
+                number = end;
+                continue;
             }
+            if let Some(rack) = &mut self.rack {
+                rack.delivered(number, echo_ns, now_ns);
+            }
+            if let Some(model) = self.control.model() {
+                model.delivered(number, now_ns);
+            }
+            number += 1;
         }
     }
 
@@ -469,36 +543,14 @@ impl Sender {
 
     /// Takes the window of a model after an acknowledgement.
     fn follow_model(&mut self, marked: u32, now_ns: u64) {
+        if self.recovery == Recovery::None && self.lost_edge > self.una {
+            self.enter_recovery(0);
+        }
         let in_flight = self.in_flight();
         let Some(model) = self.control.model() else { return };
-        if self.recovery == Recovery::None && self.lost_edge > self.una {
-            self.recovery = Recovery::fast(self.next, 0);
-            (self.probe_ns, self.probe) = (u64::MAX, None);
-            model.recovery_began();
-        }
         model.marked(marked, now_ns);
         model.acknowledged(in_flight, now_ns);
         self.window = model.window();
-    }
-
-    /// Forgets retransmissions that were sent before `arrived`; those not acknowledged are lost
-    /// again.
-    fn drop_resent(&mut self, arrived: u32, now_ns: u64) {
-        while let Some((number, after)) = self.resent.front().copied() {
-            let is_known = number < self.una || self.sacked.containing(number).is_some();
-            if !is_known {
-                if after > arrived {
-                    break;
-                }
-                self.lost_again.push_back(number);
-                if let Some(model) = self.control.model() {
-                    model.lost(number, now_ns);
-                }
-            }
-            self.resent.pop_front();
-        }
-        let (una, sacked) = (self.una, &self.sacked);
-        self.lost_again.retain(|number| *number >= una && sacked.containing(*number).is_none());
     }
 
     /// Ends the probe that was acknowledged. Returns whether it has repaired a loss: the
@@ -514,11 +566,16 @@ impl Sender {
     }
 
     fn enter_recovery(&mut self, delivered: u64) {
+        (self.probe_ns, self.probe) = (u64::MAX, None);
+        if let Some(model) = self.control.model() {
+            self.recovery = Recovery::fast(self.next, 0);
+            model.recovery_began();
+            return;
+        }
         let flight = u64::from(self.next - self.una);
         self.slow_start_threshold = self.control.after_loss(self.window);
         self.hystart = None;
         self.recovery = Recovery::fast(self.next, flight);
-        (self.probe_ns, self.probe) = (u64::MAX, None);
         self.reduce(delivered);
         // The first retransmission is sent in any case.
         self.window = self.window.max((u64::from(self.in_flight()) + 1) * PACKET);

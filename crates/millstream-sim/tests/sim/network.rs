@@ -505,6 +505,6 @@ fn classes_of_a_network_share_by_weight_and_have_flows() {
         let ping = &journal.source("ping").rtt;
         (goodput("many"), goodput("one"), ping.p99_ns / MS)
     };
-    assert_eq!(results("flows = {}\n"), (481, 484, 29));
-    assert_eq!(results(""), (481, 484, 486));
+    assert_eq!(results("flows = {}\n"), (481, 485, 29));
+    assert_eq!(results(""), (492, 485, 485));
 }

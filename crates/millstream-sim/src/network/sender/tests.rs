@@ -107,6 +107,54 @@ fn a_lost_retransmission_is_found_without_a_timeout() {
     assert!(sender.una > 20);
 }
 
+/// RFC 8985, section 6.2: one later packet has arrived. The loss is found a quarter of the round
+/// trip later, before a probe.
+#[test]
+fn a_loss_before_the_last_packet_is_found_by_the_timer_of_rack() {
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), 10, 1), Receiver::new(1));
+    sender.connected(40 * MS, 0);
+    let packets = send(&mut sender, 0);
+    let sent = deliver((&mut sender, &mut receiver), &packets, &[8], (0, 40 * MS));
+    assert_eq!((sent, sender.timer_ns()), (vec![], 50 * MS));
+    sender.timer(50 * MS);
+    assert_eq!(send(&mut sender, 50 * MS), [8]);
+    assert!(matches!(sender.recovery, Recovery::Fast { point: 10, .. }));
+    deliver((&mut sender, &mut receiver), &[8], &[], (50 * MS, 90 * MS));
+    assert!(sender.is_complete());
+    assert_eq!((sender.timeouts, sender.retransmissions), (0, 1));
+}
+
+/// RFC 8985, section 6.2, step 4: in a recovery, one later packet shows a loss at once, here that
+/// of a retransmission. The timeout begins again when it is sent.
+#[test]
+fn in_a_recovery_one_later_packet_shows_a_loss() {
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), 17, 1), Receiver::new(1));
+    let first = send(&mut sender, 0);
+    let second = deliver((&mut sender, &mut receiver), &first, &[2], (0, 100 * MS));
+    assert_eq!(second, [10, 11, 12, 13, 14, 15, 2, 16]);
+    let third = deliver((&mut sender, &mut receiver), &second, &[2], (100 * MS, 200 * MS));
+    assert_eq!(third, [2]);
+    assert_eq!((sender.timeouts, sender.retransmissions), (0, 2));
+    assert_eq!(sender.timer_ns(), 200 * MS + sender.times.timeout_ns());
+}
+
+/// A timeout sends the first packet, and leaves a later one in flight that was sent just now.
+#[test]
+fn a_timeout_of_rack_keeps_recent_packets_in_flight() {
+    let (mut sender, mut receiver) = (Sender::new(&tcp(), 5, 1), Receiver::new(1));
+    sender.connected(100 * MS, 0);
+    let packets = send(&mut sender, 0);
+    deliver((&mut sender, &mut receiver), &packets[..1], &[], (0, 100 * MS));
+    sender.extend(6);
+    assert_eq!(send(&mut sender, 250 * MS), [5]);
+    sender.probe_ns = u64::MAX;
+    assert_eq!(sender.timer_ns(), 350 * MS);
+    sender.timer(350 * MS);
+    assert_eq!((sender.timeouts, sender.in_flight()), (1, 1));
+    assert_eq!(send(&mut sender, 350 * MS), [1]);
+    assert_eq!(sender.window_packets(), 2);
+}
+
 fn rfc6675() -> Tcp {
     Tcp { recovery: LossRecovery::Rfc6675, ..tcp() }
 }
@@ -130,8 +178,8 @@ fn with_rfc6675_a_lost_retransmission_waits_for_the_timeout() {
     assert_eq!((sender.window_packets(), sender.timeouts), (1, 1));
 }
 
-/// RFC 6675, section 4, `NextSeg` without new data: after lost packets, rule 4 sends the last packet
-/// once, and rule 3 a gap that is not lost yet.
+/// RFC 6675, section 4, `NextSeg` without new data: after lost packets, rule 4 sends the last
+/// packet once, and rule 3 a gap that is not lost yet.
 #[test]
 fn with_rfc6675_the_end_of_the_data_is_sent_again() {
     let (mut sender, mut receiver) = (Sender::new(&rfc6675(), 10, 1), Receiver::new(1));
@@ -153,6 +201,20 @@ fn with_rfc6675_lost_last_packets_wait_for_the_timeout() {
     sender.timer(250 * MS);
     assert_eq!(send(&mut sender, 250 * MS), [7]);
     assert_eq!(sender.timer_ns(), 650 * MS);
+}
+
+/// RFC 3465, section 2.3: the acknowledgement of a retransmission after a timeout covers packets
+/// that arrived long ago, and the window grows by one packet.
+#[test]
+fn packets_that_arrived_before_a_timeout_do_not_open_the_window() {
+    let options = Tcp { initial_window: 20, ..rfc6675() };
+    let (mut sender, mut receiver) = (Sender::new(&options, u32::MAX, 1), Receiver::new(1));
+    let first = send(&mut sender, 0);
+    deliver((&mut sender, &mut receiver), &first, &[0], (0, 100 * MS));
+    sender.timer(1_000 * MS);
+    assert_eq!((send(&mut sender, 1_000 * MS), sender.sacked.count()), (vec![0], 19));
+    let sent = deliver((&mut sender, &mut receiver), &[0], &[], (1_000 * MS, 1_100 * MS));
+    assert_eq!((sender.una, sender.window_packets(), sent.len()), (20, 2, 2));
 }
 
 /// RFC 5681, section 3.1: the threshold is held if the packet has timed out before, and no other.
