@@ -3,7 +3,7 @@
 #
 # client (c0) – (m0) middle (m1) – (s0) server; each way has RATE in the middle and half of RTT
 # behind the hosts.
-export LD_LIBRARY_PATH=/test:/lib
+export LD_LIBRARY_PATH=/test:/lib PATH="$PATH:/test"
 # shellcheck source=/dev/null
 . ./settings
 insmod ./sch_netem.ko

@@ -32,9 +32,14 @@ printf 'RATE=%smbit\nDELAY=10ms\nSECONDS_EACH=%s\n' "$rate" "$seconds" >"$files/
     printf '[[path]]\nname = "voice"\nmatch = { dscp = "ef" }\nflows = {}\n'
     printf '[[path]]\nname = "best-effort"\nflows = {}\nweight = 3\n'
 } >"$files/router.toml"
-inputs=("$files"/sch_netem.ko "$files"/settings "$files"/router.toml "$MILLSTREAM")
+iperf3=$(command -v iperf3) || {
+    echo "error: iperf3 is not installed; scripts/test-tools.sh installs it" >&2
+    exit 1
+}
+inputs=("$files"/sch_netem.ko "$files"/settings "$files"/router.toml "$MILLSTREAM" "$iperf3")
 while read -r library; do
     inputs+=("$library")
-done < <(ldd "$MILLSTREAM" | awk '$3 ~ /^\// && !/libc.so|libm.so|ld-linux/ { print $3 }')
+done < <(ldd "$MILLSTREAM" "$iperf3" |
+    awk '$3 ~ /^\// && !/libc.so|libm.so/ { print $3 }' | sort -u)
 scripts/kernel-boot.sh scripts/bufferbloat-vm.sh "${inputs[@]}"
 python3 scripts/bufferbloat.py "$dir/result" "$files" "$rate"
