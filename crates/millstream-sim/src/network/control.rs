@@ -27,9 +27,8 @@ impl Control {
             CongestionControl::Bbr => Self::Bbr(Box::new(Bbr::new(initial_window, seed))),
             CongestionControl::Reno => Self::Reno,
             CongestionControl::Cubic => Self::Cubic(Cubic::default()),
-            CongestionControl::Dctcp | CongestionControl::Prague => {
-                Self::Scalable(Scalable::default())
-            }
+            CongestionControl::Dctcp => Self::Scalable(Scalable::new(None)),
+            CongestionControl::Prague => Self::Scalable(Scalable::new(Some(OWN_ROUNDS))),
         }
     }
 
@@ -42,7 +41,13 @@ impl Control {
     pub(super) fn grown(&mut self, window: u64, acked: u64, now_ns: u64, rtt_ns: u64) -> u64 {
         match self {
             // A packet for each window of acknowledged packets (RFC 5681, section 3.1; RFC 3465).
-            Self::Reno | Self::Scalable(_) => window + acked * PACKET * PACKET / window.max(1),
+            Self::Reno => window + acked * PACKET * PACKET / window.max(1),
+            Self::Scalable(of) => {
+                let growth = acked * PACKET * PACKET / window.max(1);
+                // (RTT / virtual RTT)² of a packet in a round trip.
+                let (rtt_us, virtual_us) = (rtt_ns / 1_000, of.virtual_rtt_ns(rtt_ns) / 1_000);
+                window + growth * rtt_us * rtt_us / (virtual_us * virtual_us).max(1)
+            }
             Self::Cubic(cubic) => cubic.grown(window, acked, now_ns, rtt_ns),
             Self::Bbr(bbr) => bbr.window(),
         }
@@ -76,29 +81,50 @@ impl Control {
         }
     }
 
+    /// Returns the least time between two reactions to marks, ns, beside a round trip of `rtt_ns`.
+    pub(super) fn least_round_ns(&self, rtt_ns: u64) -> u64 {
+        if let Self::Scalable(of) = self { of.virtual_rtt_ns(rtt_ns) } else { rtt_ns }
+    }
+
     /// Notes packets that were acknowledged in a round trip, and how many of them were marked.
-    pub(super) fn round_ended(&mut self, acked: u64, marked: u64) {
+    pub(super) fn round_ended(&mut self, acked: u64, marked: u64, in_slow_start: bool) {
         if let Self::Scalable(of) = self {
+            if !in_slow_start {
+                of.own_rounds = of.own_rounds.map(|rounds| rounds.saturating_sub(1));
+            }
             let share = marked * ALPHA_ONE / acked.max(1);
             of.alpha = of.alpha - of.alpha / GAIN_DIVISOR + share.min(ALPHA_ONE) / GAIN_DIVISOR;
         }
     }
 }
 
-/// The estimated share of marked packets of DCTCP, α (RFC 8257, section 3.3), in 2^-20.
+/// The state of DCTCP and Prague.
 #[derive(Clone, Debug)]
 pub(super) struct Scalable {
+    /// The estimated share of marked packets, α (RFC 8257, section 3.3), in 2^-20.
     alpha: u64,
+    /// The round trips until it reacts as with a virtual one; `None`: never (DCTCP).
+    own_rounds: Option<u32>,
 }
 
 const ALPHA_ONE: u64 = 1 << 20;
 /// 1/g (RFC 8257, section 4.2).
 const GAIN_DIVISOR: u64 = 16;
+/// Prague's shortest virtual round trip, ns, and the round trips after slow start without it
+/// (draft-briscoe-iccrg-prague-congestion-control; `prague_rtt_target` and `prague_rtt_transition`
+/// of Linux).
+const VIRTUAL_RTT_NS: u64 = 25_000_000;
+const OWN_ROUNDS: u32 = 500;
 
-impl Default for Scalable {
-    /// All packets, so that the first reaction is as to a loss.
-    fn default() -> Self {
-        Self { alpha: ALPHA_ONE }
+impl Scalable {
+    /// Takes all packets for marked, so that the first reaction is as to a loss.
+    fn new(own_rounds: Option<u32>) -> Self {
+        Self { alpha: ALPHA_ONE, own_rounds }
+    }
+
+    /// Returns the round-trip time that it reacts as, ns.
+    fn virtual_rtt_ns(&self, rtt_ns: u64) -> u64 {
+        if self.own_rounds == Some(0) { rtt_ns.max(VIRTUAL_RTT_NS) } else { rtt_ns }
     }
 }
 
@@ -265,11 +291,34 @@ mod tests {
         let mut control = Control::new(CongestionControl::Dctcp, 10, 1);
         assert_eq!(control.after_marks(100 * PACKET), 50 * PACKET);
         for _ in 0..400 {
-            control.round_ended(100, 25);
+            control.round_ended(100, 25, false);
         }
         let window = control.after_marks(100 * PACKET);
         assert!(window.abs_diff(87 * PACKET + PACKET / 2) < PACKET / 50, "{window}");
         assert_eq!(control.after_loss(100 * PACKET), 50 * PACKET);
+    }
+
+    /// 500 round trips after slow start, Prague with a round trip of 5 ms grows as with 25 ms: by
+    /// 1/25 of a packet in 5 ms, since there are 5 of its round trips in one of 25 ms, and its rate
+    /// is that of a window 5 times as large.
+    #[test]
+    fn prague_grows_as_with_a_round_trip_of_25_ms() {
+        let mut prague = Control::new(CongestionControl::Prague, 10, 1);
+        let growth = |control: &mut Control, rtt_ns| {
+            (
+                control.grown(10 * PACKET, 10, 0, rtt_ns) - 10 * PACKET,
+                control.least_round_ns(rtt_ns),
+            )
+        };
+        prague.round_ended(10, 0, true);
+        (0..499).for_each(|_| prague.round_ended(10, 0, false));
+        assert_eq!(growth(&mut prague, 5 * MS), (PACKET, 5 * MS));
+        prague.round_ended(10, 0, false);
+        assert_eq!(growth(&mut prague, 5 * MS), (PACKET / 25, 25 * MS));
+        assert_eq!(growth(&mut prague, 40 * MS), (PACKET, 40 * MS));
+        let mut dctcp = Control::new(CongestionControl::Dctcp, 10, 1);
+        (0..600).for_each(|_| dctcp.round_ended(10, 0, false));
+        assert_eq!(growth(&mut dctcp, 5 * MS), (PACKET, 5 * MS));
     }
 
     #[test]

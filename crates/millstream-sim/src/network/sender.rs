@@ -120,10 +120,13 @@ struct Probe {
 #[derive(Clone, Copy, Debug, Default)]
 struct Marks {
     total: u32,
-    /// No other reduction for marks until this is acknowledged.
+    /// No other reduction for marks until this is acknowledged, and the least round has passed
+    /// since.
     reduced_until: u32,
-    /// The end of the round trip in which these are counted.
+    reduced_ns: u64,
+    /// The end of the round trip in which these are counted, and its beginning, ns.
     round_end: u32,
+    round_ns: u64,
     round_acked: u64,
     round_marked: u64,
 }
@@ -464,10 +467,10 @@ impl Sender {
                     // 2.3).
                     self.grow(delivered.min(advanced.into()), now_ns, rtt_ns);
                 }
-                self.react_to_marks(marked);
+                self.react_to_marks(marked, now_ns);
             }
         }
-        self.count_marks(delivered, marked);
+        self.count_marks(delivered, marked, now_ns);
         if self.una == self.next {
             self.timeout_ns = u64::MAX;
         } else if advanced > 0 {
@@ -637,22 +640,34 @@ impl Sender {
         }
     }
 
-    fn react_to_marks(&mut self, marked: u32) {
-        if marked > 0 && self.una >= self.marks.reduced_until {
+    /// Returns whether the least round of the control has passed since `from_ns`.
+    fn has_passed_round(&self, from_ns: u64, now_ns: u64) -> bool {
+        let rtt_ns = self.times.smoothed_ns().unwrap_or(0);
+        let least_ns = self.control.least_round_ns(rtt_ns);
+        // A real round trip ends by an acknowledgement alone.
+        least_ns <= rtt_ns || now_ns >= from_ns.saturating_add(least_ns)
+    }
+
+    fn react_to_marks(&mut self, marked: u32, now_ns: u64) {
+        let is_due = self.una >= self.marks.reduced_until
+            && self.has_passed_round(self.marks.reduced_ns, now_ns);
+        if marked > 0 && is_due {
             self.slow_start_threshold = self.control.after_marks(self.window);
             self.window = self.slow_start_threshold;
             self.hystart = None;
-            self.marks.reduced_until = self.next;
+            (self.marks.reduced_until, self.marks.reduced_ns) = (self.next, now_ns);
         }
     }
 
-    fn count_marks(&mut self, delivered: u64, marked: u32) {
+    fn count_marks(&mut self, delivered: u64, marked: u32, now_ns: u64) {
+        let in_slow_start = self.window < self.slow_start_threshold;
+        let has_passed = self.has_passed_round(self.marks.round_ns, now_ns);
         let marks = &mut self.marks;
         marks.round_acked += delivered;
         marks.round_marked += u64::from(marked);
-        if self.una >= marks.round_end {
-            self.control.round_ended(marks.round_acked, marks.round_marked);
-            marks.round_end = self.next;
+        if self.una >= marks.round_end && has_passed {
+            self.control.round_ended(marks.round_acked, marks.round_marked, in_slow_start);
+            (marks.round_end, marks.round_ns) = (self.next, now_ns);
             (marks.round_acked, marks.round_marked) = (0, 0);
         }
     }

@@ -435,6 +435,27 @@ fn dual_queues_give_both_kinds_of_senders_a_fair_rate() {
     assert!(of("scalable").marked > 20 * of("classic").marked.max(1));
 }
 
+/// Prague with round trips of 5 and 20 ms: connections in one queue that marks get nearly the same
+/// rate, and those of DCTCP rates by their windows.
+#[test]
+fn prague_shares_a_link_whatever_the_round_trips() {
+    let ratio = |control: &str| {
+        let stream = |name: &str, keys: &str, rtt: u32| {
+            format!(
+                "[[stream]]\nname = \"{name}\"\n{keys}\nsource = {{ kind = \"tcp\", control = \
+                 \"{control}\", rtt = \"{rtt} ms\" }}\n"
+            )
+        };
+        let streams =
+            stream("near", "aqm = { kind = \"codel\", target = \"1 ms\", interval = \"5 ms\" }", 5)
+                + &stream("far", "shares = \"near\"", 20);
+        let journal =
+            run(&on_link("rate = \"40 Mbit/s\"", "fifo", &streams).replace("20 s", "60 s"));
+        journal.source("near").delivered_bytes * 100 / journal.source("far").delivered_bytes
+    };
+    assert_eq!(["prague", "dctcp"].map(ratio), [94, 287]);
+}
+
 /// A source is a host: with `hosts`, one with eight connections gets what one with one gets.
 #[test]
 fn sources_share_equally_as_hosts() {
