@@ -3,6 +3,7 @@
 use super::*;
 use crate::network::receiver::Receiver;
 use millstream_scenario::CongestionControl;
+use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
@@ -333,4 +334,52 @@ fn marks_reduce_the_window_once_per_round_trip() {
     }
     // 11 packets after the first acknowledgement, then 0.7 of them; the others are limited.
     assert_eq!(sender.window_packets(), 7);
+}
+
+/// Transfers 60 packets over a link of a packet a millisecond and a round trip of 40 ms, which
+/// loses the transmissions that `lost` names. Returns when everything is acknowledged, ns.
+fn transfer(options: &Tcp, lost: &[bool]) -> u64 {
+    let (mut sender, mut receiver) = (Sender::new(options, 60, 1), Receiver::new(2));
+    sender.connected(40 * MS, 0);
+    let (mut data, mut acks) = (VecDeque::new(), VecDeque::new());
+    let (mut now_ns, mut free_ns, mut sent) = (0, 0, 0);
+    while !sender.is_complete() {
+        for number in send(&mut sender, now_ns) {
+            free_ns = now_ns.max(free_ns) + MS;
+            if !lost.get(sent).copied().unwrap_or(false) {
+                data.push_back((free_ns + 20 * MS, number, now_ns));
+            }
+            sent += 1;
+        }
+        let arrival_ns = data.front().map_or(u64::MAX, |packet| packet.0);
+        let ack_ns = acks.front().map_or(u64::MAX, |ack: &(u64, Ack)| ack.0);
+        now_ns = arrival_ns.min(ack_ns).min(sender.timer_ns()).min(receiver.due_ns());
+        assert!(now_ns < 600_000 * MS, "{sender:?}");
+        if sender.timer_ns() <= now_ns {
+            sender.timer(now_ns);
+        } else if ack_ns <= now_ns {
+            sender.acknowledged(&acks.pop_front().unwrap().1, now_ns);
+        } else {
+            let ack = if arrival_ns <= now_ns {
+                let (_, number, sent_ns) = data.pop_front().unwrap();
+                receiver.receive(number, sent_ns, false, now_ns)
+            } else {
+                Some(receiver.acknowledge())
+            };
+            acks.extend(ack.map(|ack| (now_ns + 20 * MS, ack)));
+        }
+    }
+    assert_eq!((receiver.received(), sender.in_flight()), (60, 0));
+    now_ns
+}
+
+proptest! {
+    /// Whatever is lost, a transfer ends with nothing in flight.
+    #[test]
+    fn a_transfer_ends_whatever_is_lost(lost in prop::collection::vec(any::<bool>(), 0..150)) {
+        let bbr = Tcp { control: CongestionControl::Bbr, pacing: true, ..tcp() };
+        for options in [tcp(), rfc6675(), bbr] {
+            transfer(&options, &lost);
+        }
+    }
 }
