@@ -22,6 +22,7 @@
 //! A bound that names no source lets the other streams send without limit. Lengths include the
 //! link's overhead.
 
+mod admission;
 mod arrivals;
 mod channel;
 mod delay;
@@ -45,6 +46,7 @@ use crate::link::Link;
 use exact::BITS_NS;
 use windows::UnitJobs;
 
+pub use admission::{EdfAdmission, EdfRefusal};
 pub use arrivals::ArrivalPattern;
 pub use channel::Channel;
 pub use edf::EdfVerdict;
