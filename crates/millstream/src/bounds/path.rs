@@ -103,6 +103,24 @@ impl LatencyRate {
 }
 
 impl ServiceCurve {
+    /// Returns the curve of all packets together on this link and the `next` in series, where all of
+    /// them pass both and are at most `largest` bytes long; the next link receives whole packets.
+    ///
+    /// [`remainder`](Self::remainder) and [`in_order`](Self::in_order) of it then count the burst of
+    /// other streams once, not at every link. Let the next link be busy from u until t, and this one
+    /// from s until u. What has left by t is what arrived there by u and the service from u to t;
+    /// what had left this link by u is what arrived by s and the service from s to u. Everything
+    /// that arrived by s had left it by s, and everything that it had sent by u had left the next
+    /// link by u. So for each stream, what has left by t is at least what arrived by s. Source:
+    /// Schmitt, Zdarsky and Martinovic 2008, "pay multiplexing only once", for streams that share
+    /// all links.
+    #[must_use]
+    pub fn then(self, next: Self, largest: u64) -> Self {
+        let whole_ns = ceil_ns(u128::from(largest).checked_mul(BITS_NS), u128::from(self.rate_bps));
+        let latency_ns = self.latency_ns.saturating_add(whole_ns).saturating_add(next.latency_ns);
+        Self { rate_bps: self.rate_bps.min(next.rate_bps), latency_ns }
+    }
+
     /// Returns the guarantee of a stream with packets of at most `largest` bytes that shares this
     /// service with `others` in the order of arrival: rate r − ρ, latency θ + (σ + L)/r.
     ///
@@ -195,6 +213,21 @@ mod tests {
         let left = service.in_order(flow, 0).unwrap();
         assert_eq!((left.rate_bps, left.latency_ns), (40, 12_500_000_000));
         assert_eq!(service.in_order(bucket(10, 0), 0), None);
+    }
+
+    /// The same case by pay multiplexing only once: a delay of 50 and a backlog of 250. In the order
+    /// of arrival it is 20 + 25/10 + 25/5.
+    #[test]
+    fn the_burst_of_others_is_paid_once_on_two_servers_of_the_dnc_tests() {
+        let (server, flow) =
+            (ServiceCurve { rate_bps: 80, latency_ns: 10_000_000_000 }, bucket(5, 25));
+        let both = server.then(server, 0);
+        let left = both.remainder(flow).unwrap().guarantee(0);
+        assert_eq!(left.delay_ns(flow), Some(50_000_000_000));
+        assert_eq!(left.backlog_bytes(flow), Some(250));
+        assert_eq!(both.in_order(flow, 0).unwrap().delay_ns(flow), Some(27_500_000_000));
+        // Whole packets of 5 bytes take half a second on the first server.
+        assert_eq!(server.then(server, 5).latency_ns, 20_500_000_000);
     }
 
     /// "Pay bursts only once", Le Boudec and Thiran 2001, section 1.4.3: b/R + T_1 + T_2 in series,
