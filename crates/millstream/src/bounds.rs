@@ -355,16 +355,15 @@ impl<'a> Bounds<'a> {
     }
 
     /// Returns whether VDS keeps every window-constraint: Σ m·C/(k·T) ≤ 1 with m = y − x, k = y,
-    /// and every stream requires all of its requests (x = 0), one of y (x = y − 1), or none.
-    /// Streams with window 0/0 require none.
+    /// where streams that require several of their requests, but not all, count with C/T. Streams
+    /// with window 0/0 require none.
     ///
     /// This holds for unit jobs: all packets are equally long, and every period is a multiple of
-    /// their transmission time C. Periods begin together at the end of a transmission. The virtual
-    /// deadlines are then those of the windows, and the rule is EDF of unit jobs, which is optimal.
-    /// The sum is also necessary while all streams are backlogged. Reads lengths, periods and
-    /// windows.
+    /// their transmission time C. Periods begin together at the end of a transmission. The rule is
+    /// then EDF of unit jobs by virtual deadlines. The sum with m·C/(k·T) of every stream is
+    /// necessary while all streams are backlogged. Reads lengths, periods and windows.
     ///
-    /// Zhang, West and Qi 2004 claim it for all windows. 5/6, 5/6 and 5/15 with T = C are a
+    /// Zhang, West and Qi 2004 claim that sum for all windows. 5/6, 5/6 and 5/15 with T = C are a
     /// counterexample: the sum is 1. The third stream's virtual deadlines are first for five slots
     /// although it could wait, and the other two streams then both need the sixth. A sum of 0.57 is
     /// not safe either: 98/99 twice and 450/1000.
@@ -379,9 +378,9 @@ impl<'a> Bounds<'a> {
 
     /// Returns whether DWCS (EDF first, standard rules) keeps every window-constraint, windows
     /// being consecutive blocks of y requests. The conditions are those of [`vds`](Self::vds), and
-    /// all periods are equal; otherwise windows are violated far below a sum of 1, too. Windows are
-    /// also kept if all requests of a period fit into it. Streams with window 0/0 count as
-    /// requiring every request, since they may precede streams with the same deadline.
+    /// all periods are equal; otherwise windows are violated far below a sum of 1, too. Streams with
+    /// window 0/0 count as requiring every request, since they may precede streams with the same
+    /// deadline.
     ///
     /// Lowest x'/y' first is earliest virtual deadline first if periods are equal, so VDS's
     /// counterexample applies; West and Schwan 1999 claim the sum for all windows. Arrival times
@@ -411,6 +410,17 @@ impl<'a> Bounds<'a> {
     #[must_use]
     pub fn prove(&self, theorem: Theorem) -> Vec<Checked> {
         proof::prove(self, theorem)
+    }
+
+    /// Returns the window of `stream` over as many requests that allows the fewest losses with which
+    /// `theorem` holds; the other windows stay as they are.
+    ///
+    /// `None` if the theorem holds with none, or the stream has window 0/0 or is out of range. It
+    /// evaluates [`prove`](Self::prove) O(log y) times: with more losses, a premise of windows fails
+    /// no sooner, except that x = 0 is not *some* of its requests.
+    #[must_use]
+    pub fn tightest_window(&self, theorem: Theorem, stream: usize) -> Option<Window> {
+        proof::tightest_window(self, theorem, stream)
     }
 
     /// Returns the most packets of `stream` that wait at once, where `theorem` holds; `None` if

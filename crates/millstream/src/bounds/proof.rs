@@ -24,7 +24,7 @@ use core::fmt;
 use super::edf::{self, EdfVerdict};
 use super::windows::UnitJobs;
 use super::{ArrivalPattern, Bounds, StreamLimits};
-use crate::contract::Late;
+use crate::contract::{Late, Window};
 
 /// A theorem about deadlines or windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -32,8 +32,8 @@ pub enum Theorem {
     /// The demand criterion of non-preemptive EDF. DWCS (EDF first) orders by deadline, so it
     /// misses no deadline if EDF misses none.
     EdfDemand,
-    /// EDF of unit jobs with whole release times, for VDS and PD²: every stream requires all of its
-    /// requests, one of a window, or none.
+    /// EDF of unit jobs with whole release times, for VDS and PD²: streams that require several of
+    /// their requests, but not all, count with all of them.
     UnitJobs,
     /// EDF of unit jobs whose periods all begin together, for DWCS (EDF first, standard rules).
     UnitJobsInStep,
@@ -117,7 +117,8 @@ pub enum Condition {
     Phases,
     /// A stream that requires some of its requests has a request in every period.
     NoPauses,
-    /// Every stream requires all of its requests, one of a window, or none.
+    /// Every stream requires all of its requests, one of a window, or none; or the contracts need no
+    /// more than the link if streams that require several of a window require all.
     Windows,
     /// The contracts need no more than the link.
     Utilisation,
@@ -220,7 +221,8 @@ pub enum Failing {
         /// The stream.
         stream: usize,
     },
-    /// The stream requires several of its requests, but not all.
+    /// The stream requires several of its requests, but not all, and with all requests of such
+    /// streams the contracts need more than the link.
     Window {
         /// The stream.
         stream: usize,
@@ -258,6 +260,38 @@ pub(super) fn prove(bounds: &Bounds<'_>, theorem: Theorem) -> Vec<Checked> {
     let premises = Premises { jobs: bounds.unit_jobs(), theorem };
     let check = |&condition: &Condition| Checked { condition, failing: premises.check(condition) };
     theorem.conditions().iter().map(check).collect()
+}
+
+/// Returns the window with the fewest losses: see [`Bounds::tightest_window`].
+pub(super) fn tightest_window(
+    bounds: &Bounds<'_>,
+    theorem: Theorem,
+    stream: usize,
+) -> Option<Window> {
+    let of = bounds.streams.get(stream)?.window.of();
+    let mut streams = bounds.streams.to_vec();
+    let mut holds = |lost: u32| {
+        streams[stream].window = Window::new(lost, of).ok()?;
+        let all = Bounds { streams: &streams, ..*bounds }.prove(theorem);
+        all.iter().all(|checked| checked.failing.is_none()).then_some(streams[stream].window)
+    };
+    if of == 0 {
+        return None;
+    }
+    if let Some(none_lost) = holds(0) {
+        return Some(none_lost);
+    }
+    // The demand criterion does not read windows.
+    let mut found = holds(of).filter(|_| theorem != Theorem::EdfDemand)?;
+    let mut fails = 0;
+    while found.lost() - fails > 1 {
+        let middle = fails + (found.lost() - fails) / 2;
+        match holds(middle) {
+            Some(window) => found = window,
+            None => fails = middle,
+        }
+    }
+    Some(found)
 }
 
 /// Returns the most packets that wait: see [`Bounds::most_waiting`].
@@ -304,7 +338,10 @@ impl Premises<'_> {
             Condition::Slots => self.slots(),
             Condition::Phases => self.phases(),
             Condition::NoPauses => self.pauses(),
-            Condition::Windows => self.jobs.several().map(|stream| Failing::Window { stream }),
+            Condition::Windows => {
+                let unproven = self.jobs.unproven(self.theorem == Theorem::UnitJobsInStep);
+                unproven.map(|stream| Failing::Window { stream })
+            }
             Condition::Utilisation => self.utilisation(),
             Condition::Demand => self.demand(),
         }
@@ -412,7 +449,6 @@ impl Premises<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::Window;
     use crate::link::Link;
     use alloc::string::ToString;
     use core::num::NonZeroU64;
@@ -624,14 +660,51 @@ mod tests {
     }
 
     #[test]
-    fn windows_ask_for_all_one_or_none() {
+    fn windows_ask_for_all_one_or_none_unless_all_requests_fit() {
         let window =
             |lost, of| changed(|s| s.window = Window::new(lost, of).unwrap(), Theorem::UnitJobs);
         for (lost, of) in [(0, 0), (0, 2), (1, 2), (2, 3), (3, 3)] {
             assert_eq!(window(lost, of), [], "{lost}/{of}");
         }
-        assert_eq!(window(1, 3), [Failing::Window { stream: 1 }]);
+        assert_eq!(window(1, 3), [], "all requests of both streams fit");
+        let mut streams = [stream(1, (1, 2), &[0, 1]), stream(2, (1, 3), &[0, 2])];
+        assert_eq!(failing(&streams, Theorem::UnitJobs), [], "1/2 + 1/2");
+        streams[0] = stream(1, (2, 5), &[0, 1]);
+        // 3/5 + 2/6 with the requests that the windows ask for, 1 + 1/2 with all.
+        assert_eq!(failing(&streams, Theorem::UnitJobs), [Failing::Window { stream: 0 }]);
         assert_eq!(changed(|s| s.window = Window::new(1, 3).unwrap(), Theorem::Pfair), []);
+    }
+
+    #[test]
+    fn the_tightest_window_loses_no_more_than_it_has_to() {
+        let tightest = |streams: &[StreamLimits], theorem| -> Vec<_> {
+            let bounds = Bounds::new(Link::new(1_000_000_000, 0), streams);
+            let of = |stream| {
+                let window = bounds.tightest_window(theorem, stream)?;
+                // No window with fewer losses suffices.
+                for lost in 0..window.lost() {
+                    let mut streams = streams.to_vec();
+                    streams[stream].window = Window::new(lost, window.of()).unwrap();
+                    assert_ne!(failing(&streams, theorem), [], "{lost} of {stream}");
+                }
+                Some((window.lost(), window.of()))
+            };
+            (0..streams.len()).map(of).collect()
+        };
+        // Periods of one and of two slots: 1 − 1/2 = 1/2 of the first, all of the second.
+        let streams = [stream(1, (1, 12), &[0, 1]), stream(2, (0, 3), &[0, 2])];
+        // Beside 11 of 12 requests, which count with all, nothing is left.
+        assert_eq!(tightest(&streams, Theorem::UnitJobs), [Some((11, 12)), Some((3, 3))]);
+        let streams = [stream(1, (11, 12), &[0, 1]), stream(2, (3, 3), &[0, 2])];
+        assert_eq!(tightest(&streams, Theorem::UnitJobs), [Some((0, 12)), Some((0, 3))]);
+        // With equal periods, PD² has any windows: 1 − 1/3 = 8/12.
+        let streams = [stream(1, (1, 12), &[0, 1]), stream(1, (2, 3), &[0, 1])];
+        assert_eq!(tightest(&streams, Theorem::Pfair), [Some((4, 12)), Some((3, 3))]);
+        assert_eq!(tightest(&streams, Theorem::UnitJobs), [Some((11, 12)), Some((3, 3))]);
+        assert_eq!(tightest(&streams, Theorem::EdfDemand), [None, None]);
+        assert_eq!(tightest(&pair(), Theorem::EdfDemand), [Some((0, 2)), Some((0, 1))]);
+        let none = [stream(1, (0, 0), &[0])];
+        assert_eq!(tightest(&none, Theorem::UnitJobs), [None]);
     }
 
     #[test]

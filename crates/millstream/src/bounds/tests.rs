@@ -466,15 +466,18 @@ fn windows_and_their_premises() {
     assert_eq!(both(&ones), (kept(1_000_000), kept(1_000_000)));
     let pd2 = |streams: &[StreamLimits]| Bounds::new(GIGABIT, streams).pd2();
     assert_eq!(pd2(&classic), kept(1_000_000));
+    // Two of three requests count with all three: 1/2 + 1/6 + 1/6, or 1 + 1/6 + 1/6.
     let mixed = [stream(2, 1, 3), stream(3, 1, 2), stream(3, 1, 2)];
-    assert_eq!(pd2(&mixed), verdict(Windows::Unproven { stream: 0 }, 666_667));
+    assert_eq!(pd2(&mixed), kept(666_667));
+    let tight = [stream(1, 1, 3), stream(3, 1, 2), stream(3, 1, 2)];
+    assert_eq!(pd2(&tight), verdict(Windows::Unproven { stream: 0 }, 1_000_000));
     let more = [stream(1, 1, 2), stream(1, 3, 4), stream(1, 5, 8)];
     assert_eq!(pd2(&more), verdict(Windows::Overloaded, 1_125_000));
     let overloaded = verdict(Windows::Overloaded, 1_125_000);
     assert_eq!(both(&more), (overloaded, overloaded));
     // Three requests fit into a period of three slots, whatever the windows.
     let fit = [stream(3, 1, 3), stream(3, 1, 3), stream(3, 1, 3)];
-    assert_eq!(both(&fit), (kept(666_667), verdict(Windows::Unproven { stream: 0 }, 666_667)));
+    assert_eq!(both(&fit), (kept(666_667), kept(666_667)));
     // A stream without a window requires every request under DWCS, none under VDS.
     let free = [stream(2, 0, 0), stream(2, 0, 1)];
     assert_eq!(both(&free), (kept(1_000_000), kept(500_000)));

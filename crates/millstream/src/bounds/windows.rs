@@ -3,6 +3,17 @@
 //! Unit jobs are packets of equal length whose periods are multiples of their transmission time, a
 //! slot. A stream with window x/y asks for m = y − x of every k = y requests, so the streams need
 //! Σ m·C/(k·T) of the slots.
+//!
+//! A sum of at most 1 is sufficient if a stream with 1 < m < k, *several* of its requests, counts
+//! with all of them, C/T. *Proof*, for EDF by the virtual deadlines ts + T·k'/m' of VDS: let no
+//! packet with a virtual deadline of at most D wait just before t, and some wait from t to D. What
+//! is served in between arrived in periods that begin at t or later, as a request that its period
+//! passes over has a virtual deadline that is not earlier in the next one. A virtual deadline is not
+//! earlier than the end of its period, so a stream with several has at most ⌊(D − t)/T⌋ of these
+//! packets; one with m = k has as many, and one with m = 1 has ⌊(D − t)/(k·T)⌋. Together they fit
+//! into D − t, so none is late. A window is violated only if a request with k' = m', whose virtual
+//! deadline is the end of its period, is late. For PD², let the pseudo-deadlines be the virtual ones:
+//! those of a stream are at least T apart.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -28,7 +39,7 @@ pub enum Windows {
     /// Σ m·C/(k·T) > 1: while all streams are backlogged, some must be violated.
     Overloaded,
     /// Σ m·C/(k·T) ≤ 1, which is not sufficient because a stream requires several of its requests
-    /// but not all.
+    /// but not all. With all requests of such streams the sum exceeds 1.
     Unproven {
         /// The first such stream.
         stream: usize,
@@ -99,16 +110,7 @@ impl UnitJobs<'_> {
         if let Some(stream) = self.odd_period() {
             return Err(Premise::UnequalPeriods { stream });
         }
-        let mut verdict = self.verdict(true)?;
-        if let Windows::Unproven { .. } = verdict.windows {
-            let period_ns = self.streams.first().map_or(0, |first| u128::from(first.period_ns));
-            let cost = |stream: &StreamLimits| self.link.transmission_ns(stream.largest_bytes);
-            if self.streams.iter().map(|stream| u128::from(cost(stream))).sum::<u128>() <= period_ns
-            {
-                verdict.windows = Windows::Kept;
-            }
-        }
-        Ok(verdict)
+        self.verdict(true)
     }
 
     /// Returns whether PD² keeps every window-constraint: see [`Bounds::pd2`](super::Bounds::pd2).
@@ -135,7 +137,7 @@ impl UnitJobs<'_> {
             _ => {}
         }
         let Sum { against_one, ppm } = self.utilisation(none_asks_for_all);
-        let windows = match (against_one, self.several()) {
+        let windows = match (against_one, self.unproven(none_asks_for_all)) {
             (None, _) => Windows::TooClose,
             (Some(Ordering::Greater), _) => Windows::Overloaded,
             (Some(_), Some(stream)) => Windows::Unproven { stream },
@@ -182,15 +184,30 @@ impl UnitJobs<'_> {
         })
     }
 
+    /// Returns the first stream that asks for several of its requests, if with all of them the sum
+    /// exceeds 1.
+    pub(super) fn unproven(self, none_asks_for_all: bool) -> Option<usize> {
+        let several = self.several()?;
+        let all = self.sum(none_asks_for_all, true).against_one;
+        (all.is_none() || all == Some(Ordering::Greater)).then_some(several)
+    }
+
     /// Returns Σ m·C/(k·T) in whole slots. Streams with window 0/0 ask for every request if
     /// `none_asks_for_all`, otherwise for none.
     pub(super) fn utilisation(self, none_asks_for_all: bool) -> Sum {
+        self.sum(none_asks_for_all, false)
+    }
+
+    /// Returns [`utilisation`](Self::utilisation); streams that ask for several of their requests
+    /// count with all of them if `several_ask_for_all`.
+    fn sum(self, none_asks_for_all: bool, several_ask_for_all: bool) -> Sum {
         let slot_ns = self.slot_ns().max(1);
         sum_fractions(self.streams.iter().map(|stream| {
             let slots = u128::from((stream.period_ns / slot_ns).max(1));
             let (lost, of) = (u128::from(stream.window.lost()), u128::from(stream.window.of()));
             match of {
                 0 => (u128::from(none_asks_for_all), slots),
+                _ if several_ask_for_all && of - lost > 1 => (1, slots),
                 _ => (of - lost, of * slots),
             }
         }))

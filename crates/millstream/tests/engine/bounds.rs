@@ -460,8 +460,9 @@ proptest! {
         let slots = random.below(count) + 1;
         let mut streams: Vec<_> = (0..count).map(|_| {
             let of = u32::try_from(random.below(6)).unwrap();
-            // All, one or none of the requests; the sum is not sufficient for other windows.
-            let required = [of, of.min(1), 0][usize::try_from(random.below(3)).unwrap()];
+            // All, one, none or several of the requests.
+            let several = u32::try_from(random.below(u64::from(of) + 1)).unwrap();
+            let required = [of, of.min(1), 0, several][usize::try_from(random.below(4)).unwrap()];
             let lost = of - required;
             let window = Window::new(lost, of).unwrap();
             StreamLimits { window, period_ns: slots * 1000, ..StreamLimits::new(125, 125) }
@@ -491,6 +492,10 @@ proptest! {
         let violations = seen.iter().map(|seen| seen.violations).sum::<u64>();
         prop_assert!(verdict.windows != Windows::Kept || violations == 0, "{streams:?} {seen:?}");
         note("vds-agrees", u64::from((verdict.windows == Windows::Kept) == (violations == 0)), 1);
+        let verdict = Bounds::new(link, &streams).pd2().unwrap();
+        let (seen, _) = run("pd2", link, &streams, burst(&streams));
+        let violations = seen.iter().map(|seen| seen.violations).sum::<u64>();
+        prop_assert!(verdict.windows != Windows::Kept || violations == 0, "{streams:?} {seen:?}");
     }
 }
 
