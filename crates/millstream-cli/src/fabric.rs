@@ -1,9 +1,9 @@
 //! `millstream run` and `check` for a scenario with a fabric.
 
 use miette::miette;
-use millstream_report::{fabric_table, human};
+use millstream_report::{DelayBound, fabric_table, human};
 use millstream_scenario::{Answer, Scenario};
-use millstream_sim::fabric::{FabricError, FabricListener, Journeys, PrepareError};
+use millstream_sim::fabric::{FabricError, FabricListener, Journeys, PrepareError, delay_bounds};
 use millstream_sweep::fabric::{
     FabricExplanation, FabricPageRecorder, FabricRun, FabricStreamExplanation,
 };
@@ -42,15 +42,12 @@ pub(crate) fn run(
     interrupted: &AtomicBool,
 ) -> Result<(), Failure> {
     let results = "use --summary FILE.json or --json for the results of a fabric";
-    let guarantees = "`millstream check` tells what a fabric guarantees";
-    for (given, name, help) in [
-        (arguments.departures.is_some(), "--departures", results),
-        (arguments.pcap.is_some(), "--pcap", results),
-        (arguments.bounds, "--bounds", guarantees),
-    ] {
+    for (given, name) in
+        [(arguments.departures.is_some(), "--departures"), (arguments.pcap.is_some(), "--pcap")]
+    {
         if given {
             return Err(Failure::Input(miette!(
-                help = help,
+                help = results,
                 "{name} is for a single link; {} has a fabric",
                 arguments.file.display()
             )));
@@ -62,6 +59,9 @@ pub(crate) fn run(
     let summary_file = open(&arguments.summary)?;
     let report_file = open(&arguments.report)?;
     let mut run = FabricRun::new(scenario)?;
+    if arguments.bounds {
+        run.bounds_ns = bounds_ns(scenario, &run);
+    }
     let streams = u8::try_from(scenario.streams.len()).unwrap_or(u8::MAX);
     let end_points = run.simulation.topology().end_points();
     let selection = selection(&arguments.trace_packets, scenario, end_points)?;
@@ -104,6 +104,10 @@ pub(crate) fn run(
     if let Some(path) = &arguments.report {
         say(&format!("report: {}", path.display()));
     }
+    for (stream, bound_ns) in summary.streams.iter().zip(&run.bounds_ns) {
+        let longest_ns = stream.delay_ns.as_ref().map_or(0, |delay| delay.max);
+        run::refuse_broken((&stream.name, DelayBound { bound_ns: *bound_ns, longest_ns }))?;
+    }
     if interrupted.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted(format!(
             "interrupted at {} of simulated time; everything until then is counted",
@@ -111,6 +115,22 @@ pub(crate) fn run(
         )));
     }
     Ok(())
+}
+
+/// Returns the guaranteed longest delay of each stream, ns, and prints them; empty without bounds.
+fn bounds_ns(scenario: &Scenario, run: &FabricRun) -> Vec<u64> {
+    match delay_bounds(scenario, &run.simulation) {
+        Ok(bounds_ns) => {
+            for (stream, bound_ns) in scenario.streams.iter().zip(&bounds_ns) {
+                say(&run::before_the_run(&stream.name, &run::at_most(*bound_ns)));
+            }
+            bounds_ns
+        }
+        Err(reason) => {
+            say(&format!("before the run: no bound on delays: {reason}"));
+            Vec::new()
+        }
+    }
 }
 
 /// Runs to the end, or until interrupted.

@@ -1,8 +1,8 @@
 //! Output files of a run. They open before the run, so that a wrong path fails early, and get their
 //! names when they are complete.
 
-use millstream::{Departure, StreamId};
-use millstream_report::{DeparturesWriter, FlentRecorder, Recorder};
+use millstream::{Departure, Event, Link, StreamId};
+use millstream_report::{DelayBound, DeparturesWriter, FlentRecorder, Recorder};
 use millstream_scenario::Scenario;
 use millstream_sim::Listener;
 use millstream_sim::network::NetworkReport;
@@ -121,6 +121,10 @@ fn collide(a: &Path, b: &Path) -> bool {
 /// Records a run and writes the requested outputs.
 pub(crate) struct Outputs<'a> {
     pub(crate) recorder: Recorder,
+    /// The bounds of the streams with their longest delays so far; empty without `--bounds`.
+    pub(crate) bounds: Vec<Option<DelayBound>>,
+    /// The last link that each stream passes.
+    pub(crate) last_links: Vec<Link>,
     /// The links and sources of a network, at its end.
     pub(crate) network: Option<NetworkReport>,
     pub(crate) flent: Option<FlentRecorder>,
@@ -162,12 +166,19 @@ impl Listener for Outputs<'_> {
     #[inline]
     fn departed(&mut self, departure: &Departure, frame: Option<&FrameBytes>) -> io::Result<()> {
         self.recorder.departed(departure);
+        let at = departure.stream.index();
+        if departure.event == Event::Sent
+            && let Some(Some(bound)) = self.bounds.get_mut(at)
+        {
+            let end_ns = departure.time_ns + self.last_links[at].transmission_ns(departure.bytes);
+            bound.longest_ns = bound.longest_ns.max(end_ns - departure.arrival_ns);
+        }
         self.progress.packet(departure.time_ns);
         if let Some(departures) = &mut self.departures {
             departures.write(departure).inspect_err(|_| self.failed = Some("--departures"))?;
         }
         if let (Some(capture), Some(frame)) = (&mut self.capture, frame)
-            && departure.event == millstream::Event::Sent
+            && departure.event == Event::Sent
         {
             capture.write(departure.time_ns, frame);
         }

@@ -3,8 +3,8 @@
 use miette::miette;
 use millstream_hw::end_system::Cost;
 use millstream_report::{
-    DeparturesWriter, FlentRecorder, FlentStream, Recorder, RecorderOptions, ReportInput, Results,
-    human,
+    DelayBound, DeparturesWriter, FlentRecorder, FlentStream, Recorder, RecorderOptions,
+    ReportInput, Results, human,
 };
 use millstream_scenario::{
     Answer, Direction, Input, Scenario, Source, Stream, StreamExplanation, explain,
@@ -46,7 +46,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let is_core = scenario.hardware && scenario.end_system.is_none();
     let mut core = is_core.then(|| hardware::scheduler(&scenario)).transpose()?;
-    let bounds_ns = if arguments.bounds { bounds_ns(&scenario)? } else { Vec::new() };
+    let bounds = if arguments.bounds { bounds(&scenario)? } else { Vec::new() };
     let inputs = inputs(&arguments.file, &scenario);
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::create).transpose();
     let mut input = millstream_scenario::open(&scenario, arguments.pcap.is_some())?;
@@ -71,6 +71,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let options = RecorderOptions { series: arguments.report.is_some() };
     let mut outputs = Outputs {
         recorder: Recorder::new(names, options),
+        bounds,
+        last_links: scenario.streams.iter().map(|of| scenario.last_link(of).wire()).collect(),
         network: None,
         flent: flent_file.as_ref().map(|_| flent(&scenario)),
         departures,
@@ -114,9 +116,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let flent = outputs.flent.take();
     let network = outputs.network.take().map(|report| network_summary(&report, end.end_ns));
+    let bounds = std::mem::take(&mut outputs.bounds);
     let mut results = outputs.finish()?.finish(end.end_ns);
     results.network = network;
-    results.bounds_ns = bounds_ns;
+    results.bounds = bounds;
     let mut notes = notes(&scenario, &input, end, &interrupted);
     notes.extend(cost.as_ref().map(hardware::note));
     let summary = || summary_json(&scenario, &results, cost.as_ref());
@@ -218,38 +221,49 @@ pub(crate) fn load(file: &Path, settings: &[String]) -> Result<Scenario, Failure
     Ok(Grid::load(file, settings)?.into_first())
 }
 
-/// Returns the guaranteed longest delay of each stream, ns, and prints those that are known.
+/// Returns the guaranteed longest delay of each stream, and prints those that are known.
 ///
 /// Reads every arrival: the bounds must cover the whole run.
-fn bounds_ns(scenario: &Scenario) -> Result<Vec<Option<u64>>, Failure> {
+fn bounds(scenario: &Scenario) -> Result<Vec<Option<DelayBound>>, Failure> {
     let explanation = explain(scenario, u64::MAX)?;
     let of = |stream: &StreamExplanation| match stream.verdict.answer {
         Answer::Guaranteed => stream.bounds.worst_delay_ns,
         Answer::Infeasible | Answer::NotKnown => None,
     };
     for stream in &explanation.streams {
-        let text = match of(stream) {
-            Some(bound_ns) => format!("a delay of at most {}", human::time(bound_ns)),
-            None => format!("no bound on the delay ({})", stream.verdict.answer.name()),
-        };
-        say(&format!("before the run: `{}` has {text}", stream.name));
+        let unknown = || format!("no bound on the delay ({})", stream.verdict.answer.name());
+        say(&before_the_run(&stream.name, &of(stream).map_or_else(unknown, at_most)));
     }
-    Ok(explanation.streams.iter().map(of).collect())
+    let unmeasured = |bound_ns| DelayBound { bound_ns, longest_ns: 0 };
+    Ok(explanation.streams.iter().map(|stream| of(stream).map(unmeasured)).collect())
+}
+
+/// Returns the guarantee of a stream as a line of text.
+pub(crate) fn before_the_run(name: &str, guarantee: &str) -> String {
+    format!("before the run: `{name}` has {guarantee}")
+}
+
+/// Returns a bound as text.
+pub(crate) fn at_most(bound_ns: u64) -> String {
+    format!("a delay of at most {}", human::time(bound_ns))
 }
 
 /// Fails if a delay exceeds its bound: either the bound or the scheduler is then wrong.
 fn refuse_broken_bounds(results: &Results) -> Result<(), Failure> {
-    let streams = results.names.iter().zip(&results.streams).zip(&results.bounds_ns);
-    for ((name, stream), bound_ns) in streams {
-        let max_ns = stream.delay_max_ns();
-        if let Some(bound_ns) = bound_ns.filter(|bound_ns| max_ns > *bound_ns) {
-            return Err(Failure::Run(miette!(
-                help = "this is a defect of Millstream: please report it with the scenario",
-                "stream `{name}`: the longest delay, {max_ns} ns, exceeds its bound, {bound_ns} ns"
-            )));
-        }
+    let streams = results.names.iter().zip(&results.bounds);
+    streams.filter_map(|(name, bound)| bound.map(|of| (name, of))).try_for_each(refuse_broken)
+}
+
+/// Fails if the longest delay of the stream called `name` exceeds its bound.
+pub(crate) fn refuse_broken((name, of): (&String, DelayBound)) -> Result<(), Failure> {
+    let DelayBound { bound_ns, longest_ns } = of;
+    if longest_ns <= bound_ns {
+        return Ok(());
     }
-    Ok(())
+    Err(Failure::Run(miette!(
+        help = "this is a defect of Millstream: please report it with the scenario",
+        "stream `{name}`: the longest delay, {longest_ns} ns, exceeds its bound, {bound_ns} ns"
+    )))
 }
 
 /// Rejects `--json` beside another output to standard output.

@@ -6,8 +6,9 @@
 use serde::Serialize;
 
 use crate::human;
+use crate::recorder::DelayBound;
 use crate::summary::DelaySummary;
-use crate::table::text_table;
+use crate::table::{OF_BOUNDS, bound_cells, text_table};
 
 /// The summary of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -71,10 +72,17 @@ pub struct FabricStream {
     /// The largest difference of delay between successive packets of a connection, ns; null for
     /// sources without connections.
     pub jitter_max_ns: Option<u64>,
+    /// The guaranteed longest delay, ns; absent if no bounds were computed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_bound_ns: Option<u64>,
+    /// The longest delay over `delay_bound_ns`, rounded to six decimals; absent without a bound or
+    /// delivered packets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tightness: Option<f64>,
 }
 
 /// The column headings of the table.
-pub(crate) const HEADER: [&str; 11] = [
+const HEADER: [&str; 13] = [
     "stream",
     "connections",
     "injected",
@@ -86,10 +94,21 @@ pub(crate) const HEADER: [&str; 11] = [
     "p99.9 delay",
     "max delay",
     "max jitter",
+    "delay bound",
+    "tightness",
 ];
 
-/// Returns the cells of a stream's row.
+/// Returns the column headings of a run's table; those of bounds only if a stream has one.
+pub(crate) fn header(summary: &FabricSummary) -> &'static [&'static str] {
+    let has_bounds = summary.streams.iter().any(|stream| stream.delay_bound_ns.is_some());
+    &HEADER[..HEADER.len() - if has_bounds { 0 } else { OF_BOUNDS }]
+}
+
+/// Returns the cells of a stream's row, those of bounds included.
 pub(crate) fn row(stream: &FabricStream) -> Vec<String> {
+    let longest_ns = stream.delay_ns.as_ref().map_or(0, |delay| delay.max);
+    let bound = stream.delay_bound_ns.map(|bound_ns| DelayBound { bound_ns, longest_ns });
+    let [bound, tightness] = bound_cells(bound);
     let time = |pick: fn(&DelaySummary) -> u64| {
         stream.delay_ns.as_ref().map_or("–".into(), |delay| human::time(pick(delay)))
     };
@@ -109,6 +128,8 @@ pub(crate) fn row(stream: &FabricStream) -> Vec<String> {
         time(|delay| delay.p999),
         time(|delay| delay.max),
         stream.jitter_max_ns.map_or("–".into(), human::time),
+        bound,
+        tightness,
     ]
 }
 
@@ -116,8 +137,9 @@ pub(crate) fn row(stream: &FabricStream) -> Vec<String> {
 #[must_use]
 pub fn fabric_table(summary: &FabricSummary, width: Option<usize>) -> String {
     let of = &summary.fabric;
-    let streams = || summary.streams.iter();
-    text_table(&HEADER, streams().map(row), 1, width)
+    let (streams, header) = (|| summary.streams.iter(), header(summary));
+    let rows = streams().map(|stream| row(stream)[..header.len()].to_vec());
+    text_table(header, rows, 1, width)
         + &format!(
             "{} of {} delivered from {} to {}; throughput {:.1} % of {} end-points' links; \
              links busy {:.1} %, at most {:.1} % ({})\n",

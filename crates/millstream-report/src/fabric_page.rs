@@ -8,7 +8,7 @@ use askama::Template;
 use std::io::{self, Write};
 
 use crate::chart::{Chart, Line, colour, dashes};
-use crate::fabric::{FabricSummary, HEADER, row};
+use crate::fabric::{FabricSummary, header, row};
 use crate::figures::{Figure, Tail, in_page, tails};
 use crate::html::palettes;
 use crate::human;
@@ -163,6 +163,7 @@ pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -
     let places = Layout::of(input.nodes);
     let rows = summary.streams.iter().enumerate().map(|(at, stream)| {
         let mut cells = row(stream);
+        cells.truncate(header(summary).len());
         Row { name: shortened(&cells.remove(0)), colour: colour(at), dashes: dashes(at), cells }
     });
     let page = Page {
@@ -175,7 +176,7 @@ pub fn write_fabric_report(output: &mut impl Write, input: &FabricReportInput) -
         ),
         facts: facts(input),
         notes: input.notes.iter().map(|note| print_safe(note)).collect(),
-        heads: &HEADER,
+        heads: header(summary),
         rows: rows.collect(),
         charts: charts(input).map_err(io::Error::other)?,
         colours: palettes(),

@@ -17,7 +17,7 @@ use crate::human;
 use crate::network::{NetworkTable, tables};
 use crate::recorder::{Results, StreamResults};
 use crate::series::Series;
-use crate::table::{bound, cells, print_safe, print_safe_line, shortened};
+use crate::table::{bound_cells, cells, print_safe, print_safe_line, shortened};
 
 /// The input of a report.
 #[derive(Clone, Copy, Debug)]
@@ -73,8 +73,8 @@ struct Row {
     colour: &'static str,
     dashes: &'static str,
     cells: [String; 13],
-    /// The bound on the delay; `None` if no bounds were computed.
-    bound: Option<String>,
+    /// The bound on the delay and its tightness.
+    bounds: [String; 2],
     share: String,
 }
 
@@ -103,7 +103,7 @@ pub fn write_report(output: &mut impl Write, input: &ReportInput) -> io::Result<
         name: print_safe_line(input.scenario_name),
         facts: facts(input, &total),
         rows: rows(results, &total),
-        has_bounds: !results.bounds_ns.is_empty(),
+        has_bounds: !results.bounds.is_empty(),
         left_out: results.names.len().saturating_sub(LISTED) as u64,
         colours: palettes(),
         keys: keys(results, &total),
@@ -152,7 +152,6 @@ fn share(stream: &StreamResults, total: &StreamResults) -> f64 {
 }
 
 fn rows(results: &Results, total: &StreamResults) -> Vec<Row> {
-    let has_bounds = !results.bounds_ns.is_empty();
     let row = |(at, (name, stream)): (usize, (&String, &StreamResults))| Row {
         name: shortened(name),
         full_name: print_safe_line(name).chars().take(TOOLTIP).collect(),
@@ -160,7 +159,7 @@ fn rows(results: &Results, total: &StreamResults) -> Vec<Row> {
         dashes: dashes(series_of(results, at)),
         share: format!("{:.1}", share(stream, total)),
         cells: cells(stream, results.end_ns),
-        bound: has_bounds.then(|| bound(results, at)),
+        bounds: bound_cells(results.bound(at)),
     };
     let streams = results.names.iter().zip(&results.streams).enumerate();
     let mut rows: Vec<Row> = streams.take(LISTED).map(row).collect();
@@ -172,7 +171,7 @@ fn rows(results: &Results, total: &StreamResults) -> Vec<Row> {
             dashes: "",
             share: format!("{:.1}", share(total, total)),
             cells: cells(total, results.end_ns),
-            bound: has_bounds.then(|| "–".to_owned()),
+            bounds: bound_cells(None),
         });
     }
     rows

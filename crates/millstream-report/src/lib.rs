@@ -41,7 +41,7 @@ pub use network::{
     NetworkLinkSummary, NetworkSummary, PagesSummary, SizeClassSummary, SourceSummary,
     TimesSummary, TransfersSummary, network_tables,
 };
-pub use recorder::{Recorder, RecorderOptions, Results, StreamResults};
+pub use recorder::{DelayBound, Recorder, RecorderOptions, Results, StreamResults};
 pub use series::{Bin, Series};
 pub use summary::{
     DelaySummary, EndSystemSummary, JitterSummary, LinkSummary, StreamSummary, Summary,

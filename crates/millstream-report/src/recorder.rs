@@ -20,6 +20,7 @@ use std::ops::Range;
 use crate::delay::Delays;
 use crate::network::NetworkSummary;
 use crate::series::Series;
+use crate::summary::share;
 
 /// Options of the recorder in addition to counts and delays.
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,6 +56,24 @@ pub struct StreamResults {
     jitter_max_ns: u64,
 }
 
+/// A bound on delays from arrival to the end of transmission, and the longest measured one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DelayBound {
+    /// The guaranteed longest delay, ns.
+    pub bound_ns: u64,
+    /// The longest measured delay, ns; 0 if nothing was sent.
+    pub longest_ns: u64,
+}
+
+impl DelayBound {
+    /// Returns the longest measured delay over the bound, rounded to six decimals; `None` if
+    /// nothing was sent.
+    #[must_use]
+    pub fn tightness(&self) -> Option<f64> {
+        (self.longest_ns > 0).then(|| share(self.longest_ns, self.bound_ns))
+    }
+}
+
 /// Records the events of a run and returns the [`Results`] at the end.
 #[derive(Clone, Debug)]
 pub struct Recorder {
@@ -74,9 +93,9 @@ pub struct Results {
     pub busy_ns: u64,
     /// The end of the last transmission, ns.
     pub end_ns: u64,
-    /// The guaranteed longest delay of each stream, ns, `None` without a guarantee; empty if no
-    /// bounds were computed.
-    pub bounds_ns: Vec<Option<u64>>,
+    /// The guaranteed longest delay of each stream, `None` without a guarantee; empty if no bounds
+    /// were computed.
+    pub bounds: Vec<Option<DelayBound>>,
     /// The links and sources of a network; `None` for a single link.
     pub network: Option<NetworkSummary>,
 }
@@ -95,7 +114,7 @@ impl Recorder {
             series,
             busy_ns: 0,
             end_ns: 0,
-            bounds_ns: Vec::new(),
+            bounds: Vec::new(),
             network: None,
         };
         Self { results }

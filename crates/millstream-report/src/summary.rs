@@ -1,13 +1,13 @@
 //! The summary JSON; field names and their order define the file format.
 //!
 //! Every serialiser of [`Summary`] writes this format. Names end in their units and integers are
-//! exact. The only fraction, utilisation, is rounded to six decimals, so that its text does not
-//! depend on the platform. The delay of a stream without sent packets is null, not 0.
+//! exact. The fractions, utilisation and tightness, are rounded to six decimals, so that their text
+//! does not depend on the platform. The delay of a stream without sent packets is null, not 0.
 
 use serde::Serialize;
 
 use crate::network::NetworkSummary;
-use crate::recorder::{Results, StreamResults};
+use crate::recorder::{DelayBound, Results, StreamResults};
 
 /// The summary of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -112,6 +112,10 @@ pub struct StreamSummary {
     /// The guaranteed longest delay, ns; absent if no bounds were computed or none is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_bound_ns: Option<u64>,
+    /// The longest delay to the end of transmission over `delay_bound_ns`, rounded to six decimals;
+    /// absent without a bound or if nothing was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tightness: Option<f64>,
     /// The difference of delay between successive packets; null if fewer than two were sent.
     pub jitter_ns: Option<JitterSummary>,
 }
@@ -156,13 +160,19 @@ impl Results {
                 .enumerate()
                 .map(|(at, (name, stream))| StreamSummary {
                     dropped_aqm: self.network.as_ref().map(|_| stream.dropped_aqm),
-                    delay_bound_ns: self.bounds_ns.get(at).copied().flatten(),
+                    delay_bound_ns: self.bound(at).map(|of| of.bound_ns),
+                    tightness: self.bound(at).and_then(|of| of.tightness()),
                     ..stream.summary(name, self.end_ns)
                 })
                 .collect(),
             network: self.network.clone(),
             end_system: None,
         }
+    }
+
+    /// Returns the bound on the delay of the stream number `at`.
+    pub(crate) fn bound(&self, at: usize) -> Option<DelayBound> {
+        self.bounds.get(at).copied().flatten()
     }
 
     /// Returns the link's busy time as a share of the run; 0 if the run took no time.
@@ -203,6 +213,7 @@ impl StreamResults {
                 max: self.delays.max_ns(),
             }),
             delay_bound_ns: None,
+            tightness: None,
             jitter_ns: (self.sent > 1)
                 .then(|| JitterSummary { mean: self.jitter_mean_ns(), max: self.jitter_max_ns() }),
         }

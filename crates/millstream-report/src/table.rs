@@ -14,7 +14,7 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 
 use crate::human;
 use crate::network::network_tables;
-use crate::recorder::{Results, StreamResults};
+use crate::recorder::{DelayBound, Results, StreamResults};
 
 /// The largest number of listed streams.
 const LISTED: usize = 40;
@@ -27,7 +27,7 @@ const SHORT_NAME: usize = 20;
 const WIDTH: usize = 100;
 
 /// The column headings of the per-stream table, with a line break in headings of two lines.
-const HEADER: [&str; 13] = [
+const HEADER: [&str; 14] = [
     "stream",
     "arrived",
     "sent",
@@ -41,7 +41,11 @@ const HEADER: [&str; 13] = [
     "max\ndelay",
     "max\njitter",
     "delay\nbound",
+    "tight-\nness",
 ];
+
+/// The number of columns of [`HEADER`] that only a run with bounds has.
+pub(crate) const OF_BOUNDS: usize = 2;
 
 /// The column of a network's table with the packets that queue management dropped.
 const DROPPED_BY_AQM: usize = 5;
@@ -92,13 +96,14 @@ pub fn table(results: &Results, width: Option<usize>) -> String {
     if count > 1 {
         rows.push(row("total", &total, results.end_ns));
     }
-    let has_bounds = !results.bounds_ns.is_empty();
+    let has_bounds = !results.bounds.is_empty();
     if has_bounds {
         for (at, row) in rows.iter_mut().enumerate() {
-            row.push(bound(results, at));
+            let is_stream = at < count.min(LISTED);
+            row.extend(bound_cells(results.bound(at).filter(|_| is_stream)));
         }
     }
-    let mut header = HEADER[..HEADER.len() - usize::from(!has_bounds)].to_vec();
+    let mut header = HEADER[..HEADER.len() - if has_bounds { 0 } else { OF_BOUNDS }].to_vec();
     if results.network.is_some() {
         header.insert(DROPPED_BY_AQM, "dropped\nby AQM");
         let streams = results.streams.iter().take(LISTED).chain([&total]);
@@ -144,9 +149,13 @@ fn row(name: &str, stream: &StreamResults, end_ns: u64) -> Vec<String> {
     std::iter::once(name.to_owned()).chain(shown.map(|cell| cell.1)).collect()
 }
 
-/// Returns the bound on the delay of the stream number `at`, or `–`.
-pub(crate) fn bound(results: &Results, at: usize) -> String {
-    results.bounds_ns.get(at).copied().flatten().map_or("–".to_owned(), human::time)
+/// Returns a bound on delays and its tightness as text; `–` where there is none.
+pub(crate) fn bound_cells(of: Option<DelayBound>) -> [String; OF_BOUNDS] {
+    let tightness = of.and_then(|of| of.tightness());
+    [
+        of.map_or("–".to_owned(), |of| human::time(of.bound_ns)),
+        tightness.map_or("–".to_owned(), |share| format!("{:.1} %", share * 100.0)),
+    ]
 }
 
 /// Returns a stream's values as text: counts, rate, delay mean, median, p99, p99.9 and
@@ -382,7 +391,7 @@ stream  arrived  sent     late     full  missed   tions       rate   delay  dela
     #[test]
     fn table_fits_the_terminal_and_drops_nothing() {
         let mut results = run(vec!["camera-9-of-hall".into(), "größe".into()], 90_000);
-        results.bounds_ns = vec![Some(1_500_000), None];
+        results.bounds = vec![Some(DelayBound { bound_ns: 1_500_000, longest_ns: 600_000 }), None];
         let whole = table(&results, None);
         for width in [50, 60, 80, 100, 120] {
             let text = table(&results, Some(width));
@@ -396,6 +405,31 @@ stream  arrived  sent     late     full  missed   tions       rate   delay  dela
         }
         let blocks = table(&results, Some(80));
         assert_eq!(blocks.matches("camera-9-of-hall").count(), 2, "{blocks}");
+    }
+
+    #[test]
+    fn bounds_have_their_tightness_and_totals_none() {
+        let names = (0..LISTED + 2).map(|at| format!("s{at}")).collect();
+        let mut results = run(names, 100);
+        let bound = |longest_ns| Some(DelayBound { bound_ns: 1_500_000, longest_ns });
+        results.bounds = vec![bound(0); LISTED + 2];
+        (results.bounds[1], results.bounds[2]) = (bound(600_001), None);
+        let text = table(&results, None);
+        let ends = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+            let words: Vec<&str> = line.split_whitespace().collect();
+            words[words.len() - 4..].join(" ")
+        };
+        assert!(ends("s0 ").ends_with("1.50 ms –"), "{text}");
+        assert!(ends("s1 ").ends_with("1.50 ms 40.0 %"), "{text}");
+        assert!(ends("s2 ").ends_with("– –") && ends("total ").ends_with("– –"), "{text}");
+        let summary = serde_json::to_value(results.summary("n")).unwrap();
+        let of = |at: usize, key: &str| summary["streams"][at][key].clone();
+        assert_eq!(
+            (of(1, "delay_bound_ns"), of(1, "tightness")),
+            (1_500_000.into(), 0.400_001.into())
+        );
+        assert!(of(0, "tightness").is_null() && of(2, "delay_bound_ns").is_null());
     }
 
     #[test]

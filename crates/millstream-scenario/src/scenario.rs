@@ -220,6 +220,14 @@ impl Scenario {
         ScenarioError::new(&self.file, &self.text, vec![problem.help(help)])
     }
 
+    /// Returns the last link that the packets of `stream` pass.
+    #[must_use]
+    pub fn last_link(&self, stream: &Stream) -> &Link {
+        let mut hops = self.network.iter().flat_map(|network| &network.hops);
+        let last = hops.rfind(|hop| hop.direction == stream.direction);
+        last.map_or(&self.link, |hop| &hop.link)
+    }
+
     /// Returns the structure's name in the file; "auto" is already resolved.
     #[must_use]
     pub fn structure_name(&self) -> &'static str {

@@ -7,7 +7,7 @@ mod page;
 pub use explanation::{FabricExplanation, FabricStreamExplanation};
 pub use page::FabricPageRecorder;
 
-use millstream_report::{DelaySummary, FabricNumbers, FabricStream, FabricSummary};
+use millstream_report::{DelayBound, DelaySummary, FabricNumbers, FabricStream, FabricSummary};
 use millstream_scenario::{Scenario, Source, Stream};
 use millstream_sim::fabric::traffic::ClassCount;
 use millstream_sim::fabric::{
@@ -30,6 +30,8 @@ pub struct FabricRun {
     pub connections: Vec<ClassCount>,
     /// Statistics of each stream, from the end of the warm-up.
     pub statistics: Statistics,
+    /// The guaranteed longest delay of each stream, ns; empty if no bounds were computed.
+    pub bounds_ns: Vec<u64>,
     /// Simulated time so far, ns.
     pub reached_ns: u64,
     end_ns: u64,
@@ -49,7 +51,8 @@ impl FabricRun {
         let Prepared { simulation, connections } = prepare(scenario)?;
         let streams = u8::try_from(scenario.streams.len()).unwrap_or(u8::MAX);
         let statistics = Statistics::new(streams, simulation.sources(), warm_up_ns..end_ns);
-        Ok(Self { simulation, connections, statistics, reached_ns: 0, end_ns })
+        let bounds_ns = Vec::new();
+        Ok(Self { simulation, connections, statistics, bounds_ns, reached_ns: 0, end_ns })
     }
 
     /// Runs a thousandth of the duration; returns whether the run continues.
@@ -81,6 +84,10 @@ impl FabricRun {
         let of = |(number, stream): (usize, &Stream)| {
             let class = &statistics.classes()[number];
             let connections = &connections[number];
+            let bound = self.bounds_ns.get(number).map(|bound_ns| DelayBound {
+                bound_ns: *bound_ns,
+                longest_ns: class.latency_max_ns,
+            });
             FabricStream {
                 name: stream.name.clone(),
                 connections_asked: connections.requested,
@@ -94,6 +101,8 @@ impl FabricRun {
                 delay_ns: delay(class),
                 jitter_max_ns: matches!(stream.source, Source::Cbr { .. } | Source::Mpeg { .. })
                     .then_some(class.jitter_max_ns),
+                delay_bound_ns: bound.map(|of| of.bound_ns),
+                tightness: bound.and_then(|of| of.tightness()),
             }
         };
         let topology = simulation.topology();

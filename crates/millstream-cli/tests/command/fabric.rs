@@ -232,8 +232,16 @@ fn delays_behind_output_queues_are_bounded_without_cycles() {
     let value: Value = serde_json::from_str(&out).unwrap();
     // A packet of 1 µs on two links, and the switch between.
     assert_eq!(value["streams"][0]["worst_delay_ns"], 2_100, "{value}");
-    let (status, out, _) =
-        run(&text(r#"{ kind = "torus", sizes = [5] }"#, ", load = 0.5"), &["check"]);
+    let (status, out, err) = run(&text(pair, ""), &["run", "--bounds", "--json"]);
+    assert_eq!(status, 0, "{err}");
+    let value: Value = serde_json::from_str(&out).unwrap();
+    let stream = &value["streams"][0];
+    assert_eq!((&stream["delay_bound_ns"], &stream["tightness"]), (&2_100.into(), &1.0.into()));
+    let torus = text(r#"{ kind = "torus", sizes = [5] }"#, ", load = 0.5");
+    let (status, out, _) = run(&torus, &["check"]);
     assert_eq!(status, 0);
     assert!(out.contains("form a cycle") && out.contains("switch 0 to switch"), "{out}");
+    let (status, out, err) = run(&torus, &["run", "--bounds"]);
+    assert!(status == 0 && err.contains("no bound on delays: the paths of"), "{err}");
+    assert!(!out.contains("tightness"), "{out}");
 }

@@ -116,7 +116,11 @@ fn a_new_uplink_keeps_the_bounds_of_voice_and_control() {
     let summary: Value = serde_json::from_str(&summary).unwrap();
     for stream in &summary["streams"].as_array().unwrap()[..2] {
         let bound = stream["delay_bound_ns"].as_u64().unwrap();
-        assert!(stream["delay_ns"]["max"].as_u64().unwrap() <= bound && bound < 20_000_000);
+        let longest = stream["delay_ns"]["max"].as_u64().unwrap();
+        assert!(longest <= bound && bound < 20_000_000);
+        // The longest delay is to the start of transmission, tightness to its end.
+        let tightness = stream["tightness"].as_f64().unwrap();
+        assert!(tightness * bound as f64 > longest as f64 && tightness <= 1.0, "{stream}");
     }
     assert!(errors.contains("before the run: `voice` has a delay of at most"), "{errors}");
     let again = millstream(folder.path(), &["init", "uplink", "u.toml", "--rate", "5 Mbit/s"]);

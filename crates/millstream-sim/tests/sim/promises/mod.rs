@@ -48,8 +48,8 @@ impl Listener for Watch<'_> {
         match departure.event {
             Event::Sent => {
                 counters.largest_sent_bytes = counters.largest_sent_bytes.max(departure.bytes);
-                let link = last_hop(self.scenario, departure.stream.index())
-                    .map_or(&self.scenario.link, |hop| &hop.link);
+                let stream = &self.scenario.streams[departure.stream.index()];
+                let link = self.scenario.last_link(stream);
                 let end_ns = departure.time_ns + link.transmission_ns(departure.bytes);
                 counters.worst_delay_ns =
                     counters.worst_delay_ns.max(end_ns - departure.arrival_ns);
