@@ -174,10 +174,12 @@ fn hops(explanation: &Explanation) -> String {
     for stream in explanation.streams.iter().filter(|stream| !stream.bounds.hops.is_empty()) {
         let _ = writeln!(
             text,
-            "`{}` over all links: {} by the sum of their delays, {} by their guarantees in series",
+            "`{}` over all links: {} by the sum of their delays, {} by their guarantees in series, \
+             {} by all links together",
             stream.name,
             or_none(stream.bounds.sum_of_hops_ns, human::time),
             or_none(stream.bounds.series_ns, human::time),
+            or_none(stream.bounds.together_ns, human::time),
         );
     }
     text

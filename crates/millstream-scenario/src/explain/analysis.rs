@@ -43,6 +43,9 @@ pub struct StreamBounds {
     /// The delay by the guarantees of the links in series, which pays bursts once, ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series_ns: Option<u64>,
+    /// The delay by what the others leave on all links together, which pays their bursts once, ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub together_ns: Option<u64>,
 }
 
 /// How a discipline's bounds are derived.
@@ -435,7 +438,14 @@ impl Case<'_> {
 
     /// Returns the bounds of a stream on links in series.
     fn on_path(&self, stream: usize, path: &PathBounds) -> (StreamBounds, Verdict) {
+        let by_links = path.series_ns.into_iter().chain(path.sum_ns).min();
         let theorem = match (path.series_ns, path.sum_ns) {
+            _ if path
+                .together_ns
+                .is_some_and(|ns| by_links.is_none_or(|by_links| ns < by_links)) =>
+            {
+                "all links together (Schmitt, Zdarsky and Martinovic 2008)"
+            }
             (Some(series_ns), Some(sum_ns)) if series_ns < sum_ns => {
                 "links in series (Le Boudec and Thiran 2001, theorem 1.4.6)"
             }
@@ -443,7 +453,7 @@ impl Case<'_> {
             _ => "token buckets and rate caps (Cruz 1991; Goyal, Lam and Vin 1997)",
         };
         let mut checks = self.checks(theorem);
-        let delay_ns = path.series_ns.into_iter().chain(path.sum_ns).min();
+        let delay_ns = by_links.into_iter().chain(path.together_ns).min();
         let why = path.unbounded.as_deref().unwrap_or("its bound exceeds 64 bits");
         let unbounded = || FailedPremise { detail: why.into(), change: None };
         checks.add("bounded-at-each-link", delay_ns.is_none().then(unbounded));
@@ -472,6 +482,7 @@ impl Case<'_> {
             hops: if path.is_series { path.hops.clone() } else { Vec::new() },
             sum_of_hops_ns: path.sum_ns.filter(|_| path.is_series),
             series_ns: path.series_ns.filter(|_| path.is_series),
+            together_ns: path.together_ns.filter(|_| path.is_series),
         };
         let hops = self.scenario.network.iter().flat_map(|network| &network.hops);
         let direction = self.scenario.streams[stream].direction;

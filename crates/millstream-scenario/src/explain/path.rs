@@ -4,9 +4,11 @@
 //! arrivals at link 1 (measured) ─> bounds at link 1 ─> arrivals at link 2 ─> bounds at link 2 ─> …
 //! ```
 //!
-//! All packets of a direction pass the same links, so no bound depends on a later link. Two bounds
-//! on the whole way are computed; the shorter one counts. The *sum* adds the links' own bounds. The
-//! *series* composes the links' guarantees ([`LatencyRate::then`]), so that a burst is paid once.
+//! All packets of a direction pass the same links, so no bound depends on a later link. Three bounds
+//! on the whole way are computed; the shortest one counts. The *sum* adds the links' own bounds. The
+//! *series* composes the links' guarantees ([`LatencyRate::then`]), so that a burst is paid once. The
+//! links *together* ([`ServiceCurve::then`]) leave a stream what the others do not use, so that the
+//! bursts of others are paid once, too.
 //!
 //! What arrives at a later link conforms to the bucket of the first, enlarged by what the links
 //! between may delay: by ρ_s·θ (Le Boudec and Thiran 2001, theorem 1.4.3), or by ρ_s times the
@@ -16,13 +18,13 @@
 mod hop;
 
 use millstream::Link;
-use millstream::bounds::{Bounds, LatencyRate, Source, StreamLimits};
+use millstream::bounds::{Bounds, Guarantee, LatencyRate, ServiceCurve, Source, StreamLimits};
 use millstream::catalogue::StructureName;
 use serde::Serialize;
 use std::cmp::Ordering;
 
 use self::hop::{HopCase, Service};
-use super::offered::{BUCKETS, OfferedLoads};
+use super::offered::{BUCKETS, EVEN, MEAN, OfferedLoads};
 use crate::network::{Direction, Hop, Network};
 use crate::scenario::{Scenario, SchedulerConfig, Stream};
 
@@ -57,6 +59,8 @@ pub(super) struct PathBounds {
     pub(super) sum_ns: Option<u64>,
     /// The delay by the links' guarantees in series, ns.
     pub(super) series_ns: Option<u64>,
+    /// The delay by what the others leave on all links together, ns.
+    pub(super) together_ns: Option<u64>,
     /// The reason why there is no bound.
     pub(super) unbounded: Option<String>,
     /// A link that may start a packet later than its period after its arrival, and when, ns.
@@ -278,6 +282,7 @@ impl<'a> Route<'a> {
     pub(super) fn bounds(&self, read: &OfferedLoads) -> Vec<PathBounds> {
         let mut arrivals: Vec<_> =
             (0..self.limits.len()).map(|at| self.first_arrivals(at, read)).collect();
+        let first = arrivals.clone();
         let mut paths: Vec<_> = arrivals.iter().map(|first| Path::new(*first)).collect();
         for (number, hop) in self.hops.iter().enumerate() {
             let case = self.case(number, &arrivals);
@@ -299,7 +304,82 @@ impl<'a> Route<'a> {
             }
         }
         let is_series = self.is_series;
-        paths.into_iter().map(|path| PathBounds { is_series, ..path.finish() }).collect()
+        let finish = |(at, path): (usize, Path)| {
+            let together_ns = self.together_ns(at, &first);
+            PathBounds { is_series, together_ns, ..path.finish() }
+        };
+        paths.into_iter().enumerate().map(finish).collect()
+    }
+
+    /// Returns the delay of a stream by what the others, which send `arrivals` into the first link,
+    /// leave on all links together, ns; `None` for one link, with a rate cap or credits, or if
+    /// packets have other lengths on some link.
+    fn together_ns(&self, at: usize, arrivals: &[Arrivals]) -> Option<u64> {
+        let streams = || self.each_present().map(|stream| &self.limits[stream]);
+        let numbers = 0..self.hops.len();
+        let is_plain = numbers.len() > 1
+            && self.scenario.scheduler.structure != StructureName::Hilq
+            && !streams().any(|of| of.gated)
+            && !self.scenario.classes.iter().any(|class| class.contract.is_limited())
+            && numbers
+                .clone()
+                .all(|number| self.each_present().all(|of| self.ratio(number, of) == Some((1, 1))));
+        if !is_plain || !self.present[at] {
+            return None;
+        }
+        // If every link serves in order, the same streams go before this one at each.
+        let in_order = |hop: &Hop| match self.root(hop).discipline.guarantee {
+            Guarantee::Delay(of) if self.scenario.classes.is_empty() => Some(of.may_precede),
+            _ => None,
+        };
+        let orders: Option<Vec<_>> = self.hops.iter().map(in_order).collect();
+        let own = &self.limits[at];
+        let before = |of: &StreamLimits| {
+            orders.as_ref().is_none_or(|all| all.iter().any(|order| order(own, of)))
+        };
+        let in_turn = |of: &StreamLimits| {
+            let equal =
+                |order: &fn(&StreamLimits, &StreamLimits) -> bool| order(own, of) && order(of, own);
+            orders.as_ref().is_some_and(|all| all.iter().all(equal))
+        };
+        let wire = self.hops[0].link.wire();
+        let largest = |counts: &dyn Fn(&StreamLimits) -> bool| {
+            let lengths =
+                streams().filter(|of| counts(of)).map(|of| wire.wire_bytes(of.largest_bytes));
+            lengths.max().unwrap_or(0)
+        };
+        let (packet, lower) = (largest(&before), largest(&|of| !before(of)));
+        let present: Vec<_> = streams().copied().collect();
+        let curve = |number: usize| {
+            let link = self.hops[number].link.wire();
+            let rate_bps = Bounds::new(link, &present).effective_rate_bps();
+            let after_ns = if number + 1 < numbers.len() { self.hops[number].delay_ns } else { 0 };
+            let blocked = ServiceCurve { rate_bps, latency_ns: 0 }.guarantee(lower);
+            ServiceCurve { latency_ns: blocked.latency_ns.saturating_add(after_ns), rate_bps }
+        };
+        let all = numbers.clone().map(curve).reduce(|one, next| one.then(next, packet))?;
+        let by_bucket = |bucket: usize| {
+            // Streams that may overtake this one, and those that every link serves in turn with it.
+            let (mut higher, mut same) = (Source::default(), Source::default());
+            for stream in self.each_present().filter(|stream| *stream != at) {
+                let of = &self.limits[stream];
+                if before(of) {
+                    let sum = if in_turn(of) { &mut same } else { &mut higher };
+                    *sum = sum.plus(arrivals[stream][bucket]?);
+                }
+            }
+            let left = all.remainder(higher)?;
+            let largest = wire.wire_bytes(own.largest_bytes);
+            let known = || arrivals[at].iter().copied().flatten();
+            let rate = left.in_order(same, largest);
+            let by_rate = known().filter_map(|of| rate?.delay_ns(of)).min();
+            let fits = |of: &Source| of.plus(same).rate_bps <= left.rate_bps;
+            // In the order of arrival, a packet waits for no more than all bursts.
+            let by_burst = |of: Source| left.guarantee(same.plus(of).burst_bytes).latency_ns;
+            let in_order = known().filter(fits).map(by_burst).min().filter(|_| orders.is_some());
+            by_rate.into_iter().chain(in_order).min()
+        };
+        [EVEN, MEAN].into_iter().filter_map(by_bucket).min().filter(|ns| *ns < u64::MAX)
     }
 
     /// Returns what a stream sends into the first link.

@@ -158,9 +158,10 @@ fn outcome_of(seed: u64, text: String, assumed: Option<&'static str>) -> Outcome
         let windows = deadlines.is_some_and(|guarantee| !guarantee.every_request);
         let guaranteed = stream.verdict.answer == Answer::Guaranteed;
         let theorem = stream.verdict.theorem.as_deref().unwrap_or_default();
-        let by_delay = ["the busy", "service curves", "links in series", "the sum"]
-            .iter()
-            .any(|of| theorem.starts_with(of));
+        let by_delay =
+            ["the busy", "service curves", "links in series", "the sum", "all links together"]
+                .iter()
+                .any(|of| theorem.starts_with(of));
         let (lost, of) = scenario.streams[at].window;
         let requires = deadlines.is_some_and(|guarantee| guarantee.every_request || lost < of);
         let edf = theorem.starts_with("EDF d") || by_delay && requires;
