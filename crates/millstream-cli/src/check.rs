@@ -112,6 +112,7 @@ fn text(explanation: &Explanation) -> String {
     ];
     text += &text_table(&header, rows);
     text += &hops(explanation);
+    text += &windows(explanation);
     let _ = writeln!(text, "offered load: {:.1} % of the link", explanation.load * 100.0);
     let _ = writeln!(text, "{}", explanation.verdict);
     for answer in [Answer::Infeasible, Answer::NotKnown, Answer::Guaranteed] {
@@ -183,6 +184,27 @@ fn hops(explanation: &Explanation) -> String {
         );
     }
     text
+}
+
+/// Returns the tightest guaranteed windows of streams with others.
+fn windows(explanation: &Explanation) -> String {
+    let other = |stream: &&StreamExplanation| {
+        let tightest = stream.bounds.tightest_window.as_ref();
+        tightest.is_some_and(|of| *of != format!("{}/{}", stream.window.0, stream.window.1))
+    };
+    let of = |stream: &StreamExplanation| {
+        let tightest = stream.bounds.tightest_window.as_deref().unwrap_or_default();
+        let (lost, of) = stream.window;
+        format!("`{}` {tightest} instead of {lost}/{of}", stream.name)
+    };
+    let streams = explanation.streams.iter().filter(other);
+    let mut named: Vec<_> = streams.clone().take(MAX_NAMES_LISTED).map(of).collect();
+    let left_out = streams.count() - named.len();
+    if named.is_empty() {
+        return String::new();
+    }
+    named.extend((left_out > 0).then(|| format!("{left_out} more")));
+    format!("tightest guaranteed windows, each beside the others' own: {}\n", named.join(", "))
 }
 
 fn or_none(value: Option<u64>, show: impl Fn(u64) -> String) -> String {

@@ -35,6 +35,9 @@ pub struct StreamExplanation {
     pub offered_bps: u64,
     /// The largest packet, bytes.
     pub largest_bytes: u32,
+    /// The window x/y of its contract.
+    #[serde(skip)]
+    pub window: (u32, u32),
     /// The stream's guarantee.
     #[serde(flatten)]
     pub bounds: StreamBounds,
@@ -109,6 +112,7 @@ pub fn explain_assuming(
                 packets: offered.packets,
                 offered_bps: u64::try_from(bits / u128::from(span_ns)).unwrap_or(u64::MAX),
                 largest_bytes: offered.largest_bytes,
+                window: stream.window,
                 bounds: of_stream.bounds,
                 verdict: of_stream.verdict,
             }

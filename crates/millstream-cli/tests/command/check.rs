@@ -211,6 +211,30 @@ fn a_first_deadline_that_has_passed_and_a_cap_below_the_contract_are_infeasible(
 }
 
 #[test]
+fn the_tightest_guaranteed_windows_are_printed_with_different_periods() {
+    let text = backlogged("vds", &[("1 ms", "11/12"), ("3 ms", "2/4"), ("4 ms", "3/3")]);
+    let (status, value) = json(&text, &[]);
+    assert_eq!((status, &value["feasible"]), (0, &Value::Bool(true)), "{value}");
+    let tightest: Vec<_> =
+        value["streams"].as_array().unwrap().iter().map(|of| &of["tightest_window"]).collect();
+    // The second counts with all its packets, a third. The first may need two thirds, and one of 12
+    // needs a twelfth; the third stream may need a quarter.
+    assert_eq!(tightest, ["11/12", "0/4", "0/3"]);
+    let (_, out, _) = check(&text, &[]);
+    let line = "tightest guaranteed windows, each beside the others' own: `s1` 0/4 instead of 2/4, \
+                `s2` 0/3 instead of 3/3";
+    assert!(out.contains(line), "{out}");
+    // DWCS needs equal periods; VDS keeps these with a looser window.
+    let change = |windows: [&str; 2]| {
+        let text = backlogged("dwcs", &[("1 ms", windows[0]), ("2 ms", windows[1])]);
+        json(&text, &[]).1["streams"][0]["change"].as_str().unwrap().to_owned()
+    };
+    assert!(change(["1/2", "1/2"]).ends_with(", or discipline vds"));
+    let looser = change(["2/4", "0/3"]);
+    assert!(looser.ends_with(", or discipline vds with window = \"3/4\" of `s0`"), "{looser}");
+}
+
+#[test]
 fn reservations_beyond_the_processor_exit_with_status_3() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/router/router.toml");
     let (status, out, errors) = run("check", &example, &["--json", "--require-guarantee"]);

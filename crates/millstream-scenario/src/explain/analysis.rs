@@ -34,6 +34,10 @@ pub struct StreamBounds {
     pub worst_backlog_packets: Option<u64>,
     /// The reason why there is no bound on its delay.
     pub no_promise: Option<String>,
+    /// The window over as many requests with the fewest losses that is guaranteed while the other
+    /// windows stay as they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tightest_window: Option<String>,
     /// The bounds at each link of several in series.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hops: Vec<HopBounds>,
@@ -273,9 +277,17 @@ pub(super) fn analyse(
         .then(|| deadlines::prove(scenario, &case.bounds, |theorem| case.checks(theorem)))
         .flatten();
     let overload = deadlines::overload(scenario, &case.bounds);
-    (0..limits.len())
+    let mut analyses: Vec<_> = (0..limits.len())
         .map(|stream| case.analyse_stream(&theory, proof.as_ref(), overload.as_ref(), stream))
-        .collect()
+        .collect();
+    if matches!(theory, Theory::Deadlines) && scenario.network.is_none() {
+        let checks = |theorem: &str| case.checks(theorem);
+        let tightest = deadlines::tightest_windows(scenario, &case.bounds, checks);
+        for (of, window) in analyses.iter_mut().zip(tightest) {
+            of.bounds.tightest_window = window.map(|of| format!("{}/{}", of.lost(), of.of()));
+        }
+    }
+    analyses
 }
 
 /// Describes the rate cap of a class, if it has one.
@@ -479,6 +491,7 @@ impl Case<'_> {
             worst_backlog_bytes: most(|hop| hop.worst_backlog_bytes),
             worst_backlog_packets: packets,
             no_promise: None,
+            tightest_window: None,
             hops: if path.is_series { path.hops.clone() } else { Vec::new() },
             sum_of_hops_ns: path.sum_ns.filter(|_| path.is_series),
             series_ns: path.series_ns.filter(|_| path.is_series),

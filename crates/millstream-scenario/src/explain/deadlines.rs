@@ -330,7 +330,8 @@ fn unmet(
             or_window(
                 format!("link.rate = \"{} bit/s\"", scaled(scenario.link.rate_bps, ppm)),
                 sufficient_window(bounds, theorem)
-                    .map(|(stream, window)| window_of(&scenario.streams[stream].name, window)),
+                    .map(|(stream, window)| window_of(&scenario.streams[stream].name, window))
+                    .or_else(|| under_vds(scenario, bounds)),
             ),
         ),
         Failing::TooClose => FailedPremise::new(
@@ -359,10 +360,64 @@ fn sufficient_window(bounds: &Bounds, theorem: Theorem) -> Option<(usize, Window
         return None;
     }
     looser_window(bounds.streams, |streams| {
-        let windows = [Condition::Windows, Condition::Utilisation];
         let proved = Bounds { streams, ..*bounds }.prove(theorem);
-        proved.iter().all(|of| of.failing.is_none() || !windows.contains(&of.condition))
+        proved.iter().all(|of| of.failing.is_none() || !WINDOWS.contains(&of.condition))
     })
+}
+
+/// Returns the discipline VDS, and a looser window if it needs one, if it guarantees windows with
+/// different periods, for which DWCS has no theorem but the demand criterion.
+fn under_vds(scenario: &Scenario, bounds: &Bounds) -> Option<String> {
+    let guarantee = scenario.scheduler.discipline.guarantee.deadlines()?;
+    let in_step = guarantee.theorems.contains(&Theorem::UnitJobsInStep);
+    let first = bounds.streams.first()?.period_ns;
+    let failing = bounds.prove(Theorem::UnitJobs);
+    let mut failing = failing.iter().filter(|of| of.failing.is_some()).map(|of| of.condition);
+    let applies = in_step
+        && bounds.streams.iter().any(|of| of.period_ns != first)
+        && failing.clone().all(|of| WINDOWS.contains(&of));
+    if !applies {
+        return None;
+    }
+    if failing.next().is_none() {
+        return Some("discipline vds".into());
+    }
+    let (stream, window) = sufficient_window(bounds, Theorem::UnitJobs)?;
+    Some(format!("discipline vds with {}", window_of(&scenario.streams[stream].name, window)))
+}
+
+/// The conditions of theorems that looser windows can repair.
+const WINDOWS: [Condition; 2] = [Condition::Windows, Condition::Utilisation];
+
+/// Returns for each stream the window over as many requests with the fewest losses that is
+/// guaranteed while the other windows stay as they are; empty for too many streams. `checks` are the
+/// shared premises of a theorem.
+pub(super) fn tightest_windows(
+    scenario: &Scenario,
+    bounds: &Bounds,
+    checks: impl Fn(&str) -> Checks,
+) -> Vec<Option<Window>> {
+    let SchedulerConfig { discipline, structure, options } = &scenario.scheduler;
+    let guarantee = discipline.guarantee.deadlines().filter(|of| !of.every_request);
+    if bounds.streams.len() > SEARCHED_STREAMS || checks("").failing() > 0 {
+        return Vec::new();
+    }
+    let theorems =
+        guarantee.iter().flat_map(|of| of.theorems.iter().map(move |theorem| (of, *theorem)));
+    let covered = theorems.filter(|(of, theorem)| {
+        of.settings.is_none_or(|unproved| unproved(options, *structure, *theorem).is_none())
+    });
+    let (by_demand, by_windows): (Vec<_>, Vec<_>) =
+        covered.map(|(_, theorem)| theorem).partition(|of| *of == Theorem::EdfDemand);
+    // The demand criterion reads no windows, and takes longest.
+    let holds = |theorem: &Theorem| bounds.prove(*theorem).iter().all(|of| of.failing.is_none());
+    let every_request = by_demand.iter().any(holds);
+    let tightest = |(stream, of): (usize, &StreamLimits)| {
+        let all = Window::new(0, of.window.of()).ok().filter(|window| window.of() > 0);
+        let proved = by_windows.iter().filter_map(|of| bounds.tightest_window(*of, stream));
+        if every_request { all } else { proved.min_by_key(|window| window.lost()) }
+    };
+    bounds.streams.iter().enumerate().map(tightest).collect()
 }
 
 /// Describes the rate cap or the credits of a stream.
@@ -385,8 +440,8 @@ fn describe_partial_window(scenario: &Scenario, bounds: &Bounds, stream: usize) 
     let name = &scenario.streams[stream].name;
     FailedPremise::new(
         format!(
-            "window {lost}/{of} of `{name}` requires {} of {of} requests: a sum below the link \
-             rate suffices only if each window requires all of its requests or one",
+            "window {lost}/{of} of `{name}` requires {} of {of} requests, so it counts with all of \
+             them, and with these the contracts need more than the link",
             of - lost
         ),
         format!(

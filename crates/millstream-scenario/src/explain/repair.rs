@@ -6,11 +6,12 @@ use millstream::bounds::StreamLimits;
 /// The most streams for which a window is searched.
 const SEARCHED_STREAMS: usize = 64;
 
-/// The most windows of one kind that are tried for a stream.
+/// The most windows that ask for one request and are tried for a stream.
 const SEARCHED_WINDOWS: u32 = 64;
 
 /// Returns the stream and its window that adds the least loss among those with which `suffices`
-/// holds: the first stream of several. The other windows stay as they are.
+/// holds: the first stream of several. The other windows stay as they are. A window that suffices
+/// also does with more losses.
 pub(super) fn looser_window(
     streams: &[StreamLimits],
     suffices: impl Fn(&[StreamLimits]) -> bool,
@@ -21,8 +22,8 @@ pub(super) fn looser_window(
     let mut changed = streams.to_vec();
     let mut found = |stream: usize| {
         let window = streams[stream].window;
-        let looser = looser(window).find(|looser| {
-            changed[stream].window = *looser;
+        let looser = looser(window, |looser| {
+            changed[stream].window = looser;
             suffices(&changed)
         });
         changed[stream].window = window;
@@ -33,17 +34,22 @@ pub(super) fn looser_window(
         .map(|(_, stream, window)| (stream, window))
 }
 
-/// Returns the windows that allow more losses, in this order: of as many requests, then those that
-/// ask for one request of more.
-fn looser(window: Window) -> impl Iterator<Item = Window> {
+/// Returns the first window that allows more losses and suffices, in this order: of as many
+/// requests, then those that ask for one request of more.
+fn looser(window: Window, mut suffices: impl FnMut(Window) -> bool) -> Option<Window> {
     let (lost, of) = (window.lost(), window.of());
-    let last = of.saturating_sub(1);
-    let equally_long = (lost + 1..last).take(SEARCHED_WINDOWS as usize);
-    let equally_long = equally_long.chain((lost < last).then_some(last)).map(move |x| (x, of));
-    let longer = (of..of.saturating_add(SEARCHED_WINDOWS)).map(|x| (x, x.saturating_add(1)));
     // A window 0/0, or one that allows every loss, has no looser one.
-    let any = lost < of;
-    equally_long.chain(longer).filter(move |_| any).filter_map(|(x, y)| Window::new(x, y).ok())
+    let last = of.checked_sub(1).filter(|last| lost <= *last)?;
+    let mut found = |x: u32, y: u32| Window::new(x, y).ok().filter(|window| suffices(*window));
+    if lost < last && found(last, of).is_some() {
+        let (mut fails, mut enough) = (lost, last);
+        while enough - fails > 1 {
+            let middle = fails + (enough - fails) / 2;
+            if found(middle, of).is_some() { enough = middle } else { fails = middle }
+        }
+        return Window::new(enough, of).ok();
+    }
+    (of..of.saturating_add(SEARCHED_WINDOWS)).find_map(|x| found(x, x.saturating_add(1)))
 }
 
 /// Returns the share of requests that `looser` allows to be lost beyond `window`, as a fraction.
@@ -99,16 +105,22 @@ mod tests {
 
     #[test]
     fn windows_that_ask_for_one_request_follow_the_equally_long_ones() {
-        let of = |lost, of| {
-            let windows = looser(Window::new(lost, of).unwrap()).take(4);
-            windows.map(|window| (window.lost(), window.of())).collect::<Vec<_>>()
+        // Of each window, the first that asks for at most `most` of 1,000 requests.
+        let of = |lost, of, most: u64| {
+            let asks = |w: Window| u64::from(w.of() - w.lost()) * 1_000 / u64::from(w.of());
+            let window = looser(Window::new(lost, of).unwrap(), |window| asks(window) <= most)?;
+            Some((window.lost(), window.of()))
         };
-        assert_eq!(of(1, 4), [(2, 4), (3, 4), (4, 5), (5, 6)]);
-        assert_eq!(of(0, 1), [(1, 2), (2, 3), (3, 4), (4, 5)]);
-        assert_eq!(of(2, 3), [(3, 4), (4, 5), (5, 6), (6, 7)]);
-        assert_eq!(of(3, 3), []);
-        assert_eq!(of(0, 0), []);
-        let long: Vec<_> = looser(Window::new(0, 1_000).unwrap()).collect();
-        assert_eq!((long[63].lost(), long[64].lost(), long.len()), (64, 999, 129));
+        assert_eq!(of(1, 4, 999), Some((2, 4)));
+        assert_eq!(of(1, 4, 400), Some((3, 4)));
+        assert_eq!(of(1, 4, 200), Some((4, 5)));
+        assert_eq!(of(0, 1, 200), Some((4, 5)));
+        assert_eq!(of(2, 3, 100), Some((9, 10)));
+        assert_eq!(of(0, 1_000, 1), Some((999, 1_000)));
+        assert_eq!(of(0, 1_000, 700), Some((300, 1_000)));
+        assert_eq!(of(0, 1, 15), Some((63, 64)));
+        assert_eq!(of(0, 1, 10), None, "too many windows");
+        assert_eq!(of(3, 3, 1_000), None);
+        assert_eq!(of(0, 0, 1_000), None);
     }
 }

@@ -8,7 +8,7 @@
 mod draw;
 
 use draw::Draw;
-use millstream::{Departure, Event, StreamId};
+use millstream::{Departure, Event, StreamId, Window};
 use millstream_scenario::{
     Answer, Explanation, Hop, Scenario, StreamExplanation, explain, explain_assuming,
 };
@@ -413,6 +413,41 @@ fn queues_of_the_worst_backlog_lose_nothing() {
     }
     println!("[links, trees, series, caps] {limited:?} queues lost no packet");
     assert!(limited.iter().all(|count| count * 4 > draws / 4), "{limited:?}");
+}
+
+/// The tightest window that `check` prints for a stream is kept, beside the others' own windows.
+#[test]
+fn the_tightest_windows_are_kept() {
+    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(1_000, |text| text.parse().unwrap());
+    // Streams, those with another window than their own, and those of them with several requests.
+    let mut counts = [0u64; 3];
+    for seed in 0..draws {
+        let text = Draw::new(seed).scenario();
+        let mut scenario = Scenario::parse("drawn", &text, Path::new("")).unwrap();
+        let explanation = explain(&scenario, 1_000_000).unwrap();
+        for (at, of) in explanation.streams.iter().enumerate() {
+            let Some(tightest) = &of.bounds.tightest_window else { continue };
+            counts[0] += 1;
+            let (lost, requests) = tightest.split_once('/').unwrap();
+            let window = (lost.parse().unwrap(), requests.parse().unwrap());
+            let own = scenario.streams[at].window;
+            if window == own {
+                continue;
+            }
+            counts[1] += 1;
+            counts[2] += u64::from(window.0 > 0 && window.1 - window.0 > 1);
+            let contract = scenario.streams[at].contract.clone();
+            let tight = contract.clone().window(Window::new(window.0, window.1).unwrap());
+            (scenario.streams[at].contract, scenario.streams[at].window) = (tight, window);
+            let counters = run(&scenario);
+            let violations = |other: usize| counters[other].violations;
+            let broken: u64 = (0..counters.len()).map(violations).sum();
+            assert_eq!(broken, 0, "seed {seed}: {tightest} of `{}`: {counters:?}\n{text}", of.name);
+            (scenario.streams[at].contract, scenario.streams[at].window) = (contract, own);
+        }
+    }
+    println!("[streams, with other windows, of several requests] {counts:?}");
+    assert!(counts[1] * 20 > draws && counts[2] > 0, "{counts:?}");
 }
 
 /// Each of these premises is necessary: without its check, a guarantee is broken.
