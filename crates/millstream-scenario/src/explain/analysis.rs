@@ -7,14 +7,14 @@
 
 use millstream::bounds::{
     ArrivalPattern, Bounds, Channel, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, Share,
-    StreamLimits,
+    Source, StreamLimits,
 };
 use millstream::catalogue::{DisciplineRow, StructureName};
 use serde::Serialize;
 
 use super::deadlines::{self, Proof};
 use super::network;
-use super::offered::{BUCKETS, Offered, OfferedLoads};
+use super::offered::{BUCKETS, EVEN, MEAN, Offered, OfferedLoads};
 use super::path::{self, HopBounds, PathBounds, Route};
 use super::tree::{Tree, TreeBounds};
 use super::verdict::{Answer, Checks, FailedPremise, Verdict};
@@ -147,6 +147,12 @@ pub(super) fn bucket_rates(
 ) -> Vec<[u64; BUCKETS]> {
     let of_link = link_bucket_rates(scenario, read, span_ns);
     let mut rates: Vec<_> = of_link.iter().map(|rate| [*rate, 0, 0, 0]).collect();
+    // The busy periods of a stream with flows end sooner if its bucket is slower than its service.
+    for (at, mean_bps) in means(read, span_ns).into_iter().enumerate() {
+        if scenario.streams[at].contract.flow_options().is_some() {
+            (rates[at][EVEN], rates[at][MEAN]) = (mean_bps.midpoint(of_link[at]), mean_bps);
+        }
+    }
     for route in routes(scenario, read, span_ns) {
         let of_route = route.bucket_rates();
         for stream in (0..rates.len()).filter(|at| route.is_of(*at)) {
@@ -379,7 +385,9 @@ impl Case<'_> {
             checks.add("network", Some(failed));
             return StreamAnalysis { bounds: no_bounds(why), verdict: checks.verdict("") };
         }
+        let has_flows = self.scenario.streams[stream].contract.flow_options().is_some();
         let (mut stream_bounds, mut verdict) = match &self.paths[stream] {
+            _ if has_flows => self.in_flows(stream),
             None => self.on_link(theory, proof, stream),
             Some(path) if path.is_series => self.on_path(stream, path),
             Some(path) => {
@@ -515,6 +523,36 @@ impl Case<'_> {
             return self.any_order(stream, "its classes guarantee less than it offers");
         };
         let mut checks = self.checks("service curves of classes (Le Boudec and Thiran 2001)");
+        let gate = self.gated(|other| other == stream).or_else(|| self.gate_above(stream));
+        checks.add("no-gates", gate);
+        self.delay_of(stream, bounds, checks)
+    }
+
+    /// Returns the bounds of a stream whose flows are scheduled. Its packets leave in any order, each
+    /// within a time in which the stream has packets, and within a busy period of the link.
+    fn in_flows(&self, stream: usize) -> (StreamBounds, Verdict) {
+        let scenario = self.scenario;
+        let mut limits = self.bounds.streams.to_vec();
+        // The next packet of flows is not known before they are asked for it, as that of a class.
+        for (of, stream) in limits.iter_mut().zip(&scenario.streams) {
+            of.is_class = stream.contract.flow_options().is_some();
+        }
+        let link = self.bounds.link;
+        let tree = Tree::new(scenario, &scenario.scheduler, &limits, link, self.bounds.busy_ns);
+        let fits = |source: &Source| self.means[stream] <= source.rate_bps;
+        let own_busy = |source: Source| {
+            let delay_ns = tree.backlogged_ns(stream, source)?;
+            let backlog_bytes = source.bytes_in(delay_ns);
+            Some(TreeBounds { guaranteed_bps: None, delay_ns, backlog_bytes })
+        };
+        let known = self.read.streams[stream].sources().into_iter().flatten();
+        let least = known.filter(fits).filter_map(own_busy).min_by_key(|of| of.delay_ns);
+        let busy_ns = self.busy_ns.filter(|_| self.any_gate.is_none());
+        let shorter = |of: &TreeBounds| busy_ns.is_none_or(|busy_ns| of.delay_ns <= busy_ns);
+        let Some(bounds) = least.filter(shorter) else {
+            return self.any_order(stream, "its flows are scheduled");
+        };
+        let mut checks = self.checks("the busy period of a stream with flows (Cruz 1991)");
         let gate = self.gated(|other| other == stream).or_else(|| self.gate_above(stream));
         checks.add("no-gates", gate);
         self.delay_of(stream, bounds, checks)

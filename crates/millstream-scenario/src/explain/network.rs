@@ -7,8 +7,8 @@
 
 use millstream::bounds::StreamLimits;
 
-use super::path;
 use super::verdict::FailedPremise;
+use super::{deadlines, path};
 use crate::network::{Adaptive, Tcp};
 use crate::scenario::{Scenario, Stream};
 use crate::source::Source;
@@ -47,7 +47,7 @@ pub(super) fn forget_sources(scenario: &Scenario, limits: &mut [StreamLimits]) {
 }
 
 /// Returns the reason why the bounds of a single link do not apply to stream `at`; `None` if they
-/// apply. `before` returns whether the packets of another stream may precede it without a limit.
+/// apply, or it has flows and the busy periods of the stream apply. `before` returns whether the packets of another stream may precede it without a limit.
 pub(super) fn obstacle(
     scenario: &Scenario,
     at: usize,
@@ -71,8 +71,11 @@ pub(super) fn obstacle(
         return failed("other streams share its queue", Some("a stream without `shares`"));
     }
     if stream.contract.flow_options().is_some() {
+        let ordered = deadlines::is_ordered_by_deadline(scenario, at);
         let detail = "its flows are scheduled and may be dropped from";
-        return failed(detail, Some("a stream without `flows` and `aqm`"));
+        let change = Some("a stream without `flows` and `aqm`");
+        let applies = path::is_series(network, stream) || ordered;
+        return if applies { failed(detail, change) } else { None };
     }
     if path::is_series(network, stream) {
         return None;

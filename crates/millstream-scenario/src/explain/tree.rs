@@ -131,6 +131,12 @@ impl<'a> Tree<'a> {
         Some((*service)?.remainder(all)?.latency_ns)
     }
 
+    /// Returns the longest time for which a stream that conforms to `source` has packets, ns: each
+    /// of them leaves in such a time, in any order. The stream counts as a class of its own.
+    pub(super) fn backlogged_ns(&self, stream: usize, source: Source) -> Option<u64> {
+        Some(self.service(self.places[stream])?.remainder(source)?.latency_ns)
+    }
+
     /// Returns the rate that FIFO or static priority leave to a stream in a class of streams alone.
     pub(super) fn in_order(&self, stream: usize) -> Option<LatencyRate> {
         let place = self.places[stream];

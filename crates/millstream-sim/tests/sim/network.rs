@@ -1,7 +1,7 @@
 //! Links in series, and sources that react.
 
 mod bbr;
-mod captures;
+pub(crate) mod captures;
 mod transfers;
 
 use millstream::{Departure, Event, StreamId};

@@ -36,15 +36,15 @@ impl Listener for Waits {
 
 /// A packet of a capture: its time, µs, the host and port of its sender, its length, and its type
 /// of service.
-struct Captured {
-    time_us: u64,
-    from: (u8, u16),
-    bytes: usize,
-    service: u8,
+pub(crate) struct Captured {
+    pub(crate) time_us: u64,
+    pub(crate) from: (u8, u16),
+    pub(crate) bytes: usize,
+    pub(crate) service: u8,
 }
 
 /// Returns a capture of UDP packets that has the first 60 bytes of each.
-fn capture(mut packets: Vec<Captured>) -> Vec<u8> {
+pub(crate) fn capture(mut packets: Vec<Captured>) -> Vec<u8> {
     packets.sort_by_key(|packet| packet.time_us);
     let mut file = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 60, 1] {

@@ -3,6 +3,7 @@
 //! Draws are biased towards the premises of the theorems: one length, whole slots, a common phase.
 //! Each premise is broken with its own small probability, so all three kinds of answers occur.
 
+use crate::network::captures::Captured;
 use millstream::catalogue::DISCIPLINES;
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -190,6 +191,78 @@ impl Draw {
         }
         text + "\n[[stream]]\nname = \"ping\"\nshares = \"bulk0\"\nsource = { kind = \"echo\", \
                 bytes = 64, interval = \"7 ms\", rtt = \"10 ms\" }\n"
+    }
+
+    /// Returns random packets of a capture that last for `duration_us` and take a part of a link of
+    /// `rate_bps`.
+    pub(crate) fn captured(&mut self, duration_us: u64, rate_bps: u64) -> Vec<Captured> {
+        let flows = 1 + self.below(6);
+        let bytes_left = rate_bps / (16 + self.below(48)) * duration_us / 1_000_000;
+        let mut packets = Vec::new();
+        let (mut bytes, mut burst_us) = (0, 0);
+        while bytes < bytes_left {
+            // Half of the packets arrive together with the one before.
+            burst_us = if self.once_in(2) { burst_us } else { self.below(duration_us) };
+            let flow = self.below(flows);
+            let length = 60 + self.below(1_440);
+            bytes += length;
+            packets.push(Captured {
+                time_us: burst_us,
+                from: (u8::try_from(flow % 3).unwrap(), u16::try_from(flow).unwrap()),
+                bytes: usize::try_from(length).unwrap(),
+                service: 0,
+            });
+        }
+        packets
+    }
+
+    /// Returns the text of a random link that a stream with flows, from the capture `file`, shares
+    /// with streams of constant bit rate and perhaps TCP connections, and the rate of the link.
+    pub(crate) fn flows(&mut self, file: &str) -> (String, u64) {
+        let disciplines = [&["fifo", "static-priority", "lqf"][..], &SHARING].concat();
+        let rate_bps = self.one_of(&[8_000_000, 100_000_000, 12_345_678]);
+        let mut text = format!(
+            "[link]\nrate = \"{rate_bps} bps\"\noverhead = {}\n\n[scheduler]\ndiscipline = \
+             \"{}\"\n\n[[stream]]\nname = \"captured\"\nweight = {}\npriority = {}\nquantum = \
+             {}\n{}\nsource = {{ kind = \"pcap\", file = \"{file}\" }}\n",
+            self.below(40),
+            self.one_of(&disciplines),
+            1 + self.below(4),
+            self.below(2),
+            1_500 + self.below(2_000),
+            self.one_of(&[
+                "flows = {}\naqm = \"none\"",
+                "flows = { by = \"5-tuple\" }\naqm = \"none\"",
+                "flows = { hosts = \"source\" }\naqm = \"none\"",
+                "flows = {}",
+                "aqm = \"codel\"",
+            ]),
+        );
+        let streams = 1 + self.below(3);
+        for stream in 0..streams {
+            let bytes = 40 + self.below(1_460);
+            // One in five is a flood.
+            let rate = rate_bps / if self.once_in(5) { 1 } else { 2 * streams + self.below(9) };
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"s{stream}\"\nweight = {}\npriority = {}\nquantum = \
+                 {}\nqueue = 200\nsource = {{ kind = \"cbr\", bytes = {bytes}, rate = \"{rate} \
+                 bps\", stop = \"100 ms\" }}\n",
+                1 + self.below(4),
+                self.below(3),
+                1_500 + self.below(2_000),
+            );
+        }
+        if self.once_in(3) {
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"tcp\"\nweight = {}\npriority = 2\nquantum = 1600\nqueue = \
+                 40\nflows = {{}}\nsource = {{ kind = \"tcp\", connections = 3, rtt = \"10 ms\", \
+                 bytes = 1000 }}\n",
+                1 + self.below(4),
+            );
+        }
+        (text.replacen("[link]", "[scenario]\nduration = \"120 ms\"\n\n[link]", 1), rate_bps)
     }
 
     /// Returns the text of a random network of links in series, with streams of both directions.

@@ -7,6 +7,7 @@
 
 mod draw;
 
+use crate::network::captures::capture;
 use draw::Draw;
 use millstream::{Departure, Event, StreamId, Window};
 use millstream_scenario::{
@@ -283,6 +284,31 @@ fn guarantees_hold_beside_sources_that_react() {
         assert!(guaranteed[discipline] > 5, "{guaranteed:?}");
     }
     assert!(in_trees > 20, "{in_trees}");
+}
+
+/// A stream whose flows are scheduled keeps its bound, beside floods, queue management and TCP.
+#[test]
+fn guarantees_hold_behind_flow_queueing() {
+    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());
+    let (mut bounded, mut beside_tcp) = (0u64, 0u64);
+    let mut tightness = Tightness::default();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.pcap");
+    for seed in 0..draws {
+        let mut draw = Draw::new(seed);
+        let (text, rate_bps) = draw.flows(file.to_str().unwrap());
+        std::fs::write(&file, capture(draw.captured(100_000, rate_bps))).unwrap();
+        let Outcome { text, explanation, broken, counters } = outcome_of(seed, text, None);
+        assert!(broken.is_empty(), "seed {seed}: {broken:#?}\n{text}");
+        let captured = &explanation.streams[0];
+        if captured.verdict.answer == Answer::Guaranteed {
+            bounded += 1;
+            beside_tcp += u64::from(text.contains("\"tcp\""));
+            tightness.add(counters[0].worst_delay_ns, captured.bounds.worst_delay_ns);
+        }
+    }
+    println!("{bounded} of {draws} streams with flows, {beside_tcp} beside TCP; {tightness}");
+    assert!(bounded * 3 >= draws && beside_tcp > 0, "{bounded} {beside_tcp}");
 }
 
 /// Streams that pass several links keep the bounds of the links in series.
