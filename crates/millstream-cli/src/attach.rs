@@ -3,6 +3,7 @@
 mod tc;
 
 use millstream::aqm::Aqm;
+use millstream::bounds::{EdfAdmission, StreamLimits, Theorem};
 use millstream_bpf::Qdisc;
 use millstream_bpf::attach::{self as qdisc, AttachError, Attached, Status, StreamStatus};
 use millstream_report::human;
@@ -48,7 +49,12 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Result<(), Failure> {
     if let Some(segments) = arguments.gso_max_segs {
         run("ip", &["link", "set", "dev", interface, "gso_max_segs", &segments.to_string()])?;
     }
-    for note in [segmentation_note(interface, &scenario), marking_note(&scenario)] {
+    let notes = [
+        segmentation_note(interface, &scenario),
+        marking_note(&scenario),
+        deadline_note(&scenario),
+    ];
+    for note in notes {
         note.iter().for_each(|note| say(note));
     }
     let verb = match attached {
@@ -169,6 +175,28 @@ fn marking_note(scenario: &Scenario) -> Option<String> {
          qdisc no means to mark them; `aqm = {{ kind = \"codel\", ecn = false }}` says so",
         stream.name
     ))
+}
+
+/// Returns a note if packets of one segment may miss their deadlines, and no window allows it.
+fn deadline_note(scenario: &Scenario) -> Option<String> {
+    let deadlines = scenario.scheduler.discipline.guarantee.deadlines()?;
+    let allowed = |stream: &Stream| !deadlines.every_request && stream.window.0 > 0;
+    let ordered = deadlines.theorems.contains(&Theorem::EdfDemand) && scenario.classes.is_empty();
+    if !ordered || scenario.streams.iter().any(allowed) {
+        return None;
+    }
+    let mut admission = EdfAdmission::new(scenario.link.wire());
+    let mut refused = scenario.streams.iter().filter_map(|stream| {
+        let limits = StreamLimits::of(&stream.contract, SEGMENT_BYTES, SEGMENT_BYTES);
+        Some((stream, admission.admit(&limits).err()?))
+    });
+    refused.next().map(|(stream, why)| {
+        let name = &stream.name;
+        format!(
+            "note: deadlines may be missed if packets have {SEGMENT_BYTES} bytes: with `{name}`, \
+             {why}"
+        )
+    })
 }
 
 /// The counters as JSON.

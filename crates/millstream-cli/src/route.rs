@@ -413,8 +413,8 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
                 serde_json::json!({ "name": path.name, "drops": drops,
                     "queue": (!drops).then_some(path.queue),
                     "reservation": path.reservation.map(reservation),
-                    "verdict": verdict.map(|(answer, _)| answer),
-                    "because": verdict.map(|(_, because)| because),
+                    "verdict": verdict.as_ref().map(|(answer, _)| answer),
+                    "because": verdict.as_ref().map(|(_, because)| because),
                     "link_delay_bound_ns": link_delay.as_ref().ok(),
                     "no_link_delay_bound": link_delay.as_ref().err() })
             })
@@ -466,7 +466,7 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
         let link_delay = link_delay.as_ref().map_or_else(|_| none(), |ns| human::time(*ns));
         let to = path.to.map_or("any", |to| scenario.ports[to].name.as_str());
         let reserved = path.reservation.map_or("best effort".to_owned(), reservation);
-        let verdict = verdict.map_or_else(none, |(answer, _)| answer.name().to_owned());
+        let verdict = verdict.as_ref().map_or_else(none, |(answer, _)| answer.name().to_owned());
         let queue = path.queue.to_string();
         vec![path.name.clone(), queue, to.to_owned(), reserved, verdict, link_delay]
     });
@@ -500,24 +500,33 @@ fn path_verdict(
     scenario: &RouterScenario,
     path: &RouterPath,
     admitted: bool,
-) -> Option<(Answer, &'static str)> {
+) -> Option<(Answer, String)> {
     if path.action == PathAction::Drop || path.reservation.is_none() {
         return None;
     }
     if !admitted {
-        return Some((Answer::Infeasible, "more is reserved than the processor has"));
+        return Some((Answer::Infeasible, "more is reserved than the processor has".into()));
     }
-    let leaves = |at: usize| path.to.is_none_or(|to| to == at);
-    let shares = scenario.ports.iter().enumerate().filter(|(at, _)| leaves(*at));
-    if shares.clone().all(|(_, port)| guarantees_shares(port.discipline.name)) {
-        return Some((
-            Answer::Guaranteed,
-            "WF²Q+ guarantees its cycles and its share of the link, if the file's costs are right",
-        ));
+    let leaves = |at: &usize| path.to.is_none_or(|to| to == *at);
+    let shares = |at: &usize| guarantees_shares(scenario.ports[*at].discipline.name);
+    let (shared, others): (Vec<_>, Vec<_>) =
+        (0..scenario.ports.len()).filter(leaves).partition(shares);
+    let obstacle = |at: &usize| scenario.deadline_obstacle(*at, ETHERNET_BYTES);
+    if let Some(why) = others.iter().find_map(obstacle) {
+        return Some((Answer::NotKnown, why));
     }
+    let of_link = match (shared.is_empty(), others.is_empty()) {
+        (_, true) => "its share of the link".to_owned(),
+        (true, _) => {
+            format!("the deadlines of packets of at most {ETHERNET_BYTES} bytes at the link")
+        }
+        _ => "its share or the deadlines of each link".to_owned(),
+    };
     Some((
-        Answer::NotKnown,
-        "its port's discipline needs arrival times, which are unknown for live packets",
+        Answer::Guaranteed,
+        format!(
+            "WF²Q+ guarantees its cycles, and its port {of_link}, if the file's costs are right"
+        ),
     ))
 }
 

@@ -253,6 +253,40 @@ fn reservations_beyond_the_processor_exit_with_status_3() {
 }
 
 #[test]
+fn deadlines_at_a_port_of_a_router_hold_if_a_packet_a_period_fits() {
+    let verdict = |period: &str, more: &str| {
+        let text = format!(
+            "[router]\nname = \"r\"\n[[port]]\nname = \"lan\"\nkind = \"tap\"\nrate = \"1 \
+             Gbit/s\"\n[[port]]\nname = \"wan\"\nkind = \"tap\"\nrate = \"10 Mbit/s\"\ndiscipline \
+             = \"edf\"\nline-burst = \"100 us\"\n[[route]]\nprefix = \"10.0.0.0/8\"\nport = \
+             \"wan\"\nneighbour = \"02:00:00:00:00:01\"\n[[path]]\nname = \"voice\"\nto = \
+             \"wan\"\nreservation = \"1 Mcps\"\nperiod = \"{period}\"\n{more}match = {{ protocol \
+             = \"udp\" }}\n[[path]]\nname = \"bulk\"\nto = \"wan\"\nperiod = \"50 ms\"\n"
+        );
+        let (status, out, errors) = check(&text, &["--json"]);
+        assert_eq!(status, 0, "{errors}");
+        let value: Value = serde_json::from_str(&out).unwrap();
+        let [answer, because] =
+            ["verdict", "because"].map(|key| value["paths"][0][key].as_str().unwrap().to_owned());
+        (answer, because)
+    };
+    let (answer, because) = verdict("20 ms", "");
+    assert_eq!(answer, "guaranteed", "{because}");
+    assert!(because.contains("the deadlines of packets of at most 1514 bytes"), "{because}");
+    // A packet takes 1.2 ms, and the device is ahead by 0.1 ms.
+    let (answer, because) = verdict("1300 us", "");
+    assert_eq!(answer, "not-known");
+    assert!(because.starts_with("with `voice` at `wan`, packets due within 1"), "{because}");
+    let (_, because) = verdict("1 ms", "");
+    assert!(
+        because.starts_with("with `voice` at `wan`, a packet in each period needs"),
+        "{because}"
+    );
+    let (_, because) = verdict("20 ms", "max-rate = \"1 Mbit/s\"\n");
+    assert!(because.ends_with("a rate cap or credits can hold its packets back"), "{because}");
+}
+
+#[test]
 fn a_media_file_too_fast_for_the_link_exits_with_status_3() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/media");
     let example = folder.join("scenario.toml");
