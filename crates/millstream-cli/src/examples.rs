@@ -32,6 +32,7 @@ const FILES: &[Embedded] = embed![
     "data/clip.mpg",
     "data/uplink.pcap",
     "end-system/scenario.toml",
+    "fabric/bounds.toml",
     "fabric/scenario.toml",
     "flood/scenario.toml",
     "guarantee/scenario.toml",
