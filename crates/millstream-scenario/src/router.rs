@@ -3,7 +3,6 @@
 //! The entry point is [`RouterScenario::load`]. This module opens no device: the router reports a
 //! missing interface when it starts.
 
-mod deadlines;
 mod link_delay;
 
 use ipnet::IpNet;

@@ -378,9 +378,9 @@ impl<'a> Bounds<'a> {
 
     /// Returns whether DWCS (EDF first, standard rules) keeps every window-constraint, windows
     /// being consecutive blocks of y requests. The conditions are those of [`vds`](Self::vds), and
-    /// all periods are equal; otherwise windows are violated far below a sum of 1, too. Streams with
-    /// window 0/0 count as requiring every request, since they may precede streams with the same
-    /// deadline.
+    /// all periods are equal; otherwise windows are violated far below a sum of 1, too. Streams
+    /// with window 0/0 count as requiring every request, since they may precede streams with the
+    /// same deadline.
     ///
     /// Lowest x'/y' first is earliest virtual deadline first if periods are equal, so VDS's
     /// counterexample applies; West and Schwan 1999 claim the sum for all windows. Arrival times
@@ -412,12 +412,12 @@ impl<'a> Bounds<'a> {
         proof::prove(self, theorem)
     }
 
-    /// Returns the window of `stream` over as many requests that allows the fewest losses with which
-    /// `theorem` holds; the other windows stay as they are.
+    /// Returns the window of `stream` over as many requests that allows the fewest losses with
+    /// which `theorem` holds; the other windows stay as they are.
     ///
     /// `None` if the theorem holds with none, or the stream has window 0/0 or is out of range. It
-    /// evaluates [`prove`](Self::prove) O(log y) times: with more losses, a premise of windows fails
-    /// no sooner, except that x = 0 is not *some* of its requests.
+    /// evaluates [`prove`](Self::prove) O(log y) times: with more losses, a premise of windows
+    /// fails no sooner, except that x = 0 is not *some* of its requests.
     #[must_use]
     pub fn tightest_window(&self, theorem: Theorem, stream: usize) -> Option<Window> {
         proof::tightest_window(self, theorem, stream)

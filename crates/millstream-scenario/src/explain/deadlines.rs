@@ -390,8 +390,8 @@ fn under_vds(scenario: &Scenario, bounds: &Bounds) -> Option<String> {
 const WINDOWS: [Condition; 2] = [Condition::Windows, Condition::Utilisation];
 
 /// Returns for each stream the window over as many requests with the fewest losses that is
-/// guaranteed while the other windows stay as they are; empty for too many streams. `checks` are the
-/// shared premises of a theorem.
+/// guaranteed while the other windows stay as they are; empty for too many streams. `checks` are
+/// the shared premises of a theorem.
 pub(super) fn tightest_windows(
     scenario: &Scenario,
     bounds: &Bounds,

@@ -47,7 +47,8 @@ pub(super) fn forget_sources(scenario: &Scenario, limits: &mut [StreamLimits]) {
 }
 
 /// Returns the reason why the bounds of a single link do not apply to stream `at`; `None` if they
-/// apply, or it has flows and the busy periods of the stream apply. `before` returns whether the packets of another stream may precede it without a limit.
+/// apply, or it has flows and the busy periods of the stream apply. `before` returns whether the
+/// packets of another stream may precede it without a limit.
 pub(super) fn obstacle(
     scenario: &Scenario,
     at: usize,

@@ -4,11 +4,11 @@
 //! arrivals at link 1 (measured) ─> bounds at link 1 ─> arrivals at link 2 ─> bounds at link 2 ─> …
 //! ```
 //!
-//! All packets of a direction pass the same links, so no bound depends on a later link. Three bounds
-//! on the whole way are computed; the shortest one counts. The *sum* adds the links' own bounds. The
-//! *series* composes the links' guarantees ([`LatencyRate::then`]), so that a burst is paid once. The
-//! links *together* ([`ServiceCurve::then`]) leave a stream what the others do not use, so that the
-//! bursts of others are paid once, too.
+//! All packets of a direction pass the same links, so no bound depends on a later link. Three
+//! bounds on the whole way are computed; the shortest one counts. The *sum* adds the links' own
+//! bounds. The *series* composes the links' guarantees ([`LatencyRate::then`]), so that a burst is
+//! paid once. The links *together* ([`ServiceCurve::then`]) leave a stream what the others do not
+//! use, so that the bursts of others are paid once, too.
 //!
 //! What arrives at a later link conforms to the bucket of the first, enlarged by what the links
 //! between may delay: by ρ_s·θ (Le Boudec and Thiran 2001, theorem 1.4.3), or by ρ_s times the

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! *Proof.* Let x be any time of the demand criterion ([`Bounds::edf`](super::Bounds::edf)), and g
-//! the greatest class with g ≤ x. Streams with T ≤ x are in classes of g and less, so they demand at
-//! most x·U(g), and a packet of at least m less until the last one starts. Streams with T > x are in
-//! classes of g and more, so one of their packets takes at most B(g). As g ≤ x and U(g) ≤ 1,
+//! the greatest class with g ≤ x. Streams with T ≤ x are in classes of g and less, so they demand
+//! at most x·U(g), and a packet of at least m less until the last one starts. Streams with T > x
+//! are in classes of g and more, so one of their packets takes at most B(g). As g ≤ x and U(g) ≤ 1,
 //! x·U(g) + B(g) − m ≤ x.
 
 use alloc::collections::BTreeMap;
@@ -31,13 +31,13 @@ const CLASS_BITS: u32 = 4;
 /// misses its deadline, however packets arrive.
 ///
 /// Admission is sufficient, not necessary: it refuses some sets that [`Bounds::edf`] proves, since
-/// it counts periods as up to an eighth shorter where packets block, and parts of periods as demand.
-/// Each call takes O(log n) of n streams and visits at most 496 classes of periods. Windows are not
-/// read: where no deadline is missed, every window is kept. Those of VDS and PD² have premises on
-/// arrivals ([`Theorem`](super::Theorem)), which no admission can check in advance.
+/// it counts periods as up to an eighth shorter where packets block, and parts of periods as
+/// demand. Each call takes O(log n) of n streams and visits at most 496 classes of periods. Windows
+/// are not read: where no deadline is missed, every window is kept. Those of VDS and PD² have
+/// premises on arrivals ([`Theorem`](super::Theorem)), which no admission can check in advance.
 ///
-/// Reads the largest packet, the period, gates and the first deadline of a stream. A queue must hold
-/// the packets that wait for their deadlines.
+/// Reads the largest packet, the period, gates and the first deadline of a stream. A queue must
+/// hold the packets that wait for their deadlines.
 ///
 /// ```
 /// use millstream::Link;

@@ -103,13 +103,14 @@ impl LatencyRate {
 }
 
 impl ServiceCurve {
-    /// Returns the curve of all packets together on this link and the `next` in series, where all of
-    /// them pass both and are at most `largest` bytes long; the next link receives whole packets.
+    /// Returns the curve of all packets together on this link and the `next` in series, where all
+    /// of them pass both and are at most `largest` bytes long; the next link receives whole
+    /// packets.
     ///
-    /// [`remainder`](Self::remainder) and [`in_order`](Self::in_order) of it then count the burst of
-    /// other streams once, not at every link. Let the next link be busy from u until t, and this one
-    /// from s until u. What has left by t is what arrived there by u and the service from u to t;
-    /// what had left this link by u is what arrived by s and the service from s to u. Everything
+    /// [`remainder`](Self::remainder) and [`in_order`](Self::in_order) of it then count the burst
+    /// of other streams once, not at every link. Let the next link be busy from u until t, and this
+    /// one from s until u. What has left by t is what arrived there by u and the service from u to
+    /// t; what had left this link by u is what arrived by s and the service from s to u. Everything
     /// that arrived by s had left it by s, and everything that it had sent by u had left the next
     /// link by u. So for each stream, what has left by t is at least what arrived by s. Source:
     /// Schmitt, Zdarsky and Martinovic 2008, "pay multiplexing only once", for streams that share
@@ -215,8 +216,8 @@ mod tests {
         assert_eq!(service.in_order(bucket(10, 0), 0), None);
     }
 
-    /// The same case by pay multiplexing only once: a delay of 50 and a backlog of 250. In the order
-    /// of arrival it is 20 + 25/10 + 25/5.
+    /// The same case by pay multiplexing only once: a delay of 50 and a backlog of 250. In the
+    /// order of arrival it is 20 + 25/10 + 25/5.
     #[test]
     fn the_burst_of_others_is_paid_once_on_two_servers_of_the_dnc_tests() {
         let (server, flow) =

@@ -117,8 +117,8 @@ pub enum Condition {
     Phases,
     /// A stream that requires some of its requests has a request in every period.
     NoPauses,
-    /// Every stream requires all of its requests, one of a window, or none; or the contracts need no
-    /// more than the link if streams that require several of a window require all.
+    /// Every stream requires all of its requests, one of a window, or none; or the contracts need
+    /// no more than the link if streams that require several of a window require all.
     Windows,
     /// The contracts need no more than the link.
     Utilisation,

@@ -8,12 +8,12 @@
 //! with all of them, C/T. *Proof*, for EDF by the virtual deadlines ts + T·k'/m' of VDS: let no
 //! packet with a virtual deadline of at most D wait just before t, and some wait from t to D. What
 //! is served in between arrived in periods that begin at t or later, as a request that its period
-//! passes over has a virtual deadline that is not earlier in the next one. A virtual deadline is not
-//! earlier than the end of its period, so a stream with several has at most ⌊(D − t)/T⌋ of these
-//! packets; one with m = k has as many, and one with m = 1 has ⌊(D − t)/(k·T)⌋. Together they fit
-//! into D − t, so none is late. A window is violated only if a request with k' = m', whose virtual
-//! deadline is the end of its period, is late. For PD², let the pseudo-deadlines be the virtual ones:
-//! those of a stream are at least T apart.
+//! passes over has a virtual deadline that is not earlier in the next one. A virtual deadline is
+//! not earlier than the end of its period, so a stream with several has at most ⌊(D − t)/T⌋ of
+//! these packets; one with m = k has as many, and one with m = 1 has ⌊(D − t)/(k·T)⌋. Together they
+//! fit into D − t, so none is late. A window is violated only if a request with k' = m', whose
+//! virtual deadline is the end of its period, is late. For PD², let the pseudo-deadlines be the
+//! virtual ones: those of a stream are at least T apart.
 
 use core::cmp::Ordering;
 use core::fmt;
