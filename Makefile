@@ -67,7 +67,7 @@ rtl-report:
 soak:
 	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/unit.sh; \
 		scripts/monitoring.sh; scripts/kernel.sh; MILLSTREAM=target/debug/millstream scripts/accessibility.py --all; \
-		MILLSTREAM_PROMISES=100000 \
+		MILLSTREAM_PROMISES=100000 MILLSTREAM_ANNEAL=100 \
 			cargo test --quiet --release -p millstream-sim --test sim promises; \
 		MILLSTREAM_SCALE=10 cargo test --quiet --release -p millstream --test engine; \
 		cargo test --quiet --release -p millstream-papers --test check -- --ignored; \

@@ -46,7 +46,7 @@ impl Draw {
     }
 
     /// Draws a number from 0 to `end` − 1.
-    fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0.next_u64() % end.max(1)
     }
 
@@ -54,7 +54,7 @@ impl Draw {
         self.below(times) == 0
     }
 
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[usize::try_from(self.below(choices.len() as u64)).unwrap()]
     }
 

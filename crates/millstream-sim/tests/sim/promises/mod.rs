@@ -6,6 +6,7 @@
 //! theorems do not cover these cases, so `check` guarantees nothing there.
 
 mod draw;
+mod search;
 
 use crate::network::captures::capture;
 use draw::Draw;
@@ -98,6 +99,11 @@ impl Tightness {
     fn add(&mut self, measured_ns: u64, bound_ns: Option<u64>) {
         let bound_ns = bound_ns.filter(|_| measured_ns > 0);
         self.0.extend(bound_ns.map(|bound_ns| (measured_ns * 1_000 / bound_ns.max(1)) as u16));
+    }
+
+    /// Returns the mean, per cent.
+    fn mean(&self) -> f64 {
+        self.0.iter().map(|of| f64::from(*of)).sum::<f64>() / (self.0.len().max(1) as f64 * 10.0)
     }
 
     /// Returns whether some bound is nearly met: the draws then reach what the theory allows.

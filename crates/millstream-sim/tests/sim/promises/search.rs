@@ -1,0 +1,192 @@
+//! Adversarial search: simulated annealing over phases and sizes for runs that come near a bound.
+//!
+//! Random arrivals seldom meet the worst case of a bound. The search begins with a random scenario
+//! and one of its streams. Each step changes a start, a packet length or the seed, computes the
+//! bound of the changed scenario, runs it, and asserts that no guarantee is broken. It accepts a
+//! step that loosens the bound by d ‰ with the probability exp(−d/T), where T falls.
+//!
+//! `MILLSTREAM_ANNEAL=100` sets the number of scenarios of each kind; `make soak` uses it.
+
+use super::draw::Draw;
+use super::{Outcome, Tightness, WorstDeliveries, outcome_of};
+use millstream_scenario::{Answer, Scenario, StreamExplanation, explain};
+use millstream_sim::fabric::{delay_bounds, prepare};
+use std::ops::Range;
+use std::path::Path;
+
+/// Steps of one search.
+const STEPS: u32 = 100;
+
+/// T of the first step and of the last, ‰.
+const TEMPERATURES: (f64, f64) = (60.0, 2.0);
+
+/// The numbers of a scenario file that a step may change, by the text before them.
+const KEYS: [&str; 3] = ["start = \"", "bytes = ", "\nseed = "];
+
+/// A kind of scenarios: its name, its draw, and how its streams are measured.
+struct Kind {
+    name: &'static str,
+    draw: fn(&mut Draw) -> String,
+    measure: fn(u64, &str) -> Vec<Option<Measured>>,
+}
+
+const KINDS: [Kind; 5] = [
+    Kind { name: "links", draw: Draw::scenario, measure: measure_link },
+    Kind { name: "trees", draw: Draw::tree, measure: measure_link },
+    Kind { name: "series", draw: Draw::series, measure: measure_link },
+    Kind { name: "caps", draw: Draw::caps, measure: measure_link },
+    Kind { name: "fabrics", draw: Draw::fabric, measure: measure_fabric },
+];
+
+/// The longest delay of a stream and its bound, ns.
+#[derive(Clone, Copy)]
+struct Measured {
+    longest_ns: u64,
+    bound_ns: u64,
+}
+
+impl Measured {
+    /// Returns the longest delay in ‰ of the bound.
+    #[allow(clippy::cast_precision_loss)]
+    fn per_mille(self) -> f64 {
+        self.longest_ns as f64 * 1_000.0 / self.bound_ns.max(1) as f64
+    }
+}
+
+/// Runs a scenario with a link or links in series; returns what its streams with bounds have.
+fn measure_link(seed: u64, text: &str) -> Vec<Option<Measured>> {
+    let Outcome { explanation, broken, counters, .. } = outcome_of(seed, text.to_owned(), None);
+    assert!(broken.is_empty(), "seed {seed}: {broken:#?}\n{text}");
+    let measured = explanation.streams.iter().enumerate().map(|(at, stream)| {
+        let bound_ns = stream.bounds.worst_delay_ns;
+        let bound_ns = bound_ns.filter(|_| stream.verdict.answer == Answer::Guaranteed)?;
+        Some(Measured { longest_ns: counters.get(at)?.worst_delay_ns, bound_ns })
+    });
+    measured.collect()
+}
+
+/// Runs a fabric; returns what its streams have if it has bounds.
+fn measure_fabric(seed: u64, text: &str) -> Vec<Option<Measured>> {
+    let scenario = Scenario::parse("drawn", text, Path::new("")).unwrap();
+    let mut simulation = prepare(&scenario).unwrap().simulation;
+    let Ok(bounds) = delay_bounds(&scenario, &simulation) else { return Vec::new() };
+    let mut worst = WorstDeliveries::default();
+    simulation.run(u64::MAX, &mut worst).unwrap();
+    let measured = bounds.into_iter().enumerate().map(|(class, bound_ns)| {
+        let longest_ns = *worst.0.get(&u8::try_from(class).unwrap())?;
+        assert!(longest_ns <= bound_ns, "seed {seed}: s{class}: {longest_ns} {bound_ns}\n{text}");
+        Some(Measured { longest_ns, bound_ns })
+    });
+    measured.collect()
+}
+
+/// Returns the places of the numbers that a step may change, with their keys.
+fn numbers(text: &str) -> Vec<(&'static str, Range<usize>)> {
+    let of_key = |key: &'static str| {
+        text.match_indices(key).map(move |(at, _)| {
+            let from = at + key.len();
+            let digits = text[from..].bytes().take_while(u8::is_ascii_digit).count();
+            (key, from..from + digits)
+        })
+    };
+    KEYS.into_iter().flat_map(of_key).filter(|(_, place)| !place.is_empty()).collect()
+}
+
+/// Returns the text with one number changed.
+fn step(draw: &mut Draw, text: &str) -> Option<String> {
+    let numbers = numbers(text);
+    let value = |place: &Range<usize>| text[place.clone()].parse::<u64>().unwrap();
+    let (key, place) = numbers.get(usize::try_from(draw.below(numbers.len() as u64)).unwrap())?;
+    let of_key = || numbers.iter().filter(|(other, _)| other == key).map(|(_, at)| value(at));
+    let most = of_key().max().unwrap_or(0);
+    let present = value(place);
+    let changed = match (*key, draw.below(3)) {
+        ("\nseed = ", _) => draw.below(1_000_000),
+        // The number of another stream, a near one, or any.
+        (_, 0) => draw.one_of(&of_key().collect::<Vec<_>>()),
+        (_, 1) => present.saturating_sub(draw.below(present / 8 + 2)) + draw.below(present / 8 + 2),
+        ("bytes = ", _) => draw.below(most),
+        _ => draw.below(most * 2 + 2),
+    };
+    // Packets are no longer than those of the draw, so that loads stay.
+    let changed = if *key == "bytes = " { changed.clamp(40.min(most), most) } else { changed };
+    let mut next = text.to_owned();
+    next.replace_range(place.clone(), &changed.to_string());
+    Some(next)
+}
+
+/// Searches from the scenario of `seed`; returns what one stream has there and at the best step,
+/// `None` if no stream has a bound.
+fn search(kind: &Kind, seed: u64) -> Option<[Measured; 2]> {
+    let mut draw = Draw::new(seed);
+    let mut text = (kind.draw)(&mut draw);
+    let streams = (kind.measure)(seed, &text);
+    let bounded: Vec<_> = (0..streams.len()).filter(|at| streams[*at].is_some()).collect();
+    let target = *bounded.get(usize::try_from(draw.below(bounded.len() as u64)).unwrap())?;
+    let first = streams[target]?;
+    let (mut present, mut best) = (first, first);
+    for number in 0..STEPS {
+        let Some(changed) = step(&mut draw, &text) else { break };
+        // Some sources have a least length.
+        if Scenario::parse("drawn", &changed, Path::new("")).is_err() {
+            continue;
+        }
+        // The change may take the bound away.
+        let measured = (kind.measure)(seed, &changed);
+        let Some(Some(measured)) = measured.get(target).copied() else { continue };
+        let part = f64::from(number) / f64::from(STEPS);
+        let temperature = TEMPERATURES.0 * (TEMPERATURES.1 / TEMPERATURES.0).powf(part);
+        let accepted = ((measured.per_mille() - present.per_mille()) / temperature).exp();
+        if accepted * 1_000_000.0 > f64::from(u32::try_from(draw.below(1_000_000)).unwrap()) {
+            (text, present) = (changed, measured);
+        }
+        if present.per_mille() > best.per_mille() {
+            best = present;
+        }
+    }
+    Some([first, best])
+}
+
+/// The search breaks no guarantee, and comes nearer to the bounds than random arrivals do.
+#[test]
+fn annealing_comes_near_the_bounds_and_breaks_none() {
+    let scenarios = std::env::var("MILLSTREAM_ANNEAL").map_or(6, |text| text.parse().unwrap());
+    for kind in KINDS {
+        let (mut random, mut annealed) = (Tightness::default(), Tightness::default());
+        let found = (0..).take(scenarios * 4).filter_map(|seed| search(&kind, seed));
+        for [first, best] in found.take(scenarios) {
+            random.add(first.longest_ns, Some(first.bound_ns));
+            annealed.add(best.longest_ns, Some(best.bound_ns));
+        }
+        println!("{}: {random}; annealed, {annealed}", kind.name);
+        assert!(annealed.mean() > random.mean(), "{}", kind.name);
+    }
+}
+
+/// Of random streams whose sources are known and whose links are not overloaded, most have bounds.
+#[test]
+fn most_streams_of_links_with_a_known_load_below_1_have_bounds() {
+    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(300, |text| text.parse().unwrap());
+    // Links that order by deadlines or windows guarantee these instead of a delay.
+    for kind in KINDS.iter().filter(|kind| kind.name != "fabrics") {
+        let (mut streams, mut bounded) = (0u64, 0u64);
+        for seed in 0..draws {
+            let text = (kind.draw)(&mut Draw::new(seed));
+            let scenario = Scenario::parse("drawn", &text, Path::new("")).unwrap();
+            let explanation = explain(&scenario, 1_000_000).unwrap();
+            let hops = scenario.network.iter().flat_map(|network| &network.hops);
+            let rates = hops.map(|hop| hop.link.rate_bps).chain([scenario.link.rate_bps]);
+            let offered: u64 = explanation.streams.iter().map(|of| of.offered_bps).sum();
+            let reacts = scenario.streams.iter().any(|of| of.source.reacts());
+            // Overheads are not in the offered rates.
+            if reacts || explanation.load >= 1.0 || offered * 10 > rates.min().unwrap() * 9 {
+                continue;
+            }
+            streams += explanation.streams.len() as u64;
+            let has_bound = |of: &&StreamExplanation| of.verdict.answer == Answer::Guaranteed;
+            bounded += explanation.streams.iter().filter(has_bound).count() as u64;
+        }
+        println!("{}: {bounded} of {streams} streams with a load below 1", kind.name);
+        assert!(streams > draws / 4 && bounded * 2 > streams, "{}", kind.name);
+    }
+}
