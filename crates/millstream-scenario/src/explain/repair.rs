@@ -118,7 +118,7 @@ mod tests {
         assert_eq!(of(2, 3, 100), Some((9, 10)));
         assert_eq!(of(0, 1_000, 1), Some((999, 1_000)));
         assert_eq!(of(0, 1_000, 700), Some((300, 1_000)));
-        assert_eq!(of(0, 1, 15), Some((63, 64)));
+        assert_eq!(of(0, 1, 15), Some((62, 63)));
         assert_eq!(of(0, 1, 10), None, "too many windows");
         assert_eq!(of(3, 3, 1_000), None);
         assert_eq!(of(0, 0, 1_000), None);
