@@ -314,6 +314,9 @@ pub(crate) struct RunArguments {
     /// Use this seed instead of the scenario's
     #[arg(long, value_parser = whole::<u64>(0..=u64::MAX))]
     pub(crate) seed: Option<u64>,
+    /// Threads of a fabric; the results are the same with any number; default: 1
+    #[arg(long, value_name = "N", value_parser = whole::<usize>(1..=1024))]
+    pub(crate) workers: Option<usize>,
 }
 
 #[derive(Debug, Args)]

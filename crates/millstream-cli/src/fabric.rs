@@ -62,6 +62,7 @@ pub(crate) fn run(
     if arguments.bounds {
         run.bounds_ns = bounds_ns(scenario, &run);
     }
+    run.simulation.set_workers(arguments.workers.unwrap_or(1));
     let streams = u8::try_from(scenario.streams.len()).unwrap_or(u8::MAX);
     let end_points = run.simulation.topology().end_points();
     let selection = selection(&arguments.trace_packets, scenario, end_points)?;
@@ -138,7 +139,7 @@ fn finish(
     run: &mut FabricRun,
     scenario: &Scenario,
     interrupted: &AtomicBool,
-    listener: &mut impl FabricListener,
+    listener: &mut (impl FabricListener + Send),
 ) -> Result<(), FabricError> {
     let mut progress = Progress::new(scenario.duration_ns, Arc::<ReadProgress>::default());
     let mut more = true;

@@ -44,6 +44,13 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
             arguments.file.display()
         )));
     }
+    if arguments.workers.is_some() {
+        return Err(Failure::Input(miette!(
+            help = "`millstream sweep --workers` runs several seeds or settings at once",
+            "--workers is for a fabric; {} has a single link",
+            arguments.file.display()
+        )));
+    }
     let is_core = scenario.hardware && scenario.end_system.is_none();
     let mut core = is_core.then(|| hardware::scheduler(&scenario)).transpose()?;
     let bounds = if arguments.bounds { bounds(&scenario)? } else { Vec::new() };

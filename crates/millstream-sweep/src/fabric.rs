@@ -68,7 +68,10 @@ impl FabricRun {
     ///
     /// # Errors
     /// See [`step`](Self::step).
-    pub fn step_for(&mut self, listener: &mut impl FabricListener) -> Result<bool, FabricError> {
+    pub fn step_for(
+        &mut self,
+        listener: &mut (impl FabricListener + Send),
+    ) -> Result<bool, FabricError> {
         if self.reached_ns < self.end_ns {
             self.reached_ns = self.end_ns.min(self.reached_ns + (self.end_ns / STEPS).max(1));
             self.simulation.run(self.reached_ns, &mut (&mut self.statistics, listener))?;

@@ -49,6 +49,14 @@ impl PacketBytes {
             None => Self::Fixed(least),
         }
     }
+
+    /// Returns the least length, bytes, at least 1.
+    #[must_use]
+    pub fn least(&self) -> u32 {
+        match *self {
+            Self::Fixed(least) | Self::Pareto { least, .. } => least.max(1),
+        }
+    }
 }
 
 /// A [`PacketBytes`] with precomputed distribution parameters.

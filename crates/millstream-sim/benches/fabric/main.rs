@@ -5,8 +5,8 @@
 //! load, output queues, and store and forward. The plain simulator implements only this case.
 //! *MinBW* has seven classes on virtual channels, credits, cut-through, and crossbars at 1.5 times
 //! the links' rate. Its traffic is those Poisson packets at 80 % load in total, or Table II of the
-//! MinBW paper. Finally the benchmark runs 4,096 end-points (8-ary 4-tree) for three durations and
-//! reports the peak memory.
+//! MinBW paper. Arguments choose among the parts `disciplines`, `sizes` (4-ary trees of growing
+//! size) and `workers` (one and two threads by turns).
 #![allow(missing_docs, clippy::unwrap_used)]
 
 mod plain;
@@ -45,25 +45,28 @@ fn sources(topology: &Topology, classes: &[ClassTraffic], stop_ns: u64) -> Vec<E
     end_point_traffic(topology, RATE_BPS, 1.0, classes, 1, stop_ns).0
 }
 
+#[allow(clippy::cast_precision_loss)]
 fn report(name: &str, simulation: &mut Simulation) -> f64 {
     let mut latency = Latency::default();
-    let start = Instant::now();
+    let (start, cpu_before_s, before) = (Instant::now(), cpu_seconds(), machine_ticks());
     simulation.run(u64::MAX, &mut latency).unwrap();
     let seconds = start.elapsed().as_secs_f64();
-    #[allow(clippy::cast_precision_loss)]
+    let (cpu_s, after) = (cpu_seconds() - cpu_before_s, machine_ticks());
+    let steal = 100.0 * (after.0 - before.0) / (after.1 - before.1).max(1.0);
     let (rate, mean_us) = (
         simulation.hops() as f64 / seconds / 1e6,
         latency.sum_ns as f64 / latency.packets as f64 / 1e3,
     );
     println!(
-        "{name:38} {:>10} hops {seconds:>6.2} s {rate:>6.2} M packet-hops/s, mean latency \
-         {mean_us:.2} us",
-        simulation.hops()
+        "{name:48} {:>10} hops {seconds:>6.2} s {rate:>6.2} M packet-hops/s, {:.1} ns of CPU a \
+         hop, {steal:.1} % steal, mean latency {mean_us:.2} us",
+        simulation.hops(),
+        cpu_s * 1e9 / simulation.hops() as f64,
     );
     rate
 }
 
-fn fifo(topology: Topology, stop_ns: u64) -> f64 {
+fn fifo(topology: Topology, stop_ns: u64, workers: usize) -> f64 {
     let classes = [ClassTraffic { load: 0.8, kind: Kind::Poisson { bytes: 512 } }];
     let sources = sources(&topology, &classes, stop_ns);
     let egress = Egress {
@@ -77,8 +80,9 @@ fn fifo(topology: Topology, stop_ns: u64) -> f64 {
         forwarding: Forwarding::StoreAndForward,
         buffering: Buffering::Output,
     };
-    let name = format!("FIFO, {}", topology.end_points());
+    let name = format!("FIFO, {}, {workers} threads", topology.end_points());
     let mut simulation = Simulation::new(topology, LINK, switch, &egress, sources, 2176).unwrap();
+    simulation.set_workers(workers);
     report(&name, &mut simulation)
 }
 
@@ -88,7 +92,8 @@ fn minbw(
     topology: Topology,
     algorithm: MinBwAlgorithm,
     stop_ns: u64,
-) {
+    workers: usize,
+) -> f64 {
     let sources = sources(&topology, traffic, stop_ns);
     let mut classes = vec![Contract::new().fmc()];
     for weight in WEIGHTS {
@@ -113,36 +118,91 @@ fn minbw(
         }),
     };
     let end_points = topology.end_points();
-    let name = format!("MinBW {}, {what}, {end_points}", algorithm.name());
+    let name = format!("MinBW {}, {what}, {end_points}, {workers} threads", algorithm.name());
     let mut simulation = Simulation::new(topology, LINK, switch, &egress, sources, 2176).unwrap();
-    report(&name, &mut simulation);
+    simulation.set_workers(workers);
+    report(&name, &mut simulation)
 }
 
+/// Seven classes of 512-byte packets at 80 % load in total.
+const POISSON: [ClassTraffic; 7] =
+    [ClassTraffic { load: 0.8 / 7.0, kind: Kind::Poisson { bytes: 512 } }; 7];
+
 fn main() {
-    let tree = || folded_shuffle(4, 3).unwrap();
-    let stop_ns = 50_000_000;
-    for _ in 0..3 {
-        let plain = plain::report(stop_ns);
-        let ours = fifo(tree(), stop_ns);
-        println!("  {:.2} times the plain simulator", ours / plain);
+    let parts: Vec<String> = std::env::args().skip(1).filter(|part| part != "--bench").collect();
+    let chosen = |part: &str| parts.is_empty() || parts.iter().any(|one| one == part);
+    if chosen("disciplines") {
+        disciplines();
     }
-    let poisson = [ClassTraffic { load: 0.8 / 7.0, kind: Kind::Poisson { bytes: 512 } }; 7];
-    for algorithm in [MinBwAlgorithm::Wfq, MinBwAlgorithm::Scfq, MinBwAlgorithm::Drr] {
-        minbw("512-byte Poisson", &poisson, tree(), algorithm, 20_000_000);
-        for load in [0.7, 1.0] {
-            let what = format!("Table II at {load}");
-            minbw(&what, &table_ii(load), tree(), algorithm, 10_000_000);
-        }
+    if chosen("sizes") {
+        sizes();
     }
-    fifo(folded_shuffle(8, 4).unwrap(), 1_000_000);
-    // Time should be proportional to hops; memory should hardly grow.
-    for stop_ns in [300_000, 600_000, 1_200_000] {
-        let tree = folded_shuffle(8, 4).unwrap();
-        minbw("512-byte Poisson", &poisson, tree, MinBwAlgorithm::Scfq, stop_ns);
+    if chosen("workers") {
+        workers();
     }
     if let Some(kilobytes) = most_memory_kb() {
         println!("  peak memory: {} MB", kilobytes / 1000);
     }
+}
+
+/// Runs 64 end-points under each discipline.
+fn disciplines() {
+    let tree = || folded_shuffle(4, 3).unwrap();
+    let stop_ns = 50_000_000;
+    for _ in 0..3 {
+        let plain = plain::report(stop_ns);
+        let ours = fifo(tree(), stop_ns, 1);
+        println!("  {:.2} times the plain simulator", ours / plain);
+    }
+    for algorithm in [MinBwAlgorithm::Wfq, MinBwAlgorithm::Scfq, MinBwAlgorithm::Drr] {
+        minbw("512-byte Poisson", &POISSON, tree(), algorithm, 20_000_000, 1);
+        for load in [0.7, 1.0] {
+            let what = format!("Table II at {load}");
+            minbw(&what, &table_ii(load), tree(), algorithm, 10_000_000, 1);
+        }
+    }
+}
+
+/// Runs 4-ary trees of growing size.
+fn sizes() {
+    for levels in 3..=7 {
+        let end_points = 4_u64.pow(levels);
+        fifo(folded_shuffle(4, levels).unwrap(), 3_200_000_000 / end_points, 1);
+    }
+    for levels in 3..=6 {
+        let end_points = 4_u64.pow(levels);
+        let (tree, stop_ns) = (folded_shuffle(4, levels).unwrap(), 640_000_000 / end_points);
+        minbw("512-byte Poisson", &POISSON, tree, MinBwAlgorithm::Scfq, stop_ns, 1);
+    }
+}
+
+/// Runs 1,024 end-points on one and two threads by turns.
+fn workers() {
+    let tree = || folded_shuffle(4, 5).unwrap();
+    for _ in 0..3 {
+        let [one, two] = [1, 2].map(|workers| fifo(tree(), 3_000_000, workers));
+        println!("  two threads: {:.2} times one", two / one);
+        let [one, two] = [1, 2].map(|workers| {
+            minbw("512-byte Poisson", &POISSON, tree(), MinBwAlgorithm::Scfq, 200_000, workers)
+        });
+        println!("  two threads: {:.2} times one", two / one);
+    }
+}
+
+/// Returns the processor time of this process, s; 0 if `/proc` is unavailable.
+fn cpu_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // User and system time in ticks of 10 ms, after the name in parentheses.
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ').skip(11).take(2);
+    fields.filter_map(|field| field.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+/// Returns steal time and all time of the machine, ticks; 0 if `/proc` is unavailable.
+fn machine_ticks() -> (f64, f64) {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let first = stat.lines().next().unwrap_or_default();
+    let times: Vec<f64> = first.split(' ').filter_map(|field| field.parse().ok()).collect();
+    (times.get(7).copied().unwrap_or(0.0), times.iter().sum())
 }
 
 /// Returns the peak resident memory of this process, kB; `None` if `/proc` is unavailable.

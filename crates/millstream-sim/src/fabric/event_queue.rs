@@ -25,6 +25,10 @@ struct Entry<E> {
     next: u32,
 }
 
+/// The events of an instant that are not taken yet: a list of entries.
+#[must_use]
+pub(crate) struct Instant(u32);
+
 /// A queue of events in order of time.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
@@ -112,11 +116,11 @@ impl<E: Copy + Ord> EventQueue<E> {
         }
     }
 
-    /// Advances to `time_ns` and passes the events of that instant to `each`.
+    /// Advances to `time_ns` and returns the events of that instant, for [`take`](Self::take).
     ///
     /// `time_ns` must not exceed [`next_ns`](Self::next_ns).
     #[inline]
-    pub(crate) fn advance_to(&mut self, time_ns: u64, mut each: impl FnMut(E)) {
+    pub(crate) fn advance_to(&mut self, time_ns: u64) -> Instant {
         self.now_ns = time_ns;
         while let Some(&Reverse((far_ns, event))) = self.overflow.peek() {
             if far_ns - time_ns >= HORIZON {
@@ -126,25 +130,32 @@ impl<E: Copy + Ord> EventQueue<E> {
             self.insert(far_ns, event);
         }
         let bucket = (time_ns % HORIZON) as usize;
-        let mut place = self.buckets[bucket];
-        if place == NONE {
-            return;
+        let first = std::mem::replace(&mut self.buckets[bucket], NONE);
+        if first == NONE {
+            return Instant(NONE);
         }
-        self.buckets[bucket] = NONE;
         let word = &mut self.occupied[bucket / 64];
         *word &= !(1 << (bucket % 64));
         if *word == 0 {
             self.summary[bucket / 4096] &= !(1 << (bucket / 64 % 64));
         }
-        while place != NONE {
-            let entry = &mut self.entries[place as usize];
-            let Entry { event, next } = *entry;
-            entry.next = self.free;
-            self.free = place;
-            self.len -= 1;
-            each(event);
-            place = next;
+        Instant(first)
+    }
+
+    /// Takes an event of the current instant. Other events may be scheduled in between.
+    #[inline]
+    pub(crate) fn take(&mut self, instant: &mut Instant) -> Option<E> {
+        if instant.0 == NONE {
+            return None;
         }
+        let place = instant.0;
+        let entry = &mut self.entries[place as usize];
+        let Entry { event, next } = *entry;
+        entry.next = self.free;
+        self.free = place;
+        instant.0 = next;
+        self.len -= 1;
+        Some(event)
     }
 
     /// Returns the first bucket that is not empty, searching from now around the wheel.
@@ -181,6 +192,8 @@ impl<E: Copy + Ord> EventQueue<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::iter;
+
     use proptest::prelude::*;
 
     proptest! {
@@ -202,7 +215,8 @@ mod tests {
                     let Some((time_ns, mut events)) = expected.pop_first() else { break };
                     prop_assert_eq!(event_queue.next_ns(), Some(time_ns));
                     taken.clear();
-                    event_queue.advance_to(time_ns, |event| taken.push(event));
+                    let mut instant = event_queue.advance_to(time_ns);
+                    taken.extend(iter::from_fn(|| event_queue.take(&mut instant)));
                     taken.sort_unstable();
                     events.sort_unstable();
                     prop_assert_eq!(&taken, &events);
@@ -211,7 +225,8 @@ mod tests {
             while let Some(time_ns) = event_queue.next_ns() {
                 let mut events = expected.remove(&time_ns).unwrap_or_default();
                 taken.clear();
-                event_queue.advance_to(time_ns, |event| taken.push(event));
+                let mut instant = event_queue.advance_to(time_ns);
+                taken.extend(iter::from_fn(|| event_queue.take(&mut instant)));
                 taken.sort_unstable();
                 events.sort_unstable();
                 prop_assert_eq!(&taken, &events);

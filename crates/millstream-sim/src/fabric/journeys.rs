@@ -11,9 +11,10 @@
 //! transmission may begin together with it; [`Hop::transfer`] records it.
 //!
 //! Memory: at most [`MAX_JOURNEYS`] journeys with about 80 bytes per hop, [`MAX_SAMPLES`] buffer
-//! samples, and 4 bytes for each packet in transit. Journeys and samples beyond the limits are only
+//! samples, and about 100 bytes per link. Journeys and samples beyond the limits are only
 //! counted.
 
+use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 
 use super::buffers::Buffers;
@@ -196,15 +197,13 @@ pub struct Sample {
     pub amount: u64,
 }
 
-const NOT_FOLLOWED: u32 = u32::MAX;
-
 /// A listener that follows selected packets.
 #[derive(Clone, Debug)]
 pub struct Journeys {
     selection: Selection,
     journeys: Vec<Journey>,
-    /// Index of the journey of each packet slot, or `NOT_FOLLOWED` (none).
-    journey_index: Vec<u32>,
+    /// Index of the journey of each followed packet in transit.
+    journey_index: HashMap<u64, usize>,
     /// Packets that the selection allows, per class.
     allowed: Vec<u64>,
     /// Packets followed, per class.
@@ -227,7 +226,7 @@ impl Journeys {
         Self {
             selection,
             journeys: Vec::new(),
-            journey_index: Vec::new(),
+            journey_index: HashMap::new(),
             allowed: vec![0; usize::from(classes)],
             followed_count: vec![0; usize::from(classes)],
             buffers: Buffers::for_simulation(simulation, false),
@@ -270,11 +269,6 @@ impl Journeys {
 
     /// Starts a journey for an injected packet if the selection allows it and the limits permit.
     fn start_journey(&mut self, packet_step: &PacketStep) {
-        let slot = packet_step.packet as usize;
-        if slot >= self.journey_index.len() {
-            self.journey_index.resize(slot + 1, NOT_FOLLOWED);
-        }
-        self.journey_index[slot] = NOT_FOLLOWED;
         if !self.selection.allows(packet_step) {
             return;
         }
@@ -288,8 +282,7 @@ impl Journeys {
             return;
         }
         self.followed_count[class] += 1;
-        // At most `MAX_JOURNEYS` journeys exist, so the index fits.
-        self.journey_index[slot] = u32::try_from(self.journeys.len()).unwrap_or(NOT_FOLLOWED);
+        self.journey_index.insert(packet_step.packet, self.journeys.len());
         self.journeys.push(Journey {
             class: packet_step.class,
             source: packet_step.source,
@@ -327,7 +320,7 @@ impl Journeys {
                 }
                 if last {
                     journey.delivered_ns = Some(ready_ns);
-                    self.journey_index[packet_step.packet as usize] = NOT_FOLLOWED;
+                    self.journey_index.remove(&packet_step.packet);
                     self.followed_at_link[link as usize] -= 1;
                 }
             }
@@ -359,9 +352,11 @@ impl FabricListener for Journeys {
             };
             samples.push(Sample { time_ns, link, quantity, amount });
         });
-        let journey = self.journey_index[packet_step.packet as usize];
-        if journey != NOT_FOLLOWED {
-            self.record_step(journey as usize, packet_step);
+        // Most runs follow few packets, for a short time.
+        if !self.journey_index.is_empty()
+            && let Some(&journey) = self.journey_index.get(&packet_step.packet)
+        {
+            self.record_step(journey, packet_step);
         }
     }
 }

@@ -24,8 +24,8 @@ pub struct Delivery {
 /// A packet in transit and its current step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PacketStep {
-    /// Slot of the packet in the arena; another packet reuses it after delivery.
-    pub packet: u32,
+    /// Identifies the packet among those in transit.
+    pub packet: u64,
     /// Injection time, ns.
     pub injected_ns: u64,
     /// Service class of the packet.
@@ -109,7 +109,6 @@ pub trait FabricListener {
     }
 
     /// Called when a packet's last transmission begins; the packet arrives at `delivery.time_ns`.
-    /// Deliveries of one instant come in no particular order.
     fn delivered(&mut self, delivery: &Delivery) {
         let _ = delivery;
     }

@@ -15,6 +15,8 @@ pub(crate) struct PacketState {
     pub(crate) destination: u32,
     /// Number of its connection at the source.
     pub(crate) connection: u32,
+    /// Number of the packet at its source; wraps around.
+    pub(crate) number: u32,
     /// The packet behind it in a switch queue, or the next slot of the free list.
     next: u32,
     pub(crate) class: u8,
@@ -31,9 +33,9 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// Inserts a packet injected at `source`; returns its slot.
+    /// Inserts packet `number` of `source`; returns its slot.
     #[inline]
-    pub(crate) fn insert(&mut self, source: u32, injection: &Injection) -> u32 {
+    pub(crate) fn insert(&mut self, source: u32, number: u32, injection: &Injection) -> u32 {
         let packet = PacketState {
             injected_ns: injection.time_ns,
             tail_ns: 0,
@@ -41,6 +43,7 @@ impl Packets {
             source,
             destination: injection.destination,
             connection: injection.connection,
+            number,
             next: NONE,
             class: injection.class,
             channel: 0,
@@ -54,8 +57,9 @@ impl Packets {
         self.insert_state(packet)
     }
 
+    /// Inserts a packet; returns its slot.
     #[inline]
-    fn insert_state(&mut self, packet: PacketState) -> u32 {
+    pub(crate) fn insert_state(&mut self, packet: PacketState) -> u32 {
         self.alive += 1;
         if let Some(slot) = self.free {
             let next = self.packets[slot as usize].next;

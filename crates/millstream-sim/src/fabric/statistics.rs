@@ -77,8 +77,12 @@ const NO_PACKET: u64 = u64::MAX;
 impl Statistics {
     /// Creates statistics of `classes` classes within `window_ns`, for a fabric with `sources`.
     #[must_use]
-    pub fn new(classes: u8, sources: &[EndPointTraffic], window_ns: Range<u64>) -> Self {
-        let mut first_connection = Vec::with_capacity(sources.len());
+    pub fn new<'a>(
+        classes: u8,
+        sources: impl IntoIterator<Item = &'a EndPointTraffic>,
+        window_ns: Range<u64>,
+    ) -> Self {
+        let mut first_connection = Vec::new();
         let mut connections = 0;
         for source in sources {
             first_connection.push(connections);

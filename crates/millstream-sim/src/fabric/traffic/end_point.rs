@@ -21,6 +21,8 @@ enum Source {
 struct Class {
     /// The source of the class's packets.
     source: Source,
+    /// Least length of a packet, bytes.
+    smallest_bytes: u32,
     /// Numbers of the class's connections within the end-point.
     connections: Range<u32>,
     /// Destination of each connection; empty for classes without connections.
@@ -128,7 +130,13 @@ impl EndPointTraffic {
                 let connections = first..first + count;
                 first += count;
                 let head = Injection { time_ns: 0, class, destination: 0, bytes: 0, connection: 0 };
-                let mut class = Class { source, connections, destinations, head };
+                let smallest_bytes = match traffic.kind {
+                    Kind::Connections { bytes, .. } | Kind::Poisson { bytes } => bytes.max(1),
+                    // The last packet of a frame has what is left of it.
+                    Kind::Video { .. } => 1,
+                    Kind::SelfSimilar { packet_bytes, .. } => packet_bytes.least(),
+                };
+                let mut class = Class { source, smallest_bytes, connections, destinations, head };
                 class.advance();
                 class
             })
@@ -140,6 +148,12 @@ impl EndPointTraffic {
     #[must_use]
     pub fn offered_bytes(&self) -> &[u64] {
         &self.offered_bytes
+    }
+
+    /// Returns the least length of a packet, bytes; `u32::MAX` if it sends nothing.
+    #[must_use]
+    pub(crate) fn smallest_bytes(&self) -> u32 {
+        self.classes.iter().map(|class| class.smallest_bytes).min().unwrap_or(u32::MAX)
     }
 
     /// Returns the numbers of the connections of `class`, over which jitter is measured.

@@ -4,6 +4,7 @@ mod journeys;
 mod link;
 mod multicast;
 mod support;
+mod workers;
 
 use millstream::{Contract, StreamId};
 use millstream_sim::fabric::topology::{folded_shuffle, mesh, shuffle, torus};
