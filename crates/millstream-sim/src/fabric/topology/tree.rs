@@ -58,14 +58,7 @@ pub fn folded_shuffle(arity: u32, levels: u32) -> Result<Topology, TopologyError
         }
     }
 
-    let table = Table::by_rule(switches, end_points, |switch, destination| {
-        let (level, place) = (switch / across, switch % across);
-        let next = digit(destination, level);
-        // Below this switch are the end-points with its position as the digits above `level`.
-        let below =
-            place / weights[level as usize] == destination / weights[level as usize] / arity;
-        (if below { next } else { arity + next }, 0)
-    });
+    let table = Table::by_digits(arity, levels);
     Ok(builder.finish(table, |node| match node {
         Node::EndPoint(number) => (2 * number, levels),
         Node::Switch(number) => {
