@@ -218,4 +218,4 @@ impl Simulation {
 }
 
 /// More partitions than threads, so that a thread that has finished takes work of the others.
-const PARTITIONS_PER_WORKER: usize = 4;
+const PARTITIONS_PER_WORKER: usize = 2;
