@@ -11,7 +11,7 @@
 # make dist     the release in dist/: Debian package, tarball, image, wheel, crates; as root
 # make test-dist  installs it in fresh roots of two Debian releases and runs it; as root
 # make fuzz     five minutes of each fuzz target; counts the inputs that pass its first parser
-# make soak     advisories, ThreadSanitizer, the systemd units, Prometheus, the qdisc in a Linux
+# make soak     advisories, all documentation, ThreadSanitizer, the systemd units, Prometheus, the qdisc in a Linux
 #               kernel, the pages in Chromium, a part of the mutants, two hours of the router, a
 #               minute of each player, then `make fuzz` (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
@@ -66,6 +66,9 @@ rtl-report:
 
 soak:
 	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/unit.sh; \
+		RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps; \
+		cargo clippy --quiet -p millstream-cli --no-default-features -- -D warnings; \
+		scripts/python.sh; scripts/python-versions.sh target/wheels/python/*.whl; \
 		scripts/monitoring.sh; scripts/kernel.sh; MILLSTREAM=target/debug/millstream scripts/accessibility.py --all; \
 		MILLSTREAM_PROMISES=100000 MILLSTREAM_ANNEAL=100 \
 			cargo test --quiet --release -p millstream-sim --test sim promises; \

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # Tests one wheel under every supported Python, each in a fresh environment: the README's program
 # and the tests that need only the wheel. Searches PATH and the directories of pyenv and uv, and
-# reports missing versions. --all makes a missing version an error, --but skips a version.
-# Usage: python-versions.sh [--all] [--but VERSION] WHEEL
+# reports missing versions. --all makes a missing version an error, --oldest tests the oldest only.
+# Usage: python-versions.sh [--all] [--oldest] WHEEL
 set -euo pipefail
 cd "$(dirname "$0")/.."
-all='' but=''
+all='' versions=(3.10 3.11 3.12 3.13)
 while [[ ${1:-} == --* ]]; do
     case $1 in
     --all) all=1 ;;
-    --but) but=${2:?a version}; shift ;;
-    *) echo "usage: python-versions.sh [--all] [--but VERSION] WHEEL" >&2; exit 2 ;;
+    --oldest) versions=("${versions[0]}") ;;
+    *) echo "usage: python-versions.sh [--all] [--oldest] WHEEL" >&2; exit 2 ;;
     esac
     shift
 done
@@ -33,8 +33,7 @@ sys.exit(sys.version_info[:2] != tuple(map(int, '$1'.split('.'))))" 2>/dev/null;
 }
 
 missing=()
-for version in 3.10 3.11 3.12 3.13; do
-    [[ $version == "$but" ]] && continue
+for version in "${versions[@]}"; do
     python=$(interpreter $version)
     if [[ -z $python ]]; then
         missing+=("$version")

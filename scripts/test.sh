@@ -78,9 +78,10 @@ RUSTDOCFLAGS="-D warnings" cargo doc "${libraries[@]/#/--package=}" --no-deps --
 
 step "lints, and building the tests"
 export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc-tests.sh
-# Benchmarks are built, but not run.
 tests=(cargo test --workspace --quiet)
-"${tests[@]}" --all-targets --no-run
+"${tests[@]}" --no-run
+# Benchmarks are built, but not run.
+"${tests[@]}" --benches --no-run
 
 step "licences and test tools"
 join_lane downloads
