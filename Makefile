@@ -11,9 +11,10 @@
 # make dist     the release in dist/: Debian package, tarball, image, wheel, crates; as root
 # make test-dist  installs it in fresh roots of two Debian releases and runs it; as root
 # make fuzz     five minutes of each fuzz target; counts the inputs that pass its first parser
-# make soak     advisories, all documentation, ThreadSanitizer, the systemd units, Prometheus, the qdisc in a Linux
-#               kernel, the pages in Chromium, a part of the mutants, two hours of the router, a
-#               minute of each player, then `make fuzz` (as root)
+# make soak     advisories, all documentation, ThreadSanitizer, the systemd units, all Pythons,
+#               Prometheus, the qdisc in a Linux kernel, the pages in Chromium, a part of the
+#               mutants, two hours of the router, a minute of each player, then `make fuzz`
+#               (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
 # make rtl-full all hardware configurations and proofs; compares ten million decisions with the
 #               engine
