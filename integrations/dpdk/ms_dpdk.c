@@ -2,7 +2,6 @@
 
 #include <rte_cycles.h>
 #include <rte_malloc.h>
-#include <rte_prefetch.h>
 
 /* The most time that is made up for, ns. */
 #define CATCH_UP_NS UINT64_C(1000000)
@@ -125,7 +124,6 @@ uint32_t ms_dpdk_port_dequeue(struct ms_dpdk_port *port, struct rte_mbuf **packe
     uint64_t bytes = 0;
     for (size_t at = 0; at < sent; at++) {
         packets[at] = packet_of(decisions[at].handle);
-        rte_prefetch0(packets[at]);
         bytes += decisions[at].bytes + port->overhead_bytes;
     }
     /* Time that was lost to a late call is made up for, so that the rate is that of the link. */

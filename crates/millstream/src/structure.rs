@@ -52,12 +52,6 @@ pub trait Structure<R: Rank> {
     /// Returns the stream of least rank, of equal ranks the lowest stream.
     fn first(&mut self) -> Option<u32>;
 
-    /// Visits streams that are likely to be first soon, for prefetching.
-    #[inline]
-    fn upcoming(&self, visit: impl FnMut(u32)) {
-        let _ = visit;
-    }
-
     /// Appends every stream whose rank expires at or before `now_ns`, in any order.
     fn due(&self, now_ns: u64, out: &mut Vec<u32>);
 }

@@ -29,7 +29,6 @@ use crate::discipline::{
     Activation, Discipline, Expiry, Head, Missed, Rank, Selection, Turn, Waiting,
 };
 use crate::packet::StreamId;
-use crate::prefetch::prefetch;
 use crate::structure::{IndexedHeap, Structure, WinnerTree};
 use crate::virtual_time::NearTag;
 
@@ -37,9 +36,6 @@ use crate::virtual_time::NearTag;
 /// stream.
 #[cfg(debug_assertions)]
 const CHECKED_STREAMS: usize = 32;
-
-/// The number of streams whose states fit in the first cache; beyond it they are prefetched.
-const CACHED_STREAMS: usize = 128;
 
 /// The location of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -247,12 +243,6 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         } else {
             self.structure.first().map(StreamId)
         };
-        if self.slots.len() > CACHED_STREAMS {
-            self.structure.upcoming(|stream| {
-                prefetch(&self.slots, stream as usize);
-                backlog.soon(StreamId(stream));
-            });
-        }
         self.debug_check();
         selected
     }

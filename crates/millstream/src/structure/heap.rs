@@ -52,11 +52,6 @@ impl<R: Rank> Structure<R> for Heap<R> {
     }
 
     #[inline]
-    fn upcoming(&self, visit: impl FnMut(u32)) {
-        self.ranks.upcoming(visit);
-    }
-
-    #[inline]
     fn due(&self, now_ns: u64, out: &mut Vec<u32>) {
         match R::EXPIRY {
             Expiry::Never => {}

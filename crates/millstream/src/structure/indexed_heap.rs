@@ -57,12 +57,6 @@ impl<K: Ord + Copy> IndexedHeap<K> {
         self.position.get(stream as usize).is_some_and(|&at| at != ABSENT)
     }
 
-    /// Visits the streams that may be second.
-    #[inline]
-    pub(super) fn upcoming(&self, visit: impl FnMut(u32)) {
-        self.entries.iter().skip(1).take(ARITY).map(|(_, stream)| *stream).for_each(visit);
-    }
-
     /// Allocates memory for the streams below `streams`.
     pub fn reserve(&mut self, streams: usize) {
         self.entries.reserve(streams.saturating_sub(self.entries.len()));

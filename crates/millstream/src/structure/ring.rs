@@ -12,9 +12,6 @@ use alloc::vec::Vec;
 use super::Structure;
 use crate::discipline::{Expiry, Rank};
 
-/// The number of streams that are visited for prefetching.
-const UPCOMING: usize = 2;
-
 /// No stream.
 const NONE: u32 = u32::MAX;
 
@@ -87,16 +84,6 @@ impl<R: Rank> Structure<R> for Ring<R> {
     #[inline]
     fn first(&mut self) -> Option<u32> {
         (self.front != NONE).then_some(self.front)
-    }
-
-    #[inline]
-    fn upcoming(&self, mut visit: impl FnMut(u32)) {
-        let mut at = self.front;
-        for _ in 0..UPCOMING {
-            let Some(member) = self.members.get(at as usize) else { break };
-            at = member.after;
-            visit(at);
-        }
     }
 
     fn due(&self, _: u64, _: &mut Vec<u32>) {

@@ -84,16 +84,6 @@ impl<K: Cyclic> WinnerTree<K> {
         (second != ABSENT).then(|| stream_of(second))
     }
 
-    /// Visits the streams of the last comparison.
-    #[inline]
-    pub fn upcoming(&self, mut visit: impl FnMut(u32)) {
-        if let Some(last) = self.levels.last() {
-            for entry in last.iter().flatten().filter(|entry| **entry != ABSENT) {
-                visit(stream_of(*entry));
-            }
-        }
-    }
-
     /// Returns whether there are no streams.
     #[inline]
     #[must_use]
@@ -160,15 +150,15 @@ impl<K: Cyclic> WinnerTree<K> {
         }
     }
 
-    /// Appends every stream whose key is that of the first.
+    /// Appends every stream that has the least key.
     pub fn collect_first(&self, out: &mut Vec<u32>) {
         if self.root != ABSENT {
             self.collect(self.levels.len(), 0, self.root | Entry::from(u32::MAX), out);
         }
     }
 
-    /// Appends the streams below a group of `level` − 1, or the leaf `at` of level 0, whose entries
-    /// are at most `last`.
+    /// Appends the streams up to entry `last` below the group `at` of level `level` − 1. At level
+    /// 0, `at` is the stream.
     fn collect(&self, level: usize, at: usize, last: Entry, out: &mut Vec<u32>) {
         let Some(level) = level.checked_sub(1) else {
             // Leaves are streams, below 2³².
@@ -296,11 +286,6 @@ impl<R: Rank + Cyclic> Structure<R> for WinnerTree<R> {
     #[inline]
     fn first(&mut self) -> Option<u32> {
         WinnerTree::first(self)
-    }
-
-    #[inline]
-    fn upcoming(&self, visit: impl FnMut(u32)) {
-        WinnerTree::upcoming(self, visit);
     }
 
     fn due(&self, _: u64, _: &mut Vec<u32>) {
