@@ -1,9 +1,9 @@
 // One bottleneck in ns-3, for comparison with a network of Millstream: TCP senders, a router with a
 // queue discipline, TCP receivers.
 //
-// Arguments: --control=TcpCubic|TcpCubicRfc9438|TcpLinuxReno --queue=fifo|codel|fq_codel --rate=BITS/S --rtt=NS
-// --limit=PACKETS --stop=NS --starts=NS,NS,... Prints the bytes that the receivers got and the mean
-// time in the queue discipline and the device's queue, ns.
+// Arguments: --control=TcpCubic|TcpCubicRfc9438|TcpLinuxReno --queue=fifo|codel|fq_codel
+// --rate=BITS/S --rtt=NS --limit=PACKETS --stop=NS --starts=NS,NS,... Prints the bytes that the
+// receivers got and the mean time in the queue discipline and the device's queue, ns.
 
 #include "ns3/applications-module.h"
 #include "ns3/core-module.h"
@@ -49,7 +49,7 @@ class TcpCubicRfc9438 : public TcpCubic
         {
             m_reno = window;
         }
-        // Grows as Reno with a factor of 0.7 does until it has the window before the loss.
+        // RFC 9438, section 4.3: slower than Reno up to the window before the loss, then as Reno.
         m_reno += (m_reno < m_before ? 3 * 0.3 / 1.7 : 1) * segmentsAcked / window;
         TcpCubic::IncreaseWindow(tcb, segmentsAcked);
         tcb->m_cWnd = std::max<uint32_t>(tcb->m_cWnd, m_reno * segment);

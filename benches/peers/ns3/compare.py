@@ -24,20 +24,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 MILLSTREAM = os.environ.get("MILLSTREAM", str(ROOT / "target/release/millstream"))
-MODULES = (
-    "applications",
-    "core",
-    "internet",
-    "network",
-    "point-to-point",
-    "traffic-control",
-)
+MODULES = ("applications", "core", "internet", "network", "point-to-point", "traffic-control")
 #: Ours, and that of ns-3.
-CONTROLS = [
-    ("cubic", "TcpCubic"),
-    ("cubic", "TcpCubicRfc9438"),
-    ("reno", "TcpLinuxReno"),
-]
+CONTROLS = [("cubic", "TcpCubic"), ("cubic", "TcpCubicRfc9438"), ("reno", "TcpLinuxReno")]
 RECOVERIES = ("rfc6675", "rack")
 QUEUES = {"fifo": "", "codel": 'aqm = "codel"', "fq_codel": "flows = {}"}
 #: Bits/s, ns and packets.
@@ -69,10 +58,7 @@ def build(folder: Path) -> Path:
     program = folder / "bottleneck"
     modules = [f"ns3-{module}" for module in MODULES]
     flags = subprocess.run(
-        ["pkg-config", "--cflags", "--libs", *modules],
-        check=True,
-        capture_output=True,
-        text=True,
+        ["pkg-config", "--cflags", "--libs", *modules], check=True, capture_output=True, text=True
     ).stdout.split()
     source = str(HERE / "bottleneck.cc")
     command = ["c++", "-O2", "-std=c++17", source, "-o", str(program), *flags]
@@ -80,9 +66,7 @@ def build(folder: Path) -> Path:
     return program
 
 
-def peer(
-    program: Path, control: str, queue: str, starts: list[int]
-) -> tuple[float, float]:
+def peer(program: Path, control: str, queue: str, starts: list[int]) -> tuple[float, float]:
     """Returns the goodput, bit/s, and the mean queueing delay, ns, of ns-3."""
     times = ",".join(map(str, starts))
     limit = 10_240 if queue == "fq_codel" else LIMIT if queue == "fifo" else 1_000
@@ -114,12 +98,7 @@ def ours(
         limit = {"fifo": LIMIT, "codel": 1_000, "fq_codel": 10_240}[queue]
         keys = 'shares = "s0"' if at else f"{QUEUES[queue]}\nqueue = {limit}"
         text += STREAM.format(
-            name=f"s{at}",
-            queue=keys,
-            control=control,
-            recovery=recovery,
-            rtt=RTT,
-            start=start,
+            name=f"s{at}", queue=keys, control=control, recovery=recovery, rtt=RTT, start=start
         )
     path = folder / "scenario.toml"
     path.write_text(text)
@@ -134,12 +113,8 @@ def ours(
 def main() -> None:
     """Prints the table."""
     seeds = int(sys.argv[1]) if len(sys.argv) > 1 else 10
-    print(
-        f"{seeds} seeds; goodput in Mbit/s, mean queueing delay in ms, mean ± deviation\n"
-    )
-    print(
-        "| control | queue | recovery | goodput, ns-3 | ours | delay, ns-3 | ours | verdict |"
-    )
+    print(f"{seeds} seeds; goodput in Mbit/s, mean queueing delay in ms, mean ± deviation\n")
+    print("| control | queue | recovery | goodput, ns-3 | ours | delay, ns-3 | ours | verdict |")
     print("|---|---|---|---:|---:|---:|---:|---|")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -149,10 +124,7 @@ def main() -> None:
                 starts = [start_times(seed) for seed in range(1, seeds + 1)]
                 theirs = [peer(program, of_peer, queue, times) for times in starts]
                 for recovery in RECOVERIES:
-                    own = [
-                        ours(folder, control, queue, recovery, times)
-                        for times in starts
-                    ]
+                    own = [ours(folder, control, queue, recovery, times) for times in starts]
                     row((of_peer, queue, recovery), theirs, own)
 
 
@@ -163,9 +135,7 @@ def start_times(seed: int) -> list[int]:
 
 
 def row(
-    case: tuple[str, str, str],
-    theirs: list[tuple[float, float]],
-    own: list[tuple[float, float]],
+    case: tuple[str, str, str], theirs: list[tuple[float, float]], own: list[tuple[float, float]]
 ) -> None:
     """Prints the row of a control, a queue and a loss recovery."""
     cells, ratios = [], []
