@@ -528,8 +528,8 @@ impl Case<'_> {
         self.delay_of(stream, bounds, checks)
     }
 
-    /// Returns the bounds of a stream whose flows are scheduled. Its packets leave in any order,
-    /// each within a time in which the stream has packets, and within a busy period of the link.
+    /// Returns the bounds of a stream with flows. Its packets leave in any order, but each within a
+    /// busy period of the stream and within one of the link.
     fn in_flows(&self, stream: usize) -> (StreamBounds, Verdict) {
         let scenario = self.scenario;
         let mut limits = self.bounds.streams.to_vec();

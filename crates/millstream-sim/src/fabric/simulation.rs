@@ -85,8 +85,8 @@ impl Simulation {
     /// of a listener and their order, do not depend on it.
     ///
     /// A run on several threads divides the fabric by switches into partitions. They advance in
-    /// time windows whose length is the lookahead: the least time from a link's sender to its
-    /// receiver or back. It grows with the links' delay and the length of the smallest packet.
+    /// time windows as long as the lookahead, the least time from a link's sender to its receiver
+    /// or back. It grows with the links' delay and the length of the smallest packet.
     /// Small networks and short windows run faster on one thread.
     ///
     /// # Panics

@@ -8,10 +8,10 @@
 //!        in flight again   lost, to resend     in flight
 //! ```
 //!
-//! Every packet below the lost edge that is not acknowledged was lost once; [`Rack`] finds packets
-//! whose retransmission was lost again. With RFC 6675, a packet is lost if three later ones have
-//! arrived, and its retransmission is not found to be lost before the timeout. Sequence numbers
-//! count packets, since all packets of a connection are equal.
+//! Every packet below the lost edge that is not acknowledged was lost once; [`Rack`] also finds
+//! lost retransmissions. With RFC 6675, a packet is lost if three later ones have arrived, and a
+//! lost retransmission waits for the timeout. Sequence numbers count packets, since all packets of
+//! a connection are equal.
 
 use millstream_scenario::{CongestionControl, LossRecovery, Tcp};
 use std::collections::VecDeque;
@@ -262,8 +262,8 @@ impl Sender {
         Some(number)
     }
 
-    /// Returns the next packet to send, and why, whatever the window permits: `NextSeg` of RFC
-    /// 6675, section 4, after packets whose retransmission was lost.
+    /// Returns the next packet to send, and why, whatever the window permits: lost retransmissions
+    /// first, then `NextSeg` of RFC 6675, section 4.
     fn next_segment(&self) -> Option<(u32, Segment)> {
         if let Some(number) = self.lost_again.front() {
             return Some((*number, Segment::LostAgain));

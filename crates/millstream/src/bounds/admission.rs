@@ -127,8 +127,8 @@ impl EdfAdmission {
         Self { link, blocked_ns: 0, classes: BTreeMap::new() }
     }
 
-    /// Returns a link whose decisions are up to `blocked_ns` ahead of its transmissions, as those
-    /// of a device with a ring of packets are.
+    /// Returns the link with decisions up to `blocked_ns` ahead of transmissions, as before a
+    /// device's ring of packets.
     #[must_use]
     pub fn blocked(self, blocked_ns: u64) -> Self {
         Self { blocked_ns, ..self }

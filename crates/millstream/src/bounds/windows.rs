@@ -11,8 +11,8 @@
 //! passes over has a virtual deadline that is not earlier in the next one. A virtual deadline is
 //! not earlier than the end of its period, so a stream with several has at most ⌊(D − t)/T⌋ of
 //! these packets; one with m = k has as many, and one with m = 1 has ⌊(D − t)/(k·T)⌋. Together they
-//! fit into D − t, so none is late. A window is violated only if a request with k' = m', whose
-//! virtual deadline is the end of its period, is late. For PD², let the pseudo-deadlines be the
+//! fit into D − t, so none is late. A window is violated only if a request with k' = m' is
+//! late; its virtual deadline is the end of its period. For PD², let the pseudo-deadlines be the
 //! virtual ones: those of a stream are at least T apart.
 
 use core::cmp::Ordering;

@@ -687,7 +687,7 @@ fn narrow(credits: u32) -> u16 {
     u16::try_from(credits).expect("at most 1,024 credits")
 }
 
-/// Sorts a list whose elements are popped from its end.
+/// Sorts a list so that `pop` returns the least element.
 #[inline]
 fn sort_descending(list: &mut [u32]) {
     if list.len() > 1 {

@@ -31,7 +31,7 @@ const YIELDS: u32 = 50;
 const STOP_YIELDING: u32 = SPINS + YIELDS;
 const SLEEP: Duration = Duration::from_micros(50);
 
-/// Returns the end of a window whose first event is at `first_ns`; the window does not include it.
+/// Returns the exclusive end, ns, of the window that begins with an event at `first_ns`.
 pub(super) fn end_ns(first_ns: u64, lookahead_ns: u64, until_ns: u64) -> u64 {
     first_ns.saturating_add(lookahead_ns).min(until_ns.saturating_add(1))
 }

@@ -22,7 +22,7 @@ enum Routes {
     ByDigits(Digits),
 }
 
-/// The d-mod-k routes of a k-ary n-tree, whose switches are numbered level by level.
+/// The d-mod-k routes of a k-ary n-tree. Its switches are numbered level by level.
 #[derive(Clone, Debug)]
 struct Digits {
     arity: Divisor,

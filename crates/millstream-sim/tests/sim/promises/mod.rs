@@ -292,7 +292,7 @@ fn guarantees_hold_beside_sources_that_react() {
     assert!(in_trees > 20, "{in_trees}");
 }
 
-/// A stream whose flows are scheduled keeps its bound, beside floods, queue management and TCP.
+/// A stream with flows keeps its bound beside floods, queue management and TCP.
 #[test]
 fn guarantees_hold_behind_flow_queueing() {
     let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());
@@ -381,7 +381,7 @@ impl FabricListener for WorstDeliveries {
     }
 }
 
-/// In fabrics whose paths form no cycle, connections keep their bounds.
+/// Connections keep their bounds in fabrics without a cycle of paths.
 #[test]
 fn guarantees_hold_through_fabrics() {
     let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());

@@ -163,7 +163,7 @@ fn annealing_comes_near_the_bounds_and_breaks_none() {
     }
 }
 
-/// Of random streams whose sources are known and whose links are not overloaded, most have bounds.
+/// Most random streams with known sources have bounds, on links that are not overloaded.
 #[test]
 fn most_streams_of_links_with_a_known_load_below_1_have_bounds() {
     let draws = std::env::var("MILLSTREAM_PROMISES").map_or(300, |text| text.parse().unwrap());
