@@ -146,7 +146,8 @@ fn a_flood_from_spoofed_sources_does_not_block_new_connections() {
     let ping = ["ping", "-n", "-c", "3", "-i", "0.2", "-W", "2", "10.2.0.2"];
     let text = network.execute("source", &ping);
     assert!(text.contains("3 received"), "{text}");
-    let flood = network.flood_by("source", "a0", spoofed_frames(network.mac("router", "a1")));
+    let spoofed = spoofed_frames(network.mac("router", "a1"));
+    let flood = network.flood_by("source", "a0", spoofed, Duration::ZERO);
     let counted = |name: &str| {
         let metrics = network.get("router", STATUS, "/metrics");
         let line = metrics.lines().find(|line| line.starts_with(name)).unwrap().to_owned();

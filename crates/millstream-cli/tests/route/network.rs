@@ -192,15 +192,16 @@ impl Network {
 
     /// Sends copies of a frame as fast as possible until stopped; returns after the first one.
     pub(crate) fn flood(&self, namespace: &str, interface: &'static str, frame: Vec<u8>) -> Flood {
-        self.flood_by(namespace, interface, vec![frame])
+        self.flood_by(namespace, interface, vec![frame], Duration::ZERO)
     }
 
-    /// Floods like [`flood`](Self::flood), with several frames in turn.
+    /// Floods like [`flood`](Self::flood), with several frames in turn and a pause after each.
     pub(crate) fn flood_by(
         &self,
         namespace: &str,
         interface: &'static str,
         frames: Vec<Vec<u8>>,
+        pause: Duration,
     ) -> Flood {
         let stopped = Arc::new(AtomicBool::new(false));
         let stop = Arc::clone(&stopped);
@@ -217,6 +218,7 @@ impl Network {
                     first.send(()).unwrap();
                 }
                 sent += u64::from(is_sent);
+                thread::sleep(pause);
             }
             sent
         });

@@ -82,11 +82,11 @@ fn packets_of_a_flood_leave_with_the_spacing_of_the_line_rate() {
             arrivals(&socket, packets)
         });
         listening.recv().unwrap();
-        // More packets than the line carries and the queue holds.
+        // More packets than the line carries, until enough arrived: a stalled router loses some.
         let pause = Duration::from_micros(pause_us);
-        let most = packets as u64 * 4;
-        network.send("source", "a0", &frame, most, pause);
+        let flood = network.flood_by("source", "a0", vec![frame.clone()], pause);
         let times = receiving.join().unwrap();
+        flood.stop();
         let report = router.stop();
         let takes_ns = (BYTES * 8 * 1_000) as f64 / rate_mbps as f64;
         let least_ns = SPACING * takes_ns * (WINDOW - 1) as f64;

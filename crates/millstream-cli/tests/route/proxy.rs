@@ -3,6 +3,7 @@
 use etherparse::PacketBuilder;
 use serde_json::Value;
 use std::fs;
+use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::network::Network;
@@ -148,7 +149,7 @@ fn a_syn_flood_affects_only_its_own_path() {
         ip.tcp(40_000, 81, 7, 1_000).syn().write(&mut frame, &[]).unwrap();
         frame
     });
-    let flood = network.flood_by("source", "f0", syns.collect());
+    let flood = network.flood_by("source", "f0", syns.collect(), Duration::ZERO);
     let right = right(&network, &folder);
     for _ in 0..3 {
         assert_eq!(sum(&network, "http://10.1.0.1/big", ""), right);
