@@ -221,8 +221,10 @@ fn reasons(explanation: &Explanation, answer: Answer) -> Vec<(String, String)> {
         let verdict = &stream.verdict;
         let reason = match (answer, &verdict.theorem, &verdict.change) {
             // The table shows the bounds, so streams of one theorem share a line.
-            (Answer::Guaranteed, Some(theorem), _) if stream.bounds.worst_delay_ns.is_some() => {
-                format!("the worst delay, by {theorem}")
+            (Answer::Guaranteed, theorem @ Some(of), _)
+                if stream.bounds.delay_theorem == *theorem =>
+            {
+                format!("the worst delay, by {of}")
             }
             (Answer::Guaranteed, Some(theorem), _) => format!("{}, by {theorem}", verdict.because),
             (_, _, Some(change)) => format!("{}; suggested change: {change}", verdict.because),

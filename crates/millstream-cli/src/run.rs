@@ -6,9 +6,7 @@ use millstream_report::{
     DelayBound, DeparturesWriter, FlentRecorder, FlentStream, Recorder, RecorderOptions,
     ReportInput, Results, human,
 };
-use millstream_scenario::{
-    Answer, Direction, Input, Scenario, Source, Stream, StreamExplanation, explain,
-};
+use millstream_scenario::{Direction, Input, Scenario, Source, Stream, explain};
 use millstream_sim::{End, RunError, link};
 use millstream_sweep::{Grid, Setting, network_summary};
 use std::path::{Path, PathBuf};
@@ -228,21 +226,19 @@ pub(crate) fn load(file: &Path, settings: &[String]) -> Result<Scenario, Failure
     Ok(Grid::load(file, settings)?.into_first())
 }
 
-/// Returns the guaranteed longest delay of each stream, and prints those that are known.
+/// Returns the bound on the delay of each stream, and prints those that are known.
 ///
 /// Reads every arrival: the bounds must cover the whole run.
 fn bounds(scenario: &Scenario) -> Result<Vec<Option<DelayBound>>, Failure> {
     let explanation = explain(scenario, u64::MAX)?;
-    let of = |stream: &StreamExplanation| match stream.verdict.answer {
-        Answer::Guaranteed => stream.bounds.worst_delay_ns,
-        Answer::Infeasible | Answer::NotKnown => None,
-    };
     for stream in &explanation.streams {
         let unknown = || format!("no bound on the delay ({})", stream.verdict.answer.name());
-        say(&before_the_run(&stream.name, &of(stream).map_or_else(unknown, at_most)));
+        let bound_ns = stream.bounds.worst_delay_ns;
+        say(&before_the_run(&stream.name, &bound_ns.map_or_else(unknown, at_most)));
     }
     let unmeasured = |bound_ns| DelayBound { bound_ns, longest_ns: 0 };
-    Ok(explanation.streams.iter().map(|stream| of(stream).map(unmeasured)).collect())
+    let streams = explanation.streams.iter();
+    Ok(streams.map(|stream| stream.bounds.worst_delay_ns.map(unmeasured)).collect())
 }
 
 /// Returns the guarantee of a stream as a line of text.

@@ -29,6 +29,7 @@ mod delay;
 mod edf;
 mod exact;
 pub(crate) mod fair;
+mod gate;
 mod guarantee;
 mod latency_rate;
 mod path;
@@ -51,6 +52,7 @@ pub use arrivals::ArrivalPattern;
 pub use channel::Channel;
 pub use edf::EdfVerdict;
 pub use fair::FairDiscipline;
+pub use gate::Gated;
 pub use guarantee::{
     DeadlineGuarantee, DelayGuarantee, Fairness, Guarantee, Lead, RateGuarantee, SettingCheck,
     Share, UnprovedSetting,

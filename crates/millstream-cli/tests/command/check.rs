@@ -390,3 +390,45 @@ fn a_cap_bounds_a_flood() {
     assert_eq!(capped["streams"][0]["worst_delay_ns"], 4_000_000);
     assert_eq!(capped["streams"][1]["verdict"], "not-known");
 }
+
+/// Credits for two packets of 100 bytes, which take 100 µs each and return 500 µs later.
+#[test]
+fn credits_are_a_window_of_packets() {
+    let of = |source: &str| {
+        format!(
+            "[link]\nrate = \"8 Mbit/s\"\ncredits = {{ buffer = \"256 B\", return-delay = \"500 \
+             us\" }}\n[scheduler]\ndiscipline = \"fifo\"\n[[stream]]\nname = \"one\"\nsource = {{ \
+             bytes = 100, {source} }}\n"
+        )
+    };
+    let paced = "kind = \"cbr\", interval = \"400 us\", stop = \"40 ms\"";
+    let (_, paced) = json(&of(paced), &[]);
+    // Two packets arrive in 600 µs: credits never run out.
+    assert_eq!(paced["streams"][0]["worst_delay_ns"], 100_000);
+    let burst = "kind = \"generator\", packets = 4, interval = \"1 us\", pause-after = 3, pause = \
+                 \"10 ms\"";
+    let (_, bursts) = json(&of(burst), &[]);
+    assert_eq!(bursts["streams"][0]["verdict"], "guaranteed", "{bursts:#}");
+    // 300 bytes at 100 bytes in each (100 + 500) / 2 µs, 2,666,666 bit/s.
+    assert_eq!(bursts["streams"][0]["worst_delay_ns"], 900_001);
+    let fast = "kind = \"cbr\", interval = \"250 us\", stop = \"40 ms\"";
+    let (_, fast) = json(&of(fast), &[]);
+    assert_eq!(fast["streams"][0]["verdict"], "not-known");
+}
+
+/// A stream that its window allows to lose packets has a bound on the delay of those that are sent.
+#[test]
+fn a_contract_without_a_guarantee_has_a_bound_on_the_delay() {
+    let text = "[link]\nrate = \"8 Mbit/s\"\n[scheduler]\ndiscipline = \"edf\"\n\
+                [[stream]]\nname = \"short\"\nperiod = \"500 us\"\n\
+                source = { kind = \"cbr\", bytes = 100, interval = \"2 ms\", stop = \"1 s\" }\n\
+                [[stream]]\nname = \"long\"\nperiod = \"9 ms\"\n\
+                source = { kind = \"cbr\", bytes = 1000, interval = \"9 ms\", stop = \"1 s\" }\n";
+    let (_, explanation) = json(text, &[]);
+    let short = &explanation["streams"][0];
+    assert_eq!(short["verdict"], "not-known", "{short:#}");
+    // Both arrive at once: 1.1 ms.
+    assert_eq!(short["worst_delay_ns"], 1_100_000, "{short:#}");
+    let theorem = short["delay_theorem"].as_str().unwrap();
+    assert!(theorem.starts_with("the busy period"), "{theorem}");
+}

@@ -26,8 +26,12 @@ use crate::scenario::{Class, Scenario, SchedulerConfig};
 pub struct StreamBounds {
     /// The rate that it gets while it has packets, on the wire, bits/s.
     pub guaranteed_bps: Option<u64>,
-    /// The longest time from a packet's arrival to the end of its service, ns.
+    /// The longest time from the arrival of a packet that is sent to the end of its service, ns.
+    /// It holds whether or not the contract is kept.
     pub worst_delay_ns: Option<u64>,
+    /// The theorem of the worst delay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay_theorem: Option<String>,
     /// The stream's greatest backlog at a link, bytes on the wire.
     pub worst_backlog_bytes: Option<u64>,
     /// The most packets of the stream that wait at a link. A `queue` of this length loses none.
@@ -129,7 +133,7 @@ pub(super) fn link(scenario: &Scenario) -> millstream::Link {
 }
 
 /// Returns the routes of streams that pass several links, or others than `[link]`; of all streams
-/// if `[link]` is alone and has rate caps.
+/// if `[link]` is alone and has gates or deadlines.
 fn routes<'a>(scenario: &'a Scenario, read: &OfferedLoads, span_ns: u64) -> Vec<Route<'a>> {
     let contracts = contracts(scenario, &read.streams);
     let of = |direction| {
@@ -261,7 +265,11 @@ pub(super) fn analyse(
     let tree = matches!(theory, Theory::Tree).then(|| {
         let mut limits = limits.clone();
         for (of, mean_bps) in limits.iter_mut().zip(&means) {
-            of.source = of.source.filter(|source| *mean_bps <= source.rate_bps);
+            of.source = if of.gated {
+                of.starts(bounds.link)
+            } else {
+                of.source.filter(|source| *mean_bps <= source.rate_bps)
+            };
         }
         Tree::new(scenario, &scenario.scheduler, &limits, bounds.link, bounds.busy_ns)
     });
@@ -311,6 +319,39 @@ fn no_bounds(why: impl Into<String>) -> StreamBounds {
     StreamBounds { no_promise: Some(why.into()), ..StreamBounds::default() }
 }
 
+/// The premises of contracts: where only these fail, the packets that are sent keep their delay.
+const OF_CONTRACTS: [&str; 3] = ["periods", "first-deadlines", "queues"];
+
+/// Returns the bounds of a stream with the first delay that is known: the one that was chosen, with
+/// its proof, or the least of the others.
+fn with_delay(
+    chosen: StreamBounds,
+    proved: &Verdict,
+    verdict: &Verdict,
+    others: Vec<(StreamBounds, Verdict)>,
+) -> StreamBounds {
+    let is_bound = |of: &StreamBounds, verdict: &Verdict| {
+        let mut premises = verdict.premises.iter();
+        of.worst_delay_ns.is_some()
+            && premises.all(|of| of.holds || OF_CONTRACTS.contains(&of.premise))
+    };
+    if is_bound(&chosen, proved) {
+        return StreamBounds { delay_theorem: proved.theorem.clone(), ..chosen };
+    }
+    let others = others.into_iter().filter(|(of, verdict)| is_bound(of, verdict));
+    match others.min_by_key(|(of, _)| of.worst_delay_ns) {
+        Some((other, by)) => StreamBounds {
+            guaranteed_bps: chosen.guaranteed_bps.or(other.guaranteed_bps),
+            delay_theorem: by.theorem,
+            ..other
+        },
+        None if chosen.no_promise.is_some() => chosen,
+        None => {
+            StreamBounds { guaranteed_bps: chosen.guaranteed_bps, ..no_bounds(&*verdict.because) }
+        }
+    }
+}
+
 fn latency_rate(
     bounds: &Bounds,
     guarantee: &RateGuarantee,
@@ -337,7 +378,7 @@ fn overflow(of: &StreamLimits, packets: u64) -> Option<FailedPremise> {
 }
 
 /// Returns the guarantee of `stream` while the stream `channel` goes first.
-fn below(
+pub(super) fn below(
     scenario: &Scenario,
     bounds: &Bounds,
     guarantee: &RateGuarantee,
@@ -386,43 +427,47 @@ impl Case<'_> {
             return StreamAnalysis { bounds: no_bounds(why), verdict: checks.verdict("") };
         }
         let has_flows = self.scenario.streams[stream].contract.flow_options().is_some();
-        let (mut stream_bounds, mut verdict) = match &self.paths[stream] {
+        let path = self.paths[stream].as_ref().filter(|_| !has_flows);
+        let mut others = Vec::new();
+        let (chosen, proved) = match path {
             _ if has_flows => self.in_flows(stream),
-            None => self.on_link(theory, proof, stream),
             Some(path) if path.is_series => self.on_path(stream, path),
-            Some(path) => {
-                let (on_link, on_path) =
-                    (self.on_link(theory, proof, stream), self.on_path(stream, path));
+            path => {
+                let on_link = self.on_link(theory, proof, stream);
                 let holds = |of: &(_, Verdict)| of.1.answer == Answer::Guaranteed;
-                if holds(&on_path) && !holds(&on_link) { on_path } else { on_link }
+                match path.map(|path| self.on_path(stream, path)) {
+                    Some(on_path) if holds(&on_path) && !holds(&on_link) => on_path,
+                    on_path => {
+                        others.extend(on_path);
+                        on_link
+                    }
+                }
             }
         };
-        let asks =
-            |verdict: &Verdict| verdict.answer != Answer::Guaranteed || verdict.theorem.is_some();
-        let of = &self.bounds.streams[stream];
+        if path.is_none_or(|path| !path.is_series) {
+            others.insert(0, self.any_order(stream, NO_BOUNDS));
+        }
+        let verdict = self.impossible(stream, overload, &proved).unwrap_or_else(|| proved.clone());
+        StreamAnalysis { bounds: with_delay(chosen, &proved, &verdict, others), verdict }
+    }
+
+    /// Returns why the contract of a stream cannot be kept, if it cannot.
+    fn impossible(
+        &self,
+        stream: usize,
+        overload: Option<&deadlines::Overload>,
+        proved: &Verdict,
+    ) -> Option<Verdict> {
         // The other direction does not pass `[link]`.
         let passes = self.scenario.streams[stream].direction == Direction::Forward;
-        let alone = deadlines::infeasible_alone(self.scenario, of, stream).filter(|_| passes);
-        if let Some(impossible) = alone {
-            verdict = impossible;
-        } else if let Some(overload) = overload.filter(|_| {
-            let ordered = deadlines::is_ordered_by_deadline(self.scenario, stream);
-            passes && ordered && asks(&verdict)
-        }) {
-            verdict = self.overloaded(overload);
+        let alone =
+            deadlines::infeasible_alone(self.scenario, &self.bounds.streams[stream], stream);
+        if !passes || alone.is_some() {
+            return alone.filter(|_| passes);
         }
-        if verdict.answer != Answer::Guaranteed && stream_bounds.no_promise.is_none() {
-            let kept = StreamBounds {
-                guaranteed_bps: stream_bounds.guaranteed_bps,
-                ..no_bounds(&*verdict.because)
-            };
-            // A full queue loses packets; sent packets keep the bound.
-            let only_queue = verdict.premises.iter().all(|of| of.holds || of.premise == "queues");
-            if verdict.answer == Answer::Infeasible || !only_queue {
-                stream_bounds = kept;
-            }
-        }
-        StreamAnalysis { bounds: stream_bounds, verdict }
+        let asks = proved.answer != Answer::Guaranteed || proved.theorem.is_some();
+        let ordered = deadlines::is_ordered_by_deadline(self.scenario, stream);
+        overload.filter(|_| ordered && asks).map(|of| self.overloaded(of))
     }
 
     /// Returns the bounds of a stream that passes `[link]` alone.
@@ -470,7 +515,10 @@ impl Case<'_> {
                 "links in series (Le Boudec and Thiran 2001, theorem 1.4.6)"
             }
             _ if path.is_series => "the sum of the bounds of each link (Cruz 1991)",
-            _ => "token buckets and rate caps (Cruz 1991; Goyal, Lam and Vin 1997)",
+            _ if self.any_gate.is_none() => {
+                "token buckets and guaranteed rates (Cruz 1991; Goyal, Lam and Vin 1997)"
+            }
+            _ => "token buckets, rate caps and credits (Cruz 1991; Goyal, Lam and Vin 1997)",
         };
         let mut checks = self.checks(theorem);
         let delay_ns = by_links.into_iter().chain(path.together_ns).min();
@@ -498,12 +546,11 @@ impl Case<'_> {
             worst_delay_ns: Some(delay_ns),
             worst_backlog_bytes: most(|hop| hop.worst_backlog_bytes),
             worst_backlog_packets: packets,
-            no_promise: None,
-            tightest_window: None,
             hops: if path.is_series { path.hops.clone() } else { Vec::new() },
             sum_of_hops_ns: path.sum_ns.filter(|_| path.is_series),
             series_ns: path.series_ns.filter(|_| path.is_series),
             together_ns: path.together_ns.filter(|_| path.is_series),
+            ..StreamBounds::default()
         };
         let hops = self.scenario.network.iter().flat_map(|network| &network.hops);
         let direction = self.scenario.streams[stream].direction;

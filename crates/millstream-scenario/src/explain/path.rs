@@ -110,8 +110,8 @@ fn of_link(scenario: &Scenario) -> Hop {
 
 impl<'a> Route<'a> {
     /// Returns the route of a direction, if streams of it pass several links or other links than
-    /// `[link]`; also that of `[link]` alone with rate caps. `limits` are the streams' with
-    /// lengths; `busy_ns` is the longest busy period of `[link]`.
+    /// `[link]`; also that of `[link]` alone with gates or deadlines. `limits` are the streams'
+    /// with lengths; `busy_ns` is the longest busy period of `[link]`.
     pub(super) fn new(
         scenario: &'a Scenario,
         direction: Direction,
@@ -126,8 +126,11 @@ impl<'a> Route<'a> {
         let is_series = streams.iter().filter(of).any(in_series);
         // HILQ's rounding may keep packets that others precede.
         let rounds = scenario.scheduler.structure == StructureName::Hilq;
-        let has_caps = streams.iter().any(|stream| stream.contract.rate_cap().is_some()) && !rounds;
-        if !is_series && (direction == Direction::Return || !has_caps) {
+        let has_gates = streams.iter().any(|stream| stream.contract.is_limited())
+            || scenario.classes.iter().any(|class| class.contract.is_limited());
+        let has_deadlines = scenario.scheduler.discipline.guarantee.deadlines().is_some();
+        let applies = (has_gates || has_deadlines) && !rounds && direction == Direction::Forward;
+        if !is_series && !applies {
             return None;
         }
         let hops: Vec<_> = match network {
@@ -469,7 +472,8 @@ impl<'a> Route<'a> {
     fn reason(&self, case: &HopCase, known: &[bool], at: usize) -> String {
         let streams = &self.scenario.streams;
         if case.limits[at].gated {
-            return "its rate cap may hold it back for longer than can be bounded".into();
+            return "its rate cap or credits may hold it back for longer than can be bounded"
+                .into();
         }
         let other = self.each_present().find(|other| *other != at && !known[*other]);
         match other {

@@ -6,7 +6,7 @@
 
 use millstream::Link;
 use millstream::bounds::{
-    Bounds, Guarantee, LatencyRate, Lead, ServiceCurve, Share, Source, StreamLimits,
+    Bounds, Gated, Guarantee, LatencyRate, Lead, ServiceCurve, Share, Source, StreamLimits,
 };
 
 use crate::scenario::{Class, Scenario, SchedulerConfig};
@@ -46,7 +46,8 @@ struct Place {
 
 impl<'a> Tree<'a> {
     /// Returns the tree of a scenario under `root`. A stream without a source may send without
-    /// limit. `busy_ns` is the longest busy period of the link; `None` if unknown.
+    /// limit; that of a stream behind a gate is what may start. `busy_ns` is the longest busy
+    /// period of the link; `None` if unknown.
     pub(super) fn new(
         scenario: &'a Scenario,
         root: &'a SchedulerConfig,
@@ -60,7 +61,7 @@ impl<'a> Tree<'a> {
         let node = |scheduler| Node { scheduler, children: Vec::new(), service: None };
         let nodes = std::iter::once(root).chain(schedulers).map(node).collect();
         let mut tree = Self { link, busy_ns, nodes, places: Vec::new() };
-        let of_classes = limits_of_classes(scenario, streams);
+        let of_classes = limits_of_classes(scenario, streams, link);
         let parents = scenario.classes.iter().map(|class| class.parent);
         let classes: Vec<_> =
             parents.zip(&of_classes).map(|(parent, of)| tree.push(parent, of)).collect();
@@ -69,7 +70,19 @@ impl<'a> Tree<'a> {
         tree.nodes[0].service = Some(service);
         // Parents come before their children.
         for (class, place) in classes.into_iter().enumerate() {
-            tree.nodes[1 + class].service = tree.service(place);
+            let of = &of_classes[class];
+            let uncapped = tree.service(place);
+            tree.nodes[1 + class].service = match of.cap {
+                None => uncapped,
+                Some(cap) => uncapped.and_then(|service| {
+                    let gated = Gated {
+                        link_bps: link.rate_bps,
+                        smallest_bytes: link.wire_bytes(of.smallest_bytes),
+                        largest_bytes: link.wire_bytes(of.largest_bytes),
+                    };
+                    gated.class_under_cap(service, cap)
+                }),
+            };
         }
         tree
     }
@@ -126,7 +139,7 @@ impl<'a> Tree<'a> {
         let Node { children, service, .. } = &self.nodes[place.node];
         let mut all = Source::default();
         for of in children {
-            all = all.plus(of.source.filter(|_| !of.gated)?);
+            all = all.plus(demand(of, self.link)?);
         }
         Some((*service)?.remainder(all)?.latency_ns)
     }
@@ -142,7 +155,7 @@ impl<'a> Tree<'a> {
         let place = self.places[stream];
         let Node { scheduler, children, service } = &self.nodes[place.node];
         let Guarantee::Delay(guarantee) = scheduler.discipline.guarantee else { return None };
-        if children.iter().any(|of| of.is_class || of.gated) {
+        if children.iter().any(|of| of.is_class) {
             return None;
         }
         let own = &children[place.child];
@@ -150,10 +163,10 @@ impl<'a> Tree<'a> {
         for (_, other) in children.iter().enumerate().filter(|(at, _)| *at != place.child) {
             if !(guarantee.may_precede)(own, other) {
                 lower = lower.max(self.link.wire_bytes(other.largest_bytes));
-            } else if (guarantee.may_precede)(other, own) {
+            } else if !other.gated && !own.gated && (guarantee.may_precede)(other, own) {
                 same = same.plus(other.source?);
             } else {
-                higher = higher.plus(other.source?);
+                higher = higher.plus(demand(other, self.link)?);
             }
         }
         let before = higher.plus(Source { rate_bps: 0, burst_bytes: lower });
@@ -199,19 +212,14 @@ impl<'a> Tree<'a> {
 
     /// Returns what a child may be served in a time that begins at any instant.
     fn taken(&self, child: &StreamLimits) -> Option<Source> {
-        if child.gated {
-            // One packet may be in service, and a class may start one that is longer than the
-            // estimate.
-            let packets = if child.is_class { 2 } else { 1 };
-            let more = self.link.wire_bytes(child.largest_bytes).saturating_mul(packets);
-            let starts = child.starts(self.link)?;
-            let burst_bytes = starts.burst_bytes.saturating_add(more);
-            return Some(Source { burst_bytes, ..starts });
-        }
-        // What waits already is at most a busy period old.
-        let source = child.source?;
-        let burst_bytes = source.bytes_in(self.busy_ns?);
-        Some(Source { burst_bytes, ..source })
+        let demand = demand(child, self.link)?;
+        // A packet may be in service.
+        let in_service = if child.gated { self.link.wire_bytes(child.largest_bytes) } else { 0 };
+        // Without a gate of its own, what waits already is at most a busy period old.
+        let is_behind_gate = child.gated && (!child.is_class || child.cap.is_some());
+        let before_ns = if is_behind_gate { 0 } else { self.busy_ns? };
+        let burst_bytes = demand.bytes_in(before_ns).saturating_add(in_service);
+        Some(Source { burst_bytes, ..demand })
     }
 
     fn bounds<'b>(&self, children: &'b [StreamLimits]) -> Bounds<'b> {
@@ -219,8 +227,40 @@ impl<'a> Tree<'a> {
     }
 }
 
+/// Returns what a child may be served from the beginning of a busy period of its parent; the source
+/// of a stream behind a gate is what may start.
+fn demand(child: &StreamLimits, link: Link) -> Option<Source> {
+    if !child.is_class || child.cap.is_none() {
+        return child.source;
+    }
+    // It may start a packet that is longer than the estimate.
+    let more = link.wire_bytes(child.largest_bytes);
+    child.starts(link).map(|of| Source { burst_bytes: of.burst_bytes.saturating_add(more), ..of })
+}
+
+/// Returns what the streams, with sources as for [`Tree::new`], may be served from the beginning of
+/// a busy period of the link; `None` if that is not bounded.
+pub(super) fn demand_of_all(
+    scenario: &Scenario,
+    streams: &[StreamLimits],
+    link: Link,
+) -> Option<Source> {
+    let classes = limits_of_classes(scenario, streams, link);
+    let of_root = |parent: Option<usize>| parent.is_none();
+    let parents = scenario.classes.iter().map(|class| class.parent);
+    let classes = parents.zip(&classes).filter(|(parent, _)| of_root(*parent));
+    let parents = scenario.streams.iter().map(|stream| stream.class);
+    let streams = parents.zip(streams).filter(|(parent, _)| of_root(*parent));
+    let mut children = classes.chain(streams);
+    children.try_fold(Source::default(), |sum, (_, child)| Some(sum.plus(demand(child, link)?)))
+}
+
 /// Returns the limits of the classes. A class has the packets of all streams below it.
-fn limits_of_classes(scenario: &Scenario, streams: &[StreamLimits]) -> Vec<StreamLimits> {
+fn limits_of_classes(
+    scenario: &Scenario,
+    streams: &[StreamLimits],
+    link: Link,
+) -> Vec<StreamLimits> {
     let empty = |class: &Class| StreamLimits {
         is_class: true,
         source: Some(Source::default()),
@@ -231,7 +271,7 @@ fn limits_of_classes(scenario: &Scenario, streams: &[StreamLimits]) -> Vec<Strea
         class.smallest_bytes = class.smallest_bytes.min(of.smallest_bytes);
         class.largest_bytes = class.largest_bytes.max(of.largest_bytes);
         class.gated |= of.gated;
-        class.source = class.source.zip(of.source).map(|(sum, source)| sum.plus(source));
+        class.source = class.source.zip(demand(of, link)).map(|(sum, source)| sum.plus(source));
     };
     for (stream, of) in scenario.streams.iter().zip(streams) {
         if let Some(class) = stream.class {

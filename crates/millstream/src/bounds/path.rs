@@ -65,31 +65,6 @@ impl LatencyRate {
         Self { latency_ns: self.latency_ns.saturating_add(ns), error_ns, ..self }
     }
 
-    /// Returns the guarantee of a stream with packets of at most `largest` bytes under a rate cap;
-    /// this is its guarantee without the cap.
-    ///
-    /// `None` if the cap's rate c exceeds the guaranteed one, or its burst b is less than
-    /// L + c·(L/ρ + α). Let Δ = L/ρ + α, V_k = U_k + L_k/c and U_k = max(a_k, V_{k−1}). Packet k
-    /// is as if it arrived at A_k, when the cap permits it: max(a_k, TAT_{k−1} − (b − L_k)/c).
-    /// If TAT_{k−1} ≤ V_{k−1} + Δ, then A_k ≤ U_k, so F_k ≤ U_k + L_k/ρ and the packet starts by
-    /// U_k + Δ; hence TAT_k ≤ V_k + Δ. It ends by U_k + L_k/ρ + α ≤ V_k + α.
-    #[must_use]
-    pub fn capped(self, cap: Source, largest: u64) -> Option<Self> {
-        let own_ns =
-            |rate_bps: u64| ceil_ns(u128::from(largest).checked_mul(BITS_NS), u128::from(rate_bps));
-        // Caps open at whole ns.
-        let slack_ns = super::exact::plus_error(own_ns(self.rate_bps), self.error_ns);
-        let slack = Source { burst_bytes: largest, ..cap }.bytes_in(slack_ns.saturating_add(1));
-        let error_ns = self.error_ns.max(0);
-        let fits = cap.rate_bps <= self.rate_bps && slack <= cap.burst_bytes;
-        fits.then(|| Self {
-            rate_bps: cap.rate_bps,
-            latency_ns: own_ns(cap.rate_bps).saturating_add(error_ns.unsigned_abs()),
-            error_ns,
-            carried_bytes: self.carried_bytes,
-        })
-    }
-
     /// Returns the token bucket that the departures of a stream conform to, if its arrivals conform
     /// to `source`: σ + ρ_s·θ.
     ///
@@ -262,22 +237,6 @@ mod tests {
         assert_eq!(fast.then(link, 100).error_ns, 1_010_000_000);
         let far = link.delayed(7);
         assert_eq!((far.latency_ns, far.error_ns), (600_000_007, 500_000_007));
-    }
-
-    #[test]
-    fn a_cap_with_enough_burst_costs_its_rate_alone() {
-        // 1,000 bytes/s, α = 0.5 s; 100 bytes take 0.1 s. At 500 bytes/s, 0.6 s are 300 bytes.
-        let link = LatencyRate {
-            rate_bps: 8_000,
-            latency_ns: 600_000_000,
-            error_ns: 500_000_000,
-            carried_bytes: 0,
-        };
-        let capped = link.capped(bucket(500, 401), 100).unwrap();
-        assert_eq!((capped.rate_bps, capped.error_ns), (4_000, 500_000_000));
-        assert_eq!(capped.latency_ns, 700_000_000);
-        assert_eq!(link.capped(bucket(500, 400), 100), None);
-        assert_eq!(link.capped(bucket(1_001, 10_000), 100), None);
     }
 
     #[test]

@@ -595,7 +595,12 @@ proptest! {
                 let path = guarantee.then(guarantee, source.burst_bytes).delayed(source.rate_bps);
                 prop_assert!(path.latency_ns >= source.rate_bps);
                 let _ = (path.delay_ns(source), path.output(source));
-                prop_assert!(path.capped(source, own_ns).is_none_or(|of| of.rate_bps <= rate_bps));
+                let (smallest_bytes, largest_bytes) = (own_ns / 2, own_ns);
+                let gated = Gated { link_bps: rate_bps, smallest_bytes, largest_bytes };
+                let capped = gated.under_cap(path, source);
+                prop_assert!(capped.is_none_or(|of| of.rate_bps <= rate_bps));
+                let windowed = gated.with_credits(path, source.rate_bps % 9, own_ns);
+                prop_assert!(windowed.is_none_or(|of| of.rate_bps <= rate_bps));
             }
         }
     }

@@ -4,15 +4,16 @@
 //! discipline, from what the other streams may send into it, or from the line before it, which
 //! sends no faster than its rate.
 
-use millstream::Link;
 use millstream::bounds::{
-    Bounds, Condition, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, ServiceCurve, Share,
-    Source, StreamLimits, Theorem,
+    Bounds, Condition, DelayGuarantee, Gated, Guarantee, LatencyRate, RateGuarantee, ServiceCurve,
+    Share, Source, StreamLimits, Theorem,
 };
+use millstream::{CREDIT_BYTES, Link};
 
+use super::super::analysis::below;
 use super::super::deadlines;
 use super::super::offered::{EVEN, MEAN};
-use super::super::tree::Tree;
+use super::super::tree::{Tree, demand_of_all};
 use super::Arrivals;
 use crate::scenario::{Scenario, SchedulerConfig};
 
@@ -69,57 +70,104 @@ impl Service {
 impl HopCase<'_> {
     /// Returns what the link guarantees to each stream.
     ///
-    /// A rate cap without effect is left out. None has an effect if its burst holds σ + c·D of each
-    /// stream, where D is the stream's delay: while no cap has held a packet, the bounds without
-    /// caps hold, and the next packet arrives when its cap permits it.
+    /// A gate without effect is left out. None has an effect if its burst holds σ + c·D of each
+    /// stream, or its credits all packets of D and their return, where D is the stream's delay:
+    /// while no gate has held a packet, the bounds without gates hold, and the next packet arrives
+    /// when its gate is open.
     pub(super) fn services(&self) -> Vec<Service> {
-        let mut open: Vec<_> = (0..self.limits.len()).map(|at| self.may_be_open(at)).collect();
-        loop {
-            // Sums of buckets: those that together use the link, and the slowest ones.
-            let mut services = self.services_with(&open, EVEN);
-            let slow = self.services_with(&open, MEAN);
-            services.iter_mut().zip(slow).for_each(|(service, slow)| service.merge(slow));
+        let mut open = vec![true; self.limits.len()];
+        let mut services = loop {
+            let services = self.services_beside(&open, &vec![None; open.len()]);
             let closes = |at: &usize| {
                 self.limits[*at].gated && open[*at] && !self.is_open(*at, &services[*at])
             };
             let closing: Vec<_> = (0..open.len()).filter(closes).collect();
             if closing.is_empty() {
-                return services;
+                break services;
             }
             closing.into_iter().for_each(|at| open[at] = false);
+        };
+        if open.iter().any(|open| !open) {
+            // What such a stream starts is what arrived, later by no more than its delay.
+            let held = |at: usize| self.starts_by(&services[at], at).filter(|_| !open[at]);
+            let held: Vec<_> = (0..open.len()).map(held).collect();
+            let more = self.services_beside(&open, &held);
+            services.iter_mut().zip(more).for_each(|(service, more)| service.merge(more));
         }
+        services
     }
 
-    /// Returns whether a stream has no other limit than a rate cap.
-    fn may_be_open(&self, at: usize) -> bool {
-        self.scenario.streams[at].contract.initial_credits().is_none()
+    /// Returns what the link guarantees to each stream from sums of buckets: those that together
+    /// use the link, and the slowest ones. Gated streams start no more than `held`, if it is known.
+    fn services_beside(&self, open: &[bool], held: &[Option<Source>]) -> Vec<Service> {
+        let mut services = self.services_with(open, held, EVEN);
+        let slow = self.services_with(open, held, MEAN);
+        services.iter_mut().zip(slow).for_each(|(service, slow)| service.merge(slow));
+        services
     }
 
-    /// Returns whether a stream's cap never holds back a packet.
-    fn is_open(&self, at: usize, service: &Service) -> bool {
-        let Some(cap) = self.limits[at].cap else { return false };
+    /// Returns the delay of a stream with this service, ns.
+    fn delay_ns(&self, at: usize, service: &Service) -> Option<u64> {
         let known = || self.arrivals[at].into_iter().flatten();
         let by_rate = |rate: &LatencyRate| known().filter_map(|of| rate.delay_ns(of)).min();
-        let delay_ns = service.rates.iter().filter_map(by_rate).chain(service.delay_ns).min();
+        service.rates.iter().filter_map(by_rate).chain(service.delay_ns).min()
+    }
+
+    /// Returns what a stream with this service may start in any time, from its slowest bucket.
+    fn starts_by(&self, service: &Service, at: usize) -> Option<Source> {
+        let (source, delay_ns) = self.arrivals[at][MEAN].zip(self.delay_ns(at, service))?;
+        Some(Source { burst_bytes: source.bytes_in(delay_ns), ..source })
+    }
+
+    /// Returns whether a stream's gate never holds back a packet.
+    fn is_open(&self, at: usize, service: &Service) -> bool {
+        let delay_ns = self.delay_ns(at, service);
+        delay_ns.is_some_and(|ns| self.cap_is_open(at, ns) && self.has_credits(at, ns))
+    }
+
+    /// Returns whether the rate cap of a stream never holds back a packet, if none is delayed for
+    /// longer than `delay_ns`.
+    fn cap_is_open(&self, at: usize, delay_ns: u64) -> bool {
+        let Some(cap) = self.limits[at].cap else { return true };
+        let known = self.arrivals[at].into_iter().flatten();
+        let mut slow = known.filter(|source| source.rate_bps <= cap.rate_bps);
         // One more, since caps open at whole ns.
-        let fits = |source: Source, delay_ns: u64| {
+        slow.any(|source| {
             let bucket = Source { burst_bytes: source.burst_bytes, ..cap };
             bucket.bytes_in(delay_ns.saturating_add(1)) <= cap.burst_bytes
-        };
-        let slow = known().filter(|source| source.rate_bps <= cap.rate_bps);
-        delay_ns.is_some_and(|delay_ns| slow.into_iter().any(|source| fits(source, delay_ns)))
+        })
+    }
+
+    /// Returns whether a stream has credits for every packet, if none is delayed for longer than
+    /// `delay_ns`.
+    fn has_credits(&self, at: usize, delay_ns: u64) -> bool {
+        let Some((packets, return_ns)) = self.credits(at) else { return true };
+        let least = self.link.wire_bytes(self.limits[at].smallest_bytes).max(1);
+        let until_ns = delay_ns.saturating_add(return_ns);
+        let mut known = self.arrivals[at].into_iter().flatten();
+        known.any(|source| source.bytes_in(until_ns) / least <= packets)
+    }
+
+    /// Returns the packets of a stream for which the receiver has credits, at least, and when they
+    /// return after the end of a packet, ns; `None` without credits.
+    fn credits(&self, at: usize) -> Option<(u64, u64)> {
+        let credits = self.scenario.streams[at].contract.initial_credits()?;
+        let of_packet = u64::from(self.limits[at].largest_bytes.div_ceil(CREDIT_BYTES).max(1));
+        let return_ns = self.scenario.link.credits.as_ref().map_or(0, |of| of.return_delay_ns);
+        Some((credits / of_packet, return_ns))
     }
 
     /// Returns what the link guarantees to each stream if the caps of `open` have no effect, from
     /// this bucket of each.
-    fn services_with(&self, open: &[bool], bucket: usize) -> Vec<Service> {
+    fn services_with(&self, open: &[bool], held: &[Option<Source>], bucket: usize) -> Vec<Service> {
         let mut limits = self.limits.clone();
         for (at, of) in limits.iter_mut().enumerate() {
             of.source = self.arrivals[at][bucket];
             of.gated &= !open[at];
             // What a cap holds back may arrive at once, but does not start at once.
             if of.gated {
-                of.source = of.starts(self.link);
+                let starts = of.starts(self.link).into_iter().chain(held[at]);
+                of.source = starts.min_by_key(|of| of.rate_bps);
             }
         }
         let any_gate = limits.iter().any(|of| of.gated)
@@ -138,7 +186,7 @@ impl HopCase<'_> {
 /// A link with a choice of caps that have no effect.
 struct OpenCase<'a> {
     case: &'a HopCase<'a>,
-    /// The streams; a gated one has the bucket of its cap as its source, if it has a cap.
+    /// The streams; the source of a gated one is what it may start.
     limits: Vec<StreamLimits>,
     any_gate: bool,
     busy_ns: Option<u64>,
@@ -161,31 +209,34 @@ impl OpenCase<'_> {
                 (None, Guarantee::Rate(guarantee)) => self.by_rate(&guarantee, stream),
                 (None, Guarantee::Delay(guarantee)) => self.in_order(&guarantee, stream),
                 (None, Guarantee::Deadlines(_)) if edf => self.by_deadlines(stream),
+                (None, Guarantee::BelowManagement) => self.beside_management(stream),
                 _ => Service::default(),
             };
-            if !self.limits[stream].gated {
+            if !self.limits[stream].gated && !self.is_below_cap(stream) {
                 service.limit(self.busy_ns);
-                service.rates.extend(self.left(&bounds, stream));
             }
+            let left = self.left(&bounds, stream);
+            service.rates.extend(left.and_then(|left| self.gated(stream, left)));
             service
         };
         (0..self.limits.len()).map(of).collect()
     }
 
-    /// Returns the bucket of all streams together, if all are known.
+    /// Returns what all streams may be served in a busy period of the link, if that is bounded.
     fn total(&self) -> Option<Source> {
-        self.limits.iter().try_fold(Source::default(), |sum, of| Some(sum.plus(of.source?)))
+        demand_of_all(self.case.scenario, &self.limits, self.case.link)
     }
 
-    fn has_capped_class(&self) -> bool {
-        self.case.scenario.classes.iter().any(|class| class.contract.is_limited())
+    /// Returns whether a class above a stream has a rate cap.
+    fn is_below_cap(&self, stream: usize) -> bool {
+        let classes = &self.case.scenario.classes;
+        let first = self.case.scenario.streams[stream].class.map(|at| &classes[at]);
+        let mut above = std::iter::successors(first, |of| of.parent.map(|parent| &classes[parent]));
+        above.any(|class| class.contract.is_limited())
     }
 
-    /// Returns the longest time for which the link has packets that no cap holds back, ns.
+    /// Returns the longest time for which the link has packets that no gate holds back, ns.
     fn busy_period_ns(&self) -> Option<u64> {
-        if self.has_capped_class() {
-            return None;
-        }
         let rate_bps = self.bounds().effective_rate_bps();
         let link = ServiceCurve { rate_bps, latency_ns: 0 };
         let served = |all: Source| link.remainder(all).map(|left| left.latency_ns);
@@ -200,43 +251,99 @@ impl OpenCase<'_> {
         if guarantee.others_ungated && (0..self.limits.len()).any(gated) {
             return Service::default();
         }
-        let own = &self.limits[stream];
         // Beside caps, a clock may run on while the link waits.
         let busy_ns = if self.any_gate { self.case.busy_ns } else { self.busy_ns };
         let rate = (guarantee.latency_rate)(&Bounds { busy_ns, ..self.bounds() }, stream).ok();
-        let largest = self.case.link.wire_bytes(own.largest_bytes);
-        let rate = rate.and_then(|rate| match own.cap {
-            Some(cap) if own.gated && self.case.may_be_open(stream) => rate.capped(cap, largest),
-            _ => Some(rate).filter(|_| !own.gated),
-        });
+        let rate = rate.and_then(|rate| self.gated(stream, rate));
+        rate.map(Service::independent).unwrap_or_default()
+    }
+
+    /// Returns the guarantee of a stream under its own gate, if it has one; this is the guarantee
+    /// that it has while the gate is open.
+    fn gated(&self, stream: usize, rate: LatencyRate) -> Option<LatencyRate> {
+        let (own, link) = (&self.limits[stream], self.case.link);
+        if !own.gated {
+            return Some(rate);
+        }
+        let gated = Gated {
+            link_bps: link.rate_bps,
+            smallest_bytes: link.wire_bytes(own.smallest_bytes),
+            largest_bytes: link.wire_bytes(own.largest_bytes),
+        };
+        let by_cap = match own.cap {
+            Some(cap) => gated.under_cap(rate, cap)?,
+            None => rate,
+        };
+        let Some((packets, return_ns)) = self.case.credits(stream) else { return Some(by_cap) };
+        let by_credits = gated.with_credits(rate, packets, return_ns)?;
+        // The slower of both, which begins as late as the cap lets it.
+        Some(LatencyRate {
+            rate_bps: by_cap.rate_bps.min(by_credits.rate_bps),
+            latency_ns: by_cap.latency_ns.max(by_credits.latency_ns),
+            error_ns: by_cap.error_ns.max(by_credits.error_ns),
+            ..by_cap
+        })
+    }
+
+    /// Returns the service of a management channel, which waits for one packet in service, or of a
+    /// stream below one.
+    fn beside_management(&self, stream: usize) -> Service {
+        let HopCase { scenario, link, .. } = *self.case;
+        let channels = (0..self.limits.len()).filter(|at| scenario.streams[*at].contract.is_fmc());
+        let channels: Vec<_> = channels.collect();
+        let discipline = self.case.root.discipline.below(&self.case.root.options);
+        let Some(guarantee) = discipline.and_then(|row| row.guarantee.rate()) else {
+            return Service::default();
+        };
+        let rate = match channels[..] {
+            [] => return self.by_rate(&guarantee, stream),
+            [channel] if channel == stream => {
+                let others = self.limits.iter().enumerate().filter(|(at, _)| *at != stream);
+                let in_service = others.map(|(_, of)| link.wire_bytes(of.largest_bytes)).max();
+                let burst = Source { rate_bps: 0, burst_bytes: in_service.unwrap_or(0) };
+                let rate_bps = self.bounds().effective_rate_bps();
+                let left = ServiceCurve { rate_bps, latency_ns: 0 }.remainder(burst);
+                left.map(|left| left.guarantee(link.wire_bytes(self.limits[stream].largest_bytes)))
+            }
+            [channel] if !guarantee.others_ungated => {
+                below(scenario, &self.bounds(), &guarantee, channel, stream).ok()
+            }
+            _ => None,
+        };
+        let rate = rate.and_then(|rate| self.gated(stream, rate));
         rate.map(Service::independent).unwrap_or_default()
     }
 
     /// Returns the service of a stream under FIFO or static priority. What a cap holds back has
-    /// arrived earlier than other packets, and goes before them later.
+    /// arrived earlier than other packets, and goes before them later; so do others before what
+    /// the stream's own cap holds back.
     fn in_order(&self, guarantee: &DelayGuarantee, stream: usize) -> Service {
         let own = &self.limits[stream];
         let (mut same, mut higher) = (Some(Source::default()), Some(Source::default()));
         let (mut lower_bytes, mut all_equal) = (0, true);
-        for (at, other) in self.limits.iter().enumerate() {
+        for (_, other) in self.limits.iter().enumerate().filter(|(at, _)| *at != stream) {
             let add = |sum: Option<Source>| Some(sum?.plus(other.source?));
             if !(guarantee.may_precede)(own, other) {
                 lower_bytes = lower_bytes.max(self.case.link.wire_bytes(other.largest_bytes));
                 all_equal = false;
-            } else if other.gated || !(guarantee.may_precede)(other, own) {
+            } else if own.gated || other.gated || !(guarantee.may_precede)(other, own) {
                 higher = add(higher);
                 all_equal = false;
-            } else if at != stream {
+            } else {
                 same = add(same);
             }
         }
         let mut service = Service::default();
-        if own.gated {
-            return service;
-        }
         let rate_bps = self.bounds().effective_rate_bps();
         let link = ServiceCurve { rate_bps, latency_ns: 0 };
         let burst = |burst_bytes| Source { rate_bps: 0, burst_bytes };
+        let largest = self.case.link.wire_bytes(own.largest_bytes);
+        if own.gated {
+            let left = higher.and_then(|of| link.remainder(of.plus(burst(lower_bytes))));
+            let rate = left.map(|left| left.guarantee(largest));
+            service.rates.extend(rate.and_then(|rate| self.gated(stream, rate)));
+            return service;
+        }
         // Packets are served in the order in which the line delivers them.
         if let Some(line) = self.case.line.filter(|_| all_equal) {
             let waits = match self.total() {
@@ -254,7 +361,6 @@ impl OpenCase<'_> {
             let served = link.remainder(Source { rate_bps: higher.rate_bps, ..all });
             service.limit(served.map(|left| left.latency_ns));
         }
-        let largest = self.case.link.wire_bytes(own.largest_bytes);
         let left = link.remainder(before);
         service.rates.extend(left.and_then(|left| left.in_order(same, largest)));
         service
@@ -297,27 +403,34 @@ impl OpenCase<'_> {
 
     /// Returns the service of a stream in a tree of classes.
     fn in_tree(&self, tree: &Tree, stream: usize) -> Service {
-        let classes = &self.case.scenario.classes;
-        let first = self.case.scenario.streams[stream].class.map(|at| &classes[at]);
-        let mut above = std::iter::successors(first, |of| of.parent.map(|parent| &classes[parent]));
-        if self.limits[stream].gated || above.any(|class| class.contract.is_limited()) {
-            return Service::default();
+        let rate = tree.rate(stream).and_then(|rate| self.gated(stream, rate));
+        let mut service = rate.map(Service::independent).unwrap_or_default();
+        if self.limits[stream].gated {
+            return service;
         }
-        let mut service = tree.rate(stream).map(Service::independent).unwrap_or_default();
         service.rates.extend(tree.in_order(stream));
         service.delay_ns = tree.of(stream).map(|bounds| bounds.delay_ns);
         service
     }
 
-    /// Returns what the arrivals of all other streams leave to a stream under any discipline.
+    /// Returns what the other streams leave to a stream under any discipline.
     fn left(&self, bounds: &Bounds, stream: usize) -> Option<LatencyRate> {
-        let others = self.limits.iter().enumerate().filter(|(at, _)| *at != stream);
-        let others: Option<Vec<_>> = others.map(|(_, of)| of.source).collect();
-        let sum = others?.into_iter().fold(Source::default(), Source::plus);
+        if self.is_below_cap(stream) {
+            return None;
+        }
+        let case = self.case;
+        let others = if case.scenario.classes.is_empty() {
+            let others = self.limits.iter().enumerate().filter(|(at, _)| *at != stream);
+            let mut sources = others.map(|(_, of)| of.source);
+            sources.try_fold(Source::default(), |sum, source| Some(sum.plus(source?)))
+        } else {
+            let mut others = self.limits.clone();
+            (others[stream].source, others[stream].gated) = (Some(Source::default()), false);
+            demand_of_all(case.scenario, &others, case.link)
+        };
         let link = ServiceCurve { rate_bps: bounds.effective_rate_bps(), latency_ns: 0 };
-        let largest = self.case.link.wire_bytes(self.limits[stream].largest_bytes);
-        let left = link.remainder(sum).filter(|_| !self.has_capped_class())?;
-        left.in_order(Source::default(), largest)
+        let largest = case.link.wire_bytes(self.limits[stream].largest_bytes);
+        link.remainder(others?)?.in_order(Source::default(), largest)
     }
 }
 
