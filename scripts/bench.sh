@@ -5,6 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo bench --quiet -p millstream-benches --bench decision -- --quiet 2>/dev/null |
     grep -E "time:|^(dwcs|disciplines|tree)"
+echo "a scenario file of a million streams:"
+cargo bench --quiet -p millstream-benches --bench scenario
 cargo bench --quiet -p millstream-router
 cargo bench --quiet -p millstream-media --bench media
 cargo build --profile dist --quiet -p millstream-cli

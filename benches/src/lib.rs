@@ -1,1 +1,1 @@
-//! Empty: the benchmarks are `decision.rs` and `pipeline.rs`.
+//! Empty: the benchmarks are the other files.

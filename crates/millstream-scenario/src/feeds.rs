@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::file::File;
+use crate::parse::parse;
 use crate::scenario::Scenario;
 use crate::source::{Pace, Source, VideoInput};
 
@@ -76,10 +76,10 @@ impl Scenario {
     /// Settings of a run or a sweep change the text. The file then has other lines, so the line is
     /// left out.
     fn line_of_input(&self, path: &Path) -> Option<String> {
-        let file: File = toml::from_str(&self.text).ok()?;
+        let file = parse(&self.text).ok()?;
         file.stream.iter().find_map(|table| {
             let table = table.get_ref();
-            let input = table.source.get_ref().file.as_ref()?;
+            let input = table.source.file.as_ref()?;
             if self.input_path(input.get_ref()) != path {
                 return None;
             }

@@ -27,6 +27,7 @@ use crate::network::{CongestionControl, Direction, LossRecovery};
 use crate::overhead::{FramingName, Overhead};
 use crate::source::SourceKind;
 use crate::units::{Duration, Frequency, Rate, Size, WindowText};
+use crate::validate::CheckedSource;
 
 /// A Millstream scenario: streams, the scheduler, and the link or fabric that they share.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -213,18 +214,18 @@ pub(crate) struct ClassTable {
     pub(crate) first_deadline: Option<Duration>,
     /// The weight in its parent, as for a stream.
     #[schemars(with = "Option<u32>", range(min = 1))]
-    pub(crate) weight: Option<Spanned<u32>>,
+    pub(crate) weight: Option<Box<Spanned<u32>>>,
     /// The quantum in its parent, bytes, as for a stream.
     #[schemars(with = "Option<u32>", range(min = 1))]
-    pub(crate) quantum: Option<Spanned<u32>>,
+    pub(crate) quantum: Option<Box<Spanned<u32>>>,
     /// The static priority in its parent, as for a stream.
     pub(crate) priority: Option<u32>,
     /// The rate cap of all its streams together, on the wire; default: none.
     #[schemars(with = "Option<Rate>")]
-    pub(crate) max_rate: Option<Spanned<Rate>>,
+    pub(crate) max_rate: Option<Box<Spanned<Rate>>>,
     /// The depth of the token bucket of `max-rate`, on the wire; default: the largest packet.
     #[schemars(with = "Option<Size>")]
-    pub(crate) burst: Option<Spanned<Size>>,
+    pub(crate) burst: Option<Box<Spanned<Size>>>,
 }
 
 /// The disciplines of MinBW for the bandwidth that the management channel leaves.
@@ -288,7 +289,7 @@ pub(crate) struct StreamTable {
     pub(crate) name: Spanned<String>,
     /// The class that contains the stream; default: the root.
     #[schemars(with = "Option<String>")]
-    pub(crate) class: Option<Spanned<String>>,
+    pub(crate) class: Option<Box<Spanned<String>>>,
     /// MinBW and fabrics: whether the stream is the fabric management channel, which is served
     /// first; default false.
     pub(crate) fmc: Option<bool>,
@@ -306,11 +307,11 @@ pub(crate) struct StreamTable {
     /// The weight: the share under fair queueing, or the packets of a turn under wrr and wirr;
     /// positive; default 1.
     #[schemars(with = "Option<u32>", range(min = 1))]
-    pub(crate) weight: Option<Spanned<u32>>,
+    pub(crate) weight: Option<Box<Spanned<u32>>>,
     /// Deficit round robin: the bytes of a turn, on the wire; positive; default: weight × largest
     /// packet / smallest weight.
     #[schemars(with = "Option<u32>", range(min = 1))]
-    pub(crate) quantum: Option<Spanned<u32>>,
+    pub(crate) quantum: Option<Box<Spanned<u32>>>,
     /// The static priority; 0 is served first; default 0.
     pub(crate) priority: Option<u32>,
     /// The limit of waiting packets, without the packet in service; further arrivals are dropped.
@@ -318,25 +319,25 @@ pub(crate) struct StreamTable {
     pub(crate) queue: Option<u32>,
     /// The rate cap of the stream, on the wire; default: none.
     #[schemars(with = "Option<Rate>")]
-    pub(crate) max_rate: Option<Spanned<Rate>>,
+    pub(crate) max_rate: Option<Box<Spanned<Rate>>>,
     /// The depth of the token bucket of `max-rate`, on the wire; default: the largest packet.
     #[schemars(with = "Option<Size>")]
-    pub(crate) burst: Option<Spanned<Size>>,
+    pub(crate) burst: Option<Box<Spanned<Size>>>,
     /// Queues its packets by flow, so that a flow with few packets does not wait for the others
     /// (RFC 8290). `{}` selects the defaults. A flow is a connection of a `tcp` source, or all
     /// packets of another source. Default: one queue.
     #[schemars(with = "Option<FlowsTable>")]
-    pub(crate) flows: Option<Spanned<FlowsTable>>,
+    pub(crate) flows: Option<Box<Spanned<FlowsTable>>>,
     /// The queue management of each flow, or of the stream's queue without `flows`: a name or a
     /// table; default "codel" with `flows`, otherwise "none".
     #[schemars(with = "Option<AqmText>")]
-    pub(crate) aqm: Option<Spanned<AqmText>>,
+    pub(crate) aqm: Option<Box<Spanned<AqmText>>>,
     /// The name of another stream. The packets use its contract and its queue. Default: their own.
     #[schemars(with = "Option<String>")]
-    pub(crate) shares: Option<Spanned<String>>,
+    pub(crate) shares: Option<Box<Spanned<String>>>,
     /// In a network: the direction of its data; default "forward".
     #[schemars(with = "Option<Direction>")]
-    pub(crate) direction: Option<Spanned<Direction>>,
+    pub(crate) direction: Option<Box<Spanned<Direction>>>,
     /// `millstream attach`: the packets of the stream, which match one of these tables. A packet
     /// belongs to the first stream, in file order, that it matches; the only stream without `match`
     /// takes all others. Simulations ignore it. Default: none.
@@ -345,7 +346,7 @@ pub(crate) struct StreamTable {
     pub(crate) r#match: Vec<Spanned<MatchTable>>,
     /// The source of the packets.
     #[schemars(with = "SourceTable")]
-    pub(crate) source: Spanned<SourceTable>,
+    pub(crate) source: CheckedSource,
 }
 
 /// The source of a stream's packets.

@@ -22,6 +22,7 @@ mod mark;
 mod media;
 mod network;
 mod overhead;
+mod parse;
 mod router;
 mod scenario;
 mod source;

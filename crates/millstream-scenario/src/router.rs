@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::dscp::CodePoints;
 use crate::error::ScenarioError;
 use crate::file::router::RouterFile;
+use crate::parse::has_table;
 use crate::scenario::load_text;
 use crate::validate::validate_router;
 
@@ -431,7 +432,7 @@ impl RouterScenario {
     #[must_use]
     pub fn is_router_file(path: &Path) -> bool {
         let Ok((_, text)) = load_text(path) else { return false };
-        toml::from_str::<toml::Table>(&text).is_ok_and(|table| table.contains_key("router"))
+        has_table(&text, "router")
     }
 
     /// Reads and validates the router file at `path`.

@@ -193,7 +193,10 @@ impl Scenario {
     pub fn load(path: &Path) -> Result<Self, ScenarioError> {
         let (name, text) = load_text(path)?;
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
-        Self::parse(&name, &text, &folder)
+        match validate(&name, &text, &folder) {
+            Ok(scenario) => Ok(Self { text, ..scenario }),
+            Err(problems) => Err(ScenarioError::new(&name, &text, problems)),
+        }
     }
 
     /// Validates the text of a scenario file called `name` whose inputs are relative to `folder`.
@@ -201,7 +204,10 @@ impl Scenario {
     /// # Errors
     /// [`ScenarioError`] with every problem found.
     pub fn parse(name: &str, text: &str, folder: &Path) -> Result<Self, ScenarioError> {
-        validate(name, text, folder).map_err(|problems| ScenarioError::new(name, text, problems))
+        match validate(name, text, folder) {
+            Ok(scenario) => Ok(Self { text: text.to_owned(), ..scenario }),
+            Err(problems) => Err(ScenarioError::new(name, text, problems)),
+        }
     }
 
     /// Returns the error of a command that cannot run this valid scenario, with line and caret: at

@@ -371,15 +371,15 @@ pub enum Source {
         stop_ns: u64,
     },
     /// Video of a publisher; in a simulation, frames of equal size at its rate.
-    Live(Live),
+    Live(Box<Live>),
     /// Rows of an arrivals CSV file.
     Trace { file: String },
     /// Packets of a pcap or pcapng capture.
     Pcap { file: String, filter: Option<String> },
     /// TCP connections.
-    Tcp(Tcp),
+    Tcp(Box<Tcp>),
     /// Pages.
-    Web(Web),
+    Web(Box<Web>),
     /// Requests and answers.
     Echo(Echo),
     /// Adaptive video.
@@ -413,14 +413,14 @@ impl Source {
         match self {
             Self::Cbr { stop_ns, .. }
             | Self::Poisson { stop_ns, .. }
-            | Self::Pareto { stop_ns, .. } => *stop_ns != u64::MAX,
-            Self::Live(Live { stop_ns, .. })
+            | Self::Pareto { stop_ns, .. }
             | Self::Echo(Echo { stop_ns, .. })
             | Self::Adaptive(Adaptive { stop_ns, .. }) => *stop_ns != u64::MAX,
             Self::Tcp(tcp) => {
                 let repeats = tcp.pause_ns.is_some() || tcp.interval_ns.is_some();
                 tcp.stop_ns != u64::MAX || (tcp.transfer.is_some() && !repeats)
             }
+            Self::Live(live) => live.stop_ns != u64::MAX,
             Self::Web(web) => web.tcp.stop_ns != u64::MAX,
             Self::Mpeg { input, stop_ns, .. } => {
                 *stop_ns != u64::MAX || matches!(input, VideoInput::File { repeat: false, .. })

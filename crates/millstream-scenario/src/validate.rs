@@ -4,17 +4,18 @@ use miette::SourceSpan;
 use millstream::Window;
 use millstream::catalogue::StructureName;
 use millstream::flow_queue::FlowOptions;
-use std::collections::HashMap;
-use std::ops::Range;
+use std::collections::HashSet;
 use std::path::Path;
 use toml::Spanned;
 
 use self::contract::{ContractKeys, Defaults, IgnoredAttributes};
 pub(crate) use self::router::validate_router;
 use self::scheduler::Keys;
+pub(crate) use self::source::CheckedSource;
 use crate::error::{Problem, nearest};
 use crate::file::File;
 use crate::network::Direction;
+use crate::parse::parse;
 use crate::router::FlowBy;
 use crate::scenario::{Link, LinkCredits, Scenario, SchedulerConfig, Stream};
 
@@ -33,9 +34,10 @@ mod scheduler;
 mod source;
 mod stream_match;
 
-/// Validates the text of a scenario file called `name` whose inputs are relative to `folder`.
+/// Validates the text of a scenario file called `name` whose inputs are relative to `folder`. The
+/// caller sets the scenario's text.
 pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario, Vec<Problem>> {
-    let file: File = toml::from_str(text).map_err(|error| {
+    let file = parse(text).map_err(|error| {
         vec![not_a_scenario(name, text).unwrap_or_else(|| syntax_problem(&error, text))]
     })?;
     let mut problems = Vec::new();
@@ -70,19 +72,19 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
     let hardware = rtl::is_requested(&file);
     let end_system = end_system::end_system(&file, &link(&file), &mut problems);
     let mut unsupported = hilq::UnsupportedAttributes::default();
-    let mut names: HashMap<&str, Range<usize>> = HashMap::with_capacity(file.stream.len());
+    let mut names: HashSet<&str> = HashSet::with_capacity(file.stream.len());
     let mut streams = Vec::with_capacity(file.stream.len());
     for (table, class) in file.stream.iter().map(Spanned::get_ref).zip(tree.classes_of_streams()) {
         let name = table.name.get_ref().as_str();
         if name.is_empty() {
             problems.push(Problem::new(table.name.span(), "a stream's name is empty"));
         }
-        if names.insert(name, table.name.span()).is_some() {
+        if !names.insert(name) {
             let message = format!("two streams are called `{name}`");
             problems.push(Problem::new(table.name.span(), message).label("the second"));
         }
         let shares = network::shares(table, &file, &mut problems);
-        let source = source::source(&table.source, duration_ns, &mut problems);
+        let source = table.source.of_duration(duration_ns, &mut problems);
         let of_fabric = fabric.as_ref();
         let load = fabric::stream(table, source.as_ref(), of_fabric, in_fabric, &mut problems);
         let discipline = discipline_of(class);
@@ -162,7 +164,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             classes,
             streams,
             notes: ignored.into_notes(),
-            text: text.to_owned(),
+            text: String::new(),
             folder: folder.to_path_buf(),
         }),
         _ => Err(problems),

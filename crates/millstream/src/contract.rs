@@ -6,6 +6,7 @@
 //!
 //! Constructors reject values that cannot be scheduled: a [`Window`] with x > y, a period of 0.
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::num::{NonZeroU32, NonZeroU64};
 
@@ -77,7 +78,8 @@ pub struct Contract {
     pub(crate) max_rate: Option<MaxRate>,
     pub(crate) credits: Option<u64>,
     pub(crate) fmc: bool,
-    pub(crate) flows: Option<FlowOptions>,
+    // Boxed: few streams have flows, and a scenario may have a million contracts.
+    pub(crate) flows: Option<Box<FlowOptions>>,
 }
 
 /// A token bucket: a long-term rate of `rate_bps` and bursts of `burst_bytes`.
@@ -243,14 +245,14 @@ impl Contract {
     /// [`enqueue_flow`](crate::Scheduler::enqueue_flow). The limits of `flows` replace the queue's.
     #[must_use]
     pub fn flows(mut self, flows: FlowOptions) -> Self {
-        self.flows = Some(flows);
+        self.flows = Some(Box::new(flows));
         self
     }
 
     /// Returns the stream's flows, if its packets are queued by flow.
     #[must_use]
     pub fn flow_options(&self) -> Option<FlowOptions> {
-        self.flows
+        self.flows.as_deref().copied()
     }
 
     /// Makes the stream a fabric management channel: `minbw` serves it before the other streams.

@@ -22,7 +22,7 @@ pub(crate) struct StreamFlows {
 impl StreamFlows {
     /// Adds the flows of `stream`, if its contract has some.
     pub(crate) fn add_stream(&mut self, stream: StreamId, contract: &Contract) {
-        if let Some(options) = contract.flows {
+        if let Some(options) = contract.flow_options() {
             self.flows.resize_with(stream.index(), || None);
             self.flows.push(Some(Box::new(FlowQueues::new(options))));
         }

@@ -34,16 +34,19 @@ impl<'a> Tree<'a> {
                 problems.push(Problem::new(class.name.span(), message).label("the second"));
             }
         }
-        let named = |name: &Option<Spanned<String>>, problems: &mut Vec<Problem>| {
-            let name = name.as_ref()?;
+        let named = |name: Option<&Spanned<String>>, problems: &mut Vec<Problem>| {
+            let name = name?;
             let found = positions.get(name.get_ref().as_str()).copied();
             if found.is_none() {
                 problems.push(unknown_class(name, &positions));
             }
             found
         };
-        let above: Vec<Option<usize>> =
-            file.class.iter().map(|class| named(&class.get_ref().parent, problems)).collect();
+        let above: Vec<Option<usize>> = file
+            .class
+            .iter()
+            .map(|class| named(class.get_ref().parent.as_ref(), problems))
+            .collect();
         let order = parents_first(file, &above, problems);
         let mut numbers = vec![None; above.len()];
         for (number, position) in order.iter().enumerate() {
@@ -54,7 +57,7 @@ impl<'a> Tree<'a> {
         let own: Vec<_> = file
             .stream
             .iter()
-            .map(|stream| number(named(&stream.get_ref().class, problems)))
+            .map(|stream| number(named(stream.get_ref().class.as_deref(), problems)))
             .collect();
         // A stream without a queue is where the queue is that it shares.
         let streams: Vec<_> = file

@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use toml::Spanned;
 
 use crate::error::Problem;
-use crate::file::{ClassTable, File, LateName, SourceTable, StreamTable};
+use crate::file::{ClassTable, File, LateName, StreamTable};
 use crate::units::{Duration, Rate, Size, WindowText};
 
 /// The keys of a stream or a class that define its contract.
@@ -25,7 +25,8 @@ pub(super) struct ContractKeys<'a> {
     late: Option<LateName>,
     queue: Option<u32>,
     fmc: Option<bool>,
-    source: Option<&'a SourceTable>,
+    /// The largest packet of a stream's source, bytes; `None` for a class.
+    largest_bytes: Option<u32>,
 }
 
 macro_rules! contract_keys {
@@ -36,11 +37,11 @@ macro_rules! contract_keys {
             period: $table.period.as_ref(),
             window: $table.window,
             first_deadline: $table.first_deadline,
-            weight: $table.weight.as_ref(),
-            quantum: $table.quantum.as_ref(),
+            weight: $table.weight.as_deref(),
+            quantum: $table.quantum.as_deref(),
             priority: $table.priority,
-            max_rate: $table.max_rate.as_ref(),
-            burst: $table.burst.as_ref(),
+            max_rate: $table.max_rate.as_deref(),
+            burst: $table.burst.as_deref(),
             $($rest)*
         }
     };
@@ -53,17 +54,14 @@ impl<'a> ContractKeys<'a> {
             late: table.late,
             queue: table.queue,
             fmc: table.fmc,
-            source: Some(table.source.get_ref()),
+            largest_bytes: Some(table.source.largest_bytes),
         }
     }
 
     pub(super) fn of_class(table: &'a ClassTable) -> Self {
-        contract_keys!("class", table, late: None, queue: None, fmc: None, source: None,)
+        contract_keys!("class", table, late: None, queue: None, fmc: None, largest_bytes: None,)
     }
 }
-
-/// The assumed largest packet of sources without a packet length, bytes: an Ethernet frame.
-const ASSUMED_LARGEST_BYTES: u32 = 1514;
 
 /// Values of the rest of the file that contracts depend on.
 pub(super) struct Defaults {
@@ -81,7 +79,7 @@ impl Defaults {
         let classes = file.class.iter().map(|class| ContractKeys::of_class(class.get_ref()));
         let weights = streams().map(ContractKeys::of_stream).chain(classes).map(|p| weight(&p));
         Self {
-            largest_bytes: streams().map(|s| largest_bytes(s.source.get_ref())).max().unwrap_or(0),
+            largest_bytes: streams().map(|s| s.source.largest_bytes).max().unwrap_or(0),
             link: file.link.wire(),
             smallest_weight: weights.min().unwrap_or(1).max(1),
             in_fabric: file.fabric.is_some(),
@@ -101,12 +99,6 @@ fn weight(keys: &ContractKeys) -> u32 {
     keys.weight.map_or(1, |weight| *weight.get_ref())
 }
 
-/// Returns the largest packet of a source, bytes; assumed if the file has no packet length.
-fn largest_bytes(source: &SourceTable) -> u32 {
-    let given = source.largest.as_ref().or(source.bytes.as_ref()).or(source.packet_bytes.as_ref());
-    given.map_or(ASSUMED_LARGEST_BYTES, |bytes| *bytes.get_ref())
-}
-
 /// Returns the rate cap, or `None` without `max-rate`.
 fn max_rate(
     keys: &ContractKeys,
@@ -122,7 +114,7 @@ fn max_rate(
         }
         return None;
     };
-    let largest = keys.source.map_or(defaults.largest_bytes, largest_bytes);
+    let largest = keys.largest_bytes.unwrap_or(defaults.largest_bytes);
     let largest = || defaults.link.wire_bytes(largest);
     let burst_bytes = keys.burst.map_or_else(largest, |burst| burst.get_ref().0);
     Some(MaxRate { rate_bps: NonZeroU64::new(rate.get_ref().0)?, burst_bytes })
@@ -153,7 +145,7 @@ pub(super) fn contract(
     if let Some(max_rate) = max_rate(keys, defaults, problems) {
         contract = contract.max_rate(max_rate);
     }
-    if let Some(credits) = defaults.credits.filter(|_| keys.source.is_some()) {
+    if let Some(credits) = defaults.credits.filter(|_| keys.largest_bytes.is_some()) {
         contract = contract.credits(credits);
     }
     if keys.fmc == Some(true) {

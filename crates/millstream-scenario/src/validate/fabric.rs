@@ -179,7 +179,7 @@ pub(super) fn stream(
     in_fabric: bool,
     problems: &mut Vec<Problem>,
 ) -> f64 {
-    let keys = table.source.get_ref();
+    let keys = &table.source;
     let load = keys.load.as_ref().map_or(0.0, |load| *load.get_ref());
     if let Some(given) = &keys.load {
         if !in_fabric {
@@ -200,9 +200,8 @@ pub(super) fn stream(
         let message = "a fabric drops no packet, so `late = \"drop\"` has no effect";
         problems.push(Problem::new(table.name.span(), message).help("late = \"send\""));
     }
-    let kind = keys.kind.get_ref();
     let mut refuse = |message: String, help: &str| {
-        problems.push(Problem::new(table.source.span(), message).help(help));
+        problems.push(Problem::new(keys.span.clone(), message).help(help));
     };
     let largest = match source {
         None => return load,
@@ -226,6 +225,7 @@ pub(super) fn stream(
             | Source::Backlog { .. }
             | Source::Generator { .. },
         ) => {
+            let kind = keys.kind.map_or("", |kind| kind.name);
             refuse(
                 format!("a {kind} source of this kind is not supported in a fabric"),
                 "supported: cbr, poisson, pareto, and mpeg with a model",
@@ -242,7 +242,7 @@ pub(super) fn stream(
             "give the fabric a `largest-packet`",
         );
     }
-    if keys.start.is_some() || keys.stop.is_some() {
+    if keys.has_times {
         refuse(
             "all sources of a fabric run from start to end".into(),
             "take `start` and `stop` out",

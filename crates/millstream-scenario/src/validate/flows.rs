@@ -64,7 +64,7 @@ pub(super) fn is_best_effort(table: &PathTable) -> bool {
 
 /// Returns the flows of a stream; `None` if it has neither `flows` nor `aqm`.
 pub(super) fn of_stream(table: &StreamTable, problems: &mut Vec<Problem>) -> Option<FlowOptions> {
-    let (flows, aqm) = (table.flows.as_ref(), table.aqm.as_ref());
+    let (flows, aqm) = (table.flows.as_deref(), table.aqm.as_deref());
     let keys = Keys { what: "stream", flows, aqm, late: table.late };
     let default = FlowOptions::default();
     let limits = match table.queue {

@@ -68,7 +68,7 @@ impl<'a> UnsupportedAttributes<'a> {
                 ),
                 "late" => (None, "the default is \"send\"; write late = \"drop\" in the stream"),
                 "max-rate" => (
-                    first.max_rate.as_ref().map(Spanned::span),
+                    first.max_rate.as_deref().map(Spanned::span),
                     "leave it out, or take another structure",
                 ),
                 _ => (None, "leave out the link's `credits`, or take another structure"),

@@ -4,6 +4,7 @@ mod live;
 mod reacting;
 mod sizes;
 
+use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;
 
@@ -14,15 +15,74 @@ use crate::network::Echo;
 use crate::source::{Pace, Source, SourceKind, VideoInput, VideoPayloadFormat};
 use crate::units::{Duration, Rate};
 
-/// Validates a source; `duration_ns` is the duration of the scenario.
-pub(super) fn source(
-    table: &Spanned<SourceTable>,
-    duration_ns: Option<u64>,
-    problems: &mut Vec<Problem>,
-) -> Option<Source> {
-    let span = table.span();
-    let keys = table.get_ref();
-    let kind = SourceKind::check(keys, &span, problems)?;
+/// The packets' length, bytes, of sources whose file has none: an Ethernet frame.
+const ASSUMED_LARGEST_BYTES: u32 = 1514;
+
+/// A source that is validated as soon as it is parsed: its table has fifty keys, and a file may
+/// have millions of sources.
+#[derive(Debug, Deserialize)]
+#[serde(from = "Spanned<SourceTable>")]
+pub(crate) struct CheckedSource {
+    /// The span of the table.
+    pub(crate) span: Range<usize>,
+    /// The source; `None` if it has problems.
+    pub(super) source: Option<Source>,
+    problems: Vec<Problem>,
+    /// The largest packet, bytes; assumed if the file has no packet length.
+    pub(super) largest_bytes: u32,
+    /// The value of `load`.
+    pub(super) load: Option<Box<Spanned<f64>>>,
+    /// Whether the file has `start` or `stop`.
+    pub(super) has_times: bool,
+    /// The kind, if it is known.
+    pub(super) kind: Option<&'static SourceKind>,
+    /// The value of `file`.
+    pub(crate) file: Option<Box<Spanned<String>>>,
+}
+
+impl From<Spanned<SourceTable>> for CheckedSource {
+    fn from(table: Spanned<SourceTable>) -> Self {
+        let mut problems = Vec::new();
+        let (span, keys) = (table.span(), table.into_inner());
+        let source = source(&keys, &span, &mut problems);
+        let kind = SourceKind::ALL.iter().find(|kind| kind.name == keys.kind.get_ref());
+        let largest = [&keys.largest, &keys.bytes, &keys.packet_bytes].into_iter().flatten().next();
+        Self {
+            span,
+            source,
+            problems,
+            largest_bytes: largest.map_or(ASSUMED_LARGEST_BYTES, |bytes| *bytes.get_ref()),
+            load: keys.load.map(Box::new),
+            has_times: keys.start.is_some() || keys.stop.is_some(),
+            kind,
+            file: keys.file.map(Box::new),
+        }
+    }
+}
+
+impl CheckedSource {
+    /// Returns the source if it is valid in a scenario of this duration.
+    pub(super) fn of_duration(
+        &self,
+        duration_ns: Option<u64>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<Source> {
+        problems.extend_from_slice(&self.problems);
+        let source = self.source.as_ref()?;
+        if duration_ns.is_none() && !source.ends() {
+            problems.push(Problem::new(self.span.clone(), "this source never ends").help(
+                "give the scenario a `duration`, for example duration = \"10 s\", or the source \
+                 a `stop`",
+            ));
+            return None;
+        }
+        Some(source.clone())
+    }
+}
+
+/// Validates a source, apart from its end.
+fn source(keys: &SourceTable, span: &Range<usize>, problems: &mut Vec<Problem>) -> Option<Source> {
+    let kind = SourceKind::check(keys, span, problems)?;
     let before = problems.len();
     let time = |value: &Option<Spanned<Duration>>| value.as_ref().map(|time| time.get_ref().0);
     let rate = |value: &Option<Spanned<Rate>>| value.as_ref().map(|rate| rate.get_ref().0);
@@ -77,14 +137,14 @@ pub(super) fn source(
             Source::Pareto { bytes, largest, rate_bps, peak_rate_bps, sources, start_ns, stop_ns }
         }
         "mpeg" => Source::Mpeg {
-            input: video_input(keys, &span, problems)?,
+            input: video_input(keys, span, problems)?,
             frames: frames(keys, problems),
             packet_bytes: keys.packet_bytes.as_ref().map(|bytes| *bytes.get_ref()),
             spread: keys.spread.as_ref().is_some_and(|spread| *spread.get_ref()),
             start_ns,
             stop_ns,
         },
-        "live" => Source::Live(live::live(keys, stop_ns, problems)?),
+        "live" => Source::Live(Box::new(live::live(keys, stop_ns, problems)?)),
         "trace" => Source::Trace { file: file? },
         "pcap" => {
             let filter = keys.r#match.as_ref().map(|expression| {
@@ -102,8 +162,8 @@ pub(super) fn source(
         "backlog" => {
             Source::Backlog { packets: *keys.packets.as_ref()?.get_ref(), bytes, start_ns }
         }
-        "tcp" => Source::Tcp(reacting::tcp(keys, (start_ns, stop_ns), problems)?),
-        "web" => Source::Web(reacting::web(keys, (start_ns, stop_ns), problems)?),
+        "tcp" => Source::Tcp(Box::new(reacting::tcp(keys, (start_ns, stop_ns), problems)?)),
+        "web" => Source::Web(Box::new(reacting::web(keys, (start_ns, stop_ns), problems)?)),
         "echo" => Source::Echo(Echo {
             bytes,
             interval_ns: time(&keys.interval)?,
@@ -115,12 +175,6 @@ pub(super) fn source(
         "generator" => generator(keys, start_ns, problems)?,
         _ => return None,
     };
-    if problems.len() == before && duration_ns.is_none() && !source.ends() {
-        problems.push(Problem::new(span, "this source never ends").help(
-            "give the scenario a `duration`, for example duration = \"10 s\", or the source a \
-             `stop`",
-        ));
-    }
     (problems.len() == before).then_some(source)
 }
 

@@ -76,7 +76,7 @@ mod tests {
         );
         match Scenario::parse("a.toml", &text, Path::new("")) {
             Ok(scenario) => match &scenario.streams[0].source {
-                Source::Live(live) => Ok(live.clone()),
+                Source::Live(live) => Ok(live.as_ref().clone()),
                 other => Err(format!("{other:?}")),
             },
             Err(error) => {
