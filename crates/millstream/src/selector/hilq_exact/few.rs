@@ -213,11 +213,25 @@ impl Few {
         true
     }
 
-    /// Returns the streams with the first one's deadline.
+    /// Returns the streams with the first one's deadline, in order.
+    #[inline]
     pub(super) fn tied(&self) -> impl Iterator<Item = u32> {
-        let first = self.first;
-        let tied = move |key: &u64| (*key ^ first) >> STREAM_BITS == 0;
-        (0u32..).zip(&self.leaves).filter(move |(_, key)| tied(key)).map(|(stream, _)| stream)
+        let is_tied = |key: u64| (key ^ self.first) >> STREAM_BITS == 0;
+        let mut tied = 0_u64;
+        for group in 0..1 << (2 * self.levels) {
+            // Without a middle level there is one group of leaves.
+            if self.levels == 0 || is_tied(self.middle[group]) {
+                for at in group * ARITY..(group + 1) * ARITY {
+                    tied |= u64::from(is_tied(self.leaves[at])) << at;
+                }
+            }
+        }
+        core::iter::from_fn(move || {
+            let stream = tied.trailing_zeros();
+            let rest = tied.checked_sub(1)?;
+            tied &= rest;
+            Some(stream)
+        })
     }
 }
 
