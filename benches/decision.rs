@@ -10,58 +10,12 @@ use criterion::measurement::WallTime;
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main,
 };
-use millstream::catalogue::{DISCIPLINES, DisciplineRow, DynScheduler, Options, StructureName};
-use millstream::{ClassId, Contract, Link, Packet, StreamId, Tree, Window};
+use millstream::catalogue::{DISCIPLINES, DisciplineRow, DynScheduler, StructureName};
+use millstream::{ClassId, Contract, Packet, Tree};
 use std::time::Duration;
 
-const BYTES: u32 = 1500;
-/// The transmission time of a packet, ns.
-const SLOT_NS: u64 = 1000;
-
-fn options(streams: u32) -> Options {
-    let link = Link::new(u64::from(BYTES) * 8_000_000_000 / SLOT_NS, 0);
-    let table = (0..streams).map(StreamId).collect();
-    Options { link, table, ..Options::default() }
-}
-
-fn contract(stream: u32, streams: u32) -> Contract {
-    let of = 2 + stream % 9;
-    let lost = stream / 9 % of;
-    // Packets arrive at the link's rate, and windows allow some of them to miss.
-    let period_ns = u64::from(streams) * SLOT_NS * u64::from(7 + stream % 3) / 8;
-    Contract::new()
-        .period_ns(period_ns.max(1))
-        .unwrap()
-        .window(Window::new(lost, of).unwrap())
-        .priority(stream % 8)
-        .weight(1 + stream % 16)
-        .unwrap()
-        .quantum_bytes(BYTES * (1 + stream % 16))
-        .unwrap()
-}
-
-/// Enqueues two packets per stream.
-fn fill(scheduler: &mut dyn DynScheduler, streams: u32) {
-    for stream in 0..streams {
-        for _ in 0..2 {
-            let now_ns = 0;
-            scheduler.enqueue(now_ns, StreamId(stream), Packet::new(BYTES)).unwrap();
-        }
-    }
-}
-
-fn backlogged(
-    row: &DisciplineRow,
-    structure: StructureName,
-    streams: u32,
-) -> Box<dyn DynScheduler + Send> {
-    let mut scheduler = row.build(&options(streams), structure);
-    for stream in 0..streams {
-        scheduler.add_stream(contract(stream, streams)).unwrap();
-    }
-    fill(scheduler.as_mut(), streams);
-    scheduler
-}
+mod backlog;
+use backlog::{BYTES, SLOT_NS, backlogged, contract, fill, options};
 
 fn measure(
     group: &mut BenchmarkGroup<WallTime>,

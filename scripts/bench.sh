@@ -5,6 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo bench --quiet -p millstream-benches --bench decision -- --quiet 2>/dev/null |
     grep -E "time:|^(dwcs|disciplines|tree)"
+echo "32 decisions one by one and as a batch:"
+cargo bench --quiet -p millstream-benches --bench batch
 echo "a scenario file of a million streams:"
 cargo bench --quiet -p millstream-benches --bench scenario
 cargo bench --quiet -p millstream-router
@@ -40,6 +42,9 @@ awk -v folder="$scratch" 'BEGIN {
 }'
 echo "a network: sixteen TCP connections at 10 Gbit/s for 20 simulated seconds:"
 /usr/bin/env time -f "%e s, %M KB at most" "$millstream" run benches/network.toml | tail -1
+echo "ten million packets, four streams, report and table out:"
+/usr/bin/env time -f "%e s, %U s on the processor, %M KB at most" \
+    "$millstream" run benches/four.toml --report "$scratch/four.html" | tail -1
 echo "ten million packets, 1,000 streams, CSV in, table out:"
 start=$(date +%s.%N)
 /usr/bin/env time -f "%M KB at most" "$millstream" run "$scratch/million.toml" \
