@@ -97,6 +97,10 @@ ffmpeg -v error -nostdin -y \
         [a][b]blend=all_mode=average:enable='lt(t,5)'[d];[d][c]overlay=enable='gte(t,5)'" \
     -t 8 -an -c:v mpeg1video -bf 2 -g 12 -b:v 1.1M -maxrate 1.5M -bufsize 600k -threads 1 \
     -bitexact -f mpeg "$scratch/clip.mpg"
+ffmpeg -nostdin -v error -i "$scratch/clip.mpg" \
+    -f lavfi -itsoffset 0.1 -i sine=frequency=440:sample_rate=16000 -map 0:v -map 1:a \
+    -t 1 -vf scale=64:48 -c:v mpeg1video -bf 2 -g 12 -b:v 40k -c:a aac -ac 1 -b:a 24k -threads 1 \
+    -bitexact -f mpegts "$scratch/tone.ts"
 
 echo "making the network"
 for namespace in "$server" "$client"; do
@@ -209,7 +213,7 @@ longest=$(tcpdump -nn -e -r "$scratch/uplink.pcap" 2>/dev/null |
 [ "$longest" -le 1514 ] || fail "a packet of $longest bytes: the offloads are not off"
 
 mkdir -p "$data"
-for file in uplink.pcap clip.mpg; do
+for file in uplink.pcap clip.mpg tone.ts; do
     # Replaces the file by a rename: concurrent readers keep the old file.
     cp "$scratch/$file" "$data/.$file.new"
     mv "$data/.$file.new" "$data/$file"

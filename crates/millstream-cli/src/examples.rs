@@ -30,6 +30,7 @@ const FILES: &[Embedded] = embed![
     "compare/scenario.toml",
     "data/README.md",
     "data/clip.mpg",
+    "data/tone.ts",
     "data/uplink.pcap",
     "end-system/scenario.toml",
     "fabric/bounds.toml",

@@ -47,6 +47,7 @@ pub struct Target {
 /// All targets.
 pub const TARGETS: &[Target] = &[
     targets::access_files::TARGET,
+    targets::audio::TARGET,
     targets::c_calls::TARGET,
     targets::capture::TARGET,
     targets::cluster::TARGET,

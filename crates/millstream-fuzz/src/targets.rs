@@ -1,6 +1,7 @@
 //! The fuzz targets, one module each.
 
 pub(crate) mod access_files;
+pub(crate) mod audio;
 pub(crate) mod c_calls;
 pub(crate) mod canary;
 pub(crate) mod capture;

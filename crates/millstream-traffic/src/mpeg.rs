@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Frames arrive in coding order, one per frame time, as from a media server. Only headers are
-//! parsed; no video is decoded.
+//! parsed; no video is decoded. [`AudioTrack`] has the audio of a transport stream.
 
+mod audio;
 mod codec;
 mod container;
 mod display;
@@ -19,6 +20,7 @@ mod mp4;
 mod payload;
 mod picture;
 
+pub use audio::{AudioCodec, AudioHeader, AudioTrack, audio_frames};
 pub use codec::Codec;
 pub use feed::{FrameKinds, MpegFeed, Packets};
 pub use file::VideoFile;

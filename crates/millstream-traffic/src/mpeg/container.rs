@@ -1,13 +1,15 @@
 //! Containers: program streams (ISO 13818-1 and 11172-1) and transport streams (13818-1).
 //!
-//! Each reader passes the bytes of the first video stream to a sink. The program-stream reader is
-//! implemented here: no maintained crate has one, and it only skips headers.
+//! Each reader passes the bytes of the first video stream to a sink. The reader of transport
+//! streams can pass those of the first audio stream, too. The program-stream reader is implemented
+//! here: no maintained crate has one, and it only skips headers.
 
 use mpeg2ts::es::StreamType;
-use mpeg2ts::ts::{Pid, ReadTsPacket, TsPacket, TsPacketReader, TsPayload};
+use mpeg2ts::ts::{EsInfo, Pid, ReadTsPacket, TsPacket, TsPacketReader, TsPayload};
 use std::cell::Cell;
 use std::io::{BufRead, ErrorKind, Read};
 
+use super::audio::AudioCodec;
 use super::codec::Codec;
 use crate::arrival::TrafficError;
 
@@ -96,6 +98,16 @@ impl<R: Read> Read for TsPackets<R> {
     }
 }
 
+/// An elementary stream to read from a transport stream.
+#[derive(Clone, Copy)]
+struct Chosen<T> {
+    pid: Pid,
+    what: T,
+    /// Whether an invalid packet is an error; otherwise it is skipped.
+    strict: bool,
+    started: bool,
+}
+
 /// Reads the bytes of a transport stream's first video stream, from its first PES packet on.
 ///
 /// A recording may start anywhere. Invalid packets are skipped if they precede the tables that
@@ -104,12 +116,75 @@ pub(super) fn transport_stream(
     input: impl Read,
     sink: &mut impl FnMut(Codec, &[u8]),
 ) -> Result<(), TrafficError> {
+    let choose = |map: &[EsInfo]| {
+        let mut videos = map.iter().filter_map(|stream| {
+            let what = video_codec(stream.stream_type)?;
+            Some(Chosen { pid: stream.elementary_pid, what, strict: true, started: false })
+        });
+        videos.next().into_iter().collect()
+    };
+    demultiplex(input, choose, &mut |codec, _, bytes| sink(codec, bytes))
+}
+
+/// The contents of a transport stream that [`transport_audio`] reads.
+#[derive(Clone, Copy)]
+pub(super) enum Part<'a> {
+    /// The time stamp of a video frame, 1/90,000 s.
+    VideoTime(u64),
+    /// Bytes of audio, with the time stamp of the first frame that begins in them, if known.
+    Audio(AudioCodec, Option<u64>, &'a [u8]),
+}
+
+/// Reads the bytes and times of a transport stream's first audio stream of a supported codec, and
+/// the times of its first video stream. Skips invalid packets.
+pub(super) fn transport_audio(
+    input: impl Read,
+    sink: &mut impl FnMut(Part<'_>),
+) -> Result<(), TrafficError> {
+    let choose = |map: &[EsInfo]| {
+        let chosen = |stream: &EsInfo, what| {
+            let pid = stream.elementary_pid;
+            Chosen { pid, what, strict: false, started: false }
+        };
+        let video = map.iter().find(|stream| video_codec(stream.stream_type).is_some());
+        let audio = map.iter().find_map(|stream| {
+            let codec = match stream.stream_type {
+                StreamType::AdtsAac => AudioCodec::Aac,
+                StreamType::Mpeg1Audio | StreamType::Mpeg2HalvedSampleRateAudio => AudioCodec::Mpeg,
+                _ => return None,
+            };
+            Some(chosen(stream, Some(codec)))
+        });
+        video.map(|stream| chosen(stream, None)).into_iter().chain(audio).collect()
+    };
+    demultiplex(input, choose, &mut |what, time, bytes| match (what, time) {
+        (Some(codec), time) => sink(Part::Audio(codec, time, bytes)),
+        (None, Some(time)) => sink(Part::VideoTime(time)),
+        (None, None) => {}
+    })
+}
+
+fn video_codec(stream_type: StreamType) -> Option<Codec> {
+    match stream_type {
+        StreamType::Mpeg1Video | StreamType::Mpeg2Video => Some(Codec::Mpeg),
+        StreamType::H264 => Some(Codec::H264),
+        _ => None,
+    }
+}
+
+/// Reads the elementary streams that `choose` selects from the first program map.
+///
+/// `sink` gets the bytes of each packet, and the presentation time of a PES packet at its start.
+fn demultiplex<T: Copy>(
+    input: impl Read,
+    choose: impl Fn(&[EsInfo]) -> Vec<Chosen<T>>,
+    sink: &mut impl FnMut(T, Option<u64>, &[u8]),
+) -> Result<(), TrafficError> {
     let packet = [0; TsPacket::SIZE];
     let packets =
         TsPackets { input, packet, used: Cell::new(TsPacket::SIZE), count: 0, failed: None };
     let mut reader = TsPacketReader::new(packets);
-    let mut video = None;
-    let mut started = false;
+    let mut chosen = Vec::new();
     loop {
         let result = reader.read_ts_packet();
         let packets = reader.stream();
@@ -125,30 +200,26 @@ pub(super) fn transport_stream(
                     return Err(TrafficError::new(failed.clone()).place(place()));
                 }
                 let pid = u16::from_be_bytes([packets.packet[1] & 0x1f, packets.packet[2]]);
-                if video.is_some_and(|(video, _): (Pid, _)| video.as_u16() == pid) {
+                if chosen.iter().any(|one: &Chosen<T>| one.strict && one.pid.as_u16() == pid) {
                     return Err(TrafficError::new("damaged video packet").place(place()));
                 }
                 packets.used.set(TsPacket::SIZE);
                 continue;
             }
         };
-        let chosen = video.filter(|(pid, _)| *pid == packet.header.pid);
-        match (packet.payload, chosen) {
-            (Some(TsPayload::Pmt(map)), _) if video.is_none() => {
-                video = map.es_info.iter().find_map(|stream| match stream.stream_type {
-                    StreamType::Mpeg1Video | StreamType::Mpeg2Video => {
-                        Some((stream.elementary_pid, Codec::Mpeg))
-                    }
-                    StreamType::H264 => Some((stream.elementary_pid, Codec::H264)),
-                    _ => None,
-                });
+        if let Some(TsPayload::Pmt(map)) = &packet.payload
+            && chosen.is_empty()
+        {
+            chosen = choose(&map.es_info);
+        }
+        let of = chosen.iter_mut().find(|one| one.pid == packet.header.pid);
+        match (packet.payload, of) {
+            (Some(TsPayload::PesStart(start)), Some(of)) => {
+                of.started = true;
+                sink(of.what, start.header.pts.map(|pts| pts.as_u64()), &start.data);
             }
-            (Some(TsPayload::PesStart(start)), Some((_, codec))) => {
-                started = true;
-                sink(codec, &start.data);
-            }
-            (Some(TsPayload::PesContinuation(data)), Some((_, codec))) if started => {
-                sink(codec, &data);
+            (Some(TsPayload::PesContinuation(data)), Some(of)) if of.started => {
+                sink(of.what, None, &data);
             }
             _ => {}
         }

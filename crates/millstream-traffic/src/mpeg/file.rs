@@ -183,6 +183,12 @@ fn detect_container(start: &[u8]) -> Option<Container> {
     }
 }
 
+/// Returns whether `input` begins like a transport stream; reads nothing from it.
+pub(super) fn is_transport_stream(input: &mut impl BufRead) -> Result<bool, TrafficError> {
+    let start = input.fill_buf().map_err(io_error)?;
+    Ok(matches!(detect_container(start), Some(Container::Transport)))
+}
+
 /// A parser of units and the frames that they form.
 struct Parser<'a> {
     units: Units,

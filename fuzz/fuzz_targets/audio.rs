@@ -1,0 +1,4 @@
+//! The target `audio` under libFuzzer.
+#![no_main]
+
+millstream_libfuzzer::target!("audio");
