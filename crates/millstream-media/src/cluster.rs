@@ -30,7 +30,7 @@ use std::path::Path;
 
 use crate::MediaError;
 use crate::files::library::Library;
-use crate::rtsp::session::{Sessions, random_word};
+use crate::rtsp::session::{SessionKey, Sessions, random_word};
 use crate::scheduler::admission::Admission;
 use crate::shared_memory::region::RequestedState;
 use membership::{Event, Membership};
@@ -97,8 +97,8 @@ struct Member {
     /// The member's run and the number of its last datagram.
     last: (Run, u64),
     status: Option<Status>,
-    /// The member's sessions, by id.
-    sessions: BTreeMap<u64, ReportedSession>,
+    /// The tracks of the member's sessions.
+    sessions: BTreeMap<SessionKey, ReportedSession>,
 }
 
 /// A session whose server is dead.
@@ -152,7 +152,7 @@ pub(crate) struct Cluster {
     orphans: Vec<Orphan>,
     recent_starts: VecDeque<RecentStart>,
     /// The inputs from which `free_sessions` was computed.
-    free_sessions_basis: Option<(Admission, usize, bool)>,
+    free_sessions_basis: Option<(Admission, [usize; 2], bool)>,
     free_sessions: Vec<u32>,
     rounds: u64,
     /// The next session to report.
@@ -368,13 +368,14 @@ impl Cluster {
 
     /// Computes the number of further clients that this server would admit, by stream.
     fn update_free_sessions(&mut self, library: &Library, sessions: &Sessions) {
-        let free = sessions.region.sessions() - sessions.iter().count();
+        let free = [false, true].map(|is_audio| sessions.free_rows(is_audio));
         let basis = (sessions.admission.clone(), free, sessions.draining);
         if self.free_sessions_basis.as_ref() == Some(&basis) {
             return;
         }
         let demands = library.demands();
         let room = |title: usize| {
+            let free = free[usize::from(library.titles[title].is_audio)];
             let most = if sessions.draining { 0 } else { free as u64 };
             u32::try_from(sessions.admission.room(&demands, title, most)).unwrap_or(u32::MAX)
         };
@@ -415,7 +416,10 @@ impl Cluster {
     pub(crate) fn owner(&self, id: u64, peer: IpAddr) -> Option<SocketAddr> {
         let there = self.members.iter().filter(|member| member.alive);
         let mut owners = there.filter(|member| {
-            member.sessions.get(&id).is_some_and(|reported| reported.session.address == peer)
+            let mut tracks = member.sessions.range(SessionKey { id, title: 0 }..);
+            tracks
+                .next()
+                .is_some_and(|(key, reported)| key.id == id && reported.session.address == peer)
         });
         Some(owners.next()?.status.as_ref()?.rtsp)
     }
@@ -452,9 +456,9 @@ impl Cluster {
     /// Yields sessions that a member that is alive also plays and had first.
     fn yield_to_others(&mut self, context: &mut ClusterContext<'_>) {
         let mut left = Vec::new();
-        for (number, id, epoch) in context.sessions.playing() {
+        for (number, key, epoch) in context.sessions.playing() {
             let first = self.members.iter().filter(|member| member.alive).any(|member| {
-                let reported = member.sessions.get(&id);
+                let reported = member.sessions.get(&key);
                 reported.is_some_and(|reported| {
                     (reported.session.epoch, member.address) < (epoch, self.me)
                 })
@@ -475,16 +479,16 @@ impl Cluster {
         let orphans = std::mem::take(&mut self.orphans);
         for orphan in orphans {
             let Orphan { reported, from_ns } = &orphan;
-            let id = reported.session.id;
-            let placed = context.sessions.has_id(id)
-                || self.members.iter().any(|member| member.sessions.contains_key(&id));
+            let key = reported.session.key();
+            let placed = context.sessions.has_key(key)
+                || self.members.iter().any(|member| member.sessions.contains_key(&key));
             let ago_ns = now_ns.saturating_sub(reported.at_ns);
             let placed = placed || self.has_reconnected(reported);
             if placed || reported.session.silent_ns(ago_ns) > context.idle_timeout_ns {
                 continue;
             }
             let turn_ns =
-                from_ns.saturating_add(self.takeover_rank(id).saturating_mul(RANK_DELAY_NS));
+                from_ns.saturating_add(self.takeover_rank(key.id).saturating_mul(RANK_DELAY_NS));
             if now_ns >= turn_ns
                 && context.sessions.take_over(
                     context.library,
@@ -553,14 +557,14 @@ impl Member {
         };
         while let Ok((session, more)) = postcard::take_from_bytes::<TakeoverState>(rest) {
             rest = more;
-            let known = self.sessions.contains_key(&session.id);
+            let known = self.sessions.contains_key(&session.key());
             if session.is_valid(library) && (known || self.sessions.len() < MAX_SESSIONS) {
                 if !known && session.epoch == 0 && session.since_ns() < START_MEMORY_NS {
                     let title = usize::try_from(session.title).unwrap_or(usize::MAX);
                     let at_ns = at_ns.saturating_sub(session.since_ns());
                     starts.push(RecentStart { at_ns, peer: session.address, title });
                 }
-                self.sessions.insert(session.id, ReportedSession { session, round, at_ns });
+                self.sessions.insert(session.key(), ReportedSession { session, round, at_ns });
             }
         }
         starts

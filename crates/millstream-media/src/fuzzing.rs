@@ -50,17 +50,24 @@ name = \"live\"
 period = \"40 ms\"
 late = \"drop\"
 source = { kind = \"live\", rate = \"2 Mbit/s\" }
+[[stream]]
+name = \"tone\"
+period = \"40 ms\"
+late = \"drop\"
+source = { kind = \"mpeg\", file = \"tone.ts\", repeat = true }
 [scenario]
 duration = \"1 s\"
 ";
 
-/// A server with one stream, `film`: maps the bytes received from an address to its answer.
+/// A server with the streams of [`SCENARIO`]: maps the bytes received from an address to its
+/// answer.
 pub(crate) type SendRequest<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
 
-/// Returns the answers of a server with one stream, `film`, to the bytes of a client.
+/// Returns the answers of a server to the bytes of a client. Its streams are `film`, `live`, and
+/// `tone`, which has audio.
 ///
 /// # Panics
-/// Panics if the repository's example clip is missing.
+/// Panics if the repository's example clips are missing.
 #[must_use]
 pub fn requests(bytes: &[u8]) -> Vec<u8> {
     with_server(|talk| talk(IpAddr::V4(Ipv4Addr::LOCALHOST), bytes))
@@ -127,27 +134,32 @@ pub fn published(bytes: &[u8]) -> bool {
     of.packets > 0
 }
 
-/// Returns the server's resources: the library with the stream `film`, and rows for four clients.
+/// The number of clients of a server.
+const CLIENTS: u32 = 4;
+
+/// Returns the server's resources: the library of [`SCENARIO`], and rows for [`CLIENTS`] clients.
 pub(crate) fn resources() -> &'static (Library, Region) {
     static SHARED: OnceLock<(Library, Region)> = OnceLock::new();
     SHARED.get_or_init(|| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data");
         let scenario = Scenario::parse("fuzz.toml", SCENARIO, &folder).expect("a valid scenario");
         let library = Library::open(&scenario).expect("the example clip");
-        (library, Region::create(4).expect("shared memory").0)
+        let region = Region::create(library.rows(CLIENTS)).expect("shared memory").0;
+        (library, region)
     })
 }
 
 thread_local! {
     /// The rows and rings of this thread: targets run concurrently.
-    static REGION: Region = Region::create(4).expect("shared memory").0;
+    static REGION: Region =
+        Region::create(resources().0.rows(CLIENTS)).expect("shared memory").0;
     static RINGS: Vec<FrameRing> = {
         let shapes: Vec<_> = resources().0.live.iter().map(|live| live.shape).collect();
         live_frames::write(&live_frames::create(&shapes).expect("memory")).expect("rings")
     };
 }
 
-/// Returns this thread's own region of rows for four clients.
+/// Returns this thread's own region of rows for [`CLIENTS`] clients.
 pub(crate) fn own_region() -> Region {
     REGION.with(|region| *region)
 }
@@ -170,6 +182,7 @@ pub(crate) fn with_guarded_server<T>(
     let (library, region) = (&resources().0, own_region());
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 554);
     let mut sessions = Sessions::new(region, 20_000_000);
+    sessions.video_rows = CLIENTS as usize;
     let mut live = live();
     let mut connection = 0;
     let mut authenticator = Authenticator::new(access.clone());

@@ -161,7 +161,7 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
         );
         let _ = match admission.admits(&demands, number, 1) {
             Ok(()) => {
-                let most = sessions.region.sessions() as u64;
+                let most = sessions.rows(title.is_audio).len() as u64;
                 writeln!(
                     text,
                     "{} more clients would be admitted",

@@ -2,14 +2,15 @@
 //!
 //! A frame is cut once, when its file is loaded. A packet consists of a fixed header, a few bytes
 //! of the payload format's header, and a range of the file. The formats are H.264 (RFC 6184,
-//! [`h264`]), MPEG-1/2 video (RFC 2250, [`mpeg_video`]), and transport streams of either
-//! ([`mpeg_ts`], also RFC 2250).
+//! [`h264`]), MPEG-1/2 video (RFC 2250, [`mpeg_video`]), transport streams of either ([`mpeg_ts`],
+//! also RFC 2250), AAC (RFC 3640) and MPEG-1/2 audio (RFC 2250; both [`audio`]).
 
+pub(crate) mod audio;
 pub(crate) mod h264;
 pub(crate) mod mpeg_ts;
 pub(crate) mod mpeg_video;
 
-use millstream_traffic::mpeg::Codec;
+use millstream_traffic::mpeg::{AudioCodec, Codec};
 
 use crate::rtp::{Piece, RTP_HEADER};
 
@@ -18,6 +19,9 @@ use crate::rtp::{Piece, RTP_HEADER};
 /// Their packets carry the send time as timestamp. Their marker bit signals a timestamp
 /// discontinuity, not the end of a frame.
 pub(crate) const TRANSPORT_STREAM: u8 = 33;
+
+/// The payload type of MPEG audio. The marker bit signals the first packet after silence.
+pub(crate) const MPEG_AUDIO: u8 = 14;
 
 /// A payload format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +32,10 @@ pub(crate) enum Format {
     MpegVideo,
     /// MPEG transport stream, RFC 2250, section 2.
     MpegTs,
+    /// AAC, RFC 3640, mode AAC-hbr.
+    Aac,
+    /// MPEG-1 and MPEG-2 audio, RFC 2250, section 3.
+    MpegAudio,
 }
 
 impl Format {
@@ -39,6 +47,14 @@ impl Format {
         }
     }
 
+    /// Returns an audio codec's payload format.
+    pub(crate) fn of_audio(codec: AudioCodec) -> Self {
+        match codec {
+            AudioCodec::Aac => Self::Aac,
+            AudioCodec::Mpeg => Self::MpegAudio,
+        }
+    }
+
     /// Cuts a frame into pieces. Each fits a packet of `packet_bytes`, RTP header included.
     pub(crate) fn cut(self, frame: &[u8], packet_bytes: usize) -> Vec<Piece> {
         let room = packet_bytes.saturating_sub(RTP_HEADER).max(16);
@@ -46,15 +62,19 @@ impl Format {
             Self::H264 => h264::cut(frame, room),
             Self::MpegVideo => mpeg_video::cut(frame, room),
             Self::MpegTs => mpeg_ts::cut(frame, room),
+            Self::Aac => audio::cut_aac(frame, room),
+            Self::MpegAudio => audio::cut_mpeg(frame, room),
         }
     }
 
-    /// Returns the payload type: static for MPEG (RFC 3551, table 5), dynamic for H.264.
+    /// Returns the payload type: static for MPEG (RFC 3551, tables 4 and 5), else dynamic.
     pub(crate) fn payload_type(self) -> u8 {
         match self {
             Self::H264 => 96,
             Self::MpegVideo => 32,
             Self::MpegTs => TRANSPORT_STREAM,
+            Self::Aac => 97,
+            Self::MpegAudio => MPEG_AUDIO,
         }
     }
 
@@ -64,6 +84,8 @@ impl Format {
             Self::H264 => "H264",
             Self::MpegVideo => "MPV",
             Self::MpegTs => "MP2T",
+            Self::Aac => "MPEG4-GENERIC",
+            Self::MpegAudio => "MPA",
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Sizes and rates of RTP packets of video, and the contents of one packet.
+//! Sizes and rates of RTP packets, and the contents of one packet.
 
 use std::ops::Range;
 

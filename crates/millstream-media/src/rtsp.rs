@@ -1,7 +1,8 @@
 //! RTSP 1.0 (RFC 2326): requests, responses and the session changes that they cause.
 //!
-//! Each presentation has one stream: `rtsp://HOST/NAME` with one track, `video`. A session belongs
-//! to the client address that created it; its packets go to that address only.
+//! Each presentation has one stream: `rtsp://HOST/NAME` with a track `video`, and a track `audio` if
+//! its file has audio. A session has one or both; each has a row of its own, and one clock. A
+//! session belongs to the client address that created it; its packets go to that address only.
 
 pub(crate) mod access;
 pub(crate) mod authentication;
@@ -44,6 +45,9 @@ const OFFERED_WINDOW: &str = "X-Offered-Window";
 
 /// URL prefix of a redirected stream: a redirected client is not redirected again.
 const REDIRECTED: &str = "placed/";
+
+/// The URL suffix of a stream's audio.
+const AUDIO_TRACK: &str = "/audio";
 
 /// The lowest client port that receives packets; lower ports belong to system services.
 pub(crate) const LOWEST_PORT: u16 = 1024;
@@ -215,7 +219,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             Method::Play => self.play(request, requester),
             Method::Pause => {
                 let (number, id) = self.session(request, requester)?;
-                self.sessions.request_state(number, RequestedState::Pause, self.waker);
+                self.request_state(number, RequestedState::Pause);
                 Ok(ok().header(SESSION, id).build(Vec::new()))
             }
             // Clients send it as a keep-alive.
@@ -226,7 +230,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             Method::GetParameter => Ok(ok().build(Vec::new())),
             Method::Teardown => {
                 let (number, id) = self.session(request, requester)?;
-                self.sessions.request_state(number, RequestedState::Stop, self.waker);
+                self.request_state(number, RequestedState::Stop);
                 Ok(ok().header(SESSION, id).build(Vec::new()))
             }
             Method::Record => refuse(StatusCode::SessionNotFound, "no ANNOUNCE on this connection"),
@@ -237,6 +241,13 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                     format!("unsupported method {method}; supported: {METHODS}"),
                 )
             }
+        }
+    }
+
+    /// Requests a state of all tracks of the client of a session.
+    fn request_state(&mut self, number: usize, state: RequestedState) {
+        for track in self.sessions.tracks(number) {
+            self.sessions.request_state(track, state, self.waker);
         }
     }
 
@@ -268,16 +279,29 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             }
             _ => return None,
         };
+        let track = if is_audio_track(request) { AUDIO_TRACK } else { "" };
         let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
         // The token is part of the redirect URL.
         let query = request.request_uri().and_then(rtsp_types::Url::query);
         let query = query.map(|query| format!("?{query}")).unwrap_or_default();
-        let url = format!("rtsp://{to}/{REDIRECTED}{name}{query}");
+        let url = format!("rtsp://{to}/{REDIRECTED}{name}{track}{query}");
         let found = Response::builder(Version::V1_0, StatusCode::Found);
         Some(found.header(LOCATION, url).build(Vec::new()))
     }
 
-    /// Returns the title that a request names.
+    /// Returns the title of the track that a request names: video unless it names audio.
+    fn track(&self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
+        let title = self.title(request)?;
+        if !is_audio_track(request) {
+            return Ok(title);
+        }
+        match self.library.titles[title].audio {
+            Some(audio) => Ok(audio),
+            None => refuse(StatusCode::NotFound, "the stream has no audio"),
+        }
+    }
+
+    /// Returns the title of the stream that a request names.
     fn title(&self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
         let name = name_of(request);
         let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
@@ -315,6 +339,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
 
     fn describe(&self, request: &Request<Vec<u8>>) -> Result<Answer, RtspError> {
         let title = &self.library.titles[self.title(request)?];
+        let audio = title.audio.map(|audio| &self.library.titles[audio]);
         let published = title.live.and_then(|live| self.live.streams[live].ingest.parameters());
         let accepted = request.header(&ACCEPT).map_or("*/*", |accept| accept.as_str());
         if !["application/sdp", "application/*", "*/*"].iter().any(|kind| accepted.contains(kind)) {
@@ -330,7 +355,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         Ok(ok()
             .header(CONTENT_BASE, base)
             .header(CONTENT_TYPE, "application/sdp")
-            .build(title.sdp(self.local.ip(), published)))
+            .build(title.sdp(self.local.ip(), published, audio)))
     }
 
     fn set_up(
@@ -338,11 +363,11 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         request: &Request<Vec<u8>>,
         requester: Requester,
     ) -> Result<Answer, RtspError> {
-        let title = self.title(request)?;
-        if request.header(&SESSION).is_some() {
-            let why = "a session has exactly one track";
-            return refuse(StatusCode::AggregateOperationNotAllowed, why);
-        }
+        let title = self.track(request)?;
+        let first = match request.header(&SESSION) {
+            Some(_) => Some(self.first_track(request, requester, title)?),
+            None => None,
+        };
         let offered = match request.typed_header::<Transports>() {
             Ok(Some(offered)) => offered,
             Ok(None) => return refuse(StatusCode::BadRequest, "the Transport header is missing"),
@@ -358,7 +383,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             };
             return refuse(StatusCode::UnsupportedTransport, why);
         };
-        let Requester { peer, connection, .. } = requester;
+        let peer = requester.peer;
         // The player has reconnected after a takeover: end the session that continued for it.
         let silent_since_takeover =
             |sessions: &Sessions| sessions.silent_since_takeover(peer, title, self.now_ns);
@@ -367,7 +392,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             self.sessions.request_state(number, RequestedState::Yield, self.waker);
         }
         let admitted =
-            self.sessions.admit(self.library, title, transport, peer, connection, self.now_ns);
+            self.sessions.admit(self.library, title, first, transport, requester, self.now_ns);
         let number = match admitted {
             Ok(number) => number,
             Err(AdmissionError::Bandwidth(why, offer)) => return Ok(self.no_bandwidth(why, offer)),
@@ -386,7 +411,10 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 return refuse(StatusCode::InternalServerError, "the system has no random numbers");
             }
         };
-        if again.is_some() {
+        if let Some(first) = first {
+            let epoch = self.sessions.region.session(first).get(SessionField::Epoch);
+            self.sessions.region.session(number).set(SessionField::Epoch, epoch);
+        } else if again.is_some() {
             // Epoch 1: the other servers need not look for the session that this one replaces.
             self.sessions.region.session(number).set(SessionField::Epoch, 1);
         } else if let Some(cluster) = &mut self.cluster {
@@ -411,6 +439,27 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             .header(SESSION, format!("{id};timeout={timeout}"))
             .header(TRANSPORT, chosen)
             .build(Vec::new()))
+    }
+
+    /// Returns the session whose second track `title` can be.
+    fn first_track(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        requester: Requester,
+        title: usize,
+    ) -> Result<usize, RtspError> {
+        let (first, _) = self.session(request, requester)?;
+        let other = self.sessions.get(first).map(|session| session.title);
+        let fits = other.is_some_and(|other| self.library.is_pair(other, title));
+        if !fits || self.sessions.tracks(first).len() > 1 {
+            let why = "a session has one track of video and one of audio, of the same stream";
+            return refuse(StatusCode::AggregateOperationNotAllowed, why);
+        }
+        if self.sessions.region.session(first).requested_state() != RequestedState::Nothing {
+            let why = "the session plays; set up both tracks before PLAY";
+            return refuse(StatusCode::MethodNotValidInThisState, why);
+        }
+        Ok(first)
     }
 
     /// Returns the response to a client for which the link lacks bandwidth, with a looser window as
@@ -439,34 +488,53 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         requester: Requester,
     ) -> Result<Answer, RtspError> {
         let (number, id) = self.session(request, requester)?;
-        let row = self.sessions.region.session(number);
-        if row.state() == State::Ended {
+        let mut tracks = self.sessions.tracks(number);
+        tracks.retain(|track| self.sessions.region.session(*track).state() != State::Ended);
+        if tracks.is_empty() {
             let why = "the stream has ended; set up a new session";
             return refuse(StatusCode::MethodNotValidInThisState, why);
         }
-        let title = self.sessions.get(number).map_or(0, |session| session.title);
-        let media = self.library.store.media()[title];
-        let next = row.get(SessionField::Next);
-        if media.live != 0 {
-            // The first frame is not known yet.
-            self.sessions.request_state(number, RequestedState::Play, self.waker);
-            return Ok(ok().header(SESSION, id).header(RANGE, "npt=now-").build(Vec::new()));
-        }
-        let client = Client::new(number, title, media, row);
-        let first = Descriptor::numbered(next);
-        let record = client.frame(&first, &self.library.store);
-        let time = client.rtp_time(&first, &record);
-        let sequence =
-            low_u32(row.get(SessionField::SequenceBase) + row.get(SessionField::Sequence)) & 0xffff;
         let uri = stream_url(request);
         let uri = uri.trim_end_matches('/').trim_end_matches("/video");
-        let start_ms = u128::from(next) * u128::from(media.period_ns) / 1_000_000;
-        self.sessions.request_state(number, RequestedState::Play, self.waker);
-        Ok(ok()
-            .header(SESSION, id)
-            .header(RANGE, format!("npt={}.{:03}-", start_ms / 1_000, start_ms % 1_000))
-            .header(RTP_INFO, format!("url={uri}/video;seq={sequence};rtptime={time}"))
-            .build(Vec::new()))
+        let uri = uri.trim_end_matches(AUDIO_TRACK);
+        let media = |track: usize| {
+            let title = self.sessions.get(track).map_or(0, |session| session.title);
+            (title, self.library.store.media()[title])
+        };
+        let next = |track: usize| self.sessions.region.session(track).get(SessionField::Next);
+        let is_live = tracks.iter().any(|track| media(*track).1.live != 0);
+        let starts = tracks.iter().map(|track| media(*track).1.release_ns(next(*track)));
+        let start_ns = starts.min().unwrap_or(0);
+        let info = |track: &usize| {
+            let (title, media) = media(*track);
+            let row = self.sessions.region.session(*track);
+            let client = Client::new(*track, title, media, row);
+            let time = if tracks.len() > 1 {
+                client.rtp_time_at(row.get(SessionField::PhaseNs).wrapping_add(start_ns))
+            } else {
+                let first = Descriptor::numbered(next(*track));
+                client.rtp_time(&first, &client.frame(&first, &self.library.store))
+            };
+            let sequence = row.get(SessionField::SequenceBase) + row.get(SessionField::Sequence);
+            let sequence = low_u32(sequence) & 0xffff;
+            let name = if client.is_audio() { "audio" } else { "video" };
+            format!("url={uri}/{name};seq={sequence};rtptime={time}")
+        };
+        let answer = ok().header(SESSION, id);
+        let answer = if is_live {
+            // The first frame is not known yet.
+            answer.header(RANGE, "npt=now-")
+        } else {
+            let info = tracks.iter().map(info).collect::<Vec<_>>().join(",");
+            let start_ms = start_ns / 1_000_000;
+            answer
+                .header(RANGE, format!("npt={}.{:03}-", start_ms / 1_000, start_ms % 1_000))
+                .header(RTP_INFO, info)
+        };
+        for track in tracks {
+            self.sessions.request_state(track, RequestedState::Play, self.waker);
+        }
+        Ok(answer.build(Vec::new()))
     }
 }
 
@@ -483,7 +551,13 @@ fn stream_url(request: &Request<Vec<u8>>) -> String {
 fn name_of(request: &Request<Vec<u8>>) -> &str {
     let path = request.request_uri().map(|uri| uri.path()).unwrap_or_default();
     let name = path.trim_matches('/');
-    name.strip_suffix("/video").unwrap_or(name)
+    name.strip_suffix("/video").or_else(|| name.strip_suffix(AUDIO_TRACK)).unwrap_or(name)
+}
+
+/// Returns whether a request's URL names the audio of a stream.
+fn is_audio_track(request: &Request<Vec<u8>>) -> bool {
+    let path = request.request_uri().map(|uri| uri.path()).unwrap_or_default();
+    path.trim_matches('/').ends_with(AUDIO_TRACK)
 }
 
 /// Returns an offered transport if the server supports it. Packets may go only to the client's own
@@ -585,6 +659,66 @@ mod tests {
             let head = "SETUP rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\nTransport: ";
             let status = status(&format!("{head}{transport}\r\n\r\n"));
             assert!(status.starts_with("RTSP/1.0 461"), "{transport}: {status}");
+        }
+    }
+
+    /// Returns the answers to these requests of one client, each `LINE|TRANSPORT`. From the first
+    /// answer with a session on, they name it.
+    fn answers(requests: &[&str]) -> Vec<String> {
+        let client = std::net::IpAddr::from([10, 0, 0, 1]);
+        let mut id = None;
+        with_server(|talk| {
+            let mut answer = |request: &&str| {
+                let (line, transport) = request.split_once('|').unwrap_or((request, ""));
+                let session = id.iter().map(|id| format!("Session: {id}\r\n")).collect::<String>();
+                let request = format!("{line} RTSP/1.0\r\nCSeq: 1\r\n{session}{transport}\r\n");
+                let answer = String::from_utf8(talk(client, request.as_bytes())).unwrap();
+                let session = answer.split("Session: ").nth(1);
+                let named = session.map(|rest| rest.split([';', '\r']).next().unwrap().to_owned());
+                id = id.clone().or(named);
+                answer
+            };
+            requests.iter().map(&mut answer).collect()
+        })
+    }
+
+    #[test]
+    fn a_session_has_a_track_of_video_and_one_of_audio() {
+        let video =
+            "SETUP rtsp://h/tone/video|Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
+        let audio = "SETUP rtsp://h/tone/audio|Transport: RTP/AVP/TCP;unicast;interleaved=2-3\r\n";
+        let film = "SETUP rtsp://h/film/video|Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
+        let mute = "SETUP rtsp://h/film/audio|Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
+        let [play, describe] = ["PLAY rtsp://h/tone", "DESCRIBE rtsp://h/tone"];
+        let all = answers(&[describe, video, audio, play, audio, "TEARDOWN rtsp://h/tone", play]);
+        for media in [
+            "m=video 0 RTP/AVP 32\r\n",
+            "a=control:video\r\n",
+            "m=audio 0 RTP/AVP 97\r\n",
+            "a=rtpmap:97 MPEG4-GENERIC/16000/1\r\n",
+            // AAC-LC, 16 kHz, mono.
+            "mode=AAC-hbr;config=1408;sizelength=13;indexlength=3;indexdeltalength=3\r\n",
+            "a=control:audio\r\n",
+        ] {
+            assert!(all[0].contains(media), "{media}: {}", all[0]);
+        }
+        let status = |answer: &String| answer[9..12].to_owned();
+        let statuses: Vec<String> = all.iter().map(status).collect();
+        assert_eq!(statuses, ["200", "200", "200", "200", "459", "200", "454"]);
+        for info in ["url=rtsp://h/tone/video;seq=", ",url=rtsp://h/tone/audio;seq=", "npt=0.000-"]
+        {
+            assert!(all[3].contains(info), "{info}: {}", all[3]);
+        }
+        // The tracks in the other order; audio alone; tracks of two streams; the same track twice.
+        for (requests, expected) in [
+            (&[audio, video, play][..], &["200", "200", "200"][..]),
+            (&[audio, play, video], &["200", "200", "455"]),
+            (&[audio, film], &["200", "459"]),
+            (&[film, audio, film, mute], &["200", "459", "459", "404"]),
+            (&[video, video], &["200", "459"]),
+        ] {
+            let statuses: Vec<String> = answers(requests).iter().map(status).collect();
+            assert_eq!(statuses, expected, "{requests:?}");
         }
     }
 

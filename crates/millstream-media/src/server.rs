@@ -192,6 +192,7 @@ impl MediaServer {
             registry.try_clone().map_err(|error| failed("waiting for clients", &error))?;
         let connections = ConnectionTable::new(media.connections, limits, registry);
         let mut sessions = Sessions::new(region, scenario.link.rate_bps);
+        sessions.video_rows = media.sessions as usize;
         sessions.per_address = media.max_sessions_per_address() as usize;
         let adopted = found.then(|| sessions.adopt(&library, data_plane.waker()));
         Ok(Self {
@@ -260,7 +261,7 @@ impl MediaServer {
 
     /// Returns the names of the streams.
     pub fn streams(&self) -> impl Iterator<Item = &str> {
-        let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
+        let own = self.library.titles.iter().filter(|title| title.is_stream());
         own.map(|title| title.name.as_str())
     }
 

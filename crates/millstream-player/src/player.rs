@@ -38,6 +38,8 @@ pub struct Player {
     packets: Vec<(Instant, Vec<u8>)>,
     /// The server sent an RTCP BYE.
     pub bye: bool,
+    /// The last sender report: NTP time, 2^-32 s, and RTP time.
+    pub sender_report: Option<(u64, u32)>,
 }
 
 impl Player {
@@ -79,7 +81,20 @@ impl Player {
             server_rtcp: None,
             packets: Vec::new(),
             bye: false,
+            sender_report: None,
         }
+    }
+
+    /// Returns a player of another track of the session, `/name`, over the same connection.
+    ///
+    /// Both send their requests in turn.
+    ///
+    /// # Panics
+    /// Panics if the connection cannot be shared.
+    pub fn other_track(&self, server: SocketAddr, name: &str) -> Self {
+        let control = self.control.try_clone().unwrap();
+        let session = self.session.clone();
+        Self { session, sequence: self.sequence, ..Self::over(control, server, name) }
     }
 
     /// Continues the session over a new connection, possibly to another server.
@@ -165,7 +180,13 @@ impl Player {
     fn control_packet(&mut self, packet: &[u8]) {
         let compound = Compound::parse(packet).expect("RTCP");
         for packet in compound {
-            self.bye |= matches!(packet, Ok(Packet::Bye(_)));
+            match packet {
+                Ok(Packet::Bye(_)) => self.bye = true,
+                Ok(Packet::Sr(report)) => {
+                    self.sender_report = Some((report.ntp_timestamp(), report.rtp_timestamp()));
+                }
+                _ => {}
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod access;
+mod audio;
 mod cluster;
 mod confined;
 mod frames;

@@ -77,6 +77,10 @@ fn seeds() -> Vec<Vec<u8>> {
     let plain = |method: &str| {
         format!("{method} rtsp://h/film RTSP/1.0\r\nCSeq: 5\r\nRange: npt=1.5-\r\n\r\n")
     };
+    let tone = |track: &str, session: &str| {
+        let ports = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
+        format!("SETUP rtsp://h/tone/{track} RTSP/1.0\r\nCSeq: 1\r\n{ports}{session}\r\n")
+    };
     let texts = [
         setup.to_owned(),
         announce.clone() + live,
@@ -84,6 +88,7 @@ fn seeds() -> Vec<Vec<u8>> {
         plain("OPTIONS") + &plain("DESCRIBE"),
         setup.to_owned() + &plain("PLAY") + &plain("PAUSE") + &plain("TEARDOWN"),
         plain("GET_PARAMETER"),
+        tone("video", "") + &tone("audio", "Session: 1\r\n"),
     ];
     texts.map(String::into_bytes).to_vec()
 }

@@ -173,9 +173,9 @@ fn step(cluster: &mut Cluster, sessions: &mut Sessions, waker: &UnixStream, now_
     let library = &resources().0;
     let mut context = ClusterContext { library, sessions, waker, idle_timeout_ns: 60_000_000_000 };
     cluster.step_at(now_ns, &mut context);
-    let ids: Vec<u64> = context.sessions.playing().map(|(_, id, _)| id).collect();
-    for (at, id) in ids.iter().enumerate() {
-        assert!(*id != 0 && !ids[..at].contains(id), "two sessions have the id {id:x}");
+    let keys: Vec<SessionKey> = context.sessions.playing().map(|(_, key, _)| key).collect();
+    for (at, key) in keys.iter().enumerate() {
+        assert!(key.id != 0 && !keys[..at].contains(key), "two sessions have the key {key:x?}");
     }
     for title in 0..library.titles.len() {
         let _ = cluster.redirect_target(library, context.sessions, title, false);

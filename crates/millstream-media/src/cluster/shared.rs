@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use crate::files::library::Library;
 use crate::rtp::low_u32;
 use crate::rtsp::LOWEST_PORT;
+use crate::rtsp::session::SessionKey;
 use crate::scheduler::client::Client;
 use crate::shared_memory::region::{Row, SessionField, State};
 
@@ -95,6 +96,11 @@ impl TakeoverState {
         })
     }
 
+    /// Returns what identifies the track among all servers.
+    pub(crate) fn key(&self) -> SessionKey {
+        SessionKey { id: self.id, title: self.title }
+    }
+
     /// Returns whether a server of `library` can take over this session.
     pub(crate) fn is_valid(&self, library: &Library) -> bool {
         let title = usize::try_from(self.title).unwrap_or(usize::MAX);
@@ -111,7 +117,7 @@ impl TakeoverState {
             && (media.repeat != 0 || self.next <= media.frames)
             && self.epoch < 1 << 48
             && resolved <= self.next
-            && self.since_ns / media.period_ns.max(1) <= self.next.saturating_add(MAX_BEHIND)
+            && media.released_by(self.since_ns) <= self.next.saturating_add(MAX_BEHIND + 1)
     }
 
     /// Returns the time since frame 0 was due at the time of the report, ns.

@@ -12,7 +12,7 @@ use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 
-use crate::payload::TRANSPORT_STREAM;
+use crate::payload::{MPEG_AUDIO, TRANSPORT_STREAM};
 use crate::rtp::low_u32;
 use crate::scheduler::client::Client;
 use crate::scheduler::dispatch::{PacketSender, Sending};
@@ -153,7 +153,7 @@ fn builder<'a>(of: &Sending<'_>, at: usize, last: bool) -> RtpPacketBuilder<&'a 
         row.get(SessionField::SequenceBase).wrapping_add(of.sequence).wrapping_add(at as u64);
     RtpPacketBuilder::new()
         .payload_type(payload_type)
-        .marker_bit(last && payload_type != TRANSPORT_STREAM)
+        .marker_bit(last && ![TRANSPORT_STREAM, MPEG_AUDIO].contains(&payload_type))
         .sequence_number(u16::try_from(number & 0xffff).unwrap_or(0))
         .timestamp(of.rtp_time)
         .ssrc(low_u32(row.get(SessionField::Ssrc)))
@@ -216,6 +216,9 @@ impl PacketSender for Network {
 
 /// Writes a compound RTCP packet: sender report, canonical name, and a goodbye if `bye`.
 ///
+/// The report relates the current time to the RTP time of a file; so players synchronise the tracks
+/// of a client. Of a live stream it has `rtp_time`, that of the last frame sent.
+///
 /// Returns its length in bytes, or `None` if `buffer` is too small. Source: RFC 3550, 6.1.
 pub(crate) fn write_report(
     buffer: &mut [u8],
@@ -225,6 +228,7 @@ pub(crate) fn write_report(
 ) -> Option<usize> {
     let row = client.row;
     let ssrc = low_u32(row.get(SessionField::Ssrc));
+    let rtp_time = if client.ring().is_none() { client.rtp_time_at(now_ns()) } else { rtp_time };
     let report = SenderReport::builder(ssrc)
         .ntp_timestamp(ntp_now())
         .rtp_timestamp(rtp_time)

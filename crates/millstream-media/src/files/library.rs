@@ -6,7 +6,7 @@ use millstream::Late;
 use millstream_scenario::{
     FramePath, Link, Live, Scenario, Source, Stream, VideoInput, VideoPayloadFormat,
 };
-use millstream_traffic::mpeg::{Codec, CodedFrame, VideoPayload, units};
+use millstream_traffic::mpeg::{AudioCodec, AudioTrack, Codec, CodedFrame, VideoPayload, units};
 use std::borrow::Cow;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -45,12 +45,16 @@ const BEHIND_NS: u64 = 250_000_000;
 /// The number of looser windows besides a stream's own, at equal steps below total loss.
 const LOOSER: u32 = 3;
 
-/// A stream that clients may request, under one loss window.
+/// A stream that clients may request, under one loss window, or a stream's audio.
 #[derive(Clone, Debug)]
 pub(crate) struct Title {
-    /// The name in its URL: the stream's name, or `clip/4/12` for a looser window than the
-    /// stream's.
+    /// The name in its URL: the stream's name, `clip/4/12` for a looser window than the stream's,
+    /// or `clip/audio` for its audio.
     pub(crate) name: String,
+    /// Whether it is the audio of a stream.
+    pub(crate) is_audio: bool,
+    /// The title of its audio, if it is video with audio.
+    pub(crate) audio: Option<usize>,
     /// The title with the stream's own window, if this one has a looser window.
     pub(crate) looser_than: Option<usize>,
     /// The loss window: x and y, of y frames at most x may be lost.
@@ -58,6 +62,10 @@ pub(crate) struct Title {
     format: Format,
     /// The profile and level, and the parameter sets (H.264 only).
     parameters: Option<(String, String)>,
+    /// The rate of RTP timestamps in SDP, with the number of channels of audio.
+    clock: String,
+    /// The parameters of the payload format in SDP, except those of H.264.
+    format_parameters: Option<String>,
     /// The mean rate of its mandatory frames on the link, bits/s.
     pub(crate) reserved_bps: u64,
     /// The mean rate of all its frames on the link, bits/s.
@@ -250,6 +258,13 @@ fn add(
     };
     let media_file: Vec<FrameDemand> = new.iter().map(work).collect();
     let own = titles.len();
+    let track = match payload {
+        // A transport stream has video only.
+        VideoPayloadFormat::MpegTs => None,
+        VideoPayloadFormat::Elementary => AudioTrack::open(&path, room.saturating_sub(memory))
+            .map_err(|error| wrong(&error.to_string()))?,
+    };
+    let audio = track.as_ref().map(|_| own + 1 + looser((lost, of)).count());
     for window in std::iter::once((lost, of)).chain(looser((lost, of))) {
         let [reserved_bps, mean_bps] = rates(&new, window, scenario.link, duration_ns);
         let looser_than = (titles.len() > own).then_some(own);
@@ -261,10 +276,14 @@ fn add(
                 None => name.clone(),
                 Some(_) => format!("{name}/{}/{}", window.0, window.1),
             },
+            is_audio: false,
+            audio,
             looser_than,
             window,
             format,
             parameters: parameters(&video).filter(|_| format == Format::H264),
+            clock: CLOCK_RATE.to_string(),
+            format_parameters: None,
             reserved_bps,
             mean_bps,
             demand: Demand::new(&media_file, window, *repeat, frame_ns, record.deadline_ns),
@@ -273,7 +292,104 @@ fn add(
             live: None,
         });
     }
+    if let Some(track) = track {
+        memory += track.bytes.len();
+        let round_ns = u64::try_from(duration_ns).unwrap_or(u64::MAX);
+        let record = MediaRecord { round_ns: if *repeat { round_ns } else { 0 }, ..record };
+        add_audio(scenario, name, record, track, builder, titles).map_err(|why| wrong(&why))?;
+    }
     Ok(memory)
+}
+
+/// Adds the audio of a stream; `video` is the record of its video, with the duration of a round.
+///
+/// No frame of audio may be lost, and its deadline is that of the video.
+fn add_audio(
+    scenario: &Scenario,
+    stream: &str,
+    video: MediaRecord,
+    track: AudioTrack,
+    builder: &mut StoreBuilder,
+    titles: &mut Vec<Title>,
+) -> Result<(), String> {
+    let AudioTrack { codec, header, offset_ns, mut frames, bytes } = track;
+    let format = Format::of_audio(codec);
+    let (samples, rate) = (u64::from(header.samples), u64::from(header.sample_rate));
+    let period_ns = (samples * 1_000_000_000 + rate / 2) / rate;
+    if video.repeat != 0 {
+        // The frames of the next round must not be due before the last ones of this round.
+        frames.truncate(usize::try_from(video.round_ns / period_ns).unwrap_or(usize::MAX));
+    }
+    let mut new = Vec::with_capacity(frames.len());
+    for (range, display) in frames.into_iter().zip(0..) {
+        let pieces = format.cut(&bytes[range.clone()], scenario.media.packet_bytes);
+        if pieces.is_empty() {
+            return Err(format!("audio frame {display} has {} bytes, too many", range.len()));
+        }
+        new.push(NewFrame { importance: Importance::I, display, range, pieces });
+    }
+    if new.is_empty() {
+        return Err("the video is shorter than one frame of its audio".to_owned());
+    }
+    let clock_rate = match codec {
+        AudioCodec::Aac => header.sample_rate,
+        AudioCodec::Mpeg => u32::try_from(CLOCK_RATE).unwrap_or(u32::MAX),
+    };
+    let record = MediaRecord {
+        period_ns,
+        offset_ns,
+        lost: 0,
+        of: 1,
+        payload_type: format.payload_type().into(),
+        clock_rate,
+        audio: 1,
+        rate_frames: header.sample_rate,
+        rate_seconds: header.samples,
+        media_file: 0,
+        first_byte: 0,
+        ahead: 0,
+        behind: 0,
+        ..video
+    };
+    builder.add(record, &new, &bytes);
+    let repeat = record.repeat != 0;
+    let duration_ns = u128::from(period_ns) * new.len() as u128;
+    let [reserved_bps, mean_bps] = rates(&new, (0, 1), scenario.link, duration_ns);
+    let work = |frame: &NewFrame| FrameDemand {
+        work_ns: packets(frame).map(|bytes| scenario.link.transmission_ns(bytes)).sum(),
+        importance: frame.importance,
+    };
+    let works: Vec<FrameDemand> = new.iter().map(work).collect();
+    let demand = Demand::new(&works, (0, 1), repeat, period_ns, record.deadline_ns).served_first();
+    let (clock, format_parameters) = match codec {
+        AudioCodec::Aac => {
+            let parameters = format!(
+                "streamtype=5;profile-level-id=1;mode=AAC-hbr;config={:04x};sizelength=13;\
+                 indexlength=3;indexdeltalength=3",
+                header.config
+            );
+            (format!("{clock_rate}/{}", header.channels), Some(parameters))
+        }
+        AudioCodec::Mpeg => (clock_rate.to_string(), None),
+    };
+    titles.push(Title {
+        name: format!("{stream}/audio"),
+        is_audio: true,
+        audio: None,
+        looser_than: None,
+        window: (0, 1),
+        format,
+        parameters: None,
+        clock,
+        format_parameters,
+        reserved_bps,
+        mean_bps,
+        demand,
+        seconds: 0,
+        repeat,
+        live: None,
+    });
+    Ok(())
 }
 
 /// Returns the directory for unpacked copies of media files that cannot be read in place.
@@ -339,17 +455,21 @@ fn record(
     format: Format,
     titles: &[Title],
 ) -> MediaRecord {
-    let before = titles.iter().filter(|title| title.looser_than.is_none()).count();
+    let before = titles.iter().filter(|title| title.is_stream()).count();
     MediaRecord {
         period_ns,
         deadline_ns,
         first_frame: 0,
         frames: 0,
+        offset_ns: 0,
+        round_ns: 0,
         first_byte: 0,
         lost,
         of,
         queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(MAX_QUEUE),
         payload_type: format.payload_type().into(),
+        clock_rate: u32::try_from(CLOCK_RATE).unwrap_or(u32::MAX),
+        audio: 0,
         rate_frames: 1,
         rate_seconds: 1,
         repeat: 1,
@@ -409,10 +529,14 @@ fn add_live(
     builder.add(record, &[], &[]);
     titles.push(Title {
         name: stream.name.clone(),
+        is_audio: false,
+        audio: None,
         looser_than: None,
         window: (lost, of),
         format,
         parameters: None,
+        clock: CLOCK_RATE.to_string(),
+        format_parameters: None,
         reserved_bps: rate_bps,
         mean_bps: rate_bps,
         demand: allowance.demand(deadline_ns),
@@ -517,28 +641,35 @@ impl Library {
     pub(crate) fn demands(&self) -> Vec<&Demand> {
         self.titles.iter().map(|title| &title.demand).collect()
     }
+
+    /// Returns whether two titles are the video and the audio of one stream.
+    pub(crate) fn is_pair(&self, one: usize, other: usize) -> bool {
+        self.titles[one].audio == Some(other) || self.titles[other].audio == Some(one)
+    }
+
+    /// Returns the number of rows for `sessions` clients: audio has rows of its own.
+    pub(crate) fn rows(&self, sessions: u32) -> u32 {
+        let tracks = 1 + u32::from(self.titles.iter().any(|title| title.is_audio));
+        sessions.saturating_mul(tracks)
+    }
 }
 
 impl Title {
+    /// Returns whether it is a stream of the scenario under the stream's own window.
+    pub(crate) fn is_stream(&self) -> bool {
+        self.looser_than.is_none() && !self.is_audio
+    }
+
     /// Returns the SDP description (RFC 8866) for a client of the server at `address`.
     ///
-    /// `published` holds the H.264 parameters of a live stream's publisher.
-    pub(crate) fn sdp(&self, address: IpAddr, published: Option<(String, String)>) -> Vec<u8> {
-        let attribute = |name: &str, value: String| sdp_types::Attribute {
-            attribute: name.to_owned(),
-            value: Some(value),
-        };
-        let (payload, encoding) = (self.format.payload_type(), self.format.encoding());
-        let mut attributes =
-            vec![attribute("rtpmap", format!("{payload} {encoding}/{CLOCK_RATE}"))];
-        if self.format == Format::H264 {
-            let mut format = format!("{payload} packetization-mode=1");
-            if let Some((level, sets)) = published.as_ref().or(self.parameters.as_ref()) {
-                format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
-            }
-            attributes.push(attribute("fmtp", format));
-        }
-        attributes.push(attribute("control", "video".to_owned()));
+    /// `published` holds the H.264 parameters of a live stream's publisher. `audio` is the title of
+    /// its audio.
+    pub(crate) fn sdp(
+        &self,
+        address: IpAddr,
+        published: Option<(String, String)>,
+        audio: Option<&Self>,
+    ) -> Vec<u8> {
         let any = match address {
             IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
             IpAddr::V6(_) => IpAddr::from(Ipv6Addr::UNSPECIFIED),
@@ -563,27 +694,54 @@ impl Title {
             time_zones: Vec::new(),
             key: None,
             attributes: vec![attribute("control", "*".to_owned()), attribute("range", range)],
-            medias: vec![sdp_types::Media {
-                media: "video".to_owned(),
-                port: 0,
-                num_ports: None,
-                proto: "RTP/AVP".to_owned(),
-                fmt: payload.to_string(),
-                media_title: None,
-                connections: Vec::new(),
-                bandwidths: vec![sdp_types::Bandwidth {
-                    bwtype: "AS".to_owned(),
-                    bandwidth: self.mean_bps.div_ceil(1_000),
-                }],
-                key: None,
-                attributes,
-            }],
+            medias: std::iter::once(self.sdp_media(published))
+                .chain(audio.map(|audio| audio.sdp_media(None)))
+                .collect(),
         };
         let mut text = Vec::new();
         // Writing to memory does not fail.
         let _ = session.write(&mut text);
         text
     }
+
+    /// Returns its media description.
+    fn sdp_media(&self, published: Option<(String, String)>) -> sdp_types::Media {
+        let media = if self.is_audio { "audio" } else { "video" };
+        let (payload, encoding) = (self.format.payload_type(), self.format.encoding());
+        let mut attributes =
+            vec![attribute("rtpmap", format!("{payload} {encoding}/{}", self.clock))];
+        if self.format == Format::H264 {
+            let mut format = format!("{payload} packetization-mode=1");
+            if let Some((level, sets)) = published.as_ref().or(self.parameters.as_ref()) {
+                format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
+            }
+            attributes.push(attribute("fmtp", format));
+        }
+        if let Some(parameters) = &self.format_parameters {
+            attributes.push(attribute("fmtp", format!("{payload} {parameters}")));
+        }
+        attributes.push(attribute("control", media.to_owned()));
+        sdp_types::Media {
+            media: media.to_owned(),
+            port: 0,
+            num_ports: None,
+            proto: "RTP/AVP".to_owned(),
+            fmt: payload.to_string(),
+            media_title: None,
+            connections: Vec::new(),
+            bandwidths: vec![sdp_types::Bandwidth {
+                bwtype: "AS".to_owned(),
+                bandwidth: self.mean_bps.div_ceil(1_000),
+            }],
+            key: None,
+            attributes,
+        }
+    }
+}
+
+/// Returns an attribute of SDP.
+fn attribute(name: &str, value: String) -> sdp_types::Attribute {
+    sdp_types::Attribute { attribute: name.to_owned(), value: Some(value) }
 }
 
 #[cfg(test)]

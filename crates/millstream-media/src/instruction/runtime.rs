@@ -335,7 +335,7 @@ mod tests {
         let store = store(media(40, 1, 3), &[(importance, packets)]);
         let row = Region::create(1).unwrap().0.session(0);
         let mut client = Client::new(0, 0, store.media()[0], row);
-        client.play(0, &store);
+        client.play(0, &store, None);
         let (frame, optional) = client.release(0, &store).unwrap();
         FrameView::new(&client, &frame, optional, 0, 0)
     }

@@ -202,7 +202,7 @@ impl StatusSource<'_> {
 
     /// Returns the loaded instructions.
     pub(crate) fn instructions(&self) -> Vec<InstructionStatus> {
-        let own = self.library.titles.iter().filter(|title| title.looser_than.is_none());
+        let own = self.library.titles.iter().filter(|title| title.is_stream());
         let streams: Vec<&str> = own.map(|title| title.name.as_str()).collect();
         let table = self.sessions.region.instruction_table();
         table.map(|table| api::list(table, &streams)).unwrap_or_default()

@@ -3,10 +3,13 @@
 use millstream_sync::clock::system::now_ns;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::ops::Range;
 
 use crate::cluster::{ClusterMoves, TakeoverState};
 use crate::files::library::Library;
 use crate::pages::rejects::{Reason, RejectCounters, limited_address};
+use crate::rtp::low_u32;
+use crate::rtsp::Requester;
 use crate::scheduler::admission::Admission;
 use crate::shared_memory::region::{
     GlobalField, LATENESS, Region, RequestedState, Row, SessionField, State,
@@ -35,10 +38,10 @@ impl Transport {
     }
 }
 
-/// A client's session.
+/// A track of a client's session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// The RTSP session id, which is hard to guess.
+    /// The RTSP session id, which is hard to guess; both tracks of a client have the same.
     pub(crate) id: String,
     pub(crate) title: usize,
     pub(crate) transport: Transport,
@@ -50,6 +53,8 @@ pub(crate) struct Session {
     reserved_bps: u64,
     /// Whether it plays a live stream.
     live: bool,
+    /// Whether it is the second track of a client, which does not count as another session.
+    pub(crate) second: bool,
     stopping: bool,
 }
 
@@ -73,6 +78,8 @@ pub(crate) struct Sessions {
     pub(crate) ended_counts: FrameCounts,
     /// The totals of ended sessions by title.
     ended_totals: BTreeMap<usize, StreamTotals>,
+    /// The number of rows for tracks of video, which come first; the others are for audio.
+    pub(crate) video_rows: usize,
     /// The most sessions per client address.
     pub(crate) per_address: usize,
     /// Rejects for reasons other than bandwidth.
@@ -282,30 +289,35 @@ impl Sessions {
             stalled: 0,
             ended_counts: FrameCounts::default(),
             ended_totals: BTreeMap::new(),
+            video_rows: region.sessions(),
             per_address: usize::MAX,
             rejects: RejectCounters::default(),
             moves: ClusterMoves::default(),
         }
     }
 
-    /// Admits a client and returns its session number, or why it is refused.
+    /// Admits a client and returns its session number, or why it is refused. `first` is the row of
+    /// the client's first track if this is its second.
     pub(crate) fn admit(
         &mut self,
         library: &Library,
         title: usize,
+        first: Option<usize>,
         transport: Transport,
-        peer: IpAddr,
-        connection: usize,
+        requester: Requester,
         now_ns: u64,
     ) -> Result<usize, AdmissionError> {
+        let Requester { peer, connection, .. } = requester;
         if self.draining {
             self.turned_away += 1;
             return Err(AdmissionError::Draining);
         }
-        let here = self
-            .iter()
-            .filter(|(_, s)| !s.stopping && limited_address(s.peer) == limited_address(peer));
-        if here.count() >= self.per_address {
+        let here = self.iter().filter(|(_, session)| {
+            let counts = !session.stopping && !session.second;
+            counts && limited_address(session.peer) == limited_address(peer)
+        });
+        let here = here.count();
+        if first.is_none() && here >= self.per_address {
             self.rejects.record(Reason::Sessions, peer, now_ns);
             return Err(AdmissionError::Address(self.per_address));
         }
@@ -314,12 +326,13 @@ impl Sessions {
             self.refused += 1;
             return Err(AdmissionError::Bandwidth(reason, self.looser(library, title)));
         }
-        let number = self.all.iter().position(Option::is_none).ok_or(AdmissionError::Full)?;
+        let number = self.free_row(library, title).ok_or(AdmissionError::Full)?;
         let mut random = [0u64; 4];
         for word in &mut random {
             *word = random_word().ok_or(AdmissionError::NoRandom)?;
         }
-        let id = random[3].max(1);
+        let id_of = |first| self.region.session(first).get(SessionField::Id);
+        let id = first.map_or(random[3].max(1), id_of);
         let row = self.region.session(number);
         row.clear();
         row.set(SessionField::Media, title as u64);
@@ -331,8 +344,11 @@ impl Sessions {
             row.set_address(peer, rtp, rtcp);
         }
         row.set(SessionField::Id, id);
+        if let Some(first) = first {
+            self.join(first, number);
+        }
         self.admission.add(title, bps);
-        self.admitted += 1;
+        self.admitted += u64::from(first.is_none());
         self.all[number] = Some(Session {
             id: format!("{id:016x}"),
             title,
@@ -342,9 +358,33 @@ impl Sessions {
             since_ns: now_ns,
             reserved_bps: bps,
             live: library.titles[title].live.is_some(),
+            second: first.is_some(),
             stopping: false,
         });
         Ok(number)
+    }
+
+    /// Returns the rows for tracks of audio or video.
+    pub(crate) fn rows(&self, is_audio: bool) -> Range<usize> {
+        let first = self.video_rows.min(self.all.len());
+        if is_audio { first..self.all.len() } else { 0..first }
+    }
+
+    /// Returns the number of free rows for tracks of audio or video.
+    pub(crate) fn free_rows(&self, is_audio: bool) -> usize {
+        self.all[self.rows(is_audio)].iter().filter(|session| session.is_none()).count()
+    }
+
+    /// Returns a free row for a track of `title`.
+    fn free_row(&self, library: &Library, title: usize) -> Option<usize> {
+        self.rows(library.titles[title].is_audio).find(|row| self.all[*row].is_none())
+    }
+
+    /// Makes two rows the tracks of one client.
+    fn join(&self, first: usize, second: usize) {
+        for (row, other) in [(first, second), (second, first)] {
+            self.region.session(row).set(SessionField::OtherTrack, other as u64 + 1);
+        }
     }
 
     /// Returns the strictest looser window of `title` under which a client would be admitted now.
@@ -395,8 +435,13 @@ impl Sessions {
             }
             // A silent client gets the full idle timeout to send something.
             row.set(SessionField::RtspReceivedNs, now_ns());
-            self.admitted += 1;
-            adopted += 1;
+            let other = self.region.other_track(number);
+            let second = other.is_some_and(|other| self.all[other].is_some());
+            if let Some(session) = &mut self.all[number] {
+                session.second = second;
+            }
+            self.admitted += u64::from(!second);
+            adopted += usize::from(!second);
         }
         adopted
     }
@@ -414,17 +459,17 @@ impl Sessions {
         }
     }
 
-    /// Returns the sessions that are not stopping: number, id and the number of takeovers.
-    pub(crate) fn playing(&self) -> impl Iterator<Item = (usize, u64, u64)> {
+    /// Returns the sessions that are not stopping: number, key and the number of takeovers.
+    pub(crate) fn playing(&self) -> impl Iterator<Item = (usize, SessionKey, u64)> {
         self.iter().filter(|(_, session)| !session.stopping).map(|(number, _)| {
             let row = self.region.session(number);
-            (number, row.get(SessionField::Id), row.get(SessionField::Epoch))
+            (number, SessionKey::of(row), row.get(SessionField::Epoch))
         })
     }
 
-    /// Returns whether a session has this id, including one that is stopping.
-    pub(crate) fn has_id(&self, id: u64) -> bool {
-        self.iter().any(|(number, _)| self.region.session(number).get(SessionField::Id) == id)
+    /// Returns whether a session has this key, including one that is stopping.
+    pub(crate) fn has_key(&self, key: SessionKey) -> bool {
+        self.iter().any(|(number, _)| SessionKey::of(self.region.session(number)) == key)
     }
 
     /// Returns a session of the client at `peer` that was taken over from a dead server before
@@ -463,14 +508,30 @@ impl Sessions {
         let Some(bps) = library.titles.get(title).map(|title| title.reserved_bps) else {
             return false;
         };
-        let free = self.all.iter().position(Option::is_none);
+        let free = self.free_row(library, title);
         let Some(number) = free.filter(|_| !self.draining) else { return false };
         if self.admission.admits(&library.demands(), title, 1).is_err() {
             return false;
         }
+        let id_of = |row: usize| self.region.session(row).get(SessionField::Id);
+        let tracks = {
+            let mut tracks = self.iter().filter(|(row, _)| id_of(*row) == shared.id);
+            (tracks.next(), tracks.next())
+        };
+        let first = match tracks {
+            (None, _) => None,
+            (Some((row, session)), None) if library.is_pair(session.title, title) => Some(row),
+            _ => return false,
+        };
         shared.resume_in(self.region.session(number), number, library, reported_ns, now_ns);
         let transport = Transport::Udp(shared.ports.0, shared.ports.1);
         self.put(number, shared.id, title, transport, shared.address, (bps, false));
+        if let Some(first) = first {
+            self.join(first, number);
+            if let Some(session) = &mut self.all[number] {
+                session.second = true;
+            }
+        }
         self.request_state(number, RequestedState::Play, waker);
         true
     }
@@ -496,17 +557,29 @@ impl Sessions {
             since_ns: now_ns(),
             reserved_bps,
             live,
+            second: false,
             stopping: false,
         });
     }
 
-    /// Binds a session without a connection to the connection that names it.
+    /// Binds a client without a connection to the connection that names it.
     pub(crate) fn attach(&mut self, number: usize, connection: usize) {
-        if let Some(Some(session)) = self.all.get_mut(number)
-            && session.connection == NO_CONNECTION
-        {
-            session.connection = connection;
+        for number in self.tracks(number) {
+            if let Some(session) = &mut self.all[number]
+                && session.connection == NO_CONNECTION
+            {
+                session.connection = connection;
+            }
         }
+    }
+
+    /// Returns the rows of the client of a session that are not stopping: one for each track.
+    pub(crate) fn tracks(&self, number: usize) -> Vec<usize> {
+        let Some(session) = self.get(number) else { return Vec::new() };
+        let of = |row: &usize| {
+            self.get(*row).is_some_and(|other| other.id == session.id && !other.stopping)
+        };
+        std::iter::once(number).chain(self.region.other_track(number)).filter(of).collect()
     }
 
     pub(crate) fn get(&self, number: usize) -> Option<&Session> {
@@ -573,8 +646,7 @@ impl Sessions {
             if let Some(at_ns) = last_received_ns(session.connection) {
                 row.set(SessionField::RtspReceivedNs, at_ns);
             }
-            let rtcp_ns = row.get(SessionField::RtcpReceivedNs);
-            let last_ns = row.get(SessionField::RtspReceivedNs).max(rtcp_ns);
+            let last_ns = self.region.last_received_ns(number);
             if now_ns.saturating_sub(last_ns) > timeout_ns
                 && row.requested_state() != RequestedState::Stop
             {
@@ -651,6 +723,19 @@ impl Sessions {
     }
 }
 
+/// What identifies a track among all servers: the session's id and the number of the title.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionKey {
+    pub(crate) id: u64,
+    pub(crate) title: u32,
+}
+
+impl SessionKey {
+    fn of(row: Row) -> Self {
+        Self { id: row.get(SessionField::Id), title: low_u32(row.get(SessionField::Media)) }
+    }
+}
+
 /// Returns an unpredictable random number from the system; `None` if there is none.
 pub(crate) fn random_word() -> Option<u64> {
     let mut bytes = [0u8; 8];
@@ -661,6 +746,63 @@ pub(crate) fn random_word() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fuzzing::resources;
+
+    /// The titles of `tone` and its audio.
+    const TONE: [usize; 2] = [2, 3];
+
+    #[test]
+    fn both_tracks_of_a_client_are_taken_over_as_one_session() {
+        const S: u64 = 1_000_000_000;
+        let (library, _) = resources();
+        let (waker, _other) = mio::net::UnixStream::pair().unwrap();
+        let sessions = || {
+            let region = Region::create(library.rows(4)).unwrap().0;
+            let mut sessions = Sessions::new(region, 20_000_000);
+            sessions.video_rows = 4;
+            sessions
+        };
+        let mut there = sessions();
+        let peer = IpAddr::from([10, 1, 2, 3]);
+        let by = Requester { peer, connection: 0, secured: false };
+        let udp = |port| Transport::Udp(port, port + 1);
+        let [video, audio] = TONE;
+        let first = there.admit(library, video, None, udp(5_000), by, S).unwrap();
+        let second = there.admit(library, audio, Some(first), udp(5_002), by, S).unwrap();
+        assert_eq!((first, second, there.admitted), (0, 4, 1));
+        for row in [first, second] {
+            let row = there.region.session(row);
+            row.set(SessionField::PhaseNs, 3 * S);
+            row.set(SessionField::RequestedState, RequestedState::Play as u64);
+            row.set(SessionField::State, State::Playing as u64);
+        }
+        // In 2.1 s: 53 frames of video, and two rounds of 15 frames of audio and two more.
+        let reports = [second, first].map(|row| there.shared(row, 5 * S).unwrap());
+        assert!(reports.iter().all(|report| report.is_valid(library)));
+        let mut here = sessions();
+        let [reported_ns, now_ns] = [7 * S, 7 * S + 100_000_000];
+        for report in &reports {
+            assert!(here.take_over(library, report, reported_ns, now_ns, &waker));
+            assert!(!here.take_over(library, report, reported_ns, now_ns, &waker), "twice");
+        }
+        let taken = here.find(&there.get(first).unwrap().id, peer).unwrap();
+        assert_eq!(here.tracks(taken), [0, 4]);
+        let region = here.region;
+        let row = |row: usize| region.session(row);
+        assert_eq!([0, 4].map(|track| row(track).get(SessionField::PhaseNs)), [5 * S; 2]);
+        assert_eq!([0, 4].map(|track| row(track).get(SessionField::Next)), [53, 32]);
+        // A session of another stream with the same id is no track of it.
+        let mut other = reports[1].clone();
+        other.title = 0;
+        assert!(!here.take_over(library, &other, reported_ns, now_ns, &waker));
+        // Either track keeps the other one alive.
+        let silent_ns = now_ns + 50 * S;
+        row(0).set(SessionField::RtcpReceivedNs, silent_ns);
+        here.stop_silent(silent_ns + S, 10 * S, &waker, |_| None);
+        assert_eq!(here.tracks(taken).len(), 2);
+        here.stop_silent(silent_ns + 11 * S, 10 * S, &waker, |_| None);
+        assert_eq!(here.tracks(taken).len(), 0);
+    }
 
     #[test]
     fn sums_over_damaged_rows_saturate() {

@@ -6,6 +6,10 @@
 //! - the longest frame that may already be in transmission,
 //! - [`crate::scheduler::dispatch::SLACK_NS`] for a late wake-up.
 //!
+//! Audio is served before video. Its frames delay others also if they are due later, so all that
+//! are released within t count. The test then covers every t from the shortest deadline on: a frame
+//! that is late ends an interval at least that long, in which only such frames were sent.
+//!
 //! The test is that of Jeffay, Stanat and Martel, *On non-preemptive scheduling of periodic and
 //! sporadic tasks*, 1991. It holds for every combination of start times. It guarantees nothing
 //! under a discipline that does not serve by deadline.
@@ -87,7 +91,9 @@ impl Admission {
         if steps.fold(0, u64::saturating_add) > MAX_STEPS {
             return Err("the link would be too nearly full for a guarantee".into());
         }
-        for time_ns in present.iter().flat_map(|(demand, _)| demand.steps_ns(end_ns)) {
+        let from_ns = present.iter().map(|(demand, _)| demand.due_ns).min().unwrap_or(u64::MAX);
+        let steps = present.iter().flat_map(|(demand, _)| demand.steps_ns(end_ns));
+        for time_ns in std::iter::once(from_ns).chain(steps.filter(|step| *step > from_ns)) {
             let wanted = present
                 .iter()
                 .map(|(demand, clients)| demand.within_ns(time_ns).saturating_mul(*clients))
@@ -154,6 +160,26 @@ mod tests {
         // With a longer deadline the mean counts: 13 ms of 160, or 10 if all B-frames are optional.
         assert_eq!(room(&media_file(10, 400, (0, 1))), 12);
         assert_eq!(room(&media_file(10, 400, (3, 4))), 15);
+    }
+
+    #[test]
+    fn audio_counts_in_the_intervals_in_which_it_delays_video() {
+        let video = media_file(10, 40, (0, 1));
+        let audio = |ms| {
+            let frame = FrameDemand { work_ns: ms * MS, importance: I };
+            Demand::new(&[frame], (0, 1), true, 20 * MS, 40 * MS)
+        };
+        let room = |audio: Demand| {
+            let mut admission = Admission::new(1);
+            admission.add(1, 0);
+            admission.room(&[&video, &audio], 0, 9)
+        };
+        // 1 ms of slack, a blocking frame of 10 ms, and one frame of audio leave 24 of 40 ms.
+        assert_eq!(room(audio(5)), 2);
+        // Served first, all frames of audio that are released within 40 ms delay the video: three.
+        assert_eq!([3, 5].map(|ms| room(audio(ms).served_first())), [2, 1]);
+        // Audio alone is limited by its own deadline.
+        assert_eq!(Admission::new(1).room(&[&audio(3).served_first()], 0, 9), 4);
     }
 
     #[test]

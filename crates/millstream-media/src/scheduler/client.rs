@@ -1,6 +1,8 @@
 //! A client of the dispatcher: its position in its file and its frame counters.
 //!
 //! Frame n of a client is frame n modulo the file's length. Frames are released one period apart.
+//! The two tracks of a client, video and audio, share one clock: the same instant is the start of
+//! the file for both.
 //! The session's [`Row`] holds the state that must survive the dispatcher. The dispatcher reserves
 //! a frame's RTP sequence numbers there before it sends the frame's first packet, so a restart
 //! after a crash never reuses one.
@@ -9,7 +11,7 @@ mod host_frames;
 mod live;
 
 use self::host_frames::HostFrames;
-use crate::rtp::{CLOCK_RATE, RTP_HEADER, low_u32};
+use crate::rtp::{RTP_HEADER, low_u32};
 use crate::scheduler::online_choice::OnlineChoice;
 use crate::scheduler::optional_frames::Choice;
 use crate::shared_memory::importance::Importance;
@@ -118,15 +120,25 @@ impl Client {
 
     /// Starts or resumes the client at `now_ns`.
     ///
-    /// The next frame of a file is released at once. A live stream starts at its next entry frame.
-    pub(crate) fn play(&mut self, now_ns: u64, store: &Store) {
+    /// The next frame of a file is released at once, or that of the `other` track if it is earlier.
+    /// A live stream starts at its next entry frame.
+    pub(crate) fn play(&mut self, now_ns: u64, store: &Store, other: Option<(Row, &MediaRecord)>) {
         if let Some(ring) = self.ring().and_then(|ring| store.rings.get(ring)) {
             self.join(ring);
         }
-        let next = self.row.get(SessionField::Next);
-        let since_first = next.saturating_mul(self.period_ns());
-        self.row.set(SessionField::PhaseNs, now_ns.wrapping_sub(since_first));
+        let own_ns = self.next_ns();
+        let phase_ns = match other {
+            Some((row, _)) if row.state() == State::Playing => row.get(SessionField::PhaseNs),
+            Some((row, media)) if row.state() != State::Ended => {
+                let other_ns = media.release_ns(row.get(SessionField::Next));
+                now_ns.wrapping_sub(own_ns.min(other_ns))
+            }
+            _ => now_ns.wrapping_sub(own_ns),
+        };
+        self.row.set(SessionField::PhaseNs, phase_ns);
         self.row.set(SessionField::RtcpReceivedNs, now_ns);
+        // The first frame is reported, because its RTP time may have another NTP time than before.
+        self.row.set(SessionField::ReportNs, 0);
         self.row.set(SessionField::State, State::Playing as u64);
     }
 
@@ -136,8 +148,7 @@ impl Client {
     pub(crate) fn damage(&self, now_ns: u64, store: &Store) -> Option<String> {
         let (row, next) = (self.row, self.row.get(SessionField::Next));
         let out_of_range = |name: &str, value: u64| Some(format!("{name} = {value}"));
-        let played_ns = next.checked_mul(self.period_ns()).filter(|ns| *ns < MAX_NS);
-        if next >= MAX_FRAMES || (played_ns.is_none() && self.ring().is_none()) {
+        if next >= MAX_FRAMES || (self.next_ns() >= MAX_NS && self.ring().is_none()) {
             return out_of_range("frames released", next);
         }
         if row.state() != State::Playing {
@@ -175,7 +186,7 @@ impl Client {
             return self.take_over(store);
         }
         let since_ns = now_ns.wrapping_sub(self.row.get(SessionField::PhaseNs));
-        let mut next = (since_ns / self.period_ns() + 1).max(self.row.get(SessionField::Next));
+        let mut next = self.media.released_by(since_ns).max(self.row.get(SessionField::Next));
         if self.media.repeat == 0 {
             next = next.min(self.media.frames);
         }
@@ -203,12 +214,15 @@ impl Client {
         self.in_host.clear();
     }
 
+    /// Returns the time of the next frame since the start of the file, ns.
+    fn next_ns(&self) -> u64 {
+        self.media.release_ns(self.row.get(SessionField::Next))
+    }
+
     /// Returns the time of the next release or check, ns.
     pub(crate) fn next_release_ns(&self) -> u64 {
-        self.waits_until_ns.unwrap_or_else(|| {
-            let since_first = self.row.get(SessionField::Next).saturating_mul(self.period_ns());
-            self.row.get(SessionField::PhaseNs).wrapping_add(since_first)
-        })
+        self.waits_until_ns
+            .unwrap_or_else(|| self.row.get(SessionField::PhaseNs).wrapping_add(self.next_ns()))
     }
 
     /// Sets the time of the next check, ns: at the file's end, or a live stream's next release.
@@ -222,8 +236,7 @@ impl Client {
     /// one.
     pub(crate) fn is_over(&self, at_ns: u64) -> bool {
         let next = self.row.get(SessionField::Next);
-        let since_first = next.saturating_mul(self.period_ns());
-        let end_ns = self.row.get(SessionField::PhaseNs).wrapping_add(since_first);
+        let end_ns = self.row.get(SessionField::PhaseNs).wrapping_add(self.next_ns());
         self.row.resolved() >= next && at_ns >= end_ns.saturating_add(READING_NS)
     }
 
@@ -260,9 +273,37 @@ impl Client {
         if self.ring().is_some() {
             return base.wrapping_add(record.display);
         }
-        let display = u64::from(record.display);
-        let shown = frame.number - frame.number % self.media.frames + display;
-        base.wrapping_add(rtp_ticks(shown, (self.media.rate_frames, self.media.rate_seconds)))
+        let (display, round) = (u64::from(record.display), frame.number / self.media.frames);
+        if self.is_audio() {
+            let start_ns = self.media.round_ns.saturating_mul(round) + self.media.offset_ns;
+            let start = ns_ticks(start_ns, self.media.clock_rate);
+            return base.wrapping_add(start).wrapping_add(self.ticks(display));
+        }
+        base.wrapping_add(self.ticks(round * self.media.frames + display))
+    }
+
+    /// Returns the RTP timestamp of the instant `now_ns` of a client that plays a file.
+    pub(crate) fn rtp_time_at(&self, now_ns: u64) -> u32 {
+        let base = low_u32(self.row.get(SessionField::TimestampBase));
+        let since_ns = now_ns.wrapping_sub(self.row.get(SessionField::PhaseNs));
+        let (period_ns, rate) = (self.media.period_ns, self.media.clock_rate);
+        let ticks = if self.is_audio() {
+            ns_ticks(since_ns, rate)
+        } else {
+            // The period is rounded to whole nanoseconds; the frame rate is exact.
+            self.ticks(since_ns / period_ns).wrapping_add(ns_ticks(since_ns % period_ns, rate))
+        };
+        base.wrapping_add(ticks)
+    }
+
+    /// Returns the duration of `frames` frames in ticks of the RTP clock, modulo 2^32.
+    fn ticks(&self, frames: u64) -> u32 {
+        rtp_ticks(frames, (self.media.rate_frames, self.media.rate_seconds), self.media.clock_rate)
+    }
+
+    /// Returns whether the client's frames are audio.
+    pub(crate) fn is_audio(&self) -> bool {
+        self.media.audio != 0
     }
 
     /// Returns whether a later frame of the client has already been chosen.
@@ -393,11 +434,17 @@ impl Client {
     }
 }
 
-/// Returns the time of the frame displayed at place `shown`, in ticks of the RTP clock, modulo
-/// 2^32. `rate` is a number of frames and the seconds that they take.
-fn rtp_ticks(shown: u64, (frames, seconds): (u32, u32)) -> u32 {
-    let ticks = u128::from(shown) * u128::from(CLOCK_RATE) * u128::from(seconds);
+/// Returns the time of the frame displayed at place `shown`, in ticks of an RTP clock of
+/// `clock_rate` Hz, modulo 2^32. The rate is a number of frames and the seconds that they take.
+fn rtp_ticks(shown: u64, (frames, seconds): (u32, u32), clock_rate: u32) -> u32 {
+    let ticks = u128::from(shown) * u128::from(clock_rate) * u128::from(seconds);
     low_u32(u64::try_from(ticks / u128::from(frames) % (1 << 32)).unwrap_or(0))
+}
+
+/// Returns a time of `ns` in ticks of an RTP clock of `clock_rate` Hz, modulo 2^32.
+fn ns_ticks(ns: u64, clock_rate: u32) -> u32 {
+    let ticks = u128::from(ns) * u128::from(clock_rate) / 1_000_000_000;
+    low_u32(u64::try_from(ticks % (1 << 32)).unwrap_or(0))
 }
 
 fn at(frames: &[FrameRecord], number: u64) -> &FrameRecord {
@@ -414,12 +461,15 @@ mod tests {
 
     #[test]
     fn rtp_times_follow_the_frame_rate_and_wrap() {
-        assert_eq!(rtp_ticks(1, (25, 1)), 3_600);
-        assert_eq!(rtp_ticks(1, (30_000, 1_001)), 3_003);
-        assert_eq!(rtp_ticks(100_000, (30_000, 1_001)), 300_300_000);
+        assert_eq!(rtp_ticks(1, (25, 1), 90_000), 3_600);
+        assert_eq!(rtp_ticks(1, (30_000, 1_001), 90_000), 3_003);
+        assert_eq!(rtp_ticks(100_000, (30_000, 1_001), 90_000), 300_300_000);
         // A frame takes 1,501.5 ticks.
-        assert_eq!([1, 2, 3].map(|shown| rtp_ticks(shown, (60_000, 1_001))), [1_501, 3_003, 4_504]);
+        assert_eq!(
+            [1, 2, 3].map(|shown| rtp_ticks(shown, (60_000, 1_001), 90_000)),
+            [1_501, 3_003, 4_504]
+        );
         let day = 25 * 86_400;
-        assert_eq!(u64::from(rtp_ticks(day, (25, 1))), day * 3_600 % (1 << 32));
+        assert_eq!(u64::from(rtp_ticks(day, (25, 1), 90_000)), day * 3_600 % (1 << 32));
     }
 }

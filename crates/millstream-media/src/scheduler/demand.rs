@@ -4,6 +4,9 @@
 //! of t ns, at most n consecutive frames are both released and due. Here n = 1 + floor((t -
 //! deadline) / period). [`Demand`] holds the largest link time of any n consecutive frames.
 //!
+//! Frames that are served before all others delay them also if they are due later. So the demand of
+//! such frames counts all that are released in the interval.
+//!
 //! This is the demand bound of a sporadic task, computed from the media file's frame sizes. Source:
 //! Baruah, Mok and Rosier, *Preemptively scheduling hard-real-time sporadic tasks on one
 //! processor*, 1990.
@@ -31,7 +34,10 @@ pub(crate) struct FrameDemand {
 #[derive(Clone, Debug)]
 pub(crate) struct Demand {
     period_ns: u64,
+    /// The shortest interval that counts a frame, ns: the deadline, or 1 if they are served first.
     deadline_ns: u64,
+    /// The time from a frame's release to its deadline, ns.
+    pub(crate) due_ns: u64,
     /// The largest link time of the mandatory frames among n consecutive ones, ns, for n from 0.
     most_ns: Vec<u64>,
     /// The link time of the longest frame, mandatory or not, ns.
@@ -100,10 +106,16 @@ impl Demand {
             i128::from(*most) * WHOLE_LINK - rate * frames * i128::from(period_ns)
         };
         let burst = (0..).zip(&most_ns).map(over).max().unwrap_or(0);
-        Self { period_ns, deadline_ns, most_ns, longest_frame_ns, rate, burst }
+        Self { period_ns, deadline_ns, due_ns: deadline_ns, most_ns, longest_frame_ns, rate, burst }
     }
 
-    /// Returns the largest link time of frames released and due in an interval of `time_ns`, ns.
+    /// Returns the demand of the same frames if they are served before all others.
+    pub(crate) fn served_first(self) -> Self {
+        Self { deadline_ns: 1, ..self }
+    }
+
+    /// Returns the largest link time of frames released and due in an interval of `time_ns`, ns. Of
+    /// frames that are served first it counts all that are released before the interval's end.
     pub(crate) fn within_ns(&self, time_ns: u64) -> u64 {
         let Some(more_ns) = time_ns.checked_sub(self.deadline_ns) else { return 0 };
         let run = self.most_ns.len() as u64 - 1;

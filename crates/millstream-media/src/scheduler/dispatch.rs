@@ -1,12 +1,14 @@
 //! The dispatcher: chooses the next frame and paces its packets to the link's rate.
 //!
 //! ```text
-//! release (a frame each period) ─┬─> mandatory lane ─┐ first
+//!                                 ┌─> audio lane ─────┐ first
+//! release (a frame each period) ─┼─> mandatory lane ─┤ second
 //!          a client's frames     └─> optional lane ──┴───────> link: packets, paced
 //! ```
 //! In each lane the engine's discipline chooses among the clients' head frames. A lane drops a late
-//! frame whole. The dispatcher sends optional frames (see
-//! [`optional_frames`](crate::scheduler::optional_frames)) only while no mandatory frame waits. A
+//! frame whole. The dispatcher sends mandatory frames of video only while no audio waits, and
+//! optional frames (see [`optional_frames`](crate::scheduler::optional_frames)) only while no
+//! other frame waits. A
 //! client's frames leave in order: the dispatcher drops an optional frame if a later frame has
 //! overtaken it. It sends a chosen frame whole and decides again when the link is free.
 //!
@@ -17,7 +19,7 @@
 mod read_ahead;
 
 use millstream::selector::{Select, Selector};
-use millstream::{Contract, Heap, Late, Window};
+use millstream::{Contract, Discipline, Edf, Heap, Late, Window};
 use millstream_scenario::Link;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -84,6 +86,7 @@ pub(crate) struct Dispatch<S, F> {
     store: Store,
     region: Region,
     link: Link,
+    audio: Lane<Selector<Edf, Heap<<Edf as Discipline>::Rank>>>,
     mandatory: Lane<S>,
     optional: Lane<Selector<EqualLoss, Heap<LossRank>>>,
     /// The clients by slot. A slot has a stream in each lane and is reused once it is empty.
@@ -132,6 +135,7 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
             store,
             region,
             link: Link::of(region.link()),
+            audio: Lane::new(Selector::new(Edf, Heap::default())),
             mandatory,
             optional,
             clients: Vec::new(),
@@ -226,7 +230,12 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
         match (row.requested_state(), row.state()) {
             (RequestedState::Play, State::Ready | State::Paused) => {
                 let Some(client) = self.client_of(session, now_ns) else { return };
-                self.clients[client].play(now_ns, &self.store);
+                let other = self.region.other_track(session).and_then(|other| {
+                    let row = self.region.session(other);
+                    let media = usize::try_from(row.get(SessionField::Media)).ok()?;
+                    Some((row, self.store.media().get(media)?))
+                });
+                self.clients[client].play(now_ns, &self.store, other);
                 self.begin_reading(client);
                 self.schedule_release(session, client);
             }
@@ -277,6 +286,7 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
             let client = &self.clients[*slot];
             client.media_number == number
                 && !client.is_taken()
+                && self.audio.is_empty(*slot)
                 && self.mandatory.is_empty(*slot)
                 && self.optional.is_empty(*slot)
                 && self.in_service.is_none_or(|frame| frame.client != *slot)
@@ -302,14 +312,18 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
     fn add_slot(&mut self, client: Client) -> Option<usize> {
         let optional = Contract::new().period_ns(client.period_ns()).ok()?.late(Late::Drop);
         let mandatory = optional.clone().window(Window::new(0, 1).ok()?);
-        self.mandatory.add(&mandatory, client.media.queue).ok()?;
-        self.optional.add(&optional, client.media.queue).ok()?;
+        // A slot's queues take memory only in the lanes of its frames.
+        let queue = client.media.queue;
+        let [audio, video] = if client.is_audio() { [queue, 0] } else { [0, queue] };
+        self.audio.add(&mandatory, audio).ok()?;
+        self.mandatory.add(&mandatory, video).ok()?;
+        self.optional.add(&optional, video).ok()?;
         self.clients.push(client);
         Some(self.clients.len() - 1)
     }
 
     fn waiting(&self) -> usize {
-        self.mandatory.waiting() + self.optional.waiting()
+        self.audio.waiting() + self.mandatory.waiting() + self.optional.waiting()
     }
 
     fn schedule_release(&mut self, session: usize, slot: usize) {
@@ -368,7 +382,9 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
 
     /// Queues a frame in its lane.
     fn enqueue(&mut self, slot: usize, frame: Descriptor, optional: bool) {
-        if optional {
+        if self.clients[slot].is_audio() {
+            self.audio.push(self.time_ns, slot, frame, &mut self.clients);
+        } else if optional {
             self.optional.push(self.time_ns, slot, frame, &mut self.clients);
         } else {
             self.mandatory.push(self.time_ns, slot, frame, &mut self.clients);
@@ -379,7 +395,7 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
     fn verdict_on(&mut self, slot: usize, frame: &Descriptor, optional: bool) -> Verdict {
         let client = &self.clients[slot];
         let stream = client.media.stream as usize;
-        if !self.filter.filters(stream) {
+        if client.is_audio() || !self.filter.filters(stream) {
             return Verdict::Pass;
         }
         let waiting = self.mandatory.queued(slot) + self.optional.queued(slot) + self.held.of(slot);
@@ -390,8 +406,10 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
     /// Chooses the next frame, if any, and puts it in service.
     fn decide(&mut self) {
         self.region.add(GlobalField::Decisions, 1);
-        let mandatory = self.mandatory.decide(self.time_ns, &mut self.clients);
-        let next = mandatory.or_else(|| self.optional.decide(self.time_ns, &mut self.clients));
+        let audio = self.audio.decide(self.time_ns, &mut self.clients);
+        let next = audio
+            .or_else(|| self.mandatory.decide(self.time_ns, &mut self.clients))
+            .or_else(|| self.optional.decide(self.time_ns, &mut self.clients));
         let Some((slot, frame)) = next else { return };
         let client = &mut self.clients[slot];
         if !client.is_taken() {
@@ -489,8 +507,7 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
     pub(crate) fn end_silent_clients(&mut self, now_ns: u64, timeout_ns: u64) {
         for session in 0..self.sessions.len() {
             let row = self.region.session(session);
-            let last_received_ns =
-                row.get(SessionField::RtcpReceivedNs).max(row.get(SessionField::RtspReceivedNs));
+            let last_received_ns = self.region.last_received_ns(session);
             if self.sessions[session].is_some()
                 && now_ns.saturating_sub(last_received_ns) > timeout_ns
             {

@@ -55,7 +55,7 @@ impl Drain {
 
 /// Returns the number of clients whose clip still runs or whose connection still has unsent bytes.
 pub(super) fn running_clients(sessions: &Sessions, connections: &ConnectionTable) -> u64 {
-    let runs = |number: usize, place: usize| {
+    let track_runs = |number: usize, place: usize| {
         let row = sessions.region.session(number);
         match (row.requested_state(), row.state()) {
             (RequestedState::Stop, _) | (_, State::Stopped) => false,
@@ -64,5 +64,9 @@ pub(super) fn running_clients(sessions: &Sessions, connections: &ConnectionTable
             _ => false,
         }
     };
-    sessions.iter().filter(|(number, session)| runs(*number, session.connection)).count() as u64
+    let runs = |number: usize, place: usize| {
+        sessions.tracks(number).into_iter().any(|track| track_runs(track, place))
+    };
+    let clients = sessions.iter().filter(|(_, session)| !session.second);
+    clients.filter(|(number, session)| runs(*number, session.connection)).count() as u64
 }

@@ -178,7 +178,7 @@ fn find(
 fn identifying_fields(library: &Library, scenario: &Scenario) -> [(GlobalField, u64); 7] {
     let [rate, overhead, framing] = link_fields(scenario.link.wire());
     [
-        (GlobalField::Sessions, scenario.media.sessions.into()),
+        (GlobalField::Sessions, library.rows(scenario.media.sessions).into()),
         rate,
         overhead,
         framing,
@@ -191,8 +191,9 @@ fn identifying_fields(library: &Library, scenario: &Scenario) -> [(GlobalField, 
 /// Creates the shared resources of a new data plane.
 fn new_resources(library: &Library, scenario: &Scenario) -> Result<SharedResources, MediaError> {
     let media = &scenario.media;
-    let (region, region_file) = Region::create_with(media.sessions, api::needs_table(scenario))
-        .map_err(|error| failed("shared memory", &error))?;
+    let (region, region_file) =
+        Region::create_with(library.rows(media.sessions), api::needs_table(scenario))
+            .map_err(|error| failed("shared memory", &error))?;
     if let Some(instruction_table) = region.instruction_table() {
         api::load(instruction_table, scenario)?;
     }

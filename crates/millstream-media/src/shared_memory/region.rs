@@ -24,7 +24,7 @@ use zerocopy::FromBytes;
 
 use crate::shared_memory::instruction_table::InstructionTable;
 
-const MAGIC: u64 = 0x4d53_5452_4541_4e08;
+const MAGIC: u64 = 0x4d53_5452_4541_4e09;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
 const OUTCOMES: usize = 1024;
@@ -158,6 +158,8 @@ pub(crate) enum SessionField {
     Unread = 64,
     /// The sum of the times that [`Lateness`](Self::Lateness) counts, ns.
     LatenessSumNs = 67,
+    /// The row of the same client's other track, + 1, written by the host; 0: there is none.
+    OtherTrack,
 }
 
 /// The number of buckets of [`SessionField::Lateness`]; the last one holds all larger values.
@@ -166,7 +168,7 @@ const _: () = assert!(SessionField::Lateness as usize + LATENESS <= SessionField
 const _: () = assert!(SessionField::Blocks as usize + 2 <= SessionField::Epoch as usize);
 const _: () = assert!(SessionField::Filtered as usize + 3 <= SessionField::Unread as usize);
 const _: () = assert!(SessionField::Unread as usize + 3 <= SessionField::LatenessSumNs as usize);
-const _: () = assert!((SessionField::LatenessSumNs as usize) < ROW);
+const _: () = assert!((SessionField::OtherTrack as usize) < ROW);
 
 /// The state that the host requests for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,7 +264,7 @@ impl Region {
             return Err(damaged());
         }
         let sessions = usize::try_from(region.get(GlobalField::Sessions)).ok();
-        let sessions = sessions.filter(|sessions| *sessions <= 1 << 16).ok_or_else(damaged)?;
+        let sessions = sessions.filter(|sessions| *sessions <= 1 << 17).ok_or_else(damaged)?;
         let expected = Self::words(sessions, region.get(GlobalField::InstructionTable) != 0);
         let right = expected == region.words.len();
         if right { Ok(Self { sessions, ..region }) } else { Err(damaged()) }
@@ -334,6 +336,24 @@ impl Region {
     /// Returns the number of rows.
     pub(crate) fn sessions(&self) -> usize {
         self.sessions
+    }
+
+    /// Returns the row of the other track of a session's client, if it has one.
+    pub(crate) fn other_track(&self, session: usize) -> Option<usize> {
+        let row = self.session(session);
+        let other = usize::try_from(row.get(SessionField::OtherTrack).checked_sub(1)?).ok()?;
+        // The row belongs to another client if the other track has ended.
+        let id = |row: Row| row.get(SessionField::Id);
+        (other < self.sessions && id(self.session(other)) == id(row)).then_some(other)
+    }
+
+    /// Returns when the client of a session last sent something, on either of its tracks, ns.
+    pub(crate) fn last_received_ns(&self, session: usize) -> u64 {
+        let of = |session: usize| {
+            let row = self.session(session);
+            row.get(SessionField::RtcpReceivedNs).max(row.get(SessionField::RtspReceivedNs))
+        };
+        of(session).max(self.other_track(session).map_or(0, of))
     }
 
     /// Returns the row of a session.

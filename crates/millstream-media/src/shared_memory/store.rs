@@ -23,7 +23,7 @@ use crate::shared_memory::importance::Importance;
 use crate::shared_memory::live_frames::FrameRing;
 
 /// The magic number: "MSTREAM" and the version of the layout.
-const MAGIC: u64 = 0x4d53_5452_4541_4d04;
+const MAGIC: u64 = 0x4d53_5452_4541_4d05;
 
 /// How often sealing is tried while the kernel uses pages of the file.
 const SEAL_CALLS: u32 = 20;
@@ -55,6 +55,11 @@ pub(crate) struct MediaRecord {
     pub(crate) first_frame: u64,
     /// The number of its frames; 0 only for a live stream.
     pub(crate) frames: u64,
+    /// The time from the start of its media file to its first frame, ns.
+    pub(crate) offset_ns: u64,
+    /// The duration of the media file, ns: the frames repeat after it. Live streams: one period.
+    /// [`StoreBuilder::add`] increases it to that of the frames.
+    pub(crate) round_ns: u64,
     /// The offset of its bytes in the store. [`StoreBuilder::add`] takes the offset in the media
     /// file instead if the bytes stay there.
     pub(crate) first_byte: u64,
@@ -70,6 +75,10 @@ pub(crate) struct MediaRecord {
     pub(crate) queue: u32,
     /// The RTP payload type.
     pub(crate) payload_type: u32,
+    /// The rate of RTP timestamps, Hz.
+    pub(crate) clock_rate: u32,
+    /// 1: audio, which is served before all video.
+    pub(crate) audio: u32,
     /// The numerator of the frame rate: frames …
     pub(crate) rate_frames: u32,
     /// … and its denominator: seconds.
@@ -84,6 +93,31 @@ pub(crate) struct MediaRecord {
     ///
     /// The host may still forward them to interleaved clients.
     pub(crate) behind: u32,
+}
+
+impl MediaRecord {
+    /// Returns the time of a frame's release since the start of its media file, ns, over all
+    /// repeats.
+    pub(crate) fn release_ns(&self, number: u64) -> u64 {
+        let frames = self.frames.max(1);
+        let in_round = (number % frames).saturating_mul(self.period_ns);
+        let rounds = (number / frames).saturating_mul(self.round_ns);
+        rounds.saturating_add(self.offset_ns).saturating_add(in_round)
+    }
+
+    /// Returns the number of frames released by `since_ns` after the start of its media file.
+    pub(crate) fn released_by(&self, since_ns: u64) -> u64 {
+        let Some(since_ns) = since_ns.checked_sub(self.offset_ns) else { return 0 };
+        let frames = self.frames.max(1);
+        let in_round = (since_ns % self.round_ns / self.period_ns + 1).min(frames);
+        (since_ns / self.round_ns).saturating_mul(frames).saturating_add(in_round)
+    }
+
+    /// Returns whether its frames are at least a period apart, also from round to round.
+    fn is_periodic(&self) -> bool {
+        let length_ns = self.frames.max(1).checked_mul(self.period_ns);
+        self.period_ns > 0 && length_ns.is_some_and(|length_ns| length_ns <= self.round_ns)
+    }
 }
 
 /// A frame of a stream.
@@ -201,7 +235,8 @@ impl StoreBuilder {
             });
         }
         let count = frames.len() as u64;
-        self.media.push(MediaRecord { first_frame, frames: count, first_byte, ..media });
+        let round_ns = count.max(1).saturating_mul(media.period_ns).max(media.round_ns);
+        self.media.push(MediaRecord { first_frame, frames: count, first_byte, round_ns, ..media });
         if media.media_file == 0 {
             self.bytes.extend_from_slice(bytes);
         }
@@ -329,7 +364,7 @@ impl Store {
         let bytes = self.bytes.len();
         self.media().iter().all(|media| {
             (media.frames > 0) == (media.live == 0)
-                && media.period_ns > 0
+                && media.is_periodic()
                 && media.rate_frames > 0
                 && media.lost <= media.of
                 && media.of <= MAX_WINDOW
@@ -425,12 +460,17 @@ pub(crate) mod tests {
         }
     }
 
+    /// Returns a record of a stream; [`StoreBuilder::add`] makes it as long as its frames.
     pub(crate) fn media(period_ns: u64, lost: u32, of: u32) -> MediaRecord {
         MediaRecord {
             period_ns,
             deadline_ns: 5 * period_ns,
             first_frame: 0,
             frames: 0,
+            offset_ns: 0,
+            round_ns: 0,
+            clock_rate: 90_000,
+            audio: 0,
             first_byte: 0,
             lost,
             of,

@@ -1,5 +1,6 @@
 //! Tests of the dispatcher on a simulated clock: sent frames, lost frames and their counters.
 
+mod audio;
 mod interleaved;
 mod live;
 mod media_files;
