@@ -16,7 +16,7 @@ use crate::files::library::Library;
 use crate::instruction::api;
 use crate::instruction::compiler::Compiler;
 use crate::instruction::runtime::Instructions;
-use crate::scheduler::client::Client;
+use crate::scheduler::client::{Client, ReportTime};
 use crate::scheduler::dispatch::{Dispatch, PacketSender, Sending};
 use crate::scheduler::frame_filter::FrameFilter;
 use crate::shared_memory::instruction_table::NewInstruction;
@@ -66,7 +66,7 @@ impl PacketSender for DiscardingSender {
         true
     }
 
-    fn report(&mut self, _: &Client, _: u32, _: bool) {}
+    fn report(&mut self, _: &Client, _: ReportTime, _: bool) {}
 }
 
 /// Plays the scenario's first file to `clients` clients for `periods` periods.

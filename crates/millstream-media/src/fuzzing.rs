@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use crate::MediaError;
 pub use crate::cluster::fuzzing::{Part, cluster, cluster_parts};
 use crate::files::library::Library;
-use crate::live::publishing::Publishing;
+use crate::live::publishing::{Publishing, Track};
 use crate::payload::mpeg_ts;
 use crate::rtsp::access::{Access, AuthState};
 use crate::rtsp::authentication::Authenticator;
@@ -49,7 +49,7 @@ source = { kind = \"mpeg\", file = \"clip.mpg\" }
 name = \"live\"
 period = \"40 ms\"
 late = \"drop\"
-source = { kind = \"live\", rate = \"2 Mbit/s\" }
+source = { kind = \"live\", rate = \"2 Mbit/s\", audio = \"aac\" }
 [[stream]]
 name = \"tone\"
 period = \"40 ms\"
@@ -63,8 +63,8 @@ duration = \"1 s\"
 /// answer.
 pub(crate) type SendRequest<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
 
-/// Returns the answers of a server to the bytes of a client. Its streams are `film`, `live`, and
-/// `tone`, which has audio.
+/// Returns the answers of a server to the bytes of a client. Its streams are `film`, and `live`
+/// and `tone` with audio.
 ///
 /// # Panics
 /// Panics if the repository's example clips are missing.
@@ -115,7 +115,8 @@ pub fn access_files(
 #[must_use]
 pub fn published(bytes: &[u8]) -> bool {
     let mut live = live();
-    live.announce(0, (0, IpAddr::V4(Ipv4Addr::LOCALHOST)), 96, Vec::new(), 1);
+    let track = Track { payload_type: 96, clock_rate: 90_000, ..Track::default() };
+    live.announce(0, (0, IpAddr::V4(Ipv4Addr::LOCALHOST)), track, 1);
     if let Some(publisher) = &mut live.streams[0].publisher {
         publisher.transport = Some(Transport::Interleaved(0, 1));
     }
@@ -165,7 +166,7 @@ pub(crate) fn own_region() -> Region {
 }
 
 /// Returns the live stream of a new server, without a publisher.
-fn live() -> Publishing {
+pub(crate) fn live() -> Publishing {
     Publishing::of(&resources().0.live, RINGS.with(Clone::clone), 60_000_000_000, None)
 }
 

@@ -3,13 +3,15 @@
 //! A frame is cut once, when its file is loaded. A packet consists of a fixed header, a few bytes
 //! of the payload format's header, and a range of the file. The formats are H.264 (RFC 6184,
 //! [`h264`]), MPEG-1/2 video (RFC 2250, [`mpeg_video`]), transport streams of either ([`mpeg_ts`],
-//! also RFC 2250), AAC (RFC 3640) and MPEG-1/2 audio (RFC 2250; both [`audio`]).
+//! also RFC 2250), AAC (RFC 3640) and MPEG-1/2 audio (RFC 2250; both [`audio`]). Packets of live
+//! audio keep their payloads.
 
 pub(crate) mod audio;
 pub(crate) mod h264;
 pub(crate) mod mpeg_ts;
 pub(crate) mod mpeg_video;
 
+use millstream_scenario::LiveAudioCodec;
 use millstream_traffic::mpeg::{AudioCodec, Codec};
 
 use crate::rtp::{Piece, RTP_HEADER};
@@ -18,10 +20,22 @@ use crate::rtp::{Piece, RTP_HEADER};
 ///
 /// Their packets carry the send time as timestamp. Their marker bit signals a timestamp
 /// discontinuity, not the end of a frame.
-pub(crate) const TRANSPORT_STREAM: u8 = 33;
+const TRANSPORT_STREAM: u8 = 33;
 
-/// The payload type of MPEG audio. The marker bit signals the first packet after silence.
-pub(crate) const MPEG_AUDIO: u8 = 14;
+/// The payload type of MPEG audio.
+const MPEG_AUDIO: u8 = 14;
+
+/// The payload types of Opus and of G.711, µ-law and A-law.
+const OPUS: u8 = 98;
+const PCMU: u8 = 0;
+const PCMA: u8 = 8;
+
+/// Returns whether the marker bit signals the last packet of a frame.
+///
+/// Otherwise it signals a discontinuity, or the first packet of audio after silence.
+pub(crate) fn marks_frames(payload_type: u8) -> bool {
+    !matches!(payload_type, TRANSPORT_STREAM | MPEG_AUDIO | OPUS | PCMU | PCMA)
+}
 
 /// A payload format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +50,12 @@ pub(crate) enum Format {
     Aac,
     /// MPEG-1 and MPEG-2 audio, RFC 2250, section 3.
     MpegAudio,
+    /// Opus, RFC 7587.
+    Opus,
+    /// G.711 µ-law, RFC 3551.
+    Pcmu,
+    /// G.711 A-law, RFC 3551.
+    Pcma,
 }
 
 impl Format {
@@ -55,6 +75,17 @@ impl Format {
         }
     }
 
+    /// Returns a published audio codec's payload format.
+    pub(crate) fn of_live_audio(codec: LiveAudioCodec) -> Self {
+        match codec {
+            LiveAudioCodec::Aac => Self::Aac,
+            LiveAudioCodec::Opus => Self::Opus,
+            LiveAudioCodec::Mpeg => Self::MpegAudio,
+            LiveAudioCodec::Pcmu => Self::Pcmu,
+            LiveAudioCodec::Pcma => Self::Pcma,
+        }
+    }
+
     /// Cuts a frame into pieces. Each fits a packet of `packet_bytes`, RTP header included.
     pub(crate) fn cut(self, frame: &[u8], packet_bytes: usize) -> Vec<Piece> {
         let room = packet_bytes.saturating_sub(RTP_HEADER).max(16);
@@ -64,6 +95,7 @@ impl Format {
             Self::MpegTs => mpeg_ts::cut(frame, room),
             Self::Aac => audio::cut_aac(frame, room),
             Self::MpegAudio => audio::cut_mpeg(frame, room),
+            Self::Opus | Self::Pcmu | Self::Pcma => audio::whole(frame, room),
         }
     }
 
@@ -75,6 +107,9 @@ impl Format {
             Self::MpegTs => TRANSPORT_STREAM,
             Self::Aac => 97,
             Self::MpegAudio => MPEG_AUDIO,
+            Self::Opus => OPUS,
+            Self::Pcmu => PCMU,
+            Self::Pcma => PCMA,
         }
     }
 
@@ -86,6 +121,9 @@ impl Format {
             Self::MpegTs => "MP2T",
             Self::Aac => "MPEG4-GENERIC",
             Self::MpegAudio => "MPA",
+            Self::Opus => "opus",
+            Self::Pcmu => "PCMU",
+            Self::Pcma => "PCMA",
         }
     }
 }

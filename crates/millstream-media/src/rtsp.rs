@@ -295,7 +295,10 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         if !is_audio_track(request) {
             return Ok(title);
         }
-        match self.library.titles[title].audio {
+        let audio = self.library.titles[title].audio.filter(|audio| {
+            self.library.titles[*audio].live.is_none_or(|live| self.live.is_available(live))
+        });
+        match audio {
             Some(audio) => Ok(audio),
             None => refuse(StatusCode::NotFound, "the stream has no audio"),
         }
@@ -340,6 +343,9 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     fn describe(&self, request: &Request<Vec<u8>>) -> Result<Answer, RtspError> {
         let title = &self.library.titles[self.title(request)?];
         let audio = title.audio.map(|audio| &self.library.titles[audio]);
+        let audio =
+            audio.filter(|audio| audio.live.is_none_or(|live| self.live.is_available(live)));
+        let audio = audio.map(|audio| (audio, audio.live.map(|live| self.live.description(live))));
         let published = title.live.and_then(|live| self.live.streams[live].ingest.parameters());
         let accepted = request.header(&ACCEPT).map_or("*/*", |accept| accept.as_str());
         if !["application/sdp", "application/*", "*/*"].iter().any(|kind| accepted.contains(kind)) {

@@ -19,7 +19,7 @@ use toml::Spanned;
 use crate::file::aqm::AqmText;
 use crate::file::fabric::FabricTable;
 use crate::file::flows::FlowsTable;
-use crate::file::media::{CodecName, MediaTable, PayloadName};
+use crate::file::media::{AudioCodecName, CodecName, MediaTable, PayloadName};
 use crate::file::network::HopTable;
 use crate::file::router::MatchTable;
 use crate::file::sizes::SizesText;
@@ -427,6 +427,13 @@ pub(crate) struct SourceTable {
     /// Live: the codec of the published video; default "h264".
     #[schemars(with = "Option<CodecName>")]
     pub(crate) codec: Option<Spanned<CodecName>>,
+    /// Live: the codec of the audio that may be published with the video; default: no audio.
+    #[schemars(with = "Option<AudioCodecName>")]
+    pub(crate) audio: Option<Spanned<AudioCodecName>>,
+    /// Live: the rate of the audio, on the link, which is reserved for each client; default
+    /// "192 kbit/s". Needs `audio`.
+    #[schemars(with = "Option<Rate>")]
+    pub(crate) audio_rate: Option<Spanned<Rate>>,
     /// Live: the names of `users` and `tokens` that may publish; default: any client on a loopback
     /// address.
     #[schemars(with = "Option<Vec<String>>")]

@@ -56,7 +56,9 @@ pub use scenario::{
     Class, EndSystem, Link, LinkCredits, Scenario, SchedulerConfig, Stream, StreamMatch,
     max_file_bytes,
 };
-pub use source::{Live, Pace, Source, SourceKind, VideoInput, VideoPayloadFormat};
+pub use source::{
+    Live, LiveAudio, LiveAudioCodec, Pace, Source, SourceKind, VideoInput, VideoPayloadFormat,
+};
 pub use units::{
     ReservationText, parse_duration_ns, parse_rate_bps, parse_reservation, parse_size_bytes,
 };

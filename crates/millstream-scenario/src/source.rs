@@ -73,7 +73,7 @@ impl SourceKind {
             summary: "video published to `millstream serve` (RTSP ANNOUNCE and RECORD)",
             required: &["rate"],
             one_of: &[],
-            optional: &["burst", "codec", "publish", "wait", "stop"],
+            optional: &["burst", "codec", "audio", "audio-rate", "publish", "wait", "stop"],
         },
         Self {
             name: "trace",
@@ -270,7 +270,8 @@ impl SourceTable {
             packets "packets", file "file", r#match "match", model "model", frames "frames",
             frame_rate "frame-rate", packet_bytes "packet-bytes", spread "spread",
             repeat "repeat", payload "payload", peak_rate "peak-rate", sources "sources",
-            largest "largest", load "load", burst "burst", codec "codec", publish "publish",
+            largest "largest", load "load", burst "burst", codec "codec", audio "audio",
+            audio_rate "audio-rate", publish "publish",
             wait "wait", pause_after "pause-after", pause "pause", connections "connections",
             control "control", recovery "recovery", rtt "rtt", initial_window "initial-window",
             receive_window "receive-window", pacing "pacing", ecn "ecn", hystart "hystart",
@@ -332,6 +333,8 @@ pub struct Live {
     pub burst_bytes: u32,
     /// The codec of the video.
     pub codec: millstream_traffic::mpeg::Codec,
+    /// The audio that may be published with the video.
+    pub audio: Option<LiveAudio>,
     /// The names of `users` and `tokens` that may publish; `None` allows any client on a loopback
     /// address.
     pub publishers: Option<Vec<String>>,
@@ -339,6 +342,30 @@ pub struct Live {
     pub wait_ns: u64,
     /// The time when it stops in a simulation, ns; `u64::MAX` for never.
     pub stop_ns: u64,
+}
+
+/// Audio of a [`Live`] stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveAudio {
+    /// The codec.
+    pub codec: LiveAudioCodec,
+    /// The fill rate of the publisher's token bucket, on the link, bits/s.
+    pub rate_bps: u64,
+}
+
+/// The codec of published audio.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveAudioCodec {
+    /// AAC.
+    Aac,
+    /// Opus.
+    Opus,
+    /// MPEG-1 or MPEG-2 audio.
+    Mpeg,
+    /// G.711 µ-law.
+    Pcmu,
+    /// G.711 A-law.
+    Pcma,
 }
 
 /// The source of a stream's packets; times in ns, `stop_ns` is `u64::MAX` without an end.

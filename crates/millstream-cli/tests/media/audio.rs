@@ -144,6 +144,135 @@ fn ffmpeg_decodes_every_frame_of_audio_at_its_time() {
     assert_eq!((&account["admitted"], &frames["violations"]), (&6.into(), &0.into()), "{account}");
 }
 
+/// The stream's audio in the scenario, ffmpeg's encoder, and its options.
+const LIVE: [(&str, &str, &[&str]); 4] = [
+    ("aac", "aac", &["-ar", "44100"]),
+    ("opus", "libopus", &["-ar", "48000"]),
+    ("mpeg", "mp2", &["-ar", "44100", "-b:a", "128k"]),
+    ("pcma", "pcm_alaw", &["-ar", "8000", "-ac", "1"]),
+];
+
+/// Audio of a click each second, of which the picture turns white in the same instant.
+const CLICKS: &str = "aevalsrc=if(lt(mod(t\\,1)\\,0.1)\\,sin(2*PI*1000*t)\\,0):s=48000";
+const FLASHES: &str = "color=black:s=64x48:r=25,\
+                       drawbox=t=fill:color=white:enable=lt(mod(t\\,1)\\,0.1)";
+
+/// Returns the times at which picture and sound of a recording begin to be bright and loud, s.
+fn onsets(folder: &Path, file: &str) -> [Vec<f64>; 2] {
+    let filters = [
+        ("-vf", "signalstats,metadata=print:key=lavfi.signalstats.YAVG:file=-", "YAVG="),
+        (
+            "-af",
+            "aresample=48000,asetnsamples=96,astats=metadata=1:reset=1,\
+                 ametadata=print:key=lavfi.astats.Overall.RMS_level:file=-",
+            "RMS_level=",
+        ),
+    ];
+    filters.map(|(kind, filter, key)| {
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-v", "error", "-copyts", "-i", file, kind, filter]);
+        ffmpeg.arg(if kind == "-vf" { "-an" } else { "-vn" }).args(["-f", "null", "-"]);
+        let output = ffmpeg.current_dir(folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let (mut time, mut before, mut onsets) = (0.0, false, Vec::new());
+        for line in text.lines() {
+            if let Some((_, at)) = line.split_once("pts_time:") {
+                time = at.trim().parse().unwrap();
+            } else if let Some((_, level)) = line.split_once(key) {
+                let level: f64 = level.trim().parse().unwrap_or(f64::NEG_INFINITY);
+                let on = if kind == "-vf" { level > 100.0 } else { level > -20.0 };
+                if on && !before {
+                    onsets.push(time);
+                }
+                before = on;
+            }
+        }
+        onsets
+    })
+}
+
+#[test]
+fn published_audio_is_played_in_time_with_its_video() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = "[media]\nlisten = \"127.0.0.1:0\"\nplacement = \"ni\"\n\
+         http = \"127.0.0.1:0\"\n[link]\nrate = \"50 Mbps\"\noverhead = 28\n\
+         [scheduler]\ndiscipline = \"dwcs\"\n[scenario]\nduration = \"1 s\"\n"
+        .to_owned();
+    for (audio, ..) in LIVE {
+        text += &format!(
+            "[[stream]]\nname = \"{audio}\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
+             first-deadline = \"1 s\"\nsource = {{ kind = \"live\", rate = \"2 Mbit/s\", \
+             audio = \"{audio}\" }}\n"
+        );
+    }
+    let file = folder.path().join("media.toml");
+    std::fs::write(&file, text).unwrap();
+    let server = Server::serve(&file, folder);
+    let recordings = tempfile::tempdir().unwrap();
+    let publishers = LIVE.map(|(audio, encoder, options)| {
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-v", "error", "-re", "-f", "lavfi", "-i", FLASHES, "-re", "-f", "lavfi"]);
+        ffmpeg.args(["-i", CLICKS, "-c:v", "libx264", "-preset", "ultrafast", "-g", "12"]);
+        ffmpeg.args(["-bf", "2", "-c:a", encoder]).args(options).args(["-f", "rtsp"]);
+        let transport = if audio == "opus" { "udp" } else { "tcp" };
+        let url = format!("rtsp://{}/{audio}", server.rtsp);
+        ffmpeg.args(["-rtsp_transport", transport, &url]).spawn().unwrap()
+    });
+    let end = Instant::now() + Duration::from_secs(30);
+    let frames = |of: &str| {
+        let status = server.status();
+        let live = status["live"].as_array().unwrap().clone();
+        let found = live.iter().find(|live| live["stream"] == of).unwrap().clone();
+        found["ingested"]["released"][0].as_u64().unwrap()
+    };
+    for (audio, ..) in LIVE {
+        while frames(&format!("{audio}/audio")) == 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    let players = LIVE.map(|(audio, ..)| {
+        let mut ffmpeg = Command::new("ffmpeg");
+        let transport = if audio == "aac" { "udp" } else { "tcp" };
+        ffmpeg.args(["-v", "error", "-copyts", "-rtsp_transport", transport, "-t", "6", "-i"]);
+        ffmpeg.arg(format!("rtsp://{}/{audio}", server.rtsp)).args(["-c:v", "ffv1"]);
+        ffmpeg.args(["-fps_mode", "passthrough", "-c:a", "pcm_s16le"]);
+        ffmpeg.arg(format!("{audio}.mkv")).current_dir(&recordings);
+        ffmpeg.spawn().unwrap()
+    });
+    for mut player in players {
+        assert!(player.wait().unwrap().success());
+    }
+    let status = server.status();
+    for live in status["live"].as_array().unwrap() {
+        for what in ["beyond", "incomplete", "strange_packets", "lost_packets"] {
+            assert_eq!(live["ingested"][what], 0, "{what}: {live}");
+        }
+    }
+    for mut publisher in publishers {
+        publisher.kill().unwrap();
+        publisher.wait().unwrap();
+    }
+    for (audio, ..) in LIVE {
+        let [flashes, clicks] = onsets(recordings.path(), &format!("{audio}.mkv"));
+        assert!(flashes.len() > 3 && clicks.len() > 3, "{audio}: {flashes:?}, {clicks:?}");
+        // The first sender reports may arrive after the first frames.
+        let last = flashes.iter().rev().take(3);
+        for flash in last {
+            let off =
+                clicks.iter().map(|click| click - flash).min_by(|a, b| a.abs().total_cmp(&b.abs()));
+            let off = off.unwrap();
+            assert!(off.abs() <= LIP_SYNC, "{audio}: the click is {off} s from the flash");
+        }
+    }
+    let account = server.end();
+    assert_conserved(&account);
+    assert_eq!(account["frames"]["violations"], 0, "{account}");
+}
+
 /// Sets up both tracks of `/aac` by UDP; returns the player of the video and that of the audio.
 fn set_up(server: &Server) -> [Player; 2] {
     let mut video = Player::open(server.rtsp, "aac/video");

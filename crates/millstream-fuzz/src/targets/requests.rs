@@ -81,7 +81,18 @@ fn seeds() -> Vec<Vec<u8>> {
         let ports = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
         format!("SETUP rtsp://h/tone/{track} RTSP/1.0\r\nCSeq: 1\r\n{ports}{session}\r\n")
     };
+    let both = sdp.to_owned()
+        + "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 MPEG4-GENERIC/44100/2\r\n\
+           a=fmtp:97 mode=AAC-hbr;sizelength=13;indexlength=3;indexdeltalength=3;config=1210\r\n\
+           a=control:streamid=1\r\n";
+    let both = announce
+        .replace(sdp, &both)
+        .replace(&format!("Length: {}", sdp.len()), &format!("Length: {}", both.len()));
+    let second = "SETUP rtsp://h/live/streamid=1 RTSP/1.0\r\nCSeq: 4\r\n\
+                  Transport: RTP/AVP/TCP;unicast;interleaved=2-3;mode=record\r\n\r\n";
+    let report = "$\u{3}\0\u{8}\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}";
     let texts = [
+        both + live + second + &plain("RECORD") + report,
         setup.to_owned(),
         announce.clone() + live,
         announce + live + &plain("RECORD"),

@@ -4,7 +4,7 @@
 //! them may be shorter. The kernel gathers the headers from a local buffer and the payload directly
 //! from the store.
 
-use millstream_sync::clock::system::{now_ns, ntp_now};
+use millstream_sync::clock::system::{now_ns, ntp_at};
 use rtcp_types::{Bye, Compound, RtcpPacketWriterExt, Sdes, SdesChunk, SdesItem, SenderReport};
 use rtp_types::RtpPacketBuilder;
 use socket2::{MsgHdr, SockAddr, SockRef};
@@ -12,9 +12,9 @@ use std::io::{self, IoSlice};
 use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
 
-use crate::payload::{MPEG_AUDIO, TRANSPORT_STREAM};
+use crate::payload::marks_frames;
 use crate::rtp::low_u32;
-use crate::scheduler::client::Client;
+use crate::scheduler::client::{Client, ReportTime};
 use crate::scheduler::dispatch::{PacketSender, Sending};
 use crate::shared_memory::region::{GlobalField, Region, SessionField};
 use crate::shared_memory::store::PacketRecord;
@@ -34,7 +34,7 @@ const CONTROL: usize = CONTROL_HEADER + size_of::<usize>();
 
 /// The frame number in an order that requests an RTCP report.
 ///
-/// The next word of the order is the goodbye flag << 32 | RTP time.
+/// The next words of the order are the goodbye flag << 32 | RTP time, and the time of that instant.
 pub(crate) const REPORT: u64 = u64::MAX;
 
 /// The sockets for all clients, and the order queue to the host.
@@ -153,7 +153,7 @@ fn builder<'a>(of: &Sending<'_>, at: usize, last: bool) -> RtpPacketBuilder<&'a 
         row.get(SessionField::SequenceBase).wrapping_add(of.sequence).wrapping_add(at as u64);
     RtpPacketBuilder::new()
         .payload_type(payload_type)
-        .marker_bit(last && ![TRANSPORT_STREAM, MPEG_AUDIO].contains(&payload_type))
+        .marker_bit(last && marks_frames(payload_type))
         .sequence_number(u16::try_from(number & 0xffff).unwrap_or(0))
         .timestamp(of.rtp_time)
         .ssrc(low_u32(row.get(SessionField::Ssrc)))
@@ -196,17 +196,17 @@ impl PacketSender for Network {
         true
     }
 
-    fn report(&mut self, client: &Client, rtp_time: u32, bye: bool) {
+    fn report(&mut self, client: &Client, at: ReportTime, bye: bool) {
         let Some((_, destination)) = client.row.destinations() else {
-            let what = u64::from(bye) << 32 | u64::from(rtp_time);
-            if !self.region.orders().push([client.host_key(), REPORT, what, 0]) {
+            let what = u64::from(bye) << 32 | u64::from(at.rtp_time);
+            if !self.region.orders().push([client.host_key(), REPORT, what, at.at_ns]) {
                 self.region.add(GlobalField::SendErrors, 1);
             }
             self.ordered = true;
             return;
         };
         let mut packet = [0; 256];
-        let sent = write_report(&mut packet, client, rtp_time, bye)
+        let sent = write_report(&mut packet, client, at, bye)
             .is_some_and(|length| self.rtcp.send_to(&packet[..length], destination).is_ok());
         if !sent {
             self.region.add(GlobalField::SendErrors, 1);
@@ -216,22 +216,20 @@ impl PacketSender for Network {
 
 /// Writes a compound RTCP packet: sender report, canonical name, and a goodbye if `bye`.
 ///
-/// The report relates the current time to the RTP time of a file; so players synchronise the tracks
-/// of a client. Of a live stream it has `rtp_time`, that of the last frame sent.
-///
-/// Returns its length in bytes, or `None` if `buffer` is too small. Source: RFC 3550, 6.1.
+/// The report relates the NTP time of an instant to its RTP time; so players synchronise the tracks
+/// of a client. Returns its length in bytes, or `None` if `buffer` is too small. Source: RFC 3550,
+/// 6.1.
 pub(crate) fn write_report(
     buffer: &mut [u8],
     client: &Client,
-    rtp_time: u32,
+    at: ReportTime,
     bye: bool,
 ) -> Option<usize> {
     let row = client.row;
     let ssrc = low_u32(row.get(SessionField::Ssrc));
-    let rtp_time = if client.ring().is_none() { client.rtp_time_at(now_ns()) } else { rtp_time };
     let report = SenderReport::builder(ssrc)
-        .ntp_timestamp(ntp_now())
-        .rtp_timestamp(rtp_time)
+        .ntp_timestamp(ntp_at(at.at_ns))
+        .rtp_timestamp(at.rtp_time)
         .packet_count(low_u32(row.get(SessionField::Packets)))
         .octet_count(low_u32(row.get(SessionField::Octets)));
     let name = SdesChunk::builder(ssrc).add_item(SdesItem::builder(SdesItem::CNAME, "millstream"));

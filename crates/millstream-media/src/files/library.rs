@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millstream::Late;
 use millstream_scenario::{
-    FramePath, Link, Live, Scenario, Source, Stream, VideoInput, VideoPayloadFormat,
+    FramePath, Link, Live, LiveAudio, Scenario, Source, Stream, VideoInput, VideoPayloadFormat,
 };
 use millstream_traffic::mpeg::{AudioCodec, AudioTrack, Codec, CodedFrame, VideoPayload, units};
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use crate::MediaError;
 use crate::files::read_ahead::media_file;
 use crate::live::policer::{AHEAD_NS, Allowance};
-use crate::live::publishing::LiveSpec;
+use crate::live::publishing::{AudioDescription, LiveSpec};
 use crate::payload::{Format, mpeg_ts};
 use crate::rtp::{CLOCK_RATE, RTP_HEADER};
 use crate::scheduler::Schedule;
@@ -41,6 +41,13 @@ const LIVE_SLACK_NS: u64 = 2_000_000_000;
 ///
 /// The host forwards them to interleaved clients during that time.
 const BEHIND_NS: u64 = 250_000_000;
+
+/// The least time between packets of live audio, ns. Opus frames can be this short.
+const LIVE_AUDIO_SPACING_NS: u64 = 2_500_000;
+
+/// The burst of live audio: this time at its rate, ms, and at least so many bytes on the link.
+const LIVE_AUDIO_BURST_MS: u64 = 500;
+const MIN_LIVE_AUDIO_BURST: u32 = 6_000;
 
 /// The number of looser windows besides a stream's own, at equal steps below total loss.
 const LOOSER: u32 = 3;
@@ -500,7 +507,7 @@ fn add_live(
         return Err(wrong("a live stream needs a period").help("period = \"40 ms\""));
     };
     let deadline_ns = stream.contract.terms().first_deadline_ns.unwrap_or(period_ns);
-    let Live { rate_bps, burst_bytes, codec, ref publishers, wait_ns, .. } = *source;
+    let Live { rate_bps, burst_bytes, codec, audio, ref publishers, wait_ns, .. } = *source;
     let allowance = Allowance::new(period_ns, rate_bps, burst_bytes, scenario.link);
     let kept_ns = deadline_ns.saturating_add(AHEAD_NS).saturating_add(LIVE_SLACK_NS);
     let shape = Shape::new(allowance.spacing_ns, rate_bps, burst_bytes, kept_ns);
@@ -514,6 +521,7 @@ fn add_live(
         name: stream.name.clone(),
         title: titles.len(),
         codec,
+        audio: None,
         allowance,
         burst_bytes,
         link: scenario.link,
@@ -540,6 +548,67 @@ fn add_live(
         reserved_bps: rate_bps,
         mean_bps: rate_bps,
         demand: allowance.demand(deadline_ns),
+        seconds: 0,
+        repeat: true,
+        live: Some(live.len() - 1),
+    });
+    let Some(audio) = audio else { return Ok(shape.bytes()) };
+    let room = room - shape.bytes();
+    let bytes = add_live_audio(scenario, audio, record, room, builder, titles, live);
+    bytes.map(|bytes| shape.bytes() + bytes).map_err(|message| {
+        wrong(&message).help("increase `store` in [media] or reduce `audio-rate`")
+    })
+}
+
+/// Adds the audio of the last live stream, whose record is `video`. Returns the bytes of its ring.
+fn add_live_audio(
+    scenario: &Scenario,
+    LiveAudio { codec, rate_bps }: LiveAudio,
+    video: MediaRecord,
+    room: usize,
+    builder: &mut StoreBuilder,
+    titles: &mut Vec<Title>,
+    live: &mut Vec<LiveSpec>,
+) -> Result<usize, String> {
+    let stream = live.len() - 1;
+    let spec = live[stream].clone();
+    let burst = rate_bps * LIVE_AUDIO_BURST_MS / 8_000;
+    let burst_bytes = u32::try_from(burst).unwrap_or(u32::MAX).max(MIN_LIVE_AUDIO_BURST);
+    let allowance = Allowance::new(LIVE_AUDIO_SPACING_NS, rate_bps, burst_bytes, scenario.link);
+    let kept_ns = video.deadline_ns.saturating_add(AHEAD_NS).saturating_add(LIVE_SLACK_NS);
+    let shape = Shape::new(allowance.spacing_ns, rate_bps, burst_bytes, kept_ns);
+    if shape.bytes() > room {
+        let bytes = shape.bytes();
+        return Err(format!("the ring of its audio needs {bytes} bytes; {room} are available"));
+    }
+    let format = Format::of_live_audio(codec);
+    titles[spec.title].audio = Some(titles.len());
+    let name = format!("{}/audio", spec.name);
+    let (title, audio) = (titles.len(), Some((format, stream)));
+    live.push(LiveSpec { name: name.clone(), title, audio, allowance, burst_bytes, shape, ..spec });
+    let record = MediaRecord {
+        period_ns: LIVE_AUDIO_SPACING_NS,
+        lost: 0,
+        of: 1,
+        payload_type: format.payload_type().into(),
+        audio: 1,
+        live: u32::try_from(live.len()).unwrap_or(u32::MAX),
+        ..video
+    };
+    builder.add(record, &[], &[]);
+    titles.push(Title {
+        name,
+        is_audio: true,
+        audio: None,
+        looser_than: None,
+        window: (0, 1),
+        format,
+        parameters: None,
+        clock: String::new(),
+        format_parameters: None,
+        reserved_bps: rate_bps,
+        mean_bps: rate_bps,
+        demand: allowance.demand(record.deadline_ns).served_first(),
         seconds: 0,
         repeat: true,
         live: Some(live.len() - 1),
@@ -663,12 +732,12 @@ impl Title {
     /// Returns the SDP description (RFC 8866) for a client of the server at `address`.
     ///
     /// `published` holds the H.264 parameters of a live stream's publisher. `audio` is the title of
-    /// its audio.
+    /// its audio, with the publisher's description of live audio.
     pub(crate) fn sdp(
         &self,
         address: IpAddr,
         published: Option<(String, String)>,
-        audio: Option<&Self>,
+        audio: Option<(&Self, Option<&AudioDescription>)>,
     ) -> Vec<u8> {
         let any = match address {
             IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -694,8 +763,8 @@ impl Title {
             time_zones: Vec::new(),
             key: None,
             attributes: vec![attribute("control", "*".to_owned()), attribute("range", range)],
-            medias: std::iter::once(self.sdp_media(published))
-                .chain(audio.map(|audio| audio.sdp_media(None)))
+            medias: std::iter::once(self.sdp_media(published, None))
+                .chain(audio.map(|(audio, described)| audio.sdp_media(None, described)))
                 .collect(),
         };
         let mut text = Vec::new();
@@ -704,12 +773,19 @@ impl Title {
         text
     }
 
-    /// Returns its media description.
-    fn sdp_media(&self, published: Option<(String, String)>) -> sdp_types::Media {
+    /// Returns its media description; `described` is that of live audio.
+    fn sdp_media(
+        &self,
+        published: Option<(String, String)>,
+        described: Option<&AudioDescription>,
+    ) -> sdp_types::Media {
+        let (clock, parameters) = match described {
+            Some(AudioDescription { clock, parameters }) => (clock, parameters),
+            None => (&self.clock, &self.format_parameters),
+        };
         let media = if self.is_audio { "audio" } else { "video" };
         let (payload, encoding) = (self.format.payload_type(), self.format.encoding());
-        let mut attributes =
-            vec![attribute("rtpmap", format!("{payload} {encoding}/{}", self.clock))];
+        let mut attributes = vec![attribute("rtpmap", format!("{payload} {encoding}/{clock}"))];
         if self.format == Format::H264 {
             let mut format = format!("{payload} packetization-mode=1");
             if let Some((level, sets)) = published.as_ref().or(self.parameters.as_ref()) {
@@ -717,7 +793,7 @@ impl Title {
             }
             attributes.push(attribute("fmtp", format));
         }
-        if let Some(parameters) = &self.format_parameters {
+        if let Some(parameters) = parameters {
             attributes.push(attribute("fmtp", format!("{payload} {parameters}")));
         }
         attributes.push(attribute("control", media.to_owned()));

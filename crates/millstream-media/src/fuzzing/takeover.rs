@@ -20,7 +20,7 @@ use crate::instruction::runtime::Instructions;
 use crate::rtp::Piece;
 use crate::rtsp::session::Sessions;
 use crate::scheduler::Schedule;
-use crate::scheduler::client::Client;
+use crate::scheduler::client::{Client, ReportTime};
 use crate::scheduler::dispatch::{Dispatch, PacketSender, Sending};
 use crate::shared_memory::frame_cache::{self, FrameCache};
 use crate::shared_memory::importance::Importance;
@@ -255,7 +255,8 @@ fn put(ring: &FrameRing, number: u64) {
     let record =
         live_frames::record(&pieces, rtp_time, if number.is_multiple_of(6) { 3 } else { 2 });
     let release_ns = BEGIN_NS - 30 * PERIOD_NS + number * PERIOD_NS;
-    let about = LiveFrame { release_ns, entry: number.is_multiple_of(6), record };
+    let about =
+        LiveFrame { release_ns, captured_ns: release_ns, entry: number.is_multiple_of(6), record };
     assert!(ring.put(about, &[9; 100], &pieces));
 }
 
@@ -274,8 +275,8 @@ impl PacketSender for DiscardingSender {
         true
     }
 
-    fn report(&mut self, client: &Client, rtp_time: u32, bye: bool) {
-        let _ = write_report(&mut [0; 256], client, rtp_time, bye);
+    fn report(&mut self, client: &Client, at: ReportTime, bye: bool) {
+        let _ = write_report(&mut [0; 256], client, at, bye);
     }
 }
 

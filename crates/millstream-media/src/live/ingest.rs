@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millstream_scenario::Link;
-use millstream_traffic::mpeg::{Codec, Picture, classify_frame, units};
+use millstream_traffic::mpeg::{Codec, FrameKind, Picture, classify_frame, units};
 use rtp_types::RtpPacket;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,8 @@ use super::assemble::{Assembled, Assembler};
 use super::policer::{Allowance, Policer};
 use super::reorder::{Packet, Reorder};
 use crate::payload::Format;
-use crate::rtp::{CLOCK_RATE, RTP_HEADER};
+use crate::payload::audio::whole;
+use crate::rtp::{CLOCK_RATE, Piece, RTP_HEADER};
 use crate::shared_memory::importance::Importance;
 use crate::shared_memory::live_frames::{FrameRing, LiveFrame, record};
 
@@ -132,10 +133,11 @@ struct Timeline {
 }
 
 impl Timeline {
-    /// Returns the stream's timestamp of a frame that is released at `release_ns`.
-    fn map(&mut self, timestamp: u32, release_ns: u64) -> u32 {
+    /// Returns the stream's timestamp of a frame that is released at `release_ns`. Timestamps have
+    /// a rate of `clock_rate` Hz.
+    fn map(&mut self, timestamp: u32, release_ns: u64, clock_rate: u32) -> u32 {
         let ticks = |ns: u64| {
-            let ticks = u128::from(ns) * u128::from(CLOCK_RATE) / 1_000_000_000;
+            let ticks = u128::from(ns) * u128::from(clock_rate) / 1_000_000_000;
             u32::try_from(ticks & u128::from(u32::MAX)).unwrap_or(0)
         };
         let first = self.released_ns == 0;
@@ -152,11 +154,32 @@ impl Timeline {
     }
 }
 
+/// The relation of a publisher's timestamps to the machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+struct CaptureClock {
+    /// A timestamp of the publisher and its instant, ns.
+    known: Option<(u32, u64)>,
+}
+
+impl CaptureClock {
+    /// Returns the instant of `timestamp`, ns. The first one without a sender report is `now_ns`.
+    fn instant_ns(&mut self, timestamp: u32, clock_rate: u32, now_ns: u64) -> u64 {
+        let (known, at_ns) = *self.known.get_or_insert((timestamp, now_ns));
+        let ticks = i64::from(timestamp.wrapping_sub(known).cast_signed());
+        at_ns.wrapping_add_signed(ticks * 1_000_000_000 / i64::from(clock_rate.max(1)))
+    }
+}
+
 /// The stages after assembly: policing, timestamps and the ring.
 #[derive(Debug)]
 struct Sink {
     codec: Codec,
+    /// Whether it is audio: then each packet is a frame, and `codec` has no meaning.
+    is_audio: bool,
     format: Format,
+    /// The rate of timestamps, Hz.
+    clock_rate: u32,
+    capture: CaptureClock,
     link: Link,
     packet_bytes: usize,
     ring: FrameRing,
@@ -183,9 +206,11 @@ pub(crate) struct Ingest {
 
 impl Ingest {
     /// Creates the pipeline of a stream into `ring`, limited to `allowance` with bursts of
-    /// `burst_bytes`. It packetizes frames into packets of at most `packet_bytes`.
+    /// `burst_bytes`. It packetizes frames into packets of at most `packet_bytes`. `audio` is the
+    /// format of audio.
     pub(crate) fn new(
         codec: Codec,
+        audio: Option<Format>,
         allowance: Allowance,
         burst_bytes: u32,
         link: Link,
@@ -194,7 +219,10 @@ impl Ingest {
     ) -> Self {
         let sink = Sink {
             codec,
-            format: Format::of(codec),
+            is_audio: audio.is_some(),
+            format: audio.unwrap_or(Format::of(codec)),
+            clock_rate: u32::try_from(CLOCK_RATE).unwrap_or(u32::MAX),
+            capture: CaptureClock::default(),
             link,
             packet_bytes,
             ring,
@@ -210,9 +238,12 @@ impl Ingest {
         Self { payload_type: 0, source: None, most_bytes, reorder, assembler, sink }
     }
 
-    /// Begins a publication with this payload type and these parameter sets.
-    pub(crate) fn begin(&mut self, payload_type: u8, sets: &[Vec<u8>]) {
+    /// Begins a publication with this payload type, rate of timestamps in Hz, and these parameter
+    /// sets.
+    pub(crate) fn begin(&mut self, payload_type: u8, clock_rate: u32, sets: &[Vec<u8>]) {
         (self.payload_type, self.source) = (payload_type, None);
+        self.sink.clock_rate = clock_rate;
+        self.sink.capture = CaptureClock::default();
         self.sink.begun = false;
         self.sink.timeline.base = None;
         self.sink.counts.publications += 1;
@@ -226,13 +257,18 @@ impl Ingest {
     pub(crate) fn end(&mut self, now_ns: u64) {
         let Self { reorder, assembler, sink, .. } = self;
         let deliver = &mut |packet: Packet<'_>, gap| {
-            assembler.packet(packet, gap, &mut |found| sink.take(found, now_ns));
+            sink.packet(assembler, packet, gap, now_ns);
         };
         reorder.expire(u64::MAX, deliver);
         assembler.finish(&mut |found| sink.take(found, now_ns));
         self.count_order();
         self.reorder = Reorder::default();
         self.assembler = Assembler::new(self.sink.codec, self.most_bytes);
+    }
+
+    /// Sets the instant of one of the publisher's timestamps, from a sender report.
+    pub(crate) fn set_instant(&mut self, timestamp: u32, at_ns: u64) {
+        self.sink.capture.known = Some((timestamp, at_ns));
     }
 
     /// Processes a packet of the publisher. Returns whether it released a frame.
@@ -258,7 +294,7 @@ impl Ingest {
         };
         let Self { reorder, assembler, sink, .. } = self;
         reorder.push(number, packet, now_ns, &mut |packet, gap| {
-            assembler.packet(packet, gap, &mut |found| sink.take(found, now_ns));
+            sink.packet(assembler, packet, gap, now_ns);
         });
         self.count_order();
         self.sink.ring.head() != before
@@ -269,7 +305,7 @@ impl Ingest {
         let before = self.sink.ring.head();
         let Self { reorder, assembler, sink, .. } = self;
         reorder.expire(now_ns, &mut |packet, gap| {
-            assembler.packet(packet, gap, &mut |found| sink.take(found, now_ns));
+            sink.packet(assembler, packet, gap, now_ns);
         });
         self.count_order();
         self.sink.ring.head() != before
@@ -305,6 +341,27 @@ impl Ingest {
 }
 
 impl Sink {
+    /// Assembles a packet with its predecessors, or takes it as a frame of audio.
+    fn packet(&mut self, assembler: &mut Assembler, packet: Packet<'_>, gap: bool, now_ns: u64) {
+        if !self.is_audio {
+            return assembler.packet(packet, gap, &mut |found| self.take(found, now_ns));
+        }
+        self.counts.frames += 1;
+        let room = self.packet_bytes.saturating_sub(RTP_HEADER);
+        let pieces = whole(packet.payload, room);
+        // A fragment cannot be told from a frame by other means.
+        let is_fragment = self.format == Format::Aac && !packet.marker;
+        if pieces.is_empty() || is_fragment {
+            self.counts.incomplete += 1;
+            return;
+        }
+        let what = Picture { kind: FrameKind::I, reference: true, entry: true };
+        match self.release(packet.payload, &pieces, what, packet.timestamp, now_ns) {
+            Some(kind) => self.counts.released[kind] += 1,
+            None => self.counts.beyond += 1,
+        }
+    }
+
     fn take(&mut self, found: Assembled<'_>, now_ns: u64) {
         self.counts.frames += 1;
         match found {
@@ -325,7 +382,8 @@ impl Sink {
         }
         let mut whole = std::mem::take(&mut self.whole);
         let bytes = self.with_parameters(bytes, what, &mut whole);
-        let released = self.release(bytes, what, timestamp, now_ns);
+        let pieces = self.format.cut(bytes, self.packet_bytes);
+        let released = self.release(bytes, &pieces, what, timestamp, now_ns);
         self.whole = whole;
         match released {
             Some(kind) => {
@@ -366,11 +424,11 @@ impl Sink {
     fn release(
         &mut self,
         frame: &[u8],
+        pieces: &[Piece],
         what: Picture,
         timestamp: u32,
         now_ns: u64,
     ) -> Option<usize> {
-        let pieces = self.format.cut(frame, self.packet_bytes);
         if pieces.is_empty() {
             return None;
         }
@@ -380,10 +438,11 @@ impl Sink {
         });
         let release_ns = self.policer.release_ns(work.sum(), now_ns)?;
         let importance = Importance::of(what.kind, what.reference);
-        let time = self.timeline.map(timestamp, release_ns);
-        let record = record(&pieces, time, importance as u32);
-        let about = LiveFrame { release_ns, entry: what.entry, record };
-        self.ring.put(about, frame, &pieces).then_some(importance.kind())
+        let captured_ns = self.capture.instant_ns(timestamp, self.clock_rate, now_ns);
+        let time = self.timeline.map(timestamp, release_ns, self.clock_rate);
+        let record = record(pieces, time, importance as u32);
+        let about = LiveFrame { release_ns, captured_ns, entry: what.entry, record };
+        self.ring.put(about, frame, pieces).then_some(importance.kind())
     }
 }
 
@@ -404,8 +463,8 @@ mod tests {
         let link = Link::of(millstream::Link::new(100_000_000, 28));
         let allowance = Allowance::new(PERIOD_NS, 1_000_000, 20_000, link);
         let (rings, _) = pair(&[Shape::new(PERIOD_NS, 1_000_000, 20_000, 3_000_000_000)]);
-        let mut ingest = Ingest::new(codec, allowance, 20_000, link, 1_400, rings[0]);
-        ingest.begin(96, &[vec![0x67, 0x64, 0, 0x0d, 5], vec![0x68, 7]]);
+        let mut ingest = Ingest::new(codec, None, allowance, 20_000, link, 1_400, rings[0]);
+        ingest.begin(96, 90_000, &[vec![0x67, 0x64, 0, 0x0d, 5], vec![0x68, 7]]);
         ingest
     }
 
@@ -460,7 +519,7 @@ mod tests {
     #[test]
     fn mpeg_sequence_headers_precede_every_i_frame() {
         let mut ingest = ingest_of(Codec::Mpeg);
-        ingest.begin(32, &[]);
+        ingest.begin(32, 90_000, &[]);
         let sequence = [0, 0, 1, 0xb3, 0x16, 1, 0x20, 0x13, 9, 0, 0, 1, 0xb5, 0x14];
         let group = [0, 0, 1, 0xb8, 1, 2, 3, 4];
         for number in 0..3u16 {
@@ -482,7 +541,7 @@ mod tests {
         let mut ingest = ingest();
         ingest.packet(&packet(0, 500), PERIOD_NS);
         ingest.end(PERIOD_NS);
-        ingest.begin(96, &[]);
+        ingest.begin(96, 90_000, &[]);
         assert_eq!(ingest.parameters(), None, "parameter sets of the earlier publisher");
         let second = 1_000_000_000;
         assert!(!ingest.packet(&packet(605, 500), PERIOD_NS + second));

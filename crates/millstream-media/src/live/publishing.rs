@@ -3,16 +3,21 @@
 
 use millstream_scenario::Link;
 use millstream_traffic::mpeg::Codec;
+use rtcp_types::{Compound, Packet};
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use super::ingest::{Ingest, Ingested};
 use super::policer::Allowance;
+use crate::payload::Format;
 use crate::rtsp::session::Transport;
 use crate::shared_memory::live_frames::{self, FrameBuffer, FrameRing, Shape};
 use crate::shared_memory::region::{Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, Packets};
+
+/// The largest difference of the clocks of publisher and machine since the first report, ns.
+const MAX_CLOCK_ERROR_NS: u64 = 10_000_000_000;
 
 /// How long a publisher may be silent before RECORD, ns.
 const SETUP_TIMEOUT_NS: u64 = 10_000_000_000;
@@ -25,6 +30,8 @@ pub(crate) struct LiveSpec {
     /// The index of its title.
     pub(crate) title: usize,
     pub(crate) codec: Codec,
+    /// The format, and the index of the stream with the video, if it is audio.
+    pub(crate) audio: Option<(Format, usize)>,
     pub(crate) allowance: Allowance,
     pub(crate) burst_bytes: u32,
     pub(crate) link: Link,
@@ -47,8 +54,32 @@ pub(crate) struct Publisher {
     pub(crate) recording: bool,
     /// When it last sent a packet or a request, ns.
     pub(crate) last_received_ns: u64,
-    payload_type: u8,
-    sets: Vec<Vec<u8>>,
+    pub(crate) track: Track,
+    /// NTP time, 2^-32 s, and the machine's time, ns, of an instant; from the first sender report.
+    ntp_at_ns: Option<(u64, u64)>,
+}
+
+/// A track as announced.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Track {
+    pub(crate) payload_type: u8,
+    /// The rate of timestamps, Hz.
+    pub(crate) clock_rate: u32,
+    /// The parameter sets of H.264.
+    pub(crate) sets: Vec<Vec<u8>>,
+    /// The end of the URL of its SETUP.
+    pub(crate) control: String,
+    /// The description for players of audio.
+    pub(crate) description: AudioDescription,
+}
+
+/// The description of published audio, as in SDP.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AudioDescription {
+    /// The rate of timestamps, and the number of channels if it is not 1.
+    pub(crate) clock: String,
+    /// The parameters of the format.
+    pub(crate) parameters: Option<String>,
 }
 
 /// A live stream.
@@ -59,6 +90,8 @@ pub(crate) struct LiveStream {
     pub(crate) publisher: Option<Publisher>,
     /// Since when its clients wait for a publisher, ns; 0: they do not wait.
     waits_since_ns: u64,
+    /// The description of the last published audio.
+    description: AudioDescription,
     /// The ports that receive the publisher's RTP and RTCP, once they are open.
     pub(crate) ports: (u16, u16),
 }
@@ -106,12 +139,15 @@ impl Publishing {
     ) -> Self {
         let stream = |(spec, ring): (&LiveSpec, FrameRing)| {
             let LiveSpec { codec, allowance, burst_bytes, link, packet_bytes, .. } = *spec;
-            let ingest = Ingest::new(codec, allowance, burst_bytes, link, packet_bytes, ring);
+            let audio = spec.audio.map(|(format, _)| format);
+            let ingest =
+                Ingest::new(codec, audio, allowance, burst_bytes, link, packet_bytes, ring);
             LiveStream {
                 spec: spec.clone(),
                 ingest,
                 publisher: None,
-                waits_since_ns: adopted.unwrap_or(0),
+                waits_since_ns: adopted.filter(|_| audio.is_none()).unwrap_or(0),
+                description: AudioDescription::default(),
                 ports: (0, 0),
             }
         };
@@ -124,7 +160,13 @@ impl Publishing {
         self.streams.iter().position(|stream| stream.spec.name == name)
     }
 
-    /// Returns the stream that a connection publishes or has announced.
+    /// Returns the index of the audio of a live stream.
+    pub(crate) fn audio_of(&self, stream: usize) -> Option<usize> {
+        let of = |live: &LiveStream| live.spec.audio.is_some_and(|(_, video)| video == stream);
+        self.streams.iter().position(of)
+    }
+
+    /// Returns the stream that a connection publishes or has announced; its video if it has both.
     pub(crate) fn of_connection(&self, connection: usize) -> Option<usize> {
         let of = |stream: &LiveStream| {
             stream.publisher.as_ref().is_some_and(|who| who.connection == connection)
@@ -132,13 +174,12 @@ impl Publishing {
         self.streams.iter().position(of)
     }
 
-    /// Registers a publisher for a stream that has none, with its payload type and parameter sets.
+    /// Registers a publisher for a track of a stream that has none.
     pub(crate) fn announce(
         &mut self,
         stream: usize,
         (connection, peer): (usize, IpAddr),
-        payload_type: u8,
-        sets: Vec<Vec<u8>>,
+        track: Track,
         now_ns: u64,
     ) {
         self.streams[stream].publisher = Some(Publisher {
@@ -148,22 +189,42 @@ impl Publishing {
             transport: None,
             recording: false,
             last_received_ns: now_ns,
-            payload_type,
-            sets,
+            track,
+            ntp_at_ns: None,
         });
     }
 
-    /// Begins to accept the publisher's packets.
+    /// Begins to accept the publisher's packets, of all tracks that are set up.
     pub(crate) fn record(&mut self, stream: usize, now_ns: u64) {
-        let LiveStream { publisher, ingest, waits_since_ns, .. } = &mut self.streams[stream];
-        let Some(publisher) = publisher.as_mut().filter(|who| !who.recording) else { return };
-        (publisher.recording, publisher.last_received_ns) = (true, now_ns);
-        *waits_since_ns = 0;
-        ingest.begin(publisher.payload_type, &publisher.sets);
+        self.record_track(stream, now_ns);
+        if let Some(audio) = self.audio_of(stream) {
+            self.record_track(audio, now_ns);
+        }
     }
 
-    /// Removes the publisher, whether or not it records.
+    fn record_track(&mut self, stream: usize, now_ns: u64) {
+        let LiveStream { publisher, ingest, waits_since_ns, description, .. } =
+            &mut self.streams[stream];
+        let Some(publisher) = publisher.as_mut().filter(|who| !who.recording) else { return };
+        if publisher.transport.is_none() {
+            return;
+        }
+        (publisher.recording, publisher.last_received_ns) = (true, now_ns);
+        *waits_since_ns = 0;
+        description.clone_from(&publisher.track.description);
+        let Track { payload_type, clock_rate, sets, .. } = &publisher.track;
+        ingest.begin(*payload_type, *clock_rate, sets);
+    }
+
+    /// Removes the publisher of a stream and of its audio, whether or not it records.
     pub(crate) fn leave(&mut self, stream: usize, now_ns: u64) {
+        self.leave_track(stream, now_ns);
+        if let Some(audio) = self.audio_of(stream) {
+            self.leave_track(audio, now_ns);
+        }
+    }
+
+    fn leave_track(&mut self, stream: usize, now_ns: u64) {
         let LiveStream { publisher, ingest, waits_since_ns, .. } = &mut self.streams[stream];
         if publisher.take().is_some_and(|who| who.recording) {
             ingest.end(now_ns);
@@ -186,26 +247,75 @@ impl Publishing {
         packet: &[u8],
         now_ns: u64,
     ) {
-        let Some(stream) = self.of_connection(connection) else { return };
-        let LiveStream { publisher, ingest, .. } = &mut self.streams[stream];
-        let Some(publisher) = publisher.as_mut().filter(|who| who.recording) else { return };
-        publisher.last_received_ns = now_ns;
-        if let Some(Transport::Interleaved(rtp, _)) = publisher.transport
-            && channel == rtp
-        {
-            self.frames_released |= ingest.packet(packet, now_ns);
+        for stream in 0..self.streams.len() {
+            let publisher = self.streams[stream].publisher.as_ref();
+            let Some(Transport::Interleaved(rtp, rtcp)) = publisher
+                .filter(|who| who.connection == connection)
+                .and_then(|publisher| publisher.transport)
+            else {
+                continue;
+            };
+            if channel == rtp {
+                return self.packet(stream, packet, now_ns);
+            } else if channel == rtcp {
+                return self.control_packet(stream, packet, now_ns);
+            }
         }
     }
 
-    /// Processes a datagram for a stream; ignores it unless it comes from the publisher.
-    pub(crate) fn datagram(&mut self, stream: usize, from: SocketAddr, packet: &[u8], now_ns: u64) {
+    /// Processes a datagram at the RTP port of a stream, or at its RTCP port if `is_rtcp`; ignores
+    /// it unless it comes from the publisher.
+    pub(crate) fn datagram(
+        &mut self,
+        stream: usize,
+        is_rtcp: bool,
+        from: SocketAddr,
+        packet: &[u8],
+        now_ns: u64,
+    ) {
+        let Some(publisher) = &self.streams[stream].publisher else { return };
+        let Some(Transport::Udp(rtp, rtcp)) = publisher.transport else { return };
+        if from.ip().to_canonical() != publisher.peer {
+            return;
+        }
+        if is_rtcp && from.port() == rtcp {
+            self.control_packet(stream, packet, now_ns);
+        } else if !is_rtcp && from.port() == rtp {
+            self.packet(stream, packet, now_ns);
+        }
+    }
+
+    /// Processes an RTP packet of a stream's publisher.
+    fn packet(&mut self, stream: usize, packet: &[u8], now_ns: u64) {
         let LiveStream { publisher, ingest, .. } = &mut self.streams[stream];
         let Some(publisher) = publisher.as_mut().filter(|who| who.recording) else { return };
-        let Some(Transport::Udp(rtp, _)) = publisher.transport else { return };
-        if from.ip().to_canonical() == publisher.peer && from.port() == rtp {
-            publisher.last_received_ns = now_ns;
-            self.frames_released |= ingest.packet(packet, now_ns);
+        publisher.last_received_ns = now_ns;
+        self.frames_released |= ingest.packet(packet, now_ns);
+    }
+
+    /// Processes an RTCP packet of a stream's publisher: a sender report relates the timestamps of
+    /// a track to the clock of the publisher, which both tracks have.
+    fn control_packet(&mut self, stream: usize, packet: &[u8], now_ns: u64) {
+        let recording = self.streams[stream].publisher.as_ref().is_some_and(|who| who.recording);
+        let Ok(compound) = Compound::parse(packet) else { return };
+        let reports = compound.filter_map(|packet| match packet {
+            Ok(Packet::Sr(report)) => Some((report.ntp_timestamp(), report.rtp_timestamp())),
+            _ => None,
+        });
+        let Some((ntp, timestamp)) = reports.last().filter(|_| recording) else { return };
+        let video = self.streams[stream].spec.audio.map_or(stream, |(_, video)| video);
+        let Some(publisher) = &mut self.streams[video].publisher else { return };
+        publisher.last_received_ns = now_ns;
+        let (known, known_ns) = *publisher.ntp_at_ns.get_or_insert((ntp, now_ns));
+        let since = i128::from(ntp.wrapping_sub(known).cast_signed());
+        let since = (since * 1_000_000_000) >> 32;
+        let at_ns = known_ns.wrapping_add_signed(i64::try_from(since).unwrap_or(0));
+        if at_ns.abs_diff(now_ns) > MAX_CLOCK_ERROR_NS {
+            // The publisher's clock was set: the next reports of both tracks follow the new time.
+            publisher.ntp_at_ns = Some((ntp, now_ns));
+            return;
         }
+        self.streams[stream].ingest.set_instant(timestamp, at_ns);
     }
 
     /// Gives up overdue packets and removes silent publishers. Returns the connections of these
@@ -215,6 +325,10 @@ impl Publishing {
         for (number, stream) in self.streams.iter_mut().enumerate() {
             let Some(publisher) = &stream.publisher else { continue };
             self.frames_released |= stream.ingest.expire(now_ns);
+            // Audio may pause; it leaves with its video.
+            if stream.spec.audio.is_some() {
+                continue;
+            }
             let most_ns = if publisher.recording { self.idle_timeout_ns } else { SETUP_TIMEOUT_NS };
             if now_ns.saturating_sub(publisher.last_received_ns) > most_ns {
                 silent.push((number, publisher.connection));
@@ -246,6 +360,11 @@ impl Publishing {
     pub(crate) fn is_available(&self, stream: usize) -> bool {
         let stream = &self.streams[stream];
         stream.waits_since_ns != 0 || stream.publisher.as_ref().is_some_and(|who| who.recording)
+    }
+
+    /// Returns the description of the audio of a stream that is or was published.
+    pub(crate) fn description(&self, stream: usize) -> &AudioDescription {
+        &self.streams[stream].description
     }
 
     /// Returns the ingest counters of all streams together.
@@ -293,5 +412,98 @@ impl Publishing {
             let publisher = stream.publisher.as_ref().filter(|who| who.recording);
             (&stream.spec, publisher, stream.ingest.counts())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fuzzing::live;
+    use rtcp_types::{RtcpPacketWriterExt, SenderReport};
+    use rtp_types::RtpPacketBuilder;
+
+    const S: u64 = 1_000_000_000;
+
+    /// Returns the stream `live` with both tracks on channels 0 to 3 of connection 7, recording.
+    fn published() -> Publishing {
+        let mut live = live();
+        let from = (7, IpAddr::from([127, 0, 0, 1]));
+        for (stream, payload_type, clock_rate) in [(0, 96, 90_000), (1, 97, 44_100)] {
+            let track = Track { payload_type, clock_rate, ..Track::default() };
+            live.announce(stream, from, track, S);
+            let channel = 2 * u8::try_from(stream).unwrap();
+            let publisher = live.streams[stream].publisher.as_mut().unwrap();
+            publisher.transport = Some(Transport::Interleaved(channel, channel + 1));
+        }
+        live.record(0, S);
+        live
+    }
+
+    fn send(live: &mut Publishing, stream: u8, timestamp: u32, number: u16, now_ns: u64) {
+        let payload: &[u8] = if stream == 0 { &[0x65, 0x88, 5] } else { &[0, 16, 0, 8, 1] };
+        let packet = RtpPacketBuilder::new()
+            .payload_type(96 + stream)
+            .marker_bit(true)
+            .sequence_number(number)
+            .timestamp(timestamp)
+            .ssrc(9)
+            .payload(payload);
+        live.interleaved(7, 2 * stream, &packet.write_vec().unwrap(), now_ns);
+    }
+
+    fn report(live: &mut Publishing, stream: u8, ntp: u64, timestamp: u32, now_ns: u64) {
+        let report = SenderReport::builder(9).ntp_timestamp(ntp).rtp_timestamp(timestamp);
+        let mut packet = [0; 64];
+        let length = report.write_into(&mut packet).unwrap();
+        live.interleaved(7, 2 * stream + 1, &packet[..length], now_ns);
+    }
+
+    fn captured_ns(live: &Publishing, stream: usize) -> u64 {
+        let ring = live.streams[stream].ingest.ring();
+        ring.frame(ring.head() - 1).unwrap().captured_ns
+    }
+
+    #[test]
+    fn sender_reports_relate_both_tracks_to_one_clock() {
+        let mut live = published();
+        let head = live.streams[1].ingest.ring().head();
+        // Without reports, a track begins when its first packet arrives.
+        send(&mut live, 0, 1_000, 0, 2 * S);
+        send(&mut live, 1, 50, 0, 3 * S);
+        assert_eq!([0, 1].map(|stream| captured_ns(&live, stream)), [2 * S, 3 * S]);
+        // At NTP second 5 the video is at 91,000, the audio at 50. The reports arrive 40 ms apart.
+        report(&mut live, 0, 5 << 32, 91_000, 4 * S);
+        report(&mut live, 1, 5 << 32, 50, 4 * S + 40_000_000);
+        send(&mut live, 0, 181_000, 1, 5 * S);
+        send(&mut live, 1, 50 + 22_050, 1, 5 * S);
+        let captured = [0, 1].map(|stream| captured_ns(&live, stream));
+        assert_eq!(captured, [5 * S, 4 * S + S / 2]);
+        // The publisher's clock is set forward: the relation begins again.
+        report(&mut live, 1, 105 << 32, 50 + 44_100, 5 * S);
+        report(&mut live, 1, 106 << 32, 50 + 2 * 44_100, 6 * S);
+        send(&mut live, 1, 50 + 2 * 44_100, 2, 6 * S);
+        assert_eq!(captured_ns(&live, 1), 6 * S);
+        assert_eq!(live.streams[1].ingest.ring().head(), head + 3);
+        live.leave(0, 7 * S);
+        assert!(live.streams.iter().all(|stream| stream.publisher.is_none()));
+    }
+
+    #[test]
+    fn packets_that_are_no_whole_frames_of_audio_are_counted() {
+        let mut live = published();
+        let before = live.streams[1].ingest.counts();
+        let packet = RtpPacketBuilder::new().payload_type(97).ssrc(9);
+        let fragment = packet.payload(&[0, 16, 0, 8, 1][..]).write_vec().unwrap();
+        live.interleaved(7, 2, &fragment, 2 * S);
+        let empty = RtpPacketBuilder::<&[u8], &[u8]>::new();
+        let empty = empty.payload_type(97).ssrc(9).marker_bit(true).sequence_number(1);
+        live.interleaved(7, 2, &empty.write_vec().unwrap(), 2 * S);
+        let counts = live.streams[1].ingest.counts();
+        assert_eq!((counts.frames, counts.incomplete), (before.frames + 2, before.incomplete + 2));
+        // Audio may be silent; a publisher without any packet is not.
+        live.idle_timeout_ns = 10 * S;
+        send(&mut live, 0, 1_000, 0, 20 * S);
+        assert_eq!(live.tick(25 * S), Vec::<usize>::new());
+        assert_eq!(live.tick(31 * S), [7]);
     }
 }

@@ -35,6 +35,13 @@ pub(crate) fn cut_mpeg(frame: &[u8], room: usize) -> Vec<Piece> {
     fragments(frame, room).map(piece).collect()
 }
 
+/// Returns a payload as one piece; none if it is empty or exceeds `room` bytes.
+pub(crate) fn whole(payload: &[u8], room: usize) -> Vec<Piece> {
+    let fits = (1..=room).contains(&payload.len());
+    let piece = Piece { header: [0; 4], header_bytes: 0, range: 0..payload.len() };
+    if fits { vec![piece] } else { Vec::new() }
+}
+
 fn fragments(frame: &[u8], room: usize) -> impl Iterator<Item = Range<usize>> {
     let (length, most) = (frame.len(), room - usize::from(HEADER));
     (0..length).step_by(most).map(move |start| start..length.min(start + most))

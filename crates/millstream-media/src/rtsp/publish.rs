@@ -12,7 +12,7 @@ use rtsp_types::headers::{CONTENT_TYPE, SESSION, TRANSPORT, Transports};
 use rtsp_types::{Method, Request, StatusCode};
 
 use super::{Answer, Requester, RtspError, acceptable, name_of, ok, refuse};
-use crate::live::publishing::Publishing;
+use crate::live::publishing::{AudioDescription, Publishing, Track};
 use crate::payload::Format;
 use crate::rtp::CLOCK_RATE;
 use crate::rtsp::session::{Transport, random_word};
@@ -20,12 +20,20 @@ use crate::rtsp::session::{Transport, random_word};
 /// The most parameter sets read from an announcement.
 const MAX_SETS: usize = 4;
 
+/// The rates of timestamps that audio may have, Hz.
+const AUDIO_RATES: std::ops::RangeInclusive<u32> = 8_000..=96_000;
+
+/// The most channels of audio.
+const MAX_CHANNELS: u32 = 8;
+
+/// The longest AAC configuration, hexadecimal digits.
+const MAX_CONFIG: usize = 64;
+
 /// The content of an announcement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Announced {
-    payload_type: u8,
-    /// The parameter sets of H.264.
-    sets: Vec<Vec<u8>>,
+    video: Track,
+    audio: Option<Track>,
 }
 
 /// The state from which publishers' requests are answered.
@@ -94,10 +102,16 @@ impl PublisherHandler<'_> {
                 "announcements must be application/sdp",
             );
         }
-        match announced(request.body(), self.live.streams[stream].spec.codec) {
-            Ok(Announced { payload_type, sets }) => {
+        let audio = self.live.audio_of(stream);
+        let format = audio.and_then(|audio| self.live.streams[audio].spec.audio);
+        let format = format.map(|(format, _)| format);
+        match announced(request.body(), self.live.streams[stream].spec.codec, format) {
+            Ok(Announced { video, audio: track }) => {
                 let from = (requester.connection, requester.peer);
-                self.live.announce(stream, from, payload_type, sets, self.now_ns);
+                self.live.announce(stream, from, video, self.now_ns);
+                if let Some((audio, track)) = audio.zip(track) {
+                    self.live.announce(audio, from, track, self.now_ns);
+                }
                 Ok(ok().build(Vec::new()))
             }
             Err(why) => refuse(StatusCode::UnsupportedMediaType, why),
@@ -142,6 +156,8 @@ impl PublisherHandler<'_> {
             let why = "supported: RTP/AVP/TCP;interleaved=N-N or RTP/AVP;unicast;client_port=N-N";
             return refuse(StatusCode::UnsupportedTransport, why);
         };
+        let track = self.track_of(stream, request);
+        let live = &mut self.live.streams[track];
         let ports = live.ports;
         let Some(publisher) = live.publisher.as_mut().filter(|who| !who.recording) else {
             let why = "SETUP is not allowed after RECORD";
@@ -150,9 +166,6 @@ impl PublisherHandler<'_> {
         let Some(id) = random_word() else {
             return refuse(StatusCode::InternalServerError, "the system has no random numbers");
         };
-        if publisher.id.is_empty() {
-            publisher.id = format!("{id:016x}");
-        }
         publisher.transport = Some(transport);
         let chosen = match transport {
             Transport::Udp(rtp, rtcp) => format!(
@@ -163,12 +176,30 @@ impl PublisherHandler<'_> {
                 format!("RTP/AVP/TCP;unicast;interleaved={rtp}-{rtcp};mode=record")
             }
         };
+        // The session of both tracks is that of the video.
+        let Some(publisher) = self.live.streams[stream].publisher.as_mut() else {
+            return refuse(StatusCode::MethodNotValidInThisState, "no announcement");
+        };
+        if publisher.id.is_empty() {
+            publisher.id = format!("{id:016x}");
+        }
         let id = publisher.id.clone();
         let timeout = self.idle_timeout_ns / 1_000_000_000;
         Ok(ok()
             .header(SESSION, format!("{id};timeout={timeout}"))
             .header(TRANSPORT, chosen)
             .build(Vec::new()))
+    }
+
+    /// Returns the stream of the announced track that a SETUP names: the video's or the audio's.
+    fn track_of(&self, stream: usize, request: &Request<Vec<u8>>) -> usize {
+        let path = request.request_uri().map(|uri| uri.path()).unwrap_or_default();
+        let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        let names = |audio: &usize| {
+            let publisher = self.live.streams[*audio].publisher.as_ref();
+            publisher.is_some_and(|publisher| publisher.track.control == last)
+        };
+        self.live.audio_of(stream).filter(names).unwrap_or(stream)
     }
 
     fn record(&mut self, stream: usize, request: &Request<Vec<u8>>) -> Result<Answer, RtspError> {
@@ -200,31 +231,155 @@ struct PublishPermission {
     why: &'static str,
 }
 
-/// Parses the announcement of a stream with this codec. Returns the reason if it is not acceptable.
-pub(crate) fn announced(body: &[u8], codec: Codec) -> Result<Announced, String> {
+/// Parses the announcement of a stream with this codec, and this format of audio if it may have
+/// audio. Returns the reason if it is not acceptable.
+pub(crate) fn announced(
+    body: &[u8],
+    codec: Codec,
+    audio: Option<Format>,
+) -> Result<Announced, String> {
     let session = sdp_types::Session::parse(body)
         .map_err(|error| format!("the description is not SDP: {error}"))?;
-    let [media] = &session.medias[..] else {
-        let tracks = session.medias.len();
-        return Err(format!("{tracks} tracks; exactly one video track is supported (ffmpeg: -an)"));
+    let tracks = session.medias.len();
+    let is = |kind: &'static str| session.medias.iter().filter(move |media| media.media == kind);
+    let (video, sound) = (is("video").next(), is("audio").next());
+    let supported = match audio {
+        None if tracks != 1 => {
+            let why = "exactly one video track is supported (ffmpeg: -an)";
+            return Err(format!("{tracks} tracks; {why}"));
+        }
+        None => "only video",
+        Some(_) if tracks > 2 || tracks != is("video").count() + is("audio").count() => {
+            return Err(format!("{tracks} tracks; supported are one of video and one of audio"));
+        }
+        Some(_) => "only video and audio",
     };
-    if media.media != "video" || !media.proto.starts_with("RTP/AVP") {
+    let other = session.medias.iter().find(|media| {
+        let known = media.media == "video" || audio.is_some() && media.media == "audio";
+        !known || !media.proto.starts_with("RTP/AVP")
+    });
+    if let Some(media) = other {
         return Err(format!(
-            "a track of {} over {}; only video over RTP/AVP is supported",
+            "a track of {} over {}; {supported} over RTP/AVP is supported",
             media.media, media.proto
         ));
     }
+    let Some(video) = video else { return Err("no track of video".to_owned()) };
+    if tracks == 2 && sound.is_none() {
+        return Err("two tracks of video; supported are one of video and one of audio".to_owned());
+    }
+    let audio = sound.zip(audio).map(|(media, format)| announced_audio(media, format));
+    Ok(Announced { video: announced_video(video, codec)?, audio: audio.transpose()? })
+}
+
+/// Returns the payload type of a track and its text.
+fn payload_type(media: &sdp_types::Media) -> Result<(u8, &str), String> {
     let payload = media.fmt.trim();
     let payload_type = payload.parse::<u8>().ok().filter(|kind| *kind < 128);
-    let Some(payload_type) = payload_type else {
-        return Err(format!("payload type `{payload}`; it must be one number below 128"));
+    payload_type
+        .map(|payload_type| (payload_type, payload))
+        .ok_or_else(|| format!("payload type `{payload}`; it must be one number below 128"))
+}
+
+/// Returns the value of an attribute of a track for its payload type.
+fn of_payload<'a>(
+    media: &'a sdp_types::Media,
+    payload: &str,
+    name: &'static str,
+) -> Option<&'a str> {
+    let values = media.get_attribute_values(name).flatten();
+    let mut values = values.filter_map(|value| value.split_once(' '));
+    values.find(|(kind, _)| *kind == payload).map(|(_, value)| value.trim())
+}
+
+/// Returns a parameter of a format.
+fn parameter<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
+    let mut all = parameters.split(';').filter_map(|one| one.trim().split_once('='));
+    all.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
+}
+
+/// Returns the last part of the URL of a track's SETUP.
+fn control(media: &sdp_types::Media) -> String {
+    let control = media.get_attribute_values("control").flatten().next().unwrap_or_default();
+    control.trim_end_matches('/').rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn announced_audio(media: &sdp_types::Media, format: Format) -> Result<Track, String> {
+    let (payload_type, payload) = payload_type(media)?;
+    let default = match format {
+        Format::MpegAudio => "MPA/90000",
+        Format::Pcmu => "PCMU/8000",
+        Format::Pcma => "PCMA/8000",
+        _ => "",
     };
-    let of_payload = |name: &'static str| {
-        let values = media.get_attribute_values(name).flatten();
-        values.filter_map(|value| value.split_once(' ')).find(|(kind, _)| *kind == payload)
+    let is_default = payload_type == format.payload_type();
+    let map = of_payload(media, payload, "rtpmap");
+    let map = map.or(Some(default).filter(|_| is_default)).unwrap_or_default();
+    let mut parts = map.split('/');
+    let name = parts.next().unwrap_or_default();
+    let clock_rate = parts.next().and_then(|rate| rate.parse::<u32>().ok());
+    let channels = parts.next().map_or(Some(1), |channels| channels.parse::<u32>().ok());
+    let rate_fits = |rate: &u32| match format {
+        Format::Opus => *rate == 48_000,
+        Format::MpegAudio => u64::from(*rate) == CLOCK_RATE,
+        Format::Aac => AUDIO_RATES.contains(rate),
+        _ => *rate == 8_000,
     };
+    let channels = channels.filter(|channels| match format {
+        Format::Opus => *channels == 2,
+        Format::Pcmu | Format::Pcma => *channels == 1,
+        _ => (1..=MAX_CHANNELS).contains(channels),
+    });
+    let encoding = format.encoding();
+    let fits = name.eq_ignore_ascii_case(encoding);
+    let Some((clock_rate, channels)) = clock_rate.filter(rate_fits).zip(channels).filter(|_| fits)
+    else {
+        let why = format!("the stream's `audio` requires {encoding}");
+        return Err(format!("audio of payload type {payload_type} is `{map}`; {why}"));
+    };
+    let parameters = of_payload(media, payload, "fmtp").unwrap_or_default();
+    let parameters = match format {
+        Format::Aac => Some(aac_parameters(parameters)?),
+        Format::Opus if parameter(parameters, "sprop-stereo") == Some("1") => {
+            Some("sprop-stereo=1".to_owned())
+        }
+        _ => None,
+    };
+    let clock = match channels {
+        1 => clock_rate.to_string(),
+        channels => format!("{clock_rate}/{channels}"),
+    };
+    let description = AudioDescription { clock, parameters };
+    let control = control(media);
+    Ok(Track { payload_type, clock_rate, sets: Vec::new(), control, description })
+}
+
+/// Returns the parameters of AAC for players; packets are forwarded as they are, so their headers
+/// must be those of mode AAC-hbr.
+fn aac_parameters(parameters: &str) -> Result<String, String> {
+    for (name, expected) in
+        [("mode", "AAC-hbr"), ("sizelength", "13"), ("indexlength", "3"), ("indexdeltalength", "3")]
+    {
+        let value = parameter(parameters, name).unwrap_or_default();
+        if !value.eq_ignore_ascii_case(expected) {
+            return Err(format!("AAC with {name}=`{value}`; it must be {expected}"));
+        }
+    }
+    let config = parameter(parameters, "config").unwrap_or_default();
+    let is_hex = config.chars().all(|digit| digit.is_ascii_hexdigit());
+    if !is_hex || !(4..=MAX_CONFIG).contains(&config.len()) {
+        return Err("AAC without a valid `config`".to_owned());
+    }
+    Ok(format!(
+        "streamtype=5;profile-level-id=1;mode=AAC-hbr;config={config};sizelength=13;\
+         indexlength=3;indexdeltalength=3"
+    ))
+}
+
+fn announced_video(media: &sdp_types::Media, codec: Codec) -> Result<Track, String> {
+    let (payload_type, payload) = payload_type(media)?;
     let format = Format::of(codec);
-    let map = of_payload("rtpmap").map(|(_, map)| map.trim());
+    let map = of_payload(media, payload, "rtpmap");
     let expected = format!("{}/{CLOCK_RATE}", format.encoding());
     let fits = match map {
         Some(map) => map.eq_ignore_ascii_case(&expected),
@@ -236,17 +391,19 @@ pub(crate) fn announced(body: &[u8], codec: Codec) -> Result<Announced, String> 
             "payload type {payload_type} is {map}; the stream's `codec` requires {expected}"
         ));
     }
-    let parameters = of_payload("fmtp").map_or("", |(_, parameters)| parameters);
-    let value = |name: &str| {
-        let all = parameters.split(';').filter_map(|one| one.trim().split_once('='));
-        all.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value)
-    };
-    if value("packetization-mode").is_some_and(|mode| mode == "2") {
+    let parameters = of_payload(media, payload, "fmtp").unwrap_or_default();
+    if parameter(parameters, "packetization-mode").is_some_and(|mode| mode == "2") {
         return Err("packetization mode 2; only 0 and 1 are supported".to_owned());
     }
-    let sets = value("sprop-parameter-sets").unwrap_or_default();
+    let sets = parameter(parameters, "sprop-parameter-sets").unwrap_or_default();
     let sets = sets.split(',').take(MAX_SETS).filter_map(|set| STANDARD.decode(set).ok());
-    Ok(Announced { payload_type, sets: sets.filter(|set| !set.is_empty()).collect() })
+    Ok(Track {
+        payload_type,
+        clock_rate: u32::try_from(CLOCK_RATE).unwrap_or(u32::MAX),
+        sets: sets.filter(|set| !set.is_empty()).collect(),
+        control: control(media),
+        description: AudioDescription::default(),
+    })
 }
 
 #[cfg(test)]
@@ -262,18 +419,64 @@ mod tests {
         a=control:streamid=0\r\n";
 
     fn of(text: &str, codec: Codec) -> Result<Announced, String> {
-        announced(text.as_bytes(), codec)
+        announced(text.as_bytes(), codec, None)
     }
 
     #[test]
     fn announcements_of_ffmpeg_are_parsed() {
         let found = of(FFMPEG, Codec::H264).unwrap();
         let sets = vec![vec![0x67, 0x64, 0, 0x0d, 5], vec![0x68, 7]];
-        assert_eq!(found, Announced { payload_type: 96, sets });
+        let (video, audio) = (found.video, found.audio);
+        assert_eq!((video.payload_type, video.sets, audio), (96, sets, None));
         let mpeg = FFMPEG.split("a=rtpmap").next().unwrap().replace("AVP 96", "AVP 32");
-        assert_eq!(of(&mpeg, Codec::Mpeg).unwrap().payload_type, 32);
+        assert_eq!(of(&mpeg, Codec::Mpeg).unwrap().video.payload_type, 32);
         let named = mpeg.replace("AVP 32", "AVP 97") + "a=rtpmap:97 MPV/90000\r\n";
-        assert_eq!(of(&named, Codec::Mpeg).unwrap().payload_type, 97);
+        assert_eq!(of(&named, Codec::Mpeg).unwrap().video.payload_type, 97);
+    }
+
+    const AAC: &str = "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 MPEG4-GENERIC/44100/2\r\n\
+        a=fmtp:97 profile-level-id=1;mode=AAC-hbr;sizelength=13;indexlength=3;\
+        indexdeltalength=3; config=121056E500\r\na=control:streamid=1\r\n";
+
+    #[test]
+    fn announced_audio_is_described_to_players() {
+        let of = |audio: &str, format| {
+            announced([FFMPEG, audio].concat().as_bytes(), Codec::H264, Some(format))
+        };
+        let [opus, pcma] = [
+            "m=audio 0 RTP/AVP 101\r\na=rtpmap:101 opus/48000/2\r\n\
+            a=fmtp:101 sprop-stereo=1\r\n",
+            "m=audio 0 RTP/AVP 8\r\n",
+        ];
+        let mpeg = "m=audio 0 RTP/AVP 14\r\n";
+        let aac = "streamtype=5;profile-level-id=1;mode=AAC-hbr;config=121056E500;sizelength=13;\
+            indexlength=3;indexdeltalength=3";
+        for (text, format, payload_type, rate, clock, parameters) in [
+            (AAC, Format::Aac, 97, 44_100, "44100/2", Some(aac)),
+            (opus, Format::Opus, 101, 48_000, "48000/2", Some("sprop-stereo=1")),
+            (pcma, Format::Pcma, 8, 8_000, "8000", None),
+            (mpeg, Format::MpegAudio, 14, 90_000, "90000", None),
+        ] {
+            let track = of(text, format).unwrap().audio.unwrap();
+            assert_eq!((track.payload_type, track.clock_rate), (payload_type, rate));
+            let AudioDescription { clock: found, parameters: others } = track.description;
+            assert_eq!((&found[..], others.as_deref()), (clock, parameters), "{text}");
+        }
+        assert_eq!(of(AAC, Format::Aac).unwrap().audio.unwrap().control, "streamid=1");
+        assert_eq!(of("", Format::Aac).unwrap().audio, None);
+        for (text, format, part) in [
+            (AAC.to_owned(), Format::Opus, "requires opus"),
+            (AAC.replace("hbr", "lbr"), Format::Aac, "must be AAC-hbr"),
+            (AAC.replace("121056E500", "12\u{fc}"), Format::Aac, "config"),
+            (AAC.replace("44100", "7"), Format::Aac, "requires MPEG4-GENERIC"),
+            (AAC.replace("44100/2", "44100/99"), Format::Aac, "requires MPEG4-GENERIC"),
+            (AAC.replace("m=audio", "m=text"), Format::Aac, "one of audio"),
+            (AAC.replace("m=audio", "m=video"), Format::Aac, "two tracks of video"),
+            ([AAC, AAC].concat(), Format::Aac, "3 tracks"),
+        ] {
+            let why = of(&text, format).unwrap_err();
+            assert!(why.contains(part), "{why:?} lacks {part:?}");
+        }
     }
 
     #[test]
@@ -355,9 +558,17 @@ mod tests {
             let mut text = FFMPEG.as_bytes().to_vec();
             let at = at.min(text.len());
             let end = (at + bytes.len()).min(text.len());
-            text.splice(at..end, bytes);
+            text.splice(at..end, bytes.iter().copied());
             for codec in [Codec::H264, Codec::Mpeg] {
-                let _ = announced(&text, codec);
+                let _ = announced(&text, codec, None);
+            }
+            let mut text = AAC.as_bytes().to_vec();
+            let at = at.min(text.len());
+            let end = (at + bytes.len()).min(text.len());
+            text.splice(at..end, bytes);
+            let text = [FFMPEG.as_bytes(), &text].concat();
+            for format in [Format::Aac, Format::Opus, Format::MpegAudio, Format::Pcmu] {
+                let _ = announced(&text, Codec::H264, Some(format));
             }
         }
     }

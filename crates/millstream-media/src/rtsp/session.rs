@@ -749,7 +749,7 @@ mod tests {
     use crate::fuzzing::resources;
 
     /// The titles of `tone` and its audio.
-    const TONE: [usize; 2] = [2, 3];
+    const TONE: [usize; 2] = [3, 4];
 
     #[test]
     fn both_tracks_of_a_client_are_taken_over_as_one_session() {

@@ -60,6 +60,13 @@ impl Descriptor {
     }
 }
 
+/// An instant as RTP timestamp and as time of the machine's clock, for sender reports.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ReportTime {
+    pub(crate) rtp_time: u32,
+    pub(crate) at_ns: u64,
+}
+
 /// A client and its release state.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -67,8 +74,8 @@ pub(crate) struct Client {
     pub(crate) media_number: usize,
     pub(crate) media: MediaRecord,
     pub(crate) row: Row,
-    /// The RTP time of the last frame sent.
-    pub(crate) last_rtp_time: u32,
+    /// The instant of the last chosen frame of a live stream.
+    live_instant: ReportTime,
     /// The number after the last chosen frame; frames with lower numbers are not sent.
     in_order_from: u64,
     choice: Choice,
@@ -92,7 +99,7 @@ impl Client {
             media_number,
             media,
             row,
-            last_rtp_time: 0,
+            live_instant: ReportTime::default(),
             in_order_from: 0,
             choice: Choice::new(media.lost, media.of),
             online: OnlineChoice::new(media.lost, media.of),
@@ -280,6 +287,15 @@ impl Client {
             return base.wrapping_add(start).wrapping_add(self.ticks(display));
         }
         base.wrapping_add(self.ticks(round * self.media.frames + display))
+    }
+
+    /// Returns an instant for a sender report at `now_ns`. A file's is now; a live stream's is that
+    /// of the last chosen frame.
+    pub(crate) fn instant(&self, now_ns: u64) -> ReportTime {
+        match self.ring() {
+            None => ReportTime { rtp_time: self.rtp_time_at(now_ns), at_ns: now_ns },
+            Some(_) => self.live_instant,
+        }
     }
 
     /// Returns the RTP timestamp of the instant `now_ns` of a client that plays a file.

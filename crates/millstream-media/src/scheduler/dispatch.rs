@@ -25,7 +25,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::rtp::low_u32;
-use crate::scheduler::client::{Client, Descriptor};
+use crate::scheduler::client::{Client, Descriptor, ReportTime};
 use crate::scheduler::followers::Followers;
 use crate::scheduler::frame_filter::{FrameFilter, Verdict};
 use crate::scheduler::frame_view::FrameView;
@@ -52,8 +52,8 @@ pub(crate) trait PacketSender {
     /// Returns `false` if it refused the whole frame; no outcome follows then.
     fn packets(&mut self, of: &Sending<'_>, first: usize, packets: usize) -> bool;
 
-    /// Sends an RTCP sender report, or a goodbye if `bye` is set.
-    fn report(&mut self, client: &Client, rtp_time: u32, bye: bool);
+    /// Sends an RTCP sender report about an instant, and a goodbye if `bye` is set.
+    fn report(&mut self, client: &Client, at: ReportTime, bye: bool);
 }
 
 /// A frame in transmission.
@@ -480,17 +480,17 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
         self.in_service = None;
         self.link_free_ns = next_ns;
         let client = &mut self.clients[service.client];
-        client.last_rtp_time = rtp_time;
         let first = client.sent(&service.frame, &record, now_ns);
         if first || client.is_report_due(now_ns) {
             client.reported(now_ns);
-            sender.report(&self.clients[service.client], rtp_time, false);
+            let client = &self.clients[service.client];
+            sender.report(client, client.instant(now_ns), false);
         }
     }
 
     fn goodbye(&mut self, client: usize, sender: &mut impl PacketSender) {
         let client = &self.clients[client];
-        sender.report(client, client.last_rtp_time, true);
+        sender.report(client, client.instant(self.time_ns), true);
     }
 
     /// Returns the number of frames that wait, are held or are in service.

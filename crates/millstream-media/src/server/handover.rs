@@ -13,7 +13,7 @@ use crate::rtsp::connection::Connection;
 use crate::rtsp::connection::transit::Outcome;
 use crate::rtsp::session::{Sessions, Transport};
 use crate::rtsp::tcp;
-use crate::scheduler::client::{Client, Descriptor};
+use crate::scheduler::client::{Client, Descriptor, ReportTime};
 use crate::scheduler::dispatch::Sending;
 use crate::shared_memory::region::{Region, SessionField};
 use crate::shared_memory::store::{FrameRecord, Packets};
@@ -75,8 +75,8 @@ impl Handover {
             let now_ns = now_ns();
             if frame == REPORT {
                 let mut packet = [0; 256];
-                let time = low_u32(sequence);
-                if let Some(length) = write_report(&mut packet, &client, time, sequence >> 32 != 0)
+                let at = ReportTime { rtp_time: low_u32(sequence), at_ns: deadline_ns };
+                if let Some(length) = write_report(&mut packet, &client, at, sequence >> 32 != 0)
                     && connection.room() >= length + 4
                 {
                     interleave(connection.output(), rtcp, &packet[..length]);

@@ -109,9 +109,7 @@ impl LiveStreams {
         let Some(pair) = sockets.get(stream) else { return false };
         // Edge-triggered: read until the socket is empty.
         while let Ok((length, from)) = pair[usize::from(rtcp)].recv_from(buffer) {
-            if !rtcp {
-                self.publishing.datagram(stream, from, &buffer[..length], now_ns());
-            }
+            self.publishing.datagram(stream, rtcp, from, &buffer[..length], now_ns());
         }
         true
     }

@@ -25,7 +25,7 @@ use crate::rtp::{Piece, RTP_HEADER, low_u32};
 use crate::shared_memory::store::{FrameRecord, PacketRecord};
 
 /// "MSTREAM" and the layout version.
-const MAGIC: u64 = 0x4d53_5452_4541_4c01;
+const MAGIC: u64 = 0x4d53_5452_4541_4c02;
 
 /// The number of words before the rings: the magic number and the number of rings.
 const HEADER: usize = 8;
@@ -79,6 +79,8 @@ impl Shape {
 pub(crate) struct LiveFrame {
     /// When the frame is released to the stream's clients, ns of the machine's clock.
     pub(crate) release_ns: u64,
+    /// The instant of its RTP timestamp, ns of the machine's clock.
+    pub(crate) captured_ns: u64,
     /// Whether a client can begin with it.
     pub(crate) entry: bool,
     /// The frame's packets and importance; `display` is its RTP timestamp.
@@ -209,6 +211,7 @@ pub(crate) fn rings(all: &'static [AtomicU64]) -> io::Result<Vec<FrameRing>> {
 enum FrameField {
     Stamp,
     ReleaseNs,
+    /// The RTP time, and from bit 32 the time from its instant to the release, µs, signed.
     RtpTime,
     /// The importance, and bit 8: whether clients can begin with it.
     Attributes,
@@ -291,10 +294,14 @@ impl FrameRing {
         if filled > 0 {
             write(u64::from_ne_bytes(word));
         }
-        let LiveFrame { release_ns, entry, record } = about;
+        let LiveFrame { release_ns, captured_ns, entry, record } = about;
+        let since_us = release_ns.wrapping_sub(captured_ns).cast_signed() / 1_000;
+        let limits = (i32::MIN.into(), i32::MAX.into());
+        let since_us = i32::try_from(since_us.clamp(limits.0, limits.1)).unwrap_or(0);
+        let rtp_time = u64::from(since_us.cast_unsigned()) << 32 | u64::from(record.display);
         for (of, value) in [
             (FrameField::ReleaseNs, release_ns),
-            (FrameField::RtpTime, record.display.into()),
+            (FrameField::RtpTime, rtp_time),
             (FrameField::Attributes, u64::from(entry) << 8 | u64::from(record.importance)),
             (FrameField::Packets, pieces.len() as u64),
             (FrameField::Bytes, record.bytes.into()),
@@ -324,14 +331,17 @@ impl FrameRing {
         }
         let get = |of: FrameField| slot[of as usize].load(Ordering::Relaxed);
         let (packets, about) = (get(FrameField::Packets), get(FrameField::Attributes));
+        let (release_ns, rtp_time) = (get(FrameField::ReleaseNs), get(FrameField::RtpTime));
+        let since_us = i64::from(low_u32(rtp_time >> 32).cast_signed());
         let frame = LiveFrame {
-            release_ns: get(FrameField::ReleaseNs),
+            release_ns,
+            captured_ns: release_ns.wrapping_add_signed(-since_us * 1_000),
             entry: about >> 8 & 1 == 1,
             record: FrameRecord {
                 first_packet: 0,
                 packets: low_u32(packets),
                 bytes: low_u32(get(FrameField::Bytes)),
-                display: low_u32(get(FrameField::RtpTime)),
+                display: low_u32(rtp_time),
                 importance: low_u32(about & 0xff),
                 ..FrameRecord::default()
             },
@@ -416,7 +426,11 @@ pub(crate) mod tests {
     pub(crate) fn put(ring: &FrameRing, release_ns: u64, entry: bool, packets: usize, fill: u8) {
         let (pieces, bytes) = (pieces(packets, 101), vec![fill; packets * 101]);
         let record = record(&pieces, u32::from(fill) * 3_600, if entry { 3 } else { 2 });
-        assert!(ring.put(LiveFrame { release_ns, entry, record }, &bytes, &pieces));
+        assert!(ring.put(
+            LiveFrame { release_ns, captured_ns: release_ns, entry, record },
+            &bytes,
+            &pieces
+        ));
     }
 
     #[test]
@@ -447,7 +461,7 @@ pub(crate) mod tests {
         assert_eq!(readers[0].head(), 0);
         let (pieces, bytes) = (pieces(9, 101), vec![0; 909]);
         let record = record(&pieces, 0, 0);
-        let about = LiveFrame { release_ns: 0, entry: true, record };
+        let about = LiveFrame { release_ns: 0, captured_ns: 0, entry: true, record };
         assert!(!writer.put(about, &bytes, &pieces), "larger than the ring");
     }
 

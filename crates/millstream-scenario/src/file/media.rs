@@ -180,6 +180,22 @@ pub(crate) enum CodecName {
     Mpeg,
 }
 
+/// The codec of published audio.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AudioCodecName {
+    /// AAC, packetized by RFC 3640 (AAC-hbr).
+    Aac,
+    /// Opus, packetized by RFC 7587.
+    Opus,
+    /// MPEG-1 or MPEG-2 audio, packetized by RFC 2250.
+    Mpeg,
+    /// G.711 µ-law, 8 kHz, mono (RFC 3551).
+    Pcmu,
+    /// G.711 A-law, 8 kHz, mono (RFC 3551).
+    Pcma,
+}
+
 /// Where the data plane (scheduler and dispatch) runs.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -30,11 +30,11 @@ pub fn process_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ProcessCPUTime))
 }
 
-/// Returns the time of the wall clock as an NTP time stamp: seconds since 1900 and a binary
-/// fraction, 32 bits each (RFC 3550, section 4).
+/// Returns the wall-clock time at which [`now_ns`] was or will be `at_ns`, as an NTP time stamp:
+/// seconds since 1900 and a binary fraction, 32 bits each (RFC 3550, section 4).
 #[must_use]
-pub fn ntp_now() -> u64 {
-    ntp(wall_ns())
+pub fn ntp_at(at_ns: u64) -> u64 {
+    ntp(wall_ns().wrapping_add_signed(at_ns.wrapping_sub(now_ns()).cast_signed()))
 }
 
 fn ntp(wall_ns: u64) -> u64 {

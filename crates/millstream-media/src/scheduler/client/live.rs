@@ -4,7 +4,8 @@
 //! offset to the stream's numbers. After a start or a pause, the client begins at the next entry
 //! frame, a frame at which a decoder can start.
 
-use super::{Client, Descriptor};
+use super::{Client, Descriptor, ReportTime};
+use crate::rtp::low_u32;
 use crate::shared_memory::importance::Importance;
 use crate::shared_memory::live_frames::{FrameBuffer, FrameRing};
 use crate::shared_memory::region::SessionField;
@@ -87,6 +88,11 @@ impl Client {
         let found = ring.copy(self.stream_number(frame), to);
         if found.is_none() && self.taken {
             self.miss(1);
+        }
+        if let Some(found) = found {
+            let base = low_u32(self.row.get(SessionField::TimestampBase));
+            let rtp_time = base.wrapping_add(found.record.display);
+            self.live_instant = ReportTime { rtp_time, at_ns: found.captured_ns };
         }
         found.map(|found| found.record)
     }

@@ -36,7 +36,7 @@ impl PacketSender for Record {
         true
     }
 
-    fn report(&mut self, _: &Client, _: u32, bye: bool) {
+    fn report(&mut self, _: &Client, _: ReportTime, bye: bool) {
         self.byes += usize::from(bye);
     }
 }

@@ -4,8 +4,8 @@ use toml::Spanned;
 
 use crate::error::Problem;
 use crate::file::SourceTable;
-use crate::file::media::CodecName;
-use crate::source::Live;
+use crate::file::media::{AudioCodecName, CodecName};
+use crate::source::{Live, LiveAudio, LiveAudioCodec};
 use millstream_traffic::mpeg::Codec;
 
 /// The range of `burst`, bytes.
@@ -13,6 +13,9 @@ const BURSTS: std::ops::RangeInclusive<u64> = 2_000..=16 << 20;
 
 /// The smallest default burst, bytes.
 const BURST: u64 = 32_000;
+
+/// The default rate of audio, bits/s.
+const AUDIO_RATE_BPS: u64 = 192_000;
 
 /// The default wait of clients for a disconnected publisher, ns.
 const WAIT_NS: u64 = 10_000_000_000;
@@ -49,6 +52,21 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
             "names of `users` or `tokens`; without `publish`, any client on a loopback address",
         ));
     }
+    if let Some(rate) = keys.audio_rate.as_ref().filter(|_| keys.audio.is_none()) {
+        problems.push(
+            Problem::new(rate.span(), "`audio-rate` without audio").help("add audio = \"aac\""),
+        );
+    }
+    let audio = keys.audio.as_ref().map(|codec| LiveAudio {
+        codec: match codec.get_ref() {
+            AudioCodecName::Aac => LiveAudioCodec::Aac,
+            AudioCodecName::Opus => LiveAudioCodec::Opus,
+            AudioCodecName::Mpeg => LiveAudioCodec::Mpeg,
+            AudioCodecName::Pcmu => LiveAudioCodec::Pcmu,
+            AudioCodecName::Pcma => LiveAudioCodec::Pcma,
+        },
+        rate_bps: keys.audio_rate.as_ref().map_or(AUDIO_RATE_BPS, |rate| rate.get_ref().0),
+    });
     Some(Live {
         rate_bps,
         burst_bytes: u32::try_from(burst).unwrap_or(u32::MAX),
@@ -56,6 +74,7 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
             Some(CodecName::Mpeg) => Codec::Mpeg,
             Some(CodecName::H264) | None => Codec::H264,
         },
+        audio,
         publishers: keys.publish.as_ref().map(|names| names.get_ref().clone()),
         wait_ns,
         stop_ns,
@@ -95,6 +114,7 @@ mod tests {
             rate_bps: 2_000_000,
             burst_bytes: 125_000,
             codec: Codec::H264,
+            audio: None,
             publishers: None,
             wait_ns: WAIT_NS,
             stop_ns: u64::MAX,
@@ -102,12 +122,13 @@ mod tests {
         assert_eq!(least, expected);
         let most = parse(
             "rate = \"1 Mbit/s\", burst = \"60 KB\", codec = \"mpeg\", publish = [\"studio\"], \
-             wait = \"2 s\", stop = \"1 s\"",
+             audio = \"opus\", audio-rate = \"64 kbit/s\", wait = \"2 s\", stop = \"1 s\"",
         );
         let expected = Live {
             rate_bps: 1_000_000,
             burst_bytes: 60_000,
             codec: Codec::Mpeg,
+            audio: Some(LiveAudio { codec: LiveAudioCodec::Opus, rate_bps: 64_000 }),
             publishers: Some(vec!["studio".to_owned()]),
             wait_ns: 2_000_000_000,
             stop_ns: 1_000_000_000,
@@ -121,6 +142,8 @@ mod tests {
             ("codec = \"h264\"", ["lacks `rate`", "needs `rate`"]),
             ("rate = \"1 Mbit/s\", burst = \"100 B\"", ["`burst` of 100 B", "from 2000"]),
             ("rate = \"1 Mbit/s\", publish = []", ["no user", "users"]),
+            ("rate = \"1 Mbit/s\", audio = \"ac3\"", ["ac3", "opus"]),
+            ("rate = \"1 Mbit/s\", audio-rate = \"1 Mbit/s\"", ["without audio", "aac"]),
             ("rate = \"1 Mbit/s\", codec = \"vp8\"", ["vp8", "h264"]),
             ("rate = \"1 Mbit/s\", file = \"a\"", ["no `file`", "burst"]),
         ] {
