@@ -417,13 +417,15 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 return refuse(StatusCode::InternalServerError, "the system has no random numbers");
             }
         };
-        if let Some(first) = first {
-            let epoch = self.sessions.region.session(first).get(SessionField::Epoch);
-            self.sessions.region.session(number).set(SessionField::Epoch, epoch);
-        } else if again.is_some() {
+        let epoch = match first {
+            Some(first) => self.sessions.region.session(first).get(SessionField::Epoch),
             // Epoch 1: the other servers need not look for the session that this one replaces.
-            self.sessions.region.session(number).set(SessionField::Epoch, 1);
-        } else if let Some(cluster) = &mut self.cluster {
+            None => u64::from(again.is_some()),
+        };
+        self.sessions.region.session(number).set(SessionField::Epoch, epoch);
+        if again.is_none()
+            && let Some(cluster) = &mut self.cluster
+        {
             cluster.record_start(peer, title, self.now_ns);
         }
         let ssrc = self.sessions.region.session(number).get(SessionField::Ssrc);

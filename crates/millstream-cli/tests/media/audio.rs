@@ -9,7 +9,10 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// The largest difference between audio and video in a file and as received, s.
-const LIP_SYNC: f64 = 0.02;
+pub(crate) const LIP_SYNC: f64 = 0.02;
+
+/// The rate of the audio of files, Hz.
+const AUDIO_RATE: f64 = 44_100.0;
 
 /// The frames of a file whose audio begins 130 ms after its video: 50 frames of video, 2 s.
 const FRAMES: usize = 50;
@@ -284,7 +287,7 @@ fn set_up(server: &Server) -> [Player; 2] {
 }
 
 /// Returns the RTP times of the tracks in an answer to PLAY: video, audio.
-fn start_times(answer: &rtsp_types::Response<Vec<u8>>) -> [u32; 2] {
+pub(crate) fn start_times(answer: &rtsp_types::Response<Vec<u8>>) -> [u32; 2] {
     let info = answer.header(&RTP_INFO).unwrap().as_str().to_owned();
     ["/video;", "/audio;"].map(|track| {
         let (_, rest) = info.split_once(track).unwrap();
@@ -296,8 +299,8 @@ fn start_times(answer: &rtsp_types::Response<Vec<u8>>) -> [u32; 2] {
 /// Receives packets until both tracks have a new sender report. Returns the distance between the
 /// positions in the file that the reports give for one instant, s.
 ///
-/// `start` has the RTP times of the same position.
-fn skew(players: &mut [Player; 2], start: [u32; 2]) -> f64 {
+/// `start` has the RTP times of the same position. The rate of the audio's is in Hz.
+pub(crate) fn skew(players: &mut [Player; 2], start: [u32; 2], audio_rate: f64) -> f64 {
     players.iter_mut().for_each(|player| player.sender_report = None);
     let end = Instant::now() + Duration::from_secs(20);
     while players.iter().any(|player| player.sender_report.is_none()) {
@@ -306,7 +309,7 @@ fn skew(players: &mut [Player; 2], start: [u32; 2]) -> f64 {
         players.iter().for_each(Player::report);
     }
     let reports = players.each_ref().map(|player| player.sender_report.unwrap());
-    let rates = [90_000.0, 44_100.0];
+    let rates = [90_000.0, audio_rate];
     let [video, audio] = [0, 1].map(|track| {
         let (ntp, rtp) = reports[track];
         let since = ntp.wrapping_sub(reports[0].0).cast_signed();
@@ -330,7 +333,7 @@ fn both_tracks_continue_together_after_pauses_and_kills() {
         let answer = players[0].ask(Method::Play, &[]);
         assert_eq!(answer.status(), StatusCode::Ok);
         start = start_times(&answer);
-        let skew = skew(&mut players, start);
+        let skew = skew(&mut players, start, AUDIO_RATE);
         assert!(skew < LIP_SYNC / 10.0, "round {round}: {skew} s");
         players.iter_mut().for_each(|player| player.receive_frames(10));
         players.iter_mut().for_each(|player| drop(player.frames()));
@@ -341,9 +344,9 @@ fn both_tracks_continue_together_after_pauses_and_kills() {
     }
     let data_plane = nix::unistd::Pid::from_raw(i32::try_from(server.data_plane.unwrap()).unwrap());
     nix::sys::signal::kill(data_plane, nix::sys::signal::Signal::SIGKILL).unwrap();
-    assert!(skew(&mut players, start) < LIP_SYNC / 10.0, "in the next data plane");
+    assert!(skew(&mut players, start, AUDIO_RATE) < LIP_SYNC / 10.0, "in the next data plane");
     server.crash();
-    assert!(skew(&mut players, start) < LIP_SYNC / 10.0, "without a server");
+    assert!(skew(&mut players, start, AUDIO_RATE) < LIP_SYNC / 10.0, "without a server");
     let server = server.restart();
     let streams = || -> Vec<String> {
         let status = server.status();

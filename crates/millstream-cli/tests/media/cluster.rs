@@ -1,6 +1,7 @@
 //! Clusters of media servers on several hosts: redirection of clients, and the frames lost by a
 //! dead server and by a network partition.
 
+use crate::audio::{LIP_SYNC, skew, start_times};
 use crate::player::{self, Player, Server};
 use nix::sched::{CloneFlags, setns};
 use rtsp_types::headers::LOCATION;
@@ -106,8 +107,13 @@ impl Hosts {
              discipline = \"dwcs\"\n\
              [[stream]]\nname = \"film\"\nlate = \"drop\"\nperiod = \"16.666666 ms\"\n\
              first-deadline = \"2 s\"\nwindow = \"2/6\"\n\
-             source = {{ kind = \"mpeg\", file = \"film.m1v\", repeat = true }}\n",
-            members.join(", ")
+             source = {{ kind = \"mpeg\", file = \"film.m1v\", repeat = true }}\n\
+             [[stream]]\nname = \"tone\"\nlate = \"drop\"\nperiod = \"40 ms\"\n\
+             first-deadline = \"2 s\"\n\
+             source = {{ kind = \"mpeg\", file = \"{}/../../examples/data/tone.ts\", \
+             repeat = true }}\n",
+            members.join(", "),
+            env!("CARGO_MANIFEST_DIR")
         );
         let file = folder.path().join("media.toml");
         std::fs::write(&file, text).unwrap();
@@ -309,6 +315,37 @@ fn other_servers_take_over_the_clients_of_a_killed_server() {
 #[test]
 fn other_servers_take_over_the_clients_of_a_data_plane_without_its_host() {
     assert_takeover_after_crash("placement = \"ni\"");
+}
+
+#[test]
+fn another_server_takes_over_both_tracks_of_a_client() {
+    on(3, |hosts| {
+        let mut servers = hosts.serve(&["50 Mbps"; 3], "");
+        let from = servers[0].rtsp;
+        let mut video = Player::open(from, "placed/tone/video");
+        assert_eq!(video.set_up(false).status(), StatusCode::Ok);
+        let mut audio = video.other_track(from, "placed/tone/audio");
+        assert_eq!(audio.set_up(false).status(), StatusCode::Ok);
+        video.set_url(from, "placed/tone");
+        let answer = video.ask(Method::Play, &[]);
+        assert_eq!(answer.status(), StatusCode::Ok);
+        let start = start_times(&answer);
+        let mut players = [video, audio];
+        assert!(skew(&mut players, start, 16_000.0) < LIP_SYNC);
+        watch_more(&mut players, 20);
+        servers[0].crash();
+        let taken =
+            || [1, 2].map(|server: usize| metric(&servers[server], "cluster_taken_in_total"));
+        let limit = Instant::now() + TIMEOUT;
+        while taken().iter().sum::<u64>() < 2 {
+            watch(&mut players, POLL_INTERVAL);
+            assert!(Instant::now() < limit, "{:?} tracks are taken over", taken());
+        }
+        assert!(taken().contains(&2), "both by one server: {:?}", taken());
+        assert!(skew(&mut players, start, 16_000.0) < LIP_SYNC);
+        watch_more(&mut players, 20);
+        servers.drain(1..).map(end).for_each(drop);
+    });
 }
 
 #[test]

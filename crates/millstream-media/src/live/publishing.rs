@@ -146,7 +146,7 @@ impl Publishing {
                 spec: spec.clone(),
                 ingest,
                 publisher: None,
-                waits_since_ns: adopted.filter(|_| audio.is_none()).unwrap_or(0),
+                waits_since_ns: adopted.unwrap_or(0),
                 description: AudioDescription::default(),
                 ports: (0, 0),
             }
@@ -356,9 +356,13 @@ impl Publishing {
         self.streams.iter_mut().filter_map(expired).collect()
     }
 
-    /// Returns whether a stream is being published, or its clients wait for a publisher.
+    /// Returns whether a stream is being published, or its clients wait for a publisher. Audio must
+    /// also be described: a server that adopts a data plane does not know it.
     pub(crate) fn is_available(&self, stream: usize) -> bool {
         let stream = &self.streams[stream];
+        if stream.spec.audio.is_some() && stream.description.clock.is_empty() {
+            return false;
+        }
         stream.waits_since_ns != 0 || stream.publisher.as_ref().is_some_and(|who| who.recording)
     }
 

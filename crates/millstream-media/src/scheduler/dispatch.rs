@@ -406,7 +406,11 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
     /// Chooses the next frame, if any, and puts it in service.
     fn decide(&mut self) {
         self.region.add(GlobalField::Decisions, 1);
-        let audio = self.audio.decide(self.time_ns, &mut self.clients);
+        let audio = if self.audio.waiting() > 0 {
+            self.audio.decide(self.time_ns, &mut self.clients)
+        } else {
+            None
+        };
         let next = audio
             .or_else(|| self.mandatory.decide(self.time_ns, &mut self.clients))
             .or_else(|| self.optional.decide(self.time_ns, &mut self.clients));
