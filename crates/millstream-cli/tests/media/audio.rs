@@ -147,6 +147,26 @@ fn ffmpeg_decodes_every_frame_of_audio_at_its_time() {
     assert_eq!((&account["admitted"], &frames["violations"]), (&6.into(), &0.into()), "{account}");
 }
 
+/// Audio stays in memory when the video is read ahead from its file.
+#[test]
+fn audio_is_whole_with_each_frame_path() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(&[("aac", "aac")]);
+    let folder = clips.folder.path();
+    let expected = decode(folder, "aac.ts", &[]);
+    for path in ["producer", "ni"] {
+        let server = serve(&clips, &["aac"], &format!("frame-path = \"{path}\""));
+        let url = format!("rtsp://{}/aac-once", server.rtsp);
+        let seen = decode(folder, &url, &["-rtsp_transport", "tcp"]);
+        for track in [0, 1] {
+            assert_eq!(checksums(&seen[track]), checksums(&expected[track]), "{path}, {track}");
+        }
+        assert_conserved(&server.end());
+    }
+}
+
 /// The stream's audio in the scenario, ffmpeg's encoder, and its options.
 const LIVE: [(&str, &str, &[&str]); 4] = [
     ("aac", "aac", &["-ar", "44100"]),
