@@ -204,7 +204,7 @@ fn onsets(folder: &Path, file: &str) -> [Vec<f64>; 2] {
                 time = at.trim().parse().unwrap();
             } else if let Some((_, level)) = line.split_once(key) {
                 let level: f64 = level.trim().parse().unwrap_or(f64::NEG_INFINITY);
-                let on = if kind == "-vf" { level > 100.0 } else { level > -20.0 };
+                let on = if kind == "-vf" { level > 100.0 } else { level > -9.0 };
                 if on && !before {
                     onsets.push(time);
                 }

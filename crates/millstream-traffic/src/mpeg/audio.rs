@@ -27,6 +27,9 @@ const STAMPS: u64 = 1 << 33;
 /// The longest gap or overlap in a track, frames: about 20 s.
 const MAX_GAP: u64 = 1_000;
 
+/// The number of time stamps that determine the start of a track.
+const STARTS: usize = 64;
+
 /// The number of video frames among which the first one shown is.
 const REORDERED: usize = 64;
 
@@ -122,17 +125,24 @@ impl AudioTrack {
     ) -> Result<Option<Self>, TrafficError> {
         let Some((header, found)) = audio_frames(codec, &bytes) else { return Ok(None) };
         let first_shown = shown.iter().copied().min_by_key(|time| ticks_from(shown[0], *time));
-        let mut slots = Slots { header, frames: Vec::new(), repeated: 0, skip: 0, start: None };
         let mut stamps = stamps.iter().peekable();
-        for frame in found {
-            let mut time = None;
-            while let Some((_, stamp)) = stamps.next_if(|(at, _)| *at <= frame.start) {
-                time = Some(*stamp);
-            }
+        let stamped: Vec<(Range<usize>, Option<u64>)> = found
+            .into_iter()
+            .map(|frame| {
+                let mut time = None;
+                while let Some((_, stamp)) = stamps.next_if(|(at, _)| *at <= frame.start) {
+                    time = Some(*stamp);
+                }
+                (frame, time)
+            })
+            .collect();
+        let start = start(header, &stamped);
+        let (Some(start), Some(first_shown)) = (start, first_shown) else { return Ok(None) };
+        let mut slots = Slots { header, start, frames: Vec::new(), repeated: 0, skip: 0 };
+        for (frame, time) in stamped {
             slots.push(frame, time)?;
         }
-        let Slots { mut frames, start, .. } = slots;
-        let (Some(start), Some(first_shown)) = (start, first_shown) else { return Ok(None) };
+        let mut frames = slots.frames;
         let offset_ns = i128::from(ticks_from(first_shown, start)) * 1_000_000_000 / 90_000;
         let frame_ns = i128::from(header.samples) * 1_000_000_000 / i128::from(header.sample_rate);
         let early = ((-offset_ns).max(0) + frame_ns - 1) / frame_ns;
@@ -152,6 +162,24 @@ fn ticks_from(earlier: u64, later: u64) -> i64 {
     if forward < 1 << 32 { forward } else { forward - (1 << 33) }
 }
 
+/// Returns the duration of `frames` frames, 1/90,000 s.
+fn ticks_of(header: AudioHeader, frames: u64) -> u64 {
+    let samples = u128::from(frames) * u128::from(header.samples);
+    u64::try_from(samples * u128::from(CLOCK.unsigned_abs()) / u128::from(header.sample_rate))
+        .unwrap_or(0)
+}
+
+/// Returns the time of the first frame, by the median of the first stamps: encoders give the first
+/// frame the time of its first audible sample.
+fn start(header: AudioHeader, frames: &[(Range<usize>, Option<u64>)]) -> Option<u64> {
+    let stamped = (0..).zip(frames).filter_map(|(number, (_, time))| Some((number, (*time)?)));
+    let starts = stamped.map(|(number, time)| time.wrapping_sub(ticks_of(header, number)) % STAMPS);
+    let mut starts: Vec<u64> = starts.take(STARTS).collect();
+    let first = *starts.first()?;
+    starts.sort_by_key(|start| ticks_from(first, *start));
+    Some(starts[(starts.len() - 1) / 2])
+}
+
 /// The frames found so far, one per slot of a frame's duration.
 struct Slots {
     header: AudioHeader,
@@ -160,8 +188,8 @@ struct Slots {
     repeated: u64,
     /// The number of further frames to leave out.
     skip: u64,
-    /// The time of slot 0, once known.
-    start: Option<u64>,
+    /// The time of slot 0.
+    start: u64,
 }
 
 impl Slots {
@@ -170,10 +198,6 @@ impl Slots {
         let duration = i64::from(self.header.samples) * CLOCK;
         let rate = i64::from(self.header.sample_rate);
         let slot = self.frames.len() as u64;
-        let ticks = |slots: u64| {
-            let ticks = i128::from(slots) * i128::from(duration) / i128::from(rate);
-            u64::try_from(ticks).unwrap_or(0)
-        };
         let Some(time) = time else {
             if self.skip > 0 {
                 self.skip -= 1;
@@ -182,9 +206,9 @@ impl Slots {
             }
             return Ok(());
         };
-        let start = *self.start.get_or_insert(time.wrapping_sub(ticks(slot)) % STAMPS);
         // The distance to the next free slot: rounded to whole frames, negative for an overlap.
-        let late = ticks_from(start.wrapping_add(ticks(slot)) % STAMPS, time);
+        let due = self.start.wrapping_add(ticks_of(self.header, slot)) % STAMPS;
+        let late = ticks_from(due, time);
         let frames = (2 * late * rate + late.signum() * duration) / (2 * duration);
         let missing = u64::try_from(frames).unwrap_or(0);
         self.repeated += missing;
@@ -381,6 +405,9 @@ mod tests {
         // Frames before it are left out: 2,000 ticks are two frames, less 1,840 ticks.
         assert_eq!(played(&each, &[11_000]), Ok((20_444_444, vec![12, 13])));
         assert_eq!(played(&each, &[90_000]).unwrap_err(), "no track");
+        // The first frame has another time than the following ones.
+        let uneven = [Some(900), Some(FRAME), Some(2 * FRAME), None];
+        assert_eq!(played(&uneven, &[0]), Ok((0, vec![10, 11, 12, 13])));
         // Time stamps wrap.
         let wrapped = [Some(STAMPS - FRAME), None, Some(FRAME), None];
         assert_eq!(played(&wrapped, &[STAMPS - FRAME]), Ok((0, vec![10, 11, 12, 13])));
@@ -389,7 +416,7 @@ mod tests {
     #[test]
     fn gaps_repeat_a_frame_and_overlaps_leave_frames_out() {
         let at = |slot: u64, more: u64| Some(slot * FRAME + more);
-        let gap = [at(0, 0), at(1, 900), at(4, 0), None];
+        let gap = [at(0, 0), at(1, 0), at(4, 900), None];
         assert_eq!(played(&gap, &[0]), Ok((0, vec![10, 11, 11, 11, 12, 13])));
         let overlap = [at(3, 0), at(4, 0), at(3, 0), None, None];
         assert_eq!(played(&overlap, &[3 * FRAME]), Ok((0, vec![10, 11, 14])));
