@@ -144,7 +144,7 @@ impl Client {
         };
         self.row.set(SessionField::PhaseNs, phase_ns);
         self.row.set(SessionField::RtcpReceivedNs, now_ns);
-        // The first frame is reported, because its RTP time may have another NTP time than before.
+        // A report precedes the next frame: its RTP time may have another NTP time than before.
         self.row.set(SessionField::ReportNs, 0);
         self.row.set(SessionField::State, State::Playing as u64);
     }
@@ -336,14 +336,11 @@ impl Client {
     }
 
     /// Records that a frame was sent whole or handed to the host.
-    ///
-    /// Returns whether it was the client's first frame.
-    pub(crate) fn sent(&mut self, frame: &Descriptor, record: &FrameRecord, now_ns: u64) -> bool {
+    pub(crate) fn sent(&mut self, frame: &Descriptor, record: &FrameRecord, now_ns: u64) {
         let row = self.row;
         if !self.taken {
-            return false;
+            return;
         }
-        let first = row.get(SessionField::Packets) == 0;
         row.add(SessionField::Packets, record.packets.into());
         // Counts payload octets only (RFC 3550, section 6.4.1).
         let headers = u64::from(record.packets) * RTP_HEADER as u64;
@@ -351,7 +348,6 @@ impl Client {
         if !self.is_interleaved() {
             self.count_sent(frame, now_ns);
         }
-        first
     }
 
     /// Counts a frame that was sent whole, and its lateness.
@@ -441,11 +437,14 @@ impl Client {
         self.row.get(SessionField::Ssrc)
     }
 
+    /// Returns whether a sender report is due: before the first frame, and then at intervals.
     pub(crate) fn is_report_due(&self, now_ns: u64) -> bool {
-        now_ns.saturating_sub(self.row.get(SessionField::ReportNs)) >= REPORT_NS
+        let reported_ns = self.row.get(SessionField::ReportNs);
+        let due = reported_ns == 0 || now_ns.saturating_sub(reported_ns) >= REPORT_NS;
+        self.taken && due
     }
 
-    pub(crate) fn reported(&mut self, now_ns: u64) {
+    pub(crate) fn reported(&self, now_ns: u64) {
         self.row.set(SessionField::ReportNs, now_ns);
     }
 }

@@ -454,6 +454,11 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
             None => self.store.packets(&record),
             Some(_) => Packets { records: &self.copied.packets, bytes: &self.copied.bytes },
         };
+        // Players that know the clock from the first packet on need not correct it later.
+        if service.packet == 0 && client.is_report_due(now_ns) {
+            client.reported(now_ns);
+            sender.report(client, client.instant(now_ns), false);
+        }
         let rtp_time = client.rtp_time(&service.frame, &record);
         let mut next_ns = service.next_ns;
         let mut count = 0;
@@ -484,12 +489,7 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
         self.in_service = None;
         self.link_free_ns = next_ns;
         let client = &mut self.clients[service.client];
-        let first = client.sent(&service.frame, &record, now_ns);
-        if first || client.is_report_due(now_ns) {
-            client.reported(now_ns);
-            let client = &self.clients[service.client];
-            sender.report(client, client.instant(now_ns), false);
-        }
+        client.sent(&service.frame, &record, now_ns);
     }
 
     fn goodbye(&mut self, client: usize, sender: &mut impl PacketSender) {
