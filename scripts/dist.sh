@@ -176,6 +176,8 @@ crates() {
     for crate in millstream millstream-sync millstream-traffic millstream-scenario \
         millstream-report millstream-sim; do
         chosen+=(-p "$crate")
+        # cargo keeps what it unpacked of an earlier build in this folder, also of another commit.
+        rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/{cache,src}/-*/"$crate-$version"*
     done
     cargo publish --dry-run --quiet --locked --allow-dirty "${chosen[@]}"
     # A dry run keeps the packages in a folder of its own.
