@@ -86,6 +86,8 @@ pub(super) struct Route<'a> {
     limits: Vec<StreamLimits>,
     /// Whether packets of a stream pass the links.
     present: Vec<bool>,
+    /// Whether other streams share a stream's queue.
+    shared: Vec<bool>,
     /// The mean offered rates on the wire of the first link, bits/s.
     means: Vec<u64>,
     /// The longest busy period of the first link, ns, if it was measured.
@@ -141,9 +143,15 @@ impl<'a> Route<'a> {
         };
         let passes = |stream: &Stream| stream.direction == direction || stream.source.reacts();
         // The packets of a shared queue are those of its stream.
-        let shared = |at: usize| streams.iter().any(|of| of.shares == Some(at) && passes(of));
+        let (mut shared, mut passed) = (vec![false; streams.len()], vec![false; streams.len()]);
+        for stream in streams {
+            if let Some(at) = stream.shares {
+                shared[at] = true;
+                passed[at] |= passes(stream);
+            }
+        }
         let is_present = |(at, stream): (usize, &Stream)| {
-            stream.shares.is_none() && (passes(stream) || shared(at))
+            stream.shares.is_none() && (passes(stream) || passed[at])
         };
         let present: Vec<_> = streams.iter().enumerate().map(is_present).collect();
         let mut limits = limits.to_vec();
@@ -156,7 +164,7 @@ impl<'a> Route<'a> {
             }
         }
         let busy_ns = busy_ns.filter(|_| direction == Direction::Forward);
-        Some(Self { scenario, direction, is_series, hops, limits, present, means, busy_ns })
+        Some(Self { scenario, direction, is_series, hops, limits, present, shared, means, busy_ns })
     }
 
     /// Returns whether a stream's data passes the links.
@@ -240,15 +248,15 @@ impl<'a> Route<'a> {
             self.limits[at].cap.map_or(u64::MAX, |cap| cap.rate_bps).min(self.means[at])
         };
         let total: u128 = self.each_present().map(|at| u128::from(part_bps(at))).sum();
+        let present: Vec<_> = self.each_present().map(|at| self.limits[at]).collect();
+        let effective = |hop: &Hop| Bounds::new(hop.link.wire(), &present).effective_rate_bps();
+        let links: Vec<_> = self.hops.iter().map(effective).collect();
         let slowest = |stream: usize| {
-            let bps = |number: usize| {
-                let link = self.hops[number].link.wire();
-                let present: Vec<_> = self.each_present().map(|at| self.limits[at]).collect();
-                let rate_bps = Bounds::new(link, &present).effective_rate_bps();
-                let of = LatencyRate { rate_bps, ..LatencyRate::of_delay(0, 0) };
+            let bps = |(number, rate_bps): (usize, &u64)| {
+                let of = LatencyRate { rate_bps: *rate_bps, ..LatencyRate::of_delay(0, 0) };
                 self.on_first_wire(number, stream, of).map_or(0, |of| of.rate_bps)
             };
-            (0..self.hops.len()).map(bps).min().unwrap_or(0)
+            links.iter().enumerate().map(bps).min().unwrap_or(0)
         };
         let rates = |stream: usize| {
             let mean_bps = self.means[stream];
@@ -290,11 +298,14 @@ impl<'a> Route<'a> {
         for (number, hop) in self.hops.iter().enumerate() {
             let case = self.case(number, &arrivals);
             let services = case.services();
-            let known: Vec<_> = arrivals.iter().map(|of| of.iter().any(Option::is_some)).collect();
+            // A stream and another one.
+            let is_unknown = |at: &usize| arrivals[*at].iter().all(Option::is_none);
+            let unknown: Vec<_> = self.each_present().filter(is_unknown).take(2).collect();
             for at in self.each_present() {
                 let bounds = self.at_hop(number, at, &services[at], arrivals[at]);
                 if bounds.delay_ns.is_none() && paths[at].bounds.unbounded.is_none() {
-                    let reason = self.reason(&case, &known, at);
+                    let reason =
+                        self.reason(&case, &unknown, arrivals[at].iter().any(Option::is_some), at);
                     paths[at].bounds.unbounded = Some(format!("{reason} at `{}`", hop.name));
                 }
                 if case.is_ordered_by_deadline(at) {
@@ -388,15 +399,11 @@ impl<'a> Route<'a> {
     /// Returns what a stream sends into the first link.
     fn first_arrivals(&self, at: usize, read: &OfferedLoads) -> Arrivals {
         let of = &self.scenario.streams[at];
-        if !self.present[at] || of.source.reacts() || self.is_shared(at) {
+        if !self.present[at] || of.source.reacts() || self.shared[at] {
             return self.idle(self.present[at]);
         }
         let fits = |source: &Source| self.means[at] <= source.rate_bps;
         read.streams[at].sources().map(|source| source.filter(fits))
-    }
-
-    fn is_shared(&self, at: usize) -> bool {
-        self.scenario.streams.iter().any(|of| of.shares == Some(at))
     }
 
     /// Returns the bounds of a stream at link `number`.
@@ -468,19 +475,19 @@ impl<'a> Route<'a> {
         })
     }
 
-    /// Returns why a stream has no bound at a link.
-    fn reason(&self, case: &HopCase, known: &[bool], at: usize) -> String {
+    /// Returns why a stream, whose arrivals may be known, has no bound at a link; `unknown` are the
+    /// first streams with unknown arrivals.
+    fn reason(&self, case: &HopCase, unknown: &[usize], is_known: bool, at: usize) -> String {
         let streams = &self.scenario.streams;
         if case.limits[at].gated {
             return "its rate cap or credits may hold it back for longer than can be bounded"
                 .into();
         }
-        let other = self.each_present().find(|other| *other != at && !known[*other]);
-        match other {
-            _ if !known[at] => "what it sends has no bound".into(),
+        match unknown.iter().find(|other| **other != at) {
+            _ if !is_known => "what it sends has no bound".into(),
             Some(other) => format!(
                 "`{}` may go before it, and what that sends is not known",
-                streams[other].name
+                streams[*other].name
             ),
             None => "it and the streams before it offer more than the link's rate".into(),
         }

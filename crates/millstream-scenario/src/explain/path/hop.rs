@@ -203,6 +203,8 @@ impl OpenCase<'_> {
         let tree = (!scenario.classes.is_empty())
             .then(|| Tree::new(scenario, root, &self.limits, link, self.busy_ns));
         let edf = self.keeps_all_deadlines();
+        let whole = ServiceCurve { rate_bps: bounds.effective_rate_bps(), latency_ns: 0 };
+        let total = self.known_total();
         let of = |stream: usize| {
             let mut service = match (&tree, root.discipline.guarantee) {
                 (Some(tree), _) => self.in_tree(tree, stream),
@@ -215,7 +217,7 @@ impl OpenCase<'_> {
             if !self.limits[stream].gated && !self.is_below_cap(stream) {
                 service.limit(self.busy_ns);
             }
-            let left = self.left(&bounds, stream);
+            let left = self.left(whole, total, stream);
             service.rates.extend(left.and_then(|left| self.gated(stream, left)));
             service
         };
@@ -413,24 +415,42 @@ impl OpenCase<'_> {
         service
     }
 
-    /// Returns what the other streams leave to a stream under any discipline.
-    fn left(&self, bounds: &Bounds, stream: usize) -> Option<LatencyRate> {
-        if self.is_below_cap(stream) {
+    /// Returns what all streams but one may be served in a busy period of the link, if that is
+    /// bounded, and the one whose source is not known, if there is one.
+    fn known_total(&self) -> Option<(Source, Option<usize>)> {
+        let mut unknown = (0..self.limits.len()).filter(|at| self.limits[*at].source.is_none());
+        let (one, two) = (unknown.next(), unknown.next());
+        if two.is_some() {
             return None;
         }
-        let case = self.case;
-        let others = if case.scenario.classes.is_empty() {
-            let others = self.limits.iter().enumerate().filter(|(at, _)| *at != stream);
-            let mut sources = others.map(|(_, of)| of.source);
-            sources.try_fold(Source::default(), |sum, source| Some(sum.plus(source?)))
-        } else {
-            let mut others = self.limits.clone();
-            (others[stream].source, others[stream].gated) = (Some(Source::default()), false);
-            demand_of_all(case.scenario, &others, case.link)
+        let mut limits = self.limits.clone();
+        if let Some(one) = one {
+            limits[one].source = Some(Source::default());
+        }
+        let total = demand_of_all(self.case.scenario, &limits, self.case.link)?;
+        // A sum that saturates is not known.
+        (total.burst_bytes < u64::MAX && total.rate_bps < u64::MAX).then_some((total, one))
+    }
+
+    /// Returns what the other streams leave to a stream of the `whole` link under any discipline.
+    fn left(
+        &self,
+        whole: ServiceCurve,
+        total: Option<(Source, Option<usize>)>,
+        stream: usize,
+    ) -> Option<LatencyRate> {
+        let (total, unknown) = total?;
+        // Below a capped class, its part of the total is not its source.
+        if unknown.is_some_and(|unknown| unknown != stream) || self.is_below_cap(stream) {
+            return None;
+        }
+        let own = self.limits[stream].source.unwrap_or_default();
+        let others = Source {
+            rate_bps: total.rate_bps - own.rate_bps,
+            burst_bytes: total.burst_bytes - own.burst_bytes,
         };
-        let link = ServiceCurve { rate_bps: bounds.effective_rate_bps(), latency_ns: 0 };
-        let largest = case.link.wire_bytes(self.limits[stream].largest_bytes);
-        link.remainder(others?)?.in_order(Source::default(), largest)
+        let largest = self.case.link.wire_bytes(self.limits[stream].largest_bytes);
+        whole.remainder(others)?.in_order(Source::default(), largest)
     }
 }
 
