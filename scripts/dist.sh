@@ -172,18 +172,19 @@ wheel() {
 
 # Checks that the crates of the simulator build from their packages alone.
 crates() {
-    local crate chosen=()
+    local crate chosen=() built=$target/crates
+    # cargo keeps what it unpacked and built of packages of this folder, also of another commit.
+    rm -rf "$built"
     for crate in millstream millstream-sync millstream-traffic millstream-scenario \
         millstream-report millstream-sim; do
         chosen+=(-p "$crate")
-        # cargo keeps what it unpacked of an earlier build in this folder, also of another commit.
         rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/{cache,src}/-*/"$crate-$version"*
     done
-    cargo publish --dry-run --quiet --locked --allow-dirty "${chosen[@]}"
+    CARGO_TARGET_DIR=$built cargo publish --dry-run --quiet --locked --allow-dirty "${chosen[@]}"
     # A dry run keeps the packages in a folder of its own.
-    cargo package --no-verify --quiet --locked --allow-dirty "${chosen[@]}"
+    CARGO_TARGET_DIR=$built cargo package --no-verify --quiet --locked --allow-dirty "${chosen[@]}"
     for crate in "${chosen[@]}"; do
-        [[ $crate = -p ]] || cp "$target/package/$crate-$version.crate" dist/
+        [[ $crate = -p ]] || cp "$built/package/$crate-$version.crate" dist/
     done
 }
 
