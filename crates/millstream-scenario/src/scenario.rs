@@ -226,6 +226,12 @@ impl Scenario {
         ScenarioError::new(&self.file, &self.text, vec![problem.help(help)])
     }
 
+    /// Returns the classes above stream number `stream`, its own first.
+    pub fn classes_above(&self, stream: usize) -> impl Iterator<Item = usize> {
+        let parent = |class: &usize| self.classes[*class].parent;
+        std::iter::successors(self.streams[stream].class, parent)
+    }
+
     /// Returns the last link that the packets of `stream` pass.
     #[must_use]
     pub fn last_link(&self, stream: &Stream) -> &Link {

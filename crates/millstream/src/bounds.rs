@@ -52,7 +52,7 @@ pub use arrivals::ArrivalPattern;
 pub use channel::Channel;
 pub use edf::EdfVerdict;
 pub use fair::FairDiscipline;
-pub use gate::Gated;
+pub use gate::{CreditWindow, Gated};
 pub use guarantee::{
     DeadlineGuarantee, DelayGuarantee, Fairness, Guarantee, Lead, RateGuarantee, SettingCheck,
     Share, UnprovedSetting,

@@ -607,9 +607,8 @@ impl Case<'_> {
 
     /// Describes the first class above a stream that has a rate cap.
     fn gate_above(&self, stream: usize) -> Option<FailedPremise> {
-        let class = |class: Option<usize>| class.map(|at| &self.scenario.classes[at]);
-        let first = class(self.scenario.streams[stream].class);
-        std::iter::successors(first, |of| class(of.parent)).find_map(class_gate)
+        let mut above = self.scenario.classes_above(stream);
+        above.find_map(|class| class_gate(&self.scenario.classes[class]))
     }
 
     /// Returns the bounds of a stream under any discipline: every packet leaves in the busy period

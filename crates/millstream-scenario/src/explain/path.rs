@@ -475,8 +475,8 @@ impl<'a> Route<'a> {
         })
     }
 
-    /// Returns why a stream, whose arrivals may be known, has no bound at a link; `unknown` are the
-    /// first streams with unknown arrivals.
+    /// Returns why a stream has no bound at a link. `unknown` are the first streams with unknown
+    /// arrivals; `is_known` is whether the stream's own are known.
     fn reason(&self, case: &HopCase, unknown: &[usize], is_known: bool, at: usize) -> String {
         let streams = &self.scenario.streams;
         if case.limits[at].gated {

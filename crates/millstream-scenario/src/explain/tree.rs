@@ -70,19 +70,9 @@ impl<'a> Tree<'a> {
         tree.nodes[0].service = Some(service);
         // Parents come before their children.
         for (class, place) in classes.into_iter().enumerate() {
-            let of = &of_classes[class];
-            let uncapped = tree.service(place);
-            tree.nodes[1 + class].service = match of.cap {
-                None => uncapped,
-                Some(cap) => uncapped.and_then(|service| {
-                    let gated = Gated {
-                        link_bps: link.rate_bps,
-                        smallest_bytes: link.wire_bytes(of.smallest_bytes),
-                        largest_bytes: link.wire_bytes(of.largest_bytes),
-                    };
-                    gated.class_under_cap(service, cap)
-                }),
-            };
+            let gated = Gated::of(&of_classes[class], link);
+            tree.nodes[1 + class].service =
+                tree.service(place).and_then(|uncapped| gated.class_curve(uncapped));
         }
         tree
     }
@@ -246,13 +236,12 @@ pub(super) fn demand_of_all(
     link: Link,
 ) -> Option<Source> {
     let classes = limits_of_classes(scenario, streams, link);
-    let of_root = |parent: Option<usize>| parent.is_none();
-    let parents = scenario.classes.iter().map(|class| class.parent);
-    let classes = parents.zip(&classes).filter(|(parent, _)| of_root(*parent));
-    let parents = scenario.streams.iter().map(|stream| stream.class);
-    let streams = parents.zip(streams).filter(|(parent, _)| of_root(*parent));
+    let classes = scenario.classes.iter().zip(&classes);
+    let classes = classes.filter(|(class, _)| class.parent.is_none()).map(|(_, of)| of);
+    let streams = scenario.streams.iter().zip(streams);
+    let streams = streams.filter(|(stream, _)| stream.class.is_none()).map(|(_, of)| of);
     let mut children = classes.chain(streams);
-    children.try_fold(Source::default(), |sum, (_, child)| Some(sum.plus(demand(child, link)?)))
+    children.try_fold(Source::default(), |sum, child| Some(sum.plus(demand(child, link)?)))
 }
 
 /// Returns the limits of the classes. A class has the packets of all streams below it.

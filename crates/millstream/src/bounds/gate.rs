@@ -12,7 +12,8 @@
 //! Each gate below has its own least τ; the greatest of them is sufficient for all.
 
 use super::exact::{BITS_NS, ceil_ns, narrow, plus_error};
-use super::{LatencyRate, ServiceCurve, Source};
+use super::{LatencyRate, ServiceCurve, Source, StreamLimits};
+use crate::link::Link;
 
 /// Returns the time that `bytes` take at `rate_bps`, ns, rounded up.
 fn time_ns(bytes: u64, rate_bps: u64) -> u64 {
@@ -25,7 +26,16 @@ fn rate_of(bytes: u64, ns: u64) -> Option<u64> {
     Some(narrow(bits_ns / u128::from(ns.max(1))))
 }
 
-/// The packets of a stream or class behind a gate, bytes on the wire.
+/// Packets of a stream that may be on their way to the receiver at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CreditWindow {
+    /// The least number of packets, w.
+    pub packets: u64,
+    /// The time from the end of a packet to the return of its credits, R, ns.
+    pub return_ns: u64,
+}
+
+/// A stream or class behind a gate; lengths are bytes on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gated {
     /// The rate of the link, bits/s.
@@ -34,20 +44,73 @@ pub struct Gated {
     pub smallest_bytes: u64,
     /// The largest packet.
     pub largest_bytes: u64,
+    /// The rate cap (c, b); `None` without one.
+    pub cap: Option<Source>,
+    /// The credits; `None` without flow control. Classes have none.
+    pub credits: Option<CreditWindow>,
 }
 
 impl Gated {
-    /// Returns the guarantee of a stream under a rate cap (c, b); `open` is its guarantee without
-    /// the cap. `None` if that is less than 1 bit/s.
+    /// Returns a stream or class with these limits on `link`. Credits are not among the limits.
+    #[must_use]
+    pub fn of(limits: &StreamLimits, link: Link) -> Self {
+        Self {
+            link_bps: link.rate_bps,
+            smallest_bytes: link.wire_bytes(limits.smallest_bytes),
+            largest_bytes: link.wire_bytes(limits.largest_bytes),
+            cap: limits.cap,
+            credits: None,
+        }
+    }
+
+    /// Returns the guarantee of the stream behind its gate; `open` is its guarantee without one.
+    /// `None` if that is less than 1 bit/s.
+    #[must_use]
+    pub fn guarantee(self, open: LatencyRate) -> Option<LatencyRate> {
+        let (by_cap, later_ns) = match self.cap {
+            Some(cap) => self.under_cap(open, cap)?,
+            None => (open.rate_bps, 0),
+        };
+        let by_credits = match self.credits {
+            Some(credits) => self.with_credits(open, credits)?,
+            None => open.rate_bps,
+        };
+        let rate_bps = by_cap.min(by_credits);
+        let error_ns = u64::try_from(open.error_ns).unwrap_or(0).saturating_add(later_ns);
+        (rate_bps > 0).then(|| LatencyRate {
+            rate_bps,
+            latency_ns: time_ns(self.largest_bytes, rate_bps).saturating_add(error_ns),
+            error_ns: i64::try_from(error_ns).unwrap_or(i64::MAX),
+            carried_bytes: open.carried_bytes,
+        })
+    }
+
+    /// Returns the curve of the class under its cap; `open` is its curve without the cap. `None` if
+    /// that is less than 1 bit/s.
+    ///
+    /// As [`guarantee`](Self::guarantee), but from any instant s in which the class has packets.
+    /// The length that decides on its head is an estimate, so TAT is at most s + (max(b, L) + L)/c,
+    /// and V begins at s + (max(b, L) + L − (b − L))/c.
+    #[must_use]
+    pub fn class_curve(self, open: ServiceCurve) -> Option<ServiceCurve> {
+        let Some(cap) = self.cap else { return Some(open) };
+        let largest = self.largest_bytes;
+        let capped = self.guarantee(open.guarantee(largest))?;
+        let behind =
+            largest.saturating_mul(2).saturating_add(largest.saturating_sub(cap.burst_bytes));
+        let latency_ns = capped.latency_ns.saturating_add(time_ns(behind, cap.rate_bps));
+        Some(ServiceCurve { rate_bps: capped.rate_bps, latency_ns })
+    }
+
+    /// Returns the rate under the cap (c, b), bits/s, and the time by which packets end later, ns.
     ///
     /// Let Δ = L/ρ + α − L/r and τ_k = L_k/min(c, ρ) + max(0, Δ − (b − L)/c). Packet k conforms
     /// from TAT_{k−1} − (b − L_k)/c on. If TAT_{k−1} ≤ V_{k−1} + (b − L)/c, it starts by U_k + Δ,
     /// its transmission before its end, so TAT_k ≤ U_k + max((b − L)/c, Δ) + L_k/c ≤
     /// V_k + (b − L)/c. So a burst of L + c·Δ costs the cap's rate alone, and a smaller one costs
     /// time for each packet. A burst of less than L delays the first packet by (L − b)/c.
-    #[must_use]
-    pub fn under_cap(self, open: LatencyRate, cap: Source) -> Option<LatencyRate> {
-        let Self { link_bps, smallest_bytes: smallest, largest_bytes: largest } = self;
+    fn under_cap(self, open: LatencyRate, cap: Source) -> Option<(u64, u64)> {
+        let Self { link_bps, smallest_bytes: smallest, largest_bytes: largest, .. } = self;
         // Caps open at whole ns, and transmissions take no less than L/r.
         let end_ns = plus_error(time_ns(largest, open.rate_bps), open.error_ns).saturating_add(1);
         let start_ns = end_ns.saturating_sub(time_ns(largest, link_bps).saturating_sub(1));
@@ -60,54 +123,20 @@ impl Gated {
             _ => rate_of(smallest, time_ns(smallest, slower_bps).saturating_add(each_ns))?,
         };
         let first_ns = time_ns(largest.saturating_sub(cap.burst_bytes), cap.rate_bps);
-        self.later(open, rate_bps, first_ns.saturating_add(1))
+        Some((rate_bps, first_ns.saturating_add(1)))
     }
 
-    /// Returns the guarantee of a stream of which at least w `packets` may be on their way to a
-    /// receiver whose credits return R = `return_ns` after the end of a packet; `open` is its
-    /// guarantee without credits. `None` if that is less than 1 bit/s.
+    /// Returns the rate with credits, bits/s.
     ///
-    /// Packet k waits at most for the end of packet k − w and R more, which is at
-    /// U_{k−w} + L/ρ + α + R or sooner. As U_k ≥ U_{k−w} + Στ, τ_k = max(L_k/ρ, (L/ρ + α + R)/w).
-    /// Source: feedback control by a window, Le Boudec and Thiran 2001, section 4.2.
-    #[must_use]
-    pub fn with_credits(
-        self,
-        open: LatencyRate,
-        packets: u64,
-        return_ns: u64,
-    ) -> Option<LatencyRate> {
+    /// Packet k waits at most until R after the end of packet k − w, which is by
+    /// U_{k−w} + L/ρ + α + R. As U_k ≥ U_{k−w} + Στ, τ_k = max(L_k/ρ, (L/ρ + α + R)/w). Source:
+    /// feedback control by a window, Le Boudec and Thiran 2001, section 4.2.
+    fn with_credits(self, open: LatencyRate, window: CreditWindow) -> Option<u64> {
         let own_ns = time_ns(self.largest_bytes, open.rate_bps);
-        let returns_ns = plus_error(own_ns, open.error_ns.max(0)).saturating_add(return_ns);
-        let by_window = rate_of(self.smallest_bytes, returns_ns.div_ceil(packets.max(1)))?;
-        (packets > 0).then(|| self.later(open, open.rate_bps.min(by_window), 0))?
-    }
-
-    /// Returns the curve of a class under a rate cap; `open` is its curve without the cap. `None`
-    /// if that is less than 1 bit/s.
-    ///
-    /// As [`under_cap`](Self::under_cap), but from any instant s in which the class has packets.
-    /// The length that decides on its head is an estimate, so TAT is at most s + (max(b, L) + L)/c,
-    /// and V begins at s + (max(b, L) + L − (b − L))/c.
-    #[must_use]
-    pub fn class_under_cap(self, open: ServiceCurve, cap: Source) -> Option<ServiceCurve> {
-        let largest = self.largest_bytes;
-        let capped = self.under_cap(open.guarantee(largest), cap)?;
-        let behind =
-            largest.saturating_mul(2).saturating_add(largest.saturating_sub(cap.burst_bytes));
-        let latency_ns = capped.latency_ns.saturating_add(time_ns(behind, cap.rate_bps));
-        Some(ServiceCurve { rate_bps: capped.rate_bps, latency_ns })
-    }
-
-    /// Returns the guarantee of rate `rate_bps` whose packets end `later_ns` later than `open`.
-    fn later(self, open: LatencyRate, rate_bps: u64, later_ns: u64) -> Option<LatencyRate> {
-        let error_ns = u64::try_from(open.error_ns).unwrap_or(0).saturating_add(later_ns);
-        (rate_bps > 0).then(|| LatencyRate {
-            rate_bps,
-            latency_ns: time_ns(self.largest_bytes, rate_bps).saturating_add(error_ns),
-            error_ns: i64::try_from(error_ns).unwrap_or(i64::MAX),
-            carried_bytes: open.carried_bytes,
-        })
+        let ends_ns = plus_error(own_ns, open.error_ns.max(0));
+        let each_ns = ends_ns.saturating_add(window.return_ns).div_ceil(window.packets.max(1));
+        let by_window = rate_of(self.smallest_bytes, each_ns).filter(|_| window.packets > 0)?;
+        Some(by_window.min(open.rate_bps))
     }
 }
 
@@ -124,52 +153,72 @@ mod tests {
     };
 
     /// Packets that take no time on the link.
-    const STREAM: Gated = Gated { link_bps: u64::MAX, smallest_bytes: 50, largest_bytes: 100 };
+    const STREAM: Gated = Gated {
+        link_bps: u64::MAX,
+        smallest_bytes: 50,
+        largest_bytes: 100,
+        cap: None,
+        credits: None,
+    };
 
-    fn cap(bytes_per_s: u64, burst_bytes: u64) -> Source {
-        Source { rate_bps: bytes_per_s * 8, burst_bytes }
+    fn with_cap(bytes_per_s: u64, burst_bytes: u64) -> Gated {
+        Gated { cap: Some(Source { rate_bps: bytes_per_s * 8, burst_bytes }), ..STREAM }
+    }
+
+    fn with_window(packets: u64, return_ns: u64) -> Gated {
+        Gated { credits: Some(CreditWindow { packets, return_ns }), ..STREAM }
     }
 
     #[test]
     fn a_cap_with_enough_burst_costs_its_rate_alone() {
         // At 500 bytes/s, 0.6 s are 300 bytes.
-        let capped = STREAM.under_cap(LINK, cap(500, 401)).unwrap();
+        let capped = with_cap(500, 401).guarantee(LINK).unwrap();
         assert_eq!((capped.rate_bps, capped.error_ns), (4_000, 500_000_001));
         assert_eq!(capped.latency_ns, 700_000_001);
         // A faster cap leaves the link's rate.
-        assert_eq!(STREAM.under_cap(LINK, cap(2_000, 1_301)).unwrap().rate_bps, 8_000);
+        assert_eq!(with_cap(2_000, 1_301).guarantee(LINK).unwrap().rate_bps, 8_000);
     }
 
     #[test]
     fn a_cap_with_a_small_burst_costs_time_for_each_packet() {
         // 151 bytes less than needed are 302 ms: 50 bytes in 402 ms.
-        let slow = STREAM.under_cap(LINK, cap(500, 250)).unwrap();
+        let slow = with_cap(500, 250).guarantee(LINK).unwrap();
         assert_eq!((slow.rate_bps, slow.error_ns), (995, 500_000_001));
         // A transmission of 0.1 s begins as much earlier: 101 bytes less are 202 ms.
         assert_eq!(
-            Gated { link_bps: 8_000, ..STREAM }.under_cap(LINK, cap(500, 250)).unwrap().rate_bps,
+            Gated { link_bps: 8_000, ..with_cap(500, 250) }.guarantee(LINK).unwrap().rate_bps,
             1_324
         );
         // A burst of 60 bytes permits 100 bytes 80 ms later, and each packet takes 682 ms more.
-        let later = STREAM.under_cap(LINK, cap(500, 60)).unwrap();
+        let later = with_cap(500, 60).guarantee(LINK).unwrap();
         assert_eq!((later.rate_bps, later.error_ns), (511, 580_000_001));
     }
 
     #[test]
     fn credits_for_one_packet_wait_for_it_and_its_return() {
         // 0.6 s and 0.2 s: 50 bytes in 0.8 s; in 0.4 s with two packets.
-        let one = STREAM.with_credits(LINK, 1, 200_000_000).unwrap();
+        let one = with_window(1, 200_000_000).guarantee(LINK).unwrap();
         assert_eq!((one.rate_bps, one.error_ns), (500, 500_000_000));
-        assert_eq!(STREAM.with_credits(LINK, 2, 200_000_000).unwrap().rate_bps, 1_000);
-        assert_eq!(STREAM.with_credits(LINK, 100, 200_000_000).unwrap().rate_bps, 8_000);
-        assert_eq!(STREAM.with_credits(LINK, 0, 0), None);
+        assert_eq!(with_window(2, 200_000_000).guarantee(LINK).unwrap().rate_bps, 1_000);
+        assert_eq!(with_window(100, 200_000_000).guarantee(LINK).unwrap().rate_bps, 8_000);
+        assert_eq!(with_window(0, 0).guarantee(LINK), None);
+    }
+
+    /// The slower of both, 500 bit/s, and as late as the cap lets it begin.
+    #[test]
+    fn a_cap_and_credits_hold_back_as_much_as_the_slower_one() {
+        let both = Gated { cap: with_cap(500, 60).cap, ..with_window(1, 200_000_000) };
+        let guarantee = both.guarantee(LINK).unwrap();
+        assert_eq!((guarantee.rate_bps, guarantee.error_ns), (500, 580_000_001));
+        // 100 bytes at 500 bit/s take 1.6 s.
+        assert_eq!(guarantee.latency_ns, 2_180_000_001);
     }
 
     #[test]
     fn a_capped_class_may_begin_with_an_empty_bucket() {
         // α = 0.5 s and 1,000 bytes/s as above; two packets at 500 bytes/s are 0.4 s.
         let class = ServiceCurve { rate_bps: 8_000, latency_ns: 500_000_000 };
-        let capped = STREAM.class_under_cap(class, cap(500, 401)).unwrap();
+        let capped = with_cap(500, 401).class_curve(class).unwrap();
         assert_eq!(capped, ServiceCurve { rate_bps: 4_000, latency_ns: 1_100_000_001 });
     }
 }

@@ -595,12 +595,18 @@ proptest! {
                 let path = guarantee.then(guarantee, source.burst_bytes).delayed(source.rate_bps);
                 prop_assert!(path.latency_ns >= source.rate_bps);
                 let _ = (path.delay_ns(source), path.output(source));
-                let (smallest_bytes, largest_bytes) = (own_ns / 2, own_ns);
-                let gated = Gated { link_bps: rate_bps, smallest_bytes, largest_bytes };
-                let capped = gated.under_cap(path, source);
-                prop_assert!(capped.is_none_or(|of| of.rate_bps <= rate_bps));
-                let windowed = gated.with_credits(path, source.rate_bps % 9, own_ns);
-                prop_assert!(windowed.is_none_or(|of| of.rate_bps <= rate_bps));
+                let (packets, return_ns) = (source.rate_bps % 9, own_ns);
+                let gated = Gated {
+                    link_bps: rate_bps,
+                    smallest_bytes: own_ns / 2,
+                    largest_bytes: own_ns,
+                    cap: Some(source),
+                    credits: Some(CreditWindow { packets, return_ns }),
+                };
+                let is_slower = |of: LatencyRate| of.rate_bps <= path.rate_bps;
+                for of in [Gated { credits: None, ..gated }, Gated { cap: None, ..gated }, gated] {
+                    prop_assert!(of.guarantee(path).is_none_or(is_slower));
+                }
             }
         }
     }

@@ -5,8 +5,8 @@
 //! sends no faster than its rate.
 
 use millstream::bounds::{
-    Bounds, Condition, DelayGuarantee, Gated, Guarantee, LatencyRate, RateGuarantee, ServiceCurve,
-    Share, Source, StreamLimits, Theorem,
+    Bounds, Condition, CreditWindow, DelayGuarantee, Gated, Guarantee, LatencyRate, RateGuarantee,
+    ServiceCurve, Share, Source, StreamLimits, Theorem,
 };
 use millstream::{CREDIT_BYTES, Link};
 
@@ -141,20 +141,19 @@ impl HopCase<'_> {
     /// Returns whether a stream has credits for every packet, if none is delayed for longer than
     /// `delay_ns`.
     fn has_credits(&self, at: usize, delay_ns: u64) -> bool {
-        let Some((packets, return_ns)) = self.credits(at) else { return true };
+        let Some(CreditWindow { packets, return_ns }) = self.credits(at) else { return true };
         let least = self.link.wire_bytes(self.limits[at].smallest_bytes).max(1);
         let until_ns = delay_ns.saturating_add(return_ns);
         let mut known = self.arrivals[at].into_iter().flatten();
         known.any(|source| source.bytes_in(until_ns) / least <= packets)
     }
 
-    /// Returns the packets of a stream for which the receiver has credits, at least, and when they
-    /// return after the end of a packet, ns; `None` without credits.
-    fn credits(&self, at: usize) -> Option<(u64, u64)> {
+    /// Returns the packets of a stream for which the receiver has credits; `None` without credits.
+    fn credits(&self, at: usize) -> Option<CreditWindow> {
         let credits = self.scenario.streams[at].contract.initial_credits()?;
         let of_packet = u64::from(self.limits[at].largest_bytes.div_ceil(CREDIT_BYTES).max(1));
         let return_ns = self.scenario.link.credits.as_ref().map_or(0, |of| of.return_delay_ns);
-        Some((credits / of_packet, return_ns))
+        Some(CreditWindow { packets: credits / of_packet, return_ns })
     }
 
     /// Returns what the link guarantees to each stream if the caps of `open` have no effect, from
@@ -172,7 +171,8 @@ impl HopCase<'_> {
         }
         let any_gate = limits.iter().any(|of| of.gated)
             || self.scenario.classes.iter().any(|class| class.contract.is_limited());
-        let mut of = OpenCase { case: self, limits, any_gate, busy_ns: None };
+        let mut of = OpenCase { case: self, limits, any_gate, total: None, busy_ns: None };
+        of.total = of.total();
         of.busy_ns = of.busy_period_ns();
         of.services()
     }
@@ -189,7 +189,18 @@ struct OpenCase<'a> {
     /// The streams; the source of a gated one is what it may start.
     limits: Vec<StreamLimits>,
     any_gate: bool,
+    /// What the streams may be served in a busy period of the link, if that is bounded.
+    total: Option<Total>,
     busy_ns: Option<u64>,
+}
+
+/// What all streams together may be served in a busy period.
+#[derive(Clone, Copy)]
+struct Total {
+    /// The sum of the streams with known sources.
+    known: Source,
+    /// The only stream whose source is unknown.
+    unknown: Option<usize>,
 }
 
 impl OpenCase<'_> {
@@ -204,7 +215,6 @@ impl OpenCase<'_> {
             .then(|| Tree::new(scenario, root, &self.limits, link, self.busy_ns));
         let edf = self.keeps_all_deadlines();
         let whole = ServiceCurve { rate_bps: bounds.effective_rate_bps(), latency_ns: 0 };
-        let total = self.known_total();
         let of = |stream: usize| {
             let mut service = match (&tree, root.discipline.guarantee) {
                 (Some(tree), _) => self.in_tree(tree, stream),
@@ -217,24 +227,39 @@ impl OpenCase<'_> {
             if !self.limits[stream].gated && !self.is_below_cap(stream) {
                 service.limit(self.busy_ns);
             }
-            let left = self.left(whole, total, stream);
+            let left = self.left(whole, stream);
             service.rates.extend(left.and_then(|left| self.gated(stream, left)));
             service
         };
         (0..self.limits.len()).map(of).collect()
     }
 
-    /// Returns what all streams may be served in a busy period of the link, if that is bounded.
-    fn total(&self) -> Option<Source> {
-        demand_of_all(self.case.scenario, &self.limits, self.case.link)
+    /// Returns what the streams may be served; `None` if several sources are unknown, or the sum
+    /// saturates.
+    fn total(&self) -> Option<Total> {
+        let mut unknown = (0..self.limits.len()).filter(|at| self.limits[*at].source.is_none());
+        let (one, two) = (unknown.next(), unknown.next());
+        if two.is_some() {
+            return None;
+        }
+        let mut limits = self.limits.clone();
+        if let Some(one) = one {
+            limits[one].source = Some(Source::default());
+        }
+        let known = demand_of_all(self.case.scenario, &limits, self.case.link)?;
+        let saturates = known.burst_bytes == u64::MAX || known.rate_bps == u64::MAX;
+        (!saturates).then_some(Total { known, unknown: one })
+    }
+
+    /// Returns what all streams may be served, if all sources are known.
+    fn total_of_all(&self) -> Option<Source> {
+        self.total.filter(|total| total.unknown.is_none()).map(|total| total.known)
     }
 
     /// Returns whether a class above a stream has a rate cap.
     fn is_below_cap(&self, stream: usize) -> bool {
-        let classes = &self.case.scenario.classes;
-        let first = self.case.scenario.streams[stream].class.map(|at| &classes[at]);
-        let mut above = std::iter::successors(first, |of| of.parent.map(|parent| &classes[parent]));
-        above.any(|class| class.contract.is_limited())
+        let scenario = self.case.scenario;
+        scenario.classes_above(stream).any(|of| scenario.classes[of].contract.is_limited())
     }
 
     /// Returns the longest time for which the link has packets that no gate holds back, ns.
@@ -244,7 +269,7 @@ impl OpenCase<'_> {
         let served = |all: Source| link.remainder(all).map(|left| left.latency_ns);
         let measured = self.case.line.and_then(served).into_iter().chain(self.case.busy_ns);
         let measured = measured.filter(|_| !self.any_gate);
-        self.total().and_then(served).into_iter().chain(measured).min()
+        self.total_of_all().and_then(served).into_iter().chain(measured).min()
     }
 
     /// Returns the service of a stream under a discipline that shares the link.
@@ -263,28 +288,12 @@ impl OpenCase<'_> {
     /// Returns the guarantee of a stream under its own gate, if it has one; this is the guarantee
     /// that it has while the gate is open.
     fn gated(&self, stream: usize, rate: LatencyRate) -> Option<LatencyRate> {
-        let (own, link) = (&self.limits[stream], self.case.link);
+        let own = &self.limits[stream];
         if !own.gated {
             return Some(rate);
         }
-        let gated = Gated {
-            link_bps: link.rate_bps,
-            smallest_bytes: link.wire_bytes(own.smallest_bytes),
-            largest_bytes: link.wire_bytes(own.largest_bytes),
-        };
-        let by_cap = match own.cap {
-            Some(cap) => gated.under_cap(rate, cap)?,
-            None => rate,
-        };
-        let Some((packets, return_ns)) = self.case.credits(stream) else { return Some(by_cap) };
-        let by_credits = gated.with_credits(rate, packets, return_ns)?;
-        // The slower of both, which begins as late as the cap lets it.
-        Some(LatencyRate {
-            rate_bps: by_cap.rate_bps.min(by_credits.rate_bps),
-            latency_ns: by_cap.latency_ns.max(by_credits.latency_ns),
-            error_ns: by_cap.error_ns.max(by_credits.error_ns),
-            ..by_cap
-        })
+        let gated = Gated::of(own, self.case.link);
+        Gated { credits: self.case.credits(stream), ..gated }.guarantee(rate)
     }
 
     /// Returns the service of a management channel, which waits for one packet in service, or of a
@@ -348,7 +357,7 @@ impl OpenCase<'_> {
         }
         // Packets are served in the order in which the line delivers them.
         if let Some(line) = self.case.line.filter(|_| all_equal) {
-            let waits = match self.total() {
+            let waits = match self.total_of_all() {
                 Some(total) => total.burst_of_both(line, rate_bps),
                 None => (line.rate_bps <= rate_bps).then_some(line.burst_bytes),
             };
@@ -415,39 +424,17 @@ impl OpenCase<'_> {
         service
     }
 
-    /// Returns what all streams but one may be served in a busy period of the link, if that is
-    /// bounded, and the one whose source is not known, if there is one.
-    fn known_total(&self) -> Option<(Source, Option<usize>)> {
-        let mut unknown = (0..self.limits.len()).filter(|at| self.limits[*at].source.is_none());
-        let (one, two) = (unknown.next(), unknown.next());
-        if two.is_some() {
-            return None;
-        }
-        let mut limits = self.limits.clone();
-        if let Some(one) = one {
-            limits[one].source = Some(Source::default());
-        }
-        let total = demand_of_all(self.case.scenario, &limits, self.case.link)?;
-        // A sum that saturates is not known.
-        (total.burst_bytes < u64::MAX && total.rate_bps < u64::MAX).then_some((total, one))
-    }
-
     /// Returns what the other streams leave to a stream of the `whole` link under any discipline.
-    fn left(
-        &self,
-        whole: ServiceCurve,
-        total: Option<(Source, Option<usize>)>,
-        stream: usize,
-    ) -> Option<LatencyRate> {
-        let (total, unknown) = total?;
+    fn left(&self, whole: ServiceCurve, stream: usize) -> Option<LatencyRate> {
+        let Total { known, unknown } = self.total?;
         // Below a capped class, its part of the total is not its source.
         if unknown.is_some_and(|unknown| unknown != stream) || self.is_below_cap(stream) {
             return None;
         }
         let own = self.limits[stream].source.unwrap_or_default();
         let others = Source {
-            rate_bps: total.rate_bps - own.rate_bps,
-            burst_bytes: total.burst_bytes - own.burst_bytes,
+            rate_bps: known.rate_bps - own.rate_bps,
+            burst_bytes: known.burst_bytes - own.burst_bytes,
         };
         let largest = self.case.link.wire_bytes(self.limits[stream].largest_bytes);
         whole.remainder(others)?.in_order(Source::default(), largest)
