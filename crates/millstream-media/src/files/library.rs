@@ -45,8 +45,9 @@ const BEHIND_NS: u64 = 250_000_000;
 /// The least time between packets of live audio, ns. Opus frames can be this short.
 const LIVE_AUDIO_SPACING_NS: u64 = 2_500_000;
 
-/// The burst of live audio: this time at its rate, ms, and at least so many bytes on the link.
+/// The time at its rate for which live audio may send a burst, ms.
 const LIVE_AUDIO_BURST_MS: u64 = 500;
+/// The smallest burst of live audio, bytes on the link.
 const MIN_LIVE_AUDIO_BURST: u32 = 6_000;
 
 /// The number of looser windows besides a stream's own, at equal steps below total loss.
@@ -380,21 +381,12 @@ fn add_audio(
         AudioCodec::Mpeg => (clock_rate.to_string(), None),
     };
     titles.push(Title {
-        name: format!("{stream}/audio"),
-        is_audio: true,
-        audio: None,
-        looser_than: None,
-        window: (0, 1),
-        format,
-        parameters: None,
         clock,
         format_parameters,
         reserved_bps,
         mean_bps,
-        demand,
-        seconds: 0,
         repeat,
-        live: None,
+        ..Title::of_audio(stream, format, demand)
     });
     Ok(())
 }
@@ -560,7 +552,8 @@ fn add_live(
     })
 }
 
-/// Adds the audio of the last live stream, whose record is `video`. Returns the bytes of its ring.
+/// Adds the audio of the last live stream; `video` is the record of its video. Returns the size of
+/// the audio's ring, bytes.
 fn add_live_audio(
     scenario: &Scenario,
     LiveAudio { codec, rate_bps }: LiveAudio,
@@ -583,9 +576,10 @@ fn add_live_audio(
     }
     let format = Format::of_live_audio(codec);
     titles[spec.title].audio = Some(titles.len());
-    let name = format!("{}/audio", spec.name);
-    let (title, audio) = (titles.len(), Some((format, stream)));
-    live.push(LiveSpec { name: name.clone(), title, audio, allowance, burst_bytes, shape, ..spec });
+    let demand = allowance.demand(video.deadline_ns).served_first();
+    let new = Title::of_audio(&spec.name, format, demand);
+    let (title, audio, name) = (titles.len(), Some((format, stream)), new.name.clone());
+    live.push(LiveSpec { name, title, audio, allowance, burst_bytes, shape, ..spec });
     let record = MediaRecord {
         period_ns: LIVE_AUDIO_SPACING_NS,
         lost: 0,
@@ -597,21 +591,11 @@ fn add_live_audio(
     };
     builder.add(record, &[], &[]);
     titles.push(Title {
-        name,
-        is_audio: true,
-        audio: None,
-        looser_than: None,
-        window: (0, 1),
-        format,
-        parameters: None,
-        clock: String::new(),
-        format_parameters: None,
         reserved_bps: rate_bps,
         mean_bps: rate_bps,
-        demand: allowance.demand(record.deadline_ns).served_first(),
-        seconds: 0,
         repeat: true,
         live: Some(live.len() - 1),
+        ..new
     });
     Ok(shape.bytes())
 }
@@ -724,6 +708,27 @@ impl Library {
 }
 
 impl Title {
+    /// Returns the audio of the stream called `stream`, without rates: no frame may be lost.
+    fn of_audio(stream: &str, format: Format, demand: Demand) -> Self {
+        Self {
+            name: format!("{stream}/audio"),
+            is_audio: true,
+            audio: None,
+            looser_than: None,
+            window: (0, 1),
+            format,
+            parameters: None,
+            clock: String::new(),
+            format_parameters: None,
+            reserved_bps: 0,
+            mean_bps: 0,
+            demand,
+            seconds: 0,
+            repeat: false,
+            live: None,
+        }
+    }
+
     /// Returns whether it is a stream of the scenario under the stream's own window.
     pub(crate) fn is_stream(&self) -> bool {
         self.looser_than.is_none() && !self.is_audio
