@@ -1,5 +1,5 @@
-//! Schedulers whose streams all have packets waiting, with mixed windows on a slightly overloaded
-//! link, so that deadlines are missed.
+//! Schedulers with a backlog in every stream. Windows are mixed, and the link is slightly
+//! overloaded, so deadlines are missed.
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
 use millstream::{Contract, Link, Packet, StreamId, Window};

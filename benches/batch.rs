@@ -17,7 +17,7 @@ use backlog::{BYTES, SLOT_NS, backlogged, options};
 
 /// The decisions of a batch.
 const BATCH: usize = 32;
-/// The batches whose median time is printed.
+/// The number of timed batches; the median is printed.
 const BATCHES: usize = if cfg!(debug_assertions) { 10 } else { 10_000 };
 /// The batches that are counted under valgrind.
 const COUNTED: u64 = 100;

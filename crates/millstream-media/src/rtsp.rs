@@ -449,7 +449,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             .build(Vec::new()))
     }
 
-    /// Returns the session whose second track `title` can be.
+    /// Returns the session to which `title` can be added as the second track.
     fn first_track(
         &mut self,
         request: &Request<Vec<u8>>,

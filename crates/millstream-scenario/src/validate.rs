@@ -34,7 +34,7 @@ mod scheduler;
 mod source;
 mod stream_match;
 
-/// Validates the text of a scenario file called `name` whose inputs are relative to `folder`. The
+/// Validates the text of a scenario file called `name`; its inputs are relative to `folder`. The
 /// caller sets the scenario's text.
 pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario, Vec<Problem>> {
     let file = parse(text).map_err(|error| {

@@ -14,7 +14,7 @@ pub(crate) const LIP_SYNC: f64 = 0.02;
 /// The rate of the audio of files, Hz.
 const AUDIO_RATE: f64 = 44_100.0;
 
-/// The frames of a file whose audio begins 130 ms after its video: 50 frames of video, 2 s.
+/// The number of frames of video in a file, 2 s. Its audio begins 130 ms after its video.
 const FRAMES: usize = 50;
 
 /// Makes `NAME.ts` with audio of each codec of ffmpeg; the frequency changes, so frames differ.
@@ -175,7 +175,7 @@ const LIVE: [(&str, &str, &[&str]); 4] = [
     ("pcma", "pcm_alaw", &["-ar", "8000", "-ac", "1"]),
 ];
 
-/// Audio of a click each second, of which the picture turns white in the same instant.
+/// Audio with a click each second. The picture of [`FLASHES`] turns white at the same time.
 const CLICKS: &str = "aevalsrc=if(lt(mod(t\\,1)\\,0.1)\\,sin(2*PI*1000*t)\\,0):s=48000";
 const FLASHES: &str = "color=black:s=64x48:r=25,\
                        drawbox=t=fill:color=white:enable=lt(mod(t\\,1)\\,0.1)";

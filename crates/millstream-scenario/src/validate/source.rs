@@ -15,7 +15,7 @@ use crate::network::Echo;
 use crate::source::{Pace, Source, SourceKind, VideoInput, VideoPayloadFormat};
 use crate::units::{Duration, Rate};
 
-/// The packets' length, bytes, of sources whose file has none: an Ethernet frame.
+/// The assumed packet length of a source without one in the file, bytes: an Ethernet frame.
 const ASSUMED_LARGEST_BYTES: u32 = 1514;
 
 /// A source that is validated as soon as it is parsed: its table has fifty keys, and a file may

@@ -115,8 +115,8 @@ impl AudioTrack {
         Self::of(codec, bytes, &stamps, &shown)
     }
 
-    /// Returns the track of an elementary stream with `stamps` of offset and time, in a file whose
-    /// first pictures have the times `shown`.
+    /// Returns the track of an elementary stream; `stamps` are pairs of a byte offset and a time,
+    /// `shown` the times of the file's first pictures.
     fn of(
         codec: AudioCodec,
         bytes: Vec<u8>,
