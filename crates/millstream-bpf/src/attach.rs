@@ -21,13 +21,14 @@ const OBJECT: &[u8] = include_bytes!("c/qdisc.bpf.o");
 const PINS: &str = "/sys/fs/bpf/millstream";
 
 /// The pinned maps, their files and the least sizes of their values.
-const MAPS: [(&str, &str, usize); 7] = [
+const MAPS: [(&str, &str, usize); 8] = [
     (".bss.config", "config", 2 * size_of::<Config>()),
     (".bss.current", "current", 4),
     (".bss.rules", "rules", size_of::<Rules>()),
     (".bss.state", "state", STATE_HEADER + MAX_STREAMS * STREAM_BYTES),
-    (".bss.link", "times", SUMS_AT + MAX_STREAMS * 8),
+    (".bss.link", "times", LONGEST_AT + MAX_STREAMS * 8),
     (".bss.names", "names", MAX_STREAMS * NAME_BYTES),
+    (".bss.bounds", "bounds", MAX_STREAMS * 8),
     (".bss.log", "log", 8),
 ];
 
@@ -56,10 +57,12 @@ const COUNTERS_AT: usize = 152;
 const WAITING_IN_FLOWS_AT: usize = 232;
 const FLOWS_AT: usize = 240;
 
-/// `struct ms_link`: the size of the fields before the sojourn times, their buckets and sums.
+/// `struct ms_link`: the size of the fields before the sojourn times, their buckets, and the
+/// offsets of their sums and maxima.
 const TIMES_HEADER: usize = 32;
 const BUCKETS: usize = 40;
 const SUMS_AT: usize = TIMES_HEADER + MAX_STREAMS * BUCKETS * 8;
+const LONGEST_AT: usize = SUMS_AT + MAX_STREAMS * 8;
 
 /// The size of a stream's name in `ms_names`.
 const NAME_BYTES: usize = 64;
@@ -147,6 +150,10 @@ pub struct StreamStatus {
     pub sojourn: Vec<u64>,
     /// The sum of the sojourn times of the packets sent, ns.
     pub sojourn_sum_ns: u64,
+    /// The longest sojourn time of a packet sent, ns.
+    pub sojourn_longest_ns: u64,
+    /// The bound of [`Qdisc::delay_bounds_ns`].
+    pub delay_bound_ns: Option<u64>,
 }
 
 impl StreamStatus {
@@ -233,15 +240,16 @@ pub fn status(interface: &str) -> Result<Status, AttachError> {
     let config = read(&pins, "config")?;
     let config = &config[current * size_of::<Config>()..];
     let count = (word(config, 4) as usize).min(MAX_STREAMS);
-    let (state, times, names) =
-        (read(&pins, "state")?, read(&pins, "times")?, read(&pins, "names")?);
+    let (state, times) = (read(&pins, "state")?, read(&pins, "times")?);
+    let (names, bounds) = (read(&pins, "names")?, read(&pins, "bounds")?);
     let streams = (state[STATE_HEADER..].chunks_exact(STREAM_BYTES))
         .zip(times[TIMES_HEADER..].chunks_exact(BUCKETS * 8))
-        .zip(times[SUMS_AT..].chunks_exact(8))
         .zip(names.chunks_exact(NAME_BYTES))
-        .take(count);
-    let streams = streams.map(|(((stream, times), sum), name)| {
+        .take(count)
+        .enumerate();
+    let streams = streams.map(|(number, ((stream, buckets), name))| {
         let counter = |at: usize| double_word(stream, COUNTERS_AT + 8 * at);
+        let delay_bound_ns = double_word(&bounds, 8 * number);
         StreamStatus {
             name: text(name),
             waiting: word(stream, WAITING_AT) + word(stream, WAITING_IN_FLOWS_AT),
@@ -255,8 +263,10 @@ pub fn status(interface: &str) -> Result<Status, AttachError> {
             violations: counter(6),
             dropped_by_aqm: counter(7),
             dropped_from_longest: counter(8),
-            sojourn: (0..BUCKETS).map(|bucket| double_word(times, 8 * bucket)).collect(),
-            sojourn_sum_ns: double_word(sum, 0),
+            sojourn: (0..BUCKETS).map(|bucket| double_word(buckets, 8 * bucket)).collect(),
+            sojourn_sum_ns: double_word(&times, SUMS_AT + 8 * number),
+            sojourn_longest_ns: double_word(&times, LONGEST_AT + 8 * number),
+            delay_bound_ns: (delay_bound_ns > 0).then_some(delay_bound_ns),
         }
     });
     Ok(Status {
@@ -367,6 +377,15 @@ fn names(names: &[String]) -> Vec<u8> {
     bytes
 }
 
+/// Returns the bounds as the map of the qdisc holds them.
+fn bounds(bounds_ns: &[Option<u64>]) -> Vec<u8> {
+    let mut bytes = vec![0; MAX_STREAMS * 8];
+    for (place, bound_ns) in bytes.chunks_exact_mut(8).zip(bounds_ns) {
+        place.copy_from_slice(&bound_ns.unwrap_or(0).to_le_bytes());
+    }
+    bytes
+}
+
 /// Returns the name of the discipline of a configuration.
 fn discipline(config: &[u8]) -> &'static str {
     DISCIPLINES.get(word(config, 0) as usize).copied().unwrap_or("unknown")
@@ -381,6 +400,7 @@ fn load(pins: &Path, name: &str, qdisc: &Qdisc) -> Result<(), AttachError> {
             Some(".bss.config") => set(&mut map, qdisc.config.bytes()),
             Some(".bss.rules") => set(&mut map, qdisc.rules.bytes()),
             Some(".bss.names") => set(&mut map, &names(&qdisc.names)),
+            Some(".bss.bounds") => set(&mut map, &bounds(&qdisc.delay_bounds_ns)),
             Some(OPERATIONS) => {
                 let mut id = [0; ID.end - ID.start];
                 id[..name.len()].copy_from_slice(name.as_bytes());
@@ -437,6 +457,7 @@ fn change(pins: &Path, qdisc: &Qdisc) -> Result<(), AttachError> {
     other[LOGS_AT..LOGS_AT + 4].copy_from_slice(&old[LOGS_AT..LOGS_AT + 4]);
     write(pins, "config", &both)?;
     write(pins, "names", &names(&qdisc.names))?;
+    write(pins, "bounds", &bounds(&qdisc.delay_bounds_ns))?;
     write(pins, "current", &u32::from(current ^ 1).to_le_bytes())?;
     // Afterwards: rules may name streams that only the new configuration has.
     write(pins, "rules", qdisc.rules.bytes())

@@ -17,6 +17,9 @@ pub struct Qdisc {
     pub rules: Rules,
     /// The streams' names, in the order of their numbers.
     pub names: Vec<String>,
+    /// Bounds on the streams' delays to the end of transmission, ns, for those who read the
+    /// counters; `None`, or no element, where none is known.
+    pub delay_bounds_ns: Vec<Option<u64>>,
 }
 
 impl Qdisc {
@@ -32,7 +35,7 @@ impl Qdisc {
             .map_err(|unsupported| unsupported_error(scenario, &unsupported))?;
         let rules = rules(scenario)?;
         let names = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
-        Ok(Self { config, rules, names })
+        Ok(Self { config, rules, names, delay_bounds_ns: Vec::new() })
     }
 }
 

@@ -7,12 +7,13 @@ use millstream::bounds::{EdfAdmission, StreamLimits, Theorem};
 use millstream_bpf::Qdisc;
 use millstream_bpf::attach::{self as qdisc, AttachError, Attached, Status, StreamStatus};
 use millstream_report::human;
-use millstream_scenario::{Scenario, Stream};
+use millstream_scenario::{Scenario, Stream, explain};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::process::Command;
 
 use crate::arguments::{AttachArguments, AttachMeans, DetachArguments};
+use crate::check::MAX_ARRIVALS_READ;
 use crate::failure::Failure;
 use crate::init::interfaces::Interface;
 use crate::print;
@@ -43,7 +44,10 @@ pub(crate) fn attach(arguments: &AttachArguments) -> Result<(), Failure> {
     if arguments.via == Some(AttachMeans::Tc) {
         return tc::attach(arguments, &scenario);
     }
-    let qdisc = Qdisc::of_scenario(&scenario)?;
+    let mut qdisc = Qdisc::of_scenario(&scenario)?;
+    let explained = explain(&scenario, MAX_ARRIVALS_READ)?;
+    qdisc.delay_bounds_ns =
+        explained.streams.iter().map(|stream| stream.bounds.worst_delay_ns).collect();
     Interface::read(interface)?;
     let attached = qdisc::attach(interface, &qdisc).map_err(|error| failure(interface, error))?;
     if let Some(segments) = arguments.gso_max_segs {
@@ -245,9 +249,12 @@ fn text(interface: &str, status: &Status) -> String {
         "violations",
         "p50 delay ≤",
         "p99 delay ≤",
+        "longest",
+        "bound",
     ];
+    let time = |ns: Option<u64>| ns.map_or("–".into(), human::time);
     let rows = status.streams.iter().map(|stream| {
-        let bound = |percent| stream.sojourn_bound_ns(percent).map_or("–".into(), human::time);
+        let bound = |percent| time(stream.sojourn_bound_ns(percent));
         let counts = [
             stream.waiting.into(),
             stream.flows.into(),
@@ -262,7 +269,9 @@ fn text(interface: &str, status: &Status) -> String {
             stream.violations,
         ];
         let counts = counts.map(|count: u64| count.to_string());
-        [stream.name.clone()].into_iter().chain(counts).chain([bound(50), bound(99)]).collect()
+        let longest_ns = (stream.sent > 0).then_some(stream.sojourn_longest_ns);
+        let times = [bound(50), bound(99), time(longest_ns), time(stream.delay_bound_ns)];
+        [stream.name.clone()].into_iter().chain(counts).chain(times).collect()
     });
     format!("{interface}: {}, link {rate}\n", status.discipline) + &text_table(&header, rows)
 }
@@ -328,6 +337,13 @@ fn metrics(interface: &str, status: &Status) -> String {
         rows.push(("_sum", String::new(), seconds(of.sojourn_sum_ns)));
         rows.push(("_count", String::new(), below(usize::MAX).to_string()));
         rows
+    });
+    let seconds = |ns: u64| vec![("", String::new(), format!("{}", ns as f64 / 1e9))];
+    let help = "Longest time from a packet's arrival until its transmission begins";
+    family("longest_delay_seconds", "gauge", help, &|of| seconds(of.sojourn_longest_ns));
+    let help = "Longest delay of packets that arrive as the scenario's sources say";
+    family("delay_bound_seconds", "gauge", help, &|of| {
+        of.delay_bound_ns.map(seconds).unwrap_or_default()
     });
     text
 }

@@ -17,7 +17,7 @@ use crate::serve::{self, TitleAdmission};
 use crate::terminal::{print_text, text_table};
 
 /// The largest number of arrivals read to compute the offered load; the verdict covers only these.
-const MAX_ARRIVALS_READ: u64 = 5_000_000;
+pub(crate) const MAX_ARRIVALS_READ: u64 = 5_000_000;
 
 /// Validates the scenario and its inputs, and explains it.
 pub(crate) fn check(arguments: &CheckArguments) -> Result<(), Failure> {

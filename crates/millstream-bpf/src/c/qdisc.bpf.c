@@ -117,9 +117,10 @@ struct ms_link {
 	/* The configuration in use, an index into ms_configs. */
 	u32 applied;
 	u32 unused;
-	/* Packets by stream and floor(log2(sojourn time in ns)), and the sums of their times. */
+	/* Packets by stream and floor(log2(sojourn time in ns)); sums and maxima of their times. */
 	u64 sojourn[MS_STREAMS][40];
 	u64 sojourn_ns[MS_STREAMS];
+	u64 longest_ns[MS_STREAMS];
 };
 
 /*
@@ -135,6 +136,8 @@ struct ms_link ms_link SEC(".bss.link");
 struct ms_log ms_log SEC(".bss.log");
 /* The streams' names, for programs that read the counters; ended by zeros. */
 char ms_names[MS_STREAMS][NAME_BYTES] SEC(".bss.names");
+/* For them too: the bounds on the streams' delays, ns; 0 where none is known. */
+u64 ms_bounds[MS_STREAMS] SEC(".bss.bounds");
 
 static __always_inline struct ms_config *configuration(void)
 {
@@ -610,7 +613,10 @@ static __always_inline void count_sojourn(u32 stream, u64 sojourn_ns)
 {
 	u32 bucket = 0, shift;
 
-	ms_link.sojourn_ns[stream & (MS_STREAMS - 1)] += sojourn_ns;
+	stream &= MS_STREAMS - 1;
+	ms_link.sojourn_ns[stream] += sojourn_ns;
+	if (sojourn_ns > ms_link.longest_ns[stream])
+		ms_link.longest_ns[stream] = sojourn_ns;
 #pragma unroll
 	for (shift = 32; shift; shift >>= 1) {
 		if (sojourn_ns >> shift) {
@@ -620,7 +626,7 @@ static __always_inline void count_sojourn(u32 stream, u64 sojourn_ns)
 	}
 	if (bucket > 39)
 		bucket = 39;
-	ms_link.sojourn[stream & (MS_STREAMS - 1)][bucket]++;
+	ms_link.sojourn[stream][bucket]++;
 }
 
 /* Drops the late head of a stream. Returns 0 if there is none, which does not happen. */

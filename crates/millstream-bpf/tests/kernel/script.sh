@@ -253,6 +253,12 @@ for round in $(seq $rounds); do
     for name in scene-dwcs scene-wf2q-plus; do
         attach "$name"
         scene "millstream $name"
+        # The voice arrives as its source says, so `check` bounds its longest delay.
+        ./millstream attach v0 --status --json >status
+        awk -F '[:,]' '/"name"/ { name = $2 } name !~ /voice/ { next }
+            /"sojourn_longest_ns"/ { longest = $2 + 0 } /"delay_bound_ns"/ { bound = $2 + 0 }
+            END { print "  voice: longest delay " longest " ns, bound " bound " ns"
+                exit !(longest > 0 && longest <= bound) }' status
         if [ "$round" = 1 ]; then
             report_cost
             report_log "$name"

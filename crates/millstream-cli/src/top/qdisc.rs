@@ -50,7 +50,7 @@ fn row(stream: &StreamStatus, delay: Option<RecentDelay>) -> Row<'_> {
         dropped: stream.dropped(),
         queued: stream.waiting.into(),
         delay,
-        link_delay_bound_ns: None,
+        link_delay_bound_ns: stream.delay_bound_ns,
         tcp_rtt_ns: None,
     }
 }
@@ -65,7 +65,8 @@ fn recent_delay(now: &StreamStatus, old: Option<&StreamStatus>) -> Option<Recent
         packets: since.sojourn.iter().sum(),
         p50_ns: since.sojourn_bound_ns(50)?,
         p99_ns: since.sojourn_bound_ns(99)?,
-        longest_ns: since.sojourn_bound_ns(100)?,
+        // All packets' longest delay may be in the bucket of these packets' longest.
+        longest_ns: since.sojourn_bound_ns(100)?.min(now.sojourn_longest_ns),
     })
 }
 
@@ -87,6 +88,8 @@ mod tests {
                 dropped_full: 10,
                 dropped_by_aqm: dropped,
                 sojourn,
+                sojourn_longest_ns: 1_900_000,
+                delay_bound_ns: Some(3_000_000),
                 ..StreamStatus::default()
             }
         };
@@ -114,8 +117,8 @@ mod tests {
                 "3",
                 "2.05 µs",
                 "2.05 µs",
-                "2.10 ms",
-                "–",
+                "1.90 ms",
+                "3.00 ms",
                 "–"
             ]
         );
