@@ -1,6 +1,8 @@
 //! The bounds on the delay of a router's paths at their links, and whether links keep deadlines.
 
-use millstream::bounds::{Bounds, EdfAdmission, SettingCheck, Source, StreamLimits, Theorem};
+use millstream::bounds::{
+    Bounds, EdfAdmission, Gated, SettingCheck, Source, StreamLimits, Theorem,
+};
 use millstream::catalogue::Options;
 
 use super::{PathAction, RouterPath, RouterPort, RouterScenario};
@@ -14,9 +16,11 @@ impl RouterScenario {
     /// port.
     ///
     /// The bound applies to packets that arrive within the path's token bucket, `max-rate` and
-    /// `burst`. It includes the packets that a device takes at once (`line-burst`). It excludes the
-    /// time in which packets wait for the CPU. Source: Goyal, Lam and Vin 1997, of guaranteed-rate
-    /// servers, for the disciplines that are such servers.
+    /// `burst`. It includes the packets that a device has taken before
+    /// ([`decided_ahead_ns`](RouterPort::decided_ahead_ns)). It excludes the time in which packets
+    /// wait for the CPU: those that arrive up to J later leave up to J later. Source: Goyal, Lam
+    /// and Vin 1997, of guaranteed-rate servers, for the disciplines that are such servers; for the
+    /// path's own cap, [`Gated`].
     #[must_use]
     pub fn link_delays_ns(&self, longest_bytes: &[u32]) -> Vec<Result<u64, String>> {
         let delay = |(number, path): (usize, &RouterPath)| {
@@ -42,7 +46,8 @@ impl RouterScenario {
     ///
     /// A packet of at most `longest_bytes` then starts within a period of its arrival at the port's
     /// queue or, if that is later, of the previous packet's deadline, however packets arrive. The
-    /// criterion is that of [`EdfAdmission`]; the device takes packets ahead by `line-burst`.
+    /// criterion is that of [`EdfAdmission`]; the device takes packets ahead
+    /// ([`decided_ahead_ns`](RouterPort::decided_ahead_ns)).
     #[must_use]
     pub fn deadline_obstacle(&self, port: usize, longest_bytes: u32) -> Option<String> {
         let of = &self.ports[port];
@@ -58,7 +63,7 @@ impl RouterScenario {
                 of.discipline.name, of.name
             ));
         }
-        let mut admission = EdfAdmission::new(options.link).blocked(of.line_burst_ns);
+        let mut admission = EdfAdmission::new(options.link).blocked(of.decided_ahead_ns());
         self.paths.iter().find_map(|path| {
             if path.action == PathAction::Drop || !self.may_pass(path, port) {
                 return None;
@@ -100,12 +105,58 @@ impl RouterScenario {
         let link = port.slowest_link();
         let guaranteed = (guarantee.latency_rate)(&Bounds::new(link, &limits), place)
             .map_err(|error| format!("at `{name}`: {error}"))?;
-        let source = Source { rate_bps: bucket.rate_bps.get(), burst_bytes: bucket.burst_bytes };
-        let delay_ns = guaranteed.delay_ns(source).ok_or_else(|| {
-            let (needs, has) = (bucket.rate_bps, guaranteed.rate_bps);
-            format!("`{name}` guarantees it {has} bit/s, and its `max-rate` is {needs} bit/s")
+        let needs = bucket.rate_bps.get();
+        if guaranteed.rate_bps < needs {
+            let has = guaranteed.rate_bps;
+            return Err(format!(
+                "`{name}` guarantees it {has} bit/s, and its `max-rate` is {needs} bit/s"
+            ));
+        }
+        let with_burst = |burst_bytes: u64| {
+            let source = Source { rate_bps: needs, burst_bytes };
+            // A longer packet is not within the bucket.
+            let largest = longest_bytes.min(u32::try_from(burst_bytes).unwrap_or(u32::MAX));
+            let cap = Some(source);
+            let own = StreamLimits { cap, ..StreamLimits::new(SHORTEST_BYTES, largest) };
+            let gated = Gated::of(&own, link);
+            let held = gated.guarantee(guaranteed).and_then(|rate| rate.delay_ns(source));
+            [held, gated.own_bucket_delay_ns(guaranteed)].into_iter().flatten().min()
+        };
+        let delay_ns = with_burst(bucket.burst_bytes).ok_or_else(|| {
+            let needed = least_burst(|burst_bytes| with_burst(burst_bytes).is_some());
+            let remedy = needed.map_or(String::new(), |bytes| format!("; {bytes} B prevent it"));
+            format!(
+                "`max-rate` may hold its packets back at `{name}`, since a `burst` of {} B does \
+                 not cover their waits{remedy}",
+                bucket.burst_bytes
+            )
         })?;
-        Ok(delay_ns.saturating_add(port.line_burst_ns))
+        Ok(delay_ns.saturating_add(port.decided_ahead_ns()))
+    }
+}
+
+/// Returns the least burst, bytes, that `suffices`, if one does.
+fn least_burst(suffices: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut less, mut enough) = (0, u64::from(u32::MAX));
+    if !suffices(enough) {
+        return None;
+    }
+    while enough - less > 1 {
+        let middle = less + (enough - less) / 2;
+        *(if suffices(middle) { &mut enough } else { &mut less }) = middle;
+    }
+    Some(enough)
+}
+
+impl RouterPort {
+    /// Returns how long before its transmission a packet may be chosen, ns.
+    ///
+    /// A run begins up to `line-burst` before the link is free, and takes as long: so twice that,
+    /// less the packet itself.
+    #[must_use]
+    pub fn decided_ahead_ns(&self) -> u64 {
+        let shortest_ns = self.fastest_link().transmission_ns(SHORTEST_BYTES);
+        self.line_burst_ns.saturating_add(self.line_burst_ns.saturating_sub(shortest_ns))
     }
 }
 
@@ -129,15 +180,16 @@ mod tests {
     }
 
     const VOICE: &str = "[[path]]\nname = \"voice\"\nto = \"wan\"\nmax-rate = \"1 Mbit/s\"\n\
-                         burst = \"1000 B\"\nmatch = { protocol = \"udp\" }\n";
+                         burst = \"3000 B\"\nmatch = { protocol = \"udp\" }\n";
     const BULK: &str = "[[path]]\nname = \"bulk\"\nweight = 3\n";
 
     #[test]
     fn a_path_within_its_share_waits_for_its_burst_a_packet_and_the_device() {
         let both = delays("wf2q+", &format!("{VOICE}{BULK}"));
-        // Its share is 2.5 Mbit/s: 1000 bytes take 3.2 ms. A packet of 1500 bytes takes 1.2 ms at
-        // the link's rate, and the device holds 100 µs. Rounding adds 1 ns.
-        let bound_ns = 3_200_000 + 1_200_000 + 100_000 + 1;
+        // Its share is 2.5 Mbit/s: 3000 bytes take 9.6 ms. A packet of 1500 bytes takes 1.2 ms at
+        // the link's rate. The cap may hold a packet back as long, less one of 20 bytes. The device
+        // holds 100 µs, and a run of as much before a packet of 20 bytes. Rounding adds 5 ns.
+        let bound_ns = 2 * (9_600_000 + 1_200_000) - 16_000 + 100_000 + 84_000 + 5;
         assert_eq!(both[0], Ok(bound_ns));
         assert_eq!(both[1], Err("it has no `max-rate`: any burst may arrive".to_owned()));
     }
@@ -152,7 +204,7 @@ mod tests {
                  [[port]]\nname = \"down\"\nkind = \"ingress\"\nof = \"wan\"\n\
                  rate = \"10 Mbit/s\"\n\
                  [[path]]\nname = \"voice\"\nmatch = {{ port = \"{port}\" }}\n\
-                 max-rate = \"1 Mbit/s\"\nburst = \"1000 B\"\n\
+                 max-rate = \"1 Mbit/s\"\nburst = \"3000 B\"\n\
                  [[path]]\nname = \"bulk\"\nweight = 3\n"
             )
         };
@@ -160,11 +212,13 @@ mod tests {
             let scenario = RouterScenario::parse("test.toml", &text(port), Path::new("")).unwrap();
             scenario.link_delays_ns(&[1_500; 3])[0].clone()
         };
-        // At 1 Gbit/s: 1000 bytes at a quarter of the rate, a packet of 1500 bytes, 100 µs of the
-        // device, and 1 ns. At 10 Mbit/s a hundred times as long, but for the device.
-        let egress_ns = 32_000 + 12_000 + 100_000 + 1;
+        // At 1 Gbit/s: twice 3000 bytes at a quarter of the rate and a packet of 1500 bytes, 200 µs
+        // of the device, less 20 bytes twice, and 5 ns. At 10 Mbit/s a hundred times as long, but
+        // for the device.
+        let egress_ns = 2 * (96_000 + 12_000) + 200_000 - 2 * 160 + 5;
         assert_eq!(bound("lan"), Ok(egress_ns));
-        assert_eq!(bound("wan"), Ok(egress_ns + 3_200_000 + 1_200_000 + 100_000 + 1));
+        let ingress_ns = 2 * (9_600_000 + 1_200_000) + 200_000 - 2 * 16_000 + 5;
+        assert_eq!(bound("wan"), Ok(egress_ns + ingress_ns));
     }
 
     #[test]
@@ -182,6 +236,13 @@ mod tests {
         let capped = BULK.replace("weight = 3", "max-rate = \"1 Mbit/s\"\nburst = \"2 kB\"");
         let wfq = first("wfq", &format!("{VOICE}{capped}")).unwrap_err();
         assert_eq!(wfq, "the `max-rate` of `bulk` breaks the guarantee of the others");
+        let small = format!("{}{BULK}", VOICE.replace("3000 B", "1000 B"));
+        assert_eq!(
+            first("wf2q+", &small).unwrap_err(),
+            "`max-rate` may hold its packets back at `wan`, since a `burst` of 1000 B does not \
+             cover their waits; 2101 B prevent it"
+        );
+        assert!(first("wf2q+", &small.replace("1000 B", "2101 B")).is_ok());
         let drops = "[[path]]\nname = \"no\"\naction = \"drop\"\n";
         assert_eq!(first("wf2q+", drops).unwrap_err(), "it drops its packets");
     }

@@ -85,6 +85,29 @@ impl Gated {
         })
     }
 
+    /// Returns the bound on the delay, ns, of packets that arrive within the bucket (c, b) of the
+    /// cap itself, none longer than b; `open` is the stream's guarantee without the cap. `None` if
+    /// that does not bound it, or if there is no cap or there are credits.
+    ///
+    /// Let X = b/ρ + α − L/r with the smallest L, and X ≤ (b − L)/c with the largest. A packet that
+    /// the cap permits at A_k starts by A_k + X: between two such times, TAT advances by the
+    /// packets from j on, so they are at most b + c·(A_k − A_j). Let T_k be TAT if every packet
+    /// started at its arrival. Then TAT_k ≤ T_k + X: if packet k starts after TAT_{k−1}, the cap
+    /// did not hold it back, since X ≤ (b − L_k)/c, so it starts by a_k + X. As a_k ≥ T_{k−1} −
+    /// (b − L_k)/c, the cap permits it by a_k + X. It ends by a_k + X + b/ρ + α.
+    #[must_use]
+    pub fn own_bucket_delay_ns(self, open: LatencyRate) -> Option<u64> {
+        let cap = self.cap.filter(|cap| cap.rate_bps <= open.rate_bps && self.credits.is_none())?;
+        // Caps open at whole ns.
+        let ends_ns = plus_error(time_ns(cap.burst_bytes, open.rate_bps), open.error_ns.max(0));
+        let ends_ns = ends_ns.saturating_add(1);
+        let shortest_ns = time_ns(self.smallest_bytes, self.link_bps).saturating_sub(1);
+        let starts_ns = ends_ns.saturating_sub(shortest_ns);
+        let room_bytes = cap.burst_bytes.checked_sub(self.largest_bytes)?;
+        let needed_bytes = Source { burst_bytes: 0, ..cap }.bytes_in(starts_ns);
+        (needed_bytes <= room_bytes).then(|| starts_ns.saturating_add(ends_ns))
+    }
+
     /// Returns the curve of the class under its cap; `open` is its curve without the cap. `None` if
     /// that is less than 1 bit/s.
     ///
@@ -192,6 +215,19 @@ mod tests {
         // A burst of 60 bytes permits 100 bytes 80 ms later, and each packet takes 682 ms more.
         let later = with_cap(500, 60).guarantee(LINK).unwrap();
         assert_eq!((later.rate_bps, later.error_ns), (511, 580_000_001));
+    }
+
+    #[test]
+    fn packets_within_the_caps_own_bucket_wait_twice_if_it_has_room() {
+        // 400 bytes take 0.4 s, and α is 0.5 s: 0.9 s are 270 bytes at 300 bytes/s.
+        let delay = |burst| with_cap(300, burst).own_bucket_delay_ns(LINK);
+        assert_eq!(delay(400), Some(1_800_000_002));
+        assert_eq!((delay(355), delay(90)), (None, None));
+        // A transmission of 50 bytes begins 0.05 s earlier.
+        let on_link = Gated { link_bps: 8_000, ..with_cap(300, 400) };
+        assert_eq!(on_link.own_bucket_delay_ns(LINK), Some(1_750_000_003));
+        assert_eq!(with_cap(1_001, 4_000).own_bucket_delay_ns(LINK), None);
+        assert_eq!(STREAM.own_bucket_delay_ns(LINK), None);
     }
 
     #[test]
