@@ -3,7 +3,8 @@
 use miette::{Diagnostic, Report as Diagnosis};
 use millstream_report::human;
 use millstream_router::live::{
-    Clock, Control, Extensions, Filters, LiveRouter, PortError, Report, admitted, serve,
+    Clock, Control, Extensions, Filters, LiveRouter, PortError, Report, admitted, path_delays_ns,
+    serve,
 };
 use millstream_scenario::{
     Answer, PathAction, PortKind, Reservation, RouterPath, RouterPort, RouterScenario,
@@ -178,14 +179,23 @@ fn handle_signals(control: &Arc<Control>, file: &Path) -> Result<(), Failure> {
 
 /// Formats the delays of all paths as a table; empty if no packet was sent.
 fn delays(report: &Report) -> String {
-    let header =
-        ["path", "p50 delay", "p99 delay", "p99.9 delay", "longest", "link bound", "p50 TCP RTT"];
+    let header = [
+        "path",
+        "p50 delay",
+        "p99 delay",
+        "p99.9 delay",
+        "longest",
+        "link bound",
+        "bound",
+        "p50 TCP RTT",
+    ];
     let rows = report.paths.iter().filter_map(|path| {
         let delay = path.delay.as_ref()?;
         let times = [delay.p50_ns, delay.p99_ns, delay.p999_ns, delay.longest_ns];
-        let bound = path.link_delay_bound_ns.map_or("–".to_owned(), human::time);
+        let bounds = [path.link_delay_bound_ns, path.delay_bound_ns];
+        let bounds = bounds.map(|ns| ns.map_or("–".to_owned(), human::time));
         let rtt = path.tcp_rtt.as_ref().map_or("–".to_owned(), |rtt| human::time(rtt.p50_ns));
-        let cells = times.map(human::time).into_iter().chain([bound, rtt]);
+        let cells = times.map(human::time).into_iter().chain(bounds).chain([rtt]);
         Some([path.name.clone()].into_iter().chain(cells).collect())
     });
     let rows: Vec<Vec<String>> = rows.collect();
@@ -387,7 +397,8 @@ fn translations(report: &Report) -> String {
 /// Reservations are checked against this machine's CPU: one that does not fit is infeasible.
 pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     let scenario = load(file)?;
-    let admitted = admitted(&scenario, Clock::default().cycles_per_second());
+    let frequency = Clock::default().cycles_per_second();
+    let admitted = admitted(&scenario, frequency);
     let verdicts: Vec<_> =
         scenario.paths.iter().map(|path| path_verdict(&scenario, path, admitted.is_ok())).collect();
     let answer = if admitted.is_err() {
@@ -397,7 +408,13 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     } else {
         Answer::Guaranteed
     };
-    let link_delays = scenario.link_delays_ns(&vec![ETHERNET_BYTES; scenario.ports.len()]);
+    let longest_bytes = vec![ETHERNET_BYTES; scenario.ports.len()];
+    let link_delays = scenario.link_delays_ns(&longest_bytes);
+    let delays = path_delays_ns(&scenario, frequency, &longest_bytes);
+    let delay = |path: usize| match &delays {
+        Ok(delays) => delays[path].as_ref(),
+        Err(why) => Err(why),
+    };
     let cpu = match &admitted {
         Ok(_) => "the reservations fit this processor".to_owned(),
         Err(error) => format!("infeasible: {error}"),
@@ -408,7 +425,8 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
             .iter()
             .zip(&verdicts)
             .zip(&link_delays)
-            .map(|((path, verdict), link_delay)| {
+            .enumerate()
+            .map(|(at, ((path, verdict), link_delay))| {
                 let drops = path.action == PathAction::Drop;
                 serde_json::json!({ "name": path.name, "drops": drops,
                     "queue": (!drops).then_some(path.queue),
@@ -416,7 +434,9 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
                     "verdict": verdict.as_ref().map(|(answer, _)| answer),
                     "because": verdict.as_ref().map(|(_, because)| because),
                     "link_delay_bound_ns": link_delay.as_ref().ok(),
-                    "no_link_delay_bound": link_delay.as_ref().err() })
+                    "no_link_delay_bound": link_delay.as_ref().err(),
+                    "delay_bound_ns": delay(at).ok(),
+                    "no_delay_bound": delay(at).err() })
             })
             .collect();
         let ports: Vec<_> = scenario
@@ -458,20 +478,30 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
     });
     text += &text_table(&["port", "kind", "rate", "discipline"], ports);
     let none = || "–".to_owned();
-    let paths = scenario.paths.iter().zip(&verdicts).zip(&link_delays);
-    let paths = paths.map(|((path, verdict), link_delay)| {
+    let paths = scenario.paths.iter().zip(&verdicts).zip(&link_delays).enumerate();
+    let paths = paths.map(|(at, ((path, verdict), link_delay))| {
+        let mut row = vec![path.name.clone(), none(), "dropped".to_owned()];
         if path.action == PathAction::Drop {
-            return vec![path.name.clone(), none(), "dropped".to_owned(), none(), none(), none()];
+            row.resize(7, none());
+            return row;
         }
-        let link_delay = link_delay.as_ref().map_or_else(|_| none(), |ns| human::time(*ns));
+        let [link_delay, delay] = [link_delay.as_ref(), delay(at)]
+            .map(|bound| bound.map_or_else(|_| none(), |ns| human::time(*ns)));
         let to = path.to.map_or("any", |to| scenario.ports[to].name.as_str());
         let reserved = path.reservation.map_or("best effort".to_owned(), reservation);
         let verdict = verdict.as_ref().map_or_else(none, |(answer, _)| answer.name().to_owned());
         let queue = path.queue.to_string();
-        vec![path.name.clone(), queue, to.to_owned(), reserved, verdict, link_delay]
+        vec![path.name.clone(), queue, to.to_owned(), reserved, verdict, link_delay, delay]
     });
-    let header =
-        ["path", "queue (packets)", "output port", "processor", "verdict", "link delay, at most"];
+    let header = [
+        "path",
+        "queue (packets)",
+        "output port",
+        "processor",
+        "verdict",
+        "link delay, at most",
+        "delay, at most",
+    ];
     text += &text_table(&header, paths);
     let _ = writeln!(text, "processor: {cpu}");
     for (path, verdict) in scenario.paths.iter().zip(&verdicts) {
@@ -479,11 +509,20 @@ pub(crate) fn check(file: &Path, json: bool) -> Result<Answer, Failure> {
             let _ = writeln!(text, "{} for `{}`: {because}", answer.name(), path.name);
         }
     }
-    let forwarded = scenario.paths.iter().zip(&link_delays);
-    for (path, link_delay) in forwarded.filter(|(path, _)| path.action != PathAction::Drop) {
+    let forwarded = scenario.paths.iter().zip(&link_delays).enumerate();
+    for (at, (path, link_delay)) in
+        forwarded.filter(|(_, (path, _))| path.action != PathAction::Drop)
+    {
         if let Err(why) = link_delay {
             let _ = writeln!(text, "link delay of `{}` not known: {why}", path.name);
+        } else if let (Ok(_), Err(why)) = (&delays, delay(at)) {
+            let _ = writeln!(text, "delay of `{}` not known: {why}", path.name);
         }
+    }
+    if let Err(why) = &delays
+        && link_delays.iter().any(Result::is_ok)
+    {
+        let _ = writeln!(text, "delay with waits for the processor not known: {why}");
     }
     if link_delays.iter().any(Result::is_ok) {
         let _ = writeln!(

@@ -152,6 +152,7 @@ struct Row<'a> {
     queued: u64,
     delay: Option<RecentDelay>,
     link_delay_bound_ns: Option<u64>,
+    delay_bound_ns: Option<u64>,
     tcp_rtt_ns: Option<u64>,
 }
 
@@ -166,6 +167,7 @@ impl<'a> Row<'a> {
             queued: path.queued,
             delay: path.recent_delay,
             link_delay_bound_ns: path.link_delay_bound_ns,
+            delay_bound_ns: path.delay_bound_ns,
             tcp_rtt_ns: path.tcp_rtt.as_ref().map(|rtt| rtt.p50_ns),
         }
     }
@@ -190,6 +192,7 @@ fn row_table(what: &str, before: &[Row<'_>], now: &[Row<'_>], elapsed_ns: u64) -
             time(row.delay.map(|delay| delay.p99_ns)),
             time(row.delay.map(|delay| delay.longest_ns)),
             time(row.link_delay_bound_ns),
+            time(row.delay_bound_ns),
             time(row.tcp_rtt_ns),
         ]
     });
@@ -204,6 +207,7 @@ fn row_table(what: &str, before: &[Row<'_>], now: &[Row<'_>], elapsed_ns: u64) -
         "p99 delay",
         "longest",
         "link bound",
+        "bound",
         "p50 TCP RTT",
     ];
     text_table(&header, rows)

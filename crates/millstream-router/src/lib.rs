@@ -29,6 +29,7 @@ mod router;
 pub use ids::{CoreId, Id, IdVec, InputId, OutputId, PacketHandle, PathId, PortId, ProcessId};
 pub use router::counters::{InputCounters, PathCounters, ProcessCounters};
 pub use router::cpu::Cpu;
+pub use router::cpu_bound::{CpuBound, ProcessLimits};
 pub use router::machine::{
     Accounting, Deferral, Flows, Machine, MultiCore, PacedLinks, QueueId, Verdict,
 };

@@ -37,6 +37,7 @@ mod machine;
 mod metrics;
 mod netlink;
 mod paced_link;
+mod path_delay;
 mod report;
 mod sampler;
 mod sleep_calibrator;
@@ -74,6 +75,7 @@ pub use metrics::metrics;
 pub use millstream_sync::clock::tsc::{Clock, CpuTimeSample};
 #[doc(hidden)]
 pub use netlink::fuzzing::{rtnetlink, rtnetlink_messages};
+pub use path_delay::path_delays_ns;
 pub use report::{Ended, PathReport, PortReport, ProcessReport, Report};
 pub use status::serve;
 

@@ -12,6 +12,7 @@
 mod batch_wait;
 pub(crate) mod counters;
 pub(crate) mod cpu;
+pub(crate) mod cpu_bound;
 mod interrupts;
 mod link;
 mod link_time;

@@ -51,6 +51,7 @@ fn row(stream: &StreamStatus, delay: Option<RecentDelay>) -> Row<'_> {
         queued: stream.waiting.into(),
         delay,
         link_delay_bound_ns: stream.delay_bound_ns,
+        delay_bound_ns: None,
         tcp_rtt_ns: None,
     }
 }
@@ -119,6 +120,7 @@ mod tests {
                 "2.05 µs",
                 "1.90 ms",
                 "3.00 ms",
+                "–",
                 "–"
             ]
         );

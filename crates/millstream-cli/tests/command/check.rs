@@ -432,3 +432,36 @@ fn a_contract_without_a_guarantee_has_a_bound_on_the_delay() {
     let theorem = short["delay_theorem"].as_str().unwrap();
     assert!(theorem.starts_with("the busy period"), "{theorem}");
 }
+
+#[test]
+fn a_path_with_reservations_in_packets_has_a_bound_from_reception_on() {
+    let port = |name: &str, rate: &str, input: &str, output: &str| {
+        format!(
+            "[[port]]\nname = \"{name}\"\nkind = \"tap\"\nrate = \"{rate}\"\ncost = \"200 ns\"\n\
+             input-reservation = \"{input}\"\noutput-reservation = \"{output}\"\n\
+             longest-sleep = \"10 us\"\nline-burst = \"3 ms\"\n"
+        )
+    };
+    let router = format!(
+        "[router]\nbatch = 16\ngather = \"0 us\"\n{}{}\
+         [[route]]\nprefix = \"10.0.0.0/8\"\nport = \"wan\"\nneighbour = \"02:00:00:00:00:01\"\n\
+         [[path]]\nname = \"voice\"\nto = \"wan\"\nmax-rate = \"1 Mbit/s\"\nburst = \"3000 B\"\n\
+         queue = 512\nmatch = {{ protocol = \"udp\", port = \"lan\" }}\n\
+         reservation = \"50 kpps\"\ncost = \"200 ns\"\n\
+         [[path]]\nname = \"bulk\"\nto = \"wan\"\nweight = 3\nqueue = 256\n\
+         reservation = \"100 kpps\"\ncost = \"200 ns\"\n",
+        port("lan", "1 Gbit/s", "150 kpps", "25 kpps"),
+        port("wan", "10 Mbit/s", "25 kpps", "150 kpps"),
+    );
+    let (_, explanation) = json(&router, &[]);
+    let [voice, bulk] = [0, 1].map(|path: usize| &explanation["paths"][path]);
+    // As the tests of the router's bounds, with packets of 14 bytes more: 11.2 µs twice.
+    let link_ns = voice["link_delay_bound_ns"].as_u64().unwrap();
+    assert_eq!(link_ns, 27_568_005 + 2 * 11_200);
+    let jitter_ns = voice["delay_bound_ns"].as_u64().unwrap() - link_ns;
+    assert!((500_000..800_000).contains(&jitter_ns), "{jitter_ns}");
+    assert_eq!(bulk["no_delay_bound"], "it has no `max-rate`: any burst may arrive");
+    let (_, text, _) = check(&router.replace("gather = \"0 us\"\n", ""), &[]);
+    let line = "delay with waits for the processor not known: paths wait for full batches";
+    assert!(text.contains(line), "{text}");
+}

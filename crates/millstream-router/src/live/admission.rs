@@ -11,7 +11,7 @@ use crate::router::plan::{
 use crate::router::throttle::ThrottlePlan;
 
 /// Cycles per second per unit of reservation in the CPU scheduler.
-const CYCLES_PER_UNIT: u64 = 1_000;
+pub(super) const CYCLES_PER_UNIT: u64 = 1_000;
 /// The divisor of the minimum CPU share of a process without a reservation: 1/100 of the frequency.
 /// Admission refuses reservations that leave less.
 const MIN_SHARE_DIVISOR: u64 = 100;

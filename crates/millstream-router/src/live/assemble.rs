@@ -21,8 +21,9 @@ use crate::live::cores::{Worker, pin, processors};
 use crate::live::extension::Extensions;
 use crate::live::inter_core::{InterCoreLinks, RemotePort, RemotePortState, SharedOccupancy};
 use crate::live::netlink;
+use crate::live::path_delay::path_delays_ns;
 use crate::live::report::{Ended, Report};
-use crate::live::snapshot::{ReportContext, report};
+use crate::live::snapshot::{PathBounds, ReportContext, report};
 use crate::net::classifier::Classifier;
 use crate::net::fib::{self, Routes};
 use crate::net::filter::Filters;
@@ -58,14 +59,26 @@ pub struct LiveRouter {
     reloads: u64,
     /// The summed counters of paths that reloads removed.
     removed: Option<PathCounters>,
-    link_delays: LinkDelays,
+    bounds: AllBounds,
 }
 
-/// The bounds on the paths' delays at links, ns, for ports with these longest frames, bytes.
+/// The bounds on the paths' delays for ports with these longest frames, bytes.
 #[derive(Default)]
-struct LinkDelays {
+struct AllBounds {
     longest_bytes: Vec<u32>,
-    bounds_ns: Vec<Option<u64>>,
+    of_paths: Vec<PathBounds>,
+}
+
+impl AllBounds {
+    /// Computes the bounds on a CPU of `frequency` cycles per second.
+    fn new(scenario: &RouterScenario, frequency: u64, longest_bytes: Vec<u32>) -> Self {
+        let whole = path_delays_ns(scenario, frequency, &longest_bytes).unwrap_or_default();
+        let mut whole = whole.into_iter().map(Result::ok);
+        let of_links = scenario.link_delays_ns(&longest_bytes).into_iter();
+        let of_paths = of_links
+            .map(|link| PathBounds { link_ns: link.ok(), whole_ns: whole.next().flatten() });
+        Self { of_paths: of_paths.collect(), longest_bytes }
+    }
 }
 
 impl LiveRouter {
@@ -150,7 +163,7 @@ impl LiveRouter {
             began_ns,
             reloads,
             removed,
-            link_delays: LinkDelays::default(),
+            bounds: AllBounds::default(),
         })
     }
 
@@ -216,7 +229,7 @@ impl LiveRouter {
             self.removed.get_or_insert_default().add(&gone);
         }
         self.scenario = scenario;
-        self.link_delays = LinkDelays::default();
+        self.bounds = AllBounds::default();
         self.reserved = reserved;
         self.reloads += 1;
         Ok(())
@@ -434,14 +447,12 @@ impl LiveRouter {
         }
         // The MTU of a device may change while the router runs.
         let longest_bytes = self.core.longest_bytes();
-        if self.link_delays.longest_bytes != longest_bytes {
-            let bounds = self.scenario.link_delays_ns(&longest_bytes);
-            let bounds_ns = bounds.into_iter().map(Result::ok).collect();
-            self.link_delays = LinkDelays { longest_bytes, bounds_ns };
+        if self.bounds.longest_bytes != longest_bytes {
+            self.bounds = AllBounds::new(&self.scenario, self.frequency, longest_bytes);
         }
         let context = ReportContext {
             scenario: &self.scenario,
-            link_delays_ns: &self.link_delays.bounds_ns,
+            bounds: &self.bounds.of_paths,
             reserved: &self.reserved,
             frequency: self.frequency,
             elapsed_ns: self.clock.now_ns() - self.began_ns,

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 
 use crate::live::delay::DelayReport;
-use crate::live::report::{PortReport, Report};
+use crate::live::report::{PathReport, PortReport, Report};
 
 type Labels = Vec<(&'static str, String)>;
 
@@ -166,12 +166,17 @@ pub fn metrics(report: &Report) -> String {
         help: "Round-trip time of a path's TCP handshakes, from SYN to SYN-ACK",
         paths: paths().filter_map(|of| Some((of.name.clone(), of.tcp_rtt.clone()?))).collect(),
     }));
-    let bounds = Family::<Labels, Gauge<f64, AtomicU64>>::default();
-    for (of, bound_ns) in paths().filter_map(|of| Some((of, of.link_delay_bound_ns?))) {
-        bounds.get_or_create(&vec![path(&of.name)]).set(bound_ns as f64 / 1e9);
-    }
+    let mut bounds = |name: &str, help: &str, of: fn(&PathReport) -> Option<u64>| {
+        let bounds = Family::<Labels, Gauge<f64, AtomicU64>>::default();
+        for (report, bound_ns) in paths().filter_map(|report| Some((report, of(report)?))) {
+            bounds.get_or_create(&vec![path(&report.name)]).set(bound_ns as f64 / 1e9);
+        }
+        registry.register_with_unit(name, help, Unit::Seconds, bounds);
+    };
     let help = "Longest delay of packets within the max-rate and burst of a path at its links";
-    registry.register_with_unit("path_link_delay_bound", help, Unit::Seconds, bounds);
+    bounds("path_link_delay_bound", help, |of| of.link_delay_bound_ns);
+    let help = "Longest time from reception to the end of transmission of these packets";
+    bounds("path_delay_bound", help, |of| of.delay_bound_ns);
     let queued = paths().map(|of| (vec![path(&of.name)], of.queued));
     gauges(&mut registry, "path_queued_packets", "Packets in a path's queues", queued);
 

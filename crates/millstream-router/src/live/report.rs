@@ -132,6 +132,11 @@ pub struct PathReport {
     /// [`RouterScenario::link_delays_ns`](millstream_scenario::RouterScenario::link_delays_ns).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link_delay_bound_ns: Option<u64>,
+    /// The longest time from the reception of such a packet to the end of its transmission, ns, the
+    /// waits for the CPU included; `None` if it is not known. See
+    /// [`path_delays_ns`](crate::live::path_delays_ns).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_bound_ns: Option<u64>,
     /// The histograms that `delay` is computed from.
     #[serde(skip)]
     pub(crate) delay_sources: DelaySources,

@@ -94,11 +94,18 @@ impl CoreSnapshot {
     }
 }
 
+/// The bounds on the delay of a path, ns: at its links, and from reception to transmission.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct PathBounds {
+    pub(crate) link_ns: Option<u64>,
+    pub(crate) whole_ns: Option<u64>,
+}
+
 /// The data of a report that snapshots do not have.
 pub(crate) struct ReportContext<'a> {
     pub(crate) scenario: &'a RouterScenario,
-    /// The bound on the delay of each path at its links, ns.
-    pub(crate) link_delays_ns: &'a [Option<u64>],
+    /// The bounds on the delay of each path.
+    pub(crate) bounds: &'a [PathBounds],
     /// The reservation of each process, cycles per second.
     pub(crate) reserved: &'a IdVec<ProcessId, u64>,
     /// The CPU's cycles per second.
@@ -137,9 +144,10 @@ pub(crate) fn report(of: &ReportContext, snapshot: CoreSnapshot) -> Report {
         }
     });
     let ports: Vec<_> = ports.collect();
-    let paths = scenario.paths.iter().zip(of.link_delays_ns).zip(snapshot.paths);
-    let paths = paths.map(|((path, link_delay_bound_ns), snapshot)| PathReport {
-        link_delay_bound_ns: *link_delay_bound_ns,
+    let paths = scenario.paths.iter().zip(of.bounds).zip(snapshot.paths);
+    let paths = paths.map(|((path, bounds), snapshot)| PathReport {
+        link_delay_bound_ns: bounds.link_ns,
+        delay_bound_ns: bounds.whole_ns,
         ..path_report(&path.name, snapshot)
     });
     let removed = of.removed.map(|counters| {
@@ -197,6 +205,7 @@ fn path_report(name: &str, of: PathSnapshot) -> PathReport {
         delay: None,
         recent_delay: None,
         link_delay_bound_ns: None,
+        delay_bound_ns: None,
         delay_sources: of.delays,
         tcp_rtt: None,
         rtt_sources: of.rtts,

@@ -17,7 +17,7 @@ use crate::ids::{IdVec, ProcessId};
 /// The weight of the last error in the estimate of the next run: 1/2^3.
 const ESTIMATE_SHIFT: u32 = 3;
 /// The estimate of a process' first run, ns.
-const FIRST_ESTIMATE_NS: u32 = 1_000;
+pub(super) const FIRST_ESTIMATE_NS: u32 = 1_000;
 /// The backlog of an eligible process: one run of unknown length.
 const ONE_RUN: Waiting = Waiting { packets: 1, bytes: 0, framing_bytes: 0 };
 

@@ -15,7 +15,7 @@ use crate::live::control::Control;
 use crate::live::core::{Core, Parts, occupancy, part_of_core};
 use crate::live::inter_core::{InterCoreLinks, RemotePort, RemotePortState};
 use crate::live::report::{Ended, Report};
-use crate::live::snapshot::{CoreSnapshot, ReportContext, report};
+use crate::live::snapshot::{CoreSnapshot, PathBounds, ReportContext, report};
 use crate::net::pool::Pool;
 
 const CORES: usize = 4;
@@ -192,7 +192,7 @@ impl Cores {
         let processes = snapshot.processes.len();
         let context = ReportContext {
             scenario,
-            link_delays_ns: &vec![None; scenario.paths.len()],
+            bounds: &vec![PathBounds::default(); scenario.paths.len()],
             reserved: &IdVec::repeat(0, processes),
             frequency: 1,
             elapsed_ns: 1,
