@@ -96,6 +96,9 @@ pub enum AttachError {
     /// The kernel or libbpf failed.
     #[error("{0}: {1}")]
     Bpf(&'static str, libbpf_rs::Error),
+    /// A filter, which is for Ethernet, on an interface with other frames.
+    #[error("`filter` on {0}, whose frames are not those of Ethernet")]
+    Frames(String),
     /// `tc` is not installed.
     #[error("the program tc is not installed")]
     NoTc,
@@ -196,6 +199,9 @@ pub fn attach(interface: &str, qdisc: &Qdisc) -> Result<Attached, AttachError> {
     let pins = pins(interface)?;
     let name = name(interface)?;
     check_system()?;
+    if qdisc.rules.has_filters() && !has_ethernet_frames(interface) {
+        return Err(AttachError::Frames(interface.to_owned()));
+    }
     if pins.exists() {
         if is_root(interface, &name)? {
             change(&pins, qdisc)?;
@@ -314,6 +320,13 @@ fn name(interface: &str) -> Result<String, AttachError> {
     let index = std::fs::read_to_string(index);
     let index = index.map_err(|_| AttachError::Interface(interface.to_owned()))?;
     Ok(format!("ms_{}", index.trim()))
+}
+
+/// Returns whether frames begin with a header of Ethernet: by the type of the interface,
+/// `ARPHRD_ETHER` or `ARPHRD_LOOPBACK`.
+fn has_ethernet_frames(interface: &str) -> bool {
+    let kind = std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("type"));
+    kind.is_ok_and(|kind| ["1", "772"].contains(&kind.trim()))
 }
 
 /// Returns whether the root qdisc of the interface has this name.

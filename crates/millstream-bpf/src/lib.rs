@@ -11,6 +11,7 @@
 pub mod attach;
 mod cgroup;
 mod config;
+mod filter;
 mod native;
 mod rules;
 mod scenario;
@@ -18,7 +19,10 @@ pub mod tc;
 
 pub use cgroup::{Cgroup, CgroupError};
 pub use config::{Config, Unsupported};
-pub use native::NativeScheduler;
+pub use filter::{
+    FilterError, Instruction, MAX_FILTER_INSTRUCTIONS, MAX_INSTRUCTIONS, compile as compile_filter,
+};
+pub use native::{NativeScheduler, native_filter};
 pub use rules::{MAX_RULES, Rules, UnsupportedMatch};
 pub use scenario::Qdisc;
 

@@ -9,7 +9,7 @@ use millstream::{Contract, ContractError, Departure, Event, Packet, StreamId};
 use std::collections::VecDeque;
 use std::mem;
 
-use crate::{Config, MAX_FLOWS};
+use crate::{Config, Instruction, MAX_FLOWS};
 
 /// `MS_NONE`: no stream.
 const NONE: u32 = u32::MAX;
@@ -30,6 +30,12 @@ struct View {
 }
 
 unsafe extern "C" {
+    fn ms_native_filter(
+        program: *const Instruction,
+        count: u32,
+        bytes: *const u8,
+        length: u32,
+    ) -> i32;
     fn ms_native_config_bytes() -> usize;
     fn ms_native_state_bytes() -> usize;
     fn ms_native_reset(config: *const Config, state: *mut u64);
@@ -407,4 +413,15 @@ impl DynScheduler for NativeScheduler {
     fn total_waiting(&self) -> u64 {
         self.queues.iter().map(|queue| queue.waiting() as u64).sum()
     }
+}
+
+/// Returns whether a [compiled filter](crate::compile_filter) accepts a frame; the qdisc's C code
+/// decides.
+#[must_use]
+pub fn native_filter(program: &[Instruction], frame: &[u8]) -> bool {
+    let [count, length] = [program.len(), frame.len()];
+    let [count, length] = [count, length].map(|of| u32::try_from(of).unwrap_or(u32::MAX));
+    // SAFETY: both pointers are valid for the numbers of elements given. The C code reads the frame
+    // within its length, and instructions while it is inside the program.
+    unsafe { ms_native_filter(program.as_ptr(), count, frame.as_ptr(), length) != 0 }
 }

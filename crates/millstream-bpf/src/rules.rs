@@ -6,6 +6,7 @@ use ipnet::IpNet;
 use millstream_scenario::{CodePoints, StreamMatch};
 use std::net::IpAddr;
 
+use crate::filter::{Instruction, MAX_INSTRUCTIONS};
 use crate::{Cgroup, MAX_STREAMS};
 
 /// The maximum number of rules.
@@ -23,6 +24,9 @@ pub enum UnsupportedMatch {
     /// More rules than the qdisc holds.
     #[error("more than {MAX_RULES} rules")]
     Rules,
+    /// More instructions of filters than the qdisc holds.
+    #[error("filters of more than {MAX_INSTRUCTIONS} instructions in all")]
+    Instructions,
 }
 
 /// An IPv6 address, or an IPv4 address mapped to IPv6, in network order.
@@ -56,7 +60,8 @@ struct Rule {
     dscp: u64,
     cgroup: u64,
     cgroup_level: u32,
-    unused: u32,
+    /// The first instruction of the filter, plus 1; 0 without one.
+    filter: u32,
     source: Address,
     source_mask: Address,
     destination: Address,
@@ -74,8 +79,10 @@ pub struct Rules {
     count: u32,
     others: u32,
     has_cgroups: u32,
-    unused: u32,
+    /// The number of instructions of all filters.
+    used: u32,
     rules: [Rule; MAX_RULES],
+    instructions: [Instruction; MAX_INSTRUCTIONS],
 }
 
 impl Rules {
@@ -83,11 +90,12 @@ impl Rules {
     #[must_use]
     pub fn new(others: u32) -> Self {
         let rules = [Rule::default(); MAX_RULES];
-        Self { count: 0, others, has_cgroups: 0, unused: 0, rules }
+        let instructions = [Instruction::default(); MAX_INSTRUCTIONS];
+        Self { count: 0, others, has_cgroups: 0, used: 0, rules, instructions }
     }
 
-    /// Adds a rule: packets that satisfy `of` belong to `stream`. `cgroup` is that of `of`, found
-    /// on this system.
+    /// Adds a rule: packets that satisfy `of` belong to `stream`. `cgroup` and `filter` are those
+    /// of `of`, found on this system, and compiled.
     ///
     /// # Errors
     /// Fails if a field is not supported, there are too many rules, or there is no such stream.
@@ -95,6 +103,7 @@ impl Rules {
         &mut self,
         of: &StreamMatch,
         cgroup: Option<Cgroup>,
+        filter: &[Instruction],
         stream: u32,
     ) -> Result<(), UnsupportedMatch> {
         let fields = &of.fields;
@@ -114,6 +123,10 @@ impl Rules {
             return Err(UnsupportedMatch::Stream(stream));
         }
         let place = self.rules.get_mut(self.count as usize).ok_or(UnsupportedMatch::Rules)?;
+        let program = (self.instructions.get_mut(self.used as usize..))
+            .and_then(|free| free.get_mut(..filter.len()))
+            .ok_or(UnsupportedMatch::Instructions)?;
+        program.copy_from_slice(filter);
         let (source, source_mask) = Address::of_prefix(fields.source);
         let (destination, destination_mask) = Address::of_prefix(fields.destination);
         let port = |port: Option<u16>| port.map_or([0, 0], |port| [port, port]);
@@ -124,7 +137,7 @@ impl Rules {
             dscp: points.fold(0, |set, point| set | 1 << point),
             cgroup: cgroup.map_or(0, |cgroup| cgroup.id),
             cgroup_level: cgroup.map_or(0, |cgroup| cgroup.level),
-            unused: 0,
+            filter: if filter.is_empty() { 0 } else { self.used + 1 },
             source,
             source_mask,
             destination,
@@ -135,8 +148,16 @@ impl Rules {
             stream,
         };
         self.count += 1;
+        // At most 1,024.
+        self.used += u32::try_from(filter.len()).unwrap_or(0);
         self.has_cgroups |= u32::from(cgroup.is_some());
         Ok(())
+    }
+
+    /// Returns whether a rule has a filter.
+    #[must_use]
+    pub fn has_filters(&self) -> bool {
+        self.used > 0
     }
 
     /// Returns the stream of each rule, and the stream of packets without a match.
@@ -163,7 +184,9 @@ mod tests {
     #[test]
     fn the_rules_have_no_padding() {
         assert_eq!(size_of::<Rule>(), 2 * 4 + 2 * 8 + 2 * 4 + 4 * 16 + 4 * 2 + 2 * 4);
-        assert_eq!(size_of::<Rules>(), 4 * 4 + MAX_RULES * size_of::<Rule>());
+        assert_eq!(size_of::<Instruction>(), 8);
+        let rules = MAX_RULES * size_of::<Rule>();
+        assert_eq!(size_of::<Rules>(), 4 * 4 + rules + MAX_INSTRUCTIONS * 8);
     }
 
     #[test]
@@ -181,10 +204,10 @@ mod tests {
     fn fields_that_the_qdisc_does_not_see_are_errors() {
         let of = |fields| StreamMatch { fields, ..StreamMatch::default() };
         let vlan = of(Match { vlan: Some(3), ..Match::default() });
-        assert_eq!(Rules::new(0).add(&vlan, None, 0), Err(UnsupportedMatch::Field("vlan")));
+        assert_eq!(Rules::new(0).add(&vlan, None, &[], 0), Err(UnsupportedMatch::Field("vlan")));
         let port = of(Match { source_port: Some(0), ..Match::default() });
         assert_eq!(
-            Rules::new(0).add(&port, None, 0),
+            Rules::new(0).add(&port, None, &[], 0),
             Err(UnsupportedMatch::Field("source-port 0"))
         );
     }
@@ -199,11 +222,19 @@ mod tests {
         };
         let mark = Some(Mark { value: 0x100, mask: 0xff00 });
         let mut rules = Rules::new(3);
-        let of = StreamMatch { fields, mark, cgroup: Some("/a/b".into()) };
-        rules.add(&of, Some(Cgroup { id: 77, level: 2 }), 2).unwrap();
+        let of = StreamMatch { fields, mark, cgroup: Some("/a/b".into()), filter: None };
+        let program = crate::compile_filter("udp").unwrap();
+        rules.add(&of, Some(Cgroup { id: 77, level: 2 }), &program, 2).unwrap();
         assert_eq!((rules.count, rules.others, rules.has_cgroups), (1, 3, 1));
-        let rule = &rules.rules[0];
+        let rule = rules.rules[0];
         assert_eq!((rule.cgroup, rule.cgroup_level), (77, 2));
+        assert_eq!((rule.filter, rules.used as usize), (1, program.len()));
+        assert_eq!(rules.instructions[..program.len()], program);
+        // The next one begins behind it, until there is no room.
+        rules.add(&of, None, &program, 2).unwrap();
+        assert_eq!(rules.rules[1].filter as usize, program.len() + 1);
+        let full = (0..MAX_RULES).find_map(|_| rules.add(&of, None, &[program[0]; 99], 2).err());
+        assert_eq!(full, Some(UnsupportedMatch::Instructions));
         assert_eq!((rule.mark, rule.mark_mask, rule.stream), (0x100, 0xff00, 2));
         assert_eq!((rule.protocol, rule.dscp), (17, 1 << 46 | 1 << 10));
         assert_eq!((rule.source_port, rule.destination_port), ([0, 0], [53, 53]));

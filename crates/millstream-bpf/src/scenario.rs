@@ -4,8 +4,8 @@ use millstream::catalogue::StructureName;
 use millstream_scenario::{FlowBy, Scenario, ScenarioError};
 
 use crate::{
-    Cgroup, CgroupError, Config, MAX_FLOWS, MAX_RULES, MAX_STREAMS, Rules, Unsupported,
-    UnsupportedMatch,
+    Cgroup, CgroupError, Config, FilterError, MAX_FLOWS, MAX_RULES, MAX_STREAMS, Rules,
+    Unsupported, UnsupportedMatch, compile_filter,
 };
 
 /// The qdisc of a scenario.
@@ -171,7 +171,10 @@ fn rules(scenario: &Scenario) -> Result<Rules, ScenarioError> {
         for of in &stream.matches {
             let cgroup = of.cgroup.as_deref().map(Cgroup::find).transpose();
             let cgroup = cgroup.map_err(|error| cgroup_error(scenario, at, &error))?;
-            rules.add(of, cgroup, number(at)).map_err(|reason| rule_error(scenario, at, reason))?;
+            let filter = of.filter.as_deref().map(compile_filter).transpose();
+            let filter = filter.map_err(|error| filter_error(scenario, at, &error))?;
+            let added = rules.add(of, cgroup, &filter.unwrap_or_default(), number(at));
+            added.map_err(|reason| rule_error(scenario, at, reason))?;
         }
     }
     Ok(rules)
@@ -180,12 +183,27 @@ fn rules(scenario: &Scenario) -> Result<Rules, ScenarioError> {
 fn rule_error(scenario: &Scenario, stream: usize, reason: UnsupportedMatch) -> ScenarioError {
     let help = match reason {
         UnsupportedMatch::Field(field) => format!("take `{field}` out"),
+        UnsupportedMatch::Instructions => {
+            "use other keys than `filter`, or let nftables set a mark, and match `mark`".to_owned()
+        }
         UnsupportedMatch::Stream(_) | UnsupportedMatch::Rules => format!(
             "all streams together have at most {MAX_RULES} tables; a list of code points or a \
              mask of marks is one"
         ),
     };
     scenario.error_at(("stream", stream, "match"), reason.to_string(), help)
+}
+
+fn filter_error(scenario: &Scenario, stream: usize, error: &FilterError) -> ScenarioError {
+    let help = match error {
+        FilterError::Expression(_) => "a pcap-filter expression, as for tcpdump: man pcap-filter",
+        FilterError::Loop => "an expression without `protochain`",
+        FilterError::Long(_) | FilterError::Metadata | FilterError::Unknown => {
+            "another expression; or let nftables set a mark, and match `mark`"
+        }
+    };
+    let message = format!("`match`, `filter`: {error}");
+    scenario.error_at(("stream", stream, "match"), message, help)
 }
 
 fn cgroup_error(scenario: &Scenario, stream: usize, error: &CgroupError) -> ScenarioError {
@@ -273,7 +291,7 @@ source = { kind = "poisson", bytes = 200, rate = "1 Mbit/s" }
     #[test]
     fn what_the_qdisc_lacks_is_an_error_at_its_key() {
         let tcp = ("\"poisson\", bytes = 1500, rate = \"4 Mbit/s\"", "\"tcp\", rtt = \"20 ms\"");
-        let cases: [(&[Edit], &str, &str); 13] = [
+        let cases: [(&[Edit], &str, &str); 15] = [
             (&[("\"dwcs\"", "\"fifo\"")], "discipline fifo", "\"fifo\""),
             (
                 &[("\"dwcs\"", "\"dwcs\"\norder = \"loss-first\"")],
@@ -324,6 +342,16 @@ source = { kind = "poisson", bytes = 200, rate = "1 Mbit/s" }
                 &[("{ mark = \"0x100/0xff00\" }", "{ cgroup = \"/no.slice/such.service\" }")],
                 "cgroup",
                 "[{ dscp",
+            ),
+            (
+                &[("{ dscp = \"EF\" }", "{ filter = \"udp prot 5\" }")],
+                "`match`, `filter`: ",
+                "[{ filter",
+            ),
+            (
+                &[("{ dscp = \"EF\" }", "{ filter = \"ip6 protochain 6\" }")],
+                "`match`, `filter`: it loops over headers",
+                "[{ filter",
             ),
             (&[("27015", "0")], "the qdisc does not match destination-port 0", "[{ protocol"),
         ];

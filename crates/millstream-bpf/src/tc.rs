@@ -64,7 +64,7 @@ impl TcCommands {
     /// one stream has no `match`.
     pub fn of_scenario(scenario: &Scenario, interface: &str) -> Result<Self, ScenarioError> {
         check_kind(scenario)?;
-        check_cgroups(scenario)?;
+        check_matches(scenario)?;
         let is_divided = !is_fifo(&scenario.scheduler) || !scenario.classes.is_empty();
         let other = if is_divided { others(scenario)? } else { 0 };
         let mut builder = Builder {
@@ -120,11 +120,24 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-fn check_cgroups(scenario: &Scenario) -> Result<(), ScenarioError> {
-    let has_cgroup = |stream: &Stream| stream.matches.iter().any(|of| of.cgroup.is_some());
-    let Some(at) = scenario.streams.iter().position(has_cgroup) else { return Ok(()) };
-    let help = "let nftables set a mark by `socket cgroupv2`, and match `mark`";
-    Err(scenario.error_at(("stream", at, "match"), "tc does not match `cgroup`", help))
+/// Rejects matches that tc does not have.
+fn check_matches(scenario: &Scenario) -> Result<(), ScenarioError> {
+    let matches = scenario
+        .streams
+        .iter()
+        .enumerate()
+        .flat_map(|(at, stream)| stream.matches.iter().map(move |of| (at, of)));
+    for (at, of) in matches {
+        let (key, means) = match of {
+            StreamMatch { cgroup: Some(_), .. } => ("cgroup", " by `socket cgroupv2`"),
+            StreamMatch { filter: Some(_), .. } => ("filter", ""),
+            StreamMatch { .. } => continue,
+        };
+        let help = format!("let nftables set a mark{means}, and match `mark`");
+        let message = format!("tc does not match `{key}`");
+        return Err(scenario.error_at(("stream", at, "match"), message, help));
+    }
+    Ok(())
 }
 
 fn is_fifo(scheduler: &SchedulerConfig) -> bool {
@@ -801,6 +814,9 @@ source = { kind = "cbr", bytes = 1514, interval = "1 ms" }
         let text = LINK.replace("dscp = \"EF\"", "cgroup = \"/a.slice\"");
         let message = of(&text).unwrap_err().problems[0].to_string();
         assert_eq!(message, "tc does not match `cgroup`");
+        let text = LINK.replace("dscp = \"EF\"", "filter = \"udp\"");
+        let message = of(&text).unwrap_err().problems[0].to_string();
+        assert_eq!(message, "tc does not match `filter`");
         let text = LINK.replace("\"wf2q+\"", "\"minbw\"");
         let message = of(&text).unwrap_err().problems[0].to_string();
         assert_eq!(message, "discipline minbw, which HTB cannot approximate");

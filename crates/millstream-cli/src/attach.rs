@@ -109,6 +109,9 @@ fn failure(interface: &str, error: AttachError) -> Failure {
         AttachError::Change(_) | AttachError::Version => {
             format!("`millstream detach {interface}` first; packets that wait are lost then")
         }
+        AttachError::Frames(_) => "use other keys than `filter`, such as `protocol` and \
+                                   `destination-port`"
+            .to_owned(),
         AttachError::NoTc => "install iproute2".to_owned(),
         AttachError::Bpf(..) | AttachError::File(..) => {
             "the qdisc needs the capabilities of root and a BPF file system in /sys/fs/bpf: mount \

@@ -118,6 +118,8 @@ pub struct StreamMatch {
     /// The path of the cgroup (version 2) of the sending process, or of one above it. It begins
     /// with `/`, which alone is the root.
     pub cgroup: Option<String>,
+    /// The pcap-filter expression for the Ethernet frame.
+    pub filter: Option<String>,
 }
 
 /// A class of the tree.

@@ -623,7 +623,6 @@ fn matches_of_streams_are_tables_as_of_paths() {
         ("[{ port = \"lan\" }]", "\"lan\"", "does not see the ingress interface"),
         ("[{ vlan = 3 }]", "3", "let nftables set a mark"),
         ("[{ pcp = 9 }]", "9", "does not read VLAN tags"),
-        ("[{ filter = \"tcp\" }]", "\"tcp\"", "has no filter expressions"),
         ("[{ protocol = \"upd\" }]", "\"upd\"", "is not a protocol"),
         ("[{ mark = \"1/0\" }]", "\"1/0\"", "all packets match"),
         ("[{ cgroup = \"a.slice\" }]", "\"a.slice\"", "is not the path of a cgroup"),

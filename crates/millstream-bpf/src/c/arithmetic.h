@@ -15,6 +15,8 @@
 typedef uint64_t u64;
 typedef int64_t s64;
 typedef uint32_t u32;
+typedef uint16_t u16;
+typedef uint8_t u8;
 #define MS_EACH(i, n) for (i = 0; i < (n); i++)
 #endif
 

@@ -52,6 +52,7 @@ struct sock {
 struct sk_buff {
 	struct sock *sk;
 	unsigned char *head, *data;
+	unsigned int len;
 	u32 mark;
 	u16 network_header;
 	__be16 protocol;

@@ -4,6 +4,39 @@
 
 #include <stddef.h>
 
+/* A frame that the interpreter of filters reads. */
+struct ms_frame {
+	const unsigned char *bytes;
+	u32 length;
+};
+
+static int ms_read(void *packet, u64 at, u32 size, u32 *value)
+{
+	const struct ms_frame *frame = packet;
+	u32 i, count = size == 0x10 ? 1 : size == 0x08 ? 2 : 4;
+
+	if (at + count > frame->length)
+		return 0;
+	*value = 0;
+	for (i = 0; i < count; i++)
+		*value = *value << 8 | frame->bytes[at + i];
+	return 1;
+}
+
+#include "filter.h"
+
+/* Returns whether a checked program of `count` instructions accepts a frame. */
+int ms_native_filter(const struct ms_instruction *program, u32 count, const unsigned char *bytes,
+		     u32 length)
+{
+	struct ms_frame frame = { bytes, length };
+	struct ms_filter_state state = { 0 };
+
+	while (state.at < count && ms_filter_step(&state, &program[state.at], &frame, length))
+		;
+	return state.accepts;
+}
+
 /* The counters and the deadline of a stream. */
 struct ms_view {
 	u64 deadline_ns, missed, violations;

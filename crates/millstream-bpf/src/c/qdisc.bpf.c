@@ -14,6 +14,34 @@
 #include <bpf/bpf_endian.h>
 #include "scheduler.h"
 
+/* Reads a big-endian number of a packet, for filters: MS_SIZE() of 0x10, 0x08 and 0x00. */
+static __always_inline int ms_read(void *packet, u64 at, u32 size, u32 *value)
+{
+	u8 buffer[4], *bytes;
+
+	if (at > 0xffff)
+		return 0;
+	if (size == 0x10) {
+		bytes = bpf_dynptr_slice(packet, at, buffer, 1);
+		if (!bytes)
+			return 0;
+		*value = bytes[0];
+	} else if (size == 0x08) {
+		bytes = bpf_dynptr_slice(packet, at, buffer, 2);
+		if (!bytes)
+			return 0;
+		*value = bytes[0] << 8 | bytes[1];
+	} else {
+		bytes = bpf_dynptr_slice(packet, at, buffer, 4);
+		if (!bytes)
+			return 0;
+		*value = (u32)bytes[0] << 24 | bytes[1] << 16 | bytes[2] << 8 | bytes[3];
+	}
+	return 1;
+}
+
+#include "filter.h"
+
 /* The kernel accepts kfuncs for lists of packets only from programs that declare the GPL. */
 char _license[] SEC("license") = "Dual MIT/GPL";
 
@@ -64,7 +92,9 @@ struct ms_rule {
 	u64 dscp;
 	/* The number and level of the sender's cgroup, or of one above it; 0 for all. */
 	u64 cgroup;
-	u32 cgroup_level, unused;
+	u32 cgroup_level;
+	/* The first instruction of the filter, plus 1; 0 without one. */
+	u32 filter;
 	/* IPv4 addresses are mapped to IPv6 (::ffff:0:0/96). */
 	u32 source[4], source_mask[4];
 	u32 destination[4], destination_mask[4];
@@ -79,8 +109,10 @@ struct ms_rules {
 	u32 count;
 	/* The stream of packets without a match. */
 	u32 others;
-	u32 has_cgroups, unused;
+	u32 has_cgroups, used;
 	struct ms_rule rules[RULES];
+	/* The programs of the filters, one behind the other. */
+	struct ms_instruction instructions[MS_INSTRUCTIONS];
 };
 
 /*
@@ -130,6 +162,8 @@ struct ms_link {
 struct ms_config ms_configs[2] SEC(".bss.config");
 u32 ms_current SEC(".bss.current");
 struct ms_rules ms_rules SEC(".bss.rules");
+/* The state of the filter that runs; the kernel holds the qdisc's lock. */
+struct ms_filter_state ms_filter_state SEC(".bss.filter");
 struct ms_state ms_state SEC(".bss.state");
 struct ms_flows ms_flows SEC(".bss.flows");
 struct ms_link ms_link SEC(".bss.link");
@@ -367,6 +401,25 @@ static __noinline u64 ancestor_id(u64 of, u32 level)
 	return BPF_CORE_READ(above, kn, id);
 }
 
+/* Returns whether the filter that begins at an instruction accepts a packet. */
+static __noinline int filter_accepts(struct sk_buff *skb, u32 first)
+{
+	struct ms_filter_state *state = &ms_filter_state;
+	struct bpf_dynptr packet;
+	u32 i;
+
+	if (bpf_dynptr_from_skb((struct __sk_buff *)skb, 0, &packet))
+		return 0;
+	__builtin_memset(state, 0, sizeof(*state));
+	bpf_for(i, 0, MS_FILTER_STEPS) {
+		u32 at = (first + state->at) & (MS_INSTRUCTIONS - 1);
+
+		if (!ms_filter_step(state, &ms_rules.instructions[at], &packet, skb->len))
+			break;
+	}
+	return state->accepts;
+}
+
 static __always_inline int port_matches(u16 port, u16 first, u16 last)
 {
 	return last == 0 || (port >= first && port <= last);
@@ -407,7 +460,8 @@ static __always_inline u32 classify(struct sk_buff *skb)
 	bpf_for(i, 0, count) {
 		const struct ms_rule *rule = &ms_rules.rules[i & (RULES - 1)];
 
-		if (i < RULES && rule_matches(rule, &fields)) {
+		if (i < RULES && rule_matches(rule, &fields) &&
+		    (!rule->filter || filter_accepts(skb, rule->filter - 1))) {
 			stream = rule->stream;
 			break;
 		}

@@ -57,6 +57,7 @@ send_datagrams() {
         echo 0 >/sys/fs/cgroup/calls.slice/one/cgroup.procs
         ./kernel_probe datagrams 10.9.0.2:7000 0 0 0 8
     )
+    ./kernel_probe datagrams 10.9.0.2:7002 0 0 0 9
 }
 
 # Prints the time of the qdisc's programs: at 2 ns an instruction, their instructions.
@@ -87,7 +88,7 @@ fails "tc does not match .cgroup" ./millstream attach v0 classes.toml --via tc
 fails "cgroup /sys/fs/cgroup/calls.slice: No such file" ./millstream attach v0 classes.toml
 mkdir -p /sys/fs/cgroup/calls.slice/one
 mv classes.toml classes-cgroup
-sed 's|cgroup = .*"|mark = 77|' classes-cgroup >classes.toml
+sed -E 's|(cgroup\|filter) = .*"|mark = 77|' classes-cgroup >classes.toml
 scenarios="tc.toml scene-dwcs.toml"
 [ "$PART" = quick ] || scenarios=$(ls ./*.toml)
 for scenario in $scenarios; do

@@ -270,7 +270,7 @@ pub(crate) struct MatchTable {
     pub(crate) source_port: Option<u16>,
     /// The TCP or UDP destination port.
     pub(crate) destination_port: Option<u16>,
-    /// Path: a pcap-filter expression for the Ethernet frame, such as "tcp port 80 and not host
+    /// A pcap-filter expression for the Ethernet frame, such as "tcp port 80 and not host
     /// 10.0.0.9" (`man pcap-filter`).
     #[schemars(with = "Option<String>", length(min = 1, max = 4096))]
     pub(crate) filter: Option<Spanned<String>>,

@@ -15,7 +15,6 @@ pub(super) fn of_stream(table: &StreamTable, problems: &mut Vec<Problem>) -> Vec
             ("port", table.port.as_ref().map(Spanned::span), "does not see the ingress interface"),
             ("pcp", table.pcp.as_ref().map(Spanned::span), "does not read VLAN tags"),
             ("vlan", table.vlan.as_ref().map(Spanned::span), "does not read VLAN tags"),
-            ("filter", table.filter.as_ref().map(Spanned::span), "has no filter expressions"),
         ];
         let mut is_seen = true;
         for (key, span, reason) in unseen {
@@ -29,7 +28,8 @@ pub(super) fn of_stream(table: &StreamTable, problems: &mut Vec<Problem>) -> Vec
             let fields = matches(table, &[], problems);
             let mark = table.mark.as_ref().map(|of| *of.get_ref());
             let cgroup = table.cgroup.as_ref().and_then(|path| cgroup(path, problems));
-            found.push(StreamMatch { fields, mark, cgroup });
+            let filter = table.filter.as_ref().map(|filter| filter.get_ref().clone());
+            found.push(StreamMatch { fields, mark, cgroup, filter });
         }
     }
     found
