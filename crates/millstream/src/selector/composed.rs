@@ -392,18 +392,29 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
 
     /// Returns the first stream of the structure that has started, and moves the streams before it
     /// to `pending`.
-    #[inline]
+    #[inline(always)]
     fn first_started(&mut self) -> Option<StreamId> {
         if self.first.is_none() {
-            self.first = loop {
-                let stream = self.structure.first()?;
-                if self.has_started(stream) {
-                    break Some(StreamId(stream));
-                }
-                self.postpone(StreamId(stream));
+            let stream = self.structure.first()?;
+            self.first = if self.has_started(stream) {
+                Some(StreamId(stream))
+            } else {
+                self.postpone_to_started(StreamId(stream))
             };
         }
         self.first
+    }
+
+    /// Moves `stream`, the first of the structure, and those behind it to `pending`, up to the
+    /// first one that has started; returns that.
+    fn postpone_to_started(&mut self, mut stream: StreamId) -> Option<StreamId> {
+        loop {
+            self.postpone(stream);
+            stream = StreamId(self.structure.first()?);
+            if self.has_started(stream.0) {
+                return Some(stream);
+            }
+        }
     }
 
     /// Returns whether a stream with an active head has reached its virtual start.

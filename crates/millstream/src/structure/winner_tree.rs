@@ -10,8 +10,9 @@
 //! comparisons, so its loads overlap; in a heap each load waits for the comparison before it. It
 //! ends where a node's first entry remains.
 //!
-//! Keys wrap around. An entry is one integer: the key's distance from `base`, above the stream. So
-//! a comparison of entries orders them by key, then by stream, and absent entries come last.
+//! Keys wrap around, so a tree holds their distances from `base`. Of equal keys the lowest stream is
+//! first: groups are in the order of streams, and the first of the least entries is taken. Absent
+//! streams have the greatest distance.
 
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
@@ -35,14 +36,25 @@ const BEHIND: u64 = 1 << 62;
 /// The greatest distance of a key from the base; a greater one is that of a key before the base.
 const SPAN: u64 = BEHIND + (1 << 63);
 
-/// A key's distance from the base · 2³² + its stream.
-type Entry = u128;
+/// The distance of an absent stream: after all others.
+const ABSENT: u64 = u64::MAX;
 
-/// After every entry.
-const ABSENT: Entry = Entry::MAX;
+/// The entry of no stream.
+const NONE: Entry = Entry { distance: ABSENT, stream: u32::MAX };
 
-/// Siblings. `index ^ 1`, `^ 2` and `^ 3` are the others of an index.
-type Group = [Entry; ARITY];
+/// Siblings: the distances of their first keys, and the streams of these.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    distances: [u64; ARITY],
+    streams: [u32; ARITY],
+}
+
+/// A stream and its key's distance from the base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Entry {
+    distance: u64,
+    stream: u32,
+}
 
 /// The streams of least key, with insertion and removal by stream.
 #[derive(Clone, Debug)]
@@ -58,7 +70,7 @@ pub struct WinnerTree<K> {
 
 impl<K> Default for WinnerTree<K> {
     fn default() -> Self {
-        Self { levels: Vec::new(), root: ABSENT, base: 0, count: 0, key: PhantomData }
+        Self { levels: Vec::new(), root: NONE, base: 0, count: 0, key: PhantomData }
     }
 }
 
@@ -67,7 +79,7 @@ impl<K: Cyclic> WinnerTree<K> {
     #[inline]
     #[must_use]
     pub fn first(&self) -> Option<u32> {
-        (self.root != ABSENT).then(|| stream_of(self.root))
+        (self.count > 0).then_some(self.root.stream)
     }
 
     /// Returns the stream after the first. O(log n).
@@ -76,12 +88,14 @@ impl<K: Cyclic> WinnerTree<K> {
     pub fn second(&self) -> Option<u32> {
         // It lost to the first on the path of the first.
         let mut at = self.first()? as usize;
-        let mut second = ABSENT;
+        let mut second = NONE;
         for level in &self.levels {
-            second = first_of(second, first_sibling(&level[at / ARITY], at % ARITY));
+            let group = &level[at / ARITY];
+            let siblings = (0..ARITY).filter(|place| *place != at % ARITY);
+            second = siblings.map(|place| group.entry(place)).fold(second, Entry::min);
             at /= ARITY;
         }
-        (second != ABSENT).then(|| stream_of(second))
+        (second.distance != ABSENT).then_some(second.stream)
     }
 
     /// Returns whether there are no streams.
@@ -104,7 +118,7 @@ impl<K: Cyclic> WinnerTree<K> {
     pub fn contains(&self, stream: u32) -> bool {
         let (group, own) = (stream as usize / ARITY, stream as usize % ARITY);
         let leaves = self.levels.first().and_then(|leaves| leaves.get(group));
-        leaves.is_some_and(|leaves| stream_of(leaves[own]) != stream_of(ABSENT))
+        leaves.is_some_and(|leaves| leaves.distances[own] != ABSENT)
     }
 
     /// Makes leaves for the streams below `streams`.
@@ -118,7 +132,7 @@ impl<K: Cyclic> WinnerTree<K> {
             if level == self.levels.len() {
                 self.levels.push(Vec::new());
             }
-            self.levels[level].resize(groups, [ABSENT; ARITY]);
+            self.levels[level].resize(groups, Group::EMPTY);
             if groups == 1 {
                 break;
             }
@@ -138,7 +152,7 @@ impl<K: Cyclic> WinnerTree<K> {
             distance = key.bits().wrapping_sub(self.base);
         }
         self.count += usize::from(!self.contains(stream));
-        self.replay(stream, Entry::from(distance) << 32 | Entry::from(stream));
+        self.replay(Entry { distance, stream });
     }
 
     /// Removes `stream`; no effect if it is absent. O(log n).
@@ -146,27 +160,27 @@ impl<K: Cyclic> WinnerTree<K> {
     pub fn remove(&mut self, stream: u32) {
         if self.contains(stream) {
             self.count -= 1;
-            self.replay(stream, ABSENT);
+            self.replay(Entry { distance: ABSENT, stream });
         }
     }
 
     /// Appends every stream that has the least key.
     pub fn collect_first(&self, out: &mut Vec<u32>) {
-        if self.root != ABSENT {
-            self.collect(self.levels.len(), 0, self.root | Entry::from(u32::MAX), out);
+        if self.count > 0 {
+            self.collect(self.levels.len(), 0, self.root.distance, out);
         }
     }
 
-    /// Appends the streams up to entry `last` below the group `at` of level `level` − 1. At level
-    /// 0, `at` is the stream.
-    fn collect(&self, level: usize, at: usize, last: Entry, out: &mut Vec<u32>) {
+    /// Appends the streams up to the distance `last` below the group `at` of level `level` − 1. At
+    /// level 0, `at` is the stream.
+    fn collect(&self, level: usize, at: usize, last: u64, out: &mut Vec<u32>) {
         let Some(level) = level.checked_sub(1) else {
             // Leaves are streams, below 2³².
             #[allow(clippy::cast_possible_truncation)]
             return out.push(at as u32);
         };
-        for (own, entry) in self.levels[level][at].iter().enumerate() {
-            if *entry <= last {
+        for (own, distance) in self.levels[level][at].distances.iter().enumerate() {
+            if *distance <= last {
                 self.collect(level, ARITY * at + own, last, out);
             }
         }
@@ -178,18 +192,17 @@ impl<K: Cyclic> WinnerTree<K> {
         self.levels.first().map_or(0, |leaves| ARITY * leaves.len())
     }
 
-    /// Sets the entry of `stream` and repeats the comparisons from there to the root.
+    /// Sets the entry of a stream and repeats the comparisons from there to the root.
     #[inline]
-    fn replay(&mut self, stream: u32, mut entry: Entry) {
-        let mut at = stream as usize;
+    fn replay(&mut self, mut entry: Entry) {
+        let mut at = entry.stream as usize;
         for level in &mut self.levels {
             let (group, own) = (&mut level[at / ARITY], at % ARITY);
-            if group[own] == entry {
+            if group.entry(own) == entry {
                 return;
             }
-            group[own] = entry;
-            // The siblings' comparisons do not depend on the levels below.
-            entry = first_of(first_sibling(group, own), entry);
+            group.set(own, entry);
+            entry = group.first();
             at /= ARITY;
         }
         self.root = entry;
@@ -205,12 +218,11 @@ impl<K: Cyclic> WinnerTree<K> {
     fn recompute(&mut self) {
         for level in 1..self.levels.len() {
             let (below, above) = self.levels.split_at_mut(level);
-            let firsts = below[level - 1].iter().map(first_of_all);
-            for (entry, first) in above[0].iter_mut().flatten().zip(firsts) {
-                *entry = first;
+            for (at, group) in below[level - 1].iter().enumerate() {
+                above[0][at / ARITY].set(at % ARITY, group.first());
             }
         }
-        self.root = self.levels.last().map_or(ABSENT, |last| first_of_all(&last[0]));
+        self.root = self.levels.last().map_or(NONE, |last| last[0].first());
     }
 
     /// Moves the base, so that it is before `key` and all others. O(n), once while keys advance by
@@ -218,8 +230,8 @@ impl<K: Cyclic> WinnerTree<K> {
     #[cold]
     fn rebase(&mut self, key: u64) {
         let mut earliest = key;
-        if self.root != ABSENT {
-            let first = self.base.wrapping_add(distance(self.root));
+        if self.root.distance != ABSENT {
+            let first = self.base.wrapping_add(self.root.distance);
             if first.wrapping_sub(key).cast_signed() < 0 {
                 earliest = first;
             }
@@ -227,45 +239,42 @@ impl<K: Cyclic> WinnerTree<K> {
         let base = earliest.wrapping_sub(BEHIND);
         let moved = base.wrapping_sub(self.base);
         self.base = base;
-        for entry in self.levels.iter_mut().take(1).flatten().flatten() {
-            if *entry != ABSENT {
-                let distance = distance(*entry).wrapping_sub(moved);
-                *entry = Entry::from(distance) << 32 | Entry::from(stream_of(*entry));
+        for group in self.levels.iter_mut().take(1).flatten() {
+            for distance in group.distances.iter_mut().filter(|distance| **distance != ABSENT) {
+                *distance = distance.wrapping_sub(moved);
             }
         }
         self.recompute();
     }
 }
 
-/// Returns the stream of an entry; that of an absent one is no stream.
-#[inline]
-#[allow(clippy::cast_possible_truncation)]
-fn stream_of(entry: Entry) -> u32 {
-    entry as u32
-}
+impl Group {
+    const EMPTY: Self = Self { distances: [ABSENT; ARITY], streams: [u32::MAX; ARITY] };
 
-/// Returns the key's distance from the base.
-#[inline]
-#[allow(clippy::cast_possible_truncation)]
-fn distance(entry: Entry) -> u64 {
-    (entry >> 32) as u64
-}
+    #[inline]
+    fn entry(&self, place: usize) -> Entry {
+        Entry { distance: self.distances[place], stream: self.streams[place] }
+    }
 
-/// Returns the first of two entries.
-#[inline(always)]
-fn first_of(a: Entry, b: Entry) -> Entry {
-    // Branchless: the outcome is unpredictable.
-    select_unpredictable(a < b, a, b)
-}
+    #[inline]
+    fn set(&mut self, place: usize, entry: Entry) {
+        self.distances[place] = entry.distance;
+        self.streams[place] = entry.stream;
+    }
 
-fn first_of_all(group: &Group) -> Entry {
-    first_of(group[0], first_sibling(group, 0))
-}
-
-/// Returns the first of the other entries.
-#[inline]
-fn first_sibling(group: &Group, own: usize) -> Entry {
-    first_of(first_of(group[own ^ 1], group[own ^ 2]), group[own ^ 3])
+    /// Returns the first entry of least distance.
+    #[inline(always)]
+    fn first(&self) -> Entry {
+        let [a, b, c, d] = self.distances;
+        // Branchless: the outcomes are unpredictable.
+        let (low, low_place) = (b < a, usize::from(b < a));
+        let (high, high_place) = (d < c, 2 + usize::from(d < c));
+        let low = select_unpredictable(low, b, a);
+        let high = select_unpredictable(high, d, c);
+        let place = select_unpredictable(high < low, high_place, low_place);
+        let distance = select_unpredictable(high < low, high, low);
+        Entry { distance, stream: self.streams[place] }
+    }
 }
 
 impl<R: Rank + Cyclic> Structure<R> for WinnerTree<R> {
