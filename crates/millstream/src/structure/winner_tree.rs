@@ -10,9 +10,9 @@
 //! comparisons, so its loads overlap; in a heap each load waits for the comparison before it. It
 //! ends where a node's first entry remains.
 //!
-//! Keys wrap around, so a tree holds their distances from `base`. Of equal keys the lowest stream is
-//! first: groups are in the order of streams, and the first of the least entries is taken. Absent
-//! streams have the greatest distance.
+//! Keys wrap around, so a tree holds their distances from `base`; absent streams have the greatest
+//! one. Groups are in the order of streams, and the first of the least distances is taken: of equal
+//! keys the lowest stream.
 
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
