@@ -61,6 +61,9 @@ pub struct Media {
     pub listen: SocketAddr,
     /// The address of the HTTP pages such as `/admission` and `/metrics`; `None` disables them.
     pub http: Option<SocketAddr>,
+    /// The address of the WebRTC listener, for requests by TCP and packets by UDP; `None` disables
+    /// it.
+    pub webrtc: Option<SocketAddr>,
     /// Where the data plane (scheduler and dispatch) runs.
     pub placement: Placement,
     /// The path of frames to the data plane.
@@ -229,6 +232,7 @@ impl Default for Media {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8554)),
             http: None,
+            webrtc: None,
             placement: Placement::Host,
             frame_path: FramePath::Host,
             read_ahead_ns: 1_000_000_000,

@@ -18,6 +18,11 @@ pub(crate) struct MediaTable {
     /// /instructions and /metrics; default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) http: Option<Spanned<String>>,
+    /// The address and port of WebRTC for browsers: WHEP, WHIP and the pages /watch/NAME and
+    /// /publish/NAME by TCP, packets by UDP. With `tls`, requests use its certificate (HTTPS).
+    /// Default: none.
+    #[schemars(with = "Option<String>")]
+    pub(crate) webrtc: Option<Spanned<String>>,
     /// Where the data plane (scheduler and dispatch) runs; default "host".
     pub(crate) placement: Option<PlacementName>,
     /// Placement "ni": the core that the data plane is pinned to; default: the last core of a

@@ -12,6 +12,10 @@ use crate::error::Problem;
 use crate::file::media::{MediaTable, PlacementName, TlsTable};
 use crate::media::{FramePath, Media, Placement, Tls};
 
+/// The longest `packet-bytes` with `webrtc`. Header extensions, encryption and UDP over IPv6 take
+/// up to 96 bytes more.
+const MAX_WEBRTC_PACKET_BYTES: u64 = 1_404;
+
 /// Validates the section; returns the defaults without a section.
 ///
 /// `streams` has the names of the streams in file order.
@@ -74,6 +78,7 @@ pub(super) fn media(
     Media {
         listen,
         http: loopback_address(table.http.as_ref(), problems),
+        webrtc: webrtc(table, packet, problems),
         placement,
         frame_path,
         read_ahead_ns: read_ahead.unwrap_or(default.read_ahead_ns),
@@ -101,6 +106,24 @@ pub(super) fn media(
         instructions: instruction::instructions_over_http(table, problems),
         instruction: instruction::instructions(&table.instruction, streams, problems),
     }
+}
+
+/// Parses the address of WebRTC, whose packets are longer by encryption and header extensions.
+fn webrtc(
+    table: &MediaTable,
+    packet_bytes: Option<u64>,
+    problems: &mut Vec<Problem>,
+) -> Option<SocketAddr> {
+    let found = address(table.webrtc.as_ref(), problems)?;
+    let size = table.packet_bytes.as_ref().map(Spanned::span);
+    if let Some((bytes, at)) = packet_bytes.zip(size)
+        && bytes > MAX_WEBRTC_PACKET_BYTES
+    {
+        let message = format!("`packet-bytes` of {bytes} B with `webrtc`");
+        let help = format!("at most {MAX_WEBRTC_PACKET_BYTES} B, which fit Ethernet encrypted");
+        problems.push(Problem::new(at, message).help(help));
+    }
+    Some(found)
 }
 
 fn tls(table: &TlsTable, problems: &mut Vec<Problem>) -> Tls {
@@ -206,7 +229,8 @@ mod tests {
     #[test]
     fn every_key_is_parsed() {
         let media = parse(
-            "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nplacement = \"ni\"\ncore = 3\n\
+            "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nwebrtc = \
+             \"0.0.0.0:7\"\nplacement = \"ni\"\ncore = 3\n\
              frame-path = \"producer\"\nread-ahead = \"500 ms\"\nframe-folder = \"spool\"\n\
              socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\n\
              idle-timeout = \"2 s\"\n\
@@ -220,6 +244,7 @@ mod tests {
         let expected = Media {
             listen: "[::1]:5".parse().unwrap(),
             http: Some("127.0.0.1:6".parse().unwrap()),
+            webrtc: Some("0.0.0.0:7".parse().unwrap()),
             placement: Placement::Ni { core: Some(3) },
             frame_path: crate::FramePath::Producer,
             read_ahead_ns: 500_000_000,
@@ -299,6 +324,11 @@ mod tests {
             ("[media]\nidle-timeout = \"1 ms\"", ["1000000 ns", "from 1000000000"]),
             ("[media]\nstall-timeout = \"10 ms\"", ["10000000 ns", "from 100000000"]),
             ("[media]\nhttp = \"0.0.0.0:80\"", ["0.0.0.0:80", "127.0.0.1"]),
+            ("[media]\nwebrtc = \"8889\"", ["`8889`", "127.0.0.1:8554"]),
+            (
+                "[media]\nwebrtc = \"127.0.0.1:8889\"\npacket-bytes = \"1500 B\"",
+                ["1500 B with `webrtc`", "1404 B"],
+            ),
             ("[media]\nsessions-per-address = 0", ["`sessions-per-address` of 0", "from 1"]),
             ("[media]\ntls = { certificate = \"c\" }", ["key", "missing"]),
             ("[media]\nrealm = \"a:b\"", ["`realm`", "without"]),
