@@ -53,6 +53,12 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
             say(&format!("rtsps://{address}/{stream}"));
         }
     }
+    if let Some(address) = server.webrtc_address() {
+        let scheme = if scenario.media.tls.is_some() { "https" } else { "http" };
+        for stream in server.streams() {
+            say(&format!("{scheme}://{address}/watch/{stream}"));
+        }
+    }
     if let Some(address) = server.http_address() {
         eprintln!("http://{address}/, with /status, /admission, /instructions and /metrics");
     }

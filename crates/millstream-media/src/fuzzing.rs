@@ -5,6 +5,8 @@
 
 mod orders;
 mod takeover;
+#[cfg(feature = "webrtc")]
+mod webrtc;
 
 use millstream_scenario::Scenario;
 use millstream_traffic::mpeg::VideoPayload;
@@ -28,6 +30,8 @@ use crate::wake_socket::AsWakeSocket;
 
 pub use orders::orders;
 pub use takeover::{Edit, takeover};
+#[cfg(feature = "webrtc")]
+pub use webrtc::browser_requests;
 
 struct NoWakeSocket;
 
@@ -180,6 +184,24 @@ pub(crate) fn with_guarded_server<T>(
     access: &Access,
     what: impl FnOnce(&mut SendRequest<'_>) -> T,
 ) -> T {
+    with_handler(access, |serve| {
+        what(&mut |peer, bytes| {
+            let (mut output, mut pass) = (Vec::new(), AuthState::default());
+            serve(peer, &mut |handler, requester| {
+                let input = &mut bytes.to_vec();
+                handler.process_input(input, &mut output, &mut pass, 1 << 20, requester);
+            });
+            output
+        })
+    })
+}
+
+/// Serves one connection of an address by a function.
+type Serve<'a> =
+    dyn FnMut(IpAddr, &mut dyn FnMut(&mut RtspHandler<'_, NoWakeSocket>, Requester)) + 'a;
+
+/// Runs `what` with a new server that authenticates clients by `access`.
+fn with_handler<T>(access: &Access, what: impl FnOnce(&mut Serve<'_>) -> T) -> T {
     let (library, region) = (&resources().0, own_region());
     let local = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 554);
     let mut sessions = Sessions::new(region, 20_000_000);
@@ -187,8 +209,7 @@ pub(crate) fn with_guarded_server<T>(
     let mut live = live();
     let mut connection = 0;
     let mut authenticator = Authenticator::new(access.clone());
-    what(&mut |peer, bytes| {
-        let mut output = Vec::new();
+    what(&mut |peer, serve| {
         let mut handler = RtspHandler {
             library,
             sessions: &mut sessions,
@@ -204,8 +225,6 @@ pub(crate) fn with_guarded_server<T>(
         };
         let requester = Requester { peer, connection, secured: false };
         connection += 1;
-        let mut pass = AuthState::default();
-        handler.process_input(&mut bytes.to_vec(), &mut output, &mut pass, 1 << 20, requester);
-        output
+        serve(&mut handler, requester);
     })
 }

@@ -23,6 +23,7 @@
 //! | `instruction` | WebAssembly filters of frames | all above; a thread and its socket |
 //! | `data_plane`, `files::read_ahead` | event loop, reading of files | all above; the system |
 //! | `files`, `live`, `rtsp`, `pages`, `cluster` | session control | all above; the system |
+//! | `webrtc` | requests and packets of browsers | all above; the system |
 //! | `server` | composes session control, supervises the data plane | all above; the system |
 //!
 //! Session control and the data plane communicate only through shared memory, so either survives
@@ -52,6 +53,9 @@ mod scheduler;
 mod server;
 mod shared_memory;
 mod wake_socket;
+// The stand-in for peers uses less.
+#[cfg_attr(not(feature = "webrtc"), allow(dead_code))]
+mod webrtc;
 
 pub use cluster::ClusterMoves;
 pub use data_plane::placement::{
@@ -63,7 +67,7 @@ pub use files::title_admission::{TitleAdmission, admission_of};
 pub use instruction::api::InstructionStatus;
 pub use live::ingest::Ingested;
 pub use pages::status::{
-    ClientStatus, Cpu, LiveStatus, Reading, RejectStatus, Status, WindowStatus,
+    ClientStatus, Cpu, LiveStatus, Reading, RejectStatus, Status, WebRtcStatus, WindowStatus,
 };
 pub use rtsp::session::FrameCounts;
 pub use server::{MediaServer, Report, ShutdownMode};

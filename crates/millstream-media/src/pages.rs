@@ -30,7 +30,7 @@ use crate::instruction::api::{BODY_BYTES, ExtensionApi, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::{REASONS, RejectCounters};
-use crate::pages::status::StatusSource;
+use crate::pages::status::{StatusSource, WebRtcStatus};
 use crate::rtsp::session::{FrameCounts, FrameDelays, Sessions, StreamTotals};
 use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
 
@@ -126,7 +126,8 @@ pub(crate) fn answer(page_requests: &PageRequests, about: StatusSource<'_>) {
             Page::Admission => Answer::Text(admission(library, sessions)),
             Page::Instructions => json(&about.instructions()),
             Page::Metrics => {
-                Answer::Metrics(metrics(library, sessions, live, about.instructions()))
+                let webrtc = about.webrtc.unwrap_or_default();
+                Answer::Metrics(metrics(library, sessions, live, about.instructions(), webrtc))
             }
             Page::Status => json(&about.status()),
         };
@@ -191,6 +192,7 @@ struct Snapshot {
     turned_away: u64,
     rejects: RejectCounters,
     draining: bool,
+    webrtc: WebRtcStatus,
     members: u64,
     settings: Vec<(&'static str, &'static str, u64)>,
     instructions: Vec<InstructionStatus>,
@@ -332,6 +334,13 @@ impl Collector for Snapshot {
             ("millstream_media_reserved_bps", "Reserved link bandwidth, bits/s", self.reserved_bps),
             ("millstream_media_sessions", "Sessions", self.sessions as u64),
             ("millstream_media_draining", "1 while the server drains", self.draining.into()),
+            ("millstream_media_webrtc_viewers", "WebRTC viewers", self.webrtc.viewers),
+            ("millstream_media_webrtc_publishers", "WebRTC publishers", self.webrtc.publishers),
+            (
+                "millstream_media_webrtc_half_open",
+                "WebRTC clients that have not completed ICE and DTLS",
+                self.webrtc.half_open,
+            ),
             (
                 "millstream_media_cluster_members",
                 "Other cluster members that are alive",
@@ -412,6 +421,7 @@ fn metrics(
     sessions: &Sessions,
     live: &Publishing,
     instructions: Vec<InstructionStatus>,
+    webrtc: WebRtcStatus,
 ) -> String {
     let region = &sessions.region;
     let mut counted = vec![ClientAccount {
@@ -477,6 +487,21 @@ fn metrics(
             "Sessions of dead servers that no server took over in time",
             sessions.moves.unplaced,
         ),
+        (
+            "millstream_media_webrtc_key_frame_requests",
+            "Requests of WebRTC viewers for a key frame",
+            webrtc.key_frame_requests,
+        ),
+        (
+            "millstream_media_webrtc_stray_datagrams",
+            "Datagrams that belong to no WebRTC client",
+            webrtc.stray_datagrams,
+        ),
+        (
+            "millstream_media_webrtc_refused_offers",
+            "Malformed and unacceptable WebRTC offers",
+            webrtc.refused_offers,
+        ),
     ];
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Snapshot {
@@ -487,6 +512,7 @@ fn metrics(
         turned_away: sessions.turned_away,
         rejects: sessions.rejects.clone(),
         draining: sessions.draining,
+        webrtc,
         members: sessions.moves.members,
         settings,
         instructions,

@@ -41,7 +41,7 @@ const METHODS: &str =
     "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, RECORD, PAUSE, GET_PARAMETER, TEARDOWN";
 
 /// Response header with status 453: the window x/y under which the client would be admitted.
-const OFFERED_WINDOW: &str = "X-Offered-Window";
+pub(crate) const OFFERED_WINDOW: &str = "X-Offered-Window";
 
 /// URL prefix of a redirected stream: a redirected client is not redirected again.
 const REDIRECTED: &str = "placed/";
@@ -82,7 +82,15 @@ pub(crate) struct Requester {
 }
 
 /// Why a request fails: status and message.
-struct RtspError(StatusCode, String);
+#[derive(Debug)]
+pub(crate) struct RtspError(StatusCode, String);
+
+impl RtspError {
+    /// Returns the number of the status, and the message.
+    pub(crate) fn parts(self) -> (u16, String) {
+        (self.0.into(), self.1)
+    }
+}
 
 fn refuse<T>(status: StatusCode, why: impl Into<String>) -> Result<T, RtspError> {
     Err(RtspError(status, why.into()))
@@ -195,7 +203,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     }
 
     /// Returns the part of the state from which publishers' requests are answered.
-    fn publisher(&mut self) -> PublisherHandler<'_> {
+    pub(crate) fn publisher(&mut self) -> PublisherHandler<'_> {
         PublisherHandler {
             live: self.live,
             draining: self.sessions.draining,
@@ -242,6 +250,11 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 )
             }
         }
+    }
+
+    /// Stops all tracks of the client of a session.
+    pub(crate) fn stop(&mut self, number: usize) {
+        self.request_state(number, RequestedState::Stop);
     }
 
     /// Requests a state of all tracks of the client of a session.
@@ -291,7 +304,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
 
     /// Returns the title of the track that a request names: video unless it names audio.
     fn track(&self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
-        let title = self.title(request)?;
+        let title = self.title_of(request)?;
         if !is_audio_track(request) {
             return Ok(title);
         }
@@ -305,19 +318,24 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     }
 
     /// Returns the title of the stream that a request names.
-    fn title(&self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
+    fn title_of(&self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
         let name = name_of(request);
         let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
+        self.title(name).or_else(|why| refuse(StatusCode::NotFound, why))
+    }
+
+    /// Returns the title of the stream with this name, or why it cannot be played.
+    pub(crate) fn title(&self, name: &str) -> Result<usize, String> {
         match self.library.titles.iter().position(|title| title.name == name) {
             Some(title)
                 if self.library.titles[title]
                     .live
                     .is_some_and(|live| !self.live.is_available(live)) =>
             {
-                refuse(StatusCode::NotFound, format!("no publisher for `{name}`"))
+                Err(format!("no publisher for `{name}`"))
             }
             Some(title) => Ok(title),
-            None => refuse(StatusCode::NotFound, format!("unknown stream `{name}`")),
+            None => Err(format!("unknown stream `{name}`")),
         }
     }
 
@@ -341,7 +359,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     }
 
     fn describe(&self, request: &Request<Vec<u8>>) -> Result<Answer, RtspError> {
-        let title = &self.library.titles[self.title(request)?];
+        let title = &self.library.titles[self.title_of(request)?];
         let audio = title.audio.map(|audio| &self.library.titles[audio]);
         let audio =
             audio.filter(|audio| audio.live.is_none_or(|live| self.live.is_available(live)));
@@ -440,6 +458,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             Transport::Interleaved(rtp, rtcp) => {
                 format!("RTP/AVP/TCP;unicast;interleaved={rtp}-{rtcp};ssrc={ssrc:08X}")
             }
+            Transport::WebRtc(_) => String::new(),
         };
         let id = self.sessions.get(number).map(|session| session.id.clone()).unwrap_or_default();
         let timeout = self.idle_timeout_ns / 1_000_000_000;

@@ -35,6 +35,7 @@ use crate::rtsp::access::Access;
 use crate::rtsp::authentication::Authenticator;
 use crate::rtsp::session::{FrameCounts, Sessions};
 use crate::shared_memory::region::GlobalField;
+use crate::webrtc::peers::Peers;
 use cluster_tasks::ClusterTasks;
 use connections::{ConnectionTable, Dependents, Limits};
 use drain::{Drain, running_clients};
@@ -50,7 +51,10 @@ const DATA_PLANE: Token = Token(2);
 const RTSPS: Token = Token(3);
 const CLUSTER: Token = Token(4);
 const PRODUCER: Token = Token(5);
-const FIRST_CONNECTION: usize = 6;
+const WHEP: Token = Token(6);
+/// The UDP socket of WebRTC clients.
+pub(crate) const WEBRTC: Token = Token(7);
+const FIRST_CONNECTION: usize = 8;
 
 /// The interval between checks for timeouts.
 const TICK: Duration = Duration::from_millis(100);
@@ -78,6 +82,8 @@ pub struct MediaServer {
     cluster: ClusterTasks,
     live: LiveStreams,
     read_ahead: ReadAhead,
+    /// The WebRTC clients, if configured.
+    peers: Option<Peers>,
 }
 
 /// Whether a server continues, drains or ends.
@@ -162,6 +168,9 @@ impl MediaServer {
         let mut listeners = ListenerSet::open(&media, &scenario.folder)?;
         let http = media.http.map(Listener::open).transpose()?;
         let http_address = http.as_ref().map(|listener| listener.address);
+        let sessions = media.sessions as usize;
+        let webrtc = listeners.webrtc.as_ref().map(|listener| listener.address);
+        let peers = webrtc.map(|address| Peers::open(address, sessions, registry)).transpose()?;
         let prepared = Prepared::open(&library, scenario)?;
         let (found, region) = (prepared.is_running(), prepared.resources.region);
         let rtsp = listeners.rtsp.address;
@@ -213,6 +222,7 @@ impl MediaServer {
             cluster,
             live,
             read_ahead,
+            peers,
         })
     }
 
@@ -226,6 +236,12 @@ impl MediaServer {
     #[must_use]
     pub fn rtsps_address(&self) -> Option<SocketAddr> {
         self.listeners.rtsps.as_ref().map(|(listener, _)| listener.address)
+    }
+
+    /// Returns the address of WebRTC requests and packets, if configured.
+    #[must_use]
+    pub fn webrtc_address(&self) -> Option<SocketAddr> {
+        self.listeners.webrtc.as_ref().map(|listener| listener.address)
     }
 
     /// Returns the address of the HTTP pages, if configured.
@@ -286,6 +302,7 @@ impl MediaServer {
             }
             let pause = self.run_cluster_tasks();
             let pause = self.connections.poll_slow(self.sessions.region, pause);
+            let pause = self.poll_peers(pause);
             match self.poll.poll(&mut events, Some(pause)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -324,7 +341,7 @@ impl MediaServer {
     /// Handles an event of the socket with this token.
     fn handle(&mut self, token: Token) -> Result<(), MediaError> {
         match token {
-            RTSP | RTSPS => {
+            RTSP | RTSPS | WHEP => {
                 let mut dependents = Dependents {
                     sessions: &mut self.sessions,
                     live: &mut self.live.publishing,
@@ -337,6 +354,12 @@ impl MediaServer {
             PRODUCER => {
                 let resources = self.data_plane.resources();
                 self.read_ahead.handle_producer_event(resources, self.poll.registry())?;
+            }
+            WEBRTC => {
+                if let Some(peers) = &mut self.peers {
+                    peers.receive();
+                }
+                self.apply_peer_events();
             }
             // `run_cluster_tasks` reads the socket in every iteration.
             CLUSTER => {}
@@ -363,7 +386,7 @@ impl MediaServer {
             request_bytes: self.media.request_bytes,
             now_ns: now_ns(),
         };
-        self.connections.serve(place, &mut handler);
+        self.connections.serve(place, &mut handler, &mut self.peers);
     }
 
     fn answer_pages(&self) {
@@ -377,6 +400,7 @@ impl MediaServer {
             sessions: &self.sessions,
             live: &self.live.publishing,
             reading: self.read_ahead.reading(),
+            webrtc: self.peers.as_ref().map(Peers::counts),
         };
         pages::answer(page_requests, source);
     }
@@ -397,8 +421,25 @@ impl MediaServer {
             library: &self.library,
             read_ahead: &mut self.read_ahead,
             live: &mut self.live.publishing,
+            peers: &mut self.peers,
         };
         self.connections.forward_frames(&mut self.sessions, &mut sources);
+        self.apply_peer_events();
+    }
+
+    /// Polls the WebRTC clients. Returns the time until the next poll, at most `pause`.
+    fn poll_peers(&mut self, pause: Duration) -> Duration {
+        let Some(peers) = &mut self.peers else { return pause };
+        let pause = peers.poll(pause);
+        self.apply_peer_events();
+        pause
+    }
+
+    fn apply_peer_events(&mut self) {
+        if let Some(peers) = &mut self.peers {
+            let (sessions, live) = (&mut self.sessions, &mut self.live.publishing);
+            peers.apply(sessions, live, self.data_plane.waker(), now_ns());
+        }
     }
 
     /// Ends connections, sessions and publications that have timed out.
@@ -415,6 +456,9 @@ impl MediaServer {
         for title in self.live.publishing.timed_out_titles(now_ns) {
             self.sessions.stop_title(title, waker);
         }
+        if let Some(peers) = &mut self.peers {
+            peers.tick(&mut self.sessions, &mut self.live.publishing, waker, now_ns);
+        }
         let last_received_ns = |place| self.connections.last_received_ns(place);
         let timeout_ns = self.media.idle_timeout_ns;
         self.sessions.stop_silent(now_ns, timeout_ns, waker, last_received_ns);
@@ -430,6 +474,9 @@ impl MediaServer {
     /// Ends every session, then the data plane.
     fn end(&mut self) {
         self.sessions.stop_all(self.data_plane.waker());
+        if let Some(peers) = &mut self.peers {
+            peers.end();
+        }
         for _ in 0..END_POLLS {
             self.sessions.sweep(&self.sessions.stopped());
             if self.sessions.is_empty() {

@@ -15,3 +15,5 @@ mod players;
 mod serve;
 mod stall;
 mod test_clips;
+#[cfg(feature = "webrtc")]
+mod webrtc;

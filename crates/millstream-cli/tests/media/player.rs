@@ -118,6 +118,7 @@ pub(crate) struct Server {
     pub(crate) rtsp: SocketAddr,
     pub(crate) rtsps: Option<SocketAddr>,
     pub(crate) http: Option<SocketAddr>,
+    pub(crate) webrtc: Option<SocketAddr>,
     pub(crate) data_plane: Option<u32>,
     pub(crate) stderr: Receiver<String>,
     folder: tempfile::TempDir,
@@ -171,13 +172,16 @@ impl Server {
             rtsp: SocketAddr::from(([0; 4], 0)),
             rtsps: None,
             http: None,
+            webrtc: None,
             data_plane: None,
             stderr,
             folder,
         };
         let text = std::fs::read_to_string(file).unwrap();
-        let needed =
-            1 + ["http", "\"ni\"", "tls ="].iter().filter(|key| text.contains(**key)).count();
+        let needed = 1 + ["http =", "\"ni\"", "tls =", "webrtc ="]
+            .iter()
+            .filter(|key| text.contains(**key))
+            .count();
         let mut found = 0;
         while found < needed {
             let line = server.line();
@@ -193,6 +197,11 @@ impl Server {
                     continue;
                 }
                 server.rtsps = Some(address(rest));
+            } else if let Some((rest, _)) = line.split_once("/watch/") {
+                if server.webrtc.is_some() {
+                    continue;
+                }
+                server.webrtc = Some(address(rest.split_once("://").unwrap().1));
             } else if let Some(rest) = line.strip_prefix("http://") {
                 server.http = Some(address(rest));
             } else if let Some((_, id)) = line.split_once("process ") {

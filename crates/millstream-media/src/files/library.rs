@@ -729,6 +729,16 @@ impl Title {
         }
     }
 
+    /// Returns the payload format.
+    pub(crate) fn format(&self) -> Format {
+        self.format
+    }
+
+    /// Returns profile and level, and the parameter sets, of a file's H.264 video.
+    pub(crate) fn parameters(&self) -> Option<&(String, String)> {
+        self.parameters.as_ref()
+    }
+
     /// Returns whether it is a stream of the scenario under the stream's own window.
     pub(crate) fn is_stream(&self) -> bool {
         self.looser_than.is_none() && !self.is_audio

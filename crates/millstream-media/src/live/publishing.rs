@@ -59,6 +59,12 @@ pub(crate) struct Publisher {
     ntp_at_ns: Option<(u64, u64)>,
 }
 
+impl Publisher {
+    fn is_webrtc(&self) -> bool {
+        matches!(self.transport, Some(Transport::WebRtc(_)))
+    }
+}
+
 /// A track as announced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Track {
@@ -169,9 +175,65 @@ impl Publishing {
     /// Returns the stream that a connection publishes or has announced; its video if it has both.
     pub(crate) fn of_connection(&self, connection: usize) -> Option<usize> {
         let of = |stream: &LiveStream| {
-            stream.publisher.as_ref().is_some_and(|who| who.connection == connection)
+            let is = |who: &Publisher| who.connection == connection && !who.is_webrtc();
+            stream.publisher.as_ref().is_some_and(is)
         };
         self.streams.iter().position(of)
+    }
+
+    /// Returns the stream, its video if it has both, that a WebRTC client at `peer` publishes in
+    /// the session `id`.
+    pub(crate) fn webrtc_publication(&self, id: &str, peer: IpAddr) -> Option<usize> {
+        let of = |stream: &LiveStream| {
+            let is = |who: &Publisher| who.is_webrtc() && who.id == id && who.peer == peer;
+            stream.publisher.as_ref().is_some_and(is)
+        };
+        self.streams.iter().position(of)
+    }
+
+    /// Registers the publisher of a track in the WebRTC session `id`, by the peer at `place`.
+    pub(crate) fn announce_webrtc(
+        &mut self,
+        stream: usize,
+        (place, peer): (usize, IpAddr),
+        (id, track): (&str, Track),
+        now_ns: u64,
+    ) {
+        self.announce(stream, (place, peer), track, now_ns);
+        if let Some(publisher) = &mut self.streams[stream].publisher {
+            id.clone_into(&mut publisher.id);
+            publisher.transport = Some(Transport::WebRtc(place));
+        }
+    }
+
+    /// Processes a packet of a WebRTC publisher of `stream`, or of its audio.
+    #[cfg(feature = "webrtc")]
+    pub(crate) fn webrtc_packet(
+        &mut self,
+        stream: usize,
+        is_audio: bool,
+        packet: &[u8],
+        now_ns: u64,
+    ) {
+        let track = if is_audio { self.audio_of(stream) } else { Some(stream) };
+        if let Some(track) = track {
+            self.packet(track, packet, now_ns);
+        }
+    }
+
+    /// Processes a sender report of a WebRTC publisher: NTP time, 2^-32 s, and RTP time.
+    #[cfg(feature = "webrtc")]
+    pub(crate) fn webrtc_report(
+        &mut self,
+        stream: usize,
+        is_audio: bool,
+        report: (u64, u32),
+        now_ns: u64,
+    ) {
+        let track = if is_audio { self.audio_of(stream) } else { Some(stream) };
+        if let Some(track) = track {
+            self.report(track, report, now_ns);
+        }
     }
 
     /// Registers a publisher for a track of a stream that has none.
@@ -293,16 +355,24 @@ impl Publishing {
         self.frames_released |= ingest.packet(packet, now_ns);
     }
 
-    /// Processes an RTCP packet of a stream's publisher: a sender report relates the timestamps of
-    /// a track to the clock of the publisher, which both tracks have.
+    /// Processes an RTCP packet of a stream's publisher.
     fn control_packet(&mut self, stream: usize, packet: &[u8], now_ns: u64) {
-        let recording = self.streams[stream].publisher.as_ref().is_some_and(|who| who.recording);
         let Ok(compound) = Compound::parse(packet) else { return };
         let reports = compound.filter_map(|packet| match packet {
             Ok(Packet::Sr(report)) => Some((report.ntp_timestamp(), report.rtp_timestamp())),
             _ => None,
         });
-        let Some((ntp, timestamp)) = reports.last().filter(|_| recording) else { return };
+        if let Some(report) = reports.last() {
+            self.report(stream, report, now_ns);
+        }
+    }
+
+    /// Processes a sender report. It relates the timestamps of a track to the clock of the
+    /// publisher, which both tracks have.
+    fn report(&mut self, stream: usize, (ntp, timestamp): (u64, u32), now_ns: u64) {
+        if !self.streams[stream].publisher.as_ref().is_some_and(|who| who.recording) {
+            return;
+        }
         let video = self.streams[stream].spec.audio.map_or(stream, |(_, video)| video);
         let Some(publisher) = &mut self.streams[video].publisher else { return };
         publisher.last_received_ns = now_ns;
@@ -331,13 +401,14 @@ impl Publishing {
             }
             let most_ns = if publisher.recording { self.idle_timeout_ns } else { SETUP_TIMEOUT_NS };
             if now_ns.saturating_sub(publisher.last_received_ns) > most_ns {
-                silent.push((number, publisher.connection));
+                silent.push((number, publisher.connection, publisher.is_webrtc()));
             }
         }
-        for (stream, _) in &silent {
+        for (stream, ..) in &silent {
             self.leave(*stream, now_ns);
         }
-        silent.into_iter().map(|(_, connection)| connection).collect()
+        let rtsp = silent.into_iter().filter(|(.., webrtc)| !webrtc);
+        rtsp.map(|(_, connection, _)| connection).collect()
     }
 
     /// Returns the titles of streams on which clients waited too long for a publisher.

@@ -23,16 +23,19 @@ pub(crate) enum Reason {
     Full,
     /// The oldest connection without a complete request, evicted for a new one.
     Evicted,
+    /// Too many WebRTC clients are connecting.
+    HalfOpen,
 }
 
 /// The reasons with their metric label and log text.
-pub(crate) const REASONS: [(Reason, &str, &str); 6] = [
+pub(crate) const REASONS: [(Reason, &str, &str); 7] = [
     (Reason::Credentials, "credentials", "a wrong password or token"),
     (Reason::Connections, "connections-per-address", "too many connections from this address"),
     (Reason::Sessions, "sessions-per-address", "too many sessions from this address"),
     (Reason::BackOff, "back-off", "credentials rejected unread after too many wrong ones"),
     (Reason::Full, "connections", "the connection table is full"),
     (Reason::Evicted, "incomplete-request", "evicted before its first complete request"),
+    (Reason::HalfOpen, "half-open", "too many WebRTC clients are connecting"),
 ];
 
 /// Returns the address that limits apply to: the /64 for IPv6, where a client can use any address.

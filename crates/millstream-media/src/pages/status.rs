@@ -60,6 +60,9 @@ pub struct Status {
     /// The live streams.
     #[serde(default)]
     pub live: Vec<LiveStatus>,
+    /// The WebRTC clients; `None` without `webrtc`.
+    #[serde(default)]
+    pub webrtc: Option<WebRtcStatus>,
     /// How media files' frames reach the data plane.
     #[serde(default)]
     pub reading: Reading,
@@ -83,12 +86,29 @@ pub struct LiveStatus {
     pub stream: String,
     /// The publisher's address; empty without a publisher.
     pub publisher: String,
-    /// The publisher's transport: `udp` or `interleaved`; empty without a publisher.
+    /// The publisher's transport: `udp`, `interleaved` or `webrtc`; empty without a publisher.
     pub transport: String,
     /// The sustained rate that a publisher may use, bits/s on the link.
     pub allowed_bps: u64,
     /// Packets and frames received, by outcome.
     pub ingested: Ingested,
+}
+
+/// The number of WebRTC clients by state, and events of all of them so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WebRtcStatus {
+    /// Viewers that are connected.
+    pub viewers: u64,
+    /// Publishers that are connected.
+    pub publishers: u64,
+    /// Clients that have not completed ICE and DTLS.
+    pub half_open: u64,
+    /// Requests for a key frame (PLI and FIR).
+    pub key_frame_requests: u64,
+    /// Datagrams that belong to no client or are malformed.
+    pub stray_datagrams: u64,
+    /// Offers that were refused as malformed, or because they have no format of the stream.
+    pub refused_offers: u64,
 }
 
 /// How media files' frames reach the data plane.
@@ -149,8 +169,11 @@ pub struct ClientStatus {
     pub stream: String,
     /// The client's address.
     pub peer: String,
-    /// The transport of its packets: `udp` or `interleaved`.
+    /// The transport of its packets: `udp`, `interleaved` or `webrtc`.
     pub transport: String,
+    /// The estimated rate of its path, bits/s; 0: unknown. Only WebRTC viewers have an estimate.
+    #[serde(default)]
+    pub path_bps: u64,
     /// `ready`, `playing`, `paused` or `ended`.
     pub state: String,
     /// Payload sent, bytes.
@@ -192,6 +215,7 @@ pub(crate) struct StatusSource<'a> {
     pub(crate) sessions: &'a Sessions,
     pub(crate) live: &'a Publishing,
     pub(crate) reading: Reading,
+    pub(crate) webrtc: Option<WebRtcStatus>,
 }
 
 impl StatusSource<'_> {
@@ -234,6 +258,7 @@ impl StatusSource<'_> {
             clients: self.clients(region),
             gone: sessions.ended_counts,
             live: self.live(),
+            webrtc: self.webrtc,
             reading: self.reading.clone(),
             instructions: self.instructions(),
         }
@@ -274,6 +299,7 @@ impl StatusSource<'_> {
                 stream: self.library.titles[session.title].name.clone(),
                 peer: session.peer.to_string(),
                 transport: session.transport.name().to_owned(),
+                path_bps: row.get(SessionField::PathBps),
                 state: state.to_owned(),
                 sent_bytes: row.get(SessionField::Octets),
                 frames,

@@ -8,8 +8,8 @@
 pub(crate) mod backoff;
 
 use md5::Md5;
+use rtsp_types::Request;
 use rtsp_types::headers::{AUTHORIZATION, HeaderValue};
-use rtsp_types::{Request, Url};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -85,6 +85,13 @@ impl AuthState {
     /// Returns whether the connection has shown right credentials and never wrong ones.
     pub(crate) fn is_trusted(&self) -> bool {
         self.name.is_some() && self.wrong == 0
+    }
+
+    /// Makes the next request show its token again.
+    pub(crate) fn forget_token(&mut self) {
+        if std::mem::take(&mut self.by_token) {
+            self.name = None;
+        }
     }
 
     /// Counts credentials that were refused unread.
@@ -196,7 +203,7 @@ impl Access {
 
     /// Returns the credentials of a request, if it has any and access is restricted by their kind.
     pub(crate) fn credentials(&self, request: &Request<Vec<u8>>) -> Option<Credentials> {
-        if self.tokens.is_some() && request.request_uri().and_then(token).is_some() {
+        if self.tokens.is_some() && token(request).is_some() {
             return Some(Credentials(None));
         }
         self.users.as_ref()?;
@@ -221,7 +228,7 @@ impl Access {
         if (self.users.is_none() && self.tokens.is_none()) || pass.by_token {
             return Verdict::Allowed;
         }
-        let token = self.tokens.as_ref().zip(request.request_uri().and_then(token));
+        let token = self.tokens.as_ref().zip(token(request));
         if let Some((tokens, token)) = token {
             let given = hexadecimal(&Sha256::digest(&*token));
             // Compares with every token, so that the time does not depend on the match.
@@ -302,9 +309,11 @@ impl Access {
             Some(_) => return None,
         };
         let (user, uri, nonce) = (field("username")?, field("uri")?, field("nonce")?);
-        let about = Url::parse(&uri).ok();
+        // In HTTP it is a path.
+        let about = request.request_uri().and_then(|asked| asked.join(&uri).ok());
         if named != self.algorithm
             || field("realm")? != self.realm
+            || about.is_none()
             || about.as_ref() != request.request_uri()
         {
             return None;
@@ -350,9 +359,16 @@ fn is_digest(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
-/// Returns the `token` parameter of a URL.
-fn token(url: &Url) -> Option<String> {
-    url.query_pairs().find(|(name, _)| name == "token").map(|(_, token)| token.into_owned())
+/// Returns the token of a request: its bearer token (RFC 6750), or the `token` parameter of its
+/// URL.
+fn token(request: &Request<Vec<u8>>) -> Option<String> {
+    let header = request.header(&AUTHORIZATION).map(HeaderValue::as_str);
+    let bearer = header.and_then(|header| header.split_once(' '));
+    if let Some((_, token)) = bearer.filter(|(kind, _)| kind.eq_ignore_ascii_case("Bearer")) {
+        return Some(token.trim().to_owned());
+    }
+    let mut pairs = request.request_uri()?.query_pairs();
+    pairs.find(|(name, _)| name == "token").map(|(_, token)| token.into_owned())
 }
 
 /// Reads a file of at most [`MAX_FILE_BYTES`] bytes without permissions for other users.

@@ -23,7 +23,7 @@ impl Authenticator {
 
     /// Returns the response to a request that is not authenticated; `None`: the request is allowed.
     /// Counts wrong credentials in `rejects`. OPTIONS needs no authentication.
-    pub(super) fn authenticate(
+    pub(crate) fn authenticate(
         &mut self,
         request: &Request<Vec<u8>>,
         pass: &mut AuthState,

@@ -20,6 +20,8 @@ pub(crate) struct Connection {
     pub(crate) stream: TcpStream,
     tls: Option<Secured>,
     pub(crate) peer: IpAddr,
+    /// The server's address, if the client's requests are HTTP.
+    pub(crate) http: Option<IpAddr>,
     /// Bytes received and not parsed yet.
     pub(crate) input: Vec<u8>,
     output: Vec<u8>,
@@ -60,6 +62,7 @@ impl Connection {
             stream,
             tls: None,
             peer,
+            http: None,
             input,
             output,
             written_bytes: 0,
@@ -81,6 +84,11 @@ impl Connection {
     /// complete a request.
     pub(crate) fn secured(self, tls: Secured) -> Self {
         Self { tls: Some(tls), request_since_ns: self.last_received_ns, ..self }
+    }
+
+    /// Makes the client's requests HTTP, at the server's address `local`.
+    pub(crate) fn with_http(self, local: IpAddr) -> Self {
+        Self { http: Some(local), ..self }
     }
 
     /// Returns whether the connection is encrypted.

@@ -37,7 +37,7 @@ pub(crate) struct Announced {
 }
 
 /// The state from which publishers' requests are answered.
-pub(super) struct PublisherHandler<'a> {
+pub(crate) struct PublisherHandler<'a> {
     pub(super) live: &'a mut Publishing,
     /// Whether the server drains: it accepts no more publishers.
     pub(super) draining: bool,
@@ -76,23 +76,9 @@ impl PublisherHandler<'_> {
         who: Option<&str>,
         requester: Requester,
     ) -> Result<Answer, RtspError> {
-        let name = name_of(request);
-        let Some(stream) = self.live.index_of(name) else {
-            return refuse(StatusCode::NotFound, format!("unknown live stream `{name}`"));
-        };
-        let PublishPermission { may, why } = self.rights(stream, who, requester);
-        if !may {
-            return refuse(StatusCode::Forbidden, why);
-        }
-        if self.draining {
-            return refuse(StatusCode::ServiceUnavailable, "the server is draining");
-        }
+        let stream = self.may_publish(name_of(request), who, requester)?;
         if self.live.of_connection(requester.connection).is_some() {
             let why = "this connection already publishes a stream";
-            return refuse(StatusCode::MethodNotValidInThisState, why);
-        }
-        if self.live.streams[stream].publisher.is_some() {
-            let why = format!("`{name}` already has a publisher");
             return refuse(StatusCode::MethodNotValidInThisState, why);
         }
         let kind = request.header(&CONTENT_TYPE).map_or("", |kind| kind.as_str());
@@ -116,6 +102,30 @@ impl PublisherHandler<'_> {
             }
             Err(why) => refuse(StatusCode::UnsupportedMediaType, why),
         }
+    }
+
+    /// Returns the live stream of this name, if this client may publish it now.
+    pub(crate) fn may_publish(
+        &self,
+        name: &str,
+        who: Option<&str>,
+        requester: Requester,
+    ) -> Result<usize, RtspError> {
+        let Some(stream) = self.live.index_of(name) else {
+            return refuse(StatusCode::NotFound, format!("unknown live stream `{name}`"));
+        };
+        let PublishPermission { may, why } = self.rights(stream, who, requester);
+        if !may {
+            return refuse(StatusCode::Forbidden, why);
+        }
+        if self.draining {
+            return refuse(StatusCode::ServiceUnavailable, "the server is draining");
+        }
+        if self.live.streams[stream].publisher.is_some() {
+            let why = format!("`{name}` already has a publisher");
+            return refuse(StatusCode::MethodNotValidInThisState, why);
+        }
+        Ok(stream)
     }
 
     fn rights(&self, stream: usize, who: Option<&str>, requester: Requester) -> PublishPermission {
@@ -175,6 +185,7 @@ impl PublisherHandler<'_> {
             Transport::Interleaved(rtp, rtcp) => {
                 format!("RTP/AVP/TCP;unicast;interleaved={rtp}-{rtcp};mode=record")
             }
+            Transport::WebRtc(_) => String::new(),
         };
         // The session of both tracks is that of the video.
         let Some(publisher) = self.live.streams[stream].publisher.as_mut() else {

@@ -26,6 +26,8 @@ pub(crate) enum Transport {
     Udp(u16, u16),
     /// Interleaved in the RTSP connection, on these channels: RTP, RTCP (RFC 2326, section 10.12).
     Interleaved(u8, u8),
+    /// WebRTC, by the peer at this place.
+    WebRtc(usize),
 }
 
 impl Transport {
@@ -34,6 +36,7 @@ impl Transport {
         match self {
             Self::Udp(..) => "udp",
             Self::Interleaved(..) => "interleaved",
+            Self::WebRtc(_) => "webrtc",
         }
     }
 }
@@ -307,7 +310,11 @@ impl Sessions {
         requester: Requester,
         now_ns: u64,
     ) -> Result<usize, AdmissionError> {
-        let Requester { peer, connection, .. } = requester;
+        let Requester { peer, mut connection, .. } = requester;
+        if matches!(transport, Transport::WebRtc(_)) {
+            // The session outlives the connection of its request.
+            connection = NO_CONNECTION;
+        }
         if self.draining {
             self.turned_away += 1;
             return Err(AdmissionError::Draining);
@@ -586,9 +593,22 @@ impl Sessions {
         self.all.get(number)?.as_ref()
     }
 
-    /// Returns the session with this id, if it belongs to `peer` and is not stopping.
+    /// Returns the RTSP session with this id, if it belongs to `peer` and is not stopping.
     pub(crate) fn find(&self, id: &str, peer: IpAddr) -> Option<usize> {
-        self.iter().find(|(_, s)| s.id == id && s.peer == peer && !s.stopping).map(|(n, _)| n)
+        self.find_by(id, peer, false)
+    }
+
+    /// Returns the WebRTC session with this id, if it belongs to `peer` and is not stopping.
+    pub(crate) fn find_webrtc(&self, id: &str, peer: IpAddr) -> Option<usize> {
+        self.find_by(id, peer, true)
+    }
+
+    fn find_by(&self, id: &str, peer: IpAddr, webrtc: bool) -> Option<usize> {
+        let is = |session: &Session| {
+            let own = session.id == id && session.peer == peer && !session.stopping;
+            own && matches!(session.transport, Transport::WebRtc(_)) == webrtc
+        };
+        self.iter().find(|(_, session)| is(session)).map(|(number, _)| number)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &Session)> {

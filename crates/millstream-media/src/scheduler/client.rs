@@ -9,8 +9,10 @@
 
 mod host_frames;
 mod live;
+mod path;
 
 use self::host_frames::HostFrames;
+use self::path::PathBucket;
 use crate::rtp::{RTP_HEADER, low_u32};
 use crate::scheduler::online_choice::OnlineChoice;
 use crate::scheduler::optional_frames::Choice;
@@ -90,6 +92,9 @@ pub(crate) struct Client {
     losses: [(u64, u64); 2],
     /// Interleaved transport: the frames without an outcome from the host.
     in_host: HostFrames,
+    path: PathBucket,
+    /// The requests for a key frame that a key frame has answered.
+    key_frames_answered: u64,
 }
 
 impl Client {
@@ -108,6 +113,8 @@ impl Client {
             waits_until_ns: None,
             losses: [(0, 0), (1, 0)],
             in_host: HostFrames::default(),
+            path: PathBucket::default(),
+            key_frames_answered: 0,
         }
     }
 
@@ -315,6 +322,29 @@ impl Client {
     /// Returns the duration of `frames` frames in ticks of the RTP clock, modulo 2^32.
     fn ticks(&self, frames: u64) -> u32 {
         rtp_ticks(frames, (self.media.rate_frames, self.media.rate_seconds), self.media.clock_rate)
+    }
+
+    /// Returns whether a frame is the first I-frame after a request for a key frame. Then it is not
+    /// optional.
+    pub(crate) fn answers_request(&mut self, frame: &Descriptor) -> bool {
+        let wanted = self.row.get(SessionField::KeyFramesWanted);
+        let answers = wanted != self.key_frames_answered && frame.kind() == 0;
+        if answers {
+            self.key_frames_answered = wanted;
+        }
+        answers
+    }
+
+    /// Returns whether the client's path admits a frame released at `at_ns`; drops the frame
+    /// otherwise.
+    pub(crate) fn path_admits(&mut self, frame: &Descriptor, optional: bool, at_ns: u64) -> bool {
+        let rate_bps = self.row.get(SessionField::PathBps);
+        let admitted = self.path.admits(rate_bps, frame.bytes, optional, at_ns);
+        if !admitted {
+            self.row.add(SessionField::Slow, 1);
+            self.dropped(frame, SessionField::Full);
+        }
+        admitted
     }
 
     /// Returns whether the client's frames are audio.

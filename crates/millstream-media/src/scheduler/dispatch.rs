@@ -373,6 +373,11 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
             Verdict::Pass => optional,
             Verdict::Loosen => true,
         };
+        let client = &mut self.clients[slot];
+        let optional = optional && !client.answers_request(&frame);
+        if !client.path_admits(&frame, optional, at_ns) {
+            return;
+        }
         if self.is_unread(slot, &frame) {
             return self.hold(slot, frame, optional);
         }

@@ -1,22 +1,24 @@
 //! The table of connections: accepts, reads, answers, writes, evicts and closes them.
 
 use millstream_sync::clock::system::now_ns;
-use mio::net::{TcpStream, UnixStream};
+use mio::net::UnixStream;
 use mio::{Interest, Registry, Token};
-use std::net::IpAddr;
 use std::time::Duration;
 
 use super::FIRST_CONNECTION;
 use super::handover::{FrameSources, Handover};
-use super::listeners::ListenerSet;
+use super::listeners::{Accepted, ListenerSet};
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::{Reason, limited_address};
 use crate::rtsp::connection::{Connection, UNREAD};
 use crate::rtsp::session::Sessions;
 use crate::rtsp::tcp;
-use crate::rtsp::tls::{self, Secured};
+use crate::rtsp::tls::Secured;
 use crate::rtsp::{Requester, RtspHandler};
 use crate::shared_memory::region::{Region, RequestedState};
+use crate::webrtc::MAX_BODY_BYTES;
+use crate::webrtc::handler::WebRtcHandler;
+use crate::webrtc::peers::Peers;
 
 /// The limits of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -74,19 +76,14 @@ impl ConnectionTable {
         token: Token,
         dependents: &mut Dependents<'_>,
     ) {
-        while let Some((stream, peer, tls)) = listeners.accept(token) {
-            self.admit(stream, peer, tls, dependents);
+        while let Some(accepted) = listeners.accept(token) {
+            self.admit(accepted, dependents);
         }
     }
 
     /// Enters a new connection, unless a limit is reached.
-    fn admit(
-        &mut self,
-        mut stream: TcpStream,
-        peer: IpAddr,
-        tls: Option<&tls::Configuration>,
-        dependents: &mut Dependents<'_>,
-    ) {
+    fn admit(&mut self, accepted: Accepted<'_>, dependents: &mut Dependents<'_>) {
+        let Accepted { mut stream, peer, tls, http } = accepted;
         let now_ns = now_ns();
         let others = self.places.iter().flatten();
         let of_peer =
@@ -104,6 +101,10 @@ impl ConnectionTable {
         if self.registry.register(&mut stream, token, interest).is_ok() {
             tcp::set_up(&stream, self.limits.stall_timeout_ns);
             let connection = Connection::new(stream, peer, now_ns);
+            let connection = match http {
+                Some(local) => connection.with_http(local),
+                None => connection,
+            };
             self.places[place] = Some(match tls {
                 Some(tls) => connection.secured(tls),
                 None => connection,
@@ -129,11 +130,17 @@ impl ConnectionTable {
     }
 
     /// Reads, answers and writes whatever is ready on a connection.
-    pub(super) fn serve(&mut self, place: usize, handler: &mut RtspHandler<'_, UnixStream>) {
+    pub(super) fn serve(
+        &mut self,
+        place: usize,
+        handler: &mut RtspHandler<'_, UnixStream>,
+        peers: &mut Option<Peers>,
+    ) {
         let Some(Some(mut connection)) = self.places.get_mut(place).map(Option::take) else {
             return;
         };
-        let limit = handler.request_bytes;
+        let body_bytes = if connection.http.is_some() { MAX_BODY_BYTES } else { 0 };
+        let limit = handler.request_bytes + body_bytes;
         // Edge-triggered: read until the socket is empty, consuming complete messages in between.
         let open = loop {
             let open = match connection.read(limit) {
@@ -150,7 +157,7 @@ impl ConnectionTable {
             let before = connection.input.len();
             let admitted = handler.sessions.admitted;
             let answered = connection.end_of_output();
-            answer_requests(&mut connection, place, handler);
+            answer_requests(&mut connection, place, handler, peers);
             connection.answered |= connection.end_of_output() > answered;
             if handler.sessions.admitted != admitted {
                 let rate_bps = handler.sessions.interleaved_bps(handler.library, place);
@@ -238,6 +245,7 @@ impl ConnectionTable {
         for connection in self.places.iter_mut().flatten() {
             connection.transit().clear();
         }
+        self.handover.clear();
     }
 }
 
@@ -246,11 +254,18 @@ fn answer_requests(
     connection: &mut Connection,
     place: usize,
     handler: &mut RtspHandler<'_, UnixStream>,
+    peers: &mut Option<Peers>,
 ) {
     let secured = connection.is_secured();
     let requester = Requester { peer: connection.peer, connection: place, secured };
     let room = connection.room();
     handler.now_ns = now_ns();
+    let local = connection.http;
     let (input, output, pass) = connection.parts();
-    connection.closing |= !handler.process_input(input, output, pass, room, requester);
+    let open = match (local, peers) {
+        (Some(local), Some(peers)) => WebRtcHandler { shared: handler, peers, local }
+            .process_input(input, output, pass, room, requester),
+        _ => handler.process_input(input, output, pass, room, requester),
+    };
+    connection.closing |= !open;
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use super::{RTSP, RTSPS, failed};
+use super::{RTSP, RTSPS, WHEP, failed};
 use crate::MediaError;
 use crate::rtsp::tls;
 
@@ -21,11 +21,21 @@ pub(super) struct Listener {
     pub(super) address: SocketAddr,
 }
 
-/// The RTSP listeners, without and with TLS.
+/// The RTSP listeners, without and with TLS, and that of WebRTC requests, with TLS if RTSP has it.
 #[derive(Debug)]
 pub(super) struct ListenerSet {
     pub(super) rtsp: Listener,
     pub(super) rtsps: Option<(Listener, tls::Configuration)>,
+    pub(super) webrtc: Option<Listener>,
+}
+
+/// A new connection.
+pub(super) struct Accepted<'a> {
+    pub(super) stream: TcpStream,
+    pub(super) peer: IpAddr,
+    pub(super) tls: Option<&'a tls::Configuration>,
+    /// The server's address of the connection, if requests are HTTP.
+    pub(super) http: Option<IpAddr>,
 }
 
 impl Listener {
@@ -58,12 +68,14 @@ impl ListenerSet {
         Ok(Self {
             rtsp: Listener::open(media.listen)?,
             rtsps: media.tls.as_ref().map(secured).transpose()?,
+            webrtc: media.webrtc.map(Listener::open).transpose()?,
         })
     }
 
     pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
         let rtsps = self.rtsps.as_mut().map(|(listener, _)| listener);
-        for (listener, token) in [(Some(&mut self.rtsp), RTSP), (rtsps, RTSPS)] {
+        let webrtc = self.webrtc.as_mut();
+        for (listener, token) in [(Some(&mut self.rtsp), RTSP), (rtsps, RTSPS), (webrtc, WHEP)] {
             if let Some(listener) = listener {
                 registry.register(&mut listener.listener, token, Interest::READABLE)?;
             }
@@ -71,18 +83,18 @@ impl ListenerSet {
         Ok(())
     }
 
-    /// Accepts a pending connection of the listener with this token. Returns its stream, the
-    /// client's address and the TLS configuration; `None` if no connection is pending.
-    pub(super) fn accept(
-        &self,
-        token: Token,
-    ) -> Option<(TcpStream, IpAddr, Option<&tls::Configuration>)> {
-        let (listener, tls) = match &self.rtsps {
-            Some((listener, tls)) if token == RTSPS => (listener, Some(tls)),
+    /// Accepts a pending connection of the listener with this token; `None` if there is none.
+    pub(super) fn accept(&self, token: Token) -> Option<Accepted<'_>> {
+        let tls = self.rtsps.as_ref().map(|(_, tls)| tls);
+        let (listener, tls) = match (token, &self.rtsps, &self.webrtc) {
+            (RTSPS, Some((listener, _)), _) => (listener, tls),
+            (WHEP, _, Some(listener)) => (listener, tls),
             _ => (&self.rtsp, None),
         };
         let (stream, peer) = listener.listener.accept().ok()?;
-        Some((stream, peer.ip().to_canonical(), tls))
+        let local = stream.local_addr().ok()?.ip().to_canonical();
+        let http = (token == WHEP).then_some(local);
+        Some(Accepted { stream, peer: peer.ip().to_canonical(), tls, http })
     }
 }
 

@@ -24,7 +24,7 @@ use zerocopy::FromBytes;
 
 use crate::shared_memory::instruction_table::InstructionTable;
 
-const MAGIC: u64 = 0x4d53_5452_4541_4e09;
+const MAGIC: u64 = 0x4d53_5452_4541_4e0a;
 const NOTICES: usize = 1024;
 const ORDERS: usize = 1024;
 const OUTCOMES: usize = 1024;
@@ -160,6 +160,10 @@ pub(crate) enum SessionField {
     LatenessSumNs = 67,
     /// The row of the same client's other track, + 1, written by the host; 0: there is none.
     OtherTrack,
+    /// The estimated rate of the client's path, bits/s, written by the host; 0: unknown.
+    PathBps,
+    /// The number of the client's requests for a key frame, written by the host.
+    KeyFramesWanted,
 }
 
 /// The number of buckets of [`SessionField::Lateness`]; the last one holds all larger values.
@@ -168,7 +172,7 @@ const _: () = assert!(SessionField::Lateness as usize + LATENESS <= SessionField
 const _: () = assert!(SessionField::Blocks as usize + 2 <= SessionField::Epoch as usize);
 const _: () = assert!(SessionField::Filtered as usize + 3 <= SessionField::Unread as usize);
 const _: () = assert!(SessionField::Unread as usize + 3 <= SessionField::LatenessSumNs as usize);
-const _: () = assert!((SessionField::OtherTrack as usize) < ROW);
+const _: () = assert!((SessionField::KeyFramesWanted as usize) < ROW);
 
 /// The state that the host requests for a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

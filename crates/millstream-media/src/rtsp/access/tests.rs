@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fuzzing::with_guarded_server;
-use rtsp_types::{Method, Version};
+use rtsp_types::{Method, Url, Version};
 use std::io::Write;
 use std::net::IpAddr;
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,244 @@
+//! Tests of WebRTC: a client of str0m plays files and live streams, and ffmpeg decodes what it got.
+
+mod viewer;
+
+use crate::player::{Server, assert_conserved, is_installed, test_video};
+use crate::test_clips::TestClips;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use viewer::{Viewer, request};
+
+/// Makes H.264 files without B-frames, as browsers play them, with a key frame every 12 frames.
+fn clips(frames: usize) -> TestClips {
+    let clips = TestClips::make(frames, "400k", "12");
+    clips.ffmpeg(&["-i", "clip.mp4", "-c:v", "libx264", "-bf", "0", "-g", "12", "plain.ts"]);
+    clips
+}
+
+/// Serves the files of `clips` and the live stream `live`.
+fn serve(clips: &TestClips, media: &str, window: &str) -> Server {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("film.m1v"), test_video(60)).unwrap();
+    let stream = |name: &str, source: &str| {
+        format!(
+            "[[stream]]\nname = \"{name}\"\nperiod = \"40 ms\"\nwindow = \"{window}\"\n\
+             late = \"drop\"\nfirst-deadline = \"2 s\"\nsource = {{ {source} }}\n"
+        )
+    };
+    let file = |name: &str| format!("kind = \"mpeg\", file = \"{}\"", clips.path(name).display());
+    let text = format!(
+        "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nwebrtc = \"127.0.0.1:0\"\n\
+         {media}\n[link]\nrate = \"50 Mbps\"\noverhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n\
+         [scenario]\nduration = \"1 s\"\n{}{}{}{}",
+        stream("plain", &file("plain.ts")),
+        stream("again", &format!("{}, repeat = true", file("plain.ts"))),
+        stream("old", &file("clip.mpg")),
+        stream("live", "kind = \"live\", rate = \"2 Mbps\", codec = \"h264\", audio = \"opus\""),
+    );
+    std::fs::write(folder.path().join("media.toml"), text).unwrap();
+    Server::serve(&folder.path().join("media.toml").clone(), folder)
+}
+
+impl TestClips {
+    /// Returns the checksums of the pictures in H.264 frames.
+    fn decoded(&self, frames: &[Vec<u8>]) -> Vec<String> {
+        std::fs::write(self.path("seen.h264"), frames.concat()).unwrap();
+        self.pictures_of("seen.h264")
+    }
+
+    fn pictures_of(&self, file: &str) -> Vec<String> {
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-v", "error", "-i", file, "-an", "-fps_mode", "passthrough"]);
+        ffmpeg.args(["-f", "framemd5", "-"]);
+        let output = ffmpeg.current_dir(&self.folder).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let sums = text.lines().filter(|line| !line.starts_with('#'));
+        sums.map(|line| line.rsplit(',').next().unwrap().to_owned()).collect()
+    }
+
+    /// Publishes a file with a tone as audio, in real time.
+    fn publish_with_tone(&self, file: &str, url: &str) -> Child {
+        let mut ffmpeg = Command::new("ffmpeg");
+        ffmpeg.args(["-v", "error", "-re", "-i", file, "-f", "lavfi", "-i", "sine"]);
+        ffmpeg.args(["-map", "0:v", "-map", "1:a", "-c:v", "copy", "-c:a", "libopus"]);
+        ffmpeg.args(["-shortest", "-f", "rtsp", "-rtsp_transport", "tcp", url]);
+        ffmpeg.current_dir(&self.folder).stdin(Stdio::null()).spawn().unwrap()
+    }
+}
+
+fn data(frames: &[str0m::media::MediaData]) -> Vec<Vec<u8>> {
+    frames.iter().map(|frame| frame.data.to_vec()).collect()
+}
+
+#[test]
+fn a_viewer_gets_every_picture_of_a_file_and_its_session_ends_with_the_file() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(75);
+    let server = serve(&clips, "", "0/1");
+    let mut viewer = Viewer::open(server.webrtc.unwrap(), "/whep/plain", "").unwrap();
+    viewer.receive_until(|viewer| viewer.closed);
+    assert_eq!(viewer.frames.len(), 75);
+    // Headers, encryption and feedback, but no padding that the scheduler does not know of.
+    let bytes: usize = viewer.frames.iter().map(|frame| frame.data.len()).sum();
+    assert!(viewer.received_bytes < bytes * 5 / 4, "{} for {bytes}", viewer.received_bytes);
+    assert_eq!(clips.decoded(&data(&viewer.frames)), clips.pictures_of("plain.ts"));
+    let account = server.end();
+    assert_conserved(&account);
+    assert_eq!(account["frames"]["sent"], serde_json::json!([7, 68, 0]), "{account}");
+}
+
+/// Waits until a publisher's frames arrive.
+fn wait_for_publisher(server: &Server) {
+    let end = Instant::now() + Duration::from_secs(60);
+    while server.status()["live"][0]["publisher"] == "" {
+        assert!(Instant::now() < end, "{}", server.status());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_viewer_of_a_live_stream_gets_each_frame_that_the_scheduler_sent_and_its_audio() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(150);
+    let server = serve(&clips, "placement = \"ni\"", "0/1");
+    let address = server.webrtc.unwrap();
+    assert_eq!(Viewer::open(address, "/whep/live", "").err().unwrap().status, 404);
+    let url = format!("rtsp://{}/live", server.rtsp);
+    let mut publisher = clips.publish_with_tone("plain.ts", &url);
+    wait_for_publisher(&server);
+    let mut viewer = Viewer::open(address, "/whep/live", "").unwrap();
+    viewer.receive_until(|viewer| viewer.frames.len() >= 24 && viewer.audio.len() >= 50);
+    let status = server.status();
+    let [video, audio] = [0, 1].map(|at| status["clients"][at].clone());
+    assert_eq!((&video["transport"], &audio["transport"]), (&"webrtc".into(), &"webrtc".into()));
+    assert!(video["path_bps"].as_u64().unwrap() > 0, "{video}");
+    assert_eq!(status["webrtc"]["viewers"], 1, "{status}");
+    while publisher.try_wait().unwrap().is_none() {
+        viewer.receive_for(Duration::from_millis(50));
+    }
+    viewer.receive_for(Duration::from_secs(3));
+    let sent = |client: &serde_json::Value| -> u64 {
+        client["frames"]["sent"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum()
+    };
+    let status = server.status();
+    let [video, audio] = [0, 1].map(|at| status["clients"][at].clone());
+    assert_eq!(viewer.frames.len() as u64, sent(&video), "{video}");
+    assert_eq!(viewer.audio.len() as u64, sent(&audio), "{audio}");
+    // It has joined at a key frame, and gets the file's pictures from there to the end.
+    let seen = clips.decoded(&data(&viewer.frames));
+    let all = clips.pictures_of("plain.ts");
+    assert_eq!(seen, all[all.len() - seen.len()..]);
+    assert_eq!(seen.len() % 12, all.len() % 12, "the first frame is a key frame");
+    // The first request ends the session, and the second one finds none.
+    let delete = format!("DELETE {}", viewer.session);
+    assert_eq!(request(address, &delete, "", "").status, 200);
+    viewer.receive_until(|viewer| viewer.closed);
+    assert_eq!(request(address, &delete, "", "").status, 404);
+    let account = server.end();
+    assert_conserved(&account);
+    assert_eq!(account["frames"]["violations"], 0, "{account}");
+}
+
+#[test]
+fn a_slow_path_drops_optional_frames_only() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = TestClips::make(250, "400k", "12");
+    clips.ffmpeg(&[
+        "-i", "clip.mp4", "-c:v", "libx264", "-bf", "0", "-g", "12", "-b:v", "1200k", "plain.ts",
+    ]);
+    let server = serve(&clips, "", "6/12");
+    let mut viewer = Viewer::open(server.webrtc.unwrap(), "/whep/again", "").unwrap();
+    viewer.path_bps = 900_000;
+    let slow = |server: &Server| server.status()["clients"][0]["frames"]["slow"].as_u64().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    while slow(&server) < 20 {
+        assert!(Instant::now() < end, "{}", server.status());
+        viewer.receive_for(Duration::from_millis(500));
+    }
+    let status = server.status();
+    let client = &status["clients"][0];
+    assert!(client["path_bps"].as_u64().unwrap() < 1_200_000, "{client}");
+    assert_eq!(client["frames"]["violations"], 0, "{client}");
+    assert_eq!(client["frames"]["slow"], sum(&client["frames"]["full"]), "{client}");
+    viewer.request_key_frame();
+    viewer.receive_for(Duration::from_millis(500));
+    assert!(server.status()["webrtc"]["key_frame_requests"].as_u64().unwrap() > 0);
+    assert_conserved(&server.end());
+}
+
+fn sum(kinds: &serde_json::Value) -> u64 {
+    let kinds = kinds.as_array().map(Vec::as_slice).unwrap_or_default();
+    kinds.iter().map(|count| count.as_u64().unwrap()).sum()
+}
+
+#[test]
+fn requests_that_cannot_be_served_say_what_can() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(25);
+    let server = serve(&clips, "", "0/1");
+    let address = server.webrtc.unwrap();
+    let open = |path: &str, headers: &str| Viewer::open(address, path, headers).err().unwrap();
+    for (response, status, part) in [
+        (open("/whep/none", ""), 404, "unknown stream `none`"),
+        (open("/whep/live", ""), 404, "no publisher"),
+        (open("/whep/old", ""), 406, "browsers play H.264 only"),
+        (open("/whip/live", ""), 400, "must be sendonly"),
+        (open("/whip/plain", ""), 404, "unknown live stream"),
+        (open("/whep/plain", "Origin: http://other.example\r\n"), 403, "other origins"),
+        (request(address, "POST /whep/plain", viewer::SDP, "v=1"), 400, "not SDP"),
+        (request(address, "POST /whep/plain", "", "v=0"), 415, "application/sdp"),
+        (request(address, "PATCH /session/1", "", ""), 405, "DELETE"),
+        (request(address, "GET /", "", ""), 404, "/watch/NAME"),
+        (request(address, "GET /watch/plain", "", ""), 200, "RTCPeerConnection"),
+        (request(address, "GET /watch/plain", "Host: evil.example\r\n", ""), 400, "duplicate"),
+        (request(address, "DELETE /session/1", "", ""), 404, "unknown session"),
+    ] {
+        assert_eq!(response.status, status, "{response:?}");
+        assert!(response.body.contains(part), "{part}: {response:?}");
+    }
+    let status = server.status();
+    assert_eq!(status["webrtc"]["refused_offers"], 2, "{status}");
+    assert_eq!((&status["admitted"], &status["clients"][0]), (&0.into(), &serde_json::Value::Null));
+    // Clients that never connect: 16 of an address.
+    let open = |_| Viewer::open(address, "/whep/again", "").map(|viewer| viewer.session);
+    let opened: Vec<_> = (0..17).map(open).collect();
+    assert!(opened[..16].iter().all(Result::is_ok), "{opened:?}");
+    let refused = opened[16].as_ref().unwrap_err();
+    assert_eq!((refused.status, refused.header("Retry-After")), (503, Some("1")), "{refused:?}");
+    assert_eq!(server.status()["webrtc"]["half_open"], 16);
+    server.end();
+}
+
+#[test]
+fn requests_need_a_token_or_a_password() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(25);
+    let tokens = clips.path("tokens");
+    // The SHA-256 of `open sesame`.
+    let digest = "41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb";
+    std::fs::write(&tokens, format!("ann:{digest}\n")).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(&tokens, mode).unwrap();
+    let server = serve(&clips, &format!("tokens = \"{}\"", tokens.display()), "0/1");
+    let address = server.webrtc.unwrap();
+    let refused = Viewer::open(address, "/whep/plain", "").err().unwrap();
+    assert_eq!((refused.status, refused.header("WWW-Authenticate")), (401, Some("Bearer")));
+    let wrong = Viewer::open(address, "/whep/plain", "Authorization: Bearer sesame\r\n");
+    assert_eq!(wrong.err().unwrap().status, 401);
+    let bearer = "Authorization: Bearer open sesame\r\n";
+    assert!(Viewer::open(address, "/whep/plain", bearer).is_ok());
+    assert!(Viewer::open(address, "/whep/plain?token=open%20sesame", "").is_ok());
+    assert_eq!(request(address, "GET /watch/plain", "", "").status, 401);
+    server.end();
+}

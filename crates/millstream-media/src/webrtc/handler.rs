@@ -1,0 +1,380 @@
+//! Requests of browsers: WHEP, WHIP, and the pages that use them.
+//!
+//! | request | does |
+//! |---|---|
+//! | POST /whep/NAME | answers an offer to play a stream; 201 with `Location` |
+//! | POST /whip/NAME | answers an offer to publish a live stream; 201 with `Location` |
+//! | DELETE /session/ID | ends either |
+//! | GET /watch/NAME, /publish/NAME | a page that plays or publishes |
+//!
+//! A request authenticates like one of RTSP, or with `Authorization: Bearer TOKEN`. The server has
+//! all its candidates in its answer and learns those of the client from its packets: PATCH is
+//! refused.
+//!
+//! Only pages of the same origin may send requests, and a loopback address only answers to loopback
+//! names. Otherwise any page could publish or play through a local browser.
+
+use rtsp_types::headers::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use rtsp_types::{Method, Request, Url, Version};
+use std::net::IpAddr;
+
+use super::http::{self, HttpRequest, HttpResponse, Parsed};
+use super::peers::Peers;
+use super::{Client, Identity, Media, OfferError, Role, offer};
+use crate::live::publishing::{AudioDescription, Track};
+use crate::payload::Format;
+use crate::rtp::CLOCK_RATE;
+use crate::rtsp::access::AuthState;
+use crate::rtsp::session::{AdmissionError, Transport, random_word};
+use crate::rtsp::{OFFERED_WINDOW, Requester, RtspHandler};
+use crate::wake_socket::AsWakeSocket;
+
+/// The pages for browsers; a page takes the stream's name from its own address.
+const WATCH: &str = include_str!("watch.html");
+const PUBLISH: &str = include_str!("publish.html");
+
+/// What a page may load: its own script and style, and requests to this server.
+const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
+                      connect-src 'self'; media-src blob: mediastream:; frame-ancestors 'self'";
+
+/// The state from which requests of browsers are answered.
+pub(crate) struct WebRtcHandler<'a, 'b, B> {
+    /// The state that RTSP and WebRTC share.
+    pub(crate) shared: &'a mut RtspHandler<'b, B>,
+    pub(crate) peers: &'a mut Peers,
+    /// The server's address of the connection.
+    pub(crate) local: IpAddr,
+}
+
+impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
+    /// Consumes complete requests from `input` and appends responses to `output`, at most `room`
+    /// bytes. Returns whether the connection continues.
+    pub(crate) fn process_input(
+        &mut self,
+        input: &mut Vec<u8>,
+        output: &mut Vec<u8>,
+        pass: &mut AuthState,
+        room: usize,
+        requester: Requester,
+    ) -> bool {
+        let before = output.len();
+        loop {
+            match http::parse(input, self.shared.request_bytes) {
+                Parsed::Incomplete => return true,
+                Parsed::Refused(response) => {
+                    response.write(output, true);
+                    return false;
+                }
+                Parsed::Request(request, length) => {
+                    input.drain(..length);
+                    let mut response = self.answer(&request, pass, requester);
+                    if request.method == "HEAD" {
+                        response.body.clear();
+                    }
+                    // A proxy may send requests of several clients on one connection.
+                    pass.forget_token();
+                    let closes = request.closes || pass.is_exhausted();
+                    response.write(output, closes);
+                    if closes || output.len() - before > room {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    fn answer(
+        &mut self,
+        request: &HttpRequest,
+        pass: &mut AuthState,
+        requester: Requester,
+    ) -> HttpResponse {
+        if self.local.is_loopback() && !http::is_loopback_name(&request.host) {
+            return HttpResponse::text(
+                403,
+                "the Host of a loopback address must be a loopback name",
+            );
+        }
+        if request.origin.as_deref().is_some_and(|origin| {
+            origin.split_once("://").map(|(_, host)| host) != Some(request.host.as_str())
+        }) {
+            return HttpResponse::text(403, "requests from pages of other origins are refused");
+        }
+        let Ok(url) = Url::parse(&format!("http://server{}", request.target)) else {
+            return HttpResponse::text(400, "the target is not a path");
+        };
+        if let Some(refused) = self.authenticate(request, &url, pass, requester) {
+            return refused;
+        }
+        let path = url.path().to_owned();
+        let (kind, name) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
+        match (request.method.as_str(), kind) {
+            ("GET" | "HEAD", "watch") => page(WATCH),
+            ("GET" | "HEAD", "publish") => page(PUBLISH),
+            ("OPTIONS", "whep" | "whip") => {
+                HttpResponse::new(204).header("Accept-Post", "application/sdp")
+            }
+            ("POST", "whep") => self.play(request, name, requester),
+            ("POST", "whip") => self.publish(request, name, pass.name(), requester),
+            ("DELETE", "session") => self.delete(name, requester),
+            (_, "watch" | "publish") => allow("GET, HEAD"),
+            (_, "whep" | "whip") => allow("POST, OPTIONS"),
+            (_, "session") => allow("DELETE"),
+            _ => HttpResponse::text(404, "paths: /watch/NAME /publish/NAME /whep/NAME /whip/NAME"),
+        }
+    }
+
+    /// Returns the response to a request that is not authenticated; `None`: the request is allowed.
+    fn authenticate(
+        &mut self,
+        request: &HttpRequest,
+        url: &Url,
+        pass: &mut AuthState,
+        requester: Requester,
+    ) -> Option<HttpResponse> {
+        let method = Method::from(request.method.as_str());
+        let mut asked = Request::builder(method, Version::V1_0).request_uri(url.clone());
+        if let Some(credentials) = &request.authorization {
+            asked = asked.header(AUTHORIZATION, credentials.as_str());
+        }
+        let asked = asked.build(Vec::new());
+        let RtspHandler { authenticator, sessions, now_ns, .. } = &mut *self.shared;
+        let rejects = &mut sessions.rejects;
+        let refused = authenticator.authenticate(&asked, pass, requester, rejects, *now_ns)?;
+        let mut response = HttpResponse::new(u16::from(refused.status()));
+        let challenge = refused.header(&WWW_AUTHENTICATE).map(|value| value.as_str());
+        if response.status == 401 {
+            response = response.header("WWW-Authenticate", challenge.unwrap_or("Bearer"));
+        }
+        if let Some(seconds) = refused.header(&RETRY_AFTER) {
+            response = response.header("Retry-After", seconds.as_str());
+        }
+        Some(response.with_body("text/plain", refused.into_body()))
+    }
+
+    /// Returns why a new client is refused before its offer is read.
+    fn reject(&mut self, request: &HttpRequest, requester: Requester) -> Option<HttpResponse> {
+        if request.content_type.split(';').next().map(str::trim) != Some("application/sdp") {
+            return Some(HttpResponse::text(415, "the offer must be application/sdp"));
+        }
+        if self.shared.sessions.draining {
+            self.shared.sessions.turned_away += 1;
+            return Some(unavailable("the server is draining: it admits no new clients"));
+        }
+        let why = self.peers.reject(requester.peer)?;
+        self.shared.sessions.rejects.record(
+            crate::pages::rejects::Reason::HalfOpen,
+            requester.peer,
+            self.shared.now_ns,
+        );
+        Some(unavailable(why).header("Retry-After", "1"))
+    }
+
+    /// Answers an offer, or says why not.
+    fn negotiate(
+        &mut self,
+        request: &HttpRequest,
+        media: &Media,
+    ) -> Result<super::peers::Negotiated, HttpResponse> {
+        let answered = offer::check(&request.body, media).and_then(|names| {
+            let text = String::from_utf8_lossy(&request.body);
+            self.peers.negotiate(&text, &names, self.local, media)
+        });
+        answered.map_err(|error| {
+            self.peers.count_refused_offer();
+            match error {
+                OfferError::Malformed(why) => HttpResponse::text(400, why),
+                OfferError::Unacceptable(why) => HttpResponse::text(406, why),
+            }
+        })
+    }
+
+    fn play(&mut self, request: &HttpRequest, name: &str, requester: Requester) -> HttpResponse {
+        let library = self.shared.library;
+        let title = match self.shared.title(name) {
+            Ok(title) => title,
+            Err(why) => return HttpResponse::text(404, why),
+        };
+        let own = &library.titles[title];
+        if own.format() != Format::H264 {
+            let why = "browsers play H.264 only: this stream is MPEG-1/2 video or a transport \
+                       stream; serve a file or a publisher with H.264, without `payload`";
+            return HttpResponse::text(406, why);
+        }
+        if let Some(refused) = self.reject(request, requester) {
+            return refused;
+        }
+        let published =
+            own.live.and_then(|live| self.shared.live.streams[live].ingest.parameters());
+        let parameters = published.as_ref().or(own.parameters());
+        let profile = parameters.and_then(|(id, _)| u8::from_str_radix(id.get(..2)?, 16).ok());
+        let audio = own.audio.map(|audio| (audio, &library.titles[audio]));
+        let audio = audio.filter(|(_, title)| {
+            let available = |live| self.shared.live.is_available(live);
+            is_audible(title.format()) && title.live.is_none_or(available)
+        });
+        let media = Media {
+            role: Role::Viewer,
+            profile,
+            audio: audio.map(|(_, title)| title.format()),
+            rate_bps: own.mean_bps + audio.map_or(0, |(_, title)| title.mean_bps),
+        };
+        let negotiated = match self.negotiate(request, &media) {
+            Ok(negotiated) => negotiated,
+            Err(refused) => return refused,
+        };
+        let Some(place) = self.peers.next_place() else {
+            return unavailable("the limit on sessions is reached");
+        };
+        let audio = audio.filter(|_| negotiated.has_audio()).map(|(audio, _)| audio);
+        let now_ns = self.shared.now_ns;
+        let transport = Transport::WebRtc(place);
+        let sessions = &mut self.shared.sessions;
+        let mut admit =
+            |title, first| sessions.admit(library, title, first, transport, requester, now_ns);
+        let video = match admit(title, None) {
+            Ok(video) => video,
+            Err(error) => return self.refuse(error),
+        };
+        let second = audio.map(|audio| admit(audio, Some(video))).transpose();
+        let second = match second {
+            Ok(second) => second,
+            Err(error) => {
+                self.shared.stop(video);
+                return self.refuse(error);
+            }
+        };
+        let id = self.shared.sessions.get(video).map(|session| session.id.clone());
+        let id = id.unwrap_or_default();
+        let client = Client::Viewer(video, second);
+        self.create(negotiated, Identity { client, id, address: requester.peer })
+    }
+
+    fn publish(
+        &mut self,
+        request: &HttpRequest,
+        name: &str,
+        who: Option<&str>,
+        requester: Requester,
+    ) -> HttpResponse {
+        let stream = match self.shared.publisher().may_publish(name, who, requester) {
+            Ok(stream) => stream,
+            Err(refused) => {
+                let (status, why) = refused.parts();
+                return HttpResponse::text(if status == 455 { 409 } else { status }, why);
+            }
+        };
+        let live = &self.shared.live;
+        if live.streams[stream].spec.codec != millstream_traffic::mpeg::Codec::H264 {
+            return HttpResponse::text(406, "browsers publish H.264: set `codec = \"h264\"`");
+        }
+        if let Some(refused) = self.reject(request, requester) {
+            return refused;
+        }
+        let audio = self.shared.live.audio_of(stream);
+        let format = audio.and_then(|audio| self.shared.live.streams[audio].spec.audio);
+        let format = format.map(|(format, _)| format).filter(|format| is_audible(*format));
+        let rate_bps = self.shared.live.streams[stream].spec.allowance.rate_bps;
+        let media = Media { role: Role::Publisher, profile: None, audio: format, rate_bps };
+        let negotiated = match self.negotiate(request, &media) {
+            Ok(negotiated) => negotiated,
+            Err(refused) => return refused,
+        };
+        let (Some(place), Some(id)) = (self.peers.next_place(), random_word()) else {
+            return unavailable("the limit on sessions is reached");
+        };
+        let id = format!("{id:016x}");
+        let audio = audio.zip(format).filter(|_| negotiated.has_audio());
+        let tracks = [(stream, video_track())].into_iter();
+        let tracks = tracks.chain(audio.map(|(audio, format)| (audio, audio_track(format))));
+        for (stream, track) in tracks {
+            let from = (place, requester.peer);
+            self.shared.live.announce_webrtc(stream, from, (&id, track), self.shared.now_ns);
+        }
+        let client = Client::Publisher(stream);
+        self.create(negotiated, Identity { client, id, address: requester.peer })
+    }
+
+    /// Adds a peer and returns the response with the answer.
+    fn create(&mut self, negotiated: super::peers::Negotiated, identity: Identity) -> HttpResponse {
+        let answer = negotiated.answer().as_bytes().to_vec();
+        let location = format!("/session/{}", identity.id);
+        self.peers.add(negotiated, identity, self.shared.now_ns);
+        HttpResponse::new(201)
+            .header("Location", location)
+            .header("Cache-Control", "no-store")
+            .with_body("application/sdp", answer)
+    }
+
+    /// Returns the response to a client that is not admitted.
+    fn refuse(&self, error: AdmissionError) -> HttpResponse {
+        match error {
+            AdmissionError::Bandwidth(why, offer) => {
+                let Some(title) = offer.map(|offer| &self.shared.library.titles[offer]) else {
+                    return unavailable(&why);
+                };
+                let (lost, of) = title.window;
+                let name = &title.name;
+                let text = format!(
+                    "{why}\n/whep/{name} would be admitted: at most {lost} of {of} frames lost"
+                );
+                unavailable(&text).header(OFFERED_WINDOW, format!("{lost}/{of}"))
+            }
+            AdmissionError::Draining => unavailable("the server is draining"),
+            AdmissionError::Full => unavailable("the limit on sessions is reached"),
+            AdmissionError::Address(most) => {
+                unavailable(&format!("your address has {most} sessions, the limit per address"))
+            }
+            AdmissionError::NoRandom => unavailable("the system has no random numbers"),
+        }
+    }
+
+    fn delete(&mut self, id: &str, requester: Requester) -> HttpResponse {
+        let session = self.shared.sessions.find_webrtc(id, requester.peer);
+        let publisher = self.shared.live.webrtc_publication(id, requester.peer);
+        if let Some(session) = session {
+            self.shared.stop(session);
+        } else if let Some(stream) = publisher {
+            self.shared.live.leave(stream, self.shared.now_ns);
+        } else {
+            return HttpResponse::text(404, "unknown session");
+        }
+        HttpResponse::new(200)
+    }
+}
+
+/// Returns whether browsers play and publish this format of audio.
+fn is_audible(format: Format) -> bool {
+    matches!(format, Format::Opus | Format::Pcmu | Format::Pcma)
+}
+
+fn video_track() -> Track {
+    let clock_rate = u32::try_from(CLOCK_RATE).unwrap_or(u32::MAX);
+    Track { payload_type: super::VIDEO, clock_rate, ..Track::default() }
+}
+
+fn audio_track(format: Format) -> Track {
+    let (clock_rate, clock, parameters) = match format {
+        Format::Opus => (48_000, "48000/2", Some("sprop-stereo=1")),
+        _ => (8_000, "8000", None),
+    };
+    let description =
+        AudioDescription { clock: clock.to_owned(), parameters: parameters.map(str::to_owned) };
+    Track { payload_type: super::AUDIO, clock_rate, description, ..Track::default() }
+}
+
+fn page(text: &str) -> HttpResponse {
+    HttpResponse::new(200)
+        .header("Content-Security-Policy", POLICY)
+        .header("X-Content-Type-Options", "nosniff")
+        .header("Referrer-Policy", "no-referrer")
+        .with_body("text/html; charset=utf-8", text.as_bytes().to_vec())
+}
+
+fn allow(methods: &str) -> HttpResponse {
+    HttpResponse::text(405, format!("supported: {methods}")).header("Allow", methods)
+}
+
+fn unavailable(why: &str) -> HttpResponse {
+    HttpResponse::text(503, why)
+}
