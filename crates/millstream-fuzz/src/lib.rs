@@ -48,6 +48,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     targets::access_files::TARGET,
     targets::audio::TARGET,
+    targets::browsers::TARGET,
     targets::c_calls::TARGET,
     targets::capture::TARGET,
     targets::cluster::TARGET,

@@ -2,6 +2,7 @@
 
 pub(crate) mod access_files;
 pub(crate) mod audio;
+pub(crate) mod browsers;
 pub(crate) mod c_calls;
 pub(crate) mod canary;
 pub(crate) mod capture;

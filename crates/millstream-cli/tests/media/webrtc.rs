@@ -6,7 +6,7 @@ use crate::player::{Server, assert_conserved, is_installed, test_video};
 use crate::test_clips::TestClips;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use viewer::{Viewer, request};
+use viewer::{Publisher, Viewer, request};
 
 /// Makes H.264 files without B-frames, as browsers play them, with a key frame every 12 frames.
 fn clips(frames: usize) -> TestClips {
@@ -142,6 +142,57 @@ fn a_viewer_of_a_live_stream_gets_each_frame_that_the_scheduler_sent_and_its_aud
     let account = server.end();
     assert_conserved(&account);
     assert_eq!(account["frames"]["violations"], 0, "{account}");
+}
+
+#[test]
+fn a_published_stream_is_played_and_its_publisher_gets_requests_for_key_frames() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(120);
+    // Every frame begins with an access unit delimiter.
+    let delimited = ["-c", "copy", "-bsf:v", "h264_mp4toannexb,h264_metadata=aud=insert"];
+    clips.ffmpeg(&[&["-i", "plain.ts"][..], &delimited, &["plain.h264"]].concat());
+    let text = std::fs::read(clips.path("plain.h264")).unwrap();
+    let starts = text.windows(5).enumerate().filter(|(_, bytes)| *bytes == [0, 0, 0, 1, 9]);
+    let starts: Vec<usize> = starts.map(|(at, _)| at).chain([text.len()]).collect();
+    let frames: Vec<_> = starts.windows(2).map(|at| text[at[0]..at[1]].to_vec()).collect();
+    assert_eq!(frames.len(), 120);
+    let server = serve(&clips, "", "0/1");
+    let address = server.webrtc.unwrap();
+    let mut publisher = Publisher::open(address, "/whip/live", frames.clone()).unwrap();
+    let second = Publisher::open(address, "/whip/live", Vec::new()).err().unwrap();
+    assert_eq!(second.status, 409, "{second:?}");
+    while publisher.sent < 5 {
+        publisher.step();
+    }
+    assert_eq!(server.status()["live"][0]["transport"], "webrtc");
+    let mut viewer = Viewer::open(address, "/whep/live", "").unwrap();
+    let mut requested = false;
+    while !publisher.is_over() {
+        publisher.step();
+        viewer.step();
+        if viewer.frames.len() > 30 && !std::mem::replace(&mut requested, true) {
+            viewer.request_key_frame();
+        }
+    }
+    let end = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < end {
+        publisher.step();
+        viewer.step();
+    }
+    let status = server.status();
+    let ingested = &status["live"][0]["ingested"];
+    assert_eq!((&ingested["frames"], &ingested["lost_packets"]), (&120.into(), &0.into()));
+    assert_eq!(sum(&ingested["released"]), 120, "{ingested}");
+    assert!(publisher.key_frames_requested > 0, "{status}");
+    let client = &status["clients"][0];
+    assert_eq!(sum(&client["frames"]["sent"]), viewer.frames.len() as u64, "{client}");
+    let seen = clips.decoded(&data(&viewer.frames));
+    let all = clips.pictures_of("plain.ts");
+    assert_eq!((seen.len() % 12, seen.len() > 80), (0, true));
+    assert_eq!(seen, all[all.len() - seen.len()..]);
+    assert_conserved(&server.end());
 }
 
 #[test]

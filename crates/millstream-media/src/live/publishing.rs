@@ -166,6 +166,12 @@ impl Publishing {
         self.streams.iter().position(|stream| stream.spec.name == name)
     }
 
+    /// Returns the index of the live stream with this title.
+    #[cfg(feature = "webrtc")]
+    pub(crate) fn of_title(&self, title: usize) -> Option<usize> {
+        self.streams.iter().position(|stream| stream.spec.title == title)
+    }
+
     /// Returns the index of the audio of a live stream.
     pub(crate) fn audio_of(&self, stream: usize) -> Option<usize> {
         let of = |live: &LiveStream| live.spec.audio.is_some_and(|(_, video)| video == stream);

@@ -17,7 +17,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 use str0m::config::{CryptoProvider, DtlsCert};
-use str0m::media::{Mid, Pt};
+use str0m::media::{KeyframeRequestKind, Mid, Pt};
 use str0m::net::{Protocol, Receive};
 use str0m::rtp::RtpWrite;
 use str0m::{Input, Output, Rtc, RtcConfig};
@@ -41,6 +41,9 @@ use crate::wake_socket::AsWakeSocket;
 
 /// How long a peer may take to complete ICE and DTLS, ns.
 const SETUP_TIMEOUT_NS: u64 = 10_000_000_000;
+
+/// The least time between two requests for a key frame to a publisher, ns: many viewers may ask.
+const KEY_FRAME_INTERVAL_NS: u64 = 500_000_000;
 
 /// The most half-open peers in total and per address.
 const MAX_HALF_OPEN: [usize; 2] = [64, 16];
@@ -76,6 +79,8 @@ struct Peer {
     since_ns: u64,
     last_received_ns: u64,
     connected: bool,
+    /// When a key frame was last requested from it, ns.
+    requested_ns: u64,
     /// When the `Rtc` must be polled.
     due: Instant,
 }
@@ -197,6 +202,7 @@ impl Peers {
             since_ns: now_ns,
             last_received_ns: now_ns,
             connected: false,
+            requested_ns: 0,
             due: Instant::now(),
         }));
     }
@@ -336,6 +342,7 @@ impl Peers {
         now_ns: u64,
     ) {
         sessions.region.add(GlobalField::SendErrors, std::mem::take(&mut self.unsent));
+        let mut wanted = Vec::new();
         for (place, signal) in std::mem::take(&mut self.signals) {
             let Some(peer) = &mut self.places[place] else { continue };
             match (signal, &peer.identity.client) {
@@ -353,6 +360,8 @@ impl Peers {
                 (Signal::KeyFrame, Client::Viewer(video, _)) => {
                     self.counts.key_frame_requests += 1;
                     sessions.region.session(*video).add(SessionField::KeyFramesWanted, 1);
+                    let title = sessions.get(*video).map(|session| session.title);
+                    wanted.extend(title.and_then(|title| live.of_title(title)));
                 }
                 (Signal::Estimate(bps), Client::Viewer(video, _)) => {
                     sessions.region.session(*video).set(SessionField::PathBps, bps);
@@ -367,9 +376,30 @@ impl Peers {
                 _ => {}
             }
         }
+        for stream in wanted {
+            self.request_key_frame(stream, now_ns);
+        }
         if live.take_frames_released() {
             waker.wake();
         }
+    }
+
+    /// Requests a key frame from the publisher of a stream, if it is a peer.
+    fn request_key_frame(&mut self, stream: usize, now_ns: u64) {
+        let publishes = |peer: &Peer| peer.identity.client == Client::Publisher(stream);
+        let place = self.places.iter().position(|peer| peer.as_deref().is_some_and(publishes));
+        let Some((place, peer)) = place.and_then(|at| Some((at, self.places[at].as_mut()?))) else {
+            return;
+        };
+        if now_ns.saturating_sub(peer.requested_ns) < KEY_FRAME_INTERVAL_NS {
+            return;
+        }
+        peer.requested_ns = now_ns;
+        let Some(video) = peer.tracks[0] else { return };
+        if let Some(stream) = peer.rtc.direct_api().stream_rx_by_mid(video.mid, None) {
+            stream.request_keyframe(KeyframeRequestKind::Pli);
+        }
+        self.drive(place, Input::Timeout(Instant::now()));
     }
 
     /// Ends the peers whose session or publication has ended or that take too long to connect, and

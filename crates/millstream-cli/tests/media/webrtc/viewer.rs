@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 use str0m::change::{SdpAnswer, SdpPendingOffer};
-use str0m::media::{Direction, KeyframeRequestKind, MediaData, MediaKind, Mid};
+use str0m::format::PayloadParams;
+use str0m::media::{Direction, KeyframeRequestKind, MediaData, MediaKind, MediaTime, Mid};
 use str0m::net::{Protocol, Receive};
 use str0m::{Candidate, Event, Input, Output, Rtc};
 
@@ -136,34 +137,129 @@ impl Viewer {
         carries
     }
 
-    fn step(&mut self) {
-        let due = loop {
-            match self.rtc.poll_output().unwrap() {
-                Output::Timeout(due) => break due,
-                Output::Transmit(packet) => {
-                    self.socket.send_to(&packet.contents, packet.destination).unwrap();
-                }
-                Output::Event(Event::MediaData(data)) if data.mid == self.video => {
-                    self.frames.push(data);
-                }
-                Output::Event(Event::MediaData(data)) => self.audio.push(data),
-                Output::Event(Event::Closed) => self.closed = true,
-                Output::Event(_) => {}
+    /// Sends what is due, and receives for at most 10 ms.
+    pub(crate) fn step(&mut self) {
+        let mut events = Vec::new();
+        let due = drain(&mut self.rtc, &self.socket, &mut events);
+        for event in events {
+            match event {
+                Event::MediaData(data) if data.mid == self.video => self.frames.push(data),
+                Event::MediaData(data) => self.audio.push(data),
+                Event::Closed => self.closed = true,
+                _ => {}
             }
-        };
-        let wait = due.saturating_duration_since(Instant::now());
-        let wait = wait.clamp(Duration::from_millis(1), Duration::from_millis(20));
-        self.socket.set_read_timeout(Some(wait)).unwrap();
+        }
         let mut buffer = [0; 2_000];
-        match self.socket.recv_from(&mut buffer) {
-            Ok((length, source)) if self.carries(length) => {
+        match receive(&self.socket, due, &mut buffer) {
+            Some((length, source)) if self.carries(length) => {
                 self.received_bytes += length;
-                let destination = self.socket.local_addr().unwrap();
-                let bytes = &buffer[..length];
-                let receive = Receive::new(Protocol::Udp, source, destination, bytes).unwrap();
-                self.rtc.handle_input(Input::Receive(Instant::now(), receive)).unwrap();
+                input(&mut self.rtc, &self.socket, source, &buffer[..length]);
             }
             _ => self.rtc.handle_input(Input::Timeout(Instant::now())).unwrap(),
+        }
+    }
+}
+
+/// Sends an `Rtc`'s output; returns when it is due.
+fn drain(rtc: &mut Rtc, socket: &UdpSocket, events: &mut Vec<Event>) -> Instant {
+    loop {
+        match rtc.poll_output().unwrap() {
+            Output::Timeout(due) => return due,
+            Output::Transmit(packet) => {
+                socket.send_to(&packet.contents, packet.destination).unwrap();
+            }
+            Output::Event(event) => events.push(event),
+        }
+    }
+}
+
+/// Receives a datagram within at most 10 ms.
+fn receive(socket: &UdpSocket, due: Instant, buffer: &mut [u8]) -> Option<(usize, SocketAddr)> {
+    let wait = due.saturating_duration_since(Instant::now());
+    let wait = wait.clamp(Duration::from_millis(1), Duration::from_millis(10));
+    socket.set_read_timeout(Some(wait)).unwrap();
+    socket.recv_from(buffer).ok()
+}
+
+fn input(rtc: &mut Rtc, socket: &UdpSocket, source: SocketAddr, bytes: &[u8]) {
+    let destination = socket.local_addr().unwrap();
+    let receive = Receive::new(Protocol::Udp, source, destination, bytes).unwrap();
+    rtc.handle_input(Input::Receive(Instant::now(), receive)).unwrap();
+}
+
+/// The interval between the frames of a publisher.
+const PERIOD: Duration = Duration::from_millis(40);
+
+/// A client that publishes frames of H.264.
+pub(crate) struct Publisher {
+    rtc: Rtc,
+    socket: UdpSocket,
+    video: Mid,
+    frames: Vec<Vec<u8>>,
+    /// The number of frames sent.
+    pub(crate) sent: usize,
+    /// When the next frame is due, once the client is connected.
+    next: Option<Instant>,
+    pub(crate) key_frames_requested: usize,
+}
+
+impl Publisher {
+    /// Offers to publish `frames` at `path`; `Err` has the server's refusal.
+    pub(crate) fn open(
+        server: SocketAddr,
+        path: &str,
+        frames: Vec<Vec<u8>>,
+    ) -> Result<Self, Response> {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut rtc = Rtc::builder().clear_codecs().enable_h264(true).build(Instant::now());
+        rtc.add_local_candidate(Candidate::host(socket.local_addr().unwrap(), "udp").unwrap());
+        let mut changes = rtc.sdp_api();
+        let video = changes.add_media(MediaKind::Video, Direction::SendOnly, None, None, None);
+        let (offer, pending) = changes.apply().unwrap();
+        let response = request(server, &format!("POST {path}"), SDP, &offer.to_sdp_string());
+        if response.status != 201 {
+            return Err(response);
+        }
+        let answer = SdpAnswer::from_sdp_string(&response.body).unwrap();
+        rtc.sdp_api().accept_answer(pending, answer).unwrap();
+        let (sent, next, key_frames_requested) = (0, None, 0);
+        Ok(Self { rtc, socket, video, frames, sent, next, key_frames_requested })
+    }
+
+    /// Returns whether all frames are sent.
+    pub(crate) fn is_over(&self) -> bool {
+        self.sent == self.frames.len()
+    }
+
+    /// Sends what is due, and receives feedback for at most 10 ms.
+    pub(crate) fn step(&mut self) {
+        let mut events = Vec::new();
+        let due = drain(&mut self.rtc, &self.socket, &mut events);
+        for event in events {
+            match event {
+                Event::Connected => self.next = Some(Instant::now()),
+                Event::KeyframeRequest(_) => self.key_frames_requested += 1,
+                _ => {}
+            }
+        }
+        if let Some(next) = self.next
+            && next <= Instant::now()
+            && let Some(frame) = self.frames.get(self.sent)
+        {
+            let time = MediaTime::from_90khz(self.sent as u64 * 3_600);
+            let writer = self.rtc.writer(self.video).unwrap();
+            let mode = |params: &&PayloadParams| params.spec().format.packetization_mode == Some(1);
+            let payload_type = writer.payload_params().find(mode).unwrap().pt();
+            writer.write(payload_type, next, time, frame.clone()).unwrap();
+            (self.sent, self.next) = (self.sent + 1, Some(next + PERIOD));
+            return;
+        }
+        let mut buffer = [0; 2_000];
+        match receive(&self.socket, due, &mut buffer) {
+            Some((length, source)) => {
+                input(&mut self.rtc, &self.socket, source, &buffer[..length]);
+            }
+            None => self.rtc.handle_input(Input::Timeout(Instant::now())).unwrap(),
         }
     }
 }

@@ -1,0 +1,4 @@
+//! The target `browsers` under libFuzzer.
+#![no_main]
+
+millstream_libfuzzer::target!("browsers");
