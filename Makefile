@@ -79,7 +79,7 @@ soak:
 		for io in packet xdp; do SOAK_IO=$$io scripts/soak.sh $(SOAK_SECONDS); done; \
 		cargo test --quiet -p millstream-cli --test route autorate -- --ignored; \
 		scripts/test-tools.sh players; \
-		cargo test --quiet -p millstream-cli --test media players -- --ignored; \
+		cargo test --quiet -p millstream-cli --test media -- --ignored; \
 		scripts/fuzz.sh
 
 traces:

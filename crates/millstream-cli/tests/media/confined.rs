@@ -35,7 +35,7 @@ fn threads(id: u32) -> Vec<String> {
 /// Asserts that every thread of a process is confined within ten seconds.
 ///
 /// `permitted` are the capabilities that the process keeps for its children.
-fn assert_confined(id: u32, permitted: u64) {
+pub(crate) fn assert_confined(id: u32, permitted: u64) {
     let bounding = if own("CapEff") >> 8 & 1 == 1 { 0 } else { own("CapBnd") };
     let sets = [
         ("CapEff", 0),

@@ -1,5 +1,6 @@
 //! Tests of WebRTC: a client of str0m plays files and live streams, and ffmpeg decodes what it got.
 
+mod browser;
 mod viewer;
 
 use crate::player::{Server, assert_conserved, is_installed, test_video};
@@ -213,6 +214,7 @@ fn a_slow_path_drops_optional_frames_only() {
         assert!(Instant::now() < end, "{}", server.status());
         viewer.receive_for(Duration::from_millis(500));
     }
+    crate::confined::assert_confined(server.child.id(), 0);
     let status = server.status();
     let client = &status["clients"][0];
     assert!(client["path_bps"].as_u64().unwrap() < 1_200_000, "{client}");

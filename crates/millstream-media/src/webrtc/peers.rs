@@ -15,12 +15,13 @@ use mio::net::UdpSocket;
 use mio::{Interest, Registry};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 use str0m::config::{CryptoProvider, DtlsCert};
 use str0m::media::{KeyframeRequestKind, Mid, Pt};
 use str0m::net::{Protocol, Receive};
 use str0m::rtp::RtpWrite;
-use str0m::{Input, Output, Rtc, RtcConfig};
+use str0m::{Input, Output, Rtc, RtcConfig, RtcError};
 
 use self::events::{Signal, signal};
 pub(crate) use self::negotiation::Negotiated;
@@ -79,6 +80,8 @@ struct Peer {
     since_ns: u64,
     last_received_ns: u64,
     connected: bool,
+    /// Whether the library has failed: then it is not called again.
+    failed: bool,
     /// When a key frame was last requested from it, ns.
     requested_ns: u64,
     /// When the `Rtc` must be polled.
@@ -181,7 +184,9 @@ impl Peers {
             .set_crypto_provider(self.provider.clone())
             .set_dtls_cert(self.certificate.clone());
         let local = candidate_address(self.address, connected);
-        negotiation::negotiate(configuration, local, (offer, names), media)
+        let answer = || negotiation::negotiate(configuration, local, (offer, names), media);
+        let failed = |_| Err(OfferError::Malformed("the offer cannot be processed".to_owned()));
+        catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(failed)
     }
 
     /// Returns a free place; `None` if there is none.
@@ -202,6 +207,7 @@ impl Peers {
             since_ns: now_ns,
             last_received_ns: now_ns,
             connected: false,
+            failed: false,
             requested_ns: 0,
             due: Instant::now(),
         }));
@@ -303,32 +309,34 @@ impl Peers {
         }
     }
 
-    /// Gives an `Rtc` one input and sends all its output.
+    /// Gives an `Rtc` one input and sends all its output. A peer that fails is gone.
     fn drive(&mut self, place: usize, input: Input<'_>) {
         let Some(peer) = self.places.get_mut(place).and_then(Option::as_mut) else { return };
-        if peer.rtc.handle_input(input).is_err() {
-            return self.signals.push((place, Signal::Gone));
-        }
-        loop {
-            match peer.rtc.poll_output() {
-                Ok(Output::Timeout(due)) => {
-                    peer.due = due;
-                    break;
-                }
-                Ok(Output::Transmit(packet)) => {
-                    // A lost datagram is repeated when the peer reports it.
-                    let sent = self.socket.send_to(&packet.contents, packet.destination);
-                    self.unsent += u64::from(sent.is_err());
-                }
-                Ok(Output::Event(event)) => {
-                    if let Some(signal) = signal(&event, &peer.rtc, &peer.tracks) {
-                        self.signals.push((place, signal));
+        let (socket, signals, unsent) = (&self.socket, &mut self.signals, &mut self.unsent);
+        let run = || -> Result<(), RtcError> {
+            peer.rtc.handle_input(input)?;
+            loop {
+                match peer.rtc.poll_output()? {
+                    Output::Timeout(due) => {
+                        peer.due = due;
+                        return Ok(());
+                    }
+                    Output::Transmit(packet) => {
+                        // A lost datagram is repeated when the peer reports it.
+                        let sent = socket.send_to(&packet.contents, packet.destination);
+                        *unsent += u64::from(sent.is_err());
+                    }
+                    Output::Event(event) => {
+                        let signal = signal(&event, &peer.rtc, &peer.tracks);
+                        signals.extend(signal.map(|signal| (place, signal)));
                     }
                 }
-                Err(_) => break self.signals.push((place, Signal::Gone)),
             }
-        }
-        if !peer.rtc.is_alive() {
+        };
+        // A panic of the library must end one peer, not the server.
+        let ran = catch_unwind(AssertUnwindSafe(run));
+        peer.failed |= !matches!(ran, Ok(Ok(())));
+        if peer.failed || !peer.rtc.is_alive() {
             self.signals.push((place, Signal::Gone));
         }
     }
@@ -465,7 +473,7 @@ impl Peers {
     /// Tells a peer that its session ends.
     fn close(&mut self, place: usize) {
         let Some(peer) = &mut self.places[place] else { return };
-        if peer.rtc.close().is_ok() {
+        if !peer.failed && peer.rtc.close().is_ok() {
             let signals = self.signals.len();
             self.drive(place, Input::Timeout(Instant::now()));
             self.signals.truncate(signals);

@@ -1,0 +1,164 @@
+//! Chromium plays and publishes: the pages `/watch/NAME` and `/publish/NAME`, and its statistics.
+
+use super::{clips, serve, sum, wait_for_publisher};
+use crate::player::{Server, assert_conserved, is_installed};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+/// A headless browser with one page.
+struct Browser {
+    child: Child,
+    lines: Receiver<String>,
+    _profile: tempfile::TempDir,
+}
+
+impl Browser {
+    /// Opens a page.
+    fn open(url: &str) -> Self {
+        let profile = tempfile::tempdir().unwrap();
+        let mut child = Command::new("chromium")
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"])
+            .args(["--autoplay-policy=no-user-gesture-required"])
+            .args(["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg(url)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (to, lines) = channel();
+        let said = BufReader::new(child.stderr.take().unwrap()).lines();
+        std::thread::spawn(move || {
+            for line in said.map_while(Result::ok) {
+                let _ = to.send(line);
+            }
+        });
+        Self { child, lines, _profile: profile }
+    }
+
+    /// Returns the first statistics of the video for which `holds` is true.
+    fn statistics_with(&self, holds: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+        let end = Instant::now() + Duration::from_secs(60);
+        let mut last = String::new();
+        while Instant::now() < end {
+            let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) else { continue };
+            assert!(!line.contains("Content Security Policy"), "{line}");
+            let Some(at) = line.find("{\"kind\":\"video\"") else { continue };
+            let text = line[at..].split_inclusive('}').next().unwrap();
+            let video: serde_json::Value = serde_json::from_str(text).unwrap();
+            if holds(&video) {
+                return video;
+            }
+            text.clone_into(&mut last);
+        }
+        panic!("the last statistics: {last}");
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Busy threads, one for each core, until it is dropped.
+struct Load(std::sync::Arc<AtomicBool>);
+
+impl Load {
+    fn start() -> Self {
+        let load = Self(std::sync::Arc::new(AtomicBool::new(true)));
+        for _ in 0..std::thread::available_parallelism().unwrap().get() {
+            let runs = load.0.clone();
+            std::thread::spawn(move || while runs.load(Ordering::Relaxed) {});
+        }
+        load
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// The frames of the file that the browser plays.
+const FRAMES: u64 = 250;
+
+/// Plays the file to its end. Returns the server's account, and the browser's statistics.
+fn play(server: Server) -> (serde_json::Value, serde_json::Value) {
+    let url = format!("http://{}/watch/plain#stats", server.webrtc.unwrap());
+    let browser = Browser::open(&url);
+    let video = browser.statistics_with(|video| video["framesReceived"] == FRAMES);
+    let decoded = |video: &serde_json::Value| {
+        let frames = ["framesDecoded", "framesDropped"].map(|name| video[name].as_u64().unwrap());
+        frames[0] + frames[1] >= FRAMES - 1
+    };
+    let video = if decoded(&video) { video } else { browser.statistics_with(decoded) };
+    (server.end(), video)
+}
+
+#[test]
+#[ignore = "make soak: needs Chromium"]
+fn a_browser_decodes_every_frame() {
+    if !is_installed("chromium") || !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(250);
+    let (account, video) = play(serve(&clips, "placement = \"ni\"", "0/1"));
+    eprintln!("{video}");
+    assert_conserved(&account);
+    assert_eq!(sum(&account["frames"]["sent"]), FRAMES, "{account}");
+    assert_eq!((&video["packetsLost"], &video["freezeCount"]), (&0.into(), &0.into()), "{video}");
+    // The browser may hold the last frame until another follows.
+    assert!(video["framesDecoded"].as_u64().unwrap() >= FRAMES - 1, "{video}");
+}
+
+#[test]
+#[ignore = "make soak: needs Chromium"]
+fn a_browser_gets_every_frame_beside_a_full_load() {
+    if !is_installed("chromium") || !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(250);
+    let server = serve(&clips, "placement = \"ni\"", "0/1");
+    let load = Load::start();
+    let (account, video) = play(server);
+    drop(load);
+    eprintln!("{video}");
+    assert_conserved(&account);
+    // What the browser decodes in time depends on its share of the processor.
+    assert_eq!(sum(&account["frames"]["sent"]), FRAMES, "{account}");
+    assert_eq!(account["frames"]["violations"], 0, "{account}");
+    assert_eq!(video["packetsLost"], 0, "{video}");
+}
+
+#[test]
+#[ignore = "make soak: needs Chromium"]
+fn a_browser_publishes_its_camera_and_another_plays_it() {
+    if !is_installed("chromium") || !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(25);
+    let server = serve(&clips, "placement = \"ni\"", "0/1");
+    let address = server.webrtc.unwrap();
+    let _camera = Browser::open(&format!("http://{address}/publish/live"));
+    wait_for_publisher(&server);
+    let viewer = Browser::open(&format!("http://{address}/watch/live#stats"));
+    let video = viewer.statistics_with(|video| video["framesDecoded"].as_u64() >= Some(100));
+    eprintln!("{video}");
+    assert_eq!(video["packetsLost"], 0, "{video}");
+    let status = server.status();
+    assert_eq!(status["live"][0]["transport"], "webrtc", "{status}");
+    assert_eq!(
+        (&status["webrtc"]["viewers"], &status["webrtc"]["publishers"]),
+        (&1.into(), &1.into())
+    );
+    let ingested = &status["live"][0]["ingested"];
+    assert_eq!(ingested["lost_packets"], 0, "{ingested}");
+    assert_eq!(ingested["strange_packets"], 0, "{ingested}");
+    server.end();
+}
