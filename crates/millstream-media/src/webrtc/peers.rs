@@ -33,11 +33,11 @@ use crate::live::publishing::Publishing;
 use crate::pages::rejects::limited_address;
 use crate::pages::status::WebRtcStatus;
 use crate::payload::marks_frames;
-use crate::rtsp::session::Sessions;
+use crate::rtsp::session::{Session, Sessions};
 use crate::scheduler::client::ReportTime;
 use crate::scheduler::dispatch::Sending;
 use crate::server::WEBRTC;
-use crate::shared_memory::region::{GlobalField, RequestedState, SessionField};
+use crate::shared_memory::region::{GlobalField, RequestedState, SessionField, State};
 use crate::wake_socket::AsWakeSocket;
 
 /// How long a peer may take to complete ICE and DTLS, ns.
@@ -439,6 +439,16 @@ impl Peers {
             if slow || !serves {
                 self.remove(place, sessions, live, waker, now_ns);
             }
+        }
+        // Browsers send a key frame only on request; clients of any transport begin at one.
+        let waits = |(number, session): (usize, &Session)| {
+            let row = sessions.region.session(number);
+            let waits = row.state() == State::Playing && row.get(SessionField::From) != 0;
+            live.of_title(session.title).filter(|_| waits)
+        };
+        let waiting: Vec<usize> = sessions.iter().filter_map(waits).collect();
+        for stream in waiting {
+            self.request_key_frame(stream, now_ns);
         }
     }
 
