@@ -109,7 +109,7 @@ fn gstreamer_plays_with_the_password_and_not_without() {
 }
 
 /// Returns a certificate for 127.0.0.1 and its key.
-fn certificate() -> [(&'static str, String); 2] {
+pub(crate) fn certificate() -> [(&'static str, String); 2] {
     let folder = tempfile::tempdir().unwrap();
     let mut openssl = Command::new("openssl");
     openssl.args([

@@ -5,6 +5,8 @@ mod viewer;
 
 use crate::player::{Server, assert_conserved, is_installed, test_video};
 use crate::test_clips::TestClips;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use viewer::{Publisher, Viewer, request};
@@ -271,19 +273,25 @@ fn requests_that_cannot_be_served_say_what_can() {
     server.end();
 }
 
+/// The MD5 of `ann:millstream:open sesame`, and the SHA-256 of `open sesame`.
+const USERS: &str = "ann:millstream:4469aedbccd71d189d4ac664f28d4985\n";
+const TOKENS: &str = "bob:41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb\n";
+
+/// Writes a file that only its owner may read; returns its path.
+fn secret(clips: &TestClips, name: &str, text: &str) -> String {
+    let path = clips.path(name);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    path.display().to_string()
+}
+
 #[test]
-fn requests_need_a_token_or_a_password() {
+fn offers_need_a_token() {
     if !is_installed("ffmpeg") {
         return;
     }
     let clips = clips(25);
-    let tokens = clips.path("tokens");
-    // The SHA-256 of `open sesame`.
-    let digest = "41ef4bb0b23661e66301aac36066912dac037827b4ae63a7b1165a5aa93ed4eb";
-    std::fs::write(&tokens, format!("ann:{digest}\n")).unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    std::fs::set_permissions(&tokens, mode).unwrap();
-    let server = serve(&clips, &format!("tokens = \"{}\"", tokens.display()), "0/1");
+    let server = serve(&clips, &format!("tokens = \"{}\"", secret(&clips, "t", TOKENS)), "0/1");
     let address = server.webrtc.unwrap();
     let refused = Viewer::open(address, "/whep/plain", "").err().unwrap();
     assert_eq!((refused.status, refused.header("WWW-Authenticate")), (401, Some("Bearer")));
@@ -293,5 +301,66 @@ fn requests_need_a_token_or_a_password() {
     assert!(Viewer::open(address, "/whep/plain", bearer).is_ok());
     assert!(Viewer::open(address, "/whep/plain?token=open%20sesame", "").is_ok());
     assert_eq!(request(address, "GET /watch/plain", "", "").status, 401);
+    // A connection does not keep the token of one request: a proxy serves several clients.
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let twice = format!(
+        "GET /watch/plain?token=open%20sesame HTTP/1.1\r\nHost: {address}\r\n\r\n\
+         GET /watch/plain HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(twice.as_bytes()).unwrap();
+    let mut answers = String::new();
+    stream.read_to_string(&mut answers).unwrap();
+    let lines = answers.lines().filter(|line| line.contains("HTTP/1.1 "));
+    let statuses: Vec<&str> = lines.map(|line| line.split(' ').nth(1).unwrap()).collect();
+    assert_eq!(statuses, ["200", "401"], "{answers}");
     server.end();
+}
+
+#[test]
+fn pages_need_a_password_and_are_encrypted_with_tls() {
+    if !["ffmpeg", "openssl", "curl"].into_iter().all(is_installed) {
+        return;
+    }
+    let clips = clips(25);
+    let [certificate, key] =
+        crate::access::certificate().map(|(name, text)| secret(&clips, name, &text));
+    let media = format!(
+        "users = \"{}\"\ntls = {{ listen = \"127.0.0.1:0\", certificate = \"{certificate}\", \
+         key = \"{key}\" }}",
+        secret(&clips, "users", USERS)
+    );
+    let server = serve(&clips, &media, "0/1");
+    let url = |scheme: &str| format!("{scheme}://{}/watch/plain", server.webrtc.unwrap());
+    let status = |user: &str, url: String| {
+        let mut curl = Command::new("curl");
+        curl.args(["-s", "-o", "/dev/null", "-w", "%{http_code}", "-m", "20", "--digest"]);
+        curl.args(["-u", user, "--cacert", &certificate, &url]);
+        String::from_utf8(curl.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(status("ann:open sesame", url("https")), "200");
+    assert_eq!(status("ann:sesame", url("https")), "401");
+    assert_eq!(status("ann:open sesame", url("http")), "000");
+    server.end();
+}
+
+#[test]
+fn a_viewer_that_vanishes_is_removed() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(25);
+    let server = serve(&clips, "idle-timeout = \"2 s\"", "0/1");
+    let mut viewer = Viewer::open(server.webrtc.unwrap(), "/whep/again", "").unwrap();
+    viewer.receive_until(|viewer| viewer.frames.len() > 60);
+    assert_eq!(server.status()["webrtc"]["viewers"], 1);
+    drop(viewer);
+    let end = Instant::now() + Duration::from_secs(60);
+    while server.status()["clients"][0] != serde_json::Value::Null {
+        assert!(Instant::now() < end, "{}", server.status());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let status = server.status();
+    assert_eq!((&status["webrtc"]["viewers"], &status["reserved_bps"]), (&0.into(), &0.into()));
+    assert_conserved(&server.end());
 }
