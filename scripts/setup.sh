@@ -48,7 +48,7 @@ millstream_setup_qdisc() {
     fi
     if ! command -v make >/dev/null || ! command -v pkg-config >/dev/null; then
         echo "error: ask an administrator for the packages make and pkg-config, or build without" \
-            "the qdisc: cargo build -p millstream-cli --no-default-features -F live,parquet,webrtc" >&2
+            "the qdisc: cargo build -p millstream-cli --no-default-features -F parquet,webrtc" >&2
         return 1
     fi
     libdir=$(pwd)/target/libelf

@@ -42,8 +42,8 @@ macro_rules! smoke_tests {
 }
 
 smoke_tests! {
-    access_files audio browsers c_calls capture cluster credentials csv extension hilq_exact journal machine
-    mpeg orders packet proxy published requests router rtnetlink scenario segments takeover
+    access_files audio browsers c_calls capture cluster credentials csv extension hilq_exact journal
+    machine mpeg orders packet proxy published requests router rtnetlink scenario segments takeover
     transport_stream
 }
 
