@@ -49,6 +49,9 @@ const KEY_FRAME_INTERVAL_NS: u64 = 500_000_000;
 /// The most half-open peers in total and per address.
 const MAX_HALF_OPEN: [usize; 2] = [64, 16];
 
+/// The most datagrams read at once: a flood must not stop session control.
+const BATCH: usize = 256;
+
 /// The longest datagram of a peer, bytes.
 const MAX_DATAGRAM_BYTES: usize = 2_000;
 
@@ -67,6 +70,8 @@ pub(crate) struct Peers {
     /// Datagrams that the kernel refused since the last [`apply`](Self::apply).
     unsent: u64,
     buffer: Vec<u8>,
+    /// Whether the socket may have more datagrams.
+    more: bool,
 }
 
 #[derive(Debug)]
@@ -139,6 +144,7 @@ impl Peers {
             counts: WebRtcStatus::default(),
             unsent: 0,
             buffer: vec![0; MAX_DATAGRAM_BYTES],
+            more: false,
         })
     }
 
@@ -213,13 +219,19 @@ impl Peers {
         }));
     }
 
-    /// Reads the datagrams of the socket. Call [`apply`](Self::apply) afterwards.
+    /// Reads datagrams of the socket, at most [`BATCH`]. Call [`apply`](Self::apply) afterwards.
     pub(crate) fn receive(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        // Edge-triggered: read until the socket is empty.
-        while let Ok((length, from)) = self.socket.recv_from(&mut buffer) {
+        let mut read = 0;
+        while read < BATCH
+            && let Ok((length, from)) = self.socket.recv_from(&mut buffer)
+        {
+            let from = SocketAddr::new(from.ip().to_canonical(), from.port());
             self.datagram(from, &buffer[..length]);
+            read += 1;
         }
+        // Events are edge-triggered: there is none for what is left.
+        self.more = read == BATCH;
         self.buffer = buffer;
     }
 
@@ -253,6 +265,9 @@ impl Peers {
     /// Polls the peers that are due. Returns the time until the next one is, at most `pause`. Call
     /// [`apply`](Self::apply) afterwards.
     pub(crate) fn poll(&mut self, pause: Duration) -> Duration {
+        if self.more {
+            self.receive();
+        }
         let now = Instant::now();
         let mut next = now + pause;
         for place in 0..self.places.len() {
@@ -262,6 +277,9 @@ impl Peers {
             if let Some(peer) = &self.places[place] {
                 next = next.min(peer.due);
             }
+        }
+        if self.more {
+            return Duration::ZERO;
         }
         next.saturating_duration_since(now).max(Duration::from_millis(1)).min(pause)
     }
@@ -313,6 +331,7 @@ impl Peers {
     fn drive(&mut self, place: usize, input: Input<'_>) {
         let Some(peer) = self.places.get_mut(place).and_then(Option::as_mut) else { return };
         let (socket, signals, unsent) = (&self.socket, &mut self.signals, &mut self.unsent);
+        let own = self.address;
         let run = || -> Result<(), RtcError> {
             peer.rtc.handle_input(input)?;
             loop {
@@ -323,7 +342,8 @@ impl Peers {
                     }
                     Output::Transmit(packet) => {
                         // A lost datagram is repeated when the peer reports it.
-                        let sent = socket.send_to(&packet.contents, packet.destination);
+                        let to = of_family(packet.destination, own);
+                        let sent = socket.send_to(&packet.contents, to);
                         *unsent += u64::from(sent.is_err());
                     }
                     Output::Event(event) => {
@@ -496,6 +516,16 @@ impl Peers {
             self.close(place);
             self.places[place] = None;
         }
+    }
+}
+
+/// Returns an address in the family of the socket `own`: one of IPv6 sends to IPv4, too.
+fn of_family(to: SocketAddr, own: SocketAddr) -> SocketAddr {
+    match to.ip() {
+        IpAddr::V4(address) if own.is_ipv6() => {
+            SocketAddr::new(address.to_ipv6_mapped().into(), to.port())
+        }
+        _ => to,
     }
 }
 

@@ -1,15 +1,16 @@
 //! Answers to offers: codecs, tracks, and the start of the estimate of the path.
 
 use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use str0m::bwe::Bitrate;
 use str0m::change::SdpOffer;
 use str0m::format::{CodecConfig, PayloadParams};
 use str0m::media::Mid;
-use str0m::{Candidate, Output, Rtc, RtcConfig, RtcError};
+use str0m::{Candidate, IceCreds, Output, Rtc, RtcConfig, RtcError};
 
 use super::Track;
 use crate::payload::Format;
+use crate::rtsp::session::random_word;
 use crate::scheduler::client::ReportTime;
 use crate::webrtc::offer::Names;
 use crate::webrtc::{Media, OfferError, Role};
@@ -21,6 +22,12 @@ const H264: [(u8, u8, u32); 4] = [
     (123, 119, 0x004d_001f),
     (114, 115, 0x0064_001f),
 ];
+
+/// The packets of a track that are kept to be sent again: their number and age, and the largest
+/// share of repeated packets.
+const RESENT_PACKETS: usize = 512;
+const RESENT_TIME: Duration = Duration::from_secs(1);
+const RESENT_SHARE: Option<f32> = Some(0.15);
 
 /// An answered offer without a session.
 #[derive(Debug)]
@@ -65,6 +72,13 @@ pub(super) fn negotiate(
         let rate = Bitrate::bps(media.rate_bps.saturating_mul(2));
         configuration = configuration.enable_bwe(Some(rate));
     }
+    let words = || Some([random_word()?, random_word()?, random_word()?]);
+    let [user, password @ ..] =
+        words().ok_or_else(|| malformed("the system has no random numbers".to_owned()))?;
+    // Those of the library are not from a cryptographic generator.
+    let ufrag = format!("{user:016x}");
+    let pass = format!("{:016x}{:016x}", password[0], password[1]);
+    configuration = configuration.set_local_ice_credentials(IceCreds { ufrag, pass });
     enable_codecs(configuration.codec_config(), media.audio);
     let mut rtc = configuration.build(Instant::now());
     let candidate = Candidate::host(local, "udp").map_err(|error| malformed(error.to_string()))?;
@@ -83,6 +97,7 @@ pub(super) fn negotiate(
             // The data plane has paced the packets.
             if let Some(stream) = rtc.direct_api().stream_tx_by_mid(track.mid, None) {
                 stream.set_unpaced(true);
+                stream.set_rtx_cache(RESENT_PACKETS, RESENT_TIME, RESENT_SHARE);
             }
             drain(&mut rtc)?;
         }
