@@ -345,6 +345,43 @@ fn pages_need_a_password_and_are_encrypted_with_tls() {
 }
 
 #[test]
+fn viewers_at_once_get_every_frame() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let viewers = std::env::var("MILLSTREAM_VIEWERS").map_or(8, |text| text.parse().unwrap());
+    let clips = clips(250);
+    let media = format!("sessions-per-address = {viewers}\nconnections-per-address = {viewers}");
+    let server = serve(&clips, &media, "0/1");
+    let address = server.webrtc.unwrap();
+    let cpu_ns = || server.status()["cpu"]["host_ns"].as_u64().unwrap();
+    let before_ns = cpu_ns();
+    std::thread::scope(|scope| {
+        let play = || {
+            let mut viewer = Viewer::open(address, "/whep/plain", "").unwrap();
+            viewer.receive_until(|viewer| viewer.closed);
+            assert_eq!(viewer.frames.len(), 250);
+            viewer.received_bytes
+        };
+        let playing: Vec<_> = (0..viewers)
+            .map(|_| {
+                let playing = scope.spawn(play);
+                // At most 16 may be connecting.
+                std::thread::sleep(Duration::from_millis(50));
+                playing
+            })
+            .collect();
+        let bytes = playing.into_iter().map(|playing| playing.join().unwrap()).sum::<usize>();
+        let frames = 250 * viewers;
+        let each_ns = (cpu_ns() - before_ns) / frames;
+        eprintln!("{viewers} viewers: {frames} frames, {bytes} B, {each_ns} ns of CPU a frame");
+    });
+    let account = server.end();
+    assert_conserved(&account);
+    assert_eq!(sum(&account["frames"]["sent"]), 250 * viewers, "{account}");
+}
+
+#[test]
 fn a_viewer_that_vanishes_is_removed() {
     if !is_installed("ffmpeg") {
         return;
