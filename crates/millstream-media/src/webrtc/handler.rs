@@ -261,6 +261,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
             Ok(stream) => stream,
             Err(refused) => {
                 let (status, why) = refused.parts();
+                // HTTP has no 455, "method not valid in this state".
                 return HttpResponse::text(if status == 455 { 409 } else { status }, why);
             }
         };

@@ -4,6 +4,7 @@ mod audio;
 mod interleaved;
 mod live;
 mod media_files;
+mod path;
 
 use millstream::selector::Selector;
 use millstream::{Discipline, Dwcs, EdfFirst, Heap};

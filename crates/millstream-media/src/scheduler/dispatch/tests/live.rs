@@ -6,7 +6,7 @@ use crate::shared_memory::live_frames::{FrameRing, Shape};
 use crate::shared_memory::store::StoreBuilder;
 
 /// Creates a bench with one live stream, and the ring that the test publishes into.
-fn bench(clients: u32, rate_bps: u64) -> (TestBed, FrameRing) {
+pub(super) fn bench(clients: u32, rate_bps: u64) -> (TestBed, FrameRing) {
     let (region, _) = Region::create(clients).unwrap();
     region.set(GlobalField::LinkRate, rate_bps);
     let (writers, readers) = pair(&[Shape::new(T, 1_000_000, 10_000, 20 * T)]);
@@ -23,7 +23,7 @@ fn live_store(rings: Vec<FrameRing>) -> Store {
 }
 
 /// Starts a client and lets the dispatcher process the request.
-fn play(bench: &mut TestBed, session: usize) {
+pub(super) fn play(bench: &mut TestBed, session: usize) {
     bench.want(session, RequestedState::Play);
     bench.dispatch.step(bench.now_ns, &mut bench.record);
 }
