@@ -16,10 +16,11 @@ export CARGO_TARGET_DIR=$target
 # All times in artefacts are that of the commit.
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
-# Paths in panic messages and in libbpf do not depend on the directory of the build.
+# Paths in panic messages and in C libraries do not depend on the directory of the build.
 flags="--remap-path-prefix=$PWD=/millstream"
 flags+=" --remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 export LIBBPF_SYS_EXTRA_CFLAGS="-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+export AWS_LC_SYS_CFLAGS=$LIBBPF_SYS_EXTRA_CFLAGS
 version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 machine=$(uname -m)
 host=$(rustc -vV | sed -n 's/^host: //p')
