@@ -93,6 +93,25 @@ fn a_viewer_gets_every_picture_of_a_file_and_its_session_ends_with_the_file() {
     assert_eq!(account["frames"]["sent"], serde_json::json!([7, 68, 0]), "{account}");
 }
 
+#[test]
+fn lost_packets_are_sent_again() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(75);
+    let server = serve(&clips, "", "0/1");
+    let mut viewer = Viewer::open(server.webrtc.unwrap(), "/whep/again", "").unwrap();
+    viewer.receive_until(|viewer| viewer.frames.len() >= 10);
+    viewer.lost = 20;
+    viewer.receive_until(|viewer| viewer.frames.len() >= 75);
+    assert!(viewer.frames.iter().all(|frame| frame.contiguous));
+    let times: Vec<u64> = viewer.frames.iter().map(|frame| frame.time.numer()).collect();
+    assert!(times.windows(2).all(|pair| pair[1] - pair[0] == 3_600), "{times:?}");
+    viewer.frames.truncate(75);
+    assert_eq!(clips.decoded(&data(&viewer.frames)), clips.pictures_of("plain.ts"));
+    server.end();
+}
+
 /// Waits until a publisher's frames arrive.
 fn wait_for_publisher(server: &Server) {
     let end = Instant::now() + Duration::from_secs(60);

@@ -58,6 +58,9 @@ pub(crate) struct Viewer {
     pub(crate) closed: bool,
     /// The rate that its path carries, bits/s: datagrams beyond are lost. 0: any.
     pub(crate) path_bps: u64,
+    /// Every datagram with a number that this divides is lost. 0: none.
+    pub(crate) lost: usize,
+    datagrams: usize,
     credit_bits: u64,
     credited: Instant,
 }
@@ -95,6 +98,8 @@ impl Viewer {
             received_bytes: 0,
             closed: false,
             path_bps: 0,
+            lost: 0,
+            datagrams: 0,
             credit_bits: 0,
             credited: Instant::now(),
         })
@@ -123,6 +128,10 @@ impl Viewer {
 
     /// Returns whether the path carries a datagram.
     fn carries(&mut self, bytes: usize) -> bool {
+        self.datagrams += 1;
+        if self.lost > 0 && self.datagrams.is_multiple_of(self.lost) {
+            return false;
+        }
         if self.path_bps == 0 {
             return true;
         }
