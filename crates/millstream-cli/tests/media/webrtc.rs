@@ -3,10 +3,13 @@
 mod browser;
 mod viewer;
 
-use crate::player::{Server, assert_conserved, is_installed, test_video};
+use crate::player::{Server, assert_conserved, is_installed, mangled, test_video};
+
 use crate::test_clips::TestClips;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use viewer::{Publisher, Viewer, request};
@@ -183,6 +186,7 @@ fn a_published_stream_is_played_and_its_publisher_gets_requests_for_key_frames()
     let server = serve(&clips, "", "0/1");
     let address = server.webrtc.unwrap();
     let mut publisher = Publisher::open(address, "/whip/live", frames.clone()).unwrap();
+    assert!(publisher.answer.contains("\r\nb=AS:1800\r\n"), "{}", publisher.answer);
     let second = Publisher::open(address, "/whip/live", Vec::new()).err().unwrap();
     assert_eq!(second.status, 409, "{second:?}");
     while publisher.sent < 5 {
@@ -398,6 +402,56 @@ fn viewers_at_once_get_every_frame() {
     let account = server.end();
     assert_conserved(&account);
     assert_eq!(sum(&account["frames"]["sent"]), 250 * viewers, "{account}");
+}
+
+#[test]
+fn a_viewer_plays_on_after_a_crash_of_the_data_plane() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(75);
+    let server = serve(&clips, "placement = \"ni\"", "0/1");
+    let mut viewer = Viewer::open(server.webrtc.unwrap(), "/whep/again", "").unwrap();
+    viewer.receive_until(|viewer| viewer.frames.len() >= 25);
+    let data_plane = i32::try_from(server.data_plane.unwrap()).unwrap();
+    kill(Pid::from_raw(data_plane), Signal::SIGKILL).unwrap();
+    viewer.receive_until(|viewer| viewer.frames.len() >= 100);
+    let status = server.status();
+    assert_eq!((&status["processors"], &status["webrtc"]["viewers"]), (&2.into(), &1.into()));
+    let account = server.end();
+    assert_conserved(&account);
+    assert!(account["frames"]["lost"].as_u64().unwrap() < 25, "{account}");
+}
+
+#[test]
+fn strange_datagrams_are_counted_and_disturb_no_viewer() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(75);
+    let server = serve(&clips, "", "0/1");
+    let address = server.webrtc.unwrap();
+    let mut viewer = Viewer::open(address, "/whep/again", "").unwrap();
+    viewer.receive_until(|viewer| viewer.frames.len() >= 10);
+    // A request of STUN, a ClientHello of DTLS, RTP and RTCP.
+    let stun = [&[0, 1, 0, 8, 0x21, 0x12, 0xa4, 0x42][..], &[7; 12], &[0, 6, 0, 4], b"ab:c"];
+    let (stun, dtls) = (stun.concat(), [&[22, 254, 253, 0, 0][..], &[0; 30]].concat());
+    let (rtp, rtcp) =
+        ([0x80, 96, 0, 1, 0, 0, 0, 1, 0, 0, 0, 9, 0x65], [0x80, 200, 0, 1, 9, 9, 9, 9]);
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let strange = mangled(&[&stun, &dtls, &rtp, &rtcp], 1_000);
+    for (number, datagram) in strange.iter().enumerate() {
+        socket.send_to(datagram, address).unwrap();
+        if number % 50 == 0 {
+            viewer.step();
+        }
+    }
+    let frames = viewer.frames.len();
+    viewer.receive_until(|viewer| viewer.frames.len() >= frames + 50);
+    assert!(viewer.frames.iter().all(|frame| frame.contiguous));
+    let status = server.status();
+    assert_eq!(status["webrtc"]["stray_datagrams"], strange.len(), "{status}");
+    assert_conserved(&server.end());
 }
 
 #[test]

@@ -210,6 +210,8 @@ pub(crate) struct Publisher {
     /// When the next frame is due, once the client is connected.
     next: Option<Instant>,
     pub(crate) key_frames_requested: usize,
+    /// The server's answer.
+    pub(crate) answer: String,
 }
 
 impl Publisher {
@@ -232,7 +234,8 @@ impl Publisher {
         let answer = SdpAnswer::from_sdp_string(&response.body).unwrap();
         rtc.sdp_api().accept_answer(pending, answer).unwrap();
         let (sent, next, key_frames_requested) = (0, None, 0);
-        Ok(Self { rtc, socket, video, frames, sent, next, key_frames_requested })
+        let answer = response.body;
+        Ok(Self { rtc, socket, video, frames, sent, next, key_frames_requested, answer })
     }
 
     /// Returns whether all frames are sent.

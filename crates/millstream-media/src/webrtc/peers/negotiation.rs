@@ -106,7 +106,30 @@ pub(super) fn negotiate(
         rtc.bwe().set_bitrate(Bitrate::ZERO, Bitrate::bps(media.rate_bps));
         drain(&mut rtc)?;
     }
-    Ok(Negotiated { rtc, answer: answer.to_sdp_string(), local, tracks })
+    let answer = answer.to_sdp_string();
+    let answer = match media.role {
+        Role::Viewer => answer,
+        Role::Publisher => with_bandwidth(&answer, media.rate_bps),
+    };
+    Ok(Negotiated { rtc, answer, local, tracks })
+}
+
+/// Limits the video of an answer to `rate_bps` (RFC 8866, section 5.8). A browser would otherwise
+/// send at the rate of its path, and the policer would drop frames.
+fn with_bandwidth(answer: &str, rate_bps: u64) -> String {
+    let mut text = String::new();
+    let mut is_video = false;
+    for line in answer.split_inclusive("\r\n") {
+        text += line;
+        is_video = if line.starts_with("m=") { line.starts_with("m=video") } else { is_video };
+        // Bandwidth follows the connection (section 5).
+        if is_video && line.starts_with("c=") {
+            // A tenth is for the headers, which the stream's rate includes.
+            let kilobits = rate_bps / 1_000 * 9 / 10;
+            text += &format!("b=AS:{}\r\n", kilobits.max(1));
+        }
+    }
+    text
 }
 
 /// Ends a change of an `Rtc` that has no peer yet: there is nothing to send.
@@ -149,4 +172,18 @@ fn track(rtc: &Rtc, mid: Mid, profile: Option<u8>) -> Option<Track> {
 /// which the client has connected.
 pub(super) fn candidate_address(bound: SocketAddr, connected: IpAddr) -> SocketAddr {
     if bound.ip().is_unspecified() { SocketAddr::new(connected, bound.port()) } else { bound }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_limits_the_video_of_an_answer() {
+        let answer = "v=0\r\nm=audio 9 x 0\r\nc=IN IP4 0.0.0.0\r\na=mid:1\r\n\
+                      m=video 9 x 96\r\nc=IN IP4 0.0.0.0\r\na=mid:0\r\n";
+        let limited = "v=0\r\nm=audio 9 x 0\r\nc=IN IP4 0.0.0.0\r\na=mid:1\r\n\
+                       m=video 9 x 96\r\nc=IN IP4 0.0.0.0\r\nb=AS:1800\r\na=mid:0\r\n";
+        assert_eq!(with_bandwidth(answer, 2_000_000), limited);
+    }
 }
