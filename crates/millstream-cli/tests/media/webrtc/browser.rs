@@ -41,16 +41,25 @@ impl Browser {
 
     /// Returns the first statistics of the video for which `holds` is true.
     fn statistics_with(&self, holds: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+        self.statistics_of("video", holds)
+    }
+
+    /// Returns the first statistics of a track, video or audio, for which `holds` is true.
+    fn statistics_of(
+        &self,
+        kind: &str,
+        holds: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
         let end = Instant::now() + Duration::from_secs(120);
         let mut last = String::new();
         while Instant::now() < end {
             let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) else { continue };
             assert!(!line.contains("Content Security Policy"), "{line}");
-            let Some(at) = line.find("{\"kind\":\"video\"") else { continue };
+            let Some(at) = line.find(&format!("{{\"kind\":\"{kind}\"")) else { continue };
             let text = line[at..].split_inclusive('}').next().unwrap();
-            let video: serde_json::Value = serde_json::from_str(text).unwrap();
-            if holds(&video) {
-                return video;
+            let track: serde_json::Value = serde_json::from_str(text).unwrap();
+            if holds(&track) {
+                return track;
             }
             text.clone_into(&mut last);
         }
@@ -147,8 +156,11 @@ fn a_browser_publishes_its_camera_and_another_plays_it() {
     wait_for_publisher(&server);
     let viewer = Browser::open(&format!("http://{address}/watch/live#stats"));
     let video = viewer.statistics_with(|video| video["framesDecoded"].as_u64() >= Some(100));
-    eprintln!("{video}");
-    assert_eq!(video["packetsLost"], 0, "{video}");
+    // Opus has 50 frames a second.
+    let audio = |audio: &serde_json::Value| audio["packetsReceived"].as_u64() >= Some(200);
+    let audio = viewer.statistics_of("audio", audio);
+    eprintln!("{video}\n{audio}");
+    assert_eq!((&video["packetsLost"], &audio["packetsLost"]), (&0.into(), &0.into()), "{audio}");
     let status = server.status();
     assert_eq!(status["live"][0]["transport"], "webrtc", "{status}");
     assert_eq!(
