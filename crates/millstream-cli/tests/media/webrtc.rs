@@ -9,7 +9,7 @@ use crate::test_clips::TestClips;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use viewer::{Publisher, Viewer, request};
@@ -32,8 +32,9 @@ fn serve(clips: &TestClips, media: &str, window: &str) -> Server {
         )
     };
     let file = |name: &str| format!("kind = \"mpeg\", file = \"{}\"", clips.path(name).display());
+    let own = if media.contains("webrtc =") { "" } else { "webrtc = \"127.0.0.1:0\"" };
     let text = format!(
-        "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nwebrtc = \"127.0.0.1:0\"\n\
+        "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n{own}\n\
          {media}\n[link]\nrate = \"50 Mbps\"\noverhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n\
          [scenario]\nduration = \"1 s\"\n{}{}{}{}",
         stream("plain", &file("plain.ts")),
@@ -452,6 +453,23 @@ fn strange_datagrams_are_counted_and_disturb_no_viewer() {
     let status = server.status();
     assert_eq!(status["webrtc"]["stray_datagrams"], strange.len(), "{status}");
     assert_conserved(&server.end());
+}
+
+#[test]
+fn a_wildcard_address_serves_ipv4_and_ipv6() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips(25);
+    let server = serve(&clips, "webrtc = \"[::]:0\"", "0/1");
+    let port = server.webrtc.unwrap().port();
+    for address in ["127.0.0.1", "::1"] {
+        let address = SocketAddr::new(address.parse().unwrap(), port);
+        let mut viewer = Viewer::open(address, "/whep/plain", "").unwrap();
+        viewer.receive_until(|viewer| viewer.closed);
+        assert_eq!(viewer.frames.len(), 25, "{address}");
+    }
+    server.end();
 }
 
 #[test]

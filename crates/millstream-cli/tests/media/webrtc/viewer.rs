@@ -77,7 +77,7 @@ pub(crate) fn offer(rtc: &mut Rtc) -> (Mid, String, SdpPendingOffer) {
 impl Viewer {
     /// Offers to play `path`; `Err` has the server's refusal.
     pub(crate) fn open(server: SocketAddr, path: &str, headers: &str) -> Result<Self, Response> {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind((server.ip(), 0)).unwrap();
         let mut rtc = Rtc::builder().enable_pcmu(true, false).build(Instant::now());
         let own = Candidate::host(socket.local_addr().unwrap(), "udp").unwrap();
         rtc.add_local_candidate(own);
@@ -221,7 +221,7 @@ impl Publisher {
         path: &str,
         frames: Vec<Vec<u8>>,
     ) -> Result<Self, Response> {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let socket = UdpSocket::bind((server.ip(), 0)).unwrap();
         let mut rtc = Rtc::builder().clear_codecs().enable_h264(true).build(Instant::now());
         rtc.add_local_candidate(Candidate::host(socket.local_addr().unwrap(), "udp").unwrap());
         let mut changes = rtc.sdp_api();
