@@ -331,3 +331,52 @@ impl Switch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fabric::traffic::Injection;
+
+    /// Whenever output 0 is free, input 0 is busy with output 1. So round robin promises an input
+    /// no share of an output, and bounds on waits count all transfers of an input.
+    #[test]
+    fn a_busy_input_loses_its_turns_at_an_output() {
+        for arbiter in [Arbiter::RoundRobin, Arbiter::Islip] {
+            let crossbar = Crossbar {
+                rate_bps: 1,
+                input_credits: 64,
+                output_credits: 64,
+                queueing: Queueing::VirtualOutput,
+                arbiter,
+            };
+            let mut switch = Switch::new(2, 1, &crossbar, 1);
+            let mut packets = Packets::default();
+            let injection =
+                Injection { time_ns: 0, class: 0, destination: 0, bytes: 64, connection: 0 };
+            let begun = |switch: &mut Switch, packets: &mut Packets| {
+                let mut begun = Vec::new();
+                let route = |_: u32, _: &Packets| unreachable!("queues are virtual output queues");
+                switch.arbitrate(packets, route, |of| begun.push((of.input, of.output)));
+                begun
+            };
+            // The packet from 0 to 0 waits from the beginning.
+            for (input, output, expected) in
+                [(1, 0, Some((1, 0))), (0, 1, Some((0, 1))), (0, 0, None)]
+            {
+                let packet = packets.insert(0, 0, &injection);
+                switch.ready(input, packet, output, 0, &mut packets);
+                assert_eq!(begun(&mut switch, &mut packets), Vec::from_iter(expected));
+            }
+            // The two transfers end by turns, each while a packet of the same pair waits.
+            for _ in 0..1_000 {
+                for (input, output, expected) in [(1, 0, (1, 0)), (0, 1, (0, 1))] {
+                    let packet = packets.insert(0, 0, &injection);
+                    switch.ready(input, packet, output, 0, &mut packets);
+                    switch.transferred(output);
+                    switch.release_credits(output, 0, 1);
+                    assert_eq!(begun(&mut switch, &mut packets), [expected]);
+                }
+            }
+        }
+    }
+}

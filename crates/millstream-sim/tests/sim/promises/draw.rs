@@ -462,6 +462,41 @@ impl Draw {
 
     /// Returns the text of a random fabric with output queues and connections of constant bit rate.
     pub(crate) fn fabric(&mut self) -> String {
+        let disciplines = ["fifo", "wf2q+", "drr", "static-priority", "wfq", "scfq"];
+        self.fabric_with("buffering = \"output\"\n", &disciplines)
+    }
+
+    /// Returns the text of a random fabric with crossbars, credits and connections of constant bit
+    /// rate.
+    pub(crate) fn crossbars(&mut self) -> String {
+        // A buffer holds the largest packet.
+        let largest = 1_464;
+        let buffer = |draw: &mut Self| 1_472 + draw.below(12) * draw.below(12) * 600;
+        let buffers = format!(
+            "largest-packet = {largest}\nspeed-up = {}\ninput-buffer = \"{} B\"\noutput-buffer = \
+             \"{} B\"\nqueueing = \"{}\"\narbiter = \"{}\"\n",
+            self.one_of(&["1.0", "1.5", "1.5", "2.0", "3.0"]),
+            buffer(self),
+            buffer(self),
+            self.one_of(&["virtual-output", "virtual-output", "virtual-output", "fifo"]),
+            self.one_of(&["round-robin", "islip"]),
+        );
+        let disciplines = [
+            "fifo",
+            "wf2q+",
+            "drr",
+            "static-priority",
+            "wfq",
+            "scfq",
+            "sfq",
+            "wrr",
+            "virtual-clock",
+        ];
+        self.fabric_with(&buffers, &disciplines)
+    }
+
+    /// Returns the text of a random fabric with these keys and one of these disciplines.
+    fn fabric_with(&mut self, keys: &str, disciplines: &[&str]) -> String {
         let topology = self.one_of(&[
             "kind = \"folded-shuffle\", arity = 2, levels = 2",
             "kind = \"folded-shuffle\", arity = 2, levels = 3",
@@ -476,7 +511,7 @@ impl Draw {
         ]);
         let mut text = format!(
             "[scenario]\nseed = {}\nduration = \"{} us\"\n\n[link]\nrate = \"{}\"\n\n[fabric]\n\
-             topology = {{ {topology} }}\nbuffering = \"output\"\nforwarding = \"{}\"\n\
+             topology = {{ {topology} }}\n{keys}forwarding = \"{}\"\n\
              delay = \"{} ns\"\nlatency = \"{} ns\"\n\n[scheduler]\ndiscipline = \"{}\"\n",
             self.below(1_000_000),
             100 + self.below(300),
@@ -484,7 +519,7 @@ impl Draw {
             self.one_of(&["cut-through", "store-and-forward"]),
             self.below(200),
             1 + self.below(300),
-            self.one_of(&["fifo", "wf2q+", "drr", "static-priority", "wfq", "scfq"]),
+            self.one_of(disciplines),
         );
         for stream in 0..1 + self.below(3) {
             let bytes = 64 + self.below(1_400);

@@ -12,9 +12,11 @@ use crate::network::captures::capture;
 use draw::Draw;
 use millstream::{Departure, Event, StreamId, Window};
 use millstream_scenario::{
-    Answer, Explanation, Hop, Scenario, StreamExplanation, explain, explain_assuming,
+    Answer, Explanation, Hop, Pace, Scenario, Source, StreamExplanation, explain, explain_assuming,
 };
-use millstream_sim::fabric::{Delivery, FabricListener, NoFabricBound, delay_bounds, prepare};
+use millstream_sim::fabric::{
+    Delivery, FabricListener, NoFabricBound, Simulation, delay_bounds, prepare,
+};
 use millstream_sim::{Listener, link};
 use millstream_traffic::FrameBytes;
 use std::collections::BTreeMap;
@@ -386,37 +388,99 @@ impl FabricListener for WorstDeliveries {
     }
 }
 
-/// Connections keep their bounds in fabrics without a cycle of paths.
-#[test]
-fn guarantees_hold_through_fabrics() {
-    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());
-    let (mut bounded, mut cycles) = (0u64, 0u64);
-    let mut tightness = Tightness::default();
-    for seed in 0..draws {
-        let text = Draw::new(seed).fabric();
-        let scenario = Scenario::parse("drawn", &text, Path::new("")).unwrap();
-        let mut simulation = prepare(&scenario).unwrap().simulation;
-        let bounds = match delay_bounds(&scenario, &simulation) {
-            Ok(bounds) => bounds,
-            Err(NoFabricBound::Cycle(links)) => {
-                assert!(links.contains("switch"), "{links}");
-                cycles += 1;
-                continue;
-            }
-            Err(NoFabricBound::Overload(_)) => continue,
-            Err(error) => panic!("seed {seed}: {error}\n{text}"),
+/// Returns the load of the fullest link in tenths, rounded down, at most 9.
+fn fullest_link_tenths(scenario: &Scenario, simulation: &Simulation) -> usize {
+    let topology = simulation.topology();
+    let wire = scenario.link.wire();
+    let mut loads = vec![0u128; topology.links().len()];
+    for (class, stream) in scenario.streams.iter().enumerate() {
+        let Source::Cbr { bytes, pace: Pace::RateBps(rate_bps), .. } = stream.source else {
+            panic!("the draws have rates");
         };
-        bounded += 1;
+        let bps = u128::from(rate_bps) * u128::from(wire.wire_bytes(bytes)) / u128::from(bytes);
+        for (source, traffic) in (0..).zip(simulation.sources()) {
+            for destination in traffic.destinations(u8::try_from(class).unwrap()) {
+                topology.path(source, *destination).for_each(|link| loads[link] += bps);
+            }
+        }
+    }
+    let fullest = loads.into_iter().max().unwrap_or(0) * 10 / u128::from(wire.rate_bps);
+    usize::try_from(fullest).unwrap().min(9)
+}
+
+/// The results of random fabrics.
+#[derive(Default)]
+struct FabricResults {
+    bounded: u64,
+    /// Those without a bound, by the reason.
+    unbounded: BTreeMap<&'static str, u64>,
+    /// The fabrics and those with a bound by the load of the fullest link, in tenths.
+    by_load: [[u64; 2]; 10],
+    tightness: Tightness,
+}
+
+impl FabricResults {
+    /// Computes the bounds of a fabric, runs it if it has any, and compares both.
+    fn add(&mut self, seed: u64, text: &str) {
+        let scenario = Scenario::parse("drawn", text, Path::new("")).unwrap();
+        let mut simulation = prepare(&scenario).unwrap().simulation;
+        let bounds = delay_bounds(&scenario, &simulation);
+        let of_load = &mut self.by_load[fullest_link_tenths(&scenario, &simulation)];
+        *of_load = [of_load[0] + 1, of_load[1] + u64::from(bounds.is_ok())];
+        let bounds = match bounds {
+            Ok(bounds) => bounds,
+            Err(reason) => {
+                let reason = match reason {
+                    NoFabricBound::Cycle(_) => "cycle",
+                    NoFabricBound::Overload(_) => "overload",
+                    NoFabricBound::Crossbar(_) => "crossbar",
+                    NoFabricBound::Credits(..) => "credits",
+                    _ => panic!("seed {seed}: {reason}\n{text}"),
+                };
+                *self.unbounded.entry(reason).or_default() += 1;
+                return;
+            }
+        };
+        self.bounded += 1;
         let mut worst = WorstDeliveries::default();
         simulation.run(u64::MAX, &mut worst).unwrap();
         for (class, worst_ns) in worst.0 {
             let bound_ns = bounds[usize::from(class)];
             assert!(worst_ns <= bound_ns, "seed {seed}: s{class}: {worst_ns} {bound_ns}\n{text}");
-            tightness.add(worst_ns, Some(bound_ns));
+            self.tightness.add(worst_ns, Some(bound_ns));
         }
     }
-    println!("{bounded} of {draws} fabrics have bounds, {cycles} have cycles; {tightness}");
-    assert!(bounded * 2 > draws && cycles > 0, "{bounded} {cycles}");
+}
+
+impl std::fmt::Display for FabricResults {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { bounded, unbounded, by_load, tightness } = self;
+        write!(
+            f,
+            "{bounded} fabrics have bounds, {unbounded:?} have none; [fabrics, with bounds] by "
+        )?;
+        write!(f, "tenths of the fullest link's load {by_load:?}; {tightness}")
+    }
+}
+
+/// Connections keep their bounds behind output queues.
+#[test]
+fn guarantees_hold_through_fabrics() {
+    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());
+    let mut results = FabricResults::default();
+    (0..draws).for_each(|seed| results.add(seed, &Draw::new(seed).fabric()));
+    println!("of {draws}: {results}");
+    assert!(results.bounded * 4 > draws * 3, "{results}");
+}
+
+/// Connections keep their bounds through crossbars, and with credits.
+#[test]
+fn guarantees_hold_through_crossbars() {
+    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());
+    let mut results = FabricResults::default();
+    (0..draws).for_each(|seed| results.add(seed, &Draw::new(seed).crossbars()));
+    println!("of {draws}: {results}");
+    assert!(results.bounded * 8 > draws, "{results}");
 }
 
 /// With the queues of `check --dimension`, no stream with a bound loses a packet.

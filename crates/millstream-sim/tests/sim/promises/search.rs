@@ -31,12 +31,13 @@ struct Kind {
     measure: fn(u64, &str) -> Vec<Option<Measured>>,
 }
 
-const KINDS: [Kind; 5] = [
+const KINDS: [Kind; 6] = [
     Kind { name: "links", draw: Draw::scenario, measure: measure_link },
     Kind { name: "trees", draw: Draw::tree, measure: measure_link },
     Kind { name: "series", draw: Draw::series, measure: measure_link },
     Kind { name: "caps", draw: Draw::caps, measure: measure_link },
     Kind { name: "fabrics", draw: Draw::fabric, measure: measure_fabric },
+    Kind { name: "crossbars", draw: Draw::crossbars, measure: measure_fabric },
 ];
 
 /// The longest delay of a stream and its bound, ns.
@@ -207,7 +208,7 @@ fn most_streams_with_a_known_load_below_1_have_bounds() {
     const WHAT: &str = "[streams, with a bound, guaranteed, above a cap, with a bound]";
     let draws = std::env::var("MILLSTREAM_PROMISES").map_or(300, |text| text.parse().unwrap());
     let mut all = [0u64; 5];
-    for kind in KINDS.iter().filter(|kind| kind.name != "fabrics") {
+    for kind in KINDS.iter().filter(|kind| !["fabrics", "crossbars"].contains(&kind.name)) {
         // Streams, with a bound, and with a guaranteed contract; streams that exceed a cap, and
         // those of them with a bound.
         let mut counts = [0u64; 5];

@@ -1,0 +1,607 @@
+//! The queues of a fabric, and the bounds on the waits in them.
+//!
+//! A *station* is the queue of a channel in front of a link: at an end-point, or from one input of
+//! a switch to the link. Let a packet wait in it from a until t. At each instant between, one of
+//! these is busy: the link; with a crossbar, the input with transfers to other links; a transfer to
+//! the link's output of another channel without credits; or the channel lacks credits. Let s be the
+//! last time before a when none was. Then all of [s, t] is work that begins in it, of packets that
+//! came to their stations after s, less the longest wait there. The least y with W(y) ≤ y bounds
+//! t − s, where W(y) is the most such work in y.
+//!
+//! Waits depend on each other. Let F(w) be the bounds that follow if all waits are at most w. Any w
+//! with F(w) ≤ w bounds them: the first packet to wait for longer would contradict F(w), which
+//! needs w only of packets before it. The least w is found by repetition from 0.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The longest wait that counts as a bound, ns.
+const MAX_WAIT_NS: u64 = 1 << 40;
+
+/// Repetitions until the waits must be stable.
+const MAX_ROUNDS: usize = 1_000;
+
+/// Steps towards the least y with W(y) ≤ y, before longer ones to any such y.
+const STEPS: usize = 64;
+const MAX_STEPS: usize = 40 * STEPS;
+
+/// The packets of one stream's connections: all are equal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Class {
+    pub(super) interval_ns: u64,
+    /// Transmission time on a link.
+    pub(super) link_ns: u64,
+    /// Transfer time through a crossbar that has all of the packet; 0 without crossbars.
+    pub(super) cross_ns: u64,
+    /// The longest transfer time, also while the packet arrives.
+    pub(super) transfer_ns: u64,
+    /// The credits of a packet.
+    pub(super) credits: u64,
+}
+
+impl Class {
+    /// Returns the time for which a packet keeps a link and its output busy, ns.
+    fn output_ns(self) -> u64 {
+        self.link_ns.max(self.cross_ns)
+    }
+
+    /// Returns the most packets whose transmissions on a link begin in a time closed at both ends.
+    fn on_line(self, time_ns: u64) -> u64 {
+        time_ns.checked_div(self.link_ns).map_or(u64::MAX, |packets| packets + 1)
+    }
+}
+
+/// The queue of a channel in front of a link.
+#[derive(Debug)]
+pub(super) struct Station {
+    pub(super) link: usize,
+    /// The link before it; `None` at an end-point.
+    previous: Option<usize>,
+    /// The channel on the link.
+    channel: usize,
+    /// The channel on the link before, if its packets wait in one queue; 0 otherwise.
+    queue: usize,
+    class: usize,
+    /// The connections and the numbers of the station on their paths.
+    flows: Vec<(usize, usize)>,
+    /// How much later than others of their connection packets can come, ns, by connection.
+    spreads: Vec<u64>,
+    /// The longest time until the transmission begins, ns.
+    pub(super) wait_ns: u64,
+}
+
+/// The credits of a channel on a link.
+#[derive(Clone, Copy, Debug, Default)]
+struct Credits {
+    /// The longest time from the beginning of a transmission to the return of its credits, ns.
+    return_ns: u64,
+    /// The most packets that need credits at once.
+    on_the_way: u64,
+    /// Whether the channel may wait for credits.
+    may_lack: bool,
+}
+
+/// How switches forward packets.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Switching {
+    pub(super) crossbar: bool,
+    /// Whether each channel of an input has one queue for all outputs.
+    pub(super) fifo_inputs: bool,
+    pub(super) cut_through: bool,
+    /// Whether links serve in the order of arrival.
+    pub(super) in_order: bool,
+    pub(super) delay_ns: u64,
+    pub(super) latency_ns: u64,
+    /// The credits of a channel on a link into a switch.
+    pub(super) input_credits: u64,
+}
+
+impl Switching {
+    /// Returns the time from the beginning of a transmission until the next switch may forward the
+    /// packet, ns.
+    pub(super) fn ahead_ns(&self, class: Class) -> u64 {
+        let received_ns = if self.cut_through { 0 } else { class.link_ns };
+        received_ns + self.delay_ns + self.latency_ns
+    }
+
+    /// Returns the packets that the buffer of a channel behind a link holds.
+    fn window(&self, class: Class) -> u64 {
+        self.input_credits / class.credits.max(1)
+    }
+}
+
+/// A link of a connection's path, with the packet's channel there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PathLink {
+    pub(super) link: usize,
+    pub(super) channel: usize,
+}
+
+/// The reason why waits have no bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unbounded {
+    /// The packets over this link need its time or more, or hardly less.
+    Overload(usize),
+    /// The waits in front of this link grow without end.
+    Grows(usize),
+    /// The waits in front of these links grow without end; paths pass them in a cycle.
+    Cycle(Vec<usize>),
+}
+
+/// All queues of a fabric.
+#[derive(Debug)]
+pub(super) struct Stations {
+    switching: Switching,
+    classes: Vec<Class>,
+    channels: usize,
+    pub(super) all: Vec<Station>,
+    /// The stations of each connection, in the order of its path.
+    pub(super) flows: Vec<Vec<usize>>,
+    /// The stations in front of each link, by the link before them.
+    onto: Vec<Vec<usize>>,
+    /// The stations behind each link.
+    from: Vec<Vec<usize>>,
+    /// By link and channel.
+    credits: Vec<Credits>,
+}
+
+impl Stations {
+    /// Creates the queues of connections, given by class and path.
+    pub(super) fn new(
+        switching: Switching,
+        classes: Vec<Class>,
+        (links, channels): (usize, usize),
+        paths: impl Iterator<Item = (usize, Vec<PathLink>)>,
+    ) -> Self {
+        let mut numbers = BTreeMap::new();
+        let mut all = Vec::<Station>::new();
+        let mut flows = Vec::new();
+        for (flow, (class, path)) in paths.enumerate() {
+            let mut stations = Vec::new();
+            for (place, PathLink { link, channel }) in path.iter().copied().enumerate() {
+                let before = place.checked_sub(1).map(|before| path[before]);
+                let previous = before.map(|of| of.link);
+                let queue = before.filter(|_| switching.fifo_inputs).map_or(0, |of| of.channel);
+                let number = *numbers.entry((link, previous, channel, queue)).or_insert(all.len());
+                if number == all.len() {
+                    let (flows, spreads, wait_ns) = (Vec::new(), Vec::new(), 0);
+                    all.push(Station {
+                        link,
+                        previous,
+                        channel,
+                        queue,
+                        class,
+                        flows,
+                        spreads,
+                        wait_ns,
+                    });
+                }
+                all[number].flows.push((flow, place));
+                all[number].spreads.push(0);
+                stations.push(number);
+            }
+            flows.push(stations);
+        }
+        let (mut onto, mut from) = (vec![Vec::new(); links], vec![Vec::new(); links]);
+        // In the order of their keys, so that those behind one link are neighbours.
+        for number in numbers.values() {
+            onto[all[*number].link].push(*number);
+            if let Some(previous) = all[*number].previous {
+                from[previous].push(*number);
+            }
+        }
+        let credits = vec![Credits::default(); links * channels];
+        Self { switching, classes, channels, all, flows, onto, from, credits }
+    }
+
+    /// Computes the longest wait in each station.
+    ///
+    /// # Errors
+    /// Returns where there is no bound.
+    pub(super) fn solve(&mut self) -> Result<(), Unbounded> {
+        if let Some(link) = (0..self.onto.len()).find(|link| self.is_overloaded(*link)) {
+            return Err(Unbounded::Overload(link));
+        }
+        let mut last = 0;
+        for _ in 0..MAX_ROUNDS {
+            self.spread();
+            if self.switching.crossbar {
+                self.find_credits();
+            }
+            let mut changed = None;
+            for link in 0..self.onto.len() {
+                // Packets of all stations wait equally long.
+                let in_order = self.switching.in_order && !self.switching.crossbar;
+                let longest_ns = if in_order { self.longest_in_order_ns(link) } else { 0 };
+                for place in 0..self.onto[link].len() {
+                    let number = self.onto[link][place];
+                    let wait_ns = if in_order {
+                        longest_ns.saturating_sub(self.class(number).output_ns())
+                    } else {
+                        self.wait_ns(number).ok_or_else(|| self.grows(number))?
+                    };
+                    if wait_ns > MAX_WAIT_NS {
+                        return Err(self.grows(number));
+                    }
+                    if wait_ns > self.all[number].wait_ns {
+                        self.all[number].wait_ns = wait_ns;
+                        changed = Some(number);
+                    }
+                }
+            }
+            match changed {
+                None => return Ok(()),
+                Some(number) => last = number,
+            }
+        }
+        Err(self.grows(last))
+    }
+
+    /// Returns the least credits of a channel with which waits have bounds and credits never run
+    /// out, if there are such.
+    pub(super) fn sufficient_credits(&mut self) -> Option<u64> {
+        self.all.iter_mut().for_each(|station| station.wait_ns = 0);
+        self.switching.input_credits = u64::MAX;
+        self.solve().ok()?;
+        let of = |station: &Station| {
+            let packets = self.credits_of(station.link, station.channel).on_the_way;
+            packets.saturating_mul(self.classes[station.class].credits)
+        };
+        self.all.iter().map(of).max()
+    }
+
+    /// Returns why the waits in a station have no bound.
+    fn grows(&self, number: usize) -> Unbounded {
+        let link = self.all[number].link;
+        if self.switching.crossbar {
+            return Unbounded::Grows(link);
+        }
+        self.cycle().map_or(Unbounded::Overload(link), Unbounded::Cycle)
+    }
+
+    /// Returns links of which each is before the next on some path, and the last before the first.
+    fn cycle(&self) -> Option<Vec<usize>> {
+        // Removes links without one before them; each link that is left has one that is left.
+        let mut left: BTreeSet<usize> =
+            (0..self.onto.len()).filter(|link| !self.onto[*link].is_empty()).collect();
+        let links_before =
+            |link: usize| self.onto[link].iter().filter_map(|number| self.all[*number].previous);
+        loop {
+            let has_before = |link: &usize| links_before(*link).any(|of| left.contains(&of));
+            let kept: BTreeSet<_> = left.iter().copied().filter(has_before).collect();
+            if kept.len() == left.len() {
+                break;
+            }
+            left = kept;
+        }
+        let mut walk = vec![*left.first()?];
+        while let Some(before) = links_before(*walk.last()?).find(|of| left.contains(of)) {
+            if let Some(begin) = walk.iter().position(|seen| *seen == before) {
+                walk.drain(..begin);
+                break;
+            }
+            walk.push(before);
+        }
+        walk.reverse();
+        Some(walk)
+    }
+
+    fn class(&self, number: usize) -> Class {
+        self.classes[self.all[number].class]
+    }
+
+    fn credits_of(&self, link: usize, channel: usize) -> Credits {
+        self.credits[link * self.channels + channel]
+    }
+
+    /// Returns whether the packets over a link need its time or more.
+    fn is_overloaded(&self, link: usize) -> bool {
+        let part = |number: &usize| {
+            let Class { interval_ns, link_ns, .. } = self.class(*number);
+            let each = (u128::from(link_ns) << 64).div_ceil(u128::from(interval_ns));
+            each * self.all[*number].flows.len() as u128
+        };
+        self.onto[link].iter().map(part).fold(0, u128::saturating_add) >= 1 << 64
+    }
+
+    /// Sets the spreads of the connections at their stations.
+    fn spread(&mut self) {
+        let mut places = vec![0; self.all.len()];
+        for stations in &self.flows {
+            let mut spread_ns = 0u64;
+            for number in stations {
+                // Connections join a station in the order of their numbers.
+                let station = &mut self.all[*number];
+                station.spreads[places[*number]] = spread_ns;
+                places[*number] += 1;
+                spread_ns = spread_ns.saturating_add(station.wait_ns);
+            }
+        }
+    }
+
+    /// Computes when credits return, and which channels may lack them.
+    fn find_credits(&mut self) {
+        let switching = self.switching;
+        let mut credits = vec![Credits::default(); self.credits.len()];
+        // The most packets of a channel on their way, with the one that waits for credits.
+        let mut most = vec![0u64; self.credits.len()];
+        for station in &self.all {
+            let class = self.classes[station.class];
+            let at = station.link * self.channels + station.channel;
+            for ((flow, place), spread_ns) in station.flows.iter().zip(&station.spreads) {
+                let Some(next) = self.flows[*flow].get(place + 1) else { continue };
+                let return_ns = switching.ahead_ns(class)
+                    + self.all[*next].wait_ns
+                    + class.transfer_ns
+                    + switching.delay_ns;
+                credits[at].return_ns = credits[at].return_ns.max(return_ns);
+                most[at] += packets(class, return_ns + station.wait_ns, *spread_ns);
+            }
+        }
+        for station in &self.all {
+            let class = self.classes[station.class];
+            let at = station.link * self.channels + station.channel;
+            // The link is idle then, so the last packet has left.
+            let begun = class.on_line(credits[at].return_ns.saturating_sub(class.link_ns));
+            let on_the_way = most[at].min(begun.saturating_add(1));
+            credits[at].on_the_way = on_the_way;
+            credits[at].may_lack = on_the_way > self.switching.window(class);
+        }
+        self.credits = credits;
+    }
+
+    /// Returns the stations that are empty when nothing that holds up one of them is busy: the
+    /// station, and those of the same queue.
+    fn mates(&self, number: usize) -> Vec<usize> {
+        let Station { previous, queue, .. } = self.all[number];
+        match previous.filter(|_| self.switching.fifo_inputs) {
+            None => vec![number],
+            Some(previous) => {
+                let of = |other: &usize| self.all[*other].queue == queue;
+                self.from[previous].iter().copied().filter(of).collect()
+            }
+        }
+    }
+
+    /// Returns the longest wait in a station if all waits are as long as they are now, ns.
+    fn wait_ns(&self, number: usize) -> Option<u64> {
+        let Station { previous, link, wait_ns, .. } = self.all[number];
+        let own_ns = self.class(number).output_ns();
+        let mates = self.mates(number);
+        let mut links: Vec<_> = mates.iter().map(|mate| self.all[*mate].link).collect();
+        links.sort_unstable();
+        links.dedup();
+        let any = if self.switching.crossbar { None } else { self.by_buckets_ns(link).1 };
+        let work = |y: u64| {
+            let onto = |link: &usize| {
+                self.link_ns(*link, y, &mates).saturating_add(self.held_ns(*link, y, &mates))
+            };
+            let of_links = links.iter().map(onto).fold(0, u64::saturating_add);
+            let crossbar = previous.filter(|_| self.switching.crossbar);
+            let of_input = crossbar.map_or(0, |previous| self.input_ns(previous, &links, y));
+            of_links.saturating_add(of_input) - own_ns
+        };
+        Self::first(wait_ns, any, work)
+    }
+
+    /// Returns a y from `from_ns` on with `work`(y) ≤ y: the least, unless many steps lead to it.
+    /// `any` is one, if one is known.
+    fn first(from_ns: u64, any: Option<u64>, work: impl Fn(u64) -> u64) -> Option<u64> {
+        // If y has W(y) ≤ y, then W(y) has it, too.
+        let refine = |y| (0..STEPS).fold(y, |y, _| work(y)).max(from_ns);
+        let mut y = from_ns;
+        for step in 0..MAX_STEPS {
+            let needed_ns = work(y);
+            if needed_ns <= y {
+                return Some(if step <= STEPS { y } else { refine(y) });
+            }
+            if needed_ns > MAX_WAIT_NS {
+                return None;
+            }
+            if let Some(any) = any.filter(|_| step == STEPS) {
+                return Some(refine(any));
+            }
+            // Each STEPS steps, the next ones go twice as far.
+            y = needed_ns.saturating_add((needed_ns - y).saturating_mul((1 << (step / STEPS)) - 1));
+        }
+        None
+    }
+
+    /// Returns the sum of the bursts over a link without crossbars, and a bound on its busy periods,
+    /// ns: y with Σ L·(1 + (y + spread)/interval) ≤ y.
+    fn by_buckets_ns(&self, link: usize) -> (u64, Option<u64>) {
+        let (mut burst, mut load) = (0u128, 0u128);
+        for number in &self.onto[link] {
+            let class = self.class(*number);
+            let each_ns = u128::from(class.output_ns());
+            let interval_ns = u128::from(class.interval_ns);
+            for spread_ns in &self.all[*number].spreads {
+                burst += each_ns + (each_ns * u128::from(*spread_ns)).div_ceil(interval_ns);
+                load += (each_ns << 32).div_ceil(interval_ns);
+            }
+        }
+        let left = (1u128 << 32).checked_sub(load).filter(|left| *left > 0);
+        let busy = left.map(|left| (burst << 32).div_ceil(left));
+        let narrow = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
+        (narrow(burst), busy.map(narrow))
+    }
+
+    /// Returns the most packets that come to a station in a time closed at both ends.
+    fn packets(&self, number: usize, time_ns: u64) -> u64 {
+        let class = self.class(number);
+        let each = self.all[number].spreads.iter();
+        each.map(|spread_ns| packets(class, time_ns, *spread_ns)).sum()
+    }
+
+    /// Returns how much earlier than an instant at which nothing is busy the packets of a station
+    /// have come that wait then, ns.
+    fn resident_ns(&self, number: usize, empty: &[usize]) -> u64 {
+        let Station { link, channel, previous, wait_ns, .. } = self.all[number];
+        let waits = match previous {
+            _ if !self.switching.crossbar => false,
+            None => self.credits_of(link, channel).may_lack,
+            Some(_) => true,
+        };
+        if waits && !empty.contains(&number) { wait_ns } else { 0 }
+    }
+
+    /// Returns the longest time for which the transmissions on a link that begin in `y` last, ns.
+    fn link_ns(&self, link: usize, y: u64, empty: &[usize]) -> u64 {
+        let same_line =
+            |one: &usize, other: &usize| self.all[*one].previous == self.all[*other].previous;
+        let of_line = |stations: &[usize]| {
+            let (mut sum_ns, mut longest_ns, mut window_ns) = (0u64, 0, 0);
+            let mut limited = self.all[stations[0]].previous.is_some();
+            for number in stations {
+                let class = self.class(*number);
+                let time_ns = y + self.resident_ns(*number, empty);
+                let packets = self.packets(*number, time_ns);
+                sum_ns = sum_ns.saturating_add(packets.saturating_mul(class.output_ns()));
+                longest_ns = longest_ns.max(class.link_ns);
+                window_ns = window_ns.max(time_ns);
+                limited &= class.output_ns() == class.link_ns;
+            }
+            if limited { sum_ns.min(window_ns + longest_ns) } else { sum_ns }
+        };
+        self.onto[link].chunk_by(same_line).map(of_line).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the longest time in `y` for which an idle link holds packets of the empty stations
+    /// up: they lack credits, or a packet of another channel that does is transferred, ns.
+    fn held_ns(&self, link: usize, y: u64, empty: &[usize]) -> u64 {
+        if !self.switching.crossbar {
+            return 0;
+        }
+        let own = |number: &usize| {
+            let channel = self.all[*number].channel;
+            empty.iter().any(|of| self.all[*of].link == link && self.all[*of].channel == channel)
+        };
+        let mut held_ns = 0u64;
+        // The packets that begin in y, by own channel that may lack credits.
+        let mut begun = BTreeMap::<usize, u64>::new();
+        for number in &self.onto[link] {
+            let Station { channel, wait_ns, previous, .. } = self.all[*number];
+            if !self.credits_of(link, channel).may_lack {
+                continue;
+            }
+            let packets = self.packets(*number, y + wait_ns);
+            if own(number) {
+                *begun.entry(channel).or_default() += packets;
+            } else if previous.is_some() {
+                let transfers_ns = packets.saturating_mul(self.class(*number).transfer_ns);
+                held_ns = held_ns.saturating_add(transfers_ns);
+            }
+        }
+        for (channel, packets) in begun {
+            let of = empty
+                .iter()
+                .find(|of| self.all[**of].link == link && self.all[**of].channel == channel);
+            let Some(class) = of.map(|of| self.class(*of)) else { continue };
+            let packets = packets.min(class.on_line(y));
+            let times = 1 + packets / self.switching.window(class).max(1);
+            let return_ns = self.credits_of(link, channel).return_ns;
+            held_ns = held_ns.saturating_add(times.saturating_mul(return_ns));
+        }
+        held_ns
+    }
+
+    /// Returns the longest time in `y` for which an input transfers to other links than `links`,
+    /// ns.
+    fn input_ns(&self, previous: usize, links: &[usize], y: u64) -> u64 {
+        let others = self.from[previous].iter().filter(|of| !links.contains(&self.all[**of].link));
+        let (mut whole_ns, mut window_ns, mut longest_ns) = (0u64, 0, 0);
+        // Transfers of packets that arrive take longer.
+        let (mut more_ns, mut one_ns) = (0u64, 0);
+        // The greatest ratios of both to the transmission on the line.
+        let (mut whole, mut more) = ((0, 1), (0, 1));
+        for number in others {
+            let class = self.class(*number);
+            let longer_ns = class.transfer_ns - class.cross_ns;
+            let time_ns = y + self.all[*number].wait_ns;
+            whole_ns = whole_ns
+                .saturating_add(self.packets(*number, time_ns).saturating_mul(class.cross_ns));
+            more_ns = more_ns.saturating_add(self.packets(*number, y).saturating_mul(longer_ns));
+            one_ns = one_ns.max(longer_ns);
+            window_ns = window_ns.max(time_ns);
+            longest_ns = longest_ns.max(class.link_ns);
+            whole = greater(whole, (class.cross_ns, class.link_ns));
+            more = greater(more, (longer_ns, class.link_ns));
+        }
+        let whole_ns = whole_ns.min(times(window_ns + longest_ns, whole));
+        let more_ns = more_ns.min(times(y + longest_ns, more));
+        whole_ns.saturating_add(more_ns).saturating_add(one_ns)
+    }
+
+    /// Returns the longest time from the arrival of a packet at a link that serves in the order of
+    /// arrival to the end of its transmission, ns: the greatest W(x) − x in a busy period.
+    fn longest_in_order_ns(&self, link: usize) -> u64 {
+        let (burst_ns, any) = self.by_buckets_ns(link);
+        let Some(busy_ns) = Self::first(0, any, |y| self.link_ns(link, y, &[])) else {
+            return burst_ns;
+        };
+        // W(x) grows by packets at these times, and by the lines between them.
+        let mut steps = vec![0, busy_ns];
+        for number in &self.onto[link] {
+            let interval_ns = self.class(*number).interval_ns;
+            for spread_ns in &self.all[*number].spreads {
+                let first_ns = interval_ns - spread_ns % interval_ns;
+                let each = std::iter::successors(Some(first_ns), |at| Some(at + interval_ns));
+                steps.extend(each.take_while(|at| *at < busy_ns).take(MAX_STEPS));
+            }
+        }
+        if steps.len() > MAX_STEPS {
+            return burst_ns;
+        }
+        steps.sort_unstable();
+        steps.dedup();
+        let mut longest_ns = 0;
+        for (place, from_ns) in steps.iter().enumerate() {
+            let until_ns = steps.get(place + 1).map_or(*from_ns, |next| next - 1);
+            // Between two steps the sum of the lines that limit grows by whole nanoseconds.
+            let at_ns = |x: u64| self.link_ns(link, x, &[]).saturating_sub(x);
+            longest_ns = longest_ns.max(at_ns(*from_ns)).max(at_ns(until_ns));
+            longest_ns = longest_ns.max(self.between_ns(link, *from_ns, until_ns));
+        }
+        longest_ns.min(burst_ns)
+    }
+
+    /// Returns the greatest W(x) − x in a time in which no connection's packets step up.
+    fn between_ns(&self, link: usize, from_ns: u64, until_ns: u64) -> u64 {
+        let mut longest_ns = 0;
+        let same_line =
+            |one: &usize, other: &usize| self.all[*one].previous == self.all[*other].previous;
+        for stations in self.onto[link].chunk_by(same_line) {
+            let work = |number: &usize| {
+                self.packets(*number, from_ns).saturating_mul(self.class(*number).link_ns)
+            };
+            let sum_ns = stations.iter().map(work).fold(0, u64::saturating_add);
+            let longest = stations.iter().map(|of| self.class(*of).link_ns).max().unwrap_or(0);
+            // The line no longer limits from here on.
+            let x = sum_ns.saturating_sub(longest);
+            if (from_ns..until_ns).contains(&x) {
+                longest_ns = longest_ns.max(self.link_ns(link, x, &[]).saturating_sub(x));
+            }
+        }
+        longest_ns
+    }
+}
+
+/// Returns the most packets of a connection that come in a time closed at both ends.
+fn packets(class: Class, time_ns: u64, spread_ns: u64) -> u64 {
+    time_ns.saturating_add(spread_ns) / class.interval_ns + 1
+}
+
+/// Returns the greater of two ratios; a denominator of 0 is infinite.
+fn greater(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
+    let products =
+        (u128::from(one.0) * u128::from(other.1), u128::from(other.0) * u128::from(one.1));
+    if products.0 < products.1 { other } else { one }
+}
+
+/// Returns a time multiplied by a ratio, rounded up and saturating.
+fn times(time_ns: u64, (over, under): (u64, u64)) -> u64 {
+    if under == 0 {
+        return u64::MAX;
+    }
+    let product = u128::from(time_ns) * u128::from(over);
+    u64::try_from(product.div_ceil(u128::from(under))).unwrap_or(u64::MAX)
+}

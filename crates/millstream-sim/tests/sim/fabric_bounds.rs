@@ -1,0 +1,58 @@
+//! Bounds on delays through a fabric: values worked out by hand.
+
+use millstream_scenario::Scenario;
+use millstream_sim::fabric::{NoFabricBound, delay_bounds, prepare};
+use std::path::Path;
+
+/// Returns the bounds of a fabric with links of 1 Gbit/s, whose streams send `sources`.
+fn bounds(fabric: &str, sources: &[&str]) -> Result<Vec<u64>, NoFabricBound> {
+    let mut text = format!(
+        "[scenario]\nduration = \"1 ms\"\n[link]\nrate = \"1 Gbit/s\"\n[fabric]\nlatency = \"100 \
+         ns\"\n{fabric}\n[scheduler]\ndiscipline = \"wf2q+\"\n"
+    );
+    for (number, source) in sources.iter().enumerate() {
+        text +=
+            &format!("[[stream]]\nname = \"s{number}\"\nsource = {{ kind = \"cbr\", {source} }}\n");
+    }
+    let scenario = Scenario::parse("text", &text, Path::new("")).unwrap();
+    delay_bounds(&scenario, &prepare(&scenario).unwrap().simulation)
+}
+
+/// Two end-points at a switch.
+const PAIR: &str = "topology = { kind = \"custom\", end-points = 2, switches = [2], cables = \
+                    [[\"e0\", \"s0:0\"], [\"e1\", \"s0:1\"]] }";
+
+/// Packets of 1 µs and of 4 µs from each end-point to the other; input 0 has packets for output 1
+/// only.
+const SOURCES: [&str; 2] =
+    ["bytes = 125, interval = \"100 us\"", "bytes = 500, interval = \"200 us\""];
+
+#[test]
+fn a_packet_waits_for_one_of_the_other_stream_on_each_link() {
+    let output = format!("{PAIR}\nbuffering = \"output\"\nforwarding = \"store-and-forward\"");
+    // On the first link, each waits for the other. On the second, s0 waits for the other again; s1
+    // does not, since all before it have left when the line delivers it.
+    // s0: 4 + 1 µs, 100 ns, 4 + 1 µs; s1: 1 + 4 µs, 100 ns, 4 µs.
+    assert_eq!(bounds(&output, &SOURCES).unwrap(), [10_100, 9_100]);
+    // Behind a crossbar, a packet of s0 may still wait at the input, so s1 waits for 1 µs more.
+    let crossbar = format!("{PAIR}\nforwarding = \"store-and-forward\"");
+    assert_eq!(bounds(&crossbar, &SOURCES).unwrap(), [10_100, 10_100]);
+    // With cut-through, a packet is on both links at once.
+    let cut_through = format!("{PAIR}\nforwarding = \"cut-through\"");
+    assert_eq!(bounds(&cut_through, &SOURCES).unwrap(), [9_100, 6_100]);
+}
+
+#[test]
+fn credits_that_run_out_are_named_with_the_buffer_that_suffices() {
+    // Twenty packets of 10 µs from each end-point in 201 µs, and buffers for one of them.
+    let fabric = format!(
+        "{PAIR}\nlargest-packet = 1250\nforwarding = \"store-and-forward\"\ninput-buffer = \"1280 \
+         B\"\ndelay = \"50 us\""
+    );
+    let source = "bytes = 1250, interval = \"201 us\", load = 0.995";
+    let reason = bounds(&fabric, &[source]).unwrap_err();
+    let NoFabricBound::Credits(link, bytes) = &reason else { panic!("{reason}") };
+    assert_eq!((link.as_str(), *bytes), ("end-point 0 to switch 0", 12 * 1_280), "{reason}");
+    let fabric = fabric.replace("1280 B", &format!("{bytes} B"));
+    assert!(bounds(&fabric, &[source]).is_ok());
+}
