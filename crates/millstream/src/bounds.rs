@@ -58,6 +58,7 @@ pub use guarantee::{
     Share, UnprovedSetting,
 };
 pub use latency_rate::{LatencyRate, NoPromise};
+pub use path::SharedLink;
 pub use proof::{Checked, Condition, Failing, Theorem};
 pub use service::ServiceCurve;
 pub use strict::StrictShare;

@@ -88,14 +88,11 @@ pub fn delay_bounds(
         return Err(no_bound(topology, &mut stations, reason));
     }
     let mut bounds = vec![0; scenario.streams.len()];
-    for ((number, ..), path) in connections.iter().zip(&stations.flows) {
+    for (flow, (number, ..)) in connections.iter().enumerate() {
         let class = classes[*number];
-        let links = path.len() as u64;
+        let (links, waits_ns) = stations.waits_ns(flow);
         let on_the_way_ns = links.saturating_sub(1) * switching.ahead_ns(class);
-        let delay_ns = path.iter().map(|station| stations.all[*station].wait_ns).sum::<u64>()
-            + on_the_way_ns
-            + class.link_ns
-            + fabric.delay_ns;
+        let delay_ns = waits_ns + on_the_way_ns + class.link_ns + fabric.delay_ns;
         bounds[*number] = delay_ns.max(bounds[*number]);
     }
     Ok(bounds)

@@ -32,8 +32,10 @@ fn a_packet_waits_for_one_of_the_other_stream_on_each_link() {
     let output = format!("{PAIR}\nbuffering = \"output\"\nforwarding = \"store-and-forward\"");
     // On the first link, each waits for the other. On the second, s0 waits for the other again; s1
     // does not, since all before it have left when the line delivers it.
-    // s0: 4 + 1 µs, 100 ns, 4 + 1 µs; s1: 1 + 4 µs, 100 ns, 4 µs.
-    assert_eq!(bounds(&output, &SOURCES).unwrap(), [10_100, 9_100]);
+    // s0: 4 + 1 µs, 100 ns, 4 + 1 µs; s1: 1 + 4 µs, 100 ns, 4 µs. On both links together, s0 waits
+    // for a packet of 4 µs on each, but at the rate of 98 % that the other leaves: 4 µs for the
+    // packet that the switch stores, (4 + 2 % of 4)/0.98 µs for the burst, and 1/0.98 µs.
+    assert_eq!(bounds(&output, &SOURCES).unwrap(), [4_000 + 4_164 + 1_021 + 100, 9_100]);
     // Behind a crossbar, a packet of s0 may still wait at the input, so s1 waits for 1 µs more.
     let crossbar = format!("{PAIR}\nforwarding = \"store-and-forward\"");
     assert_eq!(bounds(&crossbar, &SOURCES).unwrap(), [10_100, 10_100]);

@@ -77,7 +77,43 @@ impl LatencyRate {
     }
 }
 
+/// A link on the way of a stream, and the others on it: some pass a part of the way only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedLink {
+    /// The strict service curve of the link for all streams.
+    pub service: ServiceCurve,
+    /// The sum of the rates of all other streams on the link, bits/s.
+    pub others_bps: u64,
+    /// The sum of the bursts of those that did not share the link before, bytes.
+    pub joining_bytes: u64,
+}
+
 impl ServiceCurve {
+    /// Returns what other streams leave of the links of a way in any order of service, counting the
+    /// burst of each where it joins; `None` if nothing remains, or there is no link.
+    ///
+    /// Let t_n be any instant, and t_{i−1} the beginning of the busy period of link i that contains
+    /// t_i. From t_{i−1} to t_i link i sends R_i·(t_i − t_{i−1} − T_i). Summed over the links, what
+    /// another stream gets on those that it shares is what left the last of them by its t_i, less
+    /// what arrived at the first by its t_{i−1}: at most σ + ρ·(t_i − t_{i−1}). So the stream gets R
+    /// = min (R_i − ρ_i) after T = ΣT_i + (Σσ + Σρ_i·T_i)/R. Source: Schmitt, Zdarsky and Martinovic
+    /// 2008, theorem on paths with rate-latency servers.
+    #[must_use]
+    pub fn paying_once(way: &[SharedLink]) -> Option<Self> {
+        let (mut rate_bps, mut latency_ns, mut work) = (None::<u64>, 0u64, Some(0u128));
+        for link in way {
+            let left = link.service.rate_bps.checked_sub(link.others_bps).filter(|of| *of > 0)?;
+            rate_bps = Some(rate_bps.map_or(left, |least| least.min(left)));
+            latency_ns = latency_ns.saturating_add(link.service.latency_ns);
+            let burst = u128::from(link.joining_bytes).checked_mul(BITS_NS);
+            let late = u128::from(link.others_bps).checked_mul(link.service.latency_ns.into());
+            work = work.and_then(|work| work.checked_add(burst?)?.checked_add(late?));
+        }
+        let rate_bps = rate_bps?;
+        let latency_ns = latency_ns.saturating_add(ceil_ns(work, u128::from(rate_bps)));
+        Some(Self { rate_bps, latency_ns })
+    }
+
     /// Returns the curve of all packets together on this link and the `next` in series, where all
     /// of them pass both and are at most `largest` bytes long; the next link receives whole
     /// packets.
@@ -204,6 +240,42 @@ mod tests {
         assert_eq!(both.in_order(flow, 0).unwrap().delay_ns(flow), Some(27_500_000_000));
         // Whole packets of 5 bytes take half a second on the first server.
         assert_eq!(server.then(server, 5).latency_ns, 20_500_000_000);
+    }
+
+    /// Cases TA_3S_1SC_3F_1AC_3P and FF_3S_1SC_2F_1AC_2P of the same tests: flows of 5, 25 and
+    /// servers of 20, 20. In the first, a flow passes three servers; another one joins at the
+    /// first and leaves after the second, a third one joins at the third. Separate flow analysis
+    /// gives 280/3, pay multiplexing only once 85. In the second, the other flow leaves and comes
+    /// back: 790/9 and 670/9.
+    #[test]
+    fn others_on_a_part_of_the_way_in_the_dnc_tests() {
+        let (server, flow) =
+            (ServiceCurve { rate_bps: 160, latency_ns: 20_000_000_000 }, bucket(5, 25));
+        let shared = |joining_bytes| SharedLink { service: server, others_bps: 40, joining_bytes };
+        let delay = |way: &[SharedLink]| {
+            ServiceCurve::paying_once(way).unwrap().guarantee(0).delay_ns(flow).unwrap()
+        };
+        assert_eq!(delay(&[shared(25), shared(0), shared(25)]), 85_000_000_001);
+        // The other flow has the whole first server, and a burst of 125 behind it.
+        let between = server.guarantee(0).output(flow).unwrap();
+        assert_eq!(between, bucket(5, 125));
+        let left = [flow, between, flow].map(|others| server.remainder(others).unwrap());
+        let separate = left[0].then(left[1], 0).then(left[2], 0).guarantee(0).delay_ns(flow);
+        assert_eq!(separate, Some(93_333_333_335));
+        // At s2, f0 comes from s0 with 500/3, and f1 by s1 with 800/3.
+        let alone = SharedLink { service: server, others_bps: 0, joining_bytes: 0 };
+        let [f0, f1] = [&[shared(25)][..], &[shared(25), alone]].map(|way| {
+            ServiceCurve::paying_once(way).unwrap().guarantee(0).output(flow).unwrap().burst_bytes
+        });
+        assert_eq!((f0, f1), (167, 267));
+        let f1_delay = delay(&[shared(25), alone, shared(f0)]);
+        let f0_delay = delay(&[shared(25), shared(f1)]);
+        // Bursts are whole bytes, of 1/15 s.
+        assert!((87_777_777_778..87_844_444_446).contains(&f1_delay), "{f1_delay}");
+        assert!((74_444_444_445..74_511_111_113).contains(&f0_delay), "{f0_delay}");
+        let full = SharedLink { others_bps: 160, ..alone };
+        assert_eq!(ServiceCurve::paying_once(&[alone, full]), None);
+        assert_eq!(ServiceCurve::paying_once(&[]), None);
     }
 
     /// "Pay bursts only once", Le Boudec and Thiran 2001, section 1.4.3: b/R + T_1 + T_2 in series,

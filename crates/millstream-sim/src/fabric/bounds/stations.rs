@@ -11,8 +11,13 @@
 //! Waits depend on each other. Let F(w) be the bounds that follow if all waits are at most w. Any w
 //! with F(w) ≤ w bounds them: the first packet to wait for longer would contradict F(w), which
 //! needs w only of packets before it. The least w is found by repetition from 0.
+//!
+//! Behind output queues, links are also taken together, so that the bursts of others count where
+//! they join a path ([`ServiceCurve::paying_once`]). The lesser sum of waits counts.
 
 use std::collections::{BTreeMap, BTreeSet};
+
+use millstream::bounds::{ServiceCurve, SharedLink, Source};
 
 /// The longest wait that counts as a bound, ns.
 const MAX_WAIT_NS: u64 = 1 << 40;
@@ -23,6 +28,9 @@ const MAX_ROUNDS: usize = 1_000;
 /// Steps towards the least y with W(y) ≤ y, before longer ones to any such y.
 const STEPS: usize = 64;
 const MAX_STEPS: usize = 40 * STEPS;
+
+/// The rate of a link that sends a byte in a nanosecond.
+const LINK_BPS: u64 = 8_000_000_000;
 
 /// The packets of one stream's connections: all are equal.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +52,12 @@ impl Class {
         self.link_ns.max(self.cross_ns)
     }
 
+    /// Returns the rate of a connection on a link of `LINK_BPS`, bits/s.
+    fn bps(self) -> u64 {
+        let each = u128::from(self.link_ns) * u128::from(LINK_BPS);
+        u64::try_from(each.div_ceil(self.interval_ns.into())).unwrap_or(u64::MAX)
+    }
+
     /// Returns the most packets whose transmissions on a link begin in a time closed at both ends.
     fn on_line(self, time_ns: u64) -> u64 {
         time_ns.checked_div(self.link_ns).map_or(u64::MAX, |packets| packets + 1)
@@ -53,7 +67,7 @@ impl Class {
 /// The queue of a channel in front of a link.
 #[derive(Debug)]
 pub(super) struct Station {
-    pub(super) link: usize,
+    link: usize,
     /// The link before it; `None` at an end-point.
     previous: Option<usize>,
     /// The channel on the link.
@@ -66,7 +80,26 @@ pub(super) struct Station {
     /// How much later than others of their connection packets can come, ns, by connection.
     spreads: Vec<u64>,
     /// The longest time until the transmission begins, ns.
-    pub(super) wait_ns: u64,
+    wait_ns: u64,
+    /// The sum of the bursts that come over the line before it, ns of transmission.
+    line_burst_ns: u64,
+}
+
+/// A connection.
+#[derive(Debug)]
+struct Flow {
+    /// The stations in the order of its path.
+    stations: Vec<usize>,
+    /// The longest sum of the waits there, ns.
+    waits_ns: u64,
+}
+
+/// The sums over the stations in front of a link.
+#[derive(Clone, Copy, Debug, Default)]
+struct Onto {
+    bps: u64,
+    burst_ns: u64,
+    longest_ns: u64,
 }
 
 /// The credits of a channel on a link.
@@ -133,9 +166,8 @@ pub(super) struct Stations {
     switching: Switching,
     classes: Vec<Class>,
     channels: usize,
-    pub(super) all: Vec<Station>,
-    /// The stations of each connection, in the order of its path.
-    pub(super) flows: Vec<Vec<usize>>,
+    all: Vec<Station>,
+    flows: Vec<Flow>,
     /// The stations in front of each link, by the link before them.
     onto: Vec<Vec<usize>>,
     /// The stations behind each link.
@@ -164,6 +196,7 @@ impl Stations {
                 let number = *numbers.entry((link, previous, channel, queue)).or_insert(all.len());
                 if number == all.len() {
                     let (flows, spreads, wait_ns) = (Vec::new(), Vec::new(), 0);
+                    let line_burst_ns = 0;
                     all.push(Station {
                         link,
                         previous,
@@ -173,13 +206,14 @@ impl Stations {
                         flows,
                         spreads,
                         wait_ns,
+                        line_burst_ns,
                     });
                 }
                 all[number].flows.push((flow, place));
                 all[number].spreads.push(0);
                 stations.push(number);
             }
-            flows.push(stations);
+            flows.push(Flow { stations, waits_ns: 0 });
         }
         let (mut onto, mut from) = (vec![Vec::new(); links], vec![Vec::new(); links]);
         // In the order of their keys, so that those behind one link are neighbours.
@@ -203,11 +237,10 @@ impl Stations {
         }
         let mut last = 0;
         for _ in 0..MAX_ROUNDS {
-            self.spread();
+            let mut changed = self.spread().then_some(last);
             if self.switching.crossbar {
                 self.find_credits();
             }
-            let mut changed = None;
             for link in 0..self.onto.len() {
                 // Packets of all stations wait equally long.
                 let in_order = self.switching.in_order && !self.switching.crossbar;
@@ -236,10 +269,19 @@ impl Stations {
         Err(self.grows(last))
     }
 
+    /// Returns the number of links of a connection's path, and the longest sum of its waits, ns.
+    pub(super) fn waits_ns(&self, flow: usize) -> (u64, u64) {
+        let Flow { stations, waits_ns } = &self.flows[flow];
+        (stations.len() as u64, *waits_ns)
+    }
+
     /// Returns the least credits of a channel with which waits have bounds and credits never run
     /// out, if there are such.
     pub(super) fn sufficient_credits(&mut self) -> Option<u64> {
-        self.all.iter_mut().for_each(|station| station.wait_ns = 0);
+        for station in &mut self.all {
+            station.wait_ns = 0;
+            station.spreads.fill(0);
+        }
         self.switching.input_credits = u64::MAX;
         self.solve().ok()?;
         let of = |station: &Station| {
@@ -303,19 +345,43 @@ impl Stations {
         self.onto[link].iter().map(part).fold(0, u128::saturating_add) >= 1 << 64
     }
 
-    /// Sets the spreads of the connections at their stations.
-    fn spread(&mut self) {
+    /// Sets the spreads of the connections at their stations: the sums of the waits before or,
+    /// behind output queues, what pays the bursts of others once. Returns whether one has grown.
+    fn spread(&mut self) -> bool {
+        let onto = if self.switching.crossbar { Vec::new() } else { self.bursts() };
+        let mut changed = false;
         let mut places = vec![0; self.all.len()];
-        for stations in &self.flows {
+        for flow in 0..self.flows.len() {
+            let (way, burst) = if self.switching.crossbar {
+                (Vec::new(), Source::default())
+            } else {
+                self.way(flow, &onto)
+            };
             let mut spread_ns = 0u64;
-            for number in stations {
+            for place in 0..self.flows[flow].stations.len() {
+                let number = self.flows[flow].stations[place];
+                let own_ns = self.class(number).link_ns;
                 // Connections join a station in the order of their numbers.
-                let station = &mut self.all[*number];
-                station.spreads[places[*number]] = spread_ns;
-                places[*number] += 1;
+                let station = &mut self.all[number];
+                let old_ns = &mut station.spreads[places[number]];
+                changed |= *old_ns < spread_ns;
+                *old_ns = spread_ns.max(*old_ns);
+                places[number] += 1;
                 spread_ns = spread_ns.saturating_add(station.wait_ns);
+                let mut part = way.get(..=place).unwrap_or_default().to_vec();
+                if let Some(last) = part.last_mut() {
+                    last.service.latency_ns = 0;
+                }
+                if let Some(curve) = ServiceCurve::paying_once(&part) {
+                    let delay_ns = curve.guarantee(0).delay_ns(burst).unwrap_or(u64::MAX);
+                    let sent = if self.switching.cut_through { 1 } else { part.len() as u64 };
+                    let waits_ns = delay_ns.saturating_sub(sent * own_ns);
+                    spread_ns = spread_ns.min(waits_ns);
+                }
             }
+            self.flows[flow].waits_ns = spread_ns;
         }
+        changed
     }
 
     /// Computes when credits return, and which channels may lack them.
@@ -328,7 +394,7 @@ impl Stations {
             let class = self.classes[station.class];
             let at = station.link * self.channels + station.channel;
             for ((flow, place), spread_ns) in station.flows.iter().zip(&station.spreads) {
-                let Some(next) = self.flows[*flow].get(place + 1) else { continue };
+                let Some(next) = self.flows[*flow].stations.get(place + 1) else { continue };
                 let return_ns = switching.ahead_ns(class)
                     + self.all[*next].wait_ns
                     + class.transfer_ns
@@ -423,6 +489,63 @@ impl Stations {
         let busy = left.map(|left| (burst << 32).div_ceil(left));
         let narrow = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
         (narrow(burst), busy.map(narrow))
+    }
+
+    /// Returns the links of a connection's path with the others there, behind output queues, and a
+    /// burst of the connection. A byte stands for a nanosecond of transmission.
+    fn way(&self, flow: usize, onto: &[Onto]) -> (Vec<SharedLink>, Source) {
+        let path = &self.flows[flow].stations;
+        let own = self.class(path[0]);
+        let way = path.iter().enumerate().map(|(place, number)| {
+            let Onto { bps, burst_ns, longest_ns, .. } = onto[self.all[*number].link];
+            // Those that come over the same line have joined before.
+            let known_ns = if place == 0 { own.link_ns } else { self.all[*number].line_burst_ns };
+            SharedLink {
+                service: ServiceCurve {
+                    rate_bps: LINK_BPS,
+                    // A switch that stores packets gets them whole.
+                    latency_ns: if self.switching.cut_through { 0 } else { longest_ns },
+                },
+                others_bps: bps.saturating_sub(own.bps()),
+                joining_bytes: burst_ns.saturating_sub(known_ns),
+            }
+        });
+        (way.collect(), Source { rate_bps: own.bps(), burst_bytes: own.link_ns })
+    }
+
+    /// Sets the bursts over each line; returns the sums of each link.
+    fn bursts(&mut self) -> Vec<Onto> {
+        let mut sums = Vec::with_capacity(self.onto.len());
+        for link in 0..self.onto.len() {
+            let mut sum = Onto::default();
+            let mut lines = BTreeMap::<_, u64>::new();
+            for number in &self.onto[link] {
+                let (station, class) = (&self.all[*number], self.class(*number));
+                let flows = station.flows.len() as u64;
+                sum.bps = sum.bps.saturating_add(class.bps().saturating_mul(flows));
+                sum.longest_ns = sum.longest_ns.max(class.link_ns);
+                let burst_ns = self.burst_ns(*number);
+                sum.burst_ns = sum.burst_ns.saturating_add(burst_ns);
+                let line = lines.entry(station.previous).or_default();
+                *line = line.saturating_add(burst_ns);
+            }
+            for number in &self.onto[link] {
+                let station = &mut self.all[*number];
+                station.line_burst_ns = lines[&station.previous];
+            }
+            sums.push(sum);
+        }
+        sums
+    }
+
+    /// Returns the sum of the bursts of a station's connections, ns of transmission.
+    fn burst_ns(&self, number: usize) -> u64 {
+        let class = self.class(number);
+        let (each_ns, interval_ns) = (u128::from(class.link_ns), u128::from(class.interval_ns));
+        let of =
+            |spread_ns: &u64| each_ns + (each_ns * u128::from(*spread_ns)).div_ceil(interval_ns);
+        let sum = self.all[number].spreads.iter().map(of).fold(0, u128::saturating_add);
+        u64::try_from(sum).unwrap_or(u64::MAX)
     }
 
     /// Returns the most packets that come to a station in a time closed at both ends.
