@@ -71,8 +71,9 @@ soak:
 		cargo clippy --quiet -p millstream-cli --no-default-features -- -D warnings; \
 		scripts/python.sh; scripts/python-versions.sh target/wheels/python/*.whl; \
 		scripts/monitoring.sh; scripts/kernel.sh; MILLSTREAM=target/debug/millstream scripts/accessibility.py --all; \
-		MILLSTREAM_PROMISES=100000 MILLSTREAM_ANNEAL=100 \
+		MILLSTREAM_ANNEAL=100 \
 			cargo test --quiet --release -p millstream-sim --test sim promises; \
+		scripts/promises.py; \
 		MILLSTREAM_SCALE=10 cargo test --quiet --release -p millstream --test engine; \
 		cargo test --quiet --release -p millstream-papers --test check -- --ignored; \
 		for core in engine router media; do scripts/mutants.sh $$core; done; \

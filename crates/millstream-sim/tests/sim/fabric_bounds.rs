@@ -3,6 +3,7 @@
 use millstream_scenario::Scenario;
 use millstream_sim::fabric::{NoFabricBound, delay_bounds, prepare};
 use std::path::Path;
+use std::time::Instant;
 
 /// Returns the bounds of a fabric with links of 1 Gbit/s, whose streams send `sources`.
 fn bounds(fabric: &str, sources: &[&str]) -> Result<Vec<u64>, NoFabricBound> {
@@ -57,4 +58,27 @@ fn credits_that_run_out_are_named_with_the_buffer_that_suffices() {
     assert_eq!((link.as_str(), *bytes), ("end-point 0 to switch 0", 12 * 1_280), "{reason}");
     let fabric = fabric.replace("1280 B", &format!("{bytes} B"));
     assert!(bounds(&fabric, &[source]).is_ok());
+}
+
+/// The example of 64 end-points and 2,054 connections, and the same with crossbars and a third of
+/// the load. Prints the time of each; `docs/src/guarantees.md` has that of a release build.
+#[test]
+fn bounds_of_two_thousand_connections() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/fabric/bounds.toml");
+    let output = std::fs::read_to_string(path).unwrap();
+    let large = "buffering = \"crossbar\"\ninput-buffer = \"128 KB\"\noutput-buffer = \"64 KB\"";
+    let crossbar = output.replace("buffering = \"output\"", large);
+    let third = crossbar.replace("100 us", "300 us").replace("26 Mbit/s", "8666666 bit/s");
+    let third = third.replace("0.082", "0.0273").replace("0.209", "0.0697");
+    let cases = [("output queues", output), ("crossbars", third), ("not known", crossbar)];
+    for (name, text) in cases {
+        let scenario = Scenario::parse("text", &text, Path::new("")).unwrap();
+        let prepared = prepare(&scenario).unwrap();
+        let connections: u64 = prepared.connections.iter().map(|of| of.admitted).sum();
+        assert!(connections > 2_000, "{name}: {connections}");
+        let start = Instant::now();
+        let bounds = delay_bounds(&scenario, &prepared.simulation);
+        println!("{name}: {connections} connections in {:?}: {bounds:?}", start.elapsed());
+        assert_eq!(bounds.is_ok(), name != "not known");
+    }
 }

@@ -95,9 +95,9 @@ impl ServiceCurve {
     /// Let t_n be any instant, and t_{i−1} the beginning of the busy period of link i that contains
     /// t_i. From t_{i−1} to t_i link i sends R_i·(t_i − t_{i−1} − T_i). Summed over the links, what
     /// another stream gets on those that it shares is what left the last of them by its t_i, less
-    /// what arrived at the first by its t_{i−1}: at most σ + ρ·(t_i − t_{i−1}). So the stream gets R
-    /// = min (R_i − ρ_i) after T = ΣT_i + (Σσ + Σρ_i·T_i)/R. Source: Schmitt, Zdarsky and Martinovic
-    /// 2008, theorem on paths with rate-latency servers.
+    /// what arrived at the first by its t_{i−1}: at most σ + ρ·(t_i − t_{i−1}). So the stream gets
+    /// R = min (R_i − ρ_i) after T = ΣT_i + (Σσ + Σρ_i·T_i)/R. Source: Schmitt, Zdarsky and
+    /// Martinovic 2008, theorem on paths with rate-latency servers.
     #[must_use]
     pub fn paying_once(way: &[SharedLink]) -> Option<Self> {
         let (mut rate_bps, mut latency_ns, mut work) = (None::<u64>, 0u64, Some(0u128));

@@ -472,8 +472,8 @@ impl Stations {
         None
     }
 
-    /// Returns the sum of the bursts over a link without crossbars, and a bound on its busy periods,
-    /// ns: y with Σ L·(1 + (y + spread)/interval) ≤ y.
+    /// Returns the sum of the bursts over a link without crossbars, and a bound on its busy
+    /// periods, ns: y with Σ L·(1 + (y + spread)/interval) ≤ y.
     fn by_buckets_ns(&self, link: usize) -> (u64, Option<u64>) {
         let (mut burst, mut load) = (0u128, 0u128);
         for number in &self.onto[link] {

@@ -1,12 +1,14 @@
 //! The guarantees of `check`, tested by `run` on random scenarios.
 //!
-//! `MILLSTREAM_PROMISES=100000` sets the number of draws; `make soak` uses it. The canaries assume
+//! `MILLSTREAM_PROMISES=100000` sets the number of draws. `scripts/promises.py`, a part of `make
+//! soak`, draws all kinds. The canaries assume
 //! one premise without checking it; a guarantee must then be broken. No counterexample is known
 //! where only `whole-slots`, `slots` or `no-pauses` fails (a million draws each of the last). The
 //! theorems do not cover these cases, so `check` guarantees nothing there.
 
 mod draw;
 mod search;
+mod soak;
 
 use crate::network::captures::capture;
 use draw::Draw;
@@ -299,6 +301,14 @@ fn guarantees_hold_beside_sources_that_react() {
     assert!(in_trees > 20, "{in_trees}");
 }
 
+/// Draws a link with a stream that has flows, and writes its capture to `folder`.
+fn captured_flows(draw: &mut Draw, folder: &Path) -> String {
+    let file = folder.join("a.pcap");
+    let (text, rate_bps) = draw.flows(file.to_str().unwrap());
+    std::fs::write(&file, capture(draw.captured(100_000, rate_bps))).unwrap();
+    text
+}
+
 /// A stream with flows keeps its bound beside floods, queue management and TCP.
 #[test]
 fn guarantees_hold_behind_flow_queueing() {
@@ -306,11 +316,8 @@ fn guarantees_hold_behind_flow_queueing() {
     let (mut bounded, mut beside_tcp) = (0u64, 0u64);
     let mut tightness = Tightness::default();
     let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("a.pcap");
     for seed in 0..draws {
-        let mut draw = Draw::new(seed);
-        let (text, rate_bps) = draw.flows(file.to_str().unwrap());
-        std::fs::write(&file, capture(draw.captured(100_000, rate_bps))).unwrap();
+        let text = captured_flows(&mut Draw::new(seed), folder.path());
         let Outcome { text, explanation, broken, counters } = outcome_of(seed, text, None);
         assert!(broken.is_empty(), "seed {seed}: {broken:#?}\n{text}");
         let captured = &explanation.streams[0];
@@ -408,6 +415,45 @@ fn fullest_link_tenths(scenario: &Scenario, simulation: &Simulation) -> usize {
     usize::try_from(fullest).unwrap().min(9)
 }
 
+/// The longest delay of a stream and its bound, ns.
+#[derive(Clone, Copy)]
+struct Measured {
+    longest_ns: u64,
+    bound_ns: u64,
+}
+
+/// A fabric, run if it has bounds.
+struct MeasuredFabric {
+    /// The load of the fullest link, in tenths.
+    load_tenths: usize,
+    /// What each stream has, if there are bounds.
+    streams: Vec<Option<Measured>>,
+    /// Why there are none.
+    reason: Option<NoFabricBound>,
+}
+
+impl MeasuredFabric {
+    fn of(text: &str) -> Self {
+        let scenario = Scenario::parse("drawn", text, Path::new("")).unwrap();
+        let mut simulation = prepare(&scenario).unwrap().simulation;
+        let load_tenths = fullest_link_tenths(&scenario, &simulation);
+        let bounds = match delay_bounds(&scenario, &simulation) {
+            Ok(bounds) => bounds,
+            Err(reason) => {
+                let streams = vec![None; scenario.streams.len()];
+                return Self { load_tenths, streams, reason: Some(reason) };
+            }
+        };
+        let mut worst = WorstDeliveries::default();
+        simulation.run(u64::MAX, &mut worst).unwrap();
+        let of = |(class, bound_ns): (u8, u64)| {
+            let longest_ns = worst.0.get(&class).copied().unwrap_or(0);
+            Some(Measured { longest_ns, bound_ns })
+        };
+        Self { load_tenths, streams: (0..).zip(bounds).map(of).collect(), reason: None }
+    }
+}
+
 /// The results of random fabrics.
 #[derive(Default)]
 struct FabricResults {
@@ -420,16 +466,14 @@ struct FabricResults {
 }
 
 impl FabricResults {
-    /// Computes the bounds of a fabric, runs it if it has any, and compares both.
+    /// Adds a fabric, and asserts that no bound is broken.
     fn add(&mut self, seed: u64, text: &str) {
-        let scenario = Scenario::parse("drawn", text, Path::new("")).unwrap();
-        let mut simulation = prepare(&scenario).unwrap().simulation;
-        let bounds = delay_bounds(&scenario, &simulation);
-        let of_load = &mut self.by_load[fullest_link_tenths(&scenario, &simulation)];
-        *of_load = [of_load[0] + 1, of_load[1] + u64::from(bounds.is_ok())];
-        let bounds = match bounds {
-            Ok(bounds) => bounds,
-            Err(reason) => {
+        let MeasuredFabric { load_tenths, streams, reason } = MeasuredFabric::of(text);
+        let of_load = &mut self.by_load[load_tenths];
+        *of_load = [of_load[0] + 1, of_load[1] + u64::from(reason.is_none())];
+        match reason {
+            None => self.bounded += 1,
+            Some(reason) => {
                 let reason = match reason {
                     NoFabricBound::Cycle(_) => "cycle",
                     NoFabricBound::Overload(_) => "overload",
@@ -438,16 +482,11 @@ impl FabricResults {
                     _ => panic!("seed {seed}: {reason}\n{text}"),
                 };
                 *self.unbounded.entry(reason).or_default() += 1;
-                return;
             }
-        };
-        self.bounded += 1;
-        let mut worst = WorstDeliveries::default();
-        simulation.run(u64::MAX, &mut worst).unwrap();
-        for (class, worst_ns) in worst.0 {
-            let bound_ns = bounds[usize::from(class)];
-            assert!(worst_ns <= bound_ns, "seed {seed}: s{class}: {worst_ns} {bound_ns}\n{text}");
-            self.tightness.add(worst_ns, Some(bound_ns));
+        }
+        for Measured { longest_ns, bound_ns } in streams.into_iter().flatten() {
+            assert!(longest_ns <= bound_ns, "seed {seed}: {longest_ns} {bound_ns}\n{text}");
+            self.tightness.add(longest_ns, Some(bound_ns));
         }
     }
 }

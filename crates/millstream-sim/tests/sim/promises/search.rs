@@ -8,10 +8,9 @@
 //! `MILLSTREAM_ANNEAL=100` sets the number of scenarios of each kind; `make soak` uses it.
 
 use super::draw::Draw;
-use super::{Outcome, Tightness, WorstDeliveries, outcome_of};
+use super::{Measured, MeasuredFabric, Outcome, Tightness, outcome_of};
 use millstream::{Contract, Link};
 use millstream_scenario::{Answer, Direction, Explanation, Scenario, StreamExplanation, explain};
-use millstream_sim::fabric::{delay_bounds, prepare};
 use std::ops::Range;
 use std::path::Path;
 
@@ -40,13 +39,6 @@ const KINDS: [Kind; 6] = [
     Kind { name: "crossbars", draw: Draw::crossbars, measure: measure_fabric },
 ];
 
-/// The longest delay of a stream and its bound, ns.
-#[derive(Clone, Copy)]
-struct Measured {
-    longest_ns: u64,
-    bound_ns: u64,
-}
-
 impl Measured {
     /// Returns the longest delay in ‰ of the bound.
     #[allow(clippy::cast_precision_loss)]
@@ -69,17 +61,11 @@ fn measure_link(seed: u64, text: &str) -> Vec<Option<Measured>> {
 
 /// Runs a fabric; returns what its streams have if it has bounds.
 fn measure_fabric(seed: u64, text: &str) -> Vec<Option<Measured>> {
-    let scenario = Scenario::parse("drawn", text, Path::new("")).unwrap();
-    let mut simulation = prepare(&scenario).unwrap().simulation;
-    let Ok(bounds) = delay_bounds(&scenario, &simulation) else { return Vec::new() };
-    let mut worst = WorstDeliveries::default();
-    simulation.run(u64::MAX, &mut worst).unwrap();
-    let measured = bounds.into_iter().enumerate().map(|(class, bound_ns)| {
-        let longest_ns = *worst.0.get(&u8::try_from(class).unwrap())?;
-        assert!(longest_ns <= bound_ns, "seed {seed}: s{class}: {longest_ns} {bound_ns}\n{text}");
-        Some(Measured { longest_ns, bound_ns })
-    });
-    measured.collect()
+    let measured = MeasuredFabric::of(text).streams;
+    for Measured { longest_ns, bound_ns } in measured.iter().flatten() {
+        assert!(longest_ns <= bound_ns, "seed {seed}: {longest_ns} {bound_ns}\n{text}");
+    }
+    measured
 }
 
 /// Returns the places of the numbers that a step may change, with their keys.
