@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-KINDS = ["links", "trees", "beside TCP", "series", "caps", "flows", "fabrics", "crossbars"]
+KINDS = "links,trees,beside TCP,series,caps,flows,queues,fabrics,crossbars".split(",")
 TEST = ["--test", "sim", "--", "--exact", "promises::soak::soak", "--ignored", "--nocapture"]
 ROW = re.compile(r"^(?:.*\.\.\. )?soak: (.*); (\d+); (\d+); (\d+); (\d+); (\d+); \[(.*)\]$")
 
@@ -37,10 +37,10 @@ def table(text: str) -> None:
     met: dict[str, list[int]] = collections.defaultdict(lambda: [0] * 101)
     for row in filter(None, map(ROW.match, text.splitlines())):
         for of in (row[1], "all"):
-            counts = map(int, row.groups()[1:6])
+            counts = list(map(int, row.groups()[1:6]))
             sums[of] = [sum(pair) for pair in zip(sums[of], counts, strict=True)]
-            shares = map(int, row[7].split(", "))
-            met[of] = [sum(pair) for pair in zip(met[of], shares, strict=True)]
+            part = list(map(int, row[7].split(", ")))
+            met[of] = [sum(pair) for pair in zip(met[of], part, strict=True)]
     head = ["kind", "draws", "streams", "bounds", "guaranteed", "broken", "median", "tightest"]
     print(("{:>11}" * len(head)).format(*head))
     for kind in [*KINDS, "all"]:

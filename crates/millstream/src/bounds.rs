@@ -29,6 +29,7 @@ mod delay;
 mod edf;
 mod exact;
 pub(crate) mod fair;
+mod flows;
 mod gate;
 mod guarantee;
 mod latency_rate;
@@ -52,6 +53,7 @@ pub use arrivals::ArrivalPattern;
 pub use channel::Channel;
 pub use edf::EdfVerdict;
 pub use fair::FairDiscipline;
+pub use flows::{FlowTurns, SparseFlow};
 pub use gate::{CreditWindow, Gated};
 pub use guarantee::{
     DeadlineGuarantee, DelayGuarantee, Fairness, Guarantee, Lead, RateGuarantee, SettingCheck,

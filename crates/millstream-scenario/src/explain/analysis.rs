@@ -5,9 +5,10 @@
 //! packets for any other streams (fair queueing, round robins), or with the packets of the streams
 //! that can go before (FIFO, static priority).
 
+use millstream::Framing;
 use millstream::bounds::{
-    ArrivalPattern, Bounds, Channel, DelayGuarantee, Guarantee, LatencyRate, RateGuarantee, Share,
-    Source, StreamLimits,
+    ArrivalPattern, Bounds, Channel, DelayGuarantee, FlowTurns, Guarantee, LatencyRate,
+    RateGuarantee, Share, Source, StreamLimits,
 };
 use millstream::catalogue::{DisciplineRow, StructureName};
 use serde::Serialize;
@@ -153,7 +154,8 @@ pub(super) fn bucket_rates(
     let mut rates: Vec<_> = of_link.iter().map(|rate| [*rate, 0, 0, 0]).collect();
     // The busy periods of a stream with flows end sooner if its bucket is slower than its service.
     for (at, mean_bps) in means(read, span_ns).into_iter().enumerate() {
-        if scenario.streams[at].contract.flow_options().is_some() {
+        let stream = &scenario.streams[at];
+        if stream.contract.flow_options().is_some() || stream.shares.is_some() {
             (rates[at][EVEN], rates[at][MEAN]) = (mean_bps.midpoint(of_link[at]), mean_bps);
         }
     }
@@ -420,6 +422,12 @@ impl Case<'_> {
             // The bounds of these read the packets of all streams, or say which they do not read.
             Theory::Tree | Theory::NoBounds(_) => false,
         };
+        if let Some((bounds, verdict)) = self.as_flow(stream) {
+            return StreamAnalysis {
+                bounds: with_delay(bounds, &verdict, &verdict, Vec::new()),
+                verdict,
+            };
+        }
         if let Some(failed) = network::obstacle(self.scenario, stream, before) {
             let mut checks = self.checks("none");
             let why = failed.detail.clone();
@@ -603,6 +611,81 @@ impl Case<'_> {
         let gate = self.gated(|other| other == stream).or_else(|| self.gate_above(stream));
         checks.add("no-gates", gate);
         self.delay_of(stream, bounds, checks)
+    }
+
+    /// Returns the bounds of a stream that is one flow in a queue by flow; `None` if the other flows
+    /// are not known, or leave less than it offers.
+    fn as_flow(&self, stream: usize) -> Option<(StreamBounds, Verdict)> {
+        let (scenario, link) = (self.scenario, self.bounds.link);
+        let largest = |at: usize| self.read.streams[at].largest_bytes;
+        let of = network::queue_flows(scenario, stream, largest)?;
+        let mut limits = self.bounds.streams.to_vec();
+        for (limits, stream) in limits.iter_mut().zip(&scenario.streams) {
+            limits.is_class = stream.contract.flow_options().is_some();
+            // Its packets are in the queue of another stream: it never has any.
+            if stream.shares.is_some() {
+                (limits.weight, limits.quantum_bytes, limits.is_class) = (0, 0, false);
+                (limits.source, limits.gated) = (Some(Source::default()), false);
+            }
+        }
+        let tree = Tree::new(scenario, &scenario.scheduler, &limits, link, self.bounds.busy_ns);
+        let in_queue = &self.bounds.streams[of.queue];
+        // Turns count bytes without overhead, of which short packets have the most.
+        let smallest = in_queue.smallest_bytes.max(1);
+        let is_longer = link.overhead_bytes >= 0 && link.framing == Framing::None;
+        let on_wire = |bytes: u64| {
+            let product = u128::from(bytes) * u128::from(link.wire_bytes(smallest));
+            u64::try_from(product.div_ceil(smallest.into())).unwrap_or(u64::MAX)
+        };
+        let quantum_bytes = of.options.quantum_bytes.max(1);
+        let quanta = u64::from(quantum_bytes) * of.others.len() as u64;
+        let turns = FlowTurns {
+            quantum_bytes,
+            largest_bytes: largest(stream),
+            head_bytes: link.wire_bytes(in_queue.largest_bytes),
+            others_bytes: on_wire(quanta),
+            last_bytes: of.others.iter().map(|largest| link.wire_bytes(*largest)).sum(),
+        };
+        let strict = tree.service_of(of.queue).filter(|_| is_longer)?;
+        let service = strict.of_flow(turns)?;
+        let own = &self.read.streams[stream];
+        let own_bytes = [own.smallest_bytes, own.largest_bytes].map(|of| link.wire_bytes(of));
+        let sparse = strict.of_sparse_flow(turns, own_bytes[1]);
+        let known: Vec<_> = own.sources().into_iter().flatten().collect();
+        // No two packets arrive within that time.
+        let apart = |source: &Source| source.bytes_in(sparse.apart_ns) < 2 * own_bytes[0];
+        let is_sparse = own.largest_bytes <= quantum_bytes && known.iter().any(apart);
+        let bounds = |source: &Source| {
+            let delay_ns = service.guarantee(0).delay_ns(*source);
+            let delay_ns =
+                delay_ns.into_iter().chain(is_sparse.then_some(sparse.delay_ns)).min()?;
+            let backlog_bytes = source.bytes_in(delay_ns);
+            Some(TreeBounds { guaranteed_bps: Some(service.rate_bps), delay_ns, backlog_bytes })
+        };
+        let bounds = known.iter().filter_map(bounds).min_by_key(|of| of.delay_ns)?;
+        let mut checks = self.checks("a flow among others under deficit round robin (RFC 8290)");
+        let gate = self.gated(|other| other == of.queue).or_else(|| self.gate_above(of.queue));
+        checks.add("no-gates", gate);
+        // Only the flow with the most bytes loses packets at a limit.
+        let each = bounds.backlog_bytes;
+        let bytes = each.saturating_mul(of.others.len() as u64 + 1);
+        let packets = bytes / u64::from(smallest);
+        let loses =
+            bytes > of.options.limit_bytes || packets >= u64::from(of.options.limit_packets);
+        let detail = || {
+            let detail = format!("it may be the longest of its queue, with {each} bytes");
+            FailedPremise { detail, change: Some(format!("queue = {}", packets.saturating_add(1))) }
+        };
+        checks.add("queues", loses.then(detail));
+        let TreeBounds { guaranteed_bps, delay_ns, backlog_bytes } = bounds;
+        let stream_bounds = StreamBounds {
+            guaranteed_bps,
+            worst_delay_ns: Some(delay_ns),
+            worst_backlog_bytes: Some(backlog_bytes),
+            ..StreamBounds::default()
+        };
+        let promise = format!("no packet leaves later than {delay_ns} ns after its arrival");
+        Some((stream_bounds, checks.verdict(promise)))
     }
 
     /// Describes the first class above a stream that has a rate cap.

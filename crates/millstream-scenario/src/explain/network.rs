@@ -5,11 +5,13 @@
 //! largest packet of each is known. So `check` states them also beside TCP and queue management.
 //! Links in series are in `path.rs`.
 
+use millstream::aqm::Aqm;
 use millstream::bounds::StreamLimits;
+use millstream::flow_queue::{FlowOptions, HostFairness};
 
 use super::verdict::FailedPremise;
 use super::{deadlines, path};
-use crate::network::{Adaptive, Tcp};
+use crate::network::{Adaptive, Direction, Network, Tcp};
 use crate::scenario::{Scenario, Stream};
 use crate::source::Source;
 
@@ -36,6 +38,67 @@ pub(super) fn add_packets(scenario: &Scenario, limits: &mut [StreamLimits]) {
         of.largest_bytes = of.largest_bytes.max(largest);
     }
 }
+
+/// The other flows in the queue of a stream that is one flow.
+pub(super) struct QueueFlows {
+    /// The stream whose queue it is.
+    pub(super) queue: usize,
+    pub(super) options: FlowOptions,
+    /// The largest packets of the other flows, bytes.
+    pub(super) others: Vec<u32>,
+}
+
+/// Returns the flows beside stream `at`, which is one flow, if each has its own queue; `lengths`
+/// are the largest packets that the sources send, bytes.
+pub(super) fn queue_flows(
+    scenario: &Scenario,
+    at: usize,
+    lengths: impl Fn(usize) -> u32,
+) -> Option<QueueFlows> {
+    let stream = &scenario.streams[at];
+    let queue = stream.shares.unwrap_or(at);
+    let options = scenario.streams[queue].contract.flow_options()?;
+    let series = |network: &Network| path::is_series(network, &scenario.streams[queue]);
+    let network = scenario.network.as_ref().filter(|network| !series(network))?;
+    let mut hops = network.hops.iter().filter(|hop| hop.direction == Direction::Forward);
+    let is_alone =
+        stream.shares.is_none() && !scenario.streams.iter().any(|of| of.shares == Some(at));
+    let applies = !is_alone
+        && !stream.source.reacts()
+        && stream.direction == Direction::Forward
+        && hops.all(|hop| hop.queue.is_none())
+        && options.hosts == HostFairness::None
+        && !matches!(options.aqm, Aqm::DualPi2(_))
+        && !deadlines::is_ordered_by_deadline(scenario, queue);
+    if !applies {
+        return None;
+    }
+    let mut others = Vec::new();
+    for (other, of) in scenario.streams.iter().enumerate() {
+        if of.shares.unwrap_or(other) != queue {
+            continue;
+        }
+        let (flows, largest) = match &of.source {
+            Source::Tcp(tcp) if tcp.interval_ns.is_none() => {
+                (tcp.connections, tcp.bytes.max(Tcp::LARGEST_ACK_BYTES))
+            }
+            Source::Echo(echo) => (1, echo.bytes),
+            Source::Adaptive(of) => (1, of.bytes.max(Adaptive::REPORT_BYTES)),
+            Source::Tcp(_) | Source::Web(_) | Source::Pcap { .. } => return None,
+            _ => (1, lengths(other)),
+        };
+        if flows > MOST_FLOWS {
+            return None;
+        }
+        others.extend((0..flows).filter(|_| other != at).map(|_| largest));
+    }
+    // A set of the hash table then has an entry for each.
+    let apart = others.len() < MOST_FLOWS as usize && options.buckets >= MOST_FLOWS;
+    apart.then_some(QueueFlows { queue, options, others })
+}
+
+/// The flows for which every set of the engine's table of flows has room.
+const MOST_FLOWS: u32 = 8;
 
 /// Removes the token buckets of queues with unknown arrivals.
 pub(super) fn forget_sources(scenario: &Scenario, limits: &mut [StreamLimits]) {

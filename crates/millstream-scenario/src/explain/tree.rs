@@ -137,7 +137,12 @@ impl<'a> Tree<'a> {
     /// Returns the longest time for which a stream that conforms to `source` has packets, ns: each
     /// of them leaves in such a time, in any order. The stream counts as a class of its own.
     pub(super) fn backlogged_ns(&self, stream: usize, source: Source) -> Option<u64> {
-        Some(self.service(self.places[stream])?.remainder(source)?.latency_ns)
+        Some(self.service_of(stream)?.remainder(source)?.latency_ns)
+    }
+
+    /// Returns the service of a stream at any instant while it has packets, as of a class.
+    pub(super) fn service_of(&self, stream: usize) -> Option<ServiceCurve> {
+        self.service(self.places[stream])
     }
 
     /// Returns the rate that FIFO or static priority leave to a stream in a class of streams alone.

@@ -385,3 +385,17 @@ fn flow_hash(stream: u32, member: u32) -> u32 {
     let hash = (bits ^ (bits >> 31)) as u32;
     hash
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// `check` bounds flows in a queue of up to 8, which each need a hash of their own.
+    #[test]
+    fn flows_of_many_streams_have_different_hashes() {
+        let hashes: BTreeSet<_> =
+            (0..8 * 1_024).map(|flow| flow_hash(flow / 8, flow % 8)).collect();
+        assert_eq!(hashes.len(), 8 * 1_024);
+    }
+}

@@ -265,6 +265,67 @@ impl Draw {
         (text.replacen("[link]", "[scenario]\nduration = \"120 ms\"\n\n[link]", 1), rate_bps)
     }
 
+    /// Returns the text of a random link with a queue by flow that single flows share with TCP
+    /// connections and floods, beside other streams.
+    pub(crate) fn queue(&mut self) -> String {
+        let rate_bps = self.one_of(&[8_000_000, 100_000_000, 12_345_678]);
+        let overhead = self.below(40);
+        let discipline = self.one_of(&["static-priority", "wf2q+", "sfq", "drr", "wfq"]);
+        let mut text = format!(
+            "[scenario]\nduration = \"120 ms\"\n\n[link]\nrate = \"{rate_bps} bps\"\noverhead = \
+             {overhead}\n\n[scheduler]\ndiscipline = \"{discipline}\"\n"
+        );
+        let keys = |draw: &mut Self| {
+            format!(
+                "weight = {}\npriority = {}\nquantum = {}\n",
+                1 + draw.below(4),
+                draw.below(2),
+                1_600 + draw.below(2_000)
+            )
+        };
+        let (connections, bytes) = (1 + self.below(3), 600 + self.below(900));
+        let flows = self.one_of(&["flows = {}", "flows = {}\naqm = \"none\""]);
+        let keys_of_bulk = keys(self);
+        let _ = write!(
+            text,
+            "\n[[stream]]\nname = \"bulk\"\n{keys_of_bulk}{flows}\nsource = {{ kind = \"tcp\", \
+             connections = {connections}, rtt = \"{} ms\", bytes = {bytes} }}\n",
+            1 + self.below(10)
+        );
+        for stream in 0..1 + self.below(4) {
+            let bytes = 60 + self.below(1_000);
+            // One in four is a flood.
+            let part = if self.once_in(4) { 1 } else { 60 + self.below(200) };
+            let rate = rate_bps / part;
+            let source = match self.below(3) {
+                0 => format!("kind = \"poisson\", bytes = {bytes}, rate = \"{rate} bps\""),
+                1 => format!(
+                    "kind = \"generator\", packets = 60, bytes = {bytes}, interval = \"10 us\", \
+                     pause-after = {}, pause = \"{} us\"",
+                    1 + self.below(5),
+                    10_000 + self.below(30_000)
+                ),
+                _ => format!("kind = \"cbr\", bytes = {bytes}, rate = \"{rate} bps\""),
+            };
+            let stop = if source.contains("generator") { "" } else { ", stop = \"100 ms\"" };
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"f{stream}\"\nshares = \"bulk\"\nsource = {{ {source}{stop} \
+                 }}\n"
+            );
+        }
+        for stream in 0..self.below(3) {
+            let (bytes, keys) = (40 + self.below(1_460), keys(self));
+            let rate = rate_bps / (2 + self.below(9));
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"s{stream}\"\n{keys}queue = 200\nsource = {{ kind = \"cbr\", \
+                 bytes = {bytes}, rate = \"{rate} bps\", stop = \"100 ms\" }}\n"
+            );
+        }
+        text
+    }
+
     /// Returns the text of a random network of links in series, with streams of both directions.
     pub(crate) fn series(&mut self) -> String {
         let ordered = ["fifo", "static-priority", "edf", "dwcs", "vds"];

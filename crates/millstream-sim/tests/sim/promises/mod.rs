@@ -331,6 +331,29 @@ fn guarantees_hold_behind_flow_queueing() {
     assert!(bounded * 3 >= draws && beside_tcp > 0, "{bounded} {beside_tcp}");
 }
 
+/// A flow keeps its bound in a queue that it shares with TCP connections and floods.
+#[test]
+fn guarantees_hold_of_flows_in_a_queue_beside_others() {
+    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());
+    let (mut flows, mut bounded) = (0u64, 0u64);
+    let mut tightness = Tightness::default();
+    for seed in 0..draws {
+        let text = Draw::new(seed).queue();
+        let Outcome { text, explanation, broken, counters } = outcome_of(seed, text, None);
+        assert!(broken.is_empty(), "seed {seed}: {broken:#?}\n{text}");
+        for (at, stream) in explanation.streams.iter().enumerate() {
+            let theorem = stream.verdict.theorem.as_deref().unwrap_or_default();
+            flows += u64::from(stream.name.starts_with('f'));
+            if theorem.starts_with("a flow") && stream.bounds.worst_delay_ns.is_some() {
+                bounded += 1;
+                tightness.add(counters[at].worst_delay_ns, stream.bounds.worst_delay_ns);
+            }
+        }
+    }
+    println!("{bounded} of {flows} flows that share a queue have bounds; {tightness}");
+    assert!(bounded * 5 >= flows, "{bounded} {flows}");
+}
+
 /// Streams that pass several links keep the bounds of the links in series.
 #[test]
 fn guarantees_hold_on_links_in_series() {

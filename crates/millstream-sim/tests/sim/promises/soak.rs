@@ -8,7 +8,7 @@ use std::path::Path;
 /// A kind of scenarios: its name, and how one is drawn and added.
 type Kind = (&'static str, fn(&mut Row, u64, &Path));
 
-const KINDS: [Kind; 8] = [
+const KINDS: [Kind; 9] = [
     ("links", |row, seed, _| row.add_link(seed, Draw::new(seed).scenario())),
     ("trees", |row, seed, _| row.add_link(seed, Draw::new(seed).tree())),
     ("beside TCP", |row, seed, _| row.add_link(seed, Draw::new(seed).network())),
@@ -17,6 +17,7 @@ const KINDS: [Kind; 8] = [
     ("flows", |row, seed, folder| {
         row.add_link(seed, captured_flows(&mut Draw::new(seed), folder));
     }),
+    ("queues", |row, seed, _| row.add_link(seed, Draw::new(seed).queue())),
     ("fabrics", |row, seed, _| row.add_fabric(seed, &Draw::new(seed).fabric())),
     ("crossbars", |row, seed, _| row.add_fabric(seed, &Draw::new(seed).crossbars())),
 ];
