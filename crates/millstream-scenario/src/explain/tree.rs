@@ -208,6 +208,9 @@ impl<'a> Tree<'a> {
     /// Returns what a child may be served in a time that begins at any instant.
     fn taken(&self, child: &StreamLimits) -> Option<Source> {
         let demand = demand(child, self.link)?;
+        if demand == Source::default() {
+            return Some(demand);
+        }
         // A packet may be in service.
         let in_service = if child.gated { self.link.wire_bytes(child.largest_bytes) } else { 0 };
         // Without a gate of its own, what waits already is at most a busy period old.

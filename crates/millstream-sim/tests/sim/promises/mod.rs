@@ -354,6 +354,53 @@ fn guarantees_hold_of_flows_in_a_queue_beside_others() {
     assert!(bounded * 5 >= flows, "{bounded} {flows}");
 }
 
+/// A sparse flow waits for a turn of each other flow: 1,000 bytes that were pulled before, 100 of its
+/// own, and 1,514 + 1,000 of each of three connections, at 10 Mbit/s.
+#[test]
+fn a_call_beside_tcp_in_one_queue_has_a_bound() {
+    let text = |connections: u32, interval: &str| {
+        format!(
+            r#"
+            [scenario]
+            duration = "1 s"
+            [link]
+            rate = "10 Mbit/s"
+            [scheduler]
+            discipline = "static-priority"
+            [[stream]]
+            name = "bulk"
+            priority = 0
+            flows = {{}}
+            source = {{ kind = "tcp", connections = {connections}, rtt = "20 ms", bytes = 1000 }}
+            [[stream]]
+            name = "call"
+            shares = "bulk"
+            source = {{ kind = "cbr", bytes = 100, interval = "{interval}" }}
+            "#
+        )
+    };
+    let call = |connections, interval| {
+        let text = text(connections, interval);
+        let Outcome { explanation, broken, counters, .. } = outcome_of(1, text, None);
+        assert!(broken.is_empty(), "{broken:?}");
+        (explanation.streams[1].clone(), counters)
+    };
+    let (sparse, counters) = call(3, "20 ms");
+    assert_eq!(sparse.verdict.answer, Answer::Guaranteed, "{sparse:#?}");
+    assert_eq!(sparse.bounds.worst_delay_ns, Some((1_100 + 3 * 2_514) * 800));
+    assert!(counters[1].worst_delay_ns > 800_000, "{counters:?}");
+    // Packets each 4 ms may come while the flow is old. It has a seventh of the link.
+    let (dense, _) = call(3, "4 ms");
+    assert_eq!(dense.bounds.guaranteed_bps, Some(10_000_000 / 7), "{dense:#?}");
+    assert!(dense.bounds.worst_delay_ns > sparse.bounds.worst_delay_ns, "{dense:#?}");
+    // Its rate is above that share, or flows may share a queue.
+    for (connections, interval) in [(3, "500 us"), (8, "20 ms")] {
+        let (unknown, _) = call(connections, interval);
+        assert_eq!(unknown.verdict.answer, Answer::NotKnown, "{unknown:#?}");
+        assert_eq!(unknown.bounds.worst_delay_ns, None);
+    }
+}
+
 /// Streams that pass several links keep the bounds of the links in series.
 #[test]
 fn guarantees_hold_on_links_in_series() {
