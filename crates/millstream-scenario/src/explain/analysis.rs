@@ -613,8 +613,8 @@ impl Case<'_> {
         self.delay_of(stream, bounds, checks)
     }
 
-    /// Returns the bounds of a stream that is one flow in a queue by flow; `None` if the other flows
-    /// are not known, or leave less than it offers.
+    /// Returns the bounds of a stream that is one flow in a queue by flow; `None` if the other
+    /// flows are not known, or leave less than it offers.
     fn as_flow(&self, stream: usize) -> Option<(StreamBounds, Verdict)> {
         let (scenario, link) = (self.scenario, self.bounds.link);
         let largest = |at: usize| self.read.streams[at].largest_bytes;
@@ -647,10 +647,10 @@ impl Case<'_> {
             last_bytes: of.others.iter().map(|largest| link.wire_bytes(*largest)).sum(),
         };
         let strict = tree.service_of(of.queue).filter(|_| is_longer)?;
-        let service = strict.of_flow(turns)?;
+        let service = turns.service(strict)?;
         let own = &self.read.streams[stream];
         let own_bytes = [own.smallest_bytes, own.largest_bytes].map(|of| link.wire_bytes(of));
-        let sparse = strict.of_sparse_flow(turns, own_bytes[1]);
+        let sparse = turns.sparse(strict, own_bytes[1]);
         let known: Vec<_> = own.sources().into_iter().flatten().collect();
         // No two packets arrive within that time.
         let apart = |source: &Source| source.bytes_in(sparse.apart_ns) < 2 * own_bytes[0];

@@ -81,6 +81,7 @@ pub fn delay_bounds(
         delay_ns: fabric.delay_ns,
         latency_ns: fabric.latency_ns,
         input_credits: fabric.crossbar.map_or(u64::MAX, |of| of.input_credits.into()),
+        output_credits: fabric.crossbar.map_or(u64::MAX, |of| of.output_credits.into()),
     };
     let size = (topology.links().len(), scenario.streams.len() * layers);
     let mut stations = Stations::new(switching, classes.clone(), size, paths);

@@ -37,7 +37,7 @@ fn a_packet_waits_for_one_of_the_other_stream_on_each_link() {
     // for a packet of 4 µs on each, but at the rate of 98 % that the other leaves: 4 µs for the
     // packet that the switch stores, (4 + 2 % of 4)/0.98 µs for the burst, and 1/0.98 µs.
     assert_eq!(bounds(&output, &SOURCES).unwrap(), [4_000 + 4_164 + 1_021 + 100, 9_100]);
-    // Behind a crossbar, a packet of s0 may still wait at the input, so s1 waits for 1 µs more.
+    // A crossbar may still hold a packet of s0 that came before, so s1 waits for 1 µs more.
     let crossbar = format!("{PAIR}\nforwarding = \"store-and-forward\"");
     assert_eq!(bounds(&crossbar, &SOURCES).unwrap(), [10_100, 10_100]);
     // With cut-through, a packet is on both links at once.

@@ -6,17 +6,17 @@
 //! − L. So p is pulled after m ≤ ⌊(X + L)/Q⌋ + 1 visits. Before the first visit, and from each to
 //! the next, another flow gets at most two quanta: an old flow that has no packets left may become
 //! a new one, with a quantum; when it has used that up, it is old behind this flow, with another.
-//! It leaves the lists with a deficit above 0 only, so no debt is forgotten. In all it sends at most
-//! 2·Q·(m + 1) and a packet L_j. With O, the quanta of all others on the wire, and S, the sum of
-//! their L_j, the stream sends at most
+//! It leaves the lists with a deficit above 0 only, so no debt is forgotten. In all it sends at
+//! most 2·Q·(m + 1) and a packet L_j. With O, the quanta of all others on the wire, and S, the sum
+//! of their L_j, the stream sends at most
 //!
 //! ```text
 //! L_head + X + S + 2·O·(m + 1)  ≤  L_head + X + S + 2·O·((X + L)/Q + 2)
 //! ```
 //!
 //! from s to the end of p: the head was pulled before s. So a stream with the strict service r, θ
-//! gives the flow the rate r·Q/(Q + 2·O) and the latency θ + (L_head + S + 2·O·(L/Q + 2))/r. Packets
-//! that queue management drops do not count: they shorten turns.
+//! gives the flow the rate r·Q/(Q + 2·O) and the latency θ + (L_head + S + 2·O·(L/Q + 2))/r.
+//! Packets that queue management drops do not count: they shorten turns.
 //!
 //! **Sparse flows.** A packet of at most a quantum that arrives while its flow is in no list waits
 //! for the head and for one turn of each flow that is new: it is sent θ + (L_head + O + S + L)/r
@@ -51,39 +51,37 @@ pub struct SparseFlow {
     pub apart_ns: u64,
 }
 
-impl ServiceCurve {
-    /// Returns the bounds of a flow of a stream with this strict service whose packets are far
-    /// apart, at most `own_bytes` long on the wire, and at most a quantum.
+impl FlowTurns {
+    /// Returns the service of the flow in a stream with the strict service `stream`, for any
+    /// traffic of the other flows; each flow has its own queue. `None` if nothing remains.
     #[must_use]
-    pub fn of_sparse_flow(self, flow: FlowTurns, own_bytes: u64) -> SparseFlow {
-        let FlowTurns { head_bytes, others_bytes, last_bytes, .. } = flow;
-        let [head, own, quanta, last] =
-            [head_bytes, own_bytes, others_bytes, last_bytes].map(u128::from);
-        let after_ns = |bytes: u128| {
-            let ns = ceil_ns(bytes.checked_mul(BITS_NS), u128::from(self.rate_bps));
-            self.latency_ns.saturating_add(ns)
-        };
+    pub fn service(self, stream: ServiceCurve) -> Option<ServiceCurve> {
+        let quantum = u128::from(self.quantum_bytes.max(1));
+        let turns = 2 * u128::from(self.others_bytes);
+        let rate_bps = narrow(u128::from(stream.rate_bps) * quantum / (quantum + turns));
+        // L_head + S + 2·O·(L/Q + 2), rounded up.
+        let visits = u128::from(self.largest_bytes) + 2 * quantum;
+        let work = turns.saturating_mul(visits).div_ceil(quantum);
+        let latency_ns = self.after_ns(stream, work.saturating_add(self.last_bytes.into()));
+        (rate_bps > 0).then_some(ServiceCurve { rate_bps, latency_ns })
+    }
+
+    /// Returns the bounds of the flow in a stream with the strict service `stream` if its packets
+    /// are far apart, at most `own_bytes` long on the wire, and at most a quantum.
+    #[must_use]
+    pub fn sparse(self, stream: ServiceCurve, own_bytes: u64) -> SparseFlow {
+        let [own, quanta, last] = [own_bytes, self.others_bytes, self.last_bytes].map(u128::from);
         SparseFlow {
-            delay_ns: after_ns(head + own + quanta + last),
-            apart_ns: after_ns(head + own + 3 * quanta + 2 * last),
+            delay_ns: self.after_ns(stream, own + quanta + last),
+            apart_ns: self.after_ns(stream, own + 3 * quanta + 2 * last),
         }
     }
 
-    /// Returns the service of a flow of a stream with this strict service, for any traffic of the
-    /// other flows; each flow has its own queue. `None` if nothing remains.
-    #[must_use]
-    pub fn of_flow(self, flow: FlowTurns) -> Option<Self> {
-        let (quantum, rate) = (u128::from(flow.quantum_bytes.max(1)), u128::from(self.rate_bps));
-        let turns = 2 * u128::from(flow.others_bytes);
-        let rate_bps = narrow(rate * quantum / (quantum + turns));
-        // L_head + S + 2·O·(L/Q + 2), rounded up.
-        let visits = u128::from(flow.largest_bytes) + 2 * quantum;
-        let work = turns.checked_mul(visits).map(|work| work.div_ceil(quantum));
-        let work = work.and_then(|work| work.checked_add(flow.head_bytes.into()));
-        let work = work.and_then(|work| work.checked_add(flow.last_bytes.into()));
-        let late_ns = ceil_ns(work.and_then(|work| work.checked_mul(BITS_NS)), rate);
-        let latency_ns = self.latency_ns.saturating_add(late_ns);
-        (rate_bps > 0).then_some(Self { rate_bps, latency_ns })
+    /// Returns the longest time until the stream has sent its head and `bytes`, ns.
+    fn after_ns(self, stream: ServiceCurve, bytes: u128) -> u64 {
+        let bytes = bytes.saturating_add(self.head_bytes.into());
+        let ns = ceil_ns(bytes.checked_mul(BITS_NS), u128::from(stream.rate_bps));
+        stream.latency_ns.saturating_add(ns)
     }
 }
 
@@ -103,17 +101,17 @@ mod tests {
             others_bytes: 2_000,
             last_bytes: 1_000,
         };
-        let service = stream.of_flow(flow).unwrap();
+        let service = flow.service(stream).unwrap();
         // A fifth, after 1,500 + 4,000 · 2.1 bytes.
         assert_eq!(service, ServiceCurve { rate_bps: 1_600_000, latency_ns: 10_900_000 });
         // Alone, it waits for the packet that was pulled.
         let alone = FlowTurns { others_bytes: 0, last_bytes: 0, ..flow };
-        let alone = stream.of_flow(alone).unwrap();
+        let alone = alone.service(stream).unwrap();
         assert_eq!(alone, ServiceCurve { rate_bps: 8_000_000, latency_ns: 1_500_000 });
         // 500 + 100 + 2,000 + 1,000 bytes, and 500 + 100 + 6,000 + 2,000.
-        let sparse = stream.of_sparse_flow(flow, 100);
+        let sparse = flow.sparse(stream, 100);
         assert_eq!(sparse, SparseFlow { delay_ns: 4_600_000, apart_ns: 9_600_000 });
         let slow = ServiceCurve { rate_bps: 4, ..stream };
-        assert_eq!(slow.of_flow(flow), None);
+        assert_eq!(flow.service(slow), None);
     }
 }

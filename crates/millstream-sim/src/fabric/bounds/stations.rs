@@ -5,8 +5,12 @@
 //! these is busy: the link; with a crossbar, the input with transfers to other links; a transfer to
 //! the link's output of another channel without credits; or the channel lacks credits. Let s be the
 //! last time before a when none was. Then all of [s, t] is work that begins in it, of packets that
-//! came to their stations after s, less the longest wait there. The least y with W(y) ≤ y bounds
-//! t − s, where W(y) is the most such work in y.
+//! came to their stations after s, less the longest wait there. Let W(y) be the most such work in
+//! y. `longest_wait` bounds the wait by it.
+//!
+//! Where the buffer in front of a link never is full, the wait for the transfer is bounded apart,
+//! by the transfers to the output and of the input; then the wait in the buffer, by the link. The
+//! lesser bound counts.
 //!
 //! Waits depend on each other. Let F(w) be the bounds that follow if all waits are at most w. Any w
 //! with F(w) ≤ w bounds them: the first packet to wait for longer would contradict F(w), which
@@ -15,9 +19,13 @@
 //! Behind output queues, links are also taken together, so that the bursts of others count where
 //! they join a path ([`ServiceCurve::paying_once`]). The lesser sum of waits counts.
 
+mod work;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use millstream::bounds::{ServiceCurve, SharedLink, Source};
+
+use self::work::{MAX_STEPS, Work};
 
 /// The longest wait that counts as a bound, ns.
 const MAX_WAIT_NS: u64 = 1 << 40;
@@ -25,9 +33,8 @@ const MAX_WAIT_NS: u64 = 1 << 40;
 /// Repetitions until the waits must be stable.
 const MAX_ROUNDS: usize = 1_000;
 
-/// Steps towards the least y with W(y) ≤ y, before longer ones to any such y.
-const STEPS: usize = 64;
-const MAX_STEPS: usize = 40 * STEPS;
+/// The buffer in front of a link of a fabric in which nothing waits.
+const EMPTY: Output = Output { wait_ns: Some(0), first_ns: 0, may_fill: false };
 
 /// The rate of a link that sends a byte in a nanosecond.
 const LINK_BPS: u64 = 8_000_000_000;
@@ -81,6 +88,12 @@ pub(super) struct Station {
     spreads: Vec<u64>,
     /// The longest time until the transmission begins, ns.
     wait_ns: u64,
+    /// The longest time until the transfer to the link begins, ns; without one, 0.
+    crossing_ns: u64,
+    /// The first y with W(y) − own ≤ y by the link and the input, and by the output and the input,
+    /// so far, ns; `None` if there is none.
+    by_link_ns: Option<u64>,
+    by_output_ns: Option<u64>,
     /// The sum of the bursts that come over the line before it, ns of transmission.
     line_burst_ns: u64,
 }
@@ -113,6 +126,17 @@ struct Credits {
     may_lack: bool,
 }
 
+/// The buffer of a channel in front of a link, behind a crossbar.
+#[derive(Clone, Copy, Debug)]
+struct Output {
+    /// The longest time in it until the transmission begins, ns; `None` if there is no bound.
+    wait_ns: Option<u64>,
+    /// The first y with W(y) − own ≤ y so far, ns.
+    first_ns: u64,
+    /// Whether a packet may find it full.
+    may_fill: bool,
+}
+
 /// How switches forward packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Switching {
@@ -126,6 +150,8 @@ pub(super) struct Switching {
     pub(super) latency_ns: u64,
     /// The credits of a channel on a link into a switch.
     pub(super) input_credits: u64,
+    /// The credits of a channel's buffer in front of a link out of a switch.
+    pub(super) output_credits: u64,
 }
 
 impl Switching {
@@ -174,6 +200,8 @@ pub(super) struct Stations {
     from: Vec<Vec<usize>>,
     /// By link and channel.
     credits: Vec<Credits>,
+    /// By link and channel.
+    outputs: Vec<Output>,
 }
 
 impl Stations {
@@ -195,8 +223,7 @@ impl Stations {
                 let queue = before.filter(|_| switching.fifo_inputs).map_or(0, |of| of.channel);
                 let number = *numbers.entry((link, previous, channel, queue)).or_insert(all.len());
                 if number == all.len() {
-                    let (flows, spreads, wait_ns) = (Vec::new(), Vec::new(), 0);
-                    let line_burst_ns = 0;
+                    let (flows, spreads) = (Vec::new(), Vec::new());
                     all.push(Station {
                         link,
                         previous,
@@ -205,8 +232,11 @@ impl Stations {
                         class,
                         flows,
                         spreads,
-                        wait_ns,
-                        line_burst_ns,
+                        wait_ns: 0,
+                        crossing_ns: 0,
+                        by_link_ns: Some(0),
+                        by_output_ns: Some(0),
+                        line_burst_ns: 0,
                     });
                 }
                 all[number].flows.push((flow, place));
@@ -224,7 +254,8 @@ impl Stations {
             }
         }
         let credits = vec![Credits::default(); links * channels];
-        Self { switching, classes, channels, all, flows, onto, from, credits }
+        let outputs = vec![EMPTY; links * channels];
+        Self { switching, classes, channels, all, flows, onto, from, credits, outputs }
     }
 
     /// Computes the longest wait in each station.
@@ -240,6 +271,7 @@ impl Stations {
             let mut changed = self.spread().then_some(last);
             if self.switching.crossbar {
                 self.find_credits();
+                self.find_outputs();
             }
             for link in 0..self.onto.len() {
                 // Packets of all stations wait equally long.
@@ -247,16 +279,17 @@ impl Stations {
                 let longest_ns = if in_order { self.longest_in_order_ns(link) } else { 0 };
                 for place in 0..self.onto[link].len() {
                     let number = self.onto[link][place];
-                    let wait_ns = if in_order {
-                        longest_ns.saturating_sub(self.class(number).output_ns())
+                    let waits = if in_order {
+                        Some((0, longest_ns.saturating_sub(self.class(number).output_ns())))
                     } else {
-                        self.wait_ns(number).ok_or_else(|| self.grows(number))?
+                        self.waits(number)
                     };
-                    if wait_ns > MAX_WAIT_NS {
-                        return Err(self.grows(number));
-                    }
-                    if wait_ns > self.all[number].wait_ns {
-                        self.all[number].wait_ns = wait_ns;
+                    let (crossing_ns, wait_ns) =
+                        waits.filter(|of| of.1 <= MAX_WAIT_NS).ok_or_else(|| self.grows(number))?;
+                    let station = &mut self.all[number];
+                    if wait_ns > station.wait_ns || crossing_ns > station.crossing_ns {
+                        station.wait_ns = wait_ns.max(station.wait_ns);
+                        station.crossing_ns = crossing_ns.max(station.crossing_ns);
                         changed = Some(number);
                     }
                 }
@@ -279,9 +312,11 @@ impl Stations {
     /// out, if there are such.
     pub(super) fn sufficient_credits(&mut self) -> Option<u64> {
         for station in &mut self.all {
-            station.wait_ns = 0;
+            (station.wait_ns, station.crossing_ns) = (0, 0);
+            (station.by_link_ns, station.by_output_ns) = (Some(0), Some(0));
             station.spreads.fill(0);
         }
+        self.outputs.fill(EMPTY);
         self.switching.input_credits = u64::MAX;
         self.solve().ok()?;
         let of = |station: &Station| {
@@ -396,7 +431,7 @@ impl Stations {
             for ((flow, place), spread_ns) in station.flows.iter().zip(&station.spreads) {
                 let Some(next) = self.flows[*flow].stations.get(place + 1) else { continue };
                 let return_ns = switching.ahead_ns(class)
-                    + self.all[*next].wait_ns
+                    + self.all[*next].crossing_ns
                     + class.transfer_ns
                     + switching.delay_ns;
                 credits[at].return_ns = credits[at].return_ns.max(return_ns);
@@ -428,48 +463,96 @@ impl Stations {
         }
     }
 
-    /// Returns the longest wait in a station if all waits are as long as they are now, ns.
-    fn wait_ns(&self, number: usize) -> Option<u64> {
-        let Station { previous, link, wait_ns, .. } = self.all[number];
-        let own_ns = self.class(number).output_ns();
+    /// Computes how long packets wait in front of links behind crossbars, and where they may find
+    /// no room.
+    fn find_outputs(&mut self) {
+        for link in 0..self.onto.len() {
+            let numbers = self.onto[link].iter();
+            let of_channels: BTreeMap<_, _> = numbers
+                .filter(|number| self.all[**number].previous.is_some())
+                .map(|number| (self.all[*number].channel, self.class(*number)))
+                .collect();
+            for (channel, class) in of_channels {
+                let at = link * self.channels + channel;
+                let work = |y: u64| {
+                    let lacks_ns = self.lacks_ns(link, channel, class, y);
+                    self.transmissions_after(link, channel, y).plus(Work::of_ns(lacks_ns))
+                };
+                let next = |y: u64| self.next_step_ns(self.onto[link].iter(), y);
+                let Output { wait_ns, first_ns, .. } = self.outputs[at];
+                let longest = wait_ns
+                    .and_then(|_| Self::longest_wait(first_ns, None, class.link_ns, &work, &next));
+                let (first_ns, wait_ns) =
+                    longest.map_or((0, None), |(first, wait)| (first, Some(wait)));
+                // The packets in the buffer, with the one that is transferred next.
+                let stay_ns = wait_ns.map(|ns| ns + class.link_ns);
+                let most = stay_ns.map_or(u64::MAX, |stay_ns| {
+                    let of_channel =
+                        self.onto[link].iter().filter(|of| self.all[**of].channel == channel);
+                    let packets =
+                        of_channel.map(|of| self.packets(*of, stay_ns + self.all[*of].crossing_ns));
+                    let by_output =
+                        stay_ns.checked_div(class.cross_ns).map_or(u64::MAX, |of| of + 2);
+                    packets.sum::<u64>().min(by_output)
+                });
+                let room = self.switching.output_credits / class.credits.max(1);
+                self.outputs[at] = Output { wait_ns, first_ns, may_fill: most > room };
+            }
+        }
+    }
+
+    /// Returns the longest times until the transfer and the transmission of a station's packets
+    /// begin, if all waits are as long as they are now, ns.
+    fn waits(&mut self, number: usize) -> Option<(u64, u64)> {
         let mates = self.mates(number);
         let mut links: Vec<_> = mates.iter().map(|mate| self.all[*mate].link).collect();
         links.sort_unstable();
         links.dedup();
+        let Station { link, channel, previous, by_link_ns, by_output_ns, .. } = self.all[number];
+        let class = self.class(number);
         let any = if self.switching.crossbar { None } else { self.by_buckets_ns(link).1 };
-        let work = |y: u64| {
-            let onto = |link: &usize| {
-                self.link_ns(*link, y, &mates).saturating_add(self.held_ns(*link, y, &mates))
-            };
-            let of_links = links.iter().map(onto).fold(0, u64::saturating_add);
-            let crossbar = previous.filter(|_| self.switching.crossbar);
-            let of_input = crossbar.map_or(0, |previous| self.input_ns(previous, &links, y));
-            of_links.saturating_add(of_input) - own_ns
+        let crossbar = previous.filter(|_| self.switching.crossbar);
+        let of_input = |y: u64| {
+            crossbar.map_or(Work::default(), |previous| self.transfers_of(previous, &links, y))
         };
-        Self::first(wait_ns, any, work)
-    }
-
-    /// Returns a y from `from_ns` on with `work`(y) ≤ y: the least, unless many steps lead to it.
-    /// `any` is one, if one is known.
-    fn first(from_ns: u64, any: Option<u64>, work: impl Fn(u64) -> u64) -> Option<u64> {
-        // If y has W(y) ≤ y, then W(y) has it, too.
-        let refine = |y| (0..STEPS).fold(y, |y, _| work(y)).max(from_ns);
-        let mut y = from_ns;
-        for step in 0..MAX_STEPS {
-            let needed_ns = work(y);
-            if needed_ns <= y {
-                return Some(if step <= STEPS { y } else { refine(y) });
-            }
-            if needed_ns > MAX_WAIT_NS {
-                return None;
-            }
-            if let Some(any) = any.filter(|_| step == STEPS) {
-                return Some(refine(any));
-            }
-            // Each STEPS steps, the next ones go twice as far.
-            y = needed_ns.saturating_add((needed_ns - y).saturating_mul((1 << (step / STEPS)) - 1));
+        let next = |y: u64| {
+            let onto = links.iter().flat_map(|link| &self.onto[*link]);
+            self.next_step_ns(onto.chain(crossbar.iter().flat_map(|of| &self.from[*of])), y)
+        };
+        let by_link = |y: u64| {
+            let onto = |link: &usize| {
+                let held = Work::of_ns(self.held_ns(*link, y, &mates));
+                self.transmissions(*link, y, &mates).plus(held)
+            };
+            links.iter().map(onto).fold(of_input(y), Work::plus)
+        };
+        let by_link = by_link_ns.and_then(|from_ns| {
+            Self::longest_wait(from_ns, any, class.output_ns(), &by_link, &next)
+        });
+        let by_output = |y: u64| {
+            let onto = |link: &usize| self.transfers(*link, y, &mates);
+            links.iter().map(onto).fold(of_input(y), Work::plus)
+        };
+        let may_fill = |mate: &usize| {
+            let Station { link, channel, .. } = self.all[*mate];
+            self.outputs[link * self.channels + channel].may_fill
+        };
+        let may_fill = mates.iter().any(may_fill);
+        let by_output_ns = by_output_ns.filter(|_| crossbar.is_some() && !may_fill);
+        let by_output = by_output_ns.and_then(|from_ns| {
+            Self::longest_wait(from_ns, None, class.transfer_ns, &by_output, &next)
+        });
+        let station = &mut self.all[number];
+        (station.by_link_ns, station.by_output_ns) =
+            (by_link.map(|of| of.0), by_output.map(|of| of.0));
+        let (by_link_ns, by_output_ns) = (by_link.map(|of| of.1), by_output.map(|of| of.1));
+        if crossbar.is_none() {
+            return Some((0, by_link_ns?));
         }
-        None
+        let crossing_ns = by_link_ns.into_iter().chain(by_output_ns).min()?;
+        let output_ns = self.outputs[link * self.channels + channel].wait_ns;
+        let in_both_ns = output_ns.map(|ns| crossing_ns.saturating_add(ns));
+        Some((crossing_ns, by_link_ns.into_iter().chain(in_both_ns).min()?))
     }
 
     /// Returns the sum of the bursts over a link without crossbars, and a bound on its busy
@@ -555,110 +638,12 @@ impl Stations {
         each.map(|spread_ns| packets(class, time_ns, *spread_ns)).sum()
     }
 
-    /// Returns how much earlier than an instant at which nothing is busy the packets of a station
-    /// have come that wait then, ns.
-    fn resident_ns(&self, number: usize, empty: &[usize]) -> u64 {
-        let Station { link, channel, previous, wait_ns, .. } = self.all[number];
-        let waits = match previous {
-            _ if !self.switching.crossbar => false,
-            None => self.credits_of(link, channel).may_lack,
-            Some(_) => true,
-        };
-        if waits && !empty.contains(&number) { wait_ns } else { 0 }
-    }
-
-    /// Returns the longest time for which the transmissions on a link that begin in `y` last, ns.
-    fn link_ns(&self, link: usize, y: u64, empty: &[usize]) -> u64 {
-        let same_line =
-            |one: &usize, other: &usize| self.all[*one].previous == self.all[*other].previous;
-        let of_line = |stations: &[usize]| {
-            let (mut sum_ns, mut longest_ns, mut window_ns) = (0u64, 0, 0);
-            let mut limited = self.all[stations[0]].previous.is_some();
-            for number in stations {
-                let class = self.class(*number);
-                let time_ns = y + self.resident_ns(*number, empty);
-                let packets = self.packets(*number, time_ns);
-                sum_ns = sum_ns.saturating_add(packets.saturating_mul(class.output_ns()));
-                longest_ns = longest_ns.max(class.link_ns);
-                window_ns = window_ns.max(time_ns);
-                limited &= class.output_ns() == class.link_ns;
-            }
-            if limited { sum_ns.min(window_ns + longest_ns) } else { sum_ns }
-        };
-        self.onto[link].chunk_by(same_line).map(of_line).fold(0, u64::saturating_add)
-    }
-
-    /// Returns the longest time in `y` for which an idle link holds packets of the empty stations
-    /// up: they lack credits, or a packet of another channel that does is transferred, ns.
-    fn held_ns(&self, link: usize, y: u64, empty: &[usize]) -> u64 {
-        if !self.switching.crossbar {
-            return 0;
-        }
-        let own = |number: &usize| {
-            let channel = self.all[*number].channel;
-            empty.iter().any(|of| self.all[*of].link == link && self.all[*of].channel == channel)
-        };
-        let mut held_ns = 0u64;
-        // The packets that begin in y, by own channel that may lack credits.
-        let mut begun = BTreeMap::<usize, u64>::new();
-        for number in &self.onto[link] {
-            let Station { channel, wait_ns, previous, .. } = self.all[*number];
-            if !self.credits_of(link, channel).may_lack {
-                continue;
-            }
-            let packets = self.packets(*number, y + wait_ns);
-            if own(number) {
-                *begun.entry(channel).or_default() += packets;
-            } else if previous.is_some() {
-                let transfers_ns = packets.saturating_mul(self.class(*number).transfer_ns);
-                held_ns = held_ns.saturating_add(transfers_ns);
-            }
-        }
-        for (channel, packets) in begun {
-            let of = empty
-                .iter()
-                .find(|of| self.all[**of].link == link && self.all[**of].channel == channel);
-            let Some(class) = of.map(|of| self.class(*of)) else { continue };
-            let packets = packets.min(class.on_line(y));
-            let times = 1 + packets / self.switching.window(class).max(1);
-            let return_ns = self.credits_of(link, channel).return_ns;
-            held_ns = held_ns.saturating_add(times.saturating_mul(return_ns));
-        }
-        held_ns
-    }
-
-    /// Returns the longest time in `y` for which an input transfers to other links than `links`,
-    /// ns.
-    fn input_ns(&self, previous: usize, links: &[usize], y: u64) -> u64 {
-        let others = self.from[previous].iter().filter(|of| !links.contains(&self.all[**of].link));
-        let (mut whole_ns, mut window_ns, mut longest_ns) = (0u64, 0, 0);
-        // Transfers of packets that arrive take longer.
-        let (mut more_ns, mut one_ns) = (0u64, 0);
-        // The greatest ratios of both to the transmission on the line.
-        let (mut whole, mut more) = ((0, 1), (0, 1));
-        for number in others {
-            let class = self.class(*number);
-            let longer_ns = class.transfer_ns - class.cross_ns;
-            let time_ns = y + self.all[*number].wait_ns;
-            whole_ns = whole_ns
-                .saturating_add(self.packets(*number, time_ns).saturating_mul(class.cross_ns));
-            more_ns = more_ns.saturating_add(self.packets(*number, y).saturating_mul(longer_ns));
-            one_ns = one_ns.max(longer_ns);
-            window_ns = window_ns.max(time_ns);
-            longest_ns = longest_ns.max(class.link_ns);
-            whole = greater(whole, (class.cross_ns, class.link_ns));
-            more = greater(more, (longer_ns, class.link_ns));
-        }
-        let whole_ns = whole_ns.min(times(window_ns + longest_ns, whole));
-        let more_ns = more_ns.min(times(y + longest_ns, more));
-        whole_ns.saturating_add(more_ns).saturating_add(one_ns)
-    }
-
     /// Returns the longest time from the arrival of a packet at a link that serves in the order of
     /// arrival to the end of its transmission, ns: the greatest W(x) − x in a busy period.
     fn longest_in_order_ns(&self, link: usize) -> u64 {
         let (burst_ns, any) = self.by_buckets_ns(link);
-        let Some(busy_ns) = Self::first(0, any, |y| self.link_ns(link, y, &[])) else {
+        let sent_ns = |y: u64| self.transmissions(link, y, &[]).without_ns(0);
+        let Some(busy_ns) = Self::first(0, any, sent_ns) else {
             return burst_ns;
         };
         // W(x) grows by packets at these times, and by the lines between them.
@@ -680,7 +665,7 @@ impl Stations {
         for (place, from_ns) in steps.iter().enumerate() {
             let until_ns = steps.get(place + 1).map_or(*from_ns, |next| next - 1);
             // Between two steps the sum of the lines that limit grows by whole nanoseconds.
-            let at_ns = |x: u64| self.link_ns(link, x, &[]).saturating_sub(x);
+            let at_ns = |x: u64| sent_ns(x).saturating_sub(x);
             longest_ns = longest_ns.max(at_ns(*from_ns)).max(at_ns(until_ns));
             longest_ns = longest_ns.max(self.between_ns(link, *from_ns, until_ns));
         }
@@ -690,9 +675,7 @@ impl Stations {
     /// Returns the greatest W(x) − x in a time in which no connection's packets step up.
     fn between_ns(&self, link: usize, from_ns: u64, until_ns: u64) -> u64 {
         let mut longest_ns = 0;
-        let same_line =
-            |one: &usize, other: &usize| self.all[*one].previous == self.all[*other].previous;
-        for stations in self.onto[link].chunk_by(same_line) {
+        for stations in self.lines(link) {
             let work = |number: &usize| {
                 self.packets(*number, from_ns).saturating_mul(self.class(*number).link_ns)
             };
@@ -701,7 +684,8 @@ impl Stations {
             // The line no longer limits from here on.
             let x = sum_ns.saturating_sub(longest);
             if (from_ns..until_ns).contains(&x) {
-                longest_ns = longest_ns.max(self.link_ns(link, x, &[]).saturating_sub(x));
+                let sent = self.transmissions(link, x, &[]);
+                longest_ns = longest_ns.max(sent.without_ns(x));
             }
         }
         longest_ns
@@ -711,20 +695,4 @@ impl Stations {
 /// Returns the most packets of a connection that come in a time closed at both ends.
 fn packets(class: Class, time_ns: u64, spread_ns: u64) -> u64 {
     time_ns.saturating_add(spread_ns) / class.interval_ns + 1
-}
-
-/// Returns the greater of two ratios; a denominator of 0 is infinite.
-fn greater(one: (u64, u64), other: (u64, u64)) -> (u64, u64) {
-    let products =
-        (u128::from(one.0) * u128::from(other.1), u128::from(other.0) * u128::from(one.1));
-    if products.0 < products.1 { other } else { one }
-}
-
-/// Returns a time multiplied by a ratio, rounded up and saturating.
-fn times(time_ns: u64, (over, under): (u64, u64)) -> u64 {
-    if under == 0 {
-        return u64::MAX;
-    }
-    let product = u128::from(time_ns) * u128::from(over);
-    u64::try_from(product.div_ceil(u128::from(under))).unwrap_or(u64::MAX)
 }

@@ -319,8 +319,8 @@ impl Draw {
             let rate = rate_bps / (2 + self.below(9));
             let _ = write!(
                 text,
-                "\n[[stream]]\nname = \"s{stream}\"\n{keys}queue = 200\nsource = {{ kind = \"cbr\", \
-                 bytes = {bytes}, rate = \"{rate} bps\", stop = \"100 ms\" }}\n"
+                "\n[[stream]]\nname = \"s{stream}\"\n{keys}queue = 200\nsource = {{ kind = \
+                 \"cbr\", bytes = {bytes}, rate = \"{rate} bps\", stop = \"100 ms\" }}\n"
             );
         }
         text

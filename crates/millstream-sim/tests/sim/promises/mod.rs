@@ -354,8 +354,8 @@ fn guarantees_hold_of_flows_in_a_queue_beside_others() {
     assert!(bounded * 5 >= flows, "{bounded} {flows}");
 }
 
-/// A sparse flow waits for a turn of each other flow: 1,000 bytes that were pulled before, 100 of its
-/// own, and 1,514 + 1,000 of each of three connections, at 10 Mbit/s.
+/// A sparse flow waits for a turn of each other flow: 1,000 bytes that were pulled before, 100 of
+/// its own, and 1,514 + 1,000 of each of three connections, at 10 Mbit/s.
 #[test]
 fn a_call_beside_tcp_in_one_queue_has_a_bound() {
     let text = |connections: u32, interval: &str| {
