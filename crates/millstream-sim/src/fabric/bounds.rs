@@ -92,8 +92,9 @@ pub fn delay_bounds(
     for (flow, (number, ..)) in connections.iter().enumerate() {
         let class = classes[*number];
         let (links, waits_ns) = stations.waits_ns(flow);
-        let on_the_way_ns = links.saturating_sub(1) * switching.ahead_ns(class);
-        let delay_ns = waits_ns + on_the_way_ns + class.link_ns + fabric.delay_ns;
+        let on_the_way_ns = links.saturating_sub(1).saturating_mul(switching.ahead_ns(class));
+        let last_ns = class.link_ns.saturating_add(fabric.delay_ns);
+        let delay_ns = waits_ns.saturating_add(on_the_way_ns).saturating_add(last_ns);
         bounds[*number] = delay_ns.max(bounds[*number]);
     }
     Ok(bounds)

@@ -60,6 +60,17 @@ fn credits_that_run_out_are_named_with_the_buffer_that_suffices() {
     assert!(bounds(&fabric, &[source]).is_ok());
 }
 
+/// Times of years saturate: no bound is shorter than they are.
+#[test]
+fn long_delays_of_links_do_not_wrap() {
+    let far = "delay = \"9300000000000000000 ns\"";
+    for buffering in ["output", "crossbar"] {
+        let fabric = format!("{PAIR}\nbuffering = \"{buffering}\"\n{far}");
+        let bounds = bounds(&fabric, &SOURCES);
+        assert!(bounds.iter().flatten().all(|ns| *ns == u64::MAX), "{bounds:?}");
+    }
+}
+
 /// The example of 64 end-points and 2,054 connections, and the same with crossbars and a third of
 /// the load. Prints the time of each; `docs/src/guarantees.md` has that of a release build.
 #[test]

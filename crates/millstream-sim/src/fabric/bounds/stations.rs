@@ -159,7 +159,7 @@ impl Switching {
     /// packet, ns.
     pub(super) fn ahead_ns(&self, class: Class) -> u64 {
         let received_ns = if self.cut_through { 0 } else { class.link_ns };
-        received_ns + self.delay_ns + self.latency_ns
+        received_ns.saturating_add(self.delay_ns).saturating_add(self.latency_ns)
     }
 
     /// Returns the packets that the buffer of a channel behind a link holds.
@@ -430,12 +430,12 @@ impl Stations {
             let at = station.link * self.channels + station.channel;
             for ((flow, place), spread_ns) in station.flows.iter().zip(&station.spreads) {
                 let Some(next) = self.flows[*flow].stations.get(place + 1) else { continue };
-                let return_ns = switching.ahead_ns(class)
-                    + self.all[*next].crossing_ns
-                    + class.transfer_ns
-                    + switching.delay_ns;
+                let held_ns = self.all[*next].crossing_ns.saturating_add(class.transfer_ns);
+                let return_ns = switching.ahead_ns(class).saturating_add(held_ns);
+                let return_ns = return_ns.saturating_add(switching.delay_ns);
                 credits[at].return_ns = credits[at].return_ns.max(return_ns);
-                most[at] += packets(class, return_ns + station.wait_ns, *spread_ns);
+                let time_ns = return_ns.saturating_add(station.wait_ns);
+                most[at] = most[at].saturating_add(packets(class, time_ns, *spread_ns));
             }
         }
         for station in &self.all {
@@ -694,5 +694,5 @@ impl Stations {
 
 /// Returns the most packets of a connection that come in a time closed at both ends.
 fn packets(class: Class, time_ns: u64, spread_ns: u64) -> u64 {
-    time_ns.saturating_add(spread_ns) / class.interval_ns + 1
+    (time_ns.saturating_add(spread_ns) / class.interval_ns).saturating_add(1)
 }
