@@ -662,7 +662,8 @@ impl Case<'_> {
             let backlog_bytes = source.bytes_in(delay_ns);
             Some(TreeBounds { guaranteed_bps: Some(service.rate_bps), delay_ns, backlog_bytes })
         };
-        let bounds = known.iter().filter_map(bounds).min_by_key(|of| of.delay_ns)?;
+        let shortest = |of: &TreeBounds| (of.delay_ns, of.backlog_bytes);
+        let bounds = known.iter().filter_map(bounds).min_by_key(shortest)?;
         let mut checks = self.checks("a flow among others under deficit round robin (RFC 8290)");
         let gate = self.gated(|other| other == of.queue).or_else(|| self.gate_above(of.queue));
         checks.add("no-gates", gate);
