@@ -17,8 +17,8 @@ pub struct Qdisc {
     pub rules: Rules,
     /// The streams' names, in the order of their numbers.
     pub names: Vec<String>,
-    /// Bounds on the streams' delays to the end of transmission, ns, for those who read the
-    /// counters; `None`, or no element, where none is known.
+    /// Bounds on the streams' delays to the end of transmission, ns, shown with the counters.
+    /// `None`, or no element, if unknown.
     pub delay_bounds_ns: Vec<Option<u64>>,
 }
 

@@ -186,7 +186,7 @@ fn delays(report: &Report) -> String {
         "p99.9 delay",
         "longest",
         "link bound",
-        "bound",
+        "delay bound",
         "p50 TCP RTT",
     ];
     let rows = report.paths.iter().filter_map(|path| {

@@ -207,7 +207,7 @@ fn row_table(what: &str, before: &[Row<'_>], now: &[Row<'_>], elapsed_ns: u64) -
         "p99 delay",
         "longest",
         "link bound",
-        "bound",
+        "delay bound",
         "p50 TCP RTT",
     ];
     text_table(&header, rows)

@@ -51,7 +51,7 @@ const DATA_PLANE: Token = Token(2);
 const RTSPS: Token = Token(3);
 const CLUSTER: Token = Token(4);
 const PRODUCER: Token = Token(5);
-const WHEP: Token = Token(6);
+const WEBRTC_HTTP: Token = Token(6);
 /// The UDP socket of WebRTC clients.
 pub(crate) const WEBRTC: Token = Token(7);
 const FIRST_CONNECTION: usize = 8;
@@ -341,7 +341,7 @@ impl MediaServer {
     /// Handles an event of the socket with this token.
     fn handle(&mut self, token: Token) -> Result<(), MediaError> {
         match token {
-            RTSP | RTSPS | WHEP => {
+            RTSP | RTSPS | WEBRTC_HTTP => {
                 let mut dependents = Dependents {
                     sessions: &mut self.sessions,
                     live: &mut self.live.publishing,

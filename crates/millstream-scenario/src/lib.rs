@@ -50,7 +50,8 @@ pub use overhead::parse_overhead;
 pub use router::{
     FlowBy, HostBy, HostPattern, InputMode, InterfaceIo, MAX_IPV6_ADDRESSES, Match, NextHop,
     PathAction, PathExtension, PathProxy, PcpSource, PortAutorate, PortForward, PortKind, PortNat,
-    ProxyKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, router_schema,
+    ProxyKind, Reservation, Route, RouterPath, RouterPort, RouterScenario, SHORTEST_PACKET_BYTES,
+    router_schema,
 };
 pub use scenario::{
     Class, EndSystem, Link, LinkCredits, Scenario, SchedulerConfig, Stream, StreamMatch,

@@ -5,6 +5,8 @@
 
 mod link_delay;
 
+pub use link_delay::SHORTEST_PACKET_BYTES;
+
 use ipnet::IpNet;
 use macaddr::MacAddr6;
 use millstream::catalogue::{DisciplineRow, StructureName};

@@ -170,7 +170,7 @@ struct ms_link ms_link SEC(".bss.link");
 struct ms_log ms_log SEC(".bss.log");
 /* The streams' names, for programs that read the counters; ended by zeros. */
 char ms_names[MS_STREAMS][NAME_BYTES] SEC(".bss.names");
-/* For them too: the bounds on the streams' delays, ns; 0 where none is known. */
+/* Bounds on the streams' delays, ns; 0 if unknown. The qdisc does not read them. */
 u64 ms_bounds[MS_STREAMS] SEC(".bss.bounds");
 
 static __always_inline struct ms_config *configuration(void)

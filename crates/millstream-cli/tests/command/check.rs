@@ -455,9 +455,9 @@ fn a_path_with_reservations_in_packets_has_a_bound_from_reception_on() {
     );
     let (_, explanation) = json(&router, &[]);
     let [voice, bulk] = [0, 1].map(|path: usize| &explanation["paths"][path]);
-    // As the tests of the router's bounds, with packets of 14 bytes more: 11.2 µs twice.
+    // As the tests of the router's bounds, with packets of 14 bytes more: 11.2 µs.
     let link_ns = voice["link_delay_bound_ns"].as_u64().unwrap();
-    assert_eq!(link_ns, 27_568_005 + 2 * 11_200);
+    assert_eq!(link_ns, 31_184_002 + 11_200);
     let jitter_ns = voice["delay_bound_ns"].as_u64().unwrap() - link_ns;
     assert!((500_000..800_000).contains(&jitter_ns), "{jitter_ns}");
     assert_eq!(bulk["no_delay_bound"], "it has no `max-rate`: any burst may arrive");

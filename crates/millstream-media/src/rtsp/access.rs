@@ -1,5 +1,5 @@
 //! Access control: users by Digest authentication (RFC 7616; RFC 2069 for older clients), or a
-//! token in the URL.
+//! token, in the URL or as bearer token (RFC 6750).
 //!
 //! A nonce belongs to one connection. So the number of nonces is bounded by the number of
 //! connections, and a recorded response is useless on another connection. No file holds a password

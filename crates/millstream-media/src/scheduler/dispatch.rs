@@ -374,7 +374,8 @@ impl<S: Select<Stamp = ()>, F: FrameFilter> Dispatch<S, F> {
             Verdict::Loosen => true,
         };
         let client = &mut self.clients[slot];
-        let optional = optional && !client.answers_request(&frame);
+        let answers = client.answers_request(&frame);
+        let optional = optional && !answers;
         if !client.path_admits(&frame, optional, at_ns) {
             return;
         }

@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use super::{RTSP, RTSPS, WHEP, failed};
+use super::{RTSP, RTSPS, WEBRTC_HTTP, failed};
 use crate::MediaError;
 use crate::rtsp::tls;
 
@@ -75,7 +75,9 @@ impl ListenerSet {
     pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
         let rtsps = self.rtsps.as_mut().map(|(listener, _)| listener);
         let webrtc = self.webrtc.as_mut();
-        for (listener, token) in [(Some(&mut self.rtsp), RTSP), (rtsps, RTSPS), (webrtc, WHEP)] {
+        for (listener, token) in
+            [(Some(&mut self.rtsp), RTSP), (rtsps, RTSPS), (webrtc, WEBRTC_HTTP)]
+        {
             if let Some(listener) = listener {
                 registry.register(&mut listener.listener, token, Interest::READABLE)?;
             }
@@ -88,12 +90,13 @@ impl ListenerSet {
         let tls = self.rtsps.as_ref().map(|(_, tls)| tls);
         let (listener, tls) = match (token, &self.rtsps, &self.webrtc) {
             (RTSPS, Some((listener, _)), _) => (listener, tls),
-            (WHEP, _, Some(listener)) => (listener, tls),
+            (WEBRTC_HTTP, _, Some(listener)) => (listener, tls),
             _ => (&self.rtsp, None),
         };
         let (stream, peer) = listener.listener.accept().ok()?;
-        let local = stream.local_addr().ok()?.ip().to_canonical();
-        let http = (token == WHEP).then_some(local);
+        // The address decides which candidate a browser gets. The listener's is the next best.
+        let local = || stream.local_addr().map_or(listener.address.ip(), |address| address.ip());
+        let http = (token == WEBRTC_HTTP).then(|| local().to_canonical());
         Some(Accepted { stream, peer: peer.ip().to_canonical(), tls, http })
     }
 }

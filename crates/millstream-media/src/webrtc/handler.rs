@@ -62,19 +62,16 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
             match http::parse(input, self.shared.request_bytes) {
                 Parsed::Incomplete => return true,
                 Parsed::Refused(response) => {
-                    response.write(output, true);
+                    response.write(output, true, false);
                     return false;
                 }
                 Parsed::Request(request, length) => {
                     input.drain(..length);
-                    let mut response = self.answer(&request, pass, requester);
-                    if request.method == "HEAD" {
-                        response.body.clear();
-                    }
+                    let response = self.answer(&request, pass, requester);
                     // A proxy may send requests of several clients on one connection.
                     pass.forget_token();
                     let closes = request.closes || pass.is_exhausted();
-                    response.write(output, closes);
+                    response.write(output, closes, request.method == "HEAD");
                     if closes || output.len() - before > room {
                         return false;
                     }
@@ -133,14 +130,15 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         requester: Requester,
     ) -> Option<HttpResponse> {
         let method = Method::from(request.method.as_str());
-        let mut asked = Request::builder(method, Version::V1_0).request_uri(url.clone());
+        let mut rtsp_request = Request::builder(method, Version::V1_0).request_uri(url.clone());
         if let Some(credentials) = &request.authorization {
-            asked = asked.header(AUTHORIZATION, credentials.as_str());
+            rtsp_request = rtsp_request.header(AUTHORIZATION, credentials.as_str());
         }
-        let asked = asked.build(Vec::new());
+        let rtsp_request = rtsp_request.build(Vec::new());
         let RtspHandler { authenticator, sessions, now_ns, .. } = &mut *self.shared;
         let rejects = &mut sessions.rejects;
-        let refused = authenticator.authenticate(&asked, pass, requester, rejects, *now_ns)?;
+        let refused =
+            authenticator.authenticate(&rtsp_request, pass, requester, rejects, *now_ns)?;
         let mut response = HttpResponse::new(u16::from(refused.status()));
         let challenge = refused.header(&WWW_AUTHENTICATE).map(|value| value.as_str());
         if response.status == 401 {
@@ -281,8 +279,11 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
             Ok(negotiated) => negotiated,
             Err(refused) => return refused,
         };
-        let (Some(place), Some(id)) = (self.peers.next_place(), random_word()) else {
+        let Some(place) = self.peers.next_place() else {
             return unavailable("the limit on sessions is reached");
+        };
+        let Some(id) = random_word() else {
+            return unavailable("the kernel gives no random numbers");
         };
         let id = format!("{id:016x}");
         let audio = audio.zip(format).filter(|_| negotiated.has_audio());

@@ -64,8 +64,9 @@ impl HttpResponse {
         Self { body, ..self.header("Content-Type", content_type) }
     }
 
-    /// Appends the response to `output`; `closes` announces the end of the connection.
-    pub(super) fn write(&self, output: &mut Vec<u8>, closes: bool) {
+    /// Appends the response to `output`; `closes` announces the end of the connection. The response
+    /// to HEAD has the header of that to GET and no body (RFC 9110, section 9.3.2).
+    pub(super) fn write(&self, output: &mut Vec<u8>, closes: bool, is_head: bool) {
         let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
@@ -76,7 +77,9 @@ impl HttpResponse {
         }
         head += if closes { "Connection: close\r\n\r\n" } else { "\r\n" };
         output.extend_from_slice(head.as_bytes());
-        output.extend_from_slice(&self.body);
+        if !is_head {
+            output.extend_from_slice(&self.body);
+        }
     }
 }
 
@@ -230,7 +233,11 @@ mod tests {
     #[test]
     fn header_values_have_no_line_breaks() {
         let mut output = Vec::new();
-        HttpResponse::text(404, "no").header("X", "a\r\nSet-Cookie: b").write(&mut output, true);
+        HttpResponse::text(404, "no").header("X", "a\r\nSet-Cookie: b").write(
+            &mut output,
+            true,
+            false,
+        );
         let text = String::from_utf8(output).unwrap();
         assert_eq!(
             text,

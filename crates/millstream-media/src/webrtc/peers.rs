@@ -323,7 +323,7 @@ impl Peers {
             track.instant = at;
         }
         if bye {
-            self.signals.push((place, Signal::Gone));
+            self.signals.push((place, Signal::Disconnected));
         }
     }
 
@@ -357,7 +357,7 @@ impl Peers {
         let ran = catch_unwind(AssertUnwindSafe(run));
         peer.failed |= !matches!(ran, Ok(Ok(())));
         if peer.failed || !peer.rtc.is_alive() {
-            self.signals.push((place, Signal::Gone));
+            self.signals.push((place, Signal::Disconnected));
         }
     }
 
@@ -373,6 +373,11 @@ impl Peers {
         let mut wanted = Vec::new();
         for (place, signal) in std::mem::take(&mut self.signals) {
             let Some(peer) = &mut self.places[place] else { continue };
+            // Another client may have the place of one that has ended.
+            if !matches!(signal, Signal::Disconnected) && !peer.identity.is_current(sessions, live)
+            {
+                continue;
+            }
             match (signal, &peer.identity.client) {
                 (Signal::Connected, client) => {
                     peer.connected = true;
@@ -400,12 +405,12 @@ impl Peers {
                 (Signal::Report(track, ntp, rtp_time), Client::Publisher(stream)) => {
                     live.webrtc_report(*stream, track == 1, (ntp, rtp_time), now_ns);
                 }
-                (Signal::Gone, _) => self.remove(place, sessions, live, waker, now_ns),
+                (Signal::Disconnected, _) => self.remove(place, sessions, live, waker, now_ns),
                 _ => {}
             }
         }
         for stream in wanted {
-            self.request_key_frame(stream, now_ns);
+            self.request_key_frame(stream, sessions, live, now_ns);
         }
         if live.take_frames_released() {
             waker.wake();
@@ -413,8 +418,17 @@ impl Peers {
     }
 
     /// Requests a key frame from the publisher of a stream, if it is a peer.
-    fn request_key_frame(&mut self, stream: usize, now_ns: u64) {
-        let publishes = |peer: &Peer| peer.identity.client == Client::Publisher(stream);
+    fn request_key_frame(
+        &mut self,
+        stream: usize,
+        sessions: &Sessions,
+        live: &Publishing,
+        now_ns: u64,
+    ) {
+        let publishes = |peer: &Peer| {
+            let Identity { client, .. } = &peer.identity;
+            *client == Client::Publisher(stream) && peer.identity.is_current(sessions, live)
+        };
         let place = self.places.iter().position(|peer| peer.as_deref().is_some_and(publishes));
         let Some((place, peer)) = place.and_then(|at| Some((at, self.places[at].as_mut()?))) else {
             return;
@@ -441,20 +455,15 @@ impl Peers {
     ) {
         for place in 0..self.places.len() {
             let Some(peer) = &self.places[place] else { continue };
-            let Identity { client, id, .. } = &peer.identity;
             let slow = !peer.connected && now_ns.saturating_sub(peer.since_ns) > SETUP_TIMEOUT_NS;
-            let serves = match client {
-                Client::Viewer(video, _) => {
-                    let own = sessions.get(*video).is_some_and(|session| session.id == *id);
-                    let row = sessions.region.session(*video);
-                    if own {
-                        row.set(SessionField::RtspReceivedNs, peer.last_received_ns);
-                    }
-                    own && !sessions.tracks(*video).is_empty()
+            let is_current = peer.identity.is_current(sessions, live);
+            let serves = match peer.identity.client {
+                Client::Viewer(video, _) if is_current => {
+                    let row = sessions.region.session(video);
+                    row.set(SessionField::RtspReceivedNs, peer.last_received_ns);
+                    !sessions.tracks(video).is_empty()
                 }
-                Client::Publisher(stream) => {
-                    live.streams[*stream].publisher.as_ref().is_some_and(|who| who.id == *id)
-                }
+                _ => is_current,
             };
             if slow || !serves {
                 self.remove(place, sessions, live, waker, now_ns);
@@ -468,7 +477,7 @@ impl Peers {
         };
         let waiting: Vec<usize> = sessions.iter().filter_map(waits).collect();
         for stream in waiting {
-            self.request_key_frame(stream, now_ns);
+            self.request_key_frame(stream, sessions, live, now_ns);
         }
     }
 
@@ -483,20 +492,16 @@ impl Peers {
     ) {
         self.close(place);
         let Some(peer) = self.places[place].take() else { return };
-        let Identity { client, id, .. } = peer.identity;
-        match client {
+        if !peer.identity.is_current(sessions, live) {
+            return;
+        }
+        match peer.identity.client {
             Client::Viewer(video, _) => {
-                if sessions.get(video).is_some_and(|session| session.id == id) {
-                    for track in sessions.tracks(video) {
-                        sessions.request_state(track, RequestedState::Stop, waker);
-                    }
+                for track in sessions.tracks(video) {
+                    sessions.request_state(track, RequestedState::Stop, waker);
                 }
             }
-            Client::Publisher(stream) => {
-                if live.streams[stream].publisher.as_ref().is_some_and(|who| who.id == id) {
-                    live.leave(stream, now_ns);
-                }
-            }
+            Client::Publisher(stream) => live.leave(stream, now_ns),
         }
     }
 
@@ -515,6 +520,18 @@ impl Peers {
         for place in 0..self.places.len() {
             self.close(place);
             self.places[place] = None;
+        }
+    }
+}
+
+impl Identity {
+    /// Returns whether the client's session or publication still exists.
+    fn is_current(&self, sessions: &Sessions, live: &Publishing) -> bool {
+        match self.client {
+            Client::Viewer(video, _) => sessions.get(video).is_some_and(|of| of.id == self.id),
+            Client::Publisher(stream) => {
+                live.streams[stream].publisher.as_ref().is_some_and(|of| of.id == self.id)
+            }
         }
     }
 }

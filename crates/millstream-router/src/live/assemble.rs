@@ -59,24 +59,26 @@ pub struct LiveRouter {
     reloads: u64,
     /// The summed counters of paths that reloads removed.
     removed: Option<PathCounters>,
-    bounds: AllBounds,
+    bounds: DelayBounds,
 }
 
 /// The bounds on the paths' delays for ports with these longest frames, bytes.
 #[derive(Default)]
-struct AllBounds {
+struct DelayBounds {
     longest_bytes: Vec<u32>,
     of_paths: Vec<PathBounds>,
 }
 
-impl AllBounds {
+impl DelayBounds {
     /// Computes the bounds on a CPU of `frequency` cycles per second.
     fn new(scenario: &RouterScenario, frequency: u64, longest_bytes: Vec<u32>) -> Self {
-        let whole = path_delays_ns(scenario, frequency, &longest_bytes).unwrap_or_default();
-        let mut whole = whole.into_iter().map(Result::ok);
+        let end_to_end = path_delays_ns(scenario, frequency, &longest_bytes).unwrap_or_default();
+        let mut end_to_end = end_to_end.into_iter().map(Result::ok);
         let of_links = scenario.link_delays_ns(&longest_bytes).into_iter();
-        let of_paths = of_links
-            .map(|link| PathBounds { link_ns: link.ok(), whole_ns: whole.next().flatten() });
+        let of_paths = of_links.map(|link| PathBounds {
+            link_ns: link.ok(),
+            end_to_end_ns: end_to_end.next().flatten(),
+        });
         Self { of_paths: of_paths.collect(), longest_bytes }
     }
 }
@@ -163,7 +165,7 @@ impl LiveRouter {
             began_ns,
             reloads,
             removed,
-            bounds: AllBounds::default(),
+            bounds: DelayBounds::default(),
         })
     }
 
@@ -229,7 +231,7 @@ impl LiveRouter {
             self.removed.get_or_insert_default().add(&gone);
         }
         self.scenario = scenario;
-        self.bounds = AllBounds::default();
+        self.bounds = DelayBounds::default();
         self.reserved = reserved;
         self.reloads += 1;
         Ok(())
@@ -448,7 +450,7 @@ impl LiveRouter {
         // The MTU of a device may change while the router runs.
         let longest_bytes = self.core.longest_bytes();
         if self.bounds.longest_bytes != longest_bytes {
-            self.bounds = AllBounds::new(&self.scenario, self.frequency, longest_bytes);
+            self.bounds = DelayBounds::new(&self.scenario, self.frequency, longest_bytes);
         }
         let context = ReportContext {
             scenario: &self.scenario,

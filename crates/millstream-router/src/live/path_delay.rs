@@ -5,8 +5,9 @@
 //!        2 cycles                  burst, start, run              start, run         link bound
 //! ```
 //!
-//! Premises: the router has its core to itself. A run of n packets takes at most n times the `cost`
-//! of its process. A port receives at most `batch` packets at once, and `input-reservation` packets
+//! Premises: the router has its core to itself, and its sleeps end in time: late wake-ups by the
+//! kernel are not in the bound. A run of n packets takes at most n times the `cost` of its process.
+//! A port receives at most `batch` packets at once, and `input-reservation` packets
 //! per second. The path's packets are within its `max-rate` and `burst`; each has an IP header.
 //!
 //! - *Input.* A cycle of an input process is its longest sleep, a run in which it cannot wake, its
@@ -24,14 +25,13 @@
 //! path's rate times that. The link counts packets from when they are within the bucket: those that
 //! come later leave as much later.
 
-use millstream_scenario::{InputMode, PathAction, Reservation, RouterPath, RouterScenario};
+use millstream_scenario::{
+    InputMode, PathAction, Reservation, RouterPath, RouterScenario, SHORTEST_PACKET_BYTES,
+};
 
 use crate::ids::{IdVec, ProcessId};
 use crate::live::admission::{CYCLES_PER_UNIT, admit};
 use crate::router::cpu_bound::{CpuBound, ProcessLimits};
-
-/// The shortest packet of a path, bytes: an IPv4 header.
-const SHORTEST_BYTES: u32 = 20;
 
 /// ns in a second.
 const SECOND_NS: u128 = 1_000_000_000;
@@ -157,7 +157,7 @@ impl<'a> Processes<'a> {
         let process = ProcessId(port);
         let cycle_ns = of.longest_sleep_ns.saturating_add(self.woken_ns(process));
         let pps = self.reservations[port].map_or(0, |of| of.pps);
-        let arrived = u128::from(pps) * u128::from(cycle_ns) / SECOND_NS;
+        let arrived = (u128::from(pps) * u128::from(cycle_ns)).div_ceil(SECOND_NS);
         if arrived > u128::from(self.scenario.batch) {
             let batch = self.scenario.batch;
             return Err(format!(
@@ -176,8 +176,12 @@ impl<'a> Processes<'a> {
         let process = ProcessId(self.scenario.ports.len() + path);
         let Some(of) = self.reservations[process.0] else { return Ok(0) };
         let rate_bps = contract.rate_cap().map_or(0, |cap| cap.rate_bps.get());
-        let needs = rate_bps.div_ceil(8 * u64::from(SHORTEST_BYTES));
-        if needs > of.pps {
+        let needs = rate_bps.div_ceil(8 * u64::from(SHORTEST_PACKET_BYTES));
+        // Its share of the core, which is what its weight is of all.
+        let weights: u128 = self.bound.processes.iter().map(|of| u128::from(of.weight)).sum();
+        let weight = u128::from(self.bound.processes[process].weight);
+        let used = u128::from(needs) * u128::from(of.cost_ns) * weights;
+        if needs > of.pps || used > weight * SECOND_NS {
             return Err(format!(
                 "`max-rate` of `{name}` is up to {needs} packets/s, its `reservation` {}",
                 of.pps
@@ -205,7 +209,7 @@ impl<'a> Processes<'a> {
                 needs_ns.div_ceil(1_000)
             ));
         }
-        let shortest_ns = of.fastest_link().transmission_ns(SHORTEST_BYTES).max(1);
+        let shortest_ns = of.fastest_link().transmission_ns(SHORTEST_PACKET_BYTES).max(1);
         if late_ns > shortest_ns.saturating_mul(self.scenario.batch.into()) {
             return Err(format!(
                 "the link of `{}` may wait for its output process; a `batch` of {} prevents it",
@@ -237,7 +241,7 @@ fn in_packets(reservation: Option<Reservation>) -> Option<PacketReservation> {
 /// bucket up to `jitter_ns` earlier.
 fn packets(rate_bps: u64, burst_bytes: u64, jitter_ns: u64) -> u64 {
     let sent = (u128::from(rate_bps) * u128::from(jitter_ns)).div_ceil(8 * SECOND_NS);
-    let packets = (u128::from(burst_bytes) + sent).div_ceil(SHORTEST_BYTES.into());
+    let packets = (u128::from(burst_bytes) + sent).div_ceil(SHORTEST_PACKET_BYTES.into());
     u64::try_from(packets).unwrap_or(u64::MAX)
 }
 

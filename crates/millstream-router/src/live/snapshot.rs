@@ -98,7 +98,7 @@ impl CoreSnapshot {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct PathBounds {
     pub(crate) link_ns: Option<u64>,
-    pub(crate) whole_ns: Option<u64>,
+    pub(crate) end_to_end_ns: Option<u64>,
 }
 
 /// The data of a report that snapshots do not have.
@@ -147,7 +147,7 @@ pub(crate) fn report(of: &ReportContext, snapshot: CoreSnapshot) -> Report {
     let paths = scenario.paths.iter().zip(of.bounds).zip(snapshot.paths);
     let paths = paths.map(|((path, bounds), snapshot)| PathReport {
         link_delay_bound_ns: bounds.link_ns,
-        delay_bound_ns: bounds.whole_ns,
+        delay_bound_ns: bounds.end_to_end_ns,
         ..path_report(&path.name, snapshot)
     });
     let removed = of.removed.map(|counters| {

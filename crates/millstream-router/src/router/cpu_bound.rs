@@ -25,10 +25,12 @@
 //!
 //! - No such u: after the run in progress at t, all runs have F ≤ f. Those of j take at most
 //!   φⱼ(f − Sⱼ) and what the last one exceeds its estimate by, Lⱼ. The others take at most
-//!   (1 − φᵢ)(f − V(t)), Σ Lⱼ for the lags at t, and Σ Lⱼ of the others; i itself takes A.
-//! - Otherwise all runs with F ≤ f that wait at u have S > V(u), since they were not chosen, and
-//!   later ones too. After the run of u, j takes at most φⱼ(f − V(u)) + Lⱼ, and V(u) is at least
-//!   V(t) + u − t.
+//!   (1 − φᵢ)(f − V(t)), their lags at t, and Lⱼ each; i itself takes A. The lags are at most
+//!   φᵢ(Sᵢ − V(t)) and Lⱼ of the others; the first part is in f, and −φᵢ(f − V(t)) cancels it.
+//! - Otherwise let m be the process of that run. All other runs with F ≤ f that wait at u have
+//!   S > V(u), since they were not chosen; later ones too. So only m may lag at u, by as much as in
+//!   the first case. After the run of u, each j takes at most φⱼ(f − V(u)), its lag and Lⱼ. V(u) is
+//!   at least V(t) + u − t.
 //!
 //! Source: after Bennett and Zhang 1997, whose tags are exact.
 

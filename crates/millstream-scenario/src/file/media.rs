@@ -81,9 +81,9 @@ pub(crate) struct MediaTable {
     /// The file of users for Digest authentication, in the format of `htdigest`, relative to this
     /// file. Without `users` and `tokens`, every client is accepted.
     pub(crate) users: Option<String>,
-    /// The file of tokens for authentication by ?token= in the URL, relative to this file: a
-    /// NAME:DIGEST per line, the SHA-256 of the token. Without `users` and `tokens`, every client
-    /// is accepted.
+    /// The file of tokens for authentication by ?token= in the URL or `Authorization: Bearer`,
+    /// relative to this file: a NAME:DIGEST per line, the SHA-256 of the token. Without `users` and
+    /// `tokens`, every client is accepted.
     pub(crate) tokens: Option<String>,
     /// The realm of Digest authentication; default "millstream".
     #[schemars(with = "Option<String>")]

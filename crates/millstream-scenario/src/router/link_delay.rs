@@ -1,14 +1,14 @@
 //! The bounds on the delay of a router's paths at their links, and whether links keep deadlines.
 
 use millstream::bounds::{
-    Bounds, EdfAdmission, Gated, SettingCheck, Source, StreamLimits, Theorem,
+    Bounds, EdfAdmission, Gated, LatencyRate, SettingCheck, Source, StreamLimits, Theorem,
 };
 use millstream::catalogue::Options;
 
 use super::{PathAction, RouterPath, RouterPort, RouterScenario};
 
 /// The shortest packet of a path, bytes: an IPv4 header.
-const SHORTEST_BYTES: u32 = 20;
+pub const SHORTEST_PACKET_BYTES: u32 = 20;
 
 impl RouterScenario {
     /// Returns the longest time that a packet of each path spends in a link's queue and in
@@ -98,13 +98,20 @@ impl RouterScenario {
         }
         let limits: Vec<StreamLimits> = sharing
             .iter()
-            .map(|(_, of)| StreamLimits::of(&of.contract, SHORTEST_BYTES, longest_bytes))
+            .map(|(_, of)| StreamLimits::of(&of.contract, SHORTEST_PACKET_BYTES, longest_bytes))
             .collect();
         let place = sharing.iter().position(|(other, _)| *other == path).unwrap_or_default();
         let port = &self.ports[port];
         let link = port.slowest_link();
         let guaranteed = (guarantee.latency_rate)(&Bounds::new(link, &limits), place)
             .map_err(|error| format!("at `{name}`: {error}"))?;
+        // A run may begin `line-burst` after a packet arrived, and charges the cap then.
+        let late_ns = port.line_burst_ns;
+        let guaranteed = LatencyRate {
+            latency_ns: guaranteed.latency_ns.saturating_add(late_ns),
+            error_ns: guaranteed.error_ns.saturating_add_unsigned(late_ns),
+            ..guaranteed
+        };
         let needs = bucket.rate_bps.get();
         if guaranteed.rate_bps < needs {
             let has = guaranteed.rate_bps;
@@ -117,7 +124,7 @@ impl RouterScenario {
             // A longer packet is not within the bucket.
             let largest = longest_bytes.min(u32::try_from(burst_bytes).unwrap_or(u32::MAX));
             let cap = Some(source);
-            let own = StreamLimits { cap, ..StreamLimits::new(SHORTEST_BYTES, largest) };
+            let own = StreamLimits { cap, ..StreamLimits::new(SHORTEST_PACKET_BYTES, largest) };
             let gated = Gated::of(&own, link);
             let held = gated.guarantee(guaranteed).and_then(|rate| rate.delay_ns(source));
             [held, gated.own_bucket_delay_ns(guaranteed)].into_iter().flatten().min()
@@ -131,7 +138,7 @@ impl RouterScenario {
                 bucket.burst_bytes
             )
         })?;
-        Ok(delay_ns.saturating_add(port.decided_ahead_ns()))
+        Ok(delay_ns.saturating_add(port.decided_ahead_ns().saturating_sub(late_ns)))
     }
 }
 
@@ -155,7 +162,7 @@ impl RouterPort {
     /// less the packet itself.
     #[must_use]
     pub fn decided_ahead_ns(&self) -> u64 {
-        let shortest_ns = self.fastest_link().transmission_ns(SHORTEST_BYTES);
+        let shortest_ns = self.fastest_link().transmission_ns(SHORTEST_PACKET_BYTES);
         self.line_burst_ns.saturating_add(self.line_burst_ns.saturating_sub(shortest_ns))
     }
 }
@@ -187,9 +194,10 @@ mod tests {
     fn a_path_within_its_share_waits_for_its_burst_a_packet_and_the_device() {
         let both = delays("wf2q+", &format!("{VOICE}{BULK}"));
         // Its share is 2.5 Mbit/s: 3000 bytes take 9.6 ms. A packet of 1500 bytes takes 1.2 ms at
-        // the link's rate. The cap may hold a packet back as long, less one of 20 bytes. The device
-        // holds 100 µs, and a run of as much before a packet of 20 bytes. Rounding adds 5 ns.
-        let bound_ns = 2 * (9_600_000 + 1_200_000) - 16_000 + 100_000 + 84_000 + 5;
+        // the link's rate, and a run may begin 100 µs later. The cap may hold a packet back as
+        // long, less one of 20 bytes. The device has a run less such a packet ahead. Rounding adds
+        // 5 ns.
+        let bound_ns = 2 * (9_600_000 + 1_200_000 + 100_000) - 16_000 + 84_000 + 5;
         assert_eq!(both[0], Ok(bound_ns));
         assert_eq!(both[1], Err("it has no `max-rate`: any burst may arrive".to_owned()));
     }
@@ -212,12 +220,12 @@ mod tests {
             let scenario = RouterScenario::parse("test.toml", &text(port), Path::new("")).unwrap();
             scenario.link_delays_ns(&[1_500; 3])[0].clone()
         };
-        // At 1 Gbit/s: twice 3000 bytes at a quarter of the rate and a packet of 1500 bytes, 200 µs
-        // of the device, less 20 bytes twice, and 5 ns. At 10 Mbit/s a hundred times as long, but
-        // for the device.
-        let egress_ns = 2 * (96_000 + 12_000) + 200_000 - 2 * 160 + 5;
+        // At 1 Gbit/s: twice 3000 bytes at a quarter of the rate, a packet of 1500 bytes and 100 µs
+        // until a run begins; a run ahead; less 20 bytes twice, and 5 ns. At 10 Mbit/s packets take
+        // a hundred times as long.
+        let egress_ns = 2 * (96_000 + 12_000 + 100_000) + 100_000 - 2 * 160 + 5;
         assert_eq!(bound("lan"), Ok(egress_ns));
-        let ingress_ns = 2 * (9_600_000 + 1_200_000) + 200_000 - 2 * 16_000 + 5;
+        let ingress_ns = 2 * (9_600_000 + 1_200_000 + 100_000) + 100_000 - 2 * 16_000 + 5;
         assert_eq!(bound("wan"), Ok(egress_ns + ingress_ns));
     }
 
@@ -240,9 +248,9 @@ mod tests {
         assert_eq!(
             first("wf2q+", &small).unwrap_err(),
             "`max-rate` may hold its packets back at `wan`, since a `burst` of 1000 B does not \
-             cover their waits; 2101 B prevent it"
+             cover their waits; 2113 B prevent it"
         );
-        assert!(first("wf2q+", &small.replace("1000 B", "2101 B")).is_ok());
+        assert!(first("wf2q+", &small.replace("1000 B", "2113 B")).is_ok());
         let drops = "[[path]]\nname = \"no\"\naction = \"drop\"\n";
         assert_eq!(first("wf2q+", drops).unwrap_err(), "it drops its packets");
     }

@@ -25,7 +25,7 @@ pub(super) enum Signal {
     /// A sender report of a track: NTP time, 2^-32 s, and RTP time.
     Report(usize, u64, u32),
     /// The peer is lost or has closed.
-    Gone,
+    Disconnected,
 }
 
 /// Returns what an event of str0m means for session control.
@@ -34,7 +34,7 @@ pub(super) fn signal(event: &Event, rtc: &Rtc, tracks: &[Option<Track>; 2]) -> O
     match event {
         Event::Connected => Some(Signal::Connected),
         Event::IceConnectionStateChange(IceConnectionState::Disconnected) | Event::Closed => {
-            Some(Signal::Gone)
+            Some(Signal::Disconnected)
         }
         Event::KeyframeRequest(request) => of(request.mid).map(|_| Signal::KeyFrame),
         Event::EgressBitrateEstimate(

@@ -267,8 +267,9 @@ fn the_bound_of_a_path_is_the_sum_of_its_stages() {
     let ahead = (3_000 + input_ns.div_ceil(8_000)).div_ceil(20) - 1;
     let forwarded_ns = input_ns + start_ns(ahead * COST_NS, 50) + runs_ns;
     let jitter_ns = forwarded_ns + woken_ns;
-    // Twice 3000 bytes at 2.5 Mbit/s and a packet of 1.2 ms, and 6 ms ahead, less 20 bytes twice.
-    let link_ns = 2 * (9_600_000 + 1_200_000) + 6_000_000 - 2 * 16_000 + 5;
+    // 3000 bytes at 1 Mbit/s, a packet of 1.2 ms, 3 ms until a run begins, and 3 ms ahead less 20
+    // bytes.
+    let link_ns = 24_000_000 + 1_200_000 + 3_000_000 + 3_000_000 - 16_000 + 2;
     assert_eq!(scenario.link_delays_ns(&[LONGEST_BYTES; 2])[0], Ok(link_ns));
     assert_eq!(all[0], Ok(jitter_ns + link_ns));
     assert_eq!(all[1], Err("it has no `max-rate`: any burst may arrive".to_owned()));
@@ -329,10 +330,10 @@ fn a_router_without_a_bound_names_the_reason() {
     );
     assert_eq!(
         first("longest-sleep = \"10 us\"", "longest-sleep = \"1 ms\""),
-        "159 packets may arrive at `lan` between two reads of at most 16: `longest-sleep` or the \
+        "160 packets may arrive at `lan` between two reads of at most 16: `longest-sleep` or the \
          batches of other processes are too long"
     );
-    assert_eq!(first("queue = 512", "queue = 64"), "`queue` is 64, and 327 packets may wait");
+    assert_eq!(first("queue = 512", "queue = 64"), "`queue` is 64, and 349 packets may wait");
 }
 
 #[test]
