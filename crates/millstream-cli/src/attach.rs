@@ -370,6 +370,8 @@ mod tests {
             violations: 1,
             sojourn: vec![0; 40],
             sojourn_sum_ns: 1_503_000,
+            sojourn_longest_ns: 901_000,
+            delay_bound_ns: Some(1_200_000),
             ..StreamStatus::default()
         };
         // 1 µs to 2 µs, and 0.5 ms to 1 ms.
@@ -387,7 +389,8 @@ mod tests {
                 r#""streams":[{"name":"voice \"a\"","waiting":1,"flows":0,"arrivals":6,"sent":3,"#,
                 r#""sent_bytes":642,"dropped_late":2,"dropped_full":0,"dropped_by_aqm":0,"#,
                 r#""dropped_from_longest":0,"missed":2,"violations":1,"#,
-                r#""sojourn_sum_ns":1503000,"sojourn_p50_bound_ns":1048576,"#,
+                r#""sojourn_sum_ns":1503000,"sojourn_longest_ns":901000,"#,
+                r#""delay_bound_ns":1200000,"sojourn_p50_bound_ns":1048576,"#,
                 r#""sojourn_p99_bound_ns":1048576}]}"#
             )
         );
@@ -407,6 +410,8 @@ mod tests {
             format!("millstream_stream_delay_seconds_bucket{{{labels},le=\"+Inf\"}} 3"),
             format!("millstream_stream_delay_seconds_sum{{{labels}}} 0.001503"),
             format!("millstream_stream_delay_seconds_count{{{labels}}} 3"),
+            format!("millstream_stream_longest_delay_seconds{{{labels}}} 0.000901"),
+            format!("millstream_stream_delay_bound_seconds{{{labels}}} 0.0012"),
         ] {
             assert!(text.lines().any(|of| of == line), "{line} is not in\n{text}");
         }
@@ -439,6 +444,11 @@ mod tests {
             text(AttachError::Change("x".into())),
             "the attached qdisc cannot change: x; `millstream detach eth0` first; packets that \
              wait are lost then"
+        );
+        assert_eq!(
+            text(AttachError::Frames("tun0".into())),
+            "`filter` on tun0, whose frames are not those of Ethernet; use other keys than \
+             `filter`, such as `protocol` and `destination-port`"
         );
         assert_eq!(text(AttachError::NoTc), "the program tc is not installed; install iproute2");
     }
