@@ -128,7 +128,7 @@ def test_python_runs_word_by_word(page: Path, folder: Path) -> None:
 
 
 def test_every_block_has_a_language() -> None:
-    languages = {"c", "sh", "python", "toml", "text", "json", "rust"}
+    languages = {"c", "html", "sh", "python", "toml", "text", "json", "rust"}
     for page in PAGES:
         for number, line in enumerate(page.read_text().splitlines(), 1):
             if line.startswith("```") and line != "```":
