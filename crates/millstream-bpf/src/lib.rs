@@ -19,9 +19,7 @@ pub mod tc;
 
 pub use cgroup::{Cgroup, CgroupError};
 pub use config::{Config, Unsupported};
-pub use filter::{
-    FilterError, Instruction, MAX_FILTER_INSTRUCTIONS, MAX_INSTRUCTIONS, compile as compile_filter,
-};
+pub use filter::{MAX_FILTER_INSTRUCTIONS, MAX_INSTRUCTIONS, compile_filter};
 pub use native::{NativeScheduler, native_filter};
 pub use rules::{MAX_RULES, Rules, UnsupportedMatch};
 pub use scenario::Qdisc;

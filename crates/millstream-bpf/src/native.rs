@@ -6,10 +6,11 @@ use millstream::catalogue::DynScheduler;
 use millstream::flow_queue::Flow;
 use millstream::selector::Observer;
 use millstream::{Contract, ContractError, Departure, Event, Packet, StreamId};
+use millstream_scenario::FilterInstruction;
 use std::collections::VecDeque;
 use std::mem;
 
-use crate::{Config, Instruction, MAX_FLOWS};
+use crate::{Config, MAX_FLOWS};
 
 /// `MS_NONE`: no stream.
 const NONE: u32 = u32::MAX;
@@ -31,7 +32,7 @@ struct View {
 
 unsafe extern "C" {
     fn ms_native_filter(
-        program: *const Instruction,
+        program: *const FilterInstruction,
         count: u32,
         bytes: *const u8,
         length: u32,
@@ -418,7 +419,7 @@ impl DynScheduler for NativeScheduler {
 /// Returns whether a [compiled filter](crate::compile_filter) accepts a frame; the qdisc's C code
 /// decides.
 #[must_use]
-pub fn native_filter(program: &[Instruction], frame: &[u8]) -> bool {
+pub fn native_filter(program: &[FilterInstruction], frame: &[u8]) -> bool {
     let [count, length] = [program.len(), frame.len()];
     let [count, length] = [count, length].map(|of| u32::try_from(of).unwrap_or(u32::MAX));
     // SAFETY: both pointers are valid for the numbers of elements given. The C code reads the frame

@@ -3,11 +3,10 @@
 //! The layouts are those of `struct ms_rule` and `struct ms_rules` in `src/c/qdisc.bpf.c`.
 
 use ipnet::IpNet;
-use millstream_scenario::{CodePoints, StreamMatch};
+use millstream_scenario::{CodePoints, FilterInstruction, StreamMatch};
 use std::net::IpAddr;
 
-use crate::filter::{Instruction, MAX_INSTRUCTIONS};
-use crate::{Cgroup, MAX_STREAMS};
+use crate::{Cgroup, MAX_INSTRUCTIONS, MAX_STREAMS};
 
 /// The maximum number of rules.
 pub const MAX_RULES: usize = 64;
@@ -82,7 +81,7 @@ pub struct Rules {
     /// The number of instructions of all filters.
     used: u32,
     rules: [Rule; MAX_RULES],
-    instructions: [Instruction; MAX_INSTRUCTIONS],
+    instructions: [FilterInstruction; MAX_INSTRUCTIONS],
 }
 
 impl Rules {
@@ -90,7 +89,7 @@ impl Rules {
     #[must_use]
     pub fn new(others: u32) -> Self {
         let rules = [Rule::default(); MAX_RULES];
-        let instructions = [Instruction::default(); MAX_INSTRUCTIONS];
+        let instructions = [FilterInstruction::default(); MAX_INSTRUCTIONS];
         Self { count: 0, others, has_cgroups: 0, used: 0, rules, instructions }
     }
 
@@ -103,7 +102,7 @@ impl Rules {
         &mut self,
         of: &StreamMatch,
         cgroup: Option<Cgroup>,
-        filter: &[Instruction],
+        filter: &[FilterInstruction],
         stream: u32,
     ) -> Result<(), UnsupportedMatch> {
         let fields = &of.fields;
@@ -184,7 +183,7 @@ mod tests {
     #[test]
     fn the_rules_have_no_padding() {
         assert_eq!(size_of::<Rule>(), 2 * 4 + 2 * 8 + 2 * 4 + 4 * 16 + 4 * 2 + 2 * 4);
-        assert_eq!(size_of::<Instruction>(), 8);
+        assert_eq!(size_of::<FilterInstruction>(), 8);
         let rules = MAX_RULES * size_of::<Rule>();
         assert_eq!(size_of::<Rules>(), 4 * 4 + rules + MAX_INSTRUCTIONS * 8);
     }

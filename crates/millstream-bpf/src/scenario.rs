@@ -1,10 +1,10 @@
 //! The qdisc of a scenario: its contracts, and its rules from the streams' `match`.
 
 use millstream::catalogue::StructureName;
-use millstream_scenario::{FlowBy, Scenario, ScenarioError};
+use millstream_scenario::{FilterError, FlowBy, Scenario, ScenarioError};
 
 use crate::{
-    Cgroup, CgroupError, Config, FilterError, MAX_FLOWS, MAX_RULES, MAX_STREAMS, Rules,
+    Cgroup, CgroupError, Config, MAX_FILTER_INSTRUCTIONS, MAX_FLOWS, MAX_RULES, MAX_STREAMS, Rules,
     Unsupported, UnsupportedMatch, compile_filter,
 };
 
@@ -196,10 +196,19 @@ fn rule_error(scenario: &Scenario, stream: usize, reason: UnsupportedMatch) -> S
 
 fn filter_error(scenario: &Scenario, stream: usize, error: &FilterError) -> ScenarioError {
     let help = match error {
-        FilterError::Expression(_) => "a pcap-filter expression, as for tcpdump: man pcap-filter",
-        FilterError::Loop => "an expression without `protochain`",
-        FilterError::Long(_) | FilterError::Metadata | FilterError::Unknown => {
-            "another expression; or let nftables set a mark, and match `mark`"
+        FilterError::Expression(_) => {
+            "a pcap-filter expression, as for tcpdump: man pcap-filter".to_owned()
+        }
+        FilterError::Loop => {
+            "an expression without `protochain`: a filter must run in bounded time".to_owned()
+        }
+        FilterError::Long(_) => {
+            format!(
+                "at most {MAX_FILTER_INSTRUCTIONS}; or let nftables set a mark, and match `mark`"
+            )
+        }
+        FilterError::Metadata | FilterError::Unknown => {
+            "another expression; or let nftables set a mark, and match `mark`".to_owned()
         }
     };
     let message = format!("`match`, `filter`: {error}");

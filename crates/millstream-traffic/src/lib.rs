@@ -39,7 +39,10 @@ mod threaded;
 
 pub use arrival::{Arrival, Feed, FrameBytes, TrafficError};
 pub use backlog::Backlog;
-pub use capture::{CaptureCounts, CaptureFeed, CaptureWriter, FlowOf, Linktype, validate_filter};
+pub use capture::{
+    CaptureCounts, CaptureFeed, CaptureWriter, Filter, FilterError, FilterInstruction, FlowOf,
+    Linktype, validate_filter,
+};
 pub use cbr::Cbr;
 pub use csv_trace::CsvTrace;
 pub use generator::Generator;

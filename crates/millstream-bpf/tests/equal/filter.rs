@@ -1,6 +1,7 @@
 //! The C interpreter of filters equals that of libpcap, frame by frame.
 
-use millstream_bpf::{FilterError, MAX_FILTER_INSTRUCTIONS, compile_filter, native_filter};
+use millstream_bpf::{MAX_FILTER_INSTRUCTIONS, compile_filter, native_filter};
+use millstream_scenario::FilterError;
 use pcap::{Capture, Linktype};
 use proptest::collection::vec;
 use proptest::prelude::*;

@@ -1,14 +1,12 @@
 //! Packet filters: pcap-filter expressions in a path's `match`.
 //!
-//! libpcap compiles each expression to a classic BPF program when the file is read. Its interpreter
-//! runs the program on each frame that the path's other keys accept, without allocating. Backward
-//! jumps, such as those of `protochain`, are refused, so each instruction runs at most once. The
-//! cost of a packet is at most [`MAX_TOTAL_INSTRUCTIONS`].
-//!
-//! Source: McCanne and Jacobson, *The BSD Packet Filter*; pcap-filter(7).
+//! Each expression is compiled to a classic BPF program when the file is read
+//! ([`Filter`]). libpcap's interpreter runs the program on each frame that the path's other keys
+//! accept, without allocating. The cost of a packet is at most [`MAX_TOTAL_INSTRUCTIONS`].
 
 use millstream_scenario::{RouterPath, RouterScenario};
-use pcap::{BpfInstruction, BpfProgram, Capture, Linktype};
+use millstream_traffic::{Filter, FilterError};
+use pcap::BpfProgram;
 use std::fmt;
 
 use crate::error::PortError;
@@ -20,16 +18,6 @@ const MAX_INSTRUCTIONS: usize = 1_024;
 const MAX_TOTAL_INSTRUCTIONS: usize = 4_096;
 /// Characters of an expression that an error message shows.
 const MAX_SHOWN: usize = 200;
-
-/// Fields of a BPF instruction code, and their values.
-const CLASS: u16 = 0x07;
-const LOAD: u16 = 0x00;
-const LOAD_INDEX: u16 = 0x01;
-const JUMP: u16 = 0x05;
-const MODE: u16 = 0xe0;
-const ABSOLUTE: u16 = 0x20;
-const JUMP_KIND: u16 = 0xf0;
-const ALWAYS: u16 = 0x00;
 
 /// The compiled filters in path order; empty if no path has a filter.
 #[derive(Default)]
@@ -83,47 +71,24 @@ impl fmt::Debug for Filters {
 
 /// Compiles `expression` and subtracts its length from `left`. The error is a message and a hint.
 fn program(expression: &str, left: &mut usize) -> Result<BpfProgram, (String, String)> {
-    let program = Capture::dead(Linktype::ETHERNET)
-        .and_then(|dead| dead.compile(expression, true))
-        .map_err(|error| {
-            let error = match error {
-                pcap::Error::PcapError(message) => message,
-                other => other.to_string(),
-            };
-            (error, "a pcap-filter expression, as for tcpdump: man pcap-filter".to_owned())
-        })?;
-    let instructions = program.get_instructions();
-    if instructions.len() > MAX_INSTRUCTIONS.min(*left) {
-        let message = format!("it compiles to {} instructions", instructions.len());
-        let help =
-            format!("at most {MAX_INSTRUCTIONS} per path and {MAX_TOTAL_INSTRUCTIONS} in all");
-        return Err((message, help));
-    }
-    for instruction in instructions {
-        refuse(instruction).map_or(Ok(()), |(message, help)| Err((message.into(), help.into())))?;
-    }
-    *left -= instructions.len();
-    Ok(program)
-}
-
-/// Returns why an instruction is refused, and a hint; `None` if it is accepted.
-fn refuse(instruction: &BpfInstruction) -> Option<(&'static str, &'static str)> {
-    // Format: "code jt jf k".
-    let text = instruction.to_string();
-    let mut parts = text.split(' ').map(|part| part.parse::<u32>().ok());
-    let code = parts.next().flatten().and_then(|code| u16::try_from(code).ok());
-    let (Some(code), Some(k)) = (code, parts.nth(2).flatten()) else {
-        return Some(("libpcap compiled it to an unknown instruction", "another expression"));
-    };
-    let negative = k > i32::MAX.cast_unsigned();
-    if code & CLASS == JUMP && code & JUMP_KIND == ALWAYS && negative {
-        let help = "an expression without `protochain`: a filter must run in bounded time";
-        return Some(("it loops over headers", help));
-    }
-    let loads = matches!(code & CLASS, LOAD | LOAD_INDEX);
-    if loads && code & MODE == ABSOLUTE && negative {
-        let help = "match bytes of the frame; for the input port use the key `port`";
-        return Some(("it reads kernel metadata, not the frame", help));
-    }
-    None
+    let filter = Filter::compile(expression, MAX_INSTRUCTIONS.min(*left)).map_err(|error| {
+        let help = match error {
+            FilterError::Expression(_) => {
+                "a pcap-filter expression, as for tcpdump: man pcap-filter".to_owned()
+            }
+            FilterError::Long(_) => {
+                format!("at most {MAX_INSTRUCTIONS} per path and {MAX_TOTAL_INSTRUCTIONS} in all")
+            }
+            FilterError::Loop => {
+                "an expression without `protochain`: a filter must run in bounded time".to_owned()
+            }
+            FilterError::Metadata => {
+                "match bytes of the frame; for the input port use the key `port`".to_owned()
+            }
+            FilterError::Unknown => "another expression".to_owned(),
+        };
+        (error.to_string(), help)
+    })?;
+    *left -= filter.instructions.len();
+    Ok(filter.program)
 }
