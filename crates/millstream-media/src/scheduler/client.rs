@@ -327,12 +327,11 @@ impl Client {
     /// Returns whether a frame is the first I-frame after a request for a key frame. Then it is not
     /// optional.
     pub(crate) fn answers_request(&mut self, frame: &Descriptor) -> bool {
-        let wanted = self.row.get(SessionField::KeyFramesWanted);
-        let answers = wanted != self.key_frames_answered && frame.kind() == 0;
-        if answers {
-            self.key_frames_answered = wanted;
+        if frame.kind() != 0 {
+            return false;
         }
-        answers
+        let wanted = self.row.get(SessionField::KeyFramesWanted);
+        std::mem::replace(&mut self.key_frames_answered, wanted) != wanted
     }
 
     /// Returns whether the client's path admits a frame released at `at_ns`; drops the frame

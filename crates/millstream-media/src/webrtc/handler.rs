@@ -30,8 +30,8 @@ use crate::rtsp::{OFFERED_WINDOW, Requester, RtspHandler};
 use crate::wake_socket::AsWakeSocket;
 
 /// The pages for browsers; a page takes the stream's name from its own address.
-const WATCH: &str = include_str!("watch.html");
-const PUBLISH: &str = include_str!("publish.html");
+const WATCH: &str = concat!(include_str!("page.html"), include_str!("watch.html"));
+const PUBLISH: &str = concat!(include_str!("page.html"), include_str!("publish.html"));
 
 /// What a page may load: its own script and style, and requests to this server.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \

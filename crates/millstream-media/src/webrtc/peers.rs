@@ -444,8 +444,8 @@ impl Peers {
         self.drive(place, Input::Timeout(Instant::now()));
     }
 
-    /// Ends the peers whose session or publication has ended or that take too long to connect, and
-    /// records when the others last sent something.
+    /// Removes peers whose session or publication has ended, and those that take too long to
+    /// connect. Records when the others last sent something.
     pub(crate) fn tick(
         &mut self,
         sessions: &mut Sessions,
