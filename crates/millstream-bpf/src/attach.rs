@@ -97,7 +97,7 @@ pub enum AttachError {
     #[error("{0}: {1}")]
     Bpf(&'static str, libbpf_rs::Error),
     /// A filter, which is for Ethernet, on an interface with other frames.
-    #[error("`filter` on {0}, whose frames are not those of Ethernet")]
+    #[error("`filter` needs Ethernet frames, which {0} does not have")]
     Frames(String),
     /// `tc` is not installed.
     #[error("the program tc is not installed")]
