@@ -46,3 +46,10 @@ pub type Reading = ReadMode;
 /// Deprecated alias of [`QueueId`].
 #[deprecated(note = "renamed to `QueueId`")]
 pub type Place = QueueId;
+
+/// Returns the number of random cases of a test: `PROPTEST_CASES`, or the default.
+#[cfg(test)]
+fn test_cases(default: u32) -> u32 {
+    let cases = std::env::var("PROPTEST_CASES").ok();
+    cases.and_then(|cases| cases.parse().ok()).unwrap_or(default)
+}

@@ -11,7 +11,7 @@ use crate::router::plan::{
 use crate::router::throttle::ThrottlePlan;
 
 /// Cycles per second per unit of reservation in the CPU scheduler.
-pub(super) const CYCLES_PER_UNIT: u64 = 1_000;
+const CYCLES_PER_UNIT: u64 = 1_000;
 /// The divisor of the minimum CPU share of a process without a reservation: 1/100 of the frequency.
 /// Admission refuses reservations that leave less.
 const MIN_SHARE_DIVISOR: u64 = 100;
@@ -119,10 +119,14 @@ pub fn reading(scenario: &RouterScenario) -> ReadMode {
     read_mode(scenario)
 }
 
+/// Returns the weight of a reservation in the CPU scheduler.
+pub(super) fn weight(cycles: u64) -> u32 {
+    u32::try_from(cycles / CYCLES_PER_UNIT).unwrap_or(u32::MAX).max(1)
+}
+
 /// Returns the plan of `scenario` with these reservations, cycles per second.
 pub(super) fn plan(scenario: &RouterScenario, reserved: &IdVec<ProcessId, u64>) -> Plan {
-    let unit = |cycles: &u64| u32::try_from(cycles / CYCLES_PER_UNIT).unwrap_or(u32::MAX).max(1);
-    let reservations: Vec<u32> = reserved.iter().map(unit).collect();
+    let reservations: Vec<u32> = reserved.iter().map(|cycles| weight(*cycles)).collect();
     let (ports, paths) = (scenario.ports.len(), scenario.paths.len());
     let batch = scenario.batch;
     let inputs = scenario.ports.iter().zip(&reservations).map(|(port, reservation)| InputPlan {

@@ -25,12 +25,13 @@
 //! path's rate times that. The link counts packets from when they are within the bucket: those that
 //! come later leave as much later.
 
+use millstream::bounds::Source;
 use millstream_scenario::{
     InputMode, PathAction, Reservation, RouterPath, RouterScenario, SHORTEST_PACKET_BYTES,
 };
 
 use crate::ids::{IdVec, ProcessId};
-use crate::live::admission::{CYCLES_PER_UNIT, admit};
+use crate::live::admission::{admit, weight};
 use crate::router::cpu_bound::{CpuBound, ProcessLimits};
 
 /// ns in a second.
@@ -109,7 +110,7 @@ impl<'a> Processes<'a> {
             format!("`{name}` has no `{key}` in packets, with the `cost` of a packet")
         })?;
         let limits = reserved.iter().zip(&reservations).map(|(cycles, of)| ProcessLimits {
-            weight: u32::try_from(cycles / CYCLES_PER_UNIT).unwrap_or(u32::MAX).max(1),
+            weight: weight(*cycles),
             longest_run_ns: of.map_or(0, |of| of.cost_ns.saturating_mul(scenario.batch.into())),
         });
         let bound = CpuBound { processes: limits.collect::<IdVec<ProcessId, _>>() };
@@ -129,12 +130,13 @@ impl<'a> Processes<'a> {
         let Some(bucket) = of.contract.rate_cap() else {
             return Err("it has no `max-rate`: any burst may arrive".to_owned());
         };
-        let rate_bps = bucket.rate_bps.get();
+        let bucket = Source { rate_bps: bucket.rate_bps.get(), burst_bytes: bucket.burst_bytes };
         let received = (0..self.scenario.ports.len())
             .filter(|port| of.matches.port.is_none_or(|from| from == *port))
             .map(|port| self.input_ns(port))
             .try_fold(0, |longest: u64, input| Ok::<_, String>(longest.max(input?)))?;
-        let packets = |jitter_ns| packets(rate_bps, bucket.burst_bytes, jitter_ns);
+        // Of packets that were within the bucket up to `ns` ago.
+        let packets = |ns| bucket.bytes_in(ns).div_ceil(SHORTEST_PACKET_BYTES.into());
         let forwarded = received.saturating_add(self.forwarding_ns(path, packets(received))?);
         let leaves = |port: &usize| self.scenario.may_pass(of, *port);
         let started = (0..self.scenario.ports.len())
@@ -235,14 +237,6 @@ fn in_packets(reservation: Option<Reservation>) -> Option<PacketReservation> {
         Reservation::Packets { pps, cost_ns } => Some(PacketReservation { pps, cost_ns }),
         Reservation::Cycles(_) => None,
     }
-}
-
-/// Returns the most packets of a bucket that may be at one place, each of which was within the
-/// bucket up to `jitter_ns` earlier.
-fn packets(rate_bps: u64, burst_bytes: u64, jitter_ns: u64) -> u64 {
-    let sent = (u128::from(rate_bps) * u128::from(jitter_ns)).div_ceil(8 * SECOND_NS);
-    let packets = (u128::from(burst_bytes) + sent).div_ceil(SHORTEST_PACKET_BYTES.into());
-    u64::try_from(packets).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

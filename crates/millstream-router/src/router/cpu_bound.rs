@@ -32,7 +32,7 @@
 //!   the first case. After the run of u, each j takes at most φⱼ(f − V(u)), its lag and Lⱼ. V(u) is
 //!   at least V(t) + u − t.
 //!
-//! Source: after Bennett and Zhang 1997, whose tags are exact.
+//! Source: Bennett and Zhang 1997, for exact tags.
 
 use crate::ids::{IdVec, ProcessId};
 use crate::router::cpu::FIRST_ESTIMATE_NS;
@@ -46,7 +46,8 @@ pub struct ProcessLimits {
     pub longest_run_ns: u64,
 }
 
-/// The processes of a CPU that is the router's alone, none of which [pauses](crate::Cpu::pause).
+/// The processes of a CPU. Premises: no other program uses the CPU, and no process
+/// [pauses](crate::Cpu::pause).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuBound {
     /// The processes, in the order of the CPU scheduler.
@@ -145,7 +146,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(400))]
+        #![proptest_config(ProptestConfig::with_cases(crate::test_cases(400)))]
 
         /// Checks random weights, runs, and times at which processes are not eligible.
         #[test]

@@ -55,8 +55,8 @@ struct Arrival {
     bytes: u32,
 }
 
-/// A machine whose time is the cost of packets, with packets that arrive at given times at the
-/// first port. Handles are positions in `arrivals`.
+/// A machine in simulated time: only packets take time, by their costs. Packets arrive at the first
+/// port at given times. Handles are positions in `arrivals`.
 struct Simulated {
     now_ns: u64,
     /// The cost of the current run so far, ns.
@@ -276,7 +276,7 @@ fn the_bound_of_a_path_is_the_sum_of_its_stages() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(crate::test_cases(60)))]
 
     /// Checks arrivals within the premises, and any costs up to the stated one.
     #[test]
