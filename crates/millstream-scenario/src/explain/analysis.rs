@@ -630,7 +630,7 @@ impl Case<'_> {
         }
         let tree = Tree::new(scenario, &scenario.scheduler, &limits, link, self.bounds.busy_ns);
         let in_queue = &self.bounds.streams[of.queue];
-        // Turns count bytes without overhead, of which short packets have the most.
+        // Turns count bytes without overhead, which is a greater part of short packets.
         let smallest = in_queue.smallest_bytes.max(1);
         let is_longer = link.overhead_bytes >= 0 && link.framing == Framing::None;
         let on_wire = |bytes: u64| {

@@ -41,7 +41,7 @@ pub(super) fn add_packets(scenario: &Scenario, limits: &mut [StreamLimits]) {
 
 /// The other flows in the queue of a stream that is one flow.
 pub(super) struct QueueFlows {
-    /// The stream whose queue it is.
+    /// The stream that the queue belongs to.
     pub(super) queue: usize,
     pub(super) options: FlowOptions,
     /// The largest packets of the other flows, bytes.

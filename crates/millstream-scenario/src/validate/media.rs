@@ -108,7 +108,8 @@ pub(super) fn media(
     }
 }
 
-/// Parses the address of WebRTC, whose packets are longer by encryption and header extensions.
+/// Parses the address of WebRTC. Checks that its packets fit: encryption and header extensions make
+/// them longer.
 fn webrtc(
     table: &MediaTable,
     packet_bytes: Option<u64>,

@@ -5,7 +5,7 @@ use millstream_sim::fabric::{NoFabricBound, delay_bounds, prepare};
 use std::path::Path;
 use std::time::Instant;
 
-/// Returns the bounds of a fabric with links of 1 Gbit/s, whose streams send `sources`.
+/// Returns the bounds of a fabric with links of 1 Gbit/s and a stream for each of `sources`.
 fn bounds(fabric: &str, sources: &[&str]) -> Result<Vec<u64>, NoFabricBound> {
     let mut text = format!(
         "[scenario]\nduration = \"1 ms\"\n[link]\nrate = \"1 Gbit/s\"\n[fabric]\nlatency = \"100 \

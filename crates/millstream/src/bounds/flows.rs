@@ -42,7 +42,7 @@ pub struct FlowTurns {
     pub last_bytes: u64,
 }
 
-/// The bounds of a flow whose packets are far apart.
+/// The bounds of a flow with long pauses between packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SparseFlow {
     /// The longest time from the arrival of a packet to the end of its transmission, ns.

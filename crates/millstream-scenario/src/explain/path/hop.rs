@@ -199,7 +199,7 @@ struct OpenCase<'a> {
 struct Total {
     /// The sum of the streams with known sources.
     known: Source,
-    /// The only stream whose source is unknown.
+    /// The stream with an unknown source, if there is one. There are never several.
     unknown: Option<usize>,
 }
 

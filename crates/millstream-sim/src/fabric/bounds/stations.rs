@@ -65,7 +65,7 @@ impl Class {
         u64::try_from(each.div_ceil(self.interval_ns.into())).unwrap_or(u64::MAX)
     }
 
-    /// Returns the most packets whose transmissions on a link begin in a time closed at both ends.
+    /// Returns how many transmissions can begin on a link within `time_ns`, both ends included.
     fn on_line(self, time_ns: u64) -> u64 {
         time_ns.checked_div(self.link_ns).map_or(u64::MAX, |packets| packets + 1)
     }
@@ -335,7 +335,8 @@ impl Stations {
         self.cycle().map_or(Unbounded::Overload(link), Unbounded::Cycle)
     }
 
-    /// Returns links of which each is before the next on some path, and the last before the first.
+    /// Returns links that form a cycle: some path passes each of them just before the next, and one
+    /// the last before the first.
     fn cycle(&self) -> Option<Vec<usize>> {
         // Removes links without one before them; each link that is left has one that is left.
         let mut left: BTreeSet<usize> =
@@ -575,7 +576,7 @@ impl Stations {
     }
 
     /// Returns the links of a connection's path with the others there, behind output queues, and a
-    /// burst of the connection. A byte stands for a nanosecond of transmission.
+    /// burst of the connection. Work is in bytes, at a byte per nanosecond ([`LINK_BPS`]).
     fn way(&self, flow: usize, onto: &[Onto]) -> (Vec<SharedLink>, Source) {
         let path = &self.flows[flow].stations;
         let own = self.class(path[0]);
