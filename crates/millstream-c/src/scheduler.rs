@@ -209,9 +209,14 @@ impl Scheduler {
         packets: &mut [Packet],
         now_ns: u64,
     ) -> Result<usize, Status> {
-        for packet in &*packets {
-            self.stream(packet.stream)?;
-            packet.flow()?;
+        let streams = self.streams();
+        // One result for all packets: no branch each.
+        let valid = |packet: &Packet| (packet.stream as usize) < streams && packet.ecn < 4;
+        if !packets.iter().fold(true, |all, packet| all & valid(packet)) {
+            for packet in &*packets {
+                self.stream(packet.stream)?;
+                packet.flow()?;
+            }
         }
         self.check_drops(packets.len())?;
         self.advance(now_ns)?;
@@ -236,11 +241,11 @@ impl Scheduler {
         let mut refused = 0;
         for first in (0..packets.len()).step_by(BATCH) {
             self.arrivals.clear();
-            for packet in packets[first..].iter().take(BATCH) {
+            self.arrivals.extend(packets[first..].iter().take(BATCH).map(|packet| {
                 traffic[packet.stream as usize].arrive(packet.bytes);
                 let arrival = millstream::Packet { bytes: packet.bytes, tag: packet.handle };
-                self.arrivals.push((StreamId(packet.stream), arrival));
-            }
+                (StreamId(packet.stream), arrival)
+            }));
             self.engine.enqueue_batch(self.now_ns, &self.arrivals, &mut |at, full| {
                 losses[full.stream.index()].drop(&full);
                 packets[refused] = packets[first + at];

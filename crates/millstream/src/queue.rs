@@ -219,17 +219,9 @@ impl<P: Copy + Default> Queues<P> {
     #[inline]
     pub(crate) fn stamp_last(&mut self, stream: StreamId, stamp: P) {
         let tail = self.queues[stream.index()].tail;
-        self.slab[tail as usize].stamp = stamp;
-    }
-
-    /// Returns the head-of-line packet and its stamp.
-    #[inline]
-    pub(crate) fn head(&self, stream: StreamId) -> Option<(Head, P)> {
-        let at = self.queues[stream.index()].head;
-        (at != END).then(|| {
-            let Entry { arrival_ns, bytes, stamp, .. } = self.slab[at as usize];
-            (Head { arrival_ns, bytes }, stamp)
-        })
+        if size_of::<P>() > 0 {
+            self.slab[tail as usize].stamp = stamp;
+        }
     }
 
     /// Removes the head-of-line packet and returns it as a departure, with the next head.
@@ -267,7 +259,12 @@ impl<P: Copy + Default> Queues<P> {
             event,
             tag: entry.tag,
         };
-        Some((departure, self.head(stream)))
+        // END is beyond the slab.
+        let next = self.slab.get(entry.next as usize).map(|next| {
+            let Entry { arrival_ns, bytes, stamp, .. } = *next;
+            (Head { arrival_ns, bytes }, stamp)
+        });
+        Some((departure, next))
     }
 }
 

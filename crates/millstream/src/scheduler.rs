@@ -164,7 +164,8 @@ impl<S: Select> Scheduler<S> {
     ///
     /// # Panics
     /// Panics if `stream` was not added to this scheduler.
-    #[inline]
+    // Inlined always: a batch then has no calls for a packet that joins a backlog.
+    #[inline(always)]
     pub fn enqueue(
         &mut self,
         now_ns: u64,
@@ -288,7 +289,8 @@ impl<S: Select> Scheduler<S> {
         now_ns: u64,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<Departure> {
-        self.advance(now_ns);
+        self.open_due_gates(now_ns);
+        self.selector.advance_to_select(now_ns);
         if self.store.queues.total_waiting() == 0 {
             self.selector.idle();
             return None;
@@ -315,20 +317,23 @@ impl<S: Select> Scheduler<S> {
     /// Advances time to `now_ns` and opens the gates that time opens, each at its time.
     #[inline(always)]
     fn advance(&mut self, now_ns: u64) {
-        if self.store.gates.next_opening_ns().is_some() {
-            self.open_gates(now_ns);
-        }
+        self.open_due_gates(now_ns);
         self.selector.advance(now_ns);
     }
 
     /// Advances time to `now_ns` for an event that precedes the gates which open at `now_ns`.
     fn advance_before_gates(&mut self, now_ns: u64) {
-        if let Some(before_ns) = now_ns.checked_sub(1)
-            && self.store.gates.next_opening_ns().is_some()
-        {
-            self.open_gates(before_ns);
+        if let Some(before_ns) = now_ns.checked_sub(1) {
+            self.open_due_gates(before_ns);
         }
         self.selector.advance(now_ns);
+    }
+
+    #[inline(always)]
+    fn open_due_gates(&mut self, until_ns: u64) {
+        if self.store.gates.next_opening_ns().is_some() {
+            self.open_gates(until_ns);
+        }
     }
 
     #[cold]

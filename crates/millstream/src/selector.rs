@@ -119,6 +119,12 @@ pub trait Select {
     /// Advances the discipline's clock to `clock_ns`.
     fn advance(&mut self, clock_ns: u64);
 
+    /// Advances the discipline's clock before [`select`](Self::select), which may do a part of it.
+    #[inline]
+    fn advance_to_select(&mut self, clock_ns: u64) {
+        self.advance(clock_ns);
+    }
+
     /// Called when a decision found every queue empty.
     fn idle(&mut self);
 

@@ -75,8 +75,15 @@ impl Tag {
     /// [`near`](Self::near) tags.
     #[inline]
     pub(crate) fn reached_by(self, other: Self) -> bool {
+        let difference = other.difference(self);
+        // The upper half decides at once, unless they are less than a byte apart.
+        #[allow(clippy::cast_possible_truncation)]
+        let upper = (difference >> 64) as i64;
+        if !(-1..=0).contains(&upper) {
+            return upper > 0;
+        }
         // Near tags wrap, so compare them only within a grain.
-        match other.difference(self) >> (GRAIN_BITS + 10) {
+        match difference >> (GRAIN_BITS + 10) {
             -1 | 0 => self.near() <= other.near(),
             grains => grains > 0,
         }

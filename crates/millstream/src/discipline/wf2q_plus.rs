@@ -119,12 +119,10 @@ impl Discipline for Wf2qPlus {
 
     #[inline]
     fn advance(&mut self, clock_ns: u64) {
-        let elapsed_ns = clock_ns.saturating_sub(self.clock_ns);
-        if elapsed_ns == 0 {
-            return;
+        if clock_ns > self.clock_ns {
+            self.clock.advance(self.rate.times(clock_ns - self.clock_ns));
+            self.clock_ns = clock_ns;
         }
-        self.clock.advance(self.rate.times(elapsed_ns));
-        self.clock_ns += elapsed_ns;
     }
 
     #[inline]

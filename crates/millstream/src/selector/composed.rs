@@ -135,11 +135,17 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         D::Rank::EXPIRY != Expiry::Never
     }
 
-    #[inline]
+    #[inline(always)]
     fn advance(&mut self, clock_ns: u64) {
         self.discipline.advance(clock_ns);
         self.leap();
         self.debug_check();
+    }
+
+    /// Without the leap: [`first_regulated`](Selector::first_regulated) does it if it is needed.
+    #[inline(always)]
+    fn advance_to_select(&mut self, clock_ns: u64) {
+        self.discipline.advance(clock_ns);
     }
 
     #[inline]
@@ -169,7 +175,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         self.discipline.arrived(state, stream, bytes, active)
     }
 
-    #[inline]
+    #[inline(always)]
     fn became_backlogged(&mut self, stream: StreamId, new: NewHead<D::Stamp>) {
         self.new_head(stream, new, Activation::Arrived);
         self.debug_check();
@@ -269,7 +275,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         self.discipline.served(&mut slot.state, stream, head, now_ns)
     }
 
-    #[inline]
+    #[inline(always)]
     fn head_departed(&mut self, stream: StreamId, next: Option<NewHead<D::Stamp>>) {
         match next {
             Some(new) => self.new_head(stream, new, Activation::Next),
@@ -370,8 +376,34 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     }
 
     /// Returns the first stream that has started.
-    #[inline]
+    #[inline(always)]
     fn first_regulated(&mut self) -> Option<StreamId> {
+        if self.pending.is_empty()
+            && let Some(stream) = self.structure.first()
+            && self.has_started(stream)
+        {
+            return Some(StreamId(stream));
+        }
+        self.first_after_leap()
+    }
+
+    /// Makes the clock leap if no active stream has started, then returns the first that has.
+    fn first_after_leap(&mut self) -> Option<StreamId> {
+        self.leap();
+        if !self.pending.is_empty()
+            && let Some(alone) = self.move_started()
+        {
+            return Some(alone);
+        }
+        match self.first_started() {
+            None => self.first_pending(),
+            first => first,
+        }
+    }
+
+    /// Moves pending streams that have started into the structure. Returns the only one that may
+    /// be served, if there is no other, without moving it.
+    fn move_started(&mut self) -> Option<StreamId> {
         if self.placed == 0
             && let Some(stream) = self.pending.first()
             && self.has_started(stream)
@@ -384,10 +416,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         {
             self.insert(StreamId(stream));
         }
-        match self.first_started() {
-            None => self.first_pending(),
-            first => first,
-        }
+        None
     }
 
     /// Returns the first stream of the structure that has started, and moves the streams before it
@@ -430,9 +459,10 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     fn postpone(&mut self, stream: StreamId) {
         let state = &self.slots[stream.index()].state;
         let start = D::Selection::virtual_start(&self.discipline, state).near();
-        if self.slots[stream.index()].location != Location::Pending {
-            self.remove(stream);
-            self.slots[stream.index()].location = Location::Pending;
+        let slot = &mut self.slots[stream.index()];
+        let from = core::mem::replace(&mut slot.location, Location::Pending);
+        if from != Location::Pending {
+            self.leave(stream, from);
         }
         self.pending.insert(stream.0, start);
     }
@@ -453,11 +483,15 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     }
 
     /// Makes the discipline's clock leap to the least start if no active stream has started.
-    #[inline]
+    #[inline(always)]
     fn leap(&mut self) {
-        if !Self::REGULATED || self.one_started {
-            return;
+        if Self::REGULATED && !self.one_started {
+            self.leap_to_started();
         }
+    }
+
+    /// Makes the discipline's clock leap to the least start if no active stream has started.
+    fn leap_to_started(&mut self) {
         let next = self.pending.first();
         // A stream that has started stays so until it is served or its gate closes.
         self.one_started =
@@ -581,7 +615,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         self.dropping = dropping;
     }
 
-    #[inline]
+    #[inline(always)]
     fn new_head(&mut self, stream: StreamId, new: NewHead<D::Stamp>, how: Activation) {
         let slot = &mut self.slots[stream.index()];
         let was_active = slot.location.is_active();
@@ -615,9 +649,9 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     fn insert(&mut self, stream: StreamId) {
         let slot = &mut self.slots[stream.index()];
         let rank = self.discipline.rank(&slot.state, slot.head);
-        if slot.location != Location::Structure {
-            self.remove(stream);
-            self.slots[stream.index()].location = Location::Structure;
+        let from = core::mem::replace(&mut slot.location, Location::Structure);
+        if from != Location::Structure {
+            self.leave(stream, from);
             self.placed += 1;
         }
         self.first = None;
@@ -641,11 +675,18 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
     #[inline]
     fn remove(&mut self, stream: StreamId) {
         self.one_started = false;
-        self.first = None;
         let slot = &mut self.slots[stream.index()];
-        match core::mem::replace(&mut slot.location, Location::Idle) {
+        let from = core::mem::replace(&mut slot.location, Location::Idle);
+        self.leave(stream, from);
+    }
+
+    /// Removes a stream from `from`, which was its location.
+    #[inline]
+    fn leave(&mut self, stream: StreamId, from: Location) {
+        match from {
             Location::Idle => {}
             Location::Structure => {
+                self.first = None;
                 self.placed -= 1;
                 self.structure.remove(stream.0);
             }

@@ -1,10 +1,12 @@
 //! A winner tree of streams: every group of four entries has its first one in the level above.
 //!
 //! ```text
-//! levels[0]   [a b c d] [e f g h] …   the entry of each stream, or absent
-//! levels[1]   [first of a b c d, first of e f g h, …] …
-//! root        the first of the last level's only group
+//! groups   root's group, its 4 children, their 16 children, …, [a b c d] [e f g h] …
+//!          an entry is the first of a child; in the last level it is that of a stream, or absent
+//! root     the first of the root's group
 //! ```
+//!
+//! The children of group g are the groups 4 g + 1 to 4 g + 4. Only the last level is incomplete.
 //!
 //! A change follows one path from a leaf to the root. The path's addresses do not depend on the
 //! comparisons, so its loads overlap; in a heap each load waits for the comparison before it. It
@@ -59,8 +61,9 @@ struct Entry {
 /// The streams of least key, with insertion and removal by stream.
 #[derive(Clone, Debug)]
 pub struct WinnerTree<K> {
-    /// Leaves first; the last level has one group.
-    levels: Vec<Vec<Group>>,
+    groups: Vec<Group>,
+    /// The number of groups above the last level.
+    inner: usize,
     root: Entry,
     base: u64,
     /// Number of streams.
@@ -70,7 +73,7 @@ pub struct WinnerTree<K> {
 
 impl<K> Default for WinnerTree<K> {
     fn default() -> Self {
-        Self { levels: Vec::new(), root: NONE, base: 0, count: 0, key: PhantomData }
+        Self { groups: Vec::new(), inner: 0, root: NONE, base: 0, count: 0, key: PhantomData }
     }
 }
 
@@ -87,13 +90,13 @@ impl<K: Cyclic> WinnerTree<K> {
     #[must_use]
     pub fn second(&self) -> Option<u32> {
         // It lost to the first on the path of the first.
-        let mut at = self.first()? as usize;
         let mut second = NONE;
-        for level in &self.levels {
-            let group = &level[at / ARITY];
-            let siblings = (0..ARITY).filter(|place| *place != at % ARITY);
-            second = siblings.map(|place| group.entry(place)).fold(second, Entry::min);
-            at /= ARITY;
+        let mut place = Some(self.place(self.first()?));
+        while let Some((at, own)) = place {
+            let siblings = (0..ARITY).filter(|sibling| *sibling != own);
+            let group = &self.groups[at];
+            second = siblings.map(|sibling| group.entry(sibling)).fold(second, Entry::min);
+            place = parent(at);
         }
         (second.distance != ABSENT).then_some(second.stream)
     }
@@ -116,9 +119,8 @@ impl<K: Cyclic> WinnerTree<K> {
     #[inline]
     #[must_use]
     pub fn contains(&self, stream: u32) -> bool {
-        let (group, own) = (stream as usize / ARITY, stream as usize % ARITY);
-        let leaves = self.levels.first().and_then(|leaves| leaves.get(group));
-        leaves.is_some_and(|leaves| leaves.distances[own] != ABSENT)
+        let (at, own) = self.place(stream);
+        self.groups.get(at).is_some_and(|group| group.distances[own] != ABSENT)
     }
 
     /// Makes leaves for the streams below `streams`.
@@ -126,17 +128,19 @@ impl<K: Cyclic> WinnerTree<K> {
         if streams <= self.leaves() {
             return;
         }
-        let mut groups = streams;
-        for level in 0.. {
-            groups = groups.div_ceil(ARITY);
-            if level == self.levels.len() {
-                self.levels.push(Vec::new());
-            }
-            self.levels[level].resize(groups, Group::EMPTY);
-            if groups == 1 {
-                break;
-            }
+        let leaves = streams.div_ceil(ARITY);
+        let (mut inner, mut width) = (0, 1);
+        while width < leaves {
+            inner += width;
+            width *= ARITY;
         }
+        let last = self.groups.split_off(self.inner);
+        self.groups.clear();
+        self.groups.reserve_exact(inner + leaves);
+        self.groups.resize(inner, Group::EMPTY);
+        self.groups.extend(last);
+        self.groups.resize(inner + leaves, Group::EMPTY);
+        self.inner = inner;
         self.recompute();
     }
 
@@ -167,21 +171,21 @@ impl<K: Cyclic> WinnerTree<K> {
     /// Appends every stream that has the least key.
     pub fn collect_first(&self, out: &mut Vec<u32>) {
         if self.count > 0 {
-            self.collect(self.levels.len(), 0, self.root.distance, out);
+            self.collect(0, self.root.distance, out);
         }
     }
 
-    /// Appends the streams up to the distance `last` below the group `at` of level `level` − 1. At
-    /// level 0, `at` is the stream.
-    fn collect(&self, level: usize, at: usize, last: u64, out: &mut Vec<u32>) {
-        let Some(level) = level.checked_sub(1) else {
-            // Leaves are streams, below 2³².
-            #[allow(clippy::cast_possible_truncation)]
-            return out.push(at as u32);
-        };
-        for (own, distance) in self.levels[level][at].distances.iter().enumerate() {
-            if *distance <= last {
-                self.collect(level, ARITY * at + own, last, out);
+    /// Appends the streams up to the distance `last` below the group `at`.
+    fn collect(&self, at: usize, last: u64, out: &mut Vec<u32>) {
+        for (own, distance) in self.groups[at].distances.iter().enumerate() {
+            if *distance > last {
+                continue;
+            }
+            match at.checked_sub(self.inner) {
+                // Streams are below 2³².
+                #[allow(clippy::cast_possible_truncation)]
+                Some(leaf) => out.push((ARITY * leaf + own) as u32),
+                None => self.collect(ARITY * at + 1 + own, last, out),
             }
         }
     }
@@ -189,21 +193,30 @@ impl<K: Cyclic> WinnerTree<K> {
     /// Returns the number of leaves.
     #[inline]
     fn leaves(&self) -> usize {
-        self.levels.first().map_or(0, |leaves| ARITY * leaves.len())
+        ARITY * (self.groups.len() - self.inner)
+    }
+
+    /// Returns the group of a stream, and its place there.
+    #[inline(always)]
+    fn place(&self, stream: u32) -> (usize, usize) {
+        (self.inner + stream as usize / ARITY, stream as usize % ARITY)
     }
 
     /// Sets the entry of a stream and repeats the comparisons from there to the root.
     #[inline]
     fn replay(&mut self, mut entry: Entry) {
-        let mut at = entry.stream as usize;
-        for level in &mut self.levels {
-            let (group, own) = (&mut level[at / ARITY], at % ARITY);
+        let (mut at, mut own) = self.place(entry.stream);
+        loop {
+            let group = &mut self.groups[at];
             if group.entry(own) == entry {
                 return;
             }
             group.set(own, entry);
             entry = group.first();
-            at /= ARITY;
+            match parent(at) {
+                Some(above) => (at, own) = above,
+                None => break,
+            }
         }
         self.root = entry;
     }
@@ -216,13 +229,13 @@ impl<K: Cyclic> WinnerTree<K> {
 
     /// Repeats all comparisons.
     fn recompute(&mut self) {
-        for level in 1..self.levels.len() {
-            let (below, above) = self.levels.split_at_mut(level);
-            for (at, group) in below[level - 1].iter().enumerate() {
-                above[0][at / ARITY].set(at % ARITY, group.first());
+        for at in (0..self.groups.len()).rev() {
+            let first = self.groups[at].first();
+            match parent(at) {
+                Some((above, own)) => self.groups[above].set(own, first),
+                None => self.root = first,
             }
         }
-        self.root = self.levels.last().map_or(NONE, |last| last[0].first());
     }
 
     /// Moves the base, so that it is before `key` and all others. O(n), once while keys advance by
@@ -239,13 +252,19 @@ impl<K: Cyclic> WinnerTree<K> {
         let base = earliest.wrapping_sub(BEHIND);
         let moved = base.wrapping_sub(self.base);
         self.base = base;
-        for group in self.levels.iter_mut().take(1).flatten() {
+        for group in &mut self.groups[self.inner..] {
             for distance in group.distances.iter_mut().filter(|distance| **distance != ABSENT) {
                 *distance = distance.wrapping_sub(moved);
             }
         }
         self.recompute();
     }
+}
+
+/// Returns the group that has the first entry of the group `at`, and its place there.
+#[inline(always)]
+fn parent(at: usize) -> Option<(usize, usize)> {
+    at.checked_sub(1).map(|child| (child / ARITY, child % ARITY))
 }
 
 impl Group {
