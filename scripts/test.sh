@@ -71,13 +71,8 @@ start_lane static static
 step "format"
 cargo fmt --all --check
 
-step "documentation of the libraries"
-# `make soak` has that of all crates, whose dependencies would be checked for this alone.
-libraries=(millstream{,-sync,-traffic,-scenario,-report,-sim,-extension})
-RUSTDOCFLAGS="-D warnings" cargo doc "${libraries[@]/#/--package=}" --no-deps --quiet
-
 step "lints, and building the tests"
-export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc-tests.sh
+export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc-tests.sh RUSTDOC=$PWD/scripts/rustdoc-tests.sh
 tests=(cargo test --workspace --quiet)
 "${tests[@]}" --no-run
 # Benchmarks are built, but not run.
@@ -93,11 +88,11 @@ export MILLSTREAM_HW=$debug/deps/libmillstream_hw.so
 export KERNEL_PROBE=$debug/examples/kernel_probe
 
 parts() {
-    local part
+    local part TIMEFORMAT='%R s, of processor time %U + %S s'
     for part in "$@"; do
         printf '\n== background: %s (%d s so far)\n' "$part" "$SECONDS"
         # shellcheck disable=SC2086 # A command and its argument.
-        $part
+        time $part
     done
     printf '\n== background: done (%d s so far)\n' "$SECONDS"
 }

@@ -142,7 +142,7 @@ impl<D: Discipline, S: Structure<D::Rank>> Select for Selector<D, S> {
         self.debug_check();
     }
 
-    /// Without the leap: [`first_regulated`](Selector::first_regulated) does it if it is needed.
+    // Without the leap: `first_regulated` does it if it is needed.
     #[inline(always)]
     fn advance_to_select(&mut self, clock_ns: u64) {
         self.discipline.advance(clock_ns);
