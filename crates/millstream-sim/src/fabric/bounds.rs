@@ -77,6 +77,10 @@ pub fn delay_bounds(
         crossbar: fabric.crossbar.is_some(),
         fifo_inputs: fabric.crossbar.is_some_and(|of| of.fifo),
         cut_through: fabric.cut_through,
+        takes_turns: fabric.crossbar.is_some_and(|of| {
+            // With several requests, an input may refuse an output again and again under iSLIP.
+            !of.islip || of.fifo && scenario.streams.len() * layers == 1
+        }),
         in_order: scenario.scheduler.discipline.name == "fifo",
         delay_ns: fabric.delay_ns,
         latency_ns: fabric.latency_ns,

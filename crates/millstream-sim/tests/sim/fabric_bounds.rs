@@ -1,7 +1,7 @@
 //! Bounds on delays through a fabric: values worked out by hand.
 
 use millstream_scenario::Scenario;
-use millstream_sim::fabric::{NoFabricBound, delay_bounds, prepare};
+use millstream_sim::fabric::{Delivery, FabricListener, NoFabricBound, delay_bounds, prepare};
 use std::path::Path;
 use std::time::Instant;
 
@@ -37,12 +37,12 @@ fn a_packet_waits_for_one_of_the_other_stream_on_each_link() {
     // for a packet of 4 µs on each, but at the rate of 98 % that the other leaves: 4 µs for the
     // packet that the switch stores, (4 + 2 % of 4)/0.98 µs for the burst, and 1/0.98 µs.
     assert_eq!(bounds(&output, &SOURCES).unwrap(), [4_000 + 4_164 + 1_021 + 100, 9_100]);
-    // A crossbar may still hold a packet of s0 that came before, so s1 waits for 1 µs more.
+    // Through a crossbar, s1 takes as long: packets of s0 have no other output to wait for.
     let crossbar = format!("{PAIR}\nforwarding = \"store-and-forward\"");
-    assert_eq!(bounds(&crossbar, &SOURCES).unwrap(), [10_100, 10_100]);
+    assert_eq!(bounds(&crossbar, &SOURCES).unwrap(), [10_100, 9_100]);
     // With cut-through, a packet is on both links at once.
     let cut_through = format!("{PAIR}\nforwarding = \"cut-through\"");
-    assert_eq!(bounds(&cut_through, &SOURCES).unwrap(), [9_100, 6_100]);
+    assert_eq!(bounds(&cut_through, &SOURCES).unwrap(), [9_100, 5_100]);
 }
 
 #[test]
@@ -58,6 +58,82 @@ fn credits_that_run_out_are_named_with_the_buffer_that_suffices() {
     assert_eq!((link.as_str(), *bytes), ("end-point 0 to switch 0", 12 * 1_280), "{reason}");
     let fabric = fabric.replace("1280 B", &format!("{bytes} B"));
     assert!(bounds(&fabric, &[source]).is_ok());
+}
+
+/// A link whose buffer holds one packet sends one each time that its credits return, 16.77 µs after
+/// its transmission began. So the second of two packets waits for 6.77 µs, and for as long once
+/// more at most.
+#[test]
+fn a_window_of_one_packet_halves_the_rate_and_no_more() {
+    let fabric = format!(
+        "{PAIR}\nlargest-packet = 1250\nforwarding = \"store-and-forward\"\ninput-buffer = \"1280 \
+         B\""
+    );
+    let one = "bytes = 1250, interval = \"20 us\"";
+    assert_eq!(bounds(&fabric, &[one]).unwrap(), [20_100]);
+    let two = "bytes = 1250, interval = \"40 us\", load = 0.5";
+    assert_eq!(bounds(&fabric, &[two]).unwrap(), [20_100 + 10_000 + 2 * 6_767]);
+    // 16.77 µs of each packet are more than there are.
+    let more = "bytes = 1250, interval = \"33 us\", load = 0.606";
+    assert!(matches!(bounds(&fabric, &[more]).unwrap_err(), NoFabricBound::Credits(..)));
+}
+
+/// The longest time from injection to delivery of a stream, ns.
+struct LongestDelay(u8, u64);
+
+impl FabricListener for LongestDelay {
+    fn delivered(&mut self, delivery: &Delivery) {
+        if delivery.class == self.0 {
+            self.1 = self.1.max(delivery.time_ns - delivery.injected_ns);
+        }
+    }
+}
+
+/// With a little more than half of each link in use, a packet waits for a whole run, however long:
+/// its input and its output by turns transfer packets of others, which overlap. With a little less
+/// than half, it has a bound. So no theorem bounds all loads, for either arbiter; with cut-through,
+/// at no speed-up either.
+#[test]
+fn a_packet_waits_for_a_whole_run_above_half_of_the_load() {
+    let star = "topology = { kind = \"custom\", end-points = 3, switches = [3], cables = [[\"e0\", \
+                \"s0:0\"], [\"e1\", \"s0:1\"], [\"e2\", \"s0:2\"]] }";
+    let text = |rest: &str, long: u32, ms: u64| {
+        format!(
+            "[scenario]\nseed = 4\nduration = \"{ms} ms\"\n[link]\nrate = \"1 \
+             Gbit/s\"\n[fabric]\n{star}\nlargest-packet = 1500\ninput-buffer = \"64 \
+             KB\"\noutput-buffer = \"64 KB\"\n{rest}\n[scheduler]\ndiscipline = \
+             \"fifo\"\n[[stream]]\nname = \"long\"\nsource = {{ kind = \"cbr\", bytes = {long}, \
+             interval = \"20 us\" }}\n[[stream]]\nname = \"short\"\nsource = {{ kind = \"cbr\", \
+             bytes = 64, interval = \"100 us\" }}\n"
+        )
+    };
+    let stored = "forwarding = \"store-and-forward\"\nspeed-up = 1.0";
+    let cut = "forwarding = \"cut-through\"\nspeed-up = 3.0";
+    for (forwarding, bound_ns, longest_ns) in [
+        (stored, 28_769, [4_960_376, 9_960_376, 19_960_376]),
+        (cut, 126_902, [4_949_976, 9_949_976, 19_949_976]),
+    ] {
+        for arbiter in ["round-robin", "islip"] {
+            let rest = format!("{forwarding}\narbiter = \"{arbiter}\"");
+            let scenario = |long: u32, ms: u64| {
+                Scenario::parse("text", &text(&rest, long, ms), Path::new("")).unwrap()
+            };
+            // 52.5 % of each link.
+            for (ms, longest_ns) in [5, 10, 20].into_iter().zip(longest_ns) {
+                let scenario = scenario(1_300, ms);
+                let mut simulation = prepare(&scenario).unwrap().simulation;
+                let reason = delay_bounds(&scenario, &simulation).unwrap_err();
+                assert!(matches!(reason, NoFabricBound::Crossbar(_)), "{rest}: {reason}");
+                let mut longest = LongestDelay(1, 0);
+                simulation.run(u64::MAX, &mut longest).unwrap();
+                assert_eq!(longest.1, longest_ns, "{rest}, {ms} ms");
+            }
+            // 46.5 %.
+            let scenario = scenario(1_150, 5);
+            let simulation = prepare(&scenario).unwrap().simulation;
+            assert_eq!(delay_bounds(&scenario, &simulation).unwrap()[1], bound_ns, "{rest}");
+        }
+    }
 }
 
 /// Times of years saturate: no bound is shorter than they are.

@@ -8,6 +8,9 @@
 //! came to their stations after s, less the longest wait there. Let W(y) be the most such work in
 //! y. `longest_wait` bounds the wait by it.
 //!
+//! Where round robin takes turns, the wait for the transfer is also bounded by the packets of the
+//! input alone, with the turns of others for each. The least bound counts.
+//!
 //! Where the buffer in front of a link never is full, the wait for the transfer is bounded apart,
 //! by the transfers to the output and of the input; then the wait in the buffer, by the link. The
 //! lesser bound counts.
@@ -35,6 +38,9 @@ const MAX_ROUNDS: usize = 1_000;
 
 /// The buffer in front of a link of a fabric in which nothing waits.
 const EMPTY: Output = Output { wait_ns: Some(0), first_ns: 0, may_fill: false };
+
+/// An input of a crossbar in which nothing waits.
+const FREE: Input = Input { wait_ns: Some(0), first_ns: 0, turns_ns: None };
 
 /// The rate of a link that sends a byte in a nanosecond.
 const LINK_BPS: u64 = 8_000_000_000;
@@ -86,6 +92,8 @@ pub(super) struct Station {
     flows: Vec<(usize, usize)>,
     /// How much later than others of their connection packets can come, ns, by connection.
     spreads: Vec<u64>,
+    /// The channels on which its packets come; none at an end-point.
+    channels_before: BTreeSet<usize>,
     /// The longest time until the transmission begins, ns.
     wait_ns: u64,
     /// The longest time until the transfer to the link begins, ns; without one, 0.
@@ -137,6 +145,19 @@ struct Output {
     may_fill: bool,
 }
 
+/// An input of a crossbar.
+#[derive(Clone, Copy, Debug)]
+struct Input {
+    /// The longest time until the transfer of one of its packets begins by turns, ns; `None` if
+    /// there is no bound.
+    wait_ns: Option<u64>,
+    /// The first y with W(y) − own ≤ y so far, ns.
+    first_ns: u64,
+    /// The longest time for which it is free and has packets until a transfer begins, ns; `None`
+    /// if turns do not bound it.
+    turns_ns: Option<u64>,
+}
+
 /// How switches forward packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Switching {
@@ -144,6 +165,8 @@ pub(super) struct Switching {
     /// Whether each channel of an input has one queue for all outputs.
     pub(super) fifo_inputs: bool,
     pub(super) cut_through: bool,
+    /// Whether a free output passes over no free input before it has served another one twice.
+    pub(super) takes_turns: bool,
     /// Whether links serve in the order of arrival.
     pub(super) in_order: bool,
     pub(super) delay_ns: u64,
@@ -160,6 +183,11 @@ impl Switching {
     pub(super) fn ahead_ns(&self, class: Class) -> u64 {
         let received_ns = if self.cut_through { 0 } else { class.link_ns };
         received_ns.saturating_add(self.delay_ns).saturating_add(self.latency_ns)
+    }
+
+    /// Returns the packets that the buffer of a channel in front of a link holds.
+    fn room(&self, class: Class) -> u64 {
+        self.output_credits / class.credits.max(1)
     }
 
     /// Returns the packets that the buffer of a channel behind a link holds.
@@ -202,6 +230,8 @@ pub(super) struct Stations {
     credits: Vec<Credits>,
     /// By link and channel.
     outputs: Vec<Output>,
+    /// The inputs of crossbars, by the link before them.
+    inputs: Vec<Input>,
 }
 
 impl Stations {
@@ -232,6 +262,7 @@ impl Stations {
                         class,
                         flows,
                         spreads,
+                        channels_before: BTreeSet::new(),
                         wait_ns: 0,
                         crossing_ns: 0,
                         by_link_ns: Some(0),
@@ -241,6 +272,7 @@ impl Stations {
                 }
                 all[number].flows.push((flow, place));
                 all[number].spreads.push(0);
+                all[number].channels_before.extend(before.map(|of| of.channel));
                 stations.push(number);
             }
             flows.push(Flow { stations, waits_ns: 0 });
@@ -255,7 +287,8 @@ impl Stations {
         }
         let credits = vec![Credits::default(); links * channels];
         let outputs = vec![EMPTY; links * channels];
-        Self { switching, classes, channels, all, flows, onto, from, credits, outputs }
+        let inputs = vec![FREE; links];
+        Self { switching, classes, channels, all, flows, onto, from, credits, outputs, inputs }
     }
 
     /// Computes the longest wait in each station.
@@ -272,6 +305,7 @@ impl Stations {
             if self.switching.crossbar {
                 self.find_credits();
                 self.find_outputs();
+                self.find_inputs();
             }
             for link in 0..self.onto.len() {
                 // Packets of all stations wait equally long.
@@ -317,6 +351,7 @@ impl Stations {
             station.spreads.fill(0);
         }
         self.outputs.fill(EMPTY);
+        self.inputs.fill(FREE);
         self.switching.input_credits = u64::MAX;
         self.solve().ok()?;
         let of = |station: &Station| {
@@ -464,6 +499,26 @@ impl Stations {
         }
     }
 
+    /// Returns the stations whose packets count in the work of these links and of an input.
+    fn near(&self, links: &[usize], previous: Option<usize>) -> Vec<usize> {
+        let mut near: Vec<_> =
+            previous.iter().flat_map(|previous| &self.from[*previous]).copied().collect();
+        let (mut seen, mut left) = (BTreeSet::new(), links.to_vec());
+        while let Some(link) = left.pop() {
+            if !seen.insert(link) {
+                continue;
+            }
+            near.extend(&self.onto[link]);
+            let may_lack = |of: &usize| self.credits_of(link, self.all[*of].channel).may_lack;
+            if self.onto[link].iter().any(may_lack) {
+                left.extend(self.from[link].iter().map(|of| self.all[*of].link));
+            }
+        }
+        near.sort_unstable();
+        near.dedup();
+        near
+    }
+
     /// Computes how long packets wait in front of links behind crossbars, and where they may find
     /// no room.
     fn find_outputs(&mut self) {
@@ -476,10 +531,12 @@ impl Stations {
             for (channel, class) in of_channels {
                 let at = link * self.channels + channel;
                 let work = |y: u64| {
-                    let lacks_ns = self.lacks_ns(link, channel, class, y);
-                    self.transmissions_after(link, channel, y).plus(Work::of_ns(lacks_ns))
+                    let begun = self.begun(link, channel, class, y, &[]);
+                    let lacks = self.lacks(link, channel, class, begun, y, &[]);
+                    self.transmissions_after(link, channel, y).plus(lacks)
                 };
-                let next = |y: u64| self.next_step_ns(self.onto[link].iter(), y);
+                let near = self.near(&[link], None);
+                let next = |y: u64| self.next_step_ns(near.iter(), y);
                 let Output { wait_ns, first_ns, .. } = self.outputs[at];
                 let longest = wait_ns
                     .and_then(|_| Self::longest_wait(first_ns, None, class.link_ns, &work, &next));
@@ -496,10 +553,68 @@ impl Stations {
                         stay_ns.checked_div(class.cross_ns).map_or(u64::MAX, |of| of + 2);
                     packets.sum::<u64>().min(by_output)
                 });
-                let room = self.switching.output_credits / class.credits.max(1);
+                let room = self.switching.room(class);
                 self.outputs[at] = Output { wait_ns, first_ns, may_fill: most > room };
             }
         }
+    }
+
+    /// Computes how long packets wait at the inputs of crossbars by turns.
+    ///
+    /// Let an input be free and have packets for an output. Then the output transfers a packet of
+    /// each other input at most, before one of these. So each transfer of the input takes its own
+    /// time and that of these turns, whatever arrives at the other inputs.
+    fn find_inputs(&mut self) {
+        for link in 0..self.from.len() {
+            let Some(own_ns) = self.from[link].iter().map(|of| self.class(*of).cross_ns).min()
+            else {
+                continue;
+            };
+            let Input { wait_ns, first_ns, .. } = self.inputs[link];
+            let turns_ns = self.turns_ns(link);
+            let longest = turns_ns.filter(|_| wait_ns.is_some()).and_then(|turns_ns| {
+                let work = |y: u64| self.transfers_by_turns(link, turns_ns, y);
+                let next = |y: u64| self.next_step_ns(self.from[link].iter(), y);
+                Self::longest_wait(first_ns, None, own_ns, &work, &next)
+            });
+            let (first_ns, wait_ns) =
+                longest.map_or((0, None), |(first, wait)| (first, Some(wait)));
+            self.inputs[link] = Input { wait_ns, first_ns, turns_ns };
+        }
+    }
+
+    /// Returns the longest time for which a free input with packets waits for one transfer, ns;
+    /// `None` if turns do not bound it.
+    fn turns_ns(&self, previous: usize) -> Option<u64> {
+        if !self.switching.takes_turns {
+            return None;
+        }
+        let of_station = |number: &usize| {
+            let Station { link, channel, .. } = self.all[*number];
+            let others = self.lines(link).filter(|line| {
+                let before = self.all[line[0]].previous;
+                before.is_some_and(|before| before != previous)
+            });
+            let may_fill =
+                |of: &usize| self.outputs[link * self.channels + self.all[*of].channel].may_fill;
+            if !self.onto[link].iter().any(may_fill) {
+                let longest =
+                    |line: &[usize]| line.iter().map(|of| self.class(*of).transfer_ns).max();
+                return Some(others.filter_map(longest).fold(0, u64::saturating_add));
+            }
+            // A full buffer has room again after a transmission, if only its channel uses the link.
+            let alone = self.onto[link].iter().all(|of| self.all[*of].channel == channel);
+            let is_sent = alone && !self.credits_of(link, channel).may_lack;
+            let class = self.class(*number);
+            let turn_ns = class.transfer_ns.max(class.link_ns);
+            let all_ns = turn_ns.saturating_mul(others.count() as u64 + 1);
+            is_sent.then_some(all_ns - class.cross_ns)
+        };
+        let mut longest_ns = 0;
+        for number in &self.from[previous] {
+            longest_ns = longest_ns.max(of_station(number)?);
+        }
+        Some(longest_ns)
     }
 
     /// Returns the longest times until the transfer and the transmission of a station's packets
@@ -516,14 +631,24 @@ impl Stations {
         let of_input = |y: u64| {
             crossbar.map_or(Work::default(), |previous| self.transfers_of(previous, &links, y))
         };
-        let next = |y: u64| {
-            let onto = links.iter().flat_map(|link| &self.onto[*link]);
-            self.next_step_ns(onto.chain(crossbar.iter().flat_map(|of| &self.from[*of])), y)
+        // At an instant at which nothing is busy, other channels with room and credits have no
+        // packets for this output either.
+        let same = |of: &usize| {
+            let Station { link: onto, channel, previous: before, .. } = self.all[*of];
+            let may_fill = self.outputs[onto * self.channels + channel].may_fill;
+            let may_lack = self.credits_of(onto, channel).may_lack;
+            onto == link && before == previous && !may_fill && !may_lack
         };
+        let mut empty = mates.clone();
+        if crossbar.is_some() && !self.switching.fifo_inputs {
+            empty.extend(self.onto[link].iter().filter(|of| same(of)));
+        }
+        let near = self.near(&links, crossbar);
+        let next = |y: u64| self.next_step_ns(near.iter(), y);
         let by_link = |y: u64| {
             let onto = |link: &usize| {
-                let held = Work::of_ns(self.held_ns(*link, y, &mates));
-                self.transmissions(*link, y, &mates).plus(held)
+                let held = self.held(*link, y, &mates, &mates, &[]);
+                self.transmissions(*link, y, &empty).plus(held)
             };
             links.iter().map(onto).fold(of_input(y), Work::plus)
         };
@@ -531,7 +656,7 @@ impl Stations {
             Self::longest_wait(from_ns, any, class.output_ns(), &by_link, &next)
         });
         let by_output = |y: u64| {
-            let onto = |link: &usize| self.transfers(*link, y, &mates);
+            let onto = |link: &usize| self.transfers(*link, y, None, &empty);
             links.iter().map(onto).fold(of_input(y), Work::plus)
         };
         let may_fill = |mate: &usize| {
@@ -550,7 +675,8 @@ impl Stations {
         if crossbar.is_none() {
             return Some((0, by_link_ns?));
         }
-        let crossing_ns = by_link_ns.into_iter().chain(by_output_ns).min()?;
+        let by_turns_ns = previous.and_then(|previous| self.inputs[previous].wait_ns);
+        let crossing_ns = by_link_ns.into_iter().chain(by_output_ns).chain(by_turns_ns).min()?;
         let output_ns = self.outputs[link * self.channels + channel].wait_ns;
         let in_both_ns = output_ns.map(|ns| crossing_ns.saturating_add(ns));
         Some((crossing_ns, by_link_ns.into_iter().chain(in_both_ns).min()?))

@@ -11,6 +11,9 @@ const MAX_RANGES: usize = 1_024;
 const STEPS: usize = 64;
 pub(super) const MAX_STEPS: usize = 40 * STEPS;
 
+/// The most links on a path whose lack of credits is traced to the next one.
+const MAX_LINKS: usize = 6;
+
 /// The unit of [`Work`]: 2⁻²⁰ ns.
 const UNITS: u128 = 1 << 20;
 
@@ -54,6 +57,38 @@ impl Work {
 /// Returns a ratio in units, rounded up; that of a time to none is infinite.
 fn ratio(over: u64, under: u64) -> u128 {
     (u128::from(over) * UNITS).checked_div(u128::from(under)).map_or(u128::MAX, |of| of + 1)
+}
+
+/// The packets of a station that came before an instant and wait then.
+#[derive(Clone, Copy, Debug, Default)]
+struct Residents {
+    /// The longest time for which they have waited, ns.
+    before_ns: u64,
+    /// The most for which there are buffers.
+    most: u64,
+}
+
+/// The packets that come over a line in a time, with the residents behind it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Line {
+    before_ns: u64,
+    residents_ns: u64,
+    longest_ns: u64,
+}
+
+impl Line {
+    /// Adds the packets of a station.
+    fn add(&mut self, class: Class, residents: Residents) {
+        let residents_ns = residents.most.saturating_mul(class.link_ns);
+        self.before_ns = self.before_ns.max(residents.before_ns);
+        self.residents_ns = self.residents_ns.saturating_add(residents_ns);
+        self.longest_ns = self.longest_ns.max(class.link_ns);
+    }
+
+    /// Returns the longest time for which these packets keep the line busy, ns.
+    fn busy_ns(self, y: u64) -> u64 {
+        y.saturating_add(self.before_ns.min(self.residents_ns)).saturating_add(self.longest_ns)
+    }
 }
 
 impl Stations {
@@ -124,36 +159,71 @@ impl Stations {
         None
     }
 
-    /// Returns how much earlier than an instant at which nothing is busy the packets of a station
-    /// have come that are sent after it, ns.
-    fn resident_ns(&self, number: usize, empty: &[usize]) -> u64 {
+    /// Returns the packets of a station that may wait at an instant at which nothing that holds up
+    /// the empty stations is busy.
+    fn residents(&self, number: usize, empty: &[usize]) -> Residents {
         let Station { link, channel, wait_ns, crossing_ns, .. } = self.all[number];
         match () {
-            () if empty.contains(&number) => 0,
-            () if self.credits_of(link, channel).may_lack => wait_ns,
+            () if empty.contains(&number) => Residents::default(),
+            () if self.credits_of(link, channel).may_lack => self.sent_after(number, wait_ns),
             // They are transferred after it.
-            () => crossing_ns,
+            () => self.transferred_after(number, crossing_ns),
         }
     }
 
-    /// Returns the work of the transmissions on a link that begin in `y`.
+    /// Returns the packets of a station that wait for their transfer, for `before_ns` at most.
+    fn transferred_after(&self, number: usize, before_ns: u64) -> Residents {
+        let Station { previous, channels_before, .. } = &self.all[number];
+        let window = self.switching.window(self.class(number));
+        let most = (channels_before.len() as u64).saturating_mul(window);
+        Residents { before_ns, most: if previous.is_some() { most } else { u64::MAX } }
+    }
+
+    /// Returns the packets of a station that wait for their transmission, for `before_ns` at most.
+    fn sent_after(&self, number: usize, before_ns: u64) -> Residents {
+        let waiting = self.transferred_after(number, before_ns);
+        let room = self.switching.room(self.class(number));
+        Residents { most: waiting.most.saturating_add(room), ..waiting }
+    }
+
+    /// Returns the most packets of a station that wait at the beginning of `y` or come in it.
+    fn present(&self, number: usize, residents: Residents, y: u64) -> u64 {
+        let Residents { before_ns, most } = residents;
+        let come = self.packets(number, y + before_ns);
+        if before_ns == 0 { come } else { come.min(self.packets(number, y).saturating_add(most)) }
+    }
+
+    /// Returns the work of the transmissions on a link that begin in `y` after an instant at which
+    /// nothing that holds up the empty stations is busy.
     pub(super) fn transmissions(&self, link: usize, y: u64, empty: &[usize]) -> Work {
+        self.transmissions_of(link, y, |_| true, |number| self.residents(number, empty))
+    }
+
+    /// Returns the work of the transmissions on a link that begin in `y`, of the packets of these
+    /// lines.
+    fn transmissions_of(
+        &self,
+        link: usize,
+        y: u64,
+        counts: impl Fn(Option<usize>) -> bool,
+        residents: impl Fn(usize) -> Residents,
+    ) -> Work {
         let of_line = |stations: &[usize]| {
-            let (mut sum_ns, mut longest_ns, mut window_ns) = (0u64, 0, 0);
+            let (mut sum_ns, mut line) = (0u64, Line::default());
             let mut limited = self.all[stations[0]].previous.is_some();
             for number in stations {
                 let class = self.class(*number);
-                let time_ns = y + self.resident_ns(*number, empty);
-                let packets = self.packets(*number, time_ns);
+                let residents = residents(*number);
+                let packets = self.present(*number, residents, y);
                 sum_ns = sum_ns.saturating_add(packets.saturating_mul(class.output_ns()));
-                longest_ns = longest_ns.max(class.link_ns);
-                window_ns = window_ns.max(time_ns);
+                line.add(class, residents);
                 limited &= class.output_ns() == class.link_ns;
             }
             let sum = Work::of_ns(sum_ns);
-            if limited { sum.min(Work::of_port(window_ns + longest_ns, UNITS)) } else { sum }
+            if limited { sum.min(Work::of_port(line.busy_ns(y), UNITS)) } else { sum }
         };
-        self.lines(link).map(of_line).fold(Work::default(), Work::plus)
+        let lines = self.lines(link).filter(|line| counts(self.all[line[0]].previous));
+        lines.map(of_line).fold(Work::default(), Work::plus)
     }
 
     /// Returns the stations in front of a link, by the line before them.
@@ -161,15 +231,23 @@ impl Stations {
         self.onto[link].chunk_by(|one, other| self.all[*one].previous == self.all[*other].previous)
     }
 
-    /// Returns the longest time in `y` for which an idle link holds packets of the empty stations
-    /// up: they lack credits, or a packet of another channel that does is transferred, ns.
-    pub(super) fn held_ns(&self, link: usize, y: u64, empty: &[usize]) -> u64 {
+    /// Returns the longest time in `y` for which an idle link holds packets of the channels of
+    /// these stations up: they lack credits, or a packet of another channel that does is
+    /// transferred.
+    pub(super) fn held(
+        &self,
+        link: usize,
+        y: u64,
+        stations: &[usize],
+        empty: &[usize],
+        before: &[usize],
+    ) -> Work {
         if !self.switching.crossbar {
-            return 0;
+            return Work::default();
         }
         let own = |number: &usize| {
             let channel = self.all[*number].channel;
-            empty.iter().any(|of| self.all[*of].link == link && self.all[*of].channel == channel)
+            stations.iter().any(|of| self.all[*of].link == link && self.all[*of].channel == channel)
         };
         let (mut held_ns, mut channels) = (0u64, BTreeMap::new());
         for number in &self.onto[link] {
@@ -180,26 +258,163 @@ impl Stations {
             if own(number) {
                 channels.insert(channel, self.class(*number));
             } else if previous.is_some() {
-                let packets = self.packets(*number, y + wait_ns);
+                let packets = self.present(*number, self.sent_after(*number, wait_ns), y);
                 let transfers_ns = packets.saturating_mul(self.class(*number).transfer_ns);
                 held_ns = held_ns.saturating_add(transfers_ns);
             }
         }
-        let lacks = channels.into_iter().map(|(of, class)| self.lacks_ns(link, of, class, y));
-        lacks.fold(held_ns, u64::saturating_add)
+        let lacks = channels.into_iter().map(|(of, class)| {
+            let begun = self.begun(link, of, class, y, empty);
+            self.lacks(link, of, class, begun, y, before)
+        });
+        lacks.fold(Work::of_ns(held_ns), Work::plus)
     }
 
-    /// Returns the longest time in `y` for which a channel on a link lacks credits, ns.
-    pub(super) fn lacks_ns(&self, link: usize, channel: usize, class: Class, y: u64) -> u64 {
+    /// Returns the most packets of a channel that begin on a link in `y`.
+    pub(super) fn begun(
+        &self,
+        link: usize,
+        channel: usize,
+        class: Class,
+        y: u64,
+        empty: &[usize],
+    ) -> u64 {
+        let of_channel = self.onto[link].iter().filter(|of| self.all[**of].channel == channel);
+        let begun = of_channel.map(|of| self.present(*of, self.residents(*of, empty), y));
+        begun.sum::<u64>().min(class.on_line(y))
+    }
+
+    /// Returns the longest time in which a link is idle and a channel lacks credits while `begun`
+    /// of its packets begin, by the longest absence of a credit.
+    ///
+    /// A packet that waits for credits begins at the latest when those of the packet w before it
+    /// return. Between these two the link transmits w packets of the channel, and is idle for the
+    /// rest. Each w packets have one such time.
+    fn awaits_credits(&self, link: usize, channel: usize, class: Class, begun: u64) -> Work {
         let Credits { return_ns, may_lack, .. } = self.credits_of(link, channel);
         if !may_lack {
-            return 0;
+            return Work::default();
         }
-        let of_channel = self.onto[link].iter().filter(|of| self.all[**of].channel == channel);
-        let begun = of_channel.map(|of| self.packets(*of, y + self.all[*of].wait_ns));
-        let packets = begun.sum::<u64>().min(class.on_line(y));
-        let times = 1 + packets / self.switching.window(class).max(1);
-        times.saturating_mul(return_ns)
+        let window = self.switching.window(class).max(1);
+        let idle_ns = return_ns.saturating_sub(window.saturating_mul(class.link_ns));
+        Work::of_ns(begun.div_ceil(window).saturating_mul(idle_ns))
+    }
+
+    /// Returns the longest time in `y` for which a link is idle and a channel lacks credits while
+    /// `begun` of its packets begin. `before` is the links whose lack of credits it may cause.
+    ///
+    /// Let packet k wait for the credits that the transfer of packet k − w returns, in a time in
+    /// which the input behind the link always has packets. All of these came over the link in it,
+    /// and need no longer there. So the link is idle for no longer than packets are on their way,
+    /// and packets of other inputs hold the input up, less w transmissions.
+    pub(super) fn lacks(
+        &self,
+        link: usize,
+        channel: usize,
+        class: Class,
+        begun: u64,
+        y: u64,
+        before: &[usize],
+    ) -> Work {
+        let awaits = self.awaits_credits(link, channel, class, begun);
+        let is_slow = |of: &usize| self.class(*of).transfer_ns > self.class(*of).link_ns;
+        if !self.credits_of(link, channel).may_lack
+            || self.from[link].iter().any(is_slow)
+            || before.contains(&link)
+            || before.len() >= MAX_LINKS
+        {
+            return awaits;
+        }
+        let before = [before, &[link]].concat();
+        let way_ns = self.switching.ahead_ns(class).saturating_add(self.switching.delay_ns);
+        // Packets of other channels that came over the link before.
+        let is_other = |of: &usize| *of != channel;
+        let residents_ns = self.from[link].iter().map(|number| {
+            let other = self.all[*number].channels_before.iter().any(is_other);
+            let residents = self.transferred_after(*number, self.all[*number].crossing_ns);
+            let packets = if other { self.present(*number, residents, 0) } else { 0 };
+            packets.saturating_mul(self.class(*number).transfer_ns)
+        });
+        let residents_ns = residents_ns.fold(0, u64::saturating_add);
+        let first_ns = way_ns.saturating_add(class.link_ns.saturating_mul(2));
+        let first_ns = first_ns.saturating_add(residents_ns);
+        let window = self.switching.window(class).max(1);
+        let idle_ns = |buffered_ns: u64| {
+            let each_ns = way_ns.saturating_add(class.link_ns).saturating_add(buffered_ns);
+            let each_ns = each_ns.saturating_sub(window.saturating_mul(class.link_ns));
+            let all_ns = each_ns.saturating_mul(begun / window);
+            Work::of_ns(first_ns.saturating_add(buffered_ns).saturating_add(all_ns))
+        };
+        let (others, rooms_ns, sent) = self.blocked(link, y, &before);
+        let by_outputs = others.plus(idle_ns(rooms_ns).min(idle_ns(0).plus(sent)));
+        let by_turns = self.inputs[link].turns_ns;
+        let by_turns = by_turns.map(|turns_ns| idle_ns(0).plus(self.turns(link, turns_ns, y)));
+        by_turns.into_iter().chain([by_outputs]).fold(awaits, Work::min)
+    }
+
+    /// Returns the longest time in `y` for which packets of other inputs hold up an input that has
+    /// packets; that of its own packets in the buffers of outputs, ns; and the work of its own
+    /// packets there.
+    fn blocked(&self, previous: usize, y: u64, before: &[usize]) -> (Work, u64, Work) {
+        let mut links: Vec<_> = self.from[previous].iter().map(|of| self.all[*of].link).collect();
+        links.sort_unstable();
+        links.dedup();
+        let (mut others, mut rooms_ns, mut sent) = (Work::default(), 0u64, Work::default());
+        for link in links {
+            let of = self.blocked_at(link, previous, y, before);
+            others = others.plus(of.0);
+            rooms_ns = rooms_ns.saturating_add(of.1);
+            sent = sent.plus(of.2);
+        }
+        (others, rooms_ns, sent)
+    }
+
+    /// Returns the part of [`blocked`](Self::blocked) at one output.
+    fn blocked_at(
+        &self,
+        link: usize,
+        previous: usize,
+        y: u64,
+        before: &[usize],
+    ) -> (Work, u64, Work) {
+        let own: Vec<_> =
+            self.from[previous].iter().copied().filter(|of| self.all[*of].link == link).collect();
+        let may_fill =
+            |of: &usize| self.outputs[link * self.channels + self.all[*of].channel].may_fill;
+        let others = || self.onto[link].iter().filter(|of| !own.contains(of));
+        if !own.iter().any(may_fill) {
+            let first_ns = others().map(|of| self.class(*of).transfer_ns).max().unwrap_or(0);
+            let work = self.transfers(link, y, Some(previous), &[]).plus(Work::of_ns(first_ns));
+            return (work, 0, Work::default());
+        }
+        let waiting = |number: usize| self.sent_after(number, self.all[number].wait_ns);
+        let first_ns = others().map(|of| self.class(*of).link_ns).max().unwrap_or(0);
+        let work = self
+            .transmissions_of(link, y, |line| line != Some(previous), waiting)
+            .plus(self.held(link, y, &own, &[], before))
+            .plus(Work::of_ns(first_ns));
+        let sent = self.transmissions_of(link, y, |line| line == Some(previous), waiting);
+        let rooms = own.iter().map(|of| {
+            let class = self.class(*of);
+            (self.all[*of].channel, self.switching.room(class).saturating_mul(class.link_ns))
+        });
+        let rooms: BTreeMap<_, _> = rooms.collect();
+        (work, rooms.into_values().fold(0, u64::saturating_add), sent)
+    }
+
+    /// Returns the time of the turns of others, `turns_ns` each, while an input transfers packets
+    /// in `y`.
+    fn turns(&self, previous: usize, turns_ns: u64, y: u64) -> Work {
+        let (mut packets, mut line, mut rate) = (1u64, Line::default(), 0);
+        for number in &self.from[previous] {
+            let class = self.class(*number);
+            let residents = self.transferred_after(*number, self.all[*number].crossing_ns);
+            packets = packets.saturating_add(self.present(*number, residents, y));
+            line.add(class, residents);
+            rate = rate.max(ratio(turns_ns, class.link_ns));
+        }
+        let by_line = Work::of_port(line.busy_ns(y), rate).plus(Work::of_ns(turns_ns));
+        Work::of_ns(packets.saturating_mul(turns_ns)).min(by_line)
     }
 
     /// Returns the work of the transmissions on a link that begin in `y` after an instant at which
@@ -212,8 +427,12 @@ impl Stations {
             let is_crossed =
                 station.channel == channel || !self.credits_of(link, station.channel).may_lack;
             all_crossed &= is_crossed;
-            let before_ns = if is_crossed { station.crossing_ns } else { station.wait_ns };
-            let packets = self.packets(*number, y + before_ns);
+            let residents = if is_crossed {
+                self.transferred_after(*number, station.crossing_ns)
+            } else {
+                self.sent_after(*number, station.wait_ns)
+            };
+            let packets = self.present(*number, residents, y);
             sum_ns = sum_ns.saturating_add(packets.saturating_mul(class.link_ns));
             longest_ns = longest_ns.max(class.cross_ns);
             rate = rate.max(ratio(class.link_ns, class.cross_ns));
@@ -223,48 +442,70 @@ impl Stations {
         if all_crossed { sum.min(Work::of_port(y + longest_ns, rate)) } else { sum }
     }
 
-    /// Returns the work of the transfers to a link that begin in `y`.
-    pub(super) fn transfers(&self, link: usize, y: u64, empty: &[usize]) -> Work {
+    /// Returns the work of the transfers to a link that begin in `y`, without those of one input.
+    pub(super) fn transfers(
+        &self,
+        link: usize,
+        y: u64,
+        without: Option<usize>,
+        empty: &[usize],
+    ) -> Work {
         let of_line = |stations: &[usize]| {
-            let (mut sum_ns, mut longest_ns, mut window_ns, mut rate) = (0u64, 0, 0, 0);
+            let (mut sum_ns, mut line, mut rate) = (0u64, Line::default(), 0);
             for number in stations {
                 let class = self.class(*number);
-                let is_empty = empty.contains(number);
-                let time_ns = y + if is_empty { 0 } else { self.all[*number].crossing_ns };
-                let packets = self.packets(*number, time_ns);
+                let residents = if empty.contains(number) {
+                    Residents::default()
+                } else {
+                    self.transferred_after(*number, self.all[*number].crossing_ns)
+                };
+                let packets = self.present(*number, residents, y);
                 sum_ns = sum_ns.saturating_add(packets.saturating_mul(class.transfer_ns));
-                longest_ns = longest_ns.max(class.link_ns);
-                window_ns = window_ns.max(time_ns);
+                line.add(class, residents);
                 rate = rate.max(ratio(class.transfer_ns, class.link_ns));
             }
-            Work::of_ns(sum_ns).min(Work::of_port(window_ns + longest_ns, rate))
+            Work::of_ns(sum_ns).min(Work::of_port(line.busy_ns(y), rate))
         };
-        self.lines(link).map(of_line).fold(Work::default(), Work::plus)
+        let counts = |line: &&[usize]| without.is_none() || self.all[line[0]].previous != without;
+        self.lines(link).filter(counts).map(of_line).fold(Work::default(), Work::plus)
     }
 
     /// Returns the work of the transfers of an input to other links than `links` that begin in `y`.
     pub(super) fn transfers_of(&self, previous: usize, links: &[usize], y: u64) -> Work {
         let others = self.from[previous].iter().filter(|of| !links.contains(&self.all[**of].link));
-        let (mut whole_ns, mut window_ns, mut longest_ns) = (0u64, 0, 0);
+        let (mut whole_ns, mut line) = (0u64, Line::default());
         // Transfers of packets that arrive take longer.
         let (mut more_ns, mut one_ns) = (0u64, 0);
         let (mut whole_rate, mut more_rate) = (0, 0);
         for number in others {
             let class = self.class(*number);
             let longer_ns = class.transfer_ns - class.cross_ns;
-            let time_ns = y + self.all[*number].crossing_ns;
-            let packets = self.packets(*number, time_ns);
+            let residents = self.transferred_after(*number, self.all[*number].crossing_ns);
+            let packets = self.present(*number, residents, y);
             whole_ns = whole_ns.saturating_add(packets.saturating_mul(class.cross_ns));
             more_ns = more_ns.saturating_add(self.packets(*number, y).saturating_mul(longer_ns));
             one_ns = one_ns.max(longer_ns);
-            window_ns = window_ns.max(time_ns);
-            longest_ns = longest_ns.max(class.link_ns);
+            line.add(class, residents);
             whole_rate = whole_rate.max(ratio(class.cross_ns, class.link_ns));
             more_rate = more_rate.max(ratio(longer_ns, class.link_ns));
         }
-        let whole = Work::of_ns(whole_ns).min(Work::of_port(window_ns + longest_ns, whole_rate));
-        let more = Work::of_ns(more_ns).min(Work::of_port(y + longest_ns, more_rate));
+        let whole = Work::of_ns(whole_ns).min(Work::of_port(line.busy_ns(y), whole_rate));
+        let more = Work::of_ns(more_ns).min(Work::of_port(y + line.longest_ns, more_rate));
         whole.plus(more).plus(Work::of_ns(one_ns))
+    }
+
+    /// Returns the work of an input that begins in `y` after an instant at which it has no packets,
+    /// with `turns_ns` for each transfer.
+    pub(super) fn transfers_by_turns(&self, previous: usize, turns_ns: u64, y: u64) -> Work {
+        let (mut sum_ns, mut line, mut rate) = (0u64, Line::default(), 0);
+        for number in &self.from[previous] {
+            let class = self.class(*number);
+            let each_ns = class.transfer_ns.saturating_add(turns_ns);
+            sum_ns = sum_ns.saturating_add(self.packets(*number, y).saturating_mul(each_ns));
+            line.add(class, Residents::default());
+            rate = rate.max(ratio(each_ns, class.link_ns));
+        }
+        Work::of_ns(sum_ns).min(Work::of_port(line.busy_ns(y), rate))
     }
 
     /// Returns the first time after `y` at which more packets count in the work of these stations,
