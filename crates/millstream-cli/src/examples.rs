@@ -33,6 +33,7 @@ const FILES: &[Embedded] = embed![
     "data/tone.ts",
     "data/uplink.pcap",
     "end-system/scenario.toml",
+    "fabric/afdx.toml",
     "fabric/bounds.toml",
     "fabric/scenario.toml",
     "flood/scenario.toml",

@@ -420,6 +420,13 @@ pub(crate) struct SourceTable {
     /// default: one connection per end-point.
     #[schemars(with = "Option<f64>", range(min = 0, max = 1))]
     pub(crate) load: Option<Spanned<f64>>,
+    /// In a fabric: the only end-point that sends, such as "e0"; with `to`: one connection, a
+    /// virtual link. Default: all end-points.
+    #[schemars(with = "Option<String>", regex(pattern = "^e[0-9]+$"))]
+    pub(crate) from: Option<Spanned<String>>,
+    /// In a fabric: the end-point that receives, such as "e1"; with `from`.
+    #[schemars(with = "Option<String>", regex(pattern = "^e[0-9]+$"))]
+    pub(crate) to: Option<Spanned<String>>,
     /// Live: the depth of the publisher's token bucket, on the link; it limits the largest frame.
     /// Default: half a second of `rate`, at least "32 KB".
     #[schemars(with = "Option<Size>")]

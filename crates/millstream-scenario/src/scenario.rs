@@ -95,6 +95,9 @@ pub struct Stream {
     /// In a fabric, the share of each end-point's link that connections of this kind fill; 0 for a
     /// single connection.
     pub load: f64,
+    /// In a fabric, the end-points that send and receive its only connection; `None`: each
+    /// end-point has connections to random others.
+    pub virtual_link: Option<(u32, u32)>,
     /// Another stream, as an index in file order. The packets use its contract and its queue;
     /// `None`: their own.
     pub shares: Option<usize>,

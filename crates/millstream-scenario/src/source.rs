@@ -34,7 +34,7 @@ impl SourceKind {
             summary: "constant bit rate: equal packets at equal intervals",
             required: &["bytes"],
             one_of: &[("rate", "interval")],
-            optional: &["start", "stop", "load"],
+            optional: &["start", "stop", "load", "from", "to"],
         },
         Self {
             name: "poisson",
@@ -270,7 +270,8 @@ impl SourceTable {
             packets "packets", file "file", r#match "match", model "model", frames "frames",
             frame_rate "frame-rate", packet_bytes "packet-bytes", spread "spread",
             repeat "repeat", payload "payload", peak_rate "peak-rate", sources "sources",
-            largest "largest", load "load", burst "burst", codec "codec", audio "audio",
+            largest "largest", load "load", from "from", to "to", burst "burst",
+            codec "codec", audio "audio",
             audio_rate "audio-rate", publish "publish",
             wait "wait", pause_after "pause-after", pause "pause", connections "connections",
             control "control", recovery "recovery", rtt "rtt", initial_window "initial-window",

@@ -87,6 +87,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         let source = table.source.of_duration(duration_ns, &mut problems);
         let of_fabric = fabric.as_ref();
         let load = fabric::stream(table, source.as_ref(), of_fabric, in_fabric, &mut problems);
+        let virtual_link = fabric::virtual_link(table, in_fabric, &mut problems);
         let discipline = discipline_of(class);
         let of_contract = shares.map_or(table, |shared| file.stream[shared].get_ref());
         let matches = stream_match::of_stream(table, &mut problems);
@@ -129,6 +130,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
                 source,
                 class,
                 load,
+                virtual_link,
                 shares,
                 flow_by: table.flows.as_ref().map_or(FlowBy::default(), |of| of.get_ref().by),
                 hosts_by: table.flows.as_ref().and_then(|of| of.get_ref().hosts),

@@ -242,11 +242,52 @@ pub(super) fn stream(
             "give the fabric a `largest-packet`",
         );
     }
-    if keys.has_times {
+    let starts = keys.virtual_link.is_some() && !keys.stops;
+    if keys.has_times && !starts {
         refuse(
             "all sources of a fabric run from start to end".into(),
-            "take `start` and `stop` out",
+            "take `start` and `stop` out; a source with `from` and `to` may have a `start`",
         );
     }
     load
+}
+
+/// Returns the end-points of a stream's only connection, if it has `from` and `to`.
+pub(super) fn virtual_link(
+    table: &StreamTable,
+    in_fabric: bool,
+    problems: &mut Vec<Problem>,
+) -> Option<(u32, u32)> {
+    let keys = &table.source;
+    let ends = keys.virtual_link.as_ref()?;
+    let mut refuse = |message: String, help: &str| {
+        problems.push(Problem::new(keys.span.clone(), message).help(help));
+        None
+    };
+    if !in_fabric {
+        return refuse(
+            "`from` and `to` are end-points; there is no fabric".into(),
+            "take them out",
+        );
+    }
+    if keys.load.is_some() {
+        let help = "give an `interval` or a `rate` instead of `load`";
+        return refuse("a source with `from` and `to` is one connection".into(), help);
+    }
+    let [Some(from), Some(to)] = ends.as_ref() else {
+        return refuse("one of `from` and `to`".into(), "give both, or none");
+    };
+    let mut numbers = [0; 2];
+    for (number, end) in numbers.iter_mut().zip([from, to]) {
+        let Some(CableEnd::EndPoint(found)) = cable_end(end.get_ref()) else {
+            let message = format!("`{}` is not an end-point", end.get_ref());
+            return refuse(message, "such as \"e0\"");
+        };
+        *number = found;
+    }
+    if numbers[0] == numbers[1] {
+        let message = format!("end-point {} sends to itself", numbers[0]);
+        return refuse(message, "give another one as `to`");
+    }
+    Some((numbers[0], numbers[1]))
 }

@@ -32,8 +32,12 @@ pub(crate) struct CheckedSource {
     pub(super) largest_bytes: u32,
     /// The value of `load`.
     pub(super) load: Option<Box<Spanned<f64>>>,
+    /// The values of `from` and `to`, if one of them is given.
+    pub(super) virtual_link: Option<Box<[Option<Spanned<String>>; 2]>>,
     /// Whether the file has `start` or `stop`.
     pub(super) has_times: bool,
+    /// Whether the file has `stop`.
+    pub(super) stops: bool,
     /// The kind, if it is known.
     pub(super) kind: Option<&'static SourceKind>,
     /// The value of `file`.
@@ -53,7 +57,10 @@ impl From<Spanned<SourceTable>> for CheckedSource {
             problems,
             largest_bytes: largest.map_or(ASSUMED_LARGEST_BYTES, |bytes| *bytes.get_ref()),
             load: keys.load.map(Box::new),
+            virtual_link: (keys.from.is_some() || keys.to.is_some())
+                .then(|| Box::new([keys.from, keys.to])),
             has_times: keys.start.is_some() || keys.stop.is_some(),
+            stops: keys.stop.is_some(),
             kind,
             file: keys.file.map(Box::new),
         }

@@ -1,6 +1,8 @@
 //! Builds the simulation of a scenario's fabric.
 
-use millstream_scenario::{CableEnd, Fabric, FabricTopology, Pace, Scenario, Source, VideoInput};
+use millstream_scenario::{
+    CableEnd, Fabric, FabricTopology, Pace, Scenario, Source, Stream, VideoInput,
+};
 use millstream_traffic::PacketBytes;
 
 use super::error::FabricError;
@@ -34,6 +36,9 @@ pub enum PrepareError {
     /// The scenario has more than 64 streams.
     #[error("a fabric has at most 64 streams, not {0}")]
     Streams(usize),
+    /// A stream of this name is from or to an end-point that does not exist, of this many.
+    #[error("stream `{0}`: end-point {1} of {2}; they are numbered from 0")]
+    EndPoint(String, u32, u32),
 }
 
 /// Builds the topology of `fabric`.
@@ -69,21 +74,26 @@ pub fn topology(fabric: &Fabric) -> Result<Topology, TopologyError> {
     }
 }
 
-/// Returns the traffic that each end-point sends of a stream with this source and load.
+/// Returns the traffic of a stream from each end-point that sends it.
 ///
 /// A load of 0 selects the source's own rate.
 ///
 /// # Panics
 /// Panics if the source reads a file; validation rejects such sources in a fabric.
 #[allow(clippy::cast_precision_loss)]
-fn class(source: &Source, load: f64, link_bps: u64, largest_bytes: u32) -> ClassTraffic {
+fn class(stream: &Stream, link_bps: u64, largest_bytes: u32) -> ClassTraffic {
+    let (source, load) = (&stream.source, stream.load);
     let kind = match source {
-        Source::Cbr { bytes, pace, .. } => {
+        Source::Cbr { bytes, pace, start_ns, .. } => {
             let interval_ns = match pace {
                 Pace::IntervalNs(interval_ns) => *interval_ns,
                 Pace::RateBps(rate_bps) => (u64::from(*bytes) * 8_000_000_000).div_ceil(*rate_bps),
             };
-            Kind::Connections { bytes: *bytes, interval_ns }
+            let (bytes, start_ns) = (*bytes, *start_ns);
+            match stream.virtual_link {
+                None => Kind::Connections { bytes, interval_ns },
+                Some((from, to)) => Kind::VirtualLink { bytes, interval_ns, start_ns, from, to },
+            }
         }
         Source::Mpeg {
             input: VideoInput::Model { rate_bps, frame_rate }, packet_bytes, ..
@@ -123,11 +133,18 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, PrepareError> {
     if scenario.streams.len() > 64 {
         return Err(PrepareError::Streams(scenario.streams.len()));
     }
+    for stream in &scenario.streams {
+        let ends = stream.virtual_link.map_or(0, |(from, to)| from.max(to));
+        if ends >= topology.end_points() && stream.virtual_link.is_some() {
+            let name = stream.name.clone();
+            return Err(PrepareError::EndPoint(name, ends, topology.end_points()));
+        }
+    }
     let rate_bps = scenario.link.rate_bps;
     let classes: Vec<ClassTraffic> = scenario
         .streams
         .iter()
-        .map(|stream| class(&stream.source, stream.load, rate_bps, fabric.largest_bytes))
+        .map(|stream| class(stream, rate_bps, fabric.largest_bytes))
         .collect();
     let stop_ns = scenario.duration_ns.unwrap_or(u64::MAX);
     let (sources, admitted) =

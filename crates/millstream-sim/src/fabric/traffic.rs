@@ -80,6 +80,21 @@ pub enum Kind {
         /// Time between packets, ns, not 0.
         interval_ns: u64,
     },
+    /// One constant-bit-rate connection between two end-points, like a virtual link of AFDX.
+    ///
+    /// Packet k arrives at start + k × interval. The load is that of the end-point that sends.
+    VirtualLink {
+        /// Bytes of each packet, not 0.
+        bytes: u32,
+        /// Time between packets, ns, not 0.
+        interval_ns: u64,
+        /// Time of the first packet, ns.
+        start_ns: u64,
+        /// The end-point that sends.
+        from: u32,
+        /// The end-point that receives, another one.
+        to: u32,
+    },
     /// Video connections, each to one destination, with frames of the MPEG-4 model.
     ///
     /// A frame is cut into full packets and a last one, spread evenly over the frame's time. Time 0
@@ -117,7 +132,8 @@ impl Kind {
     #[must_use]
     pub fn connection_rate_bps(&self) -> Option<f64> {
         match *self {
-            Self::Connections { bytes, interval_ns } => {
+            Self::Connections { bytes, interval_ns }
+            | Self::VirtualLink { bytes, interval_ns, .. } => {
                 Some(f64::from(bytes.max(1)) * 8e9 / interval_ns.max(1) as f64)
             }
             Self::Video { mean_rate_bps, .. } => Some(mean_rate_bps.max(1) as f64),

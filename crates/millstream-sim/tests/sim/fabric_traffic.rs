@@ -6,6 +6,7 @@ use millstream_sim::fabric::traffic::{
     Admission, Admitted, CONTROL_BYTES, ClassTraffic, EndPointTraffic, Injection, Kind, PEAK_SHARE,
     PacketBytes, Reservable, SOURCES, table_ii,
 };
+use millstream_sim::fabric::{topology, traffic};
 use proptest::prelude::*;
 
 const LINK_BPS: u64 = 2_000_000_000;
@@ -138,6 +139,23 @@ fn destinations_are_uniform_over_the_other_end_points() {
             // 6 degrees of freedom: exceeded once in 10⁵.
             assert!(chi_square < 33.1, "class {class} at {end_point}: {counts:?}");
         }
+    }
+}
+
+/// A virtual link sends from one end-point to one other, from its start on.
+#[test]
+fn virtual_links_send_from_their_start_on() {
+    let kind =
+        Kind::VirtualLink { bytes: 100, interval_ns: 1_000, start_ns: 2_500, from: 1, to: 3 };
+    let topology = topology::folded_shuffle(2, 2).unwrap();
+    let classes = [ClassTraffic { load: 0.0, kind }];
+    let (sources, admitted) =
+        traffic::end_point_traffic(&topology, 1_000_000_000, 1.0, &classes, 1, 5_000);
+    assert_eq!((admitted.counts()[0].requested, admitted.counts()[0].admitted), (1, 1));
+    for (end_point, source) in sources.into_iter().enumerate() {
+        let sent: Vec<_> = source.map(|of| (of.time_ns, of.destination, of.bytes)).collect();
+        let expected = [2_500, 3_500, 4_500].map(|time_ns| (time_ns, 3, 100));
+        assert_eq!(sent, if end_point == 1 { expected.to_vec() } else { Vec::new() });
     }
 }
 

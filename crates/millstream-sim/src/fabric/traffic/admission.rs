@@ -1,7 +1,7 @@
 //! Admission control by average bandwidth.
 
-use super::ClassTraffic;
 use super::sequence::{Purpose, nth_other, random};
+use super::{ClassTraffic, Kind};
 
 /// The rate of each link that connections may reserve, as shares of its data rate.
 #[derive(Clone, Debug, PartialEq)]
@@ -131,12 +131,18 @@ impl Admission {
             let row = if together { 0 } else { index };
             let mut random = random(seed, end_point, class, connection, Purpose::Destination);
             let mut found = None;
-            for tried in 0..candidates.len() {
+            let only = match classes[index].kind {
+                Kind::VirtualLink { to, .. } => Some(to),
+                _ => None,
+            };
+            let tries = if only.is_some() { 1 } else { candidates.len() };
+            for tried in 0..tries {
                 let left = (candidates.len() - tried) as u64;
                 let pick = tried + random.below(left) as usize;
                 candidates.swap(tried, pick);
                 swaps.push((tried, pick));
-                let destination = nth_other(candidates[tried], end_point);
+                let other = nth_other(candidates[tried], end_point);
+                let destination = only.unwrap_or(other);
                 path.clear();
                 route(end_point, destination, &mut path);
                 let Some(reserved) = admitted.reserved_bps.get_mut(row) else { break };
@@ -176,7 +182,10 @@ fn requests(end_points: u32, link_bps: u64, classes: &[ClassTraffic]) -> Vec<Req
         let each = traffic.load.max(0.0) * link_bps as f64 / rate_bps;
         for end_point in 0..end_points {
             let up_to = |end_points: u32| (f64::from(end_points) * each + 0.5).floor() as u64;
-            let count = (up_to(end_point + 1) - up_to(end_point)) as u32;
+            let count = match traffic.kind {
+                Kind::VirtualLink { from, .. } => u32::from(from == end_point),
+                _ => (up_to(end_point + 1) - up_to(end_point)) as u32,
+            };
             requests.extend((0..count).map(|connection| Request {
                 due: (f64::from(connection) + 0.5) / f64::from(count),
                 class,

@@ -36,6 +36,17 @@ impl Connections {
         Self { bytes: bytes.max(1), interval_ns, ring, place: 0, interval_start_ns: 0 }
     }
 
+    /// Creates one connection, whose first packet is at `start_ns`.
+    pub(super) fn one(bytes: u32, interval_ns: u64, start_ns: u64) -> Self {
+        Self {
+            bytes: bytes.max(1),
+            interval_ns: interval_ns.max(1),
+            ring: vec![(0, 0)],
+            place: 0,
+            interval_start_ns: start_ns,
+        }
+    }
+
     /// Returns time, connection within the class and length of the next packet.
     #[inline]
     pub(super) fn next(&mut self) -> Option<(u64, u32, u32)> {

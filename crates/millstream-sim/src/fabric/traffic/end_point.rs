@@ -104,6 +104,13 @@ impl EndPointTraffic {
                         let source = Connections::new(bytes, interval_ns, admitted, own);
                         (Source::Connections(source), admitted)
                     }
+                    Kind::VirtualLink { bytes, interval_ns, start_ns, .. } if admitted > 0 => {
+                        let source = Connections::one(bytes, interval_ns, start_ns);
+                        (Source::Connections(source), admitted)
+                    }
+                    Kind::VirtualLink { bytes, interval_ns, .. } => {
+                        (Source::Connections(Connections::new(bytes, interval_ns, 0, own)), 0)
+                    }
                     Kind::Video { mean_rate_bps, frame_ns, packet_bytes } => {
                         let source =
                             Video::new(mean_rate_bps, frame_ns, packet_bytes, admitted, own);
@@ -131,7 +138,9 @@ impl EndPointTraffic {
                 first += count;
                 let head = Injection { time_ns: 0, class, destination: 0, bytes: 0, connection: 0 };
                 let smallest_bytes = match traffic.kind {
-                    Kind::Connections { bytes, .. } | Kind::Poisson { bytes } => bytes.max(1),
+                    Kind::Connections { bytes, .. }
+                    | Kind::VirtualLink { bytes, .. }
+                    | Kind::Poisson { bytes } => bytes.max(1),
                     // The last packet of a frame has what is left of it.
                     Kind::Video { .. } => 1,
                     Kind::SelfSimilar { packet_bytes, .. } => packet_bytes.least(),
