@@ -106,6 +106,9 @@ pub fn delay_bounds(
 
 /// Returns the packets of each stream.
 fn classes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Class>, NoFabricBound> {
+    // A management channel goes before all.
+    let managed = scenario.streams.iter().any(|stream| stream.contract.is_fmc());
+    let by_priority = scenario.scheduler.discipline.name == "static-priority" && !managed;
     let class = |stream: &Stream| {
         let Source::Cbr { bytes, pace, .. } = &stream.source else {
             return Err(NoFabricBound::Source(stream.name.clone()));
@@ -127,6 +130,7 @@ fn classes(scenario: &Scenario, fabric: &Fabric) -> Result<Vec<Class>, NoFabricB
             cross_ns,
             transfer_ns: cross_ns.max(arrives_ns),
             credits: u64::from(credits(*bytes)),
+            priority: if by_priority { stream.contract.terms().priority } else { 0 },
         })
     };
     scenario.streams.iter().map(class).collect()

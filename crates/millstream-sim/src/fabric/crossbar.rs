@@ -336,6 +336,7 @@ impl Switch {
 mod tests {
     use super::*;
     use crate::fabric::traffic::Injection;
+    use millstream_traffic::Random;
 
     /// Whenever output 0 is free, input 0 is busy with output 1. So round robin promises an input
     /// no share of an output, and bounds on waits count all transfers of an input.
@@ -378,5 +379,76 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The longest time for which a free input of a switch with `PORTS` ports has packets, over
+    /// random arrivals; a transfer takes `TRANSFER_NS` at most.
+    fn longest_gap_ns(arbiter: Arbiter, seed: u64) -> u64 {
+        let crossbar = Crossbar {
+            rate_bps: 1,
+            input_credits: 64,
+            output_credits: 64,
+            queueing: Queueing::VirtualOutput,
+            arbiter,
+        };
+        let (mut switch, mut packets) = (Switch::new(PORTS, 1, &crossbar, 1), Packets::default());
+        let mut random = Random::new(seed, 0);
+        let ports = usize::from(PORTS);
+        let (mut waiting, mut gaps_ns, mut longest_ns) = (vec![0; ports], vec![0; ports], 0);
+        let mut ends_ns = vec![None; ports];
+        for now_ns in 0..100_000 {
+            for (output, end_ns) in ends_ns.iter_mut().enumerate() {
+                if end_ns.take_if(|ns| *ns == now_ns).is_some() {
+                    switch.transferred(output);
+                    switch.release_credits(output, 0, 1);
+                }
+            }
+            for (input, waiting) in waiting.iter_mut().enumerate() {
+                if *waiting < 40 && random.below(TRANSFER_NS) == 0 {
+                    let output = usize::try_from(random.below(PORTS.into())).unwrap();
+                    let injection = Injection {
+                        time_ns: 0,
+                        class: 0,
+                        destination: 0,
+                        bytes: 64,
+                        connection: 0,
+                    };
+                    let packet = packets.insert(0, 0, &injection);
+                    switch.ready(input, packet, output, 0, &mut packets);
+                    *waiting += 1;
+                }
+            }
+            switch.arbitrate(
+                &mut packets,
+                |_, _| unreachable!("queues are virtual output queues"),
+                |transfer| {
+                    let length_ns = TRANSFER_NS - random.below(TRANSFER_NS / 2);
+                    ends_ns[usize::from(transfer.output)] = Some(now_ns + length_ns);
+                    waiting[usize::from(transfer.input)] -= 1;
+                },
+            );
+            for (input, gap_ns) in gaps_ns.iter_mut().enumerate() {
+                let has_packets = waiting[input] > 0 && switch.inputs_busy & 1 << input == 0;
+                *gap_ns = if has_packets { *gap_ns + 1 } else { 0 };
+                longest_ns = longest_ns.max(*gap_ns);
+            }
+        }
+        longest_ns
+    }
+
+    const PORTS: u16 = 4;
+    const TRANSFER_NS: u64 = 12;
+
+    /// Under round robin, a free input with packets waits for one transfer of each other input at
+    /// most. Bounds count these turns for each transfer of an input. Under iSLIP it may wait for
+    /// longer, since turns do not pass an output that an input refuses.
+    #[test]
+    fn a_free_input_waits_for_one_turn_of_each_other() {
+        let longest_ns = |arbiter| (0..20).map(|seed| longest_gap_ns(arbiter, seed)).max();
+        let turns_ns = u64::from(PORTS - 1) * TRANSFER_NS;
+        let round_robin_ns = longest_ns(Arbiter::RoundRobin).unwrap();
+        assert!((turns_ns / 2..=turns_ns).contains(&round_robin_ns), "{round_robin_ns}");
+        let islip_ns = longest_ns(Arbiter::Islip).unwrap();
+        assert!(islip_ns > turns_ns, "{islip_ns}");
     }
 }

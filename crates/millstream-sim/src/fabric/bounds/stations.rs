@@ -57,6 +57,8 @@ pub(super) struct Class {
     pub(super) transfer_ns: u64,
     /// The credits of a packet.
     pub(super) credits: u64,
+    /// Lower ones go first; equal ones in any order.
+    pub(super) priority: u32,
 }
 
 impl Class {
@@ -645,8 +647,18 @@ impl Stations {
         }
         let near = self.near(&links, crossbar);
         let next = |y: u64| self.next_step_ns(near.iter(), y);
+        let later = |of: &usize| {
+            let other = self.class(*of);
+            (other.priority > class.priority).then_some(other.link_ns)
+        };
         let by_link = |y: u64| {
             let onto = |link: &usize| {
+                if !self.switching.crossbar {
+                    // A packet of a later priority may be in transmission.
+                    let one_ns = self.onto[*link].iter().filter_map(later).max().unwrap_or(0);
+                    let sent = self.transmissions_before(*link, y, &empty, class.priority);
+                    return sent.plus(Work::of_ns(one_ns));
+                }
                 let held = self.held(*link, y, &mates, &mates, &[]);
                 self.transmissions(*link, y, &empty).plus(held)
             };

@@ -196,22 +196,34 @@ impl Stations {
     /// Returns the work of the transmissions on a link that begin in `y` after an instant at which
     /// nothing that holds up the empty stations is busy.
     pub(super) fn transmissions(&self, link: usize, y: u64, empty: &[usize]) -> Work {
-        self.transmissions_of(link, y, |_| true, |number| self.residents(number, empty))
+        self.transmissions_before(link, y, empty, u32::MAX)
     }
 
-    /// Returns the work of the transmissions on a link that begin in `y`, of the packets of these
-    /// lines.
+    /// Returns the part of [`transmissions`](Self::transmissions) of these and earlier priorities.
+    pub(super) fn transmissions_before(
+        &self,
+        link: usize,
+        y: u64,
+        empty: &[usize],
+        priority: u32,
+    ) -> Work {
+        let counts = |of: usize| self.class(of).priority <= priority;
+        self.transmissions_of(link, y, counts, |number| self.residents(number, empty))
+    }
+
+    /// Returns the work of the transmissions on a link that begin in `y`, of these stations'
+    /// packets.
     fn transmissions_of(
         &self,
         link: usize,
         y: u64,
-        counts: impl Fn(Option<usize>) -> bool,
+        counts: impl Fn(usize) -> bool,
         residents: impl Fn(usize) -> Residents,
     ) -> Work {
         let of_line = |stations: &[usize]| {
             let (mut sum_ns, mut line) = (0u64, Line::default());
             let mut limited = self.all[stations[0]].previous.is_some();
-            for number in stations {
+            for number in stations.iter().filter(|of| counts(**of)) {
                 let class = self.class(*number);
                 let residents = residents(*number);
                 let packets = self.present(*number, residents, y);
@@ -222,8 +234,7 @@ impl Stations {
             let sum = Work::of_ns(sum_ns);
             if limited { sum.min(Work::of_port(line.busy_ns(y), UNITS)) } else { sum }
         };
-        let lines = self.lines(link).filter(|line| counts(self.all[line[0]].previous));
-        lines.map(of_line).fold(Work::default(), Work::plus)
+        self.lines(link).map(of_line).fold(Work::default(), Work::plus)
     }
 
     /// Returns the stations in front of a link, by the line before them.
@@ -390,10 +401,10 @@ impl Stations {
         let waiting = |number: usize| self.sent_after(number, self.all[number].wait_ns);
         let first_ns = others().map(|of| self.class(*of).link_ns).max().unwrap_or(0);
         let work = self
-            .transmissions_of(link, y, |line| line != Some(previous), waiting)
+            .transmissions_of(link, y, |of| !own.contains(&of), waiting)
             .plus(self.held(link, y, &own, &[], before))
             .plus(Work::of_ns(first_ns));
-        let sent = self.transmissions_of(link, y, |line| line == Some(previous), waiting);
+        let sent = self.transmissions_of(link, y, |of| own.contains(&of), waiting);
         let rooms = own.iter().map(|of| {
             let class = self.class(*of);
             (self.all[*of].channel, self.switching.room(class).saturating_mul(class.link_ns))
