@@ -556,6 +556,29 @@ impl Draw {
         self.fabric_with(&buffers, &disciplines)
     }
 
+    /// Returns the text of a random fabric of either kind with virtual links that start together.
+    pub(crate) fn virtual_links(&mut self) -> String {
+        let mut text = if self.once_in(3) { self.fabric() } else { self.crossbars() };
+        text.truncate(text.find("\n[[stream]]").unwrap());
+        // All topologies have three end-points.
+        let end_points = if text.contains("custom") { 3 } else { 4 };
+        for stream in 0..2 + self.below(6) {
+            let from = self.below(end_points);
+            let to = (from + 1 + self.below(end_points - 1)) % end_points;
+            let _ = write!(
+                text,
+                "\n[[stream]]\nname = \"v{stream}\"\npriority = {}\nquantum = 2000\nsource = {{ \
+                 kind = \"cbr\", bytes = {}, rate = \"{} Mbps\", from = \"e{from}\", to = \
+                 \"e{to}\", start = \"{} ns\" }}\n",
+                self.below(3),
+                64 + self.below(1_400),
+                20 + self.below(30) * self.below(30),
+                1 + self.below(3) * self.below(5_000),
+            );
+        }
+        text
+    }
+
     /// Returns the text of a random fabric with these keys and one of these disciplines.
     fn fabric_with(&mut self, keys: &str, disciplines: &[&str]) -> String {
         let topology = self.one_of(&[

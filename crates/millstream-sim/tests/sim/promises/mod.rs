@@ -592,6 +592,17 @@ fn guarantees_hold_through_crossbars() {
     assert!(results.bounded * 8 > draws, "{results}");
 }
 
+/// Virtual links keep their bounds, also where their packets come to a link together.
+#[test]
+fn guarantees_hold_of_virtual_links_that_start_together() {
+    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(1_000, |text| text.parse().unwrap());
+    let mut results = FabricResults::default();
+    (0..draws).for_each(|seed| results.add(seed, &Draw::new(seed).virtual_links()));
+    println!("of {draws}: {results}");
+    assert!(results.bounded * 2 > draws, "{results}");
+    assert!(results.tightness.is_nearly_met(), "{results}");
+}
+
 /// With the queues of `check --dimension`, no stream with a bound loses a packet.
 #[test]
 fn queues_of_the_worst_backlog_lose_nothing() {
