@@ -89,7 +89,8 @@ fn class(stream: &Stream, link_bps: u64, largest_bytes: u32) -> ClassTraffic {
                 Pace::IntervalNs(interval_ns) => *interval_ns,
                 Pace::RateBps(rate_bps) => (u64::from(*bytes) * 8_000_000_000).div_ceil(*rate_bps),
             };
-            let (bytes, start_ns) = (*bytes, *start_ns);
+            // A run injects nothing before 1 ns.
+            let (bytes, start_ns) = (*bytes, (*start_ns).max(1));
             match stream.virtual_link {
                 None => Kind::Connections { bytes, interval_ns },
                 Some((from, to)) => Kind::VirtualLink { bytes, interval_ns, start_ns, from, to },
