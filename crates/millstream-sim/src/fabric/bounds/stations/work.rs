@@ -12,7 +12,7 @@ const STEPS: usize = 64;
 pub(super) const MAX_STEPS: usize = 40 * STEPS;
 
 /// The most links on a path whose lack of credits is traced to the next one.
-const MAX_LINKS: usize = 6;
+const MAX_LINKS: usize = 3;
 
 /// The unit of [`Work`]: 2⁻²⁰ ns.
 const UNITS: u128 = 1 << 20;
@@ -336,7 +336,6 @@ impl Stations {
         {
             return awaits;
         }
-        let before = [before, &[link]].concat();
         let way_ns = self.switching.ahead_ns(class).saturating_add(self.switching.delay_ns);
         // Packets of other channels that came over the link before.
         let is_other = |of: &usize| *of != channel;
@@ -356,6 +355,10 @@ impl Stations {
             let all_ns = each_ns.saturating_mul(begun / window);
             Work::of_ns(first_ns.saturating_add(buffered_ns).saturating_add(all_ns))
         };
+        if idle_ns(0).units >= awaits.units {
+            return awaits;
+        }
+        let before = [before, &[link]].concat();
         let (others, rooms_ns, sent) = self.blocked(link, y, &before);
         let by_outputs = others.plus(idle_ns(rooms_ns).min(idle_ns(0).plus(sent)));
         let by_turns = self.inputs[link].turns_ns;
