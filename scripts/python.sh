@@ -29,7 +29,7 @@ else
         --generated "$MILLSTREAM_TRACES"
 fi
 cd python
-pages=(../scripts/{accessibility,api,commands,concepts,frames,keys,pages,promises,soak}.py)
+pages=(../scripts/{accessibility,api,commands,concepts,frames,keys,pages,players,promises,soak}.py)
 pages+=(../docs/links.py)
 ruff format --quiet --check . "${pages[@]}"
 ruff check --quiet . "${pages[@]}"

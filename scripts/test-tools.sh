@@ -4,7 +4,7 @@
 # neither starts nor enables a service. Without root, tests report the programs that they miss.
 #
 # Usage: test-tools.sh [browser | players]. `browser` also installs Chromium, for checks of pages;
-# `players` the players of `make soak`, GStreamer, VLC and Chromium.
+# `players` the players of `make soak`, GStreamer, VLC, mpv and Chromium.
 set -euo pipefail
 packages=()
 command -v ip >/dev/null || packages+=(iproute2)
@@ -25,6 +25,7 @@ if [[ ${1:-} ]]; then
 fi
 if [[ ${1:-} == players ]]; then
     command -v cvlc >/dev/null || packages+=(vlc-bin vlc-plugin-base)
+    command -v mpv >/dev/null || packages+=(mpv)
     command -v gst-launch-1.0 >/dev/null ||
         packages+=(gstreamer1.0-tools gstreamer1.0-plugins-{base,good,bad} gstreamer1.0-libav)
 fi
