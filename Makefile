@@ -2,6 +2,8 @@
 # make check    quick checks: format, lints and unit tests of changed crates
 # make test     every check: format, lints, licences, documentation, tests, conformance
 # make bench    cost of a decision, and a run of ten million packets
+# make bench-media  the media server and its peers, MediaMTX, live555 and GStreamer, beside a loaded
+#               web server; two hours, as root; OPTIONS="--runs 1 ..." for less
 # make figures  regenerate the tables and figures of papers/; PAPER=hilq makes those of one paper
 # make paper-coprocessor  the Co-processor paper with the live media server beside a loaded web
 #               server; an hour, as root
@@ -13,14 +15,14 @@
 # make fuzz     five minutes of each fuzz target; counts the inputs that pass its first parser
 # make soak     advisories, all documentation, ThreadSanitizer, the systemd units, all Pythons,
 #               Prometheus, the qdisc in a Linux kernel, the pages in Chromium, a part of the
-#               mutants, two hours of the router, a minute of each player, then `make fuzz`
-#               (as root)
+#               mutants, two hours of the router, every player with every codec, a minute of
+#               three players, then `make fuzz` (as root)
 # make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
 # make rtl-full all hardware configurations and proofs; compares ten million decisions with the
 #               engine
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
-.PHONY: run check test bench figures paper-coprocessor paper-router book dist test-dist fuzz soak rtl-full rtl-report traces clean
+.PHONY: run check test bench bench-media figures paper-coprocessor paper-router book dist test-dist fuzz soak rtl-full rtl-report traces clean
 
 # Installs missing build dependencies and sets the linker's search path.
 SETUP := source scripts/setup.sh
@@ -36,6 +38,9 @@ test:
 
 bench:
 	@$(SETUP); scripts/bench.sh
+
+bench-media:
+	@$(SETUP); scripts/bench-media.sh $(OPTIONS)
 
 figures:
 	@$(SETUP); cargo run --release --quiet -p millstream-papers -- $(if $(PAPER),--only $(PAPER))
@@ -78,7 +83,7 @@ soak:
 		for core in engine router media; do scripts/mutants.sh $$core; done; \
 		for io in packet xdp; do SOAK_IO=$$io scripts/soak.sh $(SOAK_SECONDS); done; \
 		cargo test --quiet -p millstream-cli --test route autorate -- --ignored; \
-		scripts/test-tools.sh players; \
+		scripts/test-tools.sh players; MILLSTREAM=target/debug/millstream scripts/players.py; \
 		cargo test --quiet -p millstream-cli --test media -- --ignored; \
 		scripts/fuzz.sh
 

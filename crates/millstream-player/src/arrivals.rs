@@ -1,9 +1,13 @@
 //! Packets of many sessions with their arrival times, for measurements.
 
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sockopt};
+use nix::sys::time::TimeSpec;
 use rtp_types::RtpPacket;
 use std::collections::{BTreeMap, HashMap};
-use std::net::UdpSocket;
+use std::io::IoSliceMut;
+use std::net::{SocketAddr, UdpSocket};
 use std::ops::Range;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -51,6 +55,84 @@ pub fn receive(socket: &UdpSocket, begun: Instant, stop: &AtomicBool) -> (Vec<Ar
         arrivals.push(Arrival { at, source, time, bytes, last });
     }
     (arrivals, permitted)
+}
+
+/// The kernel's buffer of a [`StampedSocket`], bytes: a second of a stream of 1 Mbit/s, with the
+/// kernel's overhead for each packet.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// A UDP socket on the loopback address whose datagrams carry the kernel's time of arrival.
+///
+/// A receiver that reads late still gets the true times, so it needs no real-time priority, which
+/// would take the processor from the servers that it measures.
+#[derive(Debug)]
+pub struct StampedSocket {
+    socket: UdpSocket,
+    /// Datagrams that the kernel dropped because the buffer was full.
+    pub overflowed: u32,
+}
+
+/// A datagram of a [`StampedSocket`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram {
+    /// Arrival, since the Unix epoch.
+    pub at: Duration,
+    /// The sender.
+    pub source: SocketAddr,
+    /// Length, bytes.
+    pub bytes: usize,
+}
+
+impl StampedSocket {
+    /// Opens a socket on a free port.
+    ///
+    /// # Panics
+    /// Panics if the kernel refuses.
+    #[must_use]
+    pub fn open() -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        // Without root the default buffer remains; `overflowed` shows whether it suffices.
+        let _ = nix::sys::socket::setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES);
+        nix::sys::socket::setsockopt(&socket, sockopt::ReceiveTimestampns, &true).unwrap();
+        nix::sys::socket::setsockopt(&socket, sockopt::RxqOvfl, &1).unwrap();
+        Self { socket, overflowed: 0 }
+    }
+
+    /// Returns the socket, for sending.
+    #[must_use]
+    pub fn socket(&self) -> &UdpSocket {
+        &self.socket
+    }
+
+    /// Returns a datagram that waits, written to `buffer`; does not block.
+    ///
+    /// # Panics
+    /// Panics if the socket fails, or the kernel gives no time.
+    pub fn receive(&mut self, buffer: &mut [u8]) -> Option<Datagram> {
+        let mut space = nix::cmsg_space!(TimeSpec, u32);
+        let mut parts = [IoSliceMut::new(buffer)];
+        let received = recvmsg::<SockaddrStorage>(
+            self.socket.as_raw_fd(),
+            &mut parts,
+            Some(&mut space),
+            MsgFlags::MSG_DONTWAIT,
+        );
+        let message = match received {
+            Err(nix::Error::EAGAIN | nix::Error::ECONNREFUSED) => return None,
+            message => message.unwrap(),
+        };
+        let mut at = None;
+        for control in message.cmsgs().unwrap() {
+            match control {
+                ControlMessageOwned::ScmTimestampns(time) => at = Some(Duration::from(time)),
+                ControlMessageOwned::RxqOvfl(count) => self.overflowed = count,
+                _ => {}
+            }
+        }
+        let source = *message.address.unwrap().as_sockaddr_in().unwrap();
+        let source = SocketAddr::new(source.ip().into(), source.port());
+        Some(Datagram { at: at.unwrap(), source, bytes: message.bytes })
+    }
 }
 
 /// A frame whose last packet arrived.
@@ -155,6 +237,7 @@ pub fn delays(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::{SystemTime, UNIX_EPOCH};
 
     const PERIOD: Duration = Duration::from_millis(40);
     /// I P B B, as MPEG-1 sends them.
@@ -202,6 +285,24 @@ mod tests {
     #[should_panic(expected = "frame numbers do not increase")]
     fn a_lost_first_frame_is_noticed() {
         late_us(&arrivals(&[1, 2, 3, 4], 0, |_| 0), Duration::ZERO);
+    }
+
+    #[test]
+    fn the_kernel_stamps_datagrams_that_are_read_late() {
+        let mut receiver = StampedSocket::open();
+        let to = receiver.socket().local_addr().unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut buffer = [0; 16];
+        assert_eq!(receiver.receive(&mut buffer), None);
+        let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        sender.send_to(b"seven B", to).unwrap();
+        let after = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+        let datagram = receiver.receive(&mut buffer).unwrap();
+        assert_eq!((&buffer[..7], datagram.bytes), (&b"seven B"[..], 7));
+        assert_eq!(datagram.source, sender.local_addr().unwrap());
+        assert!((before..=after).contains(&datagram.at), "{before:?} {after:?} {datagram:?}");
+        assert_eq!(receiver.overflowed, 0);
     }
 
     /// Frames in display order, of one packet each; `late_ms` delays each, `None` loses it.

@@ -1,4 +1,4 @@
-//! Background load and CPU accounting during the measurement of a server.
+//! Background load during the measurement of a server.
 
 #![allow(dead_code)]
 
@@ -32,14 +32,4 @@ impl BusyLoops {
         self.stop.store(true, Ordering::Relaxed);
         self.threads.into_iter().for_each(|thread| thread.join().unwrap());
     }
-}
-
-/// Returns the machine's CPU time of all cores in ticks: busy, and total.
-pub(crate) fn ticks() -> (u64, u64) {
-    let stat = std::fs::read_to_string("/proc/stat").unwrap();
-    let first = stat.lines().next().unwrap();
-    let fields: Vec<u64> =
-        first.split_whitespace().skip(1).take(8).map(|n| n.parse().unwrap()).collect();
-    let all: u64 = fields.iter().sum();
-    (all - fields[3] - fields[4], all)
 }

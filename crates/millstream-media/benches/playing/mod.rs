@@ -42,9 +42,9 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/data")
 }
 
-/// Plays track `track` of a server's `/clip`; RTP and RTCP go to `ports`.
-pub(crate) fn client(address: SocketAddr, track: &str, ports: &str) -> Player {
-    let mut player = Player::open(address, &format!("clip{track}"));
+/// Plays the video of a server's `/clip`; RTP and RTCP go to `ports`.
+fn client(address: SocketAddr, ports: &str) -> Player {
+    let mut player = Player::open(address, "clip/video");
     let set_up = player.set_up_to(ports);
     assert!(set_up.status().is_success(), "{set_up:?}");
     player.set_url(address, "clip");
@@ -100,7 +100,7 @@ impl Playing {
         let clients = (0..clients).map(|_| {
             // Staggers the clients' start times.
             thread::sleep(PERIOD * 7 / 5 / 10);
-            client(address, "/video", &ports.join("-"))
+            client(address, &ports.join("-"))
         });
         let clients = clients.collect();
         Self { stop, server, receiver, processes, _clients: clients }

@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Compares the media server with MediaMTX, live555 and GStreamer beside a loaded web server: one
+# table of lateness and CPU, and the verdicts on the goals. Writes target/bench-media.json. Needs
+# root; as root it installs missing packages by apt. Takes at most two hours.
+#
+# Usage: bench-media.sh [OPTION...]: options of benches/peers/media.py. A small run of ten minutes:
+# `--clients 10,100 --runs 1 --capacity 0`. MEDIAMTX=/path uses another build of MediaMTX. A peer
+# that cannot be built or installed is left out, and named.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+packages=()
+command -v nginx >/dev/null || packages+=(nginx-light)
+command -v wrk >/dev/null || packages+=(wrk)
+command -v ffmpeg >/dev/null || packages+=(ffmpeg)
+if [[ ${#packages[@]} -gt 0 ]]; then
+    apt-get update -qq
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        "${packages[@]}" >/dev/null
+fi
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+export CARGO_TARGET_DIR=$target
+benches/peers/rtsp.sh "$target/peers" || echo "not every peer was built" >&2
+systems=ni,host,whep
+if /usr/bin/python3 -c 'import gi; gi.require_version("GstRtspServer", "1.0")' 2>/dev/null; then
+    systems+=,gstreamer
+else
+    echo "left out: GStreamer's RTSP server (gir1.2-gst-rtsp-server-1.0)" >&2
+fi
+if [[ -x $target/peers/live555_rtsp ]]; then
+    systems+=,live555
+else
+    echo "left out: live555" >&2
+fi
+if [[ -x ${MEDIAMTX:-$target/peers/mediamtx} ]]; then
+    systems+=,mediamtx,mediamtx-whep
+else
+    echo "left out: MediaMTX; MEDIAMTX=/path names a program" >&2
+fi
+cargo build --release --quiet -p millstream-cli
+cargo build --release --quiet -p millstream-player --example clients
+benches/peers/media.py "$target/bench-media.json" --systems "$systems" "$@"
