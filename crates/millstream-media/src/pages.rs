@@ -1,10 +1,11 @@
 //! The HTTP pages: the dashboard and its `/status`, `/admission` with the admission state,
-//! `/metrics` for Prometheus, and the last hour and week.
+//! `/metrics` for Prometheus, the last hour and week, and `/openapi.json`, which describes them.
 //!
 //! Session control has the data for the pages; another thread serves HTTP. That thread requests one
 //! page at a time from session control. A thread requests totals once a second for the history.
 
 mod history;
+mod openapi;
 pub(crate) mod rejects;
 pub(crate) mod status;
 
@@ -86,11 +87,14 @@ pub(crate) fn serve(
     let execute = Box::new(move |order| extension_api.execute(&order));
     let orders = WriteHandler { max_bytes: BODY_BYTES, handle: execute };
     let history = history::start(ask.clone(), Arc::clone(&waker))?;
-    let paths = "/, /status, /admission, /instructions, /metrics, /history/hour and /history/week";
+    let paths = "/, /status, /admission, /instructions, /metrics, /history/hour, /history/week and \
+                 /openapi.json";
+    let description = openapi::document().to_string();
     let answer = move |path: &str| {
         let page = match path {
             "/history/hour" => return json(&history.page(Span::Hour)),
             "/history/week" => return json(&history.page(Span::Week)),
+            "/openapi.json" => return Answer::Json(description.clone()),
             "/admission" => Page::Admission,
             "/instructions" => Page::Instructions,
             "/metrics" => Page::Metrics,

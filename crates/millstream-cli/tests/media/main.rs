@@ -10,6 +10,7 @@ mod frames;
 mod instructions;
 mod kills;
 mod live;
+mod openapi;
 mod player;
 mod players;
 mod serve;

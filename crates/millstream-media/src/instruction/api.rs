@@ -34,7 +34,7 @@ const POLL_INTERVAL: Duration = Duration::from_micros(200);
 pub(crate) const BODY_BYTES: usize = MODULE_BYTES;
 
 /// The state and counters of an instruction.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct InstructionStatus {
     /// The name of the instruction.
     pub name: String,

@@ -20,7 +20,9 @@ use crate::shared_memory::live_frames::{FrameRing, LiveFrame, record};
 const MAX_SET_BYTES: usize = 1_024;
 
 /// Ingest counters of a live stream, over all its publishers since the server started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Ingested {
     /// Publications that began.
     pub publications: u64,

@@ -2,6 +2,7 @@
 
 use millstream_scenario::FramePath;
 use millstream_sync::clock::system::{now_ns, process_cpu_ns};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fs;
 
@@ -15,7 +16,7 @@ use crate::shared_memory::frame_cache::{CacheField, FrameCache};
 use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
 
 /// The state of a running server.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The scenario's name.
     pub server: String,
@@ -71,7 +72,7 @@ pub struct Status {
 }
 
 /// The number of rejects for one reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RejectStatus {
     /// The reason's label in `/metrics`.
     pub reason: String,
@@ -80,7 +81,7 @@ pub struct RejectStatus {
 }
 
 /// The state of a live stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LiveStatus {
     /// The stream's name.
     pub stream: String,
@@ -95,7 +96,7 @@ pub struct LiveStatus {
 }
 
 /// The number of WebRTC clients by state, and events of all of them so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WebRtcStatus {
     /// Viewers that are connected.
     pub viewers: u64,
@@ -112,7 +113,7 @@ pub struct WebRtcStatus {
 }
 
 /// How media files' frames reach the data plane.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reading {
     /// The frame path: `host`, `producer` or `ni`.
     pub path: String,
@@ -145,7 +146,7 @@ impl Reading {
 }
 
 /// CPU usage, cumulative since the start of the machine or the process: use differences.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Cpu {
     /// Time of all cores, in kernel ticks; 0 if the kernel does not report it.
     pub machine_ticks: u64,
@@ -158,7 +159,7 @@ pub struct Cpu {
 }
 
 /// The state of a client.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClientStatus {
     /// The client's session number, which a later client may reuse.
     pub client: usize,
@@ -192,7 +193,7 @@ pub struct ClientStatus {
 }
 
 /// The state of a window constraint: at most `may_lose` frames may be lost in each block of `of`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WindowStatus {
     /// x: the frames that a block may lose.
     pub may_lose: u64,

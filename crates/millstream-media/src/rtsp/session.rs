@@ -1,6 +1,8 @@
 //! Sessions as session control sees them: the rows in use and their bandwidth reservations.
 
 use millstream_sync::clock::system::now_ns;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::Range;
@@ -166,7 +168,7 @@ impl StreamTotals {
 }
 
 /// Frame counts of one or more sessions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
 pub struct FrameCounts {
     /// Frames released.
     pub released: u64,
