@@ -30,6 +30,7 @@ import os
 import platform
 import random
 import resource
+import signal
 import statistics
 import sys
 import tempfile
@@ -198,6 +199,9 @@ def main() -> None:
     """Makes all runs; prints the table and the verdicts."""
     arguments = parsed()
     until = time.monotonic() + 60 * arguments.minutes
+    # Both end the servers, too, also where the shell has SIGINT ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))

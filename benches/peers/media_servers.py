@@ -108,10 +108,18 @@ paths:
 
 
 def free_port() -> int:
-    """Returns an even port of which the next one is free, too, probably."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1]) & ~1
+    """Returns an even port that is free, as is the next one, for TCP and UDP."""
+    while True:
+        with contextlib.ExitStack() as probes:
+            port = random.randrange(20_000, 32_000, 2)
+            try:
+                for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                    for number in (port, port + 1):
+                        probe = probes.enter_context(socket.socket(type=kind))
+                        probe.bind(("127.0.0.1", number))
+                return port
+            except OSError:
+                continue
 
 
 def processor_ticks() -> tuple[int, int]:
@@ -165,6 +173,30 @@ def schedule(task: int, real_time: bool, core: int | None) -> None:
         os.sched_setaffinity(task, {core})
 
 
+def processor_seconds(session: int) -> float:
+    """Returns the CPU time of the processes of a session so far, s."""
+    ticks = 0
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            fields = stat.read_text().rsplit(")", 1)[1].split()
+            if int(fields[3]) == session:
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def wait_for_port(address: str) -> None:
+    """Waits until a TCP port accepts connections, 10 s at most."""
+    host, port = address.split(":")
+    end = time.monotonic() + 10
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+            return
+        except OSError:
+            assert time.monotonic() < end, f"no server at {address}"
+            time.sleep(0.05)
+
+
 class Web:
     """nginx, and wrk as its closed-loop clients."""
 
@@ -182,7 +214,7 @@ class Web:
         configured = NGINX.format(processes=WEB_PROCESSES, folder=folder, port=self.port)
         (folder / "nginx.conf").write_text(configured)
         self.nginx = Child(["nginx", "-p", str(folder), "-c", str(folder / "nginx.conf")])
-        time.sleep(0.5)
+        wait_for_port(f"127.0.0.1:{self.port}")
         #: Mean think time of each load, ms; the load of 0 has no clients.
         self.think_ms: dict[int, float] = {100: 0.0}
 
@@ -197,14 +229,17 @@ class Web:
         )
 
     def used_percent(self, think_ms: float, seconds: float) -> float:
-        """Measures the part of all processors used with a think time."""
+        """Measures the part of all processors that nginx and its clients use with a think time."""
         clients = self.load(think_ms, seconds + 30)
+        sessions = (self.nginx.process.pid, clients.process.pid)
         time.sleep(1.0)
-        before = processor_ticks()
-        time.sleep(seconds)
-        after = processor_ticks()
+        spans = []
+        for wait in (seconds, 0.0):
+            spans.append((sum(map(processor_seconds, sessions)), time.monotonic()))
+            time.sleep(wait)
         clients.end()
-        return 100 * (after[0] - before[0]) / (after[1] - before[1])
+        used, span = (after - before for before, after in zip(*spans, strict=True))
+        return float(100 * used / span / (os.cpu_count() or 1))
 
     def calibrate(self, loads: list[int]) -> None:
         """Finds the think time of each load by bisection of its logarithm."""
@@ -218,17 +253,6 @@ class Web:
                     break
             self.think_ms[load] = think
             print(f"load {load} %: think time {think:.1f} ms, {used:.1f} % used", flush=True)
-
-
-def processor_seconds(session: int) -> float:
-    """Returns the CPU time of the processes of a session so far, s."""
-    ticks = 0
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            fields = stat.read_text().rsplit(")", 1)[1].split()
-            if int(fields[3]) == session:
-                ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Media:
@@ -317,19 +341,6 @@ class Media:
         assert chosen, "the data plane's threads"
         for task in chosen:
             schedule(task, real_time, core)
-
-
-def wait_for_port(address: str) -> None:
-    """Waits until a TCP port accepts connections, 10 s at most."""
-    host, port = address.split(":")
-    end = time.monotonic() + 10
-    while True:
-        try:
-            socket.create_connection((host, int(port)), 1).close()
-            return
-        except OSError:
-            assert time.monotonic() < end, f"no server at {address}"
-            time.sleep(0.05)
 
 
 def measure(
