@@ -260,6 +260,26 @@ fn every_rust_file_begins_with_what_it_is() {
     }
 }
 
+/// The page names tests as `FILE.rs`, then `NAME`, or `NAME_…` for its beginning.
+#[test]
+fn the_tests_named_by_the_page_of_features_exist() {
+    let page = fs::read_to_string(root().join("docs/src/media/features.md")).unwrap();
+    let tests = root().join("crates/millstream-cli/tests/media");
+    let (mut file, mut named) = (String::new(), 0);
+    for word in page.split('`').skip(1).step_by(2) {
+        if word.ends_with(".rs") {
+            file = fs::read_to_string(tests.join(word)).expect(word);
+        } else if word.contains('_') && !word.starts_with("SCHED_") {
+            let start = word.trim_end_matches('…');
+            assert!(file.contains(&format!("fn {start}")), "no test {word} in the file before it");
+            named += 1;
+        } else if word.ends_with(".sh") || word.ends_with(".py") {
+            assert!(root().join(word).is_file(), "no file {word}");
+        }
+    }
+    assert!(named >= 16, "{named} tests are named");
+}
+
 /// The maximum length of a line, columns.
 const MAX_COLUMNS: usize = 100;
 /// Pages that commands generate.
