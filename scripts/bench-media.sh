@@ -20,7 +20,7 @@ fi
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 export CARGO_TARGET_DIR=$target
 benches/peers/rtsp.sh "$target/peers" || echo "not every peer was built" >&2
-systems=ni,host,whep
+systems=ni,host,ni-live,whep
 if /usr/bin/python3 -c 'import gi; gi.require_version("GstRtspServer", "1.0")' 2>/dev/null; then
     systems+=,gstreamer
 else

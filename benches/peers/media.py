@@ -8,8 +8,12 @@ installs and builds what it needs. Needs root, for the web server's and the clie
 Systems, each as it starts by default:
 
     ni, host         `millstream serve` by RTSP over UDP, in both placements
+    ni-live          the former in placement ni, with a stream that ffmpeg publishes
     whep             `millstream serve` (ni) by WHEP, clients up to 50
     gstreamer, live555, mediamtx, mediamtx-whep
+
+MediaMTX relays a stream that ffmpeg reads and publishes, as for ni-live: their frames are as uneven
+as ffmpeg sends them.
 
 Each round has one run of every cell (system, load, clients), in random order. The load starts a
 second after the clients. A run in which the machine's host took more than 2 % of its CPU time
@@ -42,7 +46,7 @@ from typing import Any
 
 from media_servers import ROOT, Media, Run, Web, measure, processor_ticks, undisturbed
 
-SYSTEMS = ("ni", "host", "gstreamer", "live555", "mediamtx", "whep", "mediamtx-whep")
+SYSTEMS = ("ni", "host", "ni-live", "gstreamer", "live555", "mediamtx", "whep", "mediamtx-whep")
 #: The most WHEP clients: both ends encrypt on the processors of the comparison.
 WHEP_CLIENTS = 50
 MAX_STEAL, MAX_TRIES = 2.0, 4

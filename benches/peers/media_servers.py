@@ -61,7 +61,9 @@ http {{
 }}
 """
 
-SCENARIO = """[media]
+SCENARIO = """[scenario]
+duration = "1 min"
+[media]
 listen = "127.0.0.1:0"
 placement = "{placement}"
 sessions = {sessions}
@@ -80,7 +82,7 @@ period = "40 ms"
 window = "2/12"
 first-deadline = "200 ms"
 late = "drop"
-source = {{ kind = "mpeg", file = "{film}" }}
+source = {{ {source} }}
 """
 
 MEDIAMTX = """logLevel: error
@@ -295,14 +297,17 @@ class Media:
             self.address = f"127.0.0.1:{free_port()}"
         values["webrtc"] = f'webrtc = "{self.address}"' if webrtc else ""
         values["placement"] = "host" if system.startswith("host") else "ni"
-        file.write_text(SCENARIO.format(**values, film=self.film, rate=self.rate))
+        values["source"] = f'kind = "mpeg", file = "{self.film}"'
+        if system == "ni-live":
+            values["source"] = 'kind = "live", rate = "2 Mbit/s"'
+        file.write_text(SCENARIO.format(**values, rate=self.rate))
         return [self.millstream, "serve", "--json", str(file)]
 
     @contextlib.contextmanager
     def serve(
         self, system: str, clients: int, real_time: bool | None = None
-    ) -> Iterator[tuple[str, int]]:
-        """Serves the film; yields the address and the session of the server's processes.
+    ) -> Iterator[tuple[str, list[int]]]:
+        """Serves the film; yields the address and the sessions of the server's processes.
 
         `real_time` pins our data plane and selects its class; None leaves it as it starts.
         """
@@ -310,6 +315,7 @@ class Media:
         out, errors = subprocess.PIPE, subprocess.DEVNULL
         ours = command[0] == self.millstream
         child = Child(command, errors, out) if ours else Child(command, out, errors)
+        children = [child]
         try:
             if system.startswith("mediamtx"):
                 wait_for_port(self.address)
@@ -317,14 +323,23 @@ class Media:
             else:
                 output = child.process.stderr if ours else child.process.stdout
                 assert output is not None
-                line = next(line for line in output if "rtsp://" in line)
+                line = next((line for line in output if "rtsp://" in line), "")
+                assert line, f"{system} did not start"
                 port = line.split("rtsp://")[1].split("/")[0].rsplit(":", 1)[1]
                 address = self.address if system in WHEP_PATHS else f"127.0.0.1:{port}"
                 if ours and real_time is not None:
                     self.place(system, child.process.pid, output, real_time)
-            yield address, child.process.pid
+            if system == "ni-live":
+                publish = (
+                    f"ffmpeg -v error -re -i {self.film} -c copy -f rtsp rtsp://{address}/clip"
+                )
+                children.append(Child(publish.split()))
+                # Frames come 40 ms apart, and a client needs the first one.
+                time.sleep(1.0)
+            yield address, [child.process.pid for child in children]
         finally:
-            child.end()
+            for child in reversed(children):
+                child.end()
 
     @staticmethod
     def place(system: str, server: int, output: Iterator[str], real_time: bool) -> None:
@@ -358,7 +373,7 @@ def measure(
     `cores` is the CPU time of the media server over the measured time: with the program that reads
     the film for it, if there is one.
     """
-    with media.serve(system, clients, real_time) as (address, session):
+    with media.serve(system, clients, real_time) as (address, sessions):
         settled = (UNLOADED + SETTLING) * 1e3
         protocol = "whep" if system in WHEP_PATHS else "rtsp"
         path = WHEP_PATHS.get(system) or PATHS.get(system, "clip/video")
@@ -377,7 +392,7 @@ def measure(
             spans = []
             for expected in ("measuring\n", "measured\n"):
                 assert output.readline() == expected, "the clients ended"
-                spans.append((processor_seconds(session), time.monotonic()))
+                spans.append((sum(map(processor_seconds, sessions)), time.monotonic()))
             row = output.readline().split(",")
             text = requests.results() if requests else ""
         finally:
