@@ -501,7 +501,8 @@ fn add_live(
     let deadline_ns = stream.contract.terms().first_deadline_ns.unwrap_or(period_ns);
     let Live { rate_bps, burst_bytes, codec, audio, ref publishers, wait_ns, .. } = *source;
     let allowance = Allowance::new(period_ns, rate_bps, burst_bytes, scenario.link);
-    let kept_ns = deadline_ns.saturating_add(AHEAD_NS).saturating_add(LIVE_SLACK_NS);
+    let ahead_ns = AHEAD_NS.saturating_add(allowance.early_ns());
+    let kept_ns = deadline_ns.saturating_add(ahead_ns).saturating_add(LIVE_SLACK_NS);
     let shape = Shape::new(allowance.spacing_ns, rate_bps, burst_bytes, kept_ns);
     if shape.bytes() > room {
         let message =
@@ -568,7 +569,8 @@ fn add_live_audio(
     let burst = rate_bps * LIVE_AUDIO_BURST_MS / 8_000;
     let burst_bytes = u32::try_from(burst).unwrap_or(u32::MAX).max(MIN_LIVE_AUDIO_BURST);
     let allowance = Allowance::new(LIVE_AUDIO_SPACING_NS, rate_bps, burst_bytes, scenario.link);
-    let kept_ns = video.deadline_ns.saturating_add(AHEAD_NS).saturating_add(LIVE_SLACK_NS);
+    let ahead_ns = AHEAD_NS.saturating_add(allowance.early_ns());
+    let kept_ns = video.deadline_ns.saturating_add(ahead_ns).saturating_add(LIVE_SLACK_NS);
     let shape = Shape::new(allowance.spacing_ns, rate_bps, burst_bytes, kept_ns);
     if shape.bytes() > room {
         let bytes = shape.bytes();

@@ -1,10 +1,12 @@
-//! Policing of publishers: a minimum frame spacing and a token bucket of link time.
+//! Policing of publishers: frame times with a tolerance, and a token bucket of link time.
 //!
-//! A frame is released on arrival, but at least one period less [`FASTER`] after its predecessor.
-//! That spreads bursts and tolerates a publisher clock that is slightly fast. A frame is dropped as
-//! *beyond* if it would wait longer than [`AHEAD_NS`], or if the bucket lacks link time for it at
-//! its release. So in any interval, the released link time is at most the bucket's. Admission
-//! relies on this bound (the generic cell rate algorithm of ITU-T I.371, applied twice).
+//! A frame's *slot* is its arrival, but at least one period less [`FASTER`] after its predecessor's
+//! slot. That tolerates a publisher clock that is slightly fast. A frame is released on arrival,
+//! but at most as long before its slot as the bucket's depth lasts, and not before the bucket has
+//! link time for it. So a publisher that was late catches up at once, and longer bursts are spread.
+//! A frame is dropped as *beyond* if its slot is later than [`AHEAD_NS`], or if the bucket lacks
+//! link time for it at its slot. In any interval, the released link time is at most the bucket's.
+//! Admission relies on this bound (the generic cell rate algorithm of ITU-T I.371, applied twice).
 
 use crate::scheduler::demand::Demand;
 use millstream_scenario::Link;
@@ -12,13 +14,13 @@ use millstream_scenario::Link;
 /// The tolerance for a fast publisher: 1/100 of its period.
 const FASTER: u64 = 100;
 
-/// The longest time a frame may arrive before its release, ns.
+/// The longest time a frame may arrive before its slot, ns.
 pub(crate) const AHEAD_NS: u64 = 1_000_000_000;
 
 /// The limits of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
-    /// The least time between two releases, ns.
+    /// The least time between two slots, ns.
     pub(crate) spacing_ns: u64,
     /// The rate on the link, bits/s.
     pub(crate) rate_bps: u64,
@@ -48,13 +50,23 @@ impl Allowance {
         u64::try_from(filled.div_ceil(u128::from(self.link_bps))).unwrap_or(u64::MAX)
     }
 
+    /// Returns the time that the bucket needs for a frame of `work_ns` of link time, ns.
+    fn refilled_ns(&self, work_ns: u64) -> u64 {
+        let time = u128::from(work_ns) * u128::from(self.link_bps);
+        u64::try_from(time.div_ceil(u128::from(self.rate_bps))).unwrap_or(u64::MAX)
+    }
+
+    /// Returns the longest time between a frame's release and its slot, ns.
+    pub(crate) fn early_ns(&self) -> u64 {
+        self.refilled_ns(self.burst_ns).min(AHEAD_NS)
+    }
+
     /// Returns the link demand that a client of the stream can cause.
     pub(crate) fn demand(&self, deadline_ns: u64) -> Demand {
+        // An interval shorter than n spacings has the bucket's depth and what is added meanwhile.
         let of = |frames: u64| {
-            let bucket = self
-                .burst_ns
-                .saturating_add(self.filled_ns(frames.saturating_mul(self.spacing_ns)));
-            bucket.min(self.burst_ns.saturating_mul(frames))
+            let time_ns = frames.saturating_mul(self.spacing_ns);
+            self.burst_ns.saturating_add(self.filled_ns(time_ns))
         };
         Demand::bounded(of, self.burst_ns, self.spacing_ns, deadline_ns)
     }
@@ -64,7 +76,7 @@ impl Allowance {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policer {
     allowance: Allowance,
-    /// When the last frame was released, ns.
+    /// The slot of the last frame, ns.
     last_ns: u64,
     /// When the bucket will be full, ns.
     full_ns: u64,
@@ -78,18 +90,19 @@ impl Policer {
     /// Returns the release time of a frame that arrives at `now_ns` and needs `work_ns` of link
     /// time, ns; `None` if it exceeds the limits.
     pub(crate) fn release_ns(&mut self, work_ns: u64, now_ns: u64) -> Option<u64> {
-        let Allowance { spacing_ns, rate_bps, link_bps, burst_ns } = self.allowance;
-        let release_ns = now_ns.max(self.last_ns.saturating_add(spacing_ns));
-        // The time the bucket needs to refill `work_ns`, ns.
-        let takes = |work_ns: u64| {
-            let time = u128::from(work_ns) * u128::from(link_bps);
-            u64::try_from(time.div_ceil(u128::from(rate_bps))).unwrap_or(u64::MAX)
-        };
-        let full_ns = self.full_ns.max(release_ns).saturating_add(takes(work_ns));
-        if release_ns - now_ns > AHEAD_NS || full_ns - release_ns > takes(burst_ns) {
+        let Allowance { spacing_ns, burst_ns, .. } = self.allowance;
+        let takes_ns = self.allowance.refilled_ns(work_ns);
+        let depth_ns = self.allowance.refilled_ns(burst_ns);
+        let slot_ns = now_ns.max(self.last_ns.saturating_add(spacing_ns));
+        // When the bucket has link time for the frame.
+        let ready_ns = self.full_ns.saturating_add(takes_ns).saturating_sub(depth_ns);
+        if slot_ns - now_ns > AHEAD_NS || takes_ns > depth_ns || ready_ns > slot_ns {
             return None;
         }
-        (self.last_ns, self.full_ns) = (release_ns, full_ns);
+        let early_ns = slot_ns.saturating_sub(self.allowance.early_ns());
+        let release_ns = now_ns.max(early_ns).max(ready_ns);
+        self.last_ns = slot_ns;
+        self.full_ns = self.full_ns.max(release_ns).saturating_add(takes_ns);
         Some(release_ns)
     }
 }
@@ -112,11 +125,37 @@ mod tests {
         let mut release = |now_ns| policer.release_ns(MS / 10, now_ns);
         assert_eq!(release(1_000 * MS), Some(1_000 * MS));
         assert_eq!(release(1_040 * MS), Some(1_040 * MS));
-        assert_eq!(release(1_040 * MS), Some(1_040 * MS + 39_600_000));
-        assert_eq!(release(1_041 * MS), Some(1_040 * MS + 2 * 39_600_000));
-        // Frames are released at most one second ahead.
+        // The bucket lasts 80 ms: two more frames may be early.
+        assert_eq!(release(1_040 * MS), Some(1_040 * MS));
+        assert_eq!(release(1_041 * MS), Some(1_041 * MS));
+        assert_eq!(release(1_041 * MS), Some(960 * MS + 3 * 39_600_000));
+        // Slots are at most one second ahead.
         let taken = (0..100).filter(|_| release(1_041 * MS).is_some()).count();
-        assert_eq!(taken, 23);
+        assert_eq!(taken, 22);
+    }
+
+    #[test]
+    fn a_publisher_that_was_late_catches_up_at_once() {
+        let mut policer = Policer::new(allowance());
+        let mut waits = |late_ms: &[u64]| {
+            let frames = late_ms.iter().zip(25..);
+            let wait = |(late_ms, number): (&u64, u64)| {
+                let now_ns = (number * 40 + late_ms) * MS;
+                policer.release_ns(MS / 10, now_ns).unwrap() - now_ns
+            };
+            frames.map(wait).collect::<Vec<u64>>()
+        };
+        assert_eq!(waits(&[0, 0, 70, 30, 0, 10, 0, 0]), [0; 8]);
+    }
+
+    #[test]
+    fn early_frames_wait_for_the_bucket() {
+        let mut policer = Policer::new(allowance());
+        let mut release = |work_us: u64| policer.release_ns(work_us * 1_000, 1_000 * MS);
+        assert_eq!(release(6_000), Some(1_000 * MS));
+        // 4 ms are left, and 1 ms takes 8 ms.
+        assert_eq!(release(4_000), Some(1_000 * MS));
+        assert_eq!(release(1_000), Some(1_008 * MS));
     }
 
     #[test]
