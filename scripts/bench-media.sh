@@ -37,5 +37,5 @@ else
     echo "left out: MediaMTX; MEDIAMTX=/path names a program" >&2
 fi
 cargo build --release --quiet -p millstream-cli
-cargo build --release --quiet -p millstream-player --example clients
+cargo build --release --quiet -p millstream-player --examples
 benches/peers/media.py "$target/bench-media.json" --systems "$systems" "$@"

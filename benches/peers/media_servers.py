@@ -30,6 +30,8 @@ PAGE_BYTES = 60_000
 #: What the clients request of each system, by RTSP and by WHEP; other systems are ours.
 PATHS = {"gstreamer": "clip/stream=0", "live555": "clip/track1", "mediamtx": "clip/trackID=0"}
 WHEP_PATHS = {"mediamtx-whep": "/clip/whep", "whep": "/whep/clip"}
+#: Systems that pass a published stream on.
+RELAYS = ("mediamtx", "mediamtx-whep", "ni-live")
 #: The columns of the clients' results.
 RESULTS = (
     "frames,lost,on_time,p50_us,p99_us,max_us,bytes_per_s,used_percent,steal_percent,overflowed"
@@ -103,7 +105,10 @@ rtcpAddress: 127.0.0.1:{rtcp}
 multicastIPRange: 224.1.0.0/16
 paths:
   clip:
-    runOnDemand: >-
+"""
+
+#: MediaMTX starts this publisher itself, unless it gets another one.
+ON_DEMAND = """    runOnDemand: >-
       ffmpeg -v error -re -i {film} -c copy -f rtsp
       rtsp://127.0.0.1:{port}/clip
 """
@@ -260,12 +265,20 @@ class Web:
 class Media:
     """The media servers."""
 
-    def __init__(self, folder: Path, millstream: str, peers: Path, rate: str) -> None:
-        """Makes the films: three minutes of 1 Mbit/s, without B-frames, in two containers."""
+    def __init__(
+        self, folder: Path, millstream: str, peers: Path, rate: str, publisher: Path | None
+    ) -> None:
+        """Makes the films: three minutes of 1 Mbit/s, without B-frames, in two containers.
+
+        Relays get the stream of a server of their own from `publisher`, or one from ffmpeg.
+        """
+        self.publisher = publisher
         self.folder, self.millstream, self.peers, self.rate = folder, millstream, peers, rate
         self.film, self.elementary = folder / "film.mp4", folder / "film.264"
         #: The address of a server that does not print it.
         self.address = ""
+        #: The address at which a relay takes its stream.
+        self.relay = ""
         encoded = "-an -c:v libx264 -preset fast -bf 0 -g 12 -b:v 1M -maxrate 1M -bufsize 500k"
         ffmpeg = ["ffmpeg", "-v", "error", "-y"]
         clip = str(ROOT / "examples/data/clip.mpg")
@@ -286,8 +299,10 @@ class Media:
             program = os.environ.get("MEDIAMTX", str(self.peers / "mediamtx"))
             port, rtp, http = free_port(), free_port(), free_port()
             ports = {"port": port, "rtp": rtp, "rtcp": rtp + 1, "http": http, "ice": free_port()}
-            text = MEDIAMTX.format(**ports, film=self.film, webrtc="yes" if webrtc else "no")
+            text = MEDIAMTX if self.publisher else MEDIAMTX + ON_DEMAND
+            text = text.format(**ports, film=self.film, webrtc="yes" if webrtc else "no")
             (self.folder / "mediamtx.yml").write_text(text)
+            self.relay = f"127.0.0.1:{port}"
             self.address = f"127.0.0.1:{http if webrtc else port}"
             return [program, str(self.folder / "mediamtx.yml")]
         file = self.folder / f"{system}.toml"
@@ -316,6 +331,7 @@ class Media:
         ours = command[0] == self.millstream
         child = Child(command, errors, out) if ours else Child(command, out, errors)
         children = [child]
+        source = contextlib.ExitStack()
         try:
             if system.startswith("mediamtx"):
                 wait_for_port(self.address)
@@ -330,16 +346,19 @@ class Media:
                 if ours and real_time is not None:
                     self.place(system, child.process.pid, output, real_time)
             if system == "ni-live":
-                publish = (
-                    f"ffmpeg -v error -re -i {self.film} -c copy -f rtsp rtsp://{address}/clip"
-                )
-                children.append(Child(publish.split()))
-                # Frames come 40 ms apart, and a client needs the first one.
-                time.sleep(1.0)
-            yield address, [child.process.pid for child in children]
+                self.relay = address
+            if self.publisher and system in RELAYS:
+                paced, _ = source.enter_context(self.serve("ni", 1))
+                # Real-time priority: it stands for a source on another machine.
+                publisher = [str(self.publisher), paced, self.relay]
+                children.append(Child(["chrt", "-f", "1", *publisher]))
+                # A client needs the first frame.
+                time.sleep(2.0)
+            yield address, [child.process.pid]
         finally:
             for child in reversed(children):
                 child.end()
+            source.close()
 
     @staticmethod
     def place(system: str, server: int, output: Iterator[str], real_time: bool) -> None:

@@ -91,7 +91,7 @@ def main() -> None:
     order = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        media = Media(folder, millstream, target / "peers", "1 Gbps")
+        media = Media(folder, millstream, target / "peers", "1 Gbps", None)
         web = Web(folder)
         try:
             web.calibrate(arguments.loads or list(LOADS))
