@@ -72,6 +72,7 @@ rtl-report:
 
 soak:
 	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/unit.sh; \
+		RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps; \
 		cargo clippy --quiet -p millstream-cli --no-default-features -- -D warnings; \
 		scripts/python.sh; scripts/python-versions.sh target/wheels/python/*.whl; \
 		scripts/monitoring.sh; scripts/kernel.sh; MILLSTREAM=target/debug/millstream scripts/accessibility.py --all; \

@@ -183,7 +183,7 @@ class Server:
         seconds = times * FRAMES // 25
         tone = f"sine=frequency=440:sample_rate=48000:duration={seconds}"
         for name in names:
-            # The server drops what a publisher that starved sends at once.
+            # The server drops what a publisher that starved sends beyond its burst.
             command = ["nice", "-n", "-10"] if os.geteuid() == 0 else []
             command += ["ffmpeg", "-v", "error", "-re", "-stream_loop", f"{times - 1}"]
             command += ["-i", "h264.mp4", "-re", "-f", "lavfi"]

@@ -8,7 +8,7 @@ installs and builds what it needs. Needs root, for the web server's and the clie
 Systems, each as it starts by default:
 
     ni, host         `millstream serve` by RTSP over UDP, in both placements
-    ni-live          the former in placement ni, with a stream that ffmpeg publishes
+    ni-live          `millstream serve` in placement ni, with a live stream
     whep             `millstream serve` (ni) by WHEP, clients up to 50
     gstreamer, live555, mediamtx, mediamtx-whep
 

@@ -119,7 +119,8 @@ pub trait Select {
     /// Advances the discipline's clock to `clock_ns`.
     fn advance(&mut self, clock_ns: u64);
 
-    /// Advances the discipline's clock before [`select`](Self::select), which may do a part of it.
+    /// Advances the clock as far as [`select`](Self::select) needs. Only that or
+    /// [`idle`](Self::idle) may follow.
     #[inline]
     fn advance_to_select(&mut self, clock_ns: u64) {
         self.advance(clock_ns);

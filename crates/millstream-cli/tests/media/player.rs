@@ -263,10 +263,15 @@ impl Server {
         })
     }
 
-    /// Fetches `/status`.
+    /// Fetches `/status`; again while the server is busy, for example with a new data plane.
     pub(crate) fn status(&self) -> serde_json::Value {
-        let page = self.page("/status");
-        serde_json::from_str(page.split_once("\r\n\r\n").unwrap().1).unwrap()
+        let end = Instant::now() + Duration::from_secs(20);
+        loop {
+            let page = self.page("/status");
+            if !page.starts_with("HTTP/1.1 503") || Instant::now() > end {
+                return serde_json::from_str(page.split_once("\r\n\r\n").unwrap().1).unwrap();
+            }
+        }
     }
 
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {

@@ -465,7 +465,7 @@ fn record(
         first_byte: 0,
         lost,
         of,
-        queue: stream.contract.queue_limit().unwrap_or(QUEUE).min(MAX_QUEUE),
+        queue: queue(stream),
         payload_type: format.payload_type().into(),
         clock_rate: u32::try_from(CLOCK_RATE).unwrap_or(u32::MAX),
         audio: 0,
@@ -478,6 +478,11 @@ fn record(
         ahead: 0,
         behind: 0,
     }
+}
+
+/// Returns the frames that wait for a client of a stream at most.
+fn queue(stream: &Stream) -> u32 {
+    stream.contract.queue_limit().unwrap_or(QUEUE).min(MAX_QUEUE)
 }
 
 /// Adds a live stream. Returns the bytes of its ring.
@@ -501,7 +506,8 @@ fn add_live(
     let deadline_ns = stream.contract.terms().first_deadline_ns.unwrap_or(period_ns);
     let Live { rate_bps, burst_bytes, codec, audio, ref publishers, wait_ns, .. } = *source;
     let allowance = Allowance::new(period_ns, rate_bps, burst_bytes, scenario.link);
-    let ahead_ns = AHEAD_NS.saturating_add(allowance.early_ns());
+    let allowance = allowance.queued(queue(stream));
+    let ahead_ns = AHEAD_NS.saturating_add(allowance.early_ns);
     let kept_ns = deadline_ns.saturating_add(ahead_ns).saturating_add(LIVE_SLACK_NS);
     let shape = Shape::new(allowance.spacing_ns, rate_bps, burst_bytes, kept_ns);
     if shape.bytes() > room {
@@ -569,7 +575,8 @@ fn add_live_audio(
     let burst = rate_bps * LIVE_AUDIO_BURST_MS / 8_000;
     let burst_bytes = u32::try_from(burst).unwrap_or(u32::MAX).max(MIN_LIVE_AUDIO_BURST);
     let allowance = Allowance::new(LIVE_AUDIO_SPACING_NS, rate_bps, burst_bytes, scenario.link);
-    let ahead_ns = AHEAD_NS.saturating_add(allowance.early_ns());
+    let allowance = allowance.queued(video.queue);
+    let ahead_ns = AHEAD_NS.saturating_add(allowance.early_ns);
     let kept_ns = video.deadline_ns.saturating_add(ahead_ns).saturating_add(LIVE_SLACK_NS);
     let shape = Shape::new(allowance.spacing_ns, rate_bps, burst_bytes, kept_ns);
     if shape.bytes() > room {

@@ -2,8 +2,9 @@
 //!
 //! A frame's *slot* is its arrival, but at least one period less [`FASTER`] after its predecessor's
 //! slot. That tolerates a publisher clock that is slightly fast. A frame is released on arrival,
-//! but at most as long before its slot as the bucket's depth lasts, and not before the bucket has
-//! link time for it. So a publisher that was late catches up at once, and longer bursts are spread.
+//! but at most as long before its slot as the bucket's depth lasts, or half of a client's queue, and
+//! not before the bucket has link time for it. So a publisher that was late catches up at once, and
+//! longer bursts are spread.
 //! A frame is dropped as *beyond* if its slot is later than [`AHEAD_NS`], or if the bucket lacks
 //! link time for it at its slot. In any interval, the released link time is at most the bucket's.
 //! Admission relies on this bound (the generic cell rate algorithm of ITU-T I.371, applied twice).
@@ -28,6 +29,8 @@ pub(crate) struct Allowance {
     link_bps: u64,
     /// The bucket's depth, ns of link time.
     burst_ns: u64,
+    /// The longest time between a frame's release and its slot, ns.
+    pub(crate) early_ns: u64,
 }
 
 impl Allowance {
@@ -36,12 +39,21 @@ impl Allowance {
     pub(crate) fn new(period_ns: u64, rate_bps: u64, burst_bytes: u32, link: Link) -> Self {
         // The burst is bytes on the wire.
         let bare = Link::of(millstream::Link::new(link.rate_bps, 0));
-        Self {
+        let allowance = Self {
             spacing_ns: (period_ns - period_ns / FASTER).max(1),
             rate_bps: rate_bps.max(1),
             link_bps: link.rate_bps.max(1),
             burst_ns: bare.transmission_ns(burst_bytes),
-        }
+            early_ns: 0,
+        };
+        let early_ns = allowance.refilled_ns(allowance.burst_ns).min(AHEAD_NS);
+        Self { early_ns, ..allowance }
+    }
+
+    /// Limits early frames to half of a client's queue of `frames`, which they join at once.
+    pub(crate) fn queued(self, frames: u32) -> Self {
+        let early_ns = self.spacing_ns.saturating_mul(u64::from(frames / 2));
+        Self { early_ns: self.early_ns.min(early_ns), ..self }
     }
 
     /// Returns the link time added to the bucket in `time_ns`, ns, rounded up.
@@ -54,11 +66,6 @@ impl Allowance {
     fn refilled_ns(&self, work_ns: u64) -> u64 {
         let time = u128::from(work_ns) * u128::from(self.link_bps);
         u64::try_from(time.div_ceil(u128::from(self.rate_bps))).unwrap_or(u64::MAX)
-    }
-
-    /// Returns the longest time between a frame's release and its slot, ns.
-    pub(crate) fn early_ns(&self) -> u64 {
-        self.refilled_ns(self.burst_ns).min(AHEAD_NS)
     }
 
     /// Returns the link demand that a client of the stream can cause.
@@ -99,7 +106,7 @@ impl Policer {
         if slot_ns - now_ns > AHEAD_NS || takes_ns > depth_ns || ready_ns > slot_ns {
             return None;
         }
-        let early_ns = slot_ns.saturating_sub(self.allowance.early_ns());
+        let early_ns = slot_ns.saturating_sub(self.allowance.early_ns);
         let release_ns = now_ns.max(early_ns).max(ready_ns);
         self.last_ns = slot_ns;
         self.full_ns = self.full_ns.max(release_ns).saturating_add(takes_ns);
@@ -146,6 +153,14 @@ mod tests {
             frames.map(wait).collect::<Vec<u64>>()
         };
         assert_eq!(waits(&[0, 0, 70, 30, 0, 10, 0, 0]), [0; 8]);
+    }
+
+    #[test]
+    fn early_frames_take_half_of_a_queue() {
+        let mut policer = Policer::new(allowance().queued(3));
+        let mut release = |now_ns| policer.release_ns(MS / 10, now_ns);
+        assert_eq!([1_000 * MS; 2].map(&mut release), [Some(1_000 * MS); 2]);
+        assert_eq!(release(1_000 * MS), Some(1_000 * MS + 39_600_000));
     }
 
     #[test]

@@ -17,7 +17,8 @@ pub(crate) fn document() -> Value {
     let instruction = json!(generator.subschema_for::<InstructionStatus>());
     let instructions = json!({ "type": "array", "items": &instruction });
     let schemas = generator.take_definitions(true);
-    let history = page("The points of each stream, with their columns", json(&history()));
+    let points = "The points of each stream, with their columns";
+    let history = json!({ "get": operation(points, &[ok(points, json(&history()))]) });
     json!({
         "openapi": "3.1.0",
         "info": {

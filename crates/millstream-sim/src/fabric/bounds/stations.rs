@@ -167,7 +167,7 @@ pub(super) struct Switching {
     /// Whether each channel of an input has one queue for all outputs.
     pub(super) fifo_inputs: bool,
     pub(super) cut_through: bool,
-    /// Whether a free output passes over no free input before it has served another one twice.
+    /// Whether a free output serves each other input at most once before a free input that waits.
     pub(super) takes_turns: bool,
     /// Whether links serve in the order of arrival.
     pub(super) in_order: bool,

@@ -317,7 +317,8 @@ impl Stations {
     /// Let packet k wait for the credits that the transfer of packet k − w returns, in a time in
     /// which the input behind the link always has packets. All of these came over the link in it,
     /// and need no longer there. So the link is idle for no longer than packets are on their way,
-    /// and packets of other inputs hold the input up, less w transmissions.
+    /// and packets of other inputs hold the input up, less w transmissions. The packets on their
+    /// way may be the longest on the link, also those of other channels.
     pub(super) fn lacks(
         &self,
         link: usize,
@@ -336,9 +337,12 @@ impl Stations {
         {
             return awaits;
         }
-        let way_ns = self.switching.ahead_ns(class).saturating_add(self.switching.delay_ns);
-        // Packets of other channels that came over the link before.
+        let of_link = || self.from[link].iter().map(|of| self.class(*of)).chain([class]);
+        let ahead_ns = of_link().map(|of| self.switching.ahead_ns(of)).max().unwrap_or(0);
+        let longest_ns = of_link().map(|of| of.link_ns).max().unwrap_or(0);
+        let way_ns = ahead_ns.saturating_add(self.switching.delay_ns);
         let is_other = |of: &usize| *of != channel;
+        // Packets of other channels that came over the link before.
         let residents_ns = self.from[link].iter().map(|number| {
             let other = self.all[*number].channels_before.iter().any(is_other);
             let residents = self.transferred_after(*number, self.all[*number].crossing_ns);
@@ -346,11 +350,11 @@ impl Stations {
             packets.saturating_mul(self.class(*number).transfer_ns)
         });
         let residents_ns = residents_ns.fold(0, u64::saturating_add);
-        let first_ns = way_ns.saturating_add(class.link_ns.saturating_mul(2));
+        let first_ns = way_ns.saturating_add(longest_ns.saturating_mul(2));
         let first_ns = first_ns.saturating_add(residents_ns);
         let window = self.switching.window(class).max(1);
         let idle_ns = |buffered_ns: u64| {
-            let each_ns = way_ns.saturating_add(class.link_ns).saturating_add(buffered_ns);
+            let each_ns = way_ns.saturating_add(longest_ns).saturating_add(buffered_ns);
             let each_ns = each_ns.saturating_sub(window.saturating_mul(class.link_ns));
             let all_ns = each_ns.saturating_mul(begun / window);
             Work::of_ns(first_ns.saturating_add(buffered_ns).saturating_add(all_ns))
