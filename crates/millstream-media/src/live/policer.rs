@@ -2,12 +2,12 @@
 //!
 //! A frame's *slot* is its arrival, but at least one period less [`FASTER`] after its predecessor's
 //! slot. That tolerates a publisher clock that is slightly fast. A frame is released on arrival,
-//! but at most as long before its slot as the bucket's depth lasts, or half of a client's queue, and
-//! not before the bucket has link time for it. So a publisher that was late catches up at once, and
-//! longer bursts are spread.
-//! A frame is dropped as *beyond* if its slot is later than [`AHEAD_NS`], or if the bucket lacks
-//! link time for it at its slot. In any interval, the released link time is at most the bucket's.
-//! Admission relies on this bound (the generic cell rate algorithm of ITU-T I.371, applied twice).
+//! but at most as long before its slot as the bucket's depth lasts, or half of a client's queue,
+//! and not before the bucket has link time for it. So a publisher that was late catches up at once,
+//! and longer bursts are spread. A frame is dropped as *beyond* if its slot is later than
+//! [`AHEAD_NS`], or if the bucket lacks link time for it at its slot. In any interval, the released
+//! link time is at most the bucket's. Admission relies on this bound (the generic cell rate
+//! algorithm of ITU-T I.371, applied twice).
 
 use crate::scheduler::demand::Demand;
 use millstream_scenario::Link;
