@@ -13,15 +13,7 @@ if [[ ${1:-} == --only-live ]]; then
     only_live=1
     shift
 fi
-packages=()
-command -v nginx >/dev/null || packages+=(nginx-light)
-command -v wrk >/dev/null || packages+=(wrk)
-command -v ffmpeg >/dev/null || packages+=(ffmpeg)
-if [[ ${#packages[@]} -gt 0 ]]; then
-    apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        "${packages[@]}" >/dev/null
-fi
+scripts/web-load-tools.sh
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 export CARGO_TARGET_DIR=$target
 benches/peers/rtsp.sh "$target/peers"

@@ -338,40 +338,49 @@ mod tests {
     use crate::fabric::traffic::Injection;
     use millstream_traffic::Random;
 
+    const PACKET: Injection =
+        Injection { time_ns: 0, class: 0, destination: 0, bytes: 64, connection: 0 };
+
+    /// Returns a switch with virtual output queues and credits for a packet at each output.
+    fn switch(ports: u16, arbiter: Arbiter) -> Switch {
+        let crossbar = Crossbar {
+            rate_bps: 1,
+            input_credits: 64,
+            output_credits: 64,
+            queueing: Queueing::VirtualOutput,
+            arbiter,
+        };
+        Switch::new(ports, 1, &crossbar, 1)
+    }
+
+    /// The route of a packet in an input's queue, which virtual output queues do not need.
+    fn no_route(_: u32, _: &Packets) -> (usize, usize) {
+        unreachable!("queues are virtual output queues")
+    }
+
     /// Whenever output 0 is free, input 0 is busy with output 1. So round robin promises an input
     /// no share of an output, and bounds on waits count all transfers of an input.
     #[test]
     fn a_busy_input_loses_its_turns_at_an_output() {
         for arbiter in [Arbiter::RoundRobin, Arbiter::Islip] {
-            let crossbar = Crossbar {
-                rate_bps: 1,
-                input_credits: 64,
-                output_credits: 64,
-                queueing: Queueing::VirtualOutput,
-                arbiter,
-            };
-            let mut switch = Switch::new(2, 1, &crossbar, 1);
-            let mut packets = Packets::default();
-            let injection =
-                Injection { time_ns: 0, class: 0, destination: 0, bytes: 64, connection: 0 };
+            let (mut switch, mut packets) = (switch(2, arbiter), Packets::default());
             let begun = |switch: &mut Switch, packets: &mut Packets| {
                 let mut begun = Vec::new();
-                let route = |_: u32, _: &Packets| unreachable!("queues are virtual output queues");
-                switch.arbitrate(packets, route, |of| begun.push((of.input, of.output)));
+                switch.arbitrate(packets, no_route, |of| begun.push((of.input, of.output)));
                 begun
             };
             // The packet from 0 to 0 waits from the beginning.
             for (input, output, expected) in
                 [(1, 0, Some((1, 0))), (0, 1, Some((0, 1))), (0, 0, None)]
             {
-                let packet = packets.insert(0, 0, &injection);
+                let packet = packets.insert(0, 0, &PACKET);
                 switch.ready(input, packet, output, 0, &mut packets);
                 assert_eq!(begun(&mut switch, &mut packets), Vec::from_iter(expected));
             }
             // The two transfers end by turns, each while a packet of the same pair waits.
             for _ in 0..1_000 {
                 for (input, output, expected) in [(1, 0, (1, 0)), (0, 1, (0, 1))] {
-                    let packet = packets.insert(0, 0, &injection);
+                    let packet = packets.insert(0, 0, &PACKET);
                     switch.ready(input, packet, output, 0, &mut packets);
                     switch.transferred(output);
                     switch.release_credits(output, 0, 1);
@@ -384,14 +393,7 @@ mod tests {
     /// The longest time for which a free input of a switch with `PORTS` ports has packets, over
     /// random arrivals; a transfer takes `TRANSFER_NS` at most.
     fn longest_gap_ns(arbiter: Arbiter, seed: u64) -> u64 {
-        let crossbar = Crossbar {
-            rate_bps: 1,
-            input_credits: 64,
-            output_credits: 64,
-            queueing: Queueing::VirtualOutput,
-            arbiter,
-        };
-        let (mut switch, mut packets) = (Switch::new(PORTS, 1, &crossbar, 1), Packets::default());
+        let (mut switch, mut packets) = (switch(PORTS, arbiter), Packets::default());
         let mut random = Random::new(seed, 0);
         let ports = usize::from(PORTS);
         let (mut waiting, mut gaps_ns, mut longest_ns) = (vec![0; ports], vec![0; ports], 0);
@@ -406,27 +408,16 @@ mod tests {
             for (input, waiting) in waiting.iter_mut().enumerate() {
                 if *waiting < 40 && random.below(TRANSFER_NS) == 0 {
                     let output = usize::try_from(random.below(PORTS.into())).unwrap();
-                    let injection = Injection {
-                        time_ns: 0,
-                        class: 0,
-                        destination: 0,
-                        bytes: 64,
-                        connection: 0,
-                    };
-                    let packet = packets.insert(0, 0, &injection);
+                    let packet = packets.insert(0, 0, &PACKET);
                     switch.ready(input, packet, output, 0, &mut packets);
                     *waiting += 1;
                 }
             }
-            switch.arbitrate(
-                &mut packets,
-                |_, _| unreachable!("queues are virtual output queues"),
-                |transfer| {
-                    let length_ns = TRANSFER_NS - random.below(TRANSFER_NS / 2);
-                    ends_ns[usize::from(transfer.output)] = Some(now_ns + length_ns);
-                    waiting[usize::from(transfer.input)] -= 1;
-                },
-            );
+            switch.arbitrate(&mut packets, no_route, |transfer| {
+                let length_ns = TRANSFER_NS - random.below(TRANSFER_NS / 2);
+                ends_ns[usize::from(transfer.output)] = Some(now_ns + length_ns);
+                waiting[usize::from(transfer.input)] -= 1;
+            });
             for (input, gap_ns) in gaps_ns.iter_mut().enumerate() {
                 let has_packets = waiting[input] > 0 && switch.inputs_busy & 1 << input == 0;
                 *gap_ns = if has_packets { *gap_ns + 1 } else { 0 };

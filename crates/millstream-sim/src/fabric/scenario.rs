@@ -135,10 +135,11 @@ pub fn prepare(scenario: &Scenario) -> Result<Prepared, PrepareError> {
         return Err(PrepareError::Streams(scenario.streams.len()));
     }
     for stream in &scenario.streams {
-        let ends = stream.virtual_link.map_or(0, |(from, to)| from.max(to));
-        if ends >= topology.end_points() && stream.virtual_link.is_some() {
-            let name = stream.name.clone();
-            return Err(PrepareError::EndPoint(name, ends, topology.end_points()));
+        if let Some((from, to)) = stream.virtual_link
+            && from.max(to) >= topology.end_points()
+        {
+            let (name, end_points) = (stream.name.clone(), topology.end_points());
+            return Err(PrepareError::EndPoint(name, from.max(to), end_points));
         }
     }
     let rate_bps = scenario.link.rate_bps;

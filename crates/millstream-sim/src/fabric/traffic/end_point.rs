@@ -100,16 +100,15 @@ impl EndPointTraffic {
                 let admitted = destinations.len() as u32;
                 let rate_bps = traffic.load.max(0.0) * link_bps as f64;
                 let (source, count) = match traffic.kind {
-                    Kind::Connections { bytes, interval_ns } => {
-                        let source = Connections::new(bytes, interval_ns, admitted, own);
-                        (Source::Connections(source), admitted)
-                    }
                     Kind::VirtualLink { bytes, interval_ns, start_ns, .. } if admitted > 0 => {
                         let source = Connections::one(bytes, interval_ns, start_ns);
                         (Source::Connections(source), admitted)
                     }
-                    Kind::VirtualLink { bytes, interval_ns, .. } => {
-                        (Source::Connections(Connections::new(bytes, interval_ns, 0, own)), 0)
+                    // A virtual link from another end-point has no connection here.
+                    Kind::Connections { bytes, interval_ns }
+                    | Kind::VirtualLink { bytes, interval_ns, .. } => {
+                        let source = Connections::new(bytes, interval_ns, admitted, own);
+                        (Source::Connections(source), admitted)
                     }
                     Kind::Video { mean_rate_bps, frame_ns, packet_bytes } => {
                         let source =

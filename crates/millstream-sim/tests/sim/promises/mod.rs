@@ -572,33 +572,33 @@ impl std::fmt::Display for FabricResults {
     }
 }
 
+/// Compares bounds with runs in MILLSTREAM_PROMISES fabrics, or `draws`; returns that number, too.
+fn fabrics(draws: u64, draw: fn(&mut Draw) -> String) -> (u64, FabricResults) {
+    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(draws, |text| text.parse().unwrap());
+    let mut results = FabricResults::default();
+    (0..draws).for_each(|seed| results.add(seed, &draw(&mut Draw::new(seed))));
+    println!("of {draws}: {results}");
+    (draws, results)
+}
+
 /// Connections keep their bounds behind output queues.
 #[test]
 fn guarantees_hold_through_fabrics() {
-    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());
-    let mut results = FabricResults::default();
-    (0..draws).for_each(|seed| results.add(seed, &Draw::new(seed).fabric()));
-    println!("of {draws}: {results}");
+    let (draws, results) = fabrics(200, Draw::fabric);
     assert!(results.bounded * 4 > draws * 3, "{results}");
 }
 
 /// Connections keep their bounds through crossbars, and with credits.
 #[test]
 fn guarantees_hold_through_crossbars() {
-    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(200, |text| text.parse().unwrap());
-    let mut results = FabricResults::default();
-    (0..draws).for_each(|seed| results.add(seed, &Draw::new(seed).crossbars()));
-    println!("of {draws}: {results}");
+    let (draws, results) = fabrics(200, Draw::crossbars);
     assert!(results.bounded * 8 > draws, "{results}");
 }
 
 /// Virtual links keep their bounds, also where their packets come to a link together.
 #[test]
 fn guarantees_hold_of_virtual_links_that_start_together() {
-    let draws = std::env::var("MILLSTREAM_PROMISES").map_or(1_000, |text| text.parse().unwrap());
-    let mut results = FabricResults::default();
-    (0..draws).for_each(|seed| results.add(seed, &Draw::new(seed).virtual_links()));
-    println!("of {draws}: {results}");
+    let (draws, results) = fabrics(1_000, Draw::virtual_links);
     assert!(results.bounded * 2 > draws, "{results}");
     assert!(results.tightness.is_nearly_met(), "{results}");
 }
