@@ -50,7 +50,7 @@ SYSTEMS = ("ni", "host", "ni-live", "gstreamer", "live555", "mediamtx", "whep", 
 #: The most WHEP clients: both ends encrypt on the processors of the comparison.
 WHEP_CLIENTS = 50
 MAX_STEAL, MAX_TRIES = 2.0, 4
-#: The most that other programs may use before a run whose goal is judged, % of all processors.
+#: CPU use of other programs above which no goal is judged, % of all processors, before the run.
 MAX_OTHER = 10.0
 #: Goals: p99 in ms of `ni` with this number of clients by load, and MediaMTX's over ours at 100 %.
 GOAL_CLIENTS, GOALS_MS, GOAL_RATIO = 100, {0: 0.5, 90: 1.0, 100: 1.0}, 10.0

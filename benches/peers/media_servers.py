@@ -349,7 +349,7 @@ class Media:
                 self.relay = address
             if self.publisher and system in RELAYS:
                 paced, _ = source.enter_context(self.serve("ni", 1))
-                # Real-time priority: it stands for a source on another machine.
+                # A source on another machine would not wait for this load: real-time priority.
                 publisher = [str(self.publisher), paced, self.relay]
                 children.append(Child(["chrt", "-f", "1", *publisher]))
                 # A client needs the first frame.

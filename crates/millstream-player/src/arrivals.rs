@@ -61,7 +61,7 @@ pub fn receive(socket: &UdpSocket, begun: Instant, stop: &AtomicBool) -> (Vec<Ar
 /// kernel's overhead for each packet.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// A UDP socket on the loopback address whose datagrams carry the kernel's time of arrival.
+/// A UDP socket on the loopback address that reports when the kernel received each datagram.
 ///
 /// A receiver that reads late still gets the true times, so it needs no real-time priority, which
 /// would take the processor from the servers that it measures.

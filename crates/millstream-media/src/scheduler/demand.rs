@@ -83,8 +83,10 @@ impl Demand {
         Self::of_runs(most_ns, longest_frame_ns, period_ns, deadline_ns)
     }
 
-    /// Returns the demand of frames whose link times are bounded: those released within less than n
-    /// periods take at most `most(n)` ns of the link, n from 1, and one at most `longest_frame_ns`.
+    /// Returns the demand of frames with bounded link times.
+    ///
+    /// Frames that are released in less than n periods, n from 1, take at most `most(n)` ns of the
+    /// link. One frame takes at most `longest_frame_ns`.
     pub(crate) fn bounded(
         most: impl Fn(u64) -> u64,
         longest_frame_ns: u64,

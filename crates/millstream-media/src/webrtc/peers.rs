@@ -444,8 +444,8 @@ impl Peers {
         self.drive(place, Input::Timeout(Instant::now()));
     }
 
-    /// Removes peers whose session or publication has ended, and those that take too long to
-    /// connect. Records when the others last sent something.
+    /// Removes peers without a session or publication, and those that take too long to connect.
+    /// Records when the others last sent something.
     pub(crate) fn tick(
         &mut self,
         sessions: &mut Sessions,

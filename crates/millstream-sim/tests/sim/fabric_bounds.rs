@@ -60,9 +60,9 @@ fn credits_that_run_out_are_named_with_the_buffer_that_suffices() {
     assert!(bounds(&fabric, &[source]).is_ok());
 }
 
-/// A link whose buffer holds one packet sends one each time that its credits return, 16.77 µs after
-/// its transmission began. So the second of two packets waits for 6.77 µs, and for as long once
-/// more at most.
+/// With buffers for one packet, a link sends the next packet when the credits of the last one
+/// return, 16.77 µs after its transmission began. So the second of two packets waits for 6.77 µs.
+/// The bound counts that for both, as a wait may have begun before the first one came.
 #[test]
 fn a_window_of_one_packet_halves_the_rate_and_no_more() {
     let fabric = format!(

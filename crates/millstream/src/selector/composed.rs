@@ -482,16 +482,17 @@ impl<D: Discipline, S: Structure<D::Rank>> Selector<D, S> {
         first.map(StreamId)
     }
 
-    /// Makes the discipline's clock leap to the least start if no active stream has started.
+    /// Makes the discipline's clock leap to the least start if no active stream has started. The
+    /// common case, in which it is known that one has, is inlined.
     #[inline(always)]
     fn leap(&mut self) {
         if Self::REGULATED && !self.one_started {
-            self.leap_to_started();
+            self.leap_unless_started();
         }
     }
 
-    /// Makes the discipline's clock leap to the least start if no active stream has started.
-    fn leap_to_started(&mut self) {
+    /// See [`leap`](Self::leap).
+    fn leap_unless_started(&mut self) {
         let next = self.pending.first();
         // A stream that has started stays so until it is served or its gate closes.
         self.one_started =

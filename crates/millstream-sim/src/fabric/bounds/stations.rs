@@ -37,10 +37,10 @@ const MAX_WAIT_NS: u64 = 1 << 40;
 const MAX_ROUNDS: usize = 1_000;
 
 /// The buffer in front of a link of a fabric in which nothing waits.
-const EMPTY: Output = Output { wait_ns: Some(0), first_ns: 0, may_fill: false };
+const EMPTY_OUTPUT: Output = Output { wait_ns: Some(0), first_ns: 0, may_fill: false };
 
 /// An input of a crossbar in which nothing waits.
-const FREE: Input = Input { wait_ns: Some(0), first_ns: 0, turns_ns: None };
+const EMPTY_INPUT: Input = Input { wait_ns: Some(0), first_ns: 0, turns_ns: None };
 
 /// The rate of a link that sends a byte in a nanosecond.
 const LINK_BPS: u64 = 8_000_000_000;
@@ -288,8 +288,8 @@ impl Stations {
             }
         }
         let credits = vec![Credits::default(); links * channels];
-        let outputs = vec![EMPTY; links * channels];
-        let inputs = vec![FREE; links];
+        let outputs = vec![EMPTY_OUTPUT; links * channels];
+        let inputs = vec![EMPTY_INPUT; links];
         Self { switching, classes, channels, all, flows, onto, from, credits, outputs, inputs }
     }
 
@@ -352,8 +352,8 @@ impl Stations {
             (station.by_link_ns, station.by_output_ns) = (Some(0), Some(0));
             station.spreads.fill(0);
         }
-        self.outputs.fill(EMPTY);
-        self.inputs.fill(FREE);
+        self.outputs.fill(EMPTY_OUTPUT);
+        self.inputs.fill(EMPTY_INPUT);
         self.switching.input_credits = u64::MAX;
         self.solve().ok()?;
         let of = |station: &Station| {
@@ -501,7 +501,8 @@ impl Stations {
         }
     }
 
-    /// Returns the stations whose packets count in the work of these links and of an input.
+    /// Returns the stations with packets in the work of these links and of an input: also those
+    /// behind links that may lack credits.
     fn near(&self, links: &[usize], previous: Option<usize>) -> Vec<usize> {
         let mut near: Vec<_> =
             previous.iter().flat_map(|previous| &self.from[*previous]).copied().collect();

@@ -36,7 +36,7 @@ impl Connections {
         Self { bytes: bytes.max(1), interval_ns, ring, place: 0, interval_start_ns: 0 }
     }
 
-    /// Creates one connection, whose first packet is at `start_ns`.
+    /// Creates one connection with its first packet at `start_ns`.
     pub(super) fn one(bytes: u32, interval_ns: u64, start_ns: u64) -> Self {
         Self {
             bytes: bytes.max(1),

@@ -11,7 +11,8 @@ const MAX_RANGES: usize = 1_024;
 const STEPS: usize = 64;
 pub(super) const MAX_STEPS: usize = 40 * STEPS;
 
-/// The most links on a path whose lack of credits is traced to the next one.
+/// The maximum number of successive links for which a lack of credits is explained by the next
+/// link; beyond them, the longest absence of a credit counts.
 const MAX_LINKS: usize = 3;
 
 /// The unit of [`Work`]: 2⁻²⁰ ns.
@@ -242,9 +243,8 @@ impl Stations {
         self.onto[link].chunk_by(|one, other| self.all[*one].previous == self.all[*other].previous)
     }
 
-    /// Returns the longest time in `y` for which an idle link holds packets of the channels of
-    /// these stations up: they lack credits, or a packet of another channel that does is
-    /// transferred.
+    /// Returns the longest time in `y` in which a link is idle although packets of these stations
+    /// wait: their channels lack credits, or a packet of another channel that does is transferred.
     pub(super) fn held(
         &self,
         link: usize,
@@ -295,8 +295,8 @@ impl Stations {
         begun.sum::<u64>().min(class.on_line(y))
     }
 
-    /// Returns the longest time in which a link is idle and a channel lacks credits while `begun`
-    /// of its packets begin, by the longest absence of a credit.
+    /// Returns the longest time in which a link is idle and a channel lacks credits, by the longest
+    /// absence of a credit. `begun` packets of the channel begin in that time.
     ///
     /// A packet that waits for credits begins at the latest when those of the packet w before it
     /// return. Between these two the link transmits w packets of the channel, and is idle for the
@@ -311,8 +311,9 @@ impl Stations {
         Work::of_ns(begun.div_ceil(window).saturating_mul(idle_ns))
     }
 
-    /// Returns the longest time in `y` for which a link is idle and a channel lacks credits while
-    /// `begun` of its packets begin. `before` is the links whose lack of credits it may cause.
+    /// Returns the longest time in `y` in which a link is idle and a channel lacks credits. `begun`
+    /// packets of the channel begin in that time. `before` has the links that may lack credits
+    /// because this one does.
     ///
     /// Let packet k wait for the credits that the transfer of packet k − w returns, in a time in
     /// which the input behind the link always has packets. All of these came over the link in it,
