@@ -7,6 +7,9 @@ cargo bench --quiet -p millstream-benches --bench decision -- --quiet 2>/dev/nul
     grep -E "time:|^(dwcs|disciplines|tree)"
 echo "32 decisions one by one and as a batch:"
 cargo bench --quiet -p millstream-benches --bench batch
+echo "instructions of a packet out and one in, in the release build:"
+scripts/test-tools.sh
+scripts/instructions.py --release
 echo "a scenario file of a million streams:"
 cargo bench --quiet -p millstream-benches --bench scenario
 cargo bench --quiet -p millstream-router

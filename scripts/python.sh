@@ -29,8 +29,8 @@ else
         --generated "$MILLSTREAM_TRACES"
 fi
 cd python
-pages=(../scripts/{accessibility,api,commands,concepts,frames,keys,pages,players,promises,soak}.py)
-pages+=(../docs/links.py)
+pages=(../scripts/{accessibility,api,commands,concepts,frames,instructions,keys}.py)
+pages+=(../scripts/{pages,players,promises,soak}.py ../docs/links.py)
 ruff format --quiet --check . "${pages[@]}"
 ruff check --quiet . "${pages[@]}"
 mypy --no-error-summary millstream examples tests benches "${pages[@]}"

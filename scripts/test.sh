@@ -85,7 +85,7 @@ join_lane downloads
 debug=$PWD/target/debug
 export MILLSTREAM=$debug/millstream MAKE_TRACES=$debug/make-traces
 export MILLSTREAM_HW=$debug/deps/libmillstream_hw.so
-export KERNEL_PROBE=$debug/examples/kernel_probe
+export KERNEL_PROBE=$debug/examples/kernel_probe INSTRUCTIONS=$debug/examples/instructions
 
 parts() {
     local part TIMEFORMAT='%R s, of processor time %U + %S s'
@@ -99,9 +99,13 @@ parts() {
 start_lane hardware parts "scripts/rtl.sh quick cocotb" "scripts/rtl-cards.sh quick"
 start_lane kernel parts "scripts/kernel.sh quick"
 PROFILE=dev start_lane python parts scripts/python.sh scripts/concurrency.sh
+# These wait for clocks and networks for two thirds of their time.
+start_lane media parts "${tests[*]} --test media"
+start_lane instructions parts scripts/instructions.py
 
 step "tests"
-"${tests[@]}"
+"${tests[@]}" --lib --bins --test '[!m]*' --test memory
+"${tests[@]}" --doc
 
 step "C library, installed"
 scripts/test-c-library.sh
@@ -112,8 +116,10 @@ scripts/exposure.sh
 step "make run, as in the README"
 scripts/run.sh
 
-step "background lanes: kernel, Python package, thread models, hardware"
+step "background lanes: media server, instructions, kernel, Python package, hardware"
 join_lane static
+join_lane media
+join_lane instructions
 join_lane kernel
 join_lane python
 join_lane hardware
