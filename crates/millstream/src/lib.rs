@@ -34,7 +34,7 @@ mod hilq;
 mod link;
 mod link_clock;
 mod packet;
-mod prefetch;
+pub mod prefetch;
 mod queue;
 mod scheduler;
 pub mod selector;

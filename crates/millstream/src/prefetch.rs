@@ -3,10 +3,10 @@
 //! With a million streams, every state that a decision reads is a cache miss. The calendar knows
 //! the next entries and prefetches them while it works on the current ones.
 
-/// Prefetches `items[at]` into the cache; no effect if the index is out of range.
+/// Prefetches the first cache line of `items[at]`; no effect if the index is out of range.
 #[inline(always)]
 #[allow(unsafe_code, clippy::inline_always)]
-pub(crate) fn prefetch<T>(items: &[T], at: usize) {
+pub fn prefetch<T>(items: &[T], at: usize) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if let Some(item) = items.get(at) {
         // SAFETY: a prefetch is a hint that neither reads nor writes; SSE is part of x86-64.

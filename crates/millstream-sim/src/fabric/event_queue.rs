@@ -6,40 +6,66 @@
 //! ```
 //!
 //! Almost all events of a fabric lie within one packet transmission from now. Scheduling and taking
-//! them costs a few instructions. Each bucket is a list in one arena, and a two-level bitmap finds
-//! the next bucket that is not empty. Later events wait in a heap until the wheel reaches them. A
-//! bucket holds one instant, so its events need no sorting; callers must treat them as
-//! simultaneous.
+//! them costs a few instructions. Each bucket is a list of chunks in one arena, and a two-level
+//! bitmap finds the next bucket that is not empty. A chunk is a cache line: in a large fabric, the
+//! lines of a list are cache misses, each of which waits for the one before it. Later events wait
+//! in a heap until the wheel reaches them. A bucket holds one instant, so its events need no
+//! sorting; callers must treat them as simultaneous.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::hint::select_unpredictable;
+
+use millstream::prefetch::prefetch;
 
 /// The number of buckets of the wheel, hence its range in ns.
 const HORIZON: u64 = 1 << 14;
 const WORDS: usize = (HORIZON / 64) as usize;
-const NONE: u32 = u32::MAX;
 
+/// The events of a chunk: with 12 bytes each, a chunk is a cache line.
+const CHUNK: u32 = 5;
+
+/// Events of one instant. Only the first chunk of a list is not full.
 #[derive(Clone, Copy, Debug)]
-struct Entry<E> {
-    event: E,
-    next: u32,
+#[repr(align(64))]
+struct Chunk<E> {
+    events: [E; CHUNK as usize],
+    /// The rest of the list, or the next free chunk.
+    next: List,
 }
 
-/// The events of an instant that are not taken yet: a list of entries.
+/// A list of chunks: the place of the first one times eight, plus the number of its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct List(u32);
+
+impl List {
+    const EMPTY: Self = Self(u32::MAX);
+
+    #[inline]
+    fn place(self) -> usize {
+        (self.0 >> 3) as usize
+    }
+
+    #[inline]
+    fn events(self) -> u32 {
+        self.0 & 7
+    }
+}
+
+/// The events of an instant that are not taken yet.
 #[must_use]
-pub(crate) struct Instant(u32);
+pub(crate) struct Instant(List);
 
 /// A queue of events in order of time.
 #[derive(Debug)]
 pub(crate) struct EventQueue<E> {
     now_ns: u64,
-    /// First entry of each bucket's list.
-    buckets: Box<[u32]>,
+    buckets: Box<[List]>,
     occupied: Box<[u64; WORDS]>,
     /// Bitmap of the words of `occupied` that are not 0.
     summary: [u64; WORDS / 64],
-    entries: Vec<Entry<E>>,
-    free: u32,
+    chunks: Vec<Chunk<E>>,
+    free: List,
     overflow: BinaryHeap<Reverse<(u64, E)>>,
     len: usize,
 }
@@ -48,11 +74,11 @@ impl<E: Copy + Ord> EventQueue<E> {
     pub(crate) fn new() -> Self {
         Self {
             now_ns: 0,
-            buckets: vec![NONE; WORDS * 64].into(),
+            buckets: vec![List::EMPTY; WORDS * 64].into(),
             occupied: Box::new([0; WORDS]),
             summary: [0; WORDS / 64],
-            entries: Vec::new(),
-            free: NONE,
+            chunks: Vec::new(),
+            free: List::EMPTY,
             overflow: BinaryHeap::new(),
             len: 0,
         }
@@ -85,20 +111,33 @@ impl<E: Copy + Ord> EventQueue<E> {
     #[inline]
     fn insert(&mut self, time_ns: u64, event: E) {
         let bucket = (time_ns % HORIZON) as usize;
-        let next = self.buckets[bucket];
-        let place = if self.free == NONE {
-            self.entries.push(Entry { event, next });
-            u32::try_from(self.entries.len() - 1).expect("fewer than 2^32 events wait")
-        } else {
-            let place = self.free;
-            let entry = &mut self.entries[place as usize];
-            self.free = entry.next;
-            *entry = Entry { event, next };
-            place
-        };
-        self.buckets[bucket] = place;
+        let list = self.buckets[bucket];
+        if self.free == List::EMPTY {
+            self.free = self.add_chunk(event);
+        }
+        // Branchless: the lengths of lists are unpredictable. An empty list counts as full.
+        let free = self.free;
+        let full = list.events() >= CHUNK;
+        let longer = select_unpredictable(full, free, List(list.0.wrapping_add(1)));
+        let chunk = &mut self.chunks[longer.place()];
+        chunk.events[longer.events() as usize - 1] = event;
+        let next = chunk.next;
+        chunk.next = select_unpredictable(full, list, next);
+        self.free = select_unpredictable(full, next, free);
+        self.buckets[bucket] = longer;
         self.occupied[bucket / 64] |= 1 << (bucket % 64);
         self.summary[bucket / 4096] |= 1 << (bucket / 64 % 64);
+    }
+
+    /// Adds a chunk, and returns the list of it with one event.
+    #[cold]
+    fn add_chunk(&mut self, event: E) -> List {
+        let place = u32::try_from(self.chunks.len()).ok();
+        // The greatest place would be that of `List::EMPTY`.
+        let place = place.filter(|place| *place < u32::MAX >> 3);
+        let place = place.expect("fewer than 2^29 chunks of events wait");
+        self.chunks.push(Chunk { events: [event; CHUNK as usize], next: List::EMPTY });
+        List(place << 3 | 1)
     }
 
     /// Returns the time of the next events, ns.
@@ -119,7 +158,8 @@ impl<E: Copy + Ord> EventQueue<E> {
     /// Advances to `time_ns` and returns the events of that instant, for [`take`](Self::take).
     ///
     /// `time_ns` must not exceed [`next_ns`](Self::next_ns).
-    #[inline]
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
     pub(crate) fn advance_to(&mut self, time_ns: u64) -> Instant {
         self.now_ns = time_ns;
         while let Some(&Reverse((far_ns, event))) = self.overflow.peek() {
@@ -130,31 +170,35 @@ impl<E: Copy + Ord> EventQueue<E> {
             self.insert(far_ns, event);
         }
         let bucket = (time_ns % HORIZON) as usize;
-        let first = std::mem::replace(&mut self.buckets[bucket], NONE);
-        if first == NONE {
-            return Instant(NONE);
+        prefetch(&self.chunks, self.buckets[(bucket + 1) % (WORDS * 64)].place());
+        let list = std::mem::replace(&mut self.buckets[bucket], List::EMPTY);
+        if list == List::EMPTY {
+            return Instant(list);
         }
         let word = &mut self.occupied[bucket / 64];
         *word &= !(1 << (bucket % 64));
         if *word == 0 {
             self.summary[bucket / 4096] &= !(1 << (bucket / 64 % 64));
         }
-        Instant(first)
+        Instant(list)
     }
 
     /// Takes an event of the current instant. Other events may be scheduled in between.
     #[inline]
     pub(crate) fn take(&mut self, instant: &mut Instant) -> Option<E> {
-        if instant.0 == NONE {
+        let list = instant.0;
+        if list == List::EMPTY {
             return None;
         }
-        let place = instant.0;
-        let entry = &mut self.entries[place as usize];
-        let Entry { event, next } = *entry;
-        entry.next = self.free;
-        self.free = place;
-        instant.0 = next;
         self.len -= 1;
+        let (place, last) = (list.place(), list.events() - 1);
+        let chunk = &self.chunks[place];
+        let (event, next) = (chunk.events[last as usize], chunk.next);
+        prefetch(&self.chunks, next.place());
+        let used_up = last == 0;
+        instant.0 = select_unpredictable(used_up, next, List(list.0 - 1));
+        self.chunks[place].next = select_unpredictable(used_up, self.free, next);
+        self.free = select_unpredictable(used_up, list, self.free);
         Some(event)
     }
 

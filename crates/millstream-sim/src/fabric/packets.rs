@@ -1,5 +1,7 @@
 //! An arena of the packets in the fabric.
 
+use millstream::prefetch::prefetch;
+
 use super::traffic::Injection;
 
 pub(crate) const NONE: u32 = u32::MAX;
@@ -82,6 +84,12 @@ impl Packets {
     /// Returns the number of packets that wait at end-points or are in the fabric.
     pub(crate) fn alive(&self) -> usize {
         self.alive
+    }
+
+    /// Prefetches the packet in `slot`.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: u32) {
+        prefetch(&self.packets, slot as usize);
     }
 
     #[inline]

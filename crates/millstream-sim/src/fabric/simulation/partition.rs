@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use millstream::catalogue::DynScheduler;
+use millstream::prefetch::prefetch;
 use millstream::{Packet, StreamId};
 
 use super::credit_accounts::CreditAccounts;
@@ -223,6 +224,9 @@ pub(super) struct InstantWork {
     transfers: Vec<Transfer>,
 }
 
+/// The simultaneous arrivals from which on it pays to prefetch what they will change.
+const MANY: usize = 4;
+
 impl Partition {
     /// Processes all events before `end_ns`.
     pub(super) fn run_until(&mut self, end_ns: u64, sink: &mut impl Sink) {
@@ -267,12 +271,17 @@ impl Partition {
                 }
                 Event::Ready { input, packet } => {
                     if self.switches.is_empty() {
+                        prefetch(&self.inputs, input as usize);
+                        self.packets.prefetch(packet);
                         self.work.arrivals.push((input, packet));
                     } else {
                         self.ready(input, packet);
                     }
                 }
-                Event::Injection(source) => self.work.injections.push(source),
+                Event::Injection(source) => {
+                    prefetch(&self.sources, source as usize);
+                    self.work.injections.push(source);
+                }
                 Event::Wake(link) => {
                     self.transmitters[link as usize].wake_ns = u64::MAX;
                     self.mark_link(link);
@@ -282,6 +291,12 @@ impl Partition {
         // Packets of several inputs can reach one queue at once; the lower link number goes first.
         if self.work.arrivals.len() > 1 {
             self.work.arrivals.sort_unstable();
+        }
+        if self.work.arrivals.len() >= MANY {
+            for &(input, packet) in &self.work.arrivals {
+                let (switch, port, _) = self.route(input, packet);
+                prefetch(&self.transmitters, self.wiring.output(switch, port) as usize);
+            }
         }
         for index in 0..self.work.arrivals.len() {
             let (input, packet) = self.work.arrivals[index];
