@@ -11,7 +11,7 @@ pub(crate) mod capabilities;
 pub(crate) mod files;
 pub(crate) mod system_calls;
 
-use millstream_scenario::{FramePath, Media, Placement};
+use millstream_scenario::{FramePath, Placement, Scenario};
 use rustix::thread::CapabilitySet;
 use std::net::SocketAddr;
 
@@ -62,7 +62,8 @@ impl Server {
     /// Returns the confinement for these settings. No capability is effective. Two stay permitted
     /// if the server may restart a data plane process, which needs real-time priority and locked
     /// memory.
-    pub(crate) fn of(media: &Media) -> Self {
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let media = &scenario.media;
         let apart = matches!(media.placement, Placement::Ni { .. });
         let executes_itself = apart || media.frame_path == FramePath::Producer;
         let children = if apart {
@@ -71,10 +72,15 @@ impl Server {
             CapabilitySet::empty()
         };
         let removes = media.socket.clone();
+        let records = media.recording.as_ref().map(|to| scenario.folder.join(&to.folder));
         Self {
             kept: KeptCapabilities { children, ..KeptCapabilities::NOTHING },
-            program: Program::Server { children: executes_itself, socket: removes.is_some() },
-            files: Files { executes_itself, removes, listens: None },
+            program: Program::Server {
+                children: executes_itself,
+                removes: removes.is_some() || records.is_some(),
+                records: records.is_some(),
+            },
+            files: Files { executes_itself, removes, records, listens: None },
         }
     }
 

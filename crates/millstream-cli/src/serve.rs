@@ -37,7 +37,7 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
     };
     let scenario = Scenario::load(&arguments.file)?;
     let signals = watch_shutdown_signals()?;
-    let confinement = confine::Server::of(&scenario.media);
+    let confinement = confine::Server::of(&scenario);
     let mut confined = Ok(None);
     let server = MediaServer::open_confined(&scenario, &mut || confined = confinement.begin())
         .map_err(|error| Failure::Input(report(error)))?;

@@ -42,9 +42,9 @@ macro_rules! smoke_tests {
 }
 
 smoke_tests! {
-    access_files audio browsers c_calls capture cluster credentials csv extension hilq_exact journal
-    machine mpeg orders packet proxy published requests router rtnetlink scenario segments takeover
-    transport_stream
+    access_files audio browsers c_calls capture cluster credentials csv extension fragments
+    hilq_exact journal machine mpeg orders packet proxy published recorded requests router rtnetlink
+    scenario segments takeover transport_stream
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! orders to the dashboard.
 
 mod orders;
+mod recording;
 mod takeover;
 #[cfg(feature = "webrtc")]
 mod webrtc;
@@ -29,6 +30,7 @@ use crate::shared_memory::region::Region;
 use crate::wake_socket::AsWakeSocket;
 
 pub use orders::orders;
+pub use recording::{recorded, recorded_file, recorded_frames};
 pub use takeover::{Edit, takeover};
 #[cfg(feature = "webrtc")]
 pub use webrtc::browser_requests;

@@ -22,6 +22,7 @@
 //! | `wake_socket` | wake-ups of other processes | the system |
 //! | `instruction` | WebAssembly filters of frames | all above; a thread and its socket |
 //! | `data_plane`, `files::read_ahead` | event loop, reading of files | all above; the system |
+//! | `recording` | writes live streams to files; a thread | all above; the system |
 //! | `files`, `live`, `rtsp`, `pages`, `cluster` | session control | all above; the system |
 //! | `webrtc` | requests and packets of browsers | all above; the system |
 //! | `server` | composes session control, supervises the data plane | all above; the system |
@@ -47,6 +48,7 @@ mod instruction;
 mod live;
 mod pages;
 mod payload;
+mod recording;
 mod rtp;
 mod rtsp;
 mod scheduler;
@@ -66,8 +68,10 @@ pub use files::read_ahead::producer::frame_producer;
 pub use files::title_admission::{TitleAdmission, admission_of};
 pub use instruction::api::InstructionStatus;
 pub use live::ingest::Ingested;
+pub use pages::recordings::RecordingEntry;
 pub use pages::status::{
-    ClientStatus, Cpu, LiveStatus, Reading, RejectStatus, Status, WebRtcStatus, WindowStatus,
+    ClientStatus, Cpu, LiveStatus, Reading, RecordingStatus, RejectStatus, Status, WebRtcStatus,
+    WindowStatus,
 };
 pub use rtsp::session::FrameCounts;
 pub use server::{MediaServer, Report, ShutdownMode};

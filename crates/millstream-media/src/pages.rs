@@ -6,6 +6,7 @@
 
 mod history;
 mod openapi;
+pub(crate) mod recordings;
 pub(crate) mod rejects;
 pub(crate) mod status;
 
@@ -31,7 +32,8 @@ use crate::instruction::api::{BODY_BYTES, ExtensionApi, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::{REASONS, RejectCounters};
-use crate::pages::status::{StatusSource, WebRtcStatus};
+use crate::pages::status::{RecordingStatus, StatusSource, WebRtcStatus};
+use crate::recording::directory::Directory;
 use crate::rtsp::session::{FrameCounts, FrameDelays, Sessions, StreamTotals};
 use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
 
@@ -66,7 +68,8 @@ pub(crate) struct Totals {
 }
 
 /// Serves the pages at `listener`; `waker` wakes session control. The flag after `region` states
-/// whether programs may change the region's instruction table. `streams` are the scenario's.
+/// whether programs may change the region's instruction table. `streams` are the scenario's,
+/// `recordings` is the directory of recorded streams.
 ///
 /// # Errors
 /// Fails if the system cannot start a thread.
@@ -75,6 +78,7 @@ pub(crate) fn serve(
     waker: Waker,
     (region, orders): (Region, bool),
     streams: Vec<String>,
+    recordings: Option<Directory>,
 ) -> io::Result<PageRequests> {
     // One place for each of the two threads.
     let (ask, page_requests) = sync_channel(2);
@@ -87,8 +91,8 @@ pub(crate) fn serve(
     let execute = Box::new(move |order| extension_api.execute(&order));
     let orders = WriteHandler { max_bytes: BODY_BYTES, handle: execute };
     let history = history::start(ask.clone(), Arc::clone(&waker))?;
-    let paths = "/, /status, /admission, /instructions, /metrics, /history/hour, /history/week and \
-                 /openapi.json";
+    let paths = "/, /status, /admission, /instructions, /recordings, /metrics, /history/hour, \
+                 /history/week and /openapi.json";
     let description = openapi::document().to_string();
     let answer = move |path: &str| {
         let page = match path {
@@ -99,7 +103,13 @@ pub(crate) fn serve(
             "/instructions" => Page::Instructions,
             "/metrics" => Page::Metrics,
             "/status" => Page::Status,
-            _ => return Answer::NotFound,
+            "/recordings" => return json(&recordings::list(recordings.as_ref(), None)),
+            path => {
+                let Some(stream) = path.strip_prefix("/recordings/") else {
+                    return Answer::NotFound;
+                };
+                return json(&recordings::list(recordings.as_ref(), Some(stream)));
+            }
         };
         let (reply, answer) = sync_channel(1);
         let request = PageRequest::Page(page, reply);
@@ -131,7 +141,10 @@ pub(crate) fn answer(page_requests: &PageRequests, about: StatusSource<'_>) {
             Page::Instructions => json(&about.instructions()),
             Page::Metrics => {
                 let webrtc = about.webrtc.unwrap_or_default();
-                Answer::Metrics(metrics(library, sessions, live, about.instructions(), webrtc))
+                let recordings = about.recordings();
+                let instructions = about.instructions();
+                let text = metrics(library, sessions, live, instructions, webrtc, recordings);
+                Answer::Metrics(text)
             }
             Page::Status => json(&about.status()),
         };
@@ -204,6 +217,7 @@ struct Snapshot {
     /// The frame delays of all clients, current and former, by stream.
     delays: Vec<(StreamLabels, FrameDelays)>,
     live: Vec<(StreamLabels, bool, Ingested)>,
+    recordings: Vec<RecordingStatus>,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
@@ -333,6 +347,7 @@ impl Collector for Snapshot {
             ConstCounter::new(count).encode(family.encode_family(&RejectLabels { reason })?)?;
         }
         self.encode_live(&mut encoder)?;
+        self.encode_recordings(&mut encoder)?;
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         for (name, help, value) in [
             ("millstream_media_reserved_bps", "Reserved link bandwidth, bits/s", self.reserved_bps),
@@ -420,12 +435,50 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// Encodes the metrics of recordings.
+    fn encode_recordings(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+    ) -> Result<(), std::fmt::Error> {
+        type Events = fn(&RecordingStatus) -> Vec<(&'static str, u64)>;
+        let frames: Events = |of| vec![("recorded", of.frames), ("lost", of.lost_frames)];
+        let others: Events = |of| {
+            vec![
+                ("file", of.files),
+                ("byte", of.bytes),
+                ("lost-group", of.lost_groups),
+                ("failure", of.failures),
+            ]
+        };
+        for (name, help, events) in [
+            ("millstream_media_recorded_frames", "Frames of recorded streams by outcome", frames),
+            (
+                "millstream_media_recordings",
+                "Files completed, bytes written, groups of pictures lost and failures",
+                others,
+            ),
+        ] {
+            let counter = ConstCounter::new(0u64).metric_type();
+            let mut family = encoder.encode_descriptor(name, help, None, counter)?;
+            for of in &self.recordings {
+                for (event, value) in events(of) {
+                    let labels = LiveEventLabels { stream: of.stream.clone(), event };
+                    ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 fn metrics(
     library: &Library,
     sessions: &Sessions,
     live: &Publishing,
     instructions: Vec<InstructionStatus>,
     webrtc: WebRtcStatus,
+    recordings: Vec<RecordingStatus>,
 ) -> String {
     let region = &sessions.region;
     let mut counted = vec![ClientAccount {
@@ -520,6 +573,7 @@ fn metrics(
         members: sessions.moves.members,
         settings,
         instructions,
+        recordings,
         lateness,
         delays: sessions
             .totals()

@@ -30,6 +30,7 @@ use crate::live::ingest::Ingested;
 use crate::pages::rejects::Reason;
 use crate::pages::status::StatusSource;
 use crate::pages::{self, PageRequests};
+use crate::recording::Recorder;
 use crate::rtsp::RtspHandler;
 use crate::rtsp::access::Access;
 use crate::rtsp::authentication::Authenticator;
@@ -84,6 +85,8 @@ pub struct MediaServer {
     read_ahead: ReadAhead,
     /// The WebRTC clients, if configured.
     peers: Option<Peers>,
+    /// The recordings, if configured.
+    recorder: Option<Recorder>,
 }
 
 /// Whether a server continues, drains or ends.
@@ -175,6 +178,7 @@ impl MediaServer {
         let (found, region) = (prepared.is_running(), prepared.resources.region);
         let rtsp = listeners.rtsp.address;
         let cluster = ClusterTasks::join(scenario, &library, rtsp, registry, region)?;
+        let mut recorder = Recorder::open(scenario, &library.live)?;
         confine();
         let data_plane = Supervisor::start(prepared, media.placement, registry)?;
         let resources = data_plane.resources();
@@ -187,11 +191,18 @@ impl MediaServer {
         let streams = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
         let pages = |listener: Listener| {
             let waker = Waker::new(registry, PAGES)?;
-            pages::serve(listener.into_std(), waker, (region, media.instructions), streams)
+            let recordings = recorder.as_ref().map(|recorder| recorder.directory().clone());
+            let instructions = (region, media.instructions);
+            pages::serve(listener.into_std(), waker, instructions, streams, recordings)
         };
         let page_requests =
             http.map(pages).transpose().map_err(|error| failed("the HTTP pages", &error))?;
-        let live = LiveStreams::open(&library, &access, &media, resources, found, registry)?;
+        let mut live = LiveStreams::open(&library, &access, &media, resources, found, registry)?;
+        if let Some(recorder) = &mut recorder {
+            recorder.tap(&mut live.publishing);
+            let started = recorder.start(Box::new(|_, _| ()));
+            started.map_err(|error| failed("the thread of the recordings", &error))?;
+        }
         let limits = Limits {
             per_address: media.max_connections_per_address() as usize,
             idle_timeout_ns: media.idle_timeout_ns,
@@ -223,6 +234,7 @@ impl MediaServer {
             live,
             read_ahead,
             peers,
+            recorder,
         })
     }
 
@@ -401,6 +413,7 @@ impl MediaServer {
             live: &self.live.publishing,
             reading: self.read_ahead.reading(),
             webrtc: self.peers.as_ref().map(Peers::counts),
+            recorder: self.recorder.as_ref(),
         };
         pages::answer(page_requests, source);
     }
@@ -486,6 +499,11 @@ impl MediaServer {
         }
         self.data_plane.end();
         self.read_ahead.end();
+        let live = &mut self.live.publishing;
+        (0..live.streams.len()).for_each(|stream| live.leave(stream, now_ns()));
+        if let Some(recorder) = &mut self.recorder {
+            recorder.end();
+        }
         if let Some(path) = &self.media.socket {
             let _ = std::fs::remove_file(path);
         }

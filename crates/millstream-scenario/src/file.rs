@@ -445,6 +445,10 @@ pub(crate) struct SourceTable {
     /// address.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) publish: Option<Spanned<Vec<String>>>,
+    /// Live: whether the server records the stream, as `recording` of `[media]` says; default
+    /// false. Recordings have video of codec "h264", and audio of codec "aac" or "opus".
+    #[schemars(with = "Option<bool>")]
+    pub(crate) record: Option<Spanned<bool>>,
     /// Live: how long players wait for a disconnected publisher to return; default "10 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) wait: Option<Spanned<Duration>>,

@@ -111,6 +111,8 @@ pub struct Media {
     pub tls: Option<Tls>,
     /// The cluster of servers that share their clients; `None` for a single server.
     pub cluster: Option<Cluster>,
+    /// The recording of live streams; `None` if no stream is recorded.
+    pub recording: Option<Recording>,
     /// Whether local programs may load, replace, remove and call instructions through `http`.
     pub instructions: bool,
     /// The instructions that the server loads when it starts; at most [`Instruction::MAX_COUNT`].
@@ -188,6 +190,19 @@ pub struct Cluster {
     pub dead_after_ns: u64,
 }
 
+/// The recording of live streams to files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// The directory of the recordings, relative to the scenario's folder.
+    pub folder: PathBuf,
+    /// The limit of all recordings together, bytes.
+    pub max_bytes: u64,
+    /// The age after which a file is removed, ns; `None` keeps files of any age.
+    pub max_age_ns: Option<u64>,
+    /// The length of a file, ns.
+    pub segment_ns: u64,
+}
+
 /// The divisor that gives the default limit per address from the limit of all addresses.
 const PER_ADDRESS_DIVISOR: u32 = 16;
 
@@ -253,6 +268,7 @@ impl Default for Media {
             realm: "millstream".to_owned(),
             tls: None,
             cluster: None,
+            recording: None,
             instructions: false,
             instruction: Vec::new(),
         }

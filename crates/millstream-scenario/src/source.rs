@@ -73,7 +73,16 @@ impl SourceKind {
             summary: "video published to `millstream serve` (RTSP ANNOUNCE and RECORD)",
             required: &["rate"],
             one_of: &[],
-            optional: &["burst", "codec", "audio", "audio-rate", "publish", "wait", "stop"],
+            optional: &[
+                "burst",
+                "codec",
+                "audio",
+                "audio-rate",
+                "publish",
+                "record",
+                "wait",
+                "stop",
+            ],
         },
         Self {
             name: "trace",
@@ -272,7 +281,7 @@ impl SourceTable {
             repeat "repeat", payload "payload", peak_rate "peak-rate", sources "sources",
             largest "largest", load "load", from "from", to "to", burst "burst",
             codec "codec", audio "audio",
-            audio_rate "audio-rate", publish "publish",
+            audio_rate "audio-rate", publish "publish", record "record",
             wait "wait", pause_after "pause-after", pause "pause", connections "connections",
             control "control", recovery "recovery", rtt "rtt", initial_window "initial-window",
             receive_window "receive-window", pacing "pacing", ecn "ecn", hystart "hystart",
@@ -339,6 +348,8 @@ pub struct Live {
     /// The names of `users` and `tokens` that may publish; `None` allows any client on a loopback
     /// address.
     pub publishers: Option<Vec<String>>,
+    /// Whether it is recorded, by [`Media::recording`](crate::Media::recording).
+    pub record: bool,
     /// How long players wait for a disconnected publisher to return, ns.
     pub wait_ns: u64,
     /// The time when it stops in a simulation, ns; `u64::MAX` for never.

@@ -57,6 +57,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         let help = "give bytes: overhead = 66 for Ethernet (38, and 28 of the IP and UDP headers)";
         problems.push(Problem::new(media.span(), message).help(help));
     }
+    media::check_recorded_streams(&file, &mut problems);
     let defaults = Defaults::of(&file);
     let in_fabric = file.fabric.is_some();
     let mut ignored = IgnoredAttributes::new(&file);

@@ -15,6 +15,7 @@ mod container;
 mod display;
 mod feed;
 mod file;
+mod fragmented;
 mod model;
 mod mp4;
 mod payload;
@@ -22,9 +23,15 @@ mod picture;
 
 pub use audio::{AudioCodec, AudioHeader, AudioTrack, audio_frames};
 pub use codec::Codec;
+pub use display::reorder_depth;
 pub use feed::{FrameKinds, MpegFeed, Packets};
 pub use file::VideoFile;
+pub use fragmented::{
+    AudioFormat, Fragment, FragmentFormats, FragmentSample, FragmentTrack, FragmentedMp4,
+    H264Format,
+};
 pub use model::Mpeg4Model;
+pub use mp4::nal_units;
 pub use payload::{CodedFrame, VideoBytes, VideoPayload, units};
 pub use picture::{Picture, classify_frame};
 

@@ -20,6 +20,8 @@ pub(crate) struct Files {
     pub(crate) executes_itself: bool,
     /// A file that the program removes at exit.
     pub(crate) removes: Option<PathBuf>,
+    /// The directory beneath which the program creates, writes and removes recordings.
+    pub(crate) records: Option<PathBuf>,
     /// A TCP port that the program binds later.
     pub(crate) listens: Option<u16>,
 }
@@ -56,6 +58,10 @@ pub(crate) fn limit(files: &Files) -> Result<Enforcement, RulesetError> {
     if let Some(folder) = files.removes.as_deref().and_then(Path::parent) {
         let folder = if folder == Path::new("") { Path::new(".") } else { folder };
         rules = allow(rules, folder, AccessFs::RemoveFile.into())?;
+    }
+    if let Some(folder) = &files.records {
+        let writes = AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::RemoveFile;
+        rules = allow(rules, folder, writes)?;
     }
     if let Some(port) = files.listens {
         rules = rules.add_rule(NetPort::new(port, AccessNet::BindTcp))?;
@@ -144,7 +150,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
         fs::write(&socket, "").unwrap();
-        let may = Files { removes: Some(socket.clone()), executes_itself: true, listens: None };
+        let may =
+            Files { removes: Some(socket.clone()), executes_itself: true, ..Files::default() };
         let tried = limited(may, move || {
             let mut again = Command::new(std::env::current_exe().unwrap());
             let started = again.arg("--list").stdout(std::process::Stdio::null()).status();
@@ -152,6 +159,23 @@ mod tests {
             (fs::remove_file(&socket).is_ok(), started.unwrap().success(), other)
         });
         assert!(tried.is_none_or(|tried| tried == (true, true, true)), "{tried:?}");
+    }
+
+    #[test]
+    fn recordings_are_written_in_their_directory_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let stream = folder.path().join("recordings").join("cam");
+        fs::create_dir_all(&stream).unwrap();
+        let may = Files { records: stream.parent().map(Path::to_owned), ..Files::default() };
+        let beside = folder.path().join("a.mp4");
+        let tried = limited(may, move || {
+            let file = stream.join("a.mp4");
+            let written = fs::write(&file, "frames").and_then(|()| fs::remove_file(&file));
+            let link = std::os::unix::fs::symlink("/etc/passwd", stream.join("link"));
+            let tries = [fs::write(beside, ""), fs::create_dir(stream.join("more")), link];
+            (written.is_ok(), tries.map(denied))
+        });
+        assert!(tried.is_none_or(|tried| tried == (true, [true; 3])), "{tried:?}");
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! | any other | kills the process (SIGSYS): the program never makes it, but an attacker might |
 //!
 //! The filters are installed when every port is open. From then on the program opens no file for
-//! writing, makes no connection and makes no memory executable. A router starts no thread. Only a
+//! writing, except new recordings, makes no connection and makes no memory executable. A router starts no thread. Only a
 //! server that restarts its child processes executes programs.
 
 use millstream_scenario::{InterfaceIo, PortKind, RouterScenario};
@@ -49,8 +49,10 @@ pub(crate) enum Program {
     Server {
         /// Whether it restarts its data plane or frame reader process.
         children: bool,
-        /// Whether it removes the socket file of the data plane at exit.
-        socket: bool,
+        /// Whether it removes files: the socket of the data plane at exit, or old recordings.
+        removes: bool,
+        /// Whether it creates recordings.
+        records: bool,
     },
     /// A process that `serve` starts.
     Child,
@@ -66,6 +68,10 @@ impl Program {
 
     fn starts_children(self) -> bool {
         matches!(self, Self::Server { children: true, .. })
+    }
+
+    fn records(self) -> bool {
+        matches!(self, Self::Server { records: true, .. })
     }
 
     fn starts_threads(self) -> bool {
@@ -304,13 +310,13 @@ fn listed(program: Program) -> Result<Rules, seccompiler::Error> {
             // An earlier thread may still be dropping its capabilities.
             add(&[libc::SYS_capget, libc::SYS_capset]);
         }
-        Program::Server { children, socket } => {
+        Program::Server { children, removes, .. } => {
             add(MEDIA);
             if children {
                 add(CHILDREN);
                 add(LEGACY_CHILDREN);
             }
-            if socket {
+            if removes {
                 add(REMOVE);
             }
         }
@@ -355,9 +361,15 @@ fn refused(program: Program) -> Result<Rules, seccompiler::Error> {
     rules.insert(libc::SYS_connect, Vec::new());
     // Files are opened only for reading. A new child process opens `/dev/null` for writing and maps
     // its program as executable.
-    let mut writes = vec![libc::O_RDWR, libc::O_CREAT, libc::O_TRUNC];
+    let mut writes = vec![libc::O_RDWR, libc::O_TRUNC];
+    // Landlock limits new files to the directory of the recordings.
+    if !program.records() {
+        writes.push(libc::O_CREAT);
+    }
     if !program.starts_children() {
-        writes.push(libc::O_WRONLY);
+        if !program.records() {
+            writes.push(libc::O_WRONLY);
+        }
         rules.insert(libc::SYS_mmap, vec![has(2, libc::PROT_EXEC)?]);
         rules.insert(libc::SYS_mprotect, vec![has(2, libc::PROT_EXEC)?]);
     }
@@ -439,8 +451,9 @@ mod tests {
         limit(match program {
             "router" => Program::Router(Ports { interface: false, xdp: false }),
             "interfaces" => Program::Router(Ports { interface: true, xdp: false }),
-            "server" => Program::Server { children: false, socket: false },
-            "parent" => Program::Server { children: true, socket: true },
+            "server" => Program::Server { children: false, removes: false, records: false },
+            "recorder" => Program::Server { children: false, removes: true, records: true },
+            "parent" => Program::Server { children: true, removes: true, records: false },
             "child" => Program::Child,
             other => panic!("{other}"),
         })
@@ -456,14 +469,29 @@ mod tests {
             "connect" => refused(TcpStream::connect("127.0.0.1:9").map(drop)),
             "program" => exit(Command::new("true").status().unwrap().code().unwrap()),
             "thread" => exit(thread::spawn(|| 0).join().unwrap()),
+            "create" => exit(i32::from(!can_create())),
             "remove" => exit(i32::from(fs::remove_file("/nonexistent/file").is_ok())),
             other => panic!("{other}"),
         }
     }
 
+    /// Creates, writes and removes a file as the recording does.
+    fn can_create() -> bool {
+        let path = env::temp_dir().join(format!("millstream-{}.mp4", std::process::id()));
+        let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
+        let written = file.and_then(|mut file| io::Write::write_all(&mut file, b"frames"));
+        written.is_ok() && fs::remove_file(&path).is_ok()
+    }
+
+    #[test]
+    fn only_a_recorder_creates_files() {
+        assert_eq!(tries("recorder create").code(), Some(0));
+        assert_eq!(tries("server create").code(), Some(1));
+    }
+
     #[test]
     fn unlisted_calls_kill_the_process_and_refused_calls_fail() {
-        for program in ["router", "interfaces", "server", "parent", "child"] {
+        for program in ["router", "interfaces", "server", "recorder", "parent", "child"] {
             let tries = |what: &str| tries(&format!("{program} {what}"));
             assert_eq!(tries("read").code(), Some(0), "{program}");
             for what in ["write", "connect"] {
@@ -473,7 +501,7 @@ mod tests {
             for (what, may) in [
                 ("program", program == "parent"),
                 ("thread", !["router", "interfaces"].contains(&program)),
-                ("remove", program == "parent"),
+                ("remove", ["recorder", "parent"].contains(&program)),
             ] {
                 let status = tries(what);
                 let (code, signal) = if may { (Some(0), None) } else { (None, Some(libc::SIGSYS)) };

@@ -13,6 +13,7 @@ mod live;
 mod openapi;
 mod player;
 mod players;
+mod recording;
 mod serve;
 mod stall;
 mod test_clips;

@@ -102,7 +102,7 @@ fn the_description_of_the_api_matches_the_routes() {
     let text = String::from_utf8(text).unwrap();
     let named: Vec<&str> =
         text.split([' ', ',', '\n']).filter(|word| word.starts_with('/')).collect();
-    assert_eq!(named.len(), 8, "{text}");
+    assert_eq!(named.len(), 9, "{text}");
     for path in named {
         assert!(paths.contains_key(path), "{path} is not described");
     }
@@ -147,6 +147,6 @@ fn the_description_of_the_api_matches_the_routes() {
     // Methods that are not described are not allowed.
     let (status, ..) = exchange(http, "POST /status", "", &[]);
     assert_eq!((status, &paths["/status"]["post"]), (405, &json!(null)));
-    assert_eq!(made, if cfg!(feature = "webrtc") { 18 } else { 11 });
+    assert_eq!(made, if cfg!(feature = "webrtc") { 20 } else { 13 });
     server.end();
 }

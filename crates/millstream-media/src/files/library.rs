@@ -526,6 +526,7 @@ fn add_live(
         link: scenario.link,
         packet_bytes: scenario.media.packet_bytes,
         publishers: publishers.clone(),
+        record: source.record,
         wait_ns,
         shape,
     });

@@ -12,6 +12,8 @@ use super::policer::{Allowance, Policer};
 use super::reorder::{Packet, Reorder};
 use crate::payload::Format;
 use crate::payload::audio::whole;
+use crate::recording::segment::AudioConfig;
+use crate::recording::tap::Tap;
 use crate::rtp::{CLOCK_RATE, Piece, RTP_HEADER};
 use crate::shared_memory::importance::Importance;
 use crate::shared_memory::live_frames::{FrameRing, LiveFrame, record};
@@ -190,6 +192,8 @@ struct Sink {
     timeline: Timeline,
     /// Whether a frame was released since this publisher began.
     begun: bool,
+    /// Records released frames, if the stream is recorded.
+    tap: Option<Tap>,
     counts: Ingested,
     /// Buffer for a frame with its parameter sets prepended.
     whole: Vec<u8>,
@@ -232,6 +236,7 @@ impl Ingest {
             sets: Sets::default(),
             timeline: Timeline::default(),
             begun: false,
+            tap: None,
             counts: Ingested::default(),
             whole: Vec::new(),
         };
@@ -255,6 +260,19 @@ impl Ingest {
         }
     }
 
+    /// Records what is released from now on.
+    pub(crate) fn tap(&mut self, tap: Tap) {
+        self.sink.tap = Some(tap);
+    }
+
+    /// Begins the recording of a publication, if the stream is recorded. `audio` is the format of
+    /// its audio, if it has audio.
+    pub(crate) fn begin_recording(&mut self, publication: u64, audio: Option<&AudioConfig>) {
+        if let Some(tap) = &mut self.sink.tap {
+            tap.begin(publication, audio.cloned());
+        }
+    }
+
     /// Ends the publication and delivers the packets that still wait.
     pub(crate) fn end(&mut self, now_ns: u64) {
         let Self { reorder, assembler, sink, .. } = self;
@@ -266,6 +284,9 @@ impl Ingest {
         self.count_order();
         self.reorder = Reorder::default();
         self.assembler = Assembler::new(self.sink.codec, self.most_bytes);
+        if let Some(tap) = &mut self.sink.tap {
+            tap.end();
+        }
     }
 
     /// Sets the instant of one of the publisher's timestamps, from a sender report.
@@ -444,7 +465,13 @@ impl Sink {
         let time = self.timeline.map(timestamp, release_ns, self.clock_rate);
         let record = record(pieces, time, importance as u32);
         let about = LiveFrame { release_ns, captured_ns, entry: what.entry, record };
-        self.ring.put(about, frame, pieces).then_some(importance.kind())
+        if !self.ring.put(about, frame, pieces) {
+            return None;
+        }
+        if let Some(tap) = &mut self.tap {
+            tap.frame(frame, captured_ns, what.entry);
+        }
+        Some(importance.kind())
     }
 }
 

@@ -11,6 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::ingest::{Ingest, Ingested};
 use super::policer::Allowance;
 use crate::payload::Format;
+use crate::recording::segment::AudioConfig;
 use crate::rtsp::session::Transport;
 use crate::shared_memory::live_frames::{self, FrameBuffer, FrameRing, Shape};
 use crate::shared_memory::region::{Row, SessionField, State};
@@ -40,6 +41,8 @@ pub(crate) struct LiveSpec {
     pub(crate) publishers: Option<Vec<String>>,
     /// How long its clients wait for a new publisher, ns.
     pub(crate) wait_ns: u64,
+    /// Whether it is recorded.
+    pub(crate) record: bool,
     pub(crate) shape: Shape,
 }
 
@@ -264,9 +267,37 @@ impl Publishing {
 
     /// Begins to accept the publisher's packets, of all tracks that are set up.
     pub(crate) fn record(&mut self, stream: usize, now_ns: u64) {
-        self.record_track(stream, now_ns);
-        if let Some(audio) = self.audio_of(stream) {
-            self.record_track(audio, now_ns);
+        let audio = self.audio_of(stream);
+        let config = audio.and_then(|audio| self.audio_config(audio));
+        let publication = self.streams[stream].ingest.counts().publications + 1;
+        for track in std::iter::once(stream).chain(audio) {
+            self.streams[track].ingest.begin_recording(publication, config.as_ref());
+            self.record_track(track, now_ns);
+        }
+    }
+
+    /// Returns the format of a publisher's audio, as a recording needs it; `None` if it does not
+    /// publish audio, or audio that recordings cannot hold.
+    fn audio_config(&self, audio: usize) -> Option<AudioConfig> {
+        let LiveStream { publisher, spec, .. } = &self.streams[audio];
+        let publisher = publisher.as_ref().filter(|who| who.transport.is_some())?;
+        let Track { clock_rate, description, .. } = &publisher.track;
+        let parameters = description.parameters.as_deref().unwrap_or_default();
+        let mut values = parameters.split(';').filter_map(|one| one.split_once('='));
+        match spec.audio?.0 {
+            Format::Aac => {
+                let config = values.find(|(name, _)| *name == "config")?.1;
+                let channels = description.clock.split_once('/');
+                Some(AudioConfig::Aac {
+                    config: hex(config)?,
+                    sample_rate: (*clock_rate).try_into().ok()?,
+                    channels: channels.map_or(Some(1), |(_, channels)| channels.parse().ok())?,
+                })
+            }
+            Format::Opus => Some(AudioConfig::Opus {
+                stereo: values.any(|(name, value)| (name, value) == ("sprop-stereo", "1")),
+            }),
+            _ => None,
         }
     }
 
@@ -286,10 +317,11 @@ impl Publishing {
 
     /// Removes the publisher of a stream and of its audio, whether or not it records.
     pub(crate) fn leave(&mut self, stream: usize, now_ns: u64) {
-        self.leave_track(stream, now_ns);
+        // The end of the video ends the recording of both.
         if let Some(audio) = self.audio_of(stream) {
             self.leave_track(audio, now_ns);
         }
+        self.leave_track(stream, now_ns);
     }
 
     fn leave_track(&mut self, stream: usize, now_ns: u64) {
@@ -494,6 +526,12 @@ impl Publishing {
             (&stream.spec, publisher, stream.ingest.counts())
         })
     }
+}
+
+/// Returns the bytes of hexadecimal digits.
+fn hex(digits: &str) -> Option<Vec<u8>> {
+    let pairs = (0..digits.len()).step_by(2).map(|at| digits.get(at..at + 2));
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
 }
 
 #[cfg(test)]

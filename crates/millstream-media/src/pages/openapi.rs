@@ -6,6 +6,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use crate::instruction::api::InstructionStatus;
+use crate::pages::recordings::RecordingEntry;
 use crate::pages::status::Status;
 
 /// Returns the description. `http` of `[media]` serves the paths that name no other server.
@@ -16,6 +17,8 @@ pub(crate) fn document() -> Value {
     let status = json!(generator.subschema_for::<Status>());
     let instruction = json!(generator.subschema_for::<InstructionStatus>());
     let instructions = json!({ "type": "array", "items": &instruction });
+    let entry = json!(generator.subschema_for::<RecordingEntry>());
+    let recordings = json!({ "type": "array", "items": entry });
     let schemas = generator.take_definitions(true);
     let points = "The points of each stream, with their columns";
     let history = json!({ "get": operation(points, &[ok(points, json(&history()))]) });
@@ -42,6 +45,17 @@ pub(crate) fn document() -> Value {
             "/history/week": &history,
             "/instructions": page("The loaded instructions", json(&instructions)),
             "/instructions/{name}": instruction_operations(json(&instruction)),
+            "/recordings": { "get": operation(
+                "The files of recorded streams, the oldest first",
+                &[ok("The first 10,000 files", json(&recordings))],
+            ) },
+            "/recordings/{name}": {
+                "parameters": [name("The stream")],
+                "get": operation(
+                    "The files of one recorded stream, the oldest first",
+                    &[ok("The first 10,000 files; none for an unknown stream", json(&recordings))],
+                ),
+            },
             "/whep/{name}": offers("Plays a stream", "WHEP, draft-ietf-wish-whep-03"),
             "/whip/{name}": offers("Publishes a live stream", "WHIP, RFC 9725"),
             "/session/{name}": {

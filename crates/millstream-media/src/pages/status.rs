@@ -11,6 +11,7 @@ use crate::files::read_ahead::media_file::ReadMode;
 use crate::instruction::api::{self, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::{LiveSpec, Publisher, Publishing};
+use crate::recording::Recorder;
 use crate::rtsp::session::{FrameCounts, Sessions};
 use crate::shared_memory::frame_cache::{CacheField, FrameCache};
 use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
@@ -61,6 +62,12 @@ pub struct Status {
     /// The live streams.
     #[serde(default)]
     pub live: Vec<LiveStatus>,
+    /// The recorded streams.
+    #[serde(default)]
+    pub recordings: Vec<RecordingStatus>,
+    /// The size of all recordings, bytes.
+    #[serde(default)]
+    pub recorded_bytes: u64,
     /// The WebRTC clients; `None` without `webrtc`.
     #[serde(default)]
     pub webrtc: Option<WebRtcStatus>,
@@ -93,6 +100,27 @@ pub struct LiveStatus {
     pub allowed_bps: u64,
     /// Packets and frames received, by outcome.
     pub ingested: Ingested,
+}
+
+/// The state of a stream's recording. Counts are those since the server started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordingStatus {
+    /// The stream's name.
+    pub stream: String,
+    /// Frames of video and audio recorded or waiting to be written.
+    pub frames: u64,
+    /// Frames lost because the disk is slow, full or fails.
+    pub lost_frames: u64,
+    /// Groups of pictures that lost frames.
+    pub lost_groups: u64,
+    /// Files completed.
+    pub files: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Failures to create or write a file.
+    pub failures: u64,
+    /// The size of the frames that wait to be written, bytes.
+    pub queued_bytes: u64,
 }
 
 /// The number of WebRTC clients by state, and events of all of them so far.
@@ -217,6 +245,7 @@ pub(crate) struct StatusSource<'a> {
     pub(crate) live: &'a Publishing,
     pub(crate) reading: Reading,
     pub(crate) webrtc: Option<WebRtcStatus>,
+    pub(crate) recorder: Option<&'a Recorder>,
 }
 
 impl StatusSource<'_> {
@@ -259,10 +288,17 @@ impl StatusSource<'_> {
             clients: self.clients(region),
             gone: sessions.ended_counts,
             live: self.live(),
+            recordings: self.recordings(),
+            recorded_bytes: self.recorder.map_or(0, |recorder| recorder.directory().bytes()),
             webrtc: self.webrtc,
             reading: self.reading.clone(),
             instructions: self.instructions(),
         }
+    }
+
+    /// Returns the state of each recorded stream.
+    pub(crate) fn recordings(&self) -> Vec<RecordingStatus> {
+        self.recorder.map(Recorder::status).unwrap_or_default()
     }
 
     fn live(&self) -> Vec<LiveStatus> {

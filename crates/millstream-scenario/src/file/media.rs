@@ -92,6 +92,9 @@ pub(crate) struct MediaTable {
     pub(crate) tls: Option<TlsTable>,
     /// The cluster of servers that share their clients; default: none.
     pub(crate) cluster: Option<ClusterTable>,
+    /// The recording of live streams with `record = true`; default: none.
+    #[schemars(with = "Option<RecordingTable>")]
+    pub(crate) recording: Option<Spanned<RecordingTable>>,
     /// Whether local programs may load, replace, remove and call instructions through `http`;
     /// default false.
     #[schemars(with = "Option<bool>")]
@@ -163,6 +166,25 @@ pub(crate) struct ClusterTable {
     /// The approximate silence after which the members declare a server dead; default "1 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) dead_after: Option<Spanned<Duration>>,
+}
+
+/// The recording of live streams to files of fragmented MP4, one after the other for each stream.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct RecordingTable {
+    /// The directory of the recordings, relative to this file. Each stream has a subdirectory; the
+    /// server makes both if they are missing.
+    #[schemars(with = "String")]
+    pub(crate) folder: Spanned<String>,
+    /// The limit of all recordings in `folder` together. The oldest files are removed to keep it.
+    #[schemars(with = "Size")]
+    pub(crate) size: Spanned<Size>,
+    /// The age after which a file is removed; default: none is removed for its age.
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) keep: Option<Spanned<Duration>>,
+    /// The length of a file; the next one begins with the next key frame; default "60 s".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) segment: Option<Spanned<Duration>>,
 }
 
 /// The payload of the packets in which a video file is served.

@@ -3,6 +3,7 @@
 mod cluster;
 mod frames;
 mod instruction;
+mod recording;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -11,6 +12,7 @@ use toml::Spanned;
 use crate::error::Problem;
 use crate::file::media::{MediaTable, PlacementName, TlsTable};
 use crate::media::{FramePath, Media, Placement, Tls};
+pub(super) use recording::check_recorded_streams;
 
 /// The longest `packet-bytes` with `webrtc`. Header extensions, encryption and UDP over IPv6 take
 /// up to 96 bytes more.
@@ -103,6 +105,7 @@ pub(super) fn media(
         realm: realm(table.realm.as_ref(), problems).unwrap_or(default.realm),
         tls: table.tls.as_ref().map(|table| tls(table, problems)),
         cluster: table.cluster.as_ref().and_then(|table| cluster::cluster(table, listen, problems)),
+        recording: table.recording.as_ref().map(|table| recording::recording(table, problems)),
         instructions: instruction::instructions_over_http(table, problems),
         instruction: instruction::instructions(&table.instruction, streams, problems),
     }
@@ -240,7 +243,8 @@ mod tests {
              users = \"users\"\ntokens = \"tokens\"\nrealm = \"films\"\nconnections-per-address = \
              4\n\
              sessions-per-address = 2\ninstructions = true\ntls = { certificate = \"c\", key \
-             = \"k\" }",
+             = \"k\" }\nrecording = { folder = \"videos\", size = \"5 GB\", keep = \"1 h\", \
+             segment = \"10 s\" }",
         );
         let expected = Media {
             listen: "[::1]:5".parse().unwrap(),
@@ -270,6 +274,12 @@ mod tests {
                 key: "k".into(),
             }),
             cluster: None,
+            recording: Some(crate::Recording {
+                folder: "videos".into(),
+                max_bytes: 5_000_000_000,
+                max_age_ns: Some(3_600_000_000_000),
+                segment_ns: 10_000_000_000,
+            }),
             instructions: true,
             instruction: Vec::new(),
         };
@@ -334,6 +344,20 @@ mod tests {
             ("[media]\ntls = { certificate = \"c\" }", ["key", "missing"]),
             ("[media]\nrealm = \"a:b\"", ["`realm`", "without"]),
             ("[media]\nport = 5", ["port", "listen"]),
+            ("[media]\nrecording = { folder = \"a\" }", ["size", "missing"]),
+            ("[media]\nrecording = { folder = \"\", size = \"1 GB\" }", ["folder", "directory"]),
+            (
+                "[media]\nrecording = { folder = \"a\", size = \"1 MB\" }",
+                ["`size` of 1000000 B", "from 16000000"],
+            ),
+            (
+                "[media]\nrecording = { folder = \"a\", size = \"1 GB\", segment = \"1 ms\" }",
+                ["`segment` of 1000000 ns", "from 1000000000"],
+            ),
+            (
+                "[media]\nrecording = { folder = \"a\", size = \"1 GB\", keep = \"1 s\" }",
+                ["`keep` of 1000000000 ns", "from 60000000000"],
+            ),
         ] {
             let error = parse(section).unwrap_err();
             for part in parts {

@@ -46,6 +46,25 @@ pub(super) fn is_reference(codec: Codec, kind: FrameKind, frame: &[u8]) -> bool 
     }
 }
 
+/// Returns how many frames may precede a frame in coding order and follow it in display order, by
+/// the sequence parameter set (14496-10, E.2.1: `max_num_reorder_frames`) in `set`, a NAL unit.
+///
+/// A set without this number has at most its number of reference frames. Returns `None` if it is
+/// damaged or unsupported.
+#[must_use]
+pub fn reorder_depth(set: &[u8]) -> Option<u32> {
+    let nal = RefNal::new(set, &[], true);
+    let set = SeqParameterSet::from_bits(nal.rbsp_bits()).ok()?;
+    // In display order by definition.
+    if matches!(set.pic_order_cnt, PicOrderCntType::TypeTwo) {
+        return Some(0);
+    }
+    let restrictions =
+        set.vui_parameters.as_ref().and_then(|vui| vui.bitstream_restrictions.as_ref());
+    let depth = restrictions.map(|of| of.max_num_reorder_frames);
+    Some(depth.unwrap_or(set.max_num_ref_frames).min(16))
+}
+
 fn number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }

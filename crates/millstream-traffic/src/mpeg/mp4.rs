@@ -3,7 +3,7 @@
 //! `mp4parse` reads the sample tables. This module expands them itself, since their entries are
 //! untrusted. A sample must lie inside the file and all samples together must not exceed it, which
 //! also bounds the memory use. A sync sample is an I frame; for other samples the slice header
-//! gives the type. Fragmented files have no sample tables and are an error.
+//! gives the type. The samples of a fragmented file are those of [`FragmentedMp4`].
 
 use h264_reader::avcc::AvcDecoderConfigurationRecord;
 use mp4parse::{SampleEntry, Track, VideoCodecSpecific};
@@ -11,6 +11,7 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::codec::{MAX_FRAME_BYTES, h264_slice};
 use super::file::{DEFAULT_RATE, EXPECTED, KeptStream, io_error, oversized};
+use super::fragmented::{FragmentTrack, FragmentedMp4, H264Format};
 use super::{Frame, FrameKind, FrameRate, VideoFile};
 use crate::arrival::TrafficError;
 
@@ -19,6 +20,10 @@ pub(super) fn read(
     mut input: impl BufRead + Seek,
     kept: &mut Option<KeptStream>,
 ) -> Result<VideoFile, TrafficError> {
+    if let Some(fragments) = FragmentedMp4::open(&mut input)? {
+        return read_fragments(fragments, kept);
+    }
+    input.rewind().map_err(io_error)?;
     let damaged = |error: mp4parse::Error| {
         TrafficError::new(format!("damaged MP4: {error:?}")).help(EXPECTED)
     };
@@ -29,10 +34,6 @@ pub(super) fn read(
         .iter()
         .find_map(|track| Some((track, nal_length_bytes(track)?)))
         .ok_or_else(|| TrafficError::new("the MP4 has no H.264 track").help(EXPECTED))?;
-    if media.mvex.is_some() {
-        return Err(TrafficError::new("the MP4 is fragmented")
-            .help("join the fragments: ffmpeg -i FILE -c copy WHOLE.mp4"));
-    }
     let samples = samples(track, file_bytes)?;
     let sync = track.stss.as_ref().map(|stss| {
         let mut numbers: Vec<u32> = stss.samples.iter().copied().collect();
@@ -71,6 +72,47 @@ pub(super) fn read(
     Ok(VideoFile { frames, rate: rate(track).unwrap_or(DEFAULT_RATE) })
 }
 
+/// Reads the frames of a fragmented file.
+fn read_fragments<R: Read + Seek>(
+    mut file: FragmentedMp4<R>,
+    kept: &mut Option<KeptStream>,
+) -> Result<VideoFile, TrafficError> {
+    let Some(H264Format { length_bytes, sets }) = file.formats().h264.clone() else {
+        return Err(TrafficError::new("the MP4 has no H.264 track").help(EXPECTED));
+    };
+    let timescale = file.timescale(FragmentTrack::Video).unwrap_or(1);
+    let mut frames = Vec::new();
+    let mut ticks = 0u128;
+    let sets = sets.iter().flat_map(|set| [START_CODE, set].concat());
+    let mut stream: Vec<u8> = if kept.is_some() { sets.collect() } else { Vec::new() };
+    while let Some(fragment) = file.next_fragment()? {
+        let video = fragment.samples.iter().filter(|one| one.track == FragmentTrack::Video);
+        for one in video {
+            ticks += u128::from(one.duration);
+            let sample = &fragment.bytes[one.range.clone()];
+            let kind = if one.key { FrameKind::I } else { sample_kind(sample, length_bytes) };
+            let Some(kept) = kept else {
+                let bytes = u32::try_from(sample.len()).unwrap_or(u32::MAX);
+                frames.push(Frame { kind, bytes });
+                continue;
+            };
+            for nal in nal_units(sample, length_bytes).filter(|nal| !nal.is_empty()) {
+                stream.extend_from_slice(START_CODE);
+                stream.extend_from_slice(nal);
+            }
+            if kept.is_full() {
+                break;
+            }
+            kept.push(&stream);
+            let bytes = u32::try_from(stream.len()).unwrap_or(u32::MAX);
+            frames.push(Frame { kind, bytes });
+            stream.clear();
+        }
+    }
+    let rate = fraction(u128::from(timescale) * frames.len() as u128, ticks);
+    Ok(VideoFile { frames, rate: rate.unwrap_or(DEFAULT_RATE) })
+}
+
 /// The start code before each NAL unit of a byte stream (14496-10, annex B).
 const START_CODE: &[u8] = &[0, 0, 0, 1];
 
@@ -101,8 +143,14 @@ fn parameter_sets(track: &Track) -> Vec<u8> {
     sets.flatten().flat_map(|set| [START_CODE, set].concat()).collect()
 }
 
-/// Returns the NAL units of a sample; each follows its length in `length_bytes` bytes.
-fn nal_units(mut sample: &[u8], length_bytes: usize) -> impl Iterator<Item = &[u8]> {
+/// Returns the NAL units of a sample of an MP4; each follows its length in `length_bytes` bytes.
+///
+/// ```
+/// use millstream_traffic::mpeg::nal_units;
+/// let sample = [0, 0, 0, 1, 9, 0, 0, 0, 2, 0x65, 7];
+/// assert!(nal_units(&sample, 4).eq([&[9][..], &[0x65, 7]]));
+/// ```
+pub fn nal_units(mut sample: &[u8], length_bytes: usize) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = sample.split_at_checked(length_bytes)?;
         let length = length.iter().fold(0usize, |length, byte| length << 8 | usize::from(*byte));

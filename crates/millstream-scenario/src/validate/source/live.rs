@@ -75,10 +75,31 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
             Some(CodecName::H264) | None => Codec::H264,
         },
         audio,
+        record: record(keys, problems),
         publishers: keys.publish.as_ref().map(|names| names.get_ref().clone()),
         wait_ns,
         stop_ns,
     })
+}
+
+/// Returns whether the stream is recorded. Checks that MP4 has its codecs.
+fn record(keys: &SourceTable, problems: &mut Vec<Problem>) -> bool {
+    let Some(record) = keys.record.as_ref().filter(|record| *record.get_ref()) else {
+        return false;
+    };
+    let codec = keys.codec.as_ref().map(Spanned::get_ref);
+    if !matches!(codec, None | Some(CodecName::H264)) {
+        let message = "`record` with video that recordings cannot hold";
+        let help = "codec = \"h264\", or take `record` out";
+        problems.push(Problem::new(record.span(), message).help(help));
+    }
+    let audio = keys.audio.as_ref().map(Spanned::get_ref);
+    if !matches!(audio, None | Some(AudioCodecName::Aac | AudioCodecName::Opus)) {
+        let message = "`record` with audio that recordings cannot hold";
+        let help = "audio = \"aac\" or \"opus\", or take `record` or `audio` out";
+        problems.push(Problem::new(record.span(), message).help(help));
+    }
+    true
 }
 
 #[cfg(test)]
@@ -116,6 +137,7 @@ mod tests {
             codec: Codec::H264,
             audio: None,
             publishers: None,
+            record: false,
             wait_ns: WAIT_NS,
             stop_ns: u64::MAX,
         };
@@ -130,6 +152,7 @@ mod tests {
             codec: Codec::Mpeg,
             audio: Some(LiveAudio { codec: LiveAudioCodec::Opus, rate_bps: 64_000 }),
             publishers: Some(vec!["studio".to_owned()]),
+            record: false,
             wait_ns: 2_000_000_000,
             stop_ns: 1_000_000_000,
         };
@@ -146,6 +169,9 @@ mod tests {
             ("rate = \"1 Mbit/s\", audio-rate = \"1 Mbit/s\"", ["without audio", "aac"]),
             ("rate = \"1 Mbit/s\", codec = \"vp8\"", ["vp8", "h264"]),
             ("rate = \"1 Mbit/s\", file = \"a\"", ["no `file`", "burst"]),
+            ("rate = \"1 Mbit/s\", record = true", ["`record` without", "size ="]),
+            ("rate = \"1 Mbit/s\", record = true, codec = \"mpeg\"", ["video that", "h264"]),
+            ("rate = \"1 Mbit/s\", record = true, audio = \"pcmu\"", ["audio that", "opus"]),
         ] {
             let error = parse(source).unwrap_err();
             for part in parts {

@@ -1,0 +1,105 @@
+//! Entry points for the recording: frames of a publisher in, the samples of its file out.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use millstream_traffic::mpeg::{FragmentTrack, FragmentedMp4};
+use std::io::Cursor;
+
+use crate::recording::segment::{AudioConfig, Segment};
+
+/// Parameter sets of x264 for 1280x720, High profile, which reorder two frames.
+const SETS: [&str; 2] = ["Z2QAH6zZQFAFuhAAAAMAEAAAAwPI8YMZYA==", "aOvjyyLA"];
+
+/// The bits of a frame's first byte: whether it is a key frame, and whether it is audio.
+const KEY: u8 = 1;
+const AUDIO: u8 = 2;
+
+fn audio() -> AudioConfig {
+    let sample_rate = std::num::NonZeroU32::MIN.saturating_add(44_099);
+    AudioConfig::Aac { config: vec![0x12, 0x10], sample_rate, channels: 2 }
+}
+
+/// Returns a frame of an input: its kind, its time, 10 ms, its length and its bytes.
+fn frame(kind: u8, time: u8, bytes: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+    [&[kind, time, length], &bytes[..length.into()]].concat()
+}
+
+/// Returns inputs of [`recorded`].
+#[must_use]
+pub fn recorded_frames() -> Vec<Vec<u8>> {
+    let sets = SETS.iter().filter_map(|set| STANDARD.decode(set).ok());
+    let sets = sets.flat_map(|set| [&[0, 0, 0, 1][..], &set].concat());
+    let key: Vec<u8> = sets.chain([0, 0, 0, 1, 0x65, 0x88, 1]).collect();
+    let mut input = frame(KEY, 0, &key);
+    // In display order after the key frame: 2 3 1, then beyond the first fragment.
+    for time in [12, 4, 8, 60, 110, 150] {
+        input.extend(frame(0, time, &[0, 0, 1, 0x41, 0x9a, time]));
+        input.extend(frame(AUDIO, time, &[0, 32, 0, 16, 0, 24, 1, 2, 3, 4, 5]));
+    }
+    input.extend(frame(KEY, 200, &key));
+    vec![input]
+}
+
+/// Returns a recording.
+///
+/// # Panics
+/// Panics if [`recorded_frames`] has no key frame.
+#[must_use]
+pub fn recorded_file() -> Vec<u8> {
+    record(&recorded_frames()[0]).expect("a key frame").0
+}
+
+/// Records the frames in `input`. Returns the file with its numbers of frames of video and audio;
+/// `None` if its first frame begins no recording.
+fn record(input: &[u8]) -> Option<(Vec<u8>, [usize; 2])> {
+    let config = audio();
+    let mut segment = None;
+    let mut counts = [0; 2];
+    let mut rest = input;
+    while let [kind, time, length, more @ ..] = rest {
+        let (bytes, more) = more.split_at(usize::from(*length).min(more.len()));
+        let at_ns = 1_000_000_000 + u64::from(*time) * 10_000_000;
+        rest = more;
+        match &mut segment {
+            None => {
+                segment = Some(Segment::begin(bytes, at_ns, Some(&config)).ok()?);
+                counts[0] = 1;
+            }
+            Some(segment) if kind & AUDIO != 0 => {
+                for (bytes, after_ns) in config.frames(bytes) {
+                    let added = segment.audio(bytes, at_ns + after_ns).expect("a valid fragment");
+                    counts[1] += usize::from(added);
+                }
+            }
+            Some(segment) => {
+                let key = kind & KEY != 0;
+                let added = segment.video(bytes, at_ns, key).expect("a valid fragment");
+                counts[0] += usize::from(added);
+            }
+        }
+    }
+    let mut segment = segment?;
+    segment.finish().expect("a valid fragment");
+    Some((segment.take_output(), counts))
+}
+
+/// Records the frames of an input and reads the file again. Returns whether it began with a key
+/// frame that has parameter sets.
+///
+/// # Panics
+/// Panics if a frame is missing from the file.
+#[must_use]
+pub fn recorded(input: &[u8]) -> bool {
+    let Some((file, counts)) = record(input) else { return false };
+    let file = FragmentedMp4::open(Cursor::new(file)).expect("a readable file");
+    let mut file = file.expect("a fragmented file");
+    let mut found = [0; 2];
+    while let Some(fragment) = file.next_fragment().expect("readable fragments") {
+        for sample in fragment.samples {
+            found[usize::from(sample.track == FragmentTrack::Audio)] += 1;
+        }
+    }
+    assert_eq!(found, counts);
+    true
+}

@@ -1,0 +1,215 @@
+//! The recording of live streams to files of fragmented MP4.
+//!
+//! ```text
+//! ingest ── tap ── bounded queue ──> writer thread: stream ── segment ──> file
+//! ```
+//! The host copies each released frame into the queue and never waits for the disk. The writer is a
+//! thread of its own. It starts after the server is confined, which allows it to write only in the
+//! directory of the recordings.
+
+pub(crate) mod directory;
+pub(crate) mod segment;
+pub(crate) mod stream;
+pub(crate) mod tap;
+
+use millstream_scenario::{Recording, Scenario};
+use millstream_sync::clock::system::now_ns;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime};
+use std::{io, thread};
+
+use crate::MediaError;
+use crate::live::publishing::{LiveSpec, Publishing};
+use crate::pages::status::RecordingStatus;
+use directory::{Directory, RecordedFile, unix_ms};
+use stream::StreamRecording;
+use tap::{Counts, Message, Tap};
+
+/// The most messages in the queue for each recorded stream.
+const MESSAGES: usize = 512;
+
+/// The time for which a stream's frames may wait in the queue at its rate, s, and the least size of
+/// these frames, bytes.
+const QUEUED_SECONDS: u64 = 4;
+const MIN_QUEUED: usize = 1 << 20;
+
+/// How often the writer looks for silent streams and old files.
+const TICK: Duration = Duration::from_millis(500);
+
+/// The longest wait for the writer at the end of the server.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A file takes at most this share of the space of all recordings, so that older ones remain.
+const SHARE: u64 = 8;
+
+/// Called by the writer for each completed file.
+pub(crate) type OnCompleted = Box<dyn Fn(&RecordedFile, &Path) + Send>;
+
+/// The recordings of a server, and their writer.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    directory: Directory,
+    streams: Vec<(String, Arc<Counts>)>,
+    queue: SyncSender<Message>,
+    /// The writer's part, until it starts.
+    writer: Option<Writer>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Recorder {
+    /// Opens the directory of the recordings and taps the recorded streams of `live`. Returns `None`
+    /// without `recording` in the scenario.
+    ///
+    /// # Errors
+    /// Fails if the directory cannot be used.
+    pub(crate) fn open(
+        scenario: &Scenario,
+        specs: &[LiveSpec],
+    ) -> Result<Option<Self>, MediaError> {
+        let Some(recording) = &scenario.media.recording else { return Ok(None) };
+        let folder = scenario.folder.join(&recording.folder);
+        let video = specs.iter().filter(|spec| spec.record && spec.audio.is_none());
+        let names: Vec<&str> = video.map(|spec| spec.name.as_str()).collect();
+        let open = || -> io::Result<Directory> {
+            let Recording { max_bytes, max_age_ns, .. } = *recording;
+            std::fs::create_dir_all(&folder)?;
+            let directory = Directory::open(&folder, &names, max_bytes, max_age_ns)?;
+            // An error at start is better than one at the first key frame.
+            names.iter().try_for_each(|name| tempfile::tempfile_in(folder.join(name)).map(drop))?;
+            Ok(directory)
+        };
+        let directory = open().map_err(|error| {
+            MediaError::new(format!("recordings in {}: {error}", folder.display()))
+                .help("`folder` of `recording` must be a directory that this user can write to")
+        })?;
+        let (queue, messages) = sync_channel(MESSAGES * names.len().max(1));
+        let streams: Vec<(String, Arc<Counts>)> =
+            names.iter().map(|name| ((*name).to_owned(), Arc::default())).collect();
+        let of = |(name, counts): &(String, Arc<Counts>)| {
+            let max_bytes = recording.max_bytes / SHARE;
+            let counts = Arc::clone(counts);
+            StreamRecording::new(name, directory.clone(), recording.segment_ns, max_bytes, counts)
+        };
+        let streams_of_writer = streams.iter().map(of).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let writer = Some(Writer {
+            directory: directory.clone(),
+            streams: streams_of_writer,
+            counts: streams.iter().map(|(_, counts)| Arc::clone(counts)).collect(),
+            messages,
+            stop: Arc::clone(&stop),
+        });
+        Ok(Some(Self { directory, streams, queue, writer, stop, thread: None }))
+    }
+
+    /// Taps the recorded streams.
+    pub(crate) fn tap(&self, live: &mut Publishing) {
+        for stream in &mut live.streams {
+            let spec = &stream.spec;
+            if !spec.record {
+                continue;
+            }
+            let name = spec.name.strip_suffix("/audio").filter(|_| spec.audio.is_some());
+            let name = name.unwrap_or(&spec.name);
+            let found = self.streams.iter().position(|(other, _)| other == name);
+            let Some(found) = found else { continue };
+            let at_rate = spec.allowance.rate_bps / 8 * QUEUED_SECONDS;
+            let max_queued = usize::try_from(at_rate).unwrap_or(usize::MAX).max(MIN_QUEUED);
+            let counts = Arc::clone(&self.streams[found].1);
+            let which = (found, spec.audio.is_some());
+            stream.ingest.tap(Tap::new(which, self.queue.clone(), counts, max_queued));
+        }
+    }
+
+    /// Starts the writer. It calls `on_completed` for each completed file.
+    ///
+    /// # Errors
+    /// Fails if the system cannot start a thread.
+    pub(crate) fn start(&mut self, on_completed: OnCompleted) -> io::Result<()> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let thread = thread::Builder::new().name("recording".to_owned());
+        self.thread = Some(thread.spawn(move || writer.run(&on_completed))?);
+        Ok(())
+    }
+
+    /// Returns the directory of the recordings.
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Returns the state of each recorded stream.
+    pub(crate) fn status(&self) -> Vec<RecordingStatus> {
+        let status = |(stream, counts): &(String, Arc<Counts>)| RecordingStatus {
+            stream: stream.clone(),
+            frames: counts.frames.load(Ordering::Relaxed),
+            lost_frames: counts.lost_frames.load(Ordering::Relaxed),
+            lost_groups: counts.lost_groups.load(Ordering::Relaxed),
+            files: counts.files.load(Ordering::Relaxed),
+            bytes: counts.bytes.load(Ordering::Relaxed),
+            failures: counts.failures.load(Ordering::Relaxed),
+            queued_bytes: counts.queued.load(Ordering::Relaxed) as u64,
+        };
+        self.streams.iter().map(status).collect()
+    }
+
+    /// Ends the writer, which completes the files, unless the disk blocks it for too long.
+    pub(crate) fn end(&mut self) {
+        self.stop.store(true, Ordering::Release);
+        let Some(thread) = self.thread.take() else { return };
+        let begun = Instant::now();
+        while !thread.is_finished() && begun.elapsed() < END_TIMEOUT {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// The writer thread's state.
+#[derive(Debug)]
+struct Writer {
+    directory: Directory,
+    streams: Vec<StreamRecording>,
+    counts: Vec<Arc<Counts>>,
+    messages: Receiver<Message>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Writer {
+    fn run(mut self, on_completed: &OnCompleted) {
+        let mut ticked = Instant::now();
+        loop {
+            // Messages that were sent before the request to stop are recorded.
+            let stopping = self.stop.load(Ordering::Acquire);
+            match self.messages.recv_timeout(if stopping { Duration::ZERO } else { TICK / 5 }) {
+                Ok(Message::Frame(stream, frame)) => {
+                    self.counts[stream].queued.fetch_sub(frame.bytes.len(), Ordering::Relaxed);
+                    self.streams[stream].frame(&frame);
+                }
+                Ok(Message::End(stream)) => self.streams[stream].end(),
+                Err(RecvTimeoutError::Timeout) if !stopping => {}
+                Err(_) => break,
+            }
+            if ticked.elapsed() >= TICK {
+                ticked = Instant::now();
+                let now_ns = now_ns();
+                self.streams.iter_mut().for_each(|stream| stream.tick(now_ns));
+                self.directory.remove_old(unix_ms(SystemTime::now()));
+            }
+            self.report(on_completed);
+        }
+        self.streams.iter_mut().for_each(StreamRecording::end);
+        self.report(on_completed);
+    }
+
+    fn report(&mut self, on_completed: &OnCompleted) {
+        for stream in &mut self.streams {
+            for file in stream.take_completed() {
+                on_completed(&file, &self.directory.path(&file.stream, file.start_ms));
+            }
+        }
+    }
+}

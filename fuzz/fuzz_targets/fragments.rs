@@ -1,0 +1,4 @@
+//! The target `fragments` under libFuzzer.
+#![no_main]
+
+millstream_libfuzzer::target!("fragments");

@@ -1,0 +1,4 @@
+//! The target `recorded` under libFuzzer.
+#![no_main]
+
+millstream_libfuzzer::target!("recorded");
