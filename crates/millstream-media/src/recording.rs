@@ -8,6 +8,8 @@
 //! directory of the recordings.
 
 pub(crate) mod directory;
+pub(crate) mod playback;
+pub(crate) mod reader;
 pub(crate) mod segment;
 pub(crate) mod stream;
 pub(crate) mod tap;
@@ -23,9 +25,11 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{io, thread};
 
 use crate::MediaError;
+use crate::files::library::Library;
 use crate::live::publishing::{LiveSpec, Publishing};
 use crate::pages::status::RecordingStatus;
 use directory::{Directory, RecordedFile, unix_ms};
+use playback::{Place, PlaceTrack, Playbacks};
 use stream::StreamRecording;
 use tap::{Counts, Message, Tap};
 
@@ -107,8 +111,14 @@ impl Recorder {
         Ok(Some(Self { directory, streams, queue, writer, stop, thread: None }))
     }
 
-    /// Taps the recorded streams.
-    pub(crate) fn tap(&self, live: &mut Publishing) {
+    /// Taps the recorded streams, and gives their recordings places for players.
+    pub(crate) fn tap(&self, library: &Library, live: &mut Publishing) {
+        let track = |at: usize| PlaceTrack { title: live.streams[at].spec.title, live: at };
+        let place = |(stream, at): &(String, usize)| {
+            Place::new(stream.clone(), track(*at), live.audio_of(*at).map(track))
+        };
+        let places = library.places.iter().map(place).collect();
+        live.playbacks = Playbacks::new(self.directory.clone(), places);
         for stream in &mut live.streams {
             let spec = &stream.spec;
             if !spec.record {

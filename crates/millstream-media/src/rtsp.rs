@@ -46,6 +46,9 @@ pub(crate) const OFFERED_WINDOW: &str = "X-Offered-Window";
 /// URL prefix of a redirected stream: a redirected client is not redirected again.
 const REDIRECTED: &str = "placed/";
 
+/// The URL prefix of the recordings of a stream.
+const RECORDINGS: &str = "recordings/";
+
 /// The URL suffix of a stream's audio.
 const AUDIO_TRACK: &str = "/audio";
 
@@ -303,8 +306,24 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     }
 
     /// Returns the title of the track that a request names: video unless it names audio.
-    fn track(&self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
-        let title = self.title_of(request)?;
+    fn track(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        requester: Requester,
+    ) -> Result<usize, RtspError> {
+        // The second track of a player of recordings has the place of the first.
+        let place = match request.header(&SESSION) {
+            Some(_) => {
+                let (first, _) = self.session(request, requester)?;
+                let first = self.sessions.get(first).map(|session| session.title);
+                first.and_then(|title| self.live.playbacks.video_of(title))
+            }
+            None => None,
+        };
+        let title = match place {
+            Some(title) => title,
+            None => self.title_of(request)?,
+        };
         if !is_audio_track(request) {
             return Ok(title);
         }
@@ -318,14 +337,19 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     }
 
     /// Returns the title of the stream that a request names.
-    fn title_of(&self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
+    fn title_of(&mut self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
         let name = name_of(request);
         let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
         self.title(name).or_else(|why| refuse(StatusCode::NotFound, why))
     }
 
     /// Returns the title of the stream with this name, or why it cannot be played.
-    pub(crate) fn title(&self, name: &str) -> Result<usize, String> {
+    ///
+    /// Reserves a place for a player of recordings.
+    pub(crate) fn title(&mut self, name: &str) -> Result<usize, String> {
+        if let Some(recording) = name.strip_prefix(RECORDINGS) {
+            return self.live.reserve_recording(recording, self.sessions, self.now_ns);
+        }
         match self.library.titles.iter().position(|title| title.name == name) {
             Some(title)
                 if self.library.titles[title]
@@ -358,8 +382,20 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         }
     }
 
-    fn describe(&self, request: &Request<Vec<u8>>) -> Result<Answer, RtspError> {
-        let title = &self.library.titles[self.title_of(request)?];
+    fn describe(&mut self, request: &Request<Vec<u8>>) -> Result<Answer, RtspError> {
+        let number = self.title_of(request)?;
+        let described = self.describe_title(number, request);
+        // SETUP reserves a place again.
+        self.live.playbacks.release(number);
+        described
+    }
+
+    fn describe_title(
+        &self,
+        number: usize,
+        request: &Request<Vec<u8>>,
+    ) -> Result<Answer, RtspError> {
+        let title = &self.library.titles[number];
         let audio = title.audio.map(|audio| &self.library.titles[audio]);
         let audio =
             audio.filter(|audio| audio.live.is_none_or(|live| self.live.is_available(live)));
@@ -387,7 +423,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         request: &Request<Vec<u8>>,
         requester: Requester,
     ) -> Result<Answer, RtspError> {
-        let title = self.track(request)?;
+        let title = self.track(request, requester)?;
         let first = match request.header(&SESSION) {
             Some(_) => Some(self.first_track(request, requester, title)?),
             None => None,

@@ -199,7 +199,7 @@ impl MediaServer {
             http.map(pages).transpose().map_err(|error| failed("the HTTP pages", &error))?;
         let mut live = LiveStreams::open(&library, &access, &media, resources, found, registry)?;
         if let Some(recorder) = &mut recorder {
-            recorder.tap(&mut live.publishing);
+            recorder.tap(&library, &mut live.publishing);
             let started = recorder.start(Box::new(|_, _| ()));
             started.map_err(|error| failed("the thread of the recordings", &error))?;
         }
@@ -465,8 +465,9 @@ impl MediaServer {
             let mut dependents = Dependents { sessions: &mut self.sessions, live, waker };
             self.connections.close(place, &mut dependents);
         }
+        let ended = self.live.publishing.play_recordings(&self.sessions, now_ns);
         self.live.wake_if_released(waker);
-        for title in self.live.publishing.timed_out_titles(now_ns) {
+        for title in self.live.publishing.timed_out_titles(now_ns).into_iter().chain(ended) {
             self.sessions.stop_title(title, waker);
         }
         if let Some(peers) = &mut self.peers {

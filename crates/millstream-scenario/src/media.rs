@@ -201,6 +201,8 @@ pub struct Recording {
     pub max_age_ns: Option<u64>,
     /// The length of a file, ns.
     pub segment_ns: u64,
+    /// The most clients that may play recordings of one stream at once.
+    pub players: u32,
 }
 
 /// The divisor that gives the default limit per address from the limit of all addresses.

@@ -1,8 +1,9 @@
 //! Recordings of published streams: their files hold the published pictures and sound, they are
 //! bounded, and a killed server leaves playable files.
 
-use crate::player::{Server, is_installed};
+use crate::player::{Player, Server, is_installed};
 use crate::test_clips::TestClips;
+use rtsp_types::StatusCode;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -173,4 +174,35 @@ fn a_killed_server_leaves_a_playable_file() {
     let [seen, all] = [&files[0], &recorded.clips.path("sound.mp4")]
         .map(|file| frames(&recorded.clips, &[], file.to_str().unwrap())[0].clone());
     assert!(seen.len() >= 20 && all.starts_with(&seen), "{} pictures", seen.len());
+}
+
+#[test]
+fn recordings_are_played_from_their_start_and_from_a_given_time() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let settings = "size = \"1 GB\", segment = \"1 s\", players = 1";
+    let recorded = serve(settings, ", audio = \"aac\"");
+    assert!(recorded.publish("sound.mp4").wait().unwrap().success());
+    recorded.wait_for("two files", |of| of["files"] == 2);
+    let files = files(&recorded.recordings);
+    let published = frames(&recorded.clips, &[], "sound.mp4");
+    let play = |path: &str| {
+        let url = format!("rtsp://{}/recordings/{path}", recorded.server.rtsp);
+        frames(&recorded.clips, &["-rtsp_transport", "tcp"], &url)
+    };
+    let [video, audio] = play("cam");
+    assert_eq!(video, published[0]);
+    assert_sound(&audio, &published[1]);
+    // The only place is free again, and the name of the last file is its start.
+    let last = files[1].file_stem().unwrap().to_str().unwrap();
+    assert_eq!(play(&format!("cam/{last}"))[0], published[0][25..]);
+    for missing in ["cam/soon", "cam/2999-01-01T00:00:00Z", "film"] {
+        let mut player = Player::open(recorded.server.rtsp, &format!("recordings/{missing}"));
+        assert_eq!(player.set_up(false).status(), StatusCode::NotFound, "{missing}");
+    }
+    let account = recorded.server.end();
+    for missed in ["dropped_late", "dropped_full"] {
+        assert_eq!(account["frames"][missed], serde_json::json!([0, 0, 0]), "{account}");
+    }
 }

@@ -32,6 +32,7 @@ fn serve(clips: &TestClips, media: &str, window: &str) -> Server {
         )
     };
     let file = |name: &str| format!("kind = \"mpeg\", file = \"{}\"", clips.path(name).display());
+    let live = "kind = \"live\", rate = \"2 Mbps\", codec = \"h264\", audio = \"opus\"";
     let own = if media.contains("webrtc =") { "" } else { "webrtc = \"127.0.0.1:0\"" };
     let text = format!(
         "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n{own}\n\
@@ -40,7 +41,7 @@ fn serve(clips: &TestClips, media: &str, window: &str) -> Server {
         stream("plain", &file("plain.ts")),
         stream("again", &format!("{}, repeat = true", file("plain.ts"))),
         stream("old", &file("clip.mpg")),
-        stream("live", "kind = \"live\", rate = \"2 Mbps\", codec = \"h264\", audio = \"opus\""),
+        stream("live", &format!("{live}, record = {}", media.contains("recording ="))),
     );
     std::fs::write(folder.path().join("media.toml"), text).unwrap();
     Server::serve(&folder.path().join("media.toml").clone(), folder)
@@ -184,7 +185,8 @@ fn a_published_stream_is_played_and_its_publisher_gets_requests_for_key_frames()
     let starts: Vec<usize> = starts.map(|(at, _)| at).chain([text.len()]).collect();
     let frames: Vec<_> = starts.windows(2).map(|at| text[at[0]..at[1]].to_vec()).collect();
     assert_eq!(frames.len(), 120);
-    let server = serve(&clips, "", "0/1");
+    let recording = "recording = { folder = \"recordings\", size = \"1 GB\" }";
+    let server = serve(&clips, recording, "0/1");
     let address = server.webrtc.unwrap();
     let mut publisher = Publisher::open(address, "/whip/live", frames.clone()).unwrap();
     assert!(publisher.answer.contains("\r\nb=AS:1800\r\n"), "{}", publisher.answer);
@@ -219,6 +221,11 @@ fn a_published_stream_is_played_and_its_publisher_gets_requests_for_key_frames()
     let all = clips.pictures_of("plain.ts");
     assert_eq!((seen.len() % 12, seen.len() > 80), (0, true));
     assert_eq!(seen, all[all.len() - seen.len()..]);
+    // The recording of the publication has every picture.
+    assert_eq!(request(address, &format!("DELETE {}", publisher.session), "", "").status, 200);
+    let mut viewer = Viewer::open(address, "/whep/recordings/live", "").unwrap();
+    viewer.receive_until(|viewer| viewer.closed);
+    assert_eq!(clips.decoded(&data(&viewer.frames)), all);
     assert_conserved(&server.end());
 }
 

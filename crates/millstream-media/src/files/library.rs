@@ -85,6 +85,8 @@ pub(crate) struct Title {
     repeat: bool,
     /// The index among the live streams, if it is one.
     pub(crate) live: Option<usize>,
+    /// Whether it is a place for a player of recordings.
+    pub(crate) plays_recordings: bool,
 }
 
 /// All streams that the server offers, and their packets.
@@ -96,6 +98,9 @@ pub(crate) struct Library {
     pub(crate) store: Store,
     /// The live streams.
     pub(crate) live: Vec<LiveSpec>,
+    /// For each place of a player of recordings: the recorded stream, and the index of its live
+    /// stream.
+    pub(crate) places: Vec<(String, usize)>,
     /// The media files with frames outside the store.
     pub(crate) media_files: MediaFiles,
 }
@@ -145,11 +150,31 @@ impl Library {
         let mut titles = Vec::with_capacity(scenario.streams.len());
         let mut live = Vec::new();
         let mut media_files = MediaFiles::default();
+        let mut places = Vec::new();
         for stream in &scenario.streams {
             check_name(&stream.name)?;
             let bytes = match &stream.source {
                 Source::Live(source) => {
-                    add_live(scenario, stream, source, room, &mut builder, &mut titles, &mut live)?
+                    let mut add = |stream: &Stream, source: &Live, room| {
+                        add_live(
+                            scenario,
+                            stream,
+                            source,
+                            room,
+                            &mut builder,
+                            &mut titles,
+                            &mut live,
+                        )
+                    };
+                    let mut bytes = add(stream, source, room)?;
+                    let recording = scenario.media.recording.as_ref().filter(|_| source.record);
+                    for number in 0..recording.map_or(0, |recording| recording.players) {
+                        let place = place_of_recordings(stream, number);
+                        let source = Live { publishers: Some(Vec::new()), ..(**source).clone() };
+                        bytes += add(&place, &source, room.saturating_sub(bytes))?;
+                        places.push(stream.name.clone());
+                    }
+                    bytes
                 }
                 _ => add(scenario, stream, room, &mut builder, &mut titles, &mut media_files)?,
             };
@@ -168,7 +193,11 @@ impl Library {
         let failed = |error| MediaError::new(format!("memory for the media files: {error}"));
         let file = builder.seal().map_err(failed)?;
         let store = Store::open(&file).map_err(failed)?;
-        Ok(Self { titles, schedule, file, store, live, media_files })
+        let of_place = live.iter().enumerate();
+        let of_place = of_place
+            .filter(|(_, spec): &(_, &LiveSpec)| spec.plays_recordings && spec.audio.is_none());
+        let places = places.into_iter().zip(of_place.map(|(at, _)| at)).collect();
+        Ok(Self { titles, schedule, file, store, live, places, media_files })
     }
 }
 
@@ -298,6 +327,7 @@ fn add(
             seconds: u64::try_from(duration_ns / 1_000_000_000).unwrap_or(0),
             repeat: *repeat,
             live: None,
+            plays_recordings: false,
         });
     }
     if let Some(track) = track {
@@ -446,6 +476,14 @@ fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
     Ok((lost, of))
 }
 
+/// The prefix of the names of places for players of recordings.
+const PLACE: &str = "recordings/";
+
+/// Returns the stream of a place for a player of recordings.
+fn place_of_recordings(stream: &Stream, number: u32) -> Stream {
+    Stream { name: format!("{PLACE}{}/{}", stream.name, number + 1), ..stream.clone() }
+}
+
 /// Returns a record for the stream after those of `titles`: repeated, and without frames of a file.
 fn record(
     stream: &Stream,
@@ -455,6 +493,8 @@ fn record(
     titles: &[Title],
 ) -> MediaRecord {
     let before = titles.iter().filter(|title| title.is_stream()).count();
+    // The instructions of a recorded stream see its recordings, too.
+    let before = before - usize::from(stream.name.starts_with(PLACE));
     MediaRecord {
         period_ns,
         deadline_ns,
@@ -516,6 +556,7 @@ fn add_live(
         return Err(wrong(&message).help("increase `store` in [media] or reduce `rate`"));
     }
     let format = Format::of(codec);
+    let plays_recordings = stream.name.starts_with(PLACE);
     live.push(LiveSpec {
         name: stream.name.clone(),
         title: titles.len(),
@@ -526,7 +567,8 @@ fn add_live(
         link: scenario.link,
         packet_bytes: scenario.media.packet_bytes,
         publishers: publishers.clone(),
-        record: source.record,
+        record: source.record && !plays_recordings,
+        plays_recordings,
         wait_ns,
         shape,
     });
@@ -551,6 +593,7 @@ fn add_live(
         seconds: 0,
         repeat: true,
         live: Some(live.len() - 1),
+        plays_recordings,
     });
     let Some(audio) = audio else { return Ok(shape.bytes()) };
     let room = room - shape.bytes();
@@ -736,6 +779,7 @@ impl Title {
             seconds: 0,
             repeat: false,
             live: None,
+            plays_recordings: false,
         }
     }
 
@@ -751,7 +795,7 @@ impl Title {
 
     /// Returns whether it is a stream of the scenario under the stream's own window.
     pub(crate) fn is_stream(&self) -> bool {
-        self.looser_than.is_none() && !self.is_audio
+        self.looser_than.is_none() && !self.is_audio && !self.plays_recordings
     }
 
     /// Returns the SDP description (RFC 8866) for a client of the server at `address`.

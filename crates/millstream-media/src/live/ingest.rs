@@ -12,9 +12,10 @@ use super::policer::{Allowance, Policer};
 use super::reorder::{Packet, Reorder};
 use crate::payload::Format;
 use crate::payload::audio::whole;
+use crate::recording::playback::DueTimes;
 use crate::recording::segment::AudioConfig;
 use crate::recording::tap::Tap;
-use crate::rtp::{CLOCK_RATE, Piece, RTP_HEADER};
+use crate::rtp::{CLOCK_RATE, Piece, RTP_HEADER, low_u32};
 use crate::shared_memory::importance::Importance;
 use crate::shared_memory::live_frames::{FrameRing, LiveFrame, record};
 
@@ -292,6 +293,31 @@ impl Ingest {
     /// Sets the instant of one of the publisher's timestamps, from a sender report.
     pub(crate) fn set_instant(&mut self, timestamp: u32, at_ns: u64) {
         self.sink.capture.known = Some((timestamp, at_ns));
+    }
+
+    /// Releases a whole frame of a recording. Returns whether the ring may have changed.
+    pub(crate) fn play(&mut self, frame: &[u8], times: DueTimes) -> bool {
+        let DueTimes { release_ns, present_ns, captured_ns } = times;
+        let sink = &mut self.sink;
+        let ticks = u128::from(present_ns) * u128::from(sink.clock_rate) + 500_000_000;
+        let timestamp = low_u32(u64::try_from(ticks / 1_000_000_000).unwrap_or(0));
+        sink.capture.known = Some((timestamp, captured_ns));
+        sink.counts.frames += 1;
+        let what = if sink.is_audio {
+            Some(Picture { kind: FrameKind::I, reference: true, entry: true })
+        } else {
+            classify_frame(sink.codec, frame)
+        };
+        let Some(what) = what else {
+            sink.counts.incomplete += 1;
+            return false;
+        };
+        let pieces = sink.format.cut(frame, sink.packet_bytes);
+        match sink.release(frame, &pieces, what, timestamp, release_ns) {
+            Some(kind) => sink.counts.released[kind] += 1,
+            None => sink.counts.beyond += 1,
+        }
+        true
     }
 
     /// Processes a packet of the publisher. Returns whether it released a frame.

@@ -2,7 +2,7 @@
 //! silent.
 
 use millstream_scenario::Link;
-use millstream_traffic::mpeg::Codec;
+use millstream_traffic::mpeg::{AudioFormat, Codec};
 use rtcp_types::{Compound, Packet};
 use std::fs::File;
 use std::io;
@@ -11,8 +11,10 @@ use std::net::{IpAddr, SocketAddr};
 use super::ingest::{Ingest, Ingested};
 use super::policer::Allowance;
 use crate::payload::Format;
+use crate::recording::playback::{DueFrame, Playbacks, Reserved};
 use crate::recording::segment::AudioConfig;
-use crate::rtsp::session::Transport;
+use crate::rtp::CLOCK_RATE;
+use crate::rtsp::session::{Sessions, Transport};
 use crate::shared_memory::live_frames::{self, FrameBuffer, FrameRing, Shape};
 use crate::shared_memory::region::{Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, Packets};
@@ -43,6 +45,8 @@ pub(crate) struct LiveSpec {
     pub(crate) wait_ns: u64,
     /// Whether it is recorded.
     pub(crate) record: bool,
+    /// Whether it is a place for a player of recordings: it has no publisher.
+    pub(crate) plays_recordings: bool,
     pub(crate) shape: Shape,
 }
 
@@ -112,6 +116,8 @@ pub(crate) struct Publishing {
     idle_timeout_ns: u64,
     /// Whether frames were released since the data plane was last woken.
     frames_released: bool,
+    /// The players of recordings, which have live streams of their own.
+    pub(crate) playbacks: Playbacks,
     /// The last frame copied for an interleaved client.
     copied: FrameBuffer,
 }
@@ -161,7 +167,13 @@ impl Publishing {
             }
         };
         let streams = specs.iter().zip(rings).map(stream).collect();
-        Self { streams, idle_timeout_ns, frames_released: false, copied: FrameBuffer::default() }
+        Self {
+            streams,
+            idle_timeout_ns,
+            frames_released: false,
+            playbacks: Playbacks::default(),
+            copied: FrameBuffer::default(),
+        }
     }
 
     /// Returns the index of the live stream named `name`.
@@ -426,6 +438,44 @@ impl Publishing {
         self.streams[stream].ingest.set_instant(timestamp, at_ns);
     }
 
+    /// Reserves a live stream for a player of the recordings that `request` names. Returns the title
+    /// of its video.
+    ///
+    /// # Errors
+    /// Fails if there is no such recording or no free place.
+    pub(crate) fn reserve_recording(
+        &mut self,
+        request: &str,
+        sessions: &Sessions,
+        now_ns: u64,
+    ) -> Result<usize, String> {
+        let reserved = self.playbacks.reserve(request, sessions, now_ns)?;
+        let Reserved { video, audio, formats } = reserved;
+        let sets = formats.h264.map(|h264| h264.sets).unwrap_or_default();
+        let clock_rate = u32::try_from(CLOCK_RATE).unwrap_or(u32::MAX);
+        self.streams[video.live].ingest.begin(0, clock_rate, &sets);
+        if let Some(audio) = audio {
+            let LiveStream { spec, ingest, description, .. } = &mut self.streams[audio.live];
+            let format = spec.audio.map(|(format, _)| format);
+            let described = formats.audio.and_then(|found| described(&found, format));
+            let (rate, text) = described.unwrap_or_default();
+            ingest.begin(0, rate, &[]);
+            *description = text;
+        }
+        Ok(video.title)
+    }
+
+    /// Releases the frames of recordings that are due soon. Returns the titles whose players have
+    /// ended.
+    pub(crate) fn play_recordings(&mut self, sessions: &Sessions, now_ns: u64) -> Vec<usize> {
+        let (due, ended) = self.playbacks.play(sessions, now_ns);
+        for frame in due {
+            let DueFrame { live, bytes, times } = frame;
+            self.frames_released |= self.streams[live].ingest.play(&bytes, times);
+        }
+        ended
+    }
+
     /// Gives up overdue packets and removes silent publishers. Returns the connections of these
     /// publishers.
     pub(crate) fn tick(&mut self, now_ns: u64) -> Vec<usize> {
@@ -468,9 +518,13 @@ impl Publishing {
     /// Returns whether a stream is being published, or its clients wait for a publisher. Audio must
     /// also be described: a server that adopts a data plane does not know it.
     pub(crate) fn is_available(&self, stream: usize) -> bool {
+        let reserved = self.playbacks.is_reserved(stream);
         let stream = &self.streams[stream];
         if stream.spec.audio.is_some() && stream.description.clock.is_empty() {
             return false;
+        }
+        if stream.spec.plays_recordings {
+            return reserved;
         }
         stream.waits_since_ns != 0 || stream.publisher.as_ref().is_some_and(|who| who.recording)
     }
@@ -517,14 +571,40 @@ impl Publishing {
         std::mem::take(&mut self.frames_released)
     }
 
-    /// Returns each stream with its recording publisher and ingest counters.
+    /// Returns each stream that has publishers, with the current one and its ingest counters.
     pub(crate) fn statuses(
         &self,
     ) -> impl Iterator<Item = (&LiveSpec, Option<&Publisher>, Ingested)> {
-        self.streams.iter().map(|stream| {
+        let published = self.streams.iter().filter(|stream| !stream.spec.plays_recordings);
+        published.map(|stream| {
             let publisher = stream.publisher.as_ref().filter(|who| who.recording);
             (&stream.spec, publisher, stream.ingest.counts())
         })
+    }
+}
+
+/// Returns the rate of timestamps, Hz, and the description of recorded audio, if it is of the
+/// stream's format.
+fn described(audio: &AudioFormat, format: Option<Format>) -> Option<(u32, AudioDescription)> {
+    let clock = |rate: u32, channels: u16| match channels {
+        1 => rate.to_string(),
+        channels => format!("{rate}/{channels}"),
+    };
+    match (audio, format?) {
+        (AudioFormat::Aac { config, sample_rate, channels }, Format::Aac) => {
+            let config: String = config.iter().map(|byte| format!("{byte:02x}")).collect();
+            let parameters = format!(
+                "streamtype=5;profile-level-id=1;mode=AAC-hbr;config={config};sizelength=13;\
+                 indexlength=3;indexdeltalength=3"
+            );
+            let clock = clock(*sample_rate, *channels);
+            Some((*sample_rate, AudioDescription { clock, parameters: Some(parameters) }))
+        }
+        (AudioFormat::Opus { channels }, Format::Opus) => {
+            let parameters = (*channels > 1).then(|| "sprop-stereo=1".to_owned());
+            Some((48_000, AudioDescription { clock: clock(48_000, 2), parameters }))
+        }
+        _ => None,
     }
 }
 

@@ -68,11 +68,15 @@ pub(crate) fn rfc3339(time_ms: u64) -> String {
 
 /// Returns the start in the name of a file, ms since 1970; `None` if it is no recording's.
 fn start_of(name: &str) -> Option<u64> {
-    let time = name.strip_suffix(ENDING)?;
-    let (date, time) = time.split_once('T')?;
-    let time = format!("{date}T{}", time.replace('-', ":"));
-    let start_ms = unix_ms(humantime::parse_rfc3339(&time).ok()?);
+    let start_ms = parse_time(name.strip_suffix(ENDING)?)?;
     (file_name(start_ms) == name).then_some(start_ms)
+}
+
+/// Parses a UTC time as in RFC 3339, or as in the name of a file; returns ms since 1970.
+pub(crate) fn parse_time(text: &str) -> Option<u64> {
+    let (date, time) = text.split_once('T')?;
+    let time = humantime::parse_rfc3339(&format!("{date}T{}", time.replace('-', ":"))).ok()?;
+    Some(unix_ms(time))
 }
 
 /// Returns a UTC time as ms since 1970; 0 for earlier times.

@@ -21,7 +21,7 @@ const MAX_DATAGRAM_BYTES: usize = 65_536;
 /// The UDP sockets for publishers: an RTP and an RTCP port per live stream.
 #[derive(Debug)]
 pub(super) struct PublisherSockets {
-    sockets: Vec<[UdpSocket; 2]>,
+    sockets: Vec<Option<[UdpSocket; 2]>>,
     /// The first token of these sockets.
     first: usize,
     buffer: Vec<u8>,
@@ -39,6 +39,10 @@ impl PublisherSockets {
         let first = FIRST_CONNECTION + connections;
         let mut sockets = Vec::with_capacity(live.streams.len());
         for (number, stream) in live.streams.iter_mut().enumerate() {
+            if stream.spec.plays_recordings {
+                sockets.push(None);
+                continue;
+            }
             let pair = listeners::port_pair(address)?;
             let [rtp, rtcp] = [&pair[0], &pair[1]].map(std::net::UdpSocket::local_addr);
             stream.ports = (rtp?.port(), rtcp?.port());
@@ -52,7 +56,7 @@ impl PublisherSockets {
                 let token = Token(first + 2 * number + at);
                 registry.register(socket, token, Interest::READABLE)?;
             }
-            sockets.push(pair);
+            sockets.push(Some(pair));
         }
         Ok(Self { sockets, first, buffer: vec![0; MAX_DATAGRAM_BYTES] })
     }
@@ -106,7 +110,7 @@ impl LiveStreams {
         let Some(at) = token.0.checked_sub(self.sockets.first) else { return false };
         let (stream, rtcp) = (at / 2, at % 2 == 1);
         let PublisherSockets { sockets, buffer, .. } = &mut self.sockets;
-        let Some(pair) = sockets.get(stream) else { return false };
+        let Some(Some(pair)) = sockets.get(stream) else { return false };
         // Edge-triggered: read until the socket is empty.
         while let Ok((length, from)) = pair[usize::from(rtcp)].recv_from(buffer) {
             self.publishing.datagram(stream, rtcp, from, &buffer[..length], now_ns());

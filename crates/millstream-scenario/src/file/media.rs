@@ -185,6 +185,10 @@ pub(crate) struct RecordingTable {
     /// The length of a file; the next one begins with the next key frame; default "60 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) segment: Option<Spanned<Duration>>,
+    /// The limit of clients that play recordings of one stream at once; each takes part of `store`.
+    /// Default 4.
+    #[schemars(with = "Option<u32>", range(min = 0, max = 256))]
+    pub(crate) players: Option<Spanned<u32>>,
 }
 
 /// The payload of the packets in which a video file is served.

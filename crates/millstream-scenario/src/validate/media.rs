@@ -279,6 +279,7 @@ mod tests {
                 max_bytes: 5_000_000_000,
                 max_age_ns: Some(3_600_000_000_000),
                 segment_ns: 10_000_000_000,
+                players: 4,
             }),
             instructions: true,
             instruction: Vec::new(),

@@ -212,6 +212,8 @@ pub(crate) struct Publisher {
     pub(crate) key_frames_requested: usize,
     /// The server's answer.
     pub(crate) answer: String,
+    /// The path of its session.
+    pub(crate) session: String,
 }
 
 impl Publisher {
@@ -234,8 +236,9 @@ impl Publisher {
         let answer = SdpAnswer::from_sdp_string(&response.body).unwrap();
         rtc.sdp_api().accept_answer(pending, answer).unwrap();
         let (sent, next, key_frames_requested) = (0, None, 0);
+        let session = response.header("Location").unwrap().to_owned();
         let answer = response.body;
-        Ok(Self { rtc, socket, video, frames, sent, next, key_frames_requested, answer })
+        Ok(Self { rtc, socket, video, frames, sent, next, key_frames_requested, answer, session })
     }
 
     /// Returns whether all frames are sent.

@@ -11,6 +11,9 @@ use crate::source::Source;
 /// The default length of a file, ns.
 const SEGMENT_NS: u64 = 60_000_000_000;
 
+/// The default of `players`.
+const PLAYERS: u32 = 4;
+
 /// The range of `size`, bytes: at least a few seconds of several streams.
 const SIZES: std::ops::RangeInclusive<u64> = 16_000_000..=1 << 50;
 
@@ -31,12 +34,15 @@ pub(super) fn recording(table: &Spanned<RecordingTable>, problems: &mut Vec<Prob
     let size = super::check_range(size, "`size`", SIZES, " B", problems);
     let keep = super::value_and_span(&table.keep, |time| time.0);
     let segment = super::value_and_span(&table.segment, |time| time.0);
+    let players = super::value_and_span(&table.players, |count| u64::from(*count));
+    let players = super::check_range(players, "`players`", 0..=256, "", problems);
     Recording {
         folder: table.folder.get_ref().into(),
         max_bytes: size.unwrap_or(*SIZES.start()),
         max_age_ns: super::check_range(keep, "`keep`", AGES, " ns", problems),
         segment_ns: super::check_range(segment, "`segment`", SEGMENTS, " ns", problems)
             .unwrap_or(SEGMENT_NS),
+        players: players.and_then(|count| u32::try_from(count).ok()).unwrap_or(PLAYERS),
     }
 }
 

@@ -1,0 +1,300 @@
+//! Players of recordings: each has a place with a ring of live frames of its own.
+//!
+//! ```text
+//! file ── reader thread ── bounded queue ──> place: due times ──> ring ──> data plane ──> player
+//! ```
+//! To the data plane a player of a recording is a client of a live stream that has one client. Its
+//! contract and its reserved rate are the stream's, which the recorded frames kept when they were
+//! published. The host puts frames into the ring shortly before they are due.
+
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use super::directory::{Directory, parse_time};
+use super::reader::{self, PlayedFrame};
+use crate::MediaError;
+use crate::rtsp::session::Sessions;
+use crate::shared_memory::region::{SessionField, State};
+use millstream_traffic::mpeg::FragmentFormats;
+
+/// How long before it is due a frame enters the ring, ns: several intervals between two calls.
+const LEAD_NS: u64 = 500_000_000;
+
+/// The time from the start of a player to its first frame, ns.
+const START_NS: u64 = 50_000_000;
+
+/// The longest gap in a recording that is played as a pause, ns.
+const MAX_GAP_NS: u64 = 1_000_000_000;
+
+/// What replaces a longer gap, ns.
+const GAP_NS: u64 = 40_000_000;
+
+/// How long a place is reserved for a player without a session, ns.
+const RESERVED_NS: u64 = 5_000_000_000;
+
+/// How long a player has its session after the last frame is due, ns.
+const READING_NS: u64 = 1_000_000_000;
+
+/// A track of a place: its title, and the live stream with its ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlaceTrack {
+    pub(crate) title: usize,
+    pub(crate) live: usize,
+}
+
+/// A place for one player of the recordings of a stream.
+#[derive(Debug)]
+pub(crate) struct Place {
+    /// The name of the recorded stream.
+    pub(crate) stream: String,
+    pub(crate) video: PlaceTrack,
+    pub(crate) audio: Option<PlaceTrack>,
+    player: Option<Player>,
+}
+
+/// The player at a place.
+#[derive(Debug)]
+struct Player {
+    reserved_ns: u64,
+    /// Whether it has or had a session.
+    admitted: bool,
+    /// Where it begins or resumes, ms of UTC since 1970.
+    start_ms: u64,
+    reader: Option<Receiver<PlayedFrame>>,
+    /// The next frame, which is not due yet.
+    next: Option<PlayedFrame>,
+    /// The decoding time of the first frame, and when it is due, ns.
+    base: Option<(u64, u64)>,
+    /// The sum of the gaps that are left out, ns.
+    skipped_ns: u64,
+    /// The decoding time of the last frame, and when it was due, ns.
+    last: Option<(u64, u64)>,
+}
+
+/// The times of a frame that is due, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DueTimes {
+    /// When it is released, on the machine's clock.
+    pub(crate) release_ns: u64,
+    /// Its presentation time, from the decoding of the first frame on.
+    pub(crate) present_ns: u64,
+    /// The same instant on the machine's clock.
+    pub(crate) captured_ns: u64,
+}
+
+/// A frame that is due.
+#[derive(Debug)]
+pub(crate) struct DueFrame {
+    /// The number of its live stream.
+    pub(crate) live: usize,
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) times: DueTimes,
+}
+
+/// The places for players of recordings.
+#[derive(Debug, Default)]
+pub(crate) struct Playbacks {
+    directory: Option<Directory>,
+    places: Vec<Place>,
+}
+
+/// A place that is reserved for a new player.
+#[derive(Debug)]
+pub(crate) struct Reserved {
+    pub(crate) video: PlaceTrack,
+    pub(crate) audio: Option<PlaceTrack>,
+    pub(crate) formats: FragmentFormats,
+}
+
+impl Place {
+    pub(crate) fn new(stream: String, video: PlaceTrack, audio: Option<PlaceTrack>) -> Self {
+        Self { stream, video, audio, player: None }
+    }
+
+    fn tracks(&self) -> impl Iterator<Item = PlaceTrack> + use<> {
+        std::iter::once(self.video).chain(self.audio)
+    }
+
+    fn has_title(&self, title: usize) -> bool {
+        self.tracks().any(|track| track.title == title)
+    }
+}
+
+impl Playbacks {
+    /// Creates the places of the recordings in `directory`.
+    pub(crate) fn new(directory: Directory, places: Vec<Place>) -> Self {
+        Self { directory: Some(directory), places }
+    }
+
+    /// Returns the title of the video of the place with this title.
+    pub(crate) fn video_of(&self, title: usize) -> Option<usize> {
+        let place = self.places.iter().find(|place| place.has_title(title));
+        place.map(|place| place.video.title)
+    }
+
+    /// Returns whether a live stream is that of a place with a player.
+    pub(crate) fn is_reserved(&self, live: usize) -> bool {
+        let is = |place: &&Place| place.tracks().any(|track| track.live == live);
+        self.places.iter().find(is).is_some_and(|place| place.player.is_some())
+    }
+
+    /// Reserves a place for a player of the recordings that `request` names: `STREAM`, or
+    /// `STREAM/TIME` with a UTC time as in RFC 3339.
+    ///
+    /// # Errors
+    /// Fails if there is no such recording or no free place.
+    pub(crate) fn reserve(
+        &mut self,
+        request: &str,
+        sessions: &Sessions,
+        now_ns: u64,
+    ) -> Result<Reserved, String> {
+        let (stream, time) = request.split_once('/').unwrap_or((request, ""));
+        let start_ms = if time.is_empty() { Some(0) } else { parse_time(time) };
+        let start_ms = start_ms.ok_or_else(|| {
+            format!("`{time}` is not a UTC time, for example 2026-11-26T20:40:00Z")
+        })?;
+        let unknown = || format!("no recording of `{stream}`");
+        let directory = self.directory.as_ref().ok_or_else(unknown)?;
+        if !self.places.iter().any(|place| place.stream == stream) {
+            return Err(unknown());
+        }
+        let file = reader::first_file(directory, stream, start_ms);
+        let file = file.ok_or_else(|| match start_ms {
+            0 => unknown(),
+            _ => format!("no recording of `{stream}` from {time} on"),
+        })?;
+        let formats =
+            reader::formats(directory, &file).map_err(|MediaError { message, .. }| message)?;
+        let plays = |place: &Place| sessions.iter().any(|(_, of)| place.has_title(of.title));
+        let free =
+            |place: &&mut Place| place.stream == stream && place.player.is_none() && !plays(place);
+        let Some(place) = self.places.iter_mut().find(free) else {
+            return Err(format!("the limit of players of recordings of `{stream}` is reached"));
+        };
+        place.player = Some(Player {
+            reserved_ns: now_ns,
+            admitted: false,
+            start_ms: start_ms.max(file.start_ms),
+            reader: None,
+            next: None,
+            base: None,
+            skipped_ns: 0,
+            last: None,
+        });
+        Ok(Reserved { video: place.video, audio: place.audio, formats })
+    }
+
+    /// Releases a place that was reserved only to describe a recording.
+    pub(crate) fn release(&mut self, video: usize) {
+        for place in self.places.iter_mut().filter(|place| place.video.title == video) {
+            place.player = None;
+        }
+    }
+
+    /// Returns the frames that are due soon, and the titles of players that have ended.
+    pub(crate) fn play(&mut self, sessions: &Sessions, now_ns: u64) -> (Vec<DueFrame>, Vec<usize>) {
+        let (mut due, mut ended) = (Vec::new(), Vec::new());
+        let Some(directory) = &self.directory else { return (due, ended) };
+        for place in &mut self.places {
+            let Some(player) = &mut place.player else { continue };
+            let tracks: Vec<PlaceTrack> = std::iter::once(place.video).chain(place.audio).collect();
+            let of = sessions.iter().filter(|(_, of)| tracks.iter().any(|t| t.title == of.title));
+            let rows: Vec<usize> = of.map(|(number, _)| number).collect();
+            if rows.is_empty() {
+                if player.admitted || now_ns.saturating_sub(player.reserved_ns) > RESERVED_NS {
+                    place.player = None;
+                }
+                continue;
+            }
+            player.admitted = true;
+            let row = |number: &usize| sessions.region.session(*number);
+            let is_playing = |number: &usize| row(number).state() == State::Playing;
+            if !rows.iter().all(is_playing) {
+                player.pause();
+                continue;
+            }
+            // A new player waits for its first frame. `From` is 0 once it has it.
+            let joins = rows.iter().all(|number| row(number).get(SessionField::From) > 0);
+            if player.base.is_none() && !joins {
+                continue;
+            }
+            let (video, audio) = (place.video, place.audio);
+            let mut release = |frame: PlayedFrame, times: DueTimes| {
+                let track = if frame.is_audio { audio } else { Some(video) };
+                due.extend(track.map(|track| DueFrame {
+                    live: track.live,
+                    bytes: frame.bytes,
+                    times,
+                }));
+            };
+            if player.play(directory, &place.stream, now_ns, &mut release) {
+                ended.extend(tracks.iter().map(|track| track.title));
+            }
+        }
+        (due, ended)
+    }
+}
+
+impl Player {
+    /// Stops reading; the player resumes at the last frame.
+    fn pause(&mut self) {
+        if self.reader.take().is_some() {
+            let last_ms = self.last.map(|(decode_ns, _)| decode_ns / 1_000_000);
+            self.start_ms = last_ms.unwrap_or(self.start_ms);
+        }
+        (self.next, self.base, self.last, self.skipped_ns) = (None, None, None, 0);
+    }
+
+    /// Calls `each` for every frame that is due soon. Returns whether the recording has ended.
+    fn play(
+        &mut self,
+        directory: &Directory,
+        stream: &str,
+        now_ns: u64,
+        each: &mut impl FnMut(PlayedFrame, DueTimes),
+    ) -> bool {
+        if self.reader.is_none() {
+            match reader::start(directory.clone(), stream.to_owned(), self.start_ms) {
+                Ok(frames) => self.reader = Some(frames),
+                Err(error) => {
+                    eprintln!("cannot read recordings of stream `{stream}`: {error}");
+                    return true;
+                }
+            }
+        }
+        let Some(reader) = &self.reader else { return true };
+        loop {
+            let frame = match self.next.take() {
+                Some(frame) => frame,
+                None => match reader.try_recv() {
+                    Ok(frame) => frame,
+                    Err(TryRecvError::Empty) => return false,
+                    Err(TryRecvError::Disconnected) => {
+                        let last_ns = self.last.map_or(0, |(_, due_ns)| due_ns);
+                        return now_ns > last_ns.saturating_add(READING_NS);
+                    }
+                },
+            };
+            let (first_ns, start_ns) =
+                *self.base.get_or_insert((frame.decode_ns, now_ns.saturating_add(START_NS)));
+            if let Some((last_ns, _)) = self.last
+                && let Some(gap_ns) = frame.decode_ns.checked_sub(last_ns)
+                && gap_ns > MAX_GAP_NS
+            {
+                self.skipped_ns += gap_ns - GAP_NS;
+                self.last = Some((frame.decode_ns, 0));
+            }
+            let after = |time_ns: u64| time_ns.saturating_sub(first_ns + self.skipped_ns);
+            let due_ns = start_ns.saturating_add(after(frame.decode_ns));
+            if due_ns > now_ns.saturating_add(LEAD_NS) {
+                self.next = Some(frame);
+                return false;
+            }
+            let latest_ns = self.last.map_or(0, |(last_ns, _)| last_ns).max(frame.decode_ns);
+            self.last = Some((latest_ns, due_ns));
+            let present_ns = after(frame.present_ns);
+            let captured_ns = start_ns.saturating_add(present_ns);
+            each(frame, DueTimes { release_ns: due_ns.max(now_ns), present_ns, captured_ns });
+        }
+    }
+}
