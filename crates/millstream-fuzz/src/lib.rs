@@ -52,6 +52,7 @@ pub const TARGETS: &[Target] = &[
     targets::c_calls::TARGET,
     targets::capture::TARGET,
     targets::cluster::TARGET,
+    targets::codecs::TARGET,
     targets::credentials::TARGET,
     targets::csv::TARGET,
     targets::extension::TARGET,

@@ -7,6 +7,7 @@ pub(crate) mod c_calls;
 pub(crate) mod canary;
 pub(crate) mod capture;
 pub(crate) mod cluster;
+pub(crate) mod codecs;
 pub(crate) mod credentials;
 pub(crate) mod csv;
 pub(crate) mod extension;

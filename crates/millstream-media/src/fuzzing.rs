@@ -10,7 +10,7 @@ mod takeover;
 mod webrtc;
 
 use millstream_scenario::Scenario;
-use millstream_traffic::mpeg::VideoPayload;
+use millstream_traffic::mpeg::{Codec, VideoPayload};
 use std::io::Cursor;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -111,7 +111,8 @@ pub fn access_files(
     Access::read(users, tokens, realm).map(|access| access.len())
 }
 
-/// Publishes the packets in `bytes`, one per ms, and checks that every frame is accounted for.
+/// Publishes the packets in `bytes`, one per ms, as video of this codec, and checks that every
+/// frame is accounted for.
 ///
 /// Each packet is a byte of length and that number of bytes. Returns whether any packet was RTP of
 /// the stream.
@@ -119,8 +120,8 @@ pub fn access_files(
 /// # Panics
 /// Panics if a frame is not accounted for.
 #[must_use]
-pub fn published(bytes: &[u8]) -> bool {
-    let mut live = live();
+pub fn published(codec: Codec, bytes: &[u8]) -> bool {
+    let mut live = live_of(codec);
     let track = Track { payload_type: 96, clock_rate: 90_000, ..Track::default() };
     live.announce(0, (0, IpAddr::V4(Ipv4Addr::LOCALHOST)), track, 1);
     if let Some(publisher) = &mut live.streams[0].publisher {
@@ -173,7 +174,14 @@ pub(crate) fn own_region() -> Region {
 
 /// Returns the live stream of a new server, without a publisher.
 pub(crate) fn live() -> Publishing {
-    Publishing::of(&resources().0.live, RINGS.with(Clone::clone), 60_000_000_000, None)
+    live_of(Codec::H264)
+}
+
+/// Returns the live stream with video of this codec.
+fn live_of(codec: Codec) -> Publishing {
+    let mut specs = resources().0.live.clone();
+    specs[0].codec = codec;
+    Publishing::of(&specs, RINGS.with(Clone::clone), 60_000_000_000, None)
 }
 
 /// Runs `what` with a new server; each call of its argument is a separate connection.

@@ -2,14 +2,16 @@
 //!
 //! A frame is cut once, when its file is loaded. A packet consists of a fixed header, a few bytes
 //! of the payload format's header, and a range of the file. The formats are H.264 (RFC 6184,
-//! [`h264`]), MPEG-1/2 video (RFC 2250, [`mpeg_video`]), transport streams of either ([`mpeg_ts`],
-//! also RFC 2250), AAC (RFC 3640) and MPEG-1/2 audio (RFC 2250; both [`audio`]). Packets of live
-//! audio keep their payloads.
+//! [`h264`]), H.265 (RFC 7798, [`h265`]), MPEG-1/2 video (RFC 2250, [`mpeg_video`]), transport
+//! streams of these ([`mpeg_ts`], also RFC 2250), AAC (RFC 3640) and MPEG-1/2 audio (RFC 2250; both
+//! [`audio`]). Packets of live audio keep their payloads.
 
 pub(crate) mod audio;
 pub(crate) mod h264;
+pub(crate) mod h265;
 pub(crate) mod mpeg_ts;
 pub(crate) mod mpeg_video;
+pub(crate) mod parameter_sets;
 
 use millstream_scenario::LiveAudioCodec;
 use millstream_traffic::mpeg::{AudioCodec, Codec};
@@ -42,6 +44,8 @@ pub(crate) fn marks_frames(payload_type: u8) -> bool {
 pub(crate) enum Format {
     /// H.264, RFC 6184.
     H264,
+    /// H.265, RFC 7798.
+    H265,
     /// MPEG-1 and MPEG-2 video, RFC 2250, section 3.
     MpegVideo,
     /// MPEG transport stream, RFC 2250, section 2.
@@ -63,6 +67,7 @@ impl Format {
     pub(crate) fn of(codec: Codec) -> Self {
         match codec {
             Codec::H264 => Self::H264,
+            Codec::H265 => Self::H265,
             Codec::Mpeg => Self::MpegVideo,
         }
     }
@@ -91,6 +96,7 @@ impl Format {
         let room = packet_bytes.saturating_sub(RTP_HEADER).max(16);
         match self {
             Self::H264 => h264::cut(frame, room),
+            Self::H265 => h265::cut(frame, room),
             Self::MpegVideo => mpeg_video::cut(frame, room),
             Self::MpegTs => mpeg_ts::cut(frame, room),
             Self::Aac => audio::cut_aac(frame, room),
@@ -103,6 +109,7 @@ impl Format {
     pub(crate) fn payload_type(self) -> u8 {
         match self {
             Self::H264 => 96,
+            Self::H265 => 99,
             Self::MpegVideo => 32,
             Self::MpegTs => TRANSPORT_STREAM,
             Self::Aac => 97,
@@ -117,6 +124,7 @@ impl Format {
     pub(crate) fn encoding(self) -> &'static str {
         match self {
             Self::H264 => "H264",
+            Self::H265 => "H265",
             Self::MpegVideo => "MPV",
             Self::MpegTs => "MP2T",
             Self::Aac => "MPEG4-GENERIC",

@@ -35,6 +35,8 @@ const AUDIO: u8 = 98;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Media {
     pub(crate) role: Role,
+    /// The format of the video.
+    pub(crate) video: Format,
     /// The profile of the H.264 video, if it is known: `profile_idc` of its parameter sets.
     pub(crate) profile: Option<u8>,
     /// The format of audio that the client may get or send.

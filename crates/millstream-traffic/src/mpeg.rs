@@ -1,8 +1,8 @@
 //! Video frames, from a file or from a model, paced at their frame rate.
 //!
 //! ```text
-//! file ── container (PS, TS, MP4 or none) ── codec (MPEG-1/2, H.264) ──> frames: type, bytes
-//! model ───────────────────────────────────────────────────────────────>    │
+//! file ── container (PS, TS, MP4 or none) ── codec (MPEG-1/2, H.264/5) ─> frames: type, bytes
+//! model ────────────────────────────────────────────────────────────────>   │
 //!                                       arrivals <── MpegFeed (frame rate, packets)
 //! ```
 //!
@@ -16,8 +16,10 @@ mod display;
 mod feed;
 mod file;
 mod fragmented;
+mod h265;
 mod model;
 mod mp4;
+mod mp4_boxes;
 mod payload;
 mod picture;
 
@@ -33,7 +35,7 @@ pub use fragmented::{
 pub use model::Mpeg4Model;
 pub use mp4::nal_units;
 pub use payload::{CodedFrame, VideoBytes, VideoPayload, units};
-pub use picture::{Picture, classify_frame};
+pub use picture::{Classifier, Picture, classify_frame};
 
 /// The coding type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,7 +44,8 @@ pub enum FrameKind {
     I,
     /// Predicted from an earlier frame.
     P,
-    /// Predicted from an earlier and a later frame; not a reference for other frames.
+    /// Predicted from an earlier and a later frame, or not a reference for other frames, or of a
+    /// temporal layer above the lowest.
     B,
 }
 

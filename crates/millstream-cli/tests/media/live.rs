@@ -24,7 +24,7 @@ fn clips(frames: usize) -> TestClips {
 
 impl TestClips {
     /// Publishes a file in real time.
-    fn publish(&self, file: &str, transport: &str, url: &str) -> Child {
+    pub(crate) fn publish(&self, file: &str, transport: &str, url: &str) -> Child {
         let mut ffmpeg = Command::new("ffmpeg");
         ffmpeg.args(["-v", "error", "-re", "-i", file, "-c", "copy", "-f", "rtsp"]);
         ffmpeg.args(["-rtsp_transport", transport, url]);
@@ -68,7 +68,7 @@ impl TestClips {
 }
 
 /// Starts a server of live streams, each with its name, codec and further source settings.
-fn serve(media: &str, streams: &[(&str, &str, &str)], files: &[(&str, &str)]) -> Server {
+pub(crate) fn serve(media: &str, streams: &[(&str, &str, &str)], files: &[(&str, &str)]) -> Server {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("film.m1v"), test_video(60)).unwrap();
     let mut text = format!(
@@ -97,7 +97,7 @@ fn serve(media: &str, streams: &[(&str, &str, &str)], files: &[(&str, &str)]) ->
 }
 
 /// Waits until `holds` is true of `/status`.
-fn wait_for(server: &Server, what: &str, holds: impl Fn(&serde_json::Value) -> bool) {
+pub(crate) fn wait_for(server: &Server, what: &str, holds: impl Fn(&serde_json::Value) -> bool) {
     let end = Instant::now() + TIMEOUT;
     loop {
         let status = server.status();
@@ -109,12 +109,12 @@ fn wait_for(server: &Server, what: &str, holds: impl Fn(&serde_json::Value) -> b
     }
 }
 
-fn is_published(status: &serde_json::Value, stream: usize) -> bool {
+pub(crate) fn is_published(status: &serde_json::Value, stream: usize) -> bool {
     status["live"][stream]["publisher"] != ""
 }
 
 /// Asserts that every received frame was released and no packet was lost.
-fn assert_whole(live: &serde_json::Value) {
+pub(crate) fn assert_whole(live: &serde_json::Value) {
     let of = &live["ingested"];
     let released: u64 = (0..3).map(|kind| of["released"][kind].as_u64().unwrap()).sum();
     let count = |name: &str| of[name].as_u64().unwrap();

@@ -5,6 +5,7 @@
 mod access;
 mod audio;
 mod cluster;
+mod codecs;
 mod confined;
 mod frames;
 mod instructions;

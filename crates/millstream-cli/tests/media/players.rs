@@ -27,7 +27,7 @@ impl TestClips {
     /// repeat if `repeat`. The suffix `-once` is a transport stream without repetition.
     ///
     /// The data plane is a separate process: other work on the machine must not make frames late.
-    fn serve(&self, files: &[&str], rate: &str, stream: &str, repeat: bool) -> Server {
+    pub(crate) fn serve(&self, files: &[&str], rate: &str, stream: &str, repeat: bool) -> Server {
         self.serve_by("host", files, rate, stream, repeat)
     }
 
@@ -70,7 +70,12 @@ impl TestClips {
     /// Starts ffmpeg on `input`; it writes a checksum for each of at most `pictures` pictures.
     ///
     /// By UDP, ffmpeg handles RTCP BYE before unread packets. Streams that repeat send no BYE.
-    fn start_decoding(&self, input: &str, options: &[&str], pictures: usize) -> Decoding {
+    pub(crate) fn start_decoding(
+        &self,
+        input: &str,
+        options: &[&str],
+        pictures: usize,
+    ) -> Decoding {
         let sums = tempfile::NamedTempFile::new_in(&self.folder).unwrap();
         let mut ffmpeg = Command::new("ffmpeg");
         ffmpeg.args(["-v", "error", "-y"]).args(options).args(["-i", input]);
@@ -80,20 +85,20 @@ impl TestClips {
     }
 
     /// Returns the checksums of a file's pictures.
-    fn checksums_of(&self, file: &str) -> Vec<String> {
+    pub(crate) fn checksums_of(&self, file: &str) -> Vec<String> {
         self.start_decoding(file, &[], 1 << 30).checksums()
     }
 }
 
 /// A running ffmpeg process. It writes checksums to a file, because a full pipe would block it.
-struct Decoding {
+pub(crate) struct Decoding {
     child: Child,
     sums: tempfile::NamedTempFile,
 }
 
 impl Decoding {
     /// Waits for the process; returns the checksums of its pictures.
-    fn checksums(mut self) -> Vec<String> {
+    pub(crate) fn checksums(mut self) -> Vec<String> {
         assert!(self.child.wait().unwrap().success());
         let text = std::fs::read_to_string(self.sums.path()).unwrap();
         let sums = text.lines().filter(|line| !line.starts_with('#'));
@@ -102,7 +107,7 @@ impl Decoding {
 }
 
 /// Asserts that the pictures are equal; the message has the first one that differs.
-fn assert_same(seen: &[String], expected: &[String], what: &str) {
+pub(crate) fn assert_same(seen: &[String], expected: &[String], what: &str) {
     let differs = seen.iter().zip(expected).position(|(seen, expected)| seen != expected);
     assert_eq!(differs, None, "{what}: the first picture that differs");
     assert_eq!(seen.len(), expected.len(), "{what}: pictures");

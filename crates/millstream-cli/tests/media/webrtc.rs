@@ -276,7 +276,7 @@ fn requests_that_cannot_be_served_say_what_can() {
     for (response, status, part) in [
         (open("/whep/none", ""), 404, "unknown stream `none`"),
         (open("/whep/live", ""), 404, "no publisher"),
-        (open("/whep/old", ""), 406, "browsers play H.264 only"),
+        (open("/whep/old", ""), 406, "browsers play no MPEG-1/2 video"),
         (open("/whip/live", ""), 400, "must be sendonly"),
         (open("/whip/plain", ""), 404, "unknown live stream"),
         (open("/whep/plain", "Origin: http://other.example\r\n"), 403, "other origins"),

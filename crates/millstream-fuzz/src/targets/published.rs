@@ -1,5 +1,7 @@
 //! No RTP from a publisher causes a panic; every frame is accounted for.
 
+use millstream_traffic::mpeg::Codec;
+
 use crate::{Mutation, Target};
 
 pub(crate) const TARGET: Target = Target {
@@ -9,11 +11,11 @@ pub(crate) const TARGET: Target = Target {
     words: &[&[0x80, 96], &[0x80, 0xe0], &[0x7c, 0x85], &[0x7c, 0x45], &[0x78], &[0x65], &[0x67]],
     mutate,
     admits: None,
-    run: millstream_media::fuzzing::published,
+    run: |input| millstream_media::fuzzing::published(Codec::H264, input),
 };
 
 /// Returns a length byte and an RTP packet of payload type 96; `marker` ends a frame.
-fn packet(number: u16, time: u32, marker: bool, payload: &[u8]) -> Vec<u8> {
+pub(super) fn packet(number: u16, time: u32, marker: bool, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0, 0x80, if marker { 0xe0 } else { 96 }];
     packet.extend(number.to_be_bytes());
     packet.extend(time.to_be_bytes());
@@ -48,7 +50,7 @@ fn seeds() -> Vec<Vec<u8>> {
 }
 
 /// Changes one packet, or the list of packets; lengths stay valid.
-fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
+pub(super) fn mutate(mutation: &mut Mutation, input: &mut Vec<u8>) {
     if mutation.one_in(8) {
         return mutation.bytes(input);
     }

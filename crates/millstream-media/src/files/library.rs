@@ -1,12 +1,10 @@
 //! The library of streams: reads their files, cuts them into packets, and describes them in SDP.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use millstream::Late;
 use millstream_scenario::{
     FramePath, Link, Live, LiveAudio, Scenario, Source, Stream, VideoInput, VideoPayloadFormat,
 };
-use millstream_traffic::mpeg::{AudioCodec, AudioTrack, Codec, CodedFrame, VideoPayload, units};
+use millstream_traffic::mpeg::{AudioCodec, AudioTrack, CodedFrame, VideoPayload};
 use std::borrow::Cow;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,6 +15,7 @@ use crate::MediaError;
 use crate::files::read_ahead::media_file;
 use crate::live::policer::{AHEAD_NS, Allowance};
 use crate::live::publishing::{AudioDescription, LiveSpec};
+use crate::payload::parameter_sets::{ParameterSets, VideoParameters};
 use crate::payload::{Format, mpeg_ts};
 use crate::rtp::{CLOCK_RATE, RTP_HEADER};
 use crate::scheduler::Schedule;
@@ -68,11 +67,11 @@ pub(crate) struct Title {
     /// The loss window: x and y, of y frames at most x may be lost.
     pub(crate) window: (u32, u32),
     format: Format,
-    /// The profile and level, and the parameter sets (H.264 only).
-    parameters: Option<(String, String)>,
+    /// The parameters of a file's video in SDP.
+    parameters: Option<VideoParameters>,
     /// The rate of RTP timestamps in SDP, with the number of channels of audio.
     clock: String,
-    /// The parameters of the payload format in SDP, except those of H.264.
+    /// The parameters of the payload format of audio in SDP.
     format_parameters: Option<String>,
     /// The mean rate of its mandatory frames on the link, bits/s.
     pub(crate) reserved_bps: u64,
@@ -318,7 +317,7 @@ fn add(
             looser_than,
             window,
             format,
-            parameters: parameters(&video).filter(|_| format == Format::H264),
+            parameters: parameters(&video).filter(|_| format == Format::of(video.codec)),
             clock: CLOCK_RATE.to_string(),
             format_parameters: None,
             reserved_bps,
@@ -729,17 +728,11 @@ fn rates(frames: &[NewFrame], window: (u32, u32), link: Link, duration_ns: u128)
     })
 }
 
-/// Returns the SDP parameters of H.264's parameter sets (RFC 6184, section 8.1).
-///
-/// They are `profile-level-id` and `sprop-parameter-sets`.
-fn parameters(video: &VideoPayload) -> Option<(String, String)> {
-    let start = video.frames.first().filter(|_| video.codec == Codec::H264)?;
-    let frame = video.frame(start);
-    let set = |kind: u8| units(frame).find(|unit| frame[unit.start] & 31 == kind);
-    let (sequence, picture) = (&frame[set(7)?], &frame[set(8)?]);
-    let [_, profile, constraints, level, ..] = sequence else { return None };
-    let id = format!("{profile:02x}{constraints:02x}{level:02x}");
-    Some((id, format!("{},{}", STANDARD.encode(sequence), STANDARD.encode(picture))))
+/// Returns the parameters of a file's video for SDP, from its first frame.
+fn parameters(video: &VideoPayload) -> Option<VideoParameters> {
+    let mut sets = ParameterSets::new(video.codec);
+    sets.store_from(video.frame(video.frames.first()?));
+    sets.parameters()
 }
 
 impl Library {
@@ -788,8 +781,8 @@ impl Title {
         self.format
     }
 
-    /// Returns profile and level, and the parameter sets, of a file's H.264 video.
-    pub(crate) fn parameters(&self) -> Option<&(String, String)> {
+    /// Returns the parameters of a file's video in SDP.
+    pub(crate) fn parameters(&self) -> Option<&VideoParameters> {
         self.parameters.as_ref()
     }
 
@@ -800,12 +793,12 @@ impl Title {
 
     /// Returns the SDP description (RFC 8866) for a client of the server at `address`.
     ///
-    /// `published` holds the H.264 parameters of a live stream's publisher. `audio` is the title of
+    /// `published` holds the parameters of a live stream's video. `audio` is the title of
     /// its audio, with the publisher's description of live audio.
     pub(crate) fn sdp(
         &self,
         address: IpAddr,
-        published: Option<(String, String)>,
+        published: Option<VideoParameters>,
         audio: Option<(&Self, Option<&AudioDescription>)>,
     ) -> Vec<u8> {
         let any = match address {
@@ -845,7 +838,7 @@ impl Title {
     /// Returns its media description; `described` is that of live audio.
     fn sdp_media(
         &self,
-        published: Option<(String, String)>,
+        published: Option<VideoParameters>,
         described: Option<&AudioDescription>,
     ) -> sdp_types::Media {
         let (clock, parameters) = match described {
@@ -855,12 +848,12 @@ impl Title {
         let media = if self.is_audio { "audio" } else { "video" };
         let (payload, encoding) = (self.format.payload_type(), self.format.encoding());
         let mut attributes = vec![attribute("rtpmap", format!("{payload} {encoding}/{clock}"))];
-        if self.format == Format::H264 {
-            let mut format = format!("{payload} packetization-mode=1");
-            if let Some((level, sets)) = published.as_ref().or(self.parameters.as_ref()) {
-                format += &format!(";profile-level-id={level};sprop-parameter-sets={sets}");
-            }
-            attributes.push(attribute("fmtp", format));
+        let video = published.as_ref().or(self.parameters.as_ref());
+        let mode = (self.format == Format::H264).then_some("packetization-mode=1");
+        let video = mode.into_iter().chain(video.map(|video| video.text.as_str()));
+        let video: Vec<&str> = video.collect();
+        if !video.is_empty() {
+            attributes.push(attribute("fmtp", format!("{payload} {}", video.join(";"))));
         }
         if let Some(parameters) = parameters {
             attributes.push(attribute("fmtp", format!("{payload} {parameters}")));

@@ -1,5 +1,5 @@
-//! Assembles RTP payloads into coded frames: H.264 (RFC 6184, packetization modes 0 and 1) and
-//! MPEG-1/2 video (RFC 2250, section 3).
+//! Assembles RTP payloads into coded frames: H.264 (RFC 6184, packetization modes 0 and 1), H.265
+//! (RFC 7798) and MPEG-1/2 video (RFC 2250, section 3).
 //!
 //! A frame is the data of one timestamp, up to the marker. The output is an elementary stream with
 //! start codes, as in a file. A frame with a missing or malformed packet is reported and dropped as
@@ -12,6 +12,9 @@ use super::reorder::Packet;
 /// NAL unit types that mark an aggregate or a fragment (RFC 6184, section 5.2).
 const STAP_A: u8 = 24;
 const FU_A: u8 = 28;
+/// The same of H.265 (RFC 7798, section 4.4).
+const AP: u8 = 48;
+const FU: u8 = 49;
 
 const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
@@ -73,6 +76,7 @@ impl Assembler {
         self.timestamp = Some(packet.timestamp);
         let sound = match self.codec {
             Codec::H264 => self.h264(packet.payload),
+            Codec::H265 => self.h265(packet.payload),
             Codec::Mpeg => self.mpeg_video(packet.payload),
         };
         self.incomplete |= sound.is_none();
@@ -145,6 +149,51 @@ impl Assembler {
                 if start {
                     self.append(&START_CODE);
                     self.append(&[header & 0xe0 | position & 31]);
+                }
+                self.append(part);
+                self.fragment = !end;
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Appends an H.265 payload. `None`: it is malformed.
+    fn h265(&mut self, payload: &[u8]) -> Option<()> {
+        let ([first, second], rest) = payload.split_first_chunk()?;
+        let kind = first >> 1 & 63;
+        if self.fragment && kind != FU {
+            return None;
+        }
+        match kind {
+            0..AP => {
+                self.append(&START_CODE);
+                self.append(payload);
+            }
+            AP => {
+                let mut rest = rest;
+                while let Some((length, more)) = rest.split_first_chunk() {
+                    let (nal, more) = more.split_at_checked(u16::from_be_bytes(*length).into())?;
+                    if nal.len() < 2 || nal[0] >> 1 & 63 >= AP {
+                        return None;
+                    }
+                    self.append(&START_CODE);
+                    self.append(nal);
+                    rest = more;
+                }
+                if !rest.is_empty() {
+                    return None;
+                }
+            }
+            FU => {
+                let (position, part) = rest.split_first()?;
+                let (start, end) = (position & 0x80 != 0, position & 0x40 != 0);
+                if start == self.fragment || position & 63 >= AP {
+                    return None;
+                }
+                if start {
+                    self.append(&START_CODE);
+                    self.append(&[first & 0x81 | (position & 63) << 1, *second]);
                 }
                 self.append(part);
                 self.fragment = !end;
@@ -229,6 +278,28 @@ mod tests {
     }
 
     #[test]
+    fn h265_aggregates_and_fragments_yield_nal_units() {
+        let aggregate = vec![0x60, 1, 0, 3, 0x42, 1, 5, 0, 2, 0x44, 1];
+        let frame = assembled(Codec::H265, &[aggregate], None).unwrap();
+        assert_eq!(frame, [0, 0, 0, 1, 0x42, 1, 5, 0, 0, 0, 1, 0x44, 1]);
+        for wrong in [
+            &[0x60, 1, 0, 3, 0x42, 1][..],
+            &[0x60, 1, 0, 1, 0x42],
+            &[0x60, 1, 0, 2, 0x60, 1],
+            &[0x60, 1, 0],
+            &[0x62, 1],
+            &[0x62, 1, 0x13, 9],
+            &[0x62, 1, 0xb0, 9],
+            &[0x64, 1, 0, 0],
+            &[0x26],
+            &[],
+        ] {
+            let found = assembled(Codec::H265, &[wrong.to_vec()], None);
+            assert_eq!(found, Err("Incomplete".into()), "{wrong:?}");
+        }
+    }
+
+    #[test]
     fn a_fragment_without_start_or_end_drops_only_its_frame() {
         let frame = [&[0, 0, 1, 0x65][..], &[9; 200]].concat();
         let sent = packets(Format::H264, &frame, 90);
@@ -279,6 +350,16 @@ mod tests {
                 let again = assembled(Codec::H264, &sent, None).unwrap();
                 proptest::prop_assert_eq!(nals(&again), nals(&frame));
             }
+            let frame = [&[0, 0, 1, 0x26, 1][..], &bytes].concat();
+            let nals = |frame: &[u8]| -> Vec<Vec<u8>> {
+                let nals = units(frame).map(|nal| frame[nal].to_vec());
+                nals.filter(|nal| nal.len() > 1 && nal[0] >> 1 & 63 != 35).collect()
+            };
+            let sent = packets(Format::H265, &frame, packet_bytes);
+            if nals(&frame).iter().all(|nal| nal[0] >> 1 & 63 < AP) {
+                let again = assembled(Codec::H265, &sent, None).unwrap();
+                proptest::prop_assert_eq!(nals(&again), nals(&frame));
+            }
         }
 
         #[test]
@@ -286,7 +367,7 @@ mod tests {
             payloads in proptest::collection::vec(
                 proptest::collection::vec(proptest::num::u8::ANY, 0..20), 1..20),
         ) {
-            for codec in [Codec::H264, Codec::Mpeg] {
+            for codec in [Codec::H264, Codec::H265, Codec::Mpeg] {
                 let _ = assembled(codec, &payloads, None);
             }
         }

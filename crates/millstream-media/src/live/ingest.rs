@@ -1,9 +1,7 @@
 //! Ingest of one live stream: from a publisher's RTP packets to the ring that serves the clients.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use millstream_scenario::Link;
-use millstream_traffic::mpeg::{Codec, FrameKind, Picture, classify_frame, units};
+use millstream_traffic::mpeg::{Classifier, Codec, FrameKind, Picture};
 use rtp_types::RtpPacket;
 use serde::{Deserialize, Serialize};
 
@@ -12,15 +10,13 @@ use super::policer::{Allowance, Policer};
 use super::reorder::{Packet, Reorder};
 use crate::payload::Format;
 use crate::payload::audio::whole;
+use crate::payload::parameter_sets::{ParameterSets, VideoParameters};
 use crate::recording::playback::DueTimes;
 use crate::recording::segment::AudioConfig;
 use crate::recording::tap::Tap;
 use crate::rtp::{CLOCK_RATE, Piece, RTP_HEADER, low_u32};
 use crate::shared_memory::importance::Importance;
 use crate::shared_memory::live_frames::{FrameRing, LiveFrame, record};
-
-/// The longest parameter set that is stored, bytes.
-const MAX_SET_BYTES: usize = 1_024;
 
 /// Ingest counters of a live stream, over all its publishers since the server started.
 #[derive(
@@ -74,55 +70,6 @@ impl Ingested {
             incomplete: self.incomplete + other.incomplete,
             before_entry: self.before_entry + other.before_entry,
             beyond: self.beyond + other.beyond,
-        }
-    }
-}
-
-/// The start code of a NAL unit.
-const START: [u8; 4] = [0, 0, 0, 1];
-
-/// The latest headers that a decoder needs to start. H.264: the parameter sets; MPEG-1/2: the
-/// sequence header and its extensions.
-#[derive(Clone, Debug, Default)]
-struct Sets {
-    sequence: Vec<u8>,
-    picture: Vec<u8>,
-}
-
-impl Sets {
-    /// Stores the parameter sets of an H.264 frame. Returns whether it has a sequence parameter
-    /// set.
-    fn h264(&mut self, frame: &[u8]) -> bool {
-        let mut has = false;
-        for nal in units(frame) {
-            has |= frame[nal.start] & 31 == 7;
-            self.store_set(&frame[nal]);
-        }
-        has
-    }
-
-    /// Stores the sequence header of an MPEG-1/2 frame. Returns whether it has one.
-    fn mpeg(&mut self, frame: &[u8]) -> bool {
-        let mut headers = units(frame).map(|unit| (unit.start, frame[unit.start]));
-        let Some((start, _)) = headers.find(|(_, code)| *code == 0xb3) else { return false };
-        let end = headers.find(|(_, code)| !matches!(code, 0xb2 | 0xb5)).map(|(at, _)| at);
-        let sequence = &frame[start - 3..end.map_or(frame.len(), |end| end - 3)];
-        if sequence.len() <= MAX_SET_BYTES && sequence != self.sequence {
-            self.sequence.clear();
-            self.sequence.extend_from_slice(sequence);
-        }
-        true
-    }
-
-    fn store_set(&mut self, nal: &[u8]) {
-        let kept = match nal.first().map(|header| header & 31) {
-            Some(7) => &mut self.sequence,
-            Some(8) => &mut self.picture,
-            _ => return,
-        };
-        if nal.len() <= MAX_SET_BYTES && nal != kept.as_slice() {
-            kept.clear();
-            kept.extend_from_slice(nal);
         }
     }
 }
@@ -189,7 +136,8 @@ struct Sink {
     packet_bytes: usize,
     ring: FrameRing,
     policer: Policer,
-    sets: Sets,
+    sets: ParameterSets,
+    classifier: Classifier,
     timeline: Timeline,
     /// Whether a frame was released since this publisher began.
     begun: bool,
@@ -234,7 +182,8 @@ impl Ingest {
             packet_bytes,
             ring,
             policer: Policer::new(allowance),
-            sets: Sets::default(),
+            sets: ParameterSets::new(codec),
+            classifier: Classifier::new(codec),
             timeline: Timeline::default(),
             begun: false,
             tap: None,
@@ -255,9 +204,12 @@ impl Ingest {
         self.sink.begun = false;
         self.sink.timeline.base = None;
         self.sink.counts.publications += 1;
-        self.sink.sets = Sets::default();
+        let codec = self.sink.codec;
+        self.sink.sets = ParameterSets::new(codec);
+        self.sink.classifier = Classifier::new(codec);
         for set in sets {
-            self.sink.sets.store_set(set);
+            self.sink.sets.store(set);
+            self.sink.classifier.store_parameter_set(set);
         }
     }
 
@@ -306,7 +258,7 @@ impl Ingest {
         let what = if sink.is_audio {
             Some(Picture { kind: FrameKind::I, reference: true, entry: true })
         } else {
-            classify_frame(sink.codec, frame)
+            sink.classifier.classify(frame)
         };
         let Some(what) = what else {
             sink.counts.incomplete += 1;
@@ -373,14 +325,9 @@ impl Ingest {
         self.sink.counts
     }
 
-    /// Returns profile and level, and the parameter sets, as in SDP (RFC 6184, section 8.1); `None`
-    /// unless the stream is H.264 and both sets are known.
-    pub(crate) fn parameters(&self) -> Option<(String, String)> {
-        let Sets { sequence, picture } = &self.sink.sets;
-        let [_, profile, constraints, level, ..] = sequence[..] else { return None };
-        let id = format!("{profile:02x}{constraints:02x}{level:02x}");
-        let sets = format!("{},{}", STANDARD.encode(sequence), STANDARD.encode(picture));
-        (!picture.is_empty()).then_some((id, sets))
+    /// Returns the parameters for SDP, once the headers of the stream are known.
+    pub(crate) fn parameters(&self) -> Option<VideoParameters> {
+        self.sink.sets.parameters()
     }
 
     /// Returns the ring that receives the frames.
@@ -421,7 +368,7 @@ impl Sink {
     }
 
     fn frame(&mut self, bytes: &[u8], timestamp: u32, now_ns: u64) {
-        let Some(what) = classify_frame(self.codec, bytes) else {
+        let Some(what) = self.classifier.classify(bytes) else {
             self.counts.incomplete += 1;
             return;
         };
@@ -451,20 +398,9 @@ impl Sink {
         what: Picture,
         whole: &'a mut Vec<u8>,
     ) -> &'a [u8] {
-        let has = match self.codec {
-            Codec::H264 => self.sets.h264(frame),
-            Codec::Mpeg => self.sets.mpeg(frame),
-        };
-        let before: &[&[u8]] = match self.codec {
-            Codec::H264 => &[&START, &self.sets.sequence, &START, &self.sets.picture],
-            Codec::Mpeg => &[&self.sets.sequence],
-        };
-        if has || !what.entry || before.iter().any(|part| part.is_empty()) {
+        let has = self.sets.store_from(frame);
+        if has || !what.entry || !self.sets.write_before(frame, whole) {
             return frame;
-        }
-        whole.clear();
-        for part in before.iter().chain([&frame]) {
-            whole.extend_from_slice(part);
         }
         whole
     }
@@ -567,8 +503,9 @@ mod tests {
         assert_eq!((frames[1].entry, frames[1].record.packets), (false, 1));
         assert!(frames[6].entry);
         assert_eq!((frames[0].record.display, frames[2].record.display), (0, 7_200));
-        let (level, sets) = ingest.parameters().unwrap();
-        assert_eq!((level.as_str(), sets.as_str()), ("64000d", "Z2QADQU=,aAc="));
+        let VideoParameters { text, h264_profile } = ingest.parameters().unwrap();
+        assert_eq!(text, "profile-level-id=64000d;sprop-parameter-sets=Z2QADQU=,aAc=");
+        assert_eq!(h264_profile, Some(0x64));
     }
 
     #[test]

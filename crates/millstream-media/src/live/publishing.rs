@@ -78,7 +78,7 @@ pub(crate) struct Track {
     pub(crate) payload_type: u8,
     /// The rate of timestamps, Hz.
     pub(crate) clock_rate: u32,
-    /// The parameter sets of H.264.
+    /// The parameter sets of H.264 or H.265.
     pub(crate) sets: Vec<Vec<u8>>,
     /// The end of the URL of its SETUP.
     pub(crate) control: String,

@@ -41,8 +41,10 @@ const PES_HEADER: usize = 19;
 /// The size of the shortest adaptation field, bytes: its length and its flags.
 const ADAPTATION: usize = 2;
 
-/// An access unit delimiter (H.264, 7.3.2.4); transport streams need one before each picture.
-const DELIMITER: [u8; 6] = [0, 0, 0, 1, 9, 0xf0];
+/// Access unit delimiters of H.264 (7.3.2.4) and H.265 (7.3.2.5); transport streams need one before
+/// each picture.
+const H264_DELIMITER: &[u8] = &[0, 0, 0, 1, 9, 0xf0];
+const H265_DELIMITER: &[u8] = &[0, 0, 0, 1, 0x46, 1, 0x50];
 
 /// A media file in a transport stream.
 #[derive(Debug)]
@@ -105,6 +107,7 @@ fn tables(codec: Codec) -> Result<[TsPayload; 2], mpeg2ts::Error> {
     let stream_type = match codec {
         Codec::Mpeg => StreamType::Mpeg2Video,
         Codec::H264 => StreamType::H264,
+        Codec::H265 => StreamType::H265,
     };
     let video = EsInfo { stream_type, elementary_pid: Pid::new(VIDEO)?, descriptors: Vec::new() };
     Ok([
@@ -191,9 +194,12 @@ impl Wrapper {
             escr: None,
         };
         let bytes = video.frame(frame);
-        let delimited = units(bytes).next().is_none_or(|unit| bytes[unit.start] & 31 == 9);
-        let delimiter: &[u8] =
-            if video.codec == Codec::H264 && !delimited { &DELIMITER } else { &[] };
+        let first = units(bytes).next().map(|unit| bytes[unit.start]);
+        let delimiter = match (video.codec, first) {
+            (Codec::H264, Some(first)) if first & 31 != 9 => H264_DELIMITER,
+            (Codec::H265, Some(first)) if first >> 1 & 63 != 35 => H265_DELIMITER,
+            _ => &[],
+        };
         let contents = delimiter.len() + bytes.len();
         // 0 means an unspecified length: the field has only 16 bits.
         let pes_packet_len = u16::try_from(contents + PES_HEADER - 6).unwrap_or(0);
@@ -310,7 +316,7 @@ mod tests {
             let Some(TsPayload::PesStart(pes)) = last.payload else { panic!() };
             (pes.pes_packet_len, pes.data.to_vec())
         };
-        let delimited = [&DELIMITER[..], &picture].concat();
+        let delimited = [H264_DELIMITER, &picture].concat();
         assert_eq!(contents(&video), (26, delimited.clone()));
         video.bytes = delimited.clone().into();
         video.frames[0].bytes = 13;

@@ -406,8 +406,14 @@ fn announced_video(media: &sdp_types::Media, codec: Codec) -> Result<Track, Stri
     if parameter(parameters, "packetization-mode").is_some_and(|mode| mode == "2") {
         return Err("packetization mode 2; only 0 and 1 are supported".to_owned());
     }
-    let sets = parameter(parameters, "sprop-parameter-sets").unwrap_or_default();
-    let sets = sets.split(',').take(MAX_SETS).filter_map(|set| STANDARD.decode(set).ok());
+    if parameter(parameters, "sprop-max-don-diff").is_some_and(|most| most != "0") {
+        return Err("H.265 with sprop-max-don-diff; only packets in decoding order are supported"
+            .to_owned());
+    }
+    let sets = ["sprop-parameter-sets", "sprop-vps", "sprop-sps", "sprop-pps"];
+    let sets = sets.iter().filter_map(|name| parameter(parameters, name));
+    let sets = sets.flat_map(|sets| sets.split(',')).take(MAX_SETS);
+    let sets = sets.filter_map(|set| STANDARD.decode(set).ok());
     Ok(Track {
         payload_type,
         clock_rate: u32::try_from(CLOCK_RATE).unwrap_or(u32::MAX),
@@ -443,6 +449,18 @@ mod tests {
         assert_eq!(of(&mpeg, Codec::Mpeg).unwrap().video.payload_type, 32);
         let named = mpeg.replace("AVP 32", "AVP 97") + "a=rtpmap:97 MPV/90000\r\n";
         assert_eq!(of(&named, Codec::Mpeg).unwrap().video.payload_type, 97);
+    }
+
+    #[test]
+    fn the_parameter_sets_of_h265_are_read() {
+        let sets = "sprop-vps=QAEC; sprop-sps=QgED; sprop-pps=RAEE";
+        let old = "packetization-mode=1; sprop-parameter-sets=Z2QADQU=,aAc=; \
+                   profile-level-id=64000D";
+        let text = FFMPEG.replace("H264", "H265").replace(old, sets);
+        let found = of(&text, Codec::H265).unwrap().video.sets;
+        assert_eq!(found, [[0x40, 1, 2], [0x42, 1, 3], [0x44, 1, 4]]);
+        let reordered = text.replace(sets, "sprop-max-don-diff=2");
+        assert!(of(&reordered, Codec::H265).unwrap_err().contains("decoding order"));
     }
 
     const AAC: &str = "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 MPEG4-GENERIC/44100/2\r\n\
@@ -570,7 +588,7 @@ mod tests {
             let at = at.min(text.len());
             let end = (at + bytes.len()).min(text.len());
             text.splice(at..end, bytes.iter().copied());
-            for codec in [Codec::H264, Codec::Mpeg] {
+            for codec in [Codec::H264, Codec::H265, Codec::Mpeg] {
                 let _ = announced(&text, codec, None);
             }
             let mut text = AAC.as_bytes().to_vec();

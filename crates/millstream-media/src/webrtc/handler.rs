@@ -194,9 +194,9 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
             Err(why) => return HttpResponse::text(404, why),
         };
         let own = &library.titles[title];
-        if own.format() != Format::H264 {
-            let why = "browsers play H.264 only: this stream is MPEG-1/2 video or a transport \
-                       stream; serve a file or a publisher with H.264, without `payload`";
+        if !is_visible(own.format()) {
+            let why = "browsers play no MPEG-1/2 video and no transport streams; serve a file or a \
+                       publisher with H.264 or H.265, without `payload`";
             return HttpResponse::text(406, why);
         }
         if let Some(refused) = self.reject(request, requester) {
@@ -205,7 +205,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         let published =
             own.live.and_then(|live| self.shared.live.streams[live].ingest.parameters());
         let parameters = published.as_ref().or(own.parameters());
-        let profile = parameters.and_then(|(id, _)| u8::from_str_radix(id.get(..2)?, 16).ok());
+        let profile = parameters.and_then(|parameters| parameters.h264_profile);
         let audio = own.audio.map(|audio| (audio, &library.titles[audio]));
         let audio = audio.filter(|(_, title)| {
             let available = |live| self.shared.live.is_available(live);
@@ -213,6 +213,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         });
         let media = Media {
             role: Role::Viewer,
+            video: own.format(),
             profile,
             audio: audio.map(|(_, title)| title.format()),
             rate_bps: own.mean_bps + audio.map_or(0, |(_, title)| title.mean_bps),
@@ -263,9 +264,10 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
                 return HttpResponse::text(if status == 455 { 409 } else { status }, why);
             }
         };
-        let live = &self.shared.live;
-        if live.streams[stream].spec.codec != millstream_traffic::mpeg::Codec::H264 {
-            return HttpResponse::text(406, "browsers publish H.264: set `codec = \"h264\"`");
+        let video = Format::of(self.shared.live.streams[stream].spec.codec);
+        if !is_visible(video) {
+            let why = "browsers publish no MPEG-1/2 video: set `codec` to \"h264\" or \"h265\"";
+            return HttpResponse::text(406, why);
         }
         if let Some(refused) = self.reject(request, requester) {
             return refused;
@@ -274,7 +276,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         let format = audio.and_then(|audio| self.shared.live.streams[audio].spec.audio);
         let format = format.map(|(format, _)| format).filter(|format| is_audible(*format));
         let rate_bps = self.shared.live.streams[stream].spec.allowance.rate_bps;
-        let media = Media { role: Role::Publisher, profile: None, audio: format, rate_bps };
+        let media = Media { role: Role::Publisher, video, profile: None, audio: format, rate_bps };
         let negotiated = match self.negotiate(request, &media) {
             Ok(negotiated) => negotiated,
             Err(refused) => return refused,
@@ -343,6 +345,11 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         }
         HttpResponse::new(200)
     }
+}
+
+/// Returns whether WebRTC has this format of video.
+fn is_visible(format: Format) -> bool {
+    matches!(format, Format::H264 | Format::H265)
 }
 
 /// Returns whether browsers play and publish this format of audio.

@@ -5,6 +5,8 @@
 use std::collections::BTreeSet;
 
 use super::{Media, OfferError, Role};
+use crate::payload::Format;
+use crate::rtp::CLOCK_RATE;
 
 /// The protocol of WebRTC's tracks (RFC 8829).
 const PROTOCOL: &str = "UDP/TLS/RTP/SAVPF";
@@ -45,11 +47,13 @@ pub(super) fn check(body: &[u8], media: &Media) -> Result<Names, OfferError> {
     if let Some(direction) = wrong.into_iter().find(|name| has(video, name)) {
         return malformed(format!("the video is {direction}; it must be {right}"));
     }
-    if !offers_h264(video) {
+    if !offers(video, media.video) {
         let offered: BTreeSet<&str> = maps(video).map(|(_, name)| name).collect();
         let offered: Vec<&str> = offered.into_iter().take(16).collect();
+        let encoding = media.video.encoding();
+        let mode = if media.video == Format::H264 { " with packetization-mode=1" } else { "" };
         return Err(OfferError::Unacceptable(format!(
-            "the stream is H.264; the offer has no H264/90000 with packetization-mode=1, only: {}",
+            "the stream is {encoding}; the offer has no {encoding}/{CLOCK_RATE}{mode}, only: {}",
             offered.join(", ")
         )));
     }
@@ -66,7 +70,8 @@ fn maps(track: &sdp_types::Media) -> impl Iterator<Item = (&str, &str)> {
     values.filter_map(|value| value.trim().split_once(' '))
 }
 
-fn offers_h264(track: &sdp_types::Media) -> bool {
+/// Returns whether a track offers this format of video.
+fn offers(track: &sdp_types::Media, format: Format) -> bool {
     let formats = || track.get_attribute_values("fmtp").flatten();
     let mode = |payload: &str| {
         let of = |value: &str| {
@@ -76,13 +81,15 @@ fn offers_h264(track: &sdp_types::Media) -> bool {
         };
         formats().find_map(of).is_some()
     };
-    maps(track).any(|(payload, name)| name.eq_ignore_ascii_case("H264/90000") && mode(payload))
+    let name = format!("{}/{CLOCK_RATE}", format.encoding());
+    maps(track).any(|(payload, map)| {
+        map.eq_ignore_ascii_case(&name) && (format != Format::H264 || mode(payload))
+    })
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::payload::Format;
 
     /// An offer in the form of browsers, to play video and audio.
     pub(crate) const OFFER: &str = "v=0\r\no=- 46117 2 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
@@ -101,8 +108,13 @@ pub(crate) mod tests {
         a=setup:actpass\r\na=mid:1\r\na=recvonly\r\na=rtcp-mux\r\na=rtpmap:111 opus/48000/2\r\n\
         a=rtpmap:0 PCMU/8000\r\n";
 
-    const MEDIA: Media =
-        Media { role: Role::Viewer, profile: None, audio: Some(Format::Opus), rate_bps: 1 };
+    const MEDIA: Media = Media {
+        role: Role::Viewer,
+        video: Format::H264,
+        profile: None,
+        audio: Some(Format::Opus),
+        rate_bps: 1,
+    };
 
     #[test]
     fn offers_are_checked_and_errors_name_what_is_supported() {
@@ -135,6 +147,9 @@ pub(crate) mod tests {
                 other => panic!("{part}: {other:?}"),
             }
         }
+        let h265 = Media { video: Format::H265, ..MEDIA };
+        assert!(check(OFFER.replace("H264", "H265").as_bytes(), &h265).is_ok());
+        assert!(check(OFFER.as_bytes(), &h265).is_err());
         for text in [
             OFFER.replace("packetization-mode=1", "packetization-mode=0"),
             OFFER.replace("H264", "H265"),

@@ -207,6 +207,8 @@ pub(crate) enum PayloadName {
 pub(crate) enum CodecName {
     /// H.264, packetized by RFC 6184.
     H264,
+    /// H.265, packetized by RFC 7798.
+    H265,
     /// MPEG-1 or MPEG-2 video, packetized by RFC 2250.
     Mpeg,
 }

@@ -1,6 +1,7 @@
-//! Frames of an elementary stream: MPEG-1/2 video (ISO 11172-2, 13818-2) and H.264 (14496-10).
+//! Frames of an elementary stream: MPEG-1/2 video (ISO 11172-2, 13818-2), H.264 (14496-10) and
+//! H.265 (23008-2).
 //!
-//! Both codecs are sequences of units that start with 00 00 01. [`Units`] splits them and keeps
+//! These codecs are sequences of units that start with 00 00 01. [`Units`] splits them and keeps
 //! only the first bytes of each. An [`Assembler`] combines units to frames. A frame's bytes count
 //! from its first header to the first header of the next frame. The two fields of an MPEG-2 frame
 //! form one frame, with the type of the first field; H.264 fields count as frames.
@@ -8,12 +9,12 @@
 use h264_reader::nal::sps::SeqParameterSet;
 use h264_reader::rbsp::{BitRead, BitReader, decode_nal};
 
-use super::{Frame, FrameKind, FrameRate};
+use super::{Frame, FrameKind, FrameRate, h265};
 
 /// The number of bytes kept of a unit: enough for every parsed header.
 ///
 /// The longest is a sequence parameter set with all its scaling lists.
-const MAX_KEPT_BYTES: usize = 1024;
+pub(super) const MAX_KEPT_BYTES: usize = 1024;
 
 /// The maximum size of a frame, bytes: larger ones come from damaged or hostile files.
 pub(super) const MAX_FRAME_BYTES: u64 = 16 << 20;
@@ -45,9 +46,9 @@ impl Units {
             self.recent = self.recent << 8 | u32::from(byte);
             self.length += 1;
             if self.recent & 0x00ff_ffff == 1 {
-                // In H.264 a zero before a start code belongs to the start code (14496-10, B.1.1).
-                // In MPEG it is stuffing of the previous unit.
-                let code = if self.codec == Codec::H264 && self.recent == 1 { 4 } else { 3 };
+                // In H.264 and H.265 a zero before a start code belongs to the start code
+                // (14496-10, B.1.1). In MPEG it is stuffing of the previous unit.
+                let code = if self.codec != Codec::Mpeg && self.recent == 1 { 4 } else { 3 };
                 self.end(code, unit);
                 self.length = code;
                 self.inside = true;
@@ -79,6 +80,8 @@ pub enum Codec {
     Mpeg,
     /// H.264.
     H264,
+    /// H.265.
+    H265,
 }
 
 /// An assembler of units into frames.
@@ -87,6 +90,8 @@ pub(super) struct Assembler {
     codec: Codec,
     pub(super) frames: Vec<Frame>,
     pub(super) rate: Option<FrameRate>,
+    /// The parameter sets of H.265.
+    sets: Box<h265::Sets>,
     /// The first frame above [`MAX_FRAME_BYTES`]: its number and size in bytes.
     pub(super) oversized: Option<(usize, u64)>,
     bytes: u64,
@@ -115,6 +120,7 @@ impl Assembler {
             codec,
             frames: Vec::new(),
             rate: None,
+            sets: Box::default(),
             oversized: None,
             bytes: 0,
             kind: None,
@@ -128,6 +134,14 @@ impl Assembler {
         let role = match self.codec {
             Codec::Mpeg => mpeg_role(kept, &mut self.rate),
             Codec::H264 => h264_role(kept, &mut self.rate),
+            Codec::H265 => match self.sets.unit(kept) {
+                h265::Unit::Header => {
+                    self.rate = self.rate.or(self.sets.rate);
+                    Role::Header
+                }
+                h265::Unit::First(slice) => Role::Picture(slice.kind()),
+                h265::Unit::Continuation => Role::Continuation,
+            },
         };
         match role {
             Role::Header if self.kind.is_some() => self.end_frame(),
@@ -380,7 +394,7 @@ mod tests {
             bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 0u8..=255], 0..300),
             chunk in 1usize..40,
         ) {
-            for codec in [Codec::Mpeg, Codec::H264] {
+            for codec in [Codec::Mpeg, Codec::H264, Codec::H265] {
                 let total: u64 =
                     frames(codec, &bytes, chunk).frames.iter().map(|f| u64::from(f.bytes)).sum();
                 proptest::prop_assert!(total <= bytes.len() as u64);

@@ -168,6 +168,7 @@ fn video_codec(stream_type: StreamType) -> Option<Codec> {
     match stream_type {
         StreamType::Mpeg1Video | StreamType::Mpeg2Video => Some(Codec::Mpeg),
         StreamType::H264 => Some(Codec::H264),
+        StreamType::H265 => Some(Codec::H265),
         _ => None,
     }
 }

@@ -1,9 +1,9 @@
 //! The display order of frames, which differs from their coding order.
 //!
 //! MPEG pictures carry their position in the group (ISO 13818-2, 6.3.9: `temporal_reference`).
-//! H.264 pictures carry an order count that restarts at each IDR picture (14496-10, 8.2.1). If
-//! these are damaged, unsupported or inconsistent, the conventional order applies. An I or P frame
-//! is displayed after the B frames that follow it in coding order.
+//! H.264 and H.265 pictures carry an order count that restarts at each IDR picture (14496-10,
+//! 8.2.1; [`h265`]). If these are damaged, unsupported or inconsistent, the conventional order
+//! applies. An I or P frame is displayed after the B frames that follow it in coding order.
 
 use h264_reader::Context;
 use h264_reader::nal::pps::PicParameterSet;
@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use super::codec::Codec;
 use super::payload::units;
-use super::{Frame, FrameKind};
+use super::{Frame, FrameKind, h265};
 
 /// The number of bytes parsed of a NAL unit: more than parameter sets and slice headers need.
 const HEADER: usize = 1024;
@@ -29,6 +29,7 @@ pub(super) fn display_order(
     let stated = match codec {
         Codec::Mpeg => by_temporal_reference(ranges, stream),
         Codec::H264 => by_order_count(ranges, stream),
+        Codec::H265 => h265::display_order(ranges, stream),
     };
     match stated {
         Some(order) if is_permutation(&order) => order,
@@ -36,10 +37,17 @@ pub(super) fn display_order(
     }
 }
 
-/// Returns whether another frame may be predicted from this one.
-pub(super) fn is_reference(codec: Codec, kind: FrameKind, frame: &[u8]) -> bool {
+/// Returns whether another frame may be predicted from this one. `sets` has the parameter sets of
+/// the frames before it; those of the frame are added.
+pub(super) fn is_reference(
+    codec: Codec,
+    kind: FrameKind,
+    frame: &[u8],
+    sets: &mut h265::Sets,
+) -> bool {
     match codec {
         Codec::Mpeg => kind != FrameKind::B,
+        Codec::H265 => h265::first_slice(sets, frame).is_none_or(|slice| slice.is_reference()),
         // `nal_ref_idc` of any slice.
         Codec::H264 => units(frame)
             .any(|unit| matches!(frame[unit.start] & 31, 1..=5) && frame[unit.start] & 0x60 != 0),

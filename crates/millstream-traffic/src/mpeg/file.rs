@@ -21,8 +21,8 @@ pub struct VideoFile {
     pub rate: FrameRate,
 }
 
-pub(super) const EXPECTED: &str = "expected MPEG-1/2 or H.264 video: an elementary, program or \
- transport stream, or MP4";
+pub(super) const EXPECTED: &str = "expected MPEG-1/2, H.264 or H.265 video: an elementary, \
+ program or transport stream, or MP4";
 
 /// The frame rate of streams without timing information.
 pub(super) const DEFAULT_RATE: FrameRate = FrameRate { frames: 25, seconds: 1 };
@@ -128,7 +128,7 @@ pub(super) fn read_to_file(
 /// Returns the offset of the first start code in a kept stream.
 pub(super) fn start(codec: Codec, bytes: &[u8]) -> usize {
     let code = bytes.windows(3).position(|window| window == [0, 0, 1]).unwrap_or(0);
-    let long = codec == Codec::H264 && code > 0 && bytes[code - 1] == 0;
+    let long = codec != Codec::Mpeg && code > 0 && bytes[code - 1] == 0;
     code - usize::from(long)
 }
 
@@ -143,7 +143,7 @@ fn read_into(
         TrafficError::new(message).help(EXPECTED)
     })?;
     let (codec, video) = match container {
-        Container::Mp4 => (Codec::H264, mp4::read(input, kept)?),
+        Container::Mp4 => mp4::read(input, kept)?,
         Container::Elementary(codec) => (codec, read_elementary(input, codec, kept)?),
         Container::Program => (Codec::Mpeg, read_program(input, kept)?),
         Container::Transport => read_transport(input, kept)?,
@@ -170,6 +170,10 @@ fn detect_container(start: &[u8]) -> Option<Container> {
     match start.get(zeros..) {
         Some([1, 0xba, ..]) if zeros >= 2 => Some(Container::Program),
         Some([1, 0xb3, ..]) if zeros >= 2 => Some(Container::Elementary(Codec::Mpeg)),
+        // VPS, SPS, PPS, delimiter or SEI of the lowest layer. In H.264 these are no valid units.
+        Some([1, 0x40 | 0x42 | 0x44 | 0x46 | 0x4e, 1, ..]) if zeros >= 2 => {
+            Some(Container::Elementary(Codec::H265))
+        }
         Some([1, nal, ..]) if zeros >= 2 && matches!(nal & 0x9f, 1 | 5..=9) => {
             Some(Container::Elementary(Codec::H264))
         }

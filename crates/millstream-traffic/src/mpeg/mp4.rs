@@ -1,4 +1,4 @@
-//! MP4 (ISO 14496-12, 14496-15): the samples of the first H.264 track are its frames.
+//! MP4 (ISO 14496-12, 14496-15): the samples of the first H.264 or H.265 track are its frames.
 //!
 //! `mp4parse` reads the sample tables. This module expands them itself, since their entries are
 //! untrusted. A sample must lie inside the file and all samples together must not exceed it, which
@@ -9,19 +9,29 @@ use h264_reader::avcc::AvcDecoderConfigurationRecord;
 use mp4parse::{SampleEntry, Track, VideoCodecSpecific};
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
-use super::codec::{MAX_FRAME_BYTES, h264_slice};
+use super::codec::{Codec, MAX_FRAME_BYTES, h264_slice};
 use super::file::{DEFAULT_RATE, EXPECTED, KeptStream, io_error, oversized};
 use super::fragmented::{FragmentTrack, FragmentedMp4, H264Format};
-use super::{Frame, FrameKind, FrameRate, VideoFile};
+use super::{Frame, FrameKind, FrameRate, VideoFile, h265, mp4_boxes};
 use crate::arrival::TrafficError;
 
-/// Reads the frames of the first H.264 track of `input`.
+/// How the samples of a track are coded.
+struct Coding {
+    codec: Codec,
+    /// The size in bytes of the length field before each NAL unit.
+    length_bytes: usize,
+    /// The parameter sets in the track's configuration. Damaged sets are left out, since the stream
+    /// may carry its own.
+    parameter_sets: Vec<Vec<u8>>,
+}
+
+/// Reads codec and frames of the first H.264 track of `input`, else of the first H.265 track.
 pub(super) fn read(
     mut input: impl BufRead + Seek,
     kept: &mut Option<KeptStream>,
-) -> Result<VideoFile, TrafficError> {
+) -> Result<(Codec, VideoFile), TrafficError> {
     if let Some(fragments) = FragmentedMp4::open(&mut input)? {
-        return read_fragments(fragments, kept);
+        return Ok((Codec::H264, read_fragments(fragments, kept)?));
     }
     input.rewind().map_err(io_error)?;
     let damaged = |error: mp4parse::Error| {
@@ -29,11 +39,16 @@ pub(super) fn read(
     };
     let media = mp4parse::read_mp4(&mut input).map_err(damaged)?;
     let file_bytes = input.seek(SeekFrom::End(0)).map_err(io_error)?;
-    let (track, length_bytes) = media
-        .tracks
-        .iter()
-        .find_map(|track| Some((track, nal_length_bytes(track)?)))
-        .ok_or_else(|| TrafficError::new("the MP4 has no H.264 track").help(EXPECTED))?;
+    let tracks = &media.tracks;
+    let found = tracks.iter().find_map(|track| Some((track, h264_coding(track)?)));
+    let (track, coding) = found
+        .or_else(|| {
+            let configurations = mp4_boxes::h265_configurations(&mut input);
+            let mut tracks = tracks.iter().zip(configurations);
+            tracks.find_map(|(track, found)| Some((track, h265_coding(&found?)?)))
+        })
+        .ok_or_else(|| TrafficError::new("the MP4 has no H.264 or H.265 track").help(EXPECTED))?;
+    let Coding { codec, length_bytes, parameter_sets } = coding;
     let samples = samples(track, file_bytes)?;
     let sync = track.stss.as_ref().map(|stss| {
         let mut numbers: Vec<u32> = stss.samples.iter().copied().collect();
@@ -42,16 +57,27 @@ pub(super) fn read(
     });
     let mut frames = Vec::with_capacity(samples.len());
     let mut sample = Vec::new();
-    let mut stream = if kept.is_some() { parameter_sets(track) } else { Vec::new() };
+    let mut stream = Vec::new();
+    let mut sets = h265::Sets::default();
+    for set in &parameter_sets {
+        stream.extend_from_slice(START_CODE);
+        stream.extend_from_slice(set);
+        sets.unit(set);
+    }
     for (number, (offset, bytes)) in (1u32..).zip(samples) {
         // Without a table of sync samples, all samples are sync samples.
         let is_sync = sync.as_ref().is_none_or(|sync| sync.binary_search(&number).is_ok());
-        if kept.is_some() || !is_sync {
+        // The parameter sets of H.265 may be in any sample.
+        if kept.is_some() || !is_sync || codec == Codec::H265 {
             input.seek(SeekFrom::Start(offset)).map_err(io_error)?;
             sample.clear();
             (&mut input).take(bytes.into()).read_to_end(&mut sample).map_err(io_error)?;
         }
-        let kind = if is_sync { FrameKind::I } else { sample_kind(&sample, length_bytes) };
+        let kind = match codec {
+            Codec::H265 => h265_kind(&sample, length_bytes, &mut sets),
+            _ if is_sync => FrameKind::I,
+            _ => h264_kind(&sample, length_bytes),
+        };
         let Some(kept) = kept else {
             frames.push(Frame { kind, bytes });
             continue;
@@ -69,7 +95,7 @@ pub(super) fn read(
         frames.push(Frame { kind, bytes });
         stream.clear();
     }
-    Ok(VideoFile { frames, rate: rate(track).unwrap_or(DEFAULT_RATE) })
+    Ok((codec, VideoFile { frames, rate: rate(track).unwrap_or(DEFAULT_RATE) }))
 }
 
 /// Reads the frames of a fragmented file.
@@ -90,7 +116,7 @@ fn read_fragments<R: Read + Seek>(
         for one in video {
             ticks += u128::from(one.duration);
             let sample = &fragment.bytes[one.range.clone()];
-            let kind = if one.key { FrameKind::I } else { sample_kind(sample, length_bytes) };
+            let kind = if one.key { FrameKind::I } else { h264_kind(sample, length_bytes) };
             let Some(kept) = kept else {
                 let bytes = u32::try_from(sample.len()).unwrap_or(u32::MAX);
                 frames.push(Frame { kind, bytes });
@@ -116,6 +142,29 @@ fn read_fragments<R: Read + Seek>(
 /// The start code before each NAL unit of a byte stream (14496-10, annex B).
 const START_CODE: &[u8] = &[0, 0, 0, 1];
 
+/// Returns the coding of an H.264 track; `None` for other tracks.
+fn h264_coding(track: &Track) -> Option<Coding> {
+    let record = configuration(track)?;
+    // The low two bits of the record's fifth byte hold the size minus one.
+    let length_bytes = usize::from(record.get(4)? & 3) + 1;
+    let parameter_sets = AvcDecoderConfigurationRecord::try_from(record).map_or_else(
+        |_| Vec::new(),
+        |record| {
+            let sets = record.sequence_parameter_sets().chain(record.picture_parameter_sets());
+            sets.flatten().map(<[u8]>::to_vec).collect()
+        },
+    );
+    Some(Coding { codec: Codec::H264, length_bytes, parameter_sets })
+}
+
+/// Returns the coding of an H.265 track with this configuration.
+fn h265_coding(configuration: &[u8]) -> Option<Coding> {
+    let length_bytes = mp4_boxes::nal_length_bytes(configuration)?;
+    let sets = mp4_boxes::parameter_sets(configuration).into_iter();
+    let parameter_sets = sets.filter(|set| !set.is_empty()).map(<[u8]>::to_vec).collect();
+    Some(Coding { codec: Codec::H265, length_bytes, parameter_sets })
+}
+
 /// Returns the decoder configuration record of an H.264 track.
 fn configuration(track: &Track) -> Option<&[u8]> {
     track.stsd.as_ref()?.descriptions.iter().find_map(|entry| match entry {
@@ -125,22 +174,6 @@ fn configuration(track: &Track) -> Option<&[u8]> {
         },
         _ => None,
     })
-}
-
-/// Returns the size in bytes of the length field before each NAL unit of an H.264 track.
-fn nal_length_bytes(track: &Track) -> Option<usize> {
-    // The low two bits of the record's fifth byte hold the size minus one.
-    configuration(track)?.get(4).map(|byte| usize::from(byte & 3) + 1)
-}
-
-/// Returns the parameter sets of an H.264 track as a byte stream.
-///
-/// Omits damaged sets, since the stream may carry its own.
-fn parameter_sets(track: &Track) -> Vec<u8> {
-    let record = configuration(track).unwrap_or_default();
-    let Ok(record) = AvcDecoderConfigurationRecord::try_from(record) else { return Vec::new() };
-    let sets = record.sequence_parameter_sets().chain(record.picture_parameter_sets());
-    sets.flatten().flat_map(|set| [START_CODE, set].concat()).collect()
 }
 
 /// Returns the NAL units of a sample of an MP4; each follows its length in `length_bytes` bytes.
@@ -201,8 +234,19 @@ fn samples(track: &Track, file_bytes: u64) -> Result<Vec<(u64, u32)>, TrafficErr
     Ok(samples)
 }
 
-/// Returns the type of a sample, which is that of its first slice.
-fn sample_kind(sample: &[u8], length_bytes: usize) -> FrameKind {
+/// Returns the type of an H.265 sample, which is that of its first slice.
+fn h265_kind(sample: &[u8], length_bytes: usize, sets: &mut h265::Sets) -> FrameKind {
+    let mut found = None;
+    for nal in nal_units(sample, length_bytes) {
+        if let h265::Unit::First(slice) = sets.unit(nal) {
+            found.get_or_insert(slice.kind());
+        }
+    }
+    found.unwrap_or(FrameKind::P)
+}
+
+/// Returns the type of an H.264 sample, which is that of its first slice.
+fn h264_kind(sample: &[u8], length_bytes: usize) -> FrameKind {
     nal_units(sample, length_bytes)
         .filter(|nal| nal.first().is_some_and(|header| matches!(header & 31, 1 | 5)))
         .find_map(|nal| h264_slice(nal).map(|(_, kind)| kind))
@@ -289,7 +333,7 @@ mod tests {
     #[test]
     fn samples_are_frames_with_the_types_of_their_slices() {
         let file = mp4(&SIZES, &DATA, 3, OFFSET);
-        let video = read(Cursor::new(file), &mut None).unwrap();
+        let video = read(Cursor::new(file), &mut None).unwrap().1;
         let expected = [(FrameKind::I, 6), (FrameKind::B, 11), (FrameKind::P, 4)];
         assert_eq!(video.frames, expected.map(|(kind, bytes)| Frame { kind, bytes }));
         assert_eq!(video.rate, FrameRate { frames: 30_000, seconds: 1001 });

@@ -1,8 +1,8 @@
 //! Frames with their bytes, as a media server sends them.
 //!
 //! [`VideoFile`](super::VideoFile) has only their sizes. The elementary stream is kept whole;
-//! frames are consecutive ranges of it. H.264 is always an Annex B byte stream. Lengths in MP4 are
-//! replaced by start codes, and the parameter sets precede the first frame.
+//! frames are consecutive ranges of it. H.264 and H.265 are always Annex B byte streams. Lengths in
+//! MP4 are replaced by start codes, and the parameter sets precede the first frame.
 
 use memmap2::Mmap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::codec::Codec;
 use super::display::{display_order, is_reference};
 use super::file::{VideoFile, read_kept, read_to_file, start};
-use super::{FrameKind, FrameRate};
+use super::{FrameKind, FrameRate, h265};
 use crate::arrival::TrafficError;
 
 /// A frame of a [`VideoPayload`].
@@ -139,13 +139,14 @@ impl VideoPayload {
         debug_assert!(start <= bytes.len(), "frames lie inside the stream");
         let display = display_order(codec, &video.frames, &ranges, &bytes);
         let frames = video.frames.iter().zip(&ranges).zip(display);
+        let mut sets = h265::Sets::default();
         let frames = frames
             .map(|((frame, range), display)| CodedFrame {
                 kind: frame.kind,
                 start: range.start,
                 bytes: frame.bytes,
                 display,
-                reference: is_reference(codec, frame.kind, &bytes[range.clone()]),
+                reference: is_reference(codec, frame.kind, &bytes[range.clone()], &mut sets),
             })
             .collect();
         Self { codec, rate: video.rate, frames, bytes }
@@ -167,8 +168,8 @@ fn map(file: &File) -> std::io::Result<Mmap> {
 
 /// Returns the units of an elementary stream: the ranges between start codes.
 ///
-/// A range excludes the start code and the zeros before the next one. In H.264 the units are NAL
-/// units; in MPEG video they start with the start code's value.
+/// A range excludes the start code and the zeros before the next one. In H.264 and H.265 the units
+/// are NAL units; in MPEG video they start with the start code's value.
 ///
 /// ```
 /// use millstream_traffic::mpeg::units;

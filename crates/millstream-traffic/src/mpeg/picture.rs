@@ -1,9 +1,9 @@
 //! Classification of single coded frames by their headers, for frames that do not come from a file.
 
-use super::FrameKind;
 use super::codec::{Assembler, Codec, h264_slice};
 use super::display::is_reference;
 use super::payload::units;
+use super::{FrameKind, h265};
 
 /// The properties of a coded frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,14 +14,15 @@ pub struct Picture {
     pub reference: bool,
     /// Whether a decoder can start with it.
     ///
-    /// For H.264 this is an IDR picture, or an I picture with its sequence parameters. For MPEG-1/2
-    /// it is any I picture.
+    /// For H.264 this is an IDR picture, or an I picture with its sequence parameters. For H.265 it
+    /// is any random access point (IRAP), for MPEG-1/2 any I picture.
     pub entry: bool,
 }
 
 /// Classifies the frame in `frame`, the bytes of an elementary stream with start codes.
 ///
-/// Returns `None` if no whole frame starts in it.
+/// Returns `None` if no whole frame starts in it. Frames of H.265 need the parameter sets of
+/// earlier frames: use a [`Classifier`] for them.
 ///
 /// ```
 /// use millstream_traffic::mpeg::{Codec, FrameKind, classify_frame};
@@ -31,6 +32,62 @@ pub struct Picture {
 /// ```
 #[must_use]
 pub fn classify_frame(codec: Codec, frame: &[u8]) -> Option<Picture> {
+    Classifier::new(codec).classify(frame)
+}
+
+/// A classifier of the frames of one stream, in coding order. Frames may be missing.
+#[derive(Clone, Debug)]
+pub struct Classifier {
+    codec: Codec,
+    /// The latest parameter sets of H.265.
+    sets: Box<h265::Sets>,
+}
+
+impl Classifier {
+    /// Creates a classifier of frames of this codec.
+    #[must_use]
+    pub fn new(codec: Codec) -> Self {
+        Self { codec, sets: Box::default() }
+    }
+
+    /// Learns a parameter set that is not in a frame, a NAL unit without start code. Other codecs
+    /// than H.265 need none.
+    pub fn store_parameter_set(&mut self, nal: &[u8]) {
+        if self.codec == Codec::H265 {
+            self.sets.unit(nal);
+        }
+    }
+
+    /// Classifies the next frame, the bytes of an elementary stream with start codes.
+    ///
+    /// Returns `None` if no whole frame starts in it.
+    pub fn classify(&mut self, frame: &[u8]) -> Option<Picture> {
+        match self.codec {
+            Codec::H265 => classify_h265(&mut self.sets, frame),
+            codec => classify_by_units(codec, frame),
+        }
+    }
+}
+
+fn classify_h265(sets: &mut h265::Sets, frame: &[u8]) -> Option<Picture> {
+    let mut found: Option<h265::Slice> = None;
+    for unit in units(frame) {
+        let nal = &frame[unit];
+        match sets.unit(nal) {
+            h265::Unit::First(slice) => found = found.or(Some(slice)),
+            // A frame without its first slice does not count.
+            h265::Unit::Continuation if found.is_none() && h265::unit_type(nal) < 32 => {
+                return None;
+            }
+            _ => {}
+        }
+    }
+    let slice = found?;
+    let (kind, reference) = (slice.kind(), slice.is_reference());
+    Some(Picture { kind, reference, entry: slice.is_entry() })
+}
+
+fn classify_by_units(codec: Codec, frame: &[u8]) -> Option<Picture> {
     let mut assembler = Assembler::new(codec);
     let (mut instant, mut parameters) = (false, false);
     for unit in units(frame) {
@@ -52,7 +109,7 @@ pub fn classify_frame(codec: Codec, frame: &[u8]) -> Option<Picture> {
     let begins = codec == Codec::Mpeg || instant || parameters;
     Some(Picture {
         kind,
-        reference: is_reference(codec, kind, frame),
+        reference: is_reference(codec, kind, frame, &mut h265::Sets::default()),
         entry: kind == FrameKind::I && begins,
     })
 }
@@ -99,7 +156,7 @@ mod tests {
         fn no_bytes_cause_a_panic(
             bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 0u8..=255], 0..200),
         ) {
-            for codec in [Codec::Mpeg, Codec::H264] {
+            for codec in [Codec::Mpeg, Codec::H264, Codec::H265] {
                 let _ = classify_frame(codec, &bytes);
             }
         }

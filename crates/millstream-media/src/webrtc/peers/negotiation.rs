@@ -23,6 +23,11 @@ const H264: [(u8, u8, u32); 4] = [
     (114, 115, 0x0064_001f),
 ];
 
+/// The same of H.265: Main and Main 10, both in the main tier up to this level, 30 times its
+/// number.
+const H265: [(u8, u8, u8); 2] = [(102, 103, 1), (104, 105, 2)];
+const H265_LEVEL: u8 = 180;
+
 /// The packets of a track that are kept to be sent again: their number and age, and the largest
 /// share of repeated packets.
 const RESENT_PACKETS: usize = 512;
@@ -79,7 +84,7 @@ pub(super) fn negotiate(
     let ufrag = format!("{user:016x}");
     let pass = format!("{:016x}{:016x}", password[0], password[1]);
     configuration = configuration.set_local_ice_credentials(IceCreds { ufrag, pass });
-    enable_codecs(configuration.codec_config(), media.audio);
+    enable_codecs(configuration.codec_config(), media);
     let mut rtc = configuration.build(Instant::now());
     let candidate = Candidate::host(local, "udp").map_err(|error| malformed(error.to_string()))?;
     rtc.add_local_candidate(candidate);
@@ -88,9 +93,14 @@ pub(super) fn negotiate(
     drain(&mut rtc)?;
     let tracks = [0, 1].map(|kind| track(&rtc, names[kind].as_deref()?.into(), media.profile));
     if tracks[0].is_none() {
-        let why = "the stream is H.264; the offer has no profile that the server supports \
-                   (42001f, 42e01f, 4d001f, 64001f)";
-        return Err(OfferError::Unacceptable(why.to_owned()));
+        let profiles = match media.video {
+            Format::H264 => "42001f, 42e01f, 4d001f, 64001f",
+            _ => "1, 2",
+        };
+        return Err(OfferError::Unacceptable(format!(
+            "the stream is {}; the offer has no profile that the server supports ({profiles})",
+            media.video.encoding()
+        )));
     }
     if media.role == Role::Viewer {
         for track in tracks.iter().flatten() {
@@ -138,12 +148,21 @@ fn drain(rtc: &mut Rtc) -> Result<(), RtcError> {
     Ok(())
 }
 
-/// Enables H.264, and the format of audio if browsers have it.
-fn enable_codecs(codecs: &mut CodecConfig, audio: Option<Format>) {
-    for (payload_type, resent, profile) in H264 {
-        codecs.add_h264(payload_type.into(), Some(resent.into()), true, profile);
+/// Enables the format of the video, and that of audio if browsers have it.
+fn enable_codecs(codecs: &mut CodecConfig, media: &Media) {
+    match media.video {
+        Format::H265 => {
+            for (payload_type, resent, profile) in H265 {
+                codecs.add_h265(payload_type.into(), Some(resent.into()), profile, 0, H265_LEVEL);
+            }
+        }
+        _ => {
+            for (payload_type, resent, profile) in H264 {
+                codecs.add_h264(payload_type.into(), Some(resent.into()), true, profile);
+            }
+        }
     }
-    match audio {
+    match media.audio {
         Some(Format::Opus) => codecs.enable_opus(true, false),
         Some(Format::Pcmu) => codecs.enable_pcmu(true, false),
         Some(Format::Pcma) => codecs.enable_pcma(true, false),

@@ -72,6 +72,7 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
         burst_bytes: u32::try_from(burst).unwrap_or(u32::MAX),
         codec: match keys.codec.as_ref().map(Spanned::get_ref) {
             Some(CodecName::Mpeg) => Codec::Mpeg,
+            Some(CodecName::H265) => Codec::H265,
             Some(CodecName::H264) | None => Codec::H264,
         },
         audio,
