@@ -40,11 +40,12 @@ HELD = {"chromium": 1, "ffplay": 1}
 
 @dataclass
 class Stream:
-    """A stream: its source in the scenario, and what a publisher encodes if it is live."""
+    """A stream: its source in the scenario; of a live one, the film and how it is encoded."""
 
     source: str
     audio: str = ""
     publisher: str = ""
+    film: str = "h264.mp4"
 
 
 def film(file: str, more: str = "") -> str:
@@ -61,17 +62,27 @@ WRAPPED = ', payload = "mpeg-ts"'
 STREAMS = {
     "h264": Stream(film("h264.mp4")),
     "h264-b-frames": Stream(film("b-frames.mp4")),
+    "h265-b-frames": Stream(film("h265-b-frames.mp4")),
+    "av1": Stream(film("av1.ivf")),
+    "vp8": Stream(film("vp8.ivf")),
+    "vp9": Stream(film("vp9.ivf")),
     "mpeg1": Stream(film("mpeg1.mpg")),
     "mpeg2": Stream(film("mpeg2.mpg")),
     "h264-aac": Stream(film("aac.ts"), "aac"),
     "h264-mp3": Stream(film("mp3.ts"), "mp3"),
     "mpeg2-mp2": Stream(film("mp2.ts"), "mp2"),
     "ts-h264": Stream(film("b-frames.mp4", WRAPPED)),
+    "ts-h265": Stream(film("h265-b-frames.mp4", WRAPPED)),
     "ts-mpeg2": Stream(film("mpeg2.mpg", WRAPPED)),
     "live-h264-aac": Stream(live("h264", "aac"), "aac", "-c:v copy -c:a aac -b:a 96k"),
     "live-h264-opus": Stream(live("h264", "opus"), "opus", "-c:v copy -c:a libopus"),
     "live-h264-pcmu": Stream(live("h264", "pcmu"), "pcmu", "-c:v copy -c:a pcm_mulaw -ar 8000"),
     "live-h264-pcma": Stream(live("h264", "pcma"), "pcma", "-c:v copy -c:a pcm_alaw -ar 8000"),
+    "live-h265-aac": Stream(live("h265", "aac"), "aac", "-c:v copy -c:a aac -b:a 96k", "h265.mp4"),
+    "live-vp8-opus": Stream(live("vp8", "opus"), "opus", "-c:v copy -c:a libopus", "vp8.webm"),
+    "live-vp9-opus": Stream(
+        live("vp9", "opus"), "opus", "-c:v copy -strict -2 -c:a libopus", "vp9.webm"
+    ),
     "live-mpeg2-mp2": Stream(
         live("mpeg", "mpeg"),
         "mp2",
@@ -92,9 +103,10 @@ WARNINGS = {
 }
 #: Warnings with a cause outside of the server, and why.
 PERMITTED = {
-    "ffplay": r"hardware accelerated renderer",  # SDL's driver without a screen has none.
+    # SDL's driver without a screen has none. ffmpeg says this of VP9 from any server.
+    "ffplay": r"hardware accelerated renderer|VP9 support is still experimental",
     # The same with the servers of live555 and GStreamer.
-    "mpv": r"No video PTS|Invalid video timestamp",
+    "mpv": r"No video PTS|Invalid video timestamp|VP9 support is still experimental",
     # Sound without a volume control; decoders of MPEG video that name no colours; the resampler;
     # the end of the film. The cause of decreasing times, of MPEG-2 with sound, is not known.
     "gstreamer": r"playsink|[Vv]olume|colorimetry|color matrix|exact taps|interrupted|timed out"
@@ -114,7 +126,12 @@ def reason(player: str, name: str) -> str:
     if player == "chromium" and name.startswith("ts-"):
         return "not by WebRTC"
     if player == "chromium" and "mpeg" in name:
-        return "H.264 only"
+        return "no MPEG video"
+    if player == "chromium" and "h265" in name:
+        return "no H.265 without hardware"
+    # ffmpeg 5.1 and GStreamer 1.22 of Debian 12 have no payload format of AV1.
+    if player != "chromium" and "av1" in name:
+        return "no AV1 over RTP"
     if player == "chromium" and name in ("h264-b-frames", "h264-aac", "h264-mp3"):
         return "no B-frames"
     return ""
@@ -128,11 +145,21 @@ def make_films(folder: Path) -> None:
     for file, options in {
         "h264.mp4": "-c:v libx264 -g 25 -bf 0 -b:v 300k",
         "b-frames.mp4": "-c:v libx264 -g 25 -bf 2 -b:v 300k",
+        "h265.mp4": "-c:v libx265 -b:v 300k -tag:v hvc1 -x265-params"
+        " log-level=error:keyint=25:bframes=0",
+        "h265-b-frames.mp4": "-c:v libx265 -b:v 300k -tag:v hvc1 -x265-params"
+        " log-level=error:keyint=25",
+        "av1.ivf": "-c:v libsvtav1 -preset 10 -g 25 -b:v 300k",
+        "vp8.ivf": "-c:v libvpx -auto-alt-ref 0 -deadline realtime -cpu-used 8 -g 25 -b:v 300k",
+        "vp9.ivf": "-c:v libvpx-vp9 -deadline realtime -cpu-used 8 -g 25 -b:v 300k",
         "mpeg1.mpg": "-c:v mpeg1video -g 12 -bf 2 -b:v 600k",
         "mpeg2.mpg": "-c:v mpeg2video -g 12 -bf 2 -b:v 600k",
     }.items():
         run = f"ffmpeg -v error -stream_loop -1 -i {clip} {encoded} {options} {file}"
         subprocess.run(run.split(), cwd=folder, check=True)
+    for name in ("vp8", "vp9"):
+        copy = f"ffmpeg -v error -i {name}.ivf -c copy {name}.webm"
+        subprocess.run(copy.split(), cwd=folder, check=True)
     for file, video, audio in (
         ("aac.ts", "b-frames.mp4", "aac"),
         ("mp3.ts", "b-frames.mp4", "libmp3lame"),
@@ -186,7 +213,7 @@ class Server:
             # The server drops what a publisher that starved sends beyond its burst.
             command = ["nice", "-n", "-10"] if os.geteuid() == 0 else []
             command += ["ffmpeg", "-v", "error", "-re", "-stream_loop", f"{times - 1}"]
-            command += ["-i", "h264.mp4", "-re", "-f", "lavfi"]
+            command += ["-i", STREAMS[name].film, "-re", "-f", "lavfi"]
             command += ["-i", tone, "-map", "0:v", "-map", "1:a"]
             command += STREAMS[name].publisher.split()
             command += ["-f", "rtsp", "-rtsp_transport", "tcp", f"rtsp://{self.rtsp}/{name}"]

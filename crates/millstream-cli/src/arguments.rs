@@ -79,7 +79,8 @@ pub(crate) struct InitArguments {
     /// uplink: a pcap or pcapng capture to schedule instead of generated packets
     #[arg(long, value_name = "FILE.pcap", value_hint = ValueHint::FilePath)]
     pub(crate) capture: Option<PathBuf>,
-    /// media: the video file to serve (MPEG-1/2, H.264 or H.265); default: a live stream
+    /// media: the video file to serve (MPEG-1/2, H.264, H.265, AV1, VP8 or VP9); default: a live
+    /// stream
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) video: Option<PathBuf>,
     /// voice: number of calls

@@ -10,6 +10,7 @@
 //! parsed; no video is decoded. [`AudioTrack`] has the audio of a transport stream.
 
 mod audio;
+mod av1;
 mod codec;
 mod container;
 mod display;
@@ -17,13 +18,18 @@ mod feed;
 mod file;
 mod fragmented;
 mod h265;
+mod ivf;
 mod model;
 mod mp4;
 mod mp4_boxes;
 mod payload;
 mod picture;
+mod vp8;
+mod vp9;
+mod whole_frames;
 
 pub use audio::{AudioCodec, AudioHeader, AudioTrack, audio_frames};
+pub use av1::{Obu, append_obu, leb128, obus};
 pub use codec::Codec;
 pub use display::reorder_depth;
 pub use feed::{FrameKinds, MpegFeed, Packets};
@@ -36,6 +42,7 @@ pub use model::Mpeg4Model;
 pub use mp4::nal_units;
 pub use payload::{CodedFrame, VideoBytes, VideoPayload, units};
 pub use picture::{Classifier, Picture, classify_frame};
+pub use vp9::is_vp9_key_frame;
 
 /// The coding type of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

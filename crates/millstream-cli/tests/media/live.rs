@@ -26,7 +26,9 @@ impl TestClips {
     /// Publishes a file in real time.
     pub(crate) fn publish(&self, file: &str, transport: &str, url: &str) -> Child {
         let mut ffmpeg = Command::new("ffmpeg");
-        ffmpeg.args(["-v", "error", "-re", "-i", file, "-c", "copy", "-f", "rtsp"]);
+        // ffmpeg calls its payload format of VP9 experimental.
+        ffmpeg.args(["-v", "error", "-re", "-i", file, "-c", "copy", "-strict", "-2"]);
+        ffmpeg.args(["-f", "rtsp"]);
         ffmpeg.args(["-rtsp_transport", transport, url]);
         ffmpeg
             .stderr(Stdio::piped())

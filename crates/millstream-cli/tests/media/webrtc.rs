@@ -1,6 +1,7 @@
 //! Tests of WebRTC: a client of str0m plays files and live streams, and ffmpeg decodes what it got.
 
 mod browser;
+mod codecs;
 mod viewer;
 
 use crate::player::{Server, assert_conserved, is_installed, mangled, test_video};

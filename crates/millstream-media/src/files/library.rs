@@ -4,7 +4,7 @@ use millstream::Late;
 use millstream_scenario::{
     FramePath, Link, Live, LiveAudio, Scenario, Source, Stream, VideoInput, VideoPayloadFormat,
 };
-use millstream_traffic::mpeg::{AudioCodec, AudioTrack, CodedFrame, VideoPayload};
+use millstream_traffic::mpeg::{AudioCodec, AudioTrack, Codec, CodedFrame, VideoPayload};
 use std::borrow::Cow;
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -678,6 +678,18 @@ fn packed(
     room: usize,
 ) -> Result<Packed<'_>, String> {
     match carrier {
+        VideoPayloadFormat::Elementary if video.codec == Codec::Av1 => {
+            let (mut bytes, mut frames) = (Vec::new(), Vec::with_capacity(video.frames.len()));
+            for frame in &video.frames {
+                let start = bytes.len();
+                bytes.extend_from_slice(&Format::Av1.prepare(video.frame(frame), packet_bytes));
+                if bytes.len() > room {
+                    return Err(format!("more than {room} bytes of packets"));
+                }
+                frames.push((start..bytes.len(), frame.display));
+            }
+            Ok(Packed { format: Format::Av1, bytes: Cow::Owned(bytes), frames })
+        }
         VideoPayloadFormat::Elementary => {
             let range = |frame: &CodedFrame| frame.start..frame.start + frame.bytes as usize;
             let frames = video.frames.iter().map(|frame| (range(frame), frame.display)).collect();

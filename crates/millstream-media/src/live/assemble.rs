@@ -1,5 +1,6 @@
 //! Assembles RTP payloads into coded frames: H.264 (RFC 6184, packetization modes 0 and 1), H.265
-//! (RFC 7798) and MPEG-1/2 video (RFC 2250, section 3).
+//! (RFC 7798), AV1, VP8, VP9 ([`av1`](crate::payload::av1), [`vpx`]) and MPEG-1/2 video (RFC 2250,
+//! section 3).
 //!
 //! A frame is the data of one timestamp, up to the marker. The output is an elementary stream with
 //! start codes, as in a file. A frame with a missing or malformed packet is reported and dropped as
@@ -8,6 +9,7 @@
 use millstream_traffic::mpeg::Codec;
 
 use super::reorder::Packet;
+use crate::payload::{av1, vpx};
 
 /// NAL unit types that mark an aggregate or a fragment (RFC 6184, section 5.2).
 const STAP_A: u8 = 24;
@@ -27,6 +29,8 @@ pub(crate) enum Assembled<'a> {
         bytes: &'a [u8],
         /// The frame's RTP timestamp.
         timestamp: u32,
+        /// The temporal layer that its packets state, or 0.
+        layer: u8,
     },
     /// A packet of the frame is missing or malformed.
     Incomplete,
@@ -47,6 +51,10 @@ pub(crate) struct Assembler {
     too_large: bool,
     /// A fragmented NAL unit has started and not ended.
     fragment: bool,
+    /// The OBUs of AV1 that have not ended.
+    obus: av1::Assembly,
+    /// The temporal layer of the open frame, if packets state it.
+    layer: u8,
 }
 
 impl Assembler {
@@ -59,6 +67,8 @@ impl Assembler {
             incomplete: false,
             too_large: false,
             fragment: false,
+            obus: av1::Assembly::default(),
+            layer: 0,
         }
     }
 
@@ -77,6 +87,9 @@ impl Assembler {
         let sound = match self.codec {
             Codec::H264 => self.h264(packet.payload),
             Codec::H265 => self.h265(packet.payload),
+            Codec::Av1 => self.av1(packet.payload),
+            Codec::Vp8 => self.part(vpx::parse_vp8(packet.payload)),
+            Codec::Vp9 => self.part(vpx::parse_vp9(packet.payload)),
             Codec::Mpeg => self.mpeg_video(packet.payload),
         };
         self.incomplete |= sound.is_none();
@@ -95,14 +108,16 @@ impl Assembler {
 
     fn end(&mut self, each: &mut impl FnMut(Assembled<'_>)) {
         let Some(timestamp) = self.timestamp.take() else { return };
-        each(if self.incomplete || self.fragment {
+        each(if self.incomplete || self.fragment || self.obus.is_open() {
             Assembled::Incomplete
         } else if self.too_large {
             Assembled::TooLarge
         } else {
-            Assembled::Frame { bytes: &self.bytes, timestamp }
+            Assembled::Frame { bytes: &self.bytes, timestamp, layer: self.layer }
         });
         self.bytes.clear();
+        self.obus.clear();
+        self.layer = 0;
         (self.incomplete, self.too_large, self.fragment) = (false, false, false);
     }
 
@@ -203,6 +218,30 @@ impl Assembler {
         Some(())
     }
 
+    /// Appends an AV1 payload. `None`: it is malformed.
+    fn av1(&mut self, payload: &[u8]) -> Option<()> {
+        // Each OBU gets a size of at most as many bytes as its headers had.
+        let bytes = self.bytes.len() + self.obus.waiting() + payload.len();
+        self.too_large |= bytes > self.most;
+        if self.too_large {
+            self.obus.clear();
+            return Some(());
+        }
+        self.obus.append(payload, &mut self.bytes)
+    }
+
+    /// Appends a part of a VP8 or VP9 frame. `None`: it is malformed.
+    fn part(&mut self, part: Option<vpx::Part<'_>>) -> Option<()> {
+        let vpx::Part { begins, layer, bytes } = part?;
+        let is_first = self.bytes.is_empty() && !self.too_large;
+        if begins != is_first {
+            return None;
+        }
+        self.layer = layer;
+        self.append(bytes);
+        Some(())
+    }
+
     /// Appends an MPEG video payload. `None`: it is malformed.
     fn mpeg_video(&mut self, payload: &[u8]) -> Option<()> {
         // The T bit: an MPEG-2 extension follows the header.
@@ -245,7 +284,7 @@ mod tests {
             let gap = std::mem::take(&mut gap);
             assembler.packet(packet, gap, &mut |found_now| {
                 found.push(match found_now {
-                    Assembled::Frame { bytes, timestamp: 7 } => Ok(bytes.to_vec()),
+                    Assembled::Frame { bytes, timestamp: 7, .. } => Ok(bytes.to_vec()),
                     other => Err(format!("{other:?}")),
                 });
             });
@@ -319,6 +358,28 @@ mod tests {
     }
 
     #[test]
+    fn frames_of_browsers_are_assembled() {
+        let vp8 =
+            vec![vec![0x90, 0xe0, 0x81, 2, 9, 0x80, 1], vec![0x80, 0xe0, 0x81, 2, 9, 0x80, 2]];
+        assert_eq!(assembled(Codec::Vp8, &vp8, None).unwrap(), [1, 2]);
+        assert!(assembled(Codec::Vp8, &vp8[1..], None).is_err(), "without its start");
+        assert!(assembled(Codec::Vp8, &[vp8[0].clone(), vp8[0].clone()], None).is_err());
+        let vp9 = vec![vec![0x88, 1, 7], vec![0x84, 1, 8]];
+        assert_eq!(assembled(Codec::Vp9, &vp9, None).unwrap(), [7, 8]);
+        let av1 = vec![vec![0x58, 0x32, 3, 1], vec![0x90, 2, 3]];
+        assert_eq!(assembled(Codec::Av1, &av1, None).unwrap(), [0x32, 3, 1, 2, 3]);
+        assert!(assembled(Codec::Av1, &av1[..1], None).is_err(), "an OBU that has not ended");
+        let mut assembler = Assembler::new(Codec::Vp8, 100);
+        let packet = Packet { timestamp: 1, marker: true, payload: &vp8[0] };
+        let mut layers = Vec::new();
+        assembler.packet(packet, false, &mut |found| match found {
+            Assembled::Frame { layer, .. } => layers.push(layer),
+            other => panic!("{other:?}"),
+        });
+        assert_eq!(layers, [2]);
+    }
+
+    #[test]
     fn oversized_frames_are_dropped() {
         let sent = vec![vec![0x65; 6_000], vec![0x65; 6_000]];
         assert_eq!(assembled(Codec::H264, &sent, None), Err("TooLarge".to_owned()));
@@ -367,7 +428,8 @@ mod tests {
             payloads in proptest::collection::vec(
                 proptest::collection::vec(proptest::num::u8::ANY, 0..20), 1..20),
         ) {
-            for codec in [Codec::H264, Codec::H265, Codec::Mpeg] {
+            use Codec::{Av1, H264, H265, Mpeg, Vp8, Vp9};
+            for codec in [H264, H265, Av1, Vp8, Vp9, Mpeg] {
                 let _ = assembled(codec, &payloads, None);
             }
         }

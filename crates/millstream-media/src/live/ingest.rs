@@ -361,14 +361,17 @@ impl Sink {
     fn take(&mut self, found: Assembled<'_>, now_ns: u64) {
         self.counts.frames += 1;
         match found {
-            Assembled::Frame { bytes, timestamp } => self.frame(bytes, timestamp, now_ns),
+            Assembled::Frame { bytes, timestamp, layer } => {
+                self.frame(bytes, (timestamp, layer), now_ns);
+            }
             Assembled::Incomplete => self.counts.incomplete += 1,
             Assembled::TooLarge => self.counts.beyond += 1,
         }
     }
 
-    fn frame(&mut self, bytes: &[u8], timestamp: u32, now_ns: u64) {
-        let Some(what) = self.classifier.classify(bytes) else {
+    fn frame(&mut self, bytes: &[u8], (timestamp, layer): (u32, u8), now_ns: u64) {
+        let found = self.classifier.classify(bytes);
+        let Some(what) = found.map(|what| what.in_layer(layer)) else {
             self.counts.incomplete += 1;
             return;
         };
@@ -378,8 +381,9 @@ impl Sink {
         }
         let mut whole = std::mem::take(&mut self.whole);
         let bytes = self.with_parameters(bytes, what, &mut whole);
-        let pieces = self.format.cut(bytes, self.packet_bytes);
-        let released = self.release(bytes, &pieces, what, timestamp, now_ns);
+        let bytes = self.format.prepare(bytes, self.packet_bytes);
+        let pieces = self.format.cut(&bytes, self.packet_bytes);
+        let released = self.release(&bytes, &pieces, what, timestamp, now_ns);
         self.whole = whole;
         match released {
             Some(kind) => {

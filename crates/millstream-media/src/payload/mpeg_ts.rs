@@ -62,6 +62,9 @@ pub(crate) struct Wrapped {
 /// # Errors
 /// Returns a description of the reason, for example that `limit` is exceeded.
 pub(crate) fn wrap(video: &VideoPayload, buffer_ns: u64, limit: usize) -> Result<Wrapped, String> {
+    let stream_type = stream_type(video.codec).ok_or(
+        "`payload = \"mpeg-ts\"` is for MPEG-1/2, H.264 and H.265 video; remove it for this file",
+    )?;
     let refused = |error: mpeg2ts::Error| format!("wrapping in a transport stream: {error}");
     let reordering = (0..).zip(&video.frames).map(|(number, frame)| {
         let number: u32 = number;
@@ -70,7 +73,7 @@ pub(crate) fn wrap(video: &VideoPayload, buffer_ns: u64, limit: usize) -> Result
     let mut wrapper = Wrapper {
         writer: TsPacketWriter::new(Vec::new()),
         counters: [ContinuityCounter::new(); 3],
-        tables: tables(video.codec).map_err(refused)?,
+        tables: tables(stream_type).map_err(refused)?,
         buffer: u128::from(buffer_ns) * u128::from(CLOCK_RATE) / 1_000_000_000,
         reordering: reordering.max().unwrap_or(0),
     };
@@ -100,15 +103,20 @@ pub(crate) fn cut(frame: &[u8], room: usize) -> Vec<Piece> {
         .collect()
 }
 
+/// Returns the type of a codec's streams; `None` if there is none.
+fn stream_type(codec: Codec) -> Option<StreamType> {
+    match codec {
+        Codec::Mpeg => Some(StreamType::Mpeg2Video),
+        Codec::H264 => Some(StreamType::H264),
+        Codec::H265 => Some(StreamType::H265),
+        Codec::Av1 | Codec::Vp8 | Codec::Vp9 => None,
+    }
+}
+
 /// Returns the two tables (PAT, PMT), which announce one program of one video.
-fn tables(codec: Codec) -> Result<[TsPayload; 2], mpeg2ts::Error> {
+fn tables(stream_type: StreamType) -> Result<[TsPayload; 2], mpeg2ts::Error> {
     let association =
         ProgramAssociation { program_num: PROGRAM, program_map_pid: Pid::new(PROGRAM_MAP)? };
-    let stream_type = match codec {
-        Codec::Mpeg => StreamType::Mpeg2Video,
-        Codec::H264 => StreamType::H264,
-        Codec::H265 => StreamType::H265,
-    };
     let video = EsInfo { stream_type, elementary_pid: Pid::new(VIDEO)?, descriptors: Vec::new() };
     Ok([
         TsPayload::Pat(Pat {

@@ -4,11 +4,14 @@
 //! |---|---|---|
 //! | H.264 | sequence and picture parameter set | RFC 6184, section 8.1 |
 //! | H.265 | video, sequence and picture parameter set | RFC 7798, section 7.1 |
+//! | AV1 | sequence header | – |
 //! | MPEG-1/2 | sequence header with its extensions | – |
+//!
+//! VP8 and VP9 have none.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use millstream_traffic::mpeg::{Codec, units};
+use millstream_traffic::mpeg::{Codec, Obu, obus, units};
 
 /// The longest header that is stored, bytes.
 const MAX_BYTES: usize = 1_024;
@@ -52,7 +55,8 @@ impl ParameterSets {
     /// The number of headers of the codec.
     fn count(&self) -> usize {
         match self.codec {
-            Codec::Mpeg => 1,
+            Codec::Vp8 | Codec::Vp9 => 0,
+            Codec::Mpeg | Codec::Av1 => 1,
             Codec::H264 => 2,
             Codec::H265 => 3,
         }
@@ -75,8 +79,11 @@ impl ParameterSets {
 
     /// Stores the headers of a frame. Returns whether it has a sequence header or parameter set.
     pub(crate) fn store_from(&mut self, frame: &[u8]) -> bool {
-        if self.codec == Codec::Mpeg {
-            return self.store_sequence_header(frame);
+        match self.codec {
+            Codec::Mpeg => return self.store_sequence_header(frame),
+            Codec::Av1 => return self.store_obu(frame),
+            Codec::Vp8 | Codec::Vp9 => return true,
+            Codec::H264 | Codec::H265 => {}
         }
         let sequence = self.count() - 2;
         let mut has = false;
@@ -95,6 +102,14 @@ impl ParameterSets {
         true
     }
 
+    fn store_obu(&mut self, frame: &[u8]) -> bool {
+        let found = obus(frame).find(Obu::is_sequence_header);
+        if let Some(obu) = &found {
+            self.keep(0, &frame[obu.range.clone()]);
+        }
+        found.is_some()
+    }
+
     /// Returns the headers that are known; `None` if one is missing.
     fn complete(&self) -> Option<&[Vec<u8>]> {
         let sets = &self.sets[..self.count()];
@@ -106,8 +121,9 @@ impl ParameterSets {
         let Some(sets) = self.complete() else { return false };
         whole.clear();
         for set in sets {
-            // The header of MPEG-1/2 is stored with its start codes.
-            whole.extend_from_slice(if self.codec == Codec::Mpeg { &[] } else { &START });
+            // Other headers are stored with their start codes or sizes.
+            let has_start = matches!(self.codec, Codec::H264 | Codec::H265);
+            whole.extend_from_slice(if has_start { &START } else { &[] });
             whole.extend_from_slice(set);
         }
         whole.extend_from_slice(frame);

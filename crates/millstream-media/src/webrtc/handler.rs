@@ -196,7 +196,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         let own = &library.titles[title];
         if !is_visible(own.format()) {
             let why = "browsers play no MPEG-1/2 video and no transport streams; serve a file or a \
-                       publisher with H.264 or H.265, without `payload`";
+                       publisher with H.264, H.265, AV1, VP8 or VP9, without `payload`";
             return HttpResponse::text(406, why);
         }
         if let Some(refused) = self.reject(request, requester) {
@@ -266,7 +266,8 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         };
         let video = Format::of(self.shared.live.streams[stream].spec.codec);
         if !is_visible(video) {
-            let why = "browsers publish no MPEG-1/2 video: set `codec` to \"h264\" or \"h265\"";
+            let why = "browsers publish no MPEG-1/2 video: set `codec` to \"h264\", \"h265\", \
+                       \"av1\", \"vp8\" or \"vp9\"";
             return HttpResponse::text(406, why);
         }
         if let Some(refused) = self.reject(request, requester) {
@@ -349,7 +350,8 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
 
 /// Returns whether WebRTC has this format of video.
 fn is_visible(format: Format) -> bool {
-    matches!(format, Format::H264 | Format::H265)
+    use Format::{Av1, H264, H265, Vp8, Vp9};
+    matches!(format, H264 | H265 | Av1 | Vp8 | Vp9)
 }
 
 /// Returns whether browsers play and publish this format of audio.

@@ -209,6 +209,12 @@ pub(crate) enum CodecName {
     H264,
     /// H.265, packetized by RFC 7798.
     H265,
+    /// AV1, packetized by the RTP payload format of the Alliance for Open Media.
+    Av1,
+    /// VP8, packetized by RFC 7741.
+    Vp8,
+    /// VP9, packetized by RFC 9628; one spatial layer.
+    Vp9,
     /// MPEG-1 or MPEG-2 video, packetized by RFC 2250.
     Mpeg,
 }

@@ -82,6 +82,20 @@ pub enum Codec {
     H264,
     /// H.265.
     H265,
+    /// AV1.
+    Av1,
+    /// VP8.
+    Vp8,
+    /// VP9.
+    Vp9,
+}
+
+impl Codec {
+    /// Returns whether its streams are sequences of units that begin with start codes. Other
+    /// streams are sequences of frames whose limits only the container states.
+    pub(super) fn has_start_codes(self) -> bool {
+        matches!(self, Self::Mpeg | Self::H264 | Self::H265)
+    }
 }
 
 /// An assembler of units into frames.
@@ -134,6 +148,7 @@ impl Assembler {
         let role = match self.codec {
             Codec::Mpeg => mpeg_role(kept, &mut self.rate),
             Codec::H264 => h264_role(kept, &mut self.rate),
+            Codec::Av1 | Codec::Vp8 | Codec::Vp9 => Role::Continuation,
             Codec::H265 => match self.sets.unit(kept) {
                 h265::Unit::Header => {
                     self.rate = self.rate.or(self.sets.rate);

@@ -30,6 +30,8 @@ pub(super) fn display_order(
         Codec::Mpeg => by_temporal_reference(ranges, stream),
         Codec::H264 => by_order_count(ranges, stream),
         Codec::H265 => h265::display_order(ranges, stream),
+        // Each frame shows one picture.
+        Codec::Av1 | Codec::Vp8 | Codec::Vp9 => Some((0..ranges.len()).map(number).collect()),
     };
     match stated {
         Some(order) if is_permutation(&order) => order,
@@ -37,20 +39,13 @@ pub(super) fn display_order(
     }
 }
 
-/// Returns whether another frame may be predicted from this one. `sets` has the parameter sets of
-/// the frames before it; those of the frame are added.
-pub(super) fn is_reference(
-    codec: Codec,
-    kind: FrameKind,
-    frame: &[u8],
-    sets: &mut h265::Sets,
-) -> bool {
+/// Returns whether another frame may be predicted from this one, of MPEG-1/2 or H.264.
+pub(super) fn is_reference(codec: Codec, kind: FrameKind, frame: &[u8]) -> bool {
     match codec {
-        Codec::Mpeg => kind != FrameKind::B,
-        Codec::H265 => h265::first_slice(sets, frame).is_none_or(|slice| slice.is_reference()),
         // `nal_ref_idc` of any slice.
         Codec::H264 => units(frame)
             .any(|unit| matches!(frame[unit.start] & 31, 1..=5) && frame[unit.start] & 0x60 != 0),
+        _ => kind != FrameKind::B,
     }
 }
 

@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::path::Path;
 
 use super::codec::{Assembler, Codec, MAX_FRAME_BYTES, Units};
-use super::{Frame, FrameRate, container, mp4};
+use super::{Frame, FrameRate, container, ivf, mp4};
 use crate::arrival::TrafficError;
 
 /// The frames of a video file, in coding order.
@@ -22,7 +22,7 @@ pub struct VideoFile {
 }
 
 pub(super) const EXPECTED: &str = "expected MPEG-1/2, H.264 or H.265 video: an elementary, \
- program or transport stream, or MP4";
+ program or transport stream, or MP4; or AV1, VP8 or VP9: IVF or MP4";
 
 /// The frame rate of streams without timing information.
 pub(super) const DEFAULT_RATE: FrameRate = FrameRate { frames: 25, seconds: 1 };
@@ -33,6 +33,7 @@ enum Container {
     Program,
     Transport,
     Mp4,
+    Ivf,
 }
 
 impl VideoFile {
@@ -127,6 +128,9 @@ pub(super) fn read_to_file(
 
 /// Returns the offset of the first start code in a kept stream.
 pub(super) fn start(codec: Codec, bytes: &[u8]) -> usize {
+    if !codec.has_start_codes() {
+        return 0;
+    }
     let code = bytes.windows(3).position(|window| window == [0, 0, 1]).unwrap_or(0);
     let long = codec != Codec::Mpeg && code > 0 && bytes[code - 1] == 0;
     code - usize::from(long)
@@ -144,6 +148,7 @@ fn read_into(
     })?;
     let (codec, video) = match container {
         Container::Mp4 => mp4::read(input, kept)?,
+        Container::Ivf => ivf::read(input, kept)?,
         Container::Elementary(codec) => (codec, read_elementary(input, codec, kept)?),
         Container::Program => (Codec::Mpeg, read_program(input, kept)?),
         Container::Transport => read_transport(input, kept)?,
@@ -180,6 +185,7 @@ fn detect_container(start: &[u8]) -> Option<Container> {
         _ if matches!(start.get(4..8), Some(b"ftyp" | b"moov" | b"mdat" | b"free")) => {
             Some(Container::Mp4)
         }
+        _ if start.starts_with(ivf::SIGNATURE) => Some(Container::Ivf),
         _ if start.first() == Some(&0x47) && start.get(188).is_none_or(|byte| *byte == 0x47) => {
             Some(Container::Transport)
         }

@@ -1,4 +1,5 @@
-//! MP4 (ISO 14496-12, 14496-15): the samples of the first H.264 or H.265 track are its frames.
+//! MP4 (ISO 14496-12, 14496-15): the samples of the first track in a supported codec are its
+//! frames.
 //!
 //! `mp4parse` reads the sample tables. This module expands them itself, since their entries are
 //! untrusted. A sample must lie inside the file and all samples together must not exceed it, which
@@ -6,26 +7,37 @@
 //! gives the type. The samples of a fragmented file are those of [`FragmentedMp4`].
 
 use h264_reader::avcc::AvcDecoderConfigurationRecord;
-use mp4parse::{SampleEntry, Track, VideoCodecSpecific};
+use mp4parse::{CodecType, SampleEntry, Track, VideoCodecSpecific};
 use std::io::{BufRead, Read, Seek, SeekFrom};
 
 use super::codec::{Codec, MAX_FRAME_BYTES, h264_slice};
 use super::file::{DEFAULT_RATE, EXPECTED, KeptStream, io_error, oversized};
 use super::fragmented::{FragmentTrack, FragmentedMp4, H264Format};
-use super::{Frame, FrameKind, FrameRate, VideoFile, h265, mp4_boxes};
+use super::whole_frames::WholeFrames;
+use super::{Frame, FrameKind, FrameRate, VideoFile, h265, mp4_boxes, obus};
 use crate::arrival::TrafficError;
 
 /// How the samples of a track are coded.
-struct Coding {
-    codec: Codec,
-    /// The size in bytes of the length field before each NAL unit.
-    length_bytes: usize,
-    /// The parameter sets in the track's configuration. Damaged sets are left out, since the stream
-    /// may carry its own.
-    parameter_sets: Vec<Vec<u8>>,
+enum Coding {
+    /// H.264 or H.265: NAL units, each after its length.
+    Nal {
+        codec: Codec,
+        /// The size of a length, bytes.
+        length_bytes: usize,
+        /// The parameter sets in the track's configuration. Damaged sets are left out, since the
+        /// stream may carry its own.
+        parameter_sets: Vec<Vec<u8>>,
+    },
+    /// AV1, VP8 or VP9: frames.
+    Whole {
+        codec: Codec,
+        /// The OBUs in the configuration of AV1.
+        header: Vec<u8>,
+    },
 }
 
-/// Reads codec and frames of the first H.264 track of `input`, else of the first H.265 track.
+/// Reads codec and frames of the first track of `input` in a supported codec; H.264 goes first,
+/// then H.265.
 pub(super) fn read(
     mut input: impl BufRead + Seek,
     kept: &mut Option<KeptStream>,
@@ -47,9 +59,56 @@ pub(super) fn read(
             let mut tracks = tracks.iter().zip(configurations);
             tracks.find_map(|(track, found)| Some((track, h265_coding(&found?)?)))
         })
-        .ok_or_else(|| TrafficError::new("the MP4 has no H.264 or H.265 track").help(EXPECTED))?;
-    let Coding { codec, length_bytes, parameter_sets } = coding;
+        .or_else(|| tracks.iter().find_map(|track| Some((track, whole_coding(track)?))))
+        .ok_or_else(|| {
+            TrafficError::new("the MP4 has no H.264, H.265, AV1, VP8 or VP9 track").help(EXPECTED)
+        })?;
     let samples = samples(track, file_bytes)?;
+    match coding {
+        Coding::Nal { codec, length_bytes, parameter_sets } => {
+            let sets = (length_bytes, &parameter_sets[..]);
+            let frames = read_nal_units(input, kept, (track, &samples), codec, sets)?;
+            Ok((codec, VideoFile { frames, rate: rate(track).unwrap_or(DEFAULT_RATE) }))
+        }
+        Coding::Whole { codec, header } => {
+            let mut frames = WholeFrames::new(codec, kept);
+            let mut sample = Vec::new();
+            for (number, (offset, bytes)) in samples.into_iter().enumerate() {
+                read_sample(&mut input, offset, bytes, &mut sample)?;
+                let has_header = obus(&sample).any(|obu| obu.is_sequence_header());
+                if number == 0 && codec == Codec::Av1 && !has_header {
+                    sample.splice(..0, header.iter().copied());
+                }
+                if !frames.push(&sample)? {
+                    break;
+                }
+            }
+            Ok((codec, frames.finish(rate(track))))
+        }
+    }
+}
+
+/// Reads a sample; it is shorter if the file is truncated.
+fn read_sample(
+    input: &mut (impl Read + Seek),
+    offset: u64,
+    bytes: u32,
+    sample: &mut Vec<u8>,
+) -> Result<(), TrafficError> {
+    input.seek(SeekFrom::Start(offset)).map_err(io_error)?;
+    sample.clear();
+    input.take(bytes.into()).read_to_end(sample).map_err(io_error)?;
+    Ok(())
+}
+
+/// Reads samples of NAL units, each after a length of `length_bytes`.
+fn read_nal_units(
+    mut input: impl BufRead + Seek,
+    kept: &mut Option<KeptStream>,
+    (track, samples): (&Track, &[(u64, u32)]),
+    codec: Codec,
+    (length_bytes, parameter_sets): (usize, &[Vec<u8>]),
+) -> Result<Vec<Frame>, TrafficError> {
     let sync = track.stss.as_ref().map(|stss| {
         let mut numbers: Vec<u32> = stss.samples.iter().copied().collect();
         numbers.sort_unstable();
@@ -59,19 +118,17 @@ pub(super) fn read(
     let mut sample = Vec::new();
     let mut stream = Vec::new();
     let mut sets = h265::Sets::default();
-    for set in &parameter_sets {
+    for set in parameter_sets {
         stream.extend_from_slice(START_CODE);
         stream.extend_from_slice(set);
         sets.unit(set);
     }
-    for (number, (offset, bytes)) in (1u32..).zip(samples) {
+    for (number, (offset, bytes)) in (1u32..).zip(samples.iter().copied()) {
         // Without a table of sync samples, all samples are sync samples.
         let is_sync = sync.as_ref().is_none_or(|sync| sync.binary_search(&number).is_ok());
         // The parameter sets of H.265 may be in any sample.
         if kept.is_some() || !is_sync || codec == Codec::H265 {
-            input.seek(SeekFrom::Start(offset)).map_err(io_error)?;
-            sample.clear();
-            (&mut input).take(bytes.into()).read_to_end(&mut sample).map_err(io_error)?;
+            read_sample(&mut input, offset, bytes, &mut sample)?;
         }
         let kind = match codec {
             Codec::H265 => h265_kind(&sample, length_bytes, &mut sets),
@@ -95,7 +152,7 @@ pub(super) fn read(
         frames.push(Frame { kind, bytes });
         stream.clear();
     }
-    Ok((codec, VideoFile { frames, rate: rate(track).unwrap_or(DEFAULT_RATE) }))
+    Ok(frames)
 }
 
 /// Reads the frames of a fragmented file.
@@ -154,7 +211,7 @@ fn h264_coding(track: &Track) -> Option<Coding> {
             sets.flatten().map(<[u8]>::to_vec).collect()
         },
     );
-    Some(Coding { codec: Codec::H264, length_bytes, parameter_sets })
+    Some(Coding::Nal { codec: Codec::H264, length_bytes, parameter_sets })
 }
 
 /// Returns the coding of an H.265 track with this configuration.
@@ -162,7 +219,28 @@ fn h265_coding(configuration: &[u8]) -> Option<Coding> {
     let length_bytes = mp4_boxes::nal_length_bytes(configuration)?;
     let sets = mp4_boxes::parameter_sets(configuration).into_iter();
     let parameter_sets = sets.filter(|set| !set.is_empty()).map(<[u8]>::to_vec).collect();
-    Some(Coding { codec: Codec::H265, length_bytes, parameter_sets })
+    Some(Coding::Nal { codec: Codec::H265, length_bytes, parameter_sets })
+}
+
+/// Returns the coding of an AV1, VP8 or VP9 track; `None` for other tracks.
+fn whole_coding(track: &Track) -> Option<Coding> {
+    track.stsd.as_ref()?.descriptions.iter().find_map(|entry| {
+        let SampleEntry::Video(video) = entry else { return None };
+        match (&video.codec_specific, video.codec_type) {
+            // The OBUs follow four bytes of other fields.
+            (VideoCodecSpecific::AV1Config(config), _) => {
+                let header = config.raw_config.get(4..).unwrap_or_default().to_vec();
+                Some(Coding::Whole { codec: Codec::Av1, header })
+            }
+            (VideoCodecSpecific::VPxConfig(_), CodecType::VP8) => {
+                Some(Coding::Whole { codec: Codec::Vp8, header: Vec::new() })
+            }
+            (VideoCodecSpecific::VPxConfig(_), CodecType::VP9) => {
+                Some(Coding::Whole { codec: Codec::Vp9, header: Vec::new() })
+            }
+            _ => None,
+        }
+    })
 }
 
 /// Returns the decoder configuration record of an H.264 track.
@@ -265,7 +343,7 @@ fn rate(track: &Track) -> Option<FrameRate> {
 }
 
 /// Returns `frames` / `seconds` in lowest terms, rounded to 32-bit parts if necessary.
-fn fraction(mut frames: u128, mut seconds: u128) -> Option<FrameRate> {
+pub(super) fn fraction(mut frames: u128, mut seconds: u128) -> Option<FrameRate> {
     let (mut a, mut b) = (frames, seconds);
     while b > 0 {
         (a, b) = (b, a % b);

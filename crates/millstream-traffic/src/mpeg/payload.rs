@@ -1,8 +1,9 @@
 //! Frames with their bytes, as a media server sends them.
 //!
 //! [`VideoFile`](super::VideoFile) has only their sizes. The elementary stream is kept whole;
-//! frames are consecutive ranges of it. H.264 and H.265 are always Annex B byte streams. Lengths in
-//! MP4 are replaced by start codes, and the parameter sets precede the first frame.
+//! frames are consecutive ranges of it. H.264 and H.265 are always Annex B byte streams: lengths in
+//! MP4 are replaced by start codes, and the parameter sets precede the first frame. AV1 is a
+//! sequence of temporal units in which each OBU has a size, without temporal delimiters.
 
 use memmap2::Mmap;
 use std::fs::File;
@@ -12,9 +13,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::codec::Codec;
-use super::display::{display_order, is_reference};
+use super::display::display_order;
 use super::file::{VideoFile, read_kept, read_to_file, start};
-use super::{FrameKind, FrameRate, h265};
+use super::picture::Classifier;
+use super::{FrameKind, FrameRate};
 use crate::arrival::TrafficError;
 
 /// A frame of a [`VideoPayload`].
@@ -139,14 +141,14 @@ impl VideoPayload {
         debug_assert!(start <= bytes.len(), "frames lie inside the stream");
         let display = display_order(codec, &video.frames, &ranges, &bytes);
         let frames = video.frames.iter().zip(&ranges).zip(display);
-        let mut sets = h265::Sets::default();
+        let mut classifier = Classifier::new(codec);
         let frames = frames
             .map(|((frame, range), display)| CodedFrame {
                 kind: frame.kind,
                 start: range.start,
                 bytes: frame.bytes,
                 display,
-                reference: is_reference(codec, frame.kind, &bytes[range.clone()], &mut sets),
+                reference: classifier.is_reference(frame.kind, &bytes[range.clone()]),
             })
             .collect();
         Self { codec, rate: video.rate, frames, bytes }

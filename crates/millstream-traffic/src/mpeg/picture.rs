@@ -3,7 +3,7 @@
 use super::codec::{Assembler, Codec, h264_slice};
 use super::display::is_reference;
 use super::payload::units;
-use super::{FrameKind, h265};
+use super::{FrameKind, FrameRate, av1, h265, vp8, vp9};
 
 /// The properties of a coded frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,14 +15,14 @@ pub struct Picture {
     /// Whether a decoder can start with it.
     ///
     /// For H.264 this is an IDR picture, or an I picture with its sequence parameters. For H.265 it
-    /// is any random access point (IRAP), for MPEG-1/2 any I picture.
+    /// is any random access point (IRAP), for MPEG-1/2 any I picture, for others a key frame.
     pub entry: bool,
 }
 
 /// Classifies the frame in `frame`, the bytes of an elementary stream with start codes.
 ///
-/// Returns `None` if no whole frame starts in it. Frames of H.265 need the parameter sets of
-/// earlier frames: use a [`Classifier`] for them.
+/// Returns `None` if no whole frame starts in it. Frames of other codecs than MPEG-1/2 and H.264
+/// need headers of earlier frames: use a [`Classifier`] for them.
 ///
 /// ```
 /// use millstream_traffic::mpeg::{Codec, FrameKind, classify_frame};
@@ -37,35 +37,81 @@ pub fn classify_frame(codec: Codec, frame: &[u8]) -> Option<Picture> {
 
 /// A classifier of the frames of one stream, in coding order. Frames may be missing.
 #[derive(Clone, Debug)]
-pub struct Classifier {
-    codec: Codec,
-    /// The latest parameter sets of H.265.
-    sets: Box<h265::Sets>,
+pub struct Classifier(Headers);
+
+/// What a classifier knows of the stream.
+#[derive(Clone, Debug)]
+enum Headers {
+    /// MPEG-1/2 and H.264: a frame needs no other.
+    None(Codec),
+    /// The latest parameter sets.
+    H265(Box<h265::Sets>),
+    Av1(Box<av1::Headers>),
+    Vp8(Box<vp8::Headers>),
+    Vp9(vp9::Headers),
 }
 
 impl Classifier {
     /// Creates a classifier of frames of this codec.
     #[must_use]
     pub fn new(codec: Codec) -> Self {
-        Self { codec, sets: Box::default() }
+        Self(match codec {
+            Codec::Mpeg | Codec::H264 => Headers::None(codec),
+            Codec::H265 => Headers::H265(Box::default()),
+            Codec::Av1 => Headers::Av1(Box::default()),
+            Codec::Vp8 => Headers::Vp8(Box::default()),
+            Codec::Vp9 => Headers::Vp9(vp9::Headers::default()),
+        })
     }
 
-    /// Learns a parameter set that is not in a frame, a NAL unit without start code. Other codecs
-    /// than H.265 need none.
+    /// Learns a parameter set of H.265 that is not in a frame, a NAL unit without start code.
     pub fn store_parameter_set(&mut self, nal: &[u8]) {
-        if self.codec == Codec::H265 {
-            self.sets.unit(nal);
+        if let Headers::H265(sets) = &mut self.0 {
+            sets.unit(nal);
         }
     }
 
-    /// Classifies the next frame, the bytes of an elementary stream with start codes.
+    /// Classifies the next frame. Its bytes are those of an elementary stream with start codes, an
+    /// AV1 temporal unit, or a VP8 or VP9 frame.
     ///
     /// Returns `None` if no whole frame starts in it.
     pub fn classify(&mut self, frame: &[u8]) -> Option<Picture> {
-        match self.codec {
-            Codec::H265 => classify_h265(&mut self.sets, frame),
-            codec => classify_by_units(codec, frame),
+        match &mut self.0 {
+            Headers::None(codec) => classify_by_units(*codec, frame),
+            Headers::H265(sets) => classify_h265(sets, frame),
+            Headers::Av1(headers) => headers.classify(frame),
+            Headers::Vp8(headers) => headers.classify(frame),
+            Headers::Vp9(headers) => headers.classify(frame),
         }
+    }
+
+    /// Returns whether others may be predicted from the next frame, whose type is known.
+    pub(super) fn is_reference(&mut self, kind: FrameKind, frame: &[u8]) -> bool {
+        match &mut self.0 {
+            Headers::None(codec) => is_reference(*codec, kind, frame),
+            Headers::H265(sets) => {
+                h265::first_slice(sets, frame).is_none_or(|slice| slice.is_reference())
+            }
+            _ => self.classify(frame).is_none_or(|picture| picture.reference),
+        }
+    }
+
+    /// Returns the frame rate that the headers of AV1 state.
+    pub(super) fn rate(&self) -> Option<FrameRate> {
+        match &self.0 {
+            Headers::Av1(headers) => headers.rate(),
+            _ => None,
+        }
+    }
+}
+
+impl Picture {
+    /// Returns the picture as one of temporal layer `layer`. Above the lowest layer, P-frames count
+    /// as B: the frames below can be decoded without them.
+    #[must_use]
+    pub fn in_layer(self, layer: u8) -> Self {
+        let is_above = layer > 0 && self.kind == FrameKind::P;
+        Self { kind: if is_above { FrameKind::B } else { self.kind }, ..self }
     }
 }
 
@@ -109,7 +155,7 @@ fn classify_by_units(codec: Codec, frame: &[u8]) -> Option<Picture> {
     let begins = codec == Codec::Mpeg || instant || parameters;
     Some(Picture {
         kind,
-        reference: is_reference(codec, kind, frame, &mut h265::Sets::default()),
+        reference: is_reference(codec, kind, frame),
         entry: kind == FrameKind::I && begins,
     })
 }
@@ -156,7 +202,7 @@ mod tests {
         fn no_bytes_cause_a_panic(
             bytes in proptest::collection::vec(proptest::prop_oneof![0u8..2, 0u8..=255], 0..200),
         ) {
-            for codec in [Codec::Mpeg, Codec::H264, Codec::H265] {
+            for codec in [Codec::Mpeg, Codec::H264, Codec::H265, Codec::Av1] {
                 let _ = classify_frame(codec, &bytes);
             }
         }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 use str0m::change::{SdpAnswer, SdpPendingOffer};
-use str0m::format::PayloadParams;
+use str0m::format::{Codec, PayloadParams};
 use str0m::media::{Direction, KeyframeRequestKind, MediaData, MediaKind, MediaTime, Mid};
 use str0m::net::{Protocol, Receive};
 use str0m::{Candidate, Event, Input, Output, Rtc};
@@ -199,11 +199,12 @@ fn input(rtc: &mut Rtc, socket: &UdpSocket, source: SocketAddr, bytes: &[u8]) {
 /// The interval between the frames of a publisher.
 const PERIOD: Duration = Duration::from_millis(40);
 
-/// A client that publishes frames of H.264.
+/// A client that publishes frames of a codec.
 pub(crate) struct Publisher {
     rtc: Rtc,
     socket: UdpSocket,
     video: Mid,
+    codec: Codec,
     frames: Vec<Vec<u8>>,
     /// The number of frames sent.
     pub(crate) sent: usize,
@@ -217,14 +218,24 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    /// Offers to publish `frames` at `path`; `Err` has the server's refusal.
+    /// Offers to publish `frames` of H.264 at `path`; `Err` has the server's refusal.
     pub(crate) fn open(
         server: SocketAddr,
         path: &str,
         frames: Vec<Vec<u8>>,
     ) -> Result<Self, Response> {
+        Self::open_codec(server, path, frames, Codec::H264)
+    }
+
+    /// Offers to publish `frames` of any codec at `path`.
+    pub(crate) fn open_codec(
+        server: SocketAddr,
+        path: &str,
+        frames: Vec<Vec<u8>>,
+        codec: Codec,
+    ) -> Result<Self, Response> {
         let socket = UdpSocket::bind((server.ip(), 0)).unwrap();
-        let mut rtc = Rtc::builder().clear_codecs().enable_h264(true).build(Instant::now());
+        let mut rtc = Rtc::builder().build(Instant::now());
         rtc.add_local_candidate(Candidate::host(socket.local_addr().unwrap(), "udp").unwrap());
         let mut changes = rtc.sdp_api();
         let video = changes.add_media(MediaKind::Video, Direction::SendOnly, None, None, None);
@@ -238,7 +249,18 @@ impl Publisher {
         let (sent, next, key_frames_requested) = (0, None, 0);
         let session = response.header("Location").unwrap().to_owned();
         let answer = response.body;
-        Ok(Self { rtc, socket, video, frames, sent, next, key_frames_requested, answer, session })
+        Ok(Self {
+            rtc,
+            socket,
+            video,
+            codec,
+            frames,
+            sent,
+            next,
+            key_frames_requested,
+            answer,
+            session,
+        })
     }
 
     /// Returns whether all frames are sent.
@@ -263,7 +285,11 @@ impl Publisher {
         {
             let time = MediaTime::from_90khz(self.sent as u64 * 3_600);
             let writer = self.rtc.writer(self.video).unwrap();
-            let mode = |params: &&PayloadParams| params.spec().format.packetization_mode == Some(1);
+            let mode = |params: &&PayloadParams| {
+                let spec = params.spec();
+                let is_h264 = self.codec == Codec::H264;
+                spec.codec == self.codec && (!is_h264 || spec.format.packetization_mode == Some(1))
+            };
             let payload_type = writer.payload_params().find(mode).unwrap().pt();
             writer.write(payload_type, next, time, frame.clone()).unwrap();
             (self.sent, self.next) = (self.sent + 1, Some(next + PERIOD));

@@ -95,7 +95,8 @@ pub(super) fn negotiate(
     if tracks[0].is_none() {
         let profiles = match media.video {
             Format::H264 => "42001f, 42e01f, 4d001f, 64001f",
-            _ => "1, 2",
+            Format::H265 => "1, 2",
+            _ => "the main one",
         };
         return Err(OfferError::Unacceptable(format!(
             "the stream is {}; the offer has no profile that the server supports ({profiles})",
@@ -156,6 +157,9 @@ fn enable_codecs(codecs: &mut CodecConfig, media: &Media) {
                 codecs.add_h265(payload_type.into(), Some(resent.into()), profile, 0, H265_LEVEL);
             }
         }
+        Format::Av1 => codecs.enable_av1(true),
+        Format::Vp8 => codecs.enable_vp8(true),
+        Format::Vp9 => codecs.enable_vp9(true),
         _ => {
             for (payload_type, resent, profile) in H264 {
                 codecs.add_h264(payload_type.into(), Some(resent.into()), true, profile);

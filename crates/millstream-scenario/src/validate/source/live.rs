@@ -73,6 +73,9 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
         codec: match keys.codec.as_ref().map(Spanned::get_ref) {
             Some(CodecName::Mpeg) => Codec::Mpeg,
             Some(CodecName::H265) => Codec::H265,
+            Some(CodecName::Av1) => Codec::Av1,
+            Some(CodecName::Vp8) => Codec::Vp8,
+            Some(CodecName::Vp9) => Codec::Vp9,
             Some(CodecName::H264) | None => Codec::H264,
         },
         audio,
@@ -168,7 +171,7 @@ mod tests {
             ("rate = \"1 Mbit/s\", publish = []", ["no user", "users"]),
             ("rate = \"1 Mbit/s\", audio = \"ac3\"", ["ac3", "opus"]),
             ("rate = \"1 Mbit/s\", audio-rate = \"1 Mbit/s\"", ["without audio", "aac"]),
-            ("rate = \"1 Mbit/s\", codec = \"vp8\"", ["vp8", "h264"]),
+            ("rate = \"1 Mbit/s\", codec = \"mjpeg\"", ["mjpeg", "h264"]),
             ("rate = \"1 Mbit/s\", file = \"a\"", ["no `file`", "burst"]),
             ("rate = \"1 Mbit/s\", record = true", ["`record` without", "size ="]),
             ("rate = \"1 Mbit/s\", record = true, codec = \"mpeg\"", ["video that", "h264"]),
