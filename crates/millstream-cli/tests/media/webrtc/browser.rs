@@ -1,6 +1,7 @@
 //! Chromium plays and publishes: the pages `/watch/NAME` and `/publish/NAME`, and its statistics.
 
 use super::{clips, serve, sum, wait_for_publisher};
+use crate::codecs::{CODECS, Video};
 use crate::player::{Server, assert_conserved, is_installed};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -171,4 +172,45 @@ fn a_browser_publishes_its_camera_and_another_plays_it() {
     assert_eq!(ingested["lost_packets"], 0, "{ingested}");
     assert_eq!(ingested["strange_packets"], 0, "{ingested}");
     server.end();
+}
+
+#[test]
+#[ignore = "make soak: needs Chromium"]
+fn browsers_publish_and_play_each_codec() {
+    if !is_installed("chromium") || !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = crate::codecs::clips();
+    // Chromium has H.265 only with hardware.
+    let videos: Vec<&Video> = CODECS.iter().filter(|video| video.codec != "h265").collect();
+    let server = clips.serve_webrtc(
+        &videos,
+        "50 Mbps",
+        "first-deadline = \"500 ms\"",
+        Some(", audio = \"opus\""),
+    );
+    let address = server.webrtc.unwrap();
+    let status = |codec: &str| {
+        let status = server.status();
+        let streams = status["live"].as_array().unwrap();
+        streams.iter().find(|live| live["stream"] == format!("live-{codec}")).unwrap().clone()
+    };
+    for Video { codec, .. } in videos {
+        let camera = Browser::open(&format!("http://{address}/publish/live-{codec}"));
+        let end = Instant::now() + Duration::from_secs(60);
+        while status(codec)["publisher"] == "" {
+            assert!(Instant::now() < end, "{codec}: {}", server.status());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let viewer = Browser::open(&format!("http://{address}/watch/live-{codec}#stats"));
+        let video = viewer.statistics_with(|video| video["framesDecoded"].as_u64() >= Some(50));
+        eprintln!("{codec}: {video}");
+        assert_eq!(video["packetsLost"], 0, "{codec}: {video}");
+        let ingested = &status(codec)["ingested"];
+        eprintln!("{codec}: {ingested}");
+        assert_eq!(ingested["strange_packets"], 0, "{codec}: {ingested}");
+        assert_eq!(ingested["incomplete"], 0, "{codec}: {ingested}");
+        drop((viewer, camera));
+    }
+    assert_conserved(&server.end());
 }

@@ -14,7 +14,13 @@ use str0m::format::Codec;
 impl TestClips {
     /// Serves the file of each codec under its name; with `live`, a live stream `live-NAME` of
     /// each, too.
-    fn serve_webrtc(&self, videos: &[&Video], rate: &str, contract: &str, live: bool) -> Server {
+    pub(crate) fn serve_webrtc(
+        &self,
+        videos: &[&Video],
+        rate: &str,
+        contract: &str,
+        live: Option<&str>,
+    ) -> Server {
         let folder = tempfile::tempdir().unwrap();
         let mut text = format!(
             "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nwebrtc = \"127.0.0.1:0\"\n\
@@ -23,9 +29,12 @@ impl TestClips {
         );
         for Video { codec, file, .. } in videos {
             let file = format!("kind = \"mpeg\", file = \"{}\"", self.path(file).display());
-            let source = format!("kind = \"live\", rate = \"2 Mbps\", codec = \"{codec}\"");
+            let source = format!(
+                "kind = \"live\", rate = \"2 Mbps\", codec = \"{codec}\"{}",
+                live.unwrap_or_default()
+            );
             let both = [((*codec).to_owned(), file), (format!("live-{codec}"), source)];
-            for (name, source) in both.into_iter().take(1 + usize::from(live)) {
+            for (name, source) in both.into_iter().take(1 + usize::from(live.is_some())) {
                 text += &format!(
                     "[[stream]]\nname = \"{name}\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
                  {contract}\nsource = {{ {source} }}\n"
@@ -57,7 +66,7 @@ fn a_viewer_gets_every_picture_of_each_codec() {
         &CODECS.iter().collect::<Vec<_>>(),
         "50 Mbps",
         "first-deadline = \"2 s\"",
-        false,
+        None,
     );
     let address = server.webrtc.unwrap();
     std::thread::scope(|scope| {
@@ -86,7 +95,7 @@ fn published_frames_of_each_codec_reach_a_viewer() {
         &CODECS.iter().collect::<Vec<_>>(),
         "50 Mbps",
         "first-deadline = \"500 ms\"",
-        true,
+        Some(""),
     );
     let address = server.webrtc.unwrap();
     std::thread::scope(|scope| {
@@ -147,7 +156,7 @@ fn overload_drops_only_unreferenced_frames_of_av1() {
     clips.ffmpeg(&[&from[..], &encoder, &["pred-struct=1", "av1.ivf"]].concat());
     let video = CODECS.iter().find(|video| video.codec == "av1").unwrap();
     let rate = format!("{} bps", overloaded_rate(&clips.video(video)));
-    let server = clips.serve_webrtc(&[video], &rate, OVERLOADED, false);
+    let server = clips.serve_webrtc(&[video], &rate, OVERLOADED, None);
     let mut viewer = Viewer::open(server.webrtc.unwrap(), "/whep/av1", "").unwrap();
     viewer.receive_until(|viewer| viewer.closed);
     clips.write(video, &data(&viewer.frames), "seen");
