@@ -171,7 +171,9 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
         sessions.refused
     );
     let demands = library.demands();
-    for (number, title) in library.titles.iter().enumerate() {
+    let titles = library.titles.iter().enumerate();
+    // A place for a player of recordings needs what its stream does.
+    for (number, title) in titles.filter(|(_, title)| !title.plays_recordings) {
         let _ = write!(
             text,
             "{}: mean rate {} bits/s, mandatory {} bits/s: ",

@@ -66,8 +66,7 @@ pub(crate) struct Recorder {
 }
 
 impl Recorder {
-    /// Opens the directory of the recordings and taps the recorded streams of `live`. Returns `None`
-    /// without `recording` in the scenario.
+    /// Opens the directory of the recordings. Returns `None` without `recording` in the scenario.
     ///
     /// # Errors
     /// Fails if the directory cannot be used.

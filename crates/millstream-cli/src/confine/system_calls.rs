@@ -9,8 +9,8 @@
 //! | any other | kills the process (SIGSYS): the program never makes it, but an attacker might |
 //!
 //! The filters are installed when every port is open. From then on the program opens no file for
-//! writing, except new recordings, makes no connection and makes no memory executable. A router starts no thread. Only a
-//! server that restarts its child processes executes programs.
+//! writing except new recordings, makes no connection and makes no memory executable. A router
+//! starts no thread. Only a server that restarts its child processes executes programs.
 
 use millstream_scenario::{InterfaceIo, PortKind, RouterScenario};
 use seccompiler::{

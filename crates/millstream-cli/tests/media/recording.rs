@@ -44,7 +44,8 @@ fn serve(settings: &str, source: &str) -> Recorded {
          recording = {{ folder = \"{}\", {settings} }}\n\
          [link]\nrate = \"50 Mbps\"\noverhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n\
          [scenario]\nduration = \"1 s\"\n\
-         [[stream]]\nname = \"cam\"\nperiod = \"40 ms\"\nlate = \"drop\"\nfirst-deadline = \"2 s\"\n\
+         [[stream]]\nname = \"cam\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
+         first-deadline = \"2 s\"\n\
          source = {{ kind = \"live\", rate = \"2 Mbps\", record = true{source} }}\n",
         recordings.display()
     );
@@ -84,8 +85,8 @@ fn files(recordings: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Reads a file or URL with ffmpeg; returns the checksums of decoded pictures, and of coded frames of
-/// audio, whose decoder adds noise that depends on all frames before.
+/// Reads a file or URL with ffmpeg; returns the checksums of decoded pictures, and of coded frames
+/// of audio, whose decoder adds noise that depends on all frames before.
 fn frames(clips: &TestClips, options: &[&str], input: &str) -> [Vec<String>; 2] {
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-v", "error", "-y"]).args(options).args(["-i", input]);

@@ -438,8 +438,8 @@ impl Publishing {
         self.streams[stream].ingest.set_instant(timestamp, at_ns);
     }
 
-    /// Reserves a live stream for a player of the recordings that `request` names. Returns the title
-    /// of its video.
+    /// Reserves a live stream for a player of the recordings that `request` names. Returns the
+    /// title of its video.
     ///
     /// # Errors
     /// Fails if there is no such recording or no free place.

@@ -222,8 +222,13 @@ impl Directory {
         }
     }
 
+    /// Returns the entry of a file.
+    pub(crate) fn file(&self, stream: &str, start_ms: u64) -> Option<RecordedFile> {
+        self.files().find(stream, start_ms).cloned()
+    }
+
     /// Removes a file. Returns whether it is gone.
-    fn remove(&self, file: &RecordedFile) -> bool {
+    pub(crate) fn remove(&self, file: &RecordedFile) -> bool {
         let path = self.path(&file.stream, file.start_ms);
         match fs::remove_file(&path) {
             Ok(()) => {}

@@ -298,3 +298,76 @@ impl Player {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::sync_channel;
+
+    const MS: u64 = 1_000_000;
+    const UTC_NS: u64 = 1_795_725_600_000 * MS;
+
+    fn player(reader: Receiver<PlayedFrame>) -> Player {
+        Player {
+            reserved_ns: 0,
+            admitted: true,
+            start_ms: 0,
+            reader: Some(reader),
+            next: None,
+            base: None,
+            skipped_ns: 0,
+            last: None,
+        }
+    }
+
+    fn frame(decode_ms: u64, present_ms: u64, is_audio: bool) -> PlayedFrame {
+        let [decode_ns, present_ns] = [decode_ms, present_ms].map(|ms| UTC_NS + ms * MS);
+        PlayedFrame { is_audio, decode_ns, present_ns, bytes: vec![1] }
+    }
+
+    /// Returns the release and presentation times, ms, of frames that become due by `now_ms`, and
+    /// whether the recording has ended.
+    fn due(player: &mut Player, now_ms: u64) -> (Vec<[u64; 2]>, bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path(), &[], 0, None).unwrap();
+        let mut times = Vec::new();
+        let ended = player.play(&directory, "cam", now_ms * MS, &mut |_, of: DueTimes| {
+            assert_eq!(of.captured_ns - of.present_ns, 1_050 * MS);
+            times.push([of.release_ns / MS, of.present_ns / MS]);
+        });
+        (times, ended)
+    }
+
+    #[test]
+    fn frames_are_released_at_their_times_and_long_gaps_are_left_out() {
+        let (frames, reader) = sync_channel(9);
+        let mut player = player(reader);
+        for (decode, present, is_audio) in
+            [(0, 0, false), (10, 10, true), (40, 120, false), (600, 600, false)]
+        {
+            frames.send(frame(decode, present, is_audio)).unwrap();
+        }
+        assert_eq!(due(&mut player, 1_000), (vec![[1_050, 0], [1_060, 10], [1_090, 120]], false));
+        // 1,650 ms is due half a second before; then a gap of ten seconds, and one of a second.
+        assert_eq!(due(&mut player, 1_140), (vec![], false));
+        for decode in [10_600, 11_600] {
+            frames.send(frame(decode, decode, false)).unwrap();
+        }
+        assert_eq!(due(&mut player, 1_200), (vec![[1_650, 600], [1_690, 640]], false));
+        drop(frames);
+        assert_eq!(due(&mut player, 2_700), (vec![[2_700, 1_640]], false));
+        assert_eq!(due(&mut player, 3_600), (vec![], false));
+        assert_eq!(due(&mut player, 3_700), (vec![], true));
+    }
+
+    #[test]
+    fn a_pause_resumes_at_the_last_frame() {
+        let (frames, reader) = sync_channel(9);
+        let mut player = player(reader);
+        frames.send(frame(40, 40, false)).unwrap();
+        due(&mut player, 1_000);
+        player.pause();
+        assert_eq!(player.start_ms, UTC_NS / MS + 40);
+        assert!(player.reader.is_none() && player.base.is_none());
+    }
+}

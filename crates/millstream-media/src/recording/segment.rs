@@ -545,7 +545,7 @@ pub(crate) mod tests {
     }
 
     fn slice(number: u8, key: bool) -> Vec<u8> {
-        vec![if key { 0x65 } else { 0x41 }, 0x88, number, number]
+        vec![if key { 0x65 } else { 0x41 }, 0x88, number, 1]
     }
 
     /// The presentation order of coded frames: I P B B P B B …

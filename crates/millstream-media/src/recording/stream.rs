@@ -219,8 +219,13 @@ impl StreamRecording {
         self.count_failure(error);
         self.is_failed = true;
         self.finish_previous();
-        if let Some(open) = self.current.take() {
-            self.completed.extend(self.directory.closed(&self.stream, open.start_ms));
+        let Some(open) = self.current.take() else { return };
+        let closed = self.directory.closed(&self.stream, open.start_ms);
+        match closed.filter(|file| file.bytes == 0) {
+            Some(empty) => {
+                self.directory.remove(&empty);
+            }
+            None => self.completed.extend(self.directory.file(&self.stream, open.start_ms)),
         }
     }
 
@@ -255,4 +260,131 @@ fn write(
     directory.grown(stream, open.start_ms, length, open.start_ms + lasted_ms);
     Counts::add(&counts.bytes, length);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::segment::AudioConfig;
+    use crate::recording::segment::tests::frame as coded;
+    use millstream_traffic::mpeg::{FragmentTrack, FragmentedMp4};
+    use std::sync::atomic::Ordering;
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns a recording in files of 400 ms, all of them together limited to `max_bytes`.
+    fn recording(max_bytes: u64) -> (tempfile::TempDir, Directory, StreamRecording, Arc<Counts>) {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path(), &["cam"], max_bytes, None).unwrap();
+        let counts = Arc::new(Counts::default());
+        let recording =
+            StreamRecording::new("cam", directory.clone(), 400 * MS, u64::MAX, Arc::clone(&counts));
+        (folder, directory, recording, counts)
+    }
+
+    /// Returns frame `number` of a publication, one each 40 ms, a key frame each 400 ms.
+    fn frame(number: u64, start_ns: u64, publication: u64) -> RecordedFrame {
+        let key = number.is_multiple_of(10);
+        RecordedFrame {
+            publication,
+            is_audio: false,
+            captured_ns: start_ns + number * 40 * MS,
+            key,
+            bytes: coded(u8::try_from(number).unwrap(), key),
+            audio: None,
+        }
+    }
+
+    fn on_disk(directory: &Directory) -> u64 {
+        let files = directory.list(usize::MAX, |_| true);
+        let size = |file: &RecordedFile| {
+            std::fs::metadata(directory.path("cam", file.start_ms)).unwrap().len()
+        };
+        files.iter().map(size).sum()
+    }
+
+    fn of(counter: &std::sync::atomic::AtomicU64) -> u64 {
+        counter.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn all_files_together_stay_below_the_limit() {
+        let (_folder, directory, mut recording, counts) = recording(4_000);
+        let start_ns = now_ns() - 10_000 * MS;
+        for number in 0..100 {
+            recording.frame(&frame(number, start_ns, 1));
+            assert_eq!(on_disk(&directory), directory.bytes());
+            assert!(directory.bytes() <= 4_000, "{number}");
+        }
+        recording.end();
+        let completed = recording.take_completed();
+        assert_eq!((completed.len(), of(&counts.files)), (10, 10));
+        let left = directory.list(usize::MAX, |_| true);
+        assert!((2..10).contains(&left.len()), "{left:?}");
+        assert_eq!(left.last().map(|file| file.start_ms), Some(completed[9].start_ms));
+        assert_eq!((of(&counts.lost_frames), of(&counts.failures)), (0, 0));
+        assert!(of(&counts.bytes) > 4_000);
+    }
+
+    #[test]
+    fn without_room_groups_of_pictures_are_lost_and_counted() {
+        let (_folder, directory, mut recording, counts) = recording(500);
+        let start_ns = now_ns() - 10_000 * MS;
+        (0..30).for_each(|number| recording.frame(&frame(number, start_ns, 1)));
+        recording.end();
+        assert_eq!((on_disk(&directory), of(&counts.bytes)), (0, 0));
+        assert_eq!((of(&counts.failures), of(&counts.lost_groups)), (3, 3));
+        assert_eq!(of(&counts.lost_frames), 27);
+    }
+
+    #[test]
+    fn a_missing_directory_loses_what_is_published_until_it_is_back() {
+        let (folder, directory, mut recording, counts) = recording(1 << 20);
+        let start_ns = now_ns() - 10_000 * MS;
+        let hidden = folder.path().join("elsewhere");
+        std::fs::rename(folder.path().join("cam"), &hidden).unwrap();
+        (0..15).for_each(|number| recording.frame(&frame(number, start_ns, 1)));
+        std::fs::rename(&hidden, folder.path().join("cam")).unwrap();
+        (15..30).for_each(|number| recording.frame(&frame(number, start_ns, 1)));
+        recording.end();
+        assert_eq!((of(&counts.failures), of(&counts.lost_frames)), (2, 18));
+        assert_eq!(directory.list(usize::MAX, |_| true).len(), 1);
+    }
+
+    #[test]
+    fn late_sound_belongs_to_its_video_and_a_publication_begins_a_file() {
+        let (_folder, directory, mut recording, _) = recording(1 << 20);
+        let start_ns = now_ns() - 10_000 * MS;
+        let audio = Some(Arc::new(AudioConfig::Opus { stereo: false }));
+        let sound = |number: u64| RecordedFrame {
+            is_audio: true,
+            captured_ns: start_ns + number * 20 * MS,
+            bytes: vec![7; 3],
+            audio: audio.clone(),
+            ..frame(0, 0, 1)
+        };
+        for number in 0..20 {
+            recording.frame(&RecordedFrame { audio: audio.clone(), ..frame(number, start_ns, 1) });
+            // Sound arrives 100 ms after its video.
+            if let Some(late) = (number * 2).checked_sub(5) {
+                [late, late + 1].map(&sound).iter().for_each(|frame| recording.frame(frame));
+            }
+        }
+        recording.frame(&frame(20, start_ns, 2));
+        recording.end();
+        let files = directory.list(usize::MAX, |_| true);
+        let counts = files.iter().map(|file| {
+            let input = File::open(directory.path("cam", file.start_ms)).unwrap();
+            let mut input = FragmentedMp4::open(input).unwrap().unwrap();
+            let mut counts = [0; 2];
+            while let Some(fragment) = input.next_fragment().unwrap() {
+                for one in fragment.samples {
+                    counts[usize::from(one.track == FragmentTrack::Audio)] += 1;
+                }
+            }
+            counts
+        });
+        // The first sound is that at 20 ms; the file begins with video.
+        assert_eq!(counts.collect::<Vec<_>>(), [[10, 19], [10, 15], [1, 0]]);
+    }
 }
