@@ -53,6 +53,9 @@ pub(crate) enum Command {
     /// The frame reader process that `serve` starts
     #[command(hide = true)]
     Producer,
+    /// The process of hooks that `serve` starts
+    #[command(hide = true)]
+    Hooks,
     /// Measure the cost of a scheduling decision on this machine
     Bench(BenchArguments),
     /// List the structures and hardware that keep up with a number of streams at a line rate

@@ -68,12 +68,15 @@ fn main() -> ExitCode {
         Command::Ni => serve::data_plane(),
         #[cfg(feature = "live")]
         Command::Producer => serve::frame_reader(),
+        #[cfg(feature = "live")]
+        Command::Hooks => serve::hooks(),
         #[cfg(not(feature = "live"))]
         Command::Route(_)
         | Command::Top(_)
         | Command::Serve(_)
         | Command::Ni
-        | Command::Producer => Err(not_live::failure()),
+        | Command::Producer
+        | Command::Hooks => Err(not_live::failure()),
         Command::Schema(arguments) if arguments.router => {
             print(&millstream_scenario::router_schema())
         }

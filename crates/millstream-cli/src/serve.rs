@@ -4,7 +4,7 @@ use miette::miette;
 pub(crate) use millstream_media::TitleAdmission;
 use millstream_media::{
     ClusterMoves, ConfinementHooks, FrameCounts, Ingested, MediaError, MediaServer, Report,
-    ShutdownMode, admission_of, frame_producer, run_confined_data_plane,
+    ShutdownMode, admission_of, frame_producer, run_confined_data_plane, run_hooks,
 };
 use millstream_report::human;
 use millstream_scenario::{Answer, Scenario, parse_duration_ns};
@@ -143,6 +143,11 @@ pub(crate) fn data_plane() -> Result<(), Failure> {
 pub(crate) fn frame_reader() -> Result<(), Failure> {
     confine::confine_child_process();
     frame_producer().map_err(|error| Failure::Run(miette!("{error}")))
+}
+
+/// Runs the child process for hooks. It is not confined: it runs the commands of the file.
+pub(crate) fn hooks() -> Result<(), Failure> {
+    run_hooks().map_err(|error| Failure::Run(miette!("{error}")))
 }
 
 fn json(report: &Report) -> serde_json::Value {

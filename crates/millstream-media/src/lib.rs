@@ -25,6 +25,7 @@
 //! | `recording` | writes live streams to files; a thread | all above; the system |
 //! | `files`, `live`, `rtsp`, `pages`, `cluster` | session control | all above; the system |
 //! | `webrtc` | requests and packets of browsers | all above; the system |
+//! | `hooks` | events of streams; the process of their commands | all above; the system |
 //! | `server` | composes session control, supervises the data plane | all above; the system |
 //!
 //! Session control and the data plane communicate only through shared memory, so either survives
@@ -44,6 +45,7 @@ mod files;
 pub mod frame_cost;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hooks;
 mod instruction;
 mod live;
 mod pages;
@@ -66,6 +68,8 @@ pub use data_plane::placement::{
 pub use error::MediaError;
 pub use files::read_ahead::producer::frame_producer;
 pub use files::title_admission::{TitleAdmission, admission_of};
+pub use hooks::HookStatus;
+pub use hooks::runner::run_hooks;
 pub use instruction::api::InstructionStatus;
 pub use live::ingest::Ingested;
 pub use pages::recordings::RecordingEntry;

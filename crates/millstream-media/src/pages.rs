@@ -28,6 +28,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use crate::files::library::Library;
+use crate::hooks::{HookStatus, Hooks};
 use crate::instruction::api::{BODY_BYTES, ExtensionApi, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
@@ -143,7 +144,9 @@ pub(crate) fn answer(page_requests: &PageRequests, about: StatusSource<'_>) {
                 let webrtc = about.webrtc.unwrap_or_default();
                 let recordings = about.recordings();
                 let instructions = about.instructions();
-                let text = metrics(library, sessions, live, instructions, webrtc, recordings);
+                let hooks = about.hooks.map(Hooks::status).unwrap_or_default();
+                let recorded = (recordings, hooks);
+                let text = metrics(library, sessions, live, instructions, webrtc, recorded);
                 Answer::Metrics(text)
             }
             Page::Status => json(&about.status()),
@@ -220,6 +223,7 @@ struct Snapshot {
     delays: Vec<(StreamLabels, FrameDelays)>,
     live: Vec<(StreamLabels, bool, Ingested)>,
     recordings: Vec<RecordingStatus>,
+    hooks: Vec<HookStatus>,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
@@ -245,6 +249,13 @@ struct FrameLabels {
 struct InstructionLabels {
     instruction: String,
     event: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet)]
+struct HookLabels {
+    hook: String,
+    event: String,
+    outcome: &'static str,
 }
 
 #[derive(Clone, Debug, EncodeLabelSet)]
@@ -350,6 +361,7 @@ impl Collector for Snapshot {
         }
         self.encode_live(&mut encoder)?;
         self.encode_recordings(&mut encoder)?;
+        self.encode_hooks(&mut encoder)?;
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         for (name, help, value) in [
             ("millstream_media_reserved_bps", "Reserved link bandwidth, bits/s", self.reserved_bps),
@@ -474,13 +486,36 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// Encodes the metrics of hooks, by their number in the file.
+    fn encode_hooks(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let counter = ConstCounter::new(0u64).metric_type();
+        let help = "Commands of hooks by outcome";
+        let mut family =
+            encoder.encode_descriptor("millstream_media_hooks", help, None, counter)?;
+        for (number, of) in self.hooks.iter().enumerate() {
+            for (outcome, value) in [
+                ("started", of.started),
+                ("succeeded", of.succeeded),
+                ("failed", of.failed),
+                ("dropped", of.dropped),
+            ] {
+                let labels =
+                    HookLabels { hook: number.to_string(), event: of.event.clone(), outcome };
+                ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+}
+
 fn metrics(
     library: &Library,
     sessions: &Sessions,
     live: &Publishing,
     instructions: Vec<InstructionStatus>,
     webrtc: WebRtcStatus,
-    recordings: Vec<RecordingStatus>,
+    (recordings, hooks): (Vec<RecordingStatus>, Vec<HookStatus>),
 ) -> String {
     let region = &sessions.region;
     let mut counted = vec![ClientAccount {
@@ -576,6 +611,7 @@ fn metrics(
         settings,
         instructions,
         recordings,
+        hooks,
         lateness,
         delays: sessions
             .totals()

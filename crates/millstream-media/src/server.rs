@@ -16,7 +16,7 @@ mod read_ahead;
 mod restart;
 mod supervisor;
 
-use millstream_scenario::{Media, Scenario};
+use millstream_scenario::{HookEvent, Media, Scenario};
 use millstream_sync::clock::system::now_ns;
 use mio::{Events, Poll, Token, Waker};
 use std::io;
@@ -26,11 +26,14 @@ use std::time::{Duration, Instant};
 use crate::MediaError;
 use crate::cluster::{ClusterContext, ClusterMoves};
 use crate::files::library::Library;
+use crate::hooks::observer::Observer;
+use crate::hooks::{Hooks, variable};
 use crate::live::ingest::Ingested;
 use crate::pages::rejects::Reason;
 use crate::pages::status::StatusSource;
 use crate::pages::{self, PageRequests};
 use crate::recording::Recorder;
+use crate::recording::directory::rfc3339;
 use crate::rtsp::RtspHandler;
 use crate::rtsp::access::Access;
 use crate::rtsp::authentication::Authenticator;
@@ -87,6 +90,8 @@ pub struct MediaServer {
     peers: Option<Peers>,
     /// The recordings, if configured.
     recorder: Option<Recorder>,
+    /// The hooks, if there are any.
+    hooks: Option<(Hooks, Observer)>,
 }
 
 /// Whether a server continues, drains or ends.
@@ -179,6 +184,8 @@ impl MediaServer {
         let rtsp = listeners.rtsp.address;
         let cluster = ClusterTasks::join(scenario, &library, rtsp, registry, region)?;
         let mut recorder = Recorder::open(scenario, &library.live)?;
+        let hooks = Hooks::start(&media.hooks)
+            .map_err(|error| failed("the process that runs hooks", &error))?;
         confine();
         let data_plane = Supervisor::start(prepared, media.placement, registry)?;
         let resources = data_plane.resources();
@@ -200,7 +207,15 @@ impl MediaServer {
         let mut live = LiveStreams::open(&library, &access, &media, resources, found, registry)?;
         if let Some(recorder) = &mut recorder {
             recorder.tap(&library, &mut live.publishing);
-            let started = recorder.start(Box::new(|_, _| ()));
+            let sender = hooks.as_ref().map(|hooks| hooks.sender().clone());
+            let started = recorder.start(Box::new(move |file, path| {
+                let Some(sender) = &sender else { return };
+                let path = variable("FILE", &path.to_string_lossy());
+                let time = |name, time_ms| variable(name, &rfc3339(time_ms));
+                let times = [time("START", file.start_ms), time("END", file.end_ms)];
+                let variables = [&[path], &times[..]].concat();
+                sender.event(HookEvent::Segment, &file.stream, file.start_ms, &variables);
+            }));
             started.map_err(|error| failed("the thread of the recordings", &error))?;
         }
         let limits = Limits {
@@ -235,6 +250,7 @@ impl MediaServer {
             read_ahead,
             peers,
             recorder,
+            hooks: hooks.map(|hooks| (hooks, Observer::default())),
         })
     }
 
@@ -414,6 +430,7 @@ impl MediaServer {
             reading: self.read_ahead.reading(),
             webrtc: self.peers.as_ref().map(Peers::counts),
             recorder: self.recorder.as_ref(),
+            hooks: self.hooks.as_ref().map(|(hooks, _)| hooks),
         };
         pages::answer(page_requests, source);
     }
@@ -473,6 +490,11 @@ impl MediaServer {
         if let Some(peers) = &mut self.peers {
             peers.tick(&mut self.sessions, &mut self.live.publishing, waker, now_ns);
         }
+        if let Some((hooks, observer)) = &mut self.hooks {
+            hooks.receive();
+            let seen = (&self.library, &self.live.publishing, &self.sessions);
+            observer.observe(hooks.sender(), seen, now_ns);
+        }
         let last_received_ns = |place| self.connections.last_received_ns(place);
         let timeout_ns = self.media.idle_timeout_ns;
         self.sessions.stop_silent(now_ns, timeout_ns, waker, last_received_ns);
@@ -504,6 +526,10 @@ impl MediaServer {
         (0..live.streams.len()).for_each(|stream| live.leave(stream, now_ns()));
         if let Some(recorder) = &mut self.recorder {
             recorder.end();
+        }
+        if let Some((hooks, observer)) = &mut self.hooks {
+            observer.end(hooks.sender());
+            hooks.end();
         }
         if let Some(path) = &self.media.socket {
             let _ = std::fs::remove_file(path);

@@ -42,7 +42,9 @@ pub use feeds::{CaptureInput, Input, open};
 pub use file::schema;
 pub use flow_hash::{FlowFields, FlowHasher};
 pub use mark::Mark;
-pub use media::{Allowance, Cluster, FramePath, Instruction, Media, Placement, Recording, Tls};
+pub use media::{
+    Allowance, Cluster, FramePath, Hook, HookEvent, Instruction, Media, Placement, Recording, Tls,
+};
 pub use millstream_traffic::{Filter, FilterError, FilterInstruction};
 pub use network::{
     Adaptive, CongestionControl, Direction, Echo, Hop, LossRecovery, Network, Tcp, Web,

@@ -113,6 +113,8 @@ pub struct Media {
     pub cluster: Option<Cluster>,
     /// The recording of live streams; `None` if no stream is recorded.
     pub recording: Option<Recording>,
+    /// The commands that run when something happens to a stream; at most [`Hook::MAX_COUNT`].
+    pub hooks: Vec<Hook>,
     /// Whether local programs may load, replace, remove and call instructions through `http`.
     pub instructions: bool,
     /// The instructions that the server loads when it starts; at most [`Instruction::MAX_COUNT`].
@@ -188,6 +190,66 @@ pub struct Cluster {
     pub address: Option<SocketAddr>,
     /// The approximate silence after which the members declare a server dead, ns.
     pub dead_after_ns: u64,
+}
+
+/// A command that runs when something happens to a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// The event.
+    pub event: HookEvent,
+    /// The program and its arguments; not empty.
+    pub command: Vec<String>,
+    /// The names of its streams; `None` for all.
+    pub streams: Option<Vec<String>>,
+    /// Whether it runs until the publisher or the player has left.
+    pub is_while: bool,
+}
+
+impl Hook {
+    /// The largest number of hooks.
+    pub const MAX_COUNT: usize = 64;
+    /// The largest number of arguments.
+    pub const MAX_ARGUMENTS: usize = 256;
+    /// The largest length of all arguments together, bytes.
+    pub const MAX_BYTES: usize = 32 << 10;
+
+    /// Returns whether it is for events of a stream.
+    #[must_use]
+    pub fn is_for(&self, stream: &str) -> bool {
+        self.streams.as_ref().is_none_or(|streams| streams.iter().any(|name| name == stream))
+    }
+}
+
+/// The event of a [`Hook`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookEvent {
+    /// A publisher begins to send.
+    Publish,
+    /// A publisher has left.
+    Unpublish,
+    /// A client begins to play.
+    Read,
+    /// A client has left.
+    Unread,
+    /// A file of a recording is complete.
+    Segment,
+    /// A client lost more frames than its contract allows.
+    Violation,
+}
+
+impl HookEvent {
+    /// Returns its name in the file.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Publish => "publish",
+            Self::Unpublish => "unpublish",
+            Self::Read => "read",
+            Self::Unread => "unread",
+            Self::Segment => "segment",
+            Self::Violation => "violation",
+        }
+    }
 }
 
 /// The recording of live streams to files.
@@ -271,6 +333,7 @@ impl Default for Media {
             tls: None,
             cluster: None,
             recording: None,
+            hooks: Vec::new(),
             instructions: false,
             instruction: Vec::new(),
         }

@@ -8,6 +8,7 @@ mod cluster;
 mod codecs;
 mod confined;
 mod frames;
+mod hooks;
 mod instructions;
 mod kills;
 mod live;

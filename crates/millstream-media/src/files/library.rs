@@ -788,6 +788,12 @@ impl Title {
         }
     }
 
+    /// Returns the name of the stream that it plays, or whose recordings it plays.
+    pub(crate) fn stream_name(&self) -> &str {
+        let name = self.name.strip_prefix(PLACE).unwrap_or(&self.name);
+        name.split_once('/').map_or(name, |(name, _)| name)
+    }
+
     /// Returns the payload format.
     pub(crate) fn format(&self) -> Format {
         self.format

@@ -8,6 +8,7 @@ use std::fs;
 
 use crate::files::library::Library;
 use crate::files::read_ahead::media_file::ReadMode;
+use crate::hooks::{HookStatus, Hooks};
 use crate::instruction::api::{self, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::{LiveSpec, Publisher, Publishing};
@@ -68,6 +69,9 @@ pub struct Status {
     /// The size of all recordings, bytes.
     #[serde(default)]
     pub recorded_bytes: u64,
+    /// The hooks.
+    #[serde(default)]
+    pub hooks: Vec<HookStatus>,
     /// The WebRTC clients; `None` without `webrtc`.
     #[serde(default)]
     pub webrtc: Option<WebRtcStatus>,
@@ -246,6 +250,7 @@ pub(crate) struct StatusSource<'a> {
     pub(crate) reading: Reading,
     pub(crate) webrtc: Option<WebRtcStatus>,
     pub(crate) recorder: Option<&'a Recorder>,
+    pub(crate) hooks: Option<&'a Hooks>,
 }
 
 impl StatusSource<'_> {
@@ -289,6 +294,7 @@ impl StatusSource<'_> {
             gone: sessions.ended_counts,
             live: self.live(),
             recordings: self.recordings(),
+            hooks: self.hooks.map(Hooks::status).unwrap_or_default(),
             recorded_bytes: self.recorder.map_or(0, |recorder| recorder.directory().bytes()),
             webrtc: self.webrtc,
             reading: self.reading.clone(),

@@ -95,6 +95,10 @@ pub(crate) struct MediaTable {
     /// The recording of live streams with `record = true`; default: none.
     #[schemars(with = "Option<RecordingTable>")]
     pub(crate) recording: Option<Spanned<RecordingTable>>,
+    /// The commands that run when something happens to a stream, at most 64; default: none.
+    #[serde(default)]
+    #[schemars(with = "Vec<HookTable>")]
+    pub(crate) hook: Vec<Spanned<HookTable>>,
     /// Whether local programs may load, replace, remove and call instructions through `http`;
     /// default false.
     #[schemars(with = "Option<bool>")]
@@ -189,6 +193,44 @@ pub(crate) struct RecordingTable {
     /// Default 4.
     #[schemars(with = "Option<u32>", range(min = 0, max = 256))]
     pub(crate) players: Option<Spanned<u32>>,
+}
+
+/// A hook: a command that runs when something happens to a stream.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct HookTable {
+    /// The event.
+    #[schemars(with = "HookEventName")]
+    pub(crate) on: Spanned<HookEventName>,
+    /// The program and its arguments. No shell interprets them; environment variables
+    /// MILLSTREAM_… describe the event.
+    #[schemars(with = "Vec<String>")]
+    pub(crate) command: Spanned<Vec<String>>,
+    /// The streams; default: all.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) streams: Option<Vec<Spanned<String>>>,
+    /// For `publish` and `read`: whether the command runs as long as the stream is published or
+    /// played. The server then ends it (SIGTERM, SIGKILL after 5 s). Default false.
+    #[schemars(with = "Option<bool>")]
+    pub(crate) r#while: Option<Spanned<bool>>,
+}
+
+/// An event of a stream.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum HookEventName {
+    /// A publisher begins to send.
+    Publish,
+    /// It has left.
+    Unpublish,
+    /// A client begins to play.
+    Read,
+    /// It has left.
+    Unread,
+    /// A file of the recording is complete.
+    Segment,
+    /// A client lost more frames than its contract allows; at most every 10 s for a stream.
+    Violation,
 }
 
 /// The payload of the packets in which a video file is served.

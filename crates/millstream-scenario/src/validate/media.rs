@@ -2,6 +2,7 @@
 
 mod cluster;
 mod frames;
+mod hook;
 mod instruction;
 mod recording;
 
@@ -106,6 +107,7 @@ pub(super) fn media(
         tls: table.tls.as_ref().map(|table| tls(table, problems)),
         cluster: table.cluster.as_ref().and_then(|table| cluster::cluster(table, listen, problems)),
         recording: table.recording.as_ref().map(|table| recording::recording(table, problems)),
+        hooks: hook::hooks(&table.hook, streams, problems),
         instructions: instruction::instructions_over_http(table, problems),
         instruction: instruction::instructions(&table.instruction, streams, problems),
     }
@@ -281,6 +283,7 @@ mod tests {
                 segment_ns: 10_000_000_000,
                 players: 4,
             }),
+            hooks: Vec::new(),
             instructions: true,
             instruction: Vec::new(),
         };

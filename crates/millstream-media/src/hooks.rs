@@ -1,0 +1,281 @@
+//! Hooks: commands of the scenario that run when something happens to a stream.
+//!
+//! ```text
+//! server (confined) ── socket: number of the hook, environment ──> runner ──> commands
+//!                   <── outcomes ─────────────────────────────────┘
+//! ```
+//! The confined server starts no programs. The runner is a process that it starts before it is
+//! confined. It knows the commands from its start on: the server names them by number and adds
+//! environment variables, so a server under an attacker's control can run no other commands. It
+//! parses no packets.
+
+pub(crate) mod observer;
+pub(crate) mod runner;
+
+use millstream_scenario::{Hook, HookEvent};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The longest message on the socket, bytes.
+pub(crate) const MAX_MESSAGE: usize = 64 << 10;
+
+/// The longest value of an environment variable, bytes. Longer ones are cut.
+const MAX_VALUE: usize = 1_024;
+
+/// The longest wait for the runner at the end of the server.
+const END_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// A command, as the runner learns it at its start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct HookCommand {
+    /// The program and its arguments.
+    pub(crate) command: Vec<String>,
+    /// Whether it runs until the end of what began it.
+    pub(crate) is_while: bool,
+}
+
+/// A message to the runner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Order {
+    /// The command of the next hook.
+    Hook(HookCommand),
+    /// Runs the hook with this number. `of` names what began it.
+    Run { hook: u32, of: u64, environment: Vec<(String, String)> },
+    /// Ends the commands of a `while` hook that `of` began.
+    End { hook: u32, of: u64 },
+}
+
+/// What became of a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Outcome {
+    /// It was started.
+    Started,
+    /// It ended with status 0, or at the server's request.
+    Succeeded,
+    /// It could not be started, or ended with another status.
+    Failed,
+    /// Too many commands run or wait.
+    Dropped,
+}
+
+/// The counters of a hook.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HookStatus {
+    /// The event: `publish`, `unpublish`, `read`, `unread`, `segment` or `violation`.
+    pub event: String,
+    /// The program.
+    pub program: String,
+    /// Commands started.
+    pub started: u64,
+    /// Commands that succeeded, or were ended with what began them.
+    pub succeeded: u64,
+    /// Commands that could not be started or failed.
+    pub failed: u64,
+    /// Events without a command, because too many ran.
+    pub dropped: u64,
+}
+
+/// Sends events to the runner, from any thread.
+#[derive(Clone, Debug)]
+pub(crate) struct HookSender {
+    socket: Arc<OwnedFd>,
+    hooks: Arc<[Hook]>,
+    /// Events that did not fit the socket, by hook.
+    unsent: Arc<[AtomicU64]>,
+}
+
+/// The hooks of a server, and their runner.
+#[derive(Debug)]
+pub(crate) struct Hooks {
+    sender: HookSender,
+    counts: Vec<HookStatus>,
+    is_running: bool,
+}
+
+/// Returns the environment variable of a value.
+pub(crate) fn variable(name: &str, value: &str) -> (String, String) {
+    let mut value: String = value.chars().filter(|letter| !letter.is_control()).collect();
+    let end = (0..=MAX_VALUE.min(value.len())).rfind(|at| value.is_char_boundary(*at));
+    value.truncate(end.unwrap_or(0));
+    (format!("MILLSTREAM_{name}"), value)
+}
+
+/// Encodes a message.
+fn encoded(message: &impl Serialize) -> io::Result<Vec<u8>> {
+    postcard::to_extend(message, Vec::new()).map_err(|error| io::Error::other(error.to_string()))
+}
+
+impl Hooks {
+    /// Starts the runner of `hooks`. Returns `None` if there are none.
+    ///
+    /// # Errors
+    /// Fails if the process cannot be started.
+    pub(crate) fn start(hooks: &[Hook]) -> io::Result<Option<Self>> {
+        if hooks.is_empty() {
+            return Ok(None);
+        }
+        let (ours, theirs) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )?;
+        Command::new(std::env::current_exe()?)
+            .arg("hooks")
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            // Keeps Ctrl-C from the process: the server ends it.
+            .process_group(0)
+            .spawn()?;
+        for hook in hooks {
+            let Hook { command, is_while, .. } = hook.clone();
+            let order = encoded(&Order::Hook(HookCommand { command, is_while }))?;
+            send(&ours, &order, SendFlags::NOSIGNAL)?;
+        }
+        rustix::io::ioctl_fionbio(&ours, true)?;
+        let status = |hook: &Hook| HookStatus {
+            event: hook.event.name().to_owned(),
+            program: hook.command.first().cloned().unwrap_or_default(),
+            ..HookStatus::default()
+        };
+        let sender = HookSender {
+            socket: Arc::new(ours),
+            hooks: hooks.into(),
+            unsent: hooks.iter().map(|_| AtomicU64::new(0)).collect(),
+        };
+        let counts = hooks.iter().map(status).collect();
+        Ok(Some(Self { sender, counts, is_running: true }))
+    }
+
+    /// Returns a sender of events.
+    pub(crate) fn sender(&self) -> &HookSender {
+        &self.sender
+    }
+
+    /// Reads the outcomes of commands.
+    pub(crate) fn receive(&mut self) {
+        let mut message = [0; 64];
+        while self.is_running {
+            match recv(&*self.sender.socket, &mut message[..], RecvFlags::empty()) {
+                Ok((0, _)) => {
+                    self.is_running = false;
+                    eprintln!("the process that runs hooks has ended: no hook runs any more");
+                }
+                Ok((length, _)) => self.count(&message[..length.min(message.len())]),
+                Err(Errno::INTR) => {}
+                Err(_) => return,
+            }
+        }
+    }
+
+    fn count(&mut self, message: &[u8]) {
+        let Ok((hook, outcome)) = postcard::from_bytes::<(u32, Outcome)>(message) else { return };
+        let Some(of) = self.counts.get_mut(hook as usize) else { return };
+        *match outcome {
+            Outcome::Started => &mut of.started,
+            Outcome::Succeeded => &mut of.succeeded,
+            Outcome::Failed => &mut of.failed,
+            Outcome::Dropped => &mut of.dropped,
+        } += 1;
+    }
+
+    /// Returns the counters of each hook.
+    pub(crate) fn status(&self) -> Vec<HookStatus> {
+        let all = self.counts.iter().zip(self.sender.unsent.iter());
+        let status = |(of, unsent): (&HookStatus, &AtomicU64)| HookStatus {
+            dropped: of.dropped + unsent.load(Ordering::Relaxed),
+            ..of.clone()
+        };
+        all.map(status).collect()
+    }
+
+    /// Ends the runner and waits for its end: it ends the commands of `while` hooks.
+    pub(crate) fn end(&mut self) {
+        let _ = rustix::net::shutdown(&*self.sender.socket, rustix::net::Shutdown::Write);
+        // The confined server may not wait for a process, but sees the end of the socket.
+        let begun = Instant::now();
+        let mut message = [0; 64];
+        while begun.elapsed() < END_TIMEOUT {
+            match recv(&*self.sender.socket, &mut message[..], RecvFlags::empty()) {
+                Ok((0, _)) => return,
+                Ok((length, _)) => self.count(&message[..length.min(message.len())]),
+                Err(_) => std::thread::sleep(Duration::from_millis(10)),
+            }
+        }
+    }
+}
+
+impl HookSender {
+    fn send(&self, hook: usize, order: &Order) {
+        let sent = encoded(order).is_ok_and(|order| {
+            order.len() <= MAX_MESSAGE
+                && send(self.socket.as_fd(), &order, SendFlags::NOSIGNAL).is_ok()
+        });
+        if !sent {
+            self.unsent[hook].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether any hook is for this event.
+    pub(crate) fn has(&self, event: HookEvent) -> bool {
+        self.hooks.iter().any(|hook| hook.event == event)
+    }
+
+    /// Reports an event of a stream. `of` names what began, for [`ended`](Self::ended).
+    pub(crate) fn event(
+        &self,
+        event: HookEvent,
+        stream: &str,
+        of: u64,
+        variables: &[(String, String)],
+    ) {
+        for (number, hook) in self.hooks.iter().enumerate() {
+            if hook.event != event || !hook.is_for(stream) {
+                continue;
+            }
+            let own = [variable("EVENT", event.name()), variable("STREAM", stream)];
+            let environment = own.iter().chain(variables).cloned().collect();
+            let number_of_hook = u32::try_from(number).unwrap_or(u32::MAX);
+            self.send(number, &Order::Run { hook: number_of_hook, of, environment });
+        }
+    }
+
+    /// Reports the end of what `of` began.
+    pub(crate) fn ended(&self, event: HookEvent, stream: &str, of: u64) {
+        for (number, hook) in self.hooks.iter().enumerate() {
+            if hook.event == event && hook.is_while && hook.is_for(stream) {
+                let hook = u32::try_from(number).unwrap_or(u32::MAX);
+                self.send(number, &Order::End { hook, of });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_variables_have_a_limit_and_no_control_characters() {
+        assert_eq!(variable("PEER", "a\nb\0c"), ("MILLSTREAM_PEER".into(), "abc".into()));
+        let long = variable("FILE", &"ä".repeat(2_000)).1;
+        assert_eq!((long.len(), long.chars().all(|letter| letter == 'ä')), (1_024, true));
+    }
+
+    #[test]
+    fn messages_survive_the_socket() {
+        let environment = vec![variable("STREAM", "cam")];
+        let order = Order::Run { hook: 3, of: 7, environment };
+        let bytes = encoded(&order).unwrap();
+        assert_eq!(postcard::from_bytes::<Order>(&bytes).unwrap(), order);
+    }
+}
