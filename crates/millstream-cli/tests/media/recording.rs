@@ -21,11 +21,13 @@ struct Recorded {
     recordings: PathBuf,
 }
 
-/// Makes `sound.mp4` and `sound.mkv`: video with B-frames, with AAC and with Opus.
-fn clips() -> TestClips {
+/// Makes `clip.mp4`, video with B-frames, and the same with the audio that `source` has:
+/// `sound.mp4` with AAC or `sound.mkv` with Opus.
+fn clips(source: &str) -> TestClips {
     let clips = TestClips::make(FRAMES, "300k", "25");
     let tone = "aevalsrc=0.3*sin(2*PI*(200+100*floor(t*7))*t):s=48000:d=2";
-    for (codec, file) in [("aac", "sound.mp4"), ("libopus", "sound.mkv")] {
+    let sounds = [("aac", "aac", "sound.mp4"), ("opus", "libopus", "sound.mkv")];
+    for (_, codec, file) in sounds.into_iter().filter(|(name, ..)| source.contains(name)) {
         let sound = ["-f", "lavfi", "-i", tone, "-map", "0:v", "-map", "1:a", "-ac", "2"];
         let to = ["-c:v", "copy", "-c:a", codec, "-b:a", "96k", file];
         clips.ffmpeg(&[&["-i", "clip.mp4"][..], &sound, &to].concat());
@@ -36,7 +38,7 @@ fn clips() -> TestClips {
 /// Starts a server that records `cam`; `settings` are those of the recording, `source` further ones
 /// of the stream.
 fn serve(settings: &str, source: &str) -> Recorded {
-    let clips = clips();
+    let clips = clips(source);
     let folder = tempfile::tempdir().unwrap();
     let recordings = clips.path("recordings");
     let text = format!(
