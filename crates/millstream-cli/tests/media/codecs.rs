@@ -48,7 +48,7 @@ const AV1: Video = Video {
     has_rtsp: false,
 };
 
-/// Three temporal layers, of which nothing refers to the highest.
+/// Three temporal layers. No frame refers to one of the highest layer.
 const LAYERS: &str = "ts_number_layers=3:ts_target_bitrate=120,180,300:ts_rate_decimator=4,2,1:\
                       ts_periodicity=4:ts_layer_id=0,2,1,2:ts_layering_mode=3";
 const VP8: Video = Video {
@@ -284,7 +284,7 @@ fn overload_drops_only_unreferenced_frames_of_each_codec() {
     });
 }
 
-/// Asserts that a client lost only frames of type B, at least one, and that it decoded all others.
+/// Asserts that a client lost only frames of type B, at least one, and decoded the remaining ones.
 pub(crate) fn assert_only_unreferenced_lost(
     video: &Video,
     clips: &TestClips,
@@ -300,7 +300,7 @@ pub(crate) fn assert_only_unreferenced_lost(
     if frames["violations"] == 0 {
         assert_eq!(lost[..2], [0, 0], "{}: {account}", video.file);
         assert_eq!(seen.len() as u64, FRAMES as u64 - lost[2], "{}: {account}", video.file);
-        // Each picture is as in the file: no frame that others refer to is missing.
+        // Each picture is as in the file: no frame to which another one refers is missing.
         assert!(is_part(seen, &clips.decoded_without_error(video.file)), "{}", video.file);
     }
 }

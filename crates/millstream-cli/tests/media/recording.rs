@@ -1,5 +1,5 @@
-//! Recordings of published streams: their files hold the published pictures and sound, they are
-//! bounded, and a killed server leaves playable files.
+//! Recordings of published streams: their files hold the published pictures and sound, and a killed
+//! server leaves playable files.
 
 use crate::player::{Player, Server, is_installed};
 use crate::test_clips::TestClips;
@@ -140,7 +140,7 @@ fn recorded_pictures_and_sound_are_those_published() {
 }
 
 #[test]
-fn files_follow_each_other_without_a_gap_and_stay_below_the_limit() {
+fn files_follow_each_other_without_a_gap() {
     if !is_installed("ffmpeg") {
         return;
     }

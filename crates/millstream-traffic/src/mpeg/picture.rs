@@ -15,7 +15,7 @@ pub struct Picture {
     /// Whether a decoder can start with it.
     ///
     /// For H.264 this is an IDR picture, or an I picture with its sequence parameters. For H.265 it
-    /// is any random access point (IRAP), for MPEG-1/2 any I picture, for others a key frame.
+    /// is any random access point (IRAP), for MPEG-1/2 any I picture, for the other codecs a key frame.
     pub entry: bool,
 }
 
@@ -85,7 +85,7 @@ impl Classifier {
         }
     }
 
-    /// Returns whether others may be predicted from the next frame, whose type is known.
+    /// Returns whether other frames may be predicted from the next one, whose type is known.
     pub(super) fn is_reference(&mut self, kind: FrameKind, frame: &[u8]) -> bool {
         match &mut self.0 {
             Headers::None(codec) => is_reference(*codec, kind, frame),

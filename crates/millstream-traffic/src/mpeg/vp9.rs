@@ -1,5 +1,5 @@
 //! Headers of VP9 (the VP9 bitstream and decoding process specification): whether a frame is a key
-//! frame, and whether others depend on it.
+//! frame, and whether other frames depend on it.
 //!
 //! A *frame* here is what one packet of a container holds: a picture, or a superframe (annex B) of
 //! hidden pictures and one that is shown.
