@@ -106,20 +106,55 @@ impl Timeline {
     }
 }
 
+/// The most that the instant of a frame may differ from its arrival, ns. Beyond it the publisher's
+/// timestamps or its clock were set.
+pub(super) const MAX_CLOCK_ERROR_NS: u64 = 10_000_000_000;
+
 /// The relation of a publisher's timestamps to the machine's clock.
 #[derive(Clone, Copy, Debug, Default)]
 struct CaptureClock {
-    /// A timestamp of the publisher and its instant, ns.
+    /// A timestamp of the publisher and its instant, ns. It follows the frames, since timestamps
+    /// wrap.
     known: Option<(u32, u64)>,
 }
 
 impl CaptureClock {
-    /// Returns the instant of `timestamp`, ns. The first one without a sender report is `now_ns`.
+    /// Returns the instant of `timestamp`, ns. It is `now_ns` for the first frame without a sender
+    /// report, and for a frame that is more than [`MAX_CLOCK_ERROR_NS`] from it.
     fn instant_ns(&mut self, timestamp: u32, clock_rate: u32, now_ns: u64) -> u64 {
         let (known, at_ns) = *self.known.get_or_insert((timestamp, now_ns));
-        let ticks = i64::from(timestamp.wrapping_sub(known).cast_signed());
-        at_ns.wrapping_add_signed(ticks * 1_000_000_000 / i64::from(clock_rate.max(1)))
+        let (seconds, since_ns) = elapsed(known, timestamp, clock_rate);
+        let instant_ns = at_ns.checked_add_signed(since_ns);
+        let instant_ns = instant_ns.filter(|at_ns| at_ns.abs_diff(now_ns) <= MAX_CLOCK_ERROR_NS);
+        let Some(instant_ns) = instant_ns else {
+            self.known = Some((timestamp, now_ns));
+            return now_ns;
+        };
+        // Whole seconds have no rounding error that could add up.
+        let ticks = seconds.wrapping_mul(clock_rate.cast_signed());
+        let at_ns = at_ns.saturating_add_signed(i64::from(seconds) * 1_000_000_000);
+        self.known = Some((known.wrapping_add_signed(ticks), at_ns));
+        instant_ns
     }
+
+    /// Sets the instant of a timestamp, unless that moves the last frames by more than
+    /// [`MAX_CLOCK_ERROR_NS`].
+    fn set(&mut self, timestamp: u32, clock_rate: u32, at_ns: u64) {
+        let moved_ns = self.known.map_or(0, |(known, known_ns)| {
+            let (_, since_ns) = elapsed(known, timestamp, clock_rate);
+            known_ns.saturating_add_signed(since_ns).abs_diff(at_ns)
+        });
+        if moved_ns <= MAX_CLOCK_ERROR_NS {
+            self.known = Some((timestamp, at_ns));
+        }
+    }
+}
+
+/// Returns the time from a timestamp to another: in whole seconds, and in ns.
+fn elapsed(from: u32, to: u32, clock_rate: u32) -> (i32, i64) {
+    let rate = i64::from(clock_rate.max(1));
+    let ticks = i64::from(to.wrapping_sub(from).cast_signed());
+    (i32::try_from(ticks / rate).unwrap_or(0), ticks * 1_000_000_000 / rate)
 }
 
 /// The stages after assembly: policing, timestamps and the ring.
@@ -244,7 +279,8 @@ impl Ingest {
 
     /// Sets the instant of one of the publisher's timestamps, from a sender report.
     pub(crate) fn set_instant(&mut self, timestamp: u32, at_ns: u64) {
-        self.sink.capture.known = Some((timestamp, at_ns));
+        let Sink { capture, clock_rate, .. } = &mut self.sink;
+        capture.set(timestamp, *clock_rate, at_ns);
     }
 
     /// Releases a whole frame of a recording. Returns whether the ring may have changed.
@@ -546,6 +582,50 @@ mod tests {
         let time = |number| ingest.ring().frame(number).unwrap().record.display;
         assert_eq!((time(1), time(2)), (90_000, 93_600));
         check(&ingest);
+    }
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    #[test]
+    fn instants_of_frames_follow_timestamps_beyond_their_range() {
+        let mut clock = CaptureClock::default();
+        let start_ns = 5 * SECOND_NS;
+        // A frame each 7.1 s for 14 hours, more than 2^32 ticks, always half a second late.
+        for number in 0..7_200u64 {
+            let timestamp = low_u32(4_294_000_000 + number * 639_000);
+            let captured_ns = start_ns + number * 7_100_000_000;
+            let late_ns = if number == 0 { 0 } else { SECOND_NS / 2 };
+            let instant_ns = clock.instant_ns(timestamp, 90_000, captured_ns + late_ns);
+            assert_eq!(instant_ns, captured_ns, "{number}");
+        }
+    }
+
+    #[test]
+    fn instants_of_frames_stay_near_their_arrival() {
+        let mut clock = CaptureClock::default();
+        let now_ns = 60 * SECOND_NS;
+        assert_eq!(clock.instant_ns(7, 90_000, now_ns), now_ns);
+        // An hour back and forth, half of the range, and before the start of the machine's clock.
+        for timestamp in [7 + 324_000_000, 7, 7 + (1 << 31), 7, 7u32.wrapping_sub(9_000_000)] {
+            assert_eq!(clock.instant_ns(timestamp, 90_000, now_ns), now_ns, "{timestamp}");
+        }
+        let mut early = CaptureClock::default();
+        early.instant_ns(90_000, 90_000, 1);
+        assert_eq!(early.instant_ns(0, 90_000, 2), 2, "an instant before 0");
+    }
+
+    #[test]
+    fn reports_that_move_frames_far_are_ignored() {
+        let mut clock = CaptureClock::default();
+        let now_ns = 60 * SECOND_NS;
+        clock.instant_ns(90_000, 90_000, now_ns);
+        for timestamp in [90_000 + 990_000, 90_000 + (1 << 31), 90_000u32.wrapping_sub(990_000)] {
+            clock.set(timestamp, 90_000, now_ns);
+            assert_eq!(clock.instant_ns(93_600, 90_000, now_ns), now_ns + 40_000_000);
+        }
+        // The timestamp of two seconds later has the instant of one: frames are a second earlier.
+        clock.set(270_000, 90_000, now_ns + SECOND_NS);
+        assert_eq!(clock.instant_ns(97_200, 90_000, now_ns), now_ns + 80_000_000 - SECOND_NS);
     }
 
     #[test]

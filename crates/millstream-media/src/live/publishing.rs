@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
-use super::ingest::{Ingest, Ingested};
+use super::ingest::{Ingest, Ingested, MAX_CLOCK_ERROR_NS};
 use super::policer::Allowance;
 use crate::payload::Format;
 use crate::recording::playback::{DueFrame, Playbacks, Reserved};
@@ -18,9 +18,6 @@ use crate::rtsp::session::{Sessions, Transport};
 use crate::shared_memory::live_frames::{self, FrameBuffer, FrameRing, Shape};
 use crate::shared_memory::region::{Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, Packets};
-
-/// The largest difference of the clocks of publisher and machine since the first report, ns.
-const MAX_CLOCK_ERROR_NS: u64 = 10_000_000_000;
 
 /// How long a publisher may be silent before RECORD, ns.
 const SETUP_TIMEOUT_NS: u64 = 10_000_000_000;
