@@ -17,7 +17,7 @@ use shiguredo_mp4::descriptors::{
 use shiguredo_mp4::mux::{Fmp4SegmentMuxer, MuxError, Sample};
 use shiguredo_mp4::{FixedPointNumber, TrackKind, Uint};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::num::NonZeroU32;
 
 /// The unit of times of video, 1/s: that of RTP.
@@ -26,6 +26,16 @@ const VIDEO_SCALE: u32 = 90_000;
 /// The length of a fragment, in the unit of times of video, and the size that ends one earlier.
 const FRAGMENT_TICKS: i64 = 90_000;
 const FRAGMENT_BYTES: usize = 4 << 20;
+
+/// The most samples of a track in a fragment: more than two seconds of any audio have.
+const FRAGMENT_SAMPLES: usize = 4_096;
+
+/// The length of audio that ends a fragment without the end of a second of video, s.
+const FRAGMENT_AUDIO_S: i64 = 2;
+
+/// The most parameter sets of a frame: those that `avcC` can have (ISO 14496-15, 5.3.3.1.2).
+const MAX_SEQUENCE_SETS: usize = 31;
+const MAX_PICTURE_SETS: usize = 255;
 
 /// The most frames of video that wait for their decoding time.
 const MAX_WAITING: usize = 64;
@@ -165,28 +175,38 @@ impl From<MuxError> for SegmentError {
 pub(crate) struct ParameterSets {
     sequence: Vec<Vec<u8>>,
     picture: Vec<Vec<u8>>,
+    /// All of them. A search does not take longer with more of them.
+    known: HashSet<Vec<u8>>,
 }
 
 impl ParameterSets {
     /// Returns the parameter sets in a frame with start codes.
-    pub(crate) fn of(frame: &[u8]) -> Self {
+    ///
+    /// # Errors
+    /// Fails if it has more than a file can have.
+    pub(crate) fn of(frame: &[u8]) -> Result<Self, SegmentError> {
         let mut sets = Self::default();
         for unit in units(frame) {
             let nal = &frame[unit];
-            let kept = match nal[0] & 31 {
-                7 => &mut sets.sequence,
-                8 => &mut sets.picture,
+            let (kept, most) = match nal[0] & 31 {
+                7 => (&mut sets.sequence, MAX_SEQUENCE_SETS),
+                8 => (&mut sets.picture, MAX_PICTURE_SETS),
                 _ => continue,
             };
-            if !kept.iter().any(|set| set == nal) {
-                kept.push(nal.to_vec());
+            if sets.known.contains(nal) {
+                continue;
             }
+            if kept.len() == most {
+                return Err(SegmentError::ParameterSets);
+            }
+            kept.push(nal.to_vec());
+            sets.known.insert(nal.to_vec());
         }
-        sets
+        Ok(sets)
     }
 
     fn has(&self, nal: &[u8]) -> bool {
-        self.sequence.iter().chain(&self.picture).any(|set| set == nal)
+        matches!(nal[0] & 31, 7 | 8) && self.known.contains(nal)
     }
 }
 
@@ -214,6 +234,11 @@ impl Samples {
         });
         self.data.extend_from_slice(data);
     }
+
+    /// Returns whether the fragment must end, whatever its length.
+    fn is_full(&self) -> bool {
+        self.data.len() >= FRAGMENT_BYTES || self.samples.len() >= FRAGMENT_SAMPLES
+    }
 }
 
 /// The video of a segment.
@@ -238,6 +263,8 @@ struct Audio {
     last: Option<(i64, Vec<u8>)>,
     last_duration: i64,
     begun: bool,
+    /// The time of the first sample in the open fragment.
+    fragment_start: i64,
     samples: Samples,
 }
 
@@ -276,7 +303,7 @@ impl Segment {
         start_ns: u64,
         audio: Option<&AudioConfig>,
     ) -> Result<Self, SegmentError> {
-        let sets = ParameterSets::of(first);
+        let sets = ParameterSets::of(first)?;
         let config = H264SampleEntryConfig { length_size: LengthSize::FourBytes };
         let entry = build_avc1_box(&sets.sequence, &sets.picture, &config);
         let entry = entry.map_err(|_| SegmentError::ParameterSets)?;
@@ -304,6 +331,7 @@ impl Segment {
             last: None,
             last_duration: i64::try_from(AAC_SAMPLES).unwrap_or(0),
             begun: false,
+            fragment_start: 0,
             samples: Samples::default(),
         });
         let mut segment = Self { muxer, start_ns, end_ns: start_ns, sets, video, audio, output };
@@ -323,7 +351,7 @@ impl Segment {
 
     /// Returns whether a key frame has other parameter sets than the segment.
     pub(crate) fn is_other_format(&self, frame: &[u8]) -> bool {
-        ParameterSets::of(frame) != self.sets
+        ParameterSets::of(frame).ok().as_ref() != Some(&self.sets)
     }
 
     /// Adds a frame of video with start codes, in decoding order. Returns whether it is part of the
@@ -370,9 +398,7 @@ impl Segment {
         let Some((last, sample)) = video.last.replace((time, frame)) else { return Ok(()) };
         video.last_duration = time - last;
         video.add(last, &sample, time - last);
-        if time - video.fragment_start >= FRAGMENT_TICKS
-            || video.samples.data.len() >= FRAGMENT_BYTES
-        {
+        if time - video.fragment_start >= FRAGMENT_TICKS || video.samples.is_full() {
             video.fragment_start = time;
             self.end_fragment()?;
         }
@@ -409,9 +435,20 @@ impl Segment {
         if let Some((last, data)) = audio.last.take() {
             time = time.max(last + 1);
             audio.last_duration = time - last;
+            if audio.samples.samples.is_empty() {
+                audio.fragment_start = last;
+            }
             audio.add(&data, time - last);
         }
         audio.last = Some((time, frame.to_vec()));
+        // Video ends fragments, but a publisher may stop sending it.
+        let lasts = time - audio.fragment_start;
+        if audio.samples.is_full()
+            || !audio.samples.samples.is_empty()
+                && lasts >= FRAGMENT_AUDIO_S * i64::from(rate.get())
+        {
+            self.end_fragment()?;
+        }
         Ok(true)
     }
 
@@ -643,6 +680,49 @@ pub(crate) mod tests {
         let segment = Segment::begin(&frame(0, true), START_NS, None).unwrap();
         assert!(!segment.is_other_format(&frame(9, true)));
         assert!(segment.is_other_format(&[&frame(9, true)[..], &[0, 0, 1, 0x68, 1]].concat()));
+    }
+
+    #[test]
+    fn a_frame_has_at_most_the_parameter_sets_of_a_file() {
+        let sets = |kind: u8, number: u8| -> Vec<u8> {
+            (0..number).flat_map(|n| [0, 0, 1, kind, n + 1, 1]).collect()
+        };
+        let frame = [sets(0x67, 31), sets(0x67, 31), sets(0x68, 255)].concat();
+        let found = ParameterSets::of(&frame).unwrap();
+        assert_eq!((found.sequence.len(), found.picture.len()), (31, 255));
+        assert!(found.has(&[0x68, 255, 1]) && !found.has(&[0x68, 255, 2]));
+        assert!(ParameterSets::of(&sets(0x67, 32)).is_err());
+        assert!(ParameterSets::of(&[&frame[..], &[0, 0, 1, 0x68, 1]].concat()).is_err());
+    }
+
+    #[test]
+    fn sound_without_video_ends_fragments() {
+        let config = AudioConfig::Opus { stereo: false };
+        let mut segment = Segment::begin(&frame(0, true), START_NS, Some(&config)).unwrap();
+        let mut sizes = vec![segment.output.len()];
+        for number in 0..1_000u64 {
+            assert!(segment.audio(&[1, 2, 3], START_NS + number * 20 * MS).unwrap());
+            sizes.push(segment.output.len());
+        }
+        // Two seconds of sound are a fragment.
+        assert!(sizes[100] == sizes[0] && sizes[101] > sizes[0], "{sizes:?}");
+        // Sound that claims to last no time.
+        for number in 0..10_000u64 {
+            assert!(segment.audio(&[], START_NS + 20_000 * MS + number).unwrap());
+        }
+        segment.finish().unwrap();
+        let file = Cursor::new(segment.take_output());
+        let mut file = FragmentedMp4::open(file).unwrap().unwrap();
+        let (mut fragments, mut samples) = (0, Vec::new());
+        while let Some(fragment) = file.next_fragment().unwrap() {
+            fragments += 1;
+            samples.extend(fragment.samples.iter().map(|one| (one.track, one.decode_ns)));
+        }
+        assert_eq!((fragments, samples.len()), (13, 11_001));
+        let sound = samples.iter().filter(|(track, _)| *track == FragmentTrack::Audio);
+        for (number, (_, decode_ns)) in (0u64..1_000).zip(sound) {
+            assert_eq!(*decode_ns, number * 20 * MS);
+        }
     }
 
     #[test]
