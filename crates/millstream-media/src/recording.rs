@@ -161,7 +161,7 @@ impl Recorder {
             files: counts.files.load(Ordering::Relaxed),
             bytes: counts.bytes.load(Ordering::Relaxed),
             failures: counts.failures.load(Ordering::Relaxed),
-            queued_bytes: counts.queued.load(Ordering::Relaxed) as u64,
+            queued_bytes: counts.queued() as u64,
         };
         self.streams.iter().map(status).collect()
     }
@@ -195,7 +195,7 @@ impl Writer {
             let stopping = self.stop.load(Ordering::Acquire);
             match self.messages.recv_timeout(if stopping { Duration::ZERO } else { TICK / 5 }) {
                 Ok(Message::Frame(stream, frame)) => {
-                    self.counts[stream].queued.fetch_sub(frame.bytes.len(), Ordering::Relaxed);
+                    self.counts[stream].taken(&frame);
                     self.streams[stream].frame(&frame);
                 }
                 Ok(Message::End(stream)) => self.streams[stream].end(),

@@ -12,8 +12,8 @@ use super::segment::AudioConfig;
 /// Counters of a stream's recording.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// The size of the frames in the queue, bytes.
-    pub(crate) queued: AtomicUsize,
+    /// The size of the frames of video and of audio in the queue, bytes.
+    queued: [AtomicUsize; 2],
     /// Frames of video and audio written or waiting to be.
     pub(crate) frames: AtomicU64,
     /// Frames of video and audio lost because the disk is slow or full.
@@ -32,6 +32,17 @@ impl Counts {
     /// Adds to a counter.
     pub(crate) fn add(counter: &AtomicU64, more: u64) {
         counter.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// Returns the size of the frames in the queue, bytes.
+    pub(crate) fn queued(&self) -> usize {
+        self.queued.iter().map(|queued| queued.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Records that a frame has left the queue.
+    pub(crate) fn taken(&self, frame: &RecordedFrame) {
+        let queued = &self.queued[usize::from(frame.is_audio)];
+        queued.fetch_sub(frame.bytes.len(), Ordering::Relaxed);
     }
 }
 
@@ -67,7 +78,7 @@ pub(crate) struct Tap {
     is_audio: bool,
     queue: SyncSender<Message>,
     counts: Arc<Counts>,
-    /// The limit of the stream's frames in the queue, bytes.
+    /// The limit of the track's frames in the queue, bytes.
     max_queued: usize,
     publication: u64,
     audio: Option<Arc<AudioConfig>>,
@@ -118,8 +129,8 @@ impl Tap {
             return Counts::add(&counts.lost_frames, 1);
         }
         let length = bytes.len();
-        let queued = counts.queued.load(Ordering::Relaxed);
-        let fits = queued.saturating_add(length) <= self.max_queued;
+        let queued = &counts.queued[usize::from(self.is_audio)];
+        let fits = queued.load(Ordering::Relaxed).saturating_add(length) <= self.max_queued;
         let sent = fits && {
             let frame = RecordedFrame {
                 publication: self.publication,
@@ -129,10 +140,10 @@ impl Tap {
                 bytes: bytes.to_vec(),
                 audio: self.audio.clone(),
             };
-            counts.queued.fetch_add(length, Ordering::Relaxed);
+            queued.fetch_add(length, Ordering::Relaxed);
             let sent = self.queue.try_send(Message::Frame(self.stream, frame)).is_ok();
             if !sent {
-                counts.queued.fetch_sub(length, Ordering::Relaxed);
+                queued.fetch_sub(length, Ordering::Relaxed);
             }
             sent
         };
@@ -158,21 +169,23 @@ mod tests {
         let (queue, frames) = sync_channel(100);
         let counts = Arc::new(Counts::default());
         let mut tap = Tap::new((3, false), queue.clone(), Arc::clone(&counts), 250);
-        let mut sound = Tap::new((3, true), queue, Arc::clone(&counts), 250);
+        let mut sound = Tap::new((3, true), queue, Arc::clone(&counts), 100);
         tap.begin(1, None);
         let mut put = |number: u64| tap.frame(&[0; 100], number, number.is_multiple_of(5));
         (0..12).for_each(&mut put);
-        sound.frame(&[0; 60], 0, true);
+        // The full queue of video leaves that of audio its room.
+        (100..102).for_each(|number| sound.frame(&[0; 60], number, true));
         let lost = || [&counts.lost_frames, &counts.lost_groups].map(|c| c.load(Ordering::Relaxed));
         assert_eq!(lost(), [11, 3], "the rest of the first group, the second and the third");
         let mut taken = Vec::new();
         while let Ok(Message::Frame(3, frame)) = frames.try_recv() {
-            counts.queued.fetch_sub(frame.bytes.len(), Ordering::Relaxed);
+            counts.taken(&frame);
             taken.push(frame.captured_ns);
         }
         // There is room, but no key frame yet.
         (12..17).for_each(&mut put);
-        assert_eq!((taken, lost()), (vec![0, 1], [14, 3]));
+        assert_eq!((taken, lost()), (vec![0, 1, 100], [14, 3]));
+        assert_eq!(counts.queued(), 200, "the two frames of the last group");
         let rest: Vec<u64> = frames
             .try_iter()
             .map(|message| match message {
@@ -180,7 +193,7 @@ mod tests {
                 Message::End(_) => u64::MAX,
             })
             .collect();
-        assert_eq!((rest, counts.frames.load(Ordering::Relaxed)), (vec![15, 16], 4));
+        assert_eq!((rest, counts.frames.load(Ordering::Relaxed)), (vec![15, 16], 5));
     }
 
     #[test]
@@ -190,7 +203,7 @@ mod tests {
         let mut tap = Tap::new((0, false), queue, Arc::clone(&counts), 1_000);
         (0..3).for_each(|number| tap.frame(&[0; 10], number, true));
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        assert_eq!(counts.queued.load(Ordering::Relaxed), 10);
+        assert_eq!(counts.queued(), 10);
         assert_eq!((of(&counts.frames), of(&counts.lost_groups)), (1, 2));
     }
 }
