@@ -7,11 +7,11 @@
 //! contract and its reserved rate are the stream's, which the recorded frames kept when they were
 //! published. The host puts frames into the ring shortly before they are due.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
 use super::directory::{Directory, parse_time};
 use super::reader::{self, PlayedFrame};
-use crate::MediaError;
 use crate::rtsp::session::Sessions;
 use crate::shared_memory::region::{SessionField, State};
 use millstream_traffic::mpeg::FragmentFormats;
@@ -33,6 +33,9 @@ const RESERVED_NS: u64 = 5_000_000_000;
 
 /// How long a player has its session after the last frame is due, ns.
 const READING_NS: u64 = 1_000_000_000;
+
+/// The most damaged files that are reported.
+const MAX_REPORTED: usize = 1_000;
 
 /// A track of a place: its title, and the live stream with its ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +98,8 @@ pub(crate) struct DueFrame {
 pub(crate) struct Playbacks {
     directory: Option<Directory>,
     places: Vec<Place>,
+    /// The streams and starts of the damaged files that were reported.
+    reported: BTreeSet<(String, u64)>,
 }
 
 /// A place that is reserved for a new player.
@@ -122,7 +127,7 @@ impl Place {
 impl Playbacks {
     /// Creates the places of the recordings in `directory`.
     pub(crate) fn new(directory: Directory, places: Vec<Place>) -> Self {
-        Self { directory: Some(directory), places }
+        Self { directory: Some(directory), places, reported: BTreeSet::new() }
     }
 
     /// Returns the title of the video of the place with this title.
@@ -158,13 +163,18 @@ impl Playbacks {
         if !self.places.iter().any(|place| place.stream == stream) {
             return Err(unknown());
         }
-        let file = reader::first_file(directory, stream, start_ms);
-        let file = file.ok_or_else(|| match start_ms {
+        let reported = &mut self.reported;
+        let found = reader::first_readable(directory, stream, start_ms, |file, error| {
+            // A client can request it at any rate. It does not learn the path.
+            let damaged = (file.stream.clone(), file.start_ms);
+            if reported.len() < MAX_REPORTED && reported.insert(damaged) {
+                eprintln!("a recording is left out: {error}");
+            }
+        });
+        let (file, formats) = found.ok_or_else(|| match start_ms {
             0 => unknown(),
             _ => format!("no recording of `{stream}` from {time} on"),
         })?;
-        let formats =
-            reader::formats(directory, &file).map_err(|MediaError { message, .. }| message)?;
         let plays = |place: &Place| sessions.iter().any(|(_, of)| place.has_title(of.title));
         let free =
             |place: &&mut Place| place.stream == stream && place.player.is_none() && !plays(place);

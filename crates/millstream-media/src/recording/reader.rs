@@ -9,6 +9,7 @@ use millstream_traffic::mpeg::{
 use std::fs::File;
 use std::io::BufReader;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
 use std::{io, thread};
 
 use super::directory::{Directory, RecordedFile};
@@ -16,6 +17,14 @@ use crate::MediaError;
 
 /// The most frames that wait to be played.
 const QUEUE: usize = 64;
+
+/// The most damaged files that a request skips.
+const MAX_DAMAGED: usize = 16;
+
+/// How often and how long a reader looks for the rest of a file that is still written, although
+/// there is a next one: the file waits for its audio.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const POLLS: usize = 300;
 
 /// The start code of a NAL unit.
 const START: [u8; 4] = [0, 0, 0, 1];
@@ -47,16 +56,37 @@ pub(crate) fn first_file(
     found.pop()
 }
 
-/// Returns the formats of a file's tracks.
-///
-/// # Errors
-/// Fails if it cannot be read or has no H.264 video.
-pub(crate) fn formats(
+/// Returns the file that has frames of `stream` at `start_ms`, or else the next one, with the
+/// formats of its tracks. Calls `on_damaged` for each file that is skipped, since it cannot be read
+/// or has no H.264 video.
+pub(crate) fn first_readable(
     directory: &Directory,
-    file: &RecordedFile,
-) -> Result<FragmentFormats, MediaError> {
-    let opened = open(directory, file)?;
-    Ok(opened.formats().clone())
+    stream: &str,
+    start_ms: u64,
+    mut on_damaged: impl FnMut(&RecordedFile, &MediaError),
+) -> Option<(RecordedFile, FragmentFormats)> {
+    let mut next = first_file(directory, stream, start_ms);
+    for _ in 0..=MAX_DAMAGED {
+        let file = next?;
+        match open(directory, &file) {
+            Ok(opened) => return Some((file, opened.formats().clone())),
+            Err(error) => on_damaged(&file, &error),
+        }
+        next = next_file(directory, &file);
+    }
+    None
+}
+
+/// Returns the file of the same stream that follows `file`.
+fn next_file(directory: &Directory, file: &RecordedFile) -> Option<RecordedFile> {
+    let follows =
+        |other: &RecordedFile| other.stream == file.stream && other.start_ms > file.start_ms;
+    directory.list(1, |other| follows(other) && other.bytes > 0).pop()
+}
+
+/// Returns whether a file is still written.
+fn is_open(directory: &Directory, file: &RecordedFile) -> bool {
+    directory.file(&file.stream, file.start_ms).is_some_and(|entry| entry.open)
 }
 
 fn open(
@@ -94,9 +124,7 @@ pub(crate) fn start(
                 Ok(false) => return,
                 Err(error) => eprintln!("a recording is left out: {error}"),
             }
-            let follows =
-                |other: &RecordedFile| other.stream == stream && other.start_ms > file.start_ms;
-            next = directory.list(1, |other| follows(other) && other.bytes > 0).pop();
+            next = next_file(&directory, &file);
         }
     };
     thread::Builder::new().name("playback".to_owned()).spawn(read)?;
@@ -135,7 +163,17 @@ fn play(
         }
         opened.set_position(best);
     }
-    while let Some(fragment) = opened.next_fragment().map_err(wrong)? {
+    let mut polls = 0..POLLS;
+    loop {
+        // If it is complete now, nothing follows its last fragment.
+        let is_open = is_open(directory, file);
+        let Some(fragment) = opened.next_fragment().map_err(wrong)? else {
+            if !is_open || next_file(directory, file).is_none() || polls.next().is_none() {
+                break;
+            }
+            thread::sleep(POLL_INTERVAL);
+            continue;
+        };
         // Tracks follow each other in a fragment.
         let mut samples: Vec<&FragmentSample> =
             fragment.samples.iter().filter(|one| one.decode_ns >= from_ns).collect();
@@ -170,4 +208,77 @@ fn with_start_codes(sample: &[u8], key: bool, formats: &FragmentFormats) -> Vec<
         frame.extend_from_slice(nal);
     }
     frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recording::segment::Segment;
+    use crate::recording::segment::tests::frame;
+    use std::io::Write;
+
+    const MS: u64 = 1_000_000;
+
+    /// Returns a file of 60 frames each 40 ms, as its declaration with one fragment, and the rest.
+    fn recorded() -> [Vec<u8>; 2] {
+        let mut segment = Segment::begin(&frame(0, true), 0, None).unwrap();
+        let mut first = segment.take_output();
+        for number in 1..60 {
+            segment.video(&frame(number, false), u64::from(number) * 40 * MS, false).unwrap();
+            if number == 30 {
+                first.extend(segment.take_output());
+            }
+        }
+        segment.finish().unwrap();
+        [first, segment.take_output()]
+    }
+
+    fn write(directory: &Directory, (file, start_ms): &mut (File, u64), bytes: &[u8]) {
+        file.write_all(bytes).unwrap();
+        directory.grown("cam", *start_ms, bytes.len() as u64, *start_ms + 2_000);
+    }
+
+    #[test]
+    fn a_reader_waits_for_the_end_of_a_file_that_is_still_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path(), &["cam"], 1 << 20, None).unwrap();
+        let [first, rest] = recorded();
+        let mut file = directory.create("cam", 1_000).unwrap();
+        write(&directory, &mut file, &first);
+        let mut next = directory.create("cam", 5_000).unwrap();
+        write(&directory, &mut next, &first);
+        let frames = start(directory.clone(), "cam".to_owned(), 0).unwrap();
+        let mut times = Vec::new();
+        let mut take = || frames.recv().map(|frame| times.push(frame.decode_ns / MS));
+        (0..25).for_each(|_| take().unwrap());
+        write(&directory, &mut file, &rest);
+        directory.closed("cam", 1_000).unwrap();
+        while take().is_ok() {}
+        let expected = (0..60).map(|n| 1_000 + n * 40).chain((0..25).map(|n| 5_000 + n * 40));
+        assert_eq!(times, expected.collect::<Vec<u64>>());
+    }
+
+    #[test]
+    fn damaged_files_are_skipped() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path(), &["cam"], 1 << 20, None).unwrap();
+        for start_ms in [1_000, 4_000] {
+            let mut file = directory.create("cam", start_ms).unwrap();
+            write(&directory, &mut file, &[0; 5_000]);
+            directory.closed("cam", start_ms).unwrap();
+        }
+        let mut damaged = Vec::new();
+        let mut first = || {
+            damaged.clear();
+            let found = first_readable(&directory, "cam", 0, |file, error| {
+                damaged.push((file.start_ms, error.to_string()));
+            });
+            (found.map(|(file, _)| file.start_ms), damaged.len())
+        };
+        assert_eq!(first(), (None, 2));
+        let mut file = directory.create("cam", 7_000).unwrap();
+        write(&directory, &mut file, &recorded()[0]);
+        assert_eq!(first(), (Some(7_000), 2));
+        assert!(damaged[0].0 == 1_000 && damaged[0].1.contains("cam"), "{damaged:?}");
+    }
 }
