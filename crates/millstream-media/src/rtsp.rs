@@ -225,8 +225,16 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         }
         match request.method() {
             Method::Options => Ok(ok().header(PUBLIC, METHODS).build(Vec::new())),
-            Method::Describe => self.describe(request),
-            Method::Setup => self.set_up(request, requester),
+            Method::Describe => {
+                let answer = self.describe(request);
+                self.release_unused_places();
+                answer
+            }
+            Method::Setup => {
+                let answer = self.set_up(request, requester);
+                self.release_unused_places();
+                answer
+            }
             Method::Play => self.play(request, requester),
             Method::Pause => {
                 let (number, id) = self.session(request, requester)?;
@@ -345,10 +353,11 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
 
     /// Returns the title of the stream with this name, or why it cannot be played.
     ///
-    /// Reserves a place for a player of recordings.
+    /// Reserves a place for a player of recordings, until the caller calls
+    /// [`release_unused_places`](Self::release_unused_places).
     pub(crate) fn title(&mut self, name: &str) -> Result<usize, String> {
         if let Some(recording) = name.strip_prefix(RECORDINGS) {
-            return self.live.reserve_recording(recording, self.sessions, self.now_ns);
+            return self.live.reserve_recording(recording, self.sessions);
         }
         match self.library.titles.iter().position(|title| title.name == name) {
             Some(title)
@@ -361,6 +370,12 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             Some(title) => Ok(title),
             None => Err(format!("unknown stream `{name}`")),
         }
+    }
+
+    /// Releases the places of recordings that the current request reserved without admitting a
+    /// session.
+    pub(crate) fn release_unused_places(&mut self) {
+        self.live.playbacks.release_unused(self.sessions);
     }
 
     /// Returns the session that a request names, and its id.
@@ -384,10 +399,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
 
     fn describe(&mut self, request: &Request<Vec<u8>>) -> Result<Answer, RtspError> {
         let number = self.title_of(request)?;
-        let described = self.describe_title(number, request);
-        // SETUP reserves a place again.
-        self.live.playbacks.release(number);
-        described
+        self.describe_title(number, request)
     }
 
     fn describe_title(

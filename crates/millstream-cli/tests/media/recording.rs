@@ -4,6 +4,8 @@
 use crate::player::{Player, Server, is_installed};
 use crate::test_clips::TestClips;
 use rtsp_types::StatusCode;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -41,8 +43,9 @@ fn serve(settings: &str, source: &str) -> Recorded {
     let clips = clips(source);
     let folder = tempfile::tempdir().unwrap();
     let recordings = clips.path("recordings");
+    let webrtc = if cfg!(feature = "webrtc") { "webrtc = \"127.0.0.1:0\"\n" } else { "" };
     let text = format!(
-        "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nplacement = \"ni\"\n\
+        "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nplacement = \"ni\"\n{webrtc}\
          recording = {{ folder = \"{}\", {settings} }}\n\
          [link]\nrate = \"50 Mbps\"\noverhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n\
          [scenario]\nduration = \"1 s\"\n\
@@ -203,6 +206,24 @@ fn recordings_are_played_from_their_start_and_from_a_given_time() {
     for missing in ["cam/soon", "cam/2999-01-01T00:00:00Z", "film"] {
         let mut player = Player::open(recorded.server.rtsp, &format!("recordings/{missing}"));
         assert_eq!(player.set_up(false).status(), StatusCode::NotFound, "{missing}");
+    }
+    // Refused requests keep no place.
+    let describe = "DESCRIBE rtsp://h/recordings/cam RTSP/1.0\r\nCSeq: 1\r\n\r\n";
+    let set_up = "SETUP rtsp://h/recordings/cam RTSP/1.0\r\nCSeq: 1\r\n\r\n";
+    let whep = "POST /whep/recordings/cam HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\
+                Content-Type: text/plain\r\nContent-Length: 0\r\n\r\n";
+    let status = |address: SocketAddr, request: &str| {
+        let mut connection = TcpStream::connect(address).unwrap();
+        connection.write_all(request.as_bytes()).unwrap();
+        let mut answer = [0; 12];
+        connection.read_exact(&mut answer).unwrap();
+        String::from_utf8_lossy(&answer[9..]).into_owned()
+    };
+    assert_eq!(status(recorded.server.rtsp, set_up), "400");
+    assert_eq!(status(recorded.server.rtsp, describe), "200");
+    if let Some(address) = recorded.server.webrtc {
+        assert_eq!(status(address, whep), "415");
+        assert_eq!(status(recorded.server.rtsp, describe), "200");
     }
     let account = recorded.server.end();
     for missed in ["dropped_late", "dropped_full"] {

@@ -436,7 +436,8 @@ impl Publishing {
     }
 
     /// Reserves a live stream for a player of the recordings that `request` names. Returns the
-    /// title of its video.
+    /// title of its video. The caller releases it by [`Playbacks::release_unused`] at the end of its
+    /// request.
     ///
     /// # Errors
     /// Fails if there is no such recording or no free place.
@@ -444,9 +445,8 @@ impl Publishing {
         &mut self,
         request: &str,
         sessions: &Sessions,
-        now_ns: u64,
     ) -> Result<usize, String> {
-        let reserved = self.playbacks.reserve(request, sessions, now_ns)?;
+        let reserved = self.playbacks.reserve(request, sessions)?;
         let Reserved { video, audio, formats } = reserved;
         let sets = formats.h264.map(|h264| h264.sets).unwrap_or_default();
         let clock_rate = u32::try_from(CLOCK_RATE).unwrap_or(u32::MAX);

@@ -28,9 +28,6 @@ const MAX_GAP_NS: u64 = 1_000_000_000;
 /// What replaces a longer gap, ns.
 const GAP_NS: u64 = 40_000_000;
 
-/// How long a place is reserved for a player without a session, ns.
-const RESERVED_NS: u64 = 5_000_000_000;
-
 /// How long a player has its session after the last frame is due, ns.
 const READING_NS: u64 = 1_000_000_000;
 
@@ -57,9 +54,6 @@ pub(crate) struct Place {
 /// The player at a place.
 #[derive(Debug)]
 struct Player {
-    reserved_ns: u64,
-    /// Whether it has or had a session.
-    admitted: bool,
     /// Where it begins or resumes, ms of UTC since 1970.
     start_ms: u64,
     reader: Option<Receiver<PlayedFrame>>,
@@ -151,7 +145,6 @@ impl Playbacks {
         &mut self,
         request: &str,
         sessions: &Sessions,
-        now_ns: u64,
     ) -> Result<Reserved, String> {
         let (stream, time) = request.split_once('/').unwrap_or((request, ""));
         let start_ms = if time.is_empty() { Some(0) } else { parse_time(time) };
@@ -182,8 +175,6 @@ impl Playbacks {
             return Err(format!("the limit of players of recordings of `{stream}` is reached"));
         };
         place.player = Some(Player {
-            reserved_ns: now_ns,
-            admitted: false,
             start_ms: start_ms.max(file.start_ms),
             reader: None,
             next: None,
@@ -194,9 +185,11 @@ impl Playbacks {
         Ok(Reserved { video: place.video, audio: place.audio, formats })
     }
 
-    /// Releases a place that was reserved only to describe a recording.
-    pub(crate) fn release(&mut self, video: usize) {
-        for place in self.places.iter_mut().filter(|place| place.video.title == video) {
+    /// Releases the places whose players have no session: the request that reserved one was
+    /// refused, or only described the recording.
+    pub(crate) fn release_unused(&mut self, sessions: &Sessions) {
+        let is_played = |place: &Place| sessions.iter().any(|(_, of)| place.has_title(of.title));
+        for place in self.places.iter_mut().filter(|place| !is_played(place)) {
             place.player = None;
         }
     }
@@ -211,12 +204,9 @@ impl Playbacks {
             let of = sessions.iter().filter(|(_, of)| tracks.iter().any(|t| t.title == of.title));
             let rows: Vec<usize> = of.map(|(number, _)| number).collect();
             if rows.is_empty() {
-                if player.admitted || now_ns.saturating_sub(player.reserved_ns) > RESERVED_NS {
-                    place.player = None;
-                }
+                place.player = None;
                 continue;
             }
-            player.admitted = true;
             let row = |number: &usize| sessions.region.session(*number);
             let is_playing = |number: &usize| row(number).state() == State::Playing;
             if !rows.iter().all(is_playing) {
@@ -319,8 +309,6 @@ mod tests {
 
     fn player(reader: Receiver<PlayedFrame>) -> Player {
         Player {
-            reserved_ns: 0,
-            admitted: true,
             start_ms: 0,
             reader: Some(reader),
             next: None,

@@ -111,7 +111,11 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
             ("OPTIONS", "whep" | "whip") => {
                 HttpResponse::new(204).header("Accept-Post", "application/sdp")
             }
-            ("POST", "whep") => self.play(request, name, requester),
+            ("POST", "whep") => {
+                let response = self.play(request, name, requester);
+                self.shared.release_unused_places();
+                response
+            }
             ("POST", "whip") => self.publish(request, name, pass.name(), requester),
             ("DELETE", "session") => self.delete(name, requester),
             (_, "watch" | "publish") => allow("GET, HEAD"),
