@@ -17,12 +17,13 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The longest message on the socket, bytes.
@@ -91,6 +92,16 @@ pub(crate) struct HookSender {
     hooks: Arc<[Hook]>,
     /// Events that did not fit the socket, by hook.
     unsent: Arc<[AtomicU64]>,
+    ends: Arc<Mutex<Ends>>,
+}
+
+/// The ends that the runner must learn of, by hook and what began the command.
+#[derive(Debug, Default)]
+struct Ends {
+    /// Commands of `while` hooks whose start was sent and whose end was not.
+    begun: BTreeSet<(u32, u64)>,
+    /// Ends that are not sent yet, in order: a lost one would leave a command running.
+    unsent: VecDeque<(u32, u64)>,
 }
 
 /// The hooks of a server, and their runner.
@@ -142,18 +153,24 @@ impl Hooks {
             send(&ours, &order, SendFlags::NOSIGNAL)?;
         }
         rustix::io::ioctl_fionbio(&ours, true)?;
+        Ok(Some(Self::with_runner(hooks, ours)))
+    }
+
+    /// Returns the hooks with a runner at the other end of a socket that does not block.
+    fn with_runner(hooks: &[Hook], socket: OwnedFd) -> Self {
         let status = |hook: &Hook| HookStatus {
             event: hook.event.name().to_owned(),
             program: hook.command.first().cloned().unwrap_or_default(),
             ..HookStatus::default()
         };
         let sender = HookSender {
-            socket: Arc::new(ours),
+            socket: Arc::new(socket),
             hooks: hooks.into(),
             unsent: hooks.iter().map(|_| AtomicU64::new(0)).collect(),
+            ends: Arc::default(),
         };
         let counts = hooks.iter().map(status).collect();
-        Ok(Some(Self { sender, counts, is_running: true }))
+        Self { sender, counts, is_running: true }
     }
 
     /// Returns a sender of events.
@@ -161,8 +178,9 @@ impl Hooks {
         &self.sender
     }
 
-    /// Reads the outcomes of commands.
+    /// Reads the outcomes of commands, and sends the ends that did not fit the socket.
     pub(crate) fn receive(&mut self) {
+        self.sender.send_ends();
         let mut message = [0; 64];
         while self.is_running {
             match recv(&*self.sender.socket, &mut message[..], RecvFlags::empty()) {
@@ -215,13 +233,20 @@ impl Hooks {
 }
 
 impl HookSender {
-    fn send(&self, hook: usize, order: &Order) {
-        let sent = encoded(order).is_ok_and(|order| {
+    /// Returns whether the socket has taken the message.
+    fn send(&self, order: &Order) -> bool {
+        encoded(order).is_ok_and(|order| {
             order.len() <= MAX_MESSAGE
                 && send(self.socket.as_fd(), &order, SendFlags::NOSIGNAL).is_ok()
-        });
-        if !sent {
-            self.unsent[hook].fetch_add(1, Ordering::Relaxed);
+        })
+    }
+
+    fn send_ends(&self) {
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((hook, of)) = ends.unsent.front().copied()
+            && self.send(&Order::End { hook, of })
+        {
+            ends.unsent.pop_front();
         }
     }
 
@@ -238,31 +263,84 @@ impl HookSender {
         of: u64,
         variables: &[(String, String)],
     ) {
-        for (number, hook) in self.hooks.iter().enumerate() {
+        for (number, hook) in (0..).zip(self.hooks.iter()) {
             if hook.event != event || !hook.is_for(stream) {
                 continue;
             }
             let own = [variable("EVENT", event.name()), variable("STREAM", stream)];
             let environment = own.iter().chain(variables).cloned().collect();
-            let number_of_hook = u32::try_from(number).unwrap_or(u32::MAX);
-            self.send(number, &Order::Run { hook: number_of_hook, of, environment });
+            if !self.send(&Order::Run { hook: number, of, environment }) {
+                self.unsent[number as usize].fetch_add(1, Ordering::Relaxed);
+            } else if hook.is_while {
+                let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+                ends.begun.insert((number, of));
+            }
         }
     }
 
-    /// Reports the end of what `of` began.
+    /// Reports the end of what `of` began, now or at a later [`Hooks::receive`].
     pub(crate) fn ended(&self, event: HookEvent, stream: &str, of: u64) {
-        for (number, hook) in self.hooks.iter().enumerate() {
+        for (number, hook) in (0..).zip(self.hooks.iter()) {
             if hook.event == event && hook.is_while && hook.is_for(stream) {
-                let hook = u32::try_from(number).unwrap_or(u32::MAX);
-                self.send(number, &Order::End { hook, of });
+                let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+                // The runner does not know a command whose start was not sent.
+                if ends.begun.remove(&(number, of)) {
+                    ends.unsent.push_back((number, of));
+                }
             }
         }
+        self.send_ends();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Returns a hook that is for all streams.
+    pub(super) fn hook(event: HookEvent, is_while: bool) -> Hook {
+        Hook { event, command: vec!["true".to_owned()], streams: None, is_while }
+    }
+
+    /// Returns hooks without a runner, and the runner's end of their socket.
+    pub(super) fn hooks(hooks: &[Hook]) -> (Hooks, OwnedFd) {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+        let (ours, theirs) = pair.unwrap();
+        (Hooks::with_runner(hooks, ours), theirs)
+    }
+
+    /// Returns the messages that a runner finds in its socket.
+    pub(super) fn orders(theirs: &OwnedFd) -> Vec<Order> {
+        let (mut found, mut message) = (Vec::new(), vec![0; MAX_MESSAGE]);
+        while let Ok((length, _)) = recv(theirs, &mut message[..], RecvFlags::empty()) {
+            found.push(postcard::from_bytes(&message[..length]).unwrap());
+        }
+        found
+    }
+
+    #[test]
+    fn an_end_that_does_not_fit_the_socket_is_sent_later() {
+        let (mut hooks, theirs) =
+            hooks(&[hook(HookEvent::Read, true), hook(HookEvent::Unread, false)]);
+        let sender = hooks.sender().clone();
+        sender.event(HookEvent::Read, "cam", 1, &[]);
+        while hooks.status()[1].dropped == 0 {
+            sender.event(HookEvent::Unread, "cam", 1, &[]);
+        }
+        sender.event(HookEvent::Read, "cam", 2, &[]);
+        // The runner never learns that the second command began.
+        sender.ended(HookEvent::Read, "cam", 1);
+        sender.ended(HookEvent::Read, "cam", 2);
+        hooks.receive();
+        assert_eq!(hooks.status().iter().map(|of| of.dropped).collect::<Vec<_>>(), [1, 1]);
+        let ends = |order: &Order| matches!(order, Order::End { .. });
+        assert!(!orders(&theirs).iter().any(ends));
+        hooks.receive();
+        assert_eq!(orders(&theirs), [Order::End { hook: 0, of: 1 }]);
+        hooks.receive();
+        assert_eq!(orders(&theirs), []);
+    }
 
     #[test]
     fn values_of_variables_have_a_limit_and_no_control_characters() {
