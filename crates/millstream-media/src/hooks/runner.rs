@@ -13,12 +13,13 @@ use std::time::{Duration, Instant};
 
 use super::{HookCommand, MAX_MESSAGE, Order, Outcome, encoded};
 
-/// The most commands at once, and the most that wait.
+/// The most commands of a hook at once, and the most that wait. No hook delays another: commands
+/// of a `while` hook can run for days.
 const MAX_RUNNING: usize = 32;
 const MAX_WAITING: usize = 256;
 
-/// The time between two looks at running commands.
-const LOOK_NS: i64 = 50_000_000;
+/// The time between two polls of running commands.
+const POLL_INTERVAL_NS: i64 = 50_000_000;
 
 /// The time from SIGTERM to SIGKILL.
 const TERM_TIME: Duration = Duration::from_secs(5);
@@ -26,28 +27,32 @@ const TERM_TIME: Duration = Duration::from_secs(5);
 /// A command that runs.
 #[derive(Debug)]
 struct Running {
-    hook: usize,
     of: u64,
     child: Child,
-    /// When it was asked to end.
-    asked: Option<Instant>,
+    /// When it got SIGTERM.
+    terminated_at: Option<Instant>,
 }
 
 /// A command that waits for another's end.
 #[derive(Debug)]
 struct Waiting {
-    hook: usize,
     of: u64,
     environment: Vec<(String, String)>,
+}
+
+/// The commands of a hook.
+#[derive(Debug)]
+struct HookQueue {
+    hook: HookCommand,
+    running: Vec<Running>,
+    waiting: VecDeque<Waiting>,
 }
 
 /// The commands of the runner.
 #[derive(Debug)]
 struct Runner {
     socket: OwnedFd,
-    hooks: Vec<HookCommand>,
-    running: Vec<Running>,
-    waiting: VecDeque<Waiting>,
+    hooks: Vec<HookQueue>,
 }
 
 /// Runs the commands of hooks in a process that a server has started, until the server's end. Then
@@ -57,11 +62,10 @@ struct Runner {
 /// Fails if a server did not start this process.
 pub fn run_hooks() -> io::Result<()> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
-    let mut runner =
-        Runner { socket, hooks: Vec::new(), running: Vec::new(), waiting: VecDeque::new() };
+    let mut runner = Runner { socket, hooks: Vec::new() };
     let mut message = vec![0; MAX_MESSAGE];
     loop {
-        runner.look();
+        runner.reap();
         if !runner.is_readable()? {
             continue;
         }
@@ -84,11 +88,11 @@ pub fn run_hooks() -> io::Result<()> {
 }
 
 impl Runner {
-    /// Waits for a message, or until it is time to look at the commands.
+    /// Waits for a message, or until it is time to poll the commands.
     fn is_readable(&self) -> io::Result<bool> {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
-        let look = Timespec { tv_sec: 0, tv_nsec: LOOK_NS };
-        let timeout = (!self.running.is_empty()).then_some(&look);
+        let interval = Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL_NS };
+        let timeout = self.has_running().then_some(&interval);
         match poll(&mut polled, timeout) {
             Ok(ready) => Ok(ready > 0),
             Err(Errno::INTR) => Ok(false),
@@ -96,33 +100,42 @@ impl Runner {
         }
     }
 
+    fn has_running(&self) -> bool {
+        self.hooks.iter().any(|queue| !queue.running.is_empty())
+    }
+
     fn execute(&mut self, order: Order) {
         match order {
-            Order::Hook(command) => self.hooks.push(command),
+            Order::Hook(hook) => {
+                let (running, waiting) = (Vec::new(), VecDeque::new());
+                self.hooks.push(HookQueue { hook, running, waiting });
+            }
             Order::Run { hook, of, environment } => {
                 let hook = hook as usize;
-                if hook >= self.hooks.len() {
-                    return;
-                }
-                if self.running.len() < MAX_RUNNING {
-                    self.start(&Waiting { hook, of, environment });
-                } else if self.waiting.len() < MAX_WAITING {
-                    self.waiting.push_back(Waiting { hook, of, environment });
+                let Some(queue) = self.hooks.get_mut(hook) else { return };
+                if queue.running.len() < MAX_RUNNING {
+                    self.start(hook, &Waiting { of, environment });
+                } else if queue.waiting.len() < MAX_WAITING {
+                    queue.waiting.push_back(Waiting { of, environment });
                 } else {
                     self.report(hook, Outcome::Dropped);
                 }
             }
             Order::End { hook, of } => {
                 let hook = hook as usize;
-                self.waiting.retain(|waiting| (waiting.hook, waiting.of) != (hook, of));
-                let of = |running: &&mut Running| (running.hook, running.of) == (hook, of);
-                self.running.iter_mut().filter(of).for_each(Running::ask_to_end);
+                let Some(queue) = self.hooks.get_mut(hook) else { return };
+                let before = queue.waiting.len();
+                queue.waiting.retain(|waiting| waiting.of != of);
+                let dropped = before - queue.waiting.len();
+                let of = |running: &&mut Running| running.of == of;
+                queue.running.iter_mut().filter(of).for_each(Running::terminate);
+                (0..dropped).for_each(|_| self.report(hook, Outcome::Dropped));
             }
         }
     }
 
-    fn start(&mut self, waiting: &Waiting) {
-        let Some((program, arguments)) = self.hooks[waiting.hook].command.split_first() else {
+    fn start(&mut self, hook: usize, waiting: &Waiting) {
+        let Some((program, arguments)) = self.hooks[hook].hook.command.split_first() else {
             return;
         };
         let mut command = Command::new(program);
@@ -132,43 +145,34 @@ impl Runner {
         let output = output.map_or_else(|_| Stdio::null(), Stdio::from);
         match command.stdin(Stdio::null()).stdout(output).process_group(0).spawn() {
             Ok(child) => {
-                self.report(waiting.hook, Outcome::Started);
-                let (hook, of) = (waiting.hook, waiting.of);
-                self.running.push(Running { hook, of, child, asked: None });
+                self.report(hook, Outcome::Started);
+                let running = Running { of: waiting.of, child, terminated_at: None };
+                self.hooks[hook].running.push(running);
             }
             Err(error) => {
                 eprintln!("hook `{program}` cannot be started: {error}");
-                self.report(waiting.hook, Outcome::Failed);
+                self.report(hook, Outcome::Failed);
             }
         }
     }
 
     /// Counts commands that have ended, kills those that do not end, and starts those that wait.
-    fn look(&mut self) {
-        let mut at = 0;
-        while at < self.running.len() {
-            let running = &mut self.running[at];
-            let Ok(Some(status)) = running.child.try_wait() else {
-                if running.asked.is_some_and(|asked| asked.elapsed() > TERM_TIME) {
-                    running.signal(Signal::KILL);
-                }
-                at += 1;
-                continue;
-            };
-            let Running { hook, asked, .. } = self.running.swap_remove(at);
-            let outcome = if status.success() || asked.is_some() {
-                Outcome::Succeeded
-            } else {
-                let program = self.hooks[hook].command.first().map_or("", String::as_str);
-                eprintln!("hook `{program}` failed: {status}");
-                Outcome::Failed
-            };
-            self.report(hook, outcome);
-        }
-        while self.running.len() < MAX_RUNNING
-            && let Some(waiting) = self.waiting.pop_front()
-        {
-            self.start(&waiting);
+    fn reap(&mut self) {
+        for hook in 0..self.hooks.len() {
+            let HookQueue { hook: HookCommand { command, .. }, running, .. } =
+                &mut self.hooks[hook];
+            let mut outcomes = Vec::new();
+            running.retain_mut(|running| {
+                let outcome = running.poll(command);
+                outcomes.extend(outcome);
+                outcome.is_none()
+            });
+            outcomes.into_iter().for_each(|outcome| self.report(hook, outcome));
+            while self.hooks[hook].running.len() < MAX_RUNNING
+                && let Some(waiting) = self.hooks[hook].waiting.pop_front()
+            {
+                self.start(hook, &waiting);
+            }
         }
     }
 
@@ -180,21 +184,40 @@ impl Runner {
         }
     }
 
-    /// Ends the commands of `while` hooks and waits for their end. Others finish by themselves.
+    /// Ends the commands of `while` hooks and waits for their end. Commands of other hooks finish
+    /// by themselves.
     fn end(&mut self) {
-        self.running.retain(|running| self.hooks[running.hook].is_while);
-        self.running.iter_mut().for_each(Running::ask_to_end);
-        self.waiting.clear();
-        while !self.running.is_empty() {
-            self.look();
+        for queue in &mut self.hooks {
+            queue.waiting.clear();
+            queue.running.retain(|_| queue.hook.is_while);
+            queue.running.iter_mut().for_each(Running::terminate);
+        }
+        while self.has_running() {
+            self.reap();
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 }
 
 impl Running {
-    fn ask_to_end(&mut self) {
-        self.asked.get_or_insert_with(Instant::now);
+    /// Returns how the command has ended, `None` if it runs. Kills it if it does not end.
+    fn poll(&mut self, command: &[String]) -> Option<Outcome> {
+        let Ok(Some(status)) = self.child.try_wait() else {
+            if self.terminated_at.is_some_and(|at| at.elapsed() > TERM_TIME) {
+                self.signal(Signal::KILL);
+            }
+            return None;
+        };
+        if status.success() || self.terminated_at.is_some() {
+            return Some(Outcome::Succeeded);
+        }
+        let program = command.first().map_or("", String::as_str);
+        eprintln!("hook `{program}` failed: {status}");
+        Some(Outcome::Failed)
+    }
+
+    fn terminate(&mut self) {
+        self.terminated_at.get_or_insert_with(Instant::now);
         self.signal(Signal::TERM);
     }
 
@@ -203,5 +226,91 @@ impl Running {
         if let Some(group) = group {
             let _ = kill_process_group(group, signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::tests::{hook, hooks};
+    use millstream_scenario::HookEvent;
+
+    const TIMEOUT: Duration = Duration::from_secs(60);
+
+    fn run(runner: &mut Runner, hook: u32, of: u64) {
+        runner.execute(Order::Run { hook, of, environment: Vec::new() });
+    }
+
+    /// Reaps commands until a hook has so many running and waiting ones.
+    fn reap_until(runner: &mut Runner, hook: usize, expected: [usize; 2]) {
+        let end = Instant::now() + TIMEOUT;
+        let counts = |runner: &Runner| {
+            let HookQueue { running, waiting, .. } = &runner.hooks[hook];
+            [running.len(), waiting.len()]
+        };
+        while counts(runner) != expected {
+            assert!(Instant::now() < end, "{:?}, expected {expected:?}", counts(runner));
+            std::thread::sleep(Duration::from_millis(5));
+            runner.reap();
+        }
+    }
+
+    #[test]
+    fn the_commands_of_a_hook_have_a_limit_that_delays_no_other_hook() {
+        let (mut counted, socket) =
+            hooks(&[hook(HookEvent::Read, true), hook(HookEvent::Publish, true)]);
+        let mut runner = Runner { socket, hooks: Vec::new() };
+        for command in [&["sleep", "60"][..], &["true"]] {
+            let command = command.iter().map(|&word| word.to_owned()).collect();
+            runner.execute(Order::Hook(HookCommand { command, is_while: true }));
+        }
+        let started = MAX_RUNNING as u64;
+        for of in 0..started + MAX_WAITING as u64 + 3 {
+            run(&mut runner, 0, of);
+            // The server reads outcomes all the time.
+            counted.receive();
+        }
+        reap_until(&mut runner, 0, [MAX_RUNNING, MAX_WAITING]);
+        // Another hook runs at once.
+        run(&mut runner, 1, 1);
+        reap_until(&mut runner, 1, [0, 0]);
+        // A command that ends makes room for the next one; one that waits need not begin.
+        runner.execute(Order::End { hook: 0, of: 5 });
+        runner.execute(Order::End { hook: 0, of: started + 7 });
+        reap_until(&mut runner, 0, [MAX_RUNNING, MAX_WAITING - 2]);
+        assert!(runner.hooks[0].running.iter().any(|running| running.of == started));
+        runner.end();
+        counted.receive();
+        let status = counted.status();
+        let counts = |at: usize| {
+            let of = &status[at];
+            [of.started, of.succeeded, of.failed, of.dropped]
+        };
+        assert_eq!(counts(0), [started + 1, started + 1, 0, 4]);
+        assert_eq!(counts(1), [1, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_command_that_ignores_sigterm_is_killed() {
+        let (mut counted, socket) = hooks(&[hook(HookEvent::Read, true)]);
+        let mut runner = Runner { socket, hooks: Vec::new() };
+        let folder = tempfile::tempdir().unwrap();
+        let ready = folder.path().join("ready");
+        let script = format!("trap '' TERM; : > '{}'; while :; do sleep 1; done", ready.display());
+        let command = ["sh", "-c", &script].map(str::to_owned).to_vec();
+        runner.execute(Order::Hook(HookCommand { command, is_while: true }));
+        run(&mut runner, 0, 9);
+        let end = Instant::now() + TIMEOUT;
+        while !ready.exists() {
+            assert!(Instant::now() < end);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        runner.execute(Order::End { hook: 0, of: 9 });
+        // As if the time had passed.
+        let Some(earlier) = Instant::now().checked_sub(2 * TERM_TIME) else { return };
+        runner.hooks[0].running[0].terminated_at = Some(earlier);
+        reap_until(&mut runner, 0, [0, 0]);
+        counted.receive();
+        assert_eq!((counted.status()[0].started, counted.status()[0].succeeded), (1, 1));
     }
 }
