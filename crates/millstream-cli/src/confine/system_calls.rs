@@ -361,19 +361,16 @@ fn refused(program: Program) -> Result<Rules, seccompiler::Error> {
     rules.insert(libc::SYS_connect, Vec::new());
     // Files are opened only for reading. A new child process opens `/dev/null` for writing and maps
     // its program as executable.
-    let mut writes = vec![libc::O_RDWR, libc::O_TRUNC];
-    // Landlock limits new files to the directory of the recordings.
-    if !program.records() {
-        writes.push(libc::O_CREAT);
-    }
+    // Recordings are new files, which O_EXCL creates; Landlock limits them to their directory.
+    let unless_new = if program.records() { libc::O_EXCL } else { 0 };
+    let mut writes = vec![(libc::O_RDWR, 0), (libc::O_TRUNC, 0), (libc::O_CREAT, unless_new)];
     if !program.starts_children() {
-        if !program.records() {
-            writes.push(libc::O_WRONLY);
-        }
+        writes.push((libc::O_WRONLY, unless_new));
         rules.insert(libc::SYS_mmap, vec![has(2, libc::PROT_EXEC)?]);
         rules.insert(libc::SYS_mprotect, vec![has(2, libc::PROT_EXEC)?]);
     }
-    let writes: Result<_, _> = writes.into_iter().map(|flag| has(2, flag)).collect();
+    let writes: Result<_, _> =
+        writes.into_iter().map(|(flag, without)| has_without(2, flag, without)).collect();
     rules.insert(libc::SYS_openat, writes?);
     // TIOCSTI would type into the controlling terminal of the parent shell.
     let typed = rule_of_length(&[(1, SeccompCmpOp::Eq, libc::TIOCSTI)], SeccompCmpArgLen::Dword)?;
@@ -403,8 +400,17 @@ fn refused(program: Program) -> Result<Rules, seccompiler::Error> {
 
 /// Returns the rule that an argument, by number, has all bits of a flag.
 fn has(argument: u8, flag: libc::c_int) -> Result<SeccompRule, seccompiler::Error> {
-    let bits = u64::from(flag.cast_unsigned());
-    rule(&[(argument, SeccompCmpOp::MaskedEq(bits), bits)])
+    has_without(argument, flag, 0)
+}
+
+/// Returns the rule that an argument has all bits of `flag` and none of `without`.
+fn has_without(
+    argument: u8,
+    flag: libc::c_int,
+    without: libc::c_int,
+) -> Result<SeccompRule, seccompiler::Error> {
+    let bits = |flag: libc::c_int| u64::from(flag.cast_unsigned());
+    rule(&[(argument, SeccompCmpOp::MaskedEq(bits(flag | without)), bits(flag))])
 }
 
 /// Returns the rule that all conditions on 32-bit arguments hold: number, comparison, value.
@@ -453,6 +459,7 @@ mod tests {
             "interfaces" => Program::Router(Ports { interface: true, xdp: false }),
             "server" => Program::Server { children: false, removes: false, records: false },
             "recorder" => Program::Server { children: false, removes: true, records: true },
+            "recording-parent" => Program::Server { children: true, removes: true, records: true },
             "parent" => Program::Server { children: true, removes: true, records: false },
             "child" => Program::Child,
             other => panic!("{other}"),
@@ -466,12 +473,25 @@ mod tests {
         match what {
             "read" => exit(i32::from(fs::read_to_string("/proc/self/status").is_err())),
             "write" => refused(fs::write("/dev/null", "")),
+            "append" => exit(open_existing(fs::OpenOptions::new().append(true))),
+            "open-or-create" => {
+                exit(open_existing(fs::OpenOptions::new().append(true).create(true)))
+            }
             "connect" => refused(TcpStream::connect("127.0.0.1:9").map(drop)),
             "program" => exit(Command::new("true").status().unwrap().code().unwrap()),
             "thread" => exit(thread::spawn(|| 0).join().unwrap()),
             "create" => exit(i32::from(!can_create())),
             "remove" => exit(i32::from(fs::remove_file("/nonexistent/file").is_ok())),
             other => panic!("{other}"),
+        }
+    }
+
+    /// Opens an existing file. Returns [`REFUSED`] if that fails with EPERM.
+    fn open_existing(options: &fs::OpenOptions) -> i32 {
+        match options.open("/dev/null") {
+            Ok(_) => 0,
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => REFUSED,
+            Err(_) => 1,
         }
     }
 
@@ -486,7 +506,20 @@ mod tests {
     #[test]
     fn only_a_recorder_creates_files() {
         assert_eq!(tries("recorder create").code(), Some(0));
+        assert_eq!(tries("recording-parent create").code(), Some(0));
         assert_eq!(tries("server create").code(), Some(1));
+    }
+
+    #[test]
+    fn a_recorder_opens_no_existing_file_for_writing() {
+        for program in ["recorder", "recording-parent", "server", "parent"] {
+            // A new child process opens `/dev/null`.
+            let may = ["recording-parent", "parent"].contains(&program);
+            let appended = tries(&format!("{program} append")).code();
+            assert_eq!(appended, Some(if may { 0 } else { REFUSED }), "{program}");
+            let created = tries(&format!("{program} open-or-create")).code();
+            assert_eq!(created, Some(REFUSED), "{program}");
+        }
     }
 
     #[test]
