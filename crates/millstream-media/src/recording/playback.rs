@@ -65,6 +65,10 @@ struct Player {
     skipped_ns: u64,
     /// The decoding time of the last frame, and when it was due, ns.
     last: Option<(u64, u64)>,
+    /// When the first frame since the player's start was due, ns: the zero of presentation times.
+    begun_ns: Option<u64>,
+    /// The latest instant at which a frame was due or presented, ns.
+    latest_ns: u64,
 }
 
 /// The times of a frame that is due, ns.
@@ -72,7 +76,7 @@ struct Player {
 pub(crate) struct DueTimes {
     /// When it is released, on the machine's clock.
     pub(crate) release_ns: u64,
-    /// Its presentation time, from the decoding of the first frame on.
+    /// Its presentation time, from the decoding of the player's first frame on. It includes pauses.
     pub(crate) present_ns: u64,
     /// The same instant on the machine's clock.
     pub(crate) captured_ns: u64,
@@ -181,6 +185,8 @@ impl Playbacks {
             base: None,
             skipped_ns: 0,
             last: None,
+            begun_ns: None,
+            latest_ns: 0,
         });
         Ok(Reserved { video: place.video, audio: place.audio, formats })
     }
@@ -275,8 +281,11 @@ impl Player {
                     }
                 },
             };
-            let (first_ns, start_ns) =
-                *self.base.get_or_insert((frame.decode_ns, now_ns.saturating_add(START_NS)));
+            // Frames from before a pause entered the ring ahead of time: those that follow are
+            // later, as timestamps must not go back.
+            let earliest_ns = now_ns.max(self.latest_ns).saturating_add(START_NS);
+            let (first_ns, start_ns) = *self.base.get_or_insert((frame.decode_ns, earliest_ns));
+            let begun_ns = *self.begun_ns.get_or_insert(start_ns);
             if let Some((last_ns, _)) = self.last
                 && let Some(gap_ns) = frame.decode_ns.checked_sub(last_ns)
                 && gap_ns > MAX_GAP_NS
@@ -292,8 +301,9 @@ impl Player {
             }
             let latest_ns = self.last.map_or(0, |(last_ns, _)| last_ns).max(frame.decode_ns);
             self.last = Some((latest_ns, due_ns));
-            let present_ns = after(frame.present_ns);
-            let captured_ns = start_ns.saturating_add(present_ns);
+            let captured_ns = start_ns.saturating_add(after(frame.present_ns));
+            let present_ns = captured_ns.saturating_sub(begun_ns);
+            self.latest_ns = self.latest_ns.max(due_ns).max(captured_ns);
             each(frame, DueTimes { release_ns: due_ns.max(now_ns), present_ns, captured_ns });
         }
     }
@@ -315,6 +325,8 @@ mod tests {
             base: None,
             skipped_ns: 0,
             last: None,
+            begun_ns: None,
+            latest_ns: 0,
         }
     }
 
@@ -367,5 +379,26 @@ mod tests {
         player.pause();
         assert_eq!(player.start_ms, UTC_NS / MS + 40);
         assert!(player.reader.is_none() && player.base.is_none());
+    }
+
+    #[test]
+    fn presentation_times_increase_across_pauses() {
+        let (frames, reader) = sync_channel(9);
+        let mut player = player(reader);
+        for (decode, present) in [(0, 80), (400, 480)] {
+            frames.send(frame(decode, present, false)).unwrap();
+        }
+        assert_eq!(due(&mut player, 1_000).0, [[1_050, 80], [1_450, 480]]);
+        let mut resume = |now_ms| {
+            player.pause();
+            let (frames, reader) = sync_channel(9);
+            player.reader = Some(reader);
+            frames.send(frame(0, 80, false)).unwrap();
+            due(&mut player, now_ms).0
+        };
+        // The last frame is presented at 1,530 ms: a new one follows 50 ms after it.
+        assert_eq!(resume(1_100), [[1_580, 610]]);
+        // After a longer pause, frames follow the machine's clock.
+        assert_eq!(resume(31_000), [[31_050, 30_080]]);
     }
 }
