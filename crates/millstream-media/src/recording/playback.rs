@@ -8,10 +8,10 @@
 //! published. The host puts frames into the ring shortly before they are due.
 
 use std::collections::BTreeSet;
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::mpsc::TryRecvError;
 
 use super::directory::{Directory, parse_time};
-use super::reader::{self, PlayedFrame};
+use super::reader::{self, PlayedFrame, PlayedFrames};
 use crate::rtsp::session::Sessions;
 use crate::shared_memory::region::{SessionField, State};
 use millstream_traffic::mpeg::FragmentFormats;
@@ -56,7 +56,7 @@ pub(crate) struct Place {
 struct Player {
     /// Where it begins or resumes, ms of UTC since 1970.
     start_ms: u64,
-    reader: Option<Receiver<PlayedFrame>>,
+    reader: Option<PlayedFrames>,
     /// The next frame, which is not due yet.
     next: Option<PlayedFrame>,
     /// The decoding time of the first frame, and when it is due, ns.
@@ -312,12 +312,12 @@ impl Player {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::sync_channel;
+    use crate::recording::reader::queue;
 
     const MS: u64 = 1_000_000;
     const UTC_NS: u64 = 1_795_725_600_000 * MS;
 
-    fn player(reader: Receiver<PlayedFrame>) -> Player {
+    fn player(reader: PlayedFrames) -> Player {
         Player {
             start_ms: 0,
             reader: Some(reader),
@@ -350,18 +350,18 @@ mod tests {
 
     #[test]
     fn frames_are_released_at_their_times_and_long_gaps_are_left_out() {
-        let (frames, reader) = sync_channel(9);
+        let (frames, reader) = queue();
         let mut player = player(reader);
         for (decode, present, is_audio) in
             [(0, 0, false), (10, 10, true), (40, 120, false), (600, 600, false)]
         {
-            frames.send(frame(decode, present, is_audio)).unwrap();
+            assert!(frames.send(frame(decode, present, is_audio)));
         }
         assert_eq!(due(&mut player, 1_000), (vec![[1_050, 0], [1_060, 10], [1_090, 120]], false));
         // 1,650 ms is due half a second before; then a gap of ten seconds, and one of a second.
         assert_eq!(due(&mut player, 1_140), (vec![], false));
         for decode in [10_600, 11_600] {
-            frames.send(frame(decode, decode, false)).unwrap();
+            assert!(frames.send(frame(decode, decode, false)));
         }
         assert_eq!(due(&mut player, 1_200), (vec![[1_650, 600], [1_690, 640]], false));
         drop(frames);
@@ -372,9 +372,9 @@ mod tests {
 
     #[test]
     fn a_pause_resumes_at_the_last_frame() {
-        let (frames, reader) = sync_channel(9);
+        let (frames, reader) = queue();
         let mut player = player(reader);
-        frames.send(frame(40, 40, false)).unwrap();
+        assert!(frames.send(frame(40, 40, false)));
         due(&mut player, 1_000);
         player.pause();
         assert_eq!(player.start_ms, UTC_NS / MS + 40);
@@ -383,17 +383,17 @@ mod tests {
 
     #[test]
     fn presentation_times_increase_across_pauses() {
-        let (frames, reader) = sync_channel(9);
+        let (frames, reader) = queue();
         let mut player = player(reader);
         for (decode, present) in [(0, 80), (400, 480)] {
-            frames.send(frame(decode, present, false)).unwrap();
+            assert!(frames.send(frame(decode, present, false)));
         }
         assert_eq!(due(&mut player, 1_000).0, [[1_050, 80], [1_450, 480]]);
         let mut resume = |now_ms| {
             player.pause();
-            let (frames, reader) = sync_channel(9);
+            let (frames, reader) = queue();
             player.reader = Some(reader);
-            frames.send(frame(0, 80, false)).unwrap();
+            assert!(frames.send(frame(0, 80, false)));
             due(&mut player, now_ms).0
         };
         // The last frame is presented at 1,530 ms: a new one follows 50 ms after it.

@@ -8,7 +8,9 @@ use millstream_traffic::mpeg::{
 };
 use std::fs::File;
 use std::io::BufReader;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::time::Duration;
 use std::{io, thread};
 
@@ -102,8 +104,56 @@ fn open(
     opened.ok_or_else(|| wrong(&"not a recording with H.264 video"))
 }
 
+/// The frames of a reader. Dropping it ends the reader, even while it sends none.
+#[derive(Debug)]
+pub(crate) struct PlayedFrames {
+    frames: Receiver<PlayedFrame>,
+    stop: Arc<AtomicBool>,
+}
+
+/// The reader's side of [`PlayedFrames`].
+#[derive(Debug)]
+pub(super) struct Output {
+    frames: SyncSender<PlayedFrame>,
+    stop: Arc<AtomicBool>,
+}
+
+/// Returns the two sides of a queue of frames.
+pub(super) fn queue() -> (Output, PlayedFrames) {
+    let (sender, frames) = sync_channel(QUEUE);
+    let stop = Arc::new(AtomicBool::new(false));
+    (Output { frames: sender, stop: Arc::clone(&stop) }, PlayedFrames { frames, stop })
+}
+
+impl Output {
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a place in the queue. Returns whether the player continues.
+    pub(super) fn send(&self, frame: PlayedFrame) -> bool {
+        self.frames.send(frame).is_ok()
+    }
+}
+
+impl PlayedFrames {
+    /// Returns the next frame.
+    ///
+    /// # Errors
+    /// Fails if none is read yet, or the recording has ended.
+    pub(crate) fn try_recv(&self) -> Result<PlayedFrame, TryRecvError> {
+        self.frames.try_recv()
+    }
+}
+
+impl Drop for PlayedFrames {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
 /// Starts a reader of `stream` from the last key frame before `start_ms` of UTC. It ends when the
-/// returned receiver is dropped.
+/// returned frames are dropped.
 ///
 /// # Errors
 /// Fails if the system cannot start a thread.
@@ -111,8 +161,8 @@ pub(crate) fn start(
     directory: Directory,
     stream: String,
     start_ms: u64,
-) -> io::Result<Receiver<PlayedFrame>> {
-    let (frames, receiver) = sync_channel(QUEUE);
+) -> io::Result<PlayedFrames> {
+    let (frames, receiver) = queue();
     let read = move || {
         let mut next = first_file(&directory, &stream, start_ms);
         let mut target_ns = Some(start_ms);
@@ -138,7 +188,7 @@ fn play(
     file: &RecordedFile,
     target_ns: Option<u64>,
     audio: &mut Option<Option<AudioFormat>>,
-    frames: &SyncSender<PlayedFrame>,
+    frames: &Output,
 ) -> Result<bool, MediaError> {
     let mut opened = open(directory, file)?;
     let formats = opened.formats().clone();
@@ -150,14 +200,17 @@ fn play(
     if let Some(target_ns) = target_ns.filter(|target_ns| *target_ns > 0) {
         let mut best = opened.position();
         loop {
+            if frames.is_stopped() {
+                return Ok(false);
+            }
             let at = opened.position();
-            let Some(fragment) = opened.next_fragment().map_err(wrong)? else { break };
+            let Some(samples) = opened.next_samples().map_err(wrong)? else { break };
             let is_key = |one: &FragmentSample| one.track == FragmentTrack::Video && one.key;
             let is_before = |one: &&FragmentSample| is_key(one) && one.present_ns <= target_ns;
-            if let Some(key) = fragment.samples.iter().rfind(is_before) {
+            if let Some(key) = samples.iter().rfind(is_before) {
                 (best, from_ns) = (at, key.decode_ns);
             }
-            if fragment.samples.first().is_some_and(|one| one.decode_ns > target_ns) {
+            if samples.first().is_some_and(|one| one.decode_ns > target_ns) {
                 break;
             }
         }
@@ -190,7 +243,7 @@ fn play(
                 present_ns: start_ns.saturating_add(one.present_ns),
                 bytes,
             };
-            if frames.send(frame).is_err() {
+            if !frames.send(frame) {
                 return Ok(false);
             }
         }
@@ -215,7 +268,8 @@ mod tests {
     use super::*;
     use crate::recording::segment::Segment;
     use crate::recording::segment::tests::frame;
-    use std::io::Write;
+    use std::io::{Cursor, Read, Seek, SeekFrom, Write};
+    use std::sync::atomic::AtomicUsize;
 
     const MS: u64 = 1_000_000;
 
@@ -249,7 +303,7 @@ mod tests {
         write(&directory, &mut next, &first);
         let frames = start(directory.clone(), "cam".to_owned(), 0).unwrap();
         let mut times = Vec::new();
-        let mut take = || frames.recv().map(|frame| times.push(frame.decode_ns / MS));
+        let mut take = || frames.frames.recv().map(|frame| times.push(frame.decode_ns / MS));
         (0..25).for_each(|_| take().unwrap());
         write(&directory, &mut file, &rest);
         directory.closed("cam", 1_000).unwrap();
@@ -280,5 +334,76 @@ mod tests {
         write(&directory, &mut file, &recorded()[0]);
         assert_eq!(first(), (Some(7_000), 2));
         assert!(damaged[0].0 == 1_000 && damaged[0].1.contains("cam"), "{damaged:?}");
+    }
+
+    /// Counts the bytes that are read.
+    struct Counted(Cursor<Vec<u8>>, Arc<AtomicUsize>);
+
+    impl Read for Counted {
+        fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+            let length = self.0.read(to)?;
+            self.1.fetch_add(length, Ordering::Relaxed);
+            Ok(length)
+        }
+    }
+
+    impl Seek for Counted {
+        fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+            self.0.seek(to)
+        }
+    }
+
+    #[test]
+    fn the_search_for_a_key_frame_reads_no_frames() {
+        let file = crate::fuzzing::recorded_file();
+        let read = Arc::new(AtomicUsize::new(0));
+        let counted = |file: &[u8]| Counted(Cursor::new(file.to_vec()), Arc::clone(&read));
+        let open = |file: &[u8]| FragmentedMp4::open(counted(file)).unwrap().unwrap();
+        let (mut whole, mut lists) = (open(&file), open(&file));
+        let (mut fragments, mut frame_bytes) = (0, 0);
+        loop {
+            read.store(0, Ordering::Relaxed);
+            let expected = whole.next_fragment().unwrap().map(|found| found.samples.to_vec());
+            let of_fragment = read.swap(0, Ordering::Relaxed);
+            let found = lists.next_samples().unwrap().map(<[_]>::to_vec);
+            let of_list = read.load(Ordering::Relaxed);
+            assert_eq!(found, expected);
+            let Some(samples) = found else { break };
+            let bytes: usize = samples.iter().map(|one| one.range.len()).sum();
+            // A long header of `mdat` would have eight more bytes.
+            assert_eq!(of_list, of_fragment - bytes + bytes.min(8));
+            (fragments, frame_bytes) = (fragments + 1, frame_bytes + bytes);
+        }
+        assert!(fragments > 1 && frame_bytes > 0);
+        // Both stop before a fragment that is not whole.
+        let (mut whole, mut lists) = (open(&file[..file.len() - 1]), open(&file[..file.len() - 1]));
+        for _ in 1..fragments {
+            assert!(whole.next_fragment().unwrap().is_some());
+            assert!(lists.next_samples().unwrap().is_some());
+        }
+        assert!(whole.next_fragment().unwrap().is_none());
+        assert!(lists.next_samples().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_player_that_leaves_ends_the_search_for_its_key_frame() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = Directory::open(folder.path(), &["cam"], 0, None).unwrap();
+        let (stream, start_ms) = ("cam".to_owned(), 5_000);
+        // A box of four bytes is an error, which only the whole search meets.
+        let bytes = [&crate::fuzzing::recorded_file()[..], &[0, 0, 0, 4], b"moof"].concat();
+        std::fs::write(directory.path("cam", start_ms), &bytes).unwrap();
+        let file = RecordedFile {
+            stream,
+            start_ms,
+            end_ms: 9_000,
+            bytes: bytes.len() as u64,
+            open: false,
+        };
+        let (output, frames) = queue();
+        let search = || play(&directory, &file, Some(u64::MAX), &mut None, &output);
+        assert!(search().is_err());
+        drop(frames);
+        assert!(!search().unwrap());
     }
 }

@@ -22,6 +22,9 @@ const MAX_MOOF_BYTES: u64 = 1 << 20;
 /// The largest fragment, bytes.
 const MAX_FRAGMENT_BYTES: u64 = 64 << 20;
 
+/// The longest header of a box, bytes.
+const MAX_BOX_HEADER: u64 = 16;
+
 /// The most samples of a fragment.
 const MAX_SAMPLES: u64 = 1 << 16;
 
@@ -186,9 +189,26 @@ impl<R: Read + Seek> FragmentedMp4<R> {
     /// # Errors
     /// Fails if the fragment cannot be read or is damaged.
     pub fn next_fragment(&mut self) -> Result<Option<Fragment<'_>>, TrafficError> {
+        let found = self.advance(true)?;
+        Ok(found.then_some(Fragment { samples: &self.samples, bytes: &self.bytes }))
+    }
+
+    /// Reads the list of samples of the next whole fragment and skips their bytes; `None` at the
+    /// end of the file.
+    ///
+    /// # Errors
+    /// Fails if the fragment cannot be read or is damaged.
+    pub fn next_samples(&mut self) -> Result<Option<&[FragmentSample]>, TrafficError> {
+        let found = self.advance(false)?;
+        Ok(found.then_some(&self.samples))
+    }
+
+    /// Lists the samples of the next whole fragment, and reads its bytes if `with_data`. Returns
+    /// whether there is one.
+    fn advance(&mut self, with_data: bool) -> Result<bool, TrafficError> {
         for _ in 0..MAX_SKIPPED {
             let at = self.next;
-            let Some(found) = box_at(&mut self.input, at)? else { return Ok(None) };
+            let Some(found) = box_at(&mut self.input, at)? else { return Ok(false) };
             if &found.kind != b"moof" {
                 self.next = at + found.size;
                 continue;
@@ -196,7 +216,7 @@ impl<R: Read + Seek> FragmentedMp4<R> {
             if found.size > MAX_MOOF_BYTES {
                 return Err(too_long(at, "moof", found.size, MAX_MOOF_BYTES));
             }
-            let Some(data) = box_at(&mut self.input, at + found.size)? else { return Ok(None) };
+            let Some(data) = box_at(&mut self.input, at + found.size)? else { return Ok(false) };
             if &data.kind != b"mdat" {
                 return Err(TrafficError::new("a `moof` without `mdat`").place(place(at)));
             }
@@ -204,9 +224,14 @@ impl<R: Read + Seek> FragmentedMp4<R> {
             if size > MAX_FRAGMENT_BYTES {
                 return Err(too_long(at, "fragment", size, MAX_FRAGMENT_BYTES));
             }
-            if !read(&mut self.input, at, size, &mut self.bytes)? {
-                return Ok(None);
+            let read_bytes =
+                if with_data { size } else { found.size + data.size.min(MAX_BOX_HEADER) };
+            let is_whole = with_data || has_bytes(&mut self.input, at + size)?;
+            if !is_whole || !read(&mut self.input, at, read_bytes, &mut self.bytes)? {
+                return Ok(false);
             }
+            // The demuxer checks that the samples are inside `mdat`.
+            self.bytes.resize(usize::try_from(size).unwrap_or(usize::MAX), 0);
             self.next = at + size;
             let moof = usize::try_from(found.size).unwrap_or(usize::MAX);
             if samples_of(&self.bytes[..moof.min(self.bytes.len())]) > MAX_SAMPLES {
@@ -222,7 +247,7 @@ impl<R: Read + Seek> FragmentedMp4<R> {
             if let Some(long) = self.samples.iter().find(|one| one.range.len() as u64 > most) {
                 return Err(too_long(at, "frame", long.range.len() as u64, most));
             }
-            return Ok(Some(Fragment { samples: &self.samples, bytes: &self.bytes }));
+            return Ok(true);
         }
         Err(TrafficError::new("too many boxes without a fragment").place(place(self.next)))
     }
@@ -262,6 +287,12 @@ fn box_at(input: &mut (impl Read + Seek), at: u64) -> Result<Option<BoxAt>, Traf
         return Err(TrafficError::new(message).place(place(at)));
     }
     Ok(Some(BoxAt { kind: *kind, size }))
+}
+
+/// Returns whether the file has at least `length` bytes.
+fn has_bytes(input: &mut (impl Read + Seek), length: u64) -> Result<bool, TrafficError> {
+    let failed = |error: std::io::Error| TrafficError::new(error.to_string());
+    Ok(input.seek(SeekFrom::End(0)).map_err(failed)? >= length)
 }
 
 /// Reads `length` bytes at an offset. Returns whether the file has them.
