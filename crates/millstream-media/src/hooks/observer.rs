@@ -3,6 +3,7 @@
 
 use millstream_scenario::HookEvent;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::{HookSender, variable};
 use crate::files::library::Library;
@@ -13,8 +14,11 @@ use crate::shared_memory::region::State;
 /// The least time between two reports of violated contracts of a stream, ns.
 const VIOLATION_INTERVAL_NS: u64 = 10_000_000_000;
 
-/// What identifies a publisher or player, the stream's name and the variables, by number.
-type Present = BTreeMap<usize, (u64, String, Vec<(String, String)>)>;
+/// What identifies each publisher or player, by number.
+type Present = BTreeMap<usize, u64>;
+
+/// The stream's name and the variables of a publisher or player.
+type Description = (String, Vec<(String, String)>);
 
 /// The publisher or the player of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +36,9 @@ pub(crate) struct Observer {
     publishers: BTreeMap<usize, (u64, Seen)>,
     /// The players by the number of the session, with the time of its admission.
     players: BTreeMap<usize, (u64, Seen)>,
-    /// Contract violations of current and former players by title, and the time of the last report.
-    violations: BTreeMap<usize, (u64, u64)>,
+    /// Contract violations of current and former players by stream, and the time of the last
+    /// report.
+    violations: BTreeMap<String, (u64, u64)>,
     events: u64,
 }
 
@@ -45,17 +50,24 @@ impl Observer {
         (library, live, sessions): (&Library, &Publishing, &Sessions),
         now_ns: u64,
     ) {
-        let mut published = Present::new();
-        for (number, (spec, publisher, ingested)) in live.statuses().enumerate() {
-            let Some(publisher) = publisher.filter(|_| spec.audio.is_none()) else { continue };
+        let publishers = || {
+            let all = live.statuses().enumerate();
+            all.filter(|(_, (spec, ..))| spec.audio.is_none())
+        };
+        let published = publishers().filter_map(|(number, (_, publisher, ingested))| {
+            publisher.map(|_| (number, ingested.publications))
+        });
+        let published: Present = published.collect();
+        let describe = |wanted: usize| {
+            let (_, (spec, publisher, _)) = publishers().find(|(number, _)| *number == wanted)?;
+            let publisher = publisher?;
             let transport = publisher.transport.map_or("", |transport| transport.name());
             let variables =
                 [variable("PEER", &publisher.peer.to_string()), variable("TRANSPORT", transport)];
-            let entry = (ingested.publications, spec.name.clone(), variables.to_vec());
-            published.insert(number, entry);
-        }
+            Some((spec.name.clone(), variables.to_vec()))
+        };
         let events = (HookEvent::Publish, HookEvent::Unpublish);
-        compare(hooks, events, &mut self.publishers, published, &mut self.events);
+        compare(hooks, events, (&mut self.publishers, &published), describe, &mut self.events);
         let mut playing = Present::new();
         for (number, session) in sessions.iter().filter(|(_, session)| !session.second) {
             if sessions.region.session(number).state() != State::Playing {
@@ -64,74 +76,119 @@ impl Observer {
                     continue;
                 }
             }
-            let name = library.titles[session.title].stream_name().to_owned();
+            playing.insert(number, session.since_ns);
+        }
+        let describe = |number: usize| {
+            let session = sessions.get(number)?;
             let variables = [
                 variable("PEER", &session.peer.to_string()),
                 variable("TRANSPORT", session.transport.name()),
                 variable("SESSION", &number.to_string()),
             ];
-            playing.insert(number, (session.since_ns, name, variables.to_vec()));
-        }
+            let name = library.titles[session.title].stream_name().to_owned();
+            Some((name, variables.to_vec()))
+        };
         let events = (HookEvent::Read, HookEvent::Unread);
-        compare(hooks, events, &mut self.players, playing, &mut self.events);
+        compare(hooks, events, (&mut self.players, &playing), describe, &mut self.events);
         if hooks.has(HookEvent::Violation) {
-            self.violated(hooks, library, sessions, now_ns);
+            let totals = sessions.totals();
+            let violations = totals.iter().map(|(title, totals)| {
+                (library.titles[*title].stream_name(), totals.frames.violations)
+            });
+            self.report_violations(hooks, violations, now_ns);
         }
     }
 
-    /// Reports streams with new violations of their contracts.
-    fn violated(
+    /// Reports streams with new violations of their contracts. `violations` has the name of the
+    /// stream of each title, and their number so far.
+    fn report_violations<'a>(
         &mut self,
         hooks: &HookSender,
-        library: &Library,
-        sessions: &Sessions,
+        violations: impl Iterator<Item = (&'a str, u64)>,
         now_ns: u64,
     ) {
-        for (title, totals) in sessions.totals() {
-            let (known, last_ns) = self.violations.entry(title).or_insert((0, 0));
-            let violations = totals.frames.violations;
-            let is_due = *last_ns == 0 || now_ns.saturating_sub(*last_ns) >= VIOLATION_INTERVAL_NS;
-            if violations <= *known || !is_due {
+        // A stream, its audio and its recordings have titles of their own.
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        violations.for_each(|(stream, number)| *sums.entry(stream).or_default() += number);
+        for (stream, violations) in sums {
+            let (known, last_ns) = self.violations.get(stream).copied().unwrap_or_default();
+            let is_due = last_ns == 0 || now_ns.saturating_sub(last_ns) >= VIOLATION_INTERVAL_NS;
+            if violations <= known || !is_due {
                 continue;
             }
-            let count = variable("VIOLATIONS", &(violations - *known).to_string());
-            (*known, *last_ns) = (violations, now_ns);
+            let count = variable("VIOLATIONS", &(violations - known).to_string());
+            self.violations.insert(stream.to_owned(), (violations, now_ns));
             self.events += 1;
-            let name = library.titles[title].stream_name();
-            hooks.event(HookEvent::Violation, name, self.events, &[count]);
+            hooks.event(HookEvent::Violation, stream, self.events, &[count]);
         }
     }
 
     /// Reports the end of everything.
     pub(crate) fn end(&mut self, hooks: &HookSender) {
+        let (none, describe) = (Present::new(), |_| None);
         let events = (HookEvent::Publish, HookEvent::Unpublish);
-        compare(hooks, events, &mut self.publishers, BTreeMap::new(), &mut self.events);
+        compare(hooks, events, (&mut self.publishers, &none), describe, &mut self.events);
         let events = (HookEvent::Read, HookEvent::Unread);
-        compare(hooks, events, &mut self.players, BTreeMap::new(), &mut self.events);
+        compare(hooks, events, (&mut self.players, &none), describe, &mut self.events);
     }
 }
 
-/// Reports what has begun and what has ended since the last call, and changes `known`.
+/// Reports what has begun and what has ended since the last call, and changes `known` to `now`.
+/// `describe` is called for what has begun only.
 fn compare(
     hooks: &HookSender,
     (begin, end): (HookEvent, HookEvent),
-    known: &mut BTreeMap<usize, (u64, Seen)>,
-    now: Present,
+    (known, now): (&mut BTreeMap<usize, (u64, Seen)>, &Present),
+    describe: impl Fn(usize) -> Option<Description>,
     events: &mut u64,
 ) {
     known.retain(|number, (id, seen)| {
-        let stays = now.get(number).is_some_and(|(other, ..)| other == id);
+        let stays = now.get(number) == Some(id);
         if !stays {
             hooks.ended(begin, &seen.stream, seen.of);
             hooks.event(end, &seen.stream, seen.of, &seen.variables);
         }
         stays
     });
-    for (number, (id, stream, variables)) in now {
-        known.entry(number).or_insert_with(|| {
-            *events += 1;
-            hooks.event(begin, &stream, *events, &variables);
-            (id, Seen { stream, of: *events, variables })
-        });
+    for (number, id) in now {
+        let Entry::Vacant(entry) = known.entry(*number) else { continue };
+        let Some((stream, variables)) = describe(*number) else { continue };
+        *events += 1;
+        hooks.event(begin, &stream, *events, &variables);
+        entry.insert((*id, Seen { stream, of: *events, variables }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hooks::Order;
+    use crate::hooks::tests::{hook, hooks, orders};
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn violations_of_a_stream_are_reported_together_and_at_most_every_ten_seconds() {
+        let (hooks, theirs) = hooks(&[hook(HookEvent::Violation, false)]);
+        let mut observer = Observer::default();
+        let mut reported = |violations: [(&'static str, u64); 3], now_ns| {
+            observer.report_violations(hooks.sender(), violations.into_iter(), now_ns);
+            let reports = orders(&theirs).into_iter().map(|order| match order {
+                Order::Run { hook: 0, environment, .. } => {
+                    let names = ["MILLSTREAM_STREAM", "MILLSTREAM_VIOLATIONS"];
+                    names.map(|name| {
+                        environment.iter().find(|(of, _)| of == name).unwrap().1.clone()
+                    })
+                }
+                other => panic!("{other:?}"),
+            });
+            reports.map(|report| report.join(" ")).collect::<Vec<_>>()
+        };
+        assert_eq!(reported([("cam", 0), ("cam", 0), ("film", 0)], S), [""; 0]);
+        // Two titles of `cam`: the stream, and a place for a player of its recordings.
+        assert_eq!(reported([("cam", 2), ("cam", 1), ("film", 0)], 2 * S), ["cam 3"]);
+        assert_eq!(reported([("cam", 2), ("cam", 4), ("film", 1)], 3 * S), ["film 1"]);
+        assert_eq!(reported([("cam", 2), ("cam", 5), ("film", 1)], 12 * S), ["cam 4"]);
+        assert_eq!(reported([("cam", 2), ("cam", 5), ("film", 1)], 40 * S), [""; 0]);
     }
 }
