@@ -626,13 +626,22 @@ fn stream_url(request: &Request<Vec<u8>>) -> String {
 fn name_of(request: &Request<Vec<u8>>) -> &str {
     let path = request.request_uri().map(|uri| uri.path()).unwrap_or_default();
     let name = path.trim_matches('/');
-    name.strip_suffix("/video").or_else(|| name.strip_suffix(AUDIO_TRACK)).unwrap_or(name)
+    without_track(name).unwrap_or(name)
+}
+
+/// Returns the name of the stream in the path of one of its tracks; `None` if the path names no
+/// track.
+fn without_track(path: &str) -> Option<&str> {
+    let name = path.strip_suffix("/video").or_else(|| path.strip_suffix(AUDIO_TRACK))?;
+    // `recordings/video` names the recordings of a stream called `video`.
+    (name != RECORDINGS.trim_end_matches('/')).then_some(name)
 }
 
 /// Returns whether a request's URL names the audio of a stream.
 fn is_audio_track(request: &Request<Vec<u8>>) -> bool {
     let path = request.request_uri().map(|uri| uri.path()).unwrap_or_default();
-    path.trim_matches('/').ends_with(AUDIO_TRACK)
+    let path = path.trim_matches('/');
+    path.ends_with(AUDIO_TRACK) && without_track(path).is_some()
 }
 
 /// Returns an offered transport if the server supports it. Packets may go only to the client's own
@@ -663,8 +672,9 @@ fn acceptable(offer: &Offered, requester: Requester) -> Option<Transport> {
 
 #[cfg(test)]
 mod tests {
-
+    use super::*;
     use crate::fuzzing::{requests, with_server};
+    use rtsp_types::Url;
 
     fn status(input: &str) -> String {
         let answers = String::from_utf8(requests(input.as_bytes())).unwrap();
@@ -702,6 +712,26 @@ mod tests {
             let expected =
                 if expected.is_empty() { String::new() } else { format!("RTSP/1.0 {expected}") };
             assert!(status.starts_with(&expected), "{request:?}: {status:?}");
+        }
+    }
+
+    #[test]
+    fn the_last_part_of_a_path_names_a_track_unless_it_names_recordings() {
+        for (path, name, is_audio) in [
+            ("film", "film", false),
+            ("film/video", "film", false),
+            ("film/audio/", "film", true),
+            ("video", "video", false),
+            ("audio/audio", "audio", true),
+            ("recordings/video", "recordings/video", false),
+            ("recordings/audio", "recordings/audio", false),
+            ("recordings/audio/audio", "recordings/audio", true),
+            ("recordings/cam/video", "recordings/cam", false),
+        ] {
+            let url = Url::parse(&format!("rtsp://h/{path}")).unwrap();
+            let request = Request::builder(Method::Describe, Version::V1_0).request_uri(url);
+            let request = request.build(Vec::new());
+            assert_eq!((name_of(&request), is_audio_track(&request)), (name, is_audio), "{path}");
         }
     }
 
