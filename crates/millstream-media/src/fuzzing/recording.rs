@@ -10,19 +10,28 @@ use crate::recording::segment::{AudioConfig, Segment};
 /// Parameter sets of x264 for 1280x720, High profile, which reorder two frames.
 const SETS: [&str; 2] = ["Z2QAH6zZQFAFuhAAAAMAEAAAAwPI8YMZYA==", "aOvjyyLA"];
 
-/// The bits of a frame's first byte: whether it is a key frame, and whether it is audio.
+/// The bits of a frame's first byte: whether it is a key frame, whether it is audio, and whether it
+/// is the first of a run of frames of audio.
 const KEY: u8 = 1;
 const AUDIO: u8 = 2;
+const RUN: u8 = 4;
+
+/// The frames of a run, and the time between two of them, ns.
+const RUN_FRAMES: u64 = 1_000;
+const RUN_PERIOD_NS: u64 = 20_000_000;
+
+/// The most frames of an input.
+const MAX_FRAMES: u64 = 100_000;
 
 fn audio() -> AudioConfig {
     let sample_rate = std::num::NonZeroU32::MIN.saturating_add(44_099);
     AudioConfig::Aac { config: vec![0x12, 0x10], sample_rate, channels: 2 }
 }
 
-/// Returns a frame of an input: its kind, its time, 10 ms, its length and its bytes.
-fn frame(kind: u8, time: u8, bytes: &[u8]) -> Vec<u8> {
+/// Returns a frame of an input: its kind, its time, ns, its length and its bytes.
+fn frame(kind: u8, time_ns: u64, bytes: &[u8]) -> Vec<u8> {
     let length = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
-    [&[kind, time, length], &bytes[..length.into()]].concat()
+    [&[kind], &time_ns.to_be_bytes()[..], &[length], &bytes[..length.into()]].concat()
 }
 
 /// Returns inputs of [`recorded`].
@@ -31,14 +40,25 @@ pub fn recorded_frames() -> Vec<Vec<u8>> {
     let sets = SETS.iter().filter_map(|set| STANDARD.decode(set).ok());
     let sets = sets.flat_map(|set| [&[0, 0, 0, 1][..], &set].concat());
     let key: Vec<u8> = sets.chain([0, 0, 0, 1, 0x65, 0x88, 1]).collect();
-    let mut input = frame(KEY, 0, &key);
+    let at = |time: u8| 1_000_000_000 + u64::from(time) * 10_000_000;
+    let sound = [0, 32, 0, 16, 0, 24, 1, 2, 3, 4, 5];
+    let mut input = frame(KEY, at(0), &key);
     // In display order after the key frame: 2 3 1, then beyond the first fragment.
     for time in [12, 4, 8, 60, 110, 150] {
-        input.extend(frame(0, time, &[0, 0, 1, 0x41, 0x9a, time]));
-        input.extend(frame(AUDIO, time, &[0, 32, 0, 16, 0, 24, 1, 2, 3, 4, 5]));
+        input.extend(frame(0, at(time), &[0, 0, 1, 0x41, 0x9a, time]));
+        input.extend(frame(AUDIO, at(time), &sound));
     }
-    input.extend(frame(KEY, 200, &key));
-    vec![input]
+    input.extend(frame(KEY, at(200), &key));
+    // A minute of sound without video, then times at both ends of their range.
+    let mut far = frame(KEY, at(0), &key);
+    for run in 0..3u64 {
+        far.extend(frame(AUDIO | RUN, at(0) + run * RUN_FRAMES * RUN_PERIOD_NS, &sound));
+    }
+    for time_ns in [u64::MAX, 0, 1 << 63, at(1)] {
+        far.extend(frame(0, time_ns, &[0, 0, 1, 0x41, 0x9a, 1]));
+        far.extend(frame(AUDIO, time_ns, &sound));
+    }
+    vec![input, far]
 }
 
 /// Returns a recording.
@@ -56,20 +76,29 @@ fn record(input: &[u8]) -> Option<(Vec<u8>, [usize; 2])> {
     let config = audio();
     let mut segment = None;
     let mut counts = [0; 2];
+    let mut frames = 0;
     let mut rest = input;
-    while let [kind, time, length, more @ ..] = rest {
+    while let [kind, more @ ..] = rest
+        && let Some((time, [length, more @ ..])) = more.split_first_chunk::<8>()
+        && frames < MAX_FRAMES
+    {
         let (bytes, more) = more.split_at(usize::from(*length).min(more.len()));
-        let at_ns = 1_000_000_000 + u64::from(*time) * 10_000_000;
-        rest = more;
+        let at_ns = u64::from_be_bytes(*time);
+        let run = if kind & RUN == 0 { 1 } else { RUN_FRAMES };
+        (rest, frames) = (more, frames + run);
         match &mut segment {
             None => {
                 segment = Some(Segment::begin(bytes, at_ns, Some(&config)).ok()?);
                 counts[0] = 1;
             }
             Some(segment) if kind & AUDIO != 0 => {
-                for (bytes, after_ns) in config.frames(bytes) {
-                    let added = segment.audio(bytes, at_ns + after_ns).expect("a valid fragment");
-                    counts[1] += usize::from(added);
+                for number in 0..run {
+                    let at_ns = at_ns.saturating_add(number * RUN_PERIOD_NS);
+                    for (bytes, after_ns) in config.frames(bytes) {
+                        let at_ns = at_ns.saturating_add(after_ns);
+                        let added = segment.audio(bytes, at_ns).expect("a valid fragment");
+                        counts[1] += usize::from(added);
+                    }
                 }
             }
             Some(segment) => {
