@@ -221,7 +221,8 @@ fn play(
         // If it is complete now, nothing follows its last fragment.
         let is_open = is_open(directory, file);
         let Some(fragment) = opened.next_fragment().map_err(wrong)? else {
-            if !is_open || next_file(directory, file).is_none() || polls.next().is_none() {
+            let waits = is_open && !frames.is_stopped() && polls.next().is_some();
+            if !waits || next_file(directory, file).is_none() {
                 break;
             }
             thread::sleep(POLL_INTERVAL);
