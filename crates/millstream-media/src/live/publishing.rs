@@ -436,8 +436,8 @@ impl Publishing {
     }
 
     /// Reserves a live stream for a player of the recordings that `request` names. Returns the
-    /// title of its video. The caller releases it by [`Playbacks::release_unused`] at the end of its
-    /// request.
+    /// title of its video. The caller releases it by [`Playbacks::release_unused`] at the end of
+    /// its request.
     ///
     /// # Errors
     /// Fails if there is no such recording or no free place.
