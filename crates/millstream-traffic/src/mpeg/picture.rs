@@ -15,7 +15,8 @@ pub struct Picture {
     /// Whether a decoder can start with it.
     ///
     /// For H.264 this is an IDR picture, or an I picture with its sequence parameters. For H.265 it
-    /// is any random access point (IRAP), for MPEG-1/2 any I picture, for the other codecs a key frame.
+    /// is any random access point (IRAP), for MPEG-1/2 any I picture, and for other codecs a key
+    /// frame.
     pub entry: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Headers of VP8 (RFC 6386): whether a frame is a key frame, and whether other frames depend on it.
+//! Headers of VP8 (RFC 6386): whether a frame is a key frame, and whether later frames depend on
+//! it.
 //!
 //! A frame can be left out if it refreshes no reference frame and nothing else that later frames
 //! use: no probabilities, no map of segments, and no new adjustments of the loop filter. Encoders
