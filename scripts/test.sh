@@ -99,18 +99,10 @@ parts() {
 start_lane hardware parts "scripts/rtl.sh quick cocotb" "scripts/rtl-cards.sh quick"
 start_lane kernel parts "scripts/kernel.sh quick"
 PROFILE=dev start_lane python parts scripts/python.sh scripts/concurrency.sh
-# The media server's tests wait for clocks and networks for two thirds of their time.
-start_lane media parts "${tests[*]} --test media"
 start_lane instructions parts scripts/instructions.py
 
-mapfile -t others < <(cargo metadata --no-deps --format-version 1 | python3 -c '
-import json, sys
-targets = (target for one in json.load(sys.stdin)["packages"] for target in one["targets"])
-for name in sorted({one["name"] for one in targets if one["kind"] == ["test"]} - {"media"}):
-    print("--test", name, sep="\n")')
 step "tests"
-"${tests[@]}" --lib --bins "${others[@]}"
-"${tests[@]}" --doc
+"${tests[@]}"
 
 step "C library, installed"
 scripts/test-c-library.sh
@@ -121,9 +113,8 @@ scripts/exposure.sh
 step "make run, as in the README"
 scripts/run.sh
 
-step "background lanes: media server, instructions, kernel, Python package, hardware"
+step "background lanes: instructions, kernel, Python package, hardware"
 join_lane static
-join_lane media
 join_lane instructions
 join_lane kernel
 join_lane python
