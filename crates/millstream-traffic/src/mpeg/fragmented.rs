@@ -148,10 +148,13 @@ impl<R: Read + Seek> FragmentedMp4<R> {
         if !read(&mut input, at, found.size, &mut moov)? {
             return Ok(None);
         }
-        let (parsed, _) = MoovBox::decode(&moov).map_err(|error| damaged(at, &error))?;
-        if parsed.mvex_box.is_none() {
+        // Files without fragments are not decoded here: another library reads them, and tolerates
+        // more.
+        let mut extends = children(&moov, *b"moov").flat_map(|moov| children(moov, *b"mvex"));
+        if extends.next().is_none() {
             return Ok(None);
         }
+        let (parsed, _) = MoovBox::decode(&moov).map_err(|error| damaged(at, &error))?;
         let mut demuxer = Fmp4SegmentDemuxer::new();
         demuxer.handle_init_segment(&moov).map_err(|error| damaged(at, &error))?;
         let (formats, tracks) = formats(&parsed);
@@ -309,10 +312,10 @@ fn read(
     Ok(to.len() as u64 == length)
 }
 
-/// Returns the number of samples that the `trun` boxes of a `moof` claim.
+/// Returns the number of samples that the `trun` boxes of a `moof` box claim.
 fn samples_of(moof: &[u8]) -> u64 {
-    let runs = children(moof.get(8..).unwrap_or_default(), *b"traf")
-        .flat_map(|track| children(track, *b"trun"));
+    let tracks = children(moof, *b"moof").flat_map(|moof| children(moof, *b"traf"));
+    let runs = tracks.flat_map(|track| children(track, *b"trun"));
     runs.filter_map(|run| Some(u64::from(u32::from_be_bytes(*run.get(4..)?.first_chunk()?)))).sum()
 }
 
@@ -383,6 +386,7 @@ fn formats(moov: &MoovBox) -> (FragmentFormats, [Option<(u32, u64)>; 2]) {
     (formats, tracks)
 }
 
+/// Returns a sample with its times in ns; `None` if it is of another track.
 fn converted(sample: &Sample<'_>, tracks: [Option<(u32, u64)>; 2]) -> Option<FragmentSample> {
     let of = |which: usize| tracks[which].filter(|(id, _)| *id == sample.track.track_id);
     let (track, (_, scale)) = match sample.track.kind {
@@ -406,4 +410,37 @@ fn converted(sample: &Sample<'_>, tracks: [Option<(u32, u64)>; 2]) -> Option<Fra
         key: sample.keyframe,
         range: start..start.checked_add(sample.data_size)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Cursor;
+
+    fn boxed(kind: &[u8; 4], contents: &[u8]) -> Vec<u8> {
+        let size = u32::try_from(8 + contents.len()).unwrap();
+        [&size.to_be_bytes(), &kind[..], contents].concat()
+    }
+
+    #[test]
+    fn samples_are_counted_in_boxes_of_both_lengths() {
+        let run = boxed(b"trun", &[0, 0, 0, 0, 0xff, 0, 0, 1]);
+        let track = boxed(b"traf", &[boxed(b"tfhd", &[0; 8]), run.clone(), run].concat());
+        let long_size = u64::try_from(16 + track.len()).unwrap().to_be_bytes();
+        let long = [&[0, 0, 0, 1][..], b"moof", &long_size, &track].concat();
+        for moof in [boxed(b"moof", &track), long] {
+            assert_eq!(samples_of(&moof), 2 * 0xff00_0001);
+        }
+        assert_eq!(samples_of(&[]), 0);
+    }
+
+    #[test]
+    fn a_file_without_fragments_is_not_decoded() {
+        // The library would refuse the empty `mvhd`.
+        let moov = boxed(b"moov", &boxed(b"mvhd", &[]));
+        assert!(FragmentedMp4::open(Cursor::new(&moov)).unwrap().is_none());
+        let extended = [boxed(b"mvhd", &[]), boxed(b"mvex", &[])].concat();
+        let error = FragmentedMp4::open(Cursor::new(boxed(b"moov", &extended))).unwrap_err();
+        assert!(error.to_string().contains("damaged MP4"), "{error}");
+    }
 }
