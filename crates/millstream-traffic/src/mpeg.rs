@@ -1,8 +1,8 @@
 //! Video frames, from a file or from a model, paced at their frame rate.
 //!
 //! ```text
-//! file ── container (PS, TS, MP4 or none) ── codec (MPEG-1/2, H.264/5) ─> frames: type, bytes
-//! model ────────────────────────────────────────────────────────────────>   │
+//! file ── container (PS, TS, MP4, IVF or none) ── codec ──> frames: type, bytes
+//! model ──────────────────────────────────────────────────>   │
 //!                                       arrivals <── MpegFeed (frame rate, packets)
 //! ```
 //!
@@ -39,7 +39,7 @@ pub use fragmented::{
     H264Format,
 };
 pub use model::Mpeg4Model;
-pub use mp4::nal_units;
+pub use mp4::append_byte_stream;
 pub use payload::{CodedFrame, VideoBytes, VideoPayload, units};
 pub use picture::{Classifier, Picture, classify_frame};
 pub use vp9::is_vp9_key_frame;

@@ -128,6 +128,38 @@ impl Assembler {
         }
     }
 
+    /// Appends the NAL units of an aggregate, each after its length. `None`: one of them is
+    /// truncated, empty or not valid.
+    fn aggregate(&mut self, mut rest: &[u8], is_valid: impl Fn(&[u8]) -> bool) -> Option<()> {
+        while let Some((length, more)) = rest.split_first_chunk() {
+            let (nal, more) = more.split_at_checked(u16::from_be_bytes(*length).into())?;
+            if nal.is_empty() || !is_valid(nal) {
+                return None;
+            }
+            self.append(&START_CODE);
+            self.append(nal);
+            rest = more;
+        }
+        rest.is_empty().then_some(())
+    }
+
+    /// Appends a fragment of a NAL unit. The upper bits of `position` say whether it is the first
+    /// and the last one; the first one follows the unit's `header`. `None`: its predecessor is
+    /// missing.
+    fn part_of_unit(&mut self, position: u8, header: &[u8], part: &[u8]) -> Option<()> {
+        let (start, end) = (position & 0x80 != 0, position & 0x40 != 0);
+        if start == self.fragment {
+            return None;
+        }
+        if start {
+            self.append(&START_CODE);
+            self.append(header);
+        }
+        self.append(part);
+        self.fragment = !end;
+        Some(())
+    }
+
     /// Appends an H.264 payload. `None`: it is malformed.
     fn h264(&mut self, payload: &[u8]) -> Option<()> {
         let (header, rest) = payload.split_first()?;
@@ -140,33 +172,13 @@ impl Assembler {
                 self.append(&START_CODE);
                 self.append(payload);
             }
-            STAP_A => {
-                let mut rest = rest;
-                while let Some((length, more)) = rest.split_first_chunk() {
-                    let (nal, more) = more.split_at_checked(u16::from_be_bytes(*length).into())?;
-                    if !matches!(nal.first()? & 31, 1..STAP_A) {
-                        return None;
-                    }
-                    self.append(&START_CODE);
-                    self.append(nal);
-                    rest = more;
-                }
-                if !rest.is_empty() {
-                    return None;
-                }
-            }
+            STAP_A => self.aggregate(rest, |nal| matches!(nal[0] & 31, 1..STAP_A))?,
             FU_A => {
                 let (position, part) = rest.split_first()?;
-                let (start, end) = (position & 0x80 != 0, position & 0x40 != 0);
-                if start == self.fragment || !matches!(position & 31, 1..STAP_A) {
+                if !matches!(position & 31, 1..STAP_A) {
                     return None;
                 }
-                if start {
-                    self.append(&START_CODE);
-                    self.append(&[header & 0xe0 | position & 31]);
-                }
-                self.append(part);
-                self.fragment = !end;
+                self.part_of_unit(*position, &[header & 0xe0 | position & 31], part)?;
             }
             _ => return None,
         }
@@ -185,33 +197,14 @@ impl Assembler {
                 self.append(&START_CODE);
                 self.append(payload);
             }
-            AP => {
-                let mut rest = rest;
-                while let Some((length, more)) = rest.split_first_chunk() {
-                    let (nal, more) = more.split_at_checked(u16::from_be_bytes(*length).into())?;
-                    if nal.len() < 2 || nal[0] >> 1 & 63 >= AP {
-                        return None;
-                    }
-                    self.append(&START_CODE);
-                    self.append(nal);
-                    rest = more;
-                }
-                if !rest.is_empty() {
-                    return None;
-                }
-            }
+            AP => self.aggregate(rest, |nal| nal.len() > 1 && nal[0] >> 1 & 63 < AP)?,
             FU => {
                 let (position, part) = rest.split_first()?;
-                let (start, end) = (position & 0x80 != 0, position & 0x40 != 0);
-                if start == self.fragment || position & 63 >= AP {
+                if position & 63 >= AP {
                     return None;
                 }
-                if start {
-                    self.append(&START_CODE);
-                    self.append(&[first & 0x81 | (position & 63) << 1, *second]);
-                }
-                self.append(part);
-                self.fragment = !end;
+                let header = [first & 0x81 | (position & 63) << 1, *second];
+                self.part_of_unit(*position, &header, part)?;
             }
             _ => return None,
         }

@@ -120,6 +120,11 @@ impl Place {
     fn has_title(&self, title: usize) -> bool {
         self.tracks().any(|track| track.title == title)
     }
+
+    /// Returns whether a session plays at this place.
+    fn has_session(&self, sessions: &Sessions) -> bool {
+        sessions.iter().any(|(_, session)| self.has_title(session.title))
+    }
 }
 
 impl Playbacks {
@@ -172,30 +177,20 @@ impl Playbacks {
             0 => unknown(),
             _ => format!("no recording of `{stream}` from {time} on"),
         })?;
-        let plays = |place: &Place| sessions.iter().any(|(_, of)| place.has_title(of.title));
-        let free =
-            |place: &&mut Place| place.stream == stream && place.player.is_none() && !plays(place);
+        let free = |place: &&mut Place| {
+            place.stream == stream && place.player.is_none() && !place.has_session(sessions)
+        };
         let Some(place) = self.places.iter_mut().find(free) else {
             return Err(format!("the limit of players of recordings of `{stream}` is reached"));
         };
-        place.player = Some(Player {
-            start_ms: start_ms.max(file.start_ms),
-            reader: None,
-            next: None,
-            base: None,
-            skipped_ns: 0,
-            last: None,
-            begun_ns: None,
-            latest_ns: 0,
-        });
+        place.player = Some(Player::new(start_ms.max(file.start_ms)));
         Ok(Reserved { video: place.video, audio: place.audio, formats })
     }
 
-    /// Releases the places whose players have no session: the request that reserved one was
-    /// refused, or only described the recording.
+    /// Releases the places without a session. Their requests were refused, or only described the
+    /// recording.
     pub(crate) fn release_unused(&mut self, sessions: &Sessions) {
-        let is_played = |place: &Place| sessions.iter().any(|(_, of)| place.has_title(of.title));
-        for place in self.places.iter_mut().filter(|place| !is_played(place)) {
+        for place in self.places.iter_mut().filter(|place| !place.has_session(sessions)) {
             place.player = None;
         }
     }
@@ -205,10 +200,13 @@ impl Playbacks {
         let (mut due, mut ended) = (Vec::new(), Vec::new());
         let Some(directory) = &self.directory else { return (due, ended) };
         for place in &mut self.places {
-            let Some(player) = &mut place.player else { continue };
-            let tracks: Vec<PlaceTrack> = std::iter::once(place.video).chain(place.audio).collect();
-            let of = sessions.iter().filter(|(_, of)| tracks.iter().any(|t| t.title == of.title));
+            if place.player.is_none() {
+                continue;
+            }
+            let tracks = place.tracks();
+            let of = sessions.iter().filter(|(_, of)| place.has_title(of.title));
             let rows: Vec<usize> = of.map(|(number, _)| number).collect();
+            let Some(player) = &mut place.player else { continue };
             if rows.is_empty() {
                 place.player = None;
                 continue;
@@ -234,7 +232,7 @@ impl Playbacks {
                 }));
             };
             if player.play(directory, &place.stream, now_ns, &mut release) {
-                ended.extend(tracks.iter().map(|track| track.title));
+                ended.extend(tracks.map(|track| track.title));
             }
         }
         (due, ended)
@@ -242,6 +240,19 @@ impl Playbacks {
 }
 
 impl Player {
+    fn new(start_ms: u64) -> Self {
+        Self {
+            start_ms,
+            reader: None,
+            next: None,
+            base: None,
+            skipped_ns: 0,
+            last: None,
+            begun_ns: None,
+            latest_ns: 0,
+        }
+    }
+
     /// Stops reading; the player resumes at the last frame.
     fn pause(&mut self) {
         if self.reader.take().is_some() {
@@ -318,16 +329,7 @@ mod tests {
     const UTC_NS: u64 = 1_795_725_600_000 * MS;
 
     fn player(reader: PlayedFrames) -> Player {
-        Player {
-            start_ms: 0,
-            reader: Some(reader),
-            next: None,
-            base: None,
-            skipped_ns: 0,
-            last: None,
-            begun_ns: None,
-            latest_ns: 0,
-        }
+        Player { reader: Some(reader), ..Player::new(0) }
     }
 
     fn frame(decode_ms: u64, present_ms: u64, is_audio: bool) -> PlayedFrame {

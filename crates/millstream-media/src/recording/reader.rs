@@ -4,7 +4,7 @@
 //! follow, to the end of what is recorded. Its queue is bounded: it reads as fast as it is played.
 
 use millstream_traffic::mpeg::{
-    AudioFormat, FragmentFormats, FragmentSample, FragmentTrack, FragmentedMp4, nal_units,
+    AudioFormat, FragmentFormats, FragmentSample, FragmentTrack, FragmentedMp4, append_byte_stream,
 };
 use std::fs::File;
 use std::io::BufReader;
@@ -28,7 +28,7 @@ const MAX_DAMAGED: usize = 16;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const POLLS: usize = 300;
 
-/// The start code of a NAL unit.
+/// The start code of a parameter set.
 const START: [u8; 4] = [0, 0, 0, 1];
 
 /// A frame of a recording.
@@ -256,11 +256,11 @@ fn play(
 fn with_start_codes(sample: &[u8], key: bool, formats: &FragmentFormats) -> Vec<u8> {
     let mut frame = Vec::with_capacity(sample.len() + 64);
     let Some(h264) = &formats.h264 else { return frame };
-    let sets = h264.sets.iter().filter(|_| key).map(Vec::as_slice);
-    for nal in sets.chain(nal_units(sample, h264.length_bytes)).filter(|nal| !nal.is_empty()) {
+    for set in h264.sets.iter().filter(|set| key && !set.is_empty()) {
         frame.extend_from_slice(&START);
-        frame.extend_from_slice(nal);
+        frame.extend_from_slice(set);
     }
+    append_byte_stream(sample, h264.length_bytes, &mut frame);
     frame
 }
 

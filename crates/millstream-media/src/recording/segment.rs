@@ -288,11 +288,6 @@ fn ticks(since_ns: u64, scale: NonZeroU32) -> i64 {
     i64::try_from(ticks).unwrap_or(i64::MAX)
 }
 
-/// Returns a duration as the muxer takes it.
-fn duration(ticks: i64) -> u32 {
-    u32::try_from(ticks.max(0)).unwrap_or(u32::MAX)
-}
-
 impl Segment {
     /// Begins a segment with the key frame `first`, which is presented at `start_ns`.
     ///
@@ -311,9 +306,11 @@ impl Segment {
         let mut muxer = Fmp4SegmentMuxer::new()?;
         // The muxer learns the tracks from samples. An empty sample of each declares both tracks
         // before the first fragment, whichever frames that has.
-        let mut declared = vec![empty(TrackKind::Video, scale(), SampleEntry::Avc1(entry), 0)];
+        let declare =
+            |kind, scale, entry| Sample { sample_entry: Some(entry), ..sample(kind, scale, 0) };
+        let mut declared = vec![declare(TrackKind::Video, scale(), SampleEntry::Avc1(entry))];
         declared.extend(
-            audio.map(|audio| empty(TrackKind::Audio, audio.sample_rate(), audio.entry(), 0)),
+            audio.map(|audio| declare(TrackKind::Audio, audio.sample_rate(), audio.entry())),
         );
         muxer.create_media_segment_metadata(&declared)?;
         let output = muxer.init_segment_bytes()?;
@@ -419,16 +416,7 @@ impl Segment {
             audio.begun = true;
             if time > 0 {
                 // An empty sample that lasts until the first frame, and that no file has.
-                let lead = Sample {
-                    track_kind: TrackKind::Audio,
-                    sample_entry: None,
-                    keyframe: true,
-                    timescale: rate,
-                    duration: duration(time),
-                    composition_time_offset: None,
-                    data_offset: 0,
-                    data_size: 0,
-                };
+                let lead = sample(TrackKind::Audio, rate, time);
                 self.muxer.create_media_segment_metadata(&[lead])?;
             }
         }
@@ -506,14 +494,9 @@ impl Video {
     fn add(&mut self, decode: i64, frame: &Waiting, lasts: i64) {
         let offset = frame.present - decode;
         let sample = Sample {
-            track_kind: TrackKind::Video,
-            sample_entry: None,
             keyframe: frame.key,
-            timescale: scale(),
-            duration: duration(lasts),
             composition_time_offset: Some(offset.clamp(i32::MIN.into(), i32::MAX.into())),
-            data_offset: 0,
-            data_size: 0,
+            ..sample(TrackKind::Video, scale(), lasts)
         };
         self.samples.add(sample, &frame.data);
     }
@@ -521,17 +504,7 @@ impl Video {
 
 impl Audio {
     fn add(&mut self, data: &[u8], lasts: i64) {
-        let sample = Sample {
-            track_kind: TrackKind::Audio,
-            sample_entry: None,
-            keyframe: true,
-            timescale: self.sample_rate,
-            duration: duration(lasts),
-            composition_time_offset: None,
-            data_offset: 0,
-            data_size: 0,
-        };
-        self.samples.add(sample, data);
+        self.samples.add(sample(TrackKind::Audio, self.sample_rate, lasts), data);
     }
 }
 
@@ -539,13 +512,14 @@ fn scale() -> NonZeroU32 {
     NonZeroU32::MIN.saturating_add(VIDEO_SCALE - 1)
 }
 
-fn empty(kind: TrackKind, timescale: NonZeroU32, entry: SampleEntry, lasts: u32) -> Sample {
+/// Returns an empty sample, at which decoding can begin, of `lasts` units of time.
+fn sample(kind: TrackKind, timescale: NonZeroU32, lasts: i64) -> Sample {
     Sample {
         track_kind: kind,
-        sample_entry: Some(entry),
+        sample_entry: None,
         keyframe: true,
         timescale,
-        duration: lasts,
+        duration: u32::try_from(lasts.max(0)).unwrap_or(u32::MAX),
         composition_time_offset: None,
         data_offset: 0,
         data_size: 0,

@@ -139,10 +139,7 @@ fn read_nal_units(
             frames.push(Frame { kind, bytes });
             continue;
         };
-        for nal in nal_units(&sample, length_bytes).filter(|nal| !nal.is_empty()) {
-            stream.extend_from_slice(START_CODE);
-            stream.extend_from_slice(nal);
-        }
+        append_byte_stream(&sample, length_bytes, &mut stream);
         if kept.is_full() {
             break;
         }
@@ -179,10 +176,7 @@ fn read_fragments<R: Read + Seek>(
                 frames.push(Frame { kind, bytes });
                 continue;
             };
-            for nal in nal_units(sample, length_bytes).filter(|nal| !nal.is_empty()) {
-                stream.extend_from_slice(START_CODE);
-                stream.extend_from_slice(nal);
-            }
+            append_byte_stream(sample, length_bytes, &mut stream);
             if kept.is_full() {
                 break;
             }
@@ -255,13 +249,7 @@ fn configuration(track: &Track) -> Option<&[u8]> {
 }
 
 /// Returns the NAL units of a sample of an MP4; each follows its length in `length_bytes` bytes.
-///
-/// ```
-/// use millstream_traffic::mpeg::nal_units;
-/// let sample = [0, 0, 0, 1, 9, 0, 0, 0, 2, 0x65, 7];
-/// assert!(nal_units(&sample, 4).eq([&[9][..], &[0x65, 7]]));
-/// ```
-pub fn nal_units(mut sample: &[u8], length_bytes: usize) -> impl Iterator<Item = &[u8]> {
+fn nal_units(mut sample: &[u8], length_bytes: usize) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {
         let (length, rest) = sample.split_at_checked(length_bytes)?;
         let length = length.iter().fold(0usize, |length, byte| length << 8 | usize::from(*byte));
@@ -269,6 +257,22 @@ pub fn nal_units(mut sample: &[u8], length_bytes: usize) -> impl Iterator<Item =
         sample = rest;
         Some(nal)
     })
+}
+
+/// Appends the NAL units of a sample to a byte stream, each with a start code instead of its length
+/// in `length_bytes` bytes.
+///
+/// ```
+/// use millstream_traffic::mpeg::append_byte_stream;
+/// let mut stream = Vec::new();
+/// append_byte_stream(&[0, 1, 9, 0, 0, 0, 2, 0x65, 7], 2, &mut stream);
+/// assert_eq!(stream, [0, 0, 0, 1, 9, 0, 0, 0, 1, 0x65, 7]);
+/// ```
+pub fn append_byte_stream(sample: &[u8], length_bytes: usize, stream: &mut Vec<u8>) {
+    for nal in nal_units(sample, length_bytes).filter(|nal| !nal.is_empty()) {
+        stream.extend_from_slice(START_CODE);
+        stream.extend_from_slice(nal);
+    }
 }
 
 /// Returns offset and size of each sample, bytes.
