@@ -98,7 +98,7 @@ pub(crate) struct HookSender {
 /// The ends that the runner must learn of, by hook and what began the command.
 #[derive(Debug, Default)]
 struct Ends {
-    /// Commands of `while` hooks whose start was sent and whose end was not.
+    /// Commands of `while` hooks that the runner was told to start and not to end.
     begun: BTreeSet<(u32, u64)>,
     /// Ends that are not sent yet, in order: a lost one would leave a command running.
     unsent: VecDeque<(u32, u64)>,
@@ -283,7 +283,7 @@ impl HookSender {
         for (number, hook) in (0..).zip(self.hooks.iter()) {
             if hook.event == event && hook.is_while && hook.is_for(stream) {
                 let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-                // The runner does not know a command whose start was not sent.
+                // If its start was not sent, the runner does not know the command.
                 if ends.begun.remove(&(number, of)) {
                     ends.unsent.push_back((number, of));
                 }

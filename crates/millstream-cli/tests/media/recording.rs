@@ -90,8 +90,8 @@ fn files(recordings: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Reads a file or URL with ffmpeg; returns the checksums of decoded pictures, and of coded frames
-/// of audio, whose decoder adds noise that depends on all frames before.
+/// Reads a file or URL with ffmpeg. Returns the checksums of its decoded pictures and of its coded
+/// frames of audio: decoded audio would have noise that depends on earlier frames.
 fn frames(clips: &TestClips, options: &[&str], input: &str) -> [Vec<String>; 2] {
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-v", "error", "-y"]).args(options).args(["-i", input]);

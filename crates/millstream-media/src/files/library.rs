@@ -788,7 +788,8 @@ impl Title {
         }
     }
 
-    /// Returns the name of the stream that it plays, or whose recordings it plays.
+    /// Returns the name of its stream. A place for a player of recordings has that of the recorded
+    /// stream.
     pub(crate) fn stream_name(&self) -> &str {
         let name = self.name.strip_prefix(PLACE).unwrap_or(&self.name);
         name.split_once('/').map_or(name, |(name, _)| name)

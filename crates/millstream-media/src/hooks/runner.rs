@@ -241,7 +241,7 @@ mod tests {
         runner.execute(Order::Run { hook, of, environment: Vec::new() });
     }
 
-    /// Reaps commands until a hook has so many running and waiting ones.
+    /// Reaps commands until a hook has `expected` numbers of running and of waiting ones.
     fn reap_until(runner: &mut Runner, hook: usize, expected: [usize; 2]) {
         let end = Instant::now() + TIMEOUT;
         let counts = |runner: &Runner| {

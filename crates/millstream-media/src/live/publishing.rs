@@ -462,8 +462,8 @@ impl Publishing {
         Ok(video.title)
     }
 
-    /// Releases the frames of recordings that are due soon. Returns the titles whose players have
-    /// ended.
+    /// Releases those frames of recordings that are due soon. Returns the titles of players that
+    /// have reached the end.
     pub(crate) fn play_recordings(&mut self, sessions: &Sessions, now_ns: u64) -> Vec<usize> {
         let (due, ended) = self.playbacks.play(sessions, now_ns);
         for frame in due {

@@ -222,7 +222,8 @@ mod tests {
 
     #[test]
     fn elements_become_obus_with_sizes() {
-        // Two elements in a packet, one of which is continued; a temporal delimiter in the next.
+        // The first packet has two elements. The second one continues the last of them, and has a
+        // temporal delimiter.
         let packets = [&[0x60, 2, 8, 5, 0x30, 1, 2][..], &[0x80, 1, 3, 1, 0x10]];
         let frame = [0x0a, 1, 5, 0x32, 3, 1, 2, 3];
         assert_eq!(assembled(&packets), Some(frame.to_vec()));

@@ -172,7 +172,7 @@ impl Directory {
         Err(taken)
     }
 
-    /// Records that `bytes` more are in an open file, whose last frame is at `end_ms`.
+    /// Adds `bytes` to the size of an open file, and sets the time of its last frame to `end_ms`.
     pub(crate) fn grown(&self, stream: &str, start_ms: u64, bytes: u64, end_ms: u64) {
         let mut files = self.files();
         files.bytes += bytes;

@@ -7,10 +7,10 @@
 //!
 //! Almost all events of a fabric lie within one packet transmission from now. Scheduling and taking
 //! them costs a few instructions. Each bucket is a list of chunks in one arena, and a two-level
-//! bitmap finds the next bucket that is not empty. A chunk is a cache line: in a large fabric, the
-//! lines of a list are cache misses, each of which waits for the one before it. Later events wait
-//! in a heap until the wheel reaches them. A bucket holds one instant, so its events need no
-//! sorting; callers must treat them as simultaneous.
+//! bitmap finds the next bucket that is not empty. A chunk is a cache line. In a large fabric each
+//! line of a list is a cache miss, and its address is in the line before. Later events wait in a
+//! heap until the wheel reaches them. A bucket holds one instant, so its events need no sorting;
+//! callers must treat them as simultaneous.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

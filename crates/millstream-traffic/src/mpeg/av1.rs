@@ -335,7 +335,7 @@ fn sequence(payload: &[u8]) -> Option<Sequence> {
     })
 }
 
-/// Appends the needed OBUs of a temporal unit to `to`. Each gets a size, so that others may follow.
+/// Appends the needed OBUs of a temporal unit to `to`, each with a size.
 pub(super) fn append_needed(unit: &[u8], to: &mut Vec<u8>) {
     for obu in obus(unit).filter(Obu::is_needed) {
         append_obu(to, obu.header, obu.extension, &unit[obu.payload]);

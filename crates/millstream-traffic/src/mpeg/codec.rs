@@ -91,8 +91,8 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// Returns whether its streams are sequences of units that begin with start codes. Other
-    /// streams are sequences of frames whose limits only the container states.
+    /// Returns whether its streams are sequences of units that begin with start codes. In other
+    /// streams only the container says where a frame ends.
     pub(super) fn has_start_codes(self) -> bool {
         matches!(self, Self::Mpeg | Self::H264 | Self::H265)
     }

@@ -7,9 +7,9 @@
 //! non-reference") and the highest `TemporalId` of its sequence. With a lower `TemporalId`, the
 //! pictures of higher layers may refer to it (7.4.2.2).
 //!
-//! `cros-codecs` parses sequence parameter sets, whose frame rate follows long conditional lists.
-//! Its memory is bounded by the syntax. The first fields of picture parameter sets and of slices
-//! are read here: its own parser of slices needs sets that a loss may have removed.
+//! `cros-codecs` parses sequence parameter sets: their frame rate is behind long conditional lists.
+//! The syntax bounds the memory that this takes. The first fields of picture parameter sets and of
+//! slices are read here, since the library's parser of slices needs sets that may have been lost.
 
 use cros_codecs::codec::h265::parser::{Nalu, Parser};
 use h264_reader::rbsp::{BitRead, BitReader, decode_nal};

@@ -86,7 +86,7 @@ impl Classifier {
         }
     }
 
-    /// Returns whether other frames may be predicted from the next one, whose type is known.
+    /// Returns whether other frames may be predicted from the next one. `kind` is its type.
     pub(super) fn is_reference(&mut self, kind: FrameKind, frame: &[u8]) -> bool {
         match &mut self.0 {
             Headers::None(codec) => is_reference(*codec, kind, frame),
