@@ -28,6 +28,7 @@ use std::net::{IpAddr, SocketAddr};
 use crate::cluster::Cluster;
 use crate::files::library::Library;
 use crate::live::publishing::Publishing;
+use crate::recording::playback::Unavailable;
 use crate::rtp::low_u32;
 use crate::rtsp::access::AuthState;
 use crate::rtsp::authentication::Authenticator;
@@ -348,14 +349,17 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     fn title_of(&mut self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
         let name = name_of(request);
         let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
-        self.title(name).or_else(|why| refuse(StatusCode::NotFound, why))
+        self.title(name).or_else(|unavailable| match unavailable {
+            Unavailable::Missing(why) => refuse(StatusCode::NotFound, why),
+            Unavailable::Busy(why) => refuse(StatusCode::ServiceUnavailable, why),
+        })
     }
 
     /// Returns the title of the stream with this name, or why it cannot be played.
     ///
     /// Reserves a place for a player of recordings, until the caller calls
     /// [`release_unused_places`](Self::release_unused_places).
-    pub(crate) fn title(&mut self, name: &str) -> Result<usize, String> {
+    pub(crate) fn title(&mut self, name: &str) -> Result<usize, Unavailable> {
         if let Some(recording) = name.strip_prefix(RECORDINGS) {
             return self.live.reserve_recording(recording, self.sessions);
         }
@@ -365,10 +369,10 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                     .live
                     .is_some_and(|live| !self.live.is_available(live)) =>
             {
-                Err(format!("no publisher for `{name}`"))
+                Err(Unavailable::Missing(format!("no publisher for `{name}`")))
             }
             Some(title) => Ok(title),
-            None => Err(format!("unknown stream `{name}`")),
+            None => Err(Unavailable::Missing(format!("unknown stream `{name}`"))),
         }
     }
 

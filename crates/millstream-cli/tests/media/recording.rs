@@ -3,7 +3,7 @@
 
 use crate::player::{Player, Server, is_installed};
 use crate::test_clips::TestClips;
-use rtsp_types::StatusCode;
+use rtsp_types::{Method, StatusCode};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Frames of the published clip, 2 s; a key frame each second.
 const FRAMES: usize = 50;
+
+const DESCRIBE: &str = "DESCRIBE rtsp://h/recordings/cam RTSP/1.0\r\nCSeq: 1\r\n\r\n";
 
 /// A running server of the live stream `cam`, with the folder of its recordings.
 struct Recorded {
@@ -80,6 +82,25 @@ impl Recorded {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+
+    /// Waits until the recordings have a free place: a session that has ended keeps its place for
+    /// up to a tick of the host.
+    fn wait_for_place(&self) {
+        let end = Instant::now() + TIMEOUT;
+        while status(self.server.rtsp, DESCRIBE) == "503" {
+            assert!(Instant::now() < end, "no free place");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Returns the status of the answer to a request.
+fn status(address: SocketAddr, request: &str) -> String {
+    let mut connection = TcpStream::connect(address).unwrap();
+    connection.write_all(request.as_bytes()).unwrap();
+    let mut answer = [0; 12];
+    connection.read_exact(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer[9..]).into_owned()
 }
 
 /// Returns the files of `cam` in order.
@@ -200,30 +221,31 @@ fn recordings_are_played_from_their_start_and_from_a_given_time() {
     let [video, audio] = play("cam");
     assert_eq!(video, published[0]);
     assert_sound(&audio, &published[1]);
-    // The only place is free again, and the name of the last file is its start.
+    // The stream has one place for players.
+    recorded.wait_for_place();
+    let [mut first, mut second] =
+        [(); 2].map(|()| Player::open(recorded.server.rtsp, "recordings/cam"));
+    assert_eq!(first.set_up(false).status(), StatusCode::Ok);
+    assert_eq!(second.set_up(false).status(), StatusCode::ServiceUnavailable);
+    assert_eq!(first.ask(Method::Teardown, &[]).status(), StatusCode::Ok);
+    recorded.wait_for_place();
+    // The name of the last file is its start.
     let last = files[1].file_stem().unwrap().to_str().unwrap();
     assert_eq!(play(&format!("cam/{last}"))[0], published[0][25..]);
     for missing in ["cam/soon", "cam/2999-01-01T00:00:00Z", "film"] {
         let mut player = Player::open(recorded.server.rtsp, &format!("recordings/{missing}"));
         assert_eq!(player.set_up(false).status(), StatusCode::NotFound, "{missing}");
     }
+    recorded.wait_for_place();
     // Refused requests keep no place.
-    let describe = "DESCRIBE rtsp://h/recordings/cam RTSP/1.0\r\nCSeq: 1\r\n\r\n";
     let set_up = "SETUP rtsp://h/recordings/cam RTSP/1.0\r\nCSeq: 1\r\n\r\n";
     let whep = "POST /whep/recordings/cam HTTP/1.1\r\nHost: 127.0.0.1:1\r\n\
                 Content-Type: text/plain\r\nContent-Length: 0\r\n\r\n";
-    let status = |address: SocketAddr, request: &str| {
-        let mut connection = TcpStream::connect(address).unwrap();
-        connection.write_all(request.as_bytes()).unwrap();
-        let mut answer = [0; 12];
-        connection.read_exact(&mut answer).unwrap();
-        String::from_utf8_lossy(&answer[9..]).into_owned()
-    };
     assert_eq!(status(recorded.server.rtsp, set_up), "400");
-    assert_eq!(status(recorded.server.rtsp, describe), "200");
+    assert_eq!(status(recorded.server.rtsp, DESCRIBE), "200");
     if let Some(address) = recorded.server.webrtc {
         assert_eq!(status(address, whep), "415");
-        assert_eq!(status(recorded.server.rtsp, describe), "200");
+        assert_eq!(status(recorded.server.rtsp, DESCRIBE), "200");
     }
     let account = recorded.server.end();
     for missed in ["dropped_late", "dropped_full"] {

@@ -11,7 +11,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::ingest::{Ingest, Ingested, MAX_CLOCK_ERROR_NS};
 use super::policer::Allowance;
 use crate::payload::Format;
-use crate::recording::playback::{DueFrame, Playbacks, Reserved};
+use crate::recording::playback::{DueFrame, Playbacks, Reserved, Unavailable};
 use crate::recording::segment::AudioConfig;
 use crate::rtp::CLOCK_RATE;
 use crate::rtsp::session::{Sessions, Transport};
@@ -445,7 +445,7 @@ impl Publishing {
         &mut self,
         request: &str,
         sessions: &Sessions,
-    ) -> Result<usize, String> {
+    ) -> Result<usize, Unavailable> {
         let reserved = self.playbacks.reserve(request, sessions)?;
         let Reserved { video, audio, formats } = reserved;
         let sets = formats.h264.map(|h264| h264.sets).unwrap_or_default();

@@ -150,7 +150,11 @@ fn offers(summary: &str, protocol: &str) -> Value {
             refused(406, "The offer has no format of the stream"),
             refused(409, "The stream has a publisher"),
             refused(415, "Not `application/sdp`"),
-            refused(503, "No room: `X-Offered-Window` names a looser window, if one has room"),
+            refused(
+                503,
+                "No room: `X-Offered-Window` names a looser window, if one has room; or all \
+                          players of recordings of the stream play",
+            ),
         ],
     );
     post["requestBody"] = json!({ "required": true, "content": media("application/sdp") });

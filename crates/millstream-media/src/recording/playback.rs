@@ -108,6 +108,15 @@ pub(crate) struct Reserved {
     pub(crate) formats: FragmentFormats,
 }
 
+/// Why a stream or a recording cannot be played now.
+#[derive(Debug)]
+pub(crate) enum Unavailable {
+    /// There is none, or it has no publisher.
+    Missing(String),
+    /// All its places are taken.
+    Busy(String),
+}
+
 impl Place {
     pub(crate) fn new(stream: String, video: PlaceTrack, audio: Option<PlaceTrack>) -> Self {
         Self { stream, video, audio, player: None }
@@ -154,13 +163,14 @@ impl Playbacks {
         &mut self,
         request: &str,
         sessions: &Sessions,
-    ) -> Result<Reserved, String> {
+    ) -> Result<Reserved, Unavailable> {
         let (stream, time) = request.split_once('/').unwrap_or((request, ""));
         let start_ms = if time.is_empty() { Some(0) } else { parse_time(time) };
         let start_ms = start_ms.ok_or_else(|| {
-            format!("`{time}` is not a UTC time, for example 2026-11-26T20:40:00Z")
+            let example = "2026-11-26T20:40:00Z";
+            Unavailable::Missing(format!("`{time}` is not a UTC time, for example {example}"))
         })?;
-        let unknown = || format!("no recording of `{stream}`");
+        let unknown = || Unavailable::Missing(format!("no recording of `{stream}`"));
         let directory = self.directory.as_ref().ok_or_else(unknown)?;
         if !self.places.iter().any(|place| place.stream == stream) {
             return Err(unknown());
@@ -175,13 +185,12 @@ impl Playbacks {
         });
         let (file, formats) = found.ok_or_else(|| match start_ms {
             0 => unknown(),
-            _ => format!("no recording of `{stream}` from {time} on"),
+            _ => Unavailable::Missing(format!("no recording of `{stream}` from {time} on")),
         })?;
-        let free = |place: &&mut Place| {
-            place.stream == stream && place.player.is_none() && !place.has_session(sessions)
-        };
+        let free = |place: &&mut Place| place.stream == stream && !place.has_session(sessions);
         let Some(place) = self.places.iter_mut().find(free) else {
-            return Err(format!("the limit of players of recordings of `{stream}` is reached"));
+            let why = format!("the limit of players of recordings of `{stream}` is reached");
+            return Err(Unavailable::Busy(why));
         };
         place.player = Some(Player::new(start_ms.max(file.start_ms)));
         Ok(Reserved { video: place.video, audio: place.audio, formats })

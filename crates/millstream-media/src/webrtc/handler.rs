@@ -23,6 +23,7 @@ use super::peers::Peers;
 use super::{Client, Identity, Media, OfferError, Role, offer};
 use crate::live::publishing::{AudioDescription, Track};
 use crate::payload::Format;
+use crate::recording::playback::Unavailable;
 use crate::rtp::CLOCK_RATE;
 use crate::rtsp::access::AuthState;
 use crate::rtsp::session::{AdmissionError, Transport, random_word};
@@ -195,7 +196,8 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         let library = self.shared.library;
         let title = match self.shared.title(name) {
             Ok(title) => title,
-            Err(why) => return HttpResponse::text(404, why),
+            Err(Unavailable::Missing(why)) => return HttpResponse::text(404, why),
+            Err(Unavailable::Busy(why)) => return unavailable(&why),
         };
         let own = &library.titles[title];
         if !is_visible(own.format()) {
