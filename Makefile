@@ -74,12 +74,13 @@ soak:
 	@$(SETUP); scripts/deny.sh; scripts/concurrency.sh --stress; scripts/unit.sh; \
 		RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps; \
 		cargo clippy --quiet -p millstream-cli --no-default-features -- -D warnings; \
-		scripts/python.sh; scripts/python-versions.sh target/wheels/python/*.whl; \
+		MILLSTREAM_SCALE=4 scripts/python.sh; scripts/python-versions.sh target/wheels/python/*.whl; \
 		scripts/monitoring.sh; scripts/kernel.sh; MILLSTREAM=target/debug/millstream scripts/accessibility.py --all; \
 		MILLSTREAM_ANNEAL=100 \
 			cargo test --quiet --release -p millstream-sim --test sim promises; \
 		scripts/promises.py; \
-		MILLSTREAM_SCALE=10 cargo test --quiet --release -p millstream --test engine; \
+		MILLSTREAM_SCALE=30 cargo test --quiet --release -p millstream --test engine; \
+		MILLSTREAM_CASES=30000 cargo test --quiet --release -p millstream-bpf --test equal; \
 		cargo test --quiet --release -p millstream-papers --test check -- --ignored; \
 		for core in engine router media; do scripts/mutants.sh $$core; done; \
 		for io in packet xdp; do SOAK_IO=$$io scripts/soak.sh $(SOAK_SECONDS); done; \

@@ -445,14 +445,14 @@ fn run_and_compare(cases_run: u32, cases: impl Strategy<Value = Case>) -> Counts
 
 #[test]
 fn random_scenarios_have_equal_decisions() {
-    let cases_run = cases_run(3_000);
+    let cases_run = cases_run(1_000);
     let counts = run_and_compare(cases_run, cases());
     println!("{cases_run} scenarios, {counts:?}");
 }
 
 #[test]
 fn random_flows_have_equal_decisions() {
-    let cases_run = cases_run(1_500);
+    let cases_run = cases_run(500);
     let counts = run_and_compare(cases_run, cases_with_flows());
     println!("{cases_run} scenarios with flows, {counts:?}");
     let of_flows = [counts.full, counts.by_aqm, counts.marked];

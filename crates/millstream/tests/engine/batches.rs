@@ -1,6 +1,7 @@
 //! A batch of decisions at one instant equals single decisions, for every discipline on every
 //! structure: services, misses and all later events.
 
+use crate::support::scaled;
 use millstream::catalogue::{DISCIPLINES, DynScheduler, Options};
 use millstream::{Contract, Departure, Late, Link, MaxRate, Observer, Packet, StreamId, Window};
 use proptest::collection::vec;
@@ -124,7 +125,7 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 5_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(1_500), ..ProptestConfig::default() })]
 
     #[test]
     fn a_batch_of_decisions_equals_single_decisions(terms in terms(), events in events()) {

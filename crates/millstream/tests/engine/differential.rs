@@ -1,12 +1,12 @@
 //! Every structure has the schedule of the linear scan, which equals the reference's.
 
-use crate::support::{run_engine, run_named, scenarios, settings};
+use crate::support::{run_engine, run_named, scaled, scenarios, settings};
 use millstream::catalogue::{DISCIPLINES, DisciplineRow, Options};
 use millstream_reference::{Discipline, Outcome, fair, run, vds};
 use proptest::prelude::*;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(8_000), ..ProptestConfig::default() })]
 
     #[test]
     fn every_structure_equals_the_reference((spec, arrivals) in scenarios()) {

@@ -8,7 +8,7 @@ use millstream::catalogue::{Options, StructureName};
 use proptest::prelude::*;
 
 /// The number of random scenarios per discipline.
-const EACH: u32 = 2_000;
+const EACH: u32 = 700;
 
 #[test]
 fn every_discipline_equals_the_reference() {
@@ -31,7 +31,7 @@ fn every_discipline_equals_the_reference() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(4_000), ..ProptestConfig::default() })]
 
     #[test]
     fn every_structure_gives_the_same_schedule(load in loads()) {

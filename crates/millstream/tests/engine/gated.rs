@@ -156,7 +156,7 @@ fn cases(cases: u32) -> ProptestConfig {
 }
 
 proptest! {
-    #![proptest_config(cases(20_000))]
+    #![proptest_config(cases(6_000))]
 
     /// Four in five cases are DWCS; the others are disciplines without settings.
     #[test]
@@ -168,7 +168,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(5_000))]
+    #![proptest_config(cases(2_000))]
 
     #[test]
     fn held_back_streams_under_vds_equal_the_reference(scenario in gated()) {

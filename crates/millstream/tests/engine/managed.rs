@@ -1,6 +1,7 @@
 //! Every discipline below management channels, including MinBW's three, has the same schedule as
 //! the equivalent tree: a class under static priority.
 
+use crate::support::scaled;
 use millstream::catalogue::{
     DISCIPLINES, DisciplineRow, DynScheduler, MinBwAlgorithm, Options, StructureName,
 };
@@ -147,7 +148,7 @@ fn discipline(number: usize) -> &'static DisciplineRow {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 2_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(800), ..ProptestConfig::default() })]
 
     #[test]
     fn minbw_equals_its_tree(
