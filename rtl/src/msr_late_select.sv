@@ -1,4 +1,4 @@
-/// The last gate before a register: a late signal selects between two ready values.
+/// A late signal selects between two ready values, in its last gate before a register or a network.
 ///
 /// A module of its own in synthesis. Tools would infer a clock enable for a register that may keep
 /// its value, and compute the enable from the late signal. The boundary keeps it one gate from the

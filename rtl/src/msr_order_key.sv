@@ -10,8 +10,9 @@
 ///   from the fourth on           both outcomes are valid: x'/(y' - 1) and (x' - 1)/(y' - 1)
 ///   `commit_i`                   selects one of them, x/y, or the old number
 ///
-/// With `Deferred` the outcomes are registered in the fourth cycle. `commit_i` follows it, with
-/// `y_i` as of the next cycle: it is read one cycle before its register.
+/// With `Deferred` the selection follows one cycle after `commit_i`: `ratio_o` is then that of a
+/// loser, `ratio_wins_o` that of the winner, and `wins_i` selects. `y_i` is the selected one, read
+/// one cycle before its register.
 ///
 /// After a load the same parts compute x/y in four cycles; no packet may be taken before the
 /// fourth.
@@ -19,7 +20,7 @@
 /// Latency: see above. Invariant: from the fifth cycle after a load, `ratio_o` and `zero_o` match
 /// `x_i` and `y_i` (checked at every step by the bulk comparison).
 module msr_order_key #(
-  /// Commit from registers.
+  /// `wins_i` follows one cycle after `commit_i`.
   parameter bit Deferred = 1'b0
 ) (
   input  logic                        clk_i,
@@ -37,7 +38,10 @@ module msr_order_key #(
   input  msr_pkg::move_t              loses_move_i,
   output logic [msr_pkg::RatioW-1:0]  ratio_o,
   /// x' is 0.
-  output logic                        zero_o
+  output logic                        zero_o,
+  /// With `Deferred`: these replace the other two in a cycle of `wins_i`.
+  output logic [msr_pkg::RatioW-1:0]  ratio_wins_o,
+  output logic                        zero_wins_o
 );
 
   localparam int Shift = 15;
@@ -70,7 +74,7 @@ module msr_order_key #(
   assign lower_loses = loses_move_i.x_down ? less_x : same_x;
 
   logic [msr_pkg::RatioW-1:0] ratio;
-  logic zero;
+  logic zero, changes;
 
   // Every ratio above 0 is at least 1/255, more than 2^8 of 2^16.
   always_comb begin
@@ -100,24 +104,25 @@ module msr_order_key #(
       zero_q <= !enable_i || same_x[msr_pkg::RatioW-1:8] == '0;
       first_ratio_q <= same_x;
       first_zero_q <= same_x[msr_pkg::RatioW-1:8] == '0;
-    end else if (commit_i) begin
+    end else if (changes) begin
       ratio_q <= ratio;
       zero_q <= zero;
     end
   end
 
   if (Deferred) begin : gen_deferred
-    logic [msr_pkg::RatioW-1:0] ratio_wins_q, ratio_loses_q;
-    logic zero_wins_q, zero_loses_q;
-    always_ff @(posedge clk_i) begin
-      {ratio_wins_q, zero_wins_q} <= {ratio_wins, zero_wins};
-      {ratio_loses_q, zero_loses_q} <= {ratio_loses, zero_loses};
-    end
-    assign {ratio, zero} = wins_i ? {ratio_wins_q, zero_wins_q} : {ratio_loses_q, zero_loses_q};
-    assign {ratio_o, zero_o} = commit_i ? {ratio, zero} : {ratio_q, zero_q};
+    logic [msr_pkg::RatioW-1:0] ratio_wins_q;
+    logic zero_wins_q;
+    always_ff @(posedge clk_i) {ratio_wins_q, zero_wins_q} <= {ratio_wins, zero_wins};
+    assign changes = commit_i || wins_i;
+    assign {ratio, zero} = commit_i ? {ratio_loses, zero_loses} : {ratio_wins_q, zero_wins_q};
+    assign {ratio_wins_o, zero_wins_o} = {ratio_wins_q, zero_wins_q};
   end else begin : gen_at_once
+    assign changes = commit_i;
     assign {ratio, zero} = wins_i ? {ratio_wins, zero_wins} : {ratio_loses, zero_loses};
-    assign {ratio_o, zero_o} = {ratio_q, zero_q};
+    assign {ratio_wins_o, zero_wins_o} = '0;
   end
+
+  assign {ratio_o, zero_o} = {ratio_q, zero_q};
 
 endmodule

@@ -20,10 +20,10 @@
 /// does not depend on the decision is registered one cycle before, with `step` and the offered
 /// packet of that cycle. The attributes must not change in consecutive cycles.
 ///
-/// With `ComputeAhead` and `Keyed`, the outcomes are registered in the cycle of the command. The
-/// selection is registered too and takes effect one cycle later, at the start of the next
-/// decision's first pass: no path leads from the last pass to all attributes. Take and drop are
-/// reported in that cycle.
+/// With `ComputeAhead` and `Keyed`, the command writes a loser's outcome into the attributes and
+/// the winner's into registers beside them. Whether the stream wins is registered too and selects
+/// one cycle later, at the start of the next decision's first pass: no path leads from the last
+/// pass to all attributes. Take and drop are reported in that cycle.
 ///
 /// With `ComputeAhead` and `Keyed` but without `Registered`, the order key is new in every cycle
 /// (`msr_order_key_ahead`). No input is of the previous cycle; only the counters lag their outputs
@@ -71,6 +71,10 @@ module msr_register_block #(
   output logic                       violation_o,
   /// Sticky: the head's deadline was more than 2^14 ticks from `now`.
   output logic                       range_o,
+`ifdef FORMAL
+  /// What the proof compares but no output shows.
+  output logic [94:0]                formal_o,
+`endif
   output msr_pkg::count_t            count_o
 );
 
@@ -80,8 +84,9 @@ module msr_register_block #(
   localparam bit OneCycle = ComputeAhead && Keyed && !Registered;
 
   msr_pkg::contract_t contract_q;
-  // `state` holds the attributes of this cycle.
-  msr_pkg::state_t state, state_q, state_d;
+  // `state` holds the attributes of this cycle. With `Deferred`, `state_wins` replaces `state_q` in
+  // a cycle of `serves`.
+  msr_pkg::state_t state, state_q, state_d, state_wins;
   msr_pkg::count_t count_q, count_d;
   msr_pkg::event_t happened;
   msr_pkg::move_t wins_move, loses_move;
@@ -108,21 +113,33 @@ module msr_register_block #(
     loaded.first = load_data_i.first;
   end
 
-  // The command that takes effect in this cycle, and whether it removes the head.
-  logic settles, changes, serves;
+  // The command that takes effect in this cycle, and whether it removes the head. `serves_key` is
+  // equal to `serves`.
+  logic commands, settles, changes, serves, serves_key;
+  assign commands = settle_i || update_i;
   if (Deferred) begin : gen_registered_command
-    logic settles_q, changes_q, serves_q;
+    logic settles_q, changes_q;
     always_ff @(posedge clk_i or negedge rst_ni) begin
-      if (!rst_ni) {settles_q, changes_q, serves_q} <= '0;
-      // In a cycle of LOAD nothing changes; this keeps a stream's own bit near its registers.
-      else {settles_q, changes_q, serves_q} <=
-          {settle_i, (settle_i || update_i) && !load_i, update_i && wins_i};
+      if (!rst_ni) {settles_q, changes_q} <= '0;
+      // In a cycle of LOAD nothing changes.
+      else {settles_q, changes_q} <= {settle_i, commands && !load_i};
     end
-    assign {settles, changes, serves} = {settles_q, changes_q, serves_q};
+    assign {settles, changes} = {settles_q, changes_q};
+    // One for the attributes, and one for the key, whose way to the network is the longest path.
+    msr_flip_flop u_serves (
+      .clk_i, .rst_ni, .d_i(update_i && wins_i), .q_o(serves)
+    );
+    msr_flip_flop u_serves_key (
+      .clk_i, .rst_ni, .d_i(update_i && wins_i), .q_o(serves_key)
+    );
   end else begin : gen_command
     // With one-cycle decisions the network reports decisions only.
-    assign {settles, changes, serves} =
-        {settle_i, settle_i || update_i, wins_i && (OneCycle || update_i)};
+    assign {settles, changes, serves} = {settle_i, commands, wins_i && (OneCycle || update_i)};
+    assign serves_key = serves;
+  end
+
+  if (!Deferred) begin : gen_no_wins
+    assign state_wins = '0;
   end
 
   msr_pkg::forecast_t forecast_q;
@@ -144,7 +161,7 @@ module msr_register_block #(
   end
 
   if (Deferred) begin : gen_deferred
-    msr_pkg::state_t wins, loses, wins_q, loses_q;
+    msr_pkg::state_t wins, loses, wins_q;
     msr_pkg::event_t wins_event, loses_event, wins_event_q, loses_event_q;
     msr_stream_outcome u_wins (
       .mode_i, .rtas99_i, .contract_i(contract_q), .state_i(state_q), .forecast_i(forecast_q),
@@ -158,13 +175,14 @@ module msr_register_block #(
     );
     always_ff @(posedge clk_i) begin
       wins_q <= wins;
-      loses_q <= loses;
       wins_event_q <= wins_event;
       loses_event_q <= loses_event;
     end
-    assign state_d = serves ? wins_q : loses_q;
+    // Commands are never in consecutive cycles.
+    assign state = serves ? wins_q : state_q;
+    assign state_d = commands ? loses : state;
     assign happened = serves ? wins_event_q : loses_event_q;
-    assign state = changes ? state_d : state_q;
+    assign state_wins = wins_q;
     assign wins_move = wins_event.move;
     assign loses_move = loses_event.move;
   end else if (OneCycle) begin : gen_one_cycle
@@ -273,7 +291,8 @@ module msr_register_block #(
   end
 
   logic unused;
-  assign unused = ^{state, serves, happened.move, counted, wins_move, loses_move, ratio, tie};
+  assign unused = ^{state, state_wins, serves, serves_key, happened.move, counted, wins_move,
+                    loses_move, ratio, tie};
 
   always_comb begin
     count_d = count_q;
@@ -313,7 +332,7 @@ module msr_register_block #(
     if (!rst_ni) state_q <= '0;
     else if (OneCycle) state_q <= state_d;
     else if (load_i) state_q <= loaded;
-    else if (changes) state_q <= state_d;
+    else if (commands || (Deferred && serves)) state_q <= state_d;
   end
 
   if (OneCycle) begin : gen_key_ahead
@@ -324,24 +343,38 @@ module msr_register_block #(
     assign key_o.tie = tie;
     assign key_o.arrival = state_q.arrival;
   end else if (Keyed) begin : gen_key
-    logic zero;
+    localparam int SelectedW = msr_pkg::KeyW - msr_pkg::IdW;
+    logic [msr_pkg::RatioW-1:0] ratio_wins;
+    logic [msr_pkg::WindowW-1:0] tie_wins;
+    logic zero, zero_wins;
+    logic [SelectedW-1:0] stays, wins, selected;
     msr_order_key #(
       .Deferred(Deferred)
     ) u_order_key (
       .clk_i, .rst_ni, .enable_i(is_dwcs), .load_i, .x_i(state_q.x), .y_i(state.y),
-      .commit_i(changes),
+      .commit_i(commands),
       .wins_i(serves), .wins_move_i(wins_move), .loses_move_i(loses_move),
-      .ratio_o(ratio), .zero_o(zero)
+      .ratio_o(ratio), .zero_o(zero), .ratio_wins_o(ratio_wins), .zero_wins_o(zero_wins)
     );
-    assign key_o.valid = state.valid;
-    assign key_o.id = msr_pkg::IdW'(Id);
-    assign key_o.deadline = state.deadline;
-    assign key_o.ratio = ratio;
     // For equal fractions the lowest x' has the lowest y'; for zeros the lowest y' is the rule
     // itself.
-    assign tie = state.y ^ {8{zero && !lowest_denominator_i}};
-    assign key_o.tie = tie;
-    assign key_o.arrival = state.arrival;
+    assign tie = state_q.y ^ {8{zero && !lowest_denominator_i}};
+    assign tie_wins = state_wins.y ^ {8{zero_wins && !lowest_denominator_i}};
+    assign stays = {state_q.valid, state_q.deadline, ratio, tie, state_q.arrival};
+    assign wins = {state_wins.valid, state_wins.deadline, ratio_wins, tie_wins, state_wins.arrival};
+    if (Deferred) begin : gen_select
+      msr_late_select #(
+        .W(SelectedW)
+      ) u_select (
+        .late_i(serves_key), .yes_i(wins), .no_i(stays), .chosen_o(selected)
+      );
+    end else begin : gen_stays
+      assign selected = stays;
+      logic unused_wins;
+      assign unused_wins = ^wins;
+    end
+    assign {key_o.valid, key_o.deadline, key_o.ratio, key_o.tie, key_o.arrival} = selected;
+    assign key_o.id = msr_pkg::IdW'(Id);
   end else begin : gen_no_key
     assign key_o = '0;
     assign {ratio, tie} = '0;
@@ -362,6 +395,10 @@ module msr_register_block #(
   assign range_o = range_q;
   assign count_o = Deferred || OneCycle ? count_d : count_q;
 
+`ifdef FORMAL
+  assign formal_o = {serves, loaded_q, contract_q, state};
+  always_comb assert (serves == serves_key);
+`endif
 `ifdef VERILATOR
   assert property (@(posedge clk_i) !is_dwcs || state.x <= state.y);
   assert property (@(posedge clk_i) !(settle_i && update_i));

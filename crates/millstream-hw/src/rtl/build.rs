@@ -32,6 +32,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("msr_core.sv", include_str!("../../../../rtl/src/msr_core.sv")),
     ("msr_decision_block.sv", include_str!("../../../../rtl/src/msr_decision_block.sv")),
     ("msr_first_of.sv", include_str!("../../../../rtl/src/msr_first_of.sv")),
+    ("msr_flip_flop.sv", include_str!("../../../../rtl/src/msr_flip_flop.sv")),
     ("msr_group_network.sv", include_str!("../../../../rtl/src/msr_group_network.sv")),
     ("msr_key_block.sv", include_str!("../../../../rtl/src/msr_key_block.sv")),
     ("msr_key_order.sv", include_str!("../../../../rtl/src/msr_key_order.sv")),
