@@ -27,8 +27,7 @@ done
 ls "$fresh"
 
 step "cards: lint, no warning"
-sources=$(printf '%s ' rtl/src/msr_pkg.sv $(ls rtl/src/*.sv | grep -v msr_pkg) \
-    rtl/cards/registers/*.sv rtl/cards/src/*.sv)
+sources=$(python rtl/sources.py rtl/cards/msr_cards.f | tr '\n' ' ')
 python rtl/cards/tests/run.py list | while read -r top parameters; do
     # shellcheck disable=SC2086 # Lists of words.
     verilator --lint-only -Wall --quiet --top-module "$top" $parameters $sources

@@ -42,10 +42,29 @@ source scripts/rtl-tools.sh
 rtl_tools "$root" rtl/requirements.txt
 
 target=${CARGO_TARGET_DIR:-$root/target}
-sources=$(printf '%s ' rtl/src/msr_pkg.sv $(ls rtl/src/*.sv rtl/scaling/src/*.sv | grep -v msr_pkg))
+sources=$(python rtl/sources.py rtl/scaling/msr_tiled_core.f | tr '\n' ' ')
+
+# Lints by FuseSoC, from the repository only: no configuration of the user applies.
+fusesoc_lint() {
+    local core log=$root/target/rtl-fusesoc/log
+    mkdir -p target/rtl-fusesoc
+    printf '[library.millstream]\nlocation = %s/rtl\nsync-type = local\n' "$root" \
+        >target/rtl-fusesoc/fusesoc.conf
+    for core in rtl/*.core rtl/scaling/*.core rtl/cards/*.core; do
+        core=$(basename "$core" .core)
+        (cd target/rtl-fusesoc &&
+            fusesoc --config fusesoc.conf run --target lint --work-root "$core" "$core") \
+            >"$log" 2>&1 || { cat "$log"; exit 1; }
+        echo "$core"
+    done
+}
 
 # Checks without the reference model.
 static_checks() {
+    step "lists of sources, and FuseSoC: lint of every core file"
+    python rtl/sources.py --check
+    fusesoc_lint
+
     step "lint: every configuration, no warning"
     python - <<'PYTHON' | while read -r name parameters; do
 import tomllib
@@ -113,16 +132,17 @@ cocotb_checks() {
     done
 
     step "Icarus elaborates the tiled core"
-    python - <<'PYTHON'
+    elaborated=$(python - <<'PYTHON'
 import sys
 sys.path.insert(0, "rtl/tests")
 import run
-run.sources("icarus", "rtl/scaling/src")
+print(*run.sources("icarus", run.lists.TILED))
 PYTHON
+    )
     # Ignores Icarus' "sorry" notes: it compiles these constructs in a more general form.
+    # shellcheck disable=SC2086 # A list of words.
     iverilog -g2012 -s msr_tiled_core -Pmsr_tiled_core.Streams=256 -o target/rtl-cocotb/tiled \
-            target/rtl-cocotb/icarus-sources/msr_pkg.sv \
-            $(ls target/rtl-cocotb/icarus-sources/*.sv | grep -v msr_pkg) \
+            $elaborated \
         2>"$log" || { cat "$log"; exit 1; }
     grep -v "sorry: constant selects" "$log" && exit 1
     echo "msr_tiled_core"

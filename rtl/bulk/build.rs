@@ -20,6 +20,7 @@ fn main() {
     }
     for watched in [
         "src",
+        "msr_core.f",
         "configurations.toml",
         "scaling",
         "bulk/src/model.cpp",
@@ -33,15 +34,7 @@ fn main() {
         fs::read_to_string(rtl.join(name)).unwrap().parse().unwrap()
     };
     let (cores, scaling) = (table("configurations.toml"), table("scaling/configurations.toml"));
-    let mut sources = vec![rtl.join("src/msr_pkg.sv")];
-    let mut modules: Vec<_> = ["src", "scaling/src"]
-        .iter()
-        .flat_map(|folder| fs::read_dir(rtl.join(folder)).unwrap())
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| !path.ends_with("msr_pkg.sv"))
-        .collect();
-    modules.sort();
-    sources.append(&mut modules);
+    let sources = listed(&rtl.join("scaling/msr_tiled_core.f"));
 
     let root = Command::new(&verilator).args(["--getenv", "VERILATOR_ROOT"]).output();
     let root = root.unwrap_or_else(|error| panic!("{verilator} does not run: {error}"));
@@ -109,6 +102,20 @@ fn main() {
     println!("cargo::rustc-link-lib=pthread");
     fs::write(out.join("configurations.rs"), format!("&[{core_rows}]")).unwrap();
     fs::write(out.join("tiled.rs"), format!("&[{tiled_rows}]")).unwrap();
+}
+
+/// Returns the files of a list of sources: a path a line, or `-F` and another list, both relative
+/// to the list.
+fn listed(list: &Path) -> Vec<PathBuf> {
+    let text = fs::read_to_string(list).unwrap();
+    let folder = list.parent().unwrap();
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines
+        .flat_map(|line| match line.strip_prefix("-F ") {
+            Some(other) => listed(&folder.join(other)),
+            None => vec![folder.join(line)],
+        })
+        .collect()
 }
 
 /// Verilates `top`; returns the folder of the generated C++.

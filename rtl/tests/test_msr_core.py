@@ -1,6 +1,7 @@
 """The core's protocol, cycle by cycle, and a short comparison with the engine through C.
 
-rtl/bulk has the long comparison. CYCLES is the length of a decision in this configuration.
+rtl/bulk has the long comparison. CYCLES is the length of a decision in this configuration; by
+default that of BA with 4 streams.
 """
 
 import os
@@ -11,7 +12,7 @@ import cocotb
 from core import Core, contract
 from reference import DWCS, EDF, STATIC, Reference
 
-CYCLES = int(os.environ["CYCLES"])
+CYCLES = int(os.environ.get("CYCLES", "3"))
 
 
 @cocotb.test()

@@ -14,6 +14,9 @@ from cocotb_tools.runner import get_runner
 CARDS = Path(__file__).resolve().parents[1]
 ROOT = CARDS.parents[1]
 BUILD = ROOT / "target" / "rtl-cards"
+sys.path.append(str(ROOT / "rtl"))
+import sources as lists  # noqa: E402
+
 # cocotb's runner passes this path on.
 sys.path.append(str(ROOT / "rtl/tests"))
 ARGUMENTS = {
@@ -33,9 +36,8 @@ RUNS = [
 
 
 def sources(simulator):
-    """Returns the package, then the core, registers and cards; rewritten for Icarus."""
-    files = [*sorted((ROOT / "rtl/src").glob("*.sv"), key=lambda file: file.name != "msr_pkg.sv")]
-    files += [*sorted(CARDS.glob("registers/*.sv")), *sorted(CARDS.glob("src/*.sv"))]
+    """Returns the core, registers and cards; rewritten for Icarus."""
+    files = lists.sources(lists.CARDS)
     if simulator != "icarus":
         return files
     folder = BUILD / "icarus-sources"

@@ -1,0 +1,23 @@
+// Sources of msr_core: the package, then the modules by name. Paths are relative to this file.
+src/msr_pkg.sv
+src/msr_attribute_update.sv
+src/msr_control.sv
+src/msr_core.sv
+src/msr_decision_block.sv
+src/msr_first_of.sv
+src/msr_flip_flop.sv
+src/msr_group_network.sv
+src/msr_key_block.sv
+src/msr_key_order.sv
+src/msr_key_step.sv
+src/msr_late_rule.sv
+src/msr_late_select.sv
+src/msr_order_key.sv
+src/msr_order_key_ahead.sv
+src/msr_reciprocals.sv
+src/msr_register_block.sv
+src/msr_shuffle_network.sv
+src/msr_stream_forecast.sv
+src/msr_stream_outcome.sv
+src/msr_stream_update.sv
+src/msr_tree_network.sv
