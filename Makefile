@@ -17,7 +17,8 @@
 #               Prometheus, the qdisc in a Linux kernel, the pages in Chromium, a part of the
 #               mutants, two hours of the router, every player with every codec, a minute of
 #               three players, then `make fuzz` (as root)
-# make rtl-report area and clock of the hardware by synthesis, place and route; an hour or more
+# make rtl-report area and clock of the hardware by synthesis, place and route, five seeds each;
+#               hours, or nothing for designs whose netlist is unchanged
 # make rtl-full all hardware configurations and proofs; compares ten million decisions with the
 #               engine
 SHELL := /bin/bash

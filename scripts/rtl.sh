@@ -65,6 +65,9 @@ static_checks() {
     python rtl/sources.py --check
     fusesoc_lint
 
+    step "the report measures only what has changed"
+    python rtl/synthesis/test_report.py
+
     step "lint: every configuration, no warning"
     python - <<'PYTHON' | while read -r name parameters; do
 import tomllib

@@ -2,8 +2,9 @@
 //!
 //! Reads the measurements of `make rtl-report` (`sharestreams/hardware/*.csv`). No open tool places
 //! and routes Virtex parts. So area is synthesized for the paper's families, and the clock is that
-//! of an ECP5 with one placement seed. The spread of clocks over seeds is measured on one design
-//! (`seeds.csv`). A claim about clocks holds only if it holds within that spread.
+//! of an ECP5: the median of its placement seeds. The rows that claims are about have one seed. The
+//! spread of such clocks is measured on an earlier netlist (`seeds.csv`). A claim about clocks
+//! holds only if it holds within that spread.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -44,19 +45,39 @@ impl Area {
     }
 }
 
+/// Placement seeds of a complete row.
+const SEEDS: usize = 5;
+
 struct Clock {
     device: String,
     cycles: u32,
-    khz: u32,
+    /// The clock of every seed, kHz, ascending.
+    khz: Vec<u32>,
 }
 
 impl Clock {
+    /// Returns the median; of an even number the lower one.
+    fn khz(&self) -> u32 {
+        self.khz[(self.khz.len() - 1) / 2]
+    }
+
     fn mhz(&self) -> f64 {
-        f64::from(self.khz) / 1e3
+        f64::from(self.khz()) / 1e3
     }
 
     fn decisions_per_second(&self) -> f64 {
-        f64::from(self.khz) * 1e3 / f64::from(self.cycles)
+        f64::from(self.khz()) * 1e3 / f64::from(self.cycles)
+    }
+
+    /// Returns the median with the range, and the number of seeds, marked if incomplete.
+    fn cell(&self) -> String {
+        let mhz = |khz: u32| f64::from(khz) / 1e3;
+        let range = match self.khz.as_slice() {
+            [low, .., high] => format!(" ({:.1}–{:.1})", mhz(*low), mhz(*high)),
+            _ => String::new(),
+        };
+        let mark = if self.khz.len() < SEEDS { "*" } else { "" };
+        format!("{:.1}{range} | {}{mark}", self.mhz(), self.khz.len())
     }
 }
 
@@ -166,10 +187,23 @@ fn read(folder: &Path) -> miette::Result<Measured> {
         reader.records().collect::<Result<_, _>>().into_diagnostic()
     };
     let number = |row: &csv::StringRecord, at: usize| row[at].parse::<u32>().into_diagnostic();
+    let mut clocks: BTreeMap<(String, u32), Clock> = BTreeMap::new();
+    for row in rows("clock.csv")? {
+        let clock = clocks.entry((row[0].into(), number(&row, 1)?)).or_insert_with(|| Clock {
+            device: row[2].into(),
+            cycles: 0,
+            khz: Vec::new(),
+        });
+        clock.cycles = number(&row, 4)?;
+        clock.khz.push(number(&row, 5)?);
+    }
+    for clock in clocks.values_mut() {
+        clock.khz.sort_unstable();
+    }
     let seeds: Vec<u32> =
         rows("seeds.csv")?.iter().map(|row| number(row, 4)).collect::<miette::Result<_>>()?;
     let spread = Spread::of(&seeds).ok_or_else(|| miette::miette!("seeds.csv needs two rows"))?;
-    let mut measured = Measured { areas: BTreeMap::new(), clocks: BTreeMap::new(), spread };
+    let mut measured = Measured { areas: BTreeMap::new(), clocks, spread };
     for row in rows("area.csv")? {
         let area = Area {
             lut: number(&row, 3)?,
@@ -177,11 +211,6 @@ fn read(folder: &Path) -> miette::Result<Measured> {
             multiplier: number(&row, 5)?,
         };
         measured.areas.insert((row[0].into(), number(&row, 1)?, row[2].into()), area);
-    }
-    for row in rows("clock.csv")? {
-        let clock =
-            Clock { device: row[2].into(), cycles: number(&row, 4)?, khz: number(&row, 5)? };
-        measured.clocks.insert((row[0].into(), number(&row, 1)?), clock);
     }
     Ok(measured)
 }
@@ -629,20 +658,20 @@ fn line_rates(clock: &Clock, bytes: u32) -> String {
 fn text(measured: &Measured, claims: &[Claim]) -> String {
     let mut text = String::from(
         "# ShareStreams: area and clock\n\n\
-         Section 5.1. `make rtl-report` (an hour or more) measures with open tools: yosys for \
-         area, nextpnr for the clock, with more weight on timing than nextpnr's default (`PLACER` \
-         in `rtl/synthesis/report.py`). Missing values are not measured yet. WR of 32 streams and \
-         TILED were placed with nextpnr's default weights, WR of 32 before the streams' update was \
-         split into forecast and outcome. CA with keys of 32 is of a netlist 0.05 % larger than \
-         today's, which seeds 2 and 3 placed at 64 and 69 MHz. `make figures` draws the figures \
-         from `hardware/`, and `make test` verifies them. The timelines of [Figure 6](fig6.svg), \
-         and of [Compute-Ahead](fig6-ahead.svg), come from a simulation that `make test` \
-         repeats.\n\n\
+         Section 5.1. `make rtl-report` measures with open tools: yosys for area, nextpnr for the \
+         clock, with more weight on timing than nextpnr's default (`PLACER` in \
+         `rtl/synthesis/report.py`). It measures designs again whose netlist has changed. Missing \
+         values are not measured yet. WR of 32 streams and TILED were placed with nextpnr's \
+         default weights, WR of 32 before the streams' update was split into forecast and \
+         outcome. `make figures` draws the figures from `hardware/`, and `make test` verifies \
+         them. The timelines of [Figure 6](fig6.svg), and of [Compute-Ahead](fig6-ahead.svg), \
+         come from a simulation that `make test` repeats.\n\n\
          The vendor's tools pack cells into slices. Slices are therefore a range, from the minimum \
          for the LUTs and flip-flops to the number without sharing. There is no open place and \
-         route for Virtex: clocks are an ECP5's, speed grade 8, one seed. Three seeds of one \
-         design (CA with keys, 32 streams, `hardware/seeds.csv`) give the spread of a clock: 95 % \
-         interval × ",
+         route for Virtex: clocks are an ECP5's, speed grade 8, the median of five placement \
+         seeds. Rows marked * have fewer; those of one seed are of earlier netlists. Three seeds \
+         of an earlier netlist of CA with keys, 32 streams (`hardware/seeds.csv`), give the \
+         spread of one clock: 95 % interval × ",
     );
     let factor = measured.spread.half.exp();
     let _ = write!(text, "{:.2} to {factor:.2}", 1.0 / factor);
@@ -692,9 +721,9 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
              one long cycle, winner only; with keys it has two levels: all pairs of each group of \
              four, then all pairs of the groups' firsts. TILED passes streams from block RAM \
              through one network of 16 lanes.\n\n\
-             | core | streams | part | LUT / FF | MHz | cycles a decision | M decisions/s \
-             | keeps up with 64 bytes at (Gb/s) | with 1,500 bytes \
-             |\n|---|---|---|---|---|---|---|---|---|\n";
+             | core | streams | part | LUT / FF | MHz: median (range) | seeds \
+             | cycles a decision | M decisions/s | keeps up with 64 bytes at (Gb/s) \
+             | with 1,500 bytes |\n|---|---|---|---|---|---|---|---|---|---|\n";
     for (design, name) in VARIANTS.into_iter().chain(OURS) {
         for streams in SIZES.into_iter().chain(TILED_SIZES) {
             if let (Some(clock), Some(area)) =
@@ -702,10 +731,10 @@ fn text(measured: &Measured, claims: &[Claim]) -> String {
             {
                 let _ = writeln!(
                     text,
-                    "| {name} | {streams} | {} | {} | {:.1} | {} | {:.2} | {} | {} |",
+                    "| {name} | {streams} | {} | {} | {} | {} | {:.2} | {} | {} |",
                     clock.device,
                     area.cells(),
-                    clock.mhz(),
+                    clock.cell(),
                     clock.cycles,
                     clock.decisions_per_second() / 1e6,
                     line_rates(clock, 64),
