@@ -36,6 +36,10 @@ ELSEWHERE = {
     "sudo millstream top": "scripts/kernel.sh",
     "millstream attach": "scripts/kernel.sh",
     "nft add": "scripts/kernel.sh",
+    **dict.fromkeys(
+        ("source scripts/rtl-tools.sh", "rtl_", "export ", "cd target", "fusesoc "),
+        "scripts/rtl.sh, which lints by FuseSoC",
+    ),
 }
 
 
