@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Runs the loom models of the state that threads share. --stress also runs the tests on real threads
-# under ThreadSanitizer, which needs a nightly toolchain with rust-src.
+# Runs the loom models of the state that threads share, with at most two preemptions. --stress allows
+# each model all of its preemptions, and also runs the tests on real threads under ThreadSanitizer,
+# which needs a nightly toolchain with rust-src.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
+[[ ${1:-} == --stress ]] || export LOOM_MAX_PREEMPTIONS=2
 # Optimises only what the models run: optimising the rest takes longer than they do.
 package=profile.release.package
 RUSTFLAGS="--cfg loom --cfg crossbeam_loom" CARGO_TARGET_DIR=$target/loom \
