@@ -1,4 +1,5 @@
-//! Hooks: commands of the scenario that run when something happens to a stream.
+//! Hooks: commands of the scenario that run when something happens to a stream, and those that
+//! publish a stream on demand.
 //!
 //! ```text
 //! server (confined) ── socket: number of the hook, environment ──> runner ──> commands
@@ -26,11 +27,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::live::on_demand::Change;
+
 /// The longest message on the socket, bytes.
 pub(crate) const MAX_MESSAGE: usize = 64 << 10;
 
 /// The longest value of an environment variable, bytes. Longer ones are cut.
 const MAX_VALUE: usize = 1_024;
+
+/// The name of the event that starts a command on demand.
+const DEMAND: &str = "demand";
 
 /// The longest wait for the runner at the end of the server.
 const END_TIMEOUT: Duration = Duration::from_secs(8);
@@ -40,8 +46,18 @@ const END_TIMEOUT: Duration = Duration::from_secs(8);
 pub(crate) struct HookCommand {
     /// The program and its arguments.
     pub(crate) command: Vec<String>,
-    /// Whether it runs until the end of what began it.
-    pub(crate) is_while: bool,
+    pub(crate) lasts: Lasts,
+}
+
+/// How long a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Lasts {
+    /// Until it exits.
+    Once,
+    /// Until it exits, at most until the end of what began it.
+    While,
+    /// Until the end of what began it: it is started again when it exits. One runs at a time.
+    Always,
 }
 
 /// A message to the runner.
@@ -71,7 +87,8 @@ pub(crate) enum Outcome {
 /// The counters of a hook.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HookStatus {
-    /// The event: `publish`, `unpublish`, `read`, `unread`, `segment` or `violation`.
+    /// The event: `publish`, `unpublish`, `read`, `unread`, `segment` or `violation`. `demand`: the
+    /// command publishes a stream on demand.
     pub event: String,
     /// The program.
     pub program: String,
@@ -90,6 +107,8 @@ pub struct HookStatus {
 pub(crate) struct HookSender {
     socket: Arc<OwnedFd>,
     hooks: Arc<[Hook]>,
+    /// The RTSP port, for commands on demand.
+    rtsp_port: u16,
     /// Events that did not fit the socket, by hook.
     unsent: Arc<[AtomicU64]>,
     ends: Arc<Mutex<Ends>>,
@@ -126,12 +145,17 @@ fn encoded(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 impl Hooks {
-    /// Starts the runner of `hooks`. Returns `None` if there are none.
+    /// Starts the runner of `hooks` and of the commands `on_demand`, which publish at `rtsp_port`.
+    /// Returns `None` if there are none.
     ///
     /// # Errors
     /// Fails if the process cannot be started.
-    pub(crate) fn start(hooks: &[Hook]) -> io::Result<Option<Self>> {
-        if hooks.is_empty() {
+    pub(crate) fn start(
+        hooks: &[Hook],
+        on_demand: &[&[String]],
+        rtsp_port: u16,
+    ) -> io::Result<Option<Self>> {
+        if hooks.is_empty() && on_demand.is_empty() {
             return Ok(None);
         }
         let (ours, theirs) = rustix::net::socketpair(
@@ -147,29 +171,41 @@ impl Hooks {
             // Keeps Ctrl-C from the process: the server ends it.
             .process_group(0)
             .spawn()?;
-        for hook in hooks {
-            let Hook { command, is_while, .. } = hook.clone();
-            let order = encoded(&Order::Hook(HookCommand { command, is_while }))?;
-            send(&ours, &order, SendFlags::NOSIGNAL)?;
+        let of_hook = |hook: &Hook| HookCommand {
+            command: hook.command.clone(),
+            lasts: if hook.is_while { Lasts::While } else { Lasts::Once },
+        };
+        let of_stream =
+            |command: &&[String]| HookCommand { command: command.to_vec(), lasts: Lasts::Always };
+        for command in hooks.iter().map(of_hook).chain(on_demand.iter().map(of_stream)) {
+            send(&ours, &encoded(&Order::Hook(command))?, SendFlags::NOSIGNAL)?;
         }
         rustix::io::ioctl_fionbio(&ours, true)?;
-        Ok(Some(Self::with_runner(hooks, ours)))
+        Ok(Some(Self::with_runner(hooks, on_demand, rtsp_port, ours)))
     }
 
     /// Returns the hooks with a runner at the other end of a socket that does not block.
-    fn with_runner(hooks: &[Hook], socket: OwnedFd) -> Self {
-        let status = |hook: &Hook| HookStatus {
-            event: hook.event.name().to_owned(),
-            program: hook.command.first().cloned().unwrap_or_default(),
+    fn with_runner(
+        hooks: &[Hook],
+        on_demand: &[&[String]],
+        rtsp_port: u16,
+        socket: OwnedFd,
+    ) -> Self {
+        let status = |event: &str, command: &[String]| HookStatus {
+            event: event.to_owned(),
+            program: command.first().cloned().unwrap_or_default(),
             ..HookStatus::default()
         };
+        let counts = hooks.iter().map(|hook| status(hook.event.name(), &hook.command));
+        let counts = counts.chain(on_demand.iter().map(|command| status(DEMAND, command)));
+        let counts: Vec<_> = counts.collect();
         let sender = HookSender {
             socket: Arc::new(socket),
             hooks: hooks.into(),
-            unsent: hooks.iter().map(|_| AtomicU64::new(0)).collect(),
+            rtsp_port,
+            unsent: counts.iter().map(|_| AtomicU64::new(0)).collect(),
             ends: Arc::default(),
         };
-        let counts = hooks.iter().map(status).collect();
         Self { sender, counts, is_running: true }
     }
 
@@ -250,6 +286,25 @@ impl HookSender {
         }
     }
 
+    /// Tells the runner to run or to end a command on demand. `name` returns the name of a stream.
+    /// Returns whether the runner has got it.
+    pub(crate) fn change<'a>(&self, change: Change, name: impl Fn(usize) -> &'a str) -> bool {
+        // The commands on demand follow the hooks.
+        let number = |command| u32::try_from(self.hooks.len() + command).unwrap_or(u32::MAX);
+        self.send(&match change {
+            Change::Begin { command, run, stream } => Order::Run {
+                hook: number(command),
+                of: run,
+                environment: vec![
+                    variable("EVENT", DEMAND),
+                    variable("STREAM", name(stream)),
+                    variable("RTSP_PORT", &self.rtsp_port.to_string()),
+                ],
+            },
+            Change::End { command, run } => Order::End { hook: number(command), of: run },
+        })
+    }
+
     /// Returns whether any hook is for this event.
     pub(crate) fn has(&self, event: HookEvent) -> bool {
         self.hooks.iter().any(|hook| hook.event == event)
@@ -302,12 +357,12 @@ mod tests {
         Hook { event, command: vec!["true".to_owned()], streams: None, is_while }
     }
 
-    /// Returns hooks without a runner, and the runner's end of their socket.
+    /// Returns hooks and a command on demand without a runner, and the runner's end of their socket.
     pub(super) fn hooks(hooks: &[Hook]) -> (Hooks, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
         let (ours, theirs) = pair.unwrap();
-        (Hooks::with_runner(hooks, ours), theirs)
+        (Hooks::with_runner(hooks, &[&["publish".to_owned()]], 554, ours), theirs)
     }
 
     /// Returns the messages that a runner finds in its socket.
@@ -333,13 +388,34 @@ mod tests {
         sender.ended(HookEvent::Read, "cam", 1);
         sender.ended(HookEvent::Read, "cam", 2);
         hooks.receive();
-        assert_eq!(hooks.status().iter().map(|of| of.dropped).collect::<Vec<_>>(), [1, 1]);
+        assert_eq!(hooks.status().iter().map(|of| of.dropped).collect::<Vec<_>>(), [1, 1, 0]);
         let ends = |order: &Order| matches!(order, Order::End { .. });
         assert!(!orders(&theirs).iter().any(ends));
         hooks.receive();
         assert_eq!(orders(&theirs), [Order::End { hook: 0, of: 1 }]);
         hooks.receive();
         assert_eq!(orders(&theirs), []);
+    }
+
+    #[test]
+    fn a_command_on_demand_follows_the_hooks() {
+        let (mut hooks, theirs) = hooks(&[hook(HookEvent::Read, true)]);
+        let sender = hooks.sender().clone();
+        let name = |stream| ["film", "cam"][stream];
+        assert!(sender.change(Change::Begin { command: 0, run: 7, stream: 1 }, name));
+        assert!(sender.change(Change::End { command: 0, run: 7 }, name));
+        let environment = vec![
+            variable("EVENT", "demand"),
+            variable("STREAM", "cam"),
+            variable("RTSP_PORT", "554"),
+        ];
+        let expected = [Order::Run { hook: 1, of: 7, environment }, Order::End { hook: 1, of: 7 }];
+        assert_eq!(orders(&theirs), expected);
+        let started = encoded(&(1_u32, Outcome::Started)).unwrap();
+        send(&theirs, &started, SendFlags::NOSIGNAL).unwrap();
+        hooks.receive();
+        let status = hooks.status();
+        assert_eq!((status[1].event.as_str(), status[1].started), ("demand", 1));
     }
 
     #[test]

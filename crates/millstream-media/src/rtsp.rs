@@ -130,8 +130,12 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                     StatusCode::RequestMessageBodyTooLarge
                 }
                 Ok((Message::Request(request), length)) => {
-                    used += length;
                     let answer = self.answer(&request, pass, requester);
+                    // The request stays in the input and is answered when its stream is published.
+                    if self.live.on_demand.is_waiting(requester.connection) {
+                        break;
+                    }
+                    used += length;
                     let length = usize::try_from(answer.write_len()).unwrap_or(usize::MAX);
                     open = output.len() - before + length <= room
                         && answer.write(output).is_ok()
@@ -183,10 +187,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 .header(UNSUPPORTED, required)
                 .build(Vec::new()))
         } else {
-            let rejects = &mut self.sessions.rejects;
-            let refused =
-                self.authenticator.authenticate(request, pass, requester, rejects, self.now_ns);
-            match refused {
+            match self.authenticate(request, pass, requester) {
                 Some(answer) => Ok(answer),
                 None => match self.publisher().answer(request, pass.name(), requester) {
                     Some(answer) => answer,
@@ -194,6 +195,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 },
             }
         };
+        self.forget_resumed(requester);
         let mut answer = result.unwrap_or_else(|RtspError(status, why)| {
             Response::builder(Version::V1_0, status)
                 .header(CONTENT_TYPE, "text/plain")
@@ -204,6 +206,28 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         }
         answer.insert_header(SERVER, concat!("millstream/", env!("CARGO_PKG_VERSION")));
         answer
+    }
+
+    /// Returns the response to a request that is not authenticated. A request that was held was
+    /// authenticated before: the nonce count of Digest would make it a replay.
+    pub(crate) fn authenticate(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        pass: &mut AuthState,
+        requester: Requester,
+    ) -> Option<Answer> {
+        if self.live.on_demand.is_resumed(requester.connection) {
+            return None;
+        }
+        let rejects = &mut self.sessions.rejects;
+        self.authenticator.authenticate(request, pass, requester, rejects, self.now_ns)
+    }
+
+    /// Ends the hold of a request that has been answered.
+    pub(crate) fn forget_resumed(&mut self, requester: Requester) {
+        if self.live.on_demand.is_resumed(requester.connection) {
+            self.live.on_demand.forget(requester.connection);
+        }
     }
 
     /// Returns the part of the state from which publishers' requests are answered.
@@ -227,7 +251,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         match request.method() {
             Method::Options => Ok(ok().header(PUBLIC, METHODS).build(Vec::new())),
             Method::Describe => {
-                let answer = self.describe(request);
+                let answer = self.describe(request, requester);
                 self.release_unused_places();
                 answer
             }
@@ -331,7 +355,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         };
         let title = match place {
             Some(title) => title,
-            None => self.title_of(request)?,
+            None => self.title_of(request, requester)?,
         };
         if !is_audio_track(request) {
             return Ok(title);
@@ -346,10 +370,14 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     }
 
     /// Returns the title of the stream that a request names.
-    fn title_of(&mut self, request: &Request<Vec<u8>>) -> Result<usize, RtspError> {
+    fn title_of(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        requester: Requester,
+    ) -> Result<usize, RtspError> {
         let name = name_of(request);
         let name = name.strip_prefix(REDIRECTED).unwrap_or(name);
-        self.title(name).or_else(|unavailable| match unavailable {
+        self.title(name, requester).or_else(|unavailable| match unavailable {
             Unavailable::Missing(why) => refuse(StatusCode::NotFound, why),
             Unavailable::Busy(why) => refuse(StatusCode::ServiceUnavailable, why),
         })
@@ -358,22 +386,42 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     /// Returns the title of the stream with this name, or why it cannot be played.
     ///
     /// Reserves a place for a player of recordings, until the caller calls
-    /// [`release_unused_places`](Self::release_unused_places).
-    pub(crate) fn title(&mut self, name: &str) -> Result<usize, Unavailable> {
+    /// [`release_unused_places`](Self::release_unused_places). Holds the request if a command is to
+    /// publish the stream first.
+    pub(crate) fn title(&mut self, name: &str, requester: Requester) -> Result<usize, Unavailable> {
         if let Some(recording) = name.strip_prefix(RECORDINGS) {
             return self.live.reserve_recording(recording, self.sessions);
         }
-        match self.library.titles.iter().position(|title| title.name == name) {
-            Some(title)
-                if self.library.titles[title]
-                    .live
-                    .is_some_and(|live| !self.live.is_available(live)) =>
-            {
-                Err(Unavailable::Missing(format!("no publisher for `{name}`")))
+        let Some(title) = self.library.titles.iter().position(|title| title.name == name) else {
+            return Err(Unavailable::Missing(format!("unknown stream `{name}`")));
+        };
+        if let Some(live) = self.library.titles[title].live {
+            if self.live.on_demand.has(live) {
+                self.demand(live, name, requester)?;
+            } else if !self.live.is_available(live) {
+                return Err(Unavailable::Missing(format!("no publisher for `{name}`")));
             }
-            Some(title) => Ok(title),
-            None => Err(Unavailable::Missing(format!("unknown stream `{name}`"))),
         }
+        Ok(title)
+    }
+
+    /// Requests a live stream that a command publishes on demand.
+    fn demand(&mut self, live: usize, name: &str, requester: Requester) -> Result<(), Unavailable> {
+        let Requester { peer, connection, .. } = requester;
+        let published = self.live.is_published(live);
+        if !published && self.sessions.draining {
+            let why = "the server is draining: it admits no new clients";
+            return Err(Unavailable::Busy(why.to_owned()));
+        }
+        // The input of a held request waits with it, and with it the packets of a client that
+        // publishes or plays on this connection.
+        let is_busy = self.live.of_connection(connection).is_some()
+            || !self.sessions.of_connection(connection).is_empty();
+        if !published && is_busy {
+            return Err(Unavailable::Missing(format!("no publisher for `{name}`")));
+        }
+        let client = (connection, peer);
+        self.live.on_demand.request((live, name), client, published, self.now_ns)
     }
 
     /// Releases the places of recordings that the current request reserved without admitting a
@@ -401,8 +449,12 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         }
     }
 
-    fn describe(&mut self, request: &Request<Vec<u8>>) -> Result<Answer, RtspError> {
-        let number = self.title_of(request)?;
+    fn describe(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        requester: Requester,
+    ) -> Result<Answer, RtspError> {
+        let number = self.title_of(request, requester)?;
         self.describe_title(number, request)
     }
 

@@ -184,7 +184,9 @@ impl MediaServer {
         let rtsp = listeners.rtsp.address;
         let cluster = ClusterTasks::join(scenario, &library, rtsp, registry, region)?;
         let mut recorder = Recorder::open(scenario, &library.live)?;
-        let hooks = Hooks::start(&media.hooks)
+        let on_demand = library.live.iter().filter_map(|live| live.on_demand.as_ref());
+        let on_demand: Vec<_> = on_demand.map(|on_demand| &on_demand.command[..]).collect();
+        let hooks = Hooks::start(&media.hooks, &on_demand, rtsp.port())
             .map_err(|error| failed("the process that runs hooks", &error))?;
         confine();
         let data_plane = Supervisor::start(prepared, media.placement, registry)?;
@@ -495,6 +497,8 @@ impl MediaServer {
             let seen = (&self.library, &self.live.publishing, &self.sessions);
             observer.observe(hooks.sender(), seen, now_ns);
         }
+        self.run_on_demand(now_ns);
+        let waker = self.data_plane.waker();
         let last_received_ns = |place| self.connections.last_received_ns(place);
         let timeout_ns = self.media.idle_timeout_ns;
         self.sessions.stop_silent(now_ns, timeout_ns, waker, last_received_ns);
@@ -505,6 +509,22 @@ impl MediaServer {
         let stopped = self.sessions.stopped();
         self.forward_frames();
         self.sessions.sweep(&stopped);
+    }
+
+    /// Begins and ends the commands that publish streams on demand, and answers the requests that
+    /// waited for them.
+    fn run_on_demand(&mut self, now_ns: u64) {
+        let Some((hooks, _)) = &self.hooks else { return };
+        let (sessions, titles) = (&self.sessions, &self.library.titles);
+        let played = |stream: usize| {
+            sessions.iter().any(|(_, session)| titles[session.title].live == Some(stream))
+        };
+        let live = &mut self.live.publishing;
+        let due = live.tick_on_demand(played, sessions.draining, now_ns);
+        let streams = &live.streams;
+        let name = |stream: usize| streams[stream].spec.name.as_str();
+        live.on_demand.send_changes(|change| hooks.sender().change(change, name));
+        due.into_iter().for_each(|place| self.serve(place));
     }
 
     /// Ends every session, then the data plane.

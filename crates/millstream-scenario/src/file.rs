@@ -452,6 +452,17 @@ pub(crate) struct SourceTable {
     /// Live: how long players wait for a disconnected publisher to return; default "10 s".
     #[schemars(with = "Option<Duration>")]
     pub(crate) wait: Option<Spanned<Duration>>,
+    /// Live: the program, and its arguments, that publishes the stream. It runs only while clients
+    /// play or wait for the stream; default: none. No shell interprets them.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub(crate) on_demand: Option<Spanned<Vec<String>>>,
+    /// Live: how long a player's request waits for the publisher that `on-demand` starts; default
+    /// "10 s".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) on_demand_start: Option<Spanned<Duration>>,
+    /// Live: how long the program of `on-demand` runs without players; default "10 s".
+    #[schemars(with = "Option<Duration>")]
+    pub(crate) on_demand_close: Option<Spanned<Duration>>,
     /// TCP: the number of connections; default 1. With `interval` or `rate`: the most at once;
     /// default 1,000; further transfers wait. Web: the most of a client, up to 64; default 6.
     #[schemars(with = "Option<u32>", range(min = 1, max = 65536))]

@@ -81,6 +81,9 @@ impl SourceKind {
                 "publish",
                 "record",
                 "wait",
+                "on-demand",
+                "on-demand-start",
+                "on-demand-close",
                 "stop",
             ],
         },
@@ -352,8 +355,21 @@ pub struct Live {
     pub record: bool,
     /// How long players wait for a disconnected publisher to return, ns.
     pub wait_ns: u64,
+    /// The program that publishes it while clients play.
+    pub on_demand: Option<OnDemand>,
     /// The time when it stops in a simulation, ns; `u64::MAX` for never.
     pub stop_ns: u64,
+}
+
+/// The program that publishes a [`Live`] stream while clients play it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OnDemand {
+    /// The program and its arguments; not empty.
+    pub command: Vec<String>,
+    /// How long a request of a player waits for the publisher, ns.
+    pub start_ns: u64,
+    /// How long the program runs without players, ns.
+    pub close_ns: u64,
 }
 
 /// Audio of a [`Live`] stream.

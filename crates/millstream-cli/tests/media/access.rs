@@ -16,10 +16,11 @@ const DEADLINE: &str = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
 const RTP_HEADER: u64 = 12;
 
 /// The MD5 of `ann:millstream:open sesame`.
-const ANN: &str = "ann:millstream:4469aedbccd71d189d4ac664f28d4985\n";
+pub(crate) const ANN: &str = "ann:millstream:4469aedbccd71d189d4ac664f28d4985\n";
 
 /// The SHA-256 of `letmein`.
-const FRIENDS: &str = "friends:1c8bfe8f801d79745c4631d09fff36c82aa37fc4cce4fc946683d7b336b63032\n";
+pub(crate) const FRIENDS: &str =
+    "friends:1c8bfe8f801d79745c4631d09fff36c82aa37fc4cce4fc946683d7b336b63032\n";
 
 /// Serves the example clip as `clip`, with `media` in `[media]` and `files` in the folder.
 fn serve(media: &str, files: &[(&str, &str)]) -> Server {
@@ -42,7 +43,7 @@ fn serve(media: &str, files: &[(&str, &str)]) -> Server {
 }
 
 /// Returns whether ffmpeg decodes twenty pictures of `url`.
-fn ffmpeg_plays(url: &str, options: &[&str]) -> bool {
+pub(crate) fn ffmpeg_plays(url: &str, options: &[&str]) -> bool {
     let mut ffmpeg = Command::new("ffmpeg");
     ffmpeg.args(["-v", "error"]).args(options).args(["-i", url]);
     ffmpeg.args(["-an", "-fps_mode", "passthrough", "-frames:v", "20", "-f", "framemd5", "-"]);

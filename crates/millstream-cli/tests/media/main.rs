@@ -12,6 +12,7 @@ mod hooks;
 mod instructions;
 mod kills;
 mod live;
+mod on_demand;
 mod openapi;
 mod player;
 mod players;

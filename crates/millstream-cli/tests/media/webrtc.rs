@@ -2,6 +2,7 @@
 
 mod browser;
 mod codecs;
+mod on_demand;
 mod viewer;
 
 use crate::player::{Server, assert_conserved, is_installed, mangled, test_video};

@@ -169,7 +169,11 @@ impl Library {
                     let recording = scenario.media.recording.as_ref().filter(|_| source.record);
                     for number in 0..recording.map_or(0, |recording| recording.players) {
                         let place = place_of_recordings(stream, number);
-                        let source = Live { publishers: Some(Vec::new()), ..(**source).clone() };
+                        let source = Live {
+                            publishers: Some(Vec::new()),
+                            on_demand: None,
+                            ..(**source).clone()
+                        };
                         bytes += add(&place, &source, room.saturating_sub(bytes))?;
                         places.push(stream.name.clone());
                     }
@@ -569,6 +573,7 @@ fn add_live(
         record: source.record && !plays_recordings,
         plays_recordings,
         wait_ns,
+        on_demand: source.on_demand.clone(),
         shape,
     });
     let record = MediaRecord {
@@ -631,7 +636,8 @@ fn add_live_audio(
     let demand = allowance.demand(video.deadline_ns).served_first();
     let new = Title::of_audio(&spec.name, format, demand);
     let (title, audio, name) = (titles.len(), Some((format, stream)), new.name.clone());
-    live.push(LiveSpec { name, title, audio, allowance, burst_bytes, shape, ..spec });
+    let on_demand = None;
+    live.push(LiveSpec { name, title, audio, allowance, burst_bytes, on_demand, shape, ..spec });
     let record = MediaRecord {
         period_ns: LIVE_AUDIO_SPACING_NS,
         lost: 0,

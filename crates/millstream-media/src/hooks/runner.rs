@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::{HookCommand, MAX_MESSAGE, Order, Outcome, encoded};
+use super::{HookCommand, Lasts, MAX_MESSAGE, Order, Outcome, encoded};
 
 /// The most commands of a hook at once, and the most that wait. No hook delays another: commands
 /// of a `while` hook can run for days.
@@ -24,17 +24,24 @@ const POLL_INTERVAL_NS: i64 = 50_000_000;
 /// The time from SIGTERM to SIGKILL.
 const TERM_TIME: Duration = Duration::from_secs(5);
 
+/// The least time between two starts of a command that always runs, and the most. It doubles with
+/// each exit, until the command has run for `LONG_RUN`.
+const MIN_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(16);
+const LONG_RUN: Duration = Duration::from_secs(30);
+
 /// A command that runs.
 #[derive(Debug)]
 struct Running {
-    of: u64,
+    order: Waiting,
     child: Child,
+    started_at: Instant,
     /// When it got SIGTERM.
     terminated_at: Option<Instant>,
 }
 
-/// A command that waits for another's end.
-#[derive(Debug)]
+/// A command that waits for another's end, or for its next start.
+#[derive(Clone, Debug)]
 struct Waiting {
     of: u64,
     environment: Vec<(String, String)>,
@@ -46,6 +53,10 @@ struct HookQueue {
     hook: HookCommand,
     running: Vec<Running>,
     waiting: VecDeque<Waiting>,
+    /// The pause after the next exit of a command that always runs.
+    pause: Duration,
+    /// When a command that always runs may start.
+    due_at: Instant,
 }
 
 /// The commands of the runner.
@@ -92,7 +103,8 @@ impl Runner {
     fn is_readable(&self) -> io::Result<bool> {
         let mut polled = [PollFd::new(&self.socket, PollFlags::IN)];
         let interval = Timespec { tv_sec: 0, tv_nsec: POLL_INTERVAL_NS };
-        let timeout = self.has_running().then_some(&interval);
+        let waits = self.hooks.iter().any(|queue| !queue.waiting.is_empty());
+        let timeout = (self.has_running() || waits).then_some(&interval);
         match poll(&mut polled, timeout) {
             Ok(ready) => Ok(ready > 0),
             Err(Errno::INTR) => Ok(false),
@@ -107,14 +119,13 @@ impl Runner {
     fn execute(&mut self, order: Order) {
         match order {
             Order::Hook(hook) => {
-                let (running, waiting) = (Vec::new(), VecDeque::new());
-                self.hooks.push(HookQueue { hook, running, waiting });
+                self.hooks.push(HookQueue::new(hook));
             }
             Order::Run { hook, of, environment } => {
                 let hook = hook as usize;
                 let Some(queue) = self.hooks.get_mut(hook) else { return };
-                if queue.running.len() < MAX_RUNNING {
-                    self.start(hook, &Waiting { of, environment });
+                if queue.may_start() {
+                    self.start(hook, Waiting { of, environment });
                 } else if queue.waiting.len() < MAX_WAITING {
                     queue.waiting.push_back(Waiting { of, environment });
                 } else {
@@ -127,30 +138,35 @@ impl Runner {
                 let before = queue.waiting.len();
                 queue.waiting.retain(|waiting| waiting.of != of);
                 let dropped = before - queue.waiting.len();
-                let of = |running: &&mut Running| running.of == of;
+                let of = |running: &&mut Running| running.order.of == of;
                 queue.running.iter_mut().filter(of).for_each(Running::terminate);
+                // One that always runs may wait for its next start.
+                let dropped = if queue.always_runs() { 0 } else { dropped };
                 (0..dropped).for_each(|_| self.report(hook, Outcome::Dropped));
             }
         }
     }
 
-    fn start(&mut self, hook: usize, waiting: &Waiting) {
-        let Some((program, arguments)) = self.hooks[hook].hook.command.split_first() else {
-            return;
-        };
+    fn start(&mut self, hook: usize, order: Waiting) {
+        let queue = &mut self.hooks[hook];
+        queue.due_at = Instant::now() + MIN_PAUSE;
+        let Some((program, arguments)) = queue.hook.command.split_first() else { return };
         let mut command = Command::new(program);
-        command.args(arguments).envs(waiting.environment.iter().cloned());
+        command.args(arguments).envs(order.environment.iter().cloned());
         // Output of a command is part of the server's log. Its own group, to end all it starts.
         let output = io::stderr().as_fd().try_clone_to_owned();
         let output = output.map_or_else(|_| Stdio::null(), Stdio::from);
         match command.stdin(Stdio::null()).stdout(output).process_group(0).spawn() {
             Ok(child) => {
+                let started_at = Instant::now();
+                queue.running.push(Running { order, child, started_at, terminated_at: None });
                 self.report(hook, Outcome::Started);
-                let running = Running { of: waiting.of, child, terminated_at: None };
-                self.hooks[hook].running.push(running);
             }
             Err(error) => {
                 eprintln!("hook `{program}` cannot be started: {error}");
+                if queue.always_runs() {
+                    queue.start_again(order, Duration::ZERO);
+                }
                 self.report(hook, Outcome::Failed);
             }
         }
@@ -159,19 +175,27 @@ impl Runner {
     /// Counts commands that have ended, kills those that do not end, and starts those that wait.
     fn reap(&mut self) {
         for hook in 0..self.hooks.len() {
-            let HookQueue { hook: HookCommand { command, .. }, running, .. } =
-                &mut self.hooks[hook];
-            let mut outcomes = Vec::new();
-            running.retain_mut(|running| {
+            let queue = &mut self.hooks[hook];
+            let (mut outcomes, mut exited) = (Vec::new(), Vec::new());
+            let HookCommand { command, .. } = &queue.hook;
+            queue.running.retain_mut(|running| {
                 let outcome = running.poll(command);
                 outcomes.extend(outcome);
+                if outcome.is_some() && running.terminated_at.is_none() {
+                    exited.push((running.order.clone(), running.started_at.elapsed()));
+                }
                 outcome.is_none()
             });
+            if queue.always_runs() {
+                for (order, ran) in exited {
+                    queue.start_again(order, ran);
+                }
+            }
             outcomes.into_iter().for_each(|outcome| self.report(hook, outcome));
-            while self.hooks[hook].running.len() < MAX_RUNNING
-                && let Some(waiting) = self.hooks[hook].waiting.pop_front()
+            while self.hooks[hook].may_start()
+                && let Some(order) = self.hooks[hook].waiting.pop_front()
             {
-                self.start(hook, &waiting);
+                self.start(hook, order);
             }
         }
     }
@@ -184,18 +208,47 @@ impl Runner {
         }
     }
 
-    /// Ends the commands of `while` hooks and waits for their end. Commands of other hooks finish
+    /// Ends the commands with an end and waits for it. Commands of other hooks finish
     /// by themselves.
     fn end(&mut self) {
         for queue in &mut self.hooks {
             queue.waiting.clear();
-            queue.running.retain(|_| queue.hook.is_while);
+            queue.running.retain(|_| queue.hook.lasts != Lasts::Once);
             queue.running.iter_mut().for_each(Running::terminate);
         }
         while self.has_running() {
             self.reap();
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+}
+
+impl HookQueue {
+    fn new(hook: HookCommand) -> Self {
+        let (running, waiting) = (Vec::new(), VecDeque::new());
+        Self { hook, running, waiting, pause: MIN_PAUSE, due_at: Instant::now() }
+    }
+
+    fn always_runs(&self) -> bool {
+        self.hook.lasts == Lasts::Always
+    }
+
+    /// Returns whether another command may start now.
+    fn may_start(&self) -> bool {
+        if self.always_runs() {
+            return self.running.is_empty() && Instant::now() >= self.due_at;
+        }
+        self.running.len() < MAX_RUNNING
+    }
+
+    /// Starts a command that has run for a time once more, after a pause.
+    fn start_again(&mut self, order: Waiting, ran: Duration) {
+        if ran >= LONG_RUN {
+            self.pause = MIN_PAUSE;
+        }
+        self.due_at = Instant::now() + self.pause;
+        self.pause = (2 * self.pause).min(MAX_PAUSE);
+        self.waiting.push_front(order);
     }
 }
 
@@ -237,6 +290,11 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
+    fn command(words: &[&str], lasts: Lasts) -> Order {
+        let command = words.iter().map(|&word| word.to_owned()).collect();
+        Order::Hook(HookCommand { command, lasts })
+    }
+
     fn run(runner: &mut Runner, hook: u32, of: u64) {
         runner.execute(Order::Run { hook, of, environment: Vec::new() });
     }
@@ -261,8 +319,7 @@ mod tests {
             hooks(&[hook(HookEvent::Read, true), hook(HookEvent::Publish, true)]);
         let mut runner = Runner { socket, hooks: Vec::new() };
         for command in [&["sleep", "60"][..], &["true"]] {
-            let command = command.iter().map(|&word| word.to_owned()).collect();
-            runner.execute(Order::Hook(HookCommand { command, is_while: true }));
+            runner.execute(self::command(command, Lasts::While));
         }
         let started = MAX_RUNNING as u64;
         for of in 0..started + MAX_WAITING as u64 + 3 {
@@ -278,7 +335,7 @@ mod tests {
         runner.execute(Order::End { hook: 0, of: 5 });
         runner.execute(Order::End { hook: 0, of: started + 7 });
         reap_until(&mut runner, 0, [MAX_RUNNING, MAX_WAITING - 2]);
-        assert!(runner.hooks[0].running.iter().any(|running| running.of == started));
+        assert!(runner.hooks[0].running.iter().any(|running| running.order.of == started));
         runner.end();
         counted.receive();
         let status = counted.status();
@@ -291,14 +348,63 @@ mod tests {
     }
 
     #[test]
+    fn a_command_on_demand_starts_again_after_a_growing_pause() {
+        let (mut counted, socket) = hooks(&[]);
+        let mut runner = Runner { socket, hooks: Vec::new() };
+        runner.execute(command(&["false"], Lasts::Always));
+        run(&mut runner, 0, 1);
+        for pause in [2, 4, 8, 16, 16].map(Duration::from_secs) {
+            // Exits, and waits for its next start.
+            reap_until(&mut runner, 0, [0, 1]);
+            assert_eq!(runner.hooks[0].pause, pause);
+            runner.hooks[0].due_at = Instant::now();
+            runner.reap();
+        }
+        // Its end takes it out, and a later run keeps the pause.
+        reap_until(&mut runner, 0, [0, 1]);
+        runner.execute(Order::End { hook: 0, of: 1 });
+        reap_until(&mut runner, 0, [0, 0]);
+        run(&mut runner, 0, 2);
+        reap_until(&mut runner, 0, [0, 1]);
+        runner.end();
+        counted.receive();
+        let of = &counted.status()[0];
+        assert_eq!([of.started, of.succeeded, of.failed, of.dropped], [6, 0, 6, 0]);
+    }
+
+    #[test]
+    fn one_command_on_demand_runs_at_a_time_until_its_end() {
+        let (mut counted, socket) = hooks(&[]);
+        let mut runner = Runner { socket, hooks: Vec::new() };
+        runner.execute(command(&["sleep", "60"], Lasts::Always));
+        run(&mut runner, 0, 1);
+        run(&mut runner, 0, 2);
+        reap_until(&mut runner, 0, [1, 1]);
+        runner.hooks[0].due_at += TIMEOUT;
+        runner.execute(Order::End { hook: 0, of: 1 });
+        reap_until(&mut runner, 0, [0, 1]);
+        runner.hooks[0].due_at = Instant::now();
+        reap_until(&mut runner, 0, [1, 0]);
+        assert_eq!(runner.hooks[0].running[0].order.of, 2);
+        assert_eq!(runner.hooks[0].pause, MIN_PAUSE);
+        // A long run is no failure in a row.
+        runner.hooks[0].pause = MAX_PAUSE;
+        runner.hooks[0].start_again(Waiting { of: 3, environment: Vec::new() }, LONG_RUN);
+        assert_eq!(runner.hooks[0].pause, 2 * MIN_PAUSE);
+        runner.end();
+        counted.receive();
+        let of = &counted.status()[0];
+        assert_eq!([of.started, of.succeeded, of.failed, of.dropped], [2, 2, 0, 0]);
+    }
+
+    #[test]
     fn a_command_that_ignores_sigterm_is_killed() {
         let (mut counted, socket) = hooks(&[hook(HookEvent::Read, true)]);
         let mut runner = Runner { socket, hooks: Vec::new() };
         let folder = tempfile::tempdir().unwrap();
         let ready = folder.path().join("ready");
         let script = format!("trap '' TERM; : > '{}'; while :; do sleep 1; done", ready.display());
-        let command = ["sh", "-c", &script].map(str::to_owned).to_vec();
-        runner.execute(Order::Hook(HookCommand { command, is_while: true }));
+        runner.execute(command(&["sh", "-c", &script], Lasts::While));
         run(&mut runner, 0, 9);
         let end = Instant::now() + TIMEOUT;
         while !ready.exists() {

@@ -9,6 +9,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use super::ingest::{Ingest, Ingested, MAX_CLOCK_ERROR_NS};
+use super::on_demand::{OnDemand, Usage};
 use super::policer::Allowance;
 use crate::payload::Format;
 use crate::recording::playback::{DueFrame, Playbacks, Reserved, Unavailable};
@@ -40,6 +41,8 @@ pub(crate) struct LiveSpec {
     pub(crate) publishers: Option<Vec<String>>,
     /// How long its clients wait for a new publisher, ns.
     pub(crate) wait_ns: u64,
+    /// The command that publishes it, if it is published on demand.
+    pub(crate) on_demand: Option<millstream_scenario::OnDemand>,
     /// Whether it is recorded.
     pub(crate) record: bool,
     /// Whether it is a place for a player of recordings: it has no publisher.
@@ -115,6 +118,8 @@ pub(crate) struct Publishing {
     frames_released: bool,
     /// The players of recordings, which have live streams of their own.
     pub(crate) playbacks: Playbacks,
+    /// The commands that publish streams while clients play.
+    pub(crate) on_demand: OnDemand,
     /// The last frame copied for an interleaved client.
     copied: FrameBuffer,
 }
@@ -164,11 +169,15 @@ impl Publishing {
             }
         };
         let streams = specs.iter().zip(rings).map(stream).collect();
+        let commands = specs.iter().enumerate().filter_map(|(number, spec)| {
+            spec.on_demand.as_ref().map(|of| (number, of.start_ns, of.close_ns))
+        });
         Self {
             streams,
             idle_timeout_ns,
             frames_released: false,
             playbacks: Playbacks::default(),
+            on_demand: OnDemand::new(commands),
             copied: FrameBuffer::default(),
         }
     }
@@ -343,6 +352,7 @@ impl Publishing {
 
     /// Removes the publisher of a closed connection, if it has one.
     pub(crate) fn closed(&mut self, connection: usize, now_ns: u64) {
+        self.on_demand.forget(connection);
         if let Some(stream) = self.of_connection(connection) {
             self.leave(stream, now_ns);
         }
@@ -524,6 +534,27 @@ impl Publishing {
             return reserved;
         }
         stream.waits_since_ns != 0 || stream.publisher.as_ref().is_some_and(|who| who.recording)
+    }
+
+    /// Returns whether a stream is being published.
+    pub(crate) fn is_published(&self, stream: usize) -> bool {
+        self.streams[stream].publisher.as_ref().is_some_and(|who| who.recording)
+    }
+
+    /// Begins and ends the commands that publish streams, as players need them. Returns the
+    /// connections whose held requests can be answered. `played` returns whether a stream has
+    /// players.
+    pub(crate) fn tick_on_demand(
+        &mut self,
+        played: impl Fn(usize) -> bool,
+        draining: bool,
+        now_ns: u64,
+    ) -> Vec<usize> {
+        let mut on_demand = std::mem::take(&mut self.on_demand);
+        let usage = |stream| Usage { published: self.is_published(stream), played: played(stream) };
+        let due = on_demand.tick(usage, draining, now_ns);
+        self.on_demand = on_demand;
+        due
     }
 
     /// Returns the description of the audio of a stream that is or was published.

@@ -133,6 +133,11 @@ impl Connection {
         }
     }
 
+    /// Ends the wait for the rest of a request: it is complete, and its answer takes longer.
+    pub(crate) fn hold_request(&mut self) {
+        self.request_since_ns = 0;
+    }
+
     /// Returns whether to close the connection. Its client takes too long for a request or for
     /// reading the last answer, or all output of a closing connection is written.
     pub(crate) fn is_stuck(&self, now_ns: u64) -> bool {

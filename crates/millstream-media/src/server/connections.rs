@@ -154,6 +154,10 @@ impl ConnectionTable {
             if !connection.input.is_empty() {
                 connection.last_received_ns = now_ns();
             }
+            // The input behind a held request waits with it.
+            if handler.live.on_demand.is_waiting(place) {
+                break open && !more;
+            }
             let before = connection.input.len();
             let admitted = handler.sessions.admitted;
             let answered = connection.end_of_output();
@@ -162,6 +166,10 @@ impl ConnectionTable {
             if handler.sessions.admitted != admitted {
                 let rate_bps = handler.sessions.interleaved_bps(handler.library, place);
                 tcp::bound(&connection.stream, rate_bps);
+            }
+            if handler.live.on_demand.is_waiting(place) {
+                connection.hold_request();
+                continue;
             }
             connection.track_progress(connection.input.len() < before, now_ns());
             if !open || !more || connection.closing {
@@ -201,7 +209,8 @@ impl ConnectionTable {
             let silent_ns = now_ns.saturating_sub(connection.last_received_ns);
             let idle = silent_ns > self.limits.idle_timeout_ns
                 && dependents.sessions.of_connection(place).is_empty()
-                && dependents.live.of_connection(place).is_none();
+                && dependents.live.of_connection(place).is_none()
+                && !dependents.live.on_demand.is_waiting(place);
             let stalled = connection.is_stalled(now_ns, self.limits.stall_timeout_ns);
             if (idle || stalled || connection.is_stuck(now_ns))
                 && let Some(connection) = self.places[place].take()

@@ -67,10 +67,15 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
                     return false;
                 }
                 Parsed::Request(request, length) => {
-                    input.drain(..length);
                     let response = self.answer(&request, pass, requester);
                     // A proxy may send requests of several clients on one connection.
                     pass.forget_token();
+                    // The request stays in the input and is answered when its stream is published.
+                    if self.shared.live.on_demand.is_waiting(requester.connection) {
+                        return true;
+                    }
+                    self.shared.forget_resumed(requester);
+                    input.drain(..length);
                     let closes = request.closes || pass.is_exhausted();
                     response.write(output, closes, request.method == "HEAD");
                     if closes || output.len() - before > room {
@@ -140,10 +145,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
             rtsp_request = rtsp_request.header(AUTHORIZATION, credentials.as_str());
         }
         let rtsp_request = rtsp_request.build(Vec::new());
-        let RtspHandler { authenticator, sessions, now_ns, .. } = &mut *self.shared;
-        let rejects = &mut sessions.rejects;
-        let refused =
-            authenticator.authenticate(&rtsp_request, pass, requester, rejects, *now_ns)?;
+        let refused = self.shared.authenticate(&rtsp_request, pass, requester)?;
         let mut response = HttpResponse::new(u16::from(refused.status()));
         let challenge = refused.header(&WWW_AUTHENTICATE).map(|value| value.as_str());
         if response.status == 401 {
@@ -194,7 +196,10 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
 
     fn play(&mut self, request: &HttpRequest, name: &str, requester: Requester) -> HttpResponse {
         let library = self.shared.library;
-        let title = match self.shared.title(name) {
+        if let Some(refused) = self.reject(request, requester) {
+            return refused;
+        }
+        let title = match self.shared.title(name, requester) {
             Ok(title) => title,
             Err(Unavailable::Missing(why)) => return HttpResponse::text(404, why),
             Err(Unavailable::Busy(why)) => return unavailable(&why),
@@ -204,9 +209,6 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
             let why = "browsers play no MPEG-1/2 video and no transport streams; serve a file or a \
                        publisher with H.264, H.265, AV1, VP8 or VP9, without `payload`";
             return HttpResponse::text(406, why);
-        }
-        if let Some(refused) = self.reject(request, requester) {
-            return refused;
         }
         let published =
             own.live.and_then(|live| self.shared.live.streams[live].ingest.parameters());

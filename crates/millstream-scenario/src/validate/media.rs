@@ -13,6 +13,7 @@ use toml::Spanned;
 use crate::error::Problem;
 use crate::file::media::{MediaTable, PlacementName, TlsTable};
 use crate::media::{FramePath, Media, Placement, Tls};
+pub(super) use hook::check_command;
 pub(super) use recording::check_recorded_streams;
 
 /// The longest `packet-bytes` with `webrtc`. Header extensions, encryption and UDP over IPv6 take

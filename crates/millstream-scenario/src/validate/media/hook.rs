@@ -29,23 +29,7 @@ fn hook(table: &HookTable, streams: &[&str], problems: &mut Vec<Problem>) -> Hoo
         HookEventName::Segment => HookEvent::Segment,
         HookEventName::Violation => HookEvent::Violation,
     };
-    let command = table.command.get_ref();
-    let bytes: usize = command.iter().map(String::len).sum();
-    let is_program = command.first().is_some_and(|program| !program.is_empty());
-    let is_long = command.len() > Hook::MAX_ARGUMENTS || bytes > Hook::MAX_BYTES;
-    if !is_program || is_long || command.iter().any(|word| word.contains('\0')) {
-        let message = match (is_program, is_long) {
-            (false, _) => "`command` names no program".to_owned(),
-            (_, true) => format!("a `command` of {} arguments, {bytes} B", command.len()),
-            _ => "a `command` with a null character".to_owned(),
-        };
-        let help = format!(
-            "command = [\"/usr/local/bin/notify\", \"--now\"], up to {} arguments and {} B",
-            Hook::MAX_ARGUMENTS,
-            Hook::MAX_BYTES
-        );
-        problems.push(Problem::new(table.command.span(), message).help(help));
-    }
+    check_command("command", &table.command, problems);
     let lasts = matches!(event, HookEvent::Publish | HookEvent::Read);
     if let Some(runs) = table.r#while.as_ref().filter(|runs| *runs.get_ref() && !lasts) {
         let message = format!("`while` of a hook on \"{}\", which has no duration", event.name());
@@ -62,9 +46,34 @@ fn hook(table: &HookTable, streams: &[&str], problems: &mut Vec<Problem>) -> Hoo
     let names = table.streams.as_ref();
     Hook {
         event,
-        command: command.clone(),
+        command: table.command.get_ref().clone(),
         streams: names.map(|names| names.iter().map(|name| name.get_ref().clone()).collect()),
         is_while: table.r#while.as_ref().is_some_and(|runs| *runs.get_ref()),
+    }
+}
+
+/// Checks the length and the program of the command in a key.
+pub(crate) fn check_command(
+    key: &str,
+    spanned: &Spanned<Vec<String>>,
+    problems: &mut Vec<Problem>,
+) {
+    let command = spanned.get_ref();
+    let bytes: usize = command.iter().map(String::len).sum();
+    let is_program = command.first().is_some_and(|program| !program.is_empty());
+    let is_long = command.len() > Hook::MAX_ARGUMENTS || bytes > Hook::MAX_BYTES;
+    if !is_program || is_long || command.iter().any(|word| word.contains('\0')) {
+        let message = match (is_program, is_long) {
+            (false, _) => format!("`{key}` names no program"),
+            (_, true) => format!("a `{key}` of {} arguments, {bytes} B", command.len()),
+            _ => format!("a `{key}` with a null character"),
+        };
+        let help = format!(
+            "{key} = [\"/usr/local/bin/notify\", \"--now\"], up to {} arguments and {} B",
+            Hook::MAX_ARGUMENTS,
+            Hook::MAX_BYTES
+        );
+        problems.push(Problem::new(spanned.span(), message).help(help));
     }
 }
 

@@ -5,7 +5,9 @@ use toml::Spanned;
 use crate::error::Problem;
 use crate::file::SourceTable;
 use crate::file::media::{AudioCodecName, CodecName};
-use crate::source::{Live, LiveAudio, LiveAudioCodec};
+use crate::source::{Live, LiveAudio, LiveAudioCodec, OnDemand};
+use crate::units::Duration;
+use crate::validate::media::check_command;
 use millstream_traffic::mpeg::Codec;
 
 /// The range of `burst`, bytes.
@@ -22,6 +24,12 @@ const WAIT_NS: u64 = 10_000_000_000;
 
 /// The longest wait of clients for a disconnected publisher, ns.
 const MAX_WAIT_NS: u64 = 86_400_000_000_000;
+
+/// The default wait for a publisher on demand, and its default time without players, ns.
+const ON_DEMAND_NS: u64 = 10_000_000_000;
+
+/// The range of both, ns. A player needs time between DESCRIBE and SETUP.
+const ON_DEMAND_TIMES_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=3_600_000_000_000;
 
 /// Validates the keys of a live source.
 pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>) -> Option<Live> {
@@ -82,8 +90,31 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
         record: record(keys, problems),
         publishers: keys.publish.as_ref().map(|names| names.get_ref().clone()),
         wait_ns,
+        on_demand: on_demand(keys, problems),
         stop_ns,
     })
+}
+
+/// Validates the program that publishes the stream on demand, and its times.
+fn on_demand(keys: &SourceTable, problems: &mut Vec<Problem>) -> Option<OnDemand> {
+    let times =
+        [("on-demand-start", &keys.on_demand_start), ("on-demand-close", &keys.on_demand_close)];
+    let [start_ns, close_ns] = times.map(|(key, time)| {
+        let Some(time) = time else { return ON_DEMAND_NS };
+        let Duration(time_ns) = *time.get_ref();
+        if keys.on_demand.is_none() {
+            let message = format!("`{key}` without `on-demand`");
+            let help = "on-demand = [\"ffmpeg\", …], a command that publishes the stream";
+            problems.push(Problem::new(time.span(), message).help(help));
+        } else if !ON_DEMAND_TIMES_NS.contains(&time_ns) {
+            let message = format!("`{key}` of {time_ns} ns");
+            problems.push(Problem::new(time.span(), message).help("from \"1 s\" to \"3600 s\""));
+        }
+        time_ns
+    });
+    let command = keys.on_demand.as_ref()?;
+    check_command("on-demand", command, problems);
+    Some(OnDemand { command: command.get_ref().clone(), start_ns, close_ns })
 }
 
 /// Returns whether the stream is recorded. Checks that MP4 has its codecs.
@@ -143,12 +174,14 @@ mod tests {
             publishers: None,
             record: false,
             wait_ns: WAIT_NS,
+            on_demand: None,
             stop_ns: u64::MAX,
         };
         assert_eq!(least, expected);
         let most = parse(
             "rate = \"1 Mbit/s\", burst = \"60 KB\", codec = \"mpeg\", publish = [\"studio\"], \
-             audio = \"opus\", audio-rate = \"64 kbit/s\", wait = \"2 s\", stop = \"1 s\"",
+             audio = \"opus\", audio-rate = \"64 kbit/s\", wait = \"2 s\", stop = \"1 s\", \
+             on-demand = [\"a\", \"b\"], on-demand-start = \"3 s\", on-demand-close = \"4 s\"",
         );
         let expected = Live {
             rate_bps: 1_000_000,
@@ -158,6 +191,11 @@ mod tests {
             publishers: Some(vec!["studio".to_owned()]),
             record: false,
             wait_ns: 2_000_000_000,
+            on_demand: Some(OnDemand {
+                command: vec!["a".to_owned(), "b".to_owned()],
+                start_ns: 3_000_000_000,
+                close_ns: 4_000_000_000,
+            }),
             stop_ns: 1_000_000_000,
         };
         assert_eq!(most, Ok(expected));
@@ -173,6 +211,15 @@ mod tests {
             ("rate = \"1 Mbit/s\", audio-rate = \"1 Mbit/s\"", ["without audio", "aac"]),
             ("rate = \"1 Mbit/s\", codec = \"mjpeg\"", ["mjpeg", "h264"]),
             ("rate = \"1 Mbit/s\", file = \"a\"", ["no `file`", "burst"]),
+            ("rate = \"1 Mbit/s\", on-demand = []", ["no program", "on-demand = ["]),
+            (
+                "rate = \"1 Mbit/s\", on-demand-start = \"2 s\"",
+                ["`on-demand-start` without", "on-demand = ["],
+            ),
+            (
+                "rate = \"1 Mbit/s\", on-demand = [\"a\"], on-demand-close = \"0 s\"",
+                ["`on-demand-close` of 0 ns", "from \"1 s\""],
+            ),
             ("rate = \"1 Mbit/s\", record = true", ["`record` without", "size ="]),
             ("rate = \"1 Mbit/s\", record = true, codec = \"mpeg\"", ["video that", "h264"]),
             ("rate = \"1 Mbit/s\", record = true, audio = \"pcmu\"", ["audio that", "opus"]),

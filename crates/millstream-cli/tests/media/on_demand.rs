@@ -1,0 +1,152 @@
+//! Streams that a command publishes while clients play: requests are held after authentication
+//! until it publishes, and it ends with its players and with the server.
+
+use crate::access::{ANN, FRIENDS, ffmpeg_plays};
+use crate::player::{Player, Server, is_installed};
+use crate::test_clips::TestClips;
+use rtsp_types::StatusCode;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The timeout of each wait.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Serves `cam`, which ffmpeg publishes on demand from `clip` of the folder, and `broken`, whose
+/// command exits at once. The command of `cam` appends to `log` when it begins and ends, and writes
+/// the id of ffmpeg to `log.id`.
+pub(crate) fn serve(folder: &Path, clip: &str, media: &str, user: &str) -> Server {
+    let log = folder.join("log");
+    let clip = folder.join(clip);
+    let script = format!(
+        "trap \"echo end >> $0; exit\" TERM; ffmpeg -v error \
+         -re -stream_loop -1 -i {} -c copy -f rtsp -rtsp_transport tcp \
+         rtsp://{user}127.0.0.1:$MILLSTREAM_RTSP_PORT/$MILLSTREAM_STREAM & echo $! > $0.id; \
+         echo begin $MILLSTREAM_EVENT >> $0; wait",
+        clip.display()
+    );
+    let stream = |name: &str, keys: &str| {
+        format!(
+            "[[stream]]\nname = \"{name}\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
+             first-deadline = \"2 s\"\nsource = {{ kind = \"live\", rate = \"2 Mbps\", {keys} }}\n"
+        )
+    };
+    let log = log.display();
+    let text = format!(
+        "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n{media}\n\
+         [link]\nrate = \"50 Mbps\"\noverhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n\
+         [scenario]\nduration = \"1 s\"\n{}{}",
+        stream(
+            "cam",
+            &format!(
+                "on-demand = [\"sh\", \"-c\", '{script}', \"{log}\"], \
+                 on-demand-start = \"60 s\", on-demand-close = \"1 s\""
+            )
+        ),
+        stream("broken", "on-demand = [\"false\"], on-demand-start = \"1 s\""),
+    );
+    let file = folder.join("media.toml");
+    std::fs::write(&file, text).unwrap();
+    Server::serve(&file, tempfile::tempdir().unwrap())
+}
+
+/// Waits until the log of the command has these words.
+fn wait_for(folder: &Path, expected: &str) {
+    let end = Instant::now() + TIMEOUT;
+    loop {
+        let text = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        if words.join(" ") == expected {
+            return;
+        }
+        assert!(Instant::now() < end, "{words:?}, expected {expected:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Returns the next answer on a connection, with its body.
+fn answer(from: &mut BufReader<TcpStream>) -> String {
+    let (mut text, mut length) = (String::new(), 0);
+    loop {
+        let mut line = String::new();
+        assert!(from.read_line(&mut line).unwrap() > 0, "closed after {text:?}");
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        text += &line;
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    from.read_exact(&mut body).unwrap();
+    text + &String::from_utf8(body).unwrap()
+}
+
+#[test]
+fn a_command_publishes_while_clients_play() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = TestClips::make(50, "300k", "25");
+    let folder = clips.folder.path();
+    for (name, text) in [("users", ANN), ("tokens", FRIENDS)] {
+        std::fs::write(folder.join(name), text).unwrap();
+        std::fs::set_permissions(folder.join(name), PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    let user = "ann:open%20sesame@";
+    let media = "users = \"users\"\ntokens = \"tokens\"";
+    let mut server = serve(folder, "clip.mp4", media, user);
+    let connect = || {
+        let stream = TcpStream::connect(server.rtsp).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        BufReader::new(stream)
+    };
+    let describe = |name: &str, token: &str| {
+        format!("DESCRIBE rtsp://h/{name}{token} RTSP/1.0\r\nCSeq: 1\r\n\r\n")
+    };
+    let options = "OPTIONS rtsp://h/cam RTSP/1.0\r\nCSeq: 2\r\n\r\n";
+    // Without credentials no command runs.
+    let mut client = connect();
+    client.get_mut().write_all(describe("cam", "").as_bytes()).unwrap();
+    assert!(answer(&mut client).starts_with("RTSP/1.0 401"));
+    assert_eq!(server.status()["hooks"][0]["started"], 0);
+    // A held request delays those after it, and is refused when its command does not publish.
+    let mut client = connect();
+    let requests = describe("broken", "?token=letmein") + options;
+    client.get_mut().write_all(requests.as_bytes()).unwrap();
+    let refused = answer(&mut client);
+    assert!(refused.starts_with("RTSP/1.0 404") && refused.contains("within 1 s"), "{refused}");
+    assert!(answer(&mut client).contains("CSeq: 2\r\n"));
+    let mut client = connect();
+    let requests = describe("cam", "?token=letmein") + options;
+    client.get_mut().write_all(requests.as_bytes()).unwrap();
+    let described = answer(&mut client);
+    assert!(described.starts_with("RTSP/1.0 200") && described.contains("H264"), "{described}");
+    assert!(answer(&mut client).contains("CSeq: 2\r\n"));
+    // The command ends without players, and begins for the next, whose Digest is not a replay.
+    wait_for(folder, "begin demand end");
+    assert!(ffmpeg_plays(&format!("rtsp://{user}{}/cam", server.rtsp), &[]));
+    wait_for(folder, "begin demand end begin demand end");
+    // It is started again if it fails while a client plays.
+    let mut player = Player::open(server.rtsp, "cam?token=letmein");
+    assert_eq!(player.set_up(false).status(), StatusCode::Ok);
+    player.play();
+    // The request may have been answered by the publisher that was just ending.
+    wait_for(folder, "begin demand end begin demand end begin demand");
+    let id = std::fs::read_to_string(folder.join("log.id")).unwrap();
+    let id = nix::unistd::Pid::from_raw(id.trim().parse().unwrap());
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGKILL).unwrap();
+    let begun = "begin demand end begin demand end begin demand begin demand";
+    wait_for(folder, begun);
+    let hooks = server.status()["hooks"].clone();
+    assert_eq!((&hooks[0]["event"], &hooks[0]["program"]), (&"demand".into(), &"sh".into()));
+    assert_eq!(hooks[0]["started"], 4, "{hooks}");
+    assert!(hooks[1]["failed"].as_u64().unwrap() > 0, "{hooks}");
+    // It ends with a server that is killed.
+    server.child.kill().unwrap();
+    server.child.wait().unwrap();
+    wait_for(folder, &format!("{begun} end"));
+}

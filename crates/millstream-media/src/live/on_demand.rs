@@ -1,0 +1,342 @@
+//! Live streams whose publisher is a command that runs only while clients play or wait.
+//!
+//! ```text
+//! request of a player ──> held ── published ──────────────────> answered
+//!      │ starts            └───── not within `start` ─────────> refused
+//!      v
+//! command runs ── no request and no player for `close` ──> ended
+//! ```
+//! A held request stays unread in its connection, so requests keep their order. Its connection is
+//! served again when the request can be answered. The runner of hooks starts the command, and again
+//! when it exits, until this module ends it.
+
+use std::net::IpAddr;
+
+use crate::pages::rejects::limited_address;
+use crate::recording::playback::Unavailable;
+
+/// The most requests that are held, in all and per client address.
+const MAX_HELD: usize = 256;
+const MAX_HELD_PER_ADDRESS: usize = 16;
+
+/// The command of a stream.
+#[derive(Debug)]
+struct Command {
+    /// The index of the live stream.
+    stream: usize,
+    start_ns: u64,
+    close_ns: u64,
+    /// The number of the run that is wanted, and when a client last needed it, ns.
+    wanted: Option<(u64, u64)>,
+    /// The number of the run that the runner was told to begin.
+    told: Option<u64>,
+}
+
+/// A request that waits for a publisher.
+#[derive(Debug)]
+struct Held {
+    connection: usize,
+    peer: IpAddr,
+    stream: usize,
+    until_ns: u64,
+    /// Whether its connection is served again, with or without a publisher.
+    is_due: bool,
+}
+
+/// The use of a live stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// It has a publisher.
+    pub(crate) published: bool,
+    /// It has players.
+    pub(crate) played: bool,
+}
+
+/// A change for the runner. The numbers are those of the command and of its run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Begin to run the command of the live stream `stream`.
+    Begin { command: usize, run: u64, stream: usize },
+    /// End the run.
+    End { command: usize, run: u64 },
+}
+
+/// The commands that publish streams on demand, and the requests that wait for them.
+#[derive(Debug, Default)]
+pub(crate) struct OnDemand {
+    commands: Vec<Command>,
+    held: Vec<Held>,
+    /// The number of runs so far.
+    runs: u64,
+}
+
+impl OnDemand {
+    /// Creates the commands of these streams: the index of the stream, the time that a request
+    /// waits, and the time without players until the end of the command, ns.
+    pub(crate) fn new(streams: impl Iterator<Item = (usize, u64, u64)>) -> Self {
+        let command = |(stream, start_ns, close_ns)| Command {
+            stream,
+            start_ns,
+            close_ns,
+            wanted: None,
+            told: None,
+        };
+        Self { commands: streams.map(command).collect(), held: Vec::new(), runs: 0 }
+    }
+
+    /// Returns whether a command publishes the stream.
+    pub(crate) fn has(&self, stream: usize) -> bool {
+        self.commands.iter().any(|command| command.stream == stream)
+    }
+
+    /// Requests a stream that has a command for a player at `connection`. Starts the command
+    /// unless the stream is published, and holds the request until it is.
+    ///
+    /// # Errors
+    /// Fails if the request is held, has waited in vain, or if too many are held.
+    pub(crate) fn request(
+        &mut self,
+        (stream, name): (usize, &str),
+        (connection, peer): (usize, IpAddr),
+        published: bool,
+        now_ns: u64,
+    ) -> Result<(), Unavailable> {
+        let Some(command) = self.commands.iter_mut().find(|command| command.stream == stream)
+        else {
+            return Ok(());
+        };
+        if let Some((_, used_ns)) = &mut command.wanted {
+            *used_ns = now_ns;
+        }
+        if published {
+            return Ok(());
+        }
+        if self.held.iter().any(|held| held.connection == connection) {
+            let seconds = command.start_ns / 1_000_000_000;
+            let why = format!("`{name}`: its command did not publish it within {seconds} s");
+            return Err(Unavailable::Missing(why));
+        }
+        let peer = limited_address(peer);
+        let of_peer = self.held.iter().filter(|held| held.peer == peer).count();
+        if self.held.len() >= MAX_HELD || of_peer >= MAX_HELD_PER_ADDRESS {
+            let why = format!("`{name}`: too many requests wait for publishers");
+            return Err(Unavailable::Busy(why));
+        }
+        if command.wanted.is_none() {
+            self.runs += 1;
+            command.wanted = Some((self.runs, now_ns));
+        }
+        let until_ns = now_ns.saturating_add(command.start_ns);
+        self.held.push(Held { connection, peer, stream, until_ns, is_due: false });
+        Err(Unavailable::Busy(format!("`{name}`: waiting for its publisher")))
+    }
+
+    /// Returns whether a request of the connection waits: its input must not be processed.
+    pub(crate) fn is_waiting(&self, connection: usize) -> bool {
+        self.held.iter().any(|held| held.connection == connection && !held.is_due)
+    }
+
+    /// Returns whether the next request of the connection was held. It was authenticated then.
+    pub(crate) fn is_resumed(&self, connection: usize) -> bool {
+        self.held.iter().any(|held| held.connection == connection && held.is_due)
+    }
+
+    /// Removes the request of a connection that has closed, or whose request was answered.
+    pub(crate) fn forget(&mut self, connection: usize) {
+        self.held.retain(|held| held.connection != connection);
+    }
+
+    /// Begins and ends commands by the use of their streams. Returns the connections that are to be
+    /// served again, because their requests can be answered. While the server drains, no command
+    /// runs for requests.
+    pub(crate) fn tick(
+        &mut self,
+        usage: impl Fn(usize) -> Usage,
+        draining: bool,
+        now_ns: u64,
+    ) -> Vec<usize> {
+        let mut due = Vec::new();
+        for held in self.held.iter_mut().filter(|held| !held.is_due) {
+            if draining || usage(held.stream).published || now_ns >= held.until_ns {
+                held.is_due = true;
+                due.push(held.connection);
+            }
+        }
+        for command in &mut self.commands {
+            let Usage { published, played } = usage(command.stream);
+            let waits = self.held.iter().any(|held| held.stream == command.stream);
+            match command.wanted {
+                Some((run, _)) if played || waits => command.wanted = Some((run, now_ns)),
+                Some((_, used_ns)) if now_ns.saturating_sub(used_ns) >= command.close_ns => {
+                    command.wanted = None;
+                }
+                // The players of a server that has crashed.
+                None if played && !published => {
+                    self.runs += 1;
+                    command.wanted = Some((self.runs, now_ns));
+                }
+                _ => {}
+            }
+        }
+        due
+    }
+
+    /// Gives `send` the changes that the runner does not know. It returns whether the runner has
+    /// got a change; the others are given again by the next call.
+    pub(crate) fn send_changes(&mut self, mut send: impl FnMut(Change) -> bool) {
+        for (number, command) in self.commands.iter_mut().enumerate() {
+            let wanted = command.wanted.map(|(run, _)| run);
+            if command.told == wanted {
+                continue;
+            }
+            if let Some(run) = command.told
+                && send(Change::End { command: number, run })
+            {
+                command.told = None;
+            }
+            if let Some(run) = wanted.filter(|_| command.told.is_none()) {
+                let begin = Change::Begin { command: number, run, stream: command.stream };
+                command.told = send(begin).then_some(run);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    /// Returns the command of stream 3; requests wait for 5 s, and it ends 2 s after the last.
+    fn on_demand() -> OnDemand {
+        OnDemand::new([(3, 5 * S, 2 * S)].into_iter())
+    }
+
+    fn peer(last: u8) -> IpAddr {
+        IpAddr::from([192, 0, 2, last])
+    }
+
+    fn request(on_demand: &mut OnDemand, connection: usize, published: bool, now_ns: u64) -> u16 {
+        let address = peer(u8::try_from(connection % 256).unwrap());
+        let result = on_demand.request((3, "cam"), (connection, address), published, now_ns);
+        match result {
+            Ok(()) => 200,
+            Err(Unavailable::Missing(why)) => {
+                assert!(why.contains("within 5 s"), "{why}");
+                404
+            }
+            Err(Unavailable::Busy(_)) => 503,
+        }
+    }
+
+    fn tick(on_demand: &mut OnDemand, usage: [bool; 2], now_ns: u64) -> Vec<usize> {
+        let [published, played] = usage;
+        on_demand.tick(|_| Usage { published, played }, false, now_ns)
+    }
+
+    fn changes(on_demand: &mut OnDemand) -> Vec<Change> {
+        let mut all = Vec::new();
+        on_demand.send_changes(|change| {
+            all.push(change);
+            true
+        });
+        all
+    }
+
+    fn begin(run: u64) -> Change {
+        Change::Begin { command: 0, run, stream: 3 }
+    }
+
+    fn end(run: u64) -> Change {
+        Change::End { command: 0, run }
+    }
+
+    #[test]
+    fn a_request_is_held_until_the_stream_is_published() {
+        let mut of = on_demand();
+        assert!(of.has(3) && !of.has(2));
+        assert_eq!(changes(&mut of), []);
+        assert_eq!(request(&mut of, 7, false, S), 503);
+        assert!(of.is_waiting(7) && !of.is_resumed(7) && !of.is_waiting(8));
+        assert_eq!((changes(&mut of), changes(&mut of)), (vec![begin(1)], vec![]));
+        assert_eq!(tick(&mut of, [false, false], 2 * S), [0; 0]);
+        assert_eq!(tick(&mut of, [true, false], 3 * S), [7]);
+        assert_eq!(tick(&mut of, [true, false], 3 * S), [0; 0], "once");
+        assert!(!of.is_waiting(7) && of.is_resumed(7));
+        assert_eq!(request(&mut of, 7, true, 3 * S), 200);
+        of.forget(7);
+        assert!(!of.is_resumed(7));
+        // It plays, then leaves.
+        assert_eq!(tick(&mut of, [true, true], 9 * S), [0; 0]);
+        tick(&mut of, [true, false], 11 * S - 1);
+        assert_eq!(changes(&mut of), []);
+        tick(&mut of, [true, false], 11 * S);
+        assert_eq!(changes(&mut of), [end(1)]);
+        // The next player has a run of its own.
+        assert_eq!(request(&mut of, 8, false, 12 * S), 503);
+        assert_eq!(changes(&mut of), [begin(2)]);
+    }
+
+    #[test]
+    fn a_request_that_waits_in_vain_is_refused() {
+        let mut of = on_demand();
+        assert_eq!(request(&mut of, 7, false, S), 503);
+        assert_eq!(request(&mut of, 8, false, 2 * S), 503);
+        assert_eq!(tick(&mut of, [false, false], 6 * S - 1), [0; 0]);
+        assert_eq!(tick(&mut of, [false, false], 6 * S), [7]);
+        assert_eq!(request(&mut of, 7, false, 6 * S), 404);
+        of.forget(7);
+        // The command runs on for the other request, then for the time to close.
+        assert_eq!(tick(&mut of, [false, false], 7 * S), [8]);
+        of.forget(8);
+        tick(&mut of, [false, false], 9 * S - 1);
+        assert_eq!(changes(&mut of), [begin(1)]);
+        tick(&mut of, [false, false], 9 * S);
+        assert_eq!(changes(&mut of), [end(1)]);
+    }
+
+    #[test]
+    fn held_requests_are_bounded_and_free_their_place() {
+        let mut of = on_demand();
+        let mut ask = |connection: usize, address: u8| {
+            let _ = of.request((3, "cam"), (connection, peer(address)), false, S);
+            let held = of.is_waiting(connection);
+            if connection == 5 {
+                of.forget(5);
+            }
+            held
+        };
+        for connection in 0..=MAX_HELD_PER_ADDRESS {
+            assert!(ask(connection, 1), "one of them has closed");
+        }
+        assert!(!ask(100, 1));
+        let others = (MAX_HELD_PER_ADDRESS..MAX_HELD).map(|number| number + 1_000);
+        for (connection, address) in others.zip((20..).flat_map(|address| [address; 2])) {
+            assert!(ask(connection, address));
+        }
+        assert!(!ask(9_999, 9));
+        assert_eq!(of.held.len(), MAX_HELD);
+        assert_eq!(of.tick(|_| Usage { published: false, played: false }, true, S).len(), MAX_HELD);
+    }
+
+    #[test]
+    fn players_that_wait_for_a_publisher_need_its_command() {
+        let mut of = on_demand();
+        // Another publishes.
+        tick(&mut of, [true, true], S);
+        assert_eq!(changes(&mut of), []);
+        tick(&mut of, [false, true], 2 * S);
+        // The runner does not take the change at once.
+        of.send_changes(|change| {
+            assert_eq!(change, begin(1));
+            false
+        });
+        assert_eq!(changes(&mut of), [begin(1)]);
+        tick(&mut of, [true, false], 4 * S);
+        of.send_changes(|_| false);
+        assert_eq!(request(&mut of, 1, false, 4 * S), 503);
+        // The end of the first run comes before the second.
+        assert_eq!(changes(&mut of), [end(1), begin(2)]);
+    }
+}
