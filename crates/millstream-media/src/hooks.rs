@@ -388,7 +388,8 @@ mod tests {
         sender.ended(HookEvent::Read, "cam", 1);
         sender.ended(HookEvent::Read, "cam", 2);
         hooks.receive();
-        assert_eq!(hooks.status().iter().map(|of| of.dropped).collect::<Vec<_>>(), [1, 1, 0]);
+        let dropped: Vec<_> = hooks.status().iter().map(|of| of.dropped).collect();
+        assert_eq!(dropped, [1, 1, 0]);
         let ends = |order: &Order| matches!(order, Order::End { .. });
         assert!(!orders(&theirs).iter().any(ends));
         hooks.receive();

@@ -34,7 +34,7 @@ struct Command {
 
 /// A request that waits for a publisher.
 #[derive(Debug)]
-struct Held {
+struct HeldRequest {
     connection: usize,
     peer: IpAddr,
     stream: usize,
@@ -65,7 +65,7 @@ pub(crate) enum Change {
 #[derive(Debug, Default)]
 pub(crate) struct OnDemand {
     commands: Vec<Command>,
-    held: Vec<Held>,
+    held: Vec<HeldRequest>,
     /// The number of runs so far.
     runs: u64,
 }
@@ -127,7 +127,7 @@ impl OnDemand {
             command.wanted = Some((self.runs, now_ns));
         }
         let until_ns = now_ns.saturating_add(command.start_ns);
-        self.held.push(Held { connection, peer, stream, until_ns, is_due: false });
+        self.held.push(HeldRequest { connection, peer, stream, until_ns, is_due: false });
         Err(Unavailable::Busy(format!("`{name}`: waiting for its publisher")))
     }
 
