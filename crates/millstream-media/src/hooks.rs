@@ -357,7 +357,8 @@ mod tests {
         Hook { event, command: vec!["true".to_owned()], streams: None, is_while }
     }
 
-    /// Returns hooks and a command on demand without a runner, and the runner's end of their socket.
+    /// Returns hooks and a command on demand without a runner, and the runner's end of their
+    /// socket.
     pub(super) fn hooks(hooks: &[Hook]) -> (Hooks, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let pair = rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
