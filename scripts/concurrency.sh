@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the loom models of the state that threads share, with at most two preemptions. --stress allows
-# each model all of its preemptions, and also runs the tests on real threads under ThreadSanitizer,
-# which needs a nightly toolchain with rust-src.
+# Runs the loom models of the state that threads share, with at most two preemptions. --stress
+# allows each model all of its preemptions, and also runs the tests on real threads under
+# ThreadSanitizer, which needs a nightly toolchain with rust-src.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
