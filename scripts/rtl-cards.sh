@@ -36,15 +36,27 @@ done
 
 step "structure = \"rtl\": conformance traces"
 export VERILATOR=$VERILATOR_ROOT/bin/verilator MILLSTREAM_CACHE=$root/target/rtl-cache
-# Selects the features of the whole workspace, so that cargo reuses its test build.
-tests=(cargo test --quiet --workspace)
-"${tests[@]}" --test rtl -- --include-ignored
+# All test programs of the workspace: for fewer of them cargo would select other features of their
+# dependencies, and compile most of them again.
+programs=$(cargo test --quiet --workspace --no-run --message-format json | python -c '
+import json, sys
+for message in map(json.loads, sys.stdin):
+    if message.get("executable") and message["profile"]["test"]:
+        print(message["target"]["name"], message["manifest_path"], message["executable"], sep="\t")
+')
+# run_tests NAME: runs all tests of a program, as cargo does, in the directory of its package.
+run_tests() {
+    local manifest program
+    IFS=$'\t' read -r _ manifest program < <(grep "^$1"$'\t' <<<"$programs")
+    (cd "$(dirname "$manifest")" && "$program" --quiet --include-ignored)
+}
+run_tests rtl
 
 step "cards: driven from Rust against the engine"
-"${tests[@]}" --test end_system --test line_card -- --include-ignored
+run_tests end_system
+run_tests line_card
 
 step "cards: the paper's Figures 12 to 14"
-"${tests[@]}" --test check --no-run 2>/dev/null
 "$target/debug/millstream-papers" --cards --check
 
 step "cards: cocotb tests"
