@@ -15,3 +15,13 @@ pub(crate) mod on_demand;
 pub(crate) mod policer;
 pub(crate) mod publishing;
 pub(crate) mod reorder;
+
+/// Why a live stream or a recording cannot be played.
+#[derive(Debug)]
+pub(crate) enum Unavailable {
+    /// There is none, or it has no publisher.
+    Missing(String),
+    /// It may be playable later: its publisher is awaited, all places are taken, or the server
+    /// drains.
+    Busy(String),
+}

@@ -27,8 +27,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::cluster::Cluster;
 use crate::files::library::Library;
+use crate::live::Unavailable;
 use crate::live::publishing::Publishing;
-use crate::recording::playback::Unavailable;
 use crate::rtp::low_u32;
 use crate::rtsp::access::AuthState;
 use crate::rtsp::authentication::Authenticator;
@@ -195,7 +195,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 },
             }
         };
-        self.forget_resumed(requester);
+        self.live.on_demand.answered(requester.connection);
         let mut answer = result.unwrap_or_else(|RtspError(status, why)| {
             Response::builder(Version::V1_0, status)
                 .header(CONTENT_TYPE, "text/plain")
@@ -221,13 +221,6 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         }
         let rejects = &mut self.sessions.rejects;
         self.authenticator.authenticate(request, pass, requester, rejects, self.now_ns)
-    }
-
-    /// Ends the hold of a request that has been answered.
-    pub(crate) fn forget_resumed(&mut self, requester: Requester) {
-        if self.live.on_demand.is_resumed(requester.connection) {
-            self.live.on_demand.forget(requester.connection);
-        }
     }
 
     /// Returns the part of the state from which publishers' requests are answered.
@@ -408,7 +401,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     /// Requests a live stream that a command publishes on demand.
     fn demand(&mut self, live: usize, name: &str, requester: Requester) -> Result<(), Unavailable> {
         let Requester { peer, connection, .. } = requester;
-        let published = self.live.is_published(live);
+        let published = self.live.streams[live].is_published();
         if !published && self.sessions.draining {
             let why = "the server is draining: it admits no new clients";
             return Err(Unavailable::Busy(why.to_owned()));

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 /// The timeout of each wait.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Serves `cam`, which ffmpeg publishes on demand from `clip` of the folder, and `broken`, whose
-/// command exits at once. The command of `cam` appends to `log` when it begins and ends, and writes
-/// the id of ffmpeg to `log.id`.
+/// Serves two streams on demand: ffmpeg publishes `cam` from `clip` in the folder; the command of
+/// `broken` exits at once. The command of `cam` appends to `log` when it begins and ends, and
+/// writes the process id of ffmpeg to `log.id`.
 pub(crate) fn serve(folder: &Path, clip: &str, media: &str, user: &str) -> Server {
     let log = folder.join("log");
     let clip = folder.join(clip);
@@ -99,9 +99,11 @@ fn a_command_publishes_while_clients_play() {
     let user = "ann:open%20sesame@";
     let media = "users = \"users\"\ntokens = \"tokens\"";
     let mut server = serve(folder, "clip.mp4", media, user);
-    let connect = || {
-        let stream = TcpStream::connect(server.rtsp).unwrap();
+    let rtsp = server.rtsp;
+    let send = |requests: &str| {
+        let mut stream = TcpStream::connect(rtsp).unwrap();
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+        stream.write_all(requests.as_bytes()).unwrap();
         BufReader::new(stream)
     };
     let describe = |name: &str, token: &str| {
@@ -109,24 +111,19 @@ fn a_command_publishes_while_clients_play() {
     };
     let options = "OPTIONS rtsp://h/cam RTSP/1.0\r\nCSeq: 2\r\n\r\n";
     // Without credentials no command runs.
-    let mut client = connect();
-    client.get_mut().write_all(describe("cam", "").as_bytes()).unwrap();
-    assert!(answer(&mut client).starts_with("RTSP/1.0 401"));
+    assert!(answer(&mut send(&describe("cam", ""))).starts_with("RTSP/1.0 401"));
     assert_eq!(server.status()["hooks"][0]["started"], 0);
     // A held request delays those after it, and is refused when its command does not publish.
-    let mut client = connect();
-    let requests = describe("broken", "?token=letmein") + options;
-    client.get_mut().write_all(requests.as_bytes()).unwrap();
+    let mut client = send(&(describe("broken", "?token=letmein") + options));
     let refused = answer(&mut client);
     assert!(refused.starts_with("RTSP/1.0 404") && refused.contains("within 1 s"), "{refused}");
     assert!(answer(&mut client).contains("CSeq: 2\r\n"));
-    let mut client = connect();
-    let requests = describe("cam", "?token=letmein") + options;
-    client.get_mut().write_all(requests.as_bytes()).unwrap();
+    let mut client = send(&(describe("cam", "?token=letmein") + options));
     let described = answer(&mut client);
     assert!(described.starts_with("RTSP/1.0 200") && described.contains("H264"), "{described}");
     assert!(answer(&mut client).contains("CSeq: 2\r\n"));
-    // The command ends without players, and begins for the next, whose Digest is not a replay.
+    // Without players the command ends. The next player starts it again; its request, which was
+    // held, is not refused as a replay of its Digest.
     wait_for(folder, "begin demand end");
     assert!(ffmpeg_plays(&format!("rtsp://{user}{}/cam", server.rtsp), &[]));
     wait_for(folder, "begin demand end begin demand end");

@@ -285,6 +285,7 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hooks::Hooks;
     use crate::hooks::tests::{hook, hooks};
     use millstream_scenario::HookEvent;
 
@@ -313,6 +314,13 @@ mod tests {
         }
     }
 
+    /// Returns how many commands of a hook started, succeeded, failed and were dropped.
+    fn outcomes(counted: &mut Hooks, hook: usize) -> [u64; 4] {
+        counted.receive();
+        let of = &counted.status()[hook];
+        [of.started, of.succeeded, of.failed, of.dropped]
+    }
+
     #[test]
     fn the_commands_of_a_hook_have_a_limit_that_delays_no_other_hook() {
         let (mut counted, socket) =
@@ -337,14 +345,8 @@ mod tests {
         reap_until(&mut runner, 0, [MAX_RUNNING, MAX_WAITING - 2]);
         assert!(runner.hooks[0].running.iter().any(|running| running.order.of == started));
         runner.end();
-        counted.receive();
-        let status = counted.status();
-        let counts = |at: usize| {
-            let of = &status[at];
-            [of.started, of.succeeded, of.failed, of.dropped]
-        };
-        assert_eq!(counts(0), [started + 1, started + 1, 0, 4]);
-        assert_eq!(counts(1), [1, 1, 0, 0]);
+        assert_eq!(outcomes(&mut counted, 0), [started + 1, started + 1, 0, 4]);
+        assert_eq!(outcomes(&mut counted, 1), [1, 1, 0, 0]);
     }
 
     #[test]
@@ -367,9 +369,7 @@ mod tests {
         run(&mut runner, 0, 2);
         reap_until(&mut runner, 0, [0, 1]);
         runner.end();
-        counted.receive();
-        let of = &counted.status()[0];
-        assert_eq!([of.started, of.succeeded, of.failed, of.dropped], [6, 0, 6, 0]);
+        assert_eq!(outcomes(&mut counted, 0), [6, 0, 6, 0]);
     }
 
     #[test]
@@ -392,9 +392,7 @@ mod tests {
         runner.hooks[0].start_again(Waiting { of: 3, environment: Vec::new() }, LONG_RUN);
         assert_eq!(runner.hooks[0].pause, 2 * MIN_PAUSE);
         runner.end();
-        counted.receive();
-        let of = &counted.status()[0];
-        assert_eq!([of.started, of.succeeded, of.failed, of.dropped], [2, 2, 0, 0]);
+        assert_eq!(outcomes(&mut counted, 0), [2, 2, 0, 0]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Live streams whose publisher is a command that runs only while clients play or wait.
+//! Live streams on demand: a command publishes the stream while it has players or held requests.
 //!
 //! ```text
 //! request of a player ──> held ── published ──────────────────> answered
@@ -12,8 +12,8 @@
 
 use std::net::IpAddr;
 
+use super::Unavailable;
 use crate::pages::rejects::limited_address;
-use crate::recording::playback::Unavailable;
 
 /// The most requests that are held, in all and per client address.
 const MAX_HELD: usize = 256;
@@ -41,15 +41,6 @@ struct HeldRequest {
     until_ns: u64,
     /// Whether its connection is served again, with or without a publisher.
     is_due: bool,
-}
-
-/// The use of a live stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Usage {
-    /// It has a publisher.
-    pub(crate) published: bool,
-    /// It has players.
-    pub(crate) played: bool,
 }
 
 /// A change for the runner. The numbers are those of the command and of its run.
@@ -141,29 +132,36 @@ impl OnDemand {
         self.held.iter().any(|held| held.connection == connection && held.is_due)
     }
 
-    /// Removes the request of a connection that has closed, or whose request was answered.
-    pub(crate) fn forget(&mut self, connection: usize) {
+    /// Removes the held request of a connection that has closed.
+    pub(crate) fn closed(&mut self, connection: usize) {
         self.held.retain(|held| held.connection != connection);
     }
 
-    /// Begins and ends commands by the use of their streams. Returns the connections that are to be
-    /// served again, because their requests can be answered. While the server drains, no command
-    /// runs for requests.
+    /// Removes the held request of a connection, if it was due: it has been answered.
+    pub(crate) fn answered(&mut self, connection: usize) {
+        self.held.retain(|held| held.connection != connection || !held.is_due);
+    }
+
+    /// Starts the commands whose streams have players or held requests, and ends the others after
+    /// their time to close. Returns the connections whose held requests can be answered now: all,
+    /// while the server drains. `published` and `played` return whether a live stream has a
+    /// publisher, and players.
     pub(crate) fn tick(
         &mut self,
-        usage: impl Fn(usize) -> Usage,
+        published: impl Fn(usize) -> bool,
+        played: impl Fn(usize) -> bool,
         draining: bool,
         now_ns: u64,
     ) -> Vec<usize> {
         let mut due = Vec::new();
         for held in self.held.iter_mut().filter(|held| !held.is_due) {
-            if draining || usage(held.stream).published || now_ns >= held.until_ns {
+            if draining || published(held.stream) || now_ns >= held.until_ns {
                 held.is_due = true;
                 due.push(held.connection);
             }
         }
         for command in &mut self.commands {
-            let Usage { published, played } = usage(command.stream);
+            let played = played(command.stream);
             let waits = self.held.iter().any(|held| held.stream == command.stream);
             match command.wanted {
                 Some((run, _)) if played || waits => command.wanted = Some((run, now_ns)),
@@ -171,7 +169,7 @@ impl OnDemand {
                     command.wanted = None;
                 }
                 // The players of a server that has crashed.
-                None if played && !published => {
+                None if played && !published(command.stream) => {
                     self.runs += 1;
                     command.wanted = Some((self.runs, now_ns));
                 }
@@ -232,7 +230,7 @@ mod tests {
 
     fn tick(on_demand: &mut OnDemand, usage: [bool; 2], now_ns: u64) -> Vec<usize> {
         let [published, played] = usage;
-        on_demand.tick(|_| Usage { published, played }, false, now_ns)
+        on_demand.tick(|_| published, |_| played, false, now_ns)
     }
 
     fn changes(on_demand: &mut OnDemand) -> Vec<Change> {
@@ -265,7 +263,7 @@ mod tests {
         assert_eq!(tick(&mut of, [true, false], 3 * S), [0; 0], "once");
         assert!(!of.is_waiting(7) && of.is_resumed(7));
         assert_eq!(request(&mut of, 7, true, 3 * S), 200);
-        of.forget(7);
+        of.answered(7);
         assert!(!of.is_resumed(7));
         // It plays, then leaves.
         assert_eq!(tick(&mut of, [true, true], 9 * S), [0; 0]);
@@ -286,10 +284,10 @@ mod tests {
         assert_eq!(tick(&mut of, [false, false], 6 * S - 1), [0; 0]);
         assert_eq!(tick(&mut of, [false, false], 6 * S), [7]);
         assert_eq!(request(&mut of, 7, false, 6 * S), 404);
-        of.forget(7);
+        of.answered(7);
         // The command runs on for the other request, then for the time to close.
         assert_eq!(tick(&mut of, [false, false], 7 * S), [8]);
-        of.forget(8);
+        of.answered(8);
         tick(&mut of, [false, false], 9 * S - 1);
         assert_eq!(changes(&mut of), [begin(1)]);
         tick(&mut of, [false, false], 9 * S);
@@ -303,7 +301,7 @@ mod tests {
             let _ = of.request((3, "cam"), (connection, peer(address)), false, S);
             let held = of.is_waiting(connection);
             if connection == 5 {
-                of.forget(5);
+                of.closed(5);
             }
             held
         };
@@ -317,7 +315,7 @@ mod tests {
         }
         assert!(!ask(9_999, 9));
         assert_eq!(of.held.len(), MAX_HELD);
-        assert_eq!(of.tick(|_| Usage { published: false, played: false }, true, S).len(), MAX_HELD);
+        assert_eq!(of.tick(|_| false, |_| false, true, S).len(), MAX_HELD);
     }
 
     #[test]

@@ -8,11 +8,12 @@ use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+use super::Unavailable;
 use super::ingest::{Ingest, Ingested, MAX_CLOCK_ERROR_NS};
-use super::on_demand::{OnDemand, Usage};
+use super::on_demand::OnDemand;
 use super::policer::Allowance;
 use crate::payload::Format;
-use crate::recording::playback::{DueFrame, Playbacks, Reserved, Unavailable};
+use crate::recording::playback::{DueFrame, Playbacks, Reserved};
 use crate::recording::segment::AudioConfig;
 use crate::rtp::CLOCK_RATE;
 use crate::rtsp::session::{Sessions, Transport};
@@ -107,6 +108,13 @@ pub(crate) struct LiveStream {
     description: AudioDescription,
     /// The ports that receive the publisher's RTP and RTCP, once they are open.
     pub(crate) ports: (u16, u16),
+}
+
+impl LiveStream {
+    /// Returns whether it is being published.
+    pub(crate) fn is_published(&self) -> bool {
+        self.publisher.as_ref().is_some_and(|who| who.recording)
+    }
 }
 
 /// All live streams of a server.
@@ -352,7 +360,7 @@ impl Publishing {
 
     /// Removes the publisher of a closed connection, if it has one.
     pub(crate) fn closed(&mut self, connection: usize, now_ns: u64) {
-        self.on_demand.forget(connection);
+        self.on_demand.closed(connection);
         if let Some(stream) = self.of_connection(connection) {
             self.leave(stream, now_ns);
         }
@@ -427,7 +435,7 @@ impl Publishing {
     /// Processes a sender report. It relates the timestamps of a track to the clock of the
     /// publisher, which both tracks have.
     fn report(&mut self, stream: usize, (ntp, timestamp): (u64, u32), now_ns: u64) {
-        if !self.streams[stream].publisher.as_ref().is_some_and(|who| who.recording) {
+        if !self.streams[stream].is_published() {
             return;
         }
         let video = self.streams[stream].spec.audio.map_or(stream, |(_, video)| video);
@@ -533,28 +541,18 @@ impl Publishing {
         if stream.spec.plays_recordings {
             return reserved;
         }
-        stream.waits_since_ns != 0 || stream.publisher.as_ref().is_some_and(|who| who.recording)
+        stream.waits_since_ns != 0 || stream.is_published()
     }
 
-    /// Returns whether a stream is being published.
-    pub(crate) fn is_published(&self, stream: usize) -> bool {
-        self.streams[stream].publisher.as_ref().is_some_and(|who| who.recording)
-    }
-
-    /// Begins and ends the commands that publish streams, as players need them. Returns the
-    /// connections whose held requests can be answered. `played` returns whether a stream has
-    /// players.
+    /// See [`OnDemand::tick`].
     pub(crate) fn tick_on_demand(
         &mut self,
         played: impl Fn(usize) -> bool,
         draining: bool,
         now_ns: u64,
     ) -> Vec<usize> {
-        let mut on_demand = std::mem::take(&mut self.on_demand);
-        let usage = |stream| Usage { published: self.is_published(stream), played: played(stream) };
-        let due = on_demand.tick(usage, draining, now_ns);
-        self.on_demand = on_demand;
-        due
+        let Self { streams, on_demand, .. } = self;
+        on_demand.tick(|stream| streams[stream].is_published(), played, draining, now_ns)
     }
 
     /// Returns the description of the audio of a stream that is or was published.

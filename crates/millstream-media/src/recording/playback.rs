@@ -12,6 +12,7 @@ use std::sync::mpsc::TryRecvError;
 
 use super::directory::{Directory, parse_time};
 use super::reader::{self, PlayedFrame, PlayedFrames};
+use crate::live::Unavailable;
 use crate::rtsp::session::Sessions;
 use crate::shared_memory::region::{SessionField, State};
 use millstream_traffic::mpeg::FragmentFormats;
@@ -106,15 +107,6 @@ pub(crate) struct Reserved {
     pub(crate) video: PlaceTrack,
     pub(crate) audio: Option<PlaceTrack>,
     pub(crate) formats: FragmentFormats,
-}
-
-/// Why a stream or a recording cannot be played now.
-#[derive(Debug)]
-pub(crate) enum Unavailable {
-    /// There is none, or it has no publisher.
-    Missing(String),
-    /// All its places are taken.
-    Busy(String),
 }
 
 impl Place {

@@ -21,9 +21,9 @@ use std::net::IpAddr;
 use super::http::{self, HttpRequest, HttpResponse, Parsed};
 use super::peers::Peers;
 use super::{Client, Identity, Media, OfferError, Role, offer};
+use crate::live::Unavailable;
 use crate::live::publishing::{AudioDescription, Track};
 use crate::payload::Format;
-use crate::recording::playback::Unavailable;
 use crate::rtp::CLOCK_RATE;
 use crate::rtsp::access::AuthState;
 use crate::rtsp::session::{AdmissionError, Transport, random_word};
@@ -74,7 +74,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
                     if self.shared.live.on_demand.is_waiting(requester.connection) {
                         return true;
                     }
-                    self.shared.forget_resumed(requester);
+                    self.shared.live.on_demand.answered(requester.connection);
                     input.drain(..length);
                     let closes = request.closes || pass.is_exhausted();
                     response.write(output, closes, request.method == "HEAD");
