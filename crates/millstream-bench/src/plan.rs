@@ -13,7 +13,8 @@ use crate::measure::Measurement;
 /// digest of the netlist. A row a seed.
 const CLOCKS: &str = include_str!("../../../papers/sharestreams/hardware/clock.csv");
 
-/// Cells by synthesis: design, streams, family, LUTs, flip-flops, multipliers, block RAMs.
+/// Cells by synthesis: design, streams, family, LUTs, flip-flops, multipliers, block RAMs, digest
+/// of what yosys reads.
 const AREAS: &str = include_str!("../../../papers/sharestreams/hardware/area.csv");
 
 /// The required streams, packet size and line rate.
