@@ -37,9 +37,19 @@ ELSEWHERE = {
     "millstream attach": "scripts/kernel.sh",
     "nft add": "scripts/kernel.sh",
     **dict.fromkeys(
-        ("source scripts/rtl-tools.sh", "rtl_", "export ", "cd target", "fusesoc "),
+        (
+            "source scripts/rtl-tools.sh",
+            "rtl_tools",
+            "rtl_reference",
+            "export PYTHONPATH=$PWD/rtl/tests",
+            "cd target ",
+            "fusesoc library add millstream",
+            "fusesoc run --target lint",
+        ),
         "scripts/rtl.sh, which lints by FuseSoC",
     ),
+    "export GPI_USERS": "no test: cocotb's tests run without FuseSoC",
+    "fusesoc run --target sim": "no test: cocotb's tests run without FuseSoC",
 }
 
 
