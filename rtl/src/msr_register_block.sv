@@ -125,7 +125,7 @@ module msr_register_block #(
       else {settles_q, changes_q} <= {settle_i, commands && !load_i};
     end
     assign {settles, changes} = {settles_q, changes_q};
-    // One for the attributes, and one for the key, whose way to the network is the longest path.
+    // Two copies: one selects the attributes, the other the key, on the longest path.
     msr_flip_flop u_serves (
       .clk_i, .rst_ni, .d_i(update_i && wins_i), .q_o(serves)
     );
