@@ -184,7 +184,8 @@ mod tests {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let may = Files { listens: Some(free), ..Files::default() };
         let Some((this, other)) = limited(may, move || (bind(free), bind(0))) else { return };
-        // Kernels before 6.7 do not limit ports.
-        assert!(this.is_ok() && (other.is_ok() || denied(other)));
+        // Kernels before 6.7 do not limit ports. A program that another test starts may still hold
+        // a copy of the listener that found the port, so the port may be in use.
+        assert!(!denied(this) && (other.is_ok() || denied(other)));
     }
 }

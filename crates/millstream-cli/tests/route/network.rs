@@ -400,7 +400,7 @@ impl Network {
         let sum = |data: &[u8]| data.iter().zip(1u64..).map(|(byte, k)| u64::from(*byte) * k).sum();
         let (ready, listening) = mpsc::channel();
         let receiving = self.within(to, move || {
-            let listener = TcpListener::bind(listens).unwrap();
+            let listener = listen(listens);
             ready.send(()).unwrap();
             let (mut stream, _) = listener.accept().unwrap();
             stream.set_read_timeout(Some(TIMEOUT)).unwrap();
@@ -444,6 +444,22 @@ impl Network {
         let child = Running { child, log, reading };
         assert!(opened.recv_timeout(TIMEOUT).is_ok(), "the router did not start");
         child
+    }
+}
+
+/// Opens a listener; waits while the address is in use.
+///
+/// A program that another test starts holds copies of this process's sockets until it executes, so
+/// a listener that is closed may listen for a moment longer.
+fn listen(address: &str) -> TcpListener {
+    let began = Instant::now();
+    loop {
+        match TcpListener::bind(address) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && began.elapsed() < TIMEOUT => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened.unwrap(),
+        }
     }
 }
 
