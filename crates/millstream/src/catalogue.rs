@@ -17,11 +17,11 @@ use alloc::vec::Vec;
 
 use crate::bounds::{Fairness, Guarantee, Share};
 use crate::discipline::self_clocked::NearRank;
-use crate::discipline::{Discipline, DwcsOptions};
+use crate::discipline::{Discipline, DwcsOptions, Expiry, Rank};
 use crate::link::Link;
 use crate::packet::StreamId;
 use crate::scheduler::Scheduler;
-use crate::selector::{ManagedFirst, Select, Selector};
+use crate::selector::{Select, Selector};
 use crate::structure::{DualHeap, Heap, Ring, Scan, WinnerTree};
 use crate::tree::Node;
 
@@ -81,28 +81,33 @@ pub struct DisciplineRow {
     pub(crate) below: Option<fn(&Options) -> &'static str>,
 }
 
-/// The target of a build.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Form {
-    part: Part,
-    /// `true` if management channels are served first.
-    managed: bool,
+/// What a build makes of a selector.
+pub(crate) trait Target: Copy {
+    fn build<S>(self, options: &Options, selector: S) -> Built
+    where
+        S: Select + Send + 'static,
+        S::Stamp: Send;
 }
 
 /// A complete scheduler, or a class of a tree.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+pub(crate) enum Form {
     Scheduler,
     Node,
 }
 
-impl Form {
-    fn of(part: Part) -> Self {
-        Self { part, managed: false }
-    }
-
-    pub(crate) fn below_management(self) -> Self {
-        Self { managed: true, ..self }
+impl Target for Form {
+    fn build<S>(self, options: &Options, selector: S) -> Built
+    where
+        S: Select + Send + 'static,
+        S::Stamp: Send,
+    {
+        match self {
+            Self::Scheduler => {
+                Built::Scheduler(Box::new(Scheduler::over(selector).on_link(options.link)))
+            }
+            Self::Node => Built::Node(Box::new(selector)),
+        }
     }
 }
 
@@ -125,107 +130,102 @@ pub(crate) const TURNS: &[StructureName] =
     &[StructureName::Ring, StructureName::Scan, StructureName::Heap, StructureName::DualHeap];
 
 macro_rules! structures {
-    (
-        composed { $($variant:ident $type:ident $name:literal $summary:literal;)* }
-        own { $($own:ident $own_name:literal $own_summary:literal;)* }
-    ) => {
+    ($($variant:ident $name:literal $summary:literal;)*) => {
         /// The name of a structure.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum StructureName {
             $(#[doc = $summary] $variant,)*
-            $(#[doc = $own_summary] $own,)*
         }
 
         impl StructureName {
             /// Every structure.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)* $(Self::$own,)*];
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
             /// Returns its name in the scenario file.
             #[must_use]
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name,)* $(Self::$own => $own_name,)* }
+                match self { $(Self::$variant => $name,)* }
             }
 
             /// Returns a description in one line.
             #[must_use]
             pub const fn summary(self) -> &'static str {
-                match self { $(Self::$variant => $summary,)* $(Self::$own => $own_summary,)* }
-            }
-
-            /// Builds `discipline` on this structure.
-            pub(crate) fn join<D>(self, form: Form, options: &Options, discipline: D) -> Built
-            where
-                D: Discipline + Send + 'static,
-                D::State: Send,
-                D::Rank: Send,
-                D::Stamp: Send,
-            {
-                match self {
-                    $(Self::$variant => {
-                        built(form, options, Selector::new(discipline, $type::default()))
-                    })*
-                    $(Self::$own => unreachable!("the structure does not support the order"),)*
-                }
+                match self { $(Self::$variant => $summary,)* }
             }
         }
     };
 }
 
-/// Builds `form` around `selector`.
-pub(crate) fn built<S>(form: Form, options: &Options, selector: S) -> Built
-where
-    S: Select + Send + 'static,
-    S::Stamp: Send,
-{
-    if form.managed {
-        whole(form.part, options, ManagedFirst::new(selector, options.link))
-    } else {
-        whole(form.part, options, selector)
-    }
-}
-
-fn whole<S>(part: Part, options: &Options, selector: S) -> Built
-where
-    S: Select + Send + 'static,
-    S::Stamp: Send,
-{
-    match part {
-        Part::Scheduler => {
-            Built::Scheduler(Box::new(Scheduler::over(selector).on_link(options.link)))
-        }
-        Part::Node => Built::Node(Box::new(selector)),
-    }
-}
-
 structures! {
-    composed {
-        Scan Scan "scan" "linear scan: the reference implementation";
-        Heap Heap "heap" "indexed 4-ary heap";
-        Ring Ring "ring" "round-robin ring, for disciplines that take turns";
-        DualHeap DualHeap "dual-heap" "deadline heap and loss-tolerance heap (Co-processor paper)";
-    }
-    own {
-        WinnerTree "winner-tree" "winner tree with four children per node; for wf2q+, scfq and sfq";
-        HilqExact "hilq-exact"
-            "calendar of deadlines with bitmaps: the fastest; for dwcs, edf-first";
-        Hilq "hilq"
-            "hierarchically indexed linear queue (HILQ paper), approximate; for dwcs, edf-first";
-    }
+    Scan "scan" "linear scan: the reference implementation";
+    Heap "heap" "indexed 4-ary heap";
+    Ring "ring" "round-robin ring, for disciplines that take turns";
+    DualHeap "dual-heap" "deadline heap and loss-tolerance heap (Co-processor paper)";
+    WinnerTree "winner-tree" "winner tree with four children per node; for wf2q+, scfq and sfq";
+    HilqExact "hilq-exact"
+        "calendar of deadlines with bitmaps: the fastest; for dwcs, edf-first";
+    Hilq "hilq"
+        "hierarchically indexed linear queue (HILQ paper), approximate; for dwcs, edf-first";
 }
 
+// Each of these compiles a scheduler for every pair of discipline, structure and target, so each
+// has the structures of some disciplines only.
 impl StructureName {
-    /// Builds `discipline`, which orders by near tags, on this structure.
-    pub(crate) fn join_near<D>(self, form: Form, options: &Options, discipline: D) -> Built
+    /// Builds `discipline`, whose ranks never expire, on this structure.
+    pub(crate) fn join<D>(self, target: impl Target, options: &Options, discipline: D) -> Built
     where
-        D: Discipline<Rank = NearRank> + Send + 'static,
-        D::State: Send,
-        D::Stamp: Send,
+        D: Discipline<State: Send, Rank: Send, Stamp: Send> + Send + 'static,
+    {
+        const { assert!(matches!(D::Rank::EXPIRY, Expiry::Never)) };
+        match self {
+            Self::Scan => target.build(options, Selector::new(discipline, Scan::default())),
+            // Without deadlines, the second heap of a dual heap is empty.
+            Self::Heap | Self::DualHeap => {
+                target.build(options, Selector::new(discipline, Heap::default()))
+            }
+            _ => unreachable!("the structure does not support the order"),
+        }
+    }
+
+    /// Builds `discipline`, whose ranks expire, on this structure.
+    pub(crate) fn join_expiring<D>(self, form: Form, options: &Options, discipline: D) -> Built
+    where
+        D: Discipline<State: Send, Rank: Send, Stamp: Send> + Send + 'static,
+    {
+        match self {
+            Self::Scan => form.build(options, Selector::new(discipline, Scan::default())),
+            Self::Heap => form.build(options, Selector::new(discipline, Heap::default())),
+            Self::DualHeap => form.build(options, Selector::new(discipline, DualHeap::default())),
+            _ => unreachable!("the structure does not support the order"),
+        }
+    }
+
+    /// Builds `discipline`, which takes turns, on this structure.
+    pub(crate) fn join_turns<D>(
+        self,
+        target: impl Target,
+        options: &Options,
+        discipline: D,
+    ) -> Built
+    where
+        D: Discipline<State: Send, Rank: Send, Stamp: Send> + Send + 'static,
+    {
+        match self {
+            Self::Ring => target.build(options, Selector::new(discipline, Ring::default())),
+            _ => self.join(target, options, discipline),
+        }
+    }
+
+    /// Builds `discipline`, which orders by near tags, on this structure.
+    pub(crate) fn join_near<D>(self, target: impl Target, options: &Options, discipline: D) -> Built
+    where
+        D: Discipline<State: Send, Rank = NearRank, Stamp: Send> + Send + 'static,
     {
         match self {
             Self::WinnerTree => {
-                built(form, options, Selector::new(discipline, WinnerTree::default()))
+                target.build(options, Selector::new(discipline, WinnerTree::default()))
             }
-            _ => self.join(form, options, discipline),
+            _ => self.join(target, options, discipline),
         }
     }
 
@@ -305,36 +305,7 @@ impl DisciplineRow {
         options: &Options,
         structure: StructureName,
     ) -> Box<dyn DynScheduler + Send> {
-        self.scheduler(options, structure, Form::of(Part::Scheduler))
-    }
-
-    /// Builds a scheduler that serves management channels first and all other streams by this
-    /// discipline. Management channels are the streams whose contract is
-    /// [`fmc`](crate::Contract::fmc).
-    ///
-    /// # Panics
-    /// Panics if [`build`](Self::build) does, and if `structure` is an approximation.
-    #[must_use]
-    pub fn build_below_management(
-        &self,
-        options: &Options,
-        structure: StructureName,
-    ) -> Box<dyn DynScheduler + Send> {
-        assert!(
-            !self.approximations().contains(&structure),
-            "{} approximates the order and does not support management channels",
-            structure.name()
-        );
-        self.scheduler(options, structure, Form::of(Part::Scheduler).below_management())
-    }
-
-    fn scheduler(
-        &self,
-        options: &Options,
-        structure: StructureName,
-        form: Form,
-    ) -> Box<dyn DynScheduler + Send> {
-        match self.built(options, structure, form) {
+        match self.built(options, structure, Form::Scheduler) {
             Built::Scheduler(scheduler) => scheduler,
             Built::Node(_) => unreachable!("the form is a scheduler"),
         }
@@ -363,7 +334,7 @@ impl DisciplineRow {
 
     /// Builds a class of this discipline on `structure`.
     pub(crate) fn node(&self, options: &Options, structure: StructureName) -> Box<dyn Node> {
-        match self.built(options, structure, Form::of(Part::Node)) {
+        match self.built(options, structure, Form::Node) {
             Built::Node(node) => node,
             Built::Scheduler(_) => unreachable!("the form is a class"),
         }

@@ -3,7 +3,7 @@
 use std::iter;
 
 use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
-use millstream::{Contract, ContractError, Link, StreamId};
+use millstream::{ClassId, Contract, ContractError, Link, StreamId, Tree};
 
 /// The maximum number of ports of a switch: an arbiter keeps them in one 64-bit word.
 pub const MAX_PORTS: u16 = 64;
@@ -131,15 +131,36 @@ impl Egress {
         };
         let managed = contracts().any(|class| class.is_fmc());
         options.table = self.turns(layers, managed);
-        let mut scheduler = if managed {
-            self.discipline.build_below_management(&options, structure)
-        } else {
-            self.discipline.build(&options, structure)
-        };
+        if managed && self.discipline.name != "minbw" {
+            return self.below_management(contracts(), structure, &options);
+        }
+        let mut scheduler = self.discipline.build(&options, structure);
         for contract in contracts() {
             scheduler.add_stream(contract)?;
         }
         Ok(scheduler)
+    }
+
+    /// Creates a tree that serves management channels first, by arrival, and below them the other
+    /// streams by the discipline.
+    fn below_management(
+        &self,
+        contracts: impl Iterator<Item = Contract>,
+        structure: StructureName,
+        options: &Options,
+    ) -> Result<Box<dyn DynScheduler + Send>, ContractError> {
+        let first = DisciplineRow::parse("static-priority").expect("in the catalogue");
+        let mut tree = Tree::new(first, StructureName::Scan, options);
+        let lower = Contract::new().priority(1);
+        let below = tree.add_class(ClassId::ROOT, lower, self.discipline, structure, options)?;
+        for contract in contracts {
+            if contract.is_fmc() {
+                tree.add_stream(ClassId::ROOT, contract.priority(0))?;
+            } else {
+                tree.add_stream(below, contract)?;
+            }
+        }
+        Ok(Box::new(tree))
     }
 
     /// Returns a table's turns by channel: the channels of a class take its turns consecutively.

@@ -27,7 +27,7 @@ use core::marker::PhantomData;
 use super::edf::Deadlines;
 use super::{ByRank, Discipline, Expiry, Head, Missed, Rank};
 use crate::bounds::{DeadlineGuarantee, Guarantee, Theorem, UnprovedSetting};
-use crate::catalogue::{Built, DisciplineRow, DwcsOrder, Form, Options, StructureName, built};
+use crate::catalogue::{Built, DisciplineRow, DwcsOrder, Form, Options, StructureName, Target};
 use crate::contract::{Contract, ContractError, Late, Window};
 use crate::hilq::{Hilq, Sizes};
 use crate::packet::StreamId;
@@ -53,16 +53,16 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
 fn build(options: &Options, structure: StructureName, form: Form) -> Built {
     match (options.order, structure) {
         (DwcsOrder::EdfFirst, StructureName::HilqExact) => {
-            built(form, options, HilqExact::new(options.dwcs))
+            form.build(options, HilqExact::new(options.dwcs))
         }
         (DwcsOrder::EdfFirst, StructureName::Hilq) => {
             Built::Scheduler(Box::new(Hilq::new(options.dwcs, Sizes::PAPER)))
         }
         (DwcsOrder::EdfFirst, _) => {
-            structure.join(form, options, Dwcs::<EdfFirst>::new(options.dwcs))
+            structure.join_expiring(form, options, Dwcs::<EdfFirst>::new(options.dwcs))
         }
         (DwcsOrder::LossFirst, _) => {
-            structure.join(form, options, Dwcs::<LossFirst>::new(options.dwcs))
+            structure.join_expiring(form, options, Dwcs::<LossFirst>::new(options.dwcs))
         }
     }
 }

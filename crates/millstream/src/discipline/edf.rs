@@ -23,7 +23,7 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
         every_request: true,
         settings: None,
     }),
-    build: |options, structure, form| structure.join(form, options, Edf),
+    build: |options, structure, form| structure.join_expiring(form, options, Edf),
     ..DisciplineRow::DEFAULT
 };
 

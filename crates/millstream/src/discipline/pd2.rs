@@ -34,7 +34,7 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
         every_request: false,
         settings: None,
     }),
-    build: |options, structure, form| structure.join(form, options, Pd2::default()),
+    build: |options, structure, form| structure.join_expiring(form, options, Pd2::default()),
     ..DisciplineRow::DEFAULT
 };
 

@@ -29,7 +29,7 @@ pub(crate) const DRR: DisciplineRow = DisciplineRow {
     fairness: Some(Fairness::Deficit),
     structures: TURNS,
     build: |options, structure, form| {
-        structure.join(form, options, RoundRobin::new(Measure::Bytes(options.link)))
+        structure.join_turns(form, options, RoundRobin::new(Measure::Bytes(options.link)))
     },
     ..DisciplineRow::DEFAULT
 };
@@ -44,7 +44,7 @@ pub(crate) const WRR: DisciplineRow = DisciplineRow {
     fairness: Some(Fairness::Unbounded("unbounded: shares packets, not bytes")),
     structures: TURNS,
     build: |options, structure, form| {
-        structure.join(form, options, RoundRobin::new(Measure::Packets))
+        structure.join_turns(form, options, RoundRobin::new(Measure::Packets))
     },
     ..DisciplineRow::DEFAULT
 };

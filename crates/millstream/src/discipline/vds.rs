@@ -25,7 +25,7 @@ pub(crate) const ROW: DisciplineRow = DisciplineRow {
         every_request: false,
         settings: None,
     }),
-    build: |options, structure, form| structure.join(form, options, Vds::default()),
+    build: |options, structure, form| structure.join_expiring(form, options, Vds::default()),
     ..DisciplineRow::DEFAULT
 };
 

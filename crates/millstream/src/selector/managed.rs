@@ -10,9 +10,9 @@ use alloc::vec::Vec;
 
 use super::{Backlog, NewHead, Observer, Select};
 use crate::bounds::{Guarantee, Share};
-use crate::catalogue::DisciplineRow;
+use crate::catalogue::{Built, DisciplineRow, Form, Options, Target};
 use crate::contract::{Contract, ContractError};
-use crate::discipline::{Activation, Head, Waiting};
+use crate::discipline::{Activation, Head, Measure, RoundRobin, Scfq, Waiting, Wfq};
 use crate::link::Link;
 use crate::link_clock::{ClassClock, LinkClock};
 use crate::packet::StreamId;
@@ -26,12 +26,33 @@ pub(crate) const MINBW: DisciplineRow = DisciplineRow {
     guarantee: Guarantee::BelowManagement,
     structures: &[],
     build: |options, structure, form| {
-        let row = DisciplineRow::parse(options.algorithm.name()).expect("in the catalogue");
-        (row.build)(options, structure, form.below_management())
+        let (link, origin) = (options.link, options.virtual_origin);
+        let form = BelowManagement(form);
+        match options.algorithm {
+            MinBwAlgorithm::Wfq => structure.join(form, options, Wfq::new(link, origin)),
+            MinBwAlgorithm::Scfq => structure.join_near(form, options, Scfq::new(link, origin)),
+            MinBwAlgorithm::Drr => {
+                structure.join_turns(form, options, RoundRobin::new(Measure::Bytes(link)))
+            }
+        }
     },
     below: Some(|options| options.algorithm.name()),
     ..DisciplineRow::DEFAULT
 };
+
+/// A scheduler, or a class of a tree, that serves management channels first.
+#[derive(Clone, Copy, Debug)]
+struct BelowManagement(Form);
+
+impl Target for BelowManagement {
+    fn build<S>(self, options: &Options, selector: S) -> Built
+    where
+        S: Select + Send + 'static,
+        S::Stamp: Send,
+    {
+        self.0.build(options, ManagedFirst::new(selector, options.link))
+    }
+}
 
 /// The disciplines below the management channel that the MinBW paper compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

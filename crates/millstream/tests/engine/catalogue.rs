@@ -174,9 +174,3 @@ fn structures_have_unique_names_by_which_they_are_found() {
 fn a_structure_that_cannot_hold_the_order_is_refused() {
     let _ = row("dwcs").build(&Options::default(), StructureName::Ring);
 }
-
-#[test]
-#[should_panic = "does not support management channels"]
-fn an_approximation_has_no_management_channels() {
-    let _ = row("dwcs").build_below_management(&Options::default(), StructureName::Hilq);
-}

@@ -1,10 +1,8 @@
-//! Every discipline below management channels, including MinBW's three, has the same schedule as
-//! the equivalent tree: a class under static priority.
+//! MinBW has the same schedule as the equivalent tree: management channels and a class under static
+//! priority.
 
 use crate::support::scaled;
-use millstream::catalogue::{
-    DISCIPLINES, DisciplineRow, DynScheduler, MinBwAlgorithm, Options, StructureName,
-};
+use millstream::catalogue::{DisciplineRow, DynScheduler, MinBwAlgorithm, Options, StructureName};
 use millstream::{
     ClassId, Contract, Departure, Late, Link, MaxRate, Observer, Packet, StreamId, Tree, Window,
 };
@@ -141,12 +139,6 @@ fn assert_alike(
     Ok(())
 }
 
-/// Returns the discipline of this number, modulo the number of disciplines except MinBW.
-fn discipline(number: usize) -> &'static DisciplineRow {
-    let rows: Vec<_> = DISCIPLINES.iter().filter(|row| row.name != "minbw").collect();
-    rows[number % rows.len()]
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(800), ..ProptestConfig::default() })]
 
@@ -170,28 +162,5 @@ proptest! {
         }
         let row = DisciplineRow::parse(algorithm.name()).unwrap();
         assert_alike(minbw.as_mut(), &mut tree(&options, row, &contracts), &steps)?;
-    }
-
-    #[test]
-    fn any_discipline_below_management_equals_its_tree(
-        number in any::<usize>(),
-        streams in proptest::collection::vec((1u32..18, limits()), 7),
-        steps in proptest::collection::vec(step(), 1..300),
-        structure in any::<usize>(),
-    ) {
-        let contracts: Vec<_> =
-            streams.iter().map(|(weight, limits)| contract(*weight, limits)).collect();
-        let below = contracts.iter().filter(|contract| !contract.is_fmc()).count();
-        prop_assume!(below > 0);
-        let table = (0..below).map(|turn| StreamId(u32::try_from(turn).unwrap())).collect();
-        let options = Options { link: LINK, table, ..Options::default() };
-        let row = discipline(number);
-        let structures = row.structures(&options);
-        let structure = structures[structure % structures.len()];
-        let mut managed = row.build_below_management(&options, structure);
-        for contract in &contracts {
-            managed.add_stream(contract.clone()).unwrap();
-        }
-        assert_alike(managed.as_mut(), &mut tree(&options, row, &contracts), &steps)?;
     }
 }
