@@ -164,7 +164,7 @@ fn a_filter_adds_to_the_other_match_keys_and_the_first_matching_path_counts() {
 #[test]
 fn invalid_and_unbounded_filters_are_refused_by_name() {
     let ports = |many: u32| (0..many).map(|k| format!("port {k}")).collect::<Vec<_>>().join(" or ");
-    let (long, half) = (ports(300), ports(100));
+    let (long, half) = (ports(220), ports(70));
     let refused = |filters: &[&str]| {
         let error = Filters::load(&scenario(filters)).unwrap_err();
         format!("{error}; {}", error.help.as_ref().unwrap())
@@ -181,7 +181,7 @@ fn invalid_and_unbounded_filters_are_refused_by_name() {
         let named = format!("path `1`: `match`, `filter` = \"{}", &filter[..filter.len().min(60)]);
         assert!(error.contains(&named) && error.contains(message), "{filter}: {error}");
     }
-    let error = refused(&[half.as_str(); 12]);
+    let error = refused(&[half.as_str(); 24]);
     assert!(error.contains("and 4096 in all"), "{error}");
 }
 

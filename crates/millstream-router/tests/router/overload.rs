@@ -19,7 +19,7 @@ const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 1];
 const NEIGHBOUR: [u8; 6] = [2, 0, 0, 0, 0, 9];
 /// Capacity of the device's ring, packets.
 const RING: u64 = 4_096;
-const RUN_NS: u64 = 50_000_000;
+const RUN_NS: u64 = 20_000_000;
 /// CPU frequency, Hz.
 const FREQUENCY: u64 = 2_000_000_000;
 

@@ -560,11 +560,8 @@ fn any_stream() -> impl Strategy<Value = StreamLimits> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 4_000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+    // The number of cases is PROPTEST_CASES, or proptest's default.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_panics_and_nothing_wraps(

@@ -142,9 +142,9 @@ mod tests {
         IpAddr::from([192, 0, 2, last])
     }
 
-    /// Returns how many guesses of one address, one per millisecond, are read within `seconds`.
+    /// Returns how many guesses of one address, one per 10 ms, are read within `seconds`.
     fn read(back_off: &mut BackOff, seconds: u64, user: impl Fn(u64) -> Option<String>) -> u64 {
-        let guesses = (0..seconds * 1_000).map(|ms| ms * 1_000_000);
+        let guesses = (0..seconds * 100).map(|number| number * 10_000_000);
         let is_read = |(number, now_ns): &(u64, u64)| {
             let user = user(*number);
             let read = back_off.wait_ns(address(1), user.as_deref(), *now_ns).is_none();

@@ -223,11 +223,11 @@ fn placements() -> impl Strategy<Value = Placement> {
 /// Runs overloaded cores in the order of `turns`. Every packet must be accounted for, and no path
 /// may have more packets than `queues` of its queues and eight batches.
 fn overload(of: &Placement, turns: &[usize], queues: u64) -> Result<(), TestCaseError> {
-    let mut cores = Cores::new(of, LOSSY, 3_000);
-    for rounds in 0..3_000 {
+    let mut cores = Cores::new(of, LOSSY, 1_000);
+    for rounds in 0..1_000 {
         cores.round(turns[rounds % turns.len()]);
         cores.round(rounds);
-        if rounds % 301 == 0 {
+        if rounds % 101 == 0 {
             let report = cores.report();
             prop_assert_eq!(report.unaccounted, 0, "{:?}", report);
         }

@@ -671,22 +671,35 @@ fn the_tightest_windows_are_kept() {
     assert!(counts[1] * 20 > draws && counts[2] > 0, "{counts:?}");
 }
 
+/// Premises that are necessary, and the first draw in which a guarantee is broken without each.
+const NECESSARY: [(&str, u64); 8] = [
+    ("no-gates", 1),
+    ("first-deadlines", 6_346),
+    ("queues", 76),
+    ("equal-lengths", 20_072),
+    ("phases", 152),
+    ("utilisation", 11_369),
+    ("demand", 0),
+    ("order-and-rules", 2_809),
+];
+
 /// Each of these premises is necessary: without its check, a guarantee is broken.
 #[test]
 fn a_promise_is_broken_where_a_premise_is_not_checked() {
-    for premise in [
-        "no-gates",
-        "first-deadlines",
-        "queues",
-        "equal-lengths",
-        "phases",
-        "utilisation",
-        "demand",
-        "order-and-rules",
-    ] {
-        let broken = (0..60_000).find(|seed| !outcome(*seed, Some(premise)).broken.is_empty());
-        assert!(broken.is_some(), "no guarantee is broken without checking {premise}");
+    for (premise, seed) in NECESSARY {
+        assert!(outcome(seed, None).broken.is_empty(), "seed {seed}");
+        let broken = outcome(seed, Some(premise)).broken;
+        assert!(!broken.is_empty(), "seed {seed} breaks nothing without checking {premise}");
     }
+}
+
+/// The seeds above are found by this search: run it after a change of the draws.
+#[test]
+#[ignore = "searches tens of thousands of draws"]
+fn the_first_draws_that_need_a_premise_are_known() {
+    let find = |premise| (0..60_000).find(|seed| !outcome(*seed, Some(premise)).broken.is_empty());
+    let found = NECESSARY.map(|(premise, _)| (premise, find(premise)));
+    assert_eq!(found, NECESSARY.map(|(premise, seed)| (premise, Some(seed))));
 }
 
 /// A cap holds packets of `s2` while the link idles, so the clock of SFQ stops and `s0` stays ahead
