@@ -1,22 +1,34 @@
 #!/usr/bin/env bash
 # Tests the Python package as users install it: a wheel in a fresh environment, its tests and types,
 # the same wheel under the oldest Python, and the built book. PYTHON selects the
-# interpreter; --bench measures the batch path. PROFILE is the cargo profile of the build.
-# MILLSTREAM and MAKE_TRACES name programs that are already built.
+# interpreter; --bench measures the batch path. MILLSTREAM and MAKE_TRACES name programs that are
+# already built, EXTENSION the native module.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/python-env.sh
 
-profile=${PROFILE:-release}
 if [[ -z ${MILLSTREAM:-} ]]; then
-    cargo build --profile "$profile" --quiet -p millstream-cli
-    MILLSTREAM=$target/${profile/dev/debug}/millstream
+    cargo build --release --quiet -p millstream-cli
+    MILLSTREAM=$target/release/millstream
 fi
-rm -rf "$target/wheels/python"
-(cd python && maturin build --quiet --profile "$profile" --out "$target/wheels/python" \
-    --interpreter "$venv/bin/python")
+wheels=$target/wheels/python
+rm -rf "$wheels"
+if [[ -n ${EXTENSION:-} ]]; then
+    # maturin would build the dependencies again, with the features of this package alone.
+    unpacked=$target/wheels/unpacked
+    rm -rf "$unpacked"
+    mkdir -p "$unpacked/millstream" "$wheels"
+    (cd python && maturin pep517 write-dist-info --metadata-directory "$unpacked" \
+        --interpreter "$venv/bin/python" >/dev/null)
+    cp python/millstream/{*.py,*.pyi,py.typed} "$unpacked/millstream"
+    cp "$EXTENSION" "$unpacked/millstream/_millstream.abi3.so"
+    python -m wheel pack --dest-dir "$wheels" "$unpacked" >/dev/null
+else
+    (cd python && maturin build --quiet --release --out "$wheels" \
+        --interpreter "$venv/bin/python")
+fi
 pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
-    "$target"/wheels/python/*.whl
+    "$wheels"/*.whl
 
 MILLSTREAM=$(realpath "$MILLSTREAM")
 export MILLSTREAM
@@ -25,7 +37,7 @@ export MILLSTREAM_TRACES=$target/traces
 if [[ -n ${MAKE_TRACES:-} ]]; then
     "$MAKE_TRACES" --generated "$MILLSTREAM_TRACES"
 else
-    cargo run --profile "$profile" --quiet -p millstream-reference --bin make-traces -- \
+    cargo run --release --quiet -p millstream-reference --bin make-traces -- \
         --generated "$MILLSTREAM_TRACES"
 fi
 cd python
@@ -41,5 +53,5 @@ pytest --doctest-modules --pyargs millstream
 if [[ ${1:-} == --bench ]]; then
     python benches/batch.py
 else
-    ../scripts/python-versions.sh --oldest "$target"/wheels/python/*.whl
+    ../scripts/python-versions.sh --oldest "$wheels"/*.whl
 fi

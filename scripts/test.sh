@@ -73,10 +73,11 @@ cargo fmt --all --check
 
 step "lints, and building the tests"
 export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc-tests.sh RUSTDOC=$PWD/scripts/rustdoc-tests.sh
+# The interpreter that loads the Python module has Python's symbols.
+export PYO3_BUILD_EXTENSION_MODULE=1
+# Benchmarks and the Python module, too.
+cargo build --workspace --all-targets --quiet
 tests=(cargo test --workspace --quiet)
-"${tests[@]}" --no-run
-# Benchmarks are built, but not run.
-"${tests[@]}" --benches --no-run
 
 step "licences and test tools"
 join_lane downloads
@@ -98,7 +99,7 @@ parts() {
 }
 start_lane hardware parts "scripts/rtl.sh quick cocotb" "scripts/rtl-cards.sh quick"
 start_lane kernel parts "scripts/kernel.sh quick"
-PROFILE=dev start_lane python parts scripts/python.sh scripts/concurrency.sh
+EXTENSION=$debug/lib_millstream.so start_lane python parts scripts/python.sh scripts/concurrency.sh
 start_lane instructions parts scripts/instructions.py
 
 step "tests"
