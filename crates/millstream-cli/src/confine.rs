@@ -11,7 +11,7 @@ pub(crate) mod capabilities;
 pub(crate) mod files;
 pub(crate) mod system_calls;
 
-use millstream_scenario::{FramePath, Placement, Scenario};
+use millstream_scenario::{FramePath, Live, Placement, Scenario, Source};
 use rustix::thread::CapabilitySet;
 use std::net::SocketAddr;
 
@@ -73,14 +73,20 @@ impl Server {
         };
         let removes = media.socket.clone();
         let records = media.recording.as_ref().map(|to| scenario.folder.join(&to.folder));
+        let has_paths = |live: &Live| live.record && live.path.is_some();
+        let directories = scenario
+            .streams
+            .iter()
+            .any(|stream| matches!(&stream.source, Source::Live(live) if has_paths(live)));
         Self {
             kept: KeptCapabilities { children, ..KeptCapabilities::NOTHING },
             program: Program::Server {
                 children: executes_itself,
                 removes: removes.is_some() || records.is_some(),
                 records: records.is_some(),
+                directories,
             },
-            files: Files { executes_itself, removes, records, listens: None },
+            files: Files { executes_itself, removes, records, directories, listens: None },
         }
     }
 

@@ -42,6 +42,7 @@ impl AsWakeSocket for NoWakeSocket {
 }
 
 const SCENARIO: &str = "
+[media]
 [link]
 rate = \"20 Mbit/s\"
 [scheduler]
@@ -61,6 +62,12 @@ name = \"tone\"
 period = \"40 ms\"
 late = \"drop\"
 source = { kind = \"mpeg\", file = \"tone.ts\", repeat = true }
+[[stream]]
+name = \"cam\"
+period = \"40 ms\"
+first-deadline = \"200 ms\"
+late = \"drop\"
+source = { kind = \"live\", rate = \"1 Mbit/s\", paths = 2, on-demand = [\"publish\"] }
 [scenario]
 duration = \"1 s\"
 ";
@@ -69,8 +76,8 @@ duration = \"1 s\"
 /// answer.
 pub(crate) type SendRequest<'a> = dyn FnMut(IpAddr, &[u8]) -> Vec<u8> + 'a;
 
-/// Returns the answers of a server to the bytes of a client. Its streams are `film`, and `live`
-/// and `tone` with audio.
+/// Returns the answers of a server to the bytes of a client. Its streams are `film`, `live` and
+/// `tone` with audio, and two paths `cam/NAME` that a command publishes on demand.
 ///
 /// # Panics
 /// Panics if the repository's example clips are missing.
@@ -199,7 +206,14 @@ pub(crate) fn with_guarded_server<T>(
             let (mut output, mut pass) = (Vec::new(), AuthState::default());
             serve(peer, &mut |handler, requester| {
                 let input = &mut bytes.to_vec();
-                handler.process_input(input, &mut output, &mut pass, 1 << 20, requester);
+                loop {
+                    handler.process_input(input, &mut output, &mut pass, 1 << 20, requester);
+                    // A request that is held is answered at the end of its wait.
+                    let due = handler.live.tick_on_demand(|_| false, false, u64::MAX);
+                    if !due.contains(&requester.connection) {
+                        break;
+                    }
+                }
             });
             output
         })

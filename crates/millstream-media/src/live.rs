@@ -12,6 +12,7 @@
 pub(crate) mod assemble;
 pub(crate) mod ingest;
 pub(crate) mod on_demand;
+pub(crate) mod paths;
 pub(crate) mod policer;
 pub(crate) mod publishing;
 pub(crate) mod reorder;

@@ -129,9 +129,15 @@ pub(crate) fn answer(page_requests: &PageRequests, about: StatusSource<'_>) {
         let (page, reply) = match request {
             PageRequest::Page(page, reply) => (page, reply),
             PageRequest::Totals(reply) => {
-                let name = |title: usize| library.titles[title].name.clone();
-                let totals = sessions.totals().into_iter();
-                let streams = totals.map(|(title, of)| (name(title), of)).collect();
+                let mut streams: Vec<(String, StreamTotals)> = Vec::new();
+                for (title, of) in sessions.totals_of_places() {
+                    // The paths of a stream have one name, and so a bounded number of series.
+                    let name = &library.titles[title].name;
+                    match streams.iter_mut().find(|(known, _)| known == name) {
+                        Some((_, totals)) => *totals = totals.plus(of),
+                        None => streams.push((name.clone(), of)),
+                    }
+                }
                 // Fails only if the history's thread has stopped waiting.
                 let _ = reply.try_send(Totals { elapsed_ns: about.elapsed_ns(), streams });
                 continue;
@@ -175,8 +181,7 @@ fn admission(library: &Library, sessions: &Sessions) -> String {
     );
     let demands = library.demands();
     let titles = library.titles.iter().enumerate();
-    // A place for a player of recordings needs what its stream does.
-    for (number, title) in titles.filter(|(_, title)| !title.plays_recordings) {
+    for (number, title) in titles.filter(|(_, title)| title.is_shown()) {
         let _ = write!(
             text,
             "{}: mean rate {} bits/s, mandatory {} bits/s: ",
@@ -530,7 +535,7 @@ fn metrics(
             continue;
         }
         counted.push(ClientAccount {
-            stream: library.titles[session.title].name.clone(),
+            stream: live.name_of(&library.titles[session.title]).to_owned(),
             client: number.to_string(),
             account: sessions.account(number),
         });
@@ -617,12 +622,13 @@ fn metrics(
             .totals()
             .into_iter()
             .map(|(title, of)| {
-                (StreamLabels { stream: library.titles[title].name.clone() }, of.delays)
+                let stream = live.name_of(&library.titles[title]).to_owned();
+                (StreamLabels { stream }, of.delays)
             })
             .collect(),
         live: live
             .statuses()
-            .map(|(spec, who, of)| (StreamLabels { stream: spec.name.clone() }, who.is_some(), of))
+            .map(|(live, who, of)| (StreamLabels { stream: live.name.clone() }, who.is_some(), of))
             .collect(),
     }));
     let mut text = String::new();

@@ -57,7 +57,8 @@ pub(crate) type OnCompleted = Box<dyn Fn(&RecordedFile, &Path) + Send>;
 #[derive(Debug)]
 pub(crate) struct Recorder {
     directory: Directory,
-    streams: Vec<(String, Arc<Counts>)>,
+    /// The recorded streams: the index of the live stream, and the counters.
+    streams: Vec<(usize, Arc<Counts>)>,
     queue: SyncSender<Message>,
     /// The writer's part, until it starts.
     writer: Option<Writer>,
@@ -76,8 +77,11 @@ impl Recorder {
     ) -> Result<Option<Self>, MediaError> {
         let Some(recording) = &scenario.media.recording else { return Ok(None) };
         let folder = scenario.folder.join(&recording.folder);
-        let video = specs.iter().filter(|spec| spec.record && spec.audio.is_none());
-        let names: Vec<&str> = video.map(|spec| spec.name.as_str()).collect();
+        let video = specs.iter().enumerate();
+        let video = video.filter(|(_, spec)| spec.record && spec.audio.is_none());
+        let (live, mut names): (Vec<usize>, Vec<&str>) =
+            video.map(|(number, spec)| (number, spec.stream.as_str())).unzip();
+        names.dedup();
         let open = || -> io::Result<Directory> {
             let Recording { max_bytes, max_age_ns, .. } = *recording;
             std::fs::create_dir_all(&folder)?;
@@ -90,12 +94,12 @@ impl Recorder {
             MediaError::new(format!("recordings in {}: {error}", folder.display()))
                 .help("`folder` of `recording` must be a directory that this user can write to")
         })?;
-        let (queue, messages) = sync_channel(MESSAGES * names.len().max(1));
-        let streams: Vec<(String, Arc<Counts>)> =
-            names.iter().map(|name| ((*name).to_owned(), Arc::default())).collect();
-        let of = |(name, counts): &(String, Arc<Counts>)| {
+        let (queue, messages) = sync_channel(MESSAGES * live.len().max(1));
+        let streams: Vec<(usize, Arc<Counts>)> =
+            live.into_iter().map(|number| (number, Arc::default())).collect();
+        let of = |(number, counts): &(usize, Arc<Counts>)| {
             let max_bytes = recording.max_bytes / SHARE;
-            let counts = Arc::clone(counts);
+            let (name, counts) = (&specs[*number].stream, Arc::clone(counts));
             StreamRecording::new(name, directory.clone(), recording.segment_ns, max_bytes, counts)
         };
         let streams_of_writer = streams.iter().map(of).collect();
@@ -114,18 +118,18 @@ impl Recorder {
     pub(crate) fn tap(&self, library: &Library, live: &mut Publishing) {
         let track = |at: usize| PlaceTrack { title: live.streams[at].spec.title, live: at };
         let place = |(stream, at): &(String, usize)| {
-            Place::new(stream.clone(), track(*at), live.audio_of(*at).map(track))
+            let of = (stream.clone(), live.has_paths(stream));
+            Place::new(of, track(*at), live.audio_of(*at).map(track))
         };
         let places = library.places.iter().map(place).collect();
         live.playbacks = Playbacks::new(self.directory.clone(), places);
-        for stream in &mut live.streams {
+        for (number, stream) in live.streams.iter_mut().enumerate() {
             let spec = &stream.spec;
             if !spec.record {
                 continue;
             }
-            let name = spec.name.strip_suffix("/audio").filter(|_| spec.audio.is_some());
-            let name = name.unwrap_or(&spec.name);
-            let found = self.streams.iter().position(|(other, _)| other == name);
+            let video = spec.audio.map_or(number, |(_, video)| video);
+            let found = self.streams.iter().position(|(other, _)| *other == video);
             let Some(found) = found else { continue };
             let at_rate = spec.allowance.rate_bps / 8 * QUEUED_SECONDS;
             let max_queued = usize::try_from(at_rate).unwrap_or(usize::MAX).max(MIN_QUEUED);
@@ -151,10 +155,11 @@ impl Recorder {
         &self.directory
     }
 
-    /// Returns the state of each recorded stream.
-    pub(crate) fn status(&self) -> Vec<RecordingStatus> {
-        let status = |(stream, counts): &(String, Arc<Counts>)| RecordingStatus {
-            stream: stream.clone(),
+    /// Returns the state of each recorded stream; of the paths of a stream those that have a name.
+    pub(crate) fn status(&self, live: &Publishing) -> Vec<RecordingStatus> {
+        let named = self.streams.iter().filter(|(number, _)| live.streams[*number].is_named());
+        let status = |(number, counts): &(usize, Arc<Counts>)| RecordingStatus {
+            stream: live.streams[*number].name.clone(),
             frames: counts.frames.load(Ordering::Relaxed),
             lost_frames: counts.lost_frames.load(Ordering::Relaxed),
             lost_groups: counts.lost_groups.load(Ordering::Relaxed),
@@ -163,7 +168,7 @@ impl Recorder {
             failures: counts.failures.load(Ordering::Relaxed),
             queued_bytes: counts.queued() as u64,
         };
-        self.streams.iter().map(status).collect()
+        named.map(status).collect()
     }
 
     /// Ends the writer, which completes the files, unless the disk blocks it for too long.

@@ -45,10 +45,10 @@ const METHODS: &str =
 pub(crate) const OFFERED_WINDOW: &str = "X-Offered-Window";
 
 /// URL prefix of a redirected stream: a redirected client is not redirected again.
-const REDIRECTED: &str = "placed/";
+pub(crate) const REDIRECTED: &str = "placed/";
 
 /// The URL prefix of the recordings of a stream.
-const RECORDINGS: &str = "recordings/";
+pub(crate) const RECORDINGS: &str = "recordings/";
 
 /// The URL suffix of a stream's audio.
 const AUDIO_TRACK: &str = "/audio";
@@ -227,7 +227,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
     pub(crate) fn publisher(&mut self) -> PublisherHandler<'_> {
         PublisherHandler {
             live: self.live,
-            draining: self.sessions.draining,
+            sessions: &mut *self.sessions,
             idle_timeout_ns: self.idle_timeout_ns,
             now_ns: self.now_ns,
         }
@@ -385,17 +385,42 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         if let Some(recording) = name.strip_prefix(RECORDINGS) {
             return self.live.reserve_recording(recording, self.sessions);
         }
-        let Some(title) = self.library.titles.iter().position(|title| title.name == name) else {
-            return Err(Unavailable::Missing(format!("unknown stream `{name}`")));
+        let mut titles = self.library.titles.iter();
+        let found = titles.position(|title| title.path.is_none() && title.name == name);
+        let live = match found {
+            Some(title) => self.library.titles[title].live,
+            None => self.path(name)?,
         };
-        if let Some(live) = self.library.titles[title].live {
+        if let Some(live) = live {
             if self.live.on_demand.has(live) {
                 self.demand(live, name, requester)?;
             } else if !self.live.is_available(live) {
                 return Err(Unavailable::Missing(format!("no publisher for `{name}`")));
             }
         }
-        Ok(title)
+        let title = found.or_else(|| live.map(|live| self.live.streams[live].spec.title));
+        title.ok_or_else(|| Unavailable::Missing(format!("unknown stream `{name}`")))
+    }
+
+    /// Returns the live stream of a path that has a place. A path that a command publishes on
+    /// demand takes one.
+    fn path(&mut self, name: &str) -> Result<Option<usize>, Unavailable> {
+        let own = name.split_once('/').map_or(name, |(own, _)| own);
+        if !self.live.has_paths(own) {
+            return Ok(None);
+        }
+        let first = self.live.contract_of(name)?;
+        if !self.live.on_demand.has(first) {
+            return match self.live.index_of(name) {
+                Some(live) => Ok(Some(live)),
+                None => Err(Unavailable::Missing(format!("no publisher for `{name}`"))),
+            };
+        }
+        if self.sessions.draining && self.live.index_of(name).is_none() {
+            let why = "the server is draining: it admits no new clients";
+            return Err(Unavailable::Busy(why.to_owned()));
+        }
+        self.live.claim(name, self.sessions).map(Some)
     }
 
     /// Requests a live stream that a command publishes on demand.
@@ -476,7 +501,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         Ok(ok()
             .header(CONTENT_BASE, base)
             .header(CONTENT_TYPE, "application/sdp")
-            .build(title.sdp(self.local.ip(), published, audio)))
+            .build(title.sdp(self.live.name_of(title), self.local.ip(), published, audio)))
     }
 
     fn set_up(
@@ -748,6 +773,9 @@ mod tests {
             ("ANNOUNCE rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "404"),
             ("ANNOUNCE rtsp://h/live RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "415"),
             ("DESCRIBE rtsp://h/live RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "404"),
+            ("DESCRIBE rtsp://h/cam/a RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "404"),
+            ("ANNOUNCE rtsp://h/cam/a RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "415"),
+            ("ANNOUNCE rtsp://h/cam RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "404"),
             ("REDIRECT rtsp://h/film RTSP/1.0\r\nCSeq: 1\r\n\r\n".to_owned(), "501"),
             ("OPTIONS * RTSP/1.0\r\nCSeq: 1\r\nRequire: x\r\n\r\n".to_owned(), "551"),
             ("OPTIONS * RTSP/1.0\r\nCSeq: 1, Session: 2\r\n\r\n".to_owned(), "400"),
@@ -782,6 +810,19 @@ mod tests {
             let request = request.build(Vec::new());
             assert_eq!((name_of(&request), is_audio_track(&request)), (name, is_audio), "{path}");
         }
+    }
+
+    #[test]
+    fn held_requests_are_answered_in_order() {
+        let describe = |name: &str, number: u32| {
+            format!("DESCRIBE rtsp://h/{name} RTSP/1.0\r\nCSeq: {number}\r\n\r\n")
+        };
+        let said = [describe("cam/a", 1), describe("film", 2), describe("cam/b", 3)].concat();
+        let answers = String::from_utf8(requests(said.as_bytes())).unwrap();
+        assert_eq!(answers.matches("did not publish it within 10 s").count(), 2, "{answers}");
+        let numbers = answers.lines().filter_map(|line| line.strip_prefix("CSeq: "));
+        assert_eq!(numbers.collect::<Vec<_>>(), ["1", "2", "3"]);
+        assert_eq!(answers.matches("RTSP/1.0 200").count(), 1);
     }
 
     #[test]

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use crate::MediaError;
 use crate::cluster::{ClusterContext, ClusterMoves};
-use crate::files::library::Library;
+use crate::files::library::{Library, stream_names};
 use crate::hooks::observer::Observer;
 use crate::hooks::{Hooks, variable};
 use crate::live::ingest::Ingested;
@@ -170,7 +170,9 @@ impl MediaServer {
         };
         let (users, tokens) = (file(&media.users), file(&media.tokens));
         let access = Access::read(users.as_deref(), tokens.as_deref(), &media.realm)?;
-        listeners::allow_files(u64::from(media.connections));
+        // Each track of a live stream has two ports.
+        let ports = 2 * library.live.iter().filter(|live| !live.plays_recordings).count() as u64;
+        listeners::allow_files(u64::from(media.connections) + ports);
         let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
         let registry = poll.registry();
         let mut listeners = ListenerSet::open(&media, &scenario.folder)?;
@@ -197,7 +199,7 @@ impl MediaServer {
         let ports = || -> io::Result<_> { Ok((port(&resources.rtp)?, port(&resources.rtcp)?)) };
         let server_ports = ports().map_err(|error| failed("a port", &error))?;
         listeners.register(registry).map_err(|error| failed("a port", &error))?;
-        let streams = scenario.streams.iter().map(|stream| stream.name.clone()).collect();
+        let streams = stream_names(scenario).into_iter().map(str::to_owned).collect();
         let pages = |listener: Listener| {
             let waker = Waker::new(registry, PAGES)?;
             let recordings = recorder.as_ref().map(|recorder| recorder.directory().clone());
@@ -486,6 +488,7 @@ impl MediaServer {
         }
         let ended = self.live.publishing.play_recordings(&self.sessions, now_ns);
         self.live.wake_if_released(waker);
+        self.live.publishing.release_paths(&self.sessions);
         for title in self.live.publishing.timed_out_titles(now_ns).into_iter().chain(ended) {
             self.sessions.stop_title(title, waker);
         }
@@ -522,7 +525,7 @@ impl MediaServer {
         let live = &mut self.live.publishing;
         let due = live.tick_on_demand(played, sessions.draining, now_ns);
         let streams = &live.streams;
-        let name = |stream: usize| streams[stream].spec.name.as_str();
+        let name = |stream: usize| streams[stream].name.as_str();
         live.on_demand.send_changes(|change| hooks.sender().change(change, name));
         due.into_iter().for_each(|place| self.serve(place));
     }

@@ -445,6 +445,10 @@ pub(crate) struct SourceTable {
     /// address.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) publish: Option<Spanned<Vec<String>>>,
+    /// Live: the number of paths `STREAM/NAME` that may be published at once, each a stream of its
+    /// own with this contract; default: the stream's name is the only path. Needs `[media]`.
+    #[schemars(with = "Option<u32>", range(min = 1, max = 256))]
+    pub(crate) paths: Option<Spanned<u32>>,
     /// Live: whether the server records the stream, as `recording` of `[media]` says; default
     /// false. Recordings have video of codec "h264", and audio of codec "aac" or "opus".
     #[schemars(with = "Option<bool>")]

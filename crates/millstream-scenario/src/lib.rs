@@ -61,7 +61,7 @@ pub use scenario::{
     max_file_bytes,
 };
 pub use source::{
-    Live, LiveAudio, LiveAudioCodec, OnDemand, Pace, Source, SourceKind, VideoInput,
+    Live, LiveAudio, LiveAudioCodec, LivePath, OnDemand, Pace, Source, SourceKind, VideoInput,
     VideoPayloadFormat,
 };
 pub use units::{

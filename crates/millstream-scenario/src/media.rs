@@ -213,10 +213,11 @@ impl Hook {
     /// The largest length of all arguments together, bytes.
     pub const MAX_BYTES: usize = 32 << 10;
 
-    /// Returns whether it is for events of a stream.
+    /// Returns whether it is for events of a stream, or of a path `STREAM/NAME` of a stream.
     #[must_use]
     pub fn is_for(&self, stream: &str) -> bool {
-        self.streams.as_ref().is_none_or(|streams| streams.iter().any(|name| name == stream))
+        let own = stream.split_once('/').map_or(stream, |(own, _)| own);
+        self.streams.as_ref().is_none_or(|streams| streams.iter().any(|name| name == own))
     }
 }
 

@@ -79,6 +79,7 @@ impl SourceKind {
                 "audio",
                 "audio-rate",
                 "publish",
+                "paths",
                 "record",
                 "wait",
                 "on-demand",
@@ -357,8 +358,22 @@ pub struct Live {
     pub wait_ns: u64,
     /// The program that publishes it while clients play.
     pub on_demand: Option<OnDemand>,
+    /// Its place among the paths of the file's stream, if that has `paths`.
+    pub path: Option<LivePath>,
     /// The time when it stops in a simulation, ns; `u64::MAX` for never.
     pub stop_ns: u64,
+}
+
+/// The place of a [`Live`] stream among the paths of a stream of the file. Each path is a stream of
+/// its own in the scenario; `millstream serve` names it when it is published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LivePath {
+    /// The name of the file's stream: `cam` for paths `cam/NAME`.
+    pub stream: String,
+    /// The number of the path, from 0.
+    pub number: u32,
+    /// The number of paths that are published at once.
+    pub count: u32,
 }
 
 /// The program that publishes a [`Live`] stream while clients play it.

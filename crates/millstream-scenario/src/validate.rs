@@ -58,6 +58,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
         problems.push(Problem::new(media.span(), message).help(help));
     }
     media::check_recorded_streams(&file, &mut problems);
+    source::check_paths(&file, &mut problems);
     let defaults = Defaults::of(&file);
     let in_fabric = file.fabric.is_some();
     let mut ignored = IgnoredAttributes::new(&file);
@@ -123,7 +124,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
             let period_ns = table.period.as_ref().map(|period| period.get_ref().0);
             let window = table.window.map_or(Window::default(), |window| window.0);
             let window = (window.lost(), window.of());
-            streams.push(Stream {
+            streams.extend(source::with_paths(Stream {
                 name: name.to_owned(),
                 contract,
                 period_ns,
@@ -137,7 +138,7 @@ pub(crate) fn validate(name: &str, text: &str, folder: &Path) -> Result<Scenario
                 hosts_by: table.flows.as_ref().and_then(|of| of.get_ref().hosts),
                 direction: table.direction.as_ref().map_or(Direction::Forward, |of| *of.get_ref()),
                 matches,
-            });
+            }));
         }
     }
     let network = network::network(&file, &streams, &tree, &defaults, &mut problems);

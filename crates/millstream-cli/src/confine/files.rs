@@ -22,6 +22,8 @@ pub(crate) struct Files {
     pub(crate) removes: Option<PathBuf>,
     /// The directory beneath which the program creates, writes and removes recordings.
     pub(crate) records: Option<PathBuf>,
+    /// Whether it makes and removes directories there.
+    pub(crate) directories: bool,
     /// A TCP port that the program binds later.
     pub(crate) listens: Option<u16>,
 }
@@ -60,7 +62,10 @@ pub(crate) fn limit(files: &Files) -> Result<Enforcement, RulesetError> {
         rules = allow(rules, folder, AccessFs::RemoveFile.into())?;
     }
     if let Some(folder) = &files.records {
-        let writes = AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::RemoveFile;
+        let mut writes = AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::RemoveFile;
+        if files.directories {
+            writes |= AccessFs::MakeDir | AccessFs::RemoveDir;
+        }
         rules = allow(rules, folder, writes)?;
     }
     if let Some(port) = files.listens {
@@ -176,6 +181,21 @@ mod tests {
             (written.is_ok(), tries.map(denied))
         });
         assert!(tried.is_none_or(|tried| tried == (true, [true; 3])), "{tried:?}");
+    }
+
+    #[test]
+    fn recorders_of_paths_make_directories_there_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = folder.path().join("recordings");
+        fs::create_dir(&records).unwrap();
+        let files = Files { records: Some(records.clone()), directories: true, ..Files::default() };
+        let beside = folder.path().join("more");
+        let tried = limited(files, move || {
+            let path = records.join("front");
+            let made = fs::create_dir(&path).and_then(|()| fs::remove_dir(&path));
+            (made.is_ok(), denied(fs::create_dir(beside)))
+        });
+        assert!(tried.is_none_or(|tried| tried == (true, true)), "{tried:?}");
     }
 
     #[test]

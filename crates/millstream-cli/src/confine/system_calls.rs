@@ -53,6 +53,8 @@ pub(crate) enum Program {
         removes: bool,
         /// Whether it creates recordings.
         records: bool,
+        /// Whether it makes and removes directories: those of the recordings of paths.
+        directories: bool,
     },
     /// A process that `serve` starts.
     Child,
@@ -230,6 +232,12 @@ const REMOVE: &[i64] = &[libc::SYS_unlink, libc::SYS_unlinkat];
 #[cfg(not(target_arch = "x86_64"))]
 const REMOVE: &[i64] = &[libc::SYS_unlinkat];
 
+/// System calls that make or remove a directory.
+#[cfg(target_arch = "x86_64")]
+const DIRECTORIES: &[i64] = &[libc::SYS_mkdir, libc::SYS_mkdirat, libc::SYS_rmdir];
+#[cfg(not(target_arch = "x86_64"))]
+const DIRECTORIES: &[i64] = &[libc::SYS_mkdirat];
+
 /// Flags of clone(2) that are refused: a process has all capabilities in its own new namespace.
 const NAMESPACES: &[libc::c_int] = &[
     libc::CLONE_NEWCGROUP,
@@ -310,7 +318,7 @@ fn listed(program: Program) -> Result<Rules, seccompiler::Error> {
             // An earlier thread may still be dropping its capabilities.
             add(&[libc::SYS_capget, libc::SYS_capset]);
         }
-        Program::Server { children, removes, .. } => {
+        Program::Server { children, removes, directories, .. } => {
             add(MEDIA);
             if children {
                 add(CHILDREN);
@@ -318,6 +326,9 @@ fn listed(program: Program) -> Result<Rules, seccompiler::Error> {
             }
             if removes {
                 add(REMOVE);
+            }
+            if directories {
+                add(DIRECTORIES);
             }
         }
     }
@@ -454,13 +465,20 @@ mod tests {
     fn a_limited_process() {
         let Ok(what) = env::var(TRIES) else { return };
         let (program, what) = what.split_once(' ').unwrap();
+        let server = |children, removes, records, directories| Program::Server {
+            children,
+            removes,
+            records,
+            directories,
+        };
         limit(match program {
             "router" => Program::Router(Ports { interface: false, xdp: false }),
             "interfaces" => Program::Router(Ports { interface: true, xdp: false }),
-            "server" => Program::Server { children: false, removes: false, records: false },
-            "recorder" => Program::Server { children: false, removes: true, records: true },
-            "recording-parent" => Program::Server { children: true, removes: true, records: true },
-            "parent" => Program::Server { children: true, removes: true, records: false },
+            "server" => server(false, false, false, false),
+            "recorder" => server(false, true, true, false),
+            "recorder-of-paths" => server(false, true, true, true),
+            "recording-parent" => server(true, true, true, false),
+            "parent" => server(true, true, false, false),
             "child" => Program::Child,
             other => panic!("{other}"),
         })
@@ -481,6 +499,7 @@ mod tests {
             "program" => exit(Command::new("true").status().unwrap().code().unwrap()),
             "thread" => exit(thread::spawn(|| 0).join().unwrap()),
             "create" => exit(i32::from(!can_create())),
+            "make-directory" => exit(i32::from(!can_make_directory())),
             "remove" => exit(i32::from(fs::remove_file("/nonexistent/file").is_ok())),
             other => panic!("{other}"),
         }
@@ -501,6 +520,18 @@ mod tests {
         let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
         let written = file.and_then(|mut file| io::Write::write_all(&mut file, b"frames"));
         written.is_ok() && fs::remove_file(&path).is_ok()
+    }
+
+    /// Makes and removes a directory as the recording of a path does.
+    fn can_make_directory() -> bool {
+        let path = env::temp_dir().join(format!("millstream-{}", std::process::id()));
+        fs::create_dir(&path).is_ok() && fs::remove_dir(&path).is_ok()
+    }
+
+    #[test]
+    fn only_a_recorder_of_paths_makes_directories() {
+        assert_eq!(tries("recorder-of-paths make-directory").code(), Some(0));
+        assert_eq!(tries("recorder make-directory").signal(), Some(libc::SIGSYS));
     }
 
     #[test]

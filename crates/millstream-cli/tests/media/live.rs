@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The MD5 of `studio:millstream:open sesame` and of `ann:millstream:open sesame`.
-const USERS: &str = "studio:millstream:fb7bde76a2f018823aaf74608b14db5e\n\
+pub(crate) const USERS: &str = "studio:millstream:fb7bde76a2f018823aaf74608b14db5e\n\
                      ann:millstream:4469aedbccd71d189d4ac664f28d4985\n";
 
 /// Makes media files for publication.
@@ -44,7 +44,7 @@ impl TestClips {
     }
 
     /// Decodes at most `most` pictures.
-    fn decode_some(&self, input: &str, options: &[&str], to: &str, most: &str) -> Child {
+    pub(crate) fn decode_some(&self, input: &str, options: &[&str], to: &str, most: &str) -> Child {
         let mut ffmpeg = Command::new("ffmpeg");
         ffmpeg
             .args(["-v", "error", "-y"])
@@ -56,14 +56,14 @@ impl TestClips {
     }
 
     /// Waits for `child`; returns the checksums of its pictures.
-    fn pictures(&self, mut child: Child, to: &str) -> Vec<String> {
+    pub(crate) fn pictures(&self, mut child: Child, to: &str) -> Vec<String> {
         assert!(child.wait().unwrap().success(), "{to}");
         let text = std::fs::read_to_string(self.path(to)).unwrap();
         let sums = text.lines().filter(|line| !line.starts_with('#'));
         sums.map(|line| line.rsplit(',').next().unwrap().to_owned()).collect()
     }
 
-    fn all_pictures(&self, file: &str) -> Vec<String> {
+    pub(crate) fn all_pictures(&self, file: &str) -> Vec<String> {
         let to = format!("{file}.all");
         self.pictures(self.decode(file, &[], &to), &to)
     }

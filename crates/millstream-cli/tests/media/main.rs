@@ -14,6 +14,7 @@ mod kills;
 mod live;
 mod on_demand;
 mod openapi;
+mod paths;
 mod player;
 mod players;
 mod recording;

@@ -3,6 +3,7 @@
 mod browser;
 mod codecs;
 mod on_demand;
+mod paths;
 mod viewer;
 
 use crate::player::{Server, assert_conserved, is_installed, mangled, test_video};
@@ -23,7 +24,7 @@ fn clips(frames: usize) -> TestClips {
     clips
 }
 
-/// Serves the files of `clips` and the live stream `live`.
+/// Serves the files of `clips`, the live stream `live`, and two paths `room/NAME`.
 fn serve(clips: &TestClips, media: &str, window: &str) -> Server {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("film.m1v"), test_video(60)).unwrap();
@@ -39,17 +40,29 @@ fn serve(clips: &TestClips, media: &str, window: &str) -> Server {
     let text = format!(
         "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\n{own}\n\
          {media}\n[link]\nrate = \"50 Mbps\"\noverhead = 28\n[scheduler]\ndiscipline = \"dwcs\"\n\
-         [scenario]\nduration = \"1 s\"\n{}{}{}{}",
+         [scenario]\nduration = \"1 s\"\n{}{}{}{}{}",
         stream("plain", &file("plain.ts")),
         stream("again", &format!("{}, repeat = true", file("plain.ts"))),
         stream("old", &file("clip.mpg")),
         stream("live", &format!("{live}, record = {}", media.contains("recording ="))),
+        stream("room", &format!("{live}, paths = 2")),
     );
     std::fs::write(folder.path().join("media.toml"), text).unwrap();
     Server::serve(&folder.path().join("media.toml").clone(), folder)
 }
 
 impl TestClips {
+    /// Returns the coded frames of `plain.ts`.
+    fn coded_frames(&self) -> Vec<Vec<u8>> {
+        // Every frame begins with an access unit delimiter.
+        let delimited = ["-c", "copy", "-bsf:v", "h264_mp4toannexb,h264_metadata=aud=insert"];
+        self.ffmpeg(&[&["-i", "plain.ts"][..], &delimited, &["plain.h264"]].concat());
+        let text = std::fs::read(self.path("plain.h264")).unwrap();
+        let starts = text.windows(5).enumerate().filter(|(_, bytes)| *bytes == [0, 0, 0, 1, 9]);
+        let starts: Vec<usize> = starts.map(|(at, _)| at).chain([text.len()]).collect();
+        starts.windows(2).map(|at| text[at[0]..at[1]].to_vec()).collect()
+    }
+
     /// Returns the checksums of the pictures in H.264 frames.
     fn decoded(&self, frames: &[Vec<u8>]) -> Vec<String> {
         std::fs::write(self.path("seen.h264"), frames.concat()).unwrap();
@@ -180,13 +193,7 @@ fn a_published_stream_is_played_and_its_publisher_gets_requests_for_key_frames()
         return;
     }
     let clips = clips(120);
-    // Every frame begins with an access unit delimiter.
-    let delimited = ["-c", "copy", "-bsf:v", "h264_mp4toannexb,h264_metadata=aud=insert"];
-    clips.ffmpeg(&[&["-i", "plain.ts"][..], &delimited, &["plain.h264"]].concat());
-    let text = std::fs::read(clips.path("plain.h264")).unwrap();
-    let starts = text.windows(5).enumerate().filter(|(_, bytes)| *bytes == [0, 0, 0, 1, 9]);
-    let starts: Vec<usize> = starts.map(|(at, _)| at).chain([text.len()]).collect();
-    let frames: Vec<_> = starts.windows(2).map(|at| text[at[0]..at[1]].to_vec()).collect();
+    let frames = clips.coded_frames();
     assert_eq!(frames.len(), 120);
     let recording = "recording = { folder = \"recordings\", size = \"1 GB\" }";
     let server = serve(&clips, recording, "0/1");

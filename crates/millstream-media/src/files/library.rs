@@ -18,6 +18,7 @@ use crate::live::publishing::{AudioDescription, LiveSpec};
 use crate::payload::parameter_sets::{ParameterSets, VideoParameters};
 use crate::payload::{Format, mpeg_ts};
 use crate::rtp::{CLOCK_RATE, RTP_HEADER};
+use crate::rtsp::{RECORDINGS, REDIRECTED};
 use crate::scheduler::Schedule;
 use crate::scheduler::demand::{Demand, FrameDemand};
 use crate::scheduler::optional_frames::Choice;
@@ -57,7 +58,14 @@ const LOOSER: u32 = 3;
 pub(crate) struct Title {
     /// The name in its URL: the stream's name, `clip/4/12` for a looser window than the stream's,
     /// or `clip/audio` for its audio.
+    ///
+    /// A path of a stream with several is `cam/*`: [`Publishing`](crate::live::publishing) has the
+    /// name under which it is published.
     pub(crate) name: String,
+    /// The name of its stream in the file.
+    pub(crate) stream: String,
+    /// The number of its path, from 0, if the stream has several.
+    pub(crate) path: Option<u32>,
     /// Whether it is the audio of a stream.
     pub(crate) is_audio: bool,
     /// The title of its audio, if it is video with audio.
@@ -151,7 +159,9 @@ impl Library {
         let mut media_files = MediaFiles::default();
         let mut places = Vec::new();
         for stream in &scenario.streams {
-            check_name(&stream.name)?;
+            let name = file_name(stream);
+            check_name(name)?;
+            check_paths(stream)?;
             let bytes = match &stream.source {
                 Source::Live(source) => {
                     let mut add = |stream: &Stream, source: &Live, room| {
@@ -167,15 +177,18 @@ impl Library {
                     };
                     let mut bytes = add(stream, source, room)?;
                     let recording = scenario.media.recording.as_ref().filter(|_| source.record);
+                    // The paths of a stream share its places.
+                    let recording = recording.filter(|_| number_of_path(source) == 0);
                     for number in 0..recording.map_or(0, |recording| recording.players) {
-                        let place = place_of_recordings(stream, number);
                         let source = Live {
                             publishers: Some(Vec::new()),
                             on_demand: None,
+                            path: None,
                             ..(**source).clone()
                         };
+                        let place = place_of_recordings(stream, &source, number);
                         bytes += add(&place, &source, room.saturating_sub(bytes))?;
-                        places.push(stream.name.clone());
+                        places.push(name.to_owned());
                     }
                     bytes
                 }
@@ -316,6 +329,8 @@ fn add(
                 None => name.clone(),
                 Some(_) => format!("{name}/{}/{}", window.0, window.1),
             },
+            stream: name.clone(),
+            path: None,
             is_audio: false,
             audio,
             looser_than,
@@ -337,7 +352,7 @@ fn add(
         memory += track.bytes.len();
         let round_ns = u64::try_from(duration_ns).unwrap_or(u64::MAX);
         let record = MediaRecord { round_ns: if *repeat { round_ns } else { 0 }, ..record };
-        add_audio(scenario, name, record, track, builder, titles).map_err(|why| wrong(&why))?;
+        add_audio(scenario, own, record, track, builder, titles).map_err(|why| wrong(&why))?;
     }
     Ok(memory)
 }
@@ -347,7 +362,7 @@ fn add(
 /// No frame of audio may be lost, and its deadline is that of the video.
 fn add_audio(
     scenario: &Scenario,
-    stream: &str,
+    video_title: usize,
     video: MediaRecord,
     track: AudioTrack,
     builder: &mut StoreBuilder,
@@ -419,7 +434,7 @@ fn add_audio(
         reserved_bps,
         mean_bps,
         repeat,
-        ..Title::of_audio(stream, format, demand)
+        ..Title::of_audio(&titles[video_title], format, demand)
     });
     Ok(())
 }
@@ -453,14 +468,53 @@ fn register_for_read_ahead(
     record.ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
 }
 
+/// Returns the name of a stream in the file.
+fn file_name(stream: &Stream) -> &str {
+    match &stream.source {
+        Source::Live(live) => live.path.as_ref().map_or(&stream.name, |path| &path.stream),
+        _ => &stream.name,
+    }
+}
+
+/// Returns the number of a live stream's path, from 0.
+fn number_of_path(live: &Live) -> u32 {
+    live.path.as_ref().map_or(0, |path| path.number)
+}
+
+/// Returns the names of the scenario's streams in file order.
+pub(crate) fn stream_names(scenario: &Scenario) -> Vec<&str> {
+    let first = |stream: &&Stream| match &stream.source {
+        Source::Live(live) => number_of_path(live) == 0,
+        _ => true,
+    };
+    scenario.streams.iter().filter(first).map(file_name).collect()
+}
+
+/// Returns whether a name can be part of a URL and of a file's path.
+pub(crate) fn is_name(name: &str) -> bool {
+    let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    name.chars().all(fit) && !name.starts_with('.')
+}
+
 /// Checks that a stream's name can be part of a URL.
 fn check_name(name: &str) -> Result<(), MediaError> {
-    let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    if name.chars().all(fit) && !name.starts_with('.') {
+    if is_name(name) {
         return Ok(());
     }
     Err(MediaError::new(format!("stream `{name}`: its name must be valid in a URL"))
         .help("letters, digits, - _ and ."))
+}
+
+/// Checks that the names of a stream's paths are not those of other URLs.
+fn check_paths(stream: &Stream) -> Result<(), MediaError> {
+    let name = file_name(stream);
+    let is_prefix =
+        [RECORDINGS, REDIRECTED].iter().any(|prefix| prefix.trim_end_matches('/') == name);
+    if stream.name == name || !is_prefix {
+        return Ok(());
+    }
+    let message = format!("stream `{name}`: {name}/NAME is no path of a stream");
+    Err(MediaError::new(message).help("another name for the stream, or take `paths` out"))
 }
 
 /// Returns x and y of a stream's loss window.
@@ -480,11 +534,15 @@ fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
 }
 
 /// The prefix of the names of places for players of recordings.
-const PLACE: &str = "recordings/";
+const PLACE: &str = RECORDINGS;
 
 /// Returns the stream of a place for a player of recordings.
-fn place_of_recordings(stream: &Stream, number: u32) -> Stream {
-    Stream { name: format!("{PLACE}{}/{}", stream.name, number + 1), ..stream.clone() }
+fn place_of_recordings(stream: &Stream, source: &Live, number: u32) -> Stream {
+    Stream {
+        name: format!("{PLACE}{}/{}", file_name(stream), number + 1),
+        source: Source::Live(Box::new(source.clone())),
+        ..stream.clone()
+    }
 }
 
 /// Returns a record for the stream after those of `titles`: repeated, and without frames of a file.
@@ -495,9 +553,11 @@ fn record(
     format: Format,
     titles: &[Title],
 ) -> MediaRecord {
-    let before = titles.iter().filter(|title| title.is_stream()).count();
-    // The instructions of a recorded stream see its recordings, too.
-    let before = before - usize::from(stream.name.starts_with(PLACE));
+    // Instructions see the paths of a stream, and its recordings, as that stream.
+    let name = file_name(stream);
+    let name = name.strip_prefix(PLACE).and_then(|place| place.split('/').next()).unwrap_or(name);
+    let before = titles.iter().filter(|title| title.is_stream());
+    let before = before.take_while(|title| title.stream != name).count();
     MediaRecord {
         period_ns,
         deadline_ns,
@@ -542,7 +602,7 @@ fn add_live(
     live: &mut Vec<LiveSpec>,
 ) -> Result<usize, MediaError> {
     let wrong = |message: &str| MediaError::new(format!("stream `{}`: {message}", stream.name));
-    let (lost, of) = window(stream)?;
+    let window = window(stream)?;
     let Some(period_ns) = stream.period_ns.filter(|period_ns| *period_ns > 0) else {
         return Err(wrong("a live stream needs a period").help("period = \"40 ms\""));
     };
@@ -560,8 +620,17 @@ fn add_live(
     }
     let format = Format::of(codec);
     let plays_recordings = stream.name.starts_with(PLACE);
+    let of = file_name(stream);
+    let path = source.path.clone();
+    let (name, of) = match (&path, of.strip_prefix(PLACE)) {
+        (Some(_), _) => (format!("{of}/*"), of),
+        (None, Some(place)) => (of.to_owned(), place.split('/').next().unwrap_or(place)),
+        (None, None) => (of.to_owned(), of),
+    };
     live.push(LiveSpec {
-        name: stream.name.clone(),
+        name: name.clone(),
+        stream: of.to_owned(),
+        path: path.as_ref().map(|path| path.number),
         title: titles.len(),
         codec,
         audio: None,
@@ -578,15 +647,17 @@ fn add_live(
     });
     let record = MediaRecord {
         live: u32::try_from(live.len()).unwrap_or(u32::MAX),
-        ..record(stream, (period_ns, deadline_ns), (lost, of), format, titles)
+        ..record(stream, (period_ns, deadline_ns), window, format, titles)
     };
     builder.add(record, &[], &[]);
     titles.push(Title {
-        name: stream.name.clone(),
+        name,
+        stream: of.to_owned(),
+        path: path.map(|path| path.number),
         is_audio: false,
         audio: None,
         looser_than: None,
-        window: (lost, of),
+        window,
         format,
         parameters: None,
         clock: CLOCK_RATE.to_string(),
@@ -634,7 +705,7 @@ fn add_live_audio(
     let format = Format::of_live_audio(codec);
     titles[spec.title].audio = Some(titles.len());
     let demand = allowance.demand(video.deadline_ns).served_first();
-    let new = Title::of_audio(&spec.name, format, demand);
+    let new = Title::of_audio(&titles[spec.title], format, demand);
     let (title, audio, name) = (titles.len(), Some((format, stream)), new.name.clone());
     let on_demand = None;
     live.push(LiveSpec { name, title, audio, allowance, burst_bytes, on_demand, shape, ..spec });
@@ -772,10 +843,12 @@ impl Library {
 }
 
 impl Title {
-    /// Returns the audio of the stream called `stream`, without rates: no frame may be lost.
-    fn of_audio(stream: &str, format: Format, demand: Demand) -> Self {
+    /// Returns the audio of a stream with this video, without rates: no frame may be lost.
+    fn of_audio(video: &Self, format: Format, demand: Demand) -> Self {
         Self {
-            name: format!("{stream}/audio"),
+            name: format!("{}/audio", video.name),
+            stream: video.stream.clone(),
+            path: video.path,
             is_audio: true,
             audio: None,
             looser_than: None,
@@ -794,13 +867,6 @@ impl Title {
         }
     }
 
-    /// Returns the name of its stream. A place for a player of recordings has that of the recorded
-    /// stream.
-    pub(crate) fn stream_name(&self) -> &str {
-        let name = self.name.strip_prefix(PLACE).unwrap_or(&self.name);
-        name.split_once('/').map_or(name, |(name, _)| name)
-    }
-
     /// Returns the payload format.
     pub(crate) fn format(&self) -> Format {
         self.format
@@ -811,17 +877,25 @@ impl Title {
         self.parameters.as_ref()
     }
 
-    /// Returns whether it is a stream of the scenario under the stream's own window.
+    /// Returns whether it is a stream of the file under the stream's own window, or the first path
+    /// of one.
     pub(crate) fn is_stream(&self) -> bool {
-        self.looser_than.is_none() && !self.is_audio && !self.plays_recordings
+        self.looser_than.is_none() && !self.is_audio && self.is_shown()
+    }
+
+    /// Returns whether admission is shown for it. A place for a player of recordings needs what
+    /// its stream does, and a path what the first one does.
+    pub(crate) fn is_shown(&self) -> bool {
+        !self.plays_recordings && self.path.is_none_or(|number| number == 0)
     }
 
     /// Returns the SDP description (RFC 8866) for a client of the server at `address`.
     ///
-    /// `published` holds the parameters of a live stream's video. `audio` is the title of
-    /// its audio, with the publisher's description of live audio.
+    /// `name` is its name now. `published` holds the parameters of a live stream's video. `audio`
+    /// is the title of its audio, with the publisher's description of live audio.
     pub(crate) fn sdp(
         &self,
+        name: &str,
         address: IpAddr,
         published: Option<VideoParameters>,
         audio: Option<(&Self, Option<&AudioDescription>)>,
@@ -839,7 +913,7 @@ impl Title {
         };
         let session = sdp_types::Session {
             origin: sdp_types::Origin::with_ip_addr("0", 0, address),
-            session_name: self.name.clone(),
+            session_name: name.to_owned(),
             session_description: None,
             uri: None,
             emails: Vec::new(),

@@ -30,7 +30,7 @@ pub fn admission_of(scenario: &Scenario) -> Result<Vec<TitleAdmission>, MediaErr
     let empty = Admission::new(scenario.link.rate_bps);
     let most = u64::from(scenario.media.sessions);
     let titles = library.titles.iter().enumerate();
-    let own = titles.filter(|(_, title)| title.looser_than.is_none() && !title.plays_recordings);
+    let own = titles.filter(|(_, title)| title.looser_than.is_none() && title.is_shown());
     Ok(own
         .map(|(at, title)| TitleAdmission {
             name: title.name.clone(),

@@ -50,21 +50,16 @@ impl Observer {
         (library, live, sessions): (&Library, &Publishing, &Sessions),
         now_ns: u64,
     ) {
-        let publishers = || {
-            let all = live.statuses().enumerate();
-            all.filter(|(_, (spec, ..))| spec.audio.is_none())
-        };
-        let published = publishers().filter_map(|(number, (_, publisher, ingested))| {
-            publisher.map(|_| (number, ingested.publications))
-        });
-        let published: Present = published.collect();
-        let describe = |wanted: usize| {
-            let (_, (spec, publisher, _)) = publishers().find(|(number, _)| *number == wanted)?;
-            let publisher = publisher?;
+        let all = live.streams.iter().enumerate();
+        let published = all.filter(|(_, of)| of.spec.audio.is_none() && of.is_published());
+        let published: Present = published.map(|(number, of)| (number, of.publication)).collect();
+        let describe = |number: usize| {
+            let stream = live.streams.get(number)?;
+            let publisher = stream.publisher.as_ref()?;
             let transport = publisher.transport.map_or("", |transport| transport.name());
             let variables =
                 [variable("PEER", &publisher.peer.to_string()), variable("TRANSPORT", transport)];
-            Some((spec.name.clone(), variables.to_vec()))
+            Some((stream.name.clone(), variables.to_vec()))
         };
         let events = (HookEvent::Publish, HookEvent::Unpublish);
         compare(hooks, events, (&mut self.publishers, &published), describe, &mut self.events);
@@ -85,7 +80,7 @@ impl Observer {
                 variable("TRANSPORT", session.transport.name()),
                 variable("SESSION", &number.to_string()),
             ];
-            let name = library.titles[session.title].stream_name().to_owned();
+            let name = live.stream_of(&library.titles[session.title]).to_owned();
             Some((name, variables.to_vec()))
         };
         let events = (HookEvent::Read, HookEvent::Unread);
@@ -93,7 +88,7 @@ impl Observer {
         if hooks.has(HookEvent::Violation) {
             let totals = sessions.totals();
             let violations = totals.iter().map(|(title, totals)| {
-                (library.titles[*title].stream_name(), totals.frames.violations)
+                (live.stream_of(&library.titles[*title]), totals.frames.violations)
             });
             self.report_violations(hooks, violations, now_ns);
         }
@@ -110,6 +105,8 @@ impl Observer {
         // A stream, its audio and its recordings have titles of their own.
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         violations.for_each(|(stream, number)| *sums.entry(stream).or_default() += number);
+        // A path has its name until another takes its place.
+        self.violations.retain(|stream, _| sums.contains_key(stream.as_str()));
         for (stream, violations) in sums {
             let (known, last_ns) = self.violations.get(stream).copied().unwrap_or_default();
             let is_due = last_ns == 0 || now_ns.saturating_sub(last_ns) >= VIOLATION_INTERVAL_NS;

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use super::Loaded;
 use crate::MediaError;
+use crate::files::library::stream_names;
 use crate::shared_memory::instruction_table::{
     Counter, InstructionTable, MESSAGE_BYTES, MODULE_BYTES, NewInstruction, Outcome, STREAMS, Slot,
     State, Streams,
@@ -119,8 +120,9 @@ pub(crate) fn needs_table(scenario: &Scenario) -> bool {
 /// # Errors
 /// Fails if a module cannot be read or used, or there are more streams than the table supports.
 pub(crate) fn load(table: InstructionTable, scenario: &Scenario) -> Result<(), MediaError> {
-    if scenario.streams.len() > STREAMS {
-        let message = format!("too many streams with instructions: {}", scenario.streams.len());
+    let streams = stream_names(scenario).len();
+    if streams > STREAMS {
+        let message = format!("too many streams with instructions: {streams}");
         return Err(MediaError::new(message).help(format!("the limit is {STREAMS} streams")));
     }
     for (slot, instruction) in table.slots().zip(&scenario.media.instruction) {

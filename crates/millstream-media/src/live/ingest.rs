@@ -248,16 +248,28 @@ impl Ingest {
         }
     }
 
+    /// Sets the counters to 0 for another path. Returns them as they were.
+    pub(crate) fn begin_counts(&mut self) -> Ingested {
+        if let Some(tap) = &self.sink.tap {
+            tap.begin_counts();
+        }
+        std::mem::take(&mut self.sink.counts)
+    }
+
     /// Records what is released from now on.
     pub(crate) fn tap(&mut self, tap: Tap) {
         self.sink.tap = Some(tap);
     }
 
-    /// Begins the recording of a publication, if the stream is recorded. `audio` is the format of
-    /// its audio, if it has audio.
-    pub(crate) fn begin_recording(&mut self, publication: u64, audio: Option<&AudioConfig>) {
+    /// Begins the recording of a publication of the stream called `stream`, if it is recorded.
+    /// `audio` is the format of its audio, if it has audio.
+    pub(crate) fn begin_recording(
+        &mut self,
+        (stream, publication): (&str, u64),
+        audio: Option<&AudioConfig>,
+    ) {
         if let Some(tap) = &mut self.sink.tap {
-            tap.begin(publication, audio.cloned());
+            tap.begin((stream, publication), audio.cloned());
         }
     }
 

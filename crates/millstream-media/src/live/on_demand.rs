@@ -80,6 +80,13 @@ impl OnDemand {
         self.commands.iter().any(|command| command.stream == stream)
     }
 
+    /// Returns whether no command publishes the stream, and no request waits for it.
+    pub(crate) fn is_idle(&self, stream: usize) -> bool {
+        let runs = |of: &Command| of.wanted.is_some() || of.told.is_some();
+        !self.commands.iter().any(|command| command.stream == stream && runs(command))
+            && !self.held.iter().any(|held| held.stream == stream)
+    }
+
     /// Requests a stream that has a command for a player at `connection`. Starts the command
     /// unless the stream is published, and holds the request until it is.
     ///
@@ -257,6 +264,7 @@ mod tests {
         assert_eq!(changes(&mut of), []);
         assert_eq!(request(&mut of, 7, false, S), 503);
         assert!(of.is_waiting(7) && !of.is_resumed(7) && !of.is_waiting(8));
+        assert!(of.is_idle(2) && !of.is_idle(3));
         assert_eq!((changes(&mut of), changes(&mut of)), (vec![begin(1)], vec![]));
         assert_eq!(tick(&mut of, [false, false], 2 * S), [0; 0]);
         assert_eq!(tick(&mut of, [true, false], 3 * S), [7]);
@@ -270,7 +278,9 @@ mod tests {
         tick(&mut of, [true, false], 11 * S - 1);
         assert_eq!(changes(&mut of), []);
         tick(&mut of, [true, false], 11 * S);
+        assert!(!of.is_idle(3), "until the runner knows of the end");
         assert_eq!(changes(&mut of), [end(1)]);
+        assert!(of.is_idle(3));
         // The next player has a run of its own.
         assert_eq!(request(&mut of, 8, false, 12 * S), 503);
         assert_eq!(changes(&mut of), [begin(2)]);

@@ -12,10 +12,12 @@ use super::Unavailable;
 use super::ingest::{Ingest, Ingested, MAX_CLOCK_ERROR_NS};
 use super::on_demand::OnDemand;
 use super::policer::Allowance;
+use crate::files::library::is_name;
 use crate::payload::Format;
 use crate::recording::playback::{DueFrame, Playbacks, Reserved};
 use crate::recording::segment::AudioConfig;
 use crate::rtp::CLOCK_RATE;
+use crate::rtsp::RECORDINGS;
 use crate::rtsp::session::{Sessions, Transport};
 use crate::shared_memory::live_frames::{self, FrameBuffer, FrameRing, Shape};
 use crate::shared_memory::region::{Row, SessionField, State};
@@ -27,8 +29,12 @@ const SETUP_TIMEOUT_NS: u64 = 10_000_000_000;
 /// A live stream as configured.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveSpec {
-    /// The name in its URL.
+    /// The name in its URL; `cam/*` for a path.
     pub(crate) name: String,
+    /// The name of its stream in the file.
+    pub(crate) stream: String,
+    /// The number of its path, from 0, if its stream has several.
+    pub(crate) path: Option<u32>,
     /// The index of its title.
     pub(crate) title: usize,
     pub(crate) codec: Codec,
@@ -100,17 +106,32 @@ pub(crate) struct AudioDescription {
 #[derive(Debug)]
 pub(crate) struct LiveStream {
     pub(crate) spec: LiveSpec,
+    /// Its name in URLs and pages now.
+    pub(crate) name: String,
+    /// The name of the stream that it publishes or plays, without its track.
+    pub(crate) stream: String,
+    /// NAME of `STREAM/NAME`, if its stream has paths and it has served one.
+    pub(super) path: Option<String>,
     pub(crate) ingest: Ingest,
     pub(crate) publisher: Option<Publisher>,
+    /// The number of its last publication, among those of the server; from 1.
+    pub(crate) publication: u64,
+    /// When its last publisher left, ns.
+    pub(super) left_ns: u64,
     /// Since when its clients wait for a publisher, ns; 0: they do not wait.
-    waits_since_ns: u64,
+    pub(super) waits_since_ns: u64,
     /// The description of the last published audio.
-    description: AudioDescription,
+    pub(super) description: AudioDescription,
     /// The ports that receive the publisher's RTP and RTCP, once they are open.
     pub(crate) ports: (u16, u16),
 }
 
 impl LiveStream {
+    /// Returns whether it has a name: the paths of a stream have none before their first publisher.
+    pub(crate) fn is_named(&self) -> bool {
+        self.spec.path.is_none() || self.path.is_some()
+    }
+
     /// Returns whether it is being published.
     pub(crate) fn is_published(&self) -> bool {
         self.publisher.as_ref().is_some_and(|who| who.recording)
@@ -122,6 +143,10 @@ impl LiveStream {
 pub(crate) struct Publishing {
     pub(crate) streams: Vec<LiveStream>,
     idle_timeout_ns: u64,
+    /// The number of publications so far.
+    publications: u64,
+    /// The ingest counters of paths whose places others have taken.
+    pub(super) former: Ingested,
     /// Whether frames were released since the data plane was last woken.
     frames_released: bool,
     /// The players of recordings, which have live streams of their own.
@@ -169,8 +194,13 @@ impl Publishing {
                 Ingest::new(codec, audio, allowance, burst_bytes, link, packet_bytes, ring);
             LiveStream {
                 spec: spec.clone(),
+                name: spec.name.clone(),
+                stream: spec.stream.clone(),
+                path: None,
                 ingest,
                 publisher: None,
+                publication: 0,
+                left_ns: 0,
                 waits_since_ns: adopted.unwrap_or(0),
                 description: AudioDescription::default(),
                 ports: (0, 0),
@@ -180,19 +210,26 @@ impl Publishing {
         let commands = specs.iter().enumerate().filter_map(|(number, spec)| {
             spec.on_demand.as_ref().map(|of| (number, of.start_ns, of.close_ns))
         });
-        Self {
+        let mut all = Self {
             streams,
             idle_timeout_ns,
+            publications: 0,
+            former: Ingested::default(),
             frames_released: false,
             playbacks: Playbacks::default(),
             on_demand: OnDemand::new(commands),
             copied: FrameBuffer::default(),
+        };
+        // The clients of an adopted data plane play paths that an earlier server named.
+        for place in 0..all.streams.len() {
+            let stream = &all.streams[place];
+            let of_path = stream.spec.path.is_some() && stream.spec.audio.is_none();
+            let ring = of_path.then(|| stream.ingest.ring());
+            if let Some(path) = ring.and_then(|ring| ring.name()).filter(|path| is_name(path)) {
+                all.name_path(place, &path);
+            }
         }
-    }
-
-    /// Returns the index of the live stream named `name`.
-    pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
-        self.streams.iter().position(|stream| stream.spec.name == name)
+        all
     }
 
     /// Returns the index of the live stream with this title.
@@ -295,9 +332,13 @@ impl Publishing {
     pub(crate) fn record(&mut self, stream: usize, now_ns: u64) {
         let audio = self.audio_of(stream);
         let config = audio.and_then(|audio| self.audio_config(audio));
-        let publication = self.streams[stream].ingest.counts().publications + 1;
+        self.publications += 1;
+        let publication = self.publications;
+        let name = self.streams[stream].stream.clone();
         for track in std::iter::once(stream).chain(audio) {
-            self.streams[track].ingest.begin_recording(publication, config.as_ref());
+            self.streams[track].publication = publication;
+            let recorded = (name.as_str(), publication);
+            self.streams[track].ingest.begin_recording(recorded, config.as_ref());
             self.record_track(track, now_ns);
         }
     }
@@ -351,7 +392,9 @@ impl Publishing {
     }
 
     fn leave_track(&mut self, stream: usize, now_ns: u64) {
-        let LiveStream { publisher, ingest, waits_since_ns, .. } = &mut self.streams[stream];
+        let LiveStream { publisher, ingest, waits_since_ns, left_ns, .. } =
+            &mut self.streams[stream];
+        *left_ns = now_ns;
         if publisher.take().is_some_and(|who| who.recording) {
             ingest.end(now_ns);
             *waits_since_ns = now_ns;
@@ -465,7 +508,15 @@ impl Publishing {
         sessions: &Sessions,
     ) -> Result<usize, Unavailable> {
         let reserved = self.playbacks.reserve(request, sessions)?;
-        let Reserved { video, audio, formats } = reserved;
+        let Reserved { video, audio, formats, stream } = reserved;
+        for track in std::iter::once(video).chain(audio) {
+            let live = &mut self.streams[track.live];
+            // A player of `cam/front` at place 2 of `cam` is at `recordings/cam/front/2`.
+            let place = live.spec.name.strip_prefix(RECORDINGS).unwrap_or(&live.spec.name);
+            let place = place.strip_prefix(live.spec.stream.as_str()).unwrap_or(place);
+            live.name = format!("{RECORDINGS}{stream}{place}");
+            live.stream.clone_from(&stream);
+        }
         let sets = formats.h264.map(|h264| h264.sets).unwrap_or_default();
         let clock_rate = u32::try_from(CLOCK_RATE).unwrap_or(u32::MAX);
         self.streams[video.live].ingest.begin(0, clock_rate, &sets);
@@ -562,7 +613,8 @@ impl Publishing {
 
     /// Returns the ingest counters of all streams together.
     pub(crate) fn total(&self) -> Ingested {
-        self.statuses().fold(Ingested::default(), |sum, (.., of)| sum.plus(of))
+        let streams = self.streams.iter().filter(|stream| !stream.spec.plays_recordings);
+        streams.fold(self.former, |sum, stream| sum.plus(stream.ingest.counts()))
     }
 
     /// Returns the number of frames in the ring that are not released to a playing client yet.
@@ -597,14 +649,17 @@ impl Publishing {
         std::mem::take(&mut self.frames_released)
     }
 
-    /// Returns each stream that has publishers, with the current one and its ingest counters.
+    /// Returns each stream that has publishers, with the current one and its ingest counters; of
+    /// the paths of a stream those that have a name.
     pub(crate) fn statuses(
         &self,
-    ) -> impl Iterator<Item = (&LiveSpec, Option<&Publisher>, Ingested)> {
-        let published = self.streams.iter().filter(|stream| !stream.spec.plays_recordings);
+    ) -> impl Iterator<Item = (&LiveStream, Option<&Publisher>, Ingested)> {
+        let published = self.streams.iter();
+        let published =
+            published.filter(|stream| !stream.spec.plays_recordings && stream.is_named());
         published.map(|stream| {
             let publisher = stream.publisher.as_ref().filter(|who| who.recording);
-            (&stream.spec, publisher, stream.ingest.counts())
+            (stream, publisher, stream.ingest.counts())
         })
     }
 }

@@ -11,7 +11,7 @@ use crate::files::read_ahead::media_file::ReadMode;
 use crate::hooks::{HookStatus, Hooks};
 use crate::instruction::api::{self, InstructionStatus};
 use crate::live::ingest::Ingested;
-use crate::live::publishing::{LiveSpec, Publisher, Publishing};
+use crate::live::publishing::{LiveStream, Publisher, Publishing};
 use crate::recording::Recorder;
 use crate::rtsp::session::{FrameCounts, Sessions};
 use crate::shared_memory::frame_cache::{CacheField, FrameCache};
@@ -262,7 +262,7 @@ impl StatusSource<'_> {
     /// Returns the loaded instructions.
     pub(crate) fn instructions(&self) -> Vec<InstructionStatus> {
         let own = self.library.titles.iter().filter(|title| title.is_stream());
-        let streams: Vec<&str> = own.map(|title| title.name.as_str()).collect();
+        let streams: Vec<&str> = own.map(|title| title.stream.as_str()).collect();
         let table = self.sessions.region.instruction_table();
         table.map(|table| api::list(table, &streams)).unwrap_or_default()
     }
@@ -304,21 +304,23 @@ impl StatusSource<'_> {
 
     /// Returns the state of each recorded stream.
     pub(crate) fn recordings(&self) -> Vec<RecordingStatus> {
-        self.recorder.map(Recorder::status).unwrap_or_default()
+        self.recorder.map(|recorder| recorder.status(self.live)).unwrap_or_default()
     }
 
     fn live(&self) -> Vec<LiveStatus> {
         let status =
-            |(spec, publisher, ingested): (&LiveSpec, Option<&Publisher>, Ingested)| LiveStatus {
-                stream: spec.name.clone(),
-                publisher: publisher.map(|who| who.peer.to_string()).unwrap_or_default(),
-                transport: match publisher.and_then(|who| who.transport) {
-                    Some(transport) => transport.name(),
-                    None => "",
+            |(stream, publisher, ingested): (&LiveStream, Option<&Publisher>, Ingested)| {
+                LiveStatus {
+                    stream: stream.name.clone(),
+                    publisher: publisher.map(|who| who.peer.to_string()).unwrap_or_default(),
+                    transport: match publisher.and_then(|who| who.transport) {
+                        Some(transport) => transport.name(),
+                        None => "",
+                    }
+                    .to_owned(),
+                    allowed_bps: stream.spec.allowance.rate_bps,
+                    ingested,
                 }
-                .to_owned(),
-                allowed_bps: spec.allowance.rate_bps,
-                ingested,
             };
         self.live.statuses().map(status).collect()
     }
@@ -339,7 +341,7 @@ impl StatusSource<'_> {
             Some(ClientStatus {
                 client: number,
                 since_ns: session.since_ns.saturating_sub(self.started_ns),
-                stream: self.library.titles[session.title].name.clone(),
+                stream: self.live.name_of(&self.library.titles[session.title]).to_owned(),
                 peer: session.peer.to_string(),
                 transport: session.transport.name().to_owned(),
                 path_bps: row.get(SessionField::PathBps),

@@ -1,14 +1,18 @@
 //! The directory of the recordings: names of files, the list of files, and its limits.
 //!
 //! A file is `STREAM/2026-11-26T20-40-00.000Z.mp4`: the stream's name, which has only letters,
-//! digits, `-`, `_` and `.`, and the UTC time of its first frame. Only files with such names are
-//! listed, counted and removed. The list survives restarts, since the directory is read at start.
+//! digits, `-`, `_` and `.`, and the UTC time of its first frame. A path of a stream with several
+//! is a directory in that of its stream. It is made with the path's first file and removed with its
+//! last. Only files with such names are listed, counted and removed. The list survives restarts,
+//! since the directory is read at start.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::files::library::is_name;
 
 /// The ending of a file's name.
 const ENDING: &str = ".mp4";
@@ -85,10 +89,22 @@ pub(crate) fn unix_ms(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns whether a directory's name can be a stream's.
+/// Returns whether a directory's name can be a stream's, or that of a path.
 fn is_stream(name: &str) -> bool {
-    let fit = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-    !name.is_empty() && !name.starts_with('.') && name.chars().all(fit)
+    !name.is_empty() && is_name(name)
+}
+
+/// Returns the directories in `folder` that can be those of streams, or of the paths of one.
+fn directories(folder: &Path) -> io::Result<Vec<(PathBuf, String)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let Some(name) = entry.file_name().to_str().map(str::to_owned) else { continue };
+        if is_stream(&name) && entry.file_type()?.is_dir() {
+            found.push((entry.path(), name));
+        }
+    }
+    Ok(found)
 }
 
 impl Directory {
@@ -106,11 +122,10 @@ impl Directory {
             fs::create_dir_all(folder.join(stream))?;
         }
         let mut files = Files::default();
-        for entry in fs::read_dir(folder)? {
-            let entry = entry?;
-            let Some(stream) = entry.file_name().to_str().map(str::to_owned) else { continue };
-            if is_stream(&stream) && entry.file_type()?.is_dir() {
-                read_stream(&entry.path(), &stream, &mut files)?;
+        for (of_stream, stream) in directories(folder)? {
+            read_stream(&of_stream, &stream, &mut files)?;
+            for (of_path, path) in directories(&of_stream)? {
+                read_stream(&of_path, &format!("{stream}/{path}"), &mut files)?;
             }
         }
         files.files.sort_by(|a, b| (a.start_ms, &a.stream).cmp(&(b.start_ms, &b.stream)));
@@ -142,12 +157,24 @@ impl Directory {
         self.folder.join(stream).join(file_name(start_ms))
     }
 
+    /// Makes the directory of a path. That of a stream exists from the start on.
+    fn make_directory(&self, stream: &str) -> io::Result<()> {
+        if !stream.contains('/') {
+            return Ok(());
+        }
+        match fs::create_dir(self.folder.join(stream)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Creates a file of a stream for frames from `start_ms` on, or from the next ms for which
     /// there is none. Returns it with that time.
     ///
     /// # Errors
     /// Fails if the file cannot be created.
     pub(crate) fn create(&self, stream: &str, start_ms: u64) -> io::Result<(File, u64)> {
+        self.make_directory(stream)?;
         let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
         for start_ms in (start_ms..).take(usize::try_from(NAMES).unwrap_or(usize::MAX)) {
             let path = self.path(stream, start_ms);
@@ -237,6 +264,10 @@ impl Directory {
                 eprintln!("{}: cannot remove the recording: {error}", path.display());
                 return false;
             }
+        }
+        if file.stream.contains('/') {
+            // Fails unless it was the last file.
+            let _ = fs::remove_dir(self.folder.join(&file.stream));
         }
         let mut files = self.files();
         files
@@ -335,6 +366,24 @@ mod tests {
         assert!(again.make_room(97));
         assert!(folder.path().join("cam").join("notes.txt").exists());
         assert!(!again.path("cam", START_MS).exists());
+    }
+
+    #[test]
+    fn the_directory_of_a_path_exists_while_it_has_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = open(folder.path(), 100, None);
+        let path = folder.path().join("cam").join("front");
+        assert!(!path.exists());
+        let (first, second) = (START_MS, START_MS + 5);
+        assert_eq!(add(&directory, "cam/front", first, 30), first);
+        assert_eq!(add(&directory, "cam/front", second, 30), second);
+        assert!(path.join(NAME).exists());
+        let again = open(folder.path(), 100, None);
+        let found = again.list(9, |file| file.stream == "cam/front");
+        assert_eq!(found.iter().map(|file| file.start_ms).collect::<Vec<_>>(), [first, second]);
+        assert!(again.remove(&found[0]) && path.exists());
+        assert!(again.remove(&found[1]) && !path.exists());
+        assert!(folder.path().join("cam").exists());
     }
 
     #[test]

@@ -45,8 +45,10 @@ pub(crate) struct PlaceTrack {
 /// A place for one player of the recordings of a stream.
 #[derive(Debug)]
 pub(crate) struct Place {
-    /// The name of the recorded stream.
+    /// The name of the recorded stream in the file.
     pub(crate) stream: String,
+    /// Whether the stream has paths.
+    pub(crate) has_paths: bool,
     pub(crate) video: PlaceTrack,
     pub(crate) audio: Option<PlaceTrack>,
     player: Option<Player>,
@@ -55,6 +57,8 @@ pub(crate) struct Place {
 /// The player at a place.
 #[derive(Debug)]
 struct Player {
+    /// The name of the recorded stream, with its path.
+    stream: String,
     /// Where it begins or resumes, ms of UTC since 1970.
     start_ms: u64,
     reader: Option<PlayedFrames>,
@@ -106,12 +110,19 @@ pub(crate) struct Playbacks {
 pub(crate) struct Reserved {
     pub(crate) video: PlaceTrack,
     pub(crate) audio: Option<PlaceTrack>,
+    /// The name of the recorded stream, with its path.
+    pub(crate) stream: String,
     pub(crate) formats: FragmentFormats,
 }
 
 impl Place {
-    pub(crate) fn new(stream: String, video: PlaceTrack, audio: Option<PlaceTrack>) -> Self {
-        Self { stream, video, audio, player: None }
+    /// Creates a place for the recordings of `stream`, or of the paths of `stream`.
+    pub(crate) fn new(
+        (stream, has_paths): (String, bool),
+        video: PlaceTrack,
+        audio: Option<PlaceTrack>,
+    ) -> Self {
+        Self { stream, has_paths, video, audio, player: None }
     }
 
     fn tracks(&self) -> impl Iterator<Item = PlaceTrack> + use<> {
@@ -146,8 +157,22 @@ impl Playbacks {
         self.places.iter().find(is).is_some_and(|place| place.player.is_some())
     }
 
+    /// Returns the name of the stream in the file, the name of the recorded stream with its path,
+    /// and the rest of a request for a recording.
+    fn parts<'a>(&self, request: &'a str) -> (&'a str, &'a str, &'a str) {
+        let (own, rest) = request.split_once('/').unwrap_or((request, ""));
+        if !self.places.iter().any(|place| place.stream == own && place.has_paths) {
+            return (own, own, rest);
+        }
+        match rest.split_once('/') {
+            Some((path, time)) => (own, &request[..own.len() + 1 + path.len()], time),
+            None => (own, request, ""),
+        }
+    }
+
     /// Reserves a place for a player of the recordings that `request` names: `STREAM`, or
-    /// `STREAM/TIME` with a UTC time as in RFC 3339.
+    /// `STREAM/TIME` with a UTC time as in RFC 3339. STREAM includes a path, if the stream has
+    /// paths.
     ///
     /// # Errors
     /// Fails if there is no such recording or no free place.
@@ -156,7 +181,7 @@ impl Playbacks {
         request: &str,
         sessions: &Sessions,
     ) -> Result<Reserved, Unavailable> {
-        let (stream, time) = request.split_once('/').unwrap_or((request, ""));
+        let (own, stream, time) = self.parts(request);
         let start_ms = if time.is_empty() { Some(0) } else { parse_time(time) };
         let start_ms = start_ms.ok_or_else(|| {
             let example = "2026-11-26T20:40:00Z";
@@ -164,7 +189,7 @@ impl Playbacks {
         })?;
         let unknown = || Unavailable::Missing(format!("no recording of `{stream}`"));
         let directory = self.directory.as_ref().ok_or_else(unknown)?;
-        if !self.places.iter().any(|place| place.stream == stream) {
+        if !self.places.iter().any(|place| place.stream == own) {
             return Err(unknown());
         }
         let reported = &mut self.reported;
@@ -179,13 +204,14 @@ impl Playbacks {
             0 => unknown(),
             _ => Unavailable::Missing(format!("no recording of `{stream}` from {time} on")),
         })?;
-        let free = |place: &&mut Place| place.stream == stream && !place.has_session(sessions);
+        let free = |place: &&mut Place| place.stream == own && !place.has_session(sessions);
         let Some(place) = self.places.iter_mut().find(free) else {
-            let why = format!("the limit of players of recordings of `{stream}` is reached");
+            let why = format!("the limit of players of recordings of `{own}` is reached");
             return Err(Unavailable::Busy(why));
         };
-        place.player = Some(Player::new(start_ms.max(file.start_ms)));
-        Ok(Reserved { video: place.video, audio: place.audio, formats })
+        let stream = stream.to_owned();
+        place.player = Some(Player::new(stream.clone(), start_ms.max(file.start_ms)));
+        Ok(Reserved { video: place.video, audio: place.audio, stream, formats })
     }
 
     /// Releases the places without a session. Their requests were refused, or only described the
@@ -232,7 +258,7 @@ impl Playbacks {
                     times,
                 }));
             };
-            if player.play(directory, &place.stream, now_ns, &mut release) {
+            if player.play(directory, now_ns, &mut release) {
                 ended.extend(tracks.map(|track| track.title));
             }
         }
@@ -241,8 +267,9 @@ impl Playbacks {
 }
 
 impl Player {
-    fn new(start_ms: u64) -> Self {
+    fn new(stream: String, start_ms: u64) -> Self {
         Self {
+            stream,
             start_ms,
             reader: None,
             next: None,
@@ -267,15 +294,15 @@ impl Player {
     fn play(
         &mut self,
         directory: &Directory,
-        stream: &str,
         now_ns: u64,
         each: &mut impl FnMut(PlayedFrame, DueTimes),
     ) -> bool {
         if self.reader.is_none() {
-            match reader::start(directory.clone(), stream.to_owned(), self.start_ms) {
+            let stream = self.stream.clone();
+            match reader::start(directory.clone(), stream, self.start_ms) {
                 Ok(frames) => self.reader = Some(frames),
                 Err(error) => {
-                    eprintln!("cannot read recordings of stream `{stream}`: {error}");
+                    eprintln!("cannot read recordings of stream `{}`: {error}", self.stream);
                     return true;
                 }
             }
@@ -330,7 +357,7 @@ mod tests {
     const UTC_NS: u64 = 1_795_725_600_000 * MS;
 
     fn player(reader: PlayedFrames) -> Player {
-        Player { reader: Some(reader), ..Player::new(0) }
+        Player { reader: Some(reader), ..Player::new("cam".to_owned(), 0) }
     }
 
     fn frame(decode_ms: u64, present_ms: u64, is_audio: bool) -> PlayedFrame {
@@ -344,7 +371,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let directory = Directory::open(folder.path(), &[], 0, None).unwrap();
         let mut times = Vec::new();
-        let ended = player.play(&directory, "cam", now_ms * MS, &mut |_, of: DueTimes| {
+        let ended = player.play(&directory, now_ms * MS, &mut |_, of: DueTimes| {
             assert_eq!(of.captured_ns - of.present_ns, 1_050 * MS);
             times.push([of.release_ns / MS, of.present_ns / MS]);
         });

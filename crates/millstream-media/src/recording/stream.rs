@@ -54,7 +54,8 @@ enum WriteError {
 /// The recording of a stream.
 #[derive(Debug)]
 pub(crate) struct StreamRecording {
-    stream: String,
+    /// The name of the published stream.
+    stream: Arc<str>,
     directory: Directory,
     /// The length of a file, ns, and the size that ends one earlier, bytes: at the next key frame,
     /// or at twice this size.
@@ -88,7 +89,7 @@ impl StreamRecording {
         counts: Arc<Counts>,
     ) -> Self {
         Self {
-            stream: stream.to_owned(),
+            stream: Arc::from(stream),
             directory,
             segment_ns,
             max_bytes,
@@ -110,6 +111,11 @@ impl StreamRecording {
         let is_new = |open: &OpenFile| open.publication != frame.publication;
         if self.current.as_ref().is_some_and(is_new) {
             self.end();
+        }
+        // A path has another name when its place has another publisher.
+        if self.stream != frame.stream {
+            self.end();
+            self.stream = Arc::clone(&frame.stream);
         }
         let written = if frame.is_audio { self.audio(frame) } else { self.video(frame) };
         if let Err(error) = written {
@@ -377,6 +383,7 @@ mod tests {
         let key = number.is_multiple_of(10);
         RecordedFrame {
             publication,
+            stream: Arc::from("cam"),
             is_audio: false,
             captured_ns: start_ns + number * 40 * MS,
             key,

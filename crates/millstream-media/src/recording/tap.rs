@@ -51,6 +51,8 @@ impl Counts {
 pub(crate) struct RecordedFrame {
     /// The publication that it belongs to; each begins a file.
     pub(crate) publication: u64,
+    /// The name of the published stream.
+    pub(crate) stream: Arc<str>,
     pub(crate) is_audio: bool,
     /// The instant of its timestamp, ns of the machine's clock.
     pub(crate) captured_ns: u64,
@@ -81,6 +83,7 @@ pub(crate) struct Tap {
     /// The limit of the track's frames in the queue, bytes.
     max_queued: usize,
     publication: u64,
+    name: Arc<str>,
     audio: Option<Arc<AudioConfig>>,
     /// Whether frames are lost until the next key frame.
     is_losing: bool,
@@ -101,14 +104,28 @@ impl Tap {
             counts,
             max_queued,
             publication: 0,
+            name: Arc::from(""),
             audio: None,
             is_losing: false,
         }
     }
 
-    /// Begins a publication. `audio` is the format of its audio, if it has audio.
-    pub(crate) fn begin(&mut self, publication: u64, audio: Option<AudioConfig>) {
+    /// Sets the counters to 0 for another path.
+    pub(crate) fn begin_counts(&self) {
+        let Counts { queued: _, frames, lost_frames, lost_groups, files, bytes, failures } =
+            &*self.counts;
+        for counter in [frames, lost_frames, lost_groups, files, bytes, failures] {
+            counter.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Begins a publication of the stream called `name`. `audio` is the format of its audio, if it
+    /// has audio.
+    pub(crate) fn begin(&mut self, (name, publication): (&str, u64), audio: Option<AudioConfig>) {
         self.publication = publication;
+        if *self.name != *name {
+            self.name = Arc::from(name);
+        }
         self.audio = audio.map(Arc::new);
         self.is_losing = false;
     }
@@ -134,6 +151,7 @@ impl Tap {
         let sent = fits && {
             let frame = RecordedFrame {
                 publication: self.publication,
+                stream: Arc::clone(&self.name),
                 is_audio: self.is_audio,
                 captured_ns,
                 key,
@@ -170,7 +188,7 @@ mod tests {
         let counts = Arc::new(Counts::default());
         let mut tap = Tap::new((3, false), queue.clone(), Arc::clone(&counts), 250);
         let mut sound = Tap::new((3, true), queue, Arc::clone(&counts), 100);
-        tap.begin(1, None);
+        tap.begin(("cam", 1), None);
         let mut put = |number: u64| tap.frame(&[0; 100], number, number.is_multiple_of(5));
         (0..12).for_each(&mut put);
         // The full queue of video leaves that of audio its room.

@@ -12,10 +12,11 @@ use rtsp_types::headers::{CONTENT_TYPE, SESSION, TRANSPORT, Transports};
 use rtsp_types::{Method, Request, StatusCode};
 
 use super::{Answer, Requester, RtspError, acceptable, name_of, ok, refuse};
+use crate::live::Unavailable;
 use crate::live::publishing::{AudioDescription, Publishing, Track};
 use crate::payload::Format;
 use crate::rtp::CLOCK_RATE;
-use crate::rtsp::session::{Transport, random_word};
+use crate::rtsp::session::{Sessions, Transport, random_word};
 
 /// The most parameter sets read from an announcement.
 const MAX_SETS: usize = 4;
@@ -39,8 +40,7 @@ pub(crate) struct Announced {
 /// The state from which publishers' requests are answered.
 pub(crate) struct PublisherHandler<'a> {
     pub(super) live: &'a mut Publishing,
-    /// Whether the server drains: it accepts no more publishers.
-    pub(super) draining: bool,
+    pub(super) sessions: &'a mut Sessions,
     pub(super) idle_timeout_ns: u64,
     pub(super) now_ns: u64,
 }
@@ -104,23 +104,27 @@ impl PublisherHandler<'_> {
         }
     }
 
-    /// Returns the live stream of this name, if this client may publish it now.
+    /// Returns the live stream of this name, if this client may publish it now. A path without a
+    /// place takes one.
     pub(crate) fn may_publish(
-        &self,
+        &mut self,
         name: &str,
         who: Option<&str>,
         requester: Requester,
     ) -> Result<usize, RtspError> {
-        let Some(stream) = self.live.index_of(name) else {
-            return refuse(StatusCode::NotFound, format!("unknown live stream `{name}`"));
+        let unavailable = |unavailable| match unavailable {
+            Unavailable::Missing(why) => RtspError(StatusCode::NotFound, why),
+            Unavailable::Busy(why) => RtspError(StatusCode::ServiceUnavailable, why),
         };
+        let stream = self.live.contract_of(name).map_err(unavailable)?;
         let PublishPermission { may, why } = self.rights(stream, who, requester);
         if !may {
             return refuse(StatusCode::Forbidden, why);
         }
-        if self.draining {
+        if self.sessions.draining {
             return refuse(StatusCode::ServiceUnavailable, "the server is draining");
         }
+        let stream = self.live.claim(name, self.sessions).map_err(unavailable)?;
         if self.live.streams[stream].publisher.is_some() {
             let why = format!("`{name}` already has a publisher");
             return refuse(StatusCode::MethodNotValidInThisState, why);
@@ -149,10 +153,10 @@ impl PublisherHandler<'_> {
     ) -> Result<Answer, RtspError> {
         let live = &mut self.live.streams[stream];
         let of_stream = name_of(request)
-            .strip_prefix(live.spec.name.as_str())
+            .strip_prefix(live.name.as_str())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         if !of_stream {
-            let why = format!("this connection publishes `{}`", live.spec.name);
+            let why = format!("this connection publishes `{}`", live.name);
             return refuse(StatusCode::MethodNotValidInThisState, why);
         }
         let offered = match request.typed_header::<Transports>() {

@@ -83,6 +83,8 @@ pub(crate) struct Sessions {
     pub(crate) ended_counts: FrameCounts,
     /// The totals of ended sessions by title.
     ended_totals: BTreeMap<usize, StreamTotals>,
+    /// The totals of paths whose places others have taken, by title.
+    former_totals: BTreeMap<usize, StreamTotals>,
     /// The number of rows for tracks of video, which come first; the others are for audio.
     pub(crate) video_rows: usize,
     /// The most sessions per client address.
@@ -158,7 +160,8 @@ impl StreamTotals {
         }
     }
 
-    fn plus(self, other: Self) -> Self {
+    /// Returns the sum of both.
+    pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             frames: self.frames.plus(other.frames),
             sent_bytes: self.sent_bytes + other.sent_bytes,
@@ -294,6 +297,7 @@ impl Sessions {
             stalled: 0,
             ended_counts: FrameCounts::default(),
             ended_totals: BTreeMap::new(),
+            former_totals: BTreeMap::new(),
             video_rows: region.sessions(),
             per_address: usize::MAX,
             rejects: RejectCounters::default(),
@@ -735,6 +739,24 @@ impl Sessions {
             let row = self.region.session(number);
             let of_title: &mut StreamTotals = totals.entry(session.title).or_default();
             *of_title = of_title.plus(StreamTotals::of(row));
+        }
+        totals
+    }
+
+    /// Sets the totals of a title without sessions to 0: its place has another path.
+    pub(crate) fn begin_totals(&mut self, title: usize) {
+        if let Some(ended) = self.ended_totals.remove(&title) {
+            let former = self.former_totals.entry(title).or_default();
+            *former = former.plus(ended);
+        }
+    }
+
+    /// Returns the totals of all sessions by title, those of former paths included.
+    pub(crate) fn totals_of_places(&self) -> BTreeMap<usize, StreamTotals> {
+        let mut totals = self.totals();
+        for (title, former) in &self.former_totals {
+            let of_title = totals.entry(*title).or_default();
+            *of_title = of_title.plus(*former);
         }
         totals
     }

@@ -11,7 +11,7 @@ use super::{RTSP, RTSPS, WEBRTC_HTTP, failed};
 use crate::MediaError;
 use crate::rtsp::tls;
 
-/// The number of open files besides connections, with a margin.
+/// The number of open files besides connections and ports, with a margin.
 const OTHER_FILES: u64 = 128;
 
 /// A listening TCP port.
@@ -101,12 +101,12 @@ impl ListenerSet {
     }
 }
 
-/// Raises the limit of open files to one per connection, as far as the system permits. Connections
-/// beyond the limit wait to be accepted.
-pub(super) fn allow_files(connections: u64) {
+/// Raises the limit of open files for these connections and ports, as far as the system permits.
+/// Connections beyond the limit wait to be accepted.
+pub(super) fn allow_files(sockets: u64) {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let wanted = (connections + OTHER_FILES).min(maximum.unwrap_or(u64::MAX));
+    let wanted = (sockets + OTHER_FILES).min(maximum.unwrap_or(u64::MAX));
     if current.is_some_and(|current| current < wanted) {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
     }

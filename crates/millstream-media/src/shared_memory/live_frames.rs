@@ -1,7 +1,7 @@
 //! Rings of live frames in shared memory: the host writes, the data plane reads.
 //!
 //! ```text
-//! header | ring 0: head, reserved | slots, one per frame | words of frames | ring 1 …
+//! header | ring 0: head, reserved, name | slots, one per frame | words of frames | ring 1 …
 //! a frame: one word per packet (format's header, its bytes, the payload's), then the payloads
 //! ```
 //! Frames are numbered from 0 for the lifetime of the memory. Frame n uses slot n modulo the slot
@@ -32,6 +32,10 @@ const HEADER: usize = 8;
 
 /// The number of words of a ring before its slots.
 const RING_HEADER: usize = 16;
+
+/// The first word of a ring that holds the name of its path, and the longest name, bytes.
+const NAME: usize = 8;
+pub(crate) const MAX_NAME: usize = 8 * (RING_HEADER - NAME);
 
 /// The number of words of a slot.
 const SLOT: usize = 8;
@@ -245,6 +249,27 @@ impl FrameRing {
     /// Returns the number of the oldest frame that may still be in the ring.
     pub(crate) fn oldest(&self) -> u64 {
         self.head().saturating_sub(self.shape.slots)
+    }
+
+    /// Sets the name of the path that the ring serves, of at most [`MAX_NAME`] bytes. For the
+    /// writer only.
+    pub(crate) fn set_name(&self, name: &str) {
+        let mut bytes = [0; MAX_NAME];
+        let length = name.len().min(MAX_NAME);
+        bytes[..length].copy_from_slice(&name.as_bytes()[..length]);
+        let words = self.words[NAME..].iter();
+        for (word, part) in words.zip(bytes.chunks_exact(8)) {
+            let value = part.iter().fold(0, |value, byte| value << 8 | u64::from(*byte));
+            word.store(value, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the name of the path that the ring serves; `None` without a valid one.
+    pub(crate) fn name(&self) -> Option<String> {
+        let words = self.words[NAME..NAME + MAX_NAME / 8].iter();
+        let bytes = words.flat_map(|word| word.load(Ordering::Relaxed).to_be_bytes());
+        let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+        String::from_utf8(bytes).ok().filter(|name| !name.is_empty())
     }
 
     fn slot(&self, number: u64) -> &[AtomicU64] {

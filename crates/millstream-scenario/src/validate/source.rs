@@ -4,6 +4,8 @@ mod live;
 mod reacting;
 mod sizes;
 
+pub(super) use live::{check_paths, with_paths};
+
 use serde::Deserialize;
 use std::ops::Range;
 use toml::Spanned;

@@ -93,7 +93,9 @@ mod tests {
         let streams = Some(vec!["a".to_owned()]);
         let event = HookEvent::Publish;
         assert_eq!(*first, Hook { event, command, streams, is_while: true });
-        assert!(first.is_for("a") && !first.is_for("b") && second.is_for("b"));
+        assert!(
+            first.is_for("a") && first.is_for("a/1") && !first.is_for("b") && second.is_for("b")
+        );
         assert_eq!((second.event.name(), second.is_while), ("violation", false));
     }
 

@@ -3,9 +3,10 @@
 use toml::Spanned;
 
 use crate::error::Problem;
-use crate::file::SourceTable;
 use crate::file::media::{AudioCodecName, CodecName};
-use crate::source::{Live, LiveAudio, LiveAudioCodec, OnDemand};
+use crate::file::{File, SourceTable};
+use crate::scenario::Stream;
+use crate::source::{Live, LiveAudio, LiveAudioCodec, LivePath, OnDemand, Source};
 use crate::units::Duration;
 use crate::validate::media::check_command;
 use millstream_traffic::mpeg::Codec;
@@ -30,6 +31,60 @@ const ON_DEMAND_NS: u64 = 10_000_000_000;
 
 /// The range of both, ns. A player needs time between DESCRIBE and SETUP.
 const ON_DEMAND_TIMES_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=3_600_000_000_000;
+
+/// The range of `paths`.
+const PATHS: std::ops::RangeInclusive<u32> = 1..=256;
+
+/// Validates `paths` of a live source. Returns the first of its paths.
+fn path(keys: &SourceTable, problems: &mut Vec<Problem>) -> Option<LivePath> {
+    let paths = keys.paths.as_ref()?;
+    let count = *paths.get_ref();
+    if !PATHS.contains(&count) {
+        let help = format!("from {} to {} paths at once", PATHS.start(), PATHS.end());
+        problems.push(Problem::new(paths.span(), format!("`paths` of {count}")).help(help));
+    }
+    Some(LivePath { stream: String::new(), number: 0, count: count.clamp(1, *PATHS.end()) })
+}
+
+/// Returns the streams of the paths of `stream`, which has the first; only itself without `paths`.
+pub(in crate::validate) fn with_paths(stream: Stream) -> Vec<Stream> {
+    let Source::Live(live) = &stream.source else { return vec![stream] };
+    let Some(LivePath { count, .. }) = live.path else { return vec![stream] };
+    let of = |number: u32| {
+        let path = LivePath { stream: stream.name.clone(), number, count };
+        let live = Live { path: Some(path), ..(**live).clone() };
+        let name = format!("{}/{}", stream.name, number + 1);
+        Stream { name, source: Source::Live(Box::new(live)), ..stream.clone() }
+    };
+    (0..count).map(of).collect()
+}
+
+/// Checks that the file can have streams with `paths`.
+pub(in crate::validate) fn check_paths(file: &File, problems: &mut Vec<Problem>) {
+    let has_paths = |source: &Source| matches!(source, Source::Live(live) if live.path.is_some());
+    for stream in file.stream.iter().map(Spanned::get_ref) {
+        let source = &stream.source;
+        if !source.source.as_ref().is_some_and(has_paths) {
+            continue;
+        }
+        let prefix = format!("{}/", stream.name.get_ref());
+        let names = file.stream.iter().map(|other| &other.get_ref().name);
+        if let Some(name) = names.into_iter().find(|name| name.get_ref().starts_with(&prefix)) {
+            let message = format!("`{}` is a path of another stream", name.get_ref());
+            let help =
+                format!("`paths` of `{}` have the names {prefix}NAME", stream.name.get_ref());
+            problems.push(Problem::new(name.span(), message).help(help));
+        }
+        if file.media.is_none() {
+            let problem = Problem::new(source.span.clone(), "`paths` without [media]");
+            problems.push(problem.help("`millstream serve` publishes them; add [media]"));
+        }
+        if !file.hop.is_empty() {
+            let problem = Problem::new(source.span.clone(), "`paths` in a network");
+            problems.push(problem.help("take [[hop]] or `paths` out"));
+        }
+    }
+}
 
 /// Validates the keys of a live source.
 pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>) -> Option<Live> {
@@ -91,6 +146,7 @@ pub(super) fn live(keys: &SourceTable, stop_ns: u64, problems: &mut Vec<Problem>
         publishers: keys.publish.as_ref().map(|names| names.get_ref().clone()),
         wait_ns,
         on_demand: on_demand(keys, problems),
+        path: path(keys, problems),
         stop_ns,
     })
 }
@@ -140,7 +196,7 @@ fn record(keys: &SourceTable, problems: &mut Vec<Problem>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Scenario, Source};
+    use crate::Scenario;
     use std::path::Path;
 
     fn parse(source: &str) -> Result<Live, String> {
@@ -175,6 +231,7 @@ mod tests {
             record: false,
             wait_ns: WAIT_NS,
             on_demand: None,
+            path: None,
             stop_ns: u64::MAX,
         };
         assert_eq!(least, expected);
@@ -196,9 +253,28 @@ mod tests {
                 start_ns: 3_000_000_000,
                 close_ns: 4_000_000_000,
             }),
+            path: None,
             stop_ns: 1_000_000_000,
         };
         assert_eq!(most, Ok(expected));
+    }
+
+    #[test]
+    fn each_path_is_a_stream_of_its_own() {
+        let text = "[scenario]\nduration = \"1 s\"\n[link]\nrate = \"9 Mbit/s\"\n\
+             [scheduler]\ndiscipline = \"fifo\"\n[media]\n\
+             [[stream]]\nname = \"cam\"\n\
+             source = { kind = \"live\", rate = \"1 Mbit/s\", paths = 2 }\n\
+             [[stream]]\nname = \"b\"\nsource = { kind = \"live\", rate = \"1 Mbit/s\" }\n";
+        let scenario = Scenario::parse("a.toml", text, Path::new("")).unwrap();
+        let path = |stream: &Stream| match &stream.source {
+            Source::Live(live) => live.path.clone(),
+            other => panic!("{other:?}"),
+        };
+        let streams = scenario.streams.iter().map(|stream| (stream.name.as_str(), path(stream)));
+        let of = |number| Some(LivePath { stream: "cam".to_owned(), number, count: 2 });
+        let expected = [("cam/1", of(0)), ("cam/2", of(1)), ("b", None)];
+        assert_eq!(streams.collect::<Vec<_>>(), expected);
     }
 
     #[test]
@@ -220,6 +296,9 @@ mod tests {
                 "rate = \"1 Mbit/s\", on-demand = [\"a\"], on-demand-close = \"0 s\"",
                 ["`on-demand-close` of 0 ns", "from \"1 s\""],
             ),
+            ("rate = \"1 Mbit/s\", paths = 0", ["`paths` of 0", "from 1 to 256"]),
+            ("rate = \"1 Mbit/s\", paths = 257", ["`paths` of 257", "from 1 to 256"]),
+            ("rate = \"1 Mbit/s\", paths = 2", ["`paths` without [media]", "add [media]"]),
             ("rate = \"1 Mbit/s\", record = true", ["`record` without", "size ="]),
             ("rate = \"1 Mbit/s\", record = true, codec = \"mpeg\"", ["video that", "h264"]),
             ("rate = \"1 Mbit/s\", record = true, audio = \"pcmu\"", ["audio that", "opus"]),
