@@ -145,7 +145,7 @@ fn ask_over_tls(server: &Server, file: &str, request: &str) -> String {
     String::from_utf8_lossy(&answer[..length]).into_owned()
 }
 
-const TLS: &str =
+pub(crate) const TLS: &str =
     "tls = { listen = \"127.0.0.1:0\", certificate = \"certificate.pem\", key = \"key.pem\" }";
 
 #[test]

@@ -27,6 +27,8 @@ pub(super) const WORDS: &[&[u8]] = &[
     b"RTSP/1.0",
     b"rtsp://h/film",
     b"rtsp://h/live/video",
+    b"rtsp://h/cam/a",
+    b"/b/video",
     b"CSeq",
     b"Session",
     b"Transport",
@@ -91,7 +93,14 @@ fn seeds() -> Vec<Vec<u8>> {
     let second = "SETUP rtsp://h/live/streamid=1 RTSP/1.0\r\nCSeq: 4\r\n\
                   Transport: RTP/AVP/TCP;unicast;interleaved=2-3;mode=record\r\n\r\n";
     let report = "$\u{3}\0\u{8}\u{1}\u{2}\u{3}\u{4}\u{5}\u{6}\u{7}\u{8}";
+    // Commands publish these paths on demand: the requests are held.
+    let held = |method: &str, path: &str| {
+        let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+        format!("{method} rtsp://h/cam/{path} RTSP/1.0\r\nCSeq: 6\r\n{transport}\r\n")
+    };
     let texts = [
+        held("DESCRIBE", "a") + &held("SETUP", "b/video") + &plain("OPTIONS"),
+        announce.replace("/live", "/cam/a") + &held("DESCRIBE", "a") + &held("DESCRIBE", "c"),
         both + live + second + &plain("RECORD") + report,
         setup.to_owned(),
         announce.clone() + live,
