@@ -59,6 +59,9 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
             say(&format!("{scheme}://{address}/watch/{stream}"));
         }
     }
+    if let Some(address) = server.rtmp_address() {
+        eprintln!("rtmp://{address}/, for publishers of live streams");
+    }
     if let Some(address) = server.http_address() {
         eprintln!("http://{address}/, with /status, /admission, /instructions and /metrics");
     }

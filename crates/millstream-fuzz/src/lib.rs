@@ -68,6 +68,7 @@ pub const TARGETS: &[Target] = &[
     targets::recorded::TARGET,
     targets::requests::TARGET,
     targets::router::TARGET,
+    targets::rtmp::TARGET,
     targets::rtnetlink::TARGET,
     targets::scenario::TARGET,
     targets::segments::TARGET,

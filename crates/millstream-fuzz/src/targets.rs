@@ -23,6 +23,7 @@ pub(crate) mod published;
 pub(crate) mod recorded;
 pub(crate) mod requests;
 pub(crate) mod router;
+pub(crate) mod rtmp;
 pub(crate) mod rtnetlink;
 pub(crate) mod scenario;
 pub(crate) mod segments;

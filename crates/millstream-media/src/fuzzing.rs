@@ -5,6 +5,7 @@
 
 mod orders;
 mod recording;
+pub(crate) mod rtmp;
 mod takeover;
 #[cfg(feature = "webrtc")]
 mod webrtc;
@@ -31,6 +32,7 @@ use crate::wake_socket::AsWakeSocket;
 
 pub use orders::orders;
 pub use recording::{recorded, recorded_file, recorded_frames};
+pub use rtmp::{rtmp, rtmp_publication};
 pub use takeover::{Edit, takeover};
 #[cfg(feature = "webrtc")]
 pub use webrtc::browser_requests;

@@ -51,6 +51,7 @@ mod live;
 mod pages;
 mod payload;
 mod recording;
+mod rtmp;
 mod rtp;
 mod rtsp;
 mod scheduler;

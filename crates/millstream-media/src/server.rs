@@ -58,7 +58,8 @@ const PRODUCER: Token = Token(5);
 const WEBRTC_HTTP: Token = Token(6);
 /// The UDP socket of WebRTC clients.
 pub(crate) const WEBRTC: Token = Token(7);
-const FIRST_CONNECTION: usize = 8;
+const RTMP: Token = Token(8);
+const FIRST_CONNECTION: usize = 9;
 
 /// The interval between checks for timeouts.
 const TICK: Duration = Duration::from_millis(100);
@@ -226,6 +227,8 @@ impl MediaServer {
             per_address: media.max_connections_per_address() as usize,
             idle_timeout_ns: media.idle_timeout_ns,
             stall_timeout_ns: media.stall_timeout_ns,
+            frame_bytes: library.live.iter().map(|live| live.burst_bytes).max().unwrap_or(0)
+                as usize,
         };
         let registry =
             registry.try_clone().map_err(|error| failed("waiting for clients", &error))?;
@@ -274,6 +277,12 @@ impl MediaServer {
     #[must_use]
     pub fn webrtc_address(&self) -> Option<SocketAddr> {
         self.listeners.webrtc.as_ref().map(|listener| listener.address)
+    }
+
+    /// Returns the address of RTMP publishers, if configured.
+    #[must_use]
+    pub fn rtmp_address(&self) -> Option<SocketAddr> {
+        self.listeners.rtmp.as_ref().map(|listener| listener.address)
     }
 
     /// Returns the address of the HTTP pages, if configured.
@@ -373,7 +382,7 @@ impl MediaServer {
     /// Handles an event of the socket with this token.
     fn handle(&mut self, token: Token) -> Result<(), MediaError> {
         match token {
-            RTSP | RTSPS | WEBRTC_HTTP => {
+            RTSP | RTSPS | WEBRTC_HTTP | RTMP => {
                 let mut dependents = Dependents {
                     sessions: &mut self.sessions,
                     live: &mut self.live.publishing,

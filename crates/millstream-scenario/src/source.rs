@@ -70,7 +70,7 @@ impl SourceKind {
         },
         Self {
             name: "live",
-            summary: "video published to `millstream serve` (RTSP ANNOUNCE and RECORD)",
+            summary: "video published to `millstream serve` by RTSP, WebRTC or RTMP",
             required: &["rate"],
             one_of: &[],
             optional: &[

@@ -18,6 +18,7 @@ mod paths;
 mod player;
 mod players;
 mod recording;
+mod rtmp;
 mod serve;
 mod stall;
 mod test_clips;

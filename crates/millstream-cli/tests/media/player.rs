@@ -119,6 +119,7 @@ pub(crate) struct Server {
     pub(crate) rtsps: Option<SocketAddr>,
     pub(crate) http: Option<SocketAddr>,
     pub(crate) webrtc: Option<SocketAddr>,
+    pub(crate) rtmp: Option<SocketAddr>,
     pub(crate) data_plane: Option<u32>,
     pub(crate) stderr: Receiver<String>,
     folder: tempfile::TempDir,
@@ -173,12 +174,13 @@ impl Server {
             rtsps: None,
             http: None,
             webrtc: None,
+            rtmp: None,
             data_plane: None,
             stderr,
             folder,
         };
         let text = std::fs::read_to_string(file).unwrap();
-        let needed = 1 + ["http =", "\"ni\"", "tls =", "webrtc ="]
+        let needed = 1 + ["http =", "\"ni\"", "tls =", "webrtc =", "rtmp ="]
             .iter()
             .filter(|key| text.contains(**key))
             .count();
@@ -202,6 +204,8 @@ impl Server {
                     continue;
                 }
                 server.webrtc = Some(address(rest.split_once("://").unwrap().1));
+            } else if let Some(rest) = line.strip_prefix("rtmp://") {
+                server.rtmp = Some(address(rest));
             } else if let Some(rest) = line.strip_prefix("http://") {
                 server.http = Some(address(rest));
             } else if let Some((_, id)) = line.split_once("process ") {

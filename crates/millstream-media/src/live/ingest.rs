@@ -9,7 +9,7 @@ use super::assemble::{Assembled, Assembler};
 use super::policer::{Allowance, Policer};
 use super::reorder::{Packet, Reorder};
 use crate::payload::Format;
-use crate::payload::audio::whole;
+use crate::payload::audio::{aac_payload, whole};
 use crate::payload::parameter_sets::{ParameterSets, VideoParameters};
 use crate::recording::playback::DueTimes;
 use crate::recording::segment::AudioConfig;
@@ -318,6 +318,25 @@ impl Ingest {
             None => sink.counts.beyond += 1,
         }
         true
+    }
+
+    /// Processes a whole frame of the publisher: video with start codes, or AAC. Returns whether it
+    /// released a frame.
+    pub(crate) fn whole_frame(&mut self, frame: &[u8], timestamp: u32, now_ns: u64) -> bool {
+        let before = self.sink.ring.head();
+        let Self { assembler, sink, most_bytes, .. } = self;
+        sink.counts.packets += 1;
+        sink.counts.bytes += frame.len() as u64;
+        if sink.is_audio {
+            let payload = aac_payload(frame);
+            let packet = Packet { timestamp, marker: true, payload: &payload };
+            sink.packet(assembler, packet, false, now_ns);
+        } else if frame.len() > *most_bytes {
+            sink.take(Assembled::TooLarge, now_ns);
+        } else {
+            sink.take(Assembled::Frame { bytes: frame, timestamp, layer: 0 }, now_ns);
+        }
+        sink.ring.head() != before
     }
 
     /// Processes a packet of the publisher. Returns whether it released a frame.

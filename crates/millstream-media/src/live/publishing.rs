@@ -17,8 +17,8 @@ use crate::payload::Format;
 use crate::recording::playback::{DueFrame, Playbacks, Reserved};
 use crate::recording::segment::AudioConfig;
 use crate::rtp::CLOCK_RATE;
-use crate::rtsp::RECORDINGS;
 use crate::rtsp::session::{Sessions, Transport};
+use crate::rtsp::{RECORDINGS, Requester};
 use crate::shared_memory::live_frames::{self, FrameBuffer, FrameRing, Shape};
 use crate::shared_memory::region::{Row, SessionField, State};
 use crate::shared_memory::store::{FrameRecord, Packets};
@@ -276,6 +276,39 @@ impl Publishing {
             id.clone_into(&mut publisher.id);
             publisher.transport = Some(Transport::WebRtc(place));
         }
+    }
+
+    /// Registers the publisher of a track by RTMP.
+    pub(crate) fn announce_rtmp(
+        &mut self,
+        stream: usize,
+        requester: Requester,
+        track: Track,
+        now_ns: u64,
+    ) {
+        self.announce(stream, (requester.connection, requester.peer), track, now_ns);
+        if let Some(publisher) = &mut self.streams[stream].publisher {
+            publisher.transport = Some(Transport::Rtmp);
+        }
+    }
+
+    /// Processes a whole frame of a track's publisher, which needs no assembly.
+    pub(crate) fn whole_frame(&mut self, track: usize, frame: &[u8], timestamp: u32, now_ns: u64) {
+        let video = self.streams[track].spec.audio.map_or(track, |(_, video)| video);
+        for stream in [track, video] {
+            if let Some(publisher) = &mut self.streams[stream].publisher {
+                publisher.last_received_ns = now_ns;
+            }
+        }
+        if self.streams[track].is_published() {
+            let ingest = &mut self.streams[track].ingest;
+            self.frames_released |= ingest.whole_frame(frame, timestamp, now_ns);
+        }
+    }
+
+    /// Sets the instant of one of the timestamps of a track's publisher.
+    pub(crate) fn set_instant(&mut self, track: usize, timestamp: u32, at_ns: u64) {
+        self.streams[track].ingest.set_instant(timestamp, at_ns);
     }
 
     /// Processes a packet of a WebRTC publisher of `stream`, or of its audio.
@@ -664,9 +697,12 @@ impl Publishing {
     }
 }
 
-/// Returns the rate of timestamps, Hz, and the description of recorded audio, if it is of the
-/// stream's format.
-fn described(audio: &AudioFormat, format: Option<Format>) -> Option<(u32, AudioDescription)> {
+/// Returns the rate of timestamps, Hz, and the description of audio, if it is of the stream's
+/// format.
+pub(crate) fn described(
+    audio: &AudioFormat,
+    format: Option<Format>,
+) -> Option<(u32, AudioDescription)> {
     let clock = |rate: u32, channels: u16| match channels {
         1 => rate.to_string(),
         channels => format!("{rate}/{channels}"),

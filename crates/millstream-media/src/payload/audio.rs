@@ -24,6 +24,16 @@ pub(crate) fn cut_aac(frame: &[u8], room: usize) -> Vec<Piece> {
     fragments(frame, room).map(piece).collect()
 }
 
+/// Returns the payload of one packet with a whole AAC frame; empty if the frame is too long.
+pub(crate) fn aac_payload(frame: &[u8]) -> Vec<u8> {
+    let pieces = cut_aac(frame, usize::MAX);
+    pieces
+        .iter()
+        .flat_map(|piece| piece.header.iter().chain(&frame[piece.range.clone()]))
+        .copied()
+        .collect()
+}
+
 /// Cuts an MPEG audio frame into payloads of at most `room` bytes.
 ///
 /// Each begins with its offset in the frame.

@@ -218,6 +218,30 @@ impl Access {
         Some(Credentials(user))
     }
 
+    /// Returns whether access is restricted to users with passwords.
+    pub(crate) fn has_users(&self) -> bool {
+        self.users.is_some()
+    }
+
+    /// Returns whether this is the password of a user, who then has the connection of `pass`. The
+    /// time does not depend on the password.
+    pub(crate) fn authorize_password(
+        &self,
+        pass: &mut AuthState,
+        user: &str,
+        password: &str,
+    ) -> bool {
+        let given = self.algorithm.hash(&format!("{user}:{}:{password}", self.realm));
+        let known = self.users.as_ref().and_then(|users| users.get(user));
+        let is_right = known.is_some_and(|known| same(known, &given).into());
+        if is_right {
+            pass.name = Some(user.to_owned());
+        } else {
+            pass.wrong += 1;
+        }
+        is_right
+    }
+
     /// Decides about `request` on a connection with the state `pass`.
     pub(crate) fn authorize(
         &self,

@@ -67,6 +67,44 @@ impl Authenticator {
                 .build(b"add ?token=TOKEN to the URL\n".to_vec()),
         })
     }
+
+    /// Returns why a URL's client is not authenticated, which shows a user's name and password, or
+    /// a token in the query of `request`; `None`: it is allowed. Counts wrong credentials.
+    pub(crate) fn authenticate_url(
+        &mut self,
+        request: &Request<Vec<u8>>,
+        password: Option<(&str, &str)>,
+        pass: &mut AuthState,
+        requester: Requester,
+        rejects: &mut RejectCounters,
+        now_ns: u64,
+    ) -> Option<String> {
+        let Some((user, password)) = password.filter(|_| self.access.has_users()) else {
+            let refused = self.authenticate(request, pass, requester, rejects, now_ns)?;
+            let text = match refused.header(&RETRY_AFTER) {
+                Some(_) => String::from_utf8_lossy(refused.body()).trim_end().to_owned(),
+                None => "add ?user=NAME&pass=PASSWORD or ?token=TOKEN to the URL".to_owned(),
+            };
+            return Some(text);
+        };
+        if let Some(wait_ns) = self.back_off.wait_ns(requester.peer, Some(user), now_ns) {
+            rejects.record(Reason::BackOff, requester.peer, now_ns);
+            pass.refuse();
+            return Some(too_many(wait_ns.div_ceil(1_000_000_000)));
+        }
+        if self.access.authorize_password(pass, user, password) {
+            self.back_off.right(requester.peer, user);
+            return None;
+        }
+        self.back_off.wrong(requester.peer, Some(user), now_ns);
+        rejects.record(Reason::Credentials, requester.peer, now_ns);
+        Some("a wrong user or password".to_owned())
+    }
+}
+
+/// Returns the message to a client that must wait for some seconds.
+fn too_many(seconds: u64) -> String {
+    format!("too many wrong passwords or tokens; retry in {seconds} s")
 }
 
 /// Returns the response to credentials that are refused unread for another `wait_ns`.
@@ -75,5 +113,5 @@ fn wait(wait_ns: u64) -> Answer {
     Response::builder(Version::V1_0, StatusCode::ServiceUnavailable)
         .header(RETRY_AFTER, seconds.to_string())
         .header(CONTENT_TYPE, "text/plain")
-        .build(format!("too many wrong passwords or tokens; retry in {seconds} s\n").into_bytes())
+        .build((too_many(seconds) + "\n").into_bytes())
 }

@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::IpAddr;
 
 use self::transit::{Frame, Outcome, Transit};
+use crate::rtmp::RtmpConnection;
 use crate::rtsp::access::AuthState;
 use crate::rtsp::tcp;
 use crate::rtsp::tls::Secured;
@@ -22,6 +23,8 @@ pub(crate) struct Connection {
     pub(crate) peer: IpAddr,
     /// The server's address, if the client's requests are HTTP.
     pub(crate) http: Option<IpAddr>,
+    /// The session of an RTMP publisher.
+    pub(crate) rtmp: Option<Box<RtmpConnection>>,
     /// Bytes received and not parsed yet.
     pub(crate) input: Vec<u8>,
     output: Vec<u8>,
@@ -63,6 +66,7 @@ impl Connection {
             tls: None,
             peer,
             http: None,
+            rtmp: None,
             input,
             output,
             written_bytes: 0,
@@ -89,6 +93,12 @@ impl Connection {
     /// Makes the client's requests HTTP, at the server's address `local`.
     pub(crate) fn with_http(self, local: IpAddr) -> Self {
         Self { http: Some(local), ..self }
+    }
+
+    /// Makes the client an RTMP publisher. It is closed like a client that does not complete a
+    /// request unless it publishes.
+    pub(crate) fn with_rtmp(self, rtmp: RtmpConnection) -> Self {
+        Self { rtmp: Some(Box::new(rtmp)), request_since_ns: self.last_received_ns, ..self }
     }
 
     /// Returns whether the connection is encrypted.
@@ -122,10 +132,12 @@ impl Connection {
     /// Tracks how long a request has been incomplete. Call it after parsing the input; `progress`:
     /// the parser consumed a complete message.
     pub(crate) fn track_progress(&mut self, progress: bool, now_ns: u64) {
-        if progress {
+        // RTMP has no messages that end with an answer: it must lead to a publication in time.
+        if progress && self.rtmp.is_none() {
             self.request_since_ns = 0;
         }
-        let beginning = self.tls.as_ref().is_some_and(Secured::is_beginning);
+        let beginning = self.tls.as_ref().is_some_and(Secured::is_beginning)
+            || self.rtmp.as_ref().is_some_and(|rtmp| !rtmp.is_publishing());
         if self.input.is_empty() && !beginning {
             self.request_since_ns = 0;
         } else if self.request_since_ns == 0 {
@@ -310,6 +322,17 @@ mod tests {
         connection.input.clear();
         connection.track_progress(false, LONG_NS);
         assert!(!connection.is_stuck(u64::MAX));
+    }
+
+    #[test]
+    fn an_rtmp_client_must_publish_in_time() {
+        let mut connection = connection().with_rtmp(RtmpConnection::new(0));
+        for now_ns in [2, REQUEST_TIMEOUT_NS] {
+            connection.last_received_ns = now_ns;
+            connection.track_progress(true, now_ns);
+            assert!(!connection.is_stuck(now_ns));
+        }
+        assert!(connection.is_stuck(LONG_NS));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) enum Transport {
     Interleaved(u8, u8),
     /// WebRTC, by the peer at this place.
     WebRtc(usize),
+    /// RTMP, of a publisher.
+    Rtmp,
 }
 
 impl Transport {
@@ -39,6 +41,7 @@ impl Transport {
             Self::Udp(..) => "udp",
             Self::Interleaved(..) => "interleaved",
             Self::WebRtc(_) => "webrtc",
+            Self::Rtmp => "rtmp",
         }
     }
 }

@@ -10,6 +10,7 @@ use super::handover::{FrameSources, Handover};
 use super::listeners::{Accepted, ListenerSet};
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::{Reason, limited_address};
+use crate::rtmp::{RtmpConnection, RtmpHandler};
 use crate::rtsp::connection::{Connection, UNREAD};
 use crate::rtsp::session::Sessions;
 use crate::rtsp::tcp;
@@ -29,6 +30,8 @@ pub(super) struct Limits {
     pub(super) idle_timeout_ns: u64,
     /// How long a client may leave output unread, ns.
     pub(super) stall_timeout_ns: u64,
+    /// The largest frame of a publisher, bytes.
+    pub(super) frame_bytes: usize,
 }
 
 /// The connections of a server; the number of places is fixed.
@@ -83,7 +86,7 @@ impl ConnectionTable {
 
     /// Enters a new connection, unless a limit is reached.
     fn admit(&mut self, accepted: Accepted<'_>, dependents: &mut Dependents<'_>) {
-        let Accepted { mut stream, peer, tls, http } = accepted;
+        let Accepted { mut stream, peer, tls, http, rtmp } = accepted;
         let now_ns = now_ns();
         let others = self.places.iter().flatten();
         let of_peer =
@@ -103,6 +106,7 @@ impl ConnectionTable {
             let connection = Connection::new(stream, peer, now_ns);
             let connection = match http {
                 Some(local) => connection.with_http(local),
+                None if rtmp => connection.with_rtmp(RtmpConnection::new(self.limits.frame_bytes)),
                 None => connection,
             };
             self.places[place] = Some(match tls {
@@ -270,7 +274,15 @@ fn answer_requests(
     let room = connection.room();
     handler.now_ns = now_ns();
     let local = connection.http;
+    let mut rtmp = connection.rtmp.take();
     let (input, output, pass) = connection.parts();
+    if let Some(publisher) = &mut rtmp {
+        let mut publisher = RtmpHandler { shared: handler, connection: publisher };
+        let open = publisher.process_input(input, output, pass, room, requester);
+        connection.closing |= !open;
+        connection.rtmp = rtmp;
+        return;
+    }
     let open = match (local, peers) {
         (Some(local), Some(peers)) => WebRtcHandler { shared: handler, peers, local }
             .process_input(input, output, pass, room, requester),

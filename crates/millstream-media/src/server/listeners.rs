@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use super::{RTSP, RTSPS, WEBRTC_HTTP, failed};
+use super::{RTMP, RTSP, RTSPS, WEBRTC_HTTP, failed};
 use crate::MediaError;
 use crate::rtsp::tls;
 
@@ -21,12 +21,14 @@ pub(super) struct Listener {
     pub(super) address: SocketAddr,
 }
 
-/// The RTSP listeners, without and with TLS, and that of WebRTC requests, with TLS if RTSP has it.
+/// The RTSP listeners, without and with TLS, that of WebRTC requests, with TLS if RTSP has it, and
+/// that of RTMP publishers.
 #[derive(Debug)]
 pub(super) struct ListenerSet {
     pub(super) rtsp: Listener,
     pub(super) rtsps: Option<(Listener, tls::Configuration)>,
     pub(super) webrtc: Option<Listener>,
+    pub(super) rtmp: Option<Listener>,
 }
 
 /// A new connection.
@@ -36,6 +38,8 @@ pub(super) struct Accepted<'a> {
     pub(super) tls: Option<&'a tls::Configuration>,
     /// The server's address of the connection, if requests are HTTP.
     pub(super) http: Option<IpAddr>,
+    /// Whether it is a publisher's by RTMP.
+    pub(super) rtmp: bool,
 }
 
 impl Listener {
@@ -69,14 +73,15 @@ impl ListenerSet {
             rtsp: Listener::open(media.listen)?,
             rtsps: media.tls.as_ref().map(secured).transpose()?,
             webrtc: media.webrtc.map(Listener::open).transpose()?,
+            rtmp: media.rtmp.map(Listener::open).transpose()?,
         })
     }
 
     pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
         let rtsps = self.rtsps.as_mut().map(|(listener, _)| listener);
-        let webrtc = self.webrtc.as_mut();
+        let (webrtc, rtmp) = (self.webrtc.as_mut(), self.rtmp.as_mut());
         for (listener, token) in
-            [(Some(&mut self.rtsp), RTSP), (rtsps, RTSPS), (webrtc, WEBRTC_HTTP)]
+            [(Some(&mut self.rtsp), RTSP), (rtsps, RTSPS), (webrtc, WEBRTC_HTTP), (rtmp, RTMP)]
         {
             if let Some(listener) = listener {
                 registry.register(&mut listener.listener, token, Interest::READABLE)?;
@@ -88,6 +93,11 @@ impl ListenerSet {
     /// Accepts a pending connection of the listener with this token; `None` if there is none.
     pub(super) fn accept(&self, token: Token) -> Option<Accepted<'_>> {
         let tls = self.rtsps.as_ref().map(|(_, tls)| tls);
+        if let Some(listener) = self.rtmp.as_ref().filter(|_| token == RTMP) {
+            let (stream, peer) = listener.listener.accept().ok()?;
+            let peer = peer.ip().to_canonical();
+            return Some(Accepted { stream, peer, tls: None, http: None, rtmp: true });
+        }
         let (listener, tls) = match (token, &self.rtsps, &self.webrtc) {
             (RTSPS, Some((listener, _)), _) => (listener, tls),
             (WEBRTC_HTTP, _, Some(listener)) => (listener, tls),
@@ -97,7 +107,7 @@ impl ListenerSet {
         // The address decides which candidate a browser gets. The listener's is the next best.
         let local = || stream.local_addr().map_or(listener.address.ip(), |address| address.ip());
         let http = (token == WEBRTC_HTTP).then(|| local().to_canonical());
-        Some(Accepted { stream, peer: peer.ip().to_canonical(), tls, http })
+        Some(Accepted { stream, peer: peer.ip().to_canonical(), tls, http, rtmp: false })
     }
 }
 

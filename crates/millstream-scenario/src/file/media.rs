@@ -23,6 +23,9 @@ pub(crate) struct MediaTable {
     /// Default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) webrtc: Option<Spanned<String>>,
+    /// The address and port of publishers by RTMP, such as OBS; 1935 is RTMP's port. Default: none.
+    #[schemars(with = "Option<String>")]
+    pub(crate) rtmp: Option<Spanned<String>>,
     /// Where the data plane (scheduler and dispatch) runs; default "host".
     pub(crate) placement: Option<PlacementName>,
     /// Placement "ni": the core that the data plane is pinned to; default: the last core of a

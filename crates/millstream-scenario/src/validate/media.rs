@@ -83,6 +83,7 @@ pub(super) fn media(
         listen,
         http: loopback_address(table.http.as_ref(), problems),
         webrtc: webrtc(table, packet, problems),
+        rtmp: address(table.rtmp.as_ref(), problems),
         placement,
         frame_path,
         read_ahead_ns: read_ahead.unwrap_or(default.read_ahead_ns),
@@ -237,7 +238,7 @@ mod tests {
     fn every_key_is_parsed() {
         let media = parse(
             "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nwebrtc = \
-             \"0.0.0.0:7\"\nplacement = \"ni\"\ncore = 3\n\
+             \"0.0.0.0:7\"\nrtmp = \"127.0.0.1:8\"\nplacement = \"ni\"\ncore = 3\n\
              frame-path = \"producer\"\nread-ahead = \"500 ms\"\nframe-folder = \"spool\"\n\
              socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\n\
              idle-timeout = \"2 s\"\n\
@@ -253,6 +254,7 @@ mod tests {
             listen: "[::1]:5".parse().unwrap(),
             http: Some("127.0.0.1:6".parse().unwrap()),
             webrtc: Some("0.0.0.0:7".parse().unwrap()),
+            rtmp: Some("127.0.0.1:8".parse().unwrap()),
             placement: Placement::Ni { core: Some(3) },
             frame_path: crate::FramePath::Producer,
             read_ahead_ns: 500_000_000,

@@ -1,0 +1,4 @@
+//! The target `rtmp` under libFuzzer.
+#![no_main]
+
+millstream_libfuzzer::target!("rtmp");
