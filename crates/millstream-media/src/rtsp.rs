@@ -44,6 +44,9 @@ const METHODS: &str =
 /// Response header with status 453: the window x/y under which the client would be admitted.
 pub(crate) const OFFERED_WINDOW: &str = "X-Offered-Window";
 
+/// Why a draining server refuses clients.
+pub(crate) const DRAINING: &str = "the server is draining: it admits no new clients";
+
 /// URL prefix of a redirected stream: a redirected client is not redirected again.
 pub(crate) const REDIRECTED: &str = "placed/";
 
@@ -417,8 +420,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             };
         }
         if self.sessions.draining && self.live.index_of(name).is_none() {
-            let why = "the server is draining: it admits no new clients";
-            return Err(Unavailable::Busy(why.to_owned()));
+            return Err(Unavailable::Busy(DRAINING.to_owned()));
         }
         self.live.claim(name, self.sessions).map(Some)
     }
@@ -428,8 +430,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         let Requester { peer, connection, .. } = requester;
         let published = self.live.streams[live].is_published();
         if !published && self.sessions.draining {
-            let why = "the server is draining: it admits no new clients";
-            return Err(Unavailable::Busy(why.to_owned()));
+            return Err(Unavailable::Busy(DRAINING.to_owned()));
         }
         // The input of a held request waits with it, and with it the packets of a client that
         // publishes or plays on this connection.
@@ -543,8 +544,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
             Ok(number) => number,
             Err(AdmissionError::Bandwidth(why, offer)) => return Ok(self.no_bandwidth(why, offer)),
             Err(AdmissionError::Draining) => {
-                let why = "the server is draining: it admits no new clients";
-                return refuse(StatusCode::ServiceUnavailable, why);
+                return refuse(StatusCode::ServiceUnavailable, DRAINING);
             }
             Err(AdmissionError::Full) => {
                 return refuse(StatusCode::ServiceUnavailable, "the limit on sessions is reached");

@@ -159,7 +159,7 @@ impl Library {
         let mut media_files = MediaFiles::default();
         let mut places = Vec::new();
         for stream in &scenario.streams {
-            let name = file_name(stream);
+            let name = name_in_file(stream);
             check_name(name)?;
             check_paths(stream)?;
             let bytes = match &stream.source {
@@ -468,12 +468,19 @@ fn register_for_read_ahead(
     record.ahead = u32::try_from(ahead).unwrap_or(u32::MAX);
 }
 
-/// Returns the name of a stream in the file.
-fn file_name(stream: &Stream) -> &str {
+/// Returns the name of a stream, or of the stream of a path, in the file.
+fn name_in_file(stream: &Stream) -> &str {
     match &stream.source {
         Source::Live(live) => live.path.as_ref().map_or(&stream.name, |path| &path.stream),
         _ => &stream.name,
     }
+}
+
+/// Returns the name in the file of `stream`, or of the stream whose path it is, or whose recordings
+/// are played at this place.
+fn stream_of(stream: &Stream) -> &str {
+    let name = name_in_file(stream);
+    name.strip_prefix(RECORDINGS).and_then(|place| place.split('/').next()).unwrap_or(name)
 }
 
 /// Returns the number of a live stream's path, from 0.
@@ -487,7 +494,7 @@ pub(crate) fn stream_names(scenario: &Scenario) -> Vec<&str> {
         Source::Live(live) => number_of_path(live) == 0,
         _ => true,
     };
-    scenario.streams.iter().filter(first).map(file_name).collect()
+    scenario.streams.iter().filter(first).map(name_in_file).collect()
 }
 
 /// Returns whether a name can be part of a URL and of a file's path.
@@ -507,7 +514,7 @@ fn check_name(name: &str) -> Result<(), MediaError> {
 
 /// Checks that the names of a stream's paths are not those of other URLs.
 fn check_paths(stream: &Stream) -> Result<(), MediaError> {
-    let name = file_name(stream);
+    let name = name_in_file(stream);
     let is_prefix =
         [RECORDINGS, REDIRECTED].iter().any(|prefix| prefix.trim_end_matches('/') == name);
     if stream.name == name || !is_prefix {
@@ -533,13 +540,10 @@ fn window(stream: &Stream) -> Result<(u32, u32), MediaError> {
     Ok((lost, of))
 }
 
-/// The prefix of the names of places for players of recordings.
-const PLACE: &str = RECORDINGS;
-
 /// Returns the stream of a place for a player of recordings.
 fn place_of_recordings(stream: &Stream, source: &Live, number: u32) -> Stream {
     Stream {
-        name: format!("{PLACE}{}/{}", file_name(stream), number + 1),
+        name: format!("{RECORDINGS}{}/{}", name_in_file(stream), number + 1),
         source: Source::Live(Box::new(source.clone())),
         ..stream.clone()
     }
@@ -554,10 +558,9 @@ fn record(
     titles: &[Title],
 ) -> MediaRecord {
     // Instructions see the paths of a stream, and its recordings, as that stream.
-    let name = file_name(stream);
-    let name = name.strip_prefix(PLACE).and_then(|place| place.split('/').next()).unwrap_or(name);
+    let of_stream = stream_of(stream);
     let before = titles.iter().filter(|title| title.is_stream());
-    let before = before.take_while(|title| title.stream != name).count();
+    let before = before.take_while(|title| title.stream != of_stream).count();
     MediaRecord {
         period_ns,
         deadline_ns,
@@ -619,18 +622,14 @@ fn add_live(
         return Err(wrong(&message).help("increase `store` in [media] or reduce `rate`"));
     }
     let format = Format::of(codec);
-    let plays_recordings = stream.name.starts_with(PLACE);
-    let of = file_name(stream);
-    let path = source.path.clone();
-    let (name, of) = match (&path, of.strip_prefix(PLACE)) {
-        (Some(_), _) => (format!("{of}/*"), of),
-        (None, Some(place)) => (of.to_owned(), place.split('/').next().unwrap_or(place)),
-        (None, None) => (of.to_owned(), of),
-    };
+    let plays_recordings = stream.name.starts_with(RECORDINGS);
+    let of = stream_of(stream);
+    let path = source.path.as_ref().map(|path| path.number);
+    let name = if path.is_some() { format!("{of}/*") } else { stream.name.clone() };
     live.push(LiveSpec {
         name: name.clone(),
         stream: of.to_owned(),
-        path: path.as_ref().map(|path| path.number),
+        path,
         title: titles.len(),
         codec,
         audio: None,
@@ -653,7 +652,7 @@ fn add_live(
     titles.push(Title {
         name,
         stream: of.to_owned(),
-        path: path.map(|path| path.number),
+        path,
         is_audio: false,
         audio: None,
         looser_than: None,

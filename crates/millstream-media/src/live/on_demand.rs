@@ -149,10 +149,10 @@ impl OnDemand {
         self.held.retain(|held| held.connection != connection || !held.is_due);
     }
 
-    /// Starts the commands whose streams have players or held requests, and ends the others after
-    /// their time to close. Returns the connections whose held requests can be answered now: all,
-    /// while the server drains. `published` and `played` return whether a live stream has a
-    /// publisher, and players.
+    /// Starts the command of each stream that has players or held requests. Ends the others after
+    /// `on-demand-close`. Returns the connections whose held requests can be answered now; while
+    /// the server drains, these are all. `published` returns whether a stream has a publisher,
+    /// `played` whether it has players.
     pub(crate) fn tick(
         &mut self,
         published: impl Fn(usize) -> bool,

@@ -36,11 +36,11 @@ impl Publishing {
         self.streams.iter().any(|of| of.spec.path.is_some() && of.spec.stream == stream)
     }
 
-    /// Returns the index of the live stream that `name` belongs to: its own, or the first path of
-    /// the stream of which it can be a path.
+    /// Returns the index of a live stream with the contract of `name`. That is the stream called
+    /// `name`; if there is none and `name` is `STREAM/NAME`, it is the first path of STREAM.
     ///
     /// # Errors
-    /// Fails if there is none.
+    /// Fails if there is no such stream, or it cannot have this path.
     pub(crate) fn contract_of(&self, name: &str) -> Result<usize, Unavailable> {
         if let Some(stream) = self.index_of(name) {
             return Ok(stream);
@@ -94,7 +94,7 @@ impl Publishing {
         let path = name.split_once('/').map_or("", |(_, path)| path);
         self.name_path(place, path);
         self.streams[place].ingest.ring().set_name(path);
-        for number in std::iter::once(place).chain(self.audio_of(place)) {
+        for number in self.tracks_of(place) {
             let stream = &mut self.streams[number];
             let counts = stream.ingest.begin_counts();
             stream.waits_since_ns = 0;
@@ -107,9 +107,8 @@ impl Publishing {
 
     /// Names the path at a place, and its audio.
     pub(super) fn name_path(&mut self, place: usize, path: &str) {
-        let audio = self.audio_of(place);
         let name = format!("{}/{path}", self.streams[place].spec.stream);
-        for number in std::iter::once(place).chain(audio) {
+        for number in self.tracks_of(place) {
             let stream = &mut self.streams[number];
             let track = if stream.spec.audio.is_some() { "/audio" } else { "" };
             stream.path = Some(path.to_owned());
@@ -120,8 +119,8 @@ impl Publishing {
 
     /// Returns whether a place has neither a publisher nor players, and no command publishes it.
     fn is_free(&self, place: usize, sessions: &Sessions) -> bool {
-        let tracks = || std::iter::once(place).chain(self.audio_of(place));
-        let of_place = |title: usize| tracks().any(|at| self.streams[at].spec.title == title);
+        let of_place =
+            |title: usize| self.tracks_of(place).any(|at| self.streams[at].spec.title == title);
         self.streams[place].publisher.is_none()
             && self.on_demand.is_idle(place)
             && !sessions.iter().any(|(_, session)| of_place(session.title))
@@ -133,7 +132,7 @@ impl Publishing {
             let stream = &self.streams[place];
             let waits = stream.waits_since_ns != 0 && stream.spec.path.is_some();
             if waits && stream.spec.audio.is_none() && self.is_free(place, sessions) {
-                for number in std::iter::once(place).chain(self.audio_of(place)) {
+                for number in self.tracks_of(place) {
                     self.streams[number].waits_since_ns = 0;
                 }
             }

@@ -145,7 +145,7 @@ pub(crate) struct Publishing {
     idle_timeout_ns: u64,
     /// The number of publications so far.
     publications: u64,
-    /// The ingest counters of paths whose places others have taken.
+    /// The ingest counters of earlier paths: another path has their place now.
     pub(super) former: Ingested,
     /// Whether frames were released since the data plane was last woken.
     frames_released: bool,
@@ -242,6 +242,11 @@ impl Publishing {
     pub(crate) fn audio_of(&self, stream: usize) -> Option<usize> {
         let of = |live: &LiveStream| live.spec.audio.is_some_and(|(_, video)| video == stream);
         self.streams.iter().position(of)
+    }
+
+    /// Returns the indices of a live stream and of its audio.
+    pub(crate) fn tracks_of(&self, stream: usize) -> impl Iterator<Item = usize> + use<> {
+        std::iter::once(stream).chain(self.audio_of(stream))
     }
 
     /// Returns the stream that a connection publishes or has announced; its video if it has both.
@@ -363,12 +368,11 @@ impl Publishing {
 
     /// Begins to accept the publisher's packets, of all tracks that are set up.
     pub(crate) fn record(&mut self, stream: usize, now_ns: u64) {
-        let audio = self.audio_of(stream);
-        let config = audio.and_then(|audio| self.audio_config(audio));
+        let config = self.audio_of(stream).and_then(|audio| self.audio_config(audio));
         self.publications += 1;
         let publication = self.publications;
         let name = self.streams[stream].stream.clone();
-        for track in std::iter::once(stream).chain(audio) {
+        for track in self.tracks_of(stream) {
             self.streams[track].publication = publication;
             let recorded = (name.as_str(), publication);
             self.streams[track].ingest.begin_recording(recorded, config.as_ref());

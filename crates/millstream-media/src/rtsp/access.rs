@@ -223,8 +223,8 @@ impl Access {
         self.users.is_some()
     }
 
-    /// Returns whether this is the password of a user, who then has the connection of `pass`. The
-    /// time does not depend on the password.
+    /// Returns whether the user has this password. If so, the connection of `pass` becomes the
+    /// user's. The comparison takes the same time for every password.
     pub(crate) fn authorize_password(
         &self,
         pass: &mut AuthState,

@@ -37,10 +37,9 @@ impl Authenticator {
         // A connection that has shown only right credentials does not guess.
         let credentials = if pass.is_trusted() { None } else { self.access.credentials(request) };
         if let Some(credentials) = &credentials
-            && let Some(wait_ns) = self.back_off.wait_ns(requester.peer, credentials.user(), now_ns)
+            && let Some(wait_ns) =
+                self.refused_unread(credentials.user(), pass, requester, rejects, now_ns)
         {
-            rejects.record(Reason::BackOff, requester.peer, now_ns);
-            pass.refuse();
             return Some(wait(wait_ns));
         }
         let challenge = match self.access.authorize(pass, request, now_ns) {
@@ -54,8 +53,7 @@ impl Authenticator {
             Verdict::Missing(challenge) => challenge,
             Verdict::Wrong(challenge) => {
                 let user = credentials.as_ref().and_then(|credentials| credentials.user());
-                self.back_off.wrong(requester.peer, user, now_ns);
-                rejects.record(Reason::Credentials, requester.peer, now_ns);
+                self.count_wrong(user, requester, rejects, now_ns);
                 challenge
             }
         };
@@ -68,8 +66,8 @@ impl Authenticator {
         })
     }
 
-    /// Returns why a URL's client is not authenticated, which shows a user's name and password, or
-    /// a token in the query of `request`; `None`: it is allowed. Counts wrong credentials.
+    /// Returns why a client is refused whose URL may have a user and `password`, or a token in the
+    /// query of `request`; `None`: it is allowed. Counts wrong credentials in `rejects`.
     pub(crate) fn authenticate_url(
         &mut self,
         request: &Request<Vec<u8>>,
@@ -87,23 +85,47 @@ impl Authenticator {
             };
             return Some(text);
         };
-        if let Some(wait_ns) = self.back_off.wait_ns(requester.peer, Some(user), now_ns) {
-            rejects.record(Reason::BackOff, requester.peer, now_ns);
-            pass.refuse();
-            return Some(too_many(wait_ns.div_ceil(1_000_000_000)));
+        if let Some(wait_ns) = self.refused_unread(Some(user), pass, requester, rejects, now_ns) {
+            return Some(too_many(wait_ns));
         }
         if self.access.authorize_password(pass, user, password) {
             self.back_off.right(requester.peer, user);
             return None;
         }
-        self.back_off.wrong(requester.peer, Some(user), now_ns);
-        rejects.record(Reason::Credentials, requester.peer, now_ns);
+        self.count_wrong(Some(user), requester, rejects, now_ns);
         Some("a wrong user or password".to_owned())
+    }
+
+    /// Refuses credentials unread during the delay after wrong ones; returns the rest of it, ns.
+    fn refused_unread(
+        &mut self,
+        user: Option<&str>,
+        pass: &mut AuthState,
+        requester: Requester,
+        rejects: &mut RejectCounters,
+        now_ns: u64,
+    ) -> Option<u64> {
+        let wait_ns = self.back_off.wait_ns(requester.peer, user, now_ns)?;
+        rejects.record(Reason::BackOff, requester.peer, now_ns);
+        pass.refuse();
+        Some(wait_ns)
+    }
+
+    fn count_wrong(
+        &mut self,
+        user: Option<&str>,
+        requester: Requester,
+        rejects: &mut RejectCounters,
+        now_ns: u64,
+    ) {
+        self.back_off.wrong(requester.peer, user, now_ns);
+        rejects.record(Reason::Credentials, requester.peer, now_ns);
     }
 }
 
-/// Returns the message to a client that must wait for some seconds.
-fn too_many(seconds: u64) -> String {
+/// Returns the message to a client whose credentials are refused unread for another `wait_ns`.
+fn too_many(wait_ns: u64) -> String {
+    let seconds = wait_ns.div_ceil(1_000_000_000);
     format!("too many wrong passwords or tokens; retry in {seconds} s")
 }
 
@@ -113,5 +135,5 @@ fn wait(wait_ns: u64) -> Answer {
     Response::builder(Version::V1_0, StatusCode::ServiceUnavailable)
         .header(RETRY_AFTER, seconds.to_string())
         .header(CONTENT_TYPE, "text/plain")
-        .build((too_many(seconds) + "\n").into_bytes())
+        .build((too_many(wait_ns) + "\n").into_bytes())
 }

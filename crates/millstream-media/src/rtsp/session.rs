@@ -86,7 +86,7 @@ pub(crate) struct Sessions {
     pub(crate) ended_counts: FrameCounts,
     /// The totals of ended sessions by title.
     ended_totals: BTreeMap<usize, StreamTotals>,
-    /// The totals of paths whose places others have taken, by title.
+    /// The totals of earlier paths by title: another path has their place now.
     former_totals: BTreeMap<usize, StreamTotals>,
     /// The number of rows for tracks of video, which come first; the others are for audio.
     pub(crate) video_rows: usize,

@@ -93,21 +93,18 @@ impl ListenerSet {
     /// Accepts a pending connection of the listener with this token; `None` if there is none.
     pub(super) fn accept(&self, token: Token) -> Option<Accepted<'_>> {
         let tls = self.rtsps.as_ref().map(|(_, tls)| tls);
-        if let Some(listener) = self.rtmp.as_ref().filter(|_| token == RTMP) {
-            let (stream, peer) = listener.listener.accept().ok()?;
-            let peer = peer.ip().to_canonical();
-            return Some(Accepted { stream, peer, tls: None, http: None, rtmp: true });
-        }
-        let (listener, tls) = match (token, &self.rtsps, &self.webrtc) {
-            (RTSPS, Some((listener, _)), _) => (listener, tls),
-            (WEBRTC_HTTP, _, Some(listener)) => (listener, tls),
+        let (listener, tls) = match token {
+            RTSPS => (&self.rtsps.as_ref()?.0, tls),
+            WEBRTC_HTTP => (self.webrtc.as_ref()?, tls),
+            RTMP => (self.rtmp.as_ref()?, None),
             _ => (&self.rtsp, None),
         };
         let (stream, peer) = listener.listener.accept().ok()?;
         // The address decides which candidate a browser gets. The listener's is the next best.
         let local = || stream.local_addr().map_or(listener.address.ip(), |address| address.ip());
         let http = (token == WEBRTC_HTTP).then(|| local().to_canonical());
-        Some(Accepted { stream, peer: peer.ip().to_canonical(), tls, http, rtmp: false })
+        let (peer, rtmp) = (peer.ip().to_canonical(), token == RTMP);
+        Some(Accepted { stream, peer, tls, http, rtmp })
     }
 }
 

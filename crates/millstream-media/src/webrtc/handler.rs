@@ -27,7 +27,7 @@ use crate::payload::Format;
 use crate::rtp::CLOCK_RATE;
 use crate::rtsp::access::AuthState;
 use crate::rtsp::session::{AdmissionError, Transport, random_word};
-use crate::rtsp::{OFFERED_WINDOW, Requester, RtspHandler};
+use crate::rtsp::{DRAINING, OFFERED_WINDOW, Requester, RtspHandler};
 use crate::wake_socket::AsWakeSocket;
 
 /// The pages for browsers; a page takes the stream's name from its own address.
@@ -164,7 +164,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         }
         if self.shared.sessions.draining {
             self.shared.sessions.turned_away += 1;
-            return Some(unavailable("the server is draining: it admits no new clients"));
+            return Some(unavailable(DRAINING));
         }
         let why = self.peers.reject(requester.peer)?;
         self.shared.sessions.rejects.record(
