@@ -171,7 +171,7 @@ structures! {
 // Each of these compiles a scheduler for every pair of discipline, structure and target, so each
 // has the structures of some disciplines only.
 impl StructureName {
-    /// Builds `discipline`, whose ranks never expire, on this structure.
+    /// Builds a discipline without deadlines on this structure.
     pub(crate) fn join<D>(self, target: impl Target, options: &Options, discipline: D) -> Built
     where
         D: Discipline<State: Send, Rank: Send, Stamp: Send> + Send + 'static,
@@ -187,7 +187,7 @@ impl StructureName {
         }
     }
 
-    /// Builds `discipline`, whose ranks expire, on this structure.
+    /// Builds a discipline with deadlines on this structure.
     pub(crate) fn join_expiring<D>(self, form: Form, options: &Options, discipline: D) -> Built
     where
         D: Discipline<State: Send, Rank: Send, Stamp: Send> + Send + 'static,
@@ -200,7 +200,7 @@ impl StructureName {
         }
     }
 
-    /// Builds `discipline`, which takes turns, on this structure.
+    /// Builds a discipline that takes turns on this structure.
     pub(crate) fn join_turns<D>(
         self,
         target: impl Target,
@@ -216,7 +216,7 @@ impl StructureName {
         }
     }
 
-    /// Builds `discipline`, which orders by near tags, on this structure.
+    /// Builds a discipline that orders by near tags on this structure.
     pub(crate) fn join_near<D>(self, target: impl Target, options: &Options, discipline: D) -> Built
     where
         D: Discipline<State: Send, Rank = NearRank, Stamp: Send> + Send + 'static,

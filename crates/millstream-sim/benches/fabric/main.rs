@@ -154,7 +154,7 @@ fn disciplines() {
         let ours = fifo(tree(), stop_ns, 1);
         println!("  {:.2} times the plain simulator", ours / plain);
     }
-    for algorithm in [MinBwAlgorithm::Wfq, MinBwAlgorithm::Scfq, MinBwAlgorithm::Drr] {
+    for algorithm in MinBwAlgorithm::ALL {
         minbw("512-byte Poisson", &POISSON, tree(), algorithm, 20_000_000, 1);
         for load in [0.7, 1.0] {
             let what = format!("Table II at {load}");

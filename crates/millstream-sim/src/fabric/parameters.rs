@@ -2,7 +2,7 @@
 
 use std::iter;
 
-use millstream::catalogue::{DisciplineRow, DynScheduler, Options, StructureName};
+use millstream::catalogue::{DisciplineRow, DynScheduler, MinBwAlgorithm, Options, StructureName};
 use millstream::{ClassId, Contract, ContractError, Link, StreamId, Tree};
 
 /// The maximum number of ports of a switch: an arbiter keeps them in one 64-bit word.
@@ -131,10 +131,19 @@ impl Egress {
         };
         let managed = contracts().any(|class| class.is_fmc());
         options.table = self.turns(layers, managed);
-        if managed && self.discipline.name != "minbw" {
-            return self.below_management(contracts(), structure, &options);
+        let mut discipline = self.discipline;
+        if managed {
+            // MinBW with this algorithm has the tree's schedule, and is faster.
+            let algorithms = MinBwAlgorithm::ALL.into_iter();
+            for algorithm in algorithms.filter(|of| of.name() == discipline.name) {
+                options.algorithm = algorithm;
+                discipline = DisciplineRow::parse("minbw").expect("in the catalogue");
+            }
+            if discipline.below(&options).is_none() {
+                return self.below_management(contracts(), structure, &options);
+            }
         }
-        let mut scheduler = self.discipline.build(&options, structure);
+        let mut scheduler = discipline.build(&options, structure);
         for contract in contracts() {
             scheduler.add_stream(contract)?;
         }

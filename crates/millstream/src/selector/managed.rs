@@ -67,6 +67,9 @@ pub enum MinBwAlgorithm {
 }
 
 impl MinBwAlgorithm {
+    /// Every algorithm.
+    pub const ALL: [Self; 3] = [Self::Wfq, Self::Scfq, Self::Drr];
+
     /// Returns its name in the scenario file, which is also its discipline's name.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -144,9 +144,7 @@ proptest! {
 
     #[test]
     fn minbw_equals_its_tree(
-        algorithm in proptest::sample::select(vec![
-            MinBwAlgorithm::Wfq, MinBwAlgorithm::Scfq, MinBwAlgorithm::Drr,
-        ]),
+        algorithm in proptest::sample::select(&MinBwAlgorithm::ALL[..]),
         streams in proptest::collection::vec((1u32..18, limits()), 7),
         steps in proptest::collection::vec(step(), 1..300),
         structure in 0usize..4,

@@ -9,9 +9,6 @@ use std::num::NonZeroU64;
 const LINK: Link = Link::new(2_000_000_000, 0);
 const LARGEST: u32 = 2176;
 
-const ALGORITHMS: [MinBwAlgorithm; 3] =
-    [MinBwAlgorithm::Wfq, MinBwAlgorithm::Scfq, MinBwAlgorithm::Drr];
-
 /// Bytes served of each channel.
 type Served = Vec<u64>;
 
@@ -83,7 +80,7 @@ impl Switch {
 }
 
 fn algorithm() -> impl Strategy<Value = MinBwAlgorithm> {
-    proptest::sample::select(&ALGORITHMS[..])
+    proptest::sample::select(&MinBwAlgorithm::ALL[..])
 }
 
 fn weights() -> impl Strategy<Value = Vec<u32>> {
