@@ -78,9 +78,11 @@ soak:
 		MILLSTREAM_SCALE=4 scripts/python.sh; scripts/python-versions.sh target/wheels/python/*.whl; \
 		scripts/monitoring.sh; scripts/kernel.sh; MILLSTREAM=target/debug/millstream scripts/accessibility.py --all; \
 		MILLSTREAM_ANNEAL=100 \
-			cargo test --quiet --release -p millstream-sim --test sim promises; \
+			cargo test --quiet --release -p millstream-sim --test sim promises -- \
+			--include-ignored; \
 		scripts/promises.py; \
 		MILLSTREAM_SCALE=30 cargo test --quiet --release -p millstream --test engine; \
+		PROPTEST_CASES=20000 cargo test --quiet --release -p millstream --lib bounds; \
 		MILLSTREAM_CASES=30000 cargo test --quiet --release -p millstream-bpf --test equal; \
 		cargo test --quiet --release -p millstream-papers --test check -- --ignored; \
 		for core in engine router media; do scripts/mutants.sh $$core; done; \

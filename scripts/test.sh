@@ -73,7 +73,7 @@ cargo fmt --all --check
 
 step "lints, and building the tests"
 export RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/rustc-tests.sh RUSTDOC=$PWD/scripts/rustdoc-tests.sh
-# The interpreter that loads the Python module has Python's symbols.
+# The Python module does not link libpython: the interpreter that loads it has the symbols.
 export PYO3_BUILD_EXTENSION_MODULE=1
 # Benchmarks and the Python module, too.
 cargo build --workspace --all-targets --quiet

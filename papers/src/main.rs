@@ -149,12 +149,17 @@ fn page_jobs(root: &Path, job: Job) -> Vec<PageJob> {
 
 /// Computes the selected pages on every core, and writes or compares each as it is done.
 ///
-/// `selected` is a paper or a page; `None` selects all, and the page of all claims with them.
+/// `selected` is a paper, a page, or PAPER/PAGE. `None` selects all pages and the page of all
+/// claims.
 fn generate(root: &Path, job: Job, selected: Option<&str>) -> miette::Result<ExitCode> {
     let all = page_jobs(root, job);
     let names = || all.iter().flat_map(|page| [page.paper, page.name]).collect::<BTreeSet<_>>();
-    let is_selected =
-        |page: &&PageJob| selected.is_none_or(|of| of == page.paper || of == page.name);
+    let is_selected = |page: &&PageJob| {
+        selected.is_none_or(|of| match of.split_once('/') {
+            Some(names) => names == (page.paper, page.name),
+            None => of == page.paper || of == page.name,
+        })
+    };
     let jobs: Vec<&PageJob> = all.iter().filter(is_selected).collect();
     if jobs.is_empty() {
         let (name, names) = (selected.unwrap_or_default(), names());

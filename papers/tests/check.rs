@@ -17,8 +17,13 @@ fn check(selected: Option<&str>) -> String {
 
 #[test]
 fn pages_and_figures_are_what_the_program_computes() {
-    for (selected, claims) in [("minbw", 20), ("coprocessor", 20), ("hardware", 30), ("cards", 15)]
-    {
+    for (selected, claims) in [
+        ("minbw", 20),
+        ("coprocessor", 20),
+        ("sharestreams/sharestreams", 15),
+        ("hardware", 30),
+        ("cards", 15),
+    ] {
         let out = check(Some(selected));
         assert!(out.lines().count() > claims, "claims of {selected} are missing:\n{out}");
     }
