@@ -1,4 +1,5 @@
-// Sources of msr_core: the package, then the modules by name. Paths are relative to this file.
+// Sources of msr_core and msr_pair_core: the package, then the modules by name. Paths are relative
+// to this file.
 src/msr_pkg.sv
 src/msr_attribute_update.sv
 src/msr_control.sv
@@ -14,6 +15,14 @@ src/msr_late_rule.sv
 src/msr_late_select.sv
 src/msr_order_key.sv
 src/msr_order_key_ahead.sv
+src/msr_packet_fronts.sv
+src/msr_pair_control.sv
+src/msr_pair_core.sv
+src/msr_pair_matrix.sv
+src/msr_pair_select.sv
+src/msr_path_block.sv
+src/msr_path_key.sv
+src/msr_path_outcomes.sv
 src/msr_reciprocals.sv
 src/msr_register_block.sv
 src/msr_shuffle_network.sv

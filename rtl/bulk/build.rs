@@ -1,5 +1,5 @@
-//! Verilates msr_core and msr_tiled_core in every configuration, and compiles them with their C++
-//! shims.
+//! Verilates msr_core, msr_pair_core and msr_tiled_core in every configuration, and compiles them
+//! with their C++ shims.
 //!
 //! VERILATOR names the program (default `verilator`). RTL_CONFIGURATIONS=quick selects the
 //! configurations marked `quick`; a comma-separated list of names selects these.
@@ -63,7 +63,8 @@ fn main() {
     let number = |row: &toml::Table, key: &str| row[key].as_integer().unwrap();
     let flag = |row: &toml::Table, key: &str| row.get(key).is_some_and(|f| f.as_bool().unwrap());
 
-    let (mut core_rows, mut tiled_rows) = (String::new(), String::new());
+    let (mut core_rows, mut pair_rows, mut tiled_rows) =
+        (String::new(), String::new(), String::new());
     for row in rows(&cores, "configuration").iter().chain(&rows(&scaling, "block")) {
         let (name, streams) = (row["name"].as_str().unwrap(), number(row, "streams"));
         let [winner_only, compute_ahead, sorted, tree, keyed] =
@@ -79,7 +80,7 @@ fn main() {
             ("Block", block),
         ];
         let folder = verilate(&verilator, &out, name, "msr_core", &parameters, &sources);
-        let constants = format!("constexpr int kStreams = {streams};");
+        let constants = format!("#define LIST 1\nconstexpr int kStreams = {streams};");
         models.add(&folder, name, &constants, &rtl.join("bulk/src/model.cpp"));
         writeln!(
             core_rows,
@@ -87,6 +88,16 @@ fn main() {
              {keyed}, {block}),"
         )
         .unwrap();
+    }
+    for row in rows(&cores, "pair") {
+        let (name, streams) = (row["name"].as_str().unwrap(), number(&row, "streams"));
+        let parameters = [("N", streams)];
+        let folder = verilate(&verilator, &out, name, "msr_pair_core", &parameters, &sources);
+        let constants = format!("#define LIST 0\nconstexpr int kStreams = {streams};");
+        models.add(&folder, name, &constants, &rtl.join("bulk/src/model.cpp"));
+        // As far as they apply, the parameters are those of a keyed tree.
+        writeln!(pair_rows, "configuration!({name}, {streams}, true, true, false, true, true, 1),")
+            .unwrap();
     }
     for row in rows(&scaling, "tiled") {
         let (name, streams) = (row["name"].as_str().unwrap(), number(&row, "streams"));
@@ -101,6 +112,7 @@ fn main() {
     models.slow.compile("slow");
     println!("cargo::rustc-link-lib=pthread");
     fs::write(out.join("configurations.rs"), format!("&[{core_rows}]")).unwrap();
+    fs::write(out.join("pairs.rs"), format!("&[{pair_rows}]")).unwrap();
     fs::write(out.join("tiled.rs"), format!("&[{tiled_rows}]")).unwrap();
 }
 

