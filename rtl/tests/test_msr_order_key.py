@@ -1,7 +1,10 @@
 """The number of every window is correct, after a load and after an update.
 
 `fractions_are_ordered_by_a_key` in rtl/bulk shows that the numbers are in the windows' order.
+ORDER_KEY_STRIDE (default 1) tests a window in so many.
 """
+
+import os
 
 import cocotb
 from cocotb.clock import Clock
@@ -43,10 +46,12 @@ async def every_window_has_its_number_and_those_that_follow_it(dut):
         dut.y_i.value = y
         await cycles(3)
 
+    stride = int(os.environ.get("ORDER_KEY_STRIDE", "1"))
     await cycles(1)
     dut.rst_ni.value = 1
     for y in range(256):
-        for x in range(y + 1):
+        # All remainders of x are tested with all of y.
+        for x in range(y // stride % stride, y + 1, stride):
             dut.load_i.value = 1
             await cycles(1)
             dut.load_i.value = 0
