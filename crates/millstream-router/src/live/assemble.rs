@@ -95,11 +95,12 @@ impl LiveRouter {
         admit(scenario, clock.cycles_per_second())?;
         Extensions::load(scenario)?;
         Filters::load(scenario)?;
+        // The links between many cores take gigabytes.
+        let processors = processors_for(scenario)?;
         let occupancy = occupancy(scenario);
         let mut ends = InterCoreLinks::all(&occupancy, scenario.cores)
             .map_err(|error| PortError::new(&scenario.ports[0].name, error.to_string()))?;
         let own_end = ends.remove(0);
-        let processors = processors_for(scenario)?;
         let others = ends.iter().zip(processors.iter().skip(1));
         let others = others.map(|(end, processor)| {
             let worker = Worker::start(end.core, Arc::clone(&end.waker), *processor)?;
