@@ -28,7 +28,7 @@ quick)
 long)
     decisions=10000000 area_streams="4 32" configurations=all profile=release
     skipped=""
-    cocotb=(icarus "verilator ca4 ba8 keyed8 order_key")
+    cocotb=(icarus "verilator ca4 ba8 keyed8 pair3 order_key")
     ;;
 *) usage ;;
 esac
@@ -70,23 +70,23 @@ static_checks() {
     python rtl/synthesis/test_report.py
 
     step "lint: no warning"
-    # Of the pair core the quick check lints the small configurations: the large ones take seconds.
     python - "$configurations" <<'PYTHON' | while read -r name parameters; do
 import sys
 import tomllib
+def rows(table, key):
+    return [row for row in table[key] if row["quick"] or sys.argv[1] == "all"]
 cores = tomllib.load(open("rtl/configurations.toml", "rb"))
-for row in cores["pair"]:
-    if row["quick"] or sys.argv[1] == "all":
-        print(row["name"], f"msr_pair_core -GN={row['streams']}")
-for row in cores["configuration"]:
+for row in rows(cores, "pair"):
+    print(row["name"], f"msr_pair_core -GN={row['streams']}")
+for row in rows(cores, "configuration"):
     print(row["name"], f"msr_core -GN={row['streams']} -GWinnerOnly={int(row['winner_only'])}",
           f"-GComputeAhead={int(row['compute_ahead'])} -GSorted={int(row['sorted'])}",
           f"-GTree={int(row.get('tree', False))} -GKeyed={int(row.get('keyed', False))}")
 scaling = tomllib.load(open("rtl/scaling/configurations.toml", "rb"))
-for row in scaling["block"]:
+for row in rows(scaling, "block"):
     print(row["name"], f"msr_core -GN={row['streams']} -GBlock={row['block']}",
           f"-GSorted={int(row['sorted'])}")
-for row in scaling["tiled"]:
+for row in rows(scaling, "tiled"):
     print(row["name"], f"msr_tiled_core -GStreams={row['streams']} -GWidth={row['width']}")
 PYTHON
         # shellcheck disable=SC2086 # Lists of words.
