@@ -53,8 +53,13 @@ pub(crate) fn serve(arguments: &ServeArguments) -> Result<(), Failure> {
             say(&format!("rtsps://{address}/{stream}"));
         }
     }
+    let scheme = if scenario.media.tls.is_some() { "https" } else { "http" };
+    if let Some(address) = server.hls_address() {
+        for stream in server.hls_streams() {
+            say(&format!("{scheme}://{address}/{stream}/index.m3u8"));
+        }
+    }
     if let Some(address) = server.webrtc_address() {
-        let scheme = if scenario.media.tls.is_some() { "https" } else { "http" };
         for stream in server.streams() {
             say(&format!("{scheme}://{address}/watch/{stream}"));
         }

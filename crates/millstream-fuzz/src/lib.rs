@@ -58,6 +58,7 @@ pub const TARGETS: &[Target] = &[
     targets::extension::TARGET,
     targets::fragments::TARGET,
     targets::hilq_exact::TARGET,
+    targets::hls::TARGET,
     targets::journal::TARGET,
     targets::machine::TARGET,
     targets::mpeg::TARGET,

@@ -13,6 +13,7 @@ pub(crate) mod csv;
 pub(crate) mod extension;
 pub(crate) mod fragments;
 pub(crate) mod hilq_exact;
+pub(crate) mod hls;
 pub(crate) mod journal;
 pub(crate) mod machine;
 pub(crate) mod mpeg;

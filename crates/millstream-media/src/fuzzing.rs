@@ -3,6 +3,7 @@
 //! Separate modules hold the server of a cluster, a data plane that takes over shared memory, and
 //! orders to the dashboard.
 
+mod hls;
 mod orders;
 mod recording;
 pub(crate) mod rtmp;
@@ -30,6 +31,7 @@ use crate::shared_memory::live_frames::{self, FrameRing};
 use crate::shared_memory::region::Region;
 use crate::wake_socket::AsWakeSocket;
 
+pub use hls::hls_requests;
 pub use orders::orders;
 pub use recording::{recorded, recorded_file, recorded_frames};
 pub use rtmp::{rtmp, rtmp_publication};

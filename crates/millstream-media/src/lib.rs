@@ -24,6 +24,8 @@
 //! | `data_plane`, `files::read_ahead` | event loop, reading of files | all above; the system |
 //! | `recording` | writes live streams to files; a thread | all above; the system |
 //! | `files`, `live`, `rtsp`, `pages`, `cluster` | session control | all above; the system |
+//! | `http` | requests of browsers and players | all above |
+//! | `hls` | parts and playlists of live streams; a thread | all above; the system |
 //! | `webrtc` | requests and packets of browsers | all above; the system |
 //! | `hooks` | events of streams; the process of their commands | all above; the system |
 //! | `server` | composes session control, supervises the data plane | all above; the system |
@@ -45,7 +47,9 @@ mod files;
 pub mod frame_cost;
 #[doc(hidden)]
 pub mod fuzzing;
+mod hls;
 mod hooks;
+mod http;
 mod instruction;
 mod live;
 mod pages;
@@ -75,8 +79,8 @@ pub use instruction::api::InstructionStatus;
 pub use live::ingest::Ingested;
 pub use pages::recordings::RecordingEntry;
 pub use pages::status::{
-    ClientStatus, Cpu, LiveStatus, Reading, RecordingStatus, RejectStatus, Status, WebRtcStatus,
-    WindowStatus,
+    ClientStatus, Cpu, HlsStatus, LiveStatus, Reading, RecordingStatus, RejectStatus, Status,
+    WebRtcStatus, WindowStatus,
 };
 pub use rtsp::session::FrameCounts;
 pub use server::{MediaServer, Report, ShutdownMode};

@@ -10,6 +10,7 @@
 //! read-only.
 
 pub(crate) mod assemble;
+pub(crate) mod held;
 pub(crate) mod ingest;
 pub(crate) mod on_demand;
 pub(crate) mod paths;

@@ -76,14 +76,13 @@ pub(crate) struct Totals {
 /// Fails if the system cannot start a thread.
 pub(crate) fn serve(
     listener: TcpListener,
-    waker: Waker,
+    waker: Arc<Waker>,
     (region, orders): (Region, bool),
     streams: Vec<String>,
     recordings: Option<Directory>,
 ) -> io::Result<PageRequests> {
     // One place for each of the two threads.
     let (ask, page_requests) = sync_channel(2);
-    let waker = Arc::new(waker);
     let wake = Arc::clone(&waker);
     let extension_api = ExtensionApi::new(region, orders, streams, move || {
         // If the wake-up fails, the data plane reads the table at its next one.

@@ -135,7 +135,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 Ok((Message::Request(request), length)) => {
                     let answer = self.answer(&request, pass, requester);
                     // The request stays in the input and is answered when its stream is published.
-                    if self.live.on_demand.is_waiting(requester.connection) {
+                    if self.live.is_held(requester.connection) {
                         break;
                     }
                     used += length;
@@ -198,7 +198,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
                 },
             }
         };
-        self.live.on_demand.answered(requester.connection);
+        self.live.answered(requester.connection);
         let mut answer = result.unwrap_or_else(|RtspError(status, why)| {
             Response::builder(Version::V1_0, status)
                 .header(CONTENT_TYPE, "text/plain")
@@ -219,7 +219,7 @@ impl<B: AsWakeSocket> RtspHandler<'_, B> {
         pass: &mut AuthState,
         requester: Requester,
     ) -> Option<Answer> {
-        if self.live.on_demand.is_resumed(requester.connection) {
+        if self.live.is_resumed(requester.connection) {
             return None;
         }
         let rejects = &mut self.sessions.rejects;

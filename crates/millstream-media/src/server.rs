@@ -21,11 +21,13 @@ use millstream_sync::clock::system::now_ns;
 use mio::{Events, Poll, Token, Waker};
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::MediaError;
 use crate::cluster::{ClusterContext, ClusterMoves};
 use crate::files::library::{Library, stream_names};
+use crate::hls::{self, Hls};
 use crate::hooks::observer::Observer;
 use crate::hooks::{Hooks, variable};
 use crate::live::ingest::Ingested;
@@ -50,7 +52,8 @@ use read_ahead::ReadAhead;
 use supervisor::{Prepared, Supervisor};
 
 const RTSP: Token = Token(0);
-const PAGES: Token = Token(1);
+/// Other threads: they request pages, or have parts of HLS.
+const THREADS: Token = Token(1);
 const DATA_PLANE: Token = Token(2);
 const RTSPS: Token = Token(3);
 const CLUSTER: Token = Token(4);
@@ -59,7 +62,8 @@ const WEBRTC_HTTP: Token = Token(6);
 /// The UDP socket of WebRTC clients.
 pub(crate) const WEBRTC: Token = Token(7);
 const RTMP: Token = Token(8);
-const FIRST_CONNECTION: usize = 9;
+const HLS: Token = Token(9);
+const FIRST_CONNECTION: usize = 10;
 
 /// The interval between checks for timeouts.
 const TICK: Duration = Duration::from_millis(100);
@@ -175,6 +179,10 @@ impl MediaServer {
         let ports = 2 * library.live.iter().filter(|live| !live.plays_recordings).count() as u64;
         listeners::allow_files(u64::from(media.connections) + ports);
         let poll = Poll::new().map_err(|error| failed("waiting for clients", &error))?;
+        if media.hls.is_some() && !library.live.iter().any(hls::is_playable) {
+            let help = "HLS plays live streams with `codec = \"h264\"`: add one, or remove the key";
+            return Err(MediaError::new("`hls` in [media]: no live stream has H.264").help(help));
+        }
         let registry = poll.registry();
         let mut listeners = ListenerSet::open(&media, &scenario.folder)?;
         let http = media.http.map(Listener::open).transpose()?;
@@ -201,8 +209,10 @@ impl MediaServer {
         let server_ports = ports().map_err(|error| failed("a port", &error))?;
         listeners.register(registry).map_err(|error| failed("a port", &error))?;
         let streams = stream_names(scenario).into_iter().map(str::to_owned).collect();
+        let waker = Waker::new(registry, THREADS).map(Arc::new);
+        let waker = waker.map_err(|error| failed("wake-ups by other threads", &error))?;
         let pages = |listener: Listener| {
-            let waker = Waker::new(registry, PAGES)?;
+            let waker = Arc::clone(&waker);
             let recordings = recorder.as_ref().map(|recorder| recorder.directory().clone());
             let instructions = (region, media.instructions);
             pages::serve(listener.into_std(), waker, instructions, streams, recordings)
@@ -222,6 +232,10 @@ impl MediaServer {
                 sender.event(HookEvent::Segment, &file.stream, file.start_ms, &variables);
             }));
             started.map_err(|error| failed("the thread of the recordings", &error))?;
+        }
+        if listeners.hls.is_some() {
+            live.publishing.hls = Hls::start(&mut live.publishing.streams, waker)
+                .map_err(|error| failed("the thread of HLS", &error))?;
         }
         let limits = Limits {
             per_address: media.max_connections_per_address() as usize,
@@ -277,6 +291,20 @@ impl MediaServer {
     #[must_use]
     pub fn webrtc_address(&self) -> Option<SocketAddr> {
         self.listeners.webrtc.as_ref().map(|listener| listener.address)
+    }
+
+    /// Returns the address of HLS players, if configured.
+    #[must_use]
+    pub fn hls_address(&self) -> Option<SocketAddr> {
+        self.listeners.hls.as_ref().map(|listener| listener.address)
+    }
+
+    /// Returns the names of the streams that HLS can play; `NAME/*` for the paths of a stream.
+    pub fn hls_streams(&self) -> impl Iterator<Item = &str> {
+        let of = self.live.publishing.streams.iter().map(|stream| &stream.spec);
+        // All paths of a stream have one name here.
+        let of = of.filter(|spec| hls::is_playable(spec) && spec.path.is_none_or(|path| path == 0));
+        of.map(|spec| spec.name.as_str())
     }
 
     /// Returns the address of RTMP publishers, if configured.
@@ -382,7 +410,7 @@ impl MediaServer {
     /// Handles an event of the socket with this token.
     fn handle(&mut self, token: Token) -> Result<(), MediaError> {
         match token {
-            RTSP | RTSPS | WEBRTC_HTTP | RTMP => {
+            RTSP | RTSPS | WEBRTC_HTTP | HLS | RTMP => {
                 let mut dependents = Dependents {
                     sessions: &mut self.sessions,
                     live: &mut self.live.publishing,
@@ -390,7 +418,10 @@ impl MediaServer {
                 };
                 self.connections.accept(&self.listeners, token, &mut dependents);
             }
-            PAGES => self.answer_pages(),
+            THREADS => {
+                self.answer_pages();
+                self.serve_hls();
+            }
             DATA_PLANE => self.handle_data_plane_event()?,
             PRODUCER => {
                 let resources = self.data_plane.resources();
@@ -410,6 +441,13 @@ impl MediaServer {
             Token(token) => self.serve(token - FIRST_CONNECTION),
         }
         Ok(())
+    }
+
+    /// Receives parts of HLS, and answers the requests that waited for them.
+    fn serve_hls(&mut self) {
+        let (hls, now_ns) = (&mut self.live.publishing.hls, now_ns());
+        hls.receive(now_ns);
+        hls.tick(now_ns).into_iter().for_each(|place| self.serve(place));
     }
 
     /// Serves the connection at `place`.
@@ -510,6 +548,7 @@ impl MediaServer {
             observer.observe(hooks.sender(), seen, now_ns);
         }
         self.run_on_demand(now_ns);
+        self.serve_hls();
         let waker = self.data_plane.waker();
         let last_received_ns = |place| self.connections.last_received_ns(place);
         let timeout_ns = self.media.idle_timeout_ns;

@@ -16,14 +16,11 @@
 //! stand-in rejects the key `webrtc`.
 
 pub(crate) mod handler;
-mod http;
 mod offer;
 #[cfg_attr(not(feature = "webrtc"), path = "webrtc/absent.rs")]
 pub(crate) mod peers;
 
 use std::net::IpAddr;
-
-pub(crate) use http::MAX_BODY_BYTES;
 
 use crate::payload::Format;
 

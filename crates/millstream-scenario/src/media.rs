@@ -64,6 +64,8 @@ pub struct Media {
     /// The address of the WebRTC listener, for requests by TCP and packets by UDP; `None` disables
     /// it.
     pub webrtc: Option<SocketAddr>,
+    /// The address of the listener of HLS players; `None` disables it.
+    pub hls: Option<SocketAddr>,
     /// The address of the listener of RTMP publishers; `None` disables it.
     pub rtmp: Option<SocketAddr>,
     /// Where the data plane (scheduler and dispatch) runs.
@@ -315,6 +317,7 @@ impl Default for Media {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 8554)),
             http: None,
             webrtc: None,
+            hls: None,
             rtmp: None,
             placement: Placement::Host,
             frame_path: FramePath::Host,

@@ -8,6 +8,7 @@ mod cluster;
 mod codecs;
 mod confined;
 mod frames;
+mod hls;
 mod hooks;
 mod instructions;
 mod kills;

@@ -77,6 +77,8 @@ fn request(method: &str, path: &str) -> (Vec<u8>, u16) {
         ("post", "/whep/{name}") => (b"v=0".to_vec(), 406),
         ("post", "/whip/{name}") => (b"v=0".to_vec(), 404),
         ("delete", "/session/{name}") => (Vec::new(), 404),
+        ("get", "/{name}/index.m3u8") => (Vec::new(), 406),
+        ("get", "/{name}/{file}") => (Vec::new(), 404),
         ("options", _) => (Vec::new(), 204),
         _ => (Vec::new(), 200),
     }
@@ -84,14 +86,16 @@ fn request(method: &str, path: &str) -> (Vec<u8>, u16) {
 
 #[test]
 fn the_description_of_the_api_matches_the_routes() {
-    let media = "http = \"127.0.0.1:0\"\ninstructions = true";
+    let media = "http = \"127.0.0.1:0\"\nhls = \"127.0.0.1:0\"\ninstructions = true";
     let media = if cfg!(feature = "webrtc") {
         format!("{media}\nwebrtc = \"127.0.0.1:0\"")
     } else {
         media.to_owned()
     };
     let stream = "period = \"16.666666 ms\"\nfirst-deadline = \"2 s\"";
-    let server = Server::start(60, "50 Mbps", &media, stream, ", repeat = true");
+    let source = ", repeat = true }\n[[stream]]\nname = \"cam\"\nperiod = \"40 ms\"\n\
+                  late = \"drop\"\nsource = { kind = \"live\", rate = \"1 Mbps\"";
+    let server = Server::start(60, "50 Mbps", &media, stream, source);
     let http = server.http.unwrap();
     let (_, _, text) = exchange(http, "GET /openapi.json", "", &[]);
     let document: Value = serde_json::from_slice(&text).unwrap();
@@ -112,9 +116,10 @@ fn the_description_of_the_api_matches_the_routes() {
     for method in order {
         for (path, item) in paths {
             let operation = &item[method];
-            let address = match item["servers"].is_null() {
-                true => Some(http),
-                false => server.webrtc,
+            let address = match item["servers"][0]["variables"]["address"]["default"].as_str() {
+                None => Some(http),
+                Some("127.0.0.1:8888") => server.hls,
+                Some(_) => server.webrtc,
             };
             let (Some(address), true) = (address, operation.is_object()) else { continue };
             let (body, expected) = request(method, path);
@@ -147,6 +152,6 @@ fn the_description_of_the_api_matches_the_routes() {
     // Methods that are not described are not allowed.
     let (status, ..) = exchange(http, "POST /status", "", &[]);
     assert_eq!((status, &paths["/status"]["post"]), (405, &json!(null)));
-    assert_eq!(made, if cfg!(feature = "webrtc") { 20 } else { 13 });
+    assert_eq!(made, if cfg!(feature = "webrtc") { 23 } else { 16 });
     server.end();
 }

@@ -119,6 +119,7 @@ pub(crate) struct Server {
     pub(crate) rtsps: Option<SocketAddr>,
     pub(crate) http: Option<SocketAddr>,
     pub(crate) webrtc: Option<SocketAddr>,
+    pub(crate) hls: Option<SocketAddr>,
     pub(crate) rtmp: Option<SocketAddr>,
     pub(crate) data_plane: Option<u32>,
     pub(crate) stderr: Receiver<String>,
@@ -174,13 +175,14 @@ impl Server {
             rtsps: None,
             http: None,
             webrtc: None,
+            hls: None,
             rtmp: None,
             data_plane: None,
             stderr,
             folder,
         };
         let text = std::fs::read_to_string(file).unwrap();
-        let needed = 1 + ["http =", "\"ni\"", "tls =", "webrtc =", "rtmp ="]
+        let needed = 1 + ["http =", "\"ni\"", "tls =", "webrtc =", "hls =", "rtmp ="]
             .iter()
             .filter(|key| text.contains(**key))
             .count();
@@ -204,6 +206,11 @@ impl Server {
                     continue;
                 }
                 server.webrtc = Some(address(rest.split_once("://").unwrap().1));
+            } else if line.ends_with("/index.m3u8") {
+                if server.hls.is_some() {
+                    continue;
+                }
+                server.hls = Some(address(line.split_once("://").unwrap().1));
             } else if let Some(rest) = line.strip_prefix("rtmp://") {
                 server.rtmp = Some(address(rest));
             } else if let Some(rest) = line.strip_prefix("http://") {

@@ -1,6 +1,6 @@
 //! Tests of WebRTC: a client of str0m plays files and live streams, and ffmpeg decodes what it got.
 
-mod browser;
+pub(crate) mod browser;
 mod codecs;
 mod on_demand;
 mod paths;

@@ -1,4 +1,5 @@
-//! No published frame causes a panic of the recording, and a reader finds every recorded frame.
+//! No published frame causes a panic of the recording or of HLS, and a reader finds every recorded
+//! frame.
 
 use crate::{Mutation, Target};
 

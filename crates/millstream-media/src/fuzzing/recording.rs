@@ -4,8 +4,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use millstream_traffic::mpeg::{FragmentTrack, FragmentedMp4};
 use std::io::Cursor;
+use std::sync::Arc;
 
+use super::hls::package;
 use crate::recording::segment::{AudioConfig, Segment};
+use crate::recording::tap::RecordedFrame;
 
 /// Parameter sets of x264 for 1280x720, High profile, which reorder two frames.
 const SETS: [&str; 2] = ["Z2QAH6zZQFAFuhAAAAMAEAAAAwPI8YMZYA==", "aOvjyyLA"];
@@ -70,29 +73,52 @@ pub fn recorded_file() -> Vec<u8> {
     record(&recorded_frames()[0]).expect("a key frame").0
 }
 
+/// A frame, or a run of frames of audio, of an input.
+#[derive(Clone, Copy, Debug)]
+struct InputFrame<'a> {
+    kind: u8,
+    at_ns: u64,
+    bytes: &'a [u8],
+}
+
+impl InputFrame<'_> {
+    /// Returns the number of frames.
+    fn count(&self) -> u64 {
+        if self.kind & RUN == 0 { 1 } else { RUN_FRAMES }
+    }
+}
+
+/// Returns the frames of an input, at most [`MAX_FRAMES`].
+fn frames(input: &[u8]) -> Vec<InputFrame<'_>> {
+    let (mut frames, mut count) = (Vec::new(), 0);
+    let mut rest = input;
+    while let [kind, more @ ..] = rest
+        && let Some((time, [length, more @ ..])) = more.split_first_chunk::<8>()
+        && count < MAX_FRAMES
+    {
+        let (bytes, more) = more.split_at(usize::from(*length).min(more.len()));
+        let frame = InputFrame { kind: *kind, at_ns: u64::from_be_bytes(*time), bytes };
+        (rest, count) = (more, count + frame.count());
+        frames.push(frame);
+    }
+    frames
+}
+
 /// Records the frames in `input`. Returns the file with its numbers of frames of video and audio;
 /// `None` if its first frame begins no recording.
 fn record(input: &[u8]) -> Option<(Vec<u8>, [usize; 2])> {
     let config = audio();
     let mut segment = None;
     let mut counts = [0; 2];
-    let mut frames = 0;
-    let mut rest = input;
-    while let [kind, more @ ..] = rest
-        && let Some((time, [length, more @ ..])) = more.split_first_chunk::<8>()
-        && frames < MAX_FRAMES
-    {
-        let (bytes, more) = more.split_at(usize::from(*length).min(more.len()));
-        let at_ns = u64::from_be_bytes(*time);
-        let run = if kind & RUN == 0 { 1 } else { RUN_FRAMES };
-        (rest, frames) = (more, frames + run);
+    for frame in frames(input) {
+        let InputFrame { kind, at_ns, bytes } = frame;
         match &mut segment {
             None => {
                 segment = Some(Segment::begin(bytes, at_ns, Some(&config)).ok()?);
                 counts[0] = 1;
             }
             Some(segment) if kind & AUDIO != 0 => {
-                for number in 0..run {
+                for number in 0..frame.count() {
                     let at_ns = at_ns.saturating_add(number * RUN_PERIOD_NS);
                     for (bytes, after_ns) in config.frames(bytes) {
                         let at_ns = at_ns.saturating_add(after_ns);
@@ -113,13 +139,32 @@ fn record(input: &[u8]) -> Option<(Vec<u8>, [usize; 2])> {
     Some((segment.take_output(), counts))
 }
 
-/// Records the frames of an input and reads the file again. Returns whether it began with a key
-/// frame that has parameter sets.
+/// Returns the frames of an input as a publication of video and audio.
+fn publication(input: &[u8]) -> impl Iterator<Item = RecordedFrame> {
+    let (config, stream) = (Some(Arc::new(audio())), Arc::from("cam"));
+    frames(input).into_iter().flat_map(move |frame| {
+        let InputFrame { kind, at_ns, bytes } = frame;
+        let (config, stream) = (config.clone(), Arc::clone(&stream));
+        (0..frame.count()).map(move |number| RecordedFrame {
+            publication: 1,
+            stream: Arc::clone(&stream),
+            is_audio: kind & AUDIO != 0,
+            captured_ns: at_ns.saturating_add(number * RUN_PERIOD_NS),
+            key: kind & KEY != 0,
+            bytes: bytes.to_vec(),
+            audio: config.clone(),
+        })
+    })
+}
+
+/// Packages the frames of an input for HLS, records them and reads the file again. Returns whether
+/// it began with a key frame that has parameter sets.
 ///
 /// # Panics
 /// Panics if a frame is missing from the file.
 #[must_use]
 pub fn recorded(input: &[u8]) -> bool {
+    package(publication(input));
     let Some((file, counts)) = record(input) else { return false };
     let file = FragmentedMp4::open(Cursor::new(file)).expect("a readable file");
     let mut file = file.expect("a fragmented file");

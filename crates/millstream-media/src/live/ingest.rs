@@ -176,8 +176,8 @@ struct Sink {
     timeline: Timeline,
     /// Whether a frame was released since this publisher began.
     begun: bool,
-    /// Records released frames, if the stream is recorded.
-    tap: Option<Tap>,
+    /// Copy released frames, if the stream is recorded or served by HLS.
+    taps: Vec<Tap>,
     counts: Ingested,
     /// Buffer for a frame with its parameter sets prepended.
     whole: Vec<u8>,
@@ -221,7 +221,7 @@ impl Ingest {
             classifier: Classifier::new(codec),
             timeline: Timeline::default(),
             begun: false,
-            tap: None,
+            taps: Vec::new(),
             counts: Ingested::default(),
             whole: Vec::new(),
         };
@@ -250,25 +250,23 @@ impl Ingest {
 
     /// Sets the counters to 0 for another path. Returns them as they were.
     pub(crate) fn begin_counts(&mut self) -> Ingested {
-        if let Some(tap) = &self.sink.tap {
-            tap.begin_counts();
-        }
+        self.sink.taps.iter().for_each(Tap::begin_counts);
         std::mem::take(&mut self.sink.counts)
     }
 
-    /// Records what is released from now on.
+    /// Copies what is released from now on.
     pub(crate) fn tap(&mut self, tap: Tap) {
-        self.sink.tap = Some(tap);
+        self.sink.taps.push(tap);
     }
 
-    /// Begins the recording of a publication of the stream called `stream`, if it is recorded.
+    /// Begins the copies of a publication of the stream called `stream`, if there are taps.
     /// `audio` is the format of its audio, if it has audio.
     pub(crate) fn begin_recording(
         &mut self,
         (stream, publication): (&str, u64),
         audio: Option<&AudioConfig>,
     ) {
-        if let Some(tap) = &mut self.sink.tap {
+        for tap in &mut self.sink.taps {
             tap.begin((stream, publication), audio.cloned());
         }
     }
@@ -284,9 +282,7 @@ impl Ingest {
         self.count_order();
         self.reorder = Reorder::default();
         self.assembler = Assembler::new(self.sink.codec, self.most_bytes);
-        if let Some(tap) = &mut self.sink.tap {
-            tap.end();
-        }
+        self.sink.taps.iter_mut().for_each(Tap::end);
     }
 
     /// Sets the instant of one of the publisher's timestamps, from a sender report.
@@ -501,7 +497,7 @@ impl Sink {
         if !self.ring.put(about, frame, pieces) {
             return None;
         }
-        if let Some(tap) = &mut self.tap {
+        for tap in &mut self.taps {
             tap.frame(frame, captured_ns, what.entry);
         }
         Some(importance.kind())

@@ -6,13 +6,12 @@
 //!      v
 //! command runs ── no request and no player for `close` ──> ended
 //! ```
-//! A held request stays unread in its connection, so requests keep their order. Its connection is
-//! served again when the request can be answered. The runner of hooks starts the command, and again
-//! when it exits, until this module ends it.
+//! The runner of hooks starts the command, and again when it exits, until this module ends it.
 
 use std::net::IpAddr;
 
 use super::Unavailable;
+use super::held::HeldRequests;
 use crate::pages::rejects::limited_address;
 
 /// The most requests that are held, in all and per client address.
@@ -32,17 +31,6 @@ struct Command {
     told: Option<u64>,
 }
 
-/// A request that waits for a publisher.
-#[derive(Debug)]
-struct HeldRequest {
-    connection: usize,
-    peer: IpAddr,
-    stream: usize,
-    until_ns: u64,
-    /// Whether its connection is served again, with or without a publisher.
-    is_due: bool,
-}
-
 /// A change for the runner. The numbers are those of the command and of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
@@ -56,7 +44,8 @@ pub(crate) enum Change {
 #[derive(Debug, Default)]
 pub(crate) struct OnDemand {
     commands: Vec<Command>,
-    held: Vec<HeldRequest>,
+    /// Requests that wait for a publisher: of this stream, from this address.
+    pub(super) held: HeldRequests<(usize, IpAddr)>,
     /// The number of runs so far.
     runs: u64,
 }
@@ -72,7 +61,7 @@ impl OnDemand {
             wanted: None,
             told: None,
         };
-        Self { commands: streams.map(command).collect(), held: Vec::new(), runs: 0 }
+        Self { commands: streams.map(command).collect(), held: HeldRequests::default(), runs: 0 }
     }
 
     /// Returns whether a command publishes the stream.
@@ -84,7 +73,7 @@ impl OnDemand {
     pub(crate) fn is_idle(&self, stream: usize) -> bool {
         let runs = |of: &Command| of.wanted.is_some() || of.told.is_some();
         !self.commands.iter().any(|command| command.stream == stream && runs(command))
-            && !self.held.iter().any(|held| held.stream == stream)
+            && !self.held.wanted().any(|(of, _)| *of == stream)
     }
 
     /// Requests a stream that has a command for a player at `connection`. Starts the command
@@ -109,14 +98,14 @@ impl OnDemand {
         if published {
             return Ok(());
         }
-        if self.held.iter().any(|held| held.connection == connection) {
+        if self.held.has(connection) {
             let seconds = command.start_ns / 1_000_000_000;
             let why = format!("`{name}`: its command did not publish it within {seconds} s");
             return Err(Unavailable::Missing(why));
         }
         let peer = limited_address(peer);
-        let of_peer = self.held.iter().filter(|held| held.peer == peer).count();
-        if self.held.len() >= MAX_HELD || of_peer >= MAX_HELD_PER_ADDRESS {
+        let of_peer = self.held.wanted().filter(|(_, from)| *from == peer).count();
+        if self.held.wanted().len() >= MAX_HELD || of_peer >= MAX_HELD_PER_ADDRESS {
             let why = format!("`{name}`: too many requests wait for publishers");
             return Err(Unavailable::Busy(why));
         }
@@ -125,28 +114,8 @@ impl OnDemand {
             command.wanted = Some((self.runs, now_ns));
         }
         let until_ns = now_ns.saturating_add(command.start_ns);
-        self.held.push(HeldRequest { connection, peer, stream, until_ns, is_due: false });
+        self.held.hold(connection, (stream, peer), until_ns);
         Err(Unavailable::Busy(format!("`{name}`: waiting for its publisher")))
-    }
-
-    /// Returns whether a request of the connection waits: its input must not be processed.
-    pub(crate) fn is_waiting(&self, connection: usize) -> bool {
-        self.held.iter().any(|held| held.connection == connection && !held.is_due)
-    }
-
-    /// Returns whether the next request of the connection was held. It was authenticated then.
-    pub(crate) fn is_resumed(&self, connection: usize) -> bool {
-        self.held.iter().any(|held| held.connection == connection && held.is_due)
-    }
-
-    /// Removes the held request of a connection that has closed.
-    pub(crate) fn closed(&mut self, connection: usize) {
-        self.held.retain(|held| held.connection != connection);
-    }
-
-    /// Removes the held request of a connection, if it was due: it has been answered.
-    pub(crate) fn answered(&mut self, connection: usize) {
-        self.held.retain(|held| held.connection != connection || !held.is_due);
     }
 
     /// Starts the command of each stream that has players or held requests. Ends the others after
@@ -160,16 +129,10 @@ impl OnDemand {
         draining: bool,
         now_ns: u64,
     ) -> Vec<usize> {
-        let mut due = Vec::new();
-        for held in self.held.iter_mut().filter(|held| !held.is_due) {
-            if draining || published(held.stream) || now_ns >= held.until_ns {
-                held.is_due = true;
-                due.push(held.connection);
-            }
-        }
+        let due = self.held.due(|(stream, _)| draining || published(*stream), now_ns);
         for command in &mut self.commands {
             let played = played(command.stream);
-            let waits = self.held.iter().any(|held| held.stream == command.stream);
+            let waits = self.held.wanted().any(|(stream, _)| *stream == command.stream);
             match command.wanted {
                 Some((run, _)) if played || waits => command.wanted = Some((run, now_ns)),
                 Some((_, used_ns)) if now_ns.saturating_sub(used_ns) >= command.close_ns => {
@@ -263,16 +226,16 @@ mod tests {
         assert!(of.has(3) && !of.has(2));
         assert_eq!(changes(&mut of), []);
         assert_eq!(request(&mut of, 7, false, S), 503);
-        assert!(of.is_waiting(7) && !of.is_resumed(7) && !of.is_waiting(8));
+        assert!(of.held.is_waiting(7) && !of.held.is_resumed(7) && !of.held.is_waiting(8));
         assert!(of.is_idle(2) && !of.is_idle(3));
         assert_eq!((changes(&mut of), changes(&mut of)), (vec![begin(1)], vec![]));
         assert_eq!(tick(&mut of, [false, false], 2 * S), [0; 0]);
         assert_eq!(tick(&mut of, [true, false], 3 * S), [7]);
         assert_eq!(tick(&mut of, [true, false], 3 * S), [0; 0], "once");
-        assert!(!of.is_waiting(7) && of.is_resumed(7));
+        assert!(!of.held.is_waiting(7) && of.held.is_resumed(7));
         assert_eq!(request(&mut of, 7, true, 3 * S), 200);
-        of.answered(7);
-        assert!(!of.is_resumed(7));
+        of.held.answered(7);
+        assert!(!of.held.is_resumed(7));
         // It plays, then leaves.
         assert_eq!(tick(&mut of, [true, true], 9 * S), [0; 0]);
         tick(&mut of, [true, false], 11 * S - 1);
@@ -294,10 +257,10 @@ mod tests {
         assert_eq!(tick(&mut of, [false, false], 6 * S - 1), [0; 0]);
         assert_eq!(tick(&mut of, [false, false], 6 * S), [7]);
         assert_eq!(request(&mut of, 7, false, 6 * S), 404);
-        of.answered(7);
+        of.held.answered(7);
         // The command runs on for the other request, then for the time to close.
         assert_eq!(tick(&mut of, [false, false], 7 * S), [8]);
-        of.answered(8);
+        of.held.answered(8);
         tick(&mut of, [false, false], 9 * S - 1);
         assert_eq!(changes(&mut of), [begin(1)]);
         tick(&mut of, [false, false], 9 * S);
@@ -309,9 +272,9 @@ mod tests {
         let mut of = on_demand();
         let mut ask = |connection: usize, address: u8| {
             let _ = of.request((3, "cam"), (connection, peer(address)), false, S);
-            let held = of.is_waiting(connection);
+            let held = of.held.is_waiting(connection);
             if connection == 5 {
-                of.closed(5);
+                of.held.closed(5);
             }
             held
         };
@@ -324,7 +287,7 @@ mod tests {
             assert!(ask(connection, address));
         }
         assert!(!ask(9_999, 9));
-        assert_eq!(of.held.len(), MAX_HELD);
+        assert_eq!(of.held.wanted().len(), MAX_HELD);
         assert_eq!(of.tick(|_| false, |_| false, true, S).len(), MAX_HELD);
     }
 

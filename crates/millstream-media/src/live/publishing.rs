@@ -13,6 +13,7 @@ use super::ingest::{Ingest, Ingested, MAX_CLOCK_ERROR_NS};
 use super::on_demand::OnDemand;
 use super::policer::Allowance;
 use crate::files::library::is_name;
+use crate::hls::Hls;
 use crate::payload::Format;
 use crate::recording::playback::{DueFrame, Playbacks, Reserved};
 use crate::recording::segment::AudioConfig;
@@ -153,6 +154,8 @@ pub(crate) struct Publishing {
     pub(crate) playbacks: Playbacks,
     /// The commands that publish streams while clients play.
     pub(crate) on_demand: OnDemand,
+    /// The presentations by HLS.
+    pub(crate) hls: Hls,
     /// The last frame copied for an interleaved client.
     copied: FrameBuffer,
 }
@@ -218,6 +221,7 @@ impl Publishing {
             frames_released: false,
             playbacks: Playbacks::default(),
             on_demand: OnDemand::new(commands),
+            hls: Hls::default(),
             copied: FrameBuffer::default(),
         };
         // The clients of an adopted data plane play paths that an earlier server named.
@@ -440,7 +444,8 @@ impl Publishing {
 
     /// Removes the publisher of a closed connection, if it has one.
     pub(crate) fn closed(&mut self, connection: usize, now_ns: u64) {
-        self.on_demand.closed(connection);
+        self.on_demand.held.closed(connection);
+        self.hls.held.closed(connection);
         if let Some(stream) = self.of_connection(connection) {
             self.leave(stream, now_ns);
         }
@@ -632,6 +637,22 @@ impl Publishing {
         stream.waits_since_ns != 0 || stream.is_published()
     }
 
+    /// Returns whether a request of a connection is held: its input must not be processed.
+    pub(crate) fn is_held(&self, connection: usize) -> bool {
+        self.on_demand.held.is_waiting(connection) || self.hls.held.is_waiting(connection)
+    }
+
+    /// Returns whether the next request of a connection was held. It was authenticated then.
+    pub(crate) fn is_resumed(&self, connection: usize) -> bool {
+        self.on_demand.held.is_resumed(connection) || self.hls.held.is_resumed(connection)
+    }
+
+    /// Records that a request of a connection has been answered.
+    pub(crate) fn answered(&mut self, connection: usize) {
+        self.on_demand.held.answered(connection);
+        self.hls.held.answered(connection);
+    }
+
     /// See [`OnDemand::tick`].
     pub(crate) fn tick_on_demand(
         &mut self,
@@ -639,7 +660,8 @@ impl Publishing {
         draining: bool,
         now_ns: u64,
     ) -> Vec<usize> {
-        let Self { streams, on_demand, .. } = self;
+        let Self { streams, on_demand, hls, .. } = self;
+        let played = |stream| played(stream) || hls.is_watched(stream, now_ns);
         on_demand.tick(|stream| streams[stream].is_published(), played, draining, now_ns)
     }
 

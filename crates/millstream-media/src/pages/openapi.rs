@@ -70,6 +70,24 @@ pub(crate) fn document() -> Value {
             },
             "/watch/{name}": browser_page("A page that plays a stream"),
             "/publish/{name}": browser_page("A page that publishes camera and microphone"),
+            "/{name}/": hls("A page that plays a live stream", "The page", "text/html", &[]),
+            "/{name}/index.m3u8": hls(
+                "The playlist of a live stream (HLS, RFC 8216bis)",
+                "The playlist, with `_HLS_msn` once it has that segment, or part `_HLS_part` of it",
+                "application/vnd.apple.mpegurl",
+                &[
+                    refused(400, "An invalid `_HLS_msn` or `_HLS_part`"),
+                    refused(404, "Unknown stream, or no publisher"),
+                    refused(406, "The stream is a file, or has another codec than H.264"),
+                    refused(503, "The publisher sends no pictures"),
+                ],
+            ),
+            "/{name}/{file}": hls(
+                "A file that a playlist names",
+                "The file; with the part that the playlist announces once that is complete",
+                "video/mp4",
+                &[refused(404, "Unknown, or no longer there")],
+            ),
         },
         "components": { "schemas": schemas },
     })
@@ -177,9 +195,25 @@ fn browser_page(summary: &str) -> Value {
     })
 }
 
+/// Returns a path for HLS players.
+fn hls(summary: &str, content: &str, kind: &str, others: &[(u16, Value)]) -> Value {
+    let mut answers = vec![ok(content, media(kind)), refused(401, "No valid token or password")];
+    answers.extend_from_slice(others);
+    json!({
+        "servers": server("127.0.0.1:8888", "`hls` of `[media]`"),
+        "parameters": [name("The stream")],
+        "get": operation(summary, &answers),
+    })
+}
+
 /// Returns the server of WebRTC.
 fn webrtc_server() -> Value {
-    let address = json!({ "default": "127.0.0.1:8889", "description": "`webrtc` of `[media]`" });
+    server("127.0.0.1:8889", "`webrtc` of `[media]`")
+}
+
+/// Returns a server for browsers or players.
+fn server(default: &str, description: &str) -> Value {
+    let address = json!({ "default": default, "description": description });
     json!([{
         "url": "{scheme}://{address}",
         "variables": {

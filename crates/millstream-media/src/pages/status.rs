@@ -69,6 +69,9 @@ pub struct Status {
     /// The size of all recordings, bytes.
     #[serde(default)]
     pub recorded_bytes: u64,
+    /// The streams that HLS plays.
+    #[serde(default)]
+    pub hls: Vec<HlsStatus>,
     /// The hooks.
     #[serde(default)]
     pub hooks: Vec<HookStatus>,
@@ -126,6 +129,31 @@ pub struct RecordingStatus {
     pub failures: u64,
     /// The size of the frames that wait to be written, bytes.
     pub queued_bytes: u64,
+}
+
+/// The state of a stream's presentation by HLS. Counts are those since the server started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HlsStatus {
+    /// The stream's name.
+    pub stream: String,
+    /// Frames of video and audio packaged or waiting to be.
+    pub frames: u64,
+    /// Frames lost because the packager was slow.
+    pub lost_frames: u64,
+    /// Groups of pictures that lost frames.
+    pub lost_groups: u64,
+    /// Frames that could not be packaged.
+    pub failures: u64,
+    /// Segments begun.
+    pub segments: u64,
+    /// Parts completed.
+    pub parts: u64,
+    /// The size of the files that players can load now, bytes.
+    pub held_bytes: u64,
+    /// Playlists served.
+    pub playlists: u64,
+    /// The size of all playlists and files served, bytes.
+    pub served_bytes: u64,
 }
 
 /// The number of WebRTC clients by state, and events of all of them so far.
@@ -295,6 +323,7 @@ impl StatusSource<'_> {
             gone: sessions.ended_counts,
             live: self.live(),
             recordings: self.recordings(),
+            hls: self.live.hls.status(),
             hooks: self.hooks.map(Hooks::status).unwrap_or_default(),
             recorded_bytes: self.recorder.map_or(0, |recorder| recorder.directory().bytes()),
             webrtc: self.webrtc,

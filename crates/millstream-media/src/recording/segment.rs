@@ -1,4 +1,5 @@
-//! One file of a recording: fragmented MP4 (ISO 14496-12, 8.8), from frames in decoding order.
+//! Fragmented MP4 (ISO 14496-12, 8.8) from frames in decoding order: one file of a recording, or
+//! the parts of HLS.
 //!
 //! ```text
 //! frames ── decoding times ──> samples ── each second ──> moof, mdat ──> output
@@ -23,8 +24,7 @@ use std::num::NonZeroU32;
 /// The unit of times of video, 1/s: that of RTP.
 const VIDEO_SCALE: u32 = 90_000;
 
-/// The length of a fragment, in the unit of times of video, and the size that ends one earlier.
-const FRAGMENT_TICKS: i64 = 90_000;
+/// The size that ends a fragment early.
 const FRAGMENT_BYTES: usize = 4 << 20;
 
 /// The most samples of a track in a fragment: more than two seconds of any audio have.
@@ -39,6 +39,9 @@ const MAX_PICTURE_SETS: usize = 255;
 
 /// The most frames of video that wait for their decoding time.
 const MAX_WAITING: usize = 64;
+
+/// The duration of the first frame until the second one is known, in the unit of times of video.
+const FIRST_DURATION: i64 = 3_600;
 
 /// The samples of an AAC frame.
 const AAC_SAMPLES: u64 = 1_024;
@@ -153,6 +156,31 @@ fn aac(config: &[u8], sample_rate: NonZeroU32, channels: u16) -> Mp4aBox {
     }
 }
 
+/// When fragments end; lengths are in the unit of times of video, 1/90,000 s.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FragmentRule {
+    /// The length of a fragment: it ends before the frame with which it would be longer.
+    pub(crate) ticks: i64,
+    /// If given, a fragment also ends before a key frame that is this long after the last one that
+    /// ended a fragment.
+    pub(crate) group_ticks: Option<i64>,
+}
+
+/// The rule of recordings: a crash loses about a second.
+const RECORDED: FragmentRule = FragmentRule { ticks: 90_000, group_ticks: None };
+
+/// A whole fragment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fragment {
+    pub(crate) bytes: Vec<u8>,
+    /// The length of its video, 1/90,000 s; 0 if it has only audio.
+    pub(crate) ticks: i64,
+    /// Whether its video begins with a key frame.
+    pub(crate) key: bool,
+    /// Whether the fragment before ended for the sake of this key frame, or it is the first.
+    pub(crate) begins_group: bool,
+}
+
 /// Why a segment cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SegmentError {
@@ -253,6 +281,9 @@ struct Video {
     last: Option<(i64, Waiting)>,
     last_duration: i64,
     fragment_start: i64,
+    /// When the last key frame was that ended a fragment, and whether the open fragment has it.
+    group_start: i64,
+    begins_group: bool,
     samples: Samples,
 }
 
@@ -279,7 +310,10 @@ pub(crate) struct Segment {
     sets: ParameterSets,
     video: Video,
     audio: Option<Audio>,
+    rule: FragmentRule,
     output: Vec<u8>,
+    /// The fragments in the output, without their bytes, and the offsets of their ends.
+    fragments: Vec<(usize, Fragment)>,
 }
 
 /// Returns a time after the start of a segment, in units of 1/`scale` s.
@@ -319,8 +353,10 @@ impl Segment {
             times: BinaryHeap::new(),
             waiting: VecDeque::new(),
             last: None,
-            last_duration: FRAGMENT_TICKS / 25,
+            last_duration: FIRST_DURATION,
             fragment_start: 0,
+            group_start: 0,
+            begins_group: true,
             samples: Samples::default(),
         };
         let audio = audio.map(|audio| Audio {
@@ -331,9 +367,24 @@ impl Segment {
             fragment_start: 0,
             samples: Samples::default(),
         });
-        let mut segment = Self { muxer, start_ns, end_ns: start_ns, sets, video, audio, output };
+        let mut segment = Self {
+            muxer,
+            start_ns,
+            end_ns: start_ns,
+            sets,
+            video,
+            audio,
+            rule: RECORDED,
+            output,
+            fragments: Vec::new(),
+        };
         segment.video(first, start_ns, true)?;
         Ok(segment)
+    }
+
+    /// Ends fragments by another rule than that of recordings. Call it before further frames.
+    pub(crate) fn with_rule(self, rule: FragmentRule) -> Self {
+        Self { rule, ..self }
     }
 
     /// Returns when it began, ns.
@@ -392,12 +443,20 @@ impl Segment {
         };
         // Times increase even if a stream reorders more frames than it declares.
         let time = video.last.as_ref().map_or(time, |(last, _)| time.max(last + 1));
+        let key = frame.key;
         let Some((last, sample)) = video.last.replace((time, frame)) else { return Ok(()) };
         video.last_duration = time - last;
         video.add(last, &sample, time - last);
-        if time - video.fragment_start >= FRAGMENT_TICKS || video.samples.is_full() {
+        let FragmentRule { ticks, group_ticks } = self.rule;
+        let begins_group =
+            key && group_ticks.is_some_and(|least| time - video.group_start >= least);
+        let is_long = time + video.last_duration - video.fragment_start > ticks;
+        if begins_group || is_long || video.samples.is_full() {
             video.fragment_start = time;
             self.end_fragment()?;
+        }
+        if begins_group {
+            (self.video.group_start, self.video.begins_group) = (time, true);
         }
         Ok(())
     }
@@ -445,6 +504,7 @@ impl Segment {
         let video = std::mem::take(&mut self.video.samples);
         let audio = self.audio.as_mut().map(|audio| std::mem::take(&mut audio.samples));
         let audio = audio.unwrap_or_default();
+        let of_video = video.samples.len();
         let mut samples = video.samples;
         let after = video.data.len() as u64;
         samples.extend(
@@ -457,9 +517,15 @@ impl Segment {
             return Ok(());
         }
         let metadata = self.muxer.create_media_segment_metadata(&samples)?;
+        let of_video = &samples[..of_video];
         for part in [&metadata, &video.data, &audio.data] {
             self.output.extend_from_slice(part);
         }
+        let begins_group = !of_video.is_empty() && std::mem::take(&mut self.video.begins_group);
+        let ticks = of_video.iter().map(|sample| i64::from(sample.duration)).sum();
+        let key = of_video.first().is_some_and(|sample| sample.keyframe);
+        let fragment = Fragment { bytes: Vec::new(), ticks, key, begins_group };
+        self.fragments.push((self.output.len(), fragment));
         Ok(())
     }
 
@@ -486,7 +552,21 @@ impl Segment {
 
     /// Takes the bytes to write next: whole fragments.
     pub(crate) fn take_output(&mut self) -> Vec<u8> {
+        self.fragments.clear();
         std::mem::take(&mut self.output)
+    }
+
+    /// Takes the whole fragments. The [output](Self::take_output) was taken before the first: it
+    /// declares the tracks.
+    pub(crate) fn take_fragments(&mut self) -> Vec<Fragment> {
+        let (fragments, output) = (std::mem::take(&mut self.fragments), self.take_output());
+        let starts = std::iter::once(0).chain(fragments.iter().map(|(end, _)| *end));
+        let starts: Vec<usize> = starts.collect();
+        let with_bytes = fragments.into_iter().zip(starts).map(|((end, fragment), start)| {
+            let bytes = output.get(start..end).unwrap_or_default().to_vec();
+            Fragment { bytes, ..fragment }
+        });
+        with_bytes.collect()
     }
 }
 
@@ -627,6 +707,31 @@ pub(crate) mod tests {
             assert_eq!((sample.duration, bytes.len()), (1_024, 9));
             assert_eq!(u64::from(bytes[0]), number);
         }
+    }
+
+    #[test]
+    fn fragments_end_at_their_length_and_before_key_frames_that_begin_groups() {
+        let rule = FragmentRule { ticks: 18_000, group_ticks: Some(60_000) };
+        let mut segment = Segment::begin(&frame(0, true), START_NS, None).unwrap().with_rule(rule);
+        let tracks = segment.take_output();
+        assert_eq!(&tracks[4..8], b"ftyp");
+        let mut found = Vec::new();
+        // A key frame each 12 frames of 40 ms: the second one is 0.96 s after the first.
+        for number in 1..40u64 {
+            let key = number.is_multiple_of(12);
+            let frame = frame(u8::try_from(number).unwrap(), key);
+            segment.video(&frame, START_NS + number * 40 * MS, key).unwrap();
+            found.append(&mut segment.take_fragments());
+        }
+        segment.finish().unwrap();
+        found.append(&mut segment.take_fragments());
+        assert!(found.iter().all(|fragment| &fragment.bytes[4..8] == b"moof"));
+        let frames = |of: &Fragment| of.ticks / 3_600;
+        let found: Vec<_> = found.iter().map(|of| (frames(of), of.key, of.begins_group)).collect();
+        let plain = |length| (length, false, false);
+        let group = [(5, true, true), plain(5), plain(5), plain(5), plain(4)];
+        let rest = [(5, true, true), plain(5), plain(5), plain(1)];
+        assert_eq!(found, [&group[..], &rest].concat());
     }
 
     #[test]

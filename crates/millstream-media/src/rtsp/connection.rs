@@ -3,8 +3,10 @@
 pub(crate) mod transit;
 
 use mio::net::TcpStream;
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use self::transit::{Frame, Outcome, Transit};
 use crate::rtmp::RtmpConnection;
@@ -23,11 +25,18 @@ pub(crate) struct Connection {
     pub(crate) peer: IpAddr,
     /// The server's address, if the client's requests are HTTP.
     pub(crate) http: Option<IpAddr>,
+    /// Whether these requests are those of an HLS player.
+    pub(crate) hls: bool,
     /// The session of an RTMP publisher.
     pub(crate) rtmp: Option<Box<RtmpConnection>>,
     /// Bytes received and not parsed yet.
     pub(crate) input: Vec<u8>,
     output: Vec<u8>,
+    /// What follows the output: responses in pieces that connections share, the number of bytes of
+    /// the first that are in the output, and since when there are any, ns.
+    pieces: VecDeque<Arc<[u8]>>,
+    begun_bytes: usize,
+    pieces_since_ns: u64,
     /// The number of bytes of `output` already written.
     written_bytes: usize,
     /// The number of bytes before those in `output`, over the whole connection.
@@ -58,6 +67,13 @@ pub(crate) struct Connection {
 /// sends a byte now and then must not hold a connection.
 const REQUEST_TIMEOUT_NS: u64 = 10_000_000_000;
 
+/// How long a client may take to read responses in pieces, ns. A slow client must not keep files
+/// that others need no longer.
+const PIECES_TIMEOUT_NS: u64 = 30_000_000_000;
+
+/// The most bytes of pieces that are copied to the output at once.
+const PIECE_BYTES: usize = 64 << 10;
+
 impl Connection {
     pub(crate) fn new(stream: TcpStream, peer: IpAddr, now_ns: u64) -> Self {
         let (input, output) = (Vec::new(), Vec::new());
@@ -66,9 +82,13 @@ impl Connection {
             tls: None,
             peer,
             http: None,
+            hls: false,
             rtmp: None,
             input,
             output,
+            pieces: VecDeque::new(),
+            begun_bytes: 0,
+            pieces_since_ns: 0,
             written_bytes: 0,
             before: 0,
             accepted: 0,
@@ -93,6 +113,11 @@ impl Connection {
     /// Makes the client's requests HTTP, at the server's address `local`.
     pub(crate) fn with_http(self, local: IpAddr) -> Self {
         Self { http: Some(local), ..self }
+    }
+
+    /// Makes the client an HLS player, with requests at the server's address `local`.
+    pub(crate) fn with_hls(self, local: IpAddr) -> Self {
+        Self { hls: true, ..self.with_http(local) }
     }
 
     /// Makes the client an RTMP publisher. It is closed like a client that does not complete a
@@ -157,7 +182,9 @@ impl Connection {
         let written = self.unsent() == 0;
         let waits = if self.closing { !written } else { self.request_since_ns != 0 };
         let long = waits && now_ns.saturating_sub(since_ns) > REQUEST_TIMEOUT_NS;
-        long || (self.closing && written)
+        let slow = !self.pieces.is_empty()
+            && now_ns.saturating_sub(self.pieces_since_ns) > PIECES_TIMEOUT_NS;
+        long || slow || (self.closing && written)
     }
 
     /// Returns since when it has existed without an answered request, ns; `None` if one was
@@ -166,9 +193,9 @@ impl Connection {
         (!self.answered).then_some(self.since_ns)
     }
 
-    /// Returns the number of unsent bytes; bytes that TLS holds count as one.
+    /// Returns the number of unsent bytes; bytes that TLS holds, and pieces, count as one.
     fn unsent(&self) -> usize {
-        let pending = self.tls.as_ref().is_some_and(Secured::has_more);
+        let pending = self.tls.as_ref().is_some_and(Secured::has_more) || !self.pieces.is_empty();
         self.output.len() - self.written_bytes + usize::from(pending)
     }
 
@@ -187,18 +214,44 @@ impl Connection {
         &mut self.output
     }
 
+    /// Appends responses in pieces to the output.
+    pub(crate) fn queue(&mut self, pieces: Vec<Arc<[u8]>>, now_ns: u64) {
+        if self.pieces.is_empty() {
+            self.pieces_since_ns = now_ns;
+        }
+        self.answered |= !pieces.is_empty();
+        self.pieces.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
+    }
+
+    /// Moves the next bytes of the pieces to the empty output. Returns whether there are any.
+    fn fill(&mut self) -> bool {
+        let Some(piece) = self.pieces.front() else { return false };
+        let end = piece.len().min(self.begun_bytes + PIECE_BYTES);
+        self.output.extend_from_slice(&piece[self.begun_bytes..end]);
+        self.begun_bytes = end;
+        if end == piece.len() {
+            self.pieces.pop_front();
+            self.begun_bytes = 0;
+        }
+        true
+    }
+
     /// Writes as much as the kernel accepts. Returns whether all output is written.
     ///
     /// # Errors
     /// Fails if the connection is broken.
     pub(crate) fn write(&mut self) -> io::Result<bool> {
-        let written = self.write_now();
+        let mut written = self.write_now();
+        while matches!(written, Ok(true)) && self.fill() {
+            written = self.write_now();
+        }
         // TLS buffers records: it reports when all are written, but not partial progress.
         let pending = self.tls.as_ref().is_some_and(Secured::has_more);
         if !pending {
             self.accepted = self.before + self.written_bytes as u64;
         }
-        self.behind |= matches!(written, Ok(false));
+        // Only frames of the schedule have outcomes.
+        self.behind |= matches!(written, Ok(false)) && !self.hls;
         written
     }
 
@@ -333,6 +386,34 @@ mod tests {
             assert!(!connection.is_stuck(now_ns));
         }
         assert!(connection.is_stuck(LONG_NS));
+    }
+
+    #[test]
+    fn responses_in_pieces_are_sent_in_order_and_within_a_time() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let local = IpAddr::from([127, 0, 0, 1]);
+        let mut connection = Connection::new(TcpStream::from_std(stream), local, 1).with_hls(local);
+        let (mut client, _) = listener.accept().unwrap();
+        connection.output().extend_from_slice(b"first");
+        let long: Vec<u8> = (0..16 << 20).map(|at: u32| u8::try_from(at % 251).unwrap()).collect();
+        let pieces: [Arc<[u8]>; 3] = [long.clone().into(), [].into(), [9; 3].into()];
+        connection.queue(pieces.to_vec(), 1);
+        assert!(connection.answered && !connection.write().unwrap(), "more than the kernel takes");
+        assert!(connection.output.len() <= PIECE_BYTES && !connection.needs_polling());
+        assert!(!connection.is_stuck(PIECES_TIMEOUT_NS) && connection.is_stuck(u64::MAX));
+        let expected = [b"first", &long[..], &[9; 3]].concat();
+        let reading = std::thread::spawn(move || {
+            let mut read = vec![0; expected.len()];
+            client.read_exact(&mut read).unwrap();
+            read == expected
+        });
+        while !connection.write().unwrap() {
+            std::thread::yield_now();
+        }
+        assert!(reading.join().unwrap());
+        assert!(connection.unsent() == 0 && !connection.is_stuck(u64::MAX));
     }
 
     #[test]

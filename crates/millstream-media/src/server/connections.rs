@@ -8,6 +8,8 @@ use std::time::Duration;
 use super::FIRST_CONNECTION;
 use super::handover::{FrameSources, Handover};
 use super::listeners::{Accepted, ListenerSet};
+use crate::hls::handler::HlsHandler;
+use crate::http::MAX_BODY_BYTES;
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::{Reason, limited_address};
 use crate::rtmp::{RtmpConnection, RtmpHandler};
@@ -17,7 +19,6 @@ use crate::rtsp::tcp;
 use crate::rtsp::tls::Secured;
 use crate::rtsp::{Requester, RtspHandler};
 use crate::shared_memory::region::{Region, RequestedState};
-use crate::webrtc::MAX_BODY_BYTES;
 use crate::webrtc::handler::WebRtcHandler;
 use crate::webrtc::peers::Peers;
 
@@ -86,7 +87,7 @@ impl ConnectionTable {
 
     /// Enters a new connection, unless a limit is reached.
     fn admit(&mut self, accepted: Accepted<'_>, dependents: &mut Dependents<'_>) {
-        let Accepted { mut stream, peer, tls, http, rtmp } = accepted;
+        let Accepted { mut stream, peer, tls, http, hls, rtmp } = accepted;
         let now_ns = now_ns();
         let others = self.places.iter().flatten();
         let of_peer =
@@ -105,6 +106,7 @@ impl ConnectionTable {
             tcp::set_up(&stream, self.limits.stall_timeout_ns);
             let connection = Connection::new(stream, peer, now_ns);
             let connection = match http {
+                Some(local) if hls => connection.with_hls(local),
                 Some(local) => connection.with_http(local),
                 None if rtmp => connection.with_rtmp(RtmpConnection::new(self.limits.frame_bytes)),
                 None => connection,
@@ -159,7 +161,7 @@ impl ConnectionTable {
                 connection.last_received_ns = now_ns();
             }
             // The input behind a held request waits with it.
-            if handler.live.on_demand.is_waiting(place) {
+            if handler.live.is_held(place) {
                 break open && !more;
             }
             let before = connection.input.len();
@@ -171,7 +173,7 @@ impl ConnectionTable {
                 let rate_bps = handler.sessions.interleaved_bps(handler.library, place);
                 tcp::bound(&connection.stream, rate_bps);
             }
-            if handler.live.on_demand.is_waiting(place) {
+            if handler.live.is_held(place) {
                 connection.hold_request();
                 continue;
             }
@@ -214,7 +216,7 @@ impl ConnectionTable {
             let idle = silent_ns > self.limits.idle_timeout_ns
                 && dependents.sessions.of_connection(place).is_empty()
                 && dependents.live.of_connection(place).is_none()
-                && !dependents.live.on_demand.is_waiting(place);
+                && !dependents.live.is_held(place);
             let stalled = connection.is_stalled(now_ns, self.limits.stall_timeout_ns);
             if (idle || stalled || connection.is_stuck(now_ns))
                 && let Some(connection) = self.places[place].take()
@@ -273,7 +275,7 @@ fn answer_requests(
     let requester = Requester { peer: connection.peer, connection: place, secured };
     let room = connection.room();
     handler.now_ns = now_ns();
-    let local = connection.http;
+    let (local, hls) = (connection.http, connection.hls);
     let mut rtmp = connection.rtmp.take();
     let (input, output, pass) = connection.parts();
     if let Some(publisher) = &mut rtmp {
@@ -281,6 +283,13 @@ fn answer_requests(
         let open = publisher.process_input(input, output, pass, room, requester);
         connection.closing |= !open;
         connection.rtmp = rtmp;
+        return;
+    }
+    if let Some(local) = local.filter(|_| hls) {
+        let mut player = HlsHandler { shared: handler, local };
+        let (pieces, open) = player.process_input(input, pass, requester);
+        connection.queue(pieces, handler.now_ns);
+        connection.closing |= !open;
         return;
     }
     let open = match (local, peers) {

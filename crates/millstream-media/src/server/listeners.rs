@@ -7,7 +7,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::Path;
 
-use super::{RTMP, RTSP, RTSPS, WEBRTC_HTTP, failed};
+use super::{HLS, RTMP, RTSP, RTSPS, WEBRTC_HTTP, failed};
 use crate::MediaError;
 use crate::rtsp::tls;
 
@@ -21,13 +21,14 @@ pub(super) struct Listener {
     pub(super) address: SocketAddr,
 }
 
-/// The RTSP listeners, without and with TLS, that of WebRTC requests, with TLS if RTSP has it, and
-/// that of RTMP publishers.
+/// The RTSP listeners, without and with TLS, those of WebRTC requests and of HLS players, with TLS
+/// if RTSP has it, and that of RTMP publishers.
 #[derive(Debug)]
 pub(super) struct ListenerSet {
     pub(super) rtsp: Listener,
     pub(super) rtsps: Option<(Listener, tls::Configuration)>,
     pub(super) webrtc: Option<Listener>,
+    pub(super) hls: Option<Listener>,
     pub(super) rtmp: Option<Listener>,
 }
 
@@ -38,6 +39,8 @@ pub(super) struct Accepted<'a> {
     pub(super) tls: Option<&'a tls::Configuration>,
     /// The server's address of the connection, if requests are HTTP.
     pub(super) http: Option<IpAddr>,
+    /// Whether these requests are those of an HLS player.
+    pub(super) hls: bool,
     /// Whether it is a publisher's by RTMP.
     pub(super) rtmp: bool,
 }
@@ -73,16 +76,20 @@ impl ListenerSet {
             rtsp: Listener::open(media.listen)?,
             rtsps: media.tls.as_ref().map(secured).transpose()?,
             webrtc: media.webrtc.map(Listener::open).transpose()?,
+            hls: media.hls.map(Listener::open).transpose()?,
             rtmp: media.rtmp.map(Listener::open).transpose()?,
         })
     }
 
     pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
         let rtsps = self.rtsps.as_mut().map(|(listener, _)| listener);
-        let (webrtc, rtmp) = (self.webrtc.as_mut(), self.rtmp.as_mut());
-        for (listener, token) in
-            [(Some(&mut self.rtsp), RTSP), (rtsps, RTSPS), (webrtc, WEBRTC_HTTP), (rtmp, RTMP)]
-        {
+        for (listener, token) in [
+            (Some(&mut self.rtsp), RTSP),
+            (rtsps, RTSPS),
+            (self.webrtc.as_mut(), WEBRTC_HTTP),
+            (self.hls.as_mut(), HLS),
+            (self.rtmp.as_mut(), RTMP),
+        ] {
             if let Some(listener) = listener {
                 registry.register(&mut listener.listener, token, Interest::READABLE)?;
             }
@@ -96,15 +103,16 @@ impl ListenerSet {
         let (listener, tls) = match token {
             RTSPS => (&self.rtsps.as_ref()?.0, tls),
             WEBRTC_HTTP => (self.webrtc.as_ref()?, tls),
+            HLS => (self.hls.as_ref()?, tls),
             RTMP => (self.rtmp.as_ref()?, None),
             _ => (&self.rtsp, None),
         };
         let (stream, peer) = listener.listener.accept().ok()?;
         // The address decides which candidate a browser gets. The listener's is the next best.
         let local = || stream.local_addr().map_or(listener.address.ip(), |address| address.ip());
-        let http = (token == WEBRTC_HTTP).then(|| local().to_canonical());
-        let (peer, rtmp) = (peer.ip().to_canonical(), token == RTMP);
-        Some(Accepted { stream, peer, tls, http, rtmp })
+        let http = matches!(token, WEBRTC_HTTP | HLS).then(|| local().to_canonical());
+        let (peer, hls, rtmp) = (peer.ip().to_canonical(), token == HLS, token == RTMP);
+        Some(Accepted { stream, peer, tls, http, hls, rtmp })
     }
 }
 

@@ -10,17 +10,12 @@
 //! A request authenticates like one of RTSP, or with `Authorization: Bearer TOKEN`. The server has
 //! all its candidates in its answer and learns those of the client from its packets: PATCH is
 //! refused.
-//!
-//! Only pages of the same origin may send requests, and a loopback address only answers to loopback
-//! names. Otherwise any page could publish or play through a local browser.
 
-use rtsp_types::headers::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
-use rtsp_types::{Method, Request, Url, Version};
 use std::net::IpAddr;
 
-use super::http::{self, HttpRequest, HttpResponse, Parsed};
 use super::peers::Peers;
 use super::{Client, Identity, Media, OfferError, Role, offer};
+use crate::http::{self, HttpRequest, HttpResponse, Parsed, gate};
 use crate::live::Unavailable;
 use crate::live::publishing::{AudioDescription, Track};
 use crate::payload::Format;
@@ -71,10 +66,10 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
                     // A proxy may send requests of several clients on one connection.
                     pass.forget_token();
                     // The request stays in the input and is answered when its stream is published.
-                    if self.shared.live.on_demand.is_waiting(requester.connection) {
+                    if self.shared.live.is_held(requester.connection) {
                         return true;
                     }
-                    self.shared.live.on_demand.answered(requester.connection);
+                    self.shared.live.answered(requester.connection);
                     input.drain(..length);
                     let closes = request.closes || pass.is_exhausted();
                     response.write(output, closes, request.method == "HEAD");
@@ -92,28 +87,15 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
         pass: &mut AuthState,
         requester: Requester,
     ) -> HttpResponse {
-        if self.local.is_loopback() && !http::is_loopback_name(&request.host) {
-            return HttpResponse::text(
-                403,
-                "the Host of a loopback address must be a loopback name",
-            );
-        }
-        if request.origin.as_deref().is_some_and(|origin| {
-            origin.split_once("://").map(|(_, host)| host) != Some(request.host.as_str())
-        }) {
-            return HttpResponse::text(403, "requests from pages of other origins are refused");
-        }
-        let Ok(url) = Url::parse(&format!("http://server{}", request.target)) else {
-            return HttpResponse::text(400, "the target is not a path");
+        let url = match gate::check(self.shared, self.local, request, pass, requester) {
+            Ok(url) => url,
+            Err(refused) => return refused,
         };
-        if let Some(refused) = self.authenticate(request, &url, pass, requester) {
-            return refused;
-        }
         let path = url.path().to_owned();
         let (kind, name) = path.trim_start_matches('/').split_once('/').unwrap_or_default();
         match (request.method.as_str(), kind) {
-            ("GET" | "HEAD", "watch") => page(WATCH),
-            ("GET" | "HEAD", "publish") => page(PUBLISH),
+            ("GET" | "HEAD", "watch") => http::page(WATCH, POLICY),
+            ("GET" | "HEAD", "publish") => http::page(PUBLISH, POLICY),
             ("OPTIONS", "whep" | "whip") => {
                 HttpResponse::new(204).header("Accept-Post", "application/sdp")
             }
@@ -129,32 +111,6 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
             (_, "session") => allow("DELETE"),
             _ => HttpResponse::text(404, "paths: /watch/NAME /publish/NAME /whep/NAME /whip/NAME"),
         }
-    }
-
-    /// Returns the response to a request that is not authenticated; `None`: the request is allowed.
-    fn authenticate(
-        &mut self,
-        request: &HttpRequest,
-        url: &Url,
-        pass: &mut AuthState,
-        requester: Requester,
-    ) -> Option<HttpResponse> {
-        let method = Method::from(request.method.as_str());
-        let mut rtsp_request = Request::builder(method, Version::V1_0).request_uri(url.clone());
-        if let Some(credentials) = &request.authorization {
-            rtsp_request = rtsp_request.header(AUTHORIZATION, credentials.as_str());
-        }
-        let rtsp_request = rtsp_request.build(Vec::new());
-        let refused = self.shared.authenticate(&rtsp_request, pass, requester)?;
-        let mut response = HttpResponse::new(u16::from(refused.status()));
-        let challenge = refused.header(&WWW_AUTHENTICATE).map(|value| value.as_str());
-        if response.status == 401 {
-            response = response.header("WWW-Authenticate", challenge.unwrap_or("Bearer"));
-        }
-        if let Some(seconds) = refused.header(&RETRY_AFTER) {
-            response = response.header("Retry-After", seconds.as_str());
-        }
-        Some(response.with_body("text/plain", refused.into_body()))
     }
 
     /// Returns why a new client is refused before its offer is read.
@@ -380,14 +336,6 @@ fn audio_track(format: Format) -> Track {
     let description =
         AudioDescription { clock: clock.to_owned(), parameters: parameters.map(str::to_owned) };
     Track { payload_type: super::AUDIO, clock_rate, description, ..Track::default() }
-}
-
-fn page(text: &str) -> HttpResponse {
-    HttpResponse::new(200)
-        .header("Content-Security-Policy", POLICY)
-        .header("X-Content-Type-Options", "nosniff")
-        .header("Referrer-Policy", "no-referrer")
-        .with_body("text/html; charset=utf-8", text.as_bytes().to_vec())
 }
 
 fn allow(methods: &str) -> HttpResponse {

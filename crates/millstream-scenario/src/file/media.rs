@@ -23,6 +23,10 @@ pub(crate) struct MediaTable {
     /// Default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) webrtc: Option<Spanned<String>>,
+    /// The address and port of players by HLS: live streams of H.264 at /NAME/index.m3u8. With
+    /// `tls`, requests use its certificate (HTTPS). Default: none.
+    #[schemars(with = "Option<String>")]
+    pub(crate) hls: Option<Spanned<String>>,
     /// The address and port of publishers by RTMP, such as OBS; 1935 is RTMP's port. Default: none.
     #[schemars(with = "Option<String>")]
     pub(crate) rtmp: Option<Spanned<String>>,

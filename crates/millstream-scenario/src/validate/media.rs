@@ -83,6 +83,7 @@ pub(super) fn media(
         listen,
         http: loopback_address(table.http.as_ref(), problems),
         webrtc: webrtc(table, packet, problems),
+        hls: address(table.hls.as_ref(), problems),
         rtmp: address(table.rtmp.as_ref(), problems),
         placement,
         frame_path,
@@ -238,7 +239,8 @@ mod tests {
     fn every_key_is_parsed() {
         let media = parse(
             "[media]\nlisten = \"[::1]:5\"\nhttp = \"127.0.0.1:6\"\nwebrtc = \
-             \"0.0.0.0:7\"\nrtmp = \"127.0.0.1:8\"\nplacement = \"ni\"\ncore = 3\n\
+             \"0.0.0.0:7\"\nhls = \"127.0.0.1:9\"\n\
+             rtmp = \"127.0.0.1:8\"\nplacement = \"ni\"\ncore = 3\n\
              frame-path = \"producer\"\nread-ahead = \"500 ms\"\nframe-folder = \"spool\"\n\
              socket = \"run/s\"\nsessions = 7\nconnections = 8\nrequest-bytes = \"1 KiB\"\n\
              idle-timeout = \"2 s\"\n\
@@ -254,6 +256,7 @@ mod tests {
             listen: "[::1]:5".parse().unwrap(),
             http: Some("127.0.0.1:6".parse().unwrap()),
             webrtc: Some("0.0.0.0:7".parse().unwrap()),
+            hls: Some("127.0.0.1:9".parse().unwrap()),
             rtmp: Some("127.0.0.1:8".parse().unwrap()),
             placement: Placement::Ni { core: Some(3) },
             frame_path: crate::FramePath::Producer,
@@ -342,6 +345,7 @@ mod tests {
             ("[media]\nidle-timeout = \"1 ms\"", ["1000000 ns", "from 1000000000"]),
             ("[media]\nstall-timeout = \"10 ms\"", ["10000000 ns", "from 100000000"]),
             ("[media]\nhttp = \"0.0.0.0:80\"", ["0.0.0.0:80", "127.0.0.1"]),
+            ("[media]\nhls = \"8888\"", ["`8888`", "127.0.0.1:8554"]),
             ("[media]\nwebrtc = \"8889\"", ["`8889`", "127.0.0.1:8554"]),
             (
                 "[media]\nwebrtc = \"127.0.0.1:8889\"\npacket-bytes = \"1500 B\"",

@@ -10,7 +10,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// A headless browser with one page.
-struct Browser {
+pub(crate) struct Browser {
     child: Child,
     lines: Receiver<String>,
     _profile: tempfile::TempDir,
@@ -18,7 +18,7 @@ struct Browser {
 
 impl Browser {
     /// Opens a page.
-    fn open(url: &str) -> Self {
+    pub(crate) fn open(url: &str) -> Self {
         let profile = tempfile::tempdir().unwrap();
         let mut child = Command::new("chromium")
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"])
@@ -41,7 +41,10 @@ impl Browser {
     }
 
     /// Returns the first statistics of the video for which `holds` is true.
-    fn statistics_with(&self, holds: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    pub(crate) fn statistics_with(
+        &self,
+        holds: impl Fn(&serde_json::Value) -> bool,
+    ) -> serde_json::Value {
         self.statistics_of("video", holds)
     }
 

@@ -1,6 +1,9 @@
-//! HTTP/1.1 requests and responses (RFC 9112), as far as WHEP and WHIP need them.
+//! HTTP/1.1 requests and responses (RFC 9112) of browsers and players, as far as WHEP, WHIP and HLS
+//! need them. Other threads serve the pages of `http`.
 //!
 //! `httparse` parses the header. A body has a `Content-Length`; other transfer codings are refused.
+
+pub(crate) mod gate;
 
 use std::net::IpAddr;
 
@@ -12,22 +15,22 @@ pub(crate) const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// A complete request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct HttpRequest {
-    pub(super) method: String,
+pub(crate) struct HttpRequest {
+    pub(crate) method: String,
     /// The path with the query.
-    pub(super) target: String,
-    pub(super) host: String,
-    pub(super) origin: Option<String>,
-    pub(super) content_type: String,
-    pub(super) authorization: Option<String>,
-    pub(super) body: Vec<u8>,
+    pub(crate) target: String,
+    pub(crate) host: String,
+    pub(crate) origin: Option<String>,
+    pub(crate) content_type: String,
+    pub(crate) authorization: Option<String>,
+    pub(crate) body: Vec<u8>,
     /// Whether the client closes the connection after the response.
-    pub(super) closes: bool,
+    pub(crate) closes: bool,
 }
 
 /// The result of parsing the bytes of a connection.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Parsed {
+pub(crate) enum Parsed {
     /// The request is not complete.
     Incomplete,
     /// A request and its length, bytes.
@@ -38,49 +41,63 @@ pub(super) enum Parsed {
 
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct HttpResponse {
-    pub(super) status: u16,
-    pub(super) headers: Vec<(&'static str, String)>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct HttpResponse {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(&'static str, String)>,
+    pub(crate) body: Vec<u8>,
 }
 
 impl HttpResponse {
-    pub(super) fn new(status: u16) -> Self {
+    pub(crate) fn new(status: u16) -> Self {
         Self { status, headers: Vec::new(), body: Vec::new() }
     }
 
     /// Creates a response with a line of text.
-    pub(super) fn text(status: u16, line: impl Into<String>) -> Self {
+    pub(crate) fn text(status: u16, line: impl Into<String>) -> Self {
         Self::new(status).with_body("text/plain; charset=utf-8", (line.into() + "\n").into_bytes())
     }
 
-    pub(super) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub(crate) fn header(mut self, name: &'static str, value: impl Into<String>) -> Self {
         // A value may hold bytes of the request: no line break may end the header early.
         self.headers.push((name, value.into().replace(char::is_control, "")));
         self
     }
 
-    pub(super) fn with_body(self, content_type: &'static str, body: Vec<u8>) -> Self {
+    pub(crate) fn with_body(self, content_type: &'static str, body: Vec<u8>) -> Self {
         Self { body, ..self.header("Content-Type", content_type) }
     }
 
     /// Appends the response to `output`; `closes` announces the end of the connection. The response
     /// to HEAD has the header of that to GET and no body (RFC 9110, section 9.3.2).
-    pub(super) fn write(&self, output: &mut Vec<u8>, closes: bool, is_head: bool) {
+    pub(crate) fn write(&self, output: &mut Vec<u8>, closes: bool, is_head: bool) {
+        self.write_header(output, self.body.len(), closes);
+        if !is_head {
+            output.extend_from_slice(&self.body);
+        }
+    }
+
+    /// Appends the header of the response with a body of `length` bytes to `output`.
+    pub(crate) fn write_header(&self, output: &mut Vec<u8>, length: usize, closes: bool) {
         let mut head = format!("HTTP/1.1 {} {}\r\n", self.status, reason(self.status));
         for (name, value) in &self.headers {
             head += &format!("{name}: {value}\r\n");
         }
         // A 204 has no body (RFC 9110, section 8.6).
         if self.status != 204 {
-            head += &format!("Content-Length: {}\r\n", self.body.len());
+            head += &format!("Content-Length: {length}\r\n");
         }
         head += if closes { "Connection: close\r\n\r\n" } else { "\r\n" };
         output.extend_from_slice(head.as_bytes());
-        if !is_head {
-            output.extend_from_slice(&self.body);
-        }
     }
+}
+
+/// Returns the response with a page that may load what `policy` permits.
+pub(crate) fn page(text: &str, policy: &str) -> HttpResponse {
+    HttpResponse::new(200)
+        .header("Content-Security-Policy", policy)
+        .header("X-Content-Type-Options", "nosniff")
+        .header("Referrer-Policy", "no-referrer")
+        .with_body("text/html; charset=utf-8", text.as_bytes().to_vec())
 }
 
 fn reason(status: u16) -> &'static str {
@@ -105,7 +122,7 @@ fn reason(status: u16) -> &'static str {
 }
 
 /// Parses a request with a header of at most `header_bytes`.
-pub(super) fn parse(input: &[u8], header_bytes: usize) -> Parsed {
+pub(crate) fn parse(input: &[u8], header_bytes: usize) -> Parsed {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut request = httparse::Request::new(&mut fields);
     let refused = |status, why: &str| Parsed::Refused(HttpResponse::text(status, why));
@@ -160,7 +177,7 @@ pub(super) fn parse(input: &[u8], header_bytes: usize) -> Parsed {
 }
 
 /// Returns whether a host name, with or without a port, is that of this machine.
-pub(super) fn is_loopback_name(host: &str) -> bool {
+pub(crate) fn is_loopback_name(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         None => host.rsplit_once(':').map_or(host, |(name, _)| name),

@@ -1,0 +1,263 @@
+//! HLS: players decode the pictures that were published, requests wait for the next part, and
+//! strangers are refused.
+
+use crate::access::FRIENDS;
+use crate::live::{USERS, wait_for};
+use crate::player::{Server, is_installed};
+use crate::test_clips::TestClips;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The pictures that a player decodes, and the size of each, bytes.
+const SEEN: usize = 30;
+const PICTURE_BYTES: usize = 176 * 144 * 3 / 2;
+
+const ACCESS: &str = "users = \"users\"\ntokens = \"tokens\"";
+
+/// Serves `cam` with AAC and a path `front`, and a stream without H.264.
+fn serve(clips: &TestClips, media: &str) -> Server {
+    for (name, text) in [("users", USERS), ("tokens", FRIENDS)] {
+        std::fs::write(clips.path(name), text).unwrap();
+        std::fs::set_permissions(clips.path(name), PermissionsExt::from_mode(0o600)).unwrap();
+    }
+    let stream = |name: &str, source: &str| {
+        format!(
+            "[[stream]]\nname = \"{name}\"\nperiod = \"40 ms\"\nlate = \"drop\"\n\
+             first-deadline = \"2 s\"\nsource = {{ kind = \"live\", rate = \"2 Mbps\"{source} }}\n"
+        )
+    };
+    let text = format!(
+        "[media]\nlisten = \"127.0.0.1:0\"\nhttp = \"127.0.0.1:0\"\nhls = \"127.0.0.1:0\"\n\
+         placement = \"ni\"\n{media}\n[link]\nrate = \"50 Mbps\"\noverhead = 28\n\
+         [scheduler]\ndiscipline = \"dwcs\"\n[scenario]\nduration = \"1 s\"\n{}{}",
+        stream("cam", ", audio = \"aac\", paths = 1"),
+        stream("other", ", codec = \"vp8\"")
+    );
+    let file = clips.path("media.toml");
+    std::fs::write(&file, text).unwrap();
+    Server::serve(&file, tempfile::tempdir().unwrap())
+}
+
+/// Publishes `sound.mp4` with ffmpeg in real time, again and again.
+fn publish(clips: &TestClips, url: &str) -> Child {
+    let mut ffmpeg = Command::new("ffmpeg");
+    ffmpeg.args(["-v", "error", "-re", "-stream_loop", "-1", "-i", "sound.mp4", "-c", "copy"]);
+    ffmpeg.args(["-f", "rtsp", "-rtsp_transport", "tcp", url]);
+    ffmpeg.stdin(Stdio::null()).current_dir(&clips.folder).spawn().unwrap()
+}
+
+/// Makes `clip.mp4`, a key frame each second, and the same with AAC in `sound.mp4`.
+fn clips() -> TestClips {
+    let clips = TestClips::make(50, "300k", "25");
+    let tone = ["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=44100:duration=2"];
+    let to = ["-map", "0:v", "-map", "1:a", "-ac", "2", "-c:v", "copy", "-c:a", "aac", "sound.mp4"];
+    clips.ffmpeg(&[&["-i", "clip.mp4"][..], &tone, &to].concat());
+    clips
+}
+
+/// A connection of a player.
+struct Connection(TcpStream, String);
+
+impl Connection {
+    fn new(server: &Server) -> Self {
+        let address = server.hls.unwrap();
+        Self(TcpStream::connect(address).unwrap(), address.to_string())
+    }
+
+    fn send(&mut self, line: &str, headers: &str) {
+        write!(self.0, "{line} HTTP/1.1\r\nHost: {}\r\n{headers}\r\n", self.1).unwrap();
+    }
+
+    /// Receives a response: its status, header and body.
+    fn receive(&mut self) -> (String, String, Vec<u8>) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            self.0.read_exact(&mut byte).unwrap();
+            head.push(byte[0]);
+        }
+        let head = String::from_utf8(head).unwrap();
+        let length = head.split("Content-Length: ").nth(1).unwrap().lines().next().unwrap();
+        let mut body = vec![0; length.parse().unwrap()];
+        self.0.read_exact(&mut body).unwrap();
+        (head[9..12].to_owned(), head, body)
+    }
+
+    fn get(&mut self, path: &str) -> (String, String, Vec<u8>) {
+        self.send(&format!("GET {path}"), "");
+        self.receive()
+    }
+
+    /// Returns the playlist of `cam/front`.
+    fn playlist(&mut self, query: &str) -> String {
+        let (status, head, body) = self.get(&format!("/cam/front/index.m3u8{query}"));
+        let text = String::from_utf8(body).unwrap();
+        assert_eq!(status, "200", "{text}");
+        assert!(head.contains("Content-Type: application/vnd.apple.mpegurl\r\n"), "{head}");
+        text
+    }
+}
+
+/// Returns the number of the open segment of a playlist, and its number of parts.
+fn edge(playlist: &str) -> (u64, usize) {
+    let first = playlist.split("#EXT-X-MEDIA-SEQUENCE:").nth(1).unwrap().lines().next().unwrap();
+    let complete = playlist.matches("#EXTINF:").count() as u64;
+    let open = playlist.rsplit("-segment-").next().unwrap();
+    (first.parse::<u64>().unwrap() + complete, open.matches("#EXT-X-PART:").count())
+}
+
+#[test]
+fn players_with_a_token_decode_the_published_pictures() {
+    if !is_installed("ffmpeg") || !is_installed("gst-launch-1.0") {
+        return;
+    }
+    let clips = clips();
+    let server = serve(&clips, ACCESS);
+    let mut publisher =
+        publish(&clips, &format!("rtsp://studio:open%20sesame@{}/cam/front", server.rtsp));
+    wait_for(&server, "a publisher", |status| status["live"][0]["transport"] == "interleaved");
+    let at = server.hls.unwrap();
+    let url = format!("http://{at}/cam/front/index.m3u8?token=letmein");
+    let seen_by_ffmpeg = clips.decode_some(&url, &[], "ffmpeg.md5", &SEEN.to_string());
+    // The tracks have both kinds of frames.
+    let mut ffprobe = Command::new("ffprobe");
+    ffprobe.args(["-v", "error", "-show_entries", "stream=codec_name", "-of", "csv=p=0", &url]);
+    let codecs = String::from_utf8(ffprobe.output().unwrap().stdout).unwrap();
+    assert!(codecs.starts_with("h264\naac\n") || codecs.starts_with("aac\nh264\n"), "{codecs}");
+    let raw = clips.path("gst.yuv");
+    let mut gst = Command::new("gst-launch-1.0");
+    gst.args(["-q", "souphttpsrc", &format!("location={url}"), "!", "hlsdemux", "!"]);
+    gst.args(["qtdemux", "!", "h264parse", "!", "avdec_h264", "!", "videoconvert", "!"]);
+    gst.args(["video/x-raw,format=I420", "!", "filesink"]);
+    let mut gst = gst.arg(format!("location={}", raw.display())).spawn().unwrap();
+    let end = Instant::now() + Duration::from_secs(60);
+    let enough = (SEEN * PICTURE_BYTES) as u64;
+    while std::fs::metadata(&raw).map_or(0, |file| file.len()) < enough {
+        assert!(Instant::now() < end && gst.try_wait().unwrap().is_none(), "GStreamer");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    gst.kill().unwrap();
+    gst.wait().unwrap();
+    let (sums, size) = ("gst.md5", ["-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", "176x144"]);
+    let seen_by_gst = clips.decode_some("gst.yuv", &size, sums, &SEEN.to_string());
+    let once = clips.all_pictures("sound.mp4");
+    let expected = [&once[..], &once[..], &once[..]].concat();
+    for (player, to) in [(seen_by_ffmpeg, "ffmpeg.md5"), (seen_by_gst, sums)] {
+        let seen = clips.pictures(player, to);
+        assert_eq!(seen.len(), SEEN, "{to}");
+        assert!(expected.windows(SEEN).any(|run| run == seen), "{to}: {seen:?} of {once:?}");
+    }
+    for url in [format!("http://{at}/cam/front/index.m3u8"), url.replace("letmein", "guess")] {
+        let mut refused = clips.decode_some(&url, &[], "refused", "1");
+        assert!(!refused.wait().unwrap().success(), "{url}");
+    }
+    let mut player = Connection::new(&server);
+    let (status, head, _) = player.get("/cam/front/index.m3u8");
+    assert_eq!(status, "401", "{head}");
+    let text = player.playlist("?token=letmein");
+    let files = text.lines().filter(|line| line.contains(".mp4"));
+    assert!(
+        files.clone().count() > 3 && files.clone().all(|line| line.contains(".mp4?token=letmein"))
+    );
+    publisher.kill().unwrap();
+    publisher.wait().unwrap();
+    let status = server.status();
+    assert_eq!(status["hls"][0]["lost_frames"], 0, "{status}");
+    assert!(status["hls"][0]["served_bytes"].as_u64().unwrap() > 10_000, "{status}");
+    server.end();
+}
+
+#[test]
+fn requests_wait_for_the_next_part_and_the_end_is_announced() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips();
+    let server = serve(&clips, "");
+    let mut player = Connection::new(&server);
+    for (line, headers, expected) in [
+        ("GET /cam/front/index.m3u8", "", "404"),
+        ("GET /unknown/index.m3u8", "", "404"),
+        ("GET /recordings/cam/index.m3u8", "", "404"),
+        ("GET /index.m3u8", "", "404"),
+        ("POST /cam/front/index.m3u8", "", "405"),
+        ("GET /cam/front/index.m3u8", "Origin: http://a.example\r\n", "403"),
+        ("GET /cam/front/index.m3u8?_HLS_part=1", "", "400"),
+        ("GET /cam/front/index.m3u8?_HLS_msn=x", "", "400"),
+    ] {
+        player.send(line, headers);
+        let (status, _, body) = player.receive();
+        assert_eq!(status, expected, "{line}: {}", String::from_utf8_lossy(&body));
+    }
+    let mut publisher = publish(&clips, &format!("rtsp://{}/cam/front", server.rtsp));
+    wait_for(&server, "a publisher", |status| status["live"][0]["transport"] == "interleaved");
+    // The first request waits for three segments.
+    let text = player.playlist("");
+    assert!(text.matches("#EXTINF:").count() >= 3, "{text}");
+    assert!(text.contains("#EXT-X-TARGETDURATION:1\n") && text.contains("#EXTINF:1,\n"), "{text}");
+    assert!(text.contains("CAN-BLOCK-RELOAD=YES") && text.contains("PART-TARGET=0.23\n"), "{text}");
+    let mut last = edge(&text);
+    for _ in 0..7 {
+        let next = player.playlist(&format!("?_HLS_msn={}&_HLS_part={}", last.0, last.1));
+        let (sequence, parts) = edge(&next);
+        assert!(sequence > last.0 || sequence == last.0 && parts > last.1, "{last:?}: {next}");
+        last = (sequence, parts);
+    }
+    assert!(last.0 > edge(&text).0, "seven parts are more than a segment: {last:?}");
+    // The announced part, then a file that there is, and one that is too far ahead.
+    let text = player.playlist("");
+    let hint = text.split("TYPE=PART,URI=\"").nth(1).unwrap().split('"').next().unwrap();
+    let (status, head, body) = player.get(&format!("/cam/front/{hint}"));
+    assert!(status == "200" && head.contains("Content-Type: video/mp4\r\n"), "{head}");
+    assert_eq!(&body[4..8], b"moof");
+    let file = text.lines().rfind(|line| line.contains("-segment-")).unwrap();
+    player.send(&format!("HEAD /cam/front/{file}"), "");
+    player.send(&format!("GET /cam/front/{file}"), "Connection: close\r\n");
+    let mut bytes = Vec::new();
+    player.0.read_to_end(&mut bytes).unwrap();
+    let both = String::from_utf8_lossy(&bytes);
+    assert_eq!(both.matches("HTTP/1.1 200 OK\r\n").count(), 2);
+    assert_eq!(both.matches("moof").count(), 5, "five parts of 200 ms");
+    let mut player = Connection::new(&server);
+    for path in
+        [hint.replace("-part-", "-part-9"), format!("x{hint}"), "index.m3u8?_HLS_msn=99".into()]
+    {
+        let (status, ..) = player.get(&format!("/cam/front/{path}"));
+        assert!(status == "404" || status == "400", "{path}: {status}");
+    }
+    // Players see the end at once, and again for a while.
+    let (sequence, _) = edge(&player.playlist(""));
+    player.send(&format!("GET /cam/front/index.m3u8?_HLS_msn={}", sequence + 1), "");
+    publisher.kill().unwrap();
+    publisher.wait().unwrap();
+    let (_, _, body) = player.receive();
+    let ended = String::from_utf8(body).unwrap();
+    assert!(ended.ends_with("#EXT-X-ENDLIST\n"), "{ended}");
+    wait_for(&server, "no publisher", |status| status["live"][0]["publisher"] == "");
+    assert!(player.playlist("").ends_with("#EXT-X-ENDLIST\n"));
+    server.end();
+}
+
+#[test]
+#[cfg(feature = "webrtc")]
+#[ignore = "make soak: needs Chromium"]
+fn a_browser_plays_the_page_without_dropping_a_frame() {
+    if !is_installed("chromium") || !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips();
+    let server = serve(&clips, ACCESS);
+    let mut publisher =
+        publish(&clips, &format!("rtsp://studio:open%20sesame@{}/cam/front", server.rtsp));
+    wait_for(&server, "a publisher", |status| status["live"][0]["transport"] == "interleaved");
+    let page = format!("http://{}/cam/front/?token=letmein#stats", server.hls.unwrap());
+    let browser = crate::webrtc::browser::Browser::open(&page);
+    let video = browser.statistics_with(|video| video["frames"].as_u64() >= Some(250));
+    assert_eq!(video["dropped"], 0, "{video}");
+    publisher.kill().unwrap();
+    publisher.wait().unwrap();
+    server.end();
+}
