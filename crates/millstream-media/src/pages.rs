@@ -33,7 +33,7 @@ use crate::instruction::api::{BODY_BYTES, ExtensionApi, InstructionStatus};
 use crate::live::ingest::Ingested;
 use crate::live::publishing::Publishing;
 use crate::pages::rejects::{REASONS, RejectCounters};
-use crate::pages::status::{RecordingStatus, StatusSource, WebRtcStatus};
+use crate::pages::status::{HlsStatus, RecordingStatus, StatusSource, WebRtcStatus};
 use crate::recording::directory::Directory;
 use crate::rtsp::session::{FrameCounts, FrameDelays, Sessions, StreamTotals};
 use crate::shared_memory::region::{GlobalField, LATENESS, Region, SessionField, State};
@@ -227,6 +227,7 @@ struct Snapshot {
     delays: Vec<(StreamLabels, FrameDelays)>,
     live: Vec<(StreamLabels, bool, Ingested)>,
     recordings: Vec<RecordingStatus>,
+    hls: Vec<HlsStatus>,
     hooks: Vec<HookStatus>,
 }
 
@@ -365,6 +366,7 @@ impl Collector for Snapshot {
         }
         self.encode_live(&mut encoder)?;
         self.encode_recordings(&mut encoder)?;
+        self.encode_hls(&mut encoder)?;
         self.encode_hooks(&mut encoder)?;
         let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         for (name, help, value) in [
@@ -492,6 +494,28 @@ impl Snapshot {
 
 impl Snapshot {
     /// Encodes the metrics of hooks, by their number in the file.
+    fn encode_hls(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
+        let counter = ConstCounter::new(0u64).metric_type();
+        let help = "Frames, parts, playlists and bytes of streams that HLS plays, by event";
+        let mut family = encoder.encode_descriptor("millstream_media_hls", help, None, counter)?;
+        for of in &self.hls {
+            for (event, value) in [
+                ("frame", of.frames),
+                ("lost-frame", of.lost_frames),
+                ("lost-group", of.lost_groups),
+                ("failure", of.failures),
+                ("segment", of.segments),
+                ("part", of.parts),
+                ("playlist", of.playlists),
+                ("served-byte", of.served_bytes),
+            ] {
+                let labels = LiveEventLabels { stream: of.stream.clone(), event };
+                ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+            }
+        }
+        Ok(())
+    }
+
     fn encode_hooks(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let counter = ConstCounter::new(0u64).metric_type();
         let help = "Commands of hooks by outcome";
@@ -615,6 +639,7 @@ fn metrics(
         settings,
         instructions,
         recordings,
+        hls: live.hls.status(),
         hooks,
         lateness,
         delays: sessions

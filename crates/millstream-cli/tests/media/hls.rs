@@ -166,6 +166,8 @@ fn players_with_a_token_decode_the_published_pictures() {
     publisher.wait().unwrap();
     let status = server.status();
     assert_eq!(status["hls"][0]["lost_frames"], 0, "{status}");
+    let parts = "millstream_media_hls_total{stream=\"cam/front\",event=\"part\"} ";
+    assert!(server.page("/metrics").contains(parts), "{}", server.page("/metrics"));
     assert!(status["hls"][0]["served_bytes"].as_u64().unwrap() > 10_000, "{status}");
     server.end();
 }
