@@ -29,6 +29,9 @@ use crate::wake_socket::AsWakeSocket;
 const WATCH: &str = concat!(include_str!("page.html"), include_str!("watch.html"));
 const PUBLISH: &str = concat!(include_str!("page.html"), include_str!("publish.html"));
 
+/// The response header that tells the page whether the server of its session still runs.
+const INSTANCE: &str = "X-Server-Instance";
+
 /// What a page may load: its own script and style, and requests to this server.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                       connect-src 'self'; media-src blob: mediastream:; frame-ancestors 'self'";
@@ -63,6 +66,7 @@ impl<B: AsWakeSocket> WebRtcHandler<'_, '_, B> {
                 }
                 Parsed::Request(request, length) => {
                     let response = self.answer(&request, pass, requester);
+                    let response = response.header(INSTANCE, self.peers.instance());
                     // A proxy may send requests of several clients on one connection.
                     pass.forget_token();
                     // The request stays in the input and is answered when its stream is published.

@@ -33,7 +33,7 @@ use crate::live::publishing::Publishing;
 use crate::pages::rejects::limited_address;
 use crate::pages::status::WebRtcStatus;
 use crate::payload::marks_frames;
-use crate::rtsp::session::{Session, Sessions};
+use crate::rtsp::session::{Session, Sessions, random_word};
 use crate::scheduler::client::ReportTime;
 use crate::scheduler::dispatch::Sending;
 use crate::server::WEBRTC;
@@ -60,6 +60,8 @@ const MAX_DATAGRAM_BYTES: usize = 2_000;
 pub(crate) struct Peers {
     socket: UdpSocket,
     address: SocketAddr,
+    /// A word that another run of the server does not have.
+    instance: String,
     provider: std::sync::Arc<CryptoProvider>,
     certificate: DtlsCert,
     places: Vec<Option<Box<Peer>>>,
@@ -133,9 +135,11 @@ impl Peers {
         let certificate = provider.dtls_provider.generate_certificate();
         let certificate =
             certificate.ok_or_else(|| MediaError::new("no certificate for DTLS".to_owned()))?;
+        let instance = random_word().map_or_else(String::new, |word| format!("{word:016x}"));
         Ok(Self {
             socket,
             address,
+            instance,
             provider: provider.into(),
             certificate,
             places: (0..places).map(|_| None).collect(),
@@ -146,6 +150,11 @@ impl Peers {
             buffer: vec![0; MAX_DATAGRAM_BYTES],
             more: false,
         })
+    }
+
+    /// Returns a word that another run of the server does not have.
+    pub(crate) fn instance(&self) -> &str {
+        &self.instance
     }
 
     /// Returns the number of peers and events.

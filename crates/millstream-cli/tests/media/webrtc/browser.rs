@@ -40,6 +40,18 @@ impl Browser {
         Self { child, lines, _profile: profile }
     }
 
+    /// Returns the first line of the log with this text.
+    fn line_with(&self, text: &str) -> String {
+        let end = Instant::now() + Duration::from_secs(120);
+        while Instant::now() < end {
+            let line = self.lines.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
+            if line.contains(text) {
+                return line;
+            }
+        }
+        panic!("no line with `{text}`");
+    }
+
     /// Returns the first statistics of the video for which `holds` is true.
     pub(crate) fn statistics_with(
         &self,
@@ -174,6 +186,39 @@ fn a_browser_publishes_its_camera_and_another_plays_it() {
     let ingested = &status["live"][0]["ingested"];
     assert_eq!(ingested["lost_packets"], 0, "{ingested}");
     assert_eq!(ingested["strange_packets"], 0, "{ingested}");
+    server.end();
+}
+
+#[test]
+#[ignore = "make soak: needs Chromium"]
+fn a_page_plays_on_after_its_server_was_killed() {
+    if !is_installed("chromium") || !is_installed("ffmpeg") {
+        return;
+    }
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let media = format!("placement = \"ni\"\nsocket = \"media.socket\"\nwebrtc = \"{free}\"");
+    let clips = clips(250);
+    let mut server = serve(&clips, &media, "0/1");
+    let browser = Browser::open(&format!("http://{free}/watch/again#stats"));
+    let decoded = |least| move |of: &serde_json::Value| of["framesDecoded"].as_u64() >= Some(least);
+    browser.statistics_with(decoded(100));
+    server.crash();
+    let server = server.restart();
+    eprintln!("{}", browser.line_with("reconnected in"));
+    // The statistics of the next session begin at 0.
+    let video = browser.statistics_with(|video| !decoded(100)(video) && decoded(25)(video));
+    eprintln!("{video}");
+    let status = server.status();
+    assert_eq!(status["clients"].as_array().unwrap().len(), 1, "{status}");
+    assert_eq!(status["webrtc"]["viewers"], 1, "{status}");
+    // A session that its server ends is not begun again.
+    let plain = Browser::open(&format!("http://{free}/watch/plain#stats"));
+    plain.statistics_with(decoded(249));
+    let end = Instant::now() + Duration::from_secs(5);
+    while Instant::now() < end {
+        assert!(server.status()["admitted"].as_u64() <= Some(2), "{}", server.status());
+        std::thread::sleep(Duration::from_millis(200));
+    }
     server.end();
 }
 
