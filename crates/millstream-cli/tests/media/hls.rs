@@ -244,6 +244,28 @@ fn requests_wait_for_the_next_part_and_the_end_is_announced() {
 }
 
 #[test]
+fn a_playlist_waits_for_the_command_that_publishes() {
+    if !is_installed("ffmpeg") {
+        return;
+    }
+    let clips = clips();
+    let media = "hls = \"127.0.0.1:0\"";
+    let server = crate::on_demand::serve(clips.folder.path(), "clip.mp4", media, "");
+    let mut player = Connection::new(&server);
+    let (status, _, body) = player.get("/cam/index.m3u8");
+    let text = String::from_utf8(body).unwrap();
+    assert_eq!((status.as_str(), text.matches("#EXTINF:").count()), ("200", 3), "{text}");
+    let (status, ..) = player.get("/broken/index.m3u8");
+    assert_eq!(status, "404", "its command publishes nothing");
+    // The requests of a player keep the command running.
+    let started = |server: &Server| server.status()["hooks"][0]["started"].as_u64();
+    let (sequence, _) = edge(&text);
+    let (status, ..) = player.get(&format!("/cam/index.m3u8?_HLS_msn={}", sequence + 1));
+    assert_eq!((status.as_str(), started(&server)), ("200", Some(1)));
+    server.end();
+}
+
+#[test]
 #[cfg(feature = "webrtc")]
 #[ignore = "make soak: needs Chromium"]
 fn a_browser_plays_the_page_without_dropping_a_frame() {
