@@ -8,6 +8,8 @@
 //! presentation times in increasing order. So a frame waits until as many frames follow it as the
 //! stream may reorder. A sample's duration is known when the next one has a decoding time.
 
+mod muxer;
+
 use millstream_traffic::mpeg::{reorder_depth, units};
 use shiguredo_mp4::bitstream::h264::{H264SampleEntryConfig, LengthSize, build_avc1_box};
 use shiguredo_mp4::bitstream::opus::{ChannelCount, OpusSampleEntryConfig, build_opus_box};
@@ -15,11 +17,13 @@ use shiguredo_mp4::boxes::{AudioSampleEntryFields, EsdsBox, Mp4aBox, SampleEntry
 use shiguredo_mp4::descriptors::{
     DecoderConfigDescriptor, DecoderSpecificInfo, EsDescriptor, SlConfigDescriptor,
 };
-use shiguredo_mp4::mux::{Fmp4SegmentMuxer, MuxError, Sample};
+use shiguredo_mp4::mux::{MuxError, Sample};
 use shiguredo_mp4::{FixedPointNumber, TrackKind, Uint};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::num::NonZeroU32;
+
+use muxer::FragmentMuxer;
 
 /// The unit of times of video, 1/s: that of RTP.
 const VIDEO_SCALE: u32 = 90_000;
@@ -302,7 +306,7 @@ struct Audio {
 /// A segment that is being written.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    muxer: Fmp4SegmentMuxer,
+    muxer: FragmentMuxer,
     /// The presentation time of its first frame, ns of the machine's clock.
     start_ns: u64,
     /// The latest presentation time, ns.
@@ -337,7 +341,6 @@ impl Segment {
         let entry = build_avc1_box(&sets.sequence, &sets.picture, &config);
         let entry = entry.map_err(|_| SegmentError::ParameterSets)?;
         let depth = sets.sequence.first().and_then(|set| reorder_depth(set)).unwrap_or(0);
-        let mut muxer = Fmp4SegmentMuxer::new()?;
         // The muxer learns the tracks from samples. An empty sample of each declares both tracks
         // before the first fragment, whichever frames that has.
         let declare =
@@ -346,8 +349,8 @@ impl Segment {
         declared.extend(
             audio.map(|audio| declare(TrackKind::Audio, audio.sample_rate(), audio.entry())),
         );
-        muxer.create_media_segment_metadata(&declared)?;
-        let output = muxer.init_segment_bytes()?;
+        let muxer = FragmentMuxer::new(&declared)?;
+        let output = muxer.declaration()?;
         let video = Video {
             reorder: usize::try_from(depth).unwrap_or(0),
             times: BinaryHeap::new(),
@@ -476,7 +479,7 @@ impl Segment {
             if time > 0 {
                 // An empty sample that lasts until the first frame, and that no file has.
                 let lead = sample(TrackKind::Audio, rate, time);
-                self.muxer.create_media_segment_metadata(&[lead])?;
+                self.muxer.fragment(&[lead])?;
             }
         }
         if let Some((last, data)) = audio.last.take() {
@@ -516,7 +519,7 @@ impl Segment {
         if samples.is_empty() {
             return Ok(());
         }
-        let metadata = self.muxer.create_media_segment_metadata(&samples)?;
+        let metadata = self.muxer.fragment(&samples)?;
         let of_video = &samples[..of_video];
         for part in [&metadata, &video.data, &audio.data] {
             self.output.extend_from_slice(part);
