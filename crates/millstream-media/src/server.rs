@@ -372,6 +372,8 @@ impl MediaServer {
             let pause = self.run_cluster_tasks();
             let pause = self.connections.poll_slow(self.sessions.region, pause);
             let pause = self.poll_peers(pause);
+            let unfinished = self.connections.has_unfinished();
+            let pause = if unfinished { Duration::ZERO } else { pause };
             match self.poll.poll(&mut events, Some(pause)) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -379,6 +381,9 @@ impl MediaServer {
             }
             for event in &events {
                 self.handle(event.token())?;
+            }
+            for place in self.connections.take_unfinished() {
+                self.serve(place);
             }
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();

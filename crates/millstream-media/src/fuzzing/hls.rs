@@ -51,12 +51,13 @@ pub fn hls_requests(bytes: &[u8]) -> Vec<u8> {
             let input = &mut input.into_bytes();
             loop {
                 let mut handler = HlsHandler { shared: &mut *shared, local };
-                let (pieces, open) = handler.process_input(input, &mut pass, requester);
+                let (pieces, open) = handler.process_request(input, &mut pass, requester);
                 pieces.iter().for_each(|piece| output.extend_from_slice(piece));
                 // A request that is held is answered at the end of its wait.
                 let mut due = shared.live.hls.tick(u64::MAX);
                 due.extend(shared.live.tick_on_demand(|_| false, false, u64::MAX));
-                if !open || !due.contains(&requester.connection) {
+                let is_due = due.contains(&requester.connection);
+                if !open || pieces.is_empty() && !is_due {
                     break;
                 }
             }

@@ -35,10 +35,6 @@ const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 
 const PLAYLIST_TYPE: &str = "application/vnd.apple.mpegurl";
 const FILE_TYPE: &str = "video/mp4";
 
-/// The most output of a connection that waits to be written, as the number of its pieces. Players
-/// wait for each response.
-const MAX_PIECES: usize = 512;
-
 /// A response: its header and the pieces of its body.
 type Pieces = Vec<Arc<[u8]>>;
 
@@ -60,52 +56,38 @@ enum Answer {
 }
 
 impl<B: AsWakeSocket> HlsHandler<'_, '_, B> {
-    /// Consumes complete requests from `input`. Returns the responses in pieces, and whether the
-    /// connection continues.
-    pub(crate) fn process_input(
+    /// Consumes the first complete request from `input`. Returns the response in pieces, and whether
+    /// the connection continues. Call it again once the response is written: the output of a
+    /// connection is bounded by one response.
+    pub(crate) fn process_request(
         &mut self,
         input: &mut Vec<u8>,
         pass: &mut AuthState,
         requester: Requester,
     ) -> (Pieces, bool) {
-        let mut pieces = Vec::new();
-        loop {
-            match http::parse(input, self.shared.request_bytes) {
-                Parsed::Incomplete => return (pieces, true),
-                Parsed::Refused(response) => {
-                    pieces.push(header(&response, true, false));
-                    return (pieces, false);
-                }
-                Parsed::Request(request, length) => {
-                    let answer = self.answer(&request, pass, requester);
-                    // A proxy may send requests of several clients on one connection.
-                    pass.forget_token();
-                    // The request stays in the input until it can be answered.
-                    if matches!(answer, Answer::Held) {
-                        return (pieces, true);
-                    }
-                    self.shared.live.answered(requester.connection);
-                    input.drain(..length);
-                    let closes = request.closes || pass.is_exhausted();
-                    let is_head = request.method == "HEAD";
-                    match answer {
-                        Answer::Response(response) => {
-                            pieces.push(header(&response, closes, is_head));
-                        }
-                        Answer::File(file) => {
-                            pieces.push(file_header(&file, closes));
-                            if !is_head {
-                                pieces.extend(file);
-                            }
-                        }
-                        Answer::Held => {}
-                    }
-                    if closes || pieces.len() > MAX_PIECES {
-                        return (pieces, false);
-                    }
-                }
+        let (request, length) = match http::parse(input, self.shared.request_bytes) {
+            Parsed::Incomplete => return (Vec::new(), true),
+            Parsed::Refused(response) => return (vec![header(&response, true, false)], false),
+            Parsed::Request(request, length) => (request, length),
+        };
+        let answer = self.answer(&request, pass, requester);
+        // A proxy may send requests of several clients on one connection.
+        pass.forget_token();
+        let is_head = request.method == "HEAD";
+        let closes = request.closes || pass.is_exhausted();
+        let pieces = match answer {
+            // The request stays in the input until it can be answered.
+            Answer::Held => return (Vec::new(), true),
+            Answer::Response(response) => vec![header(&response, closes, is_head)],
+            Answer::File(file) => {
+                let mut pieces = vec![file_header(&file, closes)];
+                pieces.extend(file.into_iter().filter(|_| !is_head));
+                pieces
             }
-        }
+        };
+        self.shared.live.answered(requester.connection);
+        input.drain(..length);
+        (pieces, !closes)
     }
 
     fn answer(

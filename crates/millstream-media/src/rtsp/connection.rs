@@ -32,8 +32,8 @@ pub(crate) struct Connection {
     /// Bytes received and not parsed yet.
     pub(crate) input: Vec<u8>,
     output: Vec<u8>,
-    /// What follows the output: responses in pieces that connections share, the number of bytes of
-    /// the first that are in the output, and since when there are any, ns.
+    /// What follows the output: a response in pieces that connections share, the number of bytes of
+    /// the first that are in the output, and since when it is not all written, ns; 0: it is.
     pieces: VecDeque<Arc<[u8]>>,
     begun_bytes: usize,
     pieces_since_ns: u64,
@@ -47,7 +47,8 @@ pub(crate) struct Connection {
     transit: Transit,
     /// The kernel has refused bytes, and has not sent all accepted bytes since.
     behind: bool,
-    /// `accepted` at the last progress, and since when there is none, ns; 0: no bytes wait.
+    /// The [progress](Self::progress) when there was some, and since when there is none, ns; 0: no
+    /// bytes wait.
     stalled: (u64, u64),
     /// When it last received something, ns.
     pub(crate) last_received_ns: u64,
@@ -67,7 +68,7 @@ pub(crate) struct Connection {
 /// sends a byte now and then must not hold a connection.
 const REQUEST_TIMEOUT_NS: u64 = 10_000_000_000;
 
-/// How long a client may take to read responses in pieces, ns. A slow client must not keep files
+/// How long a client may take to read a response in pieces, ns. A slow client must not keep files
 /// that others need no longer.
 const PIECES_TIMEOUT_NS: u64 = 30_000_000_000;
 
@@ -181,10 +182,12 @@ impl Connection {
         let since_ns = if self.closing { self.last_received_ns } else { self.request_since_ns };
         let written = self.unsent() == 0;
         let waits = if self.closing { !written } else { self.request_since_ns != 0 };
-        let long = waits && now_ns.saturating_sub(since_ns) > REQUEST_TIMEOUT_NS;
-        let slow = !self.pieces.is_empty()
-            && now_ns.saturating_sub(self.pieces_since_ns) > PIECES_TIMEOUT_NS;
-        long || slow || (self.closing && written)
+        let late = if self.pieces_since_ns != 0 {
+            now_ns.saturating_sub(self.pieces_since_ns) > PIECES_TIMEOUT_NS
+        } else {
+            waits && now_ns.saturating_sub(since_ns) > REQUEST_TIMEOUT_NS
+        };
+        late || (self.closing && written)
     }
 
     /// Returns since when it has existed without an answered request, ns; `None` if one was
@@ -214,36 +217,52 @@ impl Connection {
         &mut self.output
     }
 
-    /// Appends responses in pieces to the output.
+    /// Returns whether a response in pieces is not all written. Its client waits for it before
+    /// further requests are answered, so that output is bounded.
+    pub(crate) fn has_pieces(&self) -> bool {
+        self.pieces_since_ns != 0
+    }
+
+    /// Appends a response in pieces to the output.
     pub(crate) fn queue(&mut self, pieces: Vec<Arc<[u8]>>, now_ns: u64) {
-        if self.pieces.is_empty() {
+        if !pieces.is_empty() && self.pieces_since_ns == 0 {
             self.pieces_since_ns = now_ns;
         }
         self.answered |= !pieces.is_empty();
         self.pieces.extend(pieces.into_iter().filter(|piece| !piece.is_empty()));
     }
 
-    /// Moves the next bytes of the pieces to the empty output. Returns whether there are any.
-    fn fill(&mut self) -> bool {
-        let Some(piece) = self.pieces.front() else { return false };
+    /// Moves the next bytes of the pieces to the empty output. Returns how many.
+    fn fill(&mut self) -> usize {
+        let Some(piece) = self.pieces.front() else { return 0 };
         let end = piece.len().min(self.begun_bytes + PIECE_BYTES);
         self.output.extend_from_slice(&piece[self.begun_bytes..end]);
+        let moved = end - self.begun_bytes;
         self.begun_bytes = end;
         if end == piece.len() {
             self.pieces.pop_front();
             self.begun_bytes = 0;
         }
-        true
+        moved
     }
 
-    /// Writes as much as the kernel accepts. Returns whether all output is written.
+    /// Writes as much as the kernel accepts. Returns whether all output is written. Moves at most
+    /// about `piece_bytes` of pieces to the output, and subtracts what it moves.
     ///
     /// # Errors
     /// Fails if the connection is broken.
-    pub(crate) fn write(&mut self) -> io::Result<bool> {
+    pub(crate) fn write(&mut self, piece_bytes: &mut usize) -> io::Result<bool> {
         let mut written = self.write_now();
-        while matches!(written, Ok(true)) && self.fill() {
+        while matches!(written, Ok(true)) && !self.pieces.is_empty() {
+            if *piece_bytes == 0 {
+                written = Ok(false);
+                break;
+            }
+            *piece_bytes = piece_bytes.saturating_sub(self.fill());
             written = self.write_now();
+        }
+        if matches!(written, Ok(true)) {
+            self.pieces_since_ns = 0;
         }
         // TLS buffers records: it reports when all are written, but not partial progress.
         let pending = self.tls.as_ref().is_some_and(Secured::has_more);
@@ -316,13 +335,18 @@ impl Connection {
             output.drain(place(first)..place(end));
         });
         self.transit.deliver(deliver);
+        let progress = self.progress();
         self.stalled = match self.stalled {
-            _ if self.unsent() == 0 => (self.accepted, 0),
-            (accepted, since_ns) if accepted == self.accepted && since_ns > 0 => {
-                (accepted, since_ns)
-            }
-            _ => (self.accepted, now_ns),
+            _ if self.unsent() == 0 => (progress, 0),
+            (before, since_ns) if before == progress && since_ns > 0 => (before, since_ns),
+            _ => (progress, now_ns),
         };
+    }
+
+    /// Returns the number of bytes that the kernel has accepted, over TLS those of records:
+    /// `accepted` does not move while TLS has records to write.
+    fn progress(&self) -> u64 {
+        self.tls.as_ref().map_or(self.accepted, Secured::written_bytes)
     }
 
     /// Returns whether frames need further [`report_outcomes`](Self::report_outcomes) calls without
@@ -348,6 +372,8 @@ impl Connection {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rtsp::tls::configuration;
+    use std::process::{Command, Stdio};
 
     const LONG_NS: u64 = REQUEST_TIMEOUT_NS + 2;
 
@@ -400,20 +426,72 @@ mod tests {
         let long: Vec<u8> = (0..16 << 20).map(|at: u32| u8::try_from(at % 251).unwrap()).collect();
         let pieces: [Arc<[u8]>; 3] = [long.clone().into(), [].into(), [9; 3].into()];
         connection.queue(pieces.to_vec(), 1);
-        assert!(connection.answered && !connection.write().unwrap(), "more than the kernel takes");
+        let mut turn_bytes = 100_000;
+        assert!(connection.answered && !connection.write(&mut turn_bytes).unwrap());
+        assert_eq!((turn_bytes, connection.accepted), (0, 5 + 2 * PIECE_BYTES as u64));
+        assert!(!connection.write(&mut usize::MAX.clone()).unwrap(), "more than the kernel takes");
         assert!(connection.output.len() <= PIECE_BYTES && !connection.needs_polling());
-        assert!(!connection.is_stuck(PIECES_TIMEOUT_NS) && connection.is_stuck(u64::MAX));
+        for closing in [false, true] {
+            connection.closing = closing;
+            assert!(!connection.is_stuck(PIECES_TIMEOUT_NS) && connection.is_stuck(u64::MAX));
+        }
+        connection.closing = false;
         let expected = [b"first", &long[..], &[9; 3]].concat();
         let reading = std::thread::spawn(move || {
             let mut read = vec![0; expected.len()];
             client.read_exact(&mut read).unwrap();
             read == expected
         });
-        while !connection.write().unwrap() {
+        while !connection.write(&mut usize::MAX.clone()).unwrap() {
+            assert!(connection.has_pieces());
             std::thread::yield_now();
         }
         assert!(reading.join().unwrap());
-        assert!(connection.unsent() == 0 && !connection.is_stuck(u64::MAX));
+        assert!(connection.unsent() == 0 && !connection.has_pieces());
+        assert!(!connection.is_stuck(u64::MAX));
+    }
+
+    #[test]
+    fn over_tls_a_client_that_reads_a_part_of_a_response_is_not_stalled() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut openssl = Command::new("openssl");
+        openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+        openssl.args(["-nodes", "-keyout", "key", "-out", "chain", "-subj", "/CN=localhost"]);
+        assert!(openssl.current_dir(&folder).output().unwrap().status.success());
+        let [chain, key] = ["chain", "key"].map(|name| folder.path().join(name));
+        let secured = Secured::new(&configuration(&chain, &key).unwrap()).unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = Command::new("openssl");
+        let address = listener.local_addr().unwrap().to_string();
+        client.args(["s_client", "-quiet", "-connect", &address]).stderr(Stdio::null());
+        let mut client = client.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        client.stdin.as_mut().unwrap().write_all(b"request").unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let local = IpAddr::from([127, 0, 0, 1]);
+        let connection = Connection::new(TcpStream::from_std(stream), local, 1).with_hls(local);
+        let mut connection = connection.secured(secured);
+        while connection.input.is_empty() {
+            assert!(connection.read(100).unwrap());
+            connection.write(&mut 0).unwrap();
+            std::thread::yield_now();
+        }
+        connection.queue(vec![vec![7; 64 << 20].into()], 1);
+        assert!(!connection.write(&mut usize::MAX.clone()).unwrap(), "more than the kernel takes");
+        let before = connection.progress();
+        let mut now_ns = 5;
+        connection.report_outcomes(now_ns, |_, _| true);
+        let mut chunk = vec![0; 64 << 10];
+        while connection.progress() == before {
+            client.stdout.as_mut().unwrap().read_exact(&mut chunk).unwrap();
+            assert!(!connection.write(&mut usize::MAX.clone()).unwrap());
+            now_ns += 1_000;
+            connection.report_outcomes(now_ns, |_, _| true);
+        }
+        assert!(!connection.is_stalled(now_ns + 1_000, 1_000));
+        assert!(connection.is_stalled(now_ns + 1_001, 1_000));
+        client.kill().unwrap();
+        client.wait().unwrap();
     }
 
     #[test]

@@ -47,7 +47,11 @@ pub(crate) fn configuration(certificate: &Path, key: &Path) -> Result<Configurat
 
 /// The TLS state of a connection.
 #[derive(Debug)]
-pub(crate) struct Secured(Box<ServerConnection>);
+pub(crate) struct Secured {
+    connection: Box<ServerConnection>,
+    /// The bytes of records that the kernel has accepted.
+    written_bytes: u64,
+}
 
 impl Secured {
     /// Creates the state of a connection before its handshake.
@@ -58,17 +62,22 @@ impl Secured {
         let mut connection =
             ServerConnection::new(configuration.clone()).map_err(io::Error::other)?;
         connection.set_buffer_limit(Some(UNSENT));
-        Ok(Self(Box::new(connection)))
+        Ok(Self { connection: Box::new(connection), written_bytes: 0 })
     }
 
     /// Returns whether the handshake is still in progress.
     pub(crate) fn is_beginning(&self) -> bool {
-        self.0.is_handshaking()
+        self.connection.is_handshaking()
     }
 
     /// Returns whether records wait to be written.
     pub(crate) fn has_more(&self) -> bool {
-        self.0.wants_write()
+        self.connection.wants_write()
+    }
+
+    /// Returns the number of bytes of records that the kernel has accepted.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.written_bytes
     }
 
     /// Reads decrypted bytes; 0: the client has closed.
@@ -78,17 +87,17 @@ impl Secured {
     /// not TLS.
     pub(crate) fn read(&mut self, stream: &mut TcpStream, to: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self.0.reader().read(to) {
+            match self.connection.reader().read(to) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 result => return result,
             }
-            if self.0.read_tls(stream)? == 0 {
+            if self.connection.read_tls(stream)? == 0 {
                 return Ok(0);
             }
-            if let Err(error) = self.0.process_new_packets() {
+            if let Err(error) = self.connection.process_new_packets() {
                 // Sends the alert to the client.
-                let _ = self.0.write_tls(stream);
+                let _ = self.connection.write_tls(stream);
                 return Err(io::Error::new(io::ErrorKind::InvalidData, error));
             }
         }
@@ -107,17 +116,17 @@ impl Secured {
         let mut taken = 0;
         loop {
             while taken < from.len() {
-                match self.0.writer().write(&from[taken..])? {
+                match self.connection.writer().write(&from[taken..])? {
                     0 => break,
                     count => taken += count,
                 }
             }
-            if !self.0.wants_write() {
+            if !self.connection.wants_write() {
                 return Ok((taken, true));
             }
-            match self.0.write_tls(stream) {
+            match self.connection.write_tls(stream) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(_) => {}
+                Ok(count) => self.written_bytes += count as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     return Ok((taken, false));
                 }
@@ -129,7 +138,7 @@ impl Secured {
 
     /// Sends the close notification.
     pub(crate) fn end(&mut self, stream: &mut TcpStream) {
-        self.0.send_close_notify();
-        let _ = self.0.write_tls(stream);
+        self.connection.send_close_notify();
+        let _ = self.connection.write_tls(stream);
     }
 }

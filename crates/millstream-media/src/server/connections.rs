@@ -22,6 +22,13 @@ use crate::shared_memory::region::{Region, RequestedState};
 use crate::webrtc::handler::WebRtcHandler;
 use crate::webrtc::peers::Peers;
 
+/// The most bytes of responses in pieces that a turn of a connection writes. A client that reads
+/// fast must not keep others waiting.
+const TURN_BYTES: usize = 1 << 20;
+
+/// What a request costs of `TURN_BYTES` besides its response.
+const REQUEST_COST: usize = 16 << 10;
+
 /// The limits of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
@@ -39,6 +46,8 @@ pub(super) struct Limits {
 #[derive(Debug)]
 pub(super) struct ConnectionTable {
     places: Vec<Option<Connection>>,
+    /// The connections whose turn ended before their work, to be served again.
+    unfinished: Vec<usize>,
     handover: Handover,
     limits: Limits,
     registry: Registry,
@@ -70,7 +79,8 @@ impl ConnectionTable {
     /// Creates an empty table of `places` places; its sockets are registered at `registry`.
     pub(super) fn new(places: u32, limits: Limits, registry: Registry) -> Self {
         let places = (0..places).map(|_| None).collect();
-        Self { places, handover: Handover::default(), limits, registry }
+        let (unfinished, handover) = (Vec::new(), Handover::default());
+        Self { places, unfinished, handover, limits, registry }
     }
 
     /// Accepts all pending connections of a listener; closes those beyond the limits at once.
@@ -145,44 +155,23 @@ impl ConnectionTable {
         let Some(Some(mut connection)) = self.places.get_mut(place).map(Option::take) else {
             return;
         };
-        let body_bytes = if connection.http.is_some() { MAX_BODY_BYTES } else { 0 };
-        let limit = handler.request_bytes + body_bytes;
-        // Edge-triggered: read until the socket is empty, consuming complete messages in between.
-        let open = loop {
-            let open = match connection.read(limit) {
-                Ok(open) => open,
-                Err(error) => {
-                    handler.sessions.stalled += u64::from(tcp::is_stall(&error));
-                    break false;
-                }
-            };
-            let more = connection.input.len() > limit;
-            if !connection.input.is_empty() {
-                connection.last_received_ns = now_ns();
+        let mut turn_bytes = TURN_BYTES;
+        let (open, written) = loop {
+            let open = receive(&mut connection, place, handler, peers);
+            let has_pieces = connection.has_pieces();
+            let written = connection.write(&mut turn_bytes);
+            // Requests behind a response in pieces wait in the input.
+            if !has_pieces || !open || connection.closing || !matches!(written, Ok(true)) {
+                break (open, written);
             }
-            // The input behind a held request waits with it.
-            if handler.live.is_held(place) {
-                break open && !more;
-            }
-            let before = connection.input.len();
-            let admitted = handler.sessions.admitted;
-            let answered = connection.end_of_output();
-            answer_requests(&mut connection, place, handler, peers);
-            connection.answered |= connection.end_of_output() > answered;
-            if handler.sessions.admitted != admitted {
-                let rate_bps = handler.sessions.interleaved_bps(handler.library, place);
-                tcp::bound(&connection.stream, rate_bps);
-            }
-            if handler.live.is_held(place) {
-                connection.hold_request();
-                continue;
-            }
-            connection.track_progress(connection.input.len() < before, now_ns());
-            if !open || !more || connection.closing {
-                break open;
+            turn_bytes = turn_bytes.saturating_sub(REQUEST_COST);
+            if turn_bytes == 0 {
+                break (open, written);
             }
         };
-        let written = connection.write();
+        if turn_bytes == 0 {
+            self.unfinished.push(place);
+        }
         self.handover.report(&mut connection, place, handler.sessions.region);
         let done = match written {
             Ok(everything) => everything && (connection.closing || !open),
@@ -193,6 +182,16 @@ impl ConnectionTable {
         } else {
             self.places[place] = Some(connection);
         }
+    }
+
+    /// Returns whether connections are to be served again without an event.
+    pub(super) fn has_unfinished(&self) -> bool {
+        !self.unfinished.is_empty()
+    }
+
+    /// Takes the connections to be served again without an event.
+    pub(super) fn take_unfinished(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.unfinished)
     }
 
     /// Closes the connection at `place`, if there is one.
@@ -264,7 +263,64 @@ impl ConnectionTable {
     }
 }
 
-/// Answers the complete requests of a connection.
+/// Reads and answers whatever is ready on a connection, until it has a response in pieces. Returns
+/// whether the client keeps it open.
+fn receive(
+    connection: &mut Connection,
+    place: usize,
+    handler: &mut RtspHandler<'_, UnixStream>,
+    peers: &mut Option<Peers>,
+) -> bool {
+    if connection.has_pieces() {
+        // The client completed the requests behind the response, or is to wait with them.
+        connection.hold_request();
+        return true;
+    }
+    let body_bytes = if connection.http.is_some() { MAX_BODY_BYTES } else { 0 };
+    let limit = handler.request_bytes + body_bytes;
+    // Edge-triggered: read until the socket is empty, consuming complete messages in between.
+    loop {
+        let open = match connection.read(limit) {
+            Ok(open) => open,
+            Err(error) => {
+                handler.sessions.stalled += u64::from(tcp::is_stall(&error));
+                return false;
+            }
+        };
+        let more = connection.input.len() > limit;
+        if connection.closing {
+            // Nothing is answered after the last response.
+            connection.input.clear();
+            return open;
+        }
+        if !connection.input.is_empty() {
+            connection.last_received_ns = now_ns();
+        }
+        // The input behind a held request waits with it.
+        if handler.live.is_held(place) {
+            return open && !more;
+        }
+        let before = connection.input.len();
+        let admitted = handler.sessions.admitted;
+        let answered = connection.end_of_output();
+        answer_requests(connection, place, handler, peers);
+        connection.answered |= connection.end_of_output() > answered;
+        if handler.sessions.admitted != admitted {
+            let rate_bps = handler.sessions.interleaved_bps(handler.library, place);
+            tcp::bound(&connection.stream, rate_bps);
+        }
+        if handler.live.is_held(place) {
+            connection.hold_request();
+            continue;
+        }
+        connection.track_progress(connection.input.len() < before, now_ns());
+        if !open || !more || connection.closing || connection.has_pieces() {
+            return open;
+        }
+    }
+}
+
+/// Answers the complete requests of a connection; of an HLS player the first one.
 fn answer_requests(
     connection: &mut Connection,
     place: usize,
@@ -287,7 +343,7 @@ fn answer_requests(
     }
     if let Some(local) = local.filter(|_| hls) {
         let mut player = HlsHandler { shared: handler, local };
-        let (pieces, open) = player.process_input(input, pass, requester);
+        let (pieces, open) = player.process_request(input, pass, requester);
         connection.queue(pieces, handler.now_ns);
         connection.closing |= !open;
         return;

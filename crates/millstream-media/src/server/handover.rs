@@ -115,7 +115,7 @@ impl Handover {
                 }
             }
             // Unsent bytes follow when the connection becomes writable.
-            if let Err(error) = connection.write() {
+            if let Err(error) = connection.write(&mut 0) {
                 connection.closing = true;
                 sessions.stalled += u64::from(tcp::is_stall(&error));
             }
